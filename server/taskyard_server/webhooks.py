@@ -327,6 +327,10 @@ def _ended_task(event: Event) -> Task:
     (ended,) = WatchTasksResponse.FromString(encode_event(event)).events
     if event.task.params is not None:
         ended.task.params.ParseFromString(event.task.params)
+    if event.task.options.input is not None:
+        ended.task.input.ParseFromString(event.task.options.input)
+    if event.history.traceback is not None:
+        ended.task.traceback = event.history.traceback
     return ended.task
 
 

@@ -6,6 +6,10 @@ import grpc
 import pytest
 
 from taskyard.v1 import batch_pb2, batch_pb2_grpc, task_pb2, task_pb2_grpc
+from taskyard.v1.lease_pb2 import ClaimTaskRequest, FailTaskRequest
+from taskyard.v1.lease_pb2_grpc import LeaseServiceStub
+from taskyard.v1.runtime_host_pb2 import RegisterHostRequest
+from taskyard.v1.runtime_host_pb2_grpc import RuntimeHostServiceStub
 from tests.environment import is_kept
 
 
@@ -42,6 +46,7 @@ def test_every_option_of_submit_reaches_the_task(taskyard, submit):
         *("--target", "tree", "--hold", "--not-before", "2126-03-08T12:00:00Z", "--project", "p"),
         *("--requires", "gpu", "--requires", "x86", "--label", "a=b=c", "--label", "e="),
         *("--token-limit", "0", "--max-attempts", "3", "--idempotency-key", "k"),
+        *("--run-timeout", "1.5s", "--parent", "tsk_1", "--input", "[9007199254740993]"),
     )
     task = taskyard("get", task_id, "--json").json
     assert task["createdAt"]
@@ -67,6 +72,9 @@ def test_every_option_of_submit_reaches_the_task(taskyard, submit):
         "tokenLimit": 0,
         "retryPolicy": {"maxAttempts": 3, "firstDelayMs": 1000, "multiplier": 2, "maxDelayMs": 60000},
         "idempotencyKey": "k",
+        "runTimeoutMs": 1500,
+        "parentId": "tsk_1",
+        "input": {"data": "WzkwMDcxOTkyNTQ3NDA5OTNd"},
     }
 
 
@@ -105,6 +113,32 @@ def test_get_shows_every_field_with_its_value(taskyard, submit):
     assert fields["state"] == "queued"
     assert fields["params"] == '{"x": 1}'
     assert set(fields) == set(taskyard("get", task_id, "--json").json)
+
+
+def test_get_shows_a_typed_input_as_its_json_and_a_traceback_line_by_line(taskyard, submit, address, namespace):
+    task_id = submit("--input", "[9007199254740993]")
+    metadata = (("taskyard-namespace", namespace),)
+    with grpc.insecure_channel(address) as channel:
+        hosts, leases = RuntimeHostServiceStub(channel), LeaseServiceStub(channel)
+        hosts.RegisterHost(RegisterHostRequest(host_id="h"), metadata=metadata)
+        claimed = leases.ClaimTask(ClaimTaskRequest(host_id="h"), metadata=metadata)
+        failure = FailTaskRequest(host_id="h", task_id=task_id, fencing_token=claimed.fencing_token, error="no")
+        failure.traceback = "Traceback:\n  in \x1b[31mcrawl\n"
+        leases.FailTask(failure, metadata=metadata)
+    lines = [line.rstrip() for line in taskyard("get", task_id).out.splitlines()]
+    assert [line.split() for line in lines if "input" in line] == [["input", "[9007199254740993]"]]
+    assert [line.split() for line in lines[-2:]] == [["traceback", "Traceback:"], ["in", "\ufffd[31mcrawl"]]
+
+
+@pytest.mark.parametrize("span", ["0s", "soon", "-1s"])
+def test_a_span_that_is_none_is_one_line(taskyard, span):
+    done = taskyard("submit", "--agent", "ann", "--action", "click", f"--run-timeout={span}")
+    assert done.err == "taskyard: --run-timeout: must be a span such as 500ms, 30s, 10m or 1.5h\n"
+
+
+def test_an_input_that_is_no_json_is_one_line(taskyard):
+    done = taskyard("submit", "--agent", "ann", "--action", "click", "--input", "{")
+    assert (done.code, done.err.count("\n"), done.err.startswith("taskyard: --input: ")) == (1, 1, True)
 
 
 # List
@@ -158,6 +192,13 @@ def test_list_filters_by_target_and_batch(taskyard, submit, address, namespace):
     assert ids("--target", "none") == []
 
 
+def test_list_filters_by_parent(taskyard, submit):
+    parent = submit()
+    child = submit("--parent", parent)
+    shown = taskyard("list", "--parent", parent, "--json").json
+    assert [task["taskId"] for task in shown["tasks"]] == [child]
+
+
 def test_a_cut_list_says_that_there_is_more(taskyard, submit):
     first, _ = submit(), submit()
     cut = taskyard("list", "--limit", "1")
@@ -183,6 +224,14 @@ def test_cancel_prints_the_new_state(taskyard, submit):
 def test_cancel_as_json_is_the_documented_answer(taskyard, submit):
     task_id = submit()
     assert taskyard("cancel", task_id, "--json").json == {"status": "cancelled", "taskId": task_id}
+
+
+def test_cancel_with_children_tells_how_many_there_were(taskyard, submit):
+    parent = submit()
+    submit("--parent", submit("--parent", parent))
+    assert (
+        taskyard("cancel", parent, "--cancel-children").out == f"{parent} is cancelled, and 2 below it are cancelled\n"
+    )
 
 
 # Stats

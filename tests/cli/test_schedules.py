@@ -84,7 +84,7 @@ def test_create_as_json_is_the_documented_answer(create):
 def test_every_option_of_create_reaches_the_schedule(create, shown):
     params = {"text": "Größe 工 🙂", "n": 400, "deep": [{"x": None}]}
     create(
-        *("--cron", "0 9 * * 1-5", "--zone", "Europe/Berlin", "--id", "daily", "--name", "Every morning"),
+        *("--cron", "0 9 * * 1-5", "--time-zone", "Europe/Berlin", "--id", "daily", "--name", "Every morning"),
         *("--overlap", "wait", "--catch-up", "all", "--window", "0", "--paused"),
         *("--tab", "t1", "--ref", "e14", "--priority", "-5", "--params", json.dumps(params), "--deadline", "90"),
         *("--callback", "http://127.0.0.1:1/hook", "--target", "tree", "--project", "p"),
@@ -130,16 +130,24 @@ def test_every_option_of_create_reaches_the_schedule(create, shown):
 CREATE = ("schedule", "create", "--agent", "ann", "--action", "note")
 
 
+def test_the_earlier_name_of_the_time_zone_holds_and_says_what_it_is_now(taskyard, shown):
+    done = taskyard(*CREATE, "--id", "s", "--cron", "0 9 * * *", "--zone", "Asia/Tokyo")
+    assert (done.code, done.err) == (0, "taskyard: --zone is now --time-zone, and goes with the next release\n")
+    assert shown("s")["timeZone"] == "Asia/Tokyo"
+    assert "--zone" not in taskyard("schedule", "create", "--help").out
+
+
 @pytest.mark.parametrize(
     ("words", "message"),
     [
+        (("--cron", "* * * * *", "--zone", "UTC", "--time-zone", "UTC"), "give only one of --time-zone and --zone"),
         ((), "give one of --cron, --every and --at"),
         (("--every", "1h", "--cron", "* * * * *"), "give only one of --cron, --every and --at"),
         (("--at", "2100-01-01T09:00:00"), "--at: must be a time with its zone, such as 2026-12-01T09:00:00Z"),
         (("--at", "tomorrow"), "--at: must be a time with its zone, such as 2026-12-01T09:00:00Z"),
         (("--at", "2020-01-01T09:00:00Z"), "at: must be in the future"),
         (("--cron", "0 0 30 2 *"), "cron: never comes: none of its months has such a day of the month"),
-        (("--cron", "* * * * *", "--zone", "Mars/Base"), 'timeZone: unknown time zone "Mars/Base"'),
+        (("--cron", "* * * * *", "--time-zone", "Mars/Base"), 'timeZone: unknown time zone "Mars/Base"'),
         (("--every", "1h", "--params", "[1]"), "--params: must be a JSON object"),
         (("--every", "1h", "--label", "gpu"), "--label: must be KEY=VALUE"),
     ],
@@ -183,7 +191,7 @@ def test_get_shows_every_field_with_its_value(taskyard, create):
 
 def test_list_shows_when_each_schedule_is_due_and_when_it_fired(taskyard, create, shown):
     create("--id", "often")
-    create("--id", "daily", "--cron", "0 9 * * *", "--zone", "Europe/Berlin", "--paused")
+    create("--id", "daily", "--cron", "0 9 * * *", "--time-zone", "Europe/Berlin", "--paused")
     create("--id", "once", "--at", "2100-01-01T09:00:00Z")
     taskyard("schedule", "trigger", "daily")
     often, daily, once = map(shown, ("often", "daily", "once"))
@@ -217,7 +225,7 @@ def test_update_changes_only_the_given_fields_of_the_schedule_and_its_task(tasky
 
 def test_update_replaces_one_kind_of_cadence_by_another(taskyard, create):
     create("--id", "s")
-    words = ("--cron", "0 9 * * *", "--zone", "Asia/Tokyo", "--name", "", "--catch-up", "none", "--window", "7")
+    words = ("--cron", "0 9 * * *", "--time-zone", "Asia/Tokyo", "--name", "", "--catch-up", "none", "--window", "7")
     changed = taskyard("schedule", "update", "s", *words, "--json").json["schedule"]
     assert "interval" not in changed
     assert (changed["cron"], changed["timeZone"], changed["catchUp"]) == ("0 9 * * *", "Asia/Tokyo", "none")
@@ -251,7 +259,7 @@ def test_a_schedule_is_paused_resumed_and_deleted(taskyard, create, shown):
 
 
 def test_preview_shows_the_next_times(taskyard, create):
-    create("--id", "s", "--cron", "30 8 * * *", "--zone", "Asia/Kolkata")
+    create("--id", "s", "--cron", "30 8 * * *", "--time-zone", "Asia/Kolkata")
     words = ("schedule", "preview", "s", "--count", "2", "--after", "2100-01-01T09:00:00Z")
     times = ["2100-01-02T03:00:00Z", "2100-01-03T03:00:00Z"]
     assert taskyard(*words, "--json").json == {"dueAt": times}

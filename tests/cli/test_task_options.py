@@ -8,8 +8,8 @@ from taskyard.v1.schedule_pb2 import TaskTemplate
 from taskyard.v1.task_pb2 import SubmitTaskRequest
 from taskyard_server.cli import task_options
 
-OF_ONE_TASK = {"--deadline", "--hold", "--not-before", "--idempotency-key"}
-"""Options that the tasks of schedules do not have, or have as a span."""
+OF_ONE_TASK = {"deadline", "hold", "not_before", "idempotency_key", "parent_id"}
+"""Fields that the tasks of schedules do not have, or have as a span."""
 WITHOUT_OPTION = {"traceparent"}
 EXAMPLES = {
     "params": '{"a": 1}',
@@ -18,6 +18,8 @@ EXAMPLES = {
     "label": ["a=b"],
     "token_limit": 1,
     "max_attempts": 2,
+    "run_timeout": "30s",
+    "input": "1",
 }
 """Values of the options that take no plain text."""
 
@@ -28,8 +30,7 @@ def test_each_field_of_a_task_has_an_option():
     of_template = {field.json_name for field in TaskTemplate.DESCRIPTOR.fields} - {"deadlineSecs"}
     assert set(fields) == of_template
     of_one = {field.name for field in SubmitTaskRequest.DESCRIPTOR.fields} - WITHOUT_OPTION
-    own = {option.removeprefix("--").replace("-", "_") for option in OF_ONE_TASK}
-    assert of_one == own | {field.name for field in TaskTemplate.DESCRIPTOR.fields} - {"deadline_secs"}
+    assert of_one == OF_ONE_TASK | {field.name for field in TaskTemplate.DESCRIPTOR.fields} - {"deadline_secs"}
 
 
 @pytest.mark.parametrize("command", [["submit"], ["schedule", "create"], ["schedule", "update"]], ids=" ".join)

@@ -41,6 +41,11 @@ POLICIES = st.builds(
     st.floats(0, 999),
     st.frozensets(NAMES, max_size=2),
 )
+PAYLOADS = st.builds(
+    lambda data, encoding: pb.Payload(data=data, encoding=encoding).SerializeToString(),
+    st.binary(max_size=50),
+    optional(NAMES),
+)
 OPTIONS = st.just(NO_OPTIONS) | st.builds(
     TaskOptions,
     callback_url=optional(NAMES),
@@ -53,6 +58,9 @@ OPTIONS = st.just(NO_OPTIONS) | st.builds(
     key=optional(st.builds(IdempotencyKey, NAMES, st.binary(min_size=16, max_size=16))),
     token_limit=optional(st.integers(0, 2**32 - 1)),
     retry=optional(POLICIES),
+    run_timeout_secs=optional(st.integers(1, 2**32 - 1).map(lambda ms: ms / 1000)),
+    parent_id=optional(NAMES),
+    input=optional(PAYLOADS),
 )
 ATTEMPTS = st.builds(
     Attempt,
@@ -72,6 +80,9 @@ HISTORIES = st.just(NO_HISTORY) | st.builds(
     not_before=optional(TIMES),
     tokens_used=optional(st.integers(0, 2**40)),
     token_limit=optional(st.integers(0, 2**32 - 1)),
+    code=optional(NAMES),
+    traceback=optional(TEXTS.filter(bool)),
+    output=optional(PAYLOADS),
 )
 
 
@@ -152,6 +163,9 @@ def expected(task: Task, completed_at: float | None, with_result: bool) -> pb.Ta
         not_before=time(history.not_before),
         tokens_used=None if history.tokens_used is None else min(history.tokens_used, 2**32 - 1),
         run=history.run if history.run > 1 else None,
+        run_timeout_ms=None if options.run_timeout_secs is None else round(options.run_timeout_secs * 1000),
+        parent_id=options.parent_id,
+        code=history.code,
     )
     if task.started_at is not None and completed_at is not None:
         message.latency_ms = min(round((completed_at - task.started_at) * 1000), 2**32 - 1)
@@ -159,6 +173,8 @@ def expected(task: Task, completed_at: float | None, with_result: bool) -> pb.Ta
         message.progress.MergeFromString(task.progress)
     if with_result and task.result is not None:
         message.result.MergeFromString(task.result)
+    if with_result and history.output is not None:
+        message.output.MergeFromString(history.output)
     policy = options.retry
     if policy is not None:
         message.retry_policy.max_attempts = policy.max_attempts
@@ -193,6 +209,10 @@ def test_a_task_is_encoded_with_its_payloads(task):
     if task.params is not None:
         message.params.SetInParent()
         message.params.MergeFromString(task.params)
+    if task.options.input is not None:
+        message.input.MergeFromString(task.options.input)
+    if task.history.traceback is not None:
+        message.traceback = task.history.traceback
     assert pb.Task.FromString(encoding.encode_task(task)) == message
 
 

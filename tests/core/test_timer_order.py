@@ -15,6 +15,7 @@ SECS = 10.0
 def test_the_order_is_the_documented_one():
     assert [each.name for each in TimerOrder] == [
         "DEADLINE",
+        "RUN_TIMEOUT",
         "LEASE_END",
         "SILENCE",
         "DRAIN",

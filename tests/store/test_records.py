@@ -63,6 +63,9 @@ OPTIONS = some.builds(
     some.none() | COUNT,
     some.none() | RETRIES,
     NAME,
+    AT,
+    NAME,
+    BYTES,
 )
 ATTEMPTS = some.builds(Attempt, COUNT, NAME, AT, AT, NAME, NAME)
 HISTORIES = some.builds(
@@ -76,6 +79,9 @@ HISTORIES = some.builds(
     COUNT,
     some.none() | COUNT,
     some.none() | COUNT,
+    NAME,
+    NAME,
+    BYTES,
 )
 PROFILES = some.builds(
     HostProfile,

@@ -2,19 +2,25 @@
 
 import asyncio
 import contextlib
+import inspect
 import logging
 import signal
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Final, TypeVar, Unpack
 
+from .action import Action
 from .credentials import Addresses, CredentialOptions, find_credentials
-from .hosting.actions import Actions, Handler
+from .hosting.actions import Actions, Handler, Lifespan, Middleware, RunsIn
 from .hosting.host_run import HostRun
 from .hosting.options import HostOptions
+from .hosting.registering import I, O, Registering
+from .payloads import Codec
+from .workers import current_process
 
 log = logging.getLogger("taskyard")
 
 H = TypeVar("H", bound=Handler)
+M = TypeVar("M", bound=Middleware)
 
 SAME_SIGNAL_SECS: Final = 1.0
 """A signal this soon after the first one is the same request: `timeout`, terminals and init processes signal the whole
@@ -24,10 +30,16 @@ process group and then the process itself."""
 class Host:
     """A runtime host: takes tasks from the server, up to `slots` at once, and runs their handlers.
 
-    A handler takes a `RunningTask` and returns the task's result, a JSON value. An async handler runs in the event loop
-    and must not block it, since heartbeats are sent from there; a plain function runs in a thread. An async handler is
-    cancelled when its work is no longer wanted: the task was cancelled, paused or is past its deadline, or its lease is
-    lost, for example because the server cannot be reached for longer than leases live.
+    A handler of a typed action (`handles`) takes its input and returns its output, one of a named action (`action`)
+    takes a `RunningTask` and returns the task's result, a JSON value. It runs
+
+    - in the event loop if it is an async function, which must not block it,
+    - in a thread if it is a plain one,
+    - with `runs_in="process"` in a worker process: for what takes the processor for long, or may crash.
+
+    Its work may be wanted no longer: the task was cancelled, paused or is past its deadline, or its lease is lost, for
+    example because the server cannot be reached for longer than leases live. In the loop it is cancelled then, in a
+    thread its `RunningTask.cancelled` is set, and its worker process is ended.
 
     Args:
         address: Where the server listens: `HOST:PORT`, `https://HOST:PORT`, or a target of gRPC. Several servers that
@@ -44,6 +56,11 @@ class Host:
         drain_grace_secs: How long running tasks may take to end once the host drains, in seconds. Default 30.
         machine_figures: Whether it reports the use of processors and memory. Default True.
         install_signal_handlers: Whether SIGTERM and SIGINT drain it while it runs. Default True.
+        lifespan: Makes a context manager, async or not, that is open while handlers run; what it yields is their
+            `task.state`, a dict as an object with its items as attributes. Each worker process has its own. Default
+            none.
+        codec: Decodes inputs and encodes outputs, as the clients' codec does. Default none.
+        middleware: What is called around each handler, the outermost first, see `middleware`. Default none.
         **access: Who it is, and how the connection is encrypted, see `CredentialOptions`. Default what the environment
             or a profile says.
 
@@ -68,6 +85,9 @@ class Host:
         drain_grace_secs: float = 30.0,
         machine_figures: bool = True,
         install_signal_handlers: bool = True,
+        lifespan: Lifespan | None = None,
+        codec: Codec | None = None,
+        middleware: Sequence[Middleware] = (),
         **access: Unpack[CredentialOptions],
     ) -> None:
         if slots < 1:
@@ -89,18 +109,42 @@ class Host:
             machine_figures=machine_figures,
         )
         self._install_signal_handlers = install_signal_handlers
-        self._actions = Actions()
+        self._actions = Actions(lifespan, codec)
+        self._actions.middleware += middleware
         self._run: HostRun | None = None
 
-    def action(self, name: str | None = None) -> Callable[[H], H]:
-        """Register the decorated function as the handler of an action.
+    def handles(self, action: Action[I, O], *, runs_in: RunsIn | None = None) -> Registering[I, O]:
+        """Register the decorated function as the handler of a typed action.
+
+        The function takes the input, or the input and a `RunningTask`, and returns the output. An input that does not
+        fit the action's type fails its task before the function is called, with the code `bad_input`.
 
         Args:
-            name: The action. Default the name of the function.
+            action: The action.
+            runs_in: `loop`, `thread` or `process`. Default the loop for an async function, a thread for a plain one.
 
         Returns:
             The decorator, which returns the function unchanged. It raises ValueError if the action has a handler
-            already.
+            already, and TypeError if the annotations of the function are not the action's types, or it cannot run
+            there: a process imports it by its name.
+
+        Raises:
+            TypeError: The action has no types, or is none.
+        """
+        if not isinstance(action, Action):
+            raise TypeError(f"write @host.handles(action) with an Action, not {action!r}; @host.action() takes names")
+        return Registering(self._actions, action, runs_in)
+
+    def action(self, name: str | None = None, *, runs_in: RunsIn | None = None) -> Callable[[H], H]:
+        """Register the decorated function as the handler of an action. It takes a `RunningTask` alone.
+
+        Args:
+            name: The action. Default the name of the function.
+            runs_in: As for `handles`. Default the loop for an async function, a thread for a plain one.
+
+        Returns:
+            The decorator, which returns the function unchanged. It raises ValueError if the action has a handler
+            already, and TypeError if the function is annotated to return what is no JSON, or it cannot run there.
 
         Raises:
             TypeError: It is used without brackets.
@@ -110,10 +154,30 @@ class Host:
 
         def register(handler: H) -> H:
             function: Any = handler
-            self._actions.add(name or function.__name__, handler)
+            self._actions.add(name or function.__name__, handler, runs_in=runs_in)
             return handler
 
         return register
+
+    def middleware(self, middleware: M) -> M:
+        """Register the decorated function as what is called around each handler, within those registered before it.
+
+        It is `async def (task, call_next)`: it returns `await call_next(task)`, or something else in its place, and may
+        raise what a handler may raise. It runs where the handler runs: for threads in the loop, for processes there.
+
+        Args:
+            middleware: The function.
+
+        Returns:
+            The function unchanged.
+
+        Raises:
+            TypeError: It is no async function.
+        """
+        if not inspect.iscoroutinefunction(middleware) and not inspect.iscoroutinefunction(type(middleware).__call__):
+            raise TypeError(f"a middleware is `async def (task, call_next)`, not {middleware!r}")
+        self._actions.middleware.append(middleware)
+        return middleware
 
     def any_action(self, handler: H) -> H:
         """Register the decorated function as the handler of all actions without one of their own.
@@ -139,8 +203,13 @@ class Host:
             TaskyardError: The server refuses the host for good: `bad_request`, `unauthenticated`, `permission_denied`,
                 `unimplemented`, or `conflict` if another stream of this very host has replaced its stream.
             ValueError: The host has no handlers.
-            RuntimeError: The host runs already.
+            RuntimeError: The host runs already, a worker process cannot be set up, or this is one: the program runs the
+                host without `if __name__ == "__main__":`.
+            TypeError: The lifespan, the middleware or the codec cannot be found again in a worker process.
+            Exception: What the lifespan raises.
         """
+        if current_process.is_worker:
+            raise RuntimeError('a worker process runs no host: begin what runs it with `if __name__ == "__main__":`')
         if not self._actions:
             raise ValueError("the host has no handlers: decorate some with @host.action()")
         if self._run is not None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from typing import Any, Final, TypedDict
 
 from google.protobuf.timestamp_pb2 import Timestamp
@@ -12,6 +12,7 @@ from google.protobuf.timestamp_pb2 import Timestamp
 from taskyard.v1 import batch_pb2, schedule_pb2
 from taskyard.v1 import task_pb2 as pb
 
+from .present import now
 from .tasks import STATE_OF_NUMBER, RetryPolicy, TaskState
 from .values import datetime_from, plain_object, struct_from, timestamp_from, whole_seconds
 
@@ -230,4 +231,4 @@ class Submitted:
 def _timestamp(at: datetime | timedelta | None) -> Timestamp | None:
     if at is None:
         return None
-    return timestamp_from(datetime.now(UTC) + at if isinstance(at, timedelta) else at)
+    return timestamp_from(now() + at if isinstance(at, timedelta) else at)

@@ -7,6 +7,7 @@ Simultaneous calls of several threads therefore share messages, as those of seve
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import functools
 import os
 import threading
@@ -21,6 +22,7 @@ from .credentials import Addresses, CredentialOptions
 from .errors import ClientClosed
 from .namespace_calls import Namespaces
 from .scheduling import Schedules
+from .shared_loop import refuse_in, shared_loop
 from .values import Span
 
 P = ParamSpec("P")
@@ -152,14 +154,20 @@ class SyncClient:
             return Client(address, agent=agent, namespace=namespace, timeout=timeout, patience=patience, **access)
 
         started: Future[tuple[Client, asyncio.AbstractEventLoop, asyncio.Event]] = Future()
-        self._thread = threading.Thread(
-            target=lambda: asyncio.run(_run_client(make, started)), name="taskyard-client", daemon=True
-        )
-        self._thread.start()
+        shared = shared_loop()
+        self._ended: Future[None] | None = None
+        self._thread: threading.Thread | None = None
+        if shared is not None:
+            self._ended = asyncio.run_coroutine_threadsafe(_run_client(make, started), shared)
+        else:
+            self._thread = threading.Thread(
+                target=lambda: asyncio.run(_run_client(make, started)), name="taskyard-client", daemon=True
+            )
+            self._thread.start()
         try:
             self._client, self._loop, self._stop = started.result()
         except BaseException:
-            self._thread.join()
+            self._wait_for_end()
             raise
         self._process = os.getpid()
         self._lock = threading.Lock()
@@ -185,8 +193,10 @@ class SyncClient:
         with self._lock:
             if not self._closed:
                 self._closed = True
-                self._loop.call_soon_threadsafe(self._stop.set)
-        self._thread.join()
+                # The loop that a yard has shared may have ended before.
+                with contextlib.suppress(RuntimeError):
+                    self._loop.call_soon_threadsafe(self._stop.set)
+        self._wait_for_end()
 
     submit = _blocking(Client.submit)
     submit_batch = _blocking(Client.submit_batch)
@@ -205,9 +215,17 @@ class SyncClient:
     resume_target_task = _blocking(Client.resume_target_task)
     resolve = _blocking(Client.resolve)
 
+    def _wait_for_end(self) -> None:
+        if self._thread is not None:
+            self._thread.join()
+        elif self._ended is not None and not self._loop.is_closed():
+            refuse_in(self._loop)
+            self._ended.result()
+
     def _run(self, call: Coroutine[Any, Any, T]) -> T:
         try:
             check_process()
+            refuse_in(self._loop)
         except RuntimeError:
             call.close()
             raise

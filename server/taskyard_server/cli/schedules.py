@@ -35,7 +35,10 @@ ScheduleArgument = Annotated[str, typer.Argument(metavar="SCHEDULE", help="The s
 CronOption = Annotated[str | None, typer.Option(help="When it is due: five fields, such as '0 9 * * 1-5'.")]
 EveryOption = Annotated[str | None, typer.Option(help="When it is due: an interval, such as 30s, 10m, 1.5h or 1d.")]
 AtOption = Annotated[str | None, typer.Option(help="When it is due: once, RFC 3339.")]
-ZoneOption = Annotated[str | None, typer.Option(help="The time zone of --cron.", show_default="UTC when created")]
+ZoneOption = Annotated[
+    str | None, typer.Option("--time-zone", help="The time zone of --cron.", show_default="UTC when created")
+]
+OldZoneOption = Annotated[str | None, typer.Option("--zone", hidden=True)]
 NameOption = Annotated[str | None, typer.Option(help="A name for people.")]
 OverlapOption = Annotated[
     Overlap | None, typer.Option(help="If the one before has not ended.", show_default="skip when created")
@@ -62,7 +65,8 @@ def create(
     cron: CronOption = None,
     every: EveryOption = None,
     at: AtOption = None,
-    zone: ZoneOption = None,
+    time_zone: ZoneOption = None,
+    zone: OldZoneOption = None,
     schedule_id: Annotated[str | None, typer.Option("--id", help="Its id.", show_default="the server chooses")] = None,
     name: NameOption = None,
     overlap: OverlapOption = None,
@@ -77,7 +81,7 @@ def create(
         raise Failure("give one of --cron, --every and --at")
     fields = {
         "scheduleId": schedule_id,
-        "timeZone": zone,
+        "timeZone": _time_zone(time_zone, zone),
         "displayName": name,
         "overlap": overlap,
         "catchUp": catch_up,
@@ -146,7 +150,8 @@ def update(
     cron: CronOption = None,
     every: EveryOption = None,
     at: AtOption = None,
-    zone: ZoneOption = None,
+    time_zone: ZoneOption = None,
+    zone: OldZoneOption = None,
     name: NameOption = None,
     overlap: OverlapOption = None,
     catch_up: CatchUpOption = None,
@@ -156,7 +161,7 @@ def update(
     """Change what is given of a schedule, of when it is due and of its task."""
     task |= given({"deadlineSecs": deadline})
     fields = {
-        "timeZone": zone,
+        "timeZone": _time_zone(time_zone, zone),
         "displayName": name,
         "overlap": overlap,
         "catchUp": catch_up,
@@ -274,6 +279,16 @@ def _cadence(cron: str | None, every: str | None, at: str | None) -> dict[str, A
     if len(cadence) > 1:
         raise Failure("give only one of --cron, --every and --at")
     return cadence
+
+
+def _time_zone(given: str | None, old: str | None) -> str | None:
+    """The time zone, also where it is given by the name that the option had in 0.2."""
+    if old is None:
+        return given
+    if given is not None:
+        raise Failure("give only one of --time-zone and --zone")
+    typer.echo("taskyard: --zone is now --time-zone, and goes with the next release", err=True)
+    return old
 
 
 def _status(schedule: pb.Schedule) -> str:

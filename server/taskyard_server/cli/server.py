@@ -29,6 +29,8 @@ UNITS: Final = ("bytes", "KiB", "MiB", "GiB", "TiB")
 PROGRAM_COLUMNS: Final = 1_000
 AGO: Final = re.compile(r"([0-9]+(?:\.[0-9]+)?)([smhd])")
 UNIT_SECS: Final = {"s": 1, "m": 60, "h": 3_600, "d": 86_400}
+SPAN: Final = re.compile(r"([0-9]+(?:\.[0-9]+)?)(ms|[smhd])")
+UNIT_MS: Final = {"ms": 1} | {unit: secs * 1_000 for unit, secs in UNIT_SECS.items()}
 
 
 class Output(Console):
@@ -88,6 +90,15 @@ def moment(text: str | None, option: str) -> Timestamp | None:
     return found
 
 
+def milliseconds(text: str, option: str) -> int:
+    """A span that was given as an option, at least 1 ms. Raises `Failure` for anything else."""
+    match = SPAN.fullmatch(text)
+    ms = 0 if match is None else round(float(match[1]) * UNIT_MS[match[2]])
+    if not ms:
+        raise Failure(f"{option}: must be a span such as 500ms, 30s, 10m or 1.5h")
+    return ms
+
+
 def print_json(fields: Mapping[str, Any]) -> None:
     """Print an answer as JSON."""
     print(json.dumps(fields, indent=2, ensure_ascii=False))
@@ -98,11 +109,16 @@ def shown(text: str) -> Text:
     return Text("".join(char if char.isprintable() else "\ufffd" for char in text))
 
 
+def shown_lines(text: str) -> Text:
+    """A text of several lines from a caller, likewise."""
+    return Text("\n").join(map(shown, text.expandtabs().splitlines()))
+
+
 def fields_table(fields: Mapping[str, Any]) -> Table:
     """A table with one line per field."""
     table = Table(show_header=False, box=None)
     for field, value in fields.items():
-        table.add_row(Text(field, "bold"), shown(value if isinstance(value, str) else json.dumps(value)))
+        table.add_row(Text(field, "bold"), shown_lines(value if isinstance(value, str) else json.dumps(value)))
     return table
 
 

@@ -4,13 +4,14 @@ An option is a parameter of `task_fields` and a field in its answer, and stands 
 """
 
 import json
+from base64 import b64encode
 from collections.abc import Callable
 from typing import Annotated, Any
 
 import typer
 
 from .failure import Failure
-from .server import given
+from .server import given, milliseconds
 from .shared_options import with_options
 
 
@@ -28,6 +29,13 @@ def task_fields(
     label: Annotated[list[str] | None, typer.Option(metavar="KEY=VALUE", help="A mark. Repeatable.")] = None,
     token_limit: Annotated[int | None, typer.Option(help="The most tokens that it may use.", min=0)] = None,
     max_attempts: Annotated[int | None, typer.Option(help="Attempts in all, the first included.", min=1)] = None,
+    run_timeout: Annotated[
+        str | None,
+        typer.Option(metavar="SPAN", help="The longest that each attempt may run, such as 30s or 2h."),
+    ] = None,
+    input: Annotated[  # noqa: A002 - the name of the option
+        str | None, typer.Option(metavar="JSON", help="The input of a typed action that params cannot hold.")
+    ] = None,
 ) -> dict[str, Any]:
     """The JSON fields of the options that were given. Raises `Failure` for malformed values."""
     fields = {
@@ -44,6 +52,8 @@ def task_fields(
         "labels": dict(map(_label, label)) if label else None,
         "tokenLimit": token_limit,
         "retryPolicy": None if max_attempts is None else {"maxAttempts": max_attempts},
+        "runTimeoutMs": None if run_timeout is None else milliseconds(run_timeout, "--run-timeout"),
+        "input": None if input is None else _payload(input, "--input"),
     }
     return given(fields)
 
@@ -63,11 +73,21 @@ def _label(text: str) -> tuple[str, str]:
     return key, value
 
 
-def _object(text: str | None, option: str) -> dict[str, Any] | None:
+def _payload(text: str, option: str) -> dict[str, str]:
+    """JSON as it stands: numbers keep all of their digits."""
+    _json(text, option)
+    return {"data": b64encode(text.encode()).decode()}
+
+
+def _json(text: str, option: str) -> Any:
     try:
-        value = json.loads(text) if text is not None else None
+        return json.loads(text)
     except (ValueError, RecursionError) as error:
         raise Failure(f"{option}: {error}") from None
+
+
+def _object(text: str | None, option: str) -> dict[str, Any] | None:
+    value = _json(text, option) if text is not None else None
     if value is not None and not isinstance(value, dict):
         raise Failure(f"{option}: must be a JSON object")
     return value

@@ -1,5 +1,6 @@
 """`taskyard submit | get | list | cancel | stats`: submit, show and cancel tasks, and show the figures."""
 
+from base64 import b64decode
 from typing import Annotated, Any
 
 import typer
@@ -36,11 +37,18 @@ def submit(
     hold: Annotated[bool, typer.Option("--hold", help="Hold it back until it is resumed.")] = False,
     not_before: Annotated[str | None, typer.Option(help="It is not due before, RFC 3339.")] = None,
     idempotency_key: Annotated[str | None, typer.Option(help="The same key twice is one task.")] = None,
+    parent: Annotated[str | None, typer.Option(help="The task whose work submits it.")] = None,
     as_json: JsonOption = False,
 ) -> None:
     """Submit one task."""
     # The tasks of schedules do not have these fields.
-    single = {"deadline": deadline, "hold": hold or None, "notBefore": not_before, "idempotencyKey": idempotency_key}
+    single = {
+        "deadline": deadline,
+        "hold": hold or None,
+        "notBefore": not_before,
+        "idempotencyKey": idempotency_key,
+        "parentId": parent,
+    }
     request = filled(task_pb2.SubmitTaskRequest(), task | given(single))
     with connection.opened() as channel:
         answer = task_pb2_grpc.TaskServiceStub(channel).SubmitTask(request, **connection.call())
@@ -58,7 +66,7 @@ def get(
     request = task_pb2.GetTaskRequest(task_id=task_id)
     with connection.opened() as channel:
         task = task_pb2_grpc.TaskServiceStub(channel).GetTask(request, **connection.call())
-    _show(task, as_json, fields_table(_as_dict(task)))
+    _show(task, as_json, fields_table(_readable(_as_dict(task))))
 
 
 @with_connection
@@ -68,6 +76,7 @@ def list_tasks(
     state: Annotated[str, typer.Option(help="Only tasks in these states, separated by commas.")] = "",
     target: Annotated[str, typer.Option(help="Only tasks of this target.")] = "",
     batch: Annotated[str, typer.Option(help="Only tasks of this batch.")] = "",
+    parent: Annotated[str, typer.Option(help="Only tasks that the work of this task submitted.")] = "",
     history: Annotated[bool, typer.Option("--history", help="Also tasks that ended days ago.")] = False,
     newest: Annotated[bool, typer.Option("--newest", help="The youngest first.")] = False,
     since: Annotated[str | None, typer.Option(help="Only tasks submitted since, such as 2h or 2026-12-01.")] = None,
@@ -81,6 +90,7 @@ def list_tasks(
         state=state,
         target=target,
         batch_id=batch,
+        parent_id=parent,
         history=history,
         newest_first=newest,
         created_from=moment(since, "--since"),
@@ -113,13 +123,19 @@ def list_tasks(
 def cancel(
     task_id: TaskArgument,
     connection: Connection,
+    cancel_children: Annotated[
+        bool, typer.Option("--cancel-children", help="Also what its work has submitted, and what theirs has.")
+    ] = False,
     as_json: JsonOption = False,
 ) -> None:
     """Cancel a task that has not ended."""
     request = task_pb2.CancelTaskRequest(task_id=task_id)
+    if cancel_children:
+        request.cancel_children = True
     with connection.opened() as channel:
         answer = task_pb2_grpc.TaskServiceStub(channel).CancelTask(request, **connection.call())
-    _show(answer, as_json, f"{answer.task_id} is {word(answer.status)}")
+    below = f", and {answer.children_cancelled} below it are cancelled" if cancel_children else ""
+    _show(answer, as_json, f"{answer.task_id} is {word(answer.status)}{below}")
 
 
 @with_connection
@@ -166,6 +182,16 @@ def _show(answer: Message, as_json: bool, otherwise: str | Table) -> None:
         print_json(_as_dict(answer))
     else:
         out.print(otherwise)
+
+
+def _readable(fields: dict[str, Any]) -> dict[str, Any]:
+    """The fields of a task for people: typed payloads that are JSON as such, and what has several lines last."""
+    for name in ("input", "output"):
+        if (payload := fields.get(name)) is not None and "encoding" not in payload:
+            fields[name] = b64decode(payload.get("data", "")).decode(errors="replace")
+    if (traceback := fields.pop("traceback", None)) is not None:
+        fields["traceback"] = traceback
+    return fields
 
 
 def _as_dict(message: Message) -> dict[str, Any]:

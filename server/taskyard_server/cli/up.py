@@ -131,6 +131,8 @@ def _announce(settings: Settings, others: int | None) -> None:
         out.print("Nothing is kept: tasks are gone when it ends.")
     else:
         out.print(f"Tasks are kept in [cyan]{escape(str(path))}[/cyan]; --store {MEMORY} keeps nothing.")
+    secs = settings.scheduler.default_deadline_sec
+    out.print(f"A task without a deadline has {secs:g} s from when it can be claimed (scheduler.defaultDeadlineSec).")
     if settings.executor is None and not settings.tabs:
         out.print("Tasks wait for runtime hosts; --executor URL forwards tab actions. Try:")
     else:

@@ -29,6 +29,8 @@ def history_message(
     if history.token_limit is not None:
         # Overrides the limit of the submission, which precedes this message in the encoding.
         message.token_limit = history.token_limit
+    if history.code is not None:
+        message.code = history.code
     if history.run > 1:
         message.run = history.run
     attempts = history.attempts

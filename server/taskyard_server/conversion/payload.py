@@ -1,13 +1,15 @@
 """JSON to and from the payloads of tasks, which the core keeps as bytes and never parses.
 
 `params` are a serialized `google.protobuf.Struct`, `result` is a serialized `google.protobuf.Value`. Both store numbers
-as doubles, so integers above 2^53 lose precision.
+as doubles, so integers above 2^53 lose precision. `input` and `output` are serialized `taskyard.v1.Payload`s: their
+bytes are checked where they are JSON, and never changed.
 """
 
 import json
 from math import isfinite
 from typing import Any, Final, NoReturn, TypeAlias
 
+import msgspec
 from google.protobuf import json_format
 from google.protobuf.message import Message
 from google.protobuf.struct_pb2 import ListValue, Struct, Value
@@ -65,6 +67,27 @@ def is_json(payload: Struct | Value, packed: bytes) -> bool:
     """Whether every number of a payload is finite, as JSON requires."""
     # The last byte of an infinity and of NaN is one of these two, which are rare elsewhere.
     return (b"\x7f" not in packed and b"\xff" not in packed) or _all_finite(payload)
+
+
+def check_json(data: bytes) -> None:
+    """Raise `ValueError`, with what must be, for bytes that are not JSON in UTF-8 of a bounded depth."""
+    try:
+        value = msgspec.json.decode(data)
+    except RecursionError:
+        raise ValueError(f"must not nest deeper than {MAX_DEPTH} levels") from None
+    except (msgspec.MsgspecError, UnicodeDecodeError) as fault:
+        raise ValueError(f"must be JSON in UTF-8 without an encoding: {fault}") from None
+    # Few brackets mean few levels.
+    if data.count(b"[") + data.count(b"{") > MAX_DEPTH and _json_depth(value) > MAX_DEPTH:
+        raise ValueError(f"must not nest deeper than {MAX_DEPTH} levels")
+
+
+def _json_depth(value: Json) -> int:
+    if isinstance(value, dict):
+        return 1 + max((_json_depth(each) for each in value.values()), default=0)
+    if isinstance(value, list):
+        return 1 + max((_json_depth(each) for each in value), default=0)
+    return 0
 
 
 def _all_finite(payload: Struct | ListValue | Value) -> bool:

@@ -3,8 +3,6 @@
 from collections.abc import Sequence
 from typing import Final, TypeAlias
 
-from google.protobuf.struct_pb2 import Value
-
 from taskyard.v1 import lease_pb2 as calls
 from taskyard.v1 import runtime_host_pb2 as pb
 from taskyard.v1.task_pb2 import Progress
@@ -21,6 +19,9 @@ FAILED: Final = ReportKind.FAILED
 RELEASED: Final = ReportKind.RELEASED
 
 MAX_ERROR_CHARS: Final = 10_000
+MAX_TRACEBACK_CHARS: Final = 8_000
+"""Of a traceback the end is kept, which names the error."""
+MAX_RETRY_AFTER_MS: Final = 86_400_000
 MAX_TOKEN: Final = 2.0**53
 """Up to here a double holds every whole number."""
 
@@ -49,9 +50,7 @@ def _streamed(message: pb.Report, now: float, max_bytes: int) -> Report:
     tokens = message.tokens_used if message.HasField("tokens_used") else None
     event = message.WhichOneof("event")
     if event == "completed":
-        completed = message.completed
-        result = completed.result if completed.HasField("result") else None
-        return _completed(task_id, token, result, tokens, max_bytes)
+        return _completed(task_id, token, message.completed, tokens, max_bytes)
     if event == "started":
         return Report(STARTED, task_id, token)
     if event == "progress":
@@ -75,8 +74,7 @@ def report(request: ReportRequest, now: float, max_payload_bytes: int) -> Report
         progress = request.progress if request.HasField("progress") else None
         return _progressed(task_id, token, progress, tokens, now, max_payload_bytes)
     if isinstance(request, calls.CompleteTaskRequest):
-        result = request.result if request.HasField("result") else None
-        return _completed(task_id, token, result, tokens, max_payload_bytes)
+        return _completed(task_id, token, request, tokens, max_payload_bytes)
     return _failed(task_id, token, request, tokens)
 
 
@@ -111,9 +109,18 @@ def _progressed(
     return Report(PROGRESS, task_id, token, encoded, tokens)
 
 
-def _completed(task_id: str, token: int, result: Value | None, tokens: int | None, max_bytes: int) -> Report:
-    encoded = None if result is None else requests.payload(result, "result", max_bytes)
-    return Report(COMPLETED, task_id, token, encoded, tokens)
+def _completed(
+    task_id: str,
+    token: int,
+    completed: pb.TaskCompleted | calls.CompleteTaskRequest,
+    tokens: int | None,
+    max_bytes: int,
+) -> Report:
+    result = requests.payload(completed.result, "result", max_bytes) if completed.HasField("result") else None
+    if not completed.HasField("output"):
+        return Report(COMPLETED, task_id, token, result, tokens)
+    output = requests.typed_payload(completed.output, "output", max_bytes, "result", result)
+    return Report(COMPLETED, task_id, token, result, tokens, output=output)
 
 
 def _failed(task_id: str, token: int, failure: pb.TaskFailed | calls.FailTaskRequest, tokens: int | None) -> Report:
@@ -121,4 +128,20 @@ def _failed(task_id: str, token: int, failure: pb.TaskFailed | calls.FailTaskReq
         raise BadRequest("error: is required")
     retryable = failure.retryable if failure.HasField("retryable") else True
     code = requests.name(failure.code, "code")
-    return Report(FAILED, task_id, token, None, tokens, failure.error[:MAX_ERROR_CHARS], code, retryable)
+    retry_after_secs = None
+    if failure.HasField("retry_after_ms"):
+        if failure.retry_after_ms > MAX_RETRY_AFTER_MS:
+            raise BadRequest(f"retry_after_ms: must be at most {MAX_RETRY_AFTER_MS}, a day")
+        retry_after_secs = failure.retry_after_ms / 1000
+    return Report(
+        FAILED,
+        task_id,
+        token,
+        None,
+        tokens,
+        failure.error[:MAX_ERROR_CHARS],
+        code,
+        retryable,
+        failure.traceback[-MAX_TRACEBACK_CHARS:] or None,
+        retry_after_secs,
+    )

@@ -16,7 +16,7 @@ from taskyard.v1 import task_pb2 as pb
 from taskyard.v1.batch_pb2 import BatchTask
 from taskyard.v1.runtime_host_pb2 import Heartbeat, HeartbeatHostRequest, Hello, RegisterHostRequest, RuntimeHost
 from taskyard.v1.task_pb2 import SubmitTaskRequest
-from taskyard_server.conversion.payload import MAX_DEPTH, is_json, is_too_deep
+from taskyard_server.conversion.payload import MAX_DEPTH, check_json, is_json, is_too_deep
 from taskyard_server.core.errors import BadRequest, Refusal, TooLarge
 from taskyard_server.core.history import RetryPolicy
 from taskyard_server.core.hosts import RESERVED_HOST_PREFIX, HostProfile, HostStatus
@@ -27,6 +27,7 @@ from .trace_context import TRACEPARENT
 
 MAX_NAME_CHARS: Final = 1_024
 MAX_ENTRIES_PER_FIELD: Final = 64
+MAX_ENCODING_CHARS: Final = 64
 MIN_TIME_SECS: Final = -62_135_596_800
 END_OF_TIME_SECS: Final = 253_402_300_800
 """The range of `google.protobuf.Timestamp`: from the year 1 to before the year 10000."""
@@ -61,15 +62,20 @@ def submission(
     and callback. Errors name fields with it. `default_retry` supplies the retry policy of an action for tasks without
     their own.
     """
+    params = payload(task.params, "params", max_payload_bytes, prefix=prefix) if task.HasField("params") else None
+    options = _options(task, agent_id, callback_url, traceparent, default_retry, prefix, owner_prefix)
+    if task.HasField("input"):
+        encoded = typed_payload(task.input, "input", max_payload_bytes, "params", params, prefix)
+        options = options._replace(input=encoded)
     return Submission(
         _required(agent_id, "agentId", owner_prefix),
         _required(task.action, "action", prefix),
         name(task.tab_id, "tabId", prefix),
         name(task.ref, "ref", prefix),
-        payload(task.params, "params", max_payload_bytes, prefix=prefix) if task.HasField("params") else None,
+        params,
         task.priority,
         seconds(task.deadline, "deadline", prefix) if task.HasField("deadline") else None,
-        _options(task, agent_id, callback_url, traceparent, default_retry, prefix, owner_prefix),
+        options,
     )
 
 
@@ -123,6 +129,8 @@ def _options(
         retry=_retry(task.retry_policy, "retryPolicy", prefix)
         if task.HasField("retry_policy")
         else default_retry(task.action),
+        run_timeout_secs=_run_timeout(task.run_timeout_ms, prefix) if task.HasField("run_timeout_ms") else None,
+        parent_id=name(task.parent_id, "parentId", prefix),
     )
     return NO_OPTIONS if options == NO_OPTIONS else options
 
@@ -185,6 +193,35 @@ def payload(
     if not is_json(value, encoded):
         raise BadRequest(f"{prefix}{field}: must not hold a number that JSON has not, such as NaN")
     return encoded
+
+
+def typed_payload(
+    value: pb.Payload, field: str, max_bytes: int, other: str, beside: bytes | None, prefix: str = ""
+) -> bytes:
+    """A `Payload`, encoded, which has its room together with the `other` field, encoded `beside` it.
+
+    Raises `TooLarge` or `BadRequest`.
+    """
+    encoding = name(value.encoding, f"{field}.encoding", prefix)
+    if encoding is not None and len(encoding) > MAX_ENCODING_CHARS:
+        raise BadRequest(f"{prefix}{field}.encoding: must be at most {MAX_ENCODING_CHARS} characters")
+    encoded = pb.Payload(data=value.data, encoding=encoding).SerializeToString()
+    size = len(encoded) + (0 if beside is None else len(beside))
+    if size > max_bytes:
+        raise TooLarge(f"{prefix}{field}: must be at most {max_bytes} bytes together with {other}, is {size}")
+    if encoding is None:
+        try:
+            check_json(value.data)
+        except ValueError as fault:
+            raise BadRequest(f"{prefix}{field}.data: {fault}") from None
+    return encoded
+
+
+def _run_timeout(ms: int, prefix: str) -> float:
+    """A run timeout in seconds."""
+    if ms < 1:
+        raise BadRequest(f"{prefix}runTimeoutMs: must be at least 1")
+    return ms / 1000
 
 
 def host_id(value: str) -> str:
@@ -278,6 +315,11 @@ def _key(
     for descriptor, value in canonical.ListFields():
         if value == descriptor.default_value and not descriptor.message_type and descriptor.name != "token_limit":
             canonical.ClearField(descriptor.name)  # type: ignore[arg-type]
+    if canonical.HasField("input") and canonical.input.encoding:
+        # What a codec makes of a value may differ each time.
+        canonical.input.data = b""
+    elif canonical.HasField("input"):
+        canonical.input.ClearField("encoding")
     if canonical.HasField("retry_policy"):
         canonical.retry_policy.CopyFrom(policy_message(_retry(canonical.retry_policy, "retryPolicy", prefix)))
     body = canonical.SerializeToString(deterministic=True)

@@ -245,9 +245,12 @@ def _template(spec: ScheduleSpec, bare: bool) -> pb.TaskTemplate:
         labels=dict(options.labels),
         target=options.target,
         token_limit=options.token_limit,
+        run_timeout_ms=None if options.run_timeout_secs is None else round(options.run_timeout_secs * 1000),
         retry_policy=None if options.retry is None else policy_message(options.retry),
     )
     if task.params is not None and not bare:
         message.params.SetInParent()
         message.params.MergeFromString(task.params)
+    if options.input is not None and not bare:
+        message.input.MergeFromString(options.input)
     return message

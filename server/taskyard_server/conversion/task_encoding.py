@@ -5,7 +5,8 @@ The rare fields are left to protobuf, since concatenated encodings merge into on
 encoding to equal what protobuf makes of the same task.
 
 A `bare` encoding is for callers who are shown no payloads (docs/security.md, Payloads): it leaves out `params`,
-`result`, `progress`, the texts of errors, and the `callback_url`, which may hold a secret.
+`result`, `input`, `output`, `progress`, the texts of errors, tracebacks, and the `callback_url`, which may hold a
+secret.
 """
 
 from collections.abc import Callable
@@ -60,6 +61,11 @@ REQUIRES: Final = tag(pb.Task, "requires")
 LABELS: Final = tag(pb.Task, "labels")
 TARGET: Final = tag(pb.Task, "target")
 TOKEN_LIMIT: Final = tag(pb.Task, "token_limit")
+RUN_TIMEOUT_MS: Final = tag(pb.Task, "run_timeout_ms")
+PARENT_ID: Final = tag(pb.Task, "parent_id")
+INPUT: Final = tag(pb.Task, "input")
+OUTPUT: Final = tag(pb.Task, "output")
+TRACEBACK: Final = tag(pb.Task, "traceback")
 STATE: Final = _by_state(pb.Task, "state")
 
 LABEL_KEY: Final = tag(pb.Task.LabelsEntry, "key")
@@ -100,13 +106,21 @@ REPORTED: Final = {
 def encode_task(task: Task, bare: bool = False) -> bytes:
     """A `Task` (docs/rules.md, Task fields)."""
     parts = _current_parts(task, bare)
-    if task.params is not None and not bare:
-        add_nested(parts, PARAMS, task.params)
+    if not bare:
+        if task.params is not None:
+            add_nested(parts, PARAMS, task.params)
+        if task.options.input is not None:
+            add_nested(parts, INPUT, task.options.input)
+        if task.history.traceback is not None:
+            add_text(parts, TRACEBACK, task.history.traceback)
     return b"".join(parts)
 
 
 def encode_event(event: Event, bare: bool = False) -> bytes:
-    """A `WatchTasksResponse` with an event and the task just after it. It omits `params`, which never change."""
+    """A `WatchTasksResponse` with an event and the task just after it.
+
+    It omits `params` and `input`, which never change, and tracebacks.
+    """
     task = event.task
     completed_at = event.at if event.state in TERMINAL else None
     if event.kind is EVICTED:
@@ -124,8 +138,8 @@ def encode_event(event: Event, bare: bool = False) -> bytes:
         event.attempt_started_at,
         bare,
     )
-    if event.state is DONE and task.result is not None and not bare:
-        add_nested(task_parts, RESULT, task.result)
+    if event.state is DONE and not bare:
+        _add_results(task_parts, task)
     parts = [EVENT_KIND[event.kind]]
     add_timestamp(parts, EVENT_AT, event.at)
     add_nested(parts, EVENT_TASK, b"".join(task_parts))
@@ -192,7 +206,7 @@ def encode_reported(state: TaskState) -> bytes:
 
 
 def _current_parts(task: Task, bare: bool) -> list[bytes]:
-    """The encoded fields of a task in its current state, without `params`."""
+    """The encoded fields of a task in its current state, without what events omit."""
     parts = _task_parts(
         task,
         task.state,
@@ -206,9 +220,16 @@ def _current_parts(task: Task, bare: bool) -> list[bytes]:
         None if task.lease is None else task.lease.started_at,
         bare,
     )
-    if task.result is not None and not bare:
-        add_nested(parts, RESULT, task.result)
+    if not bare:
+        _add_results(parts, task)
     return parts
+
+
+def _add_results(parts: list[bytes], task: Task) -> None:
+    if task.result is not None:
+        add_nested(parts, RESULT, task.result)
+    if task.history.output is not None:
+        add_nested(parts, OUTPUT, task.history.output)
 
 
 def _task_parts(
@@ -288,3 +309,8 @@ def _add_options(parts: list[bytes], options: TaskOptions, bare: bool) -> None:
     if options.token_limit is not None:
         parts.append(TOKEN_LIMIT)
         add_varint(parts, options.token_limit)
+    if options.run_timeout_secs is not None:
+        parts.append(RUN_TIMEOUT_MS)
+        add_varint(parts, round(options.run_timeout_secs * 1000))
+    if options.parent_id is not None:
+        add_text(parts, PARENT_ID, options.parent_id)

@@ -1,18 +1,25 @@
-"""Which submissions become tasks: the drain, idempotency keys and deadlines.
+"""Which submissions become tasks: the drain, idempotency keys, deadlines, and what a store can keep.
 
 This file does not know the limits of the queue, which `Lifecycle` checks when it accepts a task.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
-from .errors import AlreadyExists, BadRequest, Unavailable
+from .batches import BatchSubmission
+from .errors import NOT_YET, AlreadyExists, BadRequest, Refusal, Unavailable
 
 if TYPE_CHECKING:
     from .lifecycle import Lifecycle
-    from .task import Submission, Task
+    from .task import Submission, Task, TaskOptions
+
+
+def require_readers(life: Lifecycle, options: TaskOptions) -> None:
+    """Raise `Unavailable` for fields that an earlier version could not read, if it may come to serve the namespace."""
+    if options.has_added_fields and not life.keeps_added_fields:
+        raise Unavailable(f"runTimeoutMs, parentId, input: {NOT_YET}")
 
 
 class Admission:
@@ -35,7 +42,36 @@ class Admission:
         self._check(now, submission)
         return self._life.accept(now, submission)
 
-    def check_each(self, now: float, submissions: Iterable[Submission]) -> None:
+    def submit(self, now: float, submission: Submission) -> Task:
+        """See `Scheduler.submit`."""
+        task = self.admit(now, submission)
+        if task is None:
+            raise self._life.reject(now, submission)
+        return task
+
+    def submit_each(self, now: float, submissions: Iterable[Submission]) -> list[Task | Refusal]:
+        """Submit tasks one by one; for each, in order, the task or why it was refused."""
+        outcomes: list[Task | Refusal] = []
+        for submission in submissions:
+            try:
+                outcomes.append(self.submit(now, submission))
+            except Refusal as refusal:
+                # With its traceback, the refusal would hold this frame and so the list that holds it: a cycle.
+                outcomes.append(refusal.with_traceback(None))
+        return outcomes
+
+    def submit_batch(self, now: float, submissions: Sequence[Submission], batch_id: str) -> BatchSubmission:
+        """See `Scheduler.submit_batch`."""
+        self._check_each(now, submissions)
+        batch = self._life.batches.open(batch_id, submissions[0].agent_id, now)
+        outcomes = self.submit_each(
+            now,
+            [submission._replace(options=submission.options._replace(batch_id=batch_id)) for submission in submissions],
+        )
+        self._life.batches.close(batch)
+        return BatchSubmission(batch, outcomes)
+
+    def _check_each(self, now: float, submissions: Iterable[Submission]) -> None:
         """Raise `Unavailable` or `BadRequest` for the first submission that would be refused with it."""
         for submission in submissions:
             key = submission.options.key
@@ -65,5 +101,7 @@ class Admission:
 
     def _check(self, now: float, submission: Submission) -> None:
         self.require_open()
+        if not self._life.keeps_added_fields:
+            require_readers(self._life, submission.options)
         if submission.deadline is not None and submission.deadline <= now:
             raise BadRequest("deadline: must be in the future")

@@ -32,24 +32,46 @@ class Attempts:
         assert lease is not None
         task.history = task.history.with_attempt(task.host_id, lease.started_at, now, error, code)
 
+    def note_failure(self, task: Task, code: str | None, traceback: str | None) -> None:
+        """Show the code and the traceback of a failed attempt with the task."""
+        if self._life.keeps_added_fields:
+            task.history = task.history.with_failure(code, traceback)
+
     def fail(
-        self, now: float, task: Task, error: str, retryable: bool, code: str | None, stop: StopReason | None = None
+        self,
+        now: float,
+        task: Task,
+        error: str,
+        retryable: bool,
+        code: str | None,
+        stop: StopReason | None = None,
+        traceback: str | None = None,
+        retry_after_secs: float | None = None,
     ) -> None:
         """Fail the current attempt: retry after a delay, or fail the task if it has no attempt or no time left.
 
-        `stop` is why the host shall stop, None if the host reported the failure (docs/rules.md, Retries).
+        `stop` is why the host shall stop, None if the host reported the failure. `retry_after_secs` is the delay that
+        the host asks for (docs/rules.md, Retries).
         """
         life = self._life
         policy, failed = task.options.retry, task.history.failed + 1
-        if policy is None or not retryable or code in policy.non_retryable_codes or failed >= policy.max_attempts:
-            life.finish(now, task, FAILED, None, error, stop, code)
+        if policy is None:
+            is_last = retry_after_secs is None or task.deliveries >= life.limits.max_deliveries
+        else:
+            is_last = code in policy.non_retryable_codes or failed >= policy.max_attempts
+        if is_last or not retryable:
+            life.finish(now, task, FAILED, None, error, stop, code, traceback)
             return
-        due = now + policy.delay_secs(failed, self._entropy() / 2**40)
+        if retry_after_secs is None:
+            assert policy is not None
+            retry_after_secs = policy.delay_secs(failed, self._entropy() / 2**40)
+        due = now + retry_after_secs
         if task.deadline is not None and due >= task.deadline:
-            life.finish(now, task, FAILED, None, error, stop, code)
+            life.finish(now, task, FAILED, None, error, stop, code, traceback)
             return
         before = life.transition(task, PENDING, None)
         self.record(now, task, error, code)
+        self.note_failure(task, code, traceback)
         task.history = task.history._replace(failed=failed, not_before=due)
         life.counters.retried += 1
         life.count_queued(task)

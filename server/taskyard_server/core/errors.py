@@ -19,6 +19,9 @@ RETRY_AFTER_MS: Final = 1_000
 
 NOT_OWNER_RETRY_MS: Final = 50
 
+NOT_YET: Final = "not before all replicas of this store are of this version"
+"""Why a field is refused that a replica of an earlier version could not read."""
+
 
 class Refusal(Exception):
     """A command that was refused and changed nothing (an admission refusal keeps the rejected task, see there)."""

@@ -94,6 +94,8 @@ class Grants:
         if lease.claim_id is not None:
             lease.host.claimed.setdefault(lease.claim_id, {})[lease] = None
         self._ends.add(lease.due, lease)
+        if task.options.run_timeout_secs is not None:
+            life.run_timeouts.restore(now, lease)
 
     def begin(self, now: float, task: Task, is_over: bool = False) -> None:
         """Record that the host started the task, or has already ended it (`is_over`)."""
@@ -108,6 +110,8 @@ class Grants:
         if lease.stream is not None and not is_over:
             lease.start_by = inf
             self.retime(lease)
+        if task.options.run_timeout_secs is not None and not is_over:
+            life.run_timeouts.begin(lease)
 
     def retime(self, lease: Lease) -> None:
         """Set the timer of a lease again after one of the times that end it has changed."""
@@ -158,6 +162,7 @@ class Grants:
             life.attempts.fail(now, task, reason, True, None, LEASE_ENDED)
         elif options.target is None and task.deliveries < life.limits.max_deliveries:
             life.attempts.record(now, task, reason, None)
+            life.attempts.note_failure(task, None, None)
             self._requeue(now, task, reason, LEASE_ENDED)
         else:
             life.finish(now, task, FAILED, None, reason, LEASE_ENDED)
@@ -177,6 +182,8 @@ class Grants:
         if lease.claim_id is not None:
             _forget_claim(host, lease, lease.claim_id)
         self._ends.remove(lease.due, lease)
+        if task.options.run_timeout_secs is not None:
+            life.run_timeouts.end(lease)
         life.inflight -= 1
         life.ready.release_slot(task.agent)
         for offer in host.offers:

@@ -44,6 +44,7 @@ class History(NamedTuple):
     `attempts` are those of the current run that are over, the newest hundred of them; `last_number` counts them all,
     `failed` those that the retry policy counts. `tokens_used` is over all attempts, of which `tokens_before` were used
     by earlier ones. `token_limit` is the one that a resume set, if any. `not_before` is when a pending task is due.
+    `code` and `traceback` are those of the last failed attempt of the run, `output` is a serialized `Payload`.
     """
 
     run: int = 1
@@ -55,6 +56,9 @@ class History(NamedTuple):
     tokens_before: int = 0
     tokens_used: int | None = None
     token_limit: int | None = None
+    code: str | None = None
+    traceback: str | None = None
+    output: bytes | None = None
 
     def with_attempt(
         self, host_id: str | None, started_at: float | None, ended_at: float, error: str | None, code: str | None
@@ -65,9 +69,15 @@ class History(NamedTuple):
         attempts = (*self.attempts, Attempt(number, host_id, started_at, ended_at, text, code))
         return self._replace(attempts=attempts[-MAX_ATTEMPTS_KEPT:], last_number=number)
 
+    def with_failure(self, code: str | None, traceback: str | None) -> History:
+        """An attempt has failed. Most tell neither, and then nothing is replaced."""
+        if code == self.code and traceback == self.traceback:
+            return self
+        return self._replace(code=code, traceback=traceback)
+
     def of_next_run(self) -> History:
         """The task was resumed."""
-        return self._replace(run=self.run + 1, attempts=(), last_number=0, failed=0)
+        return self._replace(run=self.run + 1, attempts=(), last_number=0, failed=0, code=None, traceback=None)
 
 
 NO_HISTORY: Final = History()

@@ -73,6 +73,7 @@ class StopReason(StrEnum):
     LEASE_ENDED = "lease_ended"
     TOKEN_LIMIT_EXCEEDED = "token_limit_exceeded"
     SHUTDOWN = "shutdown"
+    TIMED_OUT = "timed_out"
 
 
 class Stop(NamedTuple):

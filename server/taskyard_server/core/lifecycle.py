@@ -7,13 +7,13 @@ knows no caller and validates no request: `Scheduler` and `Reports` decide what 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 from typing import Final
 
 from .agents import Agent, Agents
 from .attempts import OVER_BUDGET, Attempts
 from .batches import Batches
 from .changes import Changes
+from .children import Children
 from .errors import Conflict, NotFound, QueueFull
 from .events import Event, EventKind
 from .grants import Grants
@@ -26,8 +26,9 @@ from .offers import Offers
 from .past_keys import PastKeys
 from .ready_queue import ReadyQueue
 from .retention import Retention
+from .run_timeouts import RunTimeouts
 from .schedules.schedule import Trigger
-from .stats import AgentStats, Counters, Stats, Totals
+from .stats import Counters
 from .targets import Targets
 from .task import (
     DONE,
@@ -61,7 +62,8 @@ class Lifecycle:
     holds pending tasks by the time at which they come due. `last_token` is the fencing token of the last grant, 0
     before the first; what restores a namespace sets it. `stood_still_secs` is how long default deadlines stood still
     because nobody served the namespace. `changes` gathers what changed for a store, None where there is none. Without
-    `tells_position` no task says how many were counted as queued after it.
+    `tells_position` no task says how many were counted as queued after it. While an earlier version may come to serve
+    the namespace, `keeps_added_fields` is false: it could not read what stands in tasks since.
     """
 
     def __init__(
@@ -71,10 +73,12 @@ class Lifecycle:
         self.changes = changes
         self.stood_still_secs = 0.0
         self.tells_position = True
+        self.keeps_added_fields = True
         self.counters = Counters()
         self.last_token = 0
         self.tasks = TaskTable(entropy)
         self.tasks_by_key: dict[tuple[str, str], Task] = {}
+        self.children = Children(self.tasks)
         self.batches = Batches()
         self.ready = ReadyQueue()
         self.agents = Agents(self.ready)
@@ -91,6 +95,7 @@ class Lifecycle:
         self.past_keys = PastKeys(self.timers)
         self.grants = Grants(self)
         self.attempts = Attempts(self, entropy)
+        self.run_timeouts = RunTimeouts(self)
         self.liveness = Liveness(self, hosts)
         self.retention = Retention(self)
         # The tasks of triggers that have not ended. `TriggerDispatcher` fills it and sets the two callbacks.
@@ -120,6 +125,8 @@ class Lifecycle:
             self.tasks_by_key[agent.id, options.key.key] = task
         if task.deadline is not None:
             self._deadlines.add(task.deadline, task)
+        if options.parent_id is not None:
+            self.children.add(task)
         agent.figures.submitted += 1
         self.counters.submitted += 1
         self.count_queued(task)
@@ -202,6 +209,8 @@ class Lifecycle:
             self._deadlines.add(task.deadline, task)
         self.count_queued(task)
         self.enqueue(now, task)
+        if task.options.parent_id is not None:
+            self.children.add(task)
         if task.options.target is not None:
             self.targets.unblock(now, task)
         self.emit(now, task, before)
@@ -233,12 +242,15 @@ class Lifecycle:
         error: str | None,
         stop: StopReason | None = None,
         code: str | None = None,
+        traceback: str | None = None,
     ) -> None:
         """End a task as done, failed or cancelled. `stop` is why its host shall stop, None after the host's report."""
         before = self.transition(task, state, error)
         in_flight, serial = before in IN_FLIGHT, task.options.target is not None
         if in_flight and (task.history is not NO_HISTORY or task.options.retry is not None):
             self.attempts.record(now, task, error, code)
+        if in_flight and state is FAILED:
+            self.attempts.note_failure(task, code, traceback)
         # A task that had started when it failed blocks its target, and is not evicted while it does.
         blocks = serial and state is FAILED and task.started_at is not None
         if blocks:
@@ -269,6 +281,8 @@ class Lifecycle:
         if not blocks:
             self.retention.keep(task)
         self.retention.evict_excess(now)
+        if task.options.parent_id is not None:
+            self.children.ended(task)
         if self.triggered and task in self.triggered:
             self.on_triggered_end(now, task)
 
@@ -298,7 +312,7 @@ class Lifecycle:
         self.ready.hold_triggered(self._triggered_inflight >= limits.max_concurrent)
         self.offers.wake_all()
 
-    # Figures
+    # What happened
 
     def has_event_of(self, task: Task) -> bool:
         """Whether something has happened to a task since the last `take_events`."""
@@ -310,27 +324,6 @@ class Lifecycle:
         if self.changes is not None:
             self.changes.see(taken)
         return taken
-
-    def stats(self, limited_by: str | None) -> Stats:
-        """The figures of this moment; `limited_by` as in `Stats`."""
-        return Stats(
-            queued=self.queued,
-            inflight=self.inflight,
-            paused=self.paused,
-            limited_by=limited_by,
-            counters=replace(self.counters),
-            limits=self.limits,
-            agents={name: AgentStats.of(figures, self.agents.by_id.get(name)) for name, figures in self.agents.figures},
-        )
-
-    def add_to(self, totals: Totals) -> None:
-        """Add this namespace's figures to `totals`."""
-        totals.queued += self.queued
-        totals.inflight += self.inflight
-        totals.paused += self.paused
-        totals.retained += len(self.retention)
-        totals.namespaces += 1
-        totals.counters.add(self.counters)
 
     # The steps that these share
 

@@ -11,7 +11,7 @@ from enum import StrEnum
 from typing import Final, NamedTuple
 
 from .attempts import OVER_BUDGET
-from .errors import Conflict, LeaseLost, NotFound, Refusal
+from .errors import NOT_YET, Conflict, LeaseLost, NotFound, Refusal, Unavailable
 from .hosts import Hosts
 from .leases import Lease, lease_length
 from .lifecycle import Lifecycle
@@ -39,8 +39,8 @@ NO_TASK: Final = "task not found"
 class Report(NamedTuple):
     """One report under the lease with this `token`.
 
-    `payload` is the progress or the result. `tokens` counts those that this attempt has used so far, None if the host
-    does not count them. `error`, `code` and `retryable` belong to a failure.
+    `payload` is the progress or the result, `output` the serialized `Payload` of a result. `tokens` counts those that
+    this attempt has used so far, None if the host does not count them. The other fields belong to a failure.
     """
 
     kind: ReportKind
@@ -51,6 +51,9 @@ class Report(NamedTuple):
     error: str = ""
     code: str | None = None
     retryable: bool = True
+    traceback: str | None = None
+    retry_after_secs: float | None = None
+    output: bytes | None = None
 
 
 class Reports:
@@ -89,13 +92,24 @@ class Reports:
         """Take one report. A start or a release may be repeated, since its answer may have been lost."""
         kind, task_id, token = report.kind, report.task_id, report.token
         if kind is COMPLETED_REPORT:
-            return self.complete(now, host_id, task_id, token, report.payload, report.tokens)
+            return self.complete(now, host_id, task_id, token, report.payload, report.tokens, report.output)
         if kind is STARTED_REPORT:
             return self._start_or_repeat(now, host_id, task_id, token)
         if kind is PROGRESS_REPORT:
             return self.progress(now, host_id, task_id, token, report.payload, report.tokens)
         if kind is FAILED_REPORT:
-            return self.fail(now, host_id, task_id, token, report.error, report.retryable, report.code, report.tokens)
+            return self.fail(
+                now,
+                host_id,
+                task_id,
+                token,
+                report.error,
+                report.retryable,
+                report.code,
+                report.tokens,
+                report.traceback,
+                report.retry_after_secs,
+            )
         return self._release_or_stop(now, host_id, task_id, token)
 
     def start(self, now: float, host_id: str, task_id: str, token: int) -> Task:
@@ -160,15 +174,29 @@ class Reports:
         return lease
 
     def complete(
-        self, now: float, host_id: str, task_id: str, token: int, result: bytes | None, tokens: int | None = None
+        self,
+        now: float,
+        host_id: str,
+        task_id: str,
+        token: int,
+        result: bytes | None,
+        tokens: int | None = None,
+        output: bytes | None = None,
     ) -> Task:
-        """End a task as done, or as failed if it is over its budget. It counts as the start if none was reported."""
+        """End a task as done, or as failed if it is over its budget. It counts as the start if none was reported.
+
+        Raises `Unavailable` for an `output` while an earlier version may come to serve the namespace.
+        """
         task = self._lease_of(now, host_id, task_id, token).task
+        if output is not None and not self._life.keeps_added_fields:
+            raise Unavailable(f"output: {NOT_YET}")
         if task.state is ASSIGNED:
             self._life.grants.begin(now, task, is_over=True)
         if tokens is not None and self._life.attempts.use_tokens(task, tokens):
             self._life.finish(now, task, FAILED, None, OVER_BUDGET)
         else:
+            if output is not None:
+                task.history = task.history._replace(output=output)
             self._life.finish(now, task, DONE, result, None)
         return task
 
@@ -182,14 +210,19 @@ class Reports:
         retryable: bool = True,
         code: str | None = None,
         tokens: int | None = None,
+        traceback: str | None = None,
+        retry_after_secs: float | None = None,
     ) -> Task:
         """Fail an attempt with the host's `error`; the retry policy decides whether another one follows.
 
-        Without an earlier report of its start, the task has not started.
+        `retry_after_secs` takes the place of its delay. Without an earlier report of its start, the task has not
+        started.
         """
         task = self._lease_of(now, host_id, task_id, token).task
         over = tokens is not None and self._life.attempts.use_tokens(task, tokens)
-        self._life.attempts.fail(now, task, OVER_BUDGET if over else error, retryable and not over, code)
+        if over:
+            error, retryable = OVER_BUDGET, False
+        self._life.attempts.fail(now, task, error, retryable, code, None, traceback, retry_after_secs)
         return task
 
     def release(self, now: float, host_id: str, task_id: str, token: int) -> Task:

@@ -152,6 +152,8 @@ class Restoring:
             raise Damaged(f"{task.id} is {state.value} and counts as live")
         if (task.lease is None) != (state not in IN_FLIGHT):
             raise Damaged(f"{task.id} is {state.value} and has a lease")
+        if task.options.parent_id is not None and state is not FAILED:
+            life.children.add(task)
         if task.token > self._served.get(agent, 0):
             self._served[agent] = task.token
 
@@ -213,6 +215,7 @@ class Restoring:
             life.batches.sort()
         for task in sorted(self._ended, key=_ended_at):
             life.retention.keep(task)
+            life.children.restored(task)
         for name, (_, past) in self._past_keys.items():
             if name not in life.tasks_by_key:
                 life.past_keys.add(past)

@@ -18,10 +18,12 @@ from .changes import Changes
 from .dispatcher import Dispatcher
 from .errors import BadRequest, Conflict, Refusal
 from .events import Event
+from .figures import add_to_totals, stats_of
 from .hosts import Host, HostProfile, Hosts, HostStatus
 from .leases import Lease, Stop, StopReason
 from .lifecycle import Lifecycle
 from .limits import Limits
+from .names import Names
 from .offers import Offer
 from .reports import Reports
 from .schedules.registry import ScheduleRegistry
@@ -61,36 +63,19 @@ class Scheduler:
         `Unavailable` during a drain, and `QueueFull` if a limit is reached; the refused task is then kept as `rejected`
         and uses no key (docs/rules.md, Admission, Idempotency).
         """
-        task = self._admission.admit(now, submission)
-        if task is None:
-            raise self._life.reject(now, submission)
-        return task
+        return self._admission.submit(now, submission)
 
     def submit_each(self, now: float, submissions: Sequence[Submission]) -> list[Task | Refusal]:
         """Submit tasks one by one; for each, in order, the task or why it was refused."""
-        outcomes: list[Task | Refusal] = []
-        for submission in submissions:
-            try:
-                outcomes.append(self.submit(now, submission))
-            except Refusal as refusal:
-                # With its traceback, the refusal would hold this frame and so the list that holds it: a cycle.
-                outcomes.append(refusal.with_traceback(None))
-        return outcomes
+        return self._admission.submit_each(now, submissions)
 
     def submit_batch(self, now: float, submissions: Sequence[Submission]) -> BatchSubmission:
         """Submit the tasks of one agent as one batch (docs/rules.md, Batches).
 
         Raises `BadRequest` or `Unavailable` before any task is accepted; other refusals are outcomes of their tasks.
         """
-        self._admission.check_each(now, submissions)
         batch_id = f"bat_{int(now * 1000) << 80 | self._entropy() << 40 | self._entropy():032x}"
-        batch = self._life.batches.open(batch_id, submissions[0].agent_id, now)
-        outcomes = self.submit_each(
-            now,
-            [submission._replace(options=submission.options._replace(batch_id=batch_id)) for submission in submissions],
-        )
-        self._life.batches.close(batch)
-        return BatchSubmission(batch, outcomes)
+        return self._admission.submit_batch(now, submissions, batch_id)
 
     def cancel(self, now: float, task_id: str) -> Task:
         """Cancel a task at once. A host without a stream learns of it by its lost lease.
@@ -102,6 +87,20 @@ class Scheduler:
         check_cancel(task, self._life.targets.blocks(task))
         self._life.finish(now, task, CANCELLED, None, None, StopReason.CANCELLED)
         return task
+
+    def cancel_with_children(self, now: float, task_id: str, agents: Names | None = None) -> tuple[Task, int]:
+        """Cancel a task and all that descends from it, of these agents, and has not ended; with how many these were.
+
+        A task that has ended stays as it is, and is a `Conflict` only where nothing descends from it that could be
+        cancelled. Raises `NotFound` (docs/rules.md, Parents).
+        """
+        task = self.get(task_id)
+        below = [each for each in self._life.children.live_below(task_id) if agents is None or each.agent_id in agents]
+        if not below or task.state not in TERMINAL:
+            self.cancel(now, task_id)
+        for each in below:
+            self._life.finish(now, each, CANCELLED, None, None, StopReason.CANCELLED)
+        return task, len(below)
 
     def pause(self, now: float, task_id: str) -> Task:
         """Interrupt an assigned or running task, so that it can be resumed; a task over its budget fails.
@@ -441,9 +440,9 @@ class Scheduler:
 
     def stats(self) -> Stats:
         """The figures of this moment (docs/rules.md, Figures)."""
-        return self._life.stats(self.limited_by)
+        return stats_of(self._life, self.limited_by)
 
     def add_to(self, totals: Totals) -> None:
         """Add this namespace's figures to `totals`."""
-        self._life.add_to(totals)
+        add_to_totals(totals, self._life)
         self.schedules.add_to(totals)

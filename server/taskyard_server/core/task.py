@@ -74,7 +74,10 @@ class IdempotencyKey(NamedTuple):
 
 
 class TaskOptions(NamedTuple):
-    """The fields that few submitters set. All other tasks share one default instance."""
+    """The fields that few submitters set. All other tasks share one default instance.
+
+    `parent_id` is the task whose work submitted this one, which need not exist. `input` is a serialized `Payload`.
+    """
 
     callback_url: str | None = None
     project: str | None = None
@@ -89,6 +92,14 @@ class TaskOptions(NamedTuple):
     token_limit: int | None = None
     retry: RetryPolicy | None = None
     trigger_id: str | None = None
+    run_timeout_secs: float | None = None
+    parent_id: str | None = None
+    input: bytes | None = None
+
+    @property
+    def has_added_fields(self) -> bool:
+        """Whether an earlier version, which knows the fields up to `trigger_id`, could not read these options."""
+        return self.run_timeout_secs is not None or self.parent_id is not None or self.input is not None
 
 
 NO_OPTIONS: Final = TaskOptions()

@@ -20,9 +20,13 @@ Item = TypeVar("Item")
 
 
 class TimerOrder(IntEnum):
-    """In which order things happen that come due in the same tick: a deadline before a lease that ends with it."""
+    """In which order things happen that come due in the same tick: a deadline before a lease that ends with it.
+
+    A run timeout stands between them: it tells more than a lost lease, and a deadline leaves no attempt to time out.
+    """
 
     DEADLINE = auto()
+    RUN_TIMEOUT = auto()
     LEASE_END = auto()
     SILENCE = auto()
     DRAIN = auto()

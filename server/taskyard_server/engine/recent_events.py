@@ -202,5 +202,7 @@ def _retained_bytes(event: Event) -> int:
     if event.kind is EventKind.PROGRESSED:
         return len(event.progress or b"")
     if event.kind is EventKind.EVICTED:
-        return TASK_MEMORY_BYTES + len(event.task.params or b"") + len(event.task.result or b"")
+        task = event.task
+        payloads = (task.params, task.result, task.options.input, task.history.output)
+        return TASK_MEMORY_BYTES + sum([len(payload) for payload in payloads if payload is not None])
     return 0

@@ -229,6 +229,8 @@ class TabExecutor:
         """Send the action; its packed result. Raises `ActionFailed`."""
         if not task.tab_id:
             raise ActionFailed("tabId is required for task execution")
+        if task.options.input is not None and task.params is None:
+            raise ActionFailed("params are required for task execution, and this task has input alone", retryable=False)
         secs = None if task.deadline is None else task.deadline - self._engine.now()
         try:
             async with asyncio.timeout(secs) as execution.deadline:

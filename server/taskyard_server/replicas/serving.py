@@ -13,7 +13,7 @@ from taskyard_server.core.errors import NotFound, Unavailable
 from taskyard_server.engine.memory.engine import MemoryEngine
 from taskyard_server.engine.port.namespaces import Ownership
 from taskyard_server.engine.port.replicas import ReplicaView
-from taskyard_server.store.port import FORMAT_LEVEL, CommitDelayed
+from taskyard_server.store.port import ADDED_FIELDS_LEVEL, FORMAT_LEVEL, CommitDelayed
 from taskyard_server.store.shared_port import Replica, ReplicaRow, SharedStore
 
 from .door import OwnersDoor
@@ -74,6 +74,8 @@ class ReplicaServing:
         self.replica.on_change = self._changed
         engine.keeper.may_tell = self._may_tell
         engine.namespaces.directory = self
+        # Until it is known that no replica of an earlier version lives.
+        self._tenures.keep_added_fields(False)
 
     def tell(self, *followers: Follower, begun: Callable[[str], None], left: Callable[[str], None]) -> None:
         """Tell of each namespace that begins to be served here, and of each that leaves."""
@@ -135,6 +137,7 @@ class ReplicaServing:
 
     def _changed(self) -> None:
         membership, ownership = self.replica.membership, self.replica.ownership
+        self._tenures.keep_added_fields(bool(membership.rows) and membership.level >= ADDED_FIELDS_LEVEL)
         if self._carrier is not None:
             me = membership.me.instance
             others = {

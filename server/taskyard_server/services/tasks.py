@@ -96,6 +96,7 @@ class TaskService(TaskServiceServicer):
             states=requests.states(request.state, TaskState),
             batch_id=request.batch_id or None,
             target=request.target or None,
+            parent_id=request.parent_id or None,
             created_from=requests.bound(request, "created_from", "createdFrom"),
             created_until=requests.bound(request, "created_until", "createdUntil"),
         )
@@ -109,6 +110,8 @@ class TaskService(TaskServiceServicer):
             request.newest_first,
             task_filter.created_from,
             task_filter.created_until,
+            # Last and only where it is set, so that tokens of an earlier version go on.
+            *([request.parent_id] if request.parent_id else []),
         )
         after = listing.start(request.page_token)
         limit = page_size(request.page_size)
@@ -131,9 +134,14 @@ class TaskService(TaskServiceServicer):
 
     async def CancelTask(self, request: pb.CancelTaskRequest, context: Context) -> pb.CancelTaskResponse:  # noqa: N802
         del context
-        call = current_call()
-        state = await self._engine.tasks.cancel(call.namespace, request.task_id, agents=call.access.agents, show=_state)
-        return pb.CancelTaskResponse(status=STATES[state], task_id=request.task_id)
+        call, tasks = current_call(), self._engine.tasks
+        if not request.cancel_children:
+            state = await tasks.cancel(call.namespace, request.task_id, agents=call.access.agents, show=_state)
+            return pb.CancelTaskResponse(status=STATES[state], task_id=request.task_id)
+        state, children = await tasks.cancel_with_children(
+            call.namespace, request.task_id, agents=call.access.agents, show=_state
+        )
+        return pb.CancelTaskResponse(status=STATES[state], task_id=request.task_id, children_cancelled=children)
 
     async def PauseTask(self, request: pb.PauseTaskRequest, context: Context) -> pb.PauseTaskResponse:  # noqa: N802
         del context

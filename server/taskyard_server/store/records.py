@@ -19,9 +19,9 @@ from msgspec import Struct
 from msgspec.msgpack import Decoder, Encoder
 
 from taskyard_server.core.history import NO_HISTORY
-from taskyard_server.core.task import NO_OPTIONS, PENDING, QUEUED, TaskState
+from taskyard_server.core.task import PENDING, QUEUED, TaskState
 
-from .tuples import HistoryTuple, OptionsTuple, ProfileTuple
+from .tuples import HistoryTuple, OptionsTuple, ProfileTuple, kept_history, kept_options
 
 if TYPE_CHECKING:
     from taskyard_server.core.agents import AgentFigures
@@ -179,7 +179,7 @@ def encode_task(task: Task, stood_still_secs: float) -> bytes:
             task.ref,
             task.params,
             task.priority,
-            None if options is NO_OPTIONS else options,
+            kept_options(options),
             task.commit,
         )
     )
@@ -209,7 +209,7 @@ def encode_state(task: Task, stood_still_secs: float, has_no_key: bool = False) 
                 lease.claim_id,
             ),
             task.started_at,
-            None if history is NO_HISTORY else history,
+            kept_history(history),
             task.progress,
             task.error,
             task.expired,

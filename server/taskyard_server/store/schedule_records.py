@@ -15,10 +15,10 @@ from taskyard_server.core.schedules.schedule import (
     Trigger,
     TriggerState,
 )
-from taskyard_server.core.task import NO_OPTIONS, Submission
+from taskyard_server.core.task import Submission
 
 from .records import Record, encode
-from .tuples import OptionsTuple, RangeTuple, to_options, to_ranges
+from .tuples import OptionsTuple, RangeTuple, kept_options, to_options, to_ranges
 
 if TYPE_CHECKING:
     from taskyard_server.core.schedules.schedule import Cadence
@@ -106,7 +106,7 @@ def encode_schedule(schedule: Schedule) -> bytes:
                 task.ref,
                 task.params,
                 task.priority,
-                cast("OptionsTuple | None", None if options is NO_OPTIONS else options),
+                cast("OptionsTuple | None", kept_options(options)),
             ),
             spec.deadline_secs,
             spec.display_name,

@@ -3,16 +3,24 @@
 They are written without a conversion, and have the same fields in the same order. The core is compiled, and what is
 compiled does not tell the types of its fields: so these are declared here, and this file is never compiled. As in all
 records, new fields are appended, with a default.
+
+A version reads no tuple that has more fields than it knows. So those that came with format level 2 are written only
+where one of them says something, which the core allows only once that level is in force
+(`Lifecycle.keeps_added_fields`).
 """
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
-from taskyard_server.core.history import Attempt, History, RetryPolicy
+from taskyard_server.core.history import NO_HISTORY, Attempt, History, RetryPolicy
 from taskyard_server.core.hosts import HostProfile, Tabs
 from taskyard_server.core.schedules.processed_times import TimeRange
 from taskyard_server.core.task import NO_OPTIONS, IdempotencyKey, TaskOptions
+
+OPTIONS_OF_LEVEL_1: Final = 13
+HISTORY_OF_LEVEL_1: Final = 9
+"""How many fields they had."""
 
 
 class KeyTuple(NamedTuple):
@@ -48,6 +56,9 @@ class OptionsTuple(NamedTuple):
     token_limit: int | None = None
     retry: RetryTuple | None = None
     trigger_id: str | None = None
+    run_timeout_secs: float | None = None
+    parent_id: str | None = None
+    input: bytes | None = None
 
 
 class AttemptTuple(NamedTuple):
@@ -73,6 +84,9 @@ class HistoryTuple(NamedTuple):
     tokens_before: int = 0
     tokens_used: int | None = None
     token_limit: int | None = None
+    code: str | None = None
+    traceback: str | None = None
+    output: bytes | None = None
 
 
 class ProfileTuple(NamedTuple):
@@ -89,6 +103,22 @@ class RangeTuple(NamedTuple):
 
     first: float
     until: float
+
+
+def kept_options(options: TaskOptions) -> tuple[object, ...] | None:
+    """Options as they stand in a record."""
+    if options is NO_OPTIONS:
+        return None
+    return options if options.has_added_fields else options[:OPTIONS_OF_LEVEL_1]
+
+
+def kept_history(history: History) -> tuple[object, ...] | None:
+    """The course of a task as it stands in a record."""
+    if history is NO_HISTORY:
+        return None
+    if history.code is None and history.traceback is None and history.output is None:
+        return history[:HISTORY_OF_LEVEL_1]
+    return history
 
 
 def to_options(its: OptionsTuple | None) -> TaskOptions:
@@ -109,6 +139,9 @@ def to_options(its: OptionsTuple | None) -> TaskOptions:
         its.token_limit,
         None if its.retry is None else RetryPolicy(*its.retry),
         its.trigger_id,
+        its.run_timeout_secs,
+        its.parent_id,
+        its.input,
     )
 
 
@@ -124,6 +157,9 @@ def to_history(its: HistoryTuple) -> History:
         its.tokens_before,
         its.tokens_used,
         its.token_limit,
+        its.code,
+        its.traceback,
+        its.output,
     )
 
 

@@ -7,7 +7,6 @@ reader and a writer that never wait for each other. All times are those of the e
 import asyncio
 import contextlib
 import logging
-import time
 import uuid
 from typing import TYPE_CHECKING, Final, TypeAlias
 
@@ -16,6 +15,7 @@ import grpc
 from taskyard.channel import check_cancelled
 from taskyard.credentials import Metadata, Renewal
 from taskyard.errors import NotOwner, TaskyardError, Unavailable
+from taskyard.present import now
 from taskyard.reconnecting import Reconnecting
 from taskyard.servers import Server, Servers
 from taskyard.v1.runtime_host_pb2 import (
@@ -28,14 +28,17 @@ from taskyard.v1.runtime_host_pb2 import (
     HeartbeatInterval,
     Hello,
     Machine,
+    Report,
     ReportResults,
     Welcome,
 )
 from taskyard.v1.runtime_host_pb2_grpc import RuntimeHostServiceStub
 
-from .actions import Actions, Handlers
+from .actions import Actions
+from .handlers import Handlers
 from .machine import MachineFigures
 from .options import HostOptions
+from .outbox import LeaseKey
 from .session import Session
 
 if TYPE_CHECKING:
@@ -87,7 +90,9 @@ class HostRun:
         self._told_to_reconnect = False
         self._wake = asyncio.Event()
         """Set when there may be something to write, or a reason to leave."""
-        self._handlers = Handlers(actions, options.slots, self._session, self._wake.set)
+        self._handlers = Handlers(
+            actions, options.slots, on_progress=self._report_progress, on_outcome=self._report_outcome
+        )
         self._heartbeat_secs = 0.0
         self._heartbeat_secs_changed = asyncio.Event()
         self._heartbeat_due = False
@@ -110,6 +115,7 @@ class HostRun:
         Raises:
             TaskyardError: The server refuses the host for good.
         """
+        await self._handlers.open()
         expiring = asyncio.create_task(self._expire_leases())
         self._connecting = asyncio.create_task(self._stay_connected())
         try:
@@ -122,8 +128,13 @@ class HostRun:
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
             await self._servers.close()
-            await self._handlers.abandon()
+            await self._handlers.close()
         log.info("host %s has left", self._options.host_id)
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether nothing runs and every report was answered. May be read from any thread."""
+        return self._session.is_finished
 
     def drain(self) -> None:
         """Take no more tasks, finish what runs within the grace period, then leave. A repeated call has no effect."""
@@ -347,7 +358,7 @@ class HostRun:
             return
         end = float("inf")
         if drain.HasField("deadline"):
-            secs = drain.deadline.ToNanoseconds() / 1e9 - time.time()
+            secs = drain.deadline.ToNanoseconds() / 1e9 - now().timestamp()
             end = self._now() + max(0.0, secs) + DRAIN_SLACK_SECS
         self._drain_until("server", end)
 
@@ -405,6 +416,14 @@ class HostRun:
             log.debug("the host stays registered: %s", failed.details())
 
     # Internals
+
+    def _report_progress(self, report: Report) -> None:
+        self._session.report_progress(report)
+        self._wake.set()
+
+    def _report_outcome(self, key: LeaseKey, outcome: Report | None) -> None:
+        self._session.handler_ended(key, outcome)
+        self._wake.set()
 
     def _hello(self) -> Hello:
         options = self._options

@@ -12,6 +12,7 @@ from taskyard_server.core.limits import Limits
 from taskyard_server.core.privacy import keep_private
 from taskyard_server.core.scheduler import Scheduler
 from taskyard_server.core.stats import Counters, TriggerCounters
+from taskyard_server.engine.virtual_clock import VirtualClock
 from taskyard_server.store.rows import AboutNamespace
 
 from .answers import Answers
@@ -63,6 +64,7 @@ class Namespaces:
         self._last_number = 0
         self._last_outbox: dict[str, int] = {}
         self._private = private
+        self._keeps_added_fields = True
         self._entropy = entropy(seed, private)
         self._states: dict[str, NamespaceState] = {}
         self.driver = Driver(self._states, clock, wall, monotonic)
@@ -123,10 +125,7 @@ class Namespaces:
             self._last_number += 1
             changes = None if self.keeper is None else Changes()
             scheduler = Scheduler(self.limits, self._entropy, changes)
-            if self._private:
-                keep_private(scheduler.life)
-            if self.drain_notice is not None:
-                scheduler.drain()
+            self._set_up(scheduler)
             state = self._states[name] = NamespaceState(name, scheduler, self._last_number, changes)
             state.keeps_history = self.history is not None
             state.about = AboutNamespace(self.now())
@@ -156,14 +155,20 @@ class Namespaces:
         self.note_number(loaded.number)
         state = NamespaceState(loaded.name, loaded.scheduler, loaded.number, loaded.scheduler.changes)
         state.fault, state.about = loaded.error, loaded.about
-        if self._private:
-            keep_private(loaded.scheduler.life)
-        if self.drain_notice is not None:
-            loaded.scheduler.drain()
+        self._set_up(loaded.scheduler)
         state.outbox.last = loaded.last_outbox
         state.keeps_history = self.history is not None
         self._states[loaded.name] = state
         return state
+
+    def _set_up(self, scheduler: Scheduler) -> None:
+        scheduler.life.keeps_added_fields = self._keeps_added_fields
+        if self._private:
+            keep_private(scheduler.life)
+        if self.drain_notice is not None:
+            scheduler.drain()
+        if self.wall is self.now and isinstance(self.wall, VirtualClock):
+            scheduler.schedules.wall_may_jump = False
 
     def note_number(self, number: int) -> None:
         """Give no namespace this number any more, nor a lower one."""
@@ -184,6 +189,13 @@ class Namespaces:
         """Raise `Unavailable` if the engine is closed."""
         if self.closed:
             raise Unavailable("the engine is closed")
+
+    def keep_added_fields(self, keeps: bool) -> None:
+        """Whether tasks may have fields that an earlier version cannot read, in namespaces here and to come."""
+        if keeps != self._keeps_added_fields:
+            self._keeps_added_fields = keeps
+            for state in self._states.values():
+                state.scheduler.life.keeps_added_fields = keeps
 
     def for_each(self, command: Callable[[NamespaceState], None]) -> None:
         """Run a command in every namespace, and mark each dirty."""

@@ -145,6 +145,15 @@ class MemoryTasks:
 
         return await self._command(namespace, task_id, agents, cancel, check_cancel)
 
+    async def cancel_with_children(
+        self, namespace: str, task_id: str, *, agents: Names | None = None, show: Callable[[Task], T]
+    ) -> tuple[T, int]:
+        def cancel(state: NamespaceState) -> tuple[T, int]:
+            task, count = state.scheduler.cancel_with_children(self._now(), task_id, agents)
+            return show(task), count
+
+        return await self._command(namespace, task_id, agents, cancel, check_cancel)
+
     async def pause(self, namespace: str, task_id: str, *, agents: Names | None = None, show: Callable[[Task], T]) -> T:
         def pause(state: NamespaceState) -> T:
             return show(state.scheduler.pause(self._now(), task_id))

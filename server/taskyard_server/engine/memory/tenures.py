@@ -84,6 +84,10 @@ class Tenures:
             return False
         return not state.scheduler.life.tasks and not any(host.leases for host in state.scheduler.hosts)
 
+    def keep_added_fields(self, keeps: bool) -> None:
+        """Whether tasks may have fields that an earlier version cannot read."""
+        self._namespaces.keep_added_fields(keeps)
+
     async def begin(self, taken: Taken, is_ours: Callable[[], bool]) -> None:
         """Load a namespace that was taken, and commit what follows from the change of its owner; then serve it.
 

@@ -27,6 +27,7 @@ class TaskFilter:
     states: frozenset[TaskState] | None = None
     batch_id: str | None = None
     target: str | None = None
+    parent_id: str | None = None
     created_from: float | None = None
     created_until: float | None = None
 
@@ -38,6 +39,7 @@ class TaskFilter:
             and (self.states is None or task.state in self.states)
             and (self.batch_id is None or task.options.batch_id == self.batch_id)
             and (self.target is None or task.options.target == self.target)
+            and (self.parent_id is None or task.options.parent_id == self.parent_id)
             and (self.created_from is None or task.created_at >= self.created_from)
             and (self.created_until is None or task.created_at < self.created_until)
         )
@@ -116,6 +118,14 @@ class TaskPort(Protocol):
         self, namespace: str, task_id: str, *, agents: Names | None = None, show: Callable[[Task], T]
     ) -> T:
         """Cancel a task. Raises `NotFound` or `Conflict`."""
+
+    async def cancel_with_children(
+        self, namespace: str, task_id: str, *, agents: Names | None = None, show: Callable[[Task], T]
+    ) -> tuple[T, int]:
+        """Cancel a task, and what descends from it and has not ended; with how many these were.
+
+        Raises `NotFound`, or `Conflict` where nothing can be cancelled.
+        """
 
     async def pause(self, namespace: str, task_id: str, *, agents: Names | None = None, show: Callable[[Task], T]) -> T:
         """Pause a task in flight. Raises `NotFound` or `Conflict`."""

@@ -5,6 +5,7 @@ import dev.taskyard.v1.BatchServiceGrpc.BatchServiceBlockingStub;
 import dev.taskyard.v1.BatchTask;
 import dev.taskyard.v1.CancelBatchRequest;
 import dev.taskyard.v1.CancelTaskRequest;
+import dev.taskyard.v1.CancelTaskResponse;
 import dev.taskyard.v1.GetBatchRequest;
 import dev.taskyard.v1.GetBatchResponse;
 import dev.taskyard.v1.GetStatsRequest;
@@ -111,6 +112,11 @@ public final class Taskyard implements AutoCloseable {
      */
     public <S> S stub(Function<Channel, S> factory) {
         return calls.stub(factory);
+    }
+
+    /** How the client makes its calls. */
+    Calls calls() {
+        return calls;
     }
 
     /** Ends all calls and watches, then closes the connection. */
@@ -334,9 +340,25 @@ public final class Taskyard implements AutoCloseable {
      * @throws TaskyardException {@code not_found}, {@code conflict} if the task has ended
      */
     public Task.State cancel(String taskId) {
-        CancelTaskRequest request = CancelTaskRequest.newBuilder().setTaskId(taskId).build();
-        return transition(
-                taskId, Task.State.cancelled, () -> calls.timed(tasks).cancelTask(request).getStatus());
+        return cancel(CancelTaskRequest.newBuilder().setTaskId(taskId).build()).getStatus();
+    }
+
+    /**
+     * Cancels a task at once; with {@code cancel_children} also all that its work has submitted and has not ended, what
+     * theirs has, and so on.
+     *
+     * @param request the task
+     * @return the state of the task, and with {@code cancel_children} how many further tasks were cancelled; that number is
+     *     missing where the answer of a try that succeeded was lost
+     * @throws TaskyardException {@code not_found}, {@code conflict} if the task has ended
+     */
+    public CancelTaskResponse cancel(CancelTaskRequest request) {
+        String taskId = request.getTaskId();
+        var done = CancelTaskResponse.newBuilder().setTaskId(taskId).setStatus(Task.State.cancelled).build();
+        return calls.transition(
+                done,
+                () -> calls.timed(tasks).cancelTask(request),
+                () -> get(taskId).getState() == Task.State.cancelled);
     }
 
     /**
@@ -421,7 +443,7 @@ public final class Taskyard implements AutoCloseable {
     }
 
     private Task.State transition(String taskId, Task.State state, Supplier<Task.State> call) {
-        return calls.transition(state, call, () -> get(taskId).getState());
+        return calls.transition(state, call, () -> get(taskId).getState() == state);
     }
 
     private WaitTaskResponse waitFor(String taskId, Duration wait) {

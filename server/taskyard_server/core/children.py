@@ -1,0 +1,90 @@
+"""Which live tasks the work of a task has submitted, so that a cancel finds them without a look at all others.
+
+A parent is named by its children alone: it need not exist. A task that has ended is remembered while something below it
+lives, so that a cancel from above reaches that.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from .task import Task
+    from .task_table import TaskTable
+
+
+class Children:
+    """Live tasks that have a parent, by that. `tasks` are all that are in memory."""
+
+    def __init__(self, tasks: TaskTable) -> None:
+        self._tasks = tasks
+        # By the id of a parent its children, each the task if it lives, None if only something below it does.
+        self._below: dict[str, dict[str, Task | None]] = {}
+        self._parents: dict[str, str] = {}
+
+    def add(self, task: Task) -> None:
+        """A task that has a parent lives. It may be here already."""
+        parent_id = task.options.parent_id
+        assert parent_id is not None
+        self._put(task.id, parent_id, task)
+        self._link(parent_id)
+
+    def ended(self, task: Task) -> None:
+        """A task that has a parent has ended; nothing happens if it is not here."""
+        parent_id = self._parents.get(task.id)
+        if parent_id is not None:
+            self._below[parent_id][task.id] = None
+            self._drop(task.id)
+
+    def restored(self, task: Task) -> None:
+        """A task that has a parent had ended before all that lives came back."""
+        if task.id in self._below:
+            self._link(task.id)
+
+    def live_below(self, task_id: str) -> list[Task]:
+        """The live tasks that descend from one, the nearer ones first."""
+        found: list[Task] = []
+        names = [task_id]
+        seen = {task_id}
+        place = 0
+        while place < len(names):
+            below = self._below.get(names[place])
+            place += 1
+            if below is None:
+                continue
+            for name, task in below.items():
+                if name not in seen:
+                    seen.add(name)
+                    names.append(name)
+                    if task is not None:
+                        found.append(task)
+        return found
+
+    def _put(self, task_id: str, parent_id: str, task: Task | None) -> None:
+        below = self._below.get(parent_id)
+        if below is None:
+            below = self._below[parent_id] = {}
+        below[task_id] = task
+        self._parents[task_id] = parent_id
+
+    def _link(self, task_id: str) -> None:
+        """Remember the ancestors of something that lives, as far up as they are in memory."""
+        while task_id not in self._parents:
+            task = self._tasks.get(task_id)
+            if task is None or task.options.parent_id is None:
+                return
+            self._put(task_id, task.options.parent_id, None)
+            task_id = task.options.parent_id
+
+    def _drop(self, task_id: str) -> None:
+        """Forget what has ended, from here up, as far as nothing lives below it."""
+        while task_id not in self._below:
+            parent_id = self._parents.get(task_id)
+            if parent_id is None or self._below[parent_id][task_id] is not None:
+                return
+            del self._parents[task_id]
+            del self._below[parent_id][task_id]
+            if self._below[parent_id]:
+                return
+            del self._below[parent_id]
+            task_id = parent_id

@@ -1,0 +1,35 @@
+"""The figures of one namespace at one moment, read from its `Lifecycle`."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from .stats import AgentStats, Stats
+
+if TYPE_CHECKING:
+    from .lifecycle import Lifecycle
+    from .stats import Totals
+
+
+def stats_of(life: Lifecycle, limited_by: str | None) -> Stats:
+    """The figures of this moment; `limited_by` as in `Stats`."""
+    return Stats(
+        queued=life.queued,
+        inflight=life.inflight,
+        paused=life.paused,
+        limited_by=limited_by,
+        counters=replace(life.counters),
+        limits=life.limits,
+        agents={name: AgentStats.of(figures, life.agents.by_id.get(name)) for name, figures in life.agents.figures},
+    )
+
+
+def add_to_totals(totals: Totals, life: Lifecycle) -> None:
+    """Add the figures of a namespace to `totals`."""
+    totals.queued += life.queued
+    totals.inflight += life.inflight
+    totals.paused += life.paused
+    totals.retained += len(life.retention)
+    totals.namespaces += 1
+    totals.counters.add(life.counters)
