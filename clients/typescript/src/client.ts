@@ -148,7 +148,7 @@ export class Client {
    */
   async submitBatch(
     tasks: NewTask[],
-    options: GiveUp & { agentId?: string; /** @deprecated Use `agentId`. */ agent?: string; callbackUrl?: string } = {},
+    options: GiveUp & { agentId?: string /** @deprecated Use `agentId`. */; agent?: string; callbackUrl?: string } = {},
   ): Promise<SubmittedBatch> {
     const parentId = this.#parentId();
     const request = create(SubmitBatchRequestSchema, {

@@ -13,14 +13,7 @@ const TAG = `bigint-${randomKey()}:`;
 const TAGGED = new RegExp(`"${TAG}(-?\\d+)"`, "g");
 
 /** A JSON value whose integers are `bigint` where no `number` holds them. */
-export type ExactJson =
-  | null
-  | boolean
-  | number
-  | bigint
-  | string
-  | ExactJson[]
-  | { [key: string]: ExactJson };
+export type ExactJson = null | boolean | number | bigint | string | ExactJson[] | { [key: string]: ExactJson };
 
 /**
  * A value as JSON, as `JSON.stringify` converts it: fields that are undefined are left out, dates become text. A `bigint`
