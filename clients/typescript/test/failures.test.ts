@@ -1,14 +1,14 @@
 /** What the end of a handler tells the server, and what a handler learns, with a scripted server. */
 import assert from "node:assert/strict";
 import { afterEach, beforeEach, test } from "node:test";
-import { create } from "@bufbuild/protobuf";
+import type { MessageInitShape } from "@bufbuild/protobuf";
 import { Cancellation_Reason, type Report } from "../src/gen/taskyard/v1/runtime_host_pb.js";
 import type { TaskSchema } from "../src/gen/taskyard/v1/task_pb.js";
 import { ActionFailed, currentTask, Host, NotRetryable, Output, Payload, Retry, TaskStopped } from "../src/index.js";
 import type { Handler } from "../src/running_task.js";
 import { ScriptedServer } from "./scripted_server.js";
 
-type TaskInit = NonNullable<Parameters<typeof create<typeof TaskSchema>>[1]>;
+type TaskInit = Exclude<MessageInitShape<typeof TaskSchema>, { $typeName: string; $unknown?: unknown }>;
 
 const quiet = { info() {}, warn() {}, error() {} };
 const BEYOND = 2n ** 53n + 1n;
