@@ -318,13 +318,14 @@ export class Client {
   // Interrupting and ending
 
   /**
-   * Cancels a task at once.
+   * Cancels a task at once; with `cancelChildren` also what its work has submitted, see `cancelWithChildren`.
    *
    * @returns The state of the task.
    * @throws TaskyardError `not_found`, `conflict` if the task has ended.
    */
-  cancel(taskId: string, options: GiveUp = {}): Promise<TaskState> {
-    const call = (signal?: AbortSignal) => this.stubs.tasks.cancelTask({ taskId }, { signal });
+  cancel(taskId: string, options: GiveUp & { cancelChildren?: boolean } = {}): Promise<TaskState> {
+    const request = { taskId, cancelChildren: options.cancelChildren };
+    const call = (signal?: AbortSignal) => this.stubs.tasks.cancelTask(request, { signal });
     return this.#transition(call, taskId, "cancelled", options);
   }
 

@@ -27,9 +27,9 @@ export interface GiveUp {
 export interface SubmitOptions extends GiveUp {
   /**
    * What a full queue means: `wait` submits the task again, after the time that the server names and then in growing steps
-   * of up to 10 s, until the signal aborts. Default `refuse`: the call throws `queue_full`.
+   * of up to 10 s, until the signal aborts. Default `throw`: the call throws `queue_full`.
    */
-  whenFull?: "wait" | "refuse";
+  whenFull?: "wait" | "throw";
 }
 
 /** The options of a task that is submitted and awaited. */

@@ -1,5 +1,6 @@
 /** A task as the handler that runs it sees it. */
 import type { JsonObject, JsonValue } from "@bufbuild/protobuf";
+import { NotRetryable } from "./failures.js";
 import type { Report } from "./gen/taskyard/v1/runtime_host_pb.js";
 import { inputOf } from "./payloads.js";
 import { type LeaseName, reportOn } from "./reports.js";
@@ -113,10 +114,15 @@ export class RunningTask<I = JsonValue> {
    * The input of the action: its params, or the value that the submitter gave as `input`. Integers that no `number` holds
    * are `bigint`.
    *
-   * @throws TypeError for bytes of a codec: `task.task.input` has them.
+   * @throws NotRetryable with the code `bad_input` for bytes of a codec, which stand in `task.task.input`, and for those
+   *   that are not JSON.
    */
   get input(): I {
-    return inputOf<I>(this.task);
+    try {
+      return inputOf<I>(this.task);
+    } catch (error) {
+      throw new NotRetryable(`input: ${(error as Error).message}`, { code: "bad_input", cause: error });
+    }
   }
 
   /** The number of this attempt within the task's run, from 1. */

@@ -68,10 +68,10 @@ export interface WatchOptions {
    */
   untilEnded?: boolean;
   /**
-   * Called when the watch begins anew because the server's log no longer reaches back: what happened in between is not
-   * shown, or the server was started anew and no longer has the tasks. Default none.
+   * Called with the reason when the watch begins anew because the server's log no longer reaches back: what happened in
+   * between is not shown, or the server was started anew and no longer has the tasks. Default none.
    */
-  onGap?: () => void;
+  onGap?: (reason: string) => void;
   /** The cursor of an earlier event, after which to continue. Default: from now on. */
   cursor?: string | undefined;
   /** Ends the watch as `cancelled` when it aborts. Default none. */
@@ -123,7 +123,7 @@ export async function* watchEvents(
       if (signal?.aborted) throw error;
       if (error.code === "cursor_expired") {
         position.restart();
-        options.onGap?.();
+        options.onGap?.(error.reason);
       } else if (error.code === "unauthenticated" && !isRenewed && renew()) isRenewed = true;
       else if (!isBreak(error)) throw error;
       await outage.backOff(error, signal);

@@ -149,6 +149,11 @@ test("an input keeps its digits", async () => {
   assert.deepEqual(seen, { id: BEYOND });
 });
 
+test("an input of a codec fails the task for good", async () => {
+  const { failed } = await runOnce((task) => void task.input, { input: { data: new Uint8Array(1), encoding: "own" } });
+  assert.deepEqual([failed?.code, failed?.retryable], ["bad_input", false]);
+});
+
 test("the task of a handler is known in what it calls and awaits", async () => {
   const seen: unknown[] = [];
   await runOnce(async () => {

@@ -226,10 +226,8 @@ test("a watch that ends with its tasks shows each as ended once", async () => {
 });
 
 test("a watch tells of a gap", async () => {
-  let gaps = 0;
-  const onGap = () => {
-    gaps += 1;
-  };
+  const gaps: string[] = [];
+  const onGap = (reason: string) => gaps.push(reason);
   await watch([[changed("1", "a"), end(WatchEnd_Reason.cursor_expired)], [ENDED]], { batchId: "b", onGap });
-  assert.equal(gaps, 1);
+  assert.deepEqual(gaps, ["the end"]);
 });
