@@ -33,7 +33,7 @@ async def main(address):
         return f"Hello, {task.params['name']}!"
 
     work = asyncio.create_task(host.run())
-    async with Client(address, agent="ann") as client:
+    async with Client(address, agent_id="ann") as client:
         print(await client.run("greet", params={"name": "Alan Turing"}))
     host.drain()
     await work

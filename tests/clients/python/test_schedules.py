@@ -103,7 +103,7 @@ async def test_all_fields_of_the_task_survive_the_round_trip(schedules):
         "labels": {"a": "b"},
         "target": "t",
         "token_limit": 7,
-        "retry_policy": RetryPolicy(max_attempts=3, first_delay_ms=5, non_retryable_codes=("no",)),
+        "retry_policy": RetryPolicy(max_attempts=3, first_delay=timedelta(milliseconds=5), non_retryable_codes=("no",)),
         "agent_id": "bob",
     }
     made = await schedules.create("note", interval=60, **fields)

@@ -167,8 +167,7 @@ class RunningTask:
     @property
     def parent_id(self) -> str | None:
         """The task whose handler submitted this one, None if there is none."""
-        parent_id: str | None = getattr(self.task, "parent_id", None)
-        return parent_id
+        return self.task.parent_id
 
     @property
     def checkpoint(self) -> dict[str, Any]:

@@ -17,8 +17,8 @@ from typing import TYPE_CHECKING, Any, Final, Self, TypeAlias
 from taskyard import present
 from taskyard.client import Client
 from taskyard.host import Host
-from taskyard.new_tasks import Submitted
 from taskyard.shared_loop import share
+from taskyard.submitted import Submitted
 from taskyard.tasks import Task
 from taskyard.values import Span, seconds
 
@@ -307,7 +307,7 @@ class Yard:
         Raises:
             NotFound: There is no such task.
         """
-        return await self.client.get(task if isinstance(task, str) else task.task_id)
+        return await self.client.get(task if isinstance(task, str) else task.id)
 
     # Internals
 

@@ -40,7 +40,7 @@ class YardHost:
         self.id = host_id or host._options.host_id
         credentials = find_credentials(address, namespace, environment={})
         self._host._options = dataclasses.replace(host._options, credentials=credentials, host_id=self.id)
-        self._host._install_signal_handlers = False
+        self._host._handles_signals = False
         self._host._actions = FaultyActions(host._actions, faults)
         self._host._run = None
         self.is_lost = False
