@@ -182,7 +182,7 @@ class Caller:
         self.name = name
         self.answered: list[float] = []
         self.failed: list[str] = []
-        self._client = Client(address, namespace=name, agent="agent")
+        self._client = Client(address, namespace=name, agent_id="agent")
         self._host = Host(
             *(address, "host"),
             namespace=name,

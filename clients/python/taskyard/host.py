@@ -5,18 +5,20 @@ import warnings
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
 from datetime import timedelta
-from typing import Any, Final, TypeVar, Unpack
+from typing import TYPE_CHECKING, Any, Final, TypeVar, Unpack
 
 from .action import Action
 from .credentials import Addresses, CredentialOptions, find_credentials
 from .hosting.actions import Actions, Handler, Lifespan, Middleware, RunsIn
-from .hosting.host_run import HostRun
 from .hosting.options import HostOptions, Slots, checked_slots
 from .hosting.registering import I, O, Registering
 from .hosting.signals import draining_by_signals
 from .payloads import Codec
 from .values import Span, seconds, whole_seconds
 from .workers import current_process
+
+if TYPE_CHECKING:
+    from .hosting.host_run import HostRun
 
 H = TypeVar("H", bound=Handler)
 M = TypeVar("M", bound=Middleware)
@@ -221,7 +223,7 @@ class Host:
                 `unimplemented`, or `conflict` if another stream of this very host has replaced its stream.
             ValueError: The host has no handlers, or its slots do not fit them.
             RuntimeError: The host runs already, its event loop was stopped, it is to handle signals outside of the main
-                thread, a worker process cannot be set up, or this is one: the program runs the host without
+                thread, or a worker process cannot be set up, or this is one: then the program runs the host without
                 `if __name__ == "__main__":`.
             TypeError: The lifespan, the middleware or the codec cannot be found again in a worker process.
             Exception: What the lifespan raises.
@@ -232,6 +234,9 @@ class Host:
             raise ValueError("the host has no handlers: decorate some with @host.action()")
         if self._run is not None:
             raise RuntimeError("the host runs already")
+        # Worker processes import hosts and never run one: they need no grpc.
+        from .hosting.host_run import HostRun
+
         self._run = HostRun(self._options, self._actions)
         takes_signals = handle_signals or self._handles_signals
         try:

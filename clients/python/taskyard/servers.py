@@ -20,6 +20,7 @@ from .channel import check_cancelled, check_process, open_channel
 from .credentials import Credentials
 from .errors import CallCancelled, ClientClosed, DeadlineExceeded, NotOwner, TaskyardError, Unavailable, error_from_rpc
 from .explaining import explained
+from .retrying import Notice
 
 HEAD_START_SECS: Final = 0.25
 """How long one server may take to connect before the next is tried beside it."""
@@ -177,6 +178,7 @@ class Servers:
 
     Attributes:
         are_several: Whether there is more than one.
+        notice: Tells people when none can be reached.
         unary: What stubs take for a channel. Their unary calls go to the server of the moment, and raise
             `TaskyardError`; they have no streams.
 
@@ -195,6 +197,7 @@ class Servers:
         credentials.for_channel()
         self._all = [Server(address, credentials, opening) for address in credentials.addresses]
         self.are_several = len(self._all) > 1
+        self.notice = Notice()
         self.unary = cast(grpc.aio.Channel, _UnaryChannel(self))
         self._is_closed = False
         self._current: Server | None = None
