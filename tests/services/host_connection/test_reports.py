@@ -58,7 +58,7 @@ async def test_a_failure_may_tell_its_code_its_traceback_and_when_to_try_again(s
     task = await server.get(assignment.task.task_id)
     assert (task.code, task.traceback) == ("busy", "in crawl")
     await stream.credit(1)
-    for _ in range(3):
+    for _ in range(4):
         await server.advance(2)
     assert (await stream.task()).task.task_id == assignment.task.task_id
 
