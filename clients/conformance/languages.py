@@ -40,5 +40,5 @@ LANGUAGES: Final = (
     Language("python", (sys.executable, "{}"), "python/conformance.py"),
     Language("go", ("{}",), "go/bin/conformance"),
     Language("typescript", ("node", "{}"), "typescript/dist/conformance.js"),
-    Language("java", ("java", "@{}"), "java/target/conformance.args", has_host=False),
+    Language("java", ("java", "@{}"), "java/target/conformance.args"),
 )

@@ -29,11 +29,18 @@ type fakeServer struct {
 	mu       sync.Mutex
 	headers  []metadata.MD // Of all unary calls.
 	resumes  []*taskyardv1.ResumeTaskRequest
+	cancels  []*taskyardv1.CancelTaskRequest
+	waits    int
 	submits  []*taskyardv1.SubmitTaskRequest
 	watches  []*taskyardv1.WatchTasksRequest
 	failures int               // How many of the next calls end as unavailable, or with the failure.
 	failure  error             // Default: the server is down.
 	refusal  *taskyardv1.Error // Why the task of each batch is refused, nil if it is accepted.
+
+	// These answer the calls of their names; nil for an answer that fits most tests. The number counts the calls, from 1.
+	submitTask func(number int) (*taskyardv1.SubmitTaskResponse, error)
+	waitTask   func(number int) (*taskyardv1.WaitTaskResponse, error)
+	cancelTask func() (*taskyardv1.CancelTaskResponse, error)
 
 	// The functions below serve a stream. The number counts the streams of their kind, from 1.
 	submitTasks   func(number int, stream submitTasksStream) error
@@ -96,6 +103,9 @@ func (f *fakeServer) SubmitTask(
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.submits = append(f.submits, request)
+	if f.submitTask != nil {
+		return f.submitTask(len(f.submits))
+	}
 	return &taskyardv1.SubmitTaskResponse{TaskId: proto.String("tsk_1")}, f.record(ctx)
 }
 
@@ -132,8 +142,12 @@ func (f *fakeServer) CancelTask(
 ) (*taskyardv1.CancelTaskResponse, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
+	f.cancels = append(f.cancels, request)
 	if err := f.record(ctx); err != nil {
 		return nil, err
+	}
+	if f.cancelTask != nil {
+		return f.cancelTask()
 	}
 	return nil, status.Error(codes.FailedPrecondition, "it has ended")
 }
@@ -150,6 +164,13 @@ func (f *fakeServer) ResumeTask(
 func (f *fakeServer) WaitTask(
 	ctx context.Context, request *taskyardv1.WaitTaskRequest,
 ) (*taskyardv1.WaitTaskResponse, error) {
+	f.mu.Lock()
+	f.waits++
+	number := f.waits
+	f.mu.Unlock()
+	if f.waitTask != nil {
+		return f.waitTask(number)
+	}
 	select {
 	case <-time.After(fromMillis(request.GetTimeoutMs())):
 	case <-ctx.Done():

@@ -228,3 +228,33 @@ func TestWatchResumesAcrossCutConnectionsWithoutGapOrRepeat(t *testing.T) {
 		t.Error(seen)
 	}
 }
+
+func TestWatchUntilEndedShowsEachTaskAsEndedOnce(t *testing.T) {
+	for untilEnded, want := range map[bool]int{true: 2, false: 4} {
+		f := &fakeServer{watchTasks: func(_ int, stream watchStream) error {
+			sendEvents(stream, "1", taskEvent(taskyardv1.TaskEvent_changed, "a", taskyardv1.Task_failed))
+			sendEvents(stream, "2", taskEvent(taskyardv1.TaskEvent_changed, "a", taskyardv1.Task_cancelled),
+				taskEvent(taskyardv1.TaskEvent_evicted, "a", taskyardv1.Task_cancelled))
+			sendEvents(stream, "3", taskEvent(taskyardv1.TaskEvent_changed, "b", taskyardv1.Task_done))
+			return sendEnd(stream, taskyardv1.WatchEnd_tasks_ended)
+		}}
+		options := WatchOptions{TaskIDs: []string{"a", "b"}, UntilEnded: untilEnded}
+		if lines, err := collect(serve(t, f).Watch(testContext(t), options)); err != nil || len(lines) != want {
+			t.Error(untilEnded, lines, err)
+		}
+	}
+}
+
+func TestWatchTellsOfAGap(t *testing.T) {
+	f := &fakeServer{watchTasks: func(number int, stream watchStream) error {
+		if number == 1 {
+			return sendEnd(stream, taskyardv1.WatchEnd_cursor_expired)
+		}
+		return sendEnd(stream, taskyardv1.WatchEnd_tasks_ended)
+	}}
+	gaps := 0
+	options := WatchOptions{BatchID: "b", Cursor: "old", UntilEnded: true, OnGap: func() { gaps++ }}
+	if lines, err := collect(serve(t, f).Watch(testContext(t), options)); err != nil || len(lines) > 0 || gaps != 1 {
+		t.Error(lines, err, gaps)
+	}
+}

@@ -16,13 +16,14 @@ from taskyard_server.admin_socket import AdminSocket, socket_of
 from taskyard_server.audit import AuditLog
 from taskyard_server.certificates import CertificateError, certificate_files, replica_files
 from taskyard_server.config import Settings
+from taskyard_server.configured_engine import configured_engine
 from taskyard_server.conversion.task_encoding import encode_event
 from taskyard_server.engine.event_log import EventLogs
 from taskyard_server.engine.memory.engine import MemoryEngine
-from taskyard_server.engine.memory.keeper import Keeping
 from taskyard_server.executors.connections import TlsFilesError
 from taskyard_server.executors.from_settings import configured_executor
 from taskyard_server.exposure import authentication_is_on, exposed
+from taskyard_server.guest import Guest
 from taskyard_server.interceptors.admission import Admission, AdmissionError
 from taskyard_server.interceptors.calls import CallInterceptor
 from taskyard_server.listening import Servers, gateway_of
@@ -30,8 +31,6 @@ from taskyard_server.live_config import LiveConfig, Reload
 from taskyard_server.logs import TransitionLog, TriggerLog
 from taskyard_server.metrics import Metrics
 from taskyard_server.replica_metrics import ReplicaMetrics
-from taskyard_server.replicas.clock import SharedClock
-from taskyard_server.replicas.serving import ReplicaServing
 from taskyard_server.security_settings import AuditSettings
 from taskyard_server.service_set import ServiceSet, served
 from taskyard_server.services.admin import AdminService
@@ -41,11 +40,9 @@ from taskyard_server.services.task_watches import TaskWatches
 from taskyard_server.services.tokens import TokenService
 from taskyard_server.setting_types import secret
 from taskyard_server.snapshots import Snapshots
-from taskyard_server.store.choosing import store_of
 from taskyard_server.store.port import StoreError
 from taskyard_server.store.shared_port import is_shared
-from taskyard_server.store.sqlite import BALLAST_BYTES
-from taskyard_server.webhooks import Webhooks, encode_delivery
+from taskyard_server.webhooks import Webhooks
 
 log = structlog.get_logger(__name__)
 
@@ -67,10 +64,13 @@ class App:
     """Everything that `taskyard up` runs, in one event loop.
 
     With `accept_clock` it starts although what is stored is ahead of the clock (docs/keeping.md, The clock). With
-    `insecure` it listens to other machines although it is not protected (docs/security.md).
+    `insecure` it listens to other machines although it is not protected (docs/security.md). A `guest` is started and
+    closed, instead of run.
     """
 
-    def __init__(self, config: LiveConfig, *, accept_clock: bool = False, insecure: bool = False) -> None:
+    def __init__(
+        self, config: LiveConfig, *, accept_clock: bool = False, insecure: bool = False, guest: Guest | None = None
+    ) -> None:
         settings = config.settings
         problems = exposed(settings)
         if problems and not insecure:
@@ -78,7 +78,9 @@ class App:
         self._is_exposed = bool(problems)
         self._config = config
         self._settings = settings
-        self._engine, self._sharing = _engine(settings, accept_clock)
+        self._guest = guest
+        virtual = None if guest is None else guest.clock
+        self._engine, self._sharing = configured_engine(settings, accept_clock=accept_clock, virtual=virtual)
         self._retry_policies = settings.retry_policies()
         self._event_logs = EventLogs(
             encode_event,
@@ -115,7 +117,7 @@ class App:
                 self._admission.look_for = self._token_news.look_for
         refresh = None if self._token_news is None else self._token_news.refresh
         self._token_service = TokenService(self._tokens, end_stale, refresh)
-        path = socket_of(settings)
+        path = socket_of(settings) if guest is None else None
         self._admin_socket = (
             None
             if keeper is None or path is None
@@ -132,6 +134,7 @@ class App:
             CallInterceptor(self._admission, by_gateway, door) if settings.gateway else None,
             is_limited=auth is not None,
             has_replicas=is_replica,
+            is_guest=guest is not None,
         )
         self._health = health.aio.HealthServicer()
         self._services = ServiceSet(
@@ -164,10 +167,8 @@ class App:
     async def start(self) -> None:
         """Serve; raises `StartError` or `GatewayError`, with nothing left running."""
         settings = self._settings
-        loop = asyncio.get_running_loop()
-        for number in (signal.SIGINT, signal.SIGTERM):
-            loop.add_signal_handler(number, self._on_signal)
-        loop.add_signal_handler(signal.SIGHUP, self._config.try_reload)
+        if self._guest is None:
+            self._take_signals()
         for listener in (TransitionLog(), self._metrics, self._event_logs):
             self._engine.subscribe(listener)
         if self._engine.outbox is None:
@@ -208,7 +209,6 @@ class App:
             self._webhooks.run(),
             self._snapshots.run(),
             self._reconcile(),
-            gc_policy.collect_periodically(),
         ]
         if self._sharing is not None:
             parts.append(self._sharing.replica.run())
@@ -224,10 +224,13 @@ class App:
             parts.append(self._config.watch())
         if self._executor is not None:
             parts.append(self._executor.run())
+        if self._guest is None:
+            parts.append(gc_policy.collect_periodically())
         self._background = [asyncio.create_task(part) for part in parts]
         for name in ("", *served(settings)):
             await self._health.set(name, health_pb2.HealthCheckResponse.SERVING)
-        gc_policy.install()
+        if self._guest is None:
+            gc_policy.install()
         if not authentication_is_on(settings):
             level = logging.WARNING if self._is_exposed else logging.INFO
             log.log(level, "everybody_is_admin", why="authentication is off, see auth.required")
@@ -257,6 +260,19 @@ class App:
             draining.cancel()
             await self._stop()
 
+    @property
+    def engine(self) -> MemoryEngine:
+        """What a test looks at beside the API."""
+        return self._engine
+
+    async def close(self) -> None:
+        """End a guest at once: what is kept is committed, and what hosts run may go on after the next start."""
+        await self._engine.admin.close(built_in_only=True)
+        self._services.close()
+        self._hurry.set()
+        await self._task_watches.close(STOP_GRACE_SECS)
+        await self._end_parts()
+
     def drain(self, grace_secs: float | None = None) -> float:
         """Begin an orderly shutdown; when it stops waiting, in the engine's time."""
         settings = self._settings
@@ -270,6 +286,12 @@ class App:
         self._draining.set()
         self._drain_changed.set()
         return self._drain_until
+
+    def _take_signals(self) -> None:
+        loop = asyncio.get_running_loop()
+        for number in (signal.SIGINT, signal.SIGTERM):
+            loop.add_signal_handler(number, self._on_signal)
+        loop.add_signal_handler(signal.SIGHUP, self._config.try_reload)
 
     def _on_signal(self) -> None:
         if self._signalled:
@@ -315,11 +337,14 @@ class App:
         if not self._hurry.is_set():
             await self._unless(self._end_calls(), self._hurry)
             await self._unless(self._webhooks.finish(WEBHOOK_GRACE_SECS), self._hurry)
+        await self._end_parts()
+        log.info("stopped")
+
+    async def _end_parts(self) -> None:
         for part in self._background:
             part.cancel()
         await asyncio.gather(*self._background, return_exceptions=True)
         await self._stop_serving()
-        log.info("stopped")
 
     async def _end_calls(self) -> None:
         self._services.close()
@@ -388,6 +413,8 @@ class App:
         settings = self._settings
         self._services.add_to(self._servers, self._health)
         address = settings.replicas.listens_on or settings.grpc
+        if self._guest is not None:
+            address = self._guest.address
         try:
             if self._replica_files is None:
                 self._servers.listen(address, self._certificates)
@@ -399,42 +426,13 @@ class App:
             raise StartError(f"cannot listen on {address}: the port is taken or the address is not ours") from None
         if self._gateway is not None:
             self._servers.listen_for_gateway(self._gateway.make_server_socket())
+        if self._guest is not None:
+            return
         try:
             self._metrics.serve(settings.metrics, secret(settings.metrics_token), self._certificates)
         except OSError as error:
             reason = (error.strerror or str(error)).lower()
             raise StartError(f"cannot listen on {settings.metrics} for metrics: {reason}") from None
-
-
-def _engine(settings: Settings, accept_clock: bool) -> tuple[MemoryEngine, ReplicaServing | None]:
-    store = settings.store
-    keeping = Keeping(
-        patience_secs=store.patience_secs,
-        history_days=store.history_days,
-        min_free_bytes=store.min_free_bytes,
-        accept_clock=accept_clock,
-    )
-    kept_in = store_of(
-        store.url,
-        synchronous=store.synchronous,
-        min_free_bytes=store.min_free_bytes,
-        ballast_bytes=BALLAST_BYTES,
-        failover_secs=store.failover_secs,
-    )
-    clock = SharedClock() if is_shared(kept_in) else None
-    engine = MemoryEngine(
-        settings.limits(),
-        clock,
-        wall=None if clock is None else clock.wall,
-        store=kept_in,
-        keeping=keeping,
-        encode_delivery=encode_delivery,
-        private=authentication_is_on(settings),
-    )
-    if clock is None or not is_shared(kept_in):
-        return engine, None
-    replicas = settings.replicas
-    return engine, ReplicaServing(kept_in, engine, clock, replicas.name, replicas.advertise, store.failover_secs)
 
 
 def _audit_log(settings: AuditSettings) -> AuditLog | None:

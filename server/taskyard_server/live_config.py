@@ -63,12 +63,15 @@ class Reload:
 
 
 class LiveConfig:
-    """Holds the settings. `apply` is called with new ones, `reloaded` with what a reload did, None if it failed."""
+    """Holds the settings. `apply` is called with new ones, `reloaded` with what a reload did, None if it failed.
 
-    def __init__(self, file: Path | None, flags: dict[str, Any]) -> None:
+    They are those of the file, the environment and the flags, or those that are given as `loaded` already.
+    """
+
+    def __init__(self, file: Path | None, flags: dict[str, Any], loaded: Loaded | None = None) -> None:
         self.file = file
         self._flags = flags
-        self._loaded: Loaded = load(file, flags)
+        self._loaded = load(file, flags) if loaded is None else loaded
         # By a restart alone it changes: also where a reload takes the last thing away that switched it on.
         self._has_authentication = self.settings.auth.is_on(self.settings.tls)
         self._last_content = self._content()

@@ -7,10 +7,11 @@ Simultaneous calls of several threads therefore share messages, as those of seve
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import functools
 import os
 import threading
-from collections.abc import AsyncGenerator, Callable, Coroutine, Iterator
+from collections.abc import AsyncGenerator, Callable, Coroutine, Iterator, Sequence
 from concurrent.futures import CancelledError, Future
 from types import TracebackType
 from typing import Any, Concatenate, Final, ParamSpec, Protocol, Self, TypeVar, Unpack
@@ -20,7 +21,12 @@ from .client import PATIENCE_SECS, TIMEOUT_SECS, Client
 from .credentials import Addresses, CredentialOptions
 from .errors import ClientClosed
 from .namespace_calls import Namespaces
+from .payloads import Codec
+from .renamed import either
 from .scheduling import Schedules
+from .shared_loop import refuse_in, shared_loop
+from .sync_submit_calls import SyncSubmitCalls
+from .task_desk import SubmitMiddleware
 from .values import Span
 
 P = ParamSpec("P")
@@ -78,6 +84,7 @@ class SyncSchedules:
         self._iterate = client._iterate
 
     create = _blocking(Schedules.create)
+    put = _blocking(Schedules.put)
     get = _blocking(Schedules.get)
     list = _iterating(Schedules.list)
     update = _blocking(Schedules.update)
@@ -110,7 +117,7 @@ class SyncNamespaces:
     delete = _blocking(Namespaces.delete)
 
 
-class SyncClient:
+class SyncClient(SyncSubmitCalls):
     """Calls a Taskyard server from code without asyncio. Its methods are those of `Client`, blocking.
 
     Threads may share it. Iterators, such as those of `list`, `targets` and `watch`, block until there is a next item;
@@ -125,10 +132,13 @@ class SyncClient:
 
     Args:
         address: Where the server listens, or several servers do, as for `Client`.
-        agent: The agent that submits the tasks that name no other. Default none.
+        agent_id: The agent that submits the tasks that name no other. Default none.
         namespace: The namespace to act in, as for `Client`.
         timeout: How long the answer to a call may take, in seconds or as a timedelta. Default 30 s.
         patience: How long calls are repeated during an outage, in seconds or as a timedelta. Default 30 s.
+        codec: Encodes all inputs, and decodes inputs and outputs, as for `Client`. Default none.
+        middleware: What is called around each submit, as for `Client`. Default none.
+        agent: The old name of `agent_id`.
         **access: Who it is, and how the connection is encrypted, see `CredentialOptions`. Default what the environment
             or a profile says.
 
@@ -142,24 +152,38 @@ class SyncClient:
         self,
         address: Addresses = None,
         *,
-        agent: str = "",
+        agent_id: str = "",
         namespace: str | None = None,
         timeout: Span = TIMEOUT_SECS,
         patience: Span = PATIENCE_SECS,
+        codec: Codec | None = None,
+        middleware: Sequence[SubmitMiddleware] = (),
+        agent: str | None = None,
         **access: Unpack[CredentialOptions],
     ) -> None:
+        # Here, where the caller is told of it.
+        agent_id = either(agent_id, agent, "agent", "agent_id")
+
         def make() -> Client:
-            return Client(address, agent=agent, namespace=namespace, timeout=timeout, patience=patience, **access)
+            options: dict[str, Any] = {"namespace": namespace, "timeout": timeout, "patience": patience, "codec": codec}
+            options["middleware"] = middleware
+            return Client(address, agent_id=agent_id, **options, **access)
 
         started: Future[tuple[Client, asyncio.AbstractEventLoop, asyncio.Event]] = Future()
-        self._thread = threading.Thread(
-            target=lambda: asyncio.run(_run_client(make, started)), name="taskyard-client", daemon=True
-        )
-        self._thread.start()
+        shared = shared_loop()
+        self._ended: Future[None] | None = None
+        self._thread: threading.Thread | None = None
+        if shared is not None:
+            self._ended = asyncio.run_coroutine_threadsafe(_run_client(make, started), shared)
+        else:
+            self._thread = threading.Thread(
+                target=lambda: asyncio.run(_run_client(make, started)), name="taskyard-client", daemon=True
+            )
+            self._thread.start()
         try:
             self._client, self._loop, self._stop = started.result()
         except BaseException:
-            self._thread.join()
+            self._wait_for_end()
             raise
         self._process = os.getpid()
         self._lock = threading.Lock()
@@ -185,12 +209,12 @@ class SyncClient:
         with self._lock:
             if not self._closed:
                 self._closed = True
-                self._loop.call_soon_threadsafe(self._stop.set)
-        self._thread.join()
+                # The loop that a yard has shared may have ended before.
+                with contextlib.suppress(RuntimeError):
+                    self._loop.call_soon_threadsafe(self._stop.set)
+        self._wait_for_end()
 
-    submit = _blocking(Client.submit)
     submit_batch = _blocking(Client.submit_batch)
-    run = _blocking(Client.run)
     get = _blocking(Client.get)
     wait = _blocking(Client.wait)
     list = _iterating(Client.list)
@@ -205,9 +229,17 @@ class SyncClient:
     resume_target_task = _blocking(Client.resume_target_task)
     resolve = _blocking(Client.resolve)
 
+    def _wait_for_end(self) -> None:
+        if self._thread is not None:
+            self._thread.join()
+        elif self._ended is not None and not self._loop.is_closed():
+            refuse_in(self._loop)
+            self._ended.result()
+
     def _run(self, call: Coroutine[Any, Any, T]) -> T:
         try:
             check_process()
+            refuse_in(self._loop)
         except RuntimeError:
             call.close()
             raise

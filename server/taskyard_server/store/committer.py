@@ -197,6 +197,11 @@ class Committer:
         """Whether a commit is under way for so long that nothing may come due."""
         return self._is_committing and self._loop.time() - self._begun_at > SLOW_SECS
 
+    @property
+    def is_idle(self) -> bool:
+        """Whether nothing is left to be committed, or the store has failed."""
+        return self._idle.is_set() or self.failed.done()
+
     async def settle(self) -> None:
         """Wait until nothing is left to be committed, or the store has failed."""
         if self._idle.is_set():

@@ -1,70 +1,109 @@
-"""The actions of a host: which handler runs which task, and what a handler's end means for its task.
+"""The actions of a host: which function runs which task, where, and what it takes."""
 
-A handler is an async function or a plain function. It returns the task's result, a JSON value. `ActionFailed` fails the
-task with its text, any other exception with its name and text; its traceback is logged only.
-"""
-
-import asyncio
-import contextvars
-import functools
 import inspect
-import logging
-from collections.abc import Callable, Iterable
-from concurrent.futures import ThreadPoolExecutor
-from typing import Any, Final, TypeAlias
+import pickle
+from collections.abc import Callable
+from contextlib import AbstractAsyncContextManager, AbstractContextManager
+from dataclasses import dataclass
+from typing import Any, Final, Literal, TypeAlias
 
-from taskyard.tasks import Task
-from taskyard.v1.lease_pb2 import Assignment
-from taskyard.v1.runtime_host_pb2 import Report, TaskCompleted, TaskFailed
-from taskyard.values import value_from
+from taskyard.action import Action
+from taskyard.payloads import Codec, shape_of
+from taskyard.workers.references import reference
 
-from .outbox import LeaseKey, key_of
-from .running_task import ActionFailed, RunningTask
-from .session import Session
-
-log = logging.getLogger("taskyard")
+from .annotations import check_typed, check_untyped, takes_task
+from .running_task import RunningTask
 
 Handler: TypeAlias = Callable[[RunningTask], Any]
+RunsIn: TypeAlias = Literal["loop", "thread", "process"]
+Lifespan: TypeAlias = Callable[[], AbstractAsyncContextManager[Any] | AbstractContextManager[Any]]
+CallNext: TypeAlias = Callable[[RunningTask], Any]
+Middleware: TypeAlias = Callable[[RunningTask, CallNext], Any]
 
-MAX_ERROR_CHARS: Final = 10_000
-"""The server keeps no more."""
-MAX_DEPTH: Final = 30
-"""Levels of lists and objects that the server accepts. It could not parse a much deeper message at all."""
+PLACES: Final = ("loop", "thread", "process")
+
+
+@dataclass(frozen=True, slots=True)
+class Registered:
+    """A handler and how it is called.
+
+    Attributes:
+        function: The function; its `module:qualname` on the way to a worker process.
+        runs_in: Where it runs.
+        is_async: Whether it is an async function.
+        input_type: The type of the action's input, None without a typed action.
+        output_type: The type of its output, None without a typed action.
+        is_typed: Whether there is a typed action. Its handler takes the input.
+        takes_task: Whether the handler of a typed action takes the task, too.
+    """
+
+    function: Any
+    runs_in: RunsIn
+    is_async: bool
+    input_type: Any = None
+    output_type: Any = None
+    is_typed: bool = False
+    takes_task: bool = True
 
 
 class Actions:
-    """The handlers by action, and one for all other actions, if there is one."""
+    """The handlers by action, one for all other actions, if there is one, and what is around them.
 
-    def __init__(self) -> None:
-        self._handlers: dict[str, Handler] = {}
-        self._any: Handler | None = None
+    Attributes:
+        lifespan: Makes the context that is open while handlers run, None for none.
+        middleware: What is called around each handler, the outermost first.
+        codec: The codec of inputs and outputs, None for none.
 
-    def add(self, name: str, handler: Handler) -> None:
+    Args:
+        lifespan: See the attribute.
+        codec: See the attribute.
+    """
+
+    def __init__(self, lifespan: Lifespan | None = None, codec: Codec | None = None) -> None:
+        self.lifespan = lifespan
+        self.middleware: list[Middleware] = []
+        self.codec = codec
+        self._handlers: dict[str, Registered] = {}
+        self._any: Registered | None = None
+
+    def add(
+        self,
+        name: str,
+        function: Callable[..., Any],
+        *,
+        action: Action[Any, Any] | None = None,
+        runs_in: RunsIn | None = None,
+    ) -> None:
         """Register the handler of an action.
 
         Args:
             name: The action.
-            handler: The function that runs its tasks.
+            function: The function that runs its tasks.
+            action: The typed action. Default none: the function takes the task alone.
+            runs_in: Where it runs. Default the event loop for an async function, a thread for a plain one.
 
         Raises:
-            ValueError: The action has a handler already.
+            ValueError: The action has a handler already, or there is no such place to run.
+            TypeError: The function's annotations do not fit the action, or it cannot run there.
         """
         if name in self._handlers:
             raise ValueError(f"action {name!r} has a handler already")
-        self._handlers[name] = handler
+        self._handlers[name] = _registered(name, function, action, runs_in)
 
-    def add_any(self, handler: Handler) -> None:
+    def add_any(self, function: Handler, *, runs_in: RunsIn | None = None) -> None:
         """Register the handler of all actions without one of their own.
 
         Args:
-            handler: The function that runs their tasks.
+            function: The function that runs their tasks.
+            runs_in: Where it runs. Default as for `add`.
 
         Raises:
-            ValueError: There is such a handler already.
+            ValueError: There is such a handler already, or there is no such place to run.
+            TypeError: The function cannot run there.
         """
         if self._any is not None:
             raise ValueError("there is a handler for any action already")
-        self._any = handler
+        self._any = _registered("any action", function, None, runs_in)
 
     def __bool__(self) -> bool:
         return bool(self._handlers) or self._any is not None
@@ -74,7 +113,7 @@ class Actions:
         """The only actions that can be run; empty if any can."""
         return [] if self._any is not None else list(self._handlers)
 
-    def handler(self, action: str) -> Handler | None:
+    def handler(self, action: str) -> Registered | None:
         """Look up the handler of an action.
 
         Args:
@@ -85,166 +124,66 @@ class Actions:
         """
         return self._handlers.get(action, self._any)
 
-
-class Handlers:
-    """The handlers that run now, as asyncio tasks. Plain functions run in a pool of one thread for each slot.
-
-    Args:
-        actions: The handlers by action.
-        slots: How many tasks run at once.
-        session: Where progress and outcomes are reported.
-        on_report: Called after each report to the session.
-    """
-
-    def __init__(self, actions: Actions, slots: int, session: Session, on_report: Callable[[], None]) -> None:
-        self._actions = actions
-        self._session = session
-        self._on_report = on_report
-        self._pool = ThreadPoolExecutor(slots, thread_name_prefix="taskyard-action")
-        self._running: dict[LeaseKey, tuple[RunningTask, asyncio.Task[Report | None]]] = {}
-
-    def start(self, assignments: Iterable[Assignment]) -> None:
-        """Start the handlers of tasks.
-
-        Args:
-            assignments: The tasks and their leases.
-        """
-        for assignment in assignments:
-            key = key_of(assignment.lease)
-            try:
-                task = RunningTask(Task.from_message(assignment.task), key[1], self._report_progress)
-            except Exception as error:
-                # An unreadable task must end neither this host nor the next one that it is assigned to.
-                log.exception("task %s cannot be read", key[0])
-                failure = TaskFailed(error=f"the host cannot read the task: {_describe(error)}", code="unreadable")
-                self._session.handler_ended(key, Report(task_id=key[0], fencing_token=key[1], failed=failure))
-                continue
-            work = asyncio.create_task(self._run(task), name=f"taskyard {task.action} {task.id}")
-            self._running[key] = (task, work)
-            work.add_done_callback(functools.partial(self._report_outcome, key))
-
-    def stop(self, keys: Iterable[LeaseKey]) -> None:
-        """Cancel handlers. A plain function cannot be cancelled; its `RunningTask.cancelled` becomes True.
-
-        Args:
-            keys: The leases of the handlers. Those that do not run are ignored.
-        """
-        for key in keys:
-            if key in self._running:
-                task, work = self._running[key]
-                task.cancelled = True
-                handler = self._actions.handler(task.action)
-                if handler is not None and _is_async(handler):
-                    work.cancel()
-
-    def stop_all(self) -> None:
-        """Cancel all handlers that were not cancelled before."""
-        self.stop([key for key, (task, _) in self._running.items() if not task.cancelled])
-
-    def tokens_used(self) -> dict[LeaseKey, int]:
-        """Collect the tokens that handlers have stated.
+    def of_processes(self) -> tuple[dict[str, Registered], Registered | None]:
+        """List the handlers that run in processes.
 
         Returns:
-            The tokens used so far, by lease, of the handlers that have stated them.
+            Those by action, and that of any action.
         """
-        stated = ((key, task.tokens_used) for key, (task, _) in self._running.items())
-        return {key: tokens for key, tokens in stated if tokens is not None}
+        named = {name: each for name, each in self._handlers.items() if each.runs_in == "process"}
+        return named, self._any if self._any is not None and self._any.runs_in == "process" else None
 
-    async def abandon(self) -> None:
-        """Cancel all handlers and let them end, but wait for no thread."""
-        works = [work for _, work in self._running.values()]
-        for task, work in self._running.values():
-            task.cancelled = True
-            work.cancel()
-        self._pool.shutdown(wait=False, cancel_futures=True)
-        if works:
-            await asyncio.wait(works, timeout=1.0)
+    def runs_in_process(self, action: str) -> bool:
+        """Say whether the handler of an action runs in a worker process.
 
-    def _report_progress(self, report: Report) -> None:
-        self._session.report_progress(report)
-        self._on_report()
+        Args:
+            action: The action.
 
-    def _report_outcome(self, key: LeaseKey, work: asyncio.Task[Report | None]) -> None:
-        del self._running[key]
-        error = None if work.cancelled() else work.exception()
-        if error is not None:
-            log.error("task %s: its outcome could not be told, it is given back", key[0], exc_info=error)
-        self._session.handler_ended(key, None if work.cancelled() or error else work.result())
-        self._on_report()
+        Returns:
+            Whether it does.
+        """
+        handler = self.handler(action)
+        return handler is not None and handler.runs_in == "process"
 
-    async def _run(self, task: RunningTask) -> Report | None:
-        """Run the handler. Returns the report of its outcome, None if it was stopped before it had one."""
-        handler = self._actions.handler(task.action)
-        if handler is None:
-            return _failed(task, f"this host has no action {task.action!r}", code="unknown_action")
-        try:
-            if _is_async(handler):
-                result = await handler(task)
-            else:
-                loop, context = asyncio.get_running_loop(), contextvars.copy_context()
-                result = await loop.run_in_executor(self._pool, context.run, _call, handler, task)
-        except asyncio.CancelledError:
-            if task.cancelled:
-                return None
-            return _failed(task, "CancelledError: the handler was cancelled, but not by its host")
-        except ActionFailed as failure:
-            log.info("task %s (%s) failed: %s", task.id, task.action, failure)
-            return _failed(task, str(failure), code=failure.code, retryable=failure.retryable)
-        except KeyboardInterrupt:
-            raise
-        # A handler that exits the process by mistake, as argparse does, ends its task only. A task is not given back
-        # for exceptions of other kinds either, such as those of test frameworks: it would be assigned again, endlessly.
-        except BaseException as error:
-            log.warning("task %s (%s) failed", task.id, task.action, exc_info=error)
-            return _failed(task, _describe(error))
-        return _completed(task, result)
+    @property
+    def run_here(self) -> bool:
+        """Whether any handler runs in this process."""
+        every = [*self._handlers.values(), *filter(None, [self._any])]
+        return any(each.runs_in != "process" for each in every)
 
 
-def _call(handler: Handler, task: RunningTask) -> Any:
-    """Run a plain function."""
+def _registered(
+    name: str, function: Callable[..., Any], action: Action[Any, Any] | None, runs_in: RunsIn | None
+) -> Registered:
+    if not callable(function):
+        raise TypeError(f"the handler of {name!r} is a function, not {function!r}")
+    is_async = inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(type(function).__call__)
+    place = runs_in or ("loop" if is_async else "thread")
+    if place not in PLACES:
+        raise ValueError(f"runs_in: is 'loop', 'thread' or 'process', not {runs_in!r}")
+    if place == "loop" and not is_async:
+        raise TypeError(f"the handler of {name!r} is a plain function, which would block the event loop: make it async")
+    if place == "thread" and is_async:
+        raise TypeError(f"the handler of {name!r} is async, and threads run plain functions")
+    if action is None:
+        check_untyped(function, name)
+        found = Registered(function, place, is_async)
+    else:
+        input_type, output_type = action.input_type, action.output_type
+        for kind in (input_type, output_type):
+            shape_of(kind)
+        check_typed(function, name, input_type, output_type)
+        with_task = takes_task(function, name)
+        found = Registered(function, place, is_async, input_type, output_type, True, with_task)
+    if place == "process":
+        reference(function, name)
+        _check_sent(name, found)
+    return found
+
+
+def _check_sent(name: str, found: Registered) -> None:
+    """Check that the types of an action can be found again in a worker process."""
     try:
-        return handler(task)
-    except StopIteration as error:
-        # A future cannot carry StopIteration: its awaiter would wait forever. A coroutine turns it into the same error.
-        raise RuntimeError("the handler raised StopIteration") from error
-
-
-def _completed(task: RunningTask, result: Any) -> Report:
-    if result is None:
-        return task.report(completed=TaskCompleted())
-    try:
-        if _is_deeper(result, MAX_DEPTH):
-            raise ValueError(f"it nests deeper than {MAX_DEPTH} levels")
-        return task.report(completed=TaskCompleted(result=value_from(result)))
-    # Not only TypeError and ValueError: an object that looks like a mapping may raise anything when it is read.
+        pickle.dumps((found.input_type, found.output_type))
     except Exception as error:
-        text = str(error) if isinstance(error, (TypeError, ValueError)) else _describe(error)
-        log.warning("task %s (%s): its result is not JSON: %s", task.id, task.action, text)
-        # The work is done; another attempt would do it twice, with the same outcome.
-        return _failed(task, f"result is not JSON: {text}", code="bad_result", retryable=False)
-
-
-def _failed(task: RunningTask, error: str, code: str | None = None, retryable: bool = True) -> Report:
-    # An exception's text may not be valid Unicode, such as half of a surrogate pair.
-    text = error[:MAX_ERROR_CHARS].encode(errors="replace").decode() or "failed without a word"
-    return task.report(failed=TaskFailed(error=text, code=code, retryable=None if retryable else False))
-
-
-def _describe(error: BaseException) -> str:
-    try:
-        text = str(error)
-    except Exception:
-        text = ""
-    return f"{type(error).__name__}: {text}" if text else type(error).__name__
-
-
-def _is_async(handler: Handler) -> bool:
-    return inspect.iscoroutinefunction(handler) or inspect.iscoroutinefunction(type(handler).__call__)
-
-
-def _is_deeper(value: Any, levels: int) -> bool:
-    if isinstance(value, dict):
-        return levels == 0 or any(_is_deeper(item, levels - 1) for item in value.values())
-    if isinstance(value, (list, tuple)):
-        return levels == 0 or any(_is_deeper(item, levels - 1) for item in value)
-    return False
+        raise TypeError(f"the types of {name!r} are not found again in a worker process: {error}") from None

@@ -1,4 +1,4 @@
-"""A task as its handler sees it, and the exception by which a handler fails it."""
+"""A task as its handler sees it, and the exceptions by which a handler fails it."""
 
 import asyncio
 import contextlib
@@ -6,7 +6,7 @@ import operator
 import os
 import threading
 from collections.abc import Awaitable, Callable, Generator, Mapping
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any, Final
 
 from taskyard.tasks import Task
@@ -17,6 +17,8 @@ from taskyard.values import struct_from
 TRACE_VARIABLES: Final = frozenset({"TRACEPARENT", "TRACESTATE", "TASKYARD_TRACE_ID"})
 """The environment variables of a trace. Those of the host's own process are not the task's."""
 MAX_TOKENS: Final = 2**32 - 1
+MAX_RETRY_MS: Final = 24 * 3_600_000
+"""The longest time to the next attempt that the server accepts."""
 
 
 class ActionFailed(Exception):
@@ -34,6 +36,42 @@ class ActionFailed(Exception):
         self.retryable = retryable
 
 
+class NotRetryable(ActionFailed):
+    """Raise it in a handler to fail the task for good, whatever its retry policy says.
+
+    Args:
+        reason: The error text of the task.
+        code: The kind of failure. Default none.
+    """
+
+    def __init__(self, reason: str, *, code: str | None = None) -> None:
+        super().__init__(reason, code=code, retryable=False)
+
+
+class Retry(Exception):
+    """Raise it in a handler to have the task attempted again, also if it has no retry policy.
+
+    The policy still says how many attempts there are; without one the server's `maxDeliveries` does.
+
+    Args:
+        reason: Why, the error text of this attempt. Default a text that says it is to be attempted again.
+        after: The time until the next attempt, exactly, at most 24 hours. Default what the retry policy says; without
+            one 1 s.
+
+    Raises:
+        TypeError: `after` is no timedelta.
+        ValueError: `after` is negative, or longer than 24 hours.
+    """
+
+    def __init__(self, reason: str = "", *, after: timedelta | None = None) -> None:
+        if after is not None and not isinstance(after, timedelta):
+            raise TypeError(f"after: must be a timedelta, such as timedelta(seconds=30), is {after!r}")
+        if after is not None and not timedelta(0) <= after <= timedelta(milliseconds=MAX_RETRY_MS):
+            raise ValueError(f"after: must be from 0 to 24 hours, is {after}")
+        super().__init__(reason or "the handler asks for another attempt")
+        self.after = after
+
+
 class RunningTask:
     """The task that a handler runs, and the way to report on it.
 
@@ -42,23 +80,49 @@ class RunningTask:
         fencing_token: Grows with each assignment of any task of the namespace. Pass it along with side effects, so that
             what they change can refuse those of an earlier run, or of an earlier task.
         cancelled: Becomes True when the work is no longer wanted. An async handler is cancelled then; a plain function
-            should check it and return.
+            in a thread should check it and return, or call `check`; one in a process is ended.
+        input: The input: of a typed action in its type, else the params.
+        state: What the host's lifespan has yielded, None without one.
 
     Args:
         task: The task.
         fencing_token: The fencing token of its lease.
         report: Called with each progress report, in the event loop.
+        state: What the host's lifespan has yielded. Default None.
     """
 
-    __slots__ = ("_loop", "_report", "_thread", "_tokens_used", "cancelled", "fencing_token", "task")
+    __slots__ = (
+        "_loop",
+        "_params",
+        "_report",
+        "_thread",
+        "_tokens_used",
+        "_was_told",
+        "cancelled",
+        "fencing_token",
+        "input",
+        "raises",
+        "state",
+        "task",
+        "tell_tokens",
+    )
 
-    def __init__(self, task: Task, fencing_token: int, report: Callable[[Report], None]) -> None:
+    def __init__(self, task: Task, fencing_token: int, report: Callable[[Report], None], state: Any = None) -> None:
         self.task = task
         self.fencing_token = fencing_token
         self.cancelled = False
+        self.input: Any = task.params
+        self._params: dict[str, Any] = task.params
+        self.state = state
+        self.raises = False
+        """Whether `progress` raises once the task is cancelled, as it does in threads and processes."""
+        self.tell_tokens: Callable[[int | None], None] | None = None
+        """Called with the tokens used when they are set, from any thread."""
         self._tokens_used: int | None = None
+        self._was_told = False
         self._report = report
-        self._loop = asyncio.get_running_loop()
+        # None in a unit test: its task records what is reported, from any thread.
+        self._loop = asyncio._get_running_loop()
         self._thread = threading.get_ident()
 
     @property
@@ -73,8 +137,8 @@ class RunningTask:
 
     @property
     def params(self) -> dict[str, Any]:
-        """Fields for the action, empty if the submitter gave none."""
-        return self.task.params
+        """Fields for the action, empty if the submitter gave none. Those of a typed action as plain JSON."""
+        return self._params
 
     @property
     def tab_id(self) -> str | None:
@@ -100,6 +164,19 @@ class RunningTask:
     def traceparent(self) -> str | None:
         """The W3C trace context that the task was submitted under."""
         return self.task.traceparent
+
+    @property
+    def parent_id(self) -> str | None:
+        """The task whose handler submitted this one, None if there is none."""
+        return self.task.parent_id
+
+    @property
+    def checkpoint(self) -> dict[str, Any]:
+        """The `details` of the last progress that an earlier attempt reported, empty if there is none.
+
+        An attempt goes on from there: report what is done as `details`, and begin with what stands here.
+        """
+        return {} if self.task.progress is None else self.task.progress.details
 
     @property
     def attempt(self) -> int:
@@ -133,6 +210,19 @@ class RunningTask:
             if not 0 <= tokens <= MAX_TOKENS:
                 raise ValueError(f"tokens_used: must be from 0 to {MAX_TOKENS}, is {tokens}")
         self._tokens_used = tokens
+        if self.tell_tokens is not None:
+            self.tell_tokens(tokens)
+
+    def check(self) -> None:
+        """Raise if the work is no longer wanted, once; for plain functions in a loop of theirs.
+
+        Raises:
+            CancelledError: The task was cancelled, paused or is past its deadline, or its lease is lost. It is
+                asyncio's, which `except Exception` lets through.
+        """
+        if self.cancelled and not self._was_told:
+            self._was_told = True
+            raise asyncio.CancelledError("the task is no longer wanted")
 
     def environment(self) -> dict[str, str]:
         """Build the environment for a process that does the work: `subprocess.run(command, env=task.environment())`.
@@ -153,6 +243,16 @@ class RunningTask:
             variables["TASKYARD_TRACE_ID"] = self.traceparent.split("-")[1]
         return variables
 
+    def take_input(self, value: Any) -> None:
+        """Set what was read of the input. The host uses it.
+
+        Args:
+            value: The input.
+        """
+        self.input = value
+        if not self._params and isinstance(value, dict):
+            self._params = value
+
     def progress(
         self, fraction: float | None = None, message: str | None = None, details: Mapping[str, Any] | None = None
     ) -> Awaitable[None]:
@@ -163,27 +263,24 @@ class RunningTask:
         Args:
             fraction: From 0 to 1; a value outside counts as the nearer bound. Default none.
             message: A text for people. Default none.
-            details: A JSON object. Default none.
+            details: A JSON object: what the next attempt finds as its `checkpoint`. Default none.
 
         Returns:
             An awaitable that lets others run. Awaiting it is optional; a plain function cannot.
 
         Raises:
+            CancelledError: As `check`, in a thread or process.
             TypeError: The details are not JSON.
             ValueError: The details hold a number that JSON cannot.
         """
+        if self.raises:
+            self.check()
         progress = Progress(message=message)
         if fraction is not None:
             progress.fraction = min(1.0, max(0.0, fraction))
         if details is not None:
             progress.details.CopyFrom(struct_from(details))
-        report = self.report(progress=progress)
-        if threading.get_ident() == self._thread:
-            self._report(report)
-        else:
-            # The loop is closed once the host has left without waiting for this thread.
-            with contextlib.suppress(RuntimeError):
-                self._loop.call_soon_threadsafe(self._report, report)
+        self._deliver(self.report(progress=progress))
         return _NextTurn()
 
     def report(self, **event: Any) -> Report:
@@ -196,6 +293,14 @@ class RunningTask:
             The report, with the tokens used so far.
         """
         return Report(task_id=self.id, fencing_token=self.fencing_token, tokens_used=self.tokens_used, **event)
+
+    def _deliver(self, report: Report) -> None:
+        if self._loop is None or threading.get_ident() == self._thread:
+            self._report(report)
+        else:
+            # The loop is closed once the host has left without waiting for this thread.
+            with contextlib.suppress(RuntimeError):
+                self._loop.call_soon_threadsafe(self._report, report)
 
 
 class _NextTurn:

@@ -26,6 +26,10 @@ class KeeperPort(Protocol):
     def history_secs(self) -> float:
         """For how long ended tasks are kept."""
 
+    @property
+    def is_idle(self) -> bool:
+        """Whether nothing is left to be kept."""
+
     def wait(self, state: NamespaceState, patient: bool = False) -> asyncio.Future[None] | None:
         """Done once all that happened in a namespace until now is kept; None if it is.
 

@@ -15,6 +15,8 @@ from typing import TYPE_CHECKING, Final, Protocol, TypeVar
 
 import structlog
 
+from taskyard_server.engine.virtual_clock import VirtualClock
+
 from .alarm import Alarm
 
 if TYPE_CHECKING:
@@ -70,7 +72,11 @@ class Driver:
         self.is_trusted: Callable[[], bool] = lambda: True
         self._is_held_back = False
         self._closed = False
-        self._alarm = Alarm(clock, self.advance, self._count_streams, monotonic)
+        self._alarm = (
+            clock.alarm(self.advance)
+            if isinstance(clock, VirtualClock)
+            else Alarm(clock, self.advance, self._count_streams, monotonic)
+        )
 
     def _count_streams(self) -> int:
         return sum(len(state.sessions) for state in self._states.values())
@@ -120,6 +126,11 @@ class Driver:
         if self.committer is not None:
             self.committer.turn_ended()
         self._set_alarm()
+
+    @property
+    def has_turn(self) -> bool:
+        """Whether commands of the present turn are still to be followed up."""
+        return bool(self._dirty)
 
     def is_dirty(self, state: NamespaceState) -> bool:
         """Whether the present turn has touched this namespace."""

@@ -29,6 +29,7 @@ from .namespace_commands import MemoryNamespaces
 from .namespaces import Namespaces
 from .outbox import MemoryOutbox
 from .schedules import MemorySchedules
+from .stillness import Stillness
 from .tasks import MemoryTasks
 from .tenures import Tenures
 
@@ -73,6 +74,7 @@ class MemoryEngine:
         self.schedules = MemorySchedules(self._namespaces)
         self.namespaces = MemoryNamespaces(self._namespaces, self.keeper)
         self.admin = MemoryAdmin(self._namespaces)
+        self.stillness = Stillness(self._namespaces)
 
     async def open(self) -> None:
         """Load what the store has kept, if there is one, and resume it. Raises `StoreError`."""

@@ -185,6 +185,11 @@ class Keeper:
                 await self.committer.settle()
 
     @property
+    def is_idle(self) -> bool:
+        """Whether nothing is left to be committed, or the store has failed."""
+        return self.committer.is_idle
+
+    @property
     def history_secs(self) -> float:
         """For how long ended tasks are kept."""
         return self.keeping.history_days * DAY_SECS

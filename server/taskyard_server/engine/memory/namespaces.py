@@ -12,6 +12,7 @@ from taskyard_server.core.limits import Limits
 from taskyard_server.core.privacy import keep_private
 from taskyard_server.core.scheduler import Scheduler
 from taskyard_server.core.stats import Counters, TriggerCounters
+from taskyard_server.engine.virtual_clock import VirtualClock
 from taskyard_server.store.rows import AboutNamespace
 
 from .answers import Answers
@@ -124,11 +125,7 @@ class Namespaces:
             self._last_number += 1
             changes = None if self.keeper is None else Changes()
             scheduler = Scheduler(self.limits, self._entropy, changes)
-            scheduler.life.keeps_added_fields = self._keeps_added_fields
-            if self._private:
-                keep_private(scheduler.life)
-            if self.drain_notice is not None:
-                scheduler.drain()
+            self._set_up(scheduler)
             state = self._states[name] = NamespaceState(name, scheduler, self._last_number, changes)
             state.keeps_history = self.history is not None
             state.about = AboutNamespace(self.now())
@@ -158,15 +155,20 @@ class Namespaces:
         self.note_number(loaded.number)
         state = NamespaceState(loaded.name, loaded.scheduler, loaded.number, loaded.scheduler.changes)
         state.fault, state.about = loaded.error, loaded.about
-        loaded.scheduler.life.keeps_added_fields = self._keeps_added_fields
-        if self._private:
-            keep_private(loaded.scheduler.life)
-        if self.drain_notice is not None:
-            loaded.scheduler.drain()
+        self._set_up(loaded.scheduler)
         state.outbox.last = loaded.last_outbox
         state.keeps_history = self.history is not None
         self._states[loaded.name] = state
         return state
+
+    def _set_up(self, scheduler: Scheduler) -> None:
+        scheduler.life.keeps_added_fields = self._keeps_added_fields
+        if self._private:
+            keep_private(scheduler.life)
+        if self.drain_notice is not None:
+            scheduler.drain()
+        if self.wall is self.now and isinstance(self.wall, VirtualClock):
+            scheduler.schedules.wall_may_jump = False
 
     def note_number(self, number: int) -> None:
         """Give no namespace this number any more, nor a lower one."""

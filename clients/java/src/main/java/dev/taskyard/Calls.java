@@ -1,6 +1,5 @@
 package dev.taskyard;
 
-import dev.taskyard.v1.Task;
 import io.grpc.Channel;
 import io.grpc.ClientInterceptors;
 import io.grpc.ConnectivityState;
@@ -12,6 +11,7 @@ import io.grpc.StatusRuntimeException;
 import io.grpc.stub.AbstractStub;
 import java.time.Duration;
 import java.util.concurrent.TimeUnit;
+import java.util.function.BooleanSupplier;
 import java.util.function.Function;
 import java.util.function.Predicate;
 import java.util.function.Supplier;
@@ -129,9 +129,10 @@ final class Calls {
      * Makes a call that brings a task to a state, in which the same call is a conflict. It is repeated while the server is
      * unavailable.
      *
-     * @param current the state of the task as it stands
+     * @param done the answer where a try has succeeded whose own answer was lost
+     * @param isDone whether the task is in that state
      */
-    Task.State transition(Task.State state, Supplier<Task.State> call, Supplier<Task.State> current) {
+    <T> T transition(T done, Supplier<T> call, BooleanSupplier isDone) {
         Outage outage = outage(false);
         for (boolean inDoubt = false; ; ) {
             try {
@@ -140,9 +141,8 @@ final class Calls {
                 if (isOutage(error)) {
                     backOff(outage, error);
                     inDoubt |= !error.isElsewhere() && !error.isTooMany();
-                } else if (inDoubt && error.code().equals("conflict") && current.get() == state) {
-                    // A try before this one has succeeded, and its answer was lost.
-                    return state;
+                } else if (inDoubt && error.code().equals("conflict") && isDone.getAsBoolean()) {
+                    return done;
                 } else {
                     throw error;
                 }

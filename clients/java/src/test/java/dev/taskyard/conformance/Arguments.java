@@ -1,5 +1,7 @@
 package dev.taskyard.conformance;
 
+import com.google.protobuf.ByteString;
+import dev.taskyard.v1.Payload;
 import java.util.List;
 import java.util.Map;
 
@@ -33,5 +35,14 @@ record Arguments(Map<String, Object> given) {
     @SuppressWarnings("unchecked")
     List<String> texts(String name) {
         return has(name) ? (List<String>) given.get(name) : List.of();
+    }
+
+    /** The payload of these bytes, with the encoding beside them. */
+    Payload payload(String name) {
+        var payload = Payload.newBuilder().setData(ByteString.copyFromUtf8(text(name)));
+        if (has(name + "_encoding")) {
+            payload.setEncoding(text(name + "_encoding"));
+        }
+        return payload.build();
     }
 }

@@ -5,6 +5,8 @@ import com.google.gson.GsonBuilder;
 import com.google.gson.JsonElement;
 import com.google.gson.JsonObject;
 import com.google.gson.JsonParser;
+import dev.taskyard.Host;
+import dev.taskyard.HostOptions;
 import dev.taskyard.Taskyard;
 import dev.taskyard.TaskyardException;
 import dev.taskyard.TaskyardOptions;
@@ -20,6 +22,7 @@ import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
 import java.util.TreeSet;
+import java.util.concurrent.CountDownLatch;
 
 /**
  * The conformance program of the Java client: it performs a scenario and prints the outcome of each step.
@@ -35,13 +38,17 @@ public final class Conformance {
 
     public static void main(String[] arguments) throws Exception {
         Map<String, String> given = new HashMap<>();
-        for (int i = 0; i + 1 < arguments.length; i += 2) {
+        for (int i = 0; i + 1 < arguments.length; i++) {
             given.put(arguments[i], arguments[i + 1]);
+        }
+        var options = TaskyardOptions.of(given.get("--server")).withNamespace(given.get("--namespace"));
+        if (List.of(arguments).contains("--serve")) {
+            serve(options, given.get("--host-id"), Integer.parseInt(given.get("--slots")));
+            return;
         }
         String scenario = Files.readString(Path.of(given.get("--scenario")));
         Conformance program = new Conformance();
         program.outcomes.put("run", plain(JsonParser.parseString(given.getOrDefault("--run", "{}"))));
-        var options = TaskyardOptions.of(given.get("--server")).withNamespace(given.get("--namespace"));
         PrintStream out = new PrintStream(System.out, true, StandardCharsets.UTF_8);
         try (Taskyard taskyard = Taskyard.connect(options)) {
             Operations operations = new Operations(taskyard);
@@ -51,14 +58,33 @@ public final class Conformance {
         }
     }
 
+    /** Runs a host of the shared queue until SIGTERM drains it. */
+    private static void serve(TaskyardOptions options, String id, int slots) {
+        CountDownLatch left = new CountDownLatch(1);
+        Runtime.getRuntime().addShutdownHook(new Thread(() -> {
+            try {
+                left.await();
+            } catch (InterruptedException hurried) {
+                Thread.currentThread().interrupt();
+            }
+            // A JVM that a signal ends has another status.
+            Runtime.getRuntime().halt(0);
+        }));
+        try (Taskyard taskyard = Taskyard.connect(options)) {
+            new Host(taskyard, id, HostOptions.defaults().withSlots(slots).withHandleSignals())
+                    .action("work", task -> {
+                        BackgroundHost.work(task);
+                        return Map.of("language", "java", "attempt", task.attempt());
+                    })
+                    .run();
+        }
+        left.countDown();
+    }
+
     private Map<String, Object> perform(Operations operations, JsonObject step) {
         String id = step.get("id").getAsString();
         Map<String, Object> line = new LinkedHashMap<>();
         line.put("step", id);
-        if (step.has("needs")) {
-            line.put("skipped", step.get("needs").getAsString());
-            return line;
-        }
         try {
             Arguments with = new Arguments(map(resolved(plain(step.get("with")))));
             line.put("outcome", operations.perform(id, step.get("do").getAsString(), with));

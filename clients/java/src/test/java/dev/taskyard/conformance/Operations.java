@@ -2,19 +2,13 @@ package dev.taskyard.conformance;
 
 import dev.taskyard.Json;
 import dev.taskyard.Taskyard;
-import dev.taskyard.v1.Attempt;
 import dev.taskyard.v1.BatchOutcome;
 import dev.taskyard.v1.BatchTask;
-import dev.taskyard.v1.ClaimTaskRequest;
-import dev.taskyard.v1.CompleteTaskRequest;
-import dev.taskyard.v1.DeregisterHostRequest;
-import dev.taskyard.v1.DrainHostRequest;
+import dev.taskyard.v1.CancelTaskRequest;
+import dev.taskyard.v1.CancelTaskResponse;
 import dev.taskyard.v1.Error;
-import dev.taskyard.v1.LeaseServiceGrpc;
 import dev.taskyard.v1.ListTasksRequest;
-import dev.taskyard.v1.RegisterHostRequest;
 import dev.taskyard.v1.RetryPolicy;
-import dev.taskyard.v1.RuntimeHostServiceGrpc;
 import dev.taskyard.v1.SubmitBatchRequest;
 import dev.taskyard.v1.SubmitTaskRequest;
 import dev.taskyard.v1.Task;
@@ -30,27 +24,27 @@ import java.util.List;
 import java.util.Map;
 import java.util.stream.IntStream;
 
-/** The operations of the scenario: by the methods of the client, and those of a plain worker by the raw stubs. */
+/** The operations of the scenario, by the methods of the client; {@link WorkerOperations} has those by the raw stubs. */
 final class Operations {
     private final Taskyard taskyard;
-    private final LeaseServiceGrpc.LeaseServiceBlockingStub leases;
-    private final RuntimeHostServiceGrpc.RuntimeHostServiceBlockingStub hosts;
+    private final WorkerOperations worker;
+    private final Map<String, BackgroundHost> hosts = new HashMap<>();
     private final Map<String, OpenWatch> watches = new HashMap<>();
 
     Operations(Taskyard taskyard) {
         this.taskyard = taskyard;
-        leases = taskyard.stub(LeaseServiceGrpc::newBlockingStub);
-        hosts = taskyard.stub(RuntimeHostServiceGrpc::newBlockingStub);
+        worker = new WorkerOperations(taskyard);
     }
 
     Map<String, Object> perform(String step, String name, Arguments with) throws Exception {
         return switch (name) {
             case "submit" -> submit(with);
+            case "submit_inexact" -> submitInexact(with);
             case "submit_batch" -> submitBatch(with);
-            case "get" -> taskOutcome(taskyard.get(with.text("task")));
+            case "get" -> TaskOutcomes.of(taskyard.get(with.text("task")));
             case "list" -> list(with);
             case "wait" -> await(with);
-            case "cancel" -> state(taskyard.cancel(with.text("task")));
+            case "cancel" -> cancel(with);
             case "pause" -> state(taskyard.pause(with.text("task")));
             case "resume" -> resume(with);
             case "resolve" -> state(taskyard.resolve(with.text("task"), with.any("result")));
@@ -61,12 +55,10 @@ final class Operations {
             case "watch_more" -> watches.get(with.text("watch")).take(with);
             case "cut" -> cut(with);
             case "sleep" -> sleep(with);
-            case "register" -> register(with);
-            case "claim" -> claim(with);
-            case "complete" -> complete(with);
-            case "deregister" -> deregister(with);
-            case "drain" -> drain(with);
-            default -> throw new IllegalArgumentException("no operation " + name);
+            case "host_start" -> hostStart(with);
+            case "host_wait" -> hosts.get(with.text("host")).await(with, with.truth("left"));
+            case "host_stop" -> hostStop(with);
+            default -> worker.perform(name, with);
         };
     }
 
@@ -88,6 +80,15 @@ final class Operations {
         if (with.has("key")) {
             request.setIdempotencyKey(with.text("key"));
         }
+        if (with.has("run_timeout_ms")) {
+            request.setRunTimeoutMs(with.number("run_timeout_ms"));
+        }
+        if (with.has("parent")) {
+            request.setParentId(with.text("parent"));
+        }
+        if (with.has("input")) {
+            request.setInput(with.payload("input"));
+        }
         if (with.has("retry")) {
             Arguments retry = new Arguments(with.object("retry"));
             RetryPolicy.Builder policy = RetryPolicy.newBuilder().setMaxAttempts(retry.number("max_attempts"));
@@ -99,6 +100,47 @@ final class Operations {
         var submitted = taskyard.submit(request.build());
         return Map.of(
                 "task", submitted.getTaskId(), "state", submitted.getState().name());
+    }
+
+    private Map<String, Object> submitInexact(Arguments with) {
+        long number = Long.parseLong(with.text("number"));
+        try {
+            var request = SubmitTaskRequest.newBuilder()
+                    .setAgentId(with.text("agent"))
+                    .setAction(with.text("action"))
+                    .setParams(Json.struct(Map.of("id", number)));
+            var submitted = taskyard.submit(request.build());
+            return Map.of("task", submitted.getTaskId(), "state", submitted.getState().name());
+        } catch (IllegalArgumentException refused) {
+            return Map.of("refused", refused.getMessage().startsWith("id:"));
+        }
+    }
+
+    private Map<String, Object> cancel(Arguments with) {
+        Map<String, Object> outcome = new LinkedHashMap<>();
+        if (with.truth("children")) {
+            CancelTaskResponse answer = taskyard.cancel(CancelTaskRequest.newBuilder()
+                    .setTaskId(with.text("task"))
+                    .setCancelChildren(true)
+                    .build());
+            outcome.put("state", answer.getStatus().name());
+            outcome.put("children_cancelled", answer.getChildrenCancelled());
+        } else {
+            outcome.put("state", taskyard.cancel(with.text("task")).name());
+            outcome.put("children_cancelled", null);
+        }
+        return outcome;
+    }
+
+    private Map<String, Object> hostStart(Arguments with) {
+        hosts.put(with.text("host"), new BackgroundHost(taskyard, with));
+        return Map.of();
+    }
+
+    private Map<String, Object> hostStop(Arguments with) throws InterruptedException {
+        BackgroundHost host = hosts.get(with.text("host"));
+        host.drain();
+        return host.await(with, true);
     }
 
     private Map<String, Object> submitBatch(Arguments with) {
@@ -149,6 +191,9 @@ final class Operations {
         if (with.has("batch")) {
             request.setBatchId(with.text("batch"));
         }
+        if (with.has("parent")) {
+            request.setParentId(with.text("parent"));
+        }
         if (with.has("page_size")) {
             request.setPageSize(with.number("page_size"));
         }
@@ -164,7 +209,7 @@ final class Operations {
         if (ended.isEmpty()) {
             return Map.of("ended", false);
         }
-        Map<String, Object> outcome = taskOutcome(ended.get());
+        Map<String, Object> outcome = TaskOutcomes.of(ended.get());
         outcome.put("ended", true);
         return outcome;
     }
@@ -215,79 +260,7 @@ final class Operations {
         return Map.of();
     }
 
-    private Map<String, Object> register(Arguments with) {
-        var request = RegisterHostRequest.newBuilder().setHostId(with.text("host"));
-        return Map.of("host", hosts.registerHost(request.build()).getHost().getId());
-    }
-
-    private Map<String, Object> claim(Arguments with) {
-        var request = ClaimTaskRequest.newBuilder().setHostId(with.text("host")).setWaitMs(with.number("ms"));
-        if (with.has("lease_secs")) {
-            request.setLeaseSecs(with.number("lease_secs"));
-        }
-        var answer = leases.claimTask(request.build());
-        return answer.getClaimed()
-                ? Map.of("claimed", true, "task", answer.getTaskId(), "token", (long) answer.getFencingToken())
-                : Map.of("claimed", false);
-    }
-
-    private Map<String, Object> complete(Arguments with) {
-        var request = CompleteTaskRequest.newBuilder()
-                .setHostId(with.text("host"))
-                .setTaskId(with.text("task"))
-                .setFencingToken(with.number("token"))
-                .setResult(Json.value(with.any("result")));
-        if (with.has("tokens")) {
-            request.setTokensUsed(with.number("tokens"));
-        }
-        return state(leases.completeTask(request.build()).getState());
-    }
-
-    private Map<String, Object> deregister(Arguments with) {
-        var request = DeregisterHostRequest.newBuilder().setHostId(with.text("host"));
-        return Map.of("deregistered", hosts.deregisterHost(request.build()).getDeregistered());
-    }
-
-    private Map<String, Object> drain(Arguments with) {
-        var request = DrainHostRequest.newBuilder().setHostId(with.text("host"));
-        if (with.has("grace_secs")) {
-            request.setGracePeriodSecs(with.number("grace_secs"));
-        }
-        return Map.of("draining", hosts.drainHost(request.build()).getHost().getDraining());
-    }
-
     private static Map<String, Object> state(Task.State state) {
         return Map.of("state", state.name());
-    }
-
-    private static Map<String, Object> taskOutcome(Task task) {
-        Map<String, Object> outcome = new LinkedHashMap<>();
-        outcome.put("task", task.getTaskId());
-        outcome.put("agent", task.getAgentId());
-        outcome.put("action", task.getAction());
-        outcome.put("state", task.getState().name());
-        outcome.put("params", Json.plain(task.getParams()));
-        outcome.put("labels", task.getLabelsMap());
-        outcome.put("result", Json.plain(task.getResult()));
-        outcome.put("error_text", task.hasError() ? task.getError() : null);
-        outcome.put("run", Math.max(1, task.getRun()));
-        outcome.put("attempts", task.getAttemptsCount());
-        outcome.put("codes", task.getAttemptsList().stream().map(Operations::code).toArray());
-        outcome.put("progress", task.hasProgress() ? progress(task) : null);
-        outcome.put("tokens", task.hasTokensUsed() ? task.getTokensUsed() : null);
-        outcome.put("token_limit", task.hasTokenLimit() ? task.getTokenLimit() : null);
-        return outcome;
-    }
-
-    private static Object code(Attempt attempt) {
-        return attempt.hasCode() ? attempt.getCode() : null;
-    }
-
-    private static Map<String, Object> progress(Task task) {
-        var reported = task.getProgress();
-        Map<String, Object> progress = new LinkedHashMap<>();
-        progress.put("fraction", reported.hasFraction() ? reported.getFraction() : null);
-        progress.put("message", reported.hasMessage() ? reported.getMessage() : null);
-        return progress;
     }
 }

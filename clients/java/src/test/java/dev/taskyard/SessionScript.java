@@ -1,0 +1,235 @@
+package dev.taskyard;
+
+import com.google.protobuf.Value;
+import dev.taskyard.v1.Assignment;
+import dev.taskyard.v1.Cancellation;
+import dev.taskyard.v1.ConnectRequest;
+import dev.taskyard.v1.Error;
+import dev.taskyard.v1.HeartbeatAck;
+import dev.taskyard.v1.HeldLease;
+import dev.taskyard.v1.Lease;
+import dev.taskyard.v1.Progress;
+import dev.taskyard.v1.Report;
+import dev.taskyard.v1.ReportResult;
+import dev.taskyard.v1.ReportResults;
+import dev.taskyard.v1.Task;
+import dev.taskyard.v1.TaskCompleted;
+import dev.taskyard.v1.TaskFailed;
+import dev.taskyard.v1.Welcome;
+import java.util.ArrayList;
+import java.util.Arrays;
+import java.util.HashMap;
+import java.util.List;
+import java.util.Map;
+import java.util.Optional;
+import java.util.stream.Collectors;
+import java.util.stream.Stream;
+
+/**
+ * Runs a script on a session. A script has one step a line. After {@code ->} stands everything that comes of the step; it is
+ * compared as text. Each script begins on an open stream, with two slots and no leases.
+ *
+ * <p>Names: a, b and c are leases of tasks of the same names, a/2 is a later lease of the task a, a@page a lease of a task
+ * with the target page. Leases last 60 s and outlive a break by 5 s. The time is 0 until {@code at SECONDS}.
+ *
+ * <pre>
+ * welcome a             the server answers a Hello, and keeps the lease a
+ * break                 the stream breaks
+ * assign a              the server hands out a task
+ * running a             the task was handed out, its handler has begun, and the server has answered
+ * take                  the next messages, as reports (LEASE:EVENT) and credit
+ * write                 the messages taken before are written
+ * send                  take and write
+ * answer ok CODE        the server answers the oldest message: one word for each report
+ * progress a TEXT       the handler reports progress; huge does not fit a message
+ * ended a OUTCOME       the handler returns: done by default, or failed, huge or stopped
+ * tokens a 5            the handler states its tokens
+ * heartbeat             the next heartbeat, as the leases that it lists (LEASE:TOKENS)
+ * ack 1 a               the server answers the heartbeat 1, and names the lease a as lost
+ * cancel a              the server cancels the task
+ * expire, drain, deregister
+ * held                  the leases of the next Hello
+ * finished              whether nothing is left to do
+ * </pre>
+ */
+final class SessionScript {
+    static final int MESSAGE_BYTES = 500;
+
+    final HostSession session;
+    List<ConnectRequest> unwritten = List.of();
+    private final Map<LeaseKey, Integer> tokens = new HashMap<>();
+    private long now;
+
+    SessionScript(int slots) {
+        session = new HostSession(slots);
+        step("welcome");
+    }
+
+    /** Runs one step and returns what comes of it. */
+    String step(String step) {
+        String[] words = step.split(" ");
+        List<String> names = List.of(words).subList(1, words.length);
+        switch (words[0]) {
+            case "at" -> now = (long) (Double.parseDouble(names.get(0)) * 1e9);
+            case "welcome" -> {
+                var welcome = Welcome.newBuilder().setReconnectGraceMs(5_000).setMaxMessageBytes(MESSAGE_BYTES);
+                names.forEach(name -> welcome.addKept(lease(name)));
+                return stopped(session.streamOpened(welcome.build(), now));
+            }
+            case "break" -> session.streamClosed(now);
+            case "assign" -> names.forEach(this::assign);
+            case "running" -> {
+                step("assign " + String.join(" ", names));
+                step("send");
+                session.reportsAnswered(answer(names.stream().map(name -> "ok").toList()));
+            }
+            case "take" -> {
+                unwritten = session.nextMessages();
+                return unwritten.stream().map(SessionScript::shown).collect(Collectors.joining(" | "));
+            }
+            case "write" -> {
+                List<Assignment> begin = new ArrayList<>();
+                unwritten.forEach(message -> begin.addAll(session.messageWritten(message)));
+                return begun(begin);
+            }
+            case "send" -> {
+                return joined(step("take"), step("write"));
+            }
+            case "answer" -> {
+                var changes = session.reportsAnswered(answer(names));
+                return joined(begun(changes.begin()), stopped(changes.stop()));
+            }
+            case "progress" -> {
+                String text = names.get(1).equals("huge") ? "x".repeat(MESSAGE_BYTES) : names.get(1);
+                var progress = Progress.newBuilder().setMessage(text);
+                session.progressReported(key(names.get(0)).report().setProgress(progress).build());
+            }
+            case "ended" -> session.handlerReturned(
+                    key(names.get(0)), outcome(key(names.get(0)), names.size() > 1 ? names.get(1) : "done"));
+            case "tokens" -> tokens.put(key(names.get(0)), Integer.parseInt(names.get(1)));
+            case "heartbeat" -> {
+                var heartbeat = session.nextHeartbeat(now, null, key -> Optional.ofNullable(tokens.get(key)));
+                return held(heartbeat.getHeartbeat().getLeasesList());
+            }
+            case "ack" -> {
+                var ack = HeartbeatAck.newBuilder().setSequence(Integer.parseInt(names.get(0)));
+                names.stream().skip(1).forEach(name -> ack.addLost(key(name).held()));
+                return stopped(session.heartbeatAcknowledged(ack.build()));
+            }
+            case "cancel" -> {
+                LeaseKey key = key(names.get(0));
+                return stopped(session.taskCancelled(Cancellation.newBuilder()
+                        .setTaskId(key.taskId())
+                        .setFencingToken(key.token())
+                        .build()));
+            }
+            case "expire" -> {
+                return stopped(session.expire(now));
+            }
+            case "drain" -> session.drain();
+            case "deregister" -> {
+                return stopped(session.hostDeregistered());
+            }
+            case "held" -> {
+                return held(session.held());
+            }
+            case "finished" -> {
+                return String.valueOf(session.isFinished());
+            }
+            default -> throw new IllegalArgumentException("no such step: " + step);
+        }
+        return "";
+    }
+
+    private void assign(String name) {
+        String[] parts = name.split("@");
+        session.taskAssigned(Assignment.newBuilder()
+                .setLease(lease(parts[0]))
+                .setTask(Task.newBuilder().setTarget(parts.length > 1 ? parts[1] : ""))
+                .build());
+    }
+
+    // From names to messages
+
+    private static LeaseKey key(String name) {
+        String[] parts = name.split("/");
+        return new LeaseKey(parts[0], parts.length > 1 ? Long.parseLong(parts[1]) : 1);
+    }
+
+    private static Lease lease(String name) {
+        LeaseKey key = key(name);
+        return Lease.newBuilder()
+                .setTaskId(key.taskId())
+                .setFencingToken(key.token())
+                .setLeaseSecs(60)
+                .build();
+    }
+
+    private static Report outcome(LeaseKey key, String outcome) {
+        var huge = Value.newBuilder().setStringValue("x".repeat(MESSAGE_BYTES));
+        return switch (outcome) {
+            case "stopped" -> null;
+            case "failed" -> key.report().setFailed(TaskFailed.newBuilder().setError("no")).build();
+            case "huge" -> key.report().setCompleted(TaskCompleted.newBuilder().setResult(huge)).build();
+            default -> key.report().setCompleted(TaskCompleted.getDefaultInstance()).build();
+        };
+    }
+
+    private static ReportResults answer(List<String> codes) {
+        var results = ReportResults.newBuilder();
+        for (String code : codes) {
+            var error = Error.newBuilder().setCode(code).setError("no").setRetryable(code.equals("unavailable"));
+            results.addResults(code.equals("ok")
+                    ? ReportResult.getDefaultInstance()
+                    : ReportResult.newBuilder().setError(error).build());
+        }
+        return results.build();
+    }
+
+    // From messages to names
+
+    private static String name(LeaseKey key) {
+        return key.token() == 1 ? key.taskId() : key.taskId() + "/" + key.token();
+    }
+
+    private static String shown(ConnectRequest message) {
+        return message.hasCredit()
+                ? "credit " + message.getCredit().getCount()
+                : message.getReports().getReportsList().stream()
+                        .map(report -> name(LeaseKey.of(report)) + ":" + event(report))
+                        .collect(Collectors.joining(" "));
+    }
+
+    private static String event(Report report) {
+        return switch (report.getEventCase()) {
+            case STARTED -> "started";
+            case PROGRESS -> report.getProgress().getMessage();
+            case COMPLETED -> "done";
+            case FAILED -> report.getFailed().hasCode() ? "failed(" + report.getFailed().getCode() + ")" : "failed";
+            default -> "released";
+        };
+    }
+
+    private static String held(List<HeldLease> held) {
+        return held.stream()
+                .map(lease -> name(LeaseKey.of(lease)) + (lease.hasTokensUsed() ? ":" + lease.getTokensUsed() : ""))
+                .collect(Collectors.joining(" "));
+    }
+
+    private static String begun(List<Assignment> begin) {
+        return withVerb("begin", begin.stream().map(each -> name(LeaseKey.of(each.getLease()))));
+    }
+
+    private static String stopped(List<LeaseKey> stop) {
+        return withVerb("stop", stop.stream().map(SessionScript::name));
+    }
+
+    private static String withVerb(String verb, Stream<String> names) {
+        String all = names.collect(Collectors.joining(" "));
+        return all.isEmpty() ? "" : verb + " " + all;
+    }
+
+    private static String joined(String... parts) {
+        return Arrays.stream(parts).filter(part -> !part.isEmpty()).collect(Collectors.joining(" | "));
+    }
+}

@@ -1,0 +1,148 @@
+package dev.taskyard.conformance;
+
+import dev.taskyard.ActionFailedException;
+import dev.taskyard.Exact;
+import dev.taskyard.Handler;
+import dev.taskyard.Host;
+import dev.taskyard.HostOptions;
+import dev.taskyard.NotRetryableException;
+import dev.taskyard.RetryException;
+import dev.taskyard.RunningTask;
+import dev.taskyard.Taskyard;
+import dev.taskyard.TaskyardException;
+import java.time.Duration;
+import java.util.LinkedHashMap;
+import java.util.Map;
+import java.util.concurrent.TimeUnit;
+
+/** A host that runs during the scenario, counts what its handlers do, and is waited for. */
+final class BackgroundHost {
+    private final Host host;
+    private int begun;
+    private int ended;
+    private int stopped;
+    private boolean left;
+    private TaskyardException failure;
+
+    BackgroundHost(Taskyard taskyard, Arguments with) {
+        HostOptions options = HostOptions.defaults().withSlots(with.number("slots"));
+        if (with.has("lease_secs")) {
+            options = options.withLease(Duration.ofSeconds(with.number("lease_secs")));
+        }
+        host = new Host(taskyard, with.text("host"), options)
+                .action("echo", counted(RunningTask::params))
+                .action("work", counted(BackgroundHost::work))
+                .action("fail", counted(BackgroundHost::fail))
+                .action("crash", counted(BackgroundHost::crash))
+                .action("typed", counted(BackgroundHost::typed))
+                .action("progress", counted(BackgroundHost::progress));
+        Thread thread = new Thread(this::run, "host " + with.text("host"));
+        thread.setDaemon(true);
+        thread.start();
+    }
+
+    void drain() {
+        host.drain();
+    }
+
+    /** Waits until the counts are at least as given, and with {@code left} until the run has ended. */
+    synchronized Map<String, Object> await(Arguments with, boolean left) throws InterruptedException {
+        long until = System.nanoTime() + TimeUnit.MILLISECONDS.toNanos(with.number("ms"));
+        while (begun < with.number("begun")
+                || ended < with.number("ended")
+                || stopped < with.number("stopped")
+                || left && !this.left) {
+            long ms = TimeUnit.NANOSECONDS.toMillis(until - System.nanoTime());
+            if (ms <= 0 || failure != null) {
+                break;
+            }
+            wait(ms);
+        }
+        if (failure != null) {
+            throw failure;
+        }
+        return Map.of("begun", begun, "ended", ended, "stopped", stopped, "left", this.left);
+    }
+
+    private void run() {
+        TaskyardException found = null;
+        try {
+            host.run();
+        } catch (TaskyardException error) {
+            found = error;
+        }
+        synchronized (this) {
+            left = true;
+            failure = found;
+            notifyAll();
+        }
+    }
+
+    private Handler counted(Handler handler) {
+        return task -> {
+            synchronized (this) {
+                begun++;
+                notifyAll();
+            }
+            boolean isStopped = false;
+            try {
+                return handler.run(task);
+            } catch (InterruptedException interrupted) {
+                isStopped = true;
+                throw interrupted;
+            } finally {
+                synchronized (this) {
+                    stopped += isStopped ? 1 : 0;
+                    ended += isStopped ? 0 : 1;
+                    notifyAll();
+                }
+            }
+        };
+    }
+
+    // The actions
+
+    static Map<String, Object> work(RunningTask task) throws InterruptedException {
+        Thread.sleep(number(task, "ms", 0));
+        return Map.of("attempt", task.attempt());
+    }
+
+    private static Object fail(RunningTask task) throws InterruptedException {
+        long until = number(task, "until", 0);
+        if (until > 0 && task.attempt() >= until) {
+            return work(task);
+        }
+        String error = (String) task.params().get("error");
+        String code = (String) task.params().get("code");
+        if (Boolean.FALSE.equals(task.params().get("retryable"))) {
+            throw new NotRetryableException(error, code);
+        } else if (task.params().containsKey("retry_after_ms")) {
+            throw new RetryException(error, Duration.ofMillis(number(task, "retry_after_ms", 0)), code);
+        }
+        throw new ActionFailedException(error, code);
+    }
+
+    private static Object crash(RunningTask task) {
+        throw new IllegalStateException((String) task.params().get("text"));
+    }
+
+    private static Object typed(RunningTask task) {
+        long id = (Long) ((Map<?, ?>) task.input()).get("id");
+        Map<String, Object> output = new LinkedHashMap<>();
+        output.put("id", id);
+        output.put("next", id + 1);
+        return Exact.of(output);
+    }
+
+    private static Object progress(RunningTask task) {
+        if (task.params().containsKey("tokens")) {
+            task.setTokensUsed(number(task, "tokens", 0));
+        }
+        task.progress((Double) task.params().get("fraction"), (String) task.params().get("message"));
+        return null;
+    }
+
+    private static long number(RunningTask task, String name, long otherwise) {
+        return task.params().get(name) instanceof Number given ? given.longValue() : otherwise;
+    }
+}

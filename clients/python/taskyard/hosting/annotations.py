@@ -1,0 +1,164 @@
+"""What a handler's annotations must say, checked when it is registered: sooner than after its first work."""
+
+import inspect
+import types
+import typing
+from collections.abc import Callable, Mapping
+from typing import Any, Final, get_args, get_origin
+
+from .running_task import RunningTask
+
+JSON_CLASSES: Final = (type(None), bool, int, float, str, list, tuple, dict, Mapping)
+TASK_NAMES: Final = frozenset({"task", "_task"})
+
+
+def takes_task(function: Callable[..., Any], name: str) -> bool:
+    """Find out whether the handler of a typed action takes the task beside the input.
+
+    Args:
+        function: The handler.
+        name: The action, for the error.
+
+    Returns:
+        Whether it does.
+
+    Raises:
+        TypeError: It can be called neither with the input nor with the input and the task.
+    """
+    parameters = _parameters(function)
+    if parameters is None:
+        return False
+    positional = [each for each in parameters if each.kind in (each.POSITIONAL_ONLY, each.POSITIONAL_OR_KEYWORD)]
+    needed = [each for each in positional if each.default is each.empty]
+    keywords = [each for each in parameters if each.kind is each.KEYWORD_ONLY and each.default is each.empty]
+    takes_more = any(each.kind is each.VAR_POSITIONAL for each in parameters)
+    if keywords or len(needed) > 2 or not (positional or takes_more):
+        raise TypeError(f"the handler of {name!r} takes (input) or (input, task), not {_signature(function)}")
+    if len(needed) == 2:
+        return True
+    return len(positional) > 1 and (positional[1].name in TASK_NAMES or _hint(function, positional[1]) is RunningTask)
+
+
+def check_typed(function: Callable[..., Any], name: str, input_type: Any, output_type: Any) -> None:
+    """Check the annotations of a handler against the types of its action. What is not annotated is not checked.
+
+    Args:
+        function: The handler.
+        name: The action, for the error.
+        input_type: The type of the action's input.
+        output_type: The type of its output.
+
+    Raises:
+        TypeError: An annotation is another type than the action's.
+    """
+    parameters = _parameters(function) or []
+    for parameter, kind in zip(parameters, (input_type, RunningTask), strict=False):
+        hint = _hint(function, parameter)
+        is_option = kind is RunningTask and parameter.default is not parameter.empty
+        if hint is not parameter.empty and not is_option and not _takes(hint, kind):
+            raise TypeError(
+                f"the handler of {name!r} takes {parameter.name}: {_name(hint)}, but gets {_name(kind)}"
+                + (" by its action" if kind is input_type else "")
+            )
+    hint = _hints(function).get("return", inspect.Parameter.empty)
+    if hint is not inspect.Parameter.empty and not _takes(output_type, hint):
+        raise TypeError(f"the handler of {name!r} returns {_name(hint)}, but its action has {_name(output_type)}")
+
+
+def check_untyped(function: Callable[..., Any], name: str) -> None:
+    """Check that a handler without a typed action is not annotated to return what is no JSON.
+
+    Args:
+        function: The handler.
+        name: The action, for the error.
+
+    Raises:
+        TypeError: It is.
+    """
+    hint = _hints(function).get("return", inspect.Parameter.empty)
+    bad = None if hint is inspect.Parameter.empty else _not_json(hint)
+    if bad is not None:
+        raise TypeError(
+            f"the handler of {name!r} returns {_name(bad)}, which is no JSON: give the action its types, "
+            f"Action[Input, {_name(hint)}]({name!r}), and register it by @host.handles(...)"
+        )
+
+
+def _takes(wide: Any, narrow: Any) -> bool:
+    """Whether a place of one type takes values of another, as far as it can be told."""
+    wide, narrow = (type(None) if each is None else each for each in (wide, narrow))
+    if wide == narrow or any(each is Any or isinstance(each, typing.TypeVar) for each in (wide, narrow)):
+        return True
+    if wide in (object, typing.NoReturn) or narrow in (typing.NoReturn, typing.Never):
+        return True
+    if _is_union(narrow):
+        return all(_takes(wide, each) for each in get_args(narrow))
+    if _is_union(wide):
+        return any(_takes(each, narrow) for each in get_args(wide))
+    if get_args(wide) and get_args(narrow):
+        return _class(wide) is _class(narrow) and all(map(_takes, get_args(wide), get_args(narrow)))
+    try:
+        return issubclass(_class(narrow), _class(wide))
+    except TypeError:
+        # TypedDicts, protocols and the like are told apart by being the same or not.
+        return False
+
+
+def _not_json(hint: Any) -> Any:
+    """The class within a type that is surely no JSON, None if there is none."""
+    if _is_union(hint) or get_origin(hint) in (list, tuple, dict):
+        return next((bad for each in get_args(hint) if (bad := _not_json(each)) is not None), None)
+    if hint is Any or not isinstance(hint, type) or isinstance(hint, types.GenericAlias) or typing.is_typeddict(hint):
+        return None
+    try:
+        fits = any(issubclass(hint, each) or issubclass(each, hint) for each in JSON_CLASSES)
+    except TypeError:
+        return None
+    return None if fits else hint
+
+
+def _parameters(function: Callable[..., Any]) -> list[inspect.Parameter] | None:
+    try:
+        return list(inspect.signature(function).parameters.values())
+    except (TypeError, ValueError):
+        # Some functions that are written in C have no signature.
+        return None
+
+
+def _hint(function: Callable[..., Any], parameter: inspect.Parameter) -> Any:
+    return _hints(function).get(parameter.name, inspect.Parameter.empty)
+
+
+def _hints(function: Callable[..., Any]) -> dict[str, Any]:
+    """The annotations that can be read. A name that is imported for type checkers only cannot."""
+    target: Any = inspect.unwrap(function)
+    while hasattr(target, "func"):
+        target = target.func
+    if not inspect.isroutine(target):
+        target = type(target).__call__
+    hints = {}
+    for name, hint in getattr(target, "__annotations__", {}).items():
+        if isinstance(hint, str):
+            try:
+                # As typing.get_type_hints does, but one by one.
+                hint = eval(hint, getattr(target, "__globals__", {}))
+            except Exception:
+                continue
+        hints[name] = hint
+    return hints
+
+
+def _is_union(hint: Any) -> bool:
+    return get_origin(hint) in (typing.Union, types.UnionType)
+
+
+def _class(hint: Any) -> Any:
+    return get_origin(hint) or hint
+
+
+def _signature(function: Callable[..., Any]) -> str:
+    return str(inspect.signature(function))
+
+
+def _name(hint: Any) -> str:
+    return hint.__qualname__ if isinstance(hint, type) and not get_args(hint) else str(hint)

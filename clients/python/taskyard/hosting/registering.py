@@ -1,0 +1,57 @@
+"""The decorator that `Host.handles` makes, typed so that a type checker refuses the handler of another action."""
+
+from collections.abc import Awaitable, Callable, Coroutine
+from typing import Any, Generic, TypeVar, overload
+
+from taskyard.action import Action
+
+from .actions import Actions, RunsIn
+from .running_task import RunningTask
+
+I = TypeVar("I")  # noqa: E741
+O = TypeVar("O")  # noqa: E741
+
+
+class Registering(Generic[I, O]):
+    """Registers a function as the handler of an action, and returns it unchanged.
+
+    Args:
+        actions: Where it is registered.
+        action: The action.
+        runs_in: Where it runs, None for the default.
+    """
+
+    def __init__(self, actions: Actions, action: Action[I, O], runs_in: RunsIn | None) -> None:
+        self._actions = actions
+        self._action = action
+        self._runs_in = runs_in
+
+    @overload
+    def __call__(
+        self, function: Callable[[I, RunningTask], Coroutine[Any, Any, O]], /
+    ) -> Callable[[I, RunningTask], Coroutine[Any, Any, O]]: ...
+
+    @overload
+    def __call__(self, function: Callable[[I], Coroutine[Any, Any, O]], /) -> Callable[[I], Coroutine[Any, Any, O]]: ...
+
+    @overload
+    def __call__(self, function: Callable[[I, RunningTask], O], /) -> Callable[[I, RunningTask], O]: ...
+
+    @overload
+    def __call__(self, function: Callable[[I], O], /) -> Callable[[I], O]: ...
+
+    def __call__(self, function: Callable[..., Awaitable[O] | O], /) -> Callable[..., Any]:
+        """Register a function.
+
+        Args:
+            function: The function.
+
+        Returns:
+            The function unchanged.
+
+        Raises:
+            ValueError: The action has a handler already.
+            TypeError: The action has no types, the function's annotations are others, or it cannot run there.
+        """
+        self._actions.add(self._action.name, function, action=self._action, runs_in=self._runs_in)
+        return function

@@ -1,0 +1,239 @@
+"""What runs in a worker process: it is set up once, then runs one task after the other, as its host tells it.
+
+It ends with its host, whatever happens to that: the kernel ends its process group once the host's end of a pipe is
+closed. SIGTERM stops the task that runs, and then the process.
+"""
+
+import asyncio
+import contextlib
+import faulthandler
+import fcntl
+import os
+import pickle
+import runpy
+import select
+import signal
+import sys
+import threading
+import types
+from collections.abc import Callable
+from contextlib import AsyncExitStack
+from dataclasses import replace
+from functools import partial
+from typing import Any, Final
+
+from taskyard.hosting.actions import Registered
+from taskyard.hosting.invocation import call_plainly, enter_lifespan, invoke
+from taskyard.hosting.outcomes import describe, traceback_of
+from taskyard.hosting.running_task import RunningTask
+from taskyard.tasks import Task
+from taskyard.v1.lease_pb2 import Assignment
+from taskyard.v1.runtime_host_pb2 import Report
+
+from . import current_process
+from .forwarded_logs import forward_logs
+from .frames import Kind, frame, read_frame, read_frame_now, write_all
+from .references import resolve
+from .setup import Body, Setup
+
+HOST_CHECK_SECS: Final = 5.0
+
+
+def main(tasks: int, reports: int, life: int, crash: int) -> None:
+    """Work until the host has no more tasks.
+
+    Args:
+        tasks: The file descriptor of the pipe from the host.
+        reports: That of the pipe to the host.
+        life: That of a pipe that is closed when the host ends.
+        crash: That of a file for what the interpreter says when it crashes.
+    """
+    current_process.is_worker = True
+    for each in (tasks, reports, life, crash):
+        os.set_inheritable(each, False)
+    _end_with_host(life)
+    faulthandler.enable(crash)
+    # Ctrl-C at a terminal is the host's business.
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    received = read_frame_now(tasks)
+    if received is None:
+        return
+    send = Sender(reports)
+    try:
+        body = _import(pickle.loads(received[1]), send)
+    except BaseException as error:
+        send(Kind.UNFIT, _unfit(error))
+        return
+    asyncio.run(Worker(body, tasks, send).run())
+
+
+class Sender:
+    """Writes frames to the host, from any thread.
+
+    Args:
+        pipe: The file descriptor of the pipe.
+    """
+
+    def __init__(self, pipe: int) -> None:
+        self._pipe = pipe
+        self._lock = threading.RLock()
+
+    def __call__(self, kind: Kind, data: bytes = b"") -> None:
+        """Write a frame. It is lost once the host has ended.
+
+        Args:
+            kind: What it holds.
+            data: The bytes. Default none.
+        """
+        with self._lock, contextlib.suppress(BrokenPipeError):
+            write_all(self._pipe, frame(kind, data))
+
+
+class Worker:
+    """The worker once its modules are imported.
+
+    Args:
+        body: The handlers, and what is around them.
+        tasks: The file descriptor of the pipe from the host.
+        send: Writes to the host.
+    """
+
+    def __init__(self, body: Body, tasks: int, send: Sender) -> None:
+        self._body = body
+        self._tasks = tasks
+        self._send = send
+        self._task: RunningTask | None = None
+        self._work: asyncio.Task[Report | None] | None = None
+        self._runs_plainly = False
+        """Whether a plain function runs, in the main thread."""
+        self._must_end = False
+        self._exit: SystemExit | None = None
+        """The `sys.exit` of a handler."""
+        self._signal = 0
+
+    async def run(self) -> None:
+        """Enter the lifespan, then run tasks until the host has no more, or one was stopped by a signal."""
+        loop = asyncio.get_running_loop()
+        reader = asyncio.StreamReader()
+        await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), os.fdopen(self._tasks, "rb", 0))
+        async with AsyncExitStack() as stack:
+            try:
+                state = await enter_lifespan(self._body.lifespan, stack)
+            except BaseException as error:
+                self._send(Kind.UNFIT, _unfit(error))
+                return
+            signal.signal(signal.SIGTERM, self._on_sigterm)
+            self._send(Kind.READY)
+            while not self._must_end and (received := await read_frame(reader)) is not None:
+                await self._run_task(Assignment.FromString(received[1]), state)
+        if self._signal:
+            # So the host sees what ended it.
+            signal.signal(self._signal, signal.SIG_DFL)
+            os.kill(os.getpid(), self._signal)
+        if self._exit is not None:
+            raise self._exit
+
+    async def _run_task(self, assignment: Assignment, state: Any) -> None:
+        self._send(Kind.TAKEN)
+        shown = Task.from_message(assignment.task)
+        self._task = task = RunningTask(shown, int(assignment.lease.fencing_token), self._report, state)
+        task.raises = True
+        task.tell_tokens = self._tell_tokens
+        handler = self._body.handlers.get(task.action, self._body.any_action)
+        middleware, codec = self._body.middleware, self._body.codec
+        call = partial(self._call, handler)
+        self._work = asyncio.create_task(invoke(assignment.task, task, handler, middleware, codec, call))
+        try:
+            report = await self._work
+        except asyncio.CancelledError:
+            report = None
+        finally:
+            self._task = self._work = None
+        if report is not None and report.HasField("failed") and self._exit is not None:
+            self._must_end = True
+            report.failed.code = "worker_died"
+            report.failed.error = f"the worker process died: the handler called sys.exit({self._exit.code!r})"
+        self._send(Kind.LAST if self._must_end else Kind.OUTCOME, b"" if report is None else report.SerializeToString())
+
+    async def _call(self, handler: Registered | None, function: Callable[..., Any], *args: Any) -> Any:
+        try:
+            if handler is not None and handler.is_async:
+                return await function(*args)
+            self._runs_plainly = True
+            try:
+                return call_plainly(function, *args)
+            finally:
+                self._runs_plainly = False
+        except SystemExit as error:
+            self._exit = error
+            raise
+
+    def _on_sigterm(self, number: int, interrupted: Any) -> None:
+        del interrupted
+        self._must_end, self._signal = True, number
+        if self._task is None or self._work is None:
+            sys.exit(128 + number)
+        self._task.cancelled = True
+        if self._runs_plainly:
+            # It is in the main thread, where signals are handled: its own `finally` has half a second.
+            self._runs_plainly = False
+            raise asyncio.CancelledError("the task is no longer wanted")
+        asyncio.get_running_loop().call_soon_threadsafe(self._work.cancel)
+
+    def _report(self, report: Report) -> None:
+        self._send(Kind.PROGRESS, report.SerializeToString())
+
+    def _tell_tokens(self, tokens: int | None) -> None:
+        self._send(Kind.TOKENS, b"" if tokens is None else str(tokens).encode())
+
+
+def _import(setup: Setup, send: Sender) -> Body:
+    """Make this process like the host's, and import what it runs."""
+    sys.path[:] = setup.sys_path
+    sys.argv[:] = setup.argv
+    with contextlib.suppress(OSError):
+        os.chdir(setup.folder)
+    if setup.main is not None:
+        _import_main(*setup.main)
+    body: Body = pickle.loads(setup.body)
+    handlers = {name: replace(each, function=resolve(each.function)) for name, each in body.handlers.items()}
+    any_action = body.any_action
+    if any_action is not None:
+        any_action = replace(any_action, function=resolve(any_action.function))
+    forward_logs(lambda record: send(Kind.LOG, record), setup.levels)
+    return replace(body, handlers=handlers, any_action=any_action)
+
+
+def _import_main(kind: str, where: str) -> None:
+    """Import the main program under another name, so that what it guards does not run, as `multiprocessing` does."""
+    main = types.ModuleType("__mp_main__")
+    if kind == "module":
+        content = runpy.run_module(where, run_name="__mp_main__", alter_sys=True)
+    else:
+        content = runpy.run_path(where, run_name="__mp_main__")
+    main.__dict__.update(content)
+    sys.modules["__main__"] = sys.modules["__mp_main__"] = main
+
+
+def _unfit(error: BaseException) -> bytes:
+    return f"{describe(error)}\n{traceback_of(error, __file__)}".rstrip().encode(errors="replace")
+
+
+def _end_with_host(life: int) -> None:
+    """Have the process group killed when the host ends, in whatever way, and whatever the handler does.
+
+    The kernel does it, also while C code holds the interpreter: closing the other end of the pipe is an event for which
+    SIGKILL is asked here. Where something holds that end open, as a fork of the host, a thread sees to it.
+    """
+    host = os.getppid()
+    with contextlib.suppress(OSError):
+        fcntl.fcntl(life, fcntl.F_SETOWN, -os.getpgrp())
+        fcntl.fcntl(life, fcntl.F_SETSIG, signal.SIGKILL)
+        fcntl.fcntl(life, fcntl.F_SETFL, fcntl.fcntl(life, fcntl.F_GETFL) | os.O_ASYNC)
+
+    def watch() -> None:
+        while os.getppid() == host and not select.select([life], [], [], HOST_CHECK_SECS)[0]:
+            pass
+        os.killpg(0, signal.SIGKILL)
+
+    threading.Thread(target=watch, name="taskyard-host-watch", daemon=True).start()
