@@ -87,7 +87,8 @@ class Alarm:
             self._ring_after(self._catch_up_secs())
         elif self._is_ahead:
             self._is_ahead = False
-            self._fire_after(STALL_SECS)
+            # Less than that is left where this timer is late, and nothing where a test has moved the clock.
+            self._fire_after(STALL_SECS if self._at is None else max(0.0, self._at - self._clock()))
         else:
             self._at = None
             self._catch_ups = 0
