@@ -182,14 +182,13 @@ class Caller:
         self.name = name
         self.answered: list[float] = []
         self.failed: list[str] = []
-        self._client = Client(address, namespace=name, agent="agent")
+        self._client = Client(address, namespace=name, agent_id="agent")
         self._host = Host(
             *(address, "host"),
             namespace=name,
             slots=4,
-            lease_secs=30,
+            lease=30,
             machine_figures=False,
-            install_signal_handlers=False,
         )
         self._tasks: list[asyncio.Task[None]] = []
 

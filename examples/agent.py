@@ -6,9 +6,9 @@ from taskyard import Client
 
 
 async def main():
-    async with Client("localhost:50051", agent="my-agent") as client:
+    async with Client("localhost:50051", agent_id="my-agent") as client:
         submitted = await client.submit("greet", params={"name": "Alan Turing"})
-        task = await client.wait(submitted.task_id)
+        task = await client.wait(submitted.id)
         print(task.state, task.result)
 
 

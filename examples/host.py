@@ -13,4 +13,4 @@ async def greet(task: RunningTask) -> dict[str, str]:
     return {"greeting": f"Hello, {task.params['name']}!"}
 
 
-asyncio.run(host.run())
+asyncio.run(host.run(handle_signals=True))

@@ -33,7 +33,7 @@ async def agent(address: str, how: str, submitters: int, batch: int, secs: float
 
         async def by_batch(tasks: list[dict[str, Any]]) -> None:
             agents = [task.pop("agent_id") for task in tasks]
-            await client.submit_batch([NewTask(**task) for task in tasks], agent=agents[0])
+            await client.submit_batch([NewTask(**task) for task in tasks], agent_id=agents[0])
 
         async def by_call(tasks: list[dict[str, Any]]) -> None:
             (task,) = tasks

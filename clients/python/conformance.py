@@ -117,7 +117,7 @@ class Program(Workers):
         task = NewTask(action, agent_id=agent, idempotency_key=key, retry_policy=policy, **fields)
         if run_timeout_ms is None and parent is None and input is None:
             submitted = await self._client.submit(task)
-            return {"task": submitted.task_id, "state": submitted.state}
+            return {"task": submitted.id, "state": submitted.state}
         request = task.to_message(agent, key or "")
         request.MergeFrom(
             task_pb2.SubmitTaskRequest(
@@ -134,11 +134,11 @@ class Program(Workers):
             if "id" not in str(error):
                 raise
             return {"refused": True}
-        return {"task": submitted.task_id, "state": submitted.state}
+        return {"task": submitted.id, "state": submitted.state}
 
     async def submit_batch(self, agent: str, action: str, count: int, **fields: Any) -> Outcome:
         tasks = [NewTask(action, params={"n": n}, **fields) for n in range(count)]
-        batch = await self._client.submit_batch(tasks, agent=agent)
+        batch = await self._client.submit_batch(tasks, agent_id=agent)
         errors = [outcome.error for outcome in batch.outcomes if outcome.error is not None]
         return {
             "batch": batch.id,
@@ -226,9 +226,8 @@ class Program(Workers):
             self._credentials.address,
             host,
             slots=slots,
-            lease_secs=lease_secs,
+            lease=lease_secs,
             namespace=self._credentials.namespace,
-            install_signal_handlers=False,
         )
         self._hosts[host] = RunningHost(new_host)
         await self._hosts[host].start()
@@ -331,7 +330,7 @@ async def serve(arguments: argparse.Namespace) -> None:
         await asyncio.sleep(task.params["ms"] / 1000)
         return {"language": "python", "attempt": task.attempt}
 
-    await host.run()
+    await host.run(handle_signals=True)
 
 
 def main() -> None:

@@ -167,7 +167,7 @@ async def by_rest(yard: Yard) -> None:
 
 async def by_the_sdk(yard: Yard) -> None:
     for token in (WRONG, WRONG_TYD):
-        async with taskyard.Client(yard.grpc, agent="ann", token=token, patience=20) as client:
+        async with taskyard.Client(yard.grpc, agent_id="ann", token=token, patience=20) as client:
             with pytest.raises(taskyard.Unauthenticated) as refused:
                 await client.submit("click")
         yard.answers += [str(refused.value), repr(refused.value), repr(client)]

@@ -17,7 +17,7 @@ async def test_one_trace_runs_from_the_trigger_to_the_webhook(up, hook, tmp_path
     log = tmp_path / "taskyard.log"
     server = await up({"webhooks": {"allowPrivate": True}}, "--log-file", str(log))
     address = f"127.0.0.1:{server.grpc_port}"
-    host = Host(address, "host", install_signal_handlers=False)
+    host = Host(address, "host")
 
     @host.action("report")
     async def report(task):
@@ -27,7 +27,7 @@ async def test_one_trace_runs_from_the_trigger_to_the_webhook(up, hook, tmp_path
         return [task.traceparent, *child.stdout.decode().split()]
 
     working = asyncio.create_task(host.run())
-    async with Client(address, agent="ann") as client:
+    async with Client(address, agent_id="ann") as client:
         schedule = await client.schedules.create("report", interval="1s", callback_url=hook.url)
         await asyncio.wait_for(hook.came.wait(), 15)
         await client.schedules.pause(schedule.id)

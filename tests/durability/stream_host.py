@@ -15,7 +15,8 @@ from typing import Any
 
 from google.protobuf.json_format import MessageToDict
 
-from taskyard import ActionFailed, Host, RunningTask, host_run, session
+from taskyard import ActionFailed, Host, RunningTask
+from taskyard.hosting import connection, session
 from taskyard.hosting.outbox import Outbox
 from taskyard.hosting.session import Session
 from taskyard.v1.lease_pb2 import Assignment
@@ -122,14 +123,14 @@ def main(address: str, namespace: str, name: str, slots: int, lease_secs: int, f
     logging.basicConfig(level=logging.WARNING)
     recorder = Recorder(file, name)
     vars(session)["Outbox"] = outbox_of(recorder)
-    vars(host_run)["Session"] = session_of(recorder)
+    vars(connection)["Session"] = session_of(recorder)
     host = Host(
         address,
         name,
         namespace=namespace,
         slots=slots,
-        lease_secs=lease_secs,
-        drain_grace_secs=2,
+        lease=lease_secs,
+        drain_grace=2,
         machine_figures=False,
     )
 
@@ -137,7 +138,7 @@ def main(address: str, namespace: str, name: str, slots: int, lease_secs: int, f
     async def run(task: RunningTask) -> Any:
         return await work(task, recorder)
 
-    asyncio.run(host.run())
+    asyncio.run(host.run(handle_signals=True))
 
 
 if __name__ == "__main__":

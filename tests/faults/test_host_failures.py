@@ -126,7 +126,7 @@ async def report_too_late(address: str) -> int:
 async def test_under_kills_stops_and_cuts_every_task_ends_once_and_nearly_all_are_done(fleet: Fleet) -> None:
     chance = random.Random(SEED)
     journal = Journal()
-    async with Client(fleet.address, agent="ann") as client:
+    async with Client(fleet.address, agent_id="ann") as client:
         await fleet.start_workers(HOSTS, SLOTS)
         following = asyncio.create_task(journal.follow(client, TASKS))
         new = [NewTask("work", params={"secs": chance.uniform(0, 2 * SECS)}) for _ in range(TASKS)]
@@ -198,7 +198,7 @@ def count_overlaps(diaries: list[dict[str, Any]], journal: Journal) -> int:
 @pytest.mark.timeout(60)
 async def test_the_work_of_a_killed_host_starts_on_another_host_long_before_its_leases_end(fleet: Fleet) -> None:
     long = 600
-    async with Client(fleet.address, agent="ann") as client:
+    async with Client(fleet.address, agent_id="ann") as client:
         await fleet.start_workers(1, SLOTS, lease_secs=long)
         (victim,) = fleet.workers
         submitted = await asyncio.gather(*(client.submit("work", params={"secs": 30}) for _ in range(SLOTS)))

@@ -55,7 +55,7 @@ async def lose_start_report(fleet: Fleet, client: Client, *, refuse: bool) -> st
 async def test_a_host_whose_start_report_was_lost_never_runs_the_task_while_another_host_runs_its_target(
     fleet: Fleet,
 ) -> None:
-    async with Client(fleet.address, agent="ann") as client:
+    async with Client(fleet.address, agent_id="ann") as client:
         first = await lose_start_report(fleet, client, refuse=True)
         second = (await client.submit("work", params={"secs": 0.2}, target="t")).task_id
         await fleet.start_workers(1, slots=1, lease_secs=LEASE_SECS)
@@ -73,7 +73,7 @@ async def test_a_host_whose_start_report_was_lost_never_runs_the_task_while_anot
 
 @pytest.mark.timeout(60)
 async def test_a_host_that_reconnects_in_time_reports_the_start_again_and_runs_the_task_once(fleet: Fleet) -> None:
-    async with Client(fleet.address, agent="ann") as client:
+    async with Client(fleet.address, agent_id="ann") as client:
         task_id = await lose_start_report(fleet, client, refuse=False)
         fleet.workers[0].cutter.restore()
         ended = await client.wait(task_id, timeout=30)

@@ -65,7 +65,7 @@ async def resume_failed_tasks(client: Client) -> None:
 async def test_two_tasks_of_a_target_never_run_at_once_and_all_are_done(fleet: Fleet) -> None:
     chance = random.Random(SEED)
     killed: dict[str, list[float]] = defaultdict(list)
-    async with Client(fleet.address, agent="ann") as client:
+    async with Client(fleet.address, agent_id="ann") as client:
         await fleet.start_workers(HOSTS, SLOTS)
         target_of = {}
         for number in range(TASKS):

@@ -19,7 +19,7 @@ from taskyard import Host, RunningTask
 def main(address: str, host_id: str, slots: int, lease_secs: int, diary: Path) -> None:
     """Run the host until it drains."""
     logging.basicConfig(level=logging.WARNING)
-    host = Host(address, host_id, slots=slots, lease_secs=lease_secs, drain_grace_secs=5, machine_figures=False)
+    host = Host(address, host_id, slots=slots, lease=lease_secs, drain_grace=5, machine_figures=False)
     # Each line is one unbuffered write, so that it survives a kill -9.
     diary_file = os.open(diary, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
 
@@ -39,7 +39,7 @@ def main(address: str, host_id: str, slots: int, lease_secs: int, diary: Path) -
         record("end", task)
         return {"host": host_id, "token": task.fencing_token}
 
-    asyncio.run(host.run())
+    asyncio.run(host.run(handle_signals=True))
 
 
 if __name__ == "__main__":

@@ -33,7 +33,7 @@ async def main(address):
         return f"Hello, {task.params['name']}!"
 
     work = asyncio.create_task(host.run())
-    async with Client(address, agent="ann") as client:
+    async with Client(address, agent_id="ann") as client:
         print(await client.run("greet", params={"name": "Alan Turing"}))
     host.drain()
     await work
@@ -94,11 +94,15 @@ def addresses(server: Path, tmp_path: Path) -> Iterator[dict[str, str]]:
         up.stdout.close()
 
 
-def test_it_holds_both_packages_and_the_gateway_and_nothing_else(wheel: Path) -> None:
-    packages = {"clients/python": "taskyard", "server": "taskyard_server"}
+def test_it_holds_the_packages_and_the_gateway_and_nothing_else(wheel: Path) -> None:
+    packages = (
+        ("clients/python", "pytest_taskyard"),
+        ("clients/python", "taskyard"),
+        ("server", "taskyard_server"),
+    )
     wanted = {
         path.relative_to(ROOT / folder).as_posix(): path.read_bytes()
-        for folder, package in packages.items()
+        for folder, package in packages
         for path in (ROOT / folder / package).rglob("*")
         if path.suffix in (".py", ".pyi", ".sql") or path.name == "py.typed"
     } | {

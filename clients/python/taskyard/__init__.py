@@ -3,50 +3,122 @@
 `Client` submits tasks and follows them, with asyncio, and manages namespaces and the schedules that submit tasks by
 themselves; `SyncClient` does the same for code without asyncio. `Host` takes tasks and runs them. All errors are
 `TaskyardError`s, one class for each error code of the API.
+
+A name is imported when it is used: worker processes of hosts need little of this, and no grpc.
 """
 
-from .batches import Batch, BatchOutcome, SubmittedBatch
-from .client import Client
-from .errors import (
-    AlreadyExists,
-    BadRequest,
-    BatchTooLarge,
-    CallCancelled,
-    ClientClosed,
-    Conflict,
-    CursorExpired,
-    DeadlineExceeded,
-    Internal,
-    LeaseLost,
-    NotFound,
-    PermissionDenied,
-    QueueFull,
-    TaskyardError,
-    TooLarge,
-    TooManyRequests,
-    Unauthenticated,
-    Unavailable,
-    Unimplemented,
-)
-from .host import Host
-from .hosting.running_task import ActionFailed, RunningTask
-from .namespace_calls import Namespaces
-from .namespaces import Namespace, NamespaceLimits, NamespaceTotals
-from .new_tasks import NewTask, Submitted
-from .schedules import CatchUp, Overlap, Schedule, Trigger, TriggerState
-from .scheduling import Schedules
-from .stats import AgentMetrics, HostStats, QueueStats, SchedulerConfig, SchedulerMetrics, Stats
-from .sync import SyncClient, SyncNamespaces, SyncSchedules
-from .targets import Target, TargetStatus
-from .tasks import Attempt, Progress, RetryPolicy, Task, TaskFailed, TaskState
-from .watching import EventKind, TaskEvent
+import os
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, Final
+
+# Its log would show what goes wrong in the middle of retries, raw; errors say what has gone wrong in the end.
+os.environ.setdefault("GRPC_VERBOSITY", "NONE")
+
+if TYPE_CHECKING:
+    from .action import Action
+    from .batches import Batch, BatchOutcome, SubmittedBatch
+    from .client import Client
+    from .codecs import FernetCodec
+    from .errors import (
+        AlreadyExists,
+        BadRequest,
+        BatchTooLarge,
+        CallCancelled,
+        ClientClosed,
+        Conflict,
+        CursorExpired,
+        DeadlineExceeded,
+        Internal,
+        LeaseLost,
+        NotFound,
+        PermissionDenied,
+        QueueFull,
+        TaskyardError,
+        TooLarge,
+        TooManyRequests,
+        Unauthenticated,
+        Unavailable,
+        Unimplemented,
+    )
+    from .failures import TaskCancelled, TaskFailed, TaskLost
+    from .handles import TaskHandle, as_completed
+    from .host import Host
+    from .hosting.running_task import ActionFailed, NotRetryable, Retry, RunningTask
+    from .mapping import TaskMap
+    from .namespace_calls import Namespaces
+    from .namespaces import Namespace, NamespaceLimits, NamespaceTotals
+    from .new_tasks import NewTask, task_of
+    from .outcomes import Outcome
+    from .payloads import BadValue, Codec, Payload
+    from .retry_policy import RetryPolicy
+    from .schedules import CatchUp, Overlap, Schedule, Trigger, TriggerState
+    from .scheduling import Schedules
+    from .stats import AgentMetrics, HostStats, QueueStats, SchedulerConfig, SchedulerMetrics, Stats
+    from .submitted import Submitted
+    from .sync import SyncClient, SyncNamespaces, SyncSchedules
+    from .sync_submit_calls import SyncTaskHandle, SyncTaskMap
+    from .targets import Target, TargetStatus
+    from .tasks import Attempt, Progress, Task, TaskState
+    from .watching import EventKind, TaskEvent
+
+_PLACES: Final = {
+    "action": ("Action",),
+    "batches": ("Batch", "BatchOutcome", "SubmittedBatch"),
+    "client": ("Client",),
+    "codecs": ("FernetCodec",),
+    "errors": (
+        "AlreadyExists",
+        "BadRequest",
+        "BatchTooLarge",
+        "CallCancelled",
+        "ClientClosed",
+        "Conflict",
+        "CursorExpired",
+        "DeadlineExceeded",
+        "Internal",
+        "LeaseLost",
+        "NotFound",
+        "PermissionDenied",
+        "QueueFull",
+        "TaskyardError",
+        "TooLarge",
+        "TooManyRequests",
+        "Unauthenticated",
+        "Unavailable",
+        "Unimplemented",
+    ),
+    "failures": ("TaskCancelled", "TaskFailed", "TaskLost"),
+    "handles": ("TaskHandle", "as_completed"),
+    "host": ("Host",),
+    "hosting.running_task": ("ActionFailed", "NotRetryable", "Retry", "RunningTask"),
+    "mapping": ("TaskMap",),
+    "namespace_calls": ("Namespaces",),
+    "namespaces": ("Namespace", "NamespaceLimits", "NamespaceTotals"),
+    "new_tasks": ("NewTask", "task_of"),
+    "outcomes": ("Outcome",),
+    "payloads": ("BadValue", "Codec", "Payload"),
+    "retry_policy": ("RetryPolicy",),
+    "schedules": ("CatchUp", "Overlap", "Schedule", "Trigger", "TriggerState"),
+    "scheduling": ("Schedules",),
+    "stats": ("AgentMetrics", "HostStats", "QueueStats", "SchedulerConfig", "SchedulerMetrics", "Stats"),
+    "submitted": ("Submitted",),
+    "sync": ("SyncClient", "SyncNamespaces", "SyncSchedules"),
+    "sync_submit_calls": ("SyncTaskHandle", "SyncTaskMap"),
+    "targets": ("Target", "TargetStatus"),
+    "tasks": ("Attempt", "Progress", "Task", "TaskState"),
+    "watching": ("EventKind", "TaskEvent"),
+}
+"""The names that each module has, as above."""
+_MODULE_OF: Final = {name: module for module, names in _PLACES.items() for name in names}
 
 __all__ = [
+    "Action",
     "ActionFailed",
     "AgentMetrics",
     "AlreadyExists",
     "Attempt",
     "BadRequest",
+    "BadValue",
     "Batch",
     "BatchOutcome",
     "BatchTooLarge",
@@ -54,10 +126,12 @@ __all__ = [
     "CatchUp",
     "Client",
     "ClientClosed",
+    "Codec",
     "Conflict",
     "CursorExpired",
     "DeadlineExceeded",
     "EventKind",
+    "FernetCodec",
     "Host",
     "HostStats",
     "Internal",
@@ -68,11 +142,15 @@ __all__ = [
     "Namespaces",
     "NewTask",
     "NotFound",
+    "NotRetryable",
+    "Outcome",
     "Overlap",
+    "Payload",
     "PermissionDenied",
     "Progress",
     "QueueFull",
     "QueueStats",
+    "Retry",
     "RetryPolicy",
     "RunningTask",
     "Schedule",
@@ -85,11 +163,17 @@ __all__ = [
     "SyncClient",
     "SyncNamespaces",
     "SyncSchedules",
+    "SyncTaskHandle",
+    "SyncTaskMap",
     "Target",
     "TargetStatus",
     "Task",
+    "TaskCancelled",
     "TaskEvent",
     "TaskFailed",
+    "TaskHandle",
+    "TaskLost",
+    "TaskMap",
     "TaskState",
     "TaskyardError",
     "TooLarge",
@@ -99,4 +183,20 @@ __all__ = [
     "Unauthenticated",
     "Unavailable",
     "Unimplemented",
+    "as_completed",
+    "task_of",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    if name in _MODULE_OF:
+        found = getattr(import_module(f"taskyard.{_MODULE_OF[name]}"), name)
+        globals()[name] = found
+        return found
+    if name in _PLACES:
+        return import_module(f"taskyard.{name}")
+    raise AttributeError(f"module 'taskyard' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

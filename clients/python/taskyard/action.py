@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Any, Final, Generic, TypeAlias, TypeVar, get_args, get_origin
 
-from .tasks import RetryPolicy
+from .retry_policy import RetryPolicy
 
 I = TypeVar("I")  # noqa: E741
 O = TypeVar("O")  # noqa: E741
@@ -22,8 +22,8 @@ Default: TypeAlias = "D | Callable[[I], D] | None"
 class Action(Generic[I, O]):
     """What a kind of task takes and returns, and the fields that its tasks have unless they are submitted with others.
 
-    Write `Action[Page, Links]("crawl")`. The input and the output are each a dataclass, a TypedDict, a model of pydantic
-    or types of JSON. Every default is a value, or a function of the input that returns one.
+    Write `Action[Page, Links]("crawl")`. Input and output are each a dataclass, a TypedDict, a model of pydantic or
+    types of JSON. Every default is a value, or a function of the input that returns one.
 
     Attributes:
         name: The action's name, which stands in `Task.action`.

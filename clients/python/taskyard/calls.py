@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 from .channel import answer_of, check_process
 from .credentials import Credentials
 from .errors import ClientClosed, DeadlineExceeded, Unauthenticated
-from .retrying import call_persistently
+from .retrying import Notice, call_persistently
 
 T = TypeVar("T")
 
@@ -23,11 +23,15 @@ class Calls:
         credentials: How to reach the server, and what is sent with every call.
         timeout_secs: How long an answer may take, in seconds.
         patience_secs: How long `repeated` tries while the server is unavailable, in seconds.
+        notice: Tells people of an outage. Default nobody is told.
 
     The calls are made by stubs of `Servers`.
     """
 
-    def __init__(self, credentials: Credentials, timeout_secs: float, patience_secs: float) -> None:
+    def __init__(
+        self, credentials: Credentials, timeout_secs: float, patience_secs: float, notice: Notice | None = None
+    ) -> None:
+        self._notice = notice
         self._credentials = credentials
         self._are_several = len(credentials.addresses) > 1
         self._timeout = timeout_secs
@@ -49,7 +53,7 @@ class Calls:
         Raises:
             TaskyardError: The call failed; `ClientClosed` once the client is closed.
         """
-        return (await call_persistently(lambda _: self.single(method, request), self._patience, is_safe=False))[0]
+        return (await call_persistently(lambda _: self.single(method, request), self._patience, False, self._notice))[0]
 
     async def single(self, method: Callable[..., Awaitable[T]], request: Any, timeout_secs: float | None = None) -> T:
         """Call once, see `call_once`.
@@ -131,7 +135,7 @@ class Calls:
         Raises:
             TaskyardError: The attempt failed; `Unavailable` only after the client's patience.
         """
-        return await call_persistently(attempt, self._patience)
+        return await call_persistently(attempt, self._patience, notice=self._notice)
 
     async def listed(
         self, method: Callable[..., Awaitable[Any]], request: Any, field: str, convert: Callable[[Any], T]

@@ -68,7 +68,25 @@ def open_channel(credentials: Credentials, address: str, number: int = 0) -> grp
         RuntimeError: This process was forked from one that had a channel.
     """
     check_process()
-    options = [
+    options = channel_options(credentials, address, number)
+    encryption = credentials.for_channel()
+    if encryption is None:
+        return grpc.aio.insecure_channel(address, options=options)
+    return grpc.aio.secure_channel(address, encryption, options=options)
+
+
+def channel_options(credentials: Credentials, address: str, number: int = 0) -> list[tuple[str, int | str]]:
+    """Choose all options of a channel.
+
+    Args:
+        credentials: How the connection is encrypted.
+        address: Where the server listens.
+        number: Channels of different numbers share no connection. Default 0.
+
+    Returns:
+        The options of gRPC.
+    """
+    return [
         *(KEEPALIVE_BESIDE_OTHERS if len(credentials.addresses) > 1 else KEEPALIVE),
         ("grpc.keepalive_permit_without_calls", 1),
         ("grpc.http2.max_pings_without_data", 0),
@@ -80,10 +98,6 @@ def open_channel(credentials: Credentials, address: str, number: int = 0) -> grp
         *options_for(address),
         *((("taskyard.channel", number),) if number else ()),
     ]
-    encryption = credentials.for_channel()
-    if encryption is None:
-        return grpc.aio.insecure_channel(address, options=options)
-    return grpc.aio.secure_channel(address, encryption, options=options)
 
 
 def check_process() -> None:

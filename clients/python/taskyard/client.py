@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Sequence
 from types import TracebackType
 from typing import Any, Final, Self, Unpack
-from uuid import uuid4
 
 from taskyard.v1 import batch_pb2, stats_pb2, target_pb2
 from taskyard.v1 import task_pb2 as pb
@@ -14,27 +13,29 @@ from taskyard.v1.stats_pb2_grpc import StatsServiceStub
 from taskyard.v1.target_pb2_grpc import TargetServiceStub
 from taskyard.v1.task_pb2_grpc import TaskServiceStub
 
-from .batches import Batch, SubmittedBatch
+from .batches import Batch
 from .calls import Calls
 from .credentials import Addresses, CredentialOptions, find_credentials
 from .listing import TaskFilters, list_request
 from .namespace_calls import Namespaces
-from .new_tasks import NewTask, Submitted, TaskFields, new_task
+from .payloads import Codec
+from .renamed import either
 from .scheduling import Schedules
 from .servers import Servers
 from .stats import Stats
-from .submitting import Submitter
+from .submit_calls import SubmitCalls
 from .targets import Target, TargetStatus
-from .task_calls import get_whole_batch, move, submit_batch_once, wait_until_ended
-from .tasks import STATE_OF_NUMBER, Task, TaskFailed, TaskState
+from .task_calls import get_whole_batch, move
+from .task_desk import SubmitMiddleware, TaskDesk
+from .tasks import STATE_OF_NUMBER, Task, TaskState
 from .values import Span, seconds, state_filter, value_from
-from .watching import TaskEvent, Watch
+from .watching import TaskEvent
 
 TIMEOUT_SECS: Final = 30.0
 PATIENCE_SECS: Final = 30.0
 
 
-class Client:
+class Client(SubmitCalls):
     """Calls a Taskyard server. Create it in a running event loop and close it, best by `async with`.
 
     Calls that are safe to repeat are repeated while the server is unavailable, and all calls that came to a server that
@@ -51,10 +52,14 @@ class Client:
         address: Where the server listens: `HOST:PORT`, `https://HOST:PORT`, or a target of gRPC. Several servers that
             do the same work: their addresses in one text, separated by commas, or in a list. Default TASKYARD_ADDRESS,
             that of the profile, or `127.0.0.1:50051`.
-        agent: The agent that submits the tasks that name no other. Default none.
+        agent_id: The agent that submits the tasks that name no other. Default none.
         namespace: The namespace to act in. Default TASKYARD_NAMESPACE, that of the profile, or `default`.
         timeout: How long the answer to a call may take, in seconds or as a timedelta. Default 30 s.
         patience: How long calls are repeated during an outage, in seconds or as a timedelta. Default 30 s.
+        codec: Encodes all inputs, and decodes inputs and outputs; the hosts need the same. Default none.
+        middleware: What is called around each submit but those of batches, the outermost first:
+            `async def (task, call_next)`, which returns `await call_next(task)`. Default none.
+        agent: The old name of `agent_id`.
         **access: Who it is, and how the connection is encrypted, see `CredentialOptions`. Default what the environment
             or a profile says.
 
@@ -68,25 +73,27 @@ class Client:
         self,
         address: Addresses = None,
         *,
-        agent: str = "",
+        agent_id: str = "",
         namespace: str | None = None,
         timeout: Span = TIMEOUT_SECS,
         patience: Span = PATIENCE_SECS,
+        codec: Codec | None = None,
+        middleware: Sequence[SubmitMiddleware] = (),
+        agent: str | None = None,
         **access: Unpack[CredentialOptions],
     ) -> None:
-        self._agent = agent
-        self._credentials = find_credentials(address, namespace, **access)
-        self._timeout = seconds(timeout)
-        self._patience = seconds(patience)
-        self._calls = Calls(self._credentials, self._timeout, self._patience)
-        self._servers = Servers(self._credentials)
+        agent_id = either(agent_id, agent, "agent", "agent_id")
+        credentials = find_credentials(address, namespace, **access)
+        timeout_secs, patience_secs = seconds(timeout), seconds(patience)
+        self._servers = Servers(credentials)
+        self._calls = Calls(credentials, timeout_secs, patience_secs, self._servers.notice)
         self._tasks = TaskServiceStub(self._servers.unary)
         self._batches = BatchServiceStub(self._servers.unary)
         self._figures = StatsServiceStub(self._servers.unary)
         self._targets = TargetServiceStub(self._servers.unary)
-        self._submitter = Submitter(self._servers, self._credentials, self._timeout, self._patience)
-        self._watches: set[Any] = set()
-        self.schedules: Final = Schedules(self._calls, self._servers, agent)
+        self._desk = TaskDesk(self._calls, self._servers, credentials, timeout_secs, patience_secs, agent_id, codec)
+        self._desk.middleware = tuple(middleware)
+        self.schedules: Final = Schedules(self._calls, self._servers, agent_id, codec)
         self.namespaces: Final = Namespaces(self._calls, self._servers)
 
     async def __aenter__(self) -> Self:
@@ -100,91 +107,18 @@ class Client:
     async def close(self) -> None:
         """Wait until every submitted task has its answer, then close the connection and end all other calls.
 
+        Tasks that were submitted with `cancel_on_exit` are cancelled unless their end is known; that takes 5 s at most.
         Cancelled, it also gives up the submitted tasks. Calls that it ends raise `ClientClosed`.
         """
         self._calls.closed = True
         try:
-            await self._submitter.close()
+            await self._desk.close()
         finally:
+            await self._desk.completions.close()
             # Closing the channel ends its calls, but the readers of its streams would wait forever.
-            for call in tuple(self._watches):
+            for call in tuple(self._desk.watches):
                 call.cancel()
             await self._servers.close()
-
-    # Submitting
-
-    async def submit(self, task: str | NewTask, **fields: Unpack[TaskFields]) -> Submitted:
-        """Submit one task.
-
-        Tasks that are submitted at the same time travel together: a thousand of them cost little more than a batch. A
-        task without an idempotency key gets one, and is made once, however often the connection breaks. Cancelling the
-        call takes the task back unless it was sent.
-
-        Args:
-            task: The action, or a task whose fields are the defaults.
-            **fields: Fields of the task, see `NewTask`.
-
-        Returns:
-            The acceptance.
-
-        Raises:
-            QueueFull: The queue is full. The task is kept as rejected, under the error's `task_id`.
-            TooLarge: The params are too large.
-            AlreadyExists: The idempotency key belongs to a different task.
-            Unavailable: The server owed its answer for longer than `patience`. It may have accepted the task.
-            TypeError: A field has a type that the API cannot express.
-            ValueError: A field has a value that the API cannot express.
-        """
-        self._calls.check_open()
-        request = new_task(task, fields).to_message(self._agent, uuid4().hex)
-        return Submitted.from_message(await self._submitter.submit(request))
-
-    async def submit_batch(
-        self, tasks: Iterable[NewTask], *, agent: str | None = None, callback_url: str | None = None
-    ) -> SubmittedBatch:
-        """Submit several tasks of one agent as a batch. Each is accepted or refused by itself.
-
-        Args:
-            tasks: The tasks.
-            agent: The agent of all tasks. Default the client's.
-            callback_url: The URL that each task is posted to when it ends. Default none.
-
-        Returns:
-            The outcome of each task.
-
-        Raises:
-            BatchTooLarge: There are too many tasks; none was submitted.
-            TooLarge: The params of a task are too large; none was submitted.
-            BadRequest: A task is malformed; none was submitted.
-            TypeError: A field has a type that the API cannot express.
-            ValueError: A task has an agent or a callback of its own, or a value that the API cannot express.
-        """
-        request = batch_pb2.SubmitBatchRequest(
-            agent_id=agent or self._agent,
-            callback_url=callback_url,
-            tasks=[task.to_batch_message(uuid4().hex) for task in tasks],
-        )
-        return await submit_batch_once(self._calls, self._batches, self._tasks, request)
-
-    async def run(self, task: str | NewTask, **fields: Unpack[TaskFields]) -> Any:
-        """Submit one task and wait until it has ended.
-
-        Args:
-            task: The action, or a task whose fields are the defaults.
-            **fields: Fields of the task, see `NewTask`.
-
-        Returns:
-            The result of the task, a JSON value.
-
-        Raises:
-            TaskFailed: The task did not end as done.
-            TaskyardError: What `submit` and `wait` raise.
-        """
-        submitted = await self.submit(task, **fields)
-        ended = await self.wait(submitted.task_id)
-        if ended.state is not TaskState.DONE:
-            raise TaskFailed(ended)
-        return ended.result
 
     # Reading
 
@@ -200,7 +134,7 @@ class Client:
         Raises:
             NotFound: There is no such task, or it is no longer retained.
         """
-        return Task.from_message(await self._calls.sure(self._tasks.GetTask, pb.GetTaskRequest(task_id=task_id)))
+        return await self._desk.get(task_id)
 
     async def wait(self, task_id: str, timeout: Span | None = None) -> Task:  # noqa: ASYNC109
         """Wait until a task has ended.
@@ -216,8 +150,7 @@ class Client:
             NotFound: There is no such task, or it is no longer retained.
             TimeoutError: The task has not ended in time.
         """
-        timeout_secs = None if timeout is None else seconds(timeout)
-        return await wait_until_ended(self._calls, self._tasks, task_id, timeout_secs)
+        return await self._desk.wait(task_id, timeout)
 
     def list(self, **filters: Unpack[TaskFilters]) -> AsyncGenerator[Task, None]:
         """List the retained tasks that match all given filters, in order of submission, one page after the other.
@@ -233,7 +166,11 @@ class Client:
             ValueError: A time has no time zone.
         """
         request = list_request(filters)
-        return self._calls.listed(self._tasks.ListTasks, request, "tasks", Task.from_message)
+
+        def convert(message: pb.Task) -> Task:
+            return Task.from_message(message, self._desk.codec)
+
+        return self._calls.listed(self._tasks.ListTasks, request, "tasks", convert)
 
     def targets(
         self, status: TargetStatus | str | None = None, *, page_size: int | None = None
@@ -267,7 +204,7 @@ class Client:
         Raises:
             NotFound: There is no such batch, or it is no longer retained.
         """
-        return await get_whole_batch(self._calls, self._batches, batch_id)
+        return await get_whole_batch(self._calls, self._batches, batch_id, self._desk.codec)
 
     async def stats(self) -> Stats:
         """Get the figures of the client's namespace.
@@ -282,27 +219,38 @@ class Client:
         *,
         task_ids: Sequence[str] = (),
         batch_id: str | None = None,
-        agent: str | None = None,
+        agent_id: str | None = None,
         target: str | None = None,
         states: Iterable[str] = (),
         include_current: bool = False,
         until_ended: bool = False,
         cursor: str | None = None,
+        on_gap: Callable[[str], None] | None = None,
+        agent: str | None = None,
     ) -> AsyncGenerator[TaskEvent, None]:
         """Watch the tasks that match all given filters, from now on.
 
         A broken connection is resumed without a gap or a repetition. If the server's event log no longer reaches back
-        far enough, all tasks are shown again, by events of the kind `current`.
+        far enough, or the server was started anew, `on_gap` is called and all tasks are shown again, by events of the
+        kind `current`; those that a server without a store has lost are not among them.
+
+        The states `done`, `cancelled` and `rejected` are final. A `failed` task can still leave its state: `resume`
+        queues it again, `resolve` makes it `done`, and while it blocks its target `cancel` makes it `cancelled`, each
+        with an event. So whoever counts ended tasks uses `until_ended`: then nothing follows the first event by which a
+        task has ended.
 
         Args:
             task_ids: Only these tasks. Default all.
             batch_id: Only tasks of this batch. Default all.
-            agent: Only tasks of this agent. Default all.
+            agent_id: Only tasks of this agent. Default all.
             target: Only tasks of this target. Default all.
             states: Only events after which a task is in one of these states. Default all.
             include_current: Whether the tasks are first shown as they are now. Default False.
-            until_ended: Whether it ends once all tasks of `task_ids` or `batch_id` have ended. Default False: never.
+            until_ended: Whether it ends once all tasks of `task_ids` or `batch_id` have ended, and shows each end once.
+                Default False: never.
             cursor: The cursor of an event to begin after. Default now.
+            on_gap: Called with the reason when events may be missing. Default nothing. Watching goes on.
+            agent: The old name of `agent_id`.
 
         Returns:
             An iterator over the events. It raises `Unavailable` after an outage longer than `patience`; the cursor of
@@ -316,22 +264,24 @@ class Client:
         request = pb.WatchTasksRequest(
             task_ids=task_ids,
             batch_id=batch_id,
-            agent_id=agent,
+            agent_id=either(agent_id, agent, "agent", "agent_id"),
             target=target,
             state=state_filter(states),
             include_current=include_current or None,
             until_ended=until_ended or None,
             cursor=cursor,
         )
-        return Watch(self._servers, self._credentials, request, self._patience, self._watches).events()
+        return self._desk.watch(request, on_gap)
 
     # Ending and interrupting
 
-    async def cancel(self, task_id: str) -> TaskState:
+    async def cancel(self, task_id: str, *, cancel_children: bool = False) -> TaskState:
         """Cancel a task at once.
 
         Args:
             task_id: The task.
+            cancel_children: Whether what its work has submitted and has not ended is cancelled too, and so on. Default
+                False.
 
         Returns:
             The new state, `cancelled`.
@@ -340,7 +290,7 @@ class Client:
             NotFound: There is no such task, or it is no longer retained.
             Conflict: The task has ended.
         """
-        return await self._move(self._tasks.CancelTask, pb.CancelTaskRequest(task_id=task_id), TaskState.CANCELLED)
+        return await self._desk.cancel(task_id, cancel_children=cancel_children)
 
     async def cancel_batch(self, batch_id: str) -> int:
         """Cancel every task of a batch that has not ended.
@@ -427,9 +377,11 @@ class Client:
             Conflict: The task is neither paused nor failed.
             TooLarge: The result is too large.
             TypeError: The result is not JSON.
-            ValueError: The result holds a number that does not fit a double.
+            ValueError: The result holds a number that a double does not hold exactly.
         """
-        request = pb.ResolveTaskRequest(task_id=task_id, result=None if result is None else value_from(result))
+        request = pb.ResolveTaskRequest(
+            task_id=task_id, result=None if result is None else value_from(result, "result")
+        )
         return await self._move(self._tasks.ResolveTask, request, TaskState.DONE)
 
     async def _move(self, method: Callable[..., Awaitable[Any]], request: Any, aim: TaskState) -> TaskState:

@@ -8,14 +8,15 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final, TypeAlias, TypedDict
-
-import grpc
+from typing import TYPE_CHECKING, Final, TypeAlias, TypedDict
 
 from .addresses import HTTPS, WITH_SCHEME, is_local, split_addresses
 from .profiles import Profile, find_profile
 from .tls import TlsFiles
 from .tokens import FileToken, FixedToken, Token
+
+if TYPE_CHECKING:
+    import grpc
 
 DEFAULT_ADDRESS: Final = "127.0.0.1:50051"
 DEFAULT_NAMESPACE: Final = "default"

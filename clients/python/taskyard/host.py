@@ -1,30 +1,29 @@
 """Runtime hosts in Python: register what runs an action, then run the host."""
 
-import asyncio
-import contextlib
 import inspect
-import logging
-import signal
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any, Final, TypeVar, Unpack
+import warnings
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import nullcontext
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any, Final, TypeVar, Unpack
 
 from .action import Action
 from .credentials import Addresses, CredentialOptions, find_credentials
 from .hosting.actions import Actions, Handler, Lifespan, Middleware, RunsIn
-from .hosting.host_run import HostRun
-from .hosting.options import HostOptions
+from .hosting.options import HostOptions, Slots, checked_slots
 from .hosting.registering import I, O, Registering
+from .hosting.signals import draining_by_signals
 from .payloads import Codec
+from .values import Span, seconds, whole_seconds
 from .workers import current_process
 
-log = logging.getLogger("taskyard")
+if TYPE_CHECKING:
+    from .hosting.host_run import HostRun
 
 H = TypeVar("H", bound=Handler)
 M = TypeVar("M", bound=Middleware)
 
-SAME_SIGNAL_SECS: Final = 1.0
-"""A signal this soon after the first one is the same request: `timeout`, terminals and init processes signal the whole
-process group and then the process itself."""
+DEFAULT_DRAIN_GRACE: Final = timedelta(seconds=30)
 
 
 class Host:
@@ -33,9 +32,11 @@ class Host:
     A handler of a typed action (`handles`) takes its input and returns its output, one of a named action (`action`)
     takes a `RunningTask` and returns the task's result, a JSON value. It runs
 
-    - in the event loop if it is an async function, which must not block it,
+    - in the event loop if it is an async function, which must not block it, since the others wait then,
     - in a thread if it is a plain one,
     - with `runs_in="process"` in a worker process: for what takes the processor for long, or may crash.
+
+    Heartbeats are sent from a thread of their own, whatever handlers do, unless one holds the interpreter.
 
     Its work may be wanted no longer: the task was cancelled, paused or is past its deadline, or its lease is lost, for
     example because the server cannot be reached for longer than leases live. In the loop it is cancelled then, in a
@@ -46,52 +47,66 @@ class Host:
             do the same work: their addresses in one text, separated by commas, or in a list. None for TASKYARD_ADDRESS,
             that of the profile, or `127.0.0.1:50051`.
         host_id: The host's id, which no other host may have.
-        slots: How many tasks it runs at once. Default 10.
+        slots: How many tasks it runs at once; or how many of each action, with `"*"` for all others; or `"auto"`, one
+            for each core that this process may use. Default 10. Where they are divided, each action has a stream of its
+            own under an id of its own, such as `host-1/crawl`, and `"*"` has the host's.
         capabilities: What it can do. It is assigned tasks that require a subset of it. Default none.
         namespace: The namespace to act in. Default TASKYARD_NAMESPACE, that of the profile, or `default`.
         project: Only tasks of this project. Default all.
         labels: Labels for people and tools. Default none.
-        lease_secs: The length of its leases in seconds, 1 to 3,600. Default the server's.
+        lease: The length of its leases, whole seconds from 1 to 3,600. Default the server's.
         display_name: A name for people. Default none.
-        drain_grace_secs: How long running tasks may take to end once the host drains, in seconds. Default 30.
+        drain_grace: How long running tasks may take to end once the host drains. Default 30 s.
         machine_figures: Whether it reports the use of processors and memory. Default True.
-        install_signal_handlers: Whether SIGTERM and SIGINT drain it while it runs. Default True.
         lifespan: Makes a context manager, async or not, that is open while handlers run; what it yields is their
             `task.state`, a dict as an object with its items as attributes. Each worker process has its own. Default
             none.
         codec: Decodes inputs and encodes outputs, as the clients' codec does. Default none.
         middleware: What is called around each handler, the outermost first, see `middleware`. Default none.
+        lease_secs: Deprecated, use `lease`.
+        drain_grace_secs: Deprecated, use `drain_grace`.
+        install_signal_handlers: Deprecated, use `run(handle_signals=...)`.
         **access: Who it is, and how the connection is encrypted, see `CredentialOptions`. Default what the environment
             or a profile says.
 
     Raises:
         ValueError: There are no slots, the address, the namespace or a token is malformed, a file cannot be read, or
             the token would be sent in the clear to another machine.
-        TypeError: `capabilities` is one name instead of several.
+        TypeError: There is no host id, slots are no numbers, or `capabilities` is one name instead of several.
     """
 
     def __init__(
         self,
-        address: Addresses,
-        host_id: str,
+        address: Addresses = None,
+        host_id: str | None = None,
         *,
-        slots: int = 10,
+        slots: Slots = 10,
         capabilities: Sequence[str] = (),
         namespace: str | None = None,
         project: str | None = None,
         labels: Mapping[str, str] | None = None,
-        lease_secs: int | None = None,
+        lease: Span | None = None,
         display_name: str | None = None,
-        drain_grace_secs: float = 30.0,
+        drain_grace: Span = DEFAULT_DRAIN_GRACE,
         machine_figures: bool = True,
-        install_signal_handlers: bool = True,
         lifespan: Lifespan | None = None,
         codec: Codec | None = None,
         middleware: Sequence[Middleware] = (),
+        lease_secs: int | None = None,
+        drain_grace_secs: float | None = None,
+        install_signal_handlers: bool | None = None,
         **access: Unpack[CredentialOptions],
     ) -> None:
-        if slots < 1:
-            raise ValueError("slots: must be at least 1")
+        if not isinstance(host_id, str) or not host_id:
+            raise TypeError("host_id: is needed: Host(address, 'host-1'), or Host(host_id='host-1')")
+        if lease_secs is not None:
+            _deprecated("lease_secs", "lease=timedelta(seconds=...)")
+            lease = lease_secs
+        if drain_grace_secs is not None:
+            _deprecated("drain_grace_secs", "drain_grace=timedelta(seconds=...)")
+            drain_grace = drain_grace_secs
+        if install_signal_handlers is not None:
+            _deprecated("install_signal_handlers", "run(handle_signals=...)")
         if isinstance(capabilities, str):
             raise TypeError("capabilities: is a sequence of names, not one name")
         credentials = find_credentials(address, namespace, **access)
@@ -99,16 +114,16 @@ class Host:
         self._options = HostOptions(
             credentials=credentials,
             host_id=host_id,
-            slots=slots,
+            slots=checked_slots(slots),
             capabilities=capabilities,
             project=project,
             labels=dict(labels or {}),
-            lease_secs=lease_secs,
+            lease_secs=None if lease is None else whole_seconds(lease, "lease"),
             display_name=display_name,
-            drain_grace_secs=drain_grace_secs,
+            drain_grace_secs=seconds(drain_grace),
             machine_figures=machine_figures,
         )
-        self._install_signal_handlers = install_signal_handlers
+        self._handles_signals = bool(install_signal_handlers)
         self._actions = Actions(lifespan, codec)
         self._actions.middleware += middleware
         self._run: HostRun | None = None
@@ -196,15 +211,20 @@ class Host:
         self._actions.add_any(handler)
         return handler
 
-    async def run(self) -> None:
+    async def run(self, *, handle_signals: bool = False) -> None:
         """Connect, work, reconnect whenever the connection is lost, and return when the host has drained.
+
+        Args:
+            handle_signals: Whether SIGTERM and SIGINT drain it, and with it all hosts of the program that take them; a
+                second signal ends the process. What handled them before does so again at the end. Default False.
 
         Raises:
             TaskyardError: The server refuses the host for good: `bad_request`, `unauthenticated`, `permission_denied`,
                 `unimplemented`, or `conflict` if another stream of this very host has replaced its stream.
-            ValueError: The host has no handlers.
-            RuntimeError: The host runs already, a worker process cannot be set up, or this is one: the program runs the
-                host without `if __name__ == "__main__":`.
+            ValueError: The host has no handlers, or its slots do not fit them.
+            RuntimeError: The host runs already, its event loop was stopped, it is to handle signals outside of the main
+                thread, or a worker process cannot be set up, or this is one: then the program runs the host without
+                `if __name__ == "__main__":`.
             TypeError: The lifespan, the middleware or the codec cannot be found again in a worker process.
             Exception: What the lifespan raises.
         """
@@ -214,53 +234,29 @@ class Host:
             raise ValueError("the host has no handlers: decorate some with @host.action()")
         if self._run is not None:
             raise RuntimeError("the host runs already")
+        # Worker processes import hosts and never run one: they need no grpc.
+        from .hosting.host_run import HostRun
+
         self._run = HostRun(self._options, self._actions)
+        takes_signals = handle_signals or self._handles_signals
         try:
-            with self._signals():
+            with draining_by_signals(self.drain) if takes_signals else nullcontext():
                 await self._run.run()
         finally:
+            self._run.discard()
             self._run = None
 
     def drain(self) -> None:
         """Take no more tasks, finish what runs within the grace period, then let `run` return.
 
-        Call it in the event loop. Handlers that still run after the grace period are cancelled and their tasks given
+        Any thread may call it. Handlers that still run after the grace period are cancelled and their tasks given
         back, so that another host takes them. A plain function that does not return then is left running; Python waits
         for its thread when the process ends.
         """
-        if self._run is not None:
-            self._run.drain()
+        run = self._run
+        if run is not None:
+            run.drain()
 
-    @contextlib.contextmanager
-    def _signals(self) -> Iterator[None]:
-        """While the host runs, a first signal drains it and a second one ends the process."""
-        loop = asyncio.get_running_loop()
-        previous: dict[signal.Signals, Any] = {}
-        timers: list[asyncio.TimerHandle] = []
 
-        def on_signal() -> None:
-            if not timers:
-                log.info("told to stop; another signal ends the process at once")
-                timers.append(loop.call_later(SAME_SIGNAL_SECS, restore_default))
-                self.drain()
-
-        def restore_default() -> None:
-            for number in previous:
-                loop.remove_signal_handler(number)
-                signal.signal(number, signal.SIG_DFL)
-
-        # Only the main thread may handle signals, and not every system has them.
-        with contextlib.suppress(NotImplementedError, RuntimeError, ValueError):
-            for number in (signal.SIGTERM, signal.SIGINT) if self._install_signal_handlers else ():
-                handler = signal.getsignal(number)
-                loop.add_signal_handler(number, on_signal)
-                previous[number] = handler
-        try:
-            yield
-        finally:
-            for timer in timers:
-                timer.cancel()
-            restore_default()
-            for number, handler in previous.items():
-                if handler is not None:
-                    signal.signal(number, handler)
+def _deprecated(name: str, instead: str) -> None:
+    warnings.warn(f"{name} is deprecated: use {instead}", DeprecationWarning, stacklevel=3)

@@ -8,6 +8,7 @@ from typing import TypedDict
 
 from taskyard.v1 import task_pb2 as pb
 
+from .renamed import either
 from .values import state_filter, timestamp_from
 
 
@@ -15,7 +16,7 @@ class TaskFilters(TypedDict, total=False):
     """Which tasks to list, and in which order. A filter that is left out matches all.
 
     Attributes:
-        agent: Only tasks of this agent.
+        agent_id: Only tasks of this agent.
         states: Only tasks in these states.
         batch_id: Only tasks of this batch.
         target: Only tasks of this target.
@@ -24,9 +25,11 @@ class TaskFilters(TypedDict, total=False):
         created_from: Only tasks submitted at this time or later. It has a time zone.
         created_until: Only tasks submitted before this time. It has a time zone.
         page_size: Tasks per page, at most 1,000. Default 1,000.
+        parent_id: Only tasks that the work of this task submitted.
+        agent: The old name of `agent_id`.
     """
 
-    agent: str | None
+    agent_id: str | None
     states: Iterable[str]
     batch_id: str | None
     target: str | None
@@ -35,6 +38,8 @@ class TaskFilters(TypedDict, total=False):
     created_from: datetime | None
     created_until: datetime | None
     page_size: int | None
+    parent_id: str | None
+    agent: str | None
 
 
 def list_request(filters: TaskFilters) -> pb.ListTasksRequest:
@@ -54,7 +59,8 @@ def list_request(filters: TaskFilters) -> pb.ListTasksRequest:
         raise TypeError(f"tasks are not listed by {', '.join(sorted(unknown))}")
     created_from, created_until = filters.get("created_from"), filters.get("created_until")
     return pb.ListTasksRequest(
-        agent_id=filters.get("agent"),
+        agent_id=either(filters.get("agent_id"), filters.get("agent"), "agent", "agent_id"),
+        parent_id=filters.get("parent_id"),
         state=state_filter(filters.get("states", ())),
         batch_id=filters.get("batch_id"),
         target=filters.get("target"),

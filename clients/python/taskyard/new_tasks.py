@@ -1,20 +1,23 @@
-"""Tasks to submit, one by one, in a batch or by a schedule, and their acceptance (docs/rules.md, Submitting)."""
+"""Tasks to submit, one by one, in a batch or by a schedule (docs/rules.md, Submitting)."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from datetime import datetime, timedelta
-from typing import Any, Final, TypedDict
+from typing import Any, Final, TypedDict, Unpack
 
+import msgspec
 from google.protobuf.timestamp_pb2 import Timestamp
 
 from taskyard.v1 import batch_pb2, schedule_pb2
 from taskyard.v1 import task_pb2 as pb
 
+from .action import Action, I
+from .payloads import MISSING, BadValue, Codec, Payload, encode_value
 from .present import now
-from .tasks import STATE_OF_NUMBER, RetryPolicy, TaskState
-from .values import datetime_from, plain_object, struct_from, timestamp_from, whole_seconds
+from .retry_policy import RetryPolicy
+from .values import milliseconds, plain_object, struct_from, timestamp_from, whole_seconds
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +44,11 @@ class NewTask:
             the second one is another task. Default a random key.
         traceparent: The W3C trace context.
         agent_id: The agent that submits it. Default the client's.
+        run_timeout: How long each attempt may run, from its start: a longer one ends, and is repeated as `retry_policy`
+            says. Default as long as the deadline allows.
+        parent_id: The task whose work submits it. Default that of the handler that submits it, if one does; an empty
+            text is none.
+        input: The input of a typed action that `params` cannot hold exactly, see `task_of`.
     """
 
     action: str
@@ -61,13 +69,20 @@ class NewTask:
     idempotency_key: str | None = None
     traceparent: str | None = None
     agent_id: str | None = None
+    run_timeout: timedelta | None = None
+    parent_id: str | None = None
+    input: Payload | None = None
 
-    def to_message(self, agent_id: str, idempotency_key: str) -> pb.SubmitTaskRequest:
+    def to_message(
+        self, agent_id: str, idempotency_key: str, codec: Codec | None = None, parent_id: str = ""
+    ) -> pb.SubmitTaskRequest:
         """Convert to the request that submits it.
 
         Args:
             agent_id: The agent, unless the task names its own.
             idempotency_key: The key, unless the task has its own.
+            codec: Encodes the input. Default none.
+            parent_id: The parent, unless the task names its own. Default none.
 
         Returns:
             The request.
@@ -76,25 +91,32 @@ class NewTask:
             TypeError: A field has a type that the API cannot express.
             ValueError: A field has a value that the API cannot express.
         """
-        if isinstance(self.requires, str):
-            raise TypeError("requires: is a sequence of names, not one name")
+        _check(self)
+        params, payload = self._carried(codec)
         values = {
-            **{name: getattr(self, name) for name in NEW_TASK_FIELDS},
+            **{name: getattr(self, name) for name in SAME_IN_API},
             "agent_id": self.agent_id or agent_id,
-            "params": None if self.params is None else struct_from(self.params),
-            "deadline": _timestamp(self.deadline),
+            "params": None if params is None else struct_from(params, "params"),
+            "deadline": _timestamp(self.deadline, "deadline"),
             "hold": self.hold or None,
-            "not_before": _timestamp(self.not_before),
+            "not_before": _timestamp(self.not_before, "not_before"),
             "retry_policy": None if self.retry_policy is None else self.retry_policy.to_message(),
             "idempotency_key": self.idempotency_key or idempotency_key,
+            "run_timeout_ms": None if self.run_timeout is None else milliseconds(self.run_timeout),
+            "parent_id": (parent_id if self.parent_id is None else self.parent_id) or None,
+            "input": None if payload is None else payload.to_message(),
         }
         return pb.SubmitTaskRequest(**values)
 
-    def to_batch_message(self, idempotency_key: str) -> batch_pb2.BatchTask:
+    def to_batch_message(
+        self, idempotency_key: str, codec: Codec | None = None, parent_id: str = ""
+    ) -> batch_pb2.BatchTask:
         """Convert to a part of a batch, which has the agent and the callback of all its tasks.
 
         Args:
             idempotency_key: The key, unless the task has its own.
+            codec: Encodes the input. Default none.
+            parent_id: The parent, unless the task names its own. Default none.
 
         Returns:
             The part of the request.
@@ -106,13 +128,16 @@ class NewTask:
         if self.agent_id is not None or self.callback_url is not None:
             raise ValueError("agent_id, callback_url: the tasks of a batch share those of the batch")
         # The proto gives both messages the same field numbers.
-        return batch_pb2.BatchTask.FromString(self.to_message("", idempotency_key).SerializeToString())
+        return batch_pb2.BatchTask.FromString(
+            self.to_message("", idempotency_key, codec, parent_id).SerializeToString()
+        )
 
-    def to_template(self, agent_id: str) -> schedule_pb2.TaskTemplate:
+    def to_template(self, agent_id: str, codec: Codec | None = None) -> schedule_pb2.TaskTemplate:
         """Convert to the template of the tasks that a schedule submits.
 
         Args:
             agent_id: The agent, unless the task names its own.
+            codec: Encodes the input. Default none.
 
         Returns:
             The template.
@@ -121,16 +146,17 @@ class NewTask:
             TypeError: A field has a type that the API cannot express.
             ValueError: A field is for a single task only, or has a value that the API cannot express.
         """
-        for name in ("hold", "not_before", "idempotency_key", "traceparent"):
+        for name in ("hold", "not_before", "idempotency_key", "traceparent", "parent_id"):
             if getattr(self, name):
                 raise ValueError(f"{name}: is for a single task, a schedule cannot give it to each of its tasks")
         if isinstance(self.deadline, datetime):
             raise ValueError("deadline: of a schedule's tasks is a span, not a point in time")
-        message = replace(self, deadline=None).to_message(agent_id, "")
+        message = replace(self, deadline=None).to_message(agent_id, "", codec)
         message.ClearField("idempotency_key")
         # The proto gives both messages the same field names.
         template = schedule_pb2.TaskTemplate(**{field.name: value for field, value in message.ListFields()})
         if self.deadline is not None:
+            _check(self)
             template.deadline_secs = whole_seconds(self.deadline, "deadline")
         return template
 
@@ -147,27 +173,70 @@ class NewTask:
         values = {"action": message.action, **{each.name: value for each, value in message.ListFields()}}
         if "deadline_secs" in values:
             values["deadline"] = timedelta(seconds=values.pop("deadline_secs"))
+        if "run_timeout_ms" in values:
+            values["run_timeout"] = timedelta(milliseconds=values.pop("run_timeout_ms"))
         for name, convert in FROM_MESSAGE.items():
             if name in values:
                 values[name] = convert(values[name])
         return cls(**values)
 
+    def _carried(self, codec: Codec | None) -> tuple[Mapping[str, Any] | None, Payload | None]:
+        """The params and the input for the wire. With a codec everything is in the input."""
+        given = self.input
+        if codec is None or (given is not None and given.encoding) or (given is None and self.params is None):
+            return self.params, given
+        try:
+            data = msgspec.json.encode(self.params) if given is None else given.data
+        except (TypeError, OverflowError) as error:
+            raise TypeError(f"params: {error}") from None
+        return None, Payload(codec.encode(data), codec.name)
 
-NEW_TASK_FIELDS: Final = tuple(each.name for each in fields(NewTask))
-"""The names that a task has in the API too."""
+
+SAME_IN_API: Final = tuple(each.name for each in fields(NewTask) if each.name not in ("run_timeout", "input"))
+"""The fields that have the same name in the API."""
 FROM_MESSAGE: Final[Mapping[str, Callable[[Any], Any]]] = {
     "params": plain_object,
     "requires": tuple,
     "labels": dict,
     "retry_policy": RetryPolicy.from_message,
+    "input": Payload.from_message,
 }
 """How the values of a message are converted that are not plain."""
 
 
-class TaskFields(TypedDict, total=False):
-    """The fields of a `NewTask` except its action, for calls that take them as keywords. `NewTask` documents them."""
+TEXT: Final = (str,)
+TIME: Final = (datetime, timedelta)
+TAKEN: Final[Mapping[str, tuple[tuple[type, ...], str]]] = {
+    "action": (TEXT, "a text, or an Action"),
+    "params": ((Mapping,), "a dict of JSON; for models, dataclasses and other values make an Action"),
+    "tab_id": (TEXT, "a text"),
+    "ref": (TEXT, "a text"),
+    "priority": ((int,), "a whole number"),
+    "deadline": (TIME, "a timedelta, or a datetime with a time zone"),
+    "callback_url": (TEXT, "a text"),
+    "project": (TEXT, "a text"),
+    "labels": ((Mapping,), "a dict of texts"),
+    "target": (TEXT, "a text"),
+    "hold": ((bool,), "True or False"),
+    "not_before": (TIME, "a timedelta, or a datetime with a time zone"),
+    "token_limit": ((int,), "a whole number"),
+    "retry_policy": ((RetryPolicy,), "a RetryPolicy"),
+    "idempotency_key": (TEXT, "a text"),
+    "traceparent": (TEXT, "a text"),
+    "agent_id": (TEXT, "a text"),
+    "run_timeout": ((timedelta,), "a timedelta"),
+    "parent_id": (TEXT, "a text"),
+    "input": ((Payload,), "a Payload; a value for it is the second argument of a call with an Action"),
+}
+"""What each field takes. `requires` is looked at by itself."""
 
-    params: Mapping[str, Any] | None
+
+class ActionFields(TypedDict, total=False):
+    """The fields of a task except its action and its input, for calls that take them as keywords.
+
+    `NewTask` documents them. `retry` is short for `retry_policy`.
+    """
+
     tab_id: str | None
     ref: str | None
     priority: int
@@ -181,12 +250,21 @@ class TaskFields(TypedDict, total=False):
     not_before: datetime | timedelta | None
     token_limit: int | None
     retry_policy: RetryPolicy | None
+    retry: RetryPolicy | None
     idempotency_key: str | None
     traceparent: str | None
     agent_id: str | None
+    run_timeout: timedelta | None
+    parent_id: str | None
 
 
-def new_task(task: str | NewTask, fields: TaskFields) -> NewTask:
+class TaskFields(ActionFields, total=False):
+    """The fields of a task except its action, for calls that take them as keywords. `NewTask` documents them."""
+
+    params: Mapping[str, Any] | None
+
+
+def new_task(task: str | NewTask, fields: Mapping[str, Any]) -> NewTask:
     """Make a task from an action, or from another task.
 
     Args:
@@ -195,40 +273,86 @@ def new_task(task: str | NewTask, fields: TaskFields) -> NewTask:
 
     Returns:
         The task.
+
+    Raises:
+        TypeError: A field is unknown, or the task is neither a text nor a task.
     """
-    return NewTask(task, **fields) if isinstance(task, str) else replace(task, **fields)
+    given = _known(fields)
+    if isinstance(task, str):
+        return NewTask(task, **given)
+    if not isinstance(task, NewTask):
+        raise TypeError(f"task: is a text, a NewTask or an Action, not {_shown(task)}")
+    return replace(task, **given)
 
 
-@dataclass(frozen=True, slots=True)
-class Submitted:
-    """The acceptance of a task.
+def task_of(action: Action[I, Any], value: I, /, **fields: Unpack[ActionFields]) -> NewTask:
+    """Make a task of a typed action: for a batch or a schedule, where `Client.submit` is not called.
 
-    Attributes:
-        task_id: The task's id.
-        state: `queued` or `pending`. If the idempotency key was known, the state of the first task.
-        position: The number of queued tasks of the namespace at that moment.
-        created_at: When it was accepted.
+    Args:
+        action: The action.
+        value: Its input.
+        **fields: Fields of the task, in the place of the action's defaults.
+
+    Returns:
+        The task.
+
+    Raises:
+        BadValue: The input does not fit.
+        TypeError: A field is unknown, or the action was made without its types.
     """
-
-    task_id: str
-    state: TaskState
-    position: int
-    created_at: datetime
-
-    @classmethod
-    def from_message(cls, message: pb.SubmitTaskResponse) -> Submitted:
-        """Convert a message.
-
-        Args:
-            message: The acceptance as the server sends it.
-
-        Returns:
-            The acceptance.
-        """
-        return cls(message.task_id, STATE_OF_NUMBER[message.state], message.position, datetime_from(message.created_at))
+    try:
+        encoded = encode_value(value, action.input_type, None, is_object=True)
+    except BadValue as error:
+        joint = "." if error.path and not error.path.startswith("[") else ""
+        raise BadValue(f"{error.reason} (action {action.name!r})", f"input{joint}{error.path}") from error
+    given = _known(fields)
+    if "params" in given:
+        raise TypeError(f"params: the input of {action.name!r} is the second argument")
+    values = {**action.fields_for(value), **given}
+    if encoded.payload is not None:
+        return NewTask(action.name, input=Payload.from_message(encoded.payload), **values)
+    return NewTask(action.name, params=None if encoded.plain is MISSING else encoded.plain, **values)
 
 
-def _timestamp(at: datetime | timedelta | None) -> Timestamp | None:
+def _known(fields: Mapping[str, Any]) -> dict[str, Any]:
+    """The fields by their names in `NewTask`. Raises TypeError for others."""
+    given = dict(fields)
+    if "retry" in given:
+        if "retry_policy" in given:
+            raise TypeError("retry and retry_policy are the same: give one of them")
+        given["retry_policy"] = given.pop("retry")
+    for name in given:
+        if name not in FIELDS:
+            raise TypeError(f"{name}: is no field of a task; there are: {', '.join(sorted(FIELDS))}")
+    return given
+
+
+FIELDS: Final = frozenset(TAKEN) - {"action"} | {"requires"}
+
+
+def _check(task: NewTask) -> None:
+    """Check the types of the fields. Raises TypeError with the field and what it takes."""
+    for name, (kinds, taken) in TAKEN.items():
+        value = getattr(task, name)
+        if value is not None and not isinstance(value, kinds):
+            raise TypeError(f"{name}: is {taken}, not {_shown(value)}")
+    if isinstance(task.requires, str) or not isinstance(task.requires, Iterable):
+        raise TypeError(f"requires: is a sequence of names, not {_shown(task.requires)}")
+    if task.params is not None and task.input is not None:
+        raise TypeError("params, input: a task has one of them")
+    if task.run_timeout is not None and task.run_timeout <= timedelta():
+        raise ValueError(f"run_timeout: is longer than nothing, not {task.run_timeout}")
+
+
+def _shown(value: Any) -> str:
+    shown = repr(value)
+    kind = type(value).__qualname__
+    return f"{shown} ({kind})" if len(shown) <= 60 else f"a {kind}"
+
+
+def _timestamp(at: datetime | timedelta | None, name: str) -> Timestamp | None:
     if at is None:
         return None
+    if isinstance(at, datetime) and at.utcoffset() is None:
+        raise ValueError(f"{name}: {at!r} must have a time zone, such as datetime.now(UTC) has")
     return timestamp_from(now() + at if isinstance(at, timedelta) else at)

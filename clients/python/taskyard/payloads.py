@@ -22,6 +22,8 @@ from taskyard.v1 import task_pb2
 
 from .values import MAX_EXACT
 
+MAX_DEPTH: Final = 30
+"""The most levels of objects and lists that `params` and `result` may have."""
 LONG_NUMBER: Final = re.compile(rb"[0-9]{16}")
 """What JSON must contain if a whole number in it is beyond 2^53."""
 PLACE: Final = re.compile(r"^(.*?)(?: - at `([^`]*)`)?$", re.DOTALL)
@@ -101,6 +103,26 @@ class Payload:
     data: bytes
     encoding: str | None = None
 
+    @classmethod
+    def from_message(cls, message: task_pb2.Payload) -> Payload:
+        """Convert a message.
+
+        Args:
+            message: The payload as the server sends it.
+
+        Returns:
+            The payload.
+        """
+        return cls(message.data, message.encoding or None)
+
+    def to_message(self) -> task_pb2.Payload:
+        """Convert to a message.
+
+        Returns:
+            The payload.
+        """
+        return task_pb2.Payload(data=self.data, encoding=self.encoding)
+
 
 @dataclass(frozen=True, slots=True)
 class Encoded:
@@ -159,7 +181,8 @@ def encode_value(value: Any, kind: Any, codec: Codec | None, *, is_object: bool)
     if data == b"null" and (not is_object or kind is None or kind is type(None)):
         return Encoded(plain=None)
     plain = msgspec.json.decode(data)
-    if (is_object and not isinstance(plain, dict)) or (LONG_NUMBER.search(data) and not is_exact(plain)):
+    is_deep = data.count(b"{") + data.count(b"[") > MAX_DEPTH and _depth(plain) > MAX_DEPTH
+    if is_deep or (is_object and not isinstance(plain, dict)) or (LONG_NUMBER.search(data) and not is_exact(plain)):
         return Encoded(payload=task_pb2.Payload(data=data))
     return Encoded(plain=plain)
 
@@ -228,6 +251,15 @@ def is_exact(plain: Any) -> bool:
     if isinstance(plain, list):
         return all(map(is_exact, plain))
     return not isinstance(plain, int) or -MAX_EXACT <= plain <= MAX_EXACT
+
+
+def _depth(plain: Any) -> int:
+    """How many levels of objects and lists a JSON value has."""
+    depth, level = 0, [plain]
+    while level := [each for each in level if isinstance(each, (dict, list))]:
+        depth += 1
+        level = [inner for each in level for inner in (each.values() if isinstance(each, dict) else each)]
+    return depth
 
 
 class Shape:

@@ -4,6 +4,7 @@ A client does not notice an outage that is shorter than its patience. A longer o
 """
 
 import asyncio
+import logging
 import random
 from collections.abc import Awaitable, Callable
 from typing import Final, TypeVar
@@ -23,6 +24,33 @@ MAX_SPREAD: Final = 1.25
 """Who is told when to come again comes up to this much later, so that not all of them do at once."""
 
 T = TypeVar("T")
+
+log = logging.getLogger("taskyard")
+
+
+class Notice:
+    """Tells people once that no server can be reached, when the first try has failed, and that one can be again."""
+
+    def __init__(self) -> None:
+        self._is_out = False
+
+    def failed(self, error: TaskyardError, patience_secs: float) -> None:
+        """Note that a call has failed.
+
+        Args:
+            error: How.
+            patience_secs: How long it is tried again, in seconds.
+        """
+        # Only what is raw has come of a connection; a server that drains says so itself, and another takes over.
+        if not self._is_out and isinstance(error, Unavailable) and "raw" in error.details and patience_secs > 0:
+            self._is_out = True
+            log.warning("%s: trying again for %g s", error.reason, patience_secs)
+
+    def worked(self) -> None:
+        """Note that a call was answered."""
+        if self._is_out:
+            self._is_out = False
+            log.warning("the server answers again")
 
 
 class Backoff:
@@ -84,15 +112,19 @@ class Outage:
 
     Args:
         patience_secs: The longest outage to sit out, in seconds.
+        notice: Tells people of it. Default nobody is told.
     """
 
-    def __init__(self, patience_secs: float) -> None:
+    def __init__(self, patience_secs: float, notice: Notice | None = None) -> None:
         self._patience = patience_secs
+        self._notice = notice
         self._backoff = backoff_within(patience_secs)
         self._since: float | None = None
 
     def end(self) -> None:
         """Note that it works."""
+        if self._since is not None and self._notice is not None:
+            self._notice.worked()
         self._since = None
         self._backoff.reset()
 
@@ -108,6 +140,8 @@ class Outage:
         now = asyncio.get_running_loop().time()
         if self._since is None:
             self._since = now
+        if self._notice is not None:
+            self._notice.failed(error, self._patience)
         left = self._since + self._patience - now
         if left <= 0:
             raise error
@@ -115,7 +149,7 @@ class Outage:
 
 
 async def call_persistently(
-    call: Callable[[bool], Awaitable[T]], patience_secs: float, is_safe: bool = True
+    call: Callable[[bool], Awaitable[T]], patience_secs: float, is_safe: bool = True, notice: Notice | None = None
 ) -> tuple[T, bool]:
     """Repeat a call while the server is unavailable, or takes no more calls of this caller.
 
@@ -124,6 +158,7 @@ async def call_persistently(
         patience_secs: How long to try, in seconds.
         is_safe: Whether the call may be repeated after it may have had an effect. Default True. Otherwise it is
             repeated only as long as it comes to servers that do not own what it names.
+        notice: Tells people of an outage. Default nobody is told.
 
     Returns:
         What the call returns, and whether an earlier try may have had an effect.
@@ -133,11 +168,11 @@ async def call_persistently(
             patience. A server that stops ends calls as cancelled; those that are cancelled here raise no
             `TaskyardError`.
     """
-    outage = Outage(patience_secs)
+    outage = Outage(patience_secs, notice)
     repeated = False
     while True:
         try:
-            return await call(repeated), repeated
+            answer = await call(repeated)
         except NotOwner as error:
             await outage.wait(error)
         except (Unavailable, CallCancelled, TooManyRequests) as error:
@@ -145,3 +180,6 @@ async def call_persistently(
                 raise
             await outage.wait(error)
             repeated = True
+        else:
+            outage.end()
+            return answer, repeated

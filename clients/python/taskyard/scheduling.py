@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import builtins
+import contextlib
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Mapping
 from datetime import datetime
 from typing import Any, Final, TypedDict, Unpack
@@ -16,12 +17,14 @@ from taskyard.v1 import schedule_pb2 as pb
 from taskyard.v1.schedule_pb2_grpc import ScheduleServiceStub
 
 from .calls import Calls
-from .errors import NotFound
+from .errors import AlreadyExists, Conflict, NotFound
 from .new_tasks import NewTask, TaskFields, new_task
+from .payloads import Codec
 from .schedules import CatchUp, Overlap, Schedule, Trigger
 from .servers import Servers
 from .values import Span, datetime_from, seconds, state_filter, timestamp_from, whole_seconds
 
+TRIES: Final = 3
 CADENCES: Final = ("cron", "interval", "at")
 
 
@@ -47,13 +50,15 @@ class Schedules:
     Args:
         calls: The calls of the client.
         servers: The servers of the client.
-        agent: The agent of tasks that name no other.
+        agent_id: The agent of tasks that name no other.
+        codec: Encodes the inputs of tasks. Default none.
     """
 
-    def __init__(self, calls: Calls, servers: Servers, agent: str) -> None:
+    def __init__(self, calls: Calls, servers: Servers, agent_id: str, codec: Codec | None = None) -> None:
+        self._codec = codec
         self._calls = calls
         self._stub = ScheduleServiceStub(servers.unary)
-        self._agent = agent
+        self._agent_id = agent_id
 
     async def create(
         self,
@@ -119,6 +124,69 @@ class Schedules:
         )
         answer, _ = await self._calls.repeated(self._stub.CreateSchedule, request)
         return Schedule.from_message(answer.schedule)
+
+    async def put(
+        self,
+        schedule_id: str,
+        task: str | NewTask,
+        *,
+        cron: str | None = None,
+        interval: str | Span | None = None,
+        at: datetime | None = None,
+        time_zone: str | ZoneInfo | None = None,
+        display_name: str | None = None,
+        overlap: Overlap | str | None = None,
+        catch_up: CatchUp | str | None = None,
+        catch_up_window: Span | None = None,
+        **fields: Unpack[TaskFields],
+    ) -> Schedule:
+        """Create a schedule, or replace all parts of the one that has the id. Exactly one cadence is given.
+
+        So a program that starts says which schedules there are, however often it does. A schedule that is there stays
+        paused if it is, keeps its triggers, and counts from now only if its cadence or time zone changes.
+
+        Args:
+            schedule_id: The schedule's id.
+            task: The action, or a task whose fields are the defaults.
+            cron: Five cron fields, read in `time_zone`.
+            interval: Seconds, a timedelta, or a text such as `10m` or `1.5h`; at least a second.
+            at: One time, with a time zone.
+            time_zone: The IANA time zone for `cron`, by name or as a ZoneInfo. Default UTC.
+            display_name: A name for people. Default none.
+            overlap: What happens when a trigger is due while an earlier one has not ended. Default `skip`.
+            catch_up: Which missed triggers fire. Default `last`.
+            catch_up_window: How far back catch-up `all` goes, in seconds or as a timedelta. Default a day.
+            **fields: Fields of the task, see `create`.
+
+        Returns:
+            The schedule.
+
+        Raises:
+            TooLarge: The params are too large.
+            BadRequest: The cadence is malformed, or has no time left.
+            TypeError: An argument has a type that the API cannot express.
+            ValueError: There is not exactly one cadence, or an argument has a value that the API cannot express.
+        """
+        cadence = {"cron": cron, "interval": interval, "at": at}
+        given = {name: value for name, value in cadence.items() if value is not None}
+        if len(given) != 1:
+            raise ValueError("cron, interval, at: exactly one must be given")
+        parts: dict[str, Any] = {
+            **given,
+            "time_zone": time_zone,
+            "display_name": display_name,
+            "task": new_task(task, fields),
+            "overlap": overlap,
+            "catch_up": catch_up,
+            "catch_up_window": catch_up_window,
+        }
+        for _ in range(TRIES):
+            with contextlib.suppress(NotFound):
+                return await self.update(schedule_id, **parts)
+            # Somebody else may create it now, or delete it just after.
+            with contextlib.suppress(AlreadyExists):
+                return await self.create(schedule_id=schedule_id, **parts)
+        raise Conflict(f"the schedule {schedule_id} is created and deleted all the time")
 
     async def get(self, schedule_id: str) -> Schedule:
         """Get one schedule.
@@ -330,7 +398,7 @@ class Schedules:
         if "time_zone" in fields:
             fields["time_zone"] = str(fields["time_zone"])
         if "task" in fields:
-            fields["task"] = new_task(fields["task"], {}).to_template(self._agent)
+            fields["task"] = new_task(fields["task"], {}).to_template(self._agent_id, self._codec)
         if "overlap" in fields:
             fields["overlap"] = pb.Overlap.Policy.Value(Overlap(fields["overlap"]).value)
         if "catch_up" in fields:

@@ -12,7 +12,7 @@ import random
 from collections import Counter, deque
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
-from typing import Any, Final, cast
+from typing import Any, Final, TypeAlias, cast
 
 import grpc
 
@@ -20,6 +20,7 @@ from .channel import check_cancelled, check_process, open_channel
 from .credentials import Credentials
 from .errors import CallCancelled, ClientClosed, DeadlineExceeded, NotOwner, TaskyardError, Unavailable, error_from_rpc
 from .explaining import explained
+from .retrying import Notice
 
 HEAD_START_SECS: Final = 0.25
 """How long one server may take to connect before the next is tried beside it."""
@@ -38,6 +39,9 @@ SLOW_SECS: Final = 1.0
 NEVER_SENT: Final = "failed to connect to all addresses"
 """What gRPC says of a call that no server has seen."""
 
+Opening: TypeAlias = Callable[[Credentials, str, int], grpc.aio.Channel]
+"""Opens a channel by credentials and address. Channels of different numbers share no connection."""
+
 FAILED: Final = (grpc.ChannelConnectivity.TRANSIENT_FAILURE, grpc.ChannelConnectivity.SHUTDOWN)
 
 
@@ -53,10 +57,12 @@ class Server:
     Args:
         address: Where it listens.
         credentials: How it is reached.
+        opening: Opens a channel to it.
     """
 
-    def __init__(self, address: str, credentials: Credentials) -> None:
+    def __init__(self, address: str, credentials: Credentials, opening: Opening) -> None:
         self.address = address
+        self._opening = opening
         self.failed_at = float("-inf")
         self.strays = 0
         self.refusals = 0
@@ -71,7 +77,7 @@ class Server:
     def channel(self) -> grpc.aio.Channel:
         """The channel to it. It is opened anew after `take_channel`. Calls and streams take that of `used`."""
         if self._channel is None:
-            self._channel = open_channel(self._credentials, self.address, self._channels)
+            self._channel = self._opening(self._credentials, self.address, self._channels)
         return self._channel
 
     @contextmanager
@@ -155,7 +161,7 @@ class Server:
         self._channels += 1
         return channel
 
-    def error_of(self, error: grpc.aio.AioRpcError) -> TaskyardError:
+    def error_of(self, error: grpc.RpcError) -> TaskyardError:
         """Convert the error of a failed call or stream.
 
         Args:
@@ -172,23 +178,26 @@ class Servers:
 
     Attributes:
         are_several: Whether there is more than one.
+        notice: Tells people when none can be reached.
         unary: What stubs take for a channel. Their unary calls go to the server of the moment, and raise
             `TaskyardError`; they have no streams.
 
     Args:
         credentials: Where the servers listen, and how connections are encrypted.
+        opening: Opens a channel to one of them. Default one of grpc's asyncio API.
 
     Raises:
         ValueError: A file of the credentials cannot be read, or does not hold what it should.
         RuntimeError: This process was forked from one that had a channel.
     """
 
-    def __init__(self, credentials: Credentials) -> None:
+    def __init__(self, credentials: Credentials, opening: Opening = open_channel) -> None:
         check_process()
         # A mistake in a file shows at once.
         credentials.for_channel()
-        self._all = [Server(address, credentials) for address in credentials.addresses]
+        self._all = [Server(address, credentials, opening) for address in credentials.addresses]
         self.are_several = len(self._all) > 1
+        self.notice = Notice()
         self.unary = cast(grpc.aio.Channel, _UnaryChannel(self))
         self._is_closed = False
         self._current: Server | None = None

@@ -11,6 +11,7 @@ import asyncio
 import copy
 import logging
 from collections import deque
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -36,14 +37,25 @@ MAX_UNANSWERED: Final = 20
 """Maximum unanswered messages. They hide the round trip; the bound limits memory here and in the server."""
 
 
+Late = Callable[[pb.SubmitTaskResponse], None]
+"""Told of the acceptance of a task whose submitter has left meanwhile."""
+
+
 @dataclass(eq=False, slots=True)
 class _Submission:
-    """One task. `outcome` is set once; it is cancelled if the submitter has given up."""
+    """One task. `outcome` is set once. If the submitter gives up it is cancelled, and `late` is told what was sent."""
 
     request: pb.SubmitTaskRequest
     size: int
     submitted_at: float
     outcome: asyncio.Future[pb.SubmitTaskResponse]
+    late: Late | None = None
+    was_sent: bool = False
+
+    @property
+    def is_wanted(self) -> bool:
+        """Whether its answer concerns somebody."""
+        return not self.outcome.done() or (self.was_sent and self.late is not None and self.outcome.cancelled())
 
 
 class Submitter:
@@ -87,11 +99,17 @@ class Submitter:
         self._task: asyncio.Task[None] | None = None
         self._large: set[asyncio.Task[tuple[pb.SubmitTaskResponse, bool]]] = set()
 
-    async def submit(self, request: pb.SubmitTaskRequest) -> pb.SubmitTaskResponse:
+    @property
+    def is_idle(self) -> bool:
+        """Whether every submitted task has its answer."""
+        return not (self._waiting or self._unanswered or self._large)
+
+    async def submit(self, request: pb.SubmitTaskRequest, late: Late | None = None) -> pb.SubmitTaskResponse:
         """Submit one task. Cancelling the call takes the task back unless it was sent.
 
         Args:
             request: The task, with an idempotency key.
+            late: Told of the acceptance if the call is cancelled and the task was sent. Default nothing.
 
         Returns:
             The acceptance.
@@ -102,9 +120,9 @@ class Submitter:
         """
         size = request.ByteSize()
         if size > MAX_BYTES:
-            return await self._submit_large(request)
+            return await self._submit_large(request, late)
         outcome: asyncio.Future[pb.SubmitTaskResponse] = self._loop.create_future()
-        self._waiting.append(_Submission(request, size, self._loop.time(), outcome))
+        self._waiting.append(_Submission(request, size, self._loop.time(), outcome, late))
         if self._task is None or self._task.done():
             self._task = asyncio.create_task(self._run())
         self._wake.set()
@@ -122,16 +140,22 @@ class Submitter:
             for task in pending:
                 task.cancel()
 
-    async def _submit_large(self, request: pb.SubmitTaskRequest) -> pb.SubmitTaskResponse:
+    async def _submit_large(self, request: pb.SubmitTaskRequest, late: Late | None) -> pb.SubmitTaskResponse:
         """Submit a task by a call of its own. One over the server's limit would break the stream for all others."""
 
         async def call(_: bool) -> pb.SubmitTaskResponse:
             return await call_once(self._stub.SubmitTask, request, self._credentials, self._timeout)
 
-        task = asyncio.create_task(call_persistently(call, self._patience))
+        task = asyncio.create_task(call_persistently(call, self._patience, notice=self._servers.notice))
         self._large.add(task)
         task.add_done_callback(self._large.discard)
-        return (await answer_of(task))[0]
+        if late is None:
+            return (await answer_of(task))[0]
+        try:
+            return (await answer_of(asyncio.shield(task)))[0]
+        except asyncio.CancelledError:
+            task.add_done_callback(lambda _: _tell_late(task, late))
+            raise
 
     async def _run(self) -> None:
         try:
@@ -214,7 +238,8 @@ class Submitter:
             if message and size + first.size > MAX_BYTES:
                 break
             self._waiting.popleft()
-            if not first.outcome.done():
+            if first.is_wanted:
+                first.was_sent = True
                 message.append(first)
                 size += first.size
         return message
@@ -244,6 +269,7 @@ class Submitter:
         self._owing_since = self._heard_at if self._unanswered else None
         self._backoff.reset()
         self._renewal.worked()
+        self._servers.notice.worked()
         self._reset_stall()
         self._wake.set()
 
@@ -275,6 +301,7 @@ class Submitter:
             return
         if self._owing_since is None:
             self._owing_since = self._loop.time()
+        self._servers.notice.failed(error, self._patience)
         self._expire(error)
         if self._waiting:
             left = self._expires_at(self._waiting[0]) - self._loop.time()
@@ -297,7 +324,7 @@ class Submitter:
     def _requeue(self) -> None:
         """Put unanswered tasks before the waiting ones, in their order."""
         for message in reversed(self._unanswered):
-            self._waiting.extendleft(each for each in reversed(message) if not each.outcome.done())
+            self._waiting.extendleft(each for each in reversed(message) if each.is_wanted)
         self._unanswered.clear()
 
     @staticmethod
@@ -311,8 +338,15 @@ class Submitter:
 def _set_result(submission: _Submission, response: pb.SubmitTaskResponse) -> None:
     if not submission.outcome.done():
         submission.outcome.set_result(response)
+    elif submission.is_wanted and submission.late is not None:
+        submission.late(response)
 
 
 def _set_error(submission: _Submission, error: TaskyardError) -> None:
     if not submission.outcome.done():
         submission.outcome.set_exception(error)
+
+
+def _tell_late(task: asyncio.Task[tuple[pb.SubmitTaskResponse, bool]], late: Late) -> None:
+    if not task.cancelled() and task.exception() is None:
+        late(task.result()[0])

@@ -11,7 +11,7 @@ import contextlib
 import functools
 import os
 import threading
-from collections.abc import AsyncGenerator, Callable, Coroutine, Iterator
+from collections.abc import AsyncGenerator, Callable, Coroutine, Iterator, Sequence
 from concurrent.futures import CancelledError, Future
 from types import TracebackType
 from typing import Any, Concatenate, Final, ParamSpec, Protocol, Self, TypeVar, Unpack
@@ -21,8 +21,12 @@ from .client import PATIENCE_SECS, TIMEOUT_SECS, Client
 from .credentials import Addresses, CredentialOptions
 from .errors import ClientClosed
 from .namespace_calls import Namespaces
+from .payloads import Codec
+from .renamed import either
 from .scheduling import Schedules
 from .shared_loop import refuse_in, shared_loop
+from .sync_submit_calls import SyncSubmitCalls
+from .task_desk import SubmitMiddleware
 from .values import Span
 
 P = ParamSpec("P")
@@ -80,6 +84,7 @@ class SyncSchedules:
         self._iterate = client._iterate
 
     create = _blocking(Schedules.create)
+    put = _blocking(Schedules.put)
     get = _blocking(Schedules.get)
     list = _iterating(Schedules.list)
     update = _blocking(Schedules.update)
@@ -112,7 +117,7 @@ class SyncNamespaces:
     delete = _blocking(Namespaces.delete)
 
 
-class SyncClient:
+class SyncClient(SyncSubmitCalls):
     """Calls a Taskyard server from code without asyncio. Its methods are those of `Client`, blocking.
 
     Threads may share it. Iterators, such as those of `list`, `targets` and `watch`, block until there is a next item;
@@ -127,10 +132,13 @@ class SyncClient:
 
     Args:
         address: Where the server listens, or several servers do, as for `Client`.
-        agent: The agent that submits the tasks that name no other. Default none.
+        agent_id: The agent that submits the tasks that name no other. Default none.
         namespace: The namespace to act in, as for `Client`.
         timeout: How long the answer to a call may take, in seconds or as a timedelta. Default 30 s.
         patience: How long calls are repeated during an outage, in seconds or as a timedelta. Default 30 s.
+        codec: Encodes all inputs, and decodes inputs and outputs, as for `Client`. Default none.
+        middleware: What is called around each submit, as for `Client`. Default none.
+        agent: The old name of `agent_id`.
         **access: Who it is, and how the connection is encrypted, see `CredentialOptions`. Default what the environment
             or a profile says.
 
@@ -144,14 +152,22 @@ class SyncClient:
         self,
         address: Addresses = None,
         *,
-        agent: str = "",
+        agent_id: str = "",
         namespace: str | None = None,
         timeout: Span = TIMEOUT_SECS,
         patience: Span = PATIENCE_SECS,
+        codec: Codec | None = None,
+        middleware: Sequence[SubmitMiddleware] = (),
+        agent: str | None = None,
         **access: Unpack[CredentialOptions],
     ) -> None:
+        # Here, where the caller is told of it.
+        agent_id = either(agent_id, agent, "agent", "agent_id")
+
         def make() -> Client:
-            return Client(address, agent=agent, namespace=namespace, timeout=timeout, patience=patience, **access)
+            options: dict[str, Any] = {"namespace": namespace, "timeout": timeout, "patience": patience, "codec": codec}
+            options["middleware"] = middleware
+            return Client(address, agent_id=agent_id, **options, **access)
 
         started: Future[tuple[Client, asyncio.AbstractEventLoop, asyncio.Event]] = Future()
         shared = shared_loop()
@@ -198,9 +214,7 @@ class SyncClient:
                     self._loop.call_soon_threadsafe(self._stop.set)
         self._wait_for_end()
 
-    submit = _blocking(Client.submit)
     submit_batch = _blocking(Client.submit_batch)
-    run = _blocking(Client.run)
     get = _blocking(Client.get)
     wait = _blocking(Client.wait)
     list = _iterating(Client.list)

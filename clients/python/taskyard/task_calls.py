@@ -13,6 +13,7 @@ from taskyard.v1 import task_pb2 as pb
 from .batches import Batch, BatchOutcome, SubmittedBatch
 from .calls import Calls
 from .errors import Conflict, Unauthenticated
+from .payloads import Codec
 from .tasks import STATE_OF_NUMBER, Task, TaskState
 
 if TYPE_CHECKING:
@@ -27,7 +28,9 @@ ADMITTED_SECS: Final = 3.0
 """A call that lasts so long had credentials that hold: the server delays refusals by two seconds at most."""
 
 
-async def wait_until_ended(calls: Calls, stub: TaskServiceAsyncStub, task_id: str, timeout_secs: float | None) -> Task:
+async def wait_until_ended(
+    calls: Calls, stub: TaskServiceAsyncStub, task_id: str, timeout_secs: float | None, codec: Codec | None = None
+) -> Task:
     """Wait until a task has ended, by as many calls as that takes.
 
     Args:
@@ -35,6 +38,7 @@ async def wait_until_ended(calls: Calls, stub: TaskServiceAsyncStub, task_id: st
         stub: The stub of the task service.
         task_id: The task.
         timeout_secs: How long to wait, in seconds, or None for as long as it takes.
+        codec: Reads what is encoded. Default none.
 
     Returns:
         The ended task.
@@ -59,7 +63,7 @@ async def wait_until_ended(calls: Calls, stub: TaskServiceAsyncStub, task_id: st
                 # It was let in, and its token has expired or has other grants since: the next call finds out.
                 continue
             if answer.ended:
-                return Task.from_message(answer.task)
+                return Task.from_message(answer.task, codec)
             if until is not None and loop.time() >= until:
                 raise TimeoutError(f"{task_id} is {STATE_OF_NUMBER[answer.task.state]}, it has not ended in time")
 
@@ -127,13 +131,16 @@ async def submit_batch_once(
     return batch
 
 
-async def get_whole_batch(calls: Calls, stub: BatchServiceAsyncStub, batch_id: str) -> Batch:
+async def get_whole_batch(
+    calls: Calls, stub: BatchServiceAsyncStub, batch_id: str, codec: Codec | None = None
+) -> Batch:
     """Get a batch with the tasks of all its pages.
 
     Args:
         calls: The calls of the client.
         stub: The stub of the batch service.
         batch_id: The batch.
+        codec: Reads what is encoded. Default none.
 
     Returns:
         The batch as it is now.
@@ -145,7 +152,7 @@ async def get_whole_batch(calls: Calls, stub: BatchServiceAsyncStub, batch_id: s
     tasks: tuple[Task, ...] = ()
     while True:
         page = await calls.sure(stub.GetBatch, request)
-        tasks += tuple(Task.from_message(message) for message in page.tasks)
+        tasks += tuple(Task.from_message(message, codec) for message in page.tasks)
         if not page.next_page_token:
             return Batch.from_message(page, tasks)
         request.page_token = page.next_page_token

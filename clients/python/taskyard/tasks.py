@@ -7,13 +7,18 @@ are dicts, lists and the like, absent fields are None. `new_tasks` has the tasks
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import datetime, timedelta
 from enum import StrEnum
-from typing import Any, Final
+from typing import Any, Final, Literal
+
+import msgspec
 
 from taskyard.v1 import task_pb2 as pb
 
-from .values import datetime_from, optional, optional_time, plain_object, plain_value
+from .payloads import BadValue, Codec, Payload, json_of
+from .renamed import old_milliseconds
+from .retry_policy import RetryPolicy
+from .values import datetime_from, optional, optional_span, optional_time, plain_object, plain_value
 
 
 class TaskState(StrEnum):
@@ -37,52 +42,6 @@ class TaskState(StrEnum):
 
 ENDED: Final = frozenset({TaskState.DONE, TaskState.FAILED, TaskState.CANCELLED, TaskState.REJECTED})
 STATE_OF_NUMBER: Final = {pb.Task.State.Value(state.value): state for state in TaskState}
-
-
-@dataclass(frozen=True, slots=True)
-class RetryPolicy:
-    """How failed attempts are repeated (docs/rules.md, Retries).
-
-    Attributes:
-        max_attempts: How many attempts there are in all, the first included. Default 1.
-        first_delay_ms: The delay before the second attempt in milliseconds. Default 1,000.
-        multiplier: How much longer each delay is than the one before. Default 2.
-        max_delay_ms: The longest delay in milliseconds. Default 60,000.
-        non_retryable_codes: The error codes after which there is no further attempt. Default none.
-    """
-
-    max_attempts: int = 1
-    first_delay_ms: int = 1_000
-    multiplier: float = 2.0
-    max_delay_ms: int = 60_000
-    non_retryable_codes: tuple[str, ...] = ()
-
-    @classmethod
-    def from_message(cls, message: pb.RetryPolicy) -> RetryPolicy:
-        """Convert a message. Absent fields have the documented defaults.
-
-        Args:
-            message: The policy as the server sends it.
-
-        Returns:
-            The policy.
-        """
-        fields = {field.name: value for field, value in message.ListFields()}
-        return cls(**fields | {"non_retryable_codes": tuple(message.non_retryable_codes)})
-
-    def to_message(self) -> pb.RetryPolicy:
-        """Convert to a message.
-
-        Returns:
-            The policy with every field set.
-        """
-        return pb.RetryPolicy(
-            max_attempts=self.max_attempts,
-            first_delay_ms=self.first_delay_ms,
-            multiplier=self.multiplier,
-            max_delay_ms=self.max_delay_ms,
-            non_retryable_codes=self.non_retryable_codes,
-        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -172,13 +131,14 @@ class Task:
         priority: Lower numbers are claimed first among the tasks of the agent.
         tab_id: The browser tab that the action is for.
         ref: The element that the action is for.
-        params: Fields for the action. Absent from the events of a watch, since they never change.
+        params: Fields for the action. Absent from the events of a watch, since they never change. Empty where the input
+            is no JSON object, or is encoded by a codec that the client has not.
         deadline: When it fails unless it has ended. None while it is paused, and while a default deadline does not
             count yet.
         started_at: When it was first executed, in any attempt or run.
         completed_at: When it ended.
-        latency_ms: Milliseconds from `started_at` to `completed_at`.
-        result: Its result, a JSON value, once it is done.
+        latency: The time from `started_at` to `completed_at`.
+        result: Its result, a JSON value, once it is done. None where it is encoded by a codec that the client has not.
         error: Why it failed, was rejected or was interrupted.
         position: The number of queued tasks of the namespace just after it was admitted.
         callback_url: The URL that it is posted to when it ends.
@@ -198,6 +158,12 @@ class Task:
         host_id: The host that holds it, or held it last.
         progress: The last progress that its host reported.
         traceparent: The W3C trace context that it was submitted under.
+        run_timeout: How long each attempt may run, from its start.
+        parent_id: The task whose work submitted it.
+        input: The input as it was sent, where `params` of the API cannot hold it.
+        output: The output as it was sent, where `result` of the API cannot hold it.
+        code: The kind of the last failure in this run, as the host reported it, or `timed_out`.
+        traceback: Where in the host's code the last failure in this run was. Absent from the events of a watch.
     """
 
     id: str
@@ -212,7 +178,7 @@ class Task:
     deadline: datetime | None = None
     started_at: datetime | None = None
     completed_at: datetime | None = None
-    latency_ms: int | None = None
+    latency: timedelta | None = None
     result: Any = None
     error: str | None = None
     position: int | None = None
@@ -233,17 +199,33 @@ class Task:
     host_id: str | None = None
     progress: Progress | None = None
     traceparent: str | None = None
+    run_timeout: timedelta | None = None
+    parent_id: str | None = None
+    input: Payload | None = None
+    output: Payload | None = None
+    code: str | None = None
+    traceback: str | None = None
+
+    latency_ms = old_milliseconds("Task.latency_ms", "latency")
 
     @classmethod
-    def from_message(cls, message: pb.Task) -> Task:
+    def from_message(cls, message: pb.Task, codec: Codec | None = None) -> Task:
         """Convert a message.
 
         Args:
             message: The task as the server sends it.
+            codec: Reads what is encoded. Default none.
 
         Returns:
             The task.
         """
+        params = plain_object(message.params) if message.HasField("params") else {}
+        result = plain_value(message.result) if message.HasField("result") else None
+        given, taken = _payload(message, "input"), _payload(message, "output")
+        if given is not None and isinstance(found := _plain(given, codec), dict):
+            params = found
+        if taken is not None:
+            result = _plain(taken, codec)
         return cls(
             id=message.task_id,
             agent_id=message.agent_id,
@@ -253,12 +235,12 @@ class Task:
             priority=message.priority,
             tab_id=optional(message, "tab_id"),
             ref=optional(message, "ref"),
-            params=plain_object(message.params) if message.HasField("params") else {},
+            params=params,
             deadline=optional_time(message, "deadline"),
             started_at=optional_time(message, "started_at"),
             completed_at=optional_time(message, "completed_at"),
-            latency_ms=optional(message, "latency_ms"),
-            result=plain_value(message.result) if message.HasField("result") else None,
+            latency=optional_span(message, "latency_ms"),
+            result=result,
             error=optional(message, "error"),
             position=optional(message, "position"),
             callback_url=optional(message, "callback_url"),
@@ -278,22 +260,22 @@ class Task:
             host_id=optional(message, "host_id"),
             progress=Progress.from_message(message.progress) if message.HasField("progress") else None,
             traceparent=optional(message, "traceparent"),
+            run_timeout=optional_span(message, "run_timeout_ms"),
+            parent_id=optional(message, "parent_id"),
+            input=given,
+            output=taken,
+            code=optional(message, "code"),
+            traceback=optional(message, "traceback"),
         )
 
 
-class TaskFailed(Exception):
-    """A task did not end as done.
+def _payload(message: pb.Task, name: Literal["input", "output"]) -> Payload | None:
+    return Payload.from_message(getattr(message, name)) if message.HasField(name) else None
 
-    Attributes:
-        task: The task as it ended.
 
-    Args:
-        task: The task as it ended.
-    """
-
-    def __init__(self, task: Task) -> None:
-        super().__init__(task)
-        self.task = task
-
-    def __str__(self) -> str:
-        return f"{self.task.id} is {self.task.state}: {self.task.error or 'no reason given'}"
+def _plain(payload: Payload, codec: Codec | None) -> Any:
+    """The JSON in a payload, None if it cannot be read here."""
+    try:
+        return msgspec.json.decode(json_of(payload, codec))
+    except (BadValue, msgspec.DecodeError):
+        return None

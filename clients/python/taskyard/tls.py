@@ -7,11 +7,12 @@ import os
 import ssl
 import stat
 from pathlib import Path
-from typing import Final
-
-import grpc
+from typing import TYPE_CHECKING, Final
 
 from .profiles import warn_if_shared
+
+if TYPE_CHECKING:
+    import grpc
 
 log = logging.getLogger("taskyard")
 
@@ -59,6 +60,8 @@ class TlsFiles:
         Raises:
             ValueError: A file cannot be read, or does not hold what it should.
         """
+        import grpc
+
         try:
             self._last = grpc.ssl_channel_credentials(*self.check())
         except ValueError as error:

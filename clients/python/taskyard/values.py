@@ -1,6 +1,7 @@
 """Conversion between messages and plain Python: JSON values, times, spans of time, optional fields.
 
-JSON has one kind of number. Whole numbers come back as `int`, so that 1 stays 1; those beyond 2^53 lose precision.
+JSON has one kind of number. Whole numbers come back as `int`, so that 1 stays 1; those beyond 2^53 are refused, since
+they would come back as others.
 """
 
 from collections.abc import Iterable, Mapping
@@ -12,44 +13,67 @@ from google.protobuf.struct_pb2 import NULL_VALUE, ListValue, Struct, Value
 from google.protobuf.timestamp_pb2 import Timestamp
 
 MAX_EXACT: Final = 2**53
+MILLISECOND: Final = timedelta(milliseconds=1)
 
 Span = float | timedelta
 """A span of time. A number is in seconds."""
 
 
-def struct_from(values: Mapping[str, Any]) -> Struct:
+class _Unfit(Exception):
+    """A part of a value cannot be sent. `path` leads to it, from the inside out."""
+
+    def __init__(self, kind: type[TypeError] | type[ValueError], problem: str) -> None:
+        self.kind = kind
+        self.problem = problem
+        self.path: list[str] = []
+
+    def error(self, name: str) -> Exception:
+        parts = [name, *reversed(self.path)] if name else self.path[::-1]
+        place = "".join(part if part.startswith("[") or not index else f".{part}" for index, part in enumerate(parts))
+        return self.kind(f"{place}: {self.problem}" if place else self.problem)
+
+
+def struct_from(values: Mapping[str, Any], name: str = "") -> Struct:
     """Convert a JSON object to a message.
 
     Args:
         values: The object.
+        name: The name of the argument, for the error. Default none.
 
     Returns:
         The message.
 
     Raises:
         TypeError: It is not JSON.
-        ValueError: It holds a number that does not fit a double.
+        ValueError: It holds a number that a double does not hold, or a whole number beyond 2^53.
     """
     struct = Struct()
-    _fill_struct(struct, values)
+    try:
+        _fill_struct(struct, values)
+    except _Unfit as unfit:
+        raise unfit.error(name) from None
     return struct
 
 
-def value_from(plain: Any) -> Value:
+def value_from(plain: Any, name: str = "") -> Value:
     """Convert any JSON value to a message.
 
     Args:
         plain: The value.
+        name: The name of the argument, for the error. Default none.
 
     Returns:
         The message.
 
     Raises:
         TypeError: It is not JSON.
-        ValueError: It holds a number that does not fit a double.
+        ValueError: It holds a number that a double does not hold, or a whole number beyond 2^53.
     """
     value = Value()
-    _fill_value(value, plain)
+    try:
+        _fill_value(value, plain)
+    except _Unfit as unfit:
+        raise unfit.error(name) from None
     return value
 
 
@@ -182,6 +206,31 @@ def optional(message: Message, name: str) -> Any:
     return getattr(message, name) if message.HasField(name) else None
 
 
+def milliseconds(span: timedelta) -> int:
+    """Convert a span of time for a field of whole milliseconds.
+
+    Args:
+        span: The span.
+
+    Returns:
+        The milliseconds, rounded up.
+    """
+    return -(-span // MILLISECOND)
+
+
+def optional_span(message: Message, name: str) -> timedelta | None:
+    """Read an optional span of milliseconds of a message.
+
+    Args:
+        message: The message.
+        name: The name of the field.
+
+    Returns:
+        The span, or None if the field is absent.
+    """
+    return timedelta(milliseconds=getattr(message, name)) if message.HasField(name) else None
+
+
 def optional_time(message: Message, name: str) -> datetime | None:
     """Read an optional point in time of a message.
 
@@ -196,15 +245,24 @@ def optional_time(message: Message, name: str) -> datetime | None:
 
 
 def _fill_struct(struct: Struct, values: Mapping[str, Any]) -> None:
+    fields = struct.fields
     for key, plain in values.items():
         if not isinstance(key, str):
-            raise TypeError(f"the keys of a JSON object are strings, not {key!r}")
-        _fill_value(struct.fields[key], plain)
+            raise _Unfit(TypeError, f"the keys of a JSON object are strings, not {key!r}")
+        try:
+            _fill_value(fields[key], plain)
+        except _Unfit as unfit:
+            unfit.path.append(key)
+            raise
 
 
 def _fill_list(message: ListValue, items: list[Any] | tuple[Any, ...]) -> None:
-    for item in items:
-        _fill_value(message.values.add(), item)
+    for index, item in enumerate(items):
+        try:
+            _fill_value(message.values.add(), item)
+        except _Unfit as unfit:
+            unfit.path.append(f"[{index}]")
+            raise
 
 
 def _fill_value(value: Value, plain: Any) -> None:
@@ -225,11 +283,13 @@ def _fill_value(value: Value, plain: Any) -> None:
             value.list_value.SetInParent()
             _fill_list(value.list_value, plain)
         case _:
-            raise TypeError(f"{type(plain).__name__} is not a JSON value: {plain!r}")
+            raise _Unfit(TypeError, f"{type(plain).__name__} is not a JSON value: {plain!r}")
 
 
 def _double(number: float) -> float:
-    try:
-        return float(number)
-    except OverflowError:
-        raise ValueError("a JSON number must fit into a double") from None
+    if isinstance(number, int) and not -MAX_EXACT <= number <= MAX_EXACT:
+        raise _Unfit(
+            ValueError,
+            f"{number} is beyond 2^53, which a JSON number does not hold exactly: send a text, or use an Action",
+        )
+    return float(number)

@@ -8,7 +8,7 @@ shown are left out.
 from __future__ import annotations
 
 import logging
-from collections.abc import AsyncGenerator, Iterator
+from collections.abc import AsyncGenerator, Callable, Iterator
 from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
@@ -20,6 +20,7 @@ from taskyard.v1.task_pb2_grpc import TaskServiceStub
 from .channel import answer_of
 from .credentials import Credentials, Renewal
 from .errors import CursorExpired, NotFound, TaskyardError, Unauthenticated, Unavailable
+from .payloads import Codec
 from .retrying import BROKEN, Outage
 from .servers import Server, Servers
 from .tasks import STATE_OF_NUMBER, Task, TaskState
@@ -75,6 +76,9 @@ class Watch:
         patience_secs: The longest outage to sit out, in seconds.
         open_calls: Where its stream is listed while it is open. Cancelling it there ends the watch as `ClientClosed`.
         quiet_secs: A stream without a message for this long is replaced, in seconds.
+        codec: Reads the outputs that are encoded. Default none.
+        on_gap: Called with the reason when events may be missing, before the tasks are shown again. Default nothing.
+        on_begun: Called once the current tasks were shown. Default nothing.
     """
 
     def __init__(
@@ -85,12 +89,18 @@ class Watch:
         patience_secs: float,
         open_calls: set[Any],
         quiet_secs: float = QUIET_SECS,
+        codec: Codec | None = None,
+        on_gap: Callable[[str], None] | None = None,
+        on_begun: Callable[[], None] | None = None,
     ) -> None:
         self._servers = servers
         self._credentials = credentials
         self._renewal = Renewal(credentials)
         self._filters = request
-        self._outage = Outage(patience_secs)
+        self._outage = Outage(patience_secs, servers.notice)
+        self._codec = codec
+        self._on_gap = on_gap
+        self._on_begun = on_begun
         self._open_calls = open_calls
         self._quiet = quiet_secs
         self._cursor = request.cursor or None
@@ -98,9 +108,13 @@ class Watch:
         """Whether the current tasks are still being sent."""
         self._shown: dict[str, int] = {}
         """The hash of each current task that was shown."""
+        self._ended: set[str] = set()
+        """The tasks that were shown as ended, by a watch that ends with its tasks."""
 
     async def events(self) -> AsyncGenerator[TaskEvent, None]:
         """Read the events until all watched tasks have ended if the request says so, else without end.
+
+        In the former case nothing follows the event by which a task has ended.
 
         Yields:
             The events.
@@ -128,6 +142,8 @@ class Watch:
                             raise _error_of(message.end)
                 except CursorExpired as error:
                     log.info("the watch begins anew: %s", error)
+                    if self._on_gap is not None:
+                        self._on_gap(error.reason)
                     self._cursor, self._sends_current = None, True
                     await self._outage.wait(error)
                 except Unauthenticated as error:
@@ -172,10 +188,12 @@ class Watch:
             else:
                 self._end_current()
                 cursor = self._cursor if left else message.cursor
+            if self._filters.until_ended and self._was_ended(event.task):
+                continue
             yield TaskEvent(
                 kind=KIND_OF_NUMBER[event.kind],
                 at=datetime_from(event.occurred_at),
-                task=Task.from_message(event.task),
+                task=Task.from_message(event.task, self._codec),
                 previous_state=STATE_OF_NUMBER[event.previous_state] if event.HasField("previous_state") else None,
                 cursor=cursor,
             )
@@ -191,10 +209,21 @@ class Watch:
         self._shown[task.task_id] = digest
         return was_shown
 
+    def _was_ended(self, task: pb.Task) -> bool:
+        """Whether a task was shown as ended before: what becomes of it then is no concern of this watch."""
+        if task.task_id in self._ended:
+            return True
+        if STATE_OF_NUMBER[task.state].ended:
+            self._ended.add(task.task_id)
+        return False
+
     def _end_current(self) -> None:
         """All current tasks were sent. From here on the cursor says where to resume."""
         self._sends_current = False
         self._shown.clear()
+        if self._on_begun is not None:
+            self._on_begun()
+            self._on_begun = None
 
 
 def _error_of(end: pb.WatchEnd) -> TaskyardError:

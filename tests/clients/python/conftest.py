@@ -230,7 +230,7 @@ async def open_client() -> AsyncIterator[Callable[..., Client]]:
     async with AsyncExitStack() as ends:
 
         def opened(server: Server | Wire, **options: Any) -> Client:
-            client = Client(server.address, **{"agent": "ann", **options})
+            client = Client(server.address, **{"agent_id": "ann", **options})
             ends.push_async_callback(client.close)
             return client
 

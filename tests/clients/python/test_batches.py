@@ -27,7 +27,7 @@ async def test_a_batch_has_an_outcome_for_each_task(open_server, open_client):
 
 async def test_a_batch_can_be_got_and_cancelled(client):
     batch = await client.submit_batch(
-        [NewTask("click"), NewTask("type")], agent="bob", callback_url="https://example.com/cb"
+        [NewTask("click"), NewTask("type")], agent_id="bob", callback_url="https://example.com/cb"
     )
     await client.cancel(batch.task_ids[0])
     got = await client.get_batch(batch.id)

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from taskyard import Attempt, NewTask, Progress, RetryPolicy, Task, TaskState
-from taskyard.new_tasks import TaskFields
+from taskyard.new_tasks import ActionFields, TaskFields
 from taskyard.v1 import batch_pb2
 from taskyard.v1 import task_pb2 as pb
 from taskyard.values import plain_object, plain_value, struct_from, timestamp_from, value_from
@@ -62,14 +62,15 @@ def test_states_are_those_of_the_proto_and_say_whether_they_are_final():
 
 
 def test_a_task_shows_every_field_of_the_proto():
-    fields = {field.name for field in pb.Task.DESCRIPTOR.fields} - {"task_id"} | {"id"}
+    fields = {field.name.removesuffix("_ms") for field in pb.Task.DESCRIPTOR.fields} - {"task_id"} | {"id"}
     assert {field.name for field in dataclasses.fields(Task)} == fields
 
 
 def test_a_new_task_has_every_field_of_the_request_and_calls_accept_them_all():
     fields = {field.name for field in dataclasses.fields(NewTask)}
-    assert fields == {field.name for field in pb.SubmitTaskRequest.DESCRIPTOR.fields}
-    assert set(TaskFields.__annotations__) == fields - {"action"}
+    assert fields == {field.name.removesuffix("_ms") for field in pb.SubmitTaskRequest.DESCRIPTOR.fields}
+    assert set(TaskFields.__annotations__) == fields - {"action", "input"} | {"retry"}
+    assert set(ActionFields.__annotations__) == set(TaskFields.__annotations__) - {"params"}
 
 
 def test_every_field_of_a_task_is_converted():
@@ -105,7 +106,7 @@ def test_every_field_of_a_task_is_converted():
 def test_absent_fields_are_none_or_empty():
     task = Task.from_message(pb.Task(task_id="tsk_1", agent_id="ann", action="click", state=pb.Task.queued))
     assert (task.params, task.labels, task.requires, task.attempts, task.run, task.hold) == ({}, {}, (), (), 1, False)
-    assert (task.deadline, task.latency_ms, task.result, task.progress, task.retry_policy) == (None,) * 5
+    assert (task.deadline, task.latency, task.result, task.progress, task.retry_policy) == (None,) * 5
 
 
 def test_a_task_of_a_batch_is_the_same_without_agent_and_callback():

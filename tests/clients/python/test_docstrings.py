@@ -24,7 +24,7 @@ def functions(module: Path) -> Iterator[tuple[str, Function]]:
         if isinstance(node, Function):
             yield node.name, node
         for method in node.body if isinstance(node, ast.ClassDef) and not node.name.startswith("_") else ():
-            if isinstance(method, Function) and not is_property(method):
+            if isinstance(method, Function) and not is_property(method) and not is_overload(method):
                 yield f"{node.name}.{method.name}", method
 
 
@@ -36,6 +36,11 @@ def classes(module: Path) -> Iterator[ast.ClassDef]:
 
 def is_property(method: Function) -> bool:
     return any(ast.unparse(decorator).endswith(("property", ".setter")) for decorator in method.decorator_list)
+
+
+def is_overload(method: Function) -> bool:
+    """Whether it only declares one of the forms of a call, which are documented together."""
+    return any(ast.unparse(decorator) == "overload" for decorator in method.decorator_list)
 
 
 def parameters(function: Function) -> list[str]:

@@ -54,7 +54,12 @@ def printed(body: str) -> list[str]:
 
 @pytest.mark.parametrize(
     "call",
-    ["client.get('tsk_1')", "next(client.list())", "client.submit('click', agent='ann')", "client.schedules.get('s')"],
+    [
+        "client.get('tsk_1')",
+        "next(client.list())",
+        "client.submit('click', agent_id='ann')",
+        "client.schedules.get('s')",
+    ],
 )
 def test_a_client_from_before_the_fork_refuses_calls_in_the_child(call: str) -> None:
     (line,) = printed(f"client = make()\nin_child(lambda: {call})\nclient.close()")

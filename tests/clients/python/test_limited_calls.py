@@ -30,7 +30,7 @@ async def restarted(server):
 
 
 async def test_a_call_that_came_too_soon_comes_again_when_the_server_says(server, client, monkeypatch):
-    task_id = (await client.submit("click")).task_id
+    task_id = (await client.submit("click")).id
     at = limiting(server.service, "CancelTask", monkeypatch, times=1, retry_after_ms=400)
     await restarted(server)
     assert await client.cancel(task_id) is TaskState.CANCELLED

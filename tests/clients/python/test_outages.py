@@ -18,7 +18,7 @@ from tests.ports import free_port
 
 
 async def test_calls_without_a_server_raise_unavailable():
-    async with Client(f"127.0.0.1:{free_port()}", agent="ann", patience=0.2) as client:
+    async with Client(f"127.0.0.1:{free_port()}", agent_id="ann", patience=0.2) as client:
         for call in (client.submit("click"), client.cancel("tsk_0"), client.submit_batch([NewTask("click")])):
             with pytest.raises(Unavailable) as raised:
                 await call
@@ -26,7 +26,7 @@ async def test_calls_without_a_server_raise_unavailable():
 
 
 async def test_safe_calls_sit_out_a_restart_of_the_server(server, client):
-    task_id = (await client.submit("click")).task_id
+    task_id = (await client.submit("click")).id
     await server.stop()
     getting = asyncio.create_task(client.get(task_id))
     cancelling = asyncio.create_task(client.cancel(task_id))
@@ -37,7 +37,7 @@ async def test_safe_calls_sit_out_a_restart_of_the_server(server, client):
 
 
 async def test_a_cancel_whose_answer_was_lost_is_no_conflict_when_it_is_repeated(server, client, monkeypatch):
-    task_id = (await client.submit("click")).task_id
+    task_id = (await client.submit("click")).id
     real, calls = server.service.CancelTask, []
 
     async def loses_its_first_answer(request, context):
@@ -54,7 +54,7 @@ async def test_a_cancel_whose_answer_was_lost_is_no_conflict_when_it_is_repeated
 
 
 async def test_calls_of_a_closed_client_raise_client_closed(client):
-    task_id = (await client.submit("click")).task_id
+    task_id = (await client.submit("click")).id
     await client.close()
     for call in (client.submit("click"), client.get(task_id), client.wait(task_id)):
         with pytest.raises(ClientClosed, match="closed"):
@@ -65,7 +65,7 @@ async def test_calls_of_a_closed_client_raise_client_closed(client):
 
 
 async def test_a_pending_call_raises_client_closed_when_the_client_closes(client):
-    task_id = (await client.submit("click")).task_id
+    task_id = (await client.submit("click")).id
     waiting = asyncio.create_task(client.wait(task_id))
     await client.get(task_id)
     await client.close()

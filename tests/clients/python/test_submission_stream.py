@@ -51,7 +51,7 @@ async def test_tasks_are_queued_in_the_order_of_their_submission_and_each_gets_i
     assert [each.position for each in submitted] == list(range(1, 501))
     assert await actions(client) == [f"a{number}" for number in range(500)]
     for number in (0, 49, 50, 499):
-        assert (await client.get(submitted[number].task_id)).action == f"a{number}"
+        assert (await client.get(submitted[number].id)).action == f"a{number}"
 
 
 async def test_a_message_has_at_most_a_megabyte(server, client):
@@ -63,8 +63,8 @@ async def test_a_message_has_at_most_a_megabyte(server, client):
 async def test_a_task_larger_than_a_message_is_submitted_by_a_call_of_its_own(server, client):
     large, small = await asyncio.gather(client.submit("large", params={"x": "x" * 1_500_000}), client.submit("small"))
     assert server.service.messages == [["small"]]
-    assert len((await client.get(large.task_id)).params["x"]) == 1_500_000
-    assert (await client.get(small.task_id)).action == "small"
+    assert len((await client.get(large.id)).params["x"]) == 1_500_000
+    assert (await client.get(small.id)).action == "small"
 
 
 async def test_a_task_too_large_for_the_server_does_not_affect_others(server, client):
@@ -72,14 +72,14 @@ async def test_a_task_too_large_for_the_server_does_not_affect_others(server, cl
         client.submit("huge", params={"x": "x" * 9_000_000}), client.submit("small"), return_exceptions=True
     )
     assert isinstance(outcomes[0], TooLarge)
-    assert (await client.get(outcomes[1].task_id)).action == "small"
+    assert (await client.get(outcomes[1].id)).action == "small"
     assert server.service.streams == 1
 
 
 async def test_the_number_of_unanswered_messages_is_bounded(server, client):
     server.service.mute = True
     submitting = asyncio.create_task(submit_many(client, 50 * (MAX_UNANSWERED + 10)))
-    submitter = client._submitter
+    submitter = client._desk._submitter
     async with asyncio.timeout(10):
         while len(submitter._unanswered) < MAX_UNANSWERED:  # noqa: ASYNC110
             await asyncio.sleep(0.001)
@@ -165,7 +165,7 @@ async def test_a_submit_that_is_cancelled_after_it_was_sent_does_not_affect_othe
     outcomes = await asyncio.gather(*calls, return_exceptions=True)
     assert isinstance(outcomes[1], asyncio.CancelledError)
     for number in (0, 2):
-        assert (await client.get(outcomes[number].task_id)).action == f"a{number}"
+        assert (await client.get(outcomes[number].id)).action == f"a{number}"
     # A cancelled submit is not sent again.
     assert server.service.messages == [["a0", "a1", "a2"], ["a0", "a2"]]
 
@@ -187,7 +187,7 @@ async def test_after_a_break_only_unanswered_tasks_are_sent_again(server, client
     assert server.service.messages[1:] == [["open0", "open1"]] * 2
     assert server.service.streams == 2
     assert await server.made() == 5
-    assert [(await client.get(each.task_id)).action for each in outcomes] == ["open0", "open1"]
+    assert [(await client.get(each.id)).action for each in outcomes] == ["open0", "open1"]
 
 
 async def test_restarts_of_the_server_under_load_make_each_task_once(server, client):
@@ -206,7 +206,7 @@ async def test_restarts_of_the_server_under_load_make_each_task_once(server, cli
         rounds += 1
     await restarting
     assert not [each for each in outcomes if isinstance(each, BaseException)]
-    assert len({each.task_id for each in outcomes}) == len(outcomes) == 200 * rounds
+    assert len({each.id for each in outcomes}) == len(outcomes) == 200 * rounds
     assert await server.made() == 200 * rounds
     assert server.service.streams >= 5
 
@@ -228,7 +228,7 @@ async def test_connection_breaks_under_load_make_each_task_once(server, wire, op
         rounds += 1
     await cutting
     assert not [each for each in outcomes if isinstance(each, BaseException)]
-    assert len({each.task_id for each in outcomes}) == len(outcomes) == 200 * rounds
+    assert len({each.id for each in outcomes}) == len(outcomes) == 200 * rounds
     assert await server.made() == 200 * rounds
 
 
@@ -283,7 +283,7 @@ async def test_an_answer_later_than_the_patience_raises_unavailable(server, open
 
 
 async def test_a_submit_late_in_an_outage_has_the_full_patience():
-    async with Client(f"127.0.0.1:{free_port()}", agent="ann", patience=0.5) as client:
+    async with Client(f"127.0.0.1:{free_port()}", agent_id="ann", patience=0.5) as client:
         loop = asyncio.get_running_loop()
 
         async def timed():

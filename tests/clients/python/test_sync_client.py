@@ -33,7 +33,7 @@ async def in_thread(call, *args, **kwargs):
 
 @pytest.fixture
 async def sync_client(server):
-    client = await in_thread(SyncClient, server.address, agent="ann")
+    client = await in_thread(SyncClient, server.address, agent_id="ann")
     yield client
     await in_thread(client.close)
 
@@ -54,17 +54,17 @@ def test_its_constructor_has_the_same_parameters():
 async def test_calls_block_until_they_are_done(sync_client):
     def work():
         submitted = sync_client.submit("click", params={"x": 1})
-        assert sync_client.get(submitted.task_id).params == {"x": 1}
+        assert sync_client.get(submitted.id).params == {"x": 1}
         batch = sync_client.submit_batch([NewTask("type"), NewTask("scroll")])
         assert sync_client.get_batch(batch.id).states == {TaskState.QUEUED: 2}
         assert [task.action for task in sync_client.list(page_size=2)] == ["click", "type", "scroll"]
-        held = sync_client.submit("click", target="t", hold=True).task_id
+        held = sync_client.submit("click", target="t", hold=True).id
         assert [target.task_id for target in sync_client.targets()] == [held]
         assert sync_client.cancel(held) is TaskState.CANCELLED
         assert sync_client.stats().queue.total_queued == 3
         assert sync_client.cancel_batch(batch.id) == 2
-        assert sync_client.cancel(submitted.task_id) is TaskState.CANCELLED
-        assert sync_client.wait(submitted.task_id).state is TaskState.CANCELLED
+        assert sync_client.cancel(submitted.id) is TaskState.CANCELLED
+        assert sync_client.wait(submitted.id).state is TaskState.CANCELLED
 
     await in_thread(work)
 
@@ -93,7 +93,7 @@ async def test_errors_are_those_of_the_client(sync_client):
     def work():
         with pytest.raises(NotFound):
             sync_client.get("tsk_0")
-        task_id = sync_client.submit("click").task_id
+        task_id = sync_client.submit("click").id
         with pytest.raises(TimeoutError):
             sync_client.wait(task_id, timeout=0)
 
@@ -102,7 +102,7 @@ async def test_errors_are_those_of_the_client(sync_client):
 
 async def test_submits_of_several_threads_share_a_stream_and_make_each_task_once(server, sync_client):
     def work(name):
-        return [sync_client.submit(f"{name}-{number}").task_id for number in range(50)]
+        return [sync_client.submit(f"{name}-{number}").id for number in range(50)]
 
     with ThreadPoolExecutor(8) as pool:
         loop = asyncio.get_running_loop()
@@ -138,7 +138,7 @@ async def test_an_open_iterator_does_not_keep_a_process_from_exiting(server, syn
 
 
 async def test_closing_waits_for_submits_of_other_threads(server):
-    client = await in_thread(SyncClient, server.address, agent="ann")
+    client = await in_thread(SyncClient, server.address, agent_id="ann")
     submitting = asyncio.create_task(in_thread(client.submit, "click"))
     await server.service.arrived.wait()
     await in_thread(client.close)
@@ -146,7 +146,7 @@ async def test_closing_waits_for_submits_of_other_threads(server):
 
 
 async def test_a_pending_call_raises_client_closed_when_the_client_closes(server):
-    client = await in_thread(SyncClient, server.address, agent="ann")
+    client = await in_thread(SyncClient, server.address, agent_id="ann")
     task_id = (await in_thread(client.submit, "click")).task_id
     waiting = asyncio.create_task(in_thread(client.wait, task_id))
     await in_thread(client.get, task_id)
@@ -157,7 +157,7 @@ async def test_a_pending_call_raises_client_closed_when_the_client_closes(server
 
 async def test_a_closed_client_refuses_calls_and_has_no_thread(server):
     def work():
-        with SyncClient(server.address, agent="ann") as client:
+        with SyncClient(server.address, agent_id="ann") as client:
             client.submit("click")
         client.close()
         for call in (client.stats, client.watch, lambda: next(client.list()), lambda: next(client.schedules.list())):
@@ -175,5 +175,5 @@ def test_malformed_arguments_are_refused_at_once():
 
 
 def test_calls_without_a_server_raise_unavailable():
-    with SyncClient(f"127.0.0.1:{free_port()}", agent="ann", patience=0.1) as client, pytest.raises(Unavailable):
+    with SyncClient(f"127.0.0.1:{free_port()}", agent_id="ann", patience=0.1) as client, pytest.raises(Unavailable):
         client.submit("click")

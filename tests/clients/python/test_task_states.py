@@ -17,7 +17,7 @@ from tests import reporting
 
 
 async def test_a_cancelled_task_has_ended_and_cannot_be_cancelled_again(client):
-    task_id = (await client.submit("click")).task_id
+    task_id = (await client.submit("click")).id
     assert await client.cancel(task_id) is TaskState.CANCELLED
     assert (await client.get(task_id)).state is TaskState.CANCELLED
     with pytest.raises(Conflict):
@@ -30,7 +30,7 @@ async def test_a_cancelled_task_has_ended_and_cannot_be_cancelled_again(client):
 
 
 async def test_a_running_task_is_paused_and_resumed(server, client):
-    task_id = (await client.submit("click", deadline=timedelta(seconds=500))).task_id
+    task_id = (await client.submit("click", deadline=timedelta(seconds=500))).id
     await server.run()
     assert await client.pause(task_id) is TaskState.PAUSED
     paused = await client.get(task_id)
@@ -44,7 +44,7 @@ async def test_a_running_task_is_paused_and_resumed(server, client):
 
 
 async def test_a_failed_task_is_resumed(server, client):
-    task_id = (await client.submit("click")).task_id
+    task_id = (await client.submit("click")).id
     await server.fail(await server.run(), "no such element")
     assert await client.resume(task_id) is TaskState.QUEUED
     await server.complete(await server.run())
@@ -54,7 +54,7 @@ async def test_a_failed_task_is_resumed(server, client):
 
 @pytest.mark.parametrize("result", [None, {"by": "hand"}, [1, None], "done", 0, False])
 async def test_a_paused_task_is_resolved_with_any_result(server, client, result):
-    task_id = (await client.submit("click")).task_id
+    task_id = (await client.submit("click")).id
     await server.run()
     await client.pause(task_id)
     assert await client.resolve(task_id, result) is TaskState.DONE
@@ -63,7 +63,7 @@ async def test_a_paused_task_is_resolved_with_any_result(server, client, result)
 
 @pytest.mark.parametrize("name", ["pause", "resume", "resolve"])
 async def test_a_task_in_the_wrong_state_is_a_conflict_and_an_unknown_one_not_found(client, name):
-    task_id = (await client.submit("click")).task_id
+    task_id = (await client.submit("click")).id
     with pytest.raises(Conflict, match="task is queued, only a"):
         await getattr(client, name)(task_id)
     with pytest.raises(NotFound):
@@ -73,10 +73,10 @@ async def test_a_task_in_the_wrong_state_is_a_conflict_and_an_unknown_one_not_fo
 async def test_a_held_task_is_pending_until_it_is_resumed(server, client):
     submitted = await client.submit("click", hold=True)
     assert submitted.state is TaskState.PENDING
-    assert (await client.get(submitted.task_id)).hold
+    assert (await client.get(submitted.id)).hold
     assert await server.claim() == []
-    assert await client.resume(submitted.task_id) is TaskState.QUEUED
-    task = await client.get(submitted.task_id)
+    assert await client.resume(submitted.id) is TaskState.QUEUED
+    task = await client.get(submitted.id)
     assert (task.state, task.hold) == (TaskState.QUEUED, False)
 
 
@@ -84,19 +84,25 @@ async def test_a_task_for_later_is_pending_until_it_is_due(server, client):
     before = datetime.now(UTC)
     late = await client.submit("click", not_before=timedelta(hours=1))
     assert late.state is TaskState.PENDING
-    assert before < (await client.get(late.task_id)).not_before - timedelta(hours=1) <= datetime.now(UTC)
+    assert before < (await client.get(late.id)).not_before - timedelta(hours=1) <= datetime.now(UTC)
     soon = await client.submit("click", not_before=timedelta(milliseconds=200))
     assert soon.state is TaskState.PENDING
-    assert (await server.claim_soon()).task.id == soon.task_id
-    assert (await client.get(soon.task_id)).not_before is None
+    assert (await server.claim_soon()).task.id == soon.id
+    assert (await client.get(soon.id)).not_before is None
 
 
 # Retries and budgets
 
 
 async def test_a_task_shows_its_retry_policy_and_its_attempts(server, client):
-    policy = RetryPolicy(max_attempts=2, first_delay_ms=1, multiplier=1.5, max_delay_ms=9, non_retryable_codes=("no",))
-    task_id = (await client.submit("click", retry_policy=policy)).task_id
+    policy = RetryPolicy(
+        max_attempts=2,
+        first_delay=timedelta(milliseconds=1),
+        multiplier=1.5,
+        max_delay=timedelta(milliseconds=9),
+        non_retryable_codes=("no",),
+    )
+    task_id = (await client.submit("click", retry_policy=policy)).id
     task = await client.get(task_id)
     assert (task.retry_policy, task.attempts) == (policy, ())
     await server.fail(await server.run(), "no such element")
@@ -111,7 +117,7 @@ async def test_a_task_shows_its_retry_policy_and_its_attempts(server, client):
 
 
 async def test_a_task_shows_its_token_limit_and_usage_and_fails_over_the_limit(server, client):
-    task_id = (await client.submit("click", token_limit=10)).task_id
+    task_id = (await client.submit("click", token_limit=10)).id
     task = await client.get(task_id)
     assert (task.token_limit, task.tokens_used) == (10, None)
     lease = await server.run()
@@ -127,7 +133,7 @@ async def test_a_task_shows_its_token_limit_and_usage_and_fails_over_the_limit(s
 
 
 async def test_tasks_of_a_target_run_one_at_a_time_and_a_paused_one_blocks_it(server, client):
-    first, second = [(await client.submit("click", target="t")).task_id for _ in range(2)]
+    first, second = [(await client.submit("click", target="t")).id for _ in range(2)]
     assert (await client.get(first)).target == "t"
     await server.run()
     assert await server.claim() == []

@@ -26,8 +26,8 @@ async def ids(client, **filters):
 async def test_a_submitted_task_is_queued_and_can_be_read(client):
     submitted = await client.submit("click")
     assert (submitted.state, submitted.position) == (TaskState.QUEUED, 1)
-    task = await client.get(submitted.task_id)
-    assert (task.id, task.agent_id, task.action, task.state) == (submitted.task_id, "ann", "click", "queued")
+    task = await client.get(submitted.id)
+    assert (task.id, task.agent_id, task.action, task.state) == (submitted.id, "ann", "click", "queued")
     assert task.created_at == submitted.created_at
     assert abs(datetime.now(UTC) - task.created_at) < timedelta(seconds=5)
 
@@ -48,32 +48,32 @@ async def test_all_fields_of_a_task_survive_the_round_trip(client):
         "hold": True,
         "not_before": deadline - timedelta(seconds=400),
         "token_limit": 7,
-        "retry_policy": RetryPolicy(max_attempts=3, first_delay_ms=5, non_retryable_codes=("no",)),
+        "retry_policy": RetryPolicy(max_attempts=3, first_delay=timedelta(milliseconds=5), non_retryable_codes=("no",)),
         "idempotency_key": "key",
         "traceparent": "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01",
         "agent_id": "bob",
     }
-    task = await client.get((await client.submit("click", **fields)).task_id)
+    task = await client.get((await client.submit("click", **fields)).id)
     assert {name: getattr(task, name) for name in fields} == fields
     assert type(task.params["x"]) is int
 
 
 async def test_a_deadline_may_be_a_span_from_now(client):
     before = datetime.now(UTC)
-    task = await client.get((await client.submit("click", deadline=timedelta(seconds=30))).task_id)
+    task = await client.get((await client.submit("click", deadline=timedelta(seconds=30))).id)
     assert before <= task.deadline - timedelta(seconds=30) <= datetime.now(UTC)
 
 
 async def test_a_new_task_is_submitted_with_the_given_fields_replaced(client):
     template = NewTask("click", params={"x": 1}, priority=5)
-    task = await client.get((await client.submit(template, priority=2, tab_id="t")).task_id)
+    task = await client.get((await client.submit(template, priority=2, tab_id="t")).id)
     assert (task.action, task.params, task.priority, task.tab_id) == ("click", {"x": 1}, 2, "t")
 
 
 async def test_a_task_gets_an_idempotency_key_unless_it_has_one(client):
     plain, keyed = await client.submit("click"), await client.submit("click", idempotency_key="mine")
-    assert len((await client.get(plain.task_id)).idempotency_key) == 32
-    assert (await client.get(keyed.task_id)).idempotency_key == "mine"
+    assert len((await client.get(plain.id)).idempotency_key) == 32
+    assert (await client.get(keyed.id)).idempotency_key == "mine"
 
 
 async def test_one_idempotency_key_makes_one_task(client):
@@ -83,7 +83,7 @@ async def test_one_idempotency_key_makes_one_task(client):
 
 async def test_namespaces_are_isolated(server, client, open_client):
     other = open_client(server, namespace="other")
-    task_id = (await other.submit("click")).task_id
+    task_id = (await other.submit("click")).id
     assert await ids(client) == []
     assert await ids(other) == [task_id]
 
@@ -98,7 +98,7 @@ REFUSED = {
 
 @pytest.mark.parametrize("what", REFUSED)
 async def test_a_refusal_of_the_server_raises_the_error_of_its_code(server, open_client, what):
-    client = open_client(server, agent="")
+    client = open_client(server, agent_id="")
     fields, kind = REFUSED[what]
     with pytest.raises(kind) as raised:
         await client.submit("click", **{"agent_id": "ann", **fields})
@@ -145,15 +145,15 @@ async def test_an_unknown_task_is_not_found(client):
 
 
 async def test_tasks_are_listed_in_order_of_submission_over_all_pages(client):
-    submitted = [(await client.submit(f"a{number}")).task_id for number in range(7)]
+    submitted = [(await client.submit(f"a{number}")).id for number in range(7)]
     assert await ids(client, page_size=3) == submitted
 
 
 async def test_a_list_is_filtered_by_the_server(client):
-    mine = (await client.submit("click")).task_id
-    other = (await client.submit("click", agent_id="bob")).task_id
+    mine = (await client.submit("click")).id
+    other = (await client.submit("click", agent_id="bob")).id
     await client.cancel(other)
-    assert await ids(client, agent="ann") == [mine]
+    assert await ids(client, agent_id="ann") == [mine]
     assert await ids(client, states=[TaskState.CANCELLED, "done"]) == [other]
     with pytest.raises(BadRequest, match="state"):
         await ids(client, states=["no-such"])
@@ -162,12 +162,12 @@ async def test_a_list_is_filtered_by_the_server(client):
 
 
 async def test_a_list_may_begin_with_the_youngest_task(client):
-    submitted = [(await client.submit(f"a{number}")).task_id for number in range(5)]
+    submitted = [(await client.submit(f"a{number}")).id for number in range(5)]
     assert await ids(client, newest_first=True, page_size=2) == submitted[::-1]
 
 
 async def test_a_list_is_bounded_by_the_times_that_tasks_show(client):
-    submitted = [(await client.submit(f"a{number}")).task_id for number in range(5)]
+    submitted = [(await client.submit(f"a{number}")).id for number in range(5)]
     at = (await client.get(submitted[2])).created_at
     assert await ids(client, created_from=at) == submitted[2:]
     assert await ids(client, created_until=at) == submitted[:2]
@@ -183,7 +183,7 @@ async def test_a_filter_that_there_is_not_is_an_error(client):
 
 async def test_the_history_has_tasks_that_left_memory(open_server, open_client):
     client = open_client(await open_server(store=DictStore(), max_retained_tasks=0))
-    submitted = [(await client.submit("click")).task_id for _ in range(3)]
+    submitted = [(await client.submit("click")).id for _ in range(3)]
     for task_id in submitted:
         await client.cancel(task_id)
     assert await ids(client) == []

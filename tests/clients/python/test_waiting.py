@@ -15,7 +15,7 @@ from taskyard.values import value_from
 
 async def test_wait_returns_the_task_once_it_has_ended(server, client):
     submitted = await client.submit("click")
-    waiting = asyncio.create_task(client.wait(submitted.task_id))
+    waiting = asyncio.create_task(client.wait(submitted.id))
     (lease,) = await server.claim()
     assert not waiting.done()
     await server.complete(lease, value_from({"clicked": 3}).SerializeToString())
@@ -28,14 +28,14 @@ async def test_wait_returns_the_task_once_it_has_ended(server, client):
 @pytest.mark.parametrize("time", [0, 0.05, timedelta(milliseconds=50)])
 async def test_wait_raises_timeout_error_when_the_time_is_up(client, time):
     submitted = await client.submit("click")
-    with pytest.raises(TimeoutError, match=submitted.task_id):
-        await client.wait(submitted.task_id, time)
+    with pytest.raises(TimeoutError, match=submitted.id):
+        await client.wait(submitted.id, time)
 
 
 async def test_a_long_wait_takes_several_calls(server, client, monkeypatch):
     monkeypatch.setattr("taskyard.task_calls.WAIT_PIECE_SECS", 0.01)
     submitted = await client.submit("click")
-    waiting = asyncio.create_task(client.wait(submitted.task_id, timeout=60))
+    waiting = asyncio.create_task(client.wait(submitted.id, timeout=60))
     await asyncio.sleep(0.1)
     (lease,) = await server.claim()
     await server.complete(lease)
@@ -44,8 +44,8 @@ async def test_a_long_wait_takes_several_calls(server, client, monkeypatch):
 
 async def test_wait_survives_a_restart_of_the_server(server, client):
     submitted = await client.submit("click")
-    waiting = asyncio.create_task(client.wait(submitted.task_id, timeout=60))
-    await client.get(submitted.task_id)
+    waiting = asyncio.create_task(client.wait(submitted.id, timeout=60))
+    await client.get(submitted.id)
     await server.stop()
     await server.start()
     (lease,) = await server.claim()

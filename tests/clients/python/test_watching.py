@@ -51,7 +51,7 @@ async def watched(*scripts, patience=30.0):
     port = server.add_insecure_port("127.0.0.1:0")
     await server.start()
     try:
-        async with Client(f"127.0.0.1:{port}", agent="ann", patience=patience) as client:
+        async with Client(f"127.0.0.1:{port}", agent_id="ann", patience=patience) as client:
             yield client, service
     finally:
         await server.stop(None)
@@ -101,7 +101,7 @@ async def test_all_filters_reach_the_server():
         watch = client.watch(
             task_ids=["t1", "t2"],
             batch_id="b",
-            agent="ann",
+            agent_id="ann",
             target="t",
             states=[TaskState.DONE, "failed"],
             include_current=True,
@@ -149,7 +149,7 @@ async def test_a_watch_resumes_after_its_last_cursor(why):
         client,
         service,
     ):
-        assert await watched_tasks(client, agent="ann", until_ended=True, task_ids=["t1"]) == ["t1", "t2", "t3"]
+        assert await watched_tasks(client, agent_id="ann", until_ended=True, task_ids=["t1"]) == ["t1", "t2", "t3"]
     first, second = service.requests
     assert not first.HasField("cursor")
     first.cursor = "c1"
@@ -174,7 +174,7 @@ async def test_many_breaks_neither_lose_nor_repeat_events():
 
 async def test_a_quiet_stream_is_replaced():
     async with watched([update("c1", "t1"), HANG], [update("c2", "t2"), DONE]) as (client, service):
-        watch = Watch(client._servers, client._credentials, pb.WatchTasksRequest(), 30, set(), quiet_secs=0.5)
+        watch = Watch(client._servers, client._desk._credentials, pb.WatchTasksRequest(), 30, set(), quiet_secs=0.5)
         async with asyncio.timeout(10):
             assert [event.task.id async for event in watch.events()] == ["t1", "t2"]
         await service.ended.wait()
@@ -218,7 +218,7 @@ class CursorExpired(refusals.Refusal):
 async def test_after_an_expired_cursor_the_watch_begins_again_with_the_current_tasks(how):
     again = [update("d1", "t1", "t2", kind="current"), update("d2", "t3"), DONE]
     async with watched([update("c1", "t1"), refusals.Unavailable("gone")], how, again) as (client, service):
-        events = [each async for each in client.watch(agent="ann")]
+        events = [each async for each in client.watch(agent_id="ann")]
     assert [(each.kind, each.task.id) for each in events] == [
         ("changed", "t1"),
         ("current", "t1"),

@@ -28,7 +28,7 @@ async def begun(server, events):
 
 
 async def test_a_watch_shows_every_change_of_a_task_and_ends_with_it(server, client):
-    task_id = (await client.submit("click", params={"x": 1})).task_id
+    task_id = (await client.submit("click", params={"x": 1})).id
     events = client.watch(task_ids=[task_id], include_current=True, until_ended=True)
     assert await next_events(events, 1) == [(EventKind.CURRENT, "click", TaskState.QUEUED)]
     (lease,) = await server.claim()
@@ -46,10 +46,10 @@ async def test_a_watch_shows_every_change_of_a_task_and_ends_with_it(server, cli
 
 
 async def test_a_watch_shows_only_events_that_match_its_filters(server, client):
-    async with aclosing(client.watch(agent="bob", states=[TaskState.CANCELLED])) as events:
+    async with aclosing(client.watch(agent_id="bob", states=[TaskState.CANCELLED])) as events:
         first = await begun(server, events)
         for agent in ("ann", "bob"):
-            await client.cancel((await client.submit("click", agent_id=agent)).task_id)
+            await client.cancel((await client.submit("click", agent_id=agent)).id)
         assert ((event := await first).task.agent_id, event.previous_state) == ("bob", TaskState.QUEUED)
 
 

@@ -133,6 +133,18 @@ class Actions:
         named = {name: each for name, each in self._handlers.items() if each.runs_in == "process"}
         return named, self._any if self._any is not None and self._any.runs_in == "process" else None
 
+    def runs_in_process(self, action: str) -> bool:
+        """Say whether the handler of an action runs in a worker process.
+
+        Args:
+            action: The action.
+
+        Returns:
+            Whether it does.
+        """
+        handler = self.handler(action)
+        return handler is not None and handler.runs_in == "process"
+
     @property
     def run_here(self) -> bool:
         """Whether any handler runs in this process."""

@@ -54,7 +54,8 @@ def check_typed(function: Callable[..., Any], name: str, input_type: Any, output
     parameters = _parameters(function) or []
     for parameter, kind in zip(parameters, (input_type, RunningTask), strict=False):
         hint = _hint(function, parameter)
-        if hint is not inspect.Parameter.empty and not _takes(hint, kind):
+        is_option = kind is RunningTask and parameter.default is not parameter.empty
+        if hint is not parameter.empty and not is_option and not _takes(hint, kind):
             raise TypeError(
                 f"the handler of {name!r} takes {parameter.name}: {_name(hint)}, but gets {_name(kind)}"
                 + (" by its action" if kind is input_type else "")

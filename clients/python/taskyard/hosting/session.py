@@ -13,7 +13,7 @@ returned, also if the lease is lost meanwhile.
 import logging
 from collections import deque
 from collections.abc import Iterable, Mapping
-from typing import Final, NamedTuple
+from typing import Final
 
 from taskyard.v1.lease_pb2 import Assignment
 from taskyard.v1.runtime_host_pb2 import (
@@ -33,6 +33,7 @@ from taskyard.v1.runtime_host_pb2 import (
 )
 from taskyard.v1.task_pb2 import Error
 
+from .held_lease import HandlerChanges, Lease
 from .outbox import FINAL, STARTED, LeaseKey, Outbox, failure_instead_of, key_of, kind_of, released
 
 log = logging.getLogger("taskyard")
@@ -41,43 +42,12 @@ LOST_CODES: Final = frozenset({"lease_lost", "not_found"})
 """The errors of a report whose lease has ended."""
 
 
-class HandlerChanges(NamedTuple):
-    """The handlers to start, by assignment, and those to stop, by lease."""
-
-    start: list[Assignment]
-    stop: list[LeaseKey]
-
-
-class _Lease:
-    """One lease.
-
-    `assignment` is what its handler will be started with, None once it was started or will not be. `start_sent` says
-    that the `started` report may have reached the server. `is_lost` says that the lease has ended at the server, or by
-    its time.
-    """
-
-    __slots__ = ("assignment", "expires_at", "has_started", "is_lost", "key", "secs", "start_sent")
-
-    def __init__(self, key: LeaseKey, secs: float, expires_at: float, assignment: Assignment | None) -> None:
-        self.key = key
-        self.secs = secs
-        self.expires_at = expires_at
-        self.assignment = assignment
-        self.start_sent = False
-        self.has_started = False
-        self.is_lost = False
-
-    @property
-    def needs_answer(self) -> bool:
-        """Whether its handler is started only once its `started` report was answered."""
-        return self.assignment is not None and bool(self.assignment.task.target)
-
-
 class Session:
     """The leases of one run of a host, over all of its streams.
 
     Attributes:
         draining: Whether the host takes no more tasks.
+        is_stuck: Whether the host asks for no more tasks for now, since it could not start them.
 
     Args:
         slots: How many tasks the host runs at once.
@@ -85,8 +55,9 @@ class Session:
 
     def __init__(self, slots: int) -> None:
         self.draining = False
+        self.is_stuck = False
         self._slots = slots
-        self._leases: dict[LeaseKey, _Lease] = {}
+        self._leases: dict[LeaseKey, Lease] = {}
         self._occupied: set[LeaseKey] = set()
         """The leases that occupy a slot."""
         self._outbox = Outbox()
@@ -114,6 +85,15 @@ class Session:
     def is_finished(self) -> bool:
         """Whether nothing runs, and no report is pending or unanswered."""
         return not self._leases
+
+    def running(self) -> list[LeaseKey]:
+        """List the leases whose handlers were started and were not told to stop.
+
+        Returns:
+            The leases.
+        """
+        leases = (self._leases[key] for key in self._occupied if key in self._leases)
+        return [lease.key for lease in leases if lease.assignment is None and not lease.is_lost]
 
     # The stream
 
@@ -175,10 +155,19 @@ class Session:
         Returns:
             The leases whose handlers must stop.
         """
-        expired = [lease.key for lease in self._leases.values() if lease.expires_at <= now and not lease.is_lost]
-        if expired:
-            log.warning("%d leases ended, since the server could not be reached to renew them", len(expired))
-        return self._lose(expired)
+        return self._lose(self.overdue(now))
+
+    def overdue(self, now: float) -> dict[LeaseKey, str]:
+        """List the leases that were not renewed in time and are not lost yet.
+
+        Args:
+            now: The time in seconds.
+
+        Returns:
+            The actions of their tasks, by lease.
+        """
+        leases = (lease for lease in self._leases.values() if lease.expires_at <= now and not lease.is_lost)
+        return {lease.key: lease.action for lease in leases}
 
     # Messages of the server
 
@@ -193,7 +182,7 @@ class Session:
         if key in self._leases:
             return
         secs = assignment.lease.lease_secs
-        lease = self._leases[key] = _Lease(key, secs, self._renewed_at + secs, assignment)
+        lease = self._leases[key] = Lease(key, secs, self._renewed_at + secs, assignment)
         if self.draining:
             self._give_back(lease)
         else:
@@ -259,7 +248,7 @@ class Session:
         key = key_of(cancellation)
         stop = self._lose([key])
         if key not in self._leases:
-            lease = self._leases[key] = _Lease(key, 0.0, 0.0, None)
+            lease = self._leases[key] = Lease(key, 0.0, 0.0, None)
             lease.is_lost = True
             self._outbox.add(released(key))
         return stop
@@ -344,7 +333,7 @@ class Session:
                 if report.HasField("started") and (lease := self._leases.get(key_of(report))) is not None:
                     lease.start_sent = True
             messages.append(ConnectRequest(reports=Reports(reports=reports)))
-        free = 0 if self.draining else self._slots - len(self._occupied) - self._credit
+        free = 0 if self.draining or self.is_stuck else self._slots - len(self._occupied) - self._credit
         if free > 0:
             self._credit += free
             messages.append(ConnectRequest(credit=Credit(count=free)))
@@ -403,7 +392,7 @@ class Session:
         self._leases.pop(key, None)
         self._outbox.discard(key)
 
-    def _give_back(self, lease: _Lease) -> None:
+    def _give_back(self, lease: Lease) -> None:
         """Release a lease whose handler was not started and will not be."""
         self._occupied.discard(lease.key)
         lease.assignment = None

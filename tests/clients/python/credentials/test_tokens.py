@@ -26,7 +26,7 @@ async def server(serve):
 @pytest.fixture
 async def client(server, token_file):
     """A client with the token of the file."""
-    async with Client(server.address, agent="ann", token_file=token_file, patience=5) as client:
+    async with Client(server.address, agent_id="ann", token_file=token_file, patience=5) as client:
         yield client
 
 
@@ -201,13 +201,13 @@ async def test_a_watch_that_never_worked_ends_at_once(server, client):
 
 
 async def test_submissions_go_on_with_the_new_token(server, client, token_file):
-    assert (await client.submit("first")).task_id == "first"
+    assert (await client.submit("first")).id == "first"
     replace(token_file, b"two")
     server.tokens = {"two"}
     server.expired.set()
     while server.expired.is_set():  # noqa: ASYNC110
         await asyncio.sleep(0)
-    assert (await client.submit("second")).task_id == "second"
+    assert (await client.submit("second")).id == "second"
     assert server.seen == ["one", "two"]
 
 
@@ -216,5 +216,5 @@ async def test_refused_submissions_all_end_and_later_ones_are_tried_again(server
     refused = await asyncio.gather(*(client.submit(NewTask(f"t{n}")) for n in range(3)), return_exceptions=True)
     assert [type(each) for each in refused] == [Unauthenticated] * 3
     server.tokens = None
-    assert (await client.submit("later")).task_id == "later"
+    assert (await client.submit("later")).id == "later"
     assert server.seen == ["one", "one"]

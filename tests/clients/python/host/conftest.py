@@ -22,22 +22,22 @@ async def server() -> AsyncIterator[ScriptedServer]:
 
 @pytest.fixture
 def make_host(server: ScriptedServer) -> Callable[..., Host]:
-    """Makes a host of ten slots for the server. It handles no signals and reports no machine figures by default."""
+    """Makes a host of ten slots for the server. It reports no machine figures by default."""
 
     def make(**options: Any) -> Host:
-        given = {"machine_figures": False, "install_signal_handlers": False} | options
+        given = {"machine_figures": False} | options
         return Host(f"127.0.0.1:{server.port}", "host-1", **given)
 
     return make
 
 
 @pytest.fixture
-async def work() -> AsyncIterator[Callable[[Host], "asyncio.Task[None]"]]:
+async def work() -> AsyncIterator[Callable[..., "asyncio.Task[None]"]]:
     """Runs a host until the test is over."""
     running: list[asyncio.Task[None]] = []
 
-    def begin(host: Host) -> asyncio.Task[None]:
-        running.append(asyncio.create_task(host.run()))
+    def begin(host: Host, **options: Any) -> asyncio.Task[None]:
+        running.append(asyncio.create_task(host.run(**options)))
         return running[-1]
 
     yield begin

@@ -53,7 +53,7 @@ class Namespace:
         self._metadata = (("taskyard-namespace", self.name),)
 
     def host(self, host_id="host-1", address=None, **options):
-        given = {"namespace": self.name, "install_signal_handlers": False} | options
+        given = {"namespace": self.name} | options
         return Host(address or self.address, host_id, **given)
 
     async def connected(self, *host_ids):

@@ -80,15 +80,16 @@ async def test_a_host_that_may_not_do_this_ends_at_once(server, make_host, work,
 async def test_a_host_tells_what_its_connection_lacks_and_tries_on(serve_tls, work, tmp_path, caplog):
     address, authority = serve_tls
     ca = authority.write(tmp_path)
-    host = Host(address, "host-1", ca=ca, install_signal_handlers=False)
+    host = Host(address, "host-1", ca=ca)
     host.action("click")(lambda _: None)
     running = work(host)
     async with asyncio.timeout(10):
         while not caplog.records:  # noqa: ASYNC110
             await asyncio.sleep(0.01)
     assert caplog.records[0].message == (
-        f"host host-1 is not connected yet, trying on: the server at {address} closed the connection before it "
-        "answered: if it demands a client certificate, give cert= and key="
+        f"host host-1 is not connected yet: the server at {address} closed the connection before it "
+        "answered: if it demands a client certificate, give cert= and key=. It tries until it is, with pauses of "
+        "at most 5 s"
     )
     assert not running.done()
 

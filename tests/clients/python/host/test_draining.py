@@ -7,11 +7,12 @@ import signal
 import sys
 import threading
 import time
+from datetime import timedelta
 
 import pytest
 from google.protobuf.timestamp_pb2 import Timestamp
 
-from taskyard.host import SAME_SIGNAL_SECS
+from taskyard.hosting.signals import SAME_SIGNAL_SECS
 from taskyard.v1.runtime_host_pb2 import RuntimeHost
 from tests.clients.python.host.gate import Gate
 
@@ -30,6 +31,7 @@ async def test_a_host_that_the_server_drains_finishes_what_runs_and_then_leaves_
     host.action("click")(gate)
     running = work(host)
     stream = await server.welcomed()
+    await stream.until_credit(10)
     stream.assign("t")
     await gate.entered.wait()
     stream.drain()
@@ -145,7 +147,7 @@ async def test_a_leaving_host_ends_its_stream_only_after_its_other_calls(server,
 
 
 async def test_what_still_runs_after_the_grace_is_cancelled_and_given_back(server, make_host, work):
-    host, gate = make_host(drain_grace_secs=0.2), Gate()
+    host, gate = make_host(drain_grace=timedelta(seconds=0.2)), Gate()
     host.action("click")(gate)
     running = work(host)
     stream = await server.welcomed()
@@ -158,7 +160,7 @@ async def test_what_still_runs_after_the_grace_is_cancelled_and_given_back(serve
 
 
 async def test_a_handler_that_returns_when_it_is_interrupted_is_completed(server, make_host, work):
-    host, entered = make_host(drain_grace_secs=0), asyncio.Event()
+    host, entered = make_host(drain_grace=timedelta()), asyncio.Event()
 
     @host.action("click")
     async def click(_):
@@ -178,8 +180,8 @@ async def test_a_handler_that_returns_when_it_is_interrupted_is_completed(server
 
 
 async def test_a_thread_that_does_not_return_is_left_behind(server, make_host, work, monkeypatch):
-    monkeypatch.setattr("taskyard.hosting.host_run.INTERRUPT_SECS", 0.2)
-    host, entered, go_on = make_host(drain_grace_secs=0), threading.Event(), threading.Event()
+    monkeypatch.setattr("taskyard.hosting.departure.INTERRUPT_SECS", 0.2)
+    host, entered, go_on = make_host(drain_grace=timedelta()), threading.Event(), threading.Event()
 
     @host.action("click")
     def click(task):
@@ -200,9 +202,9 @@ async def test_a_thread_that_does_not_return_is_left_behind(server, make_host, w
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 async def test_a_signal_drains_the_host(server, make_host, work, number):
     before = signal.getsignal(number)
-    host, gate = make_host(install_signal_handlers=True), Gate()
+    host, gate = make_host(), Gate()
     host.action("click")(gate)
-    running = work(host)
+    running = work(host, handle_signals=True)
     stream = await server.welcomed(heartbeat_interval_ms=20)
     stream.assign("t")
     await gate.entered.wait()
@@ -218,7 +220,7 @@ async def test_a_signal_drains_the_host(server, make_host, work, number):
 
 async def test_a_host_can_leave_signals_alone(server, make_host, work):
     before = [signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGINT)]
-    host = make_host(install_signal_handlers=False)
+    host = make_host()
     host.action("click")(lambda _: None)
     work(host)
     await server.stream()
@@ -248,7 +250,7 @@ async def nap(task):
     await task.progress(0.1)
     await asyncio.sleep(0.3)
 
-asyncio.run(host.run())
+asyncio.run(host.run(handle_signals=True))
 print("left")
 """
 

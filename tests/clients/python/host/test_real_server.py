@@ -4,6 +4,7 @@ import asyncio
 import signal
 import sys
 from contextlib import AsyncExitStack
+from datetime import timedelta
 
 import grpc
 import pytest
@@ -38,7 +39,7 @@ async def namespace(address):
 
 @pytest.fixture
 async def client(namespace):
-    async with Client(namespace.address, agent="ann", namespace=namespace.name) as client:
+    async with Client(namespace.address, agent_id="ann", namespace=namespace.name) as client:
         yield client
 
 
@@ -112,7 +113,7 @@ async def test_a_cancelled_task_stops_its_handler(namespace, client, work):
     work(host)
     task = await client.submit("click")
     await entered.wait()
-    await client.cancel(task.task_id)
+    await client.cancel(task.id)
     await asyncio.wait_for(stopped.wait(), 5)
 
 
@@ -132,7 +133,7 @@ async def test_a_task_goes_on_while_the_connection_breaks(namespace, client, wor
     await entered.wait()
     wire.cut()
     go_on.set()
-    assert (await client.wait(task.task_id)).result == "done"
+    assert (await client.wait(task.id)).result == "done"
     assert ran == [1]
 
 
@@ -151,8 +152,8 @@ async def test_a_drained_host_finishes_its_task_and_takes_no_more(namespace, cli
     second = await client.submit("click")
     go_on.set()
     await asyncio.wait_for(running, 5)
-    assert (await client.get(first.task_id)).state is TaskState.DONE
-    assert (await client.get(second.task_id)).state is TaskState.QUEUED
+    assert (await client.get(first.id)).state is TaskState.DONE
+    assert (await client.get(second.id)).state is TaskState.QUEUED
 
 
 async def test_a_host_that_drains_by_itself_leaves_further_tasks_to_others(namespace, client, work):
@@ -172,14 +173,14 @@ async def test_a_host_that_drains_by_itself_leaves_further_tasks_to_others(names
     second = namespace.host("second")
     second.action("click")(lambda _: "second")
     work(second)
-    assert (await client.wait(left.task_id)).result == "second"
+    assert (await client.wait(left.id)).result == "second"
     go_on.set()
     await asyncio.wait_for(running, 5)
-    assert (await client.get(kept.task_id)).result == "first"
+    assert (await client.get(kept.id)).result == "first"
 
 
 async def test_a_task_that_a_leaving_host_interrupts_goes_to_another_host_at_once(namespace, client, work):
-    first, entered = namespace.host("first", drain_grace_secs=0), asyncio.Event()
+    first, entered = namespace.host("first", drain_grace=timedelta()), asyncio.Event()
 
     @first.action("click")
     async def click(_):
@@ -194,7 +195,7 @@ async def test_a_task_that_a_leaving_host_interrupts_goes_to_another_host_at_onc
     work(second)
     await namespace.connected("first", "second")
     first.drain()
-    assert (await asyncio.wait_for(client.wait(task.task_id), 3)).result == "second"
+    assert (await asyncio.wait_for(client.wait(task.id), 3)).result == "second"
     await asyncio.wait_for(running, 5)
 
 
@@ -215,7 +216,7 @@ async def test_a_deregistered_host_stops_its_work_and_registers_again(namespace,
     task = await client.submit("click")
     await entered.wait()
     await namespace.deregister()
-    assert (await client.wait(task.task_id)).result == "again"
+    assert (await client.wait(task.id)).result == "again"
     assert stopped == [1]
 
 
@@ -258,7 +259,7 @@ async def test_a_paused_task_stops_its_handler_and_runs_again_with_another_token
     host = namespace.host()
     waiter = Waiter(host)
     work(host)
-    task_id = (await client.submit("click")).task_id
+    task_id = (await client.submit("click")).id
     await waiter.entered.wait()
     assert await client.pause(task_id) is TaskState.PAUSED
     await eventually(lambda: waiter.stopped == [(1, True)])
@@ -285,7 +286,7 @@ async def test_the_next_task_of_a_target_starts_once_the_handler_of_a_resolved_o
                 order.append("end 1")
 
     work(host)
-    first, second = [(await client.submit("click", params={"n": n}, target="t")).task_id for n in (1, 2)]
+    first, second = [(await client.submit("click", params={"n": n}, target="t")).id for n in (1, 2)]
     await entered.wait()
     await client.pause(first)
     await client.resolve(first)
@@ -305,7 +306,7 @@ async def test_a_handler_over_its_token_budget_is_stopped_and_its_task_failed(na
     host = namespace.host()
     waiter = Waiter(host, before=use)
     work(host)
-    task_id = (await client.submit("click", token_limit=10)).task_id
+    task_id = (await client.submit("click", token_limit=10)).id
     ended = await asyncio.wait_for(client.wait(task_id), 5)
     assert (ended.state, ended.error, ended.tokens_used) == ("failed", "token limit exceeded", 11)
     await eventually(lambda: waiter.stopped == [(1, True)])
@@ -323,7 +324,7 @@ async def test_the_last_report_of_a_handler_carries_its_tokens(namespace, client
 
     work(host)
     ends = [
-        await client.wait((await client.submit("click", params=params, token_limit=10)).task_id, timeout=5)
+        await client.wait((await client.submit("click", params=params, token_limit=10)).id, timeout=5)
         for params in ({"uses": 10, "fails": False}, {"uses": 9, "fails": True}, {"uses": 11, "fails": False})
     ]
     assert [(end.state, end.error, end.tokens_used) for end in ends] == [
@@ -344,8 +345,8 @@ async def test_a_failed_attempt_is_repeated_and_the_handler_knows_its_number(nam
         return "done"
 
     work(host)
-    policy = RetryPolicy(max_attempts=3, first_delay_ms=1)
-    task_id = (await client.submit("click", retry_policy=policy)).task_id
+    policy = RetryPolicy(max_attempts=3, first_delay=timedelta(milliseconds=1))
+    task_id = (await client.submit("click", retry_policy=policy)).id
     task = await client.wait(task_id, timeout=5)
     assert attempts == [1, 2, 3]
     assert [(each.number, each.error, each.code) for each in task.attempts] == [
@@ -377,5 +378,5 @@ async def test_the_task_of_a_killed_host_starts_on_another_host_within_seconds(n
     second = namespace.host("second")
     second.action("die")(lambda task: task.fencing_token)
     work(second)
-    ended = await asyncio.wait_for(client.wait(task.task_id), 10)
+    ended = await asyncio.wait_for(client.wait(task.id), 10)
     assert (ended.state, ended.result) == (TaskState.DONE, 2)

@@ -163,7 +163,7 @@ async def test_a_host_keeps_its_leases_over_a_quick_restart_of_the_server(server
 
 async def test_a_host_may_start_before_its_server_and_logs_so_once(work, caplog):
     port = free_port()
-    host = Host(f"127.0.0.1:{port}", "host-1", install_signal_handlers=False)
+    host = Host(f"127.0.0.1:{port}", "host-1")
     host.action("click")(lambda _: None)
     work(host)
     await asyncio.sleep(0.8)
@@ -173,7 +173,8 @@ async def test_a_host_may_start_before_its_server_and_logs_so_once(work, caplog)
     await stream.until_credit(10)
     logged = [record.message for record in caplog.records if record.name == "taskyard"]
     assert logged == [
-        f"host host-1 is not connected yet, trying on: no server answers at 127.0.0.1:{port}",
+        f"host host-1 is not connected yet: no server answers at 127.0.0.1:{port}. It tries until it is, with "
+        "pauses of at most 5 s",
         f"host host-1 connected to 127.0.0.1:{port} (session s)",
     ]
     await server.stop()

@@ -8,7 +8,7 @@ import pytest
 
 from taskyard.errors import Internal, NotOwner, Unavailable
 from taskyard.host import Host
-from taskyard.hosting import host_run
+from taskyard.hosting import connection
 from taskyard.reconnecting import MAX_DELAY_AT_FIRST_SECS, MAX_DELAY_SECS, MAX_DELAY_WITH_LEASES_SECS, Reconnecting
 from tests.clients.python.host.gate import Gate
 from tests.clients.python.host.scripted_server import ScriptedServer
@@ -32,7 +32,7 @@ def in_order(monkeypatch):
 
 def host_of(*servers, **options):
     addresses = [each if isinstance(each, str) else f"127.0.0.1:{each.port}" for each in servers]
-    return Host(addresses, "host-1", **{"machine_figures": False, "install_signal_handlers": False, **options})
+    return Host(addresses, "host-1", **{"machine_figures": False, **options})
 
 
 def held(hello):
@@ -129,7 +129,7 @@ async def test_a_host_stays_at_its_server_over_a_hand_over_and_leaves_one_that_i
 
 @pytest.mark.usefixtures("in_order")
 async def test_a_host_passes_over_servers_that_are_dead_or_hang(server, other, work, monkeypatch):
-    monkeypatch.setattr(host_run, "WELCOME_BESIDE_OTHERS_SECS", 0.3)
+    monkeypatch.setattr(connection, "WELCOME_BESIDE_OTHERS_SECS", 0.3)
     host = host_of(f"127.0.0.1:{free_port()}", server, other)
     host.action("click")(lambda _: None)
     work(host)

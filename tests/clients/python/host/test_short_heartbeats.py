@@ -23,7 +23,7 @@ async def namespace(tmp_path):
 
 @pytest.fixture
 async def client(namespace):
-    async with Client(namespace.address, agent="ann", namespace=namespace.name) as client:
+    async with Client(namespace.address, agent_id="ann", namespace=namespace.name) as client:
         yield client
 
 
@@ -41,7 +41,7 @@ async def test_tokens_that_a_handler_only_states_fail_its_task_which_a_higher_li
             stopped.set()
 
     work(host)
-    task_id = (await client.submit("click", token_limit=10)).task_id
+    task_id = (await client.submit("click", token_limit=10)).id
     failed = await client.wait(task_id, timeout=10)
     assert (failed.state, failed.error, failed.tokens_used) == ("failed", "token limit exceeded", 11)
     await asyncio.wait_for(stopped.wait(), 5)
@@ -77,4 +77,4 @@ async def test_a_connected_host_sends_at_the_interval_of_a_lowered_time_out_and_
             heard.add(found.last_heartbeat_at.ToNanoseconds())
             await asyncio.sleep(0.05)
     gate.open.set()
-    assert (await client.wait(task.task_id, timeout=10)).state is TaskState.DONE
+    assert (await client.wait(task.id, timeout=10)).state is TaskState.DONE

@@ -19,7 +19,7 @@ async def test_a_host_introduces_itself(server, make_host, work):
         namespace="shop",
         project="p",
         labels={"rack": "7"},
-        lease_secs=20,
+        lease=20,
         display_name="Host One",
         machine_figures=True,
     )

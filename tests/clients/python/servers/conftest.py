@@ -34,7 +34,7 @@ async def open_client() -> AsyncIterator[Callable[..., Client]]:
     async with AsyncExitStack() as ends:
 
         def opened(*addresses: str, **options: Any) -> Client:
-            client = Client(",".join(addresses), **{"agent": "ann", **options})
+            client = Client(",".join(addresses), **{"agent_id": "ann", **options})
             ends.push_async_callback(client.close)
             return client
 

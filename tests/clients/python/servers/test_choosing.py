@@ -78,7 +78,7 @@ async def test_a_safe_call_goes_to_another_server_where_one_says_that_it_is_unav
     first.is_down = True
     client = open_client(first.address, second.address)
     assert (await client.get("a")).id == "a"
-    assert (await client.submit("click")).task_id == "click"
+    assert (await client.submit("click")).id == "click"
     assert (first.calls, second.calls) == (["GetTask"], ["GetTask", "SubmitTasks"])
 
 
@@ -97,7 +97,7 @@ async def test_a_submission_goes_to_another_server_where_one_hangs(start, open_c
     first, second = await start(), await start()
     first.hangs = True
     client = open_client(first.address, second.address, patience=1)
-    assert (await client.submit("click")).task_id == "click"
+    assert (await client.submit("click")).id == "click"
     assert (first.calls, second.calls) == (["SubmitTasks"], ["SubmitTasks"])
 
 
@@ -262,7 +262,7 @@ async def test_behind_one_address_another_server_is_found_by_a_new_connection(st
     balancer = await asyncio.start_server(balance, "127.0.0.1", 0)
     client = open_client(f"127.0.0.1:{balancer.sockets[0].getsockname()[1]}")
     assert (await client.get("a")).id == "a"
-    assert (await client.submit("click")).task_id == "click"
+    assert (await client.submit("click")).id == "click"
     assert given == replicas
     balancer.close()
 

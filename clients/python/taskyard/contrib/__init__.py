@@ -1,0 +1,1 @@
+"""What connects Taskyard with other libraries. Each module needs the extra of its name."""

@@ -1,0 +1,257 @@
+"""A handle of a submitted task: its typed result, its events, and its end."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import AsyncGenerator, AsyncIterator, Iterable
+from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
+
+from taskyard.v1 import task_pb2 as pb
+
+from .action import Action, O
+from .errors import NotFound
+from .failures import TaskLost, failure_of
+from .payloads import decode_value
+from .submitted import Submitted
+from .tasks import Task, TaskState
+from .values import Span
+
+if TYPE_CHECKING:
+    from .task_desk import TaskDesk
+    from .watching import TaskEvent
+
+T = TypeVar("T")
+
+ACCEPTANCE: Final = ("state", "position", "created_at")
+
+
+class TaskHandle(Submitted, Generic[O]):
+    """A task that was submitted, or that `Client.handle` has picked up by its id.
+
+    A handle that was picked up knows its id alone: `state`, `position` and `created_at` raise AttributeError then.
+
+    Attributes:
+        id: The task's id.
+        state: Its state when it was accepted, `queued` or `pending`. `task` says what it is now.
+        position: The number of queued tasks of the namespace at that moment.
+        created_at: When it was accepted.
+        action: The typed action, None for one that was submitted by its name.
+
+    Args:
+        desk: Follows and ends the task.
+        task_id: The task.
+        action: The typed action, None for results as plain JSON.
+        accepted: Its acceptance, None for a task that is picked up.
+        by_default: Whether it was submitted without a deadline, so that the server's default holds.
+    """
+
+    action: Action[Any, O] | None
+
+    def __init__(
+        self,
+        desk: TaskDesk,
+        task_id: str,
+        action: Action[Any, O] | None,
+        accepted: Submitted | None = None,
+        by_default: bool = False,
+    ) -> None:
+        values: dict[str, Any] = {
+            "id": task_id,
+            "action": action,
+            "_desk": desk,
+            "_was_accepted": accepted is not None,
+            "_by_default": by_default,
+            "_ended": None,
+        }
+        if accepted is not None:
+            values |= {name: getattr(accepted, name) for name in ACCEPTANCE}
+        for name, value in values.items():
+            object.__setattr__(self, name, value)
+
+    if TYPE_CHECKING:
+        _desk: TaskDesk
+        _was_accepted: bool
+        _by_default: bool
+        _ended: Task | None
+    else:
+
+        def __getattr__(self, name: str) -> Any:
+            if name in ACCEPTANCE:
+                raise AttributeError(f"{name}: {self.id} was picked up by its id: `await handle.task()` shows it")
+            raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, TaskHandle) and other.id == self.id
+
+    def __hash__(self) -> int:
+        return hash(self.id)
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.id!r})"
+
+    async def result(self, timeout: Span | None = None) -> O:  # noqa: ASYNC109
+        """Wait until the task has ended.
+
+        Args:
+            timeout: How long to wait, in seconds or as a timedelta. Default as long as it takes.
+
+        Returns:
+            Its output, of the action's type; plain JSON without a typed action.
+
+        Raises:
+            TaskFailed: It did not end as done; `TaskCancelled` if it was cancelled.
+            TaskLost: The server no longer knows it, most likely since it was started anew and keeps nothing.
+            TimeoutError: It has not ended in time.
+            BadValue: The output does not fit the action's type, or cannot be read.
+        """
+        return self.output_of(await self.wait(timeout))
+
+    async def wait(self, timeout: Span | None = None) -> Task:  # noqa: ASYNC109
+        """Wait until the task has ended, however it ends.
+
+        Args:
+            timeout: How long to wait, in seconds or as a timedelta. Default as long as it takes.
+
+        Returns:
+            The ended task.
+
+        Raises:
+            TaskLost: The server no longer knows it, most likely since it was started anew and keeps nothing.
+            TimeoutError: It has not ended in time.
+        """
+        if self._ended is not None:
+            return self._ended
+        try:
+            ended = await self._desk.wait(self.id, timeout)
+        except NotFound as error:
+            raise self.lost(error) from error
+        if ended.state is TaskState.DONE:
+            # Nothing else can become of it.
+            self.note(ended)
+        return ended
+
+    async def task(self) -> Task:
+        """Get the task.
+
+        Returns:
+            The task as it is now.
+
+        Raises:
+            TaskLost: The server no longer knows it.
+        """
+        try:
+            return await self._desk.get(self.id)
+        except NotFound as error:
+            raise self.lost(error) from error
+
+    async def cancel(self, *, cancel_children: bool = False) -> TaskState:
+        """Cancel the task at once.
+
+        Args:
+            cancel_children: Whether what its work has submitted is cancelled too, and so on. Default False.
+
+        Returns:
+            The new state, `cancelled`.
+
+        Raises:
+            NotFound: The server no longer knows it.
+            Conflict: It has ended.
+        """
+        return await self._desk.cancel(self.id, cancel_children=cancel_children)
+
+    def events(self) -> AsyncGenerator[TaskEvent, None]:
+        """Watch the task: first as it is now, then what happens to it, until it has ended.
+
+        Returns:
+            An iterator over the events.
+        """
+        request = pb.WatchTasksRequest(task_ids=[self.id], include_current=True, until_ended=True)
+        return self._desk.watch(request)
+
+    def output_of(self, task: Task) -> O:
+        """Find the output of the ended task.
+
+        Args:
+            task: The task as it ended.
+
+        Returns:
+            Its output, of the action's type.
+
+        Raises:
+            TaskFailed: It did not end as done.
+            BadValue: The output does not fit the action's type, or cannot be read.
+        """
+        if (failure := failure_of(task, self._by_default)) is not None:
+            raise failure
+        return output_of(task, self.action, self._desk)
+
+    def note(self, ended: Task) -> None:
+        """Note how the task has ended, so that nobody is asked again.
+
+        Args:
+            ended: The task as it ended.
+        """
+        object.__setattr__(self, "_ended", ended)
+
+    def lost(self, error: NotFound) -> NotFound:
+        """Choose the error for a task that the server does not know.
+
+        Args:
+            error: What the server says.
+
+        Returns:
+            The error to raise.
+        """
+        return TaskLost(self.id) if self._was_accepted else error
+
+
+def output_of(task: Task, action: Action[Any, O] | None, desk: TaskDesk) -> O:
+    """Find the output of a task that is done.
+
+    Args:
+        task: The task.
+        action: The typed action, None for plain JSON.
+        desk: What has the codec.
+
+    Returns:
+        The output.
+
+    Raises:
+        BadValue: It does not fit the action's type, or cannot be read.
+    """
+    kind = Any if action is None else action.output_type
+    output: O = decode_value(kind, task.result, task.output, desk.codec)
+    return output
+
+
+async def as_completed(handles: Iterable[TaskHandle[O]]) -> AsyncIterator[TaskHandle[O]]:
+    """Go through handles in the order in which their tasks end. It costs a few watches, not a call for each task.
+
+    The result of a handle that was yielded is at hand: `await handle.result()` returns or raises at once.
+
+    Args:
+        handles: The handles, of one client or several.
+
+    Yields:
+        Each handle once, as soon as its task has ended. Of a task that the server no longer knows `result` raises
+        `TaskLost`.
+
+    Raises:
+        TaskyardError: The tasks cannot be watched; `Unavailable` after an outage that is longer than the patience.
+    """
+    waiting: dict[asyncio.Future[Task], TaskHandle[O]] = {}
+    try:
+        for handle in dict.fromkeys(handles):
+            waiting[handle._desk.completions.expect(handle.id)] = handle
+        while waiting:
+            ended, _ = await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
+            for future in ended:
+                handle = waiting.pop(future)
+                # Of a task that is lost its result says so.
+                with contextlib.suppress(NotFound):
+                    handle.note(future.result())
+                yield handle
+    finally:
+        for future, handle in waiting.items():
+            handle._desk.completions.forget(handle.id, future)
