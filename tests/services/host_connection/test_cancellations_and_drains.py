@@ -124,11 +124,12 @@ async def test_a_lease_cancelled_while_disconnected_is_lost_in_the_welcome(serve
     assert await back.report_one(task, released=True) == "cancelled"
 
 
-async def test_cancellations_are_sent_before_assignments(server):
+async def test_cancellations_are_sent_before_assignments(start_server, frozen_clock):
+    server = await start_server(frozen_clock, max_inflight=1)
     stream = await server.connect(credit=2)
-    await server.submit()
+    first, _ = await server.submit(), await server.submit()
     await stream.task()
-    await server.advance(10.3)
+    await server.cancel(first)
     assert (await stream.cancellation()).fencing_token == 1
     assert (await stream.task()).lease.fencing_token == 2
 
