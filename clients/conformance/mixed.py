@@ -27,6 +27,9 @@ SLOTS: Final = 4
 HOSTS_PER_LANGUAGE: Final = 2
 FIRST_KILL_SECS: Final = 1.5
 KILL_EVERY_SECS: Final = 0.7
+LOOKS: Final = 100
+LOOK_SECS: Final = 0.1
+"""How often to look whether a host runs a task: a JVM on a busy machine takes seconds to start."""
 KILLS_PER_LANGUAGE: Final = 2
 SCENARIO_SECS: Final = 90
 SCHEDULER: Final = {
@@ -151,12 +154,21 @@ async def _kill_and_restart(languages: list[Language], hosts: Hosts, client: Cli
     await asyncio.sleep(FIRST_KILL_SECS)
     for _ in range(KILLS_PER_LANGUAGE):
         for language in languages:
-            running = [task.host_id async for task in client.list(states=["running"])]
-            if await hosts.kill(language, 0) and f"{language.name}-0" in running:
+            is_at_work = await _runs_a_task(client, f"{language.name}-0")
+            if await hosts.kill(language, 0) and is_at_work:
                 kills[language.name] += 1
             await asyncio.sleep(KILL_EVERY_SECS)
             await hosts.start(language, 0)
     return kills
+
+
+async def _runs_a_task(client: Client, host: str) -> bool:
+    """Wait until a host runs a task. Returns False if it takes too long."""
+    for _ in range(LOOKS):
+        if host in [task.host_id async for task in client.list(states=["running"])]:
+            return True
+        await asyncio.sleep(LOOK_SECS)
+    return False
 
 
 async def _watch_ends(observed: Observed) -> None:

@@ -11,32 +11,20 @@ import json
 import logging
 import sys
 import urllib.request
-from collections.abc import AsyncGenerator, Awaitable, Callable
-from dataclasses import dataclass, field
+from collections.abc import AsyncGenerator
 from pathlib import Path
 from typing import Any
 
 import grpc
+from conformance_hosts import RunningHost
+from conformance_workers import Outcome, Workers, payload_fields, payload_from
 
-from taskyard import (
-    ActionFailed,
-    Client,
-    Host,
-    NewTask,
-    RetryPolicy,
-    RunningTask,
-    Task,
-    TaskEvent,
-    TaskyardError,
-)
-from taskyard.channel import answer_of, open_channel
+from taskyard import Client, Host, NewTask, RetryPolicy, RunningTask, Task, TaskEvent, TaskyardError
+from taskyard.channel import open_channel
 from taskyard.credentials import Credentials, find_credentials
-from taskyard.errors import error_from_rpc
 from taskyard.tasks import STATE_OF_NUMBER
-from taskyard.v1 import lease_pb2, lease_pb2_grpc, runtime_host_pb2, runtime_host_pb2_grpc
-from taskyard.values import value_from
+from taskyard.v1 import task_pb2, task_pb2_grpc
 
-Outcome = dict[str, Any]
 Arguments = dict[str, Any]
 
 
@@ -91,100 +79,13 @@ class OpenWatch:
             self._items.put_nowait(None)
 
 
-@dataclass(slots=True)
-class RunningHost:
-    """A host in the background, and the counts of its handlers."""
-
-    host: Host
-    begun: int = 0
-    ended: int = 0
-    stopped: int = 0
-    run: asyncio.Task[None] | None = None
-    changed: asyncio.Condition = field(default_factory=asyncio.Condition)
-
-    async def start(self) -> None:
-        """Run the host, with the actions of the scenario."""
-        for name, handler in (("echo", _echo), ("work", _work), ("fail", _fail), ("progress", _progress)):
-            self.host.action(name)(self._counted(handler))
-        self.run = asyncio.create_task(self.host.run())
-        self.run.add_done_callback(lambda _: asyncio.ensure_future(self._count()))
-
-    async def wait(self, ms: float, left: bool, **minimums: int) -> Outcome:
-        """Wait until the counts reach these minimums, or the time is over. Returns the counts then."""
-        async with self.changed:
-            try:
-                async with asyncio.timeout(ms / 1000):
-                    await self.changed.wait_for(
-                        lambda: (
-                            all(getattr(self, name) >= count for name, count in minimums.items())
-                            and (self.has_left or not left)
-                        )
-                    )
-            except TimeoutError:
-                pass
-        return {"begun": self.begun, "ended": self.ended, "stopped": self.stopped, "left": self.has_left}
-
-    @property
-    def has_left(self) -> bool:
-        """Whether its run has ended. Raises the error that it ended with."""
-        if self.run is None or not self.run.done():
-            return False
-        self.run.result()
-        return True
-
-    def _counted(self, handler: Callable[[RunningTask], Awaitable[Any]]) -> Callable[[RunningTask], Awaitable[Any]]:
-        async def counted(task: RunningTask) -> Any:
-            await self._count(begun=1)
-            try:
-                result = await handler(task)
-            except asyncio.CancelledError:
-                await self._count(stopped=1)
-                raise
-            except ActionFailed:
-                await self._count(ended=1)
-                raise
-            await self._count(ended=1)
-            return result
-
-        return counted
-
-    async def _count(self, begun: int = 0, ended: int = 0, stopped: int = 0) -> None:
-        self.begun += begun
-        self.ended += ended
-        self.stopped += stopped
-        async with self.changed:
-            self.changed.notify_all()
-
-
-async def _echo(task: RunningTask) -> Any:
-    return task.params
-
-
-async def _work(task: RunningTask) -> Any:
-    await asyncio.sleep(task.params["ms"] / 1000)
-    return {"attempt": task.attempt}
-
-
-async def _fail(task: RunningTask) -> Any:
-    params = task.params
-    if "until" in params and task.attempt >= params["until"]:
-        return {"attempt": task.attempt}
-    raise ActionFailed(params["error"], code=params.get("code"), retryable=params.get("retryable", True))
-
-
-async def _progress(task: RunningTask) -> Any:
-    task.tokens_used = task.params["tokens"]
-    await task.progress(task.params["fraction"], task.params["message"])
-
-
-class Program:
+class Program(Workers):
     """Performs steps. Each public method is an operation of the scenario, and returns the outcome of the step."""
 
     def __init__(self, credentials: Credentials, channel: grpc.aio.Channel, client: Client) -> None:
-        self._credentials = credentials
+        super().__init__(credentials, channel)
         self._client = client
-        self._leases = lease_pb2_grpc.LeaseServiceStub(channel)
-        self._registry = runtime_host_pb2_grpc.RuntimeHostServiceStub(channel)
+        self._tasks = task_pb2_grpc.TaskServiceStub(channel)
         self._watches: dict[str, OpenWatch] = {}
         self._hosts: dict[str, RunningHost] = {}
         self.step = ""
@@ -201,11 +102,38 @@ class Program:
     # Clients
 
     async def submit(
-        self, agent: str, action: str, key: str | None = None, retry: Arguments | None = None, **fields: Any
+        self,
+        agent: str,
+        action: str,
+        key: str | None = None,
+        retry: Arguments | None = None,
+        run_timeout_ms: int | None = None,
+        parent: str | None = None,
+        input: str | None = None,  # noqa: A002
+        input_encoding: str | None = None,
+        **fields: Any,
     ) -> Outcome:
         policy = None if retry is None else RetryPolicy(**retry)
         task = NewTask(action, agent_id=agent, idempotency_key=key, retry_policy=policy, **fields)
-        submitted = await self._client.submit(task)
+        if run_timeout_ms is None and parent is None and input is None:
+            submitted = await self._client.submit(task)
+            return {"task": submitted.id, "state": submitted.state}
+        request = task.to_message(agent, key or "")
+        request.MergeFrom(
+            task_pb2.SubmitTaskRequest(
+                run_timeout_ms=run_timeout_ms, parent_id=parent, input=payload_from(input, input_encoding)
+            )
+        )
+        answer = await self._call(self._tasks.SubmitTask, request)
+        return {"task": answer.task_id, "state": STATE_OF_NUMBER[answer.state]}
+
+    async def submit_inexact(self, agent: str, action: str, number: str) -> Outcome:
+        try:
+            submitted = await self._client.submit(NewTask(action, agent_id=agent, params={"id": int(number)}))
+        except ValueError as error:
+            if "id" not in str(error):
+                raise
+            return {"refused": True}
         return {"task": submitted.id, "state": submitted.state}
 
     async def submit_batch(self, agent: str, action: str, count: int, **fields: Any) -> Outcome:
@@ -221,20 +149,31 @@ class Program:
         }
 
     async def get(self, task: str) -> Outcome:
-        return _task_outcome(await self._client.get(task))
+        return _task_outcome(await self._client.get(task)) | await self._wire_fields(task)
 
-    async def list(self, batch: str | None = None, states: tuple[str, ...] = (), **filters: Any) -> Outcome:
+    async def list(
+        self, batch: str | None = None, states: tuple[str, ...] = (), parent: str | None = None, **filters: Any
+    ) -> Outcome:
+        if parent is not None:
+            answer = await self._call(self._tasks.ListTasks, task_pb2.ListTasksRequest(parent_id=parent))
+            return {"count": len(answer.tasks), "tasks": [task.task_id for task in answer.tasks]}
         tasks = [task async for task in self._client.list(batch_id=batch, states=states, **filters)]
         return {"count": len(tasks), "tasks": [task.id for task in tasks], "states": [task.state for task in tasks]}
 
     async def wait(self, task: str, ms: float) -> Outcome:
         try:
-            return _task_outcome(await self._client.wait(task, timeout=ms / 1000)) | {"ended": True}
+            ended = await self._client.wait(task, timeout=ms / 1000)
         except TimeoutError:
             return {"ended": False}
+        return _task_outcome(ended) | await self._wire_fields(task) | {"ended": True}
 
-    async def cancel(self, task: str) -> Outcome:
-        return {"state": await self._client.cancel(task)}
+    async def cancel(self, task: str, children: bool = False) -> Outcome:
+        if not children:
+            return {"state": await self._client.cancel(task), "children_cancelled": None}
+        answer = await self._call(
+            self._tasks.CancelTask, task_pb2.CancelTaskRequest(task_id=task, cancel_children=True)
+        )
+        return {"state": STATE_OF_NUMBER[answer.status], "children_cancelled": answer.children_cancelled}
 
     async def pause(self, task: str) -> Outcome:
         return {"state": await self._client.pause(task)}
@@ -280,34 +219,6 @@ class Program:
         await asyncio.sleep(ms / 1000)
         return {}
 
-    # Workers without a host loop
-
-    async def register(self, host: str) -> Outcome:
-        request = runtime_host_pb2.RegisterHostRequest(host_id=host)
-        return {"host": (await self._call(self._registry.RegisterHost, request)).host.id}
-
-    async def claim(self, host: str, lease_secs: int | None = None, ms: int | None = None) -> Outcome:
-        request = lease_pb2.ClaimTaskRequest(host_id=host, lease_secs=lease_secs, wait_ms=ms)
-        answer = await self._call(self._leases.ClaimTask, request)
-        if not answer.claimed:
-            return {"claimed": False}
-        return {"claimed": True, "task": answer.task_id, "token": int(answer.fencing_token)}
-
-    async def complete(self, host: str, task: str, token: int, result: Any, tokens: int | None = None) -> Outcome:
-        request = lease_pb2.CompleteTaskRequest(
-            host_id=host, task_id=task, fencing_token=token, result=value_from(result), tokens_used=tokens
-        )
-        answer = await self._call(self._leases.CompleteTask, request)
-        return {"state": STATE_OF_NUMBER[answer.state]}
-
-    async def deregister(self, host: str) -> Outcome:
-        request = runtime_host_pb2.DeregisterHostRequest(host_id=host)
-        return {"deregistered": (await self._call(self._registry.DeregisterHost, request)).deregistered}
-
-    async def drain(self, host: str, grace_secs: int | None = None) -> Outcome:
-        request = runtime_host_pb2.DrainHostRequest(host_id=host, grace_period_secs=grace_secs)
-        return {"draining": (await self._call(self._registry.DrainHost, request)).host.draining}
-
     # Hosts
 
     async def host_start(self, host: str, slots: int, lease_secs: int | None = None) -> Outcome:
@@ -329,9 +240,17 @@ class Program:
         self._hosts[host].host.drain()
         return await self._hosts[host].wait(ms, left=True)
 
-    async def _call(self, method: Callable[..., Awaitable[Any]], request: Any) -> Any:
-        call = method(request, metadata=self._credentials.metadata(), timeout=30)
-        return await answer_of(call, error_from_rpc)
+    async def _wire_fields(self, task: str) -> Outcome:
+        """The part of a task outcome that the client does not show."""
+        message = await self._call(self._tasks.GetTask, task_pb2.GetTaskRequest(task_id=task))
+        return {
+            "run_timeout_ms": message.run_timeout_ms if message.HasField("run_timeout_ms") else None,
+            "parent": message.parent_id or None,
+            **payload_fields("input", message.input if message.HasField("input") else None),
+            **payload_fields("output", message.output if message.HasField("output") else None),
+            "code": message.code or None,
+            "traceback": message.traceback or None,
+        }
 
 
 def _task_outcome(task: Task) -> Outcome:

@@ -134,6 +134,7 @@ class App:
             CallInterceptor(self._admission, by_gateway, door) if settings.gateway else None,
             is_limited=auth is not None,
             has_replicas=is_replica,
+            is_guest=guest is not None,
         )
         self._health = health.aio.HealthServicer()
         self._services = ServiceSet(

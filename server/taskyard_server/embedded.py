@@ -93,13 +93,13 @@ def _loaded(settings: Mapping[str, Any]) -> Loaded:
 
 @contextmanager
 def quiet_logs() -> Iterator[None]:
-    """Let the server's log go to `logging`, where a program decides about it, unless it has configured structlog."""
+    """Let warnings of the server go to `logging`, unless the program has configured structlog."""
     if structlog.is_configured():
         yield
         return
     structlog.configure(
-        processors=[structlog.stdlib.filter_by_level, structlog.stdlib.render_to_log_kwargs],
-        wrapper_class=structlog.stdlib.BoundLogger,
+        processors=[structlog.stdlib.render_to_log_kwargs],
+        wrapper_class=structlog.make_filtering_bound_logger(logging.WARNING),
         logger_factory=structlog.stdlib.LoggerFactory(),
         cache_logger_on_first_use=False,
     )
@@ -107,6 +107,3 @@ def quiet_logs() -> Iterator[None]:
         yield
     finally:
         structlog.reset_defaults()
-
-
-logging.getLogger("taskyard_server").setLevel(logging.WARNING)

@@ -51,7 +51,8 @@ class Servers:
     With `has_replicas` there is one for the gateways of other replicas as well, and callers come by gateways alone.
     One connection of a gateway carries the calls of all its callers, so that no limit of a connection may hold there.
     With `is_limited` a caller has a thousand calls at once on a connection, and further ones wait in their client: what
-    floods of calls that are cancelled at once can hold up is bounded so. Services are added to all of them.
+    floods of calls that are cancelled at once can hold up is bounded so. Services are added to all of them. For a guest
+    the limit of open files is left as it is.
     """
 
     def __init__(
@@ -61,8 +62,10 @@ class Servers:
         *,
         is_limited: bool,
         has_replicas: bool = False,
+        is_guest: bool = False,
     ) -> None:
-        connections = ("grpc.max_allowed_incoming_connections", _connections(_raise_open_files()))
+        open_files = resource.getrlimit(resource.RLIMIT_NOFILE)[0] if is_guest else _raise_open_files()
+        connections = ("grpc.max_allowed_incoming_connections", _connections(open_files))
         streams = (("grpc.max_concurrent_streams", MAX_STREAMS),) if is_limited else ()
         self._outer = _server((*SERVER_OPTIONS, connections, *streams), interceptor)
         self._inner = _server(SERVER_OPTIONS, for_gateway)

@@ -385,3 +385,26 @@ def test_help_alone_prints_no_error(taskyard):
     done = taskyard("schedule")
     assert "preview" in done.out
     assert done.err == ""
+
+
+# Put
+
+
+def test_put_creates_a_schedule_and_then_replaces_all_of_its_parts(taskyard, shown):
+    put = ("schedules", "put", "nightly", "--agent", "ann")
+    assert (
+        taskyard(*put, "--action", "note", "--cron", "0 3 * * *", "--time-zone", "Asia/Tokyo", "--name", "n").err == ""
+    )
+    first = shown("nightly")
+    assert (first["cron"], first["timeZone"], first["displayName"]) == ("0 3 * * *", "Asia/Tokyo", "n")
+    taskyard("schedule", "pause", "nightly")
+    assert taskyard(*put, "--action", "other", "--every", "1h", "--json").json["schedule"]["scheduleId"] == "nightly"
+    second = shown("nightly")
+    assert (second["interval"], second["timeZone"], second["task"]["action"]) == ("1h", "UTC", "other")
+    assert {"cron", "displayName"} & set(second) == set()
+    assert (second["status"], second["createdAt"]) == ("paused", first["createdAt"])
+
+
+def test_put_needs_a_cadence(error_of):
+    problem = error_of("schedule", "put", "s", "--agent", "ann", "--action", "note")
+    assert problem == "give one of --cron, --every and --at"

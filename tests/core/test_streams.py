@@ -265,6 +265,8 @@ def test_a_task_that_is_not_started_in_time_goes_back_and_is_not_counted_as_deli
         assert (task.state, task.error, task.deliveries) == ("queued", None, 0)
         assert yard.stops() == [(lease, "lease_ended", "not started by its host")]
         yard.give_credit(stream)
+        # Until its host has rested.
+        yard.pass_time(10)
 
 
 def test_a_claimed_task_has_until_the_end_of_its_lease_to_start(make_yard):

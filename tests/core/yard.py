@@ -9,6 +9,7 @@ from typing import Any
 from taskyard_server.core.hosts import Host, HostProfile
 from taskyard_server.core.leases import Lease
 from taskyard_server.core.limits import Limits
+from taskyard_server.core.names import Names
 from taskyard_server.core.offers import Offer
 from taskyard_server.core.scheduler import Scheduler
 from taskyard_server.core.streams import HeldLease, Hello, TokenUse, Welcome
@@ -44,6 +45,10 @@ class Yard:
 
     def cancel(self, task: Task) -> Task:
         return self.scheduler.cancel(self.now, task.id)
+
+    def cancel_with_children(self, task: Task, agents: Names | None = None) -> int:
+        """Cancel a task and what descends from it; how many further ones these were."""
+        return self.scheduler.cancel_with_children(self.now, task.id, agents)[1]
 
     def pause(self, task: Task) -> Task:
         return self.scheduler.pause(self.now, task.id)
@@ -97,8 +102,12 @@ class Yard:
     def progress(self, lease: Lease, progress: bytes | None = None, tokens: int | None = None) -> Task:
         return self.scheduler.reports.progress(self.now, lease.host.id, lease.task.id, lease.token, progress, tokens)
 
-    def complete(self, lease: Lease, result: bytes | None = None, tokens: int | None = None) -> Task:
-        return self.scheduler.reports.complete(self.now, lease.host.id, lease.task.id, lease.token, result, tokens)
+    def complete(
+        self, lease: Lease, result: bytes | None = None, tokens: int | None = None, output: bytes | None = None
+    ) -> Task:
+        return self.scheduler.reports.complete(
+            self.now, lease.host.id, lease.task.id, lease.token, result, tokens, output
+        )
 
     def fail(
         self,
@@ -107,9 +116,10 @@ class Yard:
         retryable: bool = True,
         code: str | None = None,
         tokens: int | None = None,
+        **more: Any,
     ) -> Task:
         return self.scheduler.reports.fail(
-            self.now, lease.host.id, lease.task.id, lease.token, error, retryable, code, tokens
+            self.now, lease.host.id, lease.task.id, lease.token, error, retryable, code, tokens, **more
         )
 
     def release(self, lease: Lease) -> Task:

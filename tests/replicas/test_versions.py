@@ -5,8 +5,10 @@ from contextlib import AsyncExitStack
 
 import pytest
 
-from taskyard_server.core.task import QUEUED
-from taskyard_server.store.port import FORMAT_LEVEL, StoreError
+from taskyard_server.core.errors import Unavailable
+from taskyard_server.core.task import QUEUED, Submission, TaskOptions
+from taskyard_server.store.port import ADDED_FIELDS_LEVEL, FORMAT_LEVEL, StoreError
+from tests.live import live
 
 from .members import FAILOVER_SECS, Member, Yard
 
@@ -66,6 +68,30 @@ async def test_it_is_in_force_once_an_older_one_was_found_dead(yard: Yard) -> No
     yard.secs += FAILOVER_SECS
     await yard.settle()
     assert new.serving.level == NEW
+
+
+async def submit_typed(member: Member) -> None:
+    submission = Submission("ann", "click", options=TaskOptions(input=b"payload"))
+    await member.engine.tasks.submit("shop", submission, show=live)
+
+
+async def test_what_an_older_version_could_not_read_is_refused_while_one_lives(yard: Yard) -> None:
+    """Such a one would get the namespace when this one ends."""
+    old = await yard.member("old", ADDED_FIELDS_LEVEL - 1)
+    new = await yard.member("new", ADDED_FIELDS_LEVEL)
+    await new.submit("shop")
+    with pytest.raises(Unavailable, match="not before all replicas of this store are of this version"):
+        await submit_typed(new)
+    await leave(yard, old)
+    await yard.settle()
+    await submit_typed(new)
+    assert new.engine.admin.totals("shop").queued == 2
+
+
+async def test_a_replica_alone_takes_all_at_once(yard: Yard) -> None:
+    alone = await yard.member("alone")
+    await alone.submit("shop")
+    await submit_typed(alone)
 
 
 async def test_an_older_version_is_refused_from_then_on_by_name(yard: Yard) -> None:

@@ -98,13 +98,16 @@ class HostCommands:
         self._claim_some(self.some_host_id(), count, 30, None)
 
     def _claim_some(self, host_id: str, count: int, secs: float | None, project: str | None) -> None:
-        now = self._sim.now
+        now, last, claim_id = self._sim.now, self._core.last_token, self._chances.claim_id()
         leases = self._sim.both(
             "claim",
-            (host_id, count, secs, project),
-            lambda: self._core.claim(now, host_id, count, secs, project),
-            lambda _: self._model.claim(now, host_id, count, secs, project),
+            (host_id, count, secs, project, claim_id),
+            lambda: self._core.claim(now, host_id, count, secs, project, claim_id),
+            lambda _: self._model.claim(now, host_id, count, secs, project, claim_id),
         )
+        if leases and leases[0].token <= last:
+            self._sim.given["claim", "repeated"] += 1
+            return
         if leases is not None and len(leases) < count:
             self._sim.given["bound by", self._core.limited_by or "no limit"] += 1
         if leases:

@@ -191,15 +191,18 @@ class Model:
         return host
 
     def claim(
-        self, now: float, host_id: str, count: int, lease_secs: float | None, project: str | None
+        self, now: float, host_id: str, count: int, lease_secs: float | None, project: str | None, claim_id: str | None
     ) -> list[tuple[str, int, float]]:
-        """For each task that the host gets: its id, the fencing token, and when the lease ends."""
+        """For each task that the host gets, or got under this id: its id, the token, and when the lease ends."""
         world = self.world
         host = world.heard(now, host_id)
         machine = world.as_it_is(now, host.machine)
         secs = lease_length(lease_secs, world.limits["lease_secs"])
         if project is not None and machine.project not in (None, project):
             raise Refused("bad_request")
+        named = [job for job in world.leases(host_id) if job.claim_id == claim_id is not None]
+        if named:
+            return [(job.id, job.token, job.lease_until) for job in sorted(named, key=lambda job: job.token)]
         got: list[tuple[str, int, float]] = []
         if host.draining:
             count = 0
@@ -210,7 +213,7 @@ class Model:
             if job.deadline is not None and job.deadline <= now:
                 world.expire(now, job)
                 continue
-            world.grant(now, job, host, secs)
+            world.grant(now, job, host, secs, None, claim_id)
             got.append((job.id, job.token, job.lease_until))
         self._held_up.pop(host_id, None)
         if len(got) < count and world.limit_that_binds(world.waiting_for(machine, project)):
@@ -251,6 +254,7 @@ class Model:
         self, now: float, host_id: str, task_id: str, token: int, result: bytes | None, tokens: int | None
     ) -> Job:
         job = self._begun(now, host_id, task_id, token)
+        self.world.hosts[host_id].losses = 0
         self._use(job, tokens)
         if tokens is not None and job.is_over_budget():
             self.world.end(now, job, "failed", OVER_BUDGET)

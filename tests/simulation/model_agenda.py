@@ -21,10 +21,12 @@ class Due(NamedTuple):
         """The tasks that are told of first if this is done."""
         if isinstance(self.thing, Job):
             return {self.thing.id}
+        if self.rank == REST:
+            return set()
         return {job.id for job in world.leases(self.thing.id)} if isinstance(self.thing, Host) else set()
 
 
-DEADLINE, LEASE_END, SILENCE, DRAIN, DUE, STOPPING, KEY = range(7)
+DEADLINE, LEASE_END, SILENCE, DRAIN, DUE, STOPPING, KEY, REST = range(8)
 
 
 def agenda(world: World, looks: Mapping[str, float]) -> list[Due]:
@@ -38,6 +40,8 @@ def agenda(world: World, looks: Mapping[str, float]) -> list[Due]:
     for host in world.hosts.values():
         if host.drain_until is not None:
             timers.append(Due(tick_of(host.drain_until), DRAIN, host))
+        if host.rests_until is not None:
+            timers.append(Due(tick_of(host.rests_until), REST, host))
     timers += [Due(tick_of(job.due), DUE, job) for job in world.tasks.values() if job.due is not None and not job.held]
     timers += [Due(tick_of(lease.until), STOPPING, lease) for lease in world.stopping]
     return timers + [Due(tick_of(past.until), KEY, past) for past in world.past_keys]
@@ -55,6 +59,8 @@ def first_due(world: World, now: float, looks: Mapping[str, float]) -> list[Due]
 
 
 def name_of(due: Due) -> object:
+    if due.rank == REST:
+        return ("rest", due.thing.id)
     return due.thing.key if isinstance(due.thing, StoppingLeases | PastKey) else due.thing.id
 
 
@@ -64,6 +70,8 @@ def bring_about(world: World, now: float, due: Due) -> None:
         world.stopped(now, [thing])
     elif isinstance(thing, PastKey):
         world.past_keys.remove(thing)
+    elif isinstance(thing, Host) and due.rank == REST:
+        thing.rests_until = None
     elif isinstance(thing, Host) and due.rank == DRAIN:
         thing.drain_until = None
         for job in world.leases(thing.id):

@@ -114,7 +114,8 @@ class Job:
     """One task. `order` is the order of submission, `host` holds its lease, the `token`-th of all.
 
     `last_host` is the runtime host that has or had it last; the tab executor is none. `stream` is the number of the
-    stream that the lease belongs to; such a lease ends at `start_by` and `adopt_by`, too.
+    stream that the lease belongs to; such a lease ends at `start_by` and `adopt_by`, too. `claim_id` is the name under
+    which the host claimed it.
 
     `own_secs` is the length of a deadline that the agent set. A pending task waits to be released if it is `held`, for
     its `due` time, or to be tried again, when `retrying`. `blocks` and `is_head` are about its target.
@@ -156,6 +157,7 @@ class Job:
     tokens_used: int | None = None
     raised_limit: int | None = None
     begun: bool = False
+    claim_id: str | None = None
 
     @property
     def target(self) -> str | None:
@@ -187,7 +189,10 @@ class Agent:
 
 @dataclass(slots=True)
 class Host:
-    """A registered host. `reported_status` is the status that it gave itself, `instance` who opened its last stream."""
+    """A registered host. `reported_status` is the status that it gave itself, `instance` who opened its last stream.
+
+    It rests `until` then; its last rest began at `rested_at`, after so many `losses` in a row.
+    """
 
     id: str
     machine: Machine
@@ -200,6 +205,9 @@ class Host:
     reported_status: str | None = None
     figures: bytes | None = None
     instance: str | None = None
+    losses: int = 0
+    rested_at: float = -inf
+    rests_until: float | None = None
 
 
 @dataclass(slots=True)
@@ -242,7 +250,7 @@ class Offer:
     """Room at a host: the credit of its stream, or what a claim that waits asked for.
 
     `last_grant` grows with each opening and each task that an offer gets. A stream may be silent for
-    `silence_limit_secs`. A claim may ask for one `project` only.
+    `silence_limit_secs`. A claim may ask for one `project` only, and have a `claim_id`.
     """
 
     number: int
@@ -252,6 +260,7 @@ class Offer:
     last_grant: int
     silence_limit_secs: float | None = None
     project: str | None = None
+    claim_id: str | None = None
 
     @property
     def streamed(self) -> bool:

@@ -37,6 +37,7 @@ class Streams:
         host = self._world.hosts[host_id] = Host(host_id, machine, display_name or host_id, now, now, slots)
         if known is not None:
             host.registered_at, host.figures, host.instance = known.registered_at, known.figures, known.instance
+            host.losses, host.rested_at, host.rests_until = known.losses, known.rested_at, known.rests_until
         return host
 
     def stream_of(self, host_id: str) -> Offer | None:
@@ -52,6 +53,8 @@ class Streams:
                 raise Refused("already_exists")
             world.offers.remove(stream)
         host = self.register(now, greeting.host, greeting.name, greeting.machine, greeting.slots)
+        if host.instance != greeting.instance:
+            host.losses, host.rests_until = 0, None
         host.instance = greeting.instance
         host.figures = greeting.figures or host.figures
         heartbeat = min(secs, limits["heartbeat_timeout_secs"]) / BEATS
@@ -120,14 +123,18 @@ class Streams:
             if job.stream == number and job.adopt_by == inf:
                 job.adopt_by = now + self._world.limits["reconnect_grace_secs"]
 
-    def offer(self, now: float, host_id: str, room: int, secs: float | None, project: str | None) -> None:
-        """A claim that waits."""
+    def offer(
+        self, now: float, host_id: str, room: int, secs: float | None, project: str | None, claim_id: str | None
+    ) -> None:
+        """A claim that waits, in the place of the host's one of the same id."""
         world = self._world
         host = world.host(host_id)
         secs = lease_length(secs, world.limits["lease_secs"])
         if project is not None and world.as_it_is(now, host.machine).project not in (None, project):
             raise Refused("bad_request")
-        self._open(host_id, room, secs, project=project)
+        if claim_id is not None:
+            world.offers = [its for its in world.offers if (its.host, its.claim_id) != (host_id, claim_id)]
+        self._open(host_id, room, secs, project=project).claim_id = claim_id
 
     def withdraw(self, number: int) -> None:
         self._world.offers = [offer for offer in self._world.offers if offer.number != number]
@@ -161,7 +168,7 @@ class Streams:
             host = world.hosts[offer.host]
             if not offer.streamed:
                 host.heard_at = now
-            world.grant(now, job, host, offer.secs, offer if offer.streamed else None)
+            world.grant(now, job, host, offer.secs, offer if offer.streamed else None, offer.claim_id)
             offer.room -= 1
             offer.last_grant = world.number()
             given.setdefault(offer.number, []).append((job.id, job.token, job.lease_until))
@@ -169,7 +176,9 @@ class Streams:
 
     def may_be_handed(self, now: float, offer: Offer) -> bool:
         """Whether it waits, and its host lives."""
-        return offer.room > 0 and not self._world.hosts[offer.host].draining and not self.silent(now, offer)
+        host = self._world.hosts[offer.host]
+        rests = offer.streamed and host.rests_until is not None
+        return offer.room > 0 and not host.draining and not rests and not self.silent(now, offer)
 
     def silent(self, now: float, offer: Offer) -> bool:
         """A stream of which nothing was heard for two heartbeats, or whose host is dead."""
@@ -184,7 +193,7 @@ class Streams:
         sure, unsure = [], []
         for offer in world.offers:
             host = world.hosts[offer.host]
-            if offer.room <= 0 or host.draining:
+            if offer.room <= 0 or host.draining or (offer.streamed and host.rests_until is not None):
                 continue
             if host.machine.built_in:
                 both = (replace(host.machine, tabs=tabs, built_in=False) for tabs in ("only", "or plain"))

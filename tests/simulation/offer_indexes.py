@@ -37,8 +37,11 @@ def recount_offers(core: Scheduler, now: float) -> None:
         same("buckets of a group", (group.buckets.keys() - fit, fit - group.buckets.keys()), (set(), set()))
     same("fresh buckets that are gone", life.ready._woken.keys() - known, set())
     _sessions(hosts)
+    _claim_ids(hosts)
     _lease_times(core, hosts)
     _silences(core, hosts)
+    resting = {host: host.rests_until for host in hosts if host.rests_until is not None}
+    recount_timer("rests of hosts", core._life.rests._ends, resting)
 
 
 def _crews_of_offers(core: Scheduler, hosts: list[Host], groups: list[OfferGroup]) -> None:
@@ -70,7 +73,7 @@ def _group(group: OfferGroup, now: float, core: Scheduler) -> None:
     is_heap("places of a group", [place for place, _ in group.heap])
     same("a group has offers", bool(group.offers), True)
     for offer in group.offers:
-        could = offer.room > 0 and not offer.host.draining
+        could = offer.room > 0 and not offer.host.draining and not _rests(offer)
         if could and not (is_silent(core, offer, now) and offer.rank is None):
             same(f"place of an offer of {offer.host.id}", offer.rank, _place(offer))
         elif not could:
@@ -99,7 +102,7 @@ def nothing_left(core: Scheduler, now: float) -> None:
     built_in = TAB_EXECUTOR if online else TAB_EXECUTOR_ALONE
     for host in core.hosts:
         for offer in host.offers:
-            if offer.room > 0 and not host.draining and not is_silent(core, offer, now):
+            if offer.room > 0 and not host.draining and not _rests(offer) and not is_silent(core, offer, now):
                 profile = (built_in if host.built_in else host.profile).narrowed(offer.project)
                 left = list(_takeable(core, profile))
                 if left:
@@ -129,6 +132,23 @@ def _sessions(hosts: list[Host]) -> None:
         streams = [offer for offer in host.offers if offer.streamed]
         same(f"streams of {host.id}", streams, [] if host.stream is None else [host.stream])
         same(f"who opened the stream of {host.id} is known", bool(streams) <= (host.instance is not None), True)
+
+
+def _rests(offer: Offer) -> bool:
+    return offer.streamed and offer.host.rests_until is not None
+
+
+def _claim_ids(hosts: list[Host]) -> None:
+    """Leases and waiting claims stand under their ids, and under no id stands nothing."""
+    for host in hosts:
+        claimed: dict[str, list[int]] = {}
+        for lease in sorted(host.leases.values(), key=lambda lease: lease.token):
+            if lease.claim_id is not None:
+                claimed.setdefault(lease.claim_id, []).append(lease.token)
+        found = {claim_id: [lease.token for lease in leases] for claim_id, leases in host.claimed.items()}
+        same(f"claims of {host.id} by id", found, claimed)
+        waiting = {offer.claim_id: offer for offer in host.offers if offer.claim_id is not None}
+        same(f"waiting claims of {host.id} by id", host.waiting, waiting)
 
 
 def _lease_times(core: Scheduler, hosts: list[Host]) -> None:

@@ -40,6 +40,7 @@ FIELDS: Final = (
     "start_by",
     "adopt_by",
     "lease over at",
+    "claim_id",
     "deliveries",
     "created_at",
     "queued_at",
@@ -56,7 +57,7 @@ FIELDS: Final = (
     "tokens used",
 )
 
-NO_LEASE: Final = (None,) * 7
+NO_LEASE: Final = (None,) * 8
 
 
 def of_task(task: Task) -> tuple[object, ...]:
@@ -97,6 +98,7 @@ def _of_lease(lease: Lease) -> tuple[object, ...]:
         lease.start_by,
         lease.adopt_by,
         lease.due,
+        lease.claim_id,
     )
 
 
@@ -138,6 +140,7 @@ def _lease_of(job: Job) -> tuple[object, ...]:
         job.start_by,
         job.adopt_by,
         job.lease_end(),
+        job.claim_id,
     )
 
 

@@ -98,6 +98,9 @@ class Chances:
         # Every eighth history has keys that are known longer than their tasks; their dice leave the others as they are.
         self._keys_last = seed % 8 == 0
         self._key_dice = Random(f"keys of {seed}")
+        # Likewise in every third one claims have ids.
+        self._names_claims = seed % 3 == 0
+        self._claim_dice = Random(f"claims of {seed}")
         self.new_mood()
 
     def new_mood(self) -> None:
@@ -163,6 +166,10 @@ class Chances:
     def lease_secs(self) -> float | None:
         """What a host asks for, some of it out of bounds."""
         return None if self.under(0.8) else self.one_of([1, 1.75, self.secs(3) + 1, 3600, 0.5, 3601])
+
+    def claim_id(self) -> str | None:
+        """How a host names a claim: of few names, so that many are repeated."""
+        return self._claim_dice.choice([None, "one", "one", "two"]) if self._names_claims else None
 
     def slots(self) -> int | None:
         """How many tasks a host says that it runs at once."""

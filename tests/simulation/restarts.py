@@ -152,6 +152,7 @@ def restart(model: Model, now: float, stood_still: float, streams: dict[str, int
     for host in world.hosts.values():
         host.heard_at = now
         host.reported_status = host.figures = None
+        host.losses, host.rested_at, host.rests_until = 0, -inf, None
     for job in world.tasks.values():
         if job.own_secs is None and job.deadline is not None:
             job.deadline += stood_still

@@ -60,6 +60,7 @@ def _same_task(one: Task, other: Task, now: float, is_absent: bool) -> None:
         same(f"lease of {one.id}", lease, its)
         return
     found = (lease.host.id, lease.token, lease.secs, lease.claimed_at, lease.started_at, lease.stream is not None)
+    same(f"claim id of the lease of {one.id}", lease.claim_id, its.claim_id)
     same(
         f"lease of {one.id}",
         found,

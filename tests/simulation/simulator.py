@@ -312,10 +312,11 @@ def retries_of(events: Sequence[Event]) -> dict[str, deque[float]]:
 
 
 def still_to_come(core: Scheduler) -> set[object]:
-    """The hosts that have a time to drain by, the leases that may still run, and the keys of tasks of the past."""
-    drains = {host.id for hosts in core._life.liveness._drains._due.values() for host in hosts}
+    """Hosts that have a time to drain by or that rest, leases that may still run, and keys of tasks of the past."""
+    drains: set[object] = {host.id for hosts in core._life.liveness._drains._due.values() for host in hosts}
     stopping = {(host, *key) for host, leases in core._life.grants.stopping._by_host.items() for key in leases}
-    return drains | stopping | set(core._life.past_keys._by_name)
+    rests: set[object] = {("rest", host.id) for hosts in core._life.rests._ends._due.values() for host in hosts}
+    return drains | stopping | rests | set(core._life.past_keys._by_name)
 
 
 def _error(error: str) -> str:

@@ -124,11 +124,12 @@ class StreamCommands:
     def offer(self) -> None:
         now, chances, host_id = self._sim.now, self._chances, self._hosts.some_host_id()
         room, secs, project = chances.one_of([1, 1, 3]), chances.lease_secs(), chances.only_project()
+        claim_id = chances.claim_id()
         offer = self._sim.both(
             "offer",
-            (host_id, room, secs, project),
-            lambda: self._core.offer(now, host_id, room, secs, project),
-            lambda _: self._model.streams.offer(now, host_id, room, secs, project),
+            (host_id, room, secs, project, claim_id),
+            lambda: self._core.offer(now, host_id, room, secs, project, claim_id),
+            lambda _: self._model.streams.offer(now, host_id, room, secs, project, claim_id),
         )
         if offer is not None:
             self._name(offer)

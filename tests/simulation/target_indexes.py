@@ -90,7 +90,7 @@ def nothing_stays(core: Scheduler, now: float) -> None:
             [
                 timers._due
                 for order, timers, _ in life.timers._queues
-                if timers._due and order is not TimerOrder.FORGET_HOST
+                if timers._due and order not in (TimerOrder.FORGET_HOST, TimerOrder.HOST_REST)
             ],
         ),
         ("retained", [None] * len(life.retention)),

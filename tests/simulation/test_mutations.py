@@ -60,6 +60,15 @@ MUTATIONS: dict[str, list[Edit]] = {
     "fencing tokens grow by task only": [
         (Grants, "grant", "life.last_token + 1", "task.token + 1"),
     ],
+    "a repeated claim leases anew": [
+        (Dispatcher, "claim", "claim_id in host.claimed", "False"),
+    ],
+    "a repeated claim is answered with what has ended": [
+        (Grants, "end", "lease.claim_id is not None", "False"),
+    ],
+    "a claim that is repeated waits twice": [
+        (Dispatcher, "offer", "claim_id in host.waiting", "False"),
+    ],
     "a lease may expire more than max_deliveries times": [
         (Grants, "lose", "task.deliveries < life.limits.max_deliveries", "True"),
     ],

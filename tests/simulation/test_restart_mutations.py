@@ -48,6 +48,7 @@ MUTATIONS: dict[str, list[Edit]] = {
     "a blocking task has ended": [(rows, "_add_tasks", "or not targets.blocks(task)", "or True")],
     "a host that drains is not kept": [(Scheduler, "drain_host", "self._life.changes.hosts[host] = None", "pass")],
     "the end of a drain is not kept": [(Liveness, "_end_drain", "self._life.changes.hosts[host] = None", "pass")],
+    "the id of a claim is not kept": [(Restoring, "lease", "claimed_at, secs, claim_id)", "claimed_at, secs)")],
     "a removed host comes back": [(Dispatcher, "forget", "life.changes.host_gone(host)", "pass")],
     "a host that connects is not kept": [(Streams, "connect", "self._life.changes.hosts[host] = None", "pass")],
     "a lease that stops is not kept": [(StoppingLeases, "add", "self._changes.stopping[lease] = None", "pass")],

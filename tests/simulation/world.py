@@ -185,7 +185,15 @@ class World:
         before, job.state, job.error = job.state, state, error
         self.tell(now, "changed", job, before)
 
-    def grant(self, now: float, job: Job, host: Host, secs: float, stream: Offer | None = None) -> None:
+    def grant(
+        self,
+        now: float,
+        job: Job,
+        host: Host,
+        secs: float,
+        stream: Offer | None = None,
+        claim_id: str | None = None,
+    ) -> None:
         """One that came over a stream has to be started in time."""
         self.agents[job.wish.agent].served = self.number()
         self.last_token += 1
@@ -193,7 +201,7 @@ class World:
         job.deliveries += 1
         job.host, job.claimed_at, job.begun = host.id, now, False
         job.last_host = None if host.machine.built_in else host.id
-        job.lease_secs, job.lease_until = secs, now + secs
+        job.lease_secs, job.lease_until, job.claim_id = secs, now + secs, claim_id
         if stream is not None:
             job.stream = stream.number
             job.start_by = now + self.limits["start_timeout_secs"]
@@ -315,6 +323,8 @@ class World:
 
     def lose(self, now: float, job: Job, why: str) -> None:
         """docs/rules.md, Leases; what a stream never started is no delivery."""
+        if any(offer.number == job.stream for offer in self.offers):
+            self._rest(now, self.hosts[job.host or ""], job.claimed_at)
         if job.stream is not None and job.state == "assigned":
             job.deliveries -= 1
             self.requeue(now, job, "not started by its host")
@@ -326,6 +336,12 @@ class World:
             self.requeue(now, job, why)
         else:
             self.end(now, job, "failed", why, stop="lease_ended")
+
+    def _rest(self, now: float, host: Host, claimed_at: float) -> None:
+        """docs/rules.md, Redelivery."""
+        if claimed_at > host.rested_at:
+            host.losses, host.rested_at = host.losses + 1, now
+            host.rests_until = now + min(2**host.losses, 60)
 
     def fail(
         self,
@@ -413,5 +429,5 @@ class World:
             self.stopping.append(
                 StoppingLeases(job.host, job, job.token, job.lease_until, job.stream is not None, job.lease_secs)
             )
-        job.host = job.stream = None
+        job.host = job.stream = job.claim_id = None
         job.start_by = job.adopt_by = inf

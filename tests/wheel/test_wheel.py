@@ -94,11 +94,15 @@ def addresses(server: Path, tmp_path: Path) -> Iterator[dict[str, str]]:
         up.stdout.close()
 
 
-def test_it_holds_both_packages_and_the_gateway_and_nothing_else(wheel: Path) -> None:
-    packages = {"clients/python": "taskyard", "server": "taskyard_server"}
+def test_it_holds_the_packages_and_the_gateway_and_nothing_else(wheel: Path) -> None:
+    packages = (
+        ("clients/python", "pytest_taskyard"),
+        ("clients/python", "taskyard"),
+        ("server", "taskyard_server"),
+    )
     wanted = {
         path.relative_to(ROOT / folder).as_posix(): path.read_bytes()
-        for folder, package in packages.items()
+        for folder, package in packages
         for path in (ROOT / folder / package).rglob("*")
         if path.suffix in (".py", ".pyi", ".sql") or path.name == "py.typed"
     } | {

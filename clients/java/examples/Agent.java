@@ -12,14 +12,14 @@ import java.util.Map;
 /**
  * An agent: it submits a task, watches it until it has ended, and prints the result.
  *
- * <p>{@code make example ARGS="127.0.0.1:50051 greet"} runs it. A host must run the action, for instance examples/host.py of
- * the repository.
+ * <p>{@code make example ARGS="127.0.0.1:50051 greet"} runs it. A host must run the action, for instance Worker.java beside
+ * this file.
  */
 public class Agent {
     public static void main(String[] arguments) {
         String address = arguments.length > 0 ? arguments[0] : "127.0.0.1:50051";
         String action = arguments.length > 1 ? arguments[1] : "greet";
-        try (Taskyard taskyard = Taskyard.connect(TaskyardOptions.of(address).withAgent("example"))) {
+        try (Taskyard taskyard = Taskyard.connect(TaskyardOptions.of(address).withAgentId("example"))) {
             SubmitTaskRequest task = SubmitTaskRequest.newBuilder()
                     .setAction(action)
                     .setParams(Json.struct(Map.of("name", "Java")))

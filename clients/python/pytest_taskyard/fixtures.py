@@ -23,7 +23,7 @@ OPTIONS = frozenset({"start", "store", "settings"})
 def pytest_configure(config: pytest.Config) -> None:
     """Make the marker known, and the yard to the plugin that runs async tests."""
     config.addinivalue_line("markers", MARKER)
-    if config.pluginmanager.hasplugin("asyncio"):
+    if _has_asyncio(config):
         from . import by_asyncio
 
         config.pluginmanager.register(by_asyncio, "taskyard-by-asyncio")
@@ -50,7 +50,7 @@ def yard(request: pytest.FixtureRequest) -> Any:
         if (backend if isinstance(backend, str) else backend[0]) != "asyncio":
             raise pytest.UsageError("yard: gRPC needs asyncio: let the fixture anyio_backend return 'asyncio'")
         return request.getfixturevalue("taskyard_by_anyio")
-    if not request.config.pluginmanager.hasplugin("asyncio"):
+    if not _has_asyncio(request.config):
         raise pytest.UsageError("yard: needs pytest-asyncio, or anyio and its marker, to run the test")
     return request.getfixturevalue(f"taskyard_in_{_loop_scope(request)}_loop")
 
@@ -101,6 +101,12 @@ async def opened(environment: Mapping[str, Any]) -> AsyncIterator[Yard]:
     async with Yard(**environment["options"]) as made:
         environment["lead_to"](made.address)
         yield made
+
+
+def _has_asyncio(config: pytest.Config) -> bool:
+    """Whether pytest-asyncio is there, by its entry point or by `-p`."""
+    names = ("asyncio", "pytest_asyncio", "pytest_asyncio.plugin")
+    return any(config.pluginmanager.hasplugin(name) for name in names)
 
 
 def _loop_scope(request: pytest.FixtureRequest) -> str:

@@ -99,6 +99,11 @@ class Submitter:
         self._task: asyncio.Task[None] | None = None
         self._large: set[asyncio.Task[tuple[pb.SubmitTaskResponse, bool]]] = set()
 
+    @property
+    def is_idle(self) -> bool:
+        """Whether every submitted task has its answer."""
+        return not (self._waiting or self._unanswered or self._large)
+
     async def submit(self, request: pb.SubmitTaskRequest, late: Late | None = None) -> pb.SubmitTaskResponse:
         """Submit one task. Cancelling the call takes the task back unless it was sent.
 

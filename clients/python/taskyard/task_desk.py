@@ -96,6 +96,11 @@ class TaskDesk:
 
     # Submitting
 
+    @property
+    def is_idle(self) -> bool:
+        """Whether every submitted task has its answer."""
+        return self._submitter.is_idle
+
     def parent_id(self) -> str:
         """Find the task whose handler runs here.
 

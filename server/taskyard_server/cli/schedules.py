@@ -1,7 +1,8 @@
-"""`taskyard schedule create | get | list | update | delete | pause | resume | trigger | preview`: recurring tasks."""
+"""`taskyard schedule create | put | get | list | update | delete | pause | resume | trigger | preview`: schedules."""
 
 from typing import Annotated, Any, Final
 
+import grpc
 import typer
 from google.protobuf.message import Message
 from rich.table import Table
@@ -29,6 +30,7 @@ from .task_options import with_task_options
 
 app = typer.Typer(help="Submit tasks by the clock.", no_args_is_help=True)
 
+REPLACED: Final = ("time_zone", "display_name", "overlap", "catch_up", "catch_up_window_secs", "task")
 STYLES: Final = {"active": "green", "paused": "magenta"}
 
 ScheduleArgument = Annotated[str, typer.Argument(metavar="SCHEDULE", help="The schedule's id.")]
@@ -92,6 +94,53 @@ def create(
     request = filled(pb.CreateScheduleRequest(), cadence | given(fields))
     with connection.opened() as channel:
         answer = ScheduleServiceStub(channel).CreateSchedule(request, **connection.call())
+    _show_status(answer, as_json)
+
+
+@app.command()
+@with_task_options("agent", "action")
+@with_connection
+def put(
+    schedule_id: ScheduleArgument,
+    task: dict[str, Any],
+    connection: Connection,
+    deadline: DeadlineOption = None,
+    cron: CronOption = None,
+    every: EveryOption = None,
+    at: AtOption = None,
+    time_zone: ZoneOption = None,
+    name: NameOption = None,
+    overlap: OverlapOption = None,
+    catch_up: CatchUpOption = None,
+    window: WindowOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Create a schedule, or replace all parts of the one that has the id; what is not given has its default."""
+    cadence = _cadence(cron, every, at)
+    if not cadence:
+        raise Failure("give one of --cron, --every and --at")
+    parts = cadence | given(
+        {
+            "scheduleId": schedule_id,
+            "timeZone": time_zone,
+            "displayName": name,
+            "overlap": overlap,
+            "catchUp": catch_up,
+            "catchUpWindowSecs": window,
+            "task": task | given({"deadlineSecs": deadline}),
+        }
+    )
+    replacing = filled(pb.UpdateScheduleRequest(), parts)
+    replacing.update_mask.paths.extend([*cadence, *REPLACED])
+    answer: pb.UpdateScheduleResponse | pb.CreateScheduleResponse
+    with connection.opened() as channel:
+        stub = ScheduleServiceStub(channel)
+        try:
+            answer = stub.UpdateSchedule(replacing, **connection.call())
+        except grpc.RpcError as error:
+            if not isinstance(error, grpc.Call) or error.code() is not grpc.StatusCode.NOT_FOUND:
+                raise
+            answer = stub.CreateSchedule(filled(pb.CreateScheduleRequest(), parts), **connection.call())
     _show_status(answer, as_json)
 
 

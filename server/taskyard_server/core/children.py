@@ -26,6 +26,9 @@ class Children:
         """A task that has a parent lives. It may be here already."""
         parent_id = task.options.parent_id
         assert parent_id is not None
+        # Names can be given before their tasks exist. In a circle of them nobody would be the first to be forgotten.
+        if parent_id == task.id or (task.id in self._below and self._is_below(parent_id, task.id)):
+            return
         self._put(task.id, parent_id, task)
         self._link(parent_id)
 
@@ -75,6 +78,11 @@ class Children:
                 return
             self._put(task_id, task.options.parent_id, None)
             task_id = task.options.parent_id
+
+    def _is_below(self, task_id: str | None, ancestor_id: str) -> bool:
+        while task_id is not None and task_id != ancestor_id:
+            task_id = self._parents.get(task_id)
+        return task_id is not None
 
     def _drop(self, task_id: str) -> None:
         """Forget what has ended, from here up, as far as nothing lives below it."""

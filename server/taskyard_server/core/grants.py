@@ -152,6 +152,8 @@ class Grants:
         it (docs/rules.md, Lost leases).
         """
         task, life = lease.task, self._life
+        if lease.stream is not None and lease.stream is lease.host.stream:
+            life.rests.lost(now, lease)
         if lease.stream is not None and task.state is ASSIGNED:
             task.deliveries -= 1
             self._requeue(now, task, NOT_STARTED, LEASE_ENDED)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from enum import IntEnum, StrEnum, auto
+from math import inf
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from .errors import NotFound
@@ -76,6 +77,9 @@ class Host:
     `instance` names the process that opened the stream, or the last one. `silence_at` is when a host that holds leases
     is looked at, lest it be dead.
 
+    `losses` counts the times in a row at which it let leases of its stream run out, `rested_at` is when it did so last,
+    and `rests_until` when it may be handed tasks over its stream again; None while it may.
+
     `claimed` are the live leases that it claimed under an id, by that id in the order of their grants, and `waiting`
     the offers of claims with an id that wait.
     """
@@ -92,12 +96,15 @@ class Host:
         "labels",
         "last_heartbeat_at",
         "leases",
+        "losses",
         "machine",
         "number",
         "offers",
         "profile",
         "registered_at",
         "reported_status",
+        "rested_at",
+        "rests_until",
         "silence_at",
         "slots",
         "stream",
@@ -124,6 +131,9 @@ class Host:
         self.stream: Offer | None = None
         self.silence_at: float | None = None
         self.forget_at: float | None = None
+        self.losses = 0
+        self.rested_at = -inf
+        self.rests_until: float | None = None
         self.claimed: dict[str, dict[Lease, None]] = {}
         self.waiting: dict[str, Offer] = {}
 

@@ -25,6 +25,7 @@ from .liveness import Liveness
 from .offers import Offers
 from .past_keys import PastKeys
 from .ready_queue import ReadyQueue
+from .rests import Rests
 from .retention import Retention
 from .run_timeouts import RunTimeouts
 from .schedules.schedule import Trigger
@@ -97,6 +98,7 @@ class Lifecycle:
         self.attempts = Attempts(self, entropy)
         self.run_timeouts = RunTimeouts(self)
         self.liveness = Liveness(self, hosts)
+        self.rests = Rests(self)
         self.retention = Retention(self)
         # The tasks of triggers that have not ended. `TriggerDispatcher` fills it and sets the two callbacks.
         self.triggered: dict[Task, Trigger] = {}

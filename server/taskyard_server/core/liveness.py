@@ -118,6 +118,7 @@ class Liveness:
         """Forget all that is known of a host that was deregistered."""
         self.set_drain(host, None)
         self.disarm_silence_timer(host)
+        self._life.rests.forget(host)
         self._set_forget_at(host, None)
         self._heard_at = max((other.last_heartbeat_at for other in self._hosts if not other.built_in), default=None)
 

@@ -74,7 +74,7 @@ class Offer:
 
     @property
     def is_suspended(self) -> bool:
-        """Whether it has room, and is passed over because its host was silent for too long or drains."""
+        """Whether it has room, and is passed over because its host was silent for too long, rests or drains."""
         return self.room > 0 and self.rank is None
 
 
@@ -174,8 +174,8 @@ class Offers:
 
     def capacity_changed(self, offer: Offer) -> None:
         """Its host may have become able to take something, or less load_changed."""
-        group = offer.group
-        if offer.room > 0 and not offer.host.draining:
+        group, host = offer.group, offer.host
+        if offer.room > 0 and not host.draining and (host.rests_until is None or not offer.streamed):
             group.enter(offer)
             self._awake[group] = None
         elif offer.rank is not None:

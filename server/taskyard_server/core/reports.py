@@ -187,7 +187,8 @@ class Reports:
 
         Raises `Unavailable` for an `output` while an earlier version may come to serve the namespace.
         """
-        task = self._lease_of(now, host_id, task_id, token).task
+        lease = self._lease_of(now, host_id, task_id, token)
+        task = lease.task
         if output is not None and not self._life.keeps_added_fields:
             raise Unavailable(f"output: {NOT_YET}")
         if task.state is ASSIGNED:
@@ -198,6 +199,7 @@ class Reports:
             if output is not None:
                 task.history = task.history._replace(output=output)
             self._life.finish(now, task, DONE, result, None)
+        lease.host.losses = 0
         return task
 
     def fail(

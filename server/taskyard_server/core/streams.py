@@ -74,6 +74,8 @@ class Streams:
             now, hello.host_id, hello.display_name, hello.profile, slots=hello.slots, labels=hello.labels
         )
         self._life.liveness.registered(now, host)
+        if host.instance != hello.instance:
+            self._life.rests.forget(host)
         host.instance = hello.instance
         if self._life.changes is not None and host.kept() != before:
             self._life.changes.hosts[host] = None

@@ -35,6 +35,7 @@ class TimerOrder(IntEnum):
     TRIGGER_DELAY = auto()
     FORGET_HOST = auto()
     FORGET_KEY = auto()
+    HOST_REST = auto()
 
 
 def tick_of(at: float) -> int:

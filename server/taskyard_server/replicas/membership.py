@@ -39,7 +39,7 @@ class Membership:
     """This replica among the others. `me` says what it is; its instance is new whenever it joins.
 
     `on_death` is called when it was found dead, before anything of the next life begins, and `on_change` whenever the
-    replicas have been looked at.
+    replicas have been looked at, after `on_level` with the format level in force.
     """
 
     def __init__(
@@ -58,6 +58,7 @@ class Membership:
         self.rows: dict[str, ReplicaRow] = {}
         self.on_death: Callable[[], None] = lambda: None
         self.on_change: Callable[[], None] = lambda: None
+        self.on_level: Callable[[int], None] = lambda _: None
         self._store = store
         self._failover_secs = failover_secs
         self._trust = trust
@@ -133,6 +134,7 @@ class Membership:
         if common > self.level and await self._store.raise_level(common):
             self.level = common
             log.info("format_level_raised", level=common)
+        self.on_level(self.level)
         self.on_change()
 
     async def run(self) -> None:

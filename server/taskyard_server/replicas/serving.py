@@ -76,6 +76,7 @@ class ReplicaServing:
         engine.namespaces.directory = self
         # Until it is known that no replica of an earlier version lives.
         self._tenures.keep_added_fields(False)
+        self.replica.membership.on_level = self._keep_what_all_read
 
     def tell(self, *followers: Follower, begun: Callable[[str], None], left: Callable[[str], None]) -> None:
         """Tell of each namespace that begins to be served here, and of each that leaves."""
@@ -135,9 +136,11 @@ class ReplicaServing:
         await self._store.rename(number, None)
         self.replica.ownership.forget(name)
 
+    def _keep_what_all_read(self, level: int) -> None:
+        self._tenures.keep_added_fields(level >= ADDED_FIELDS_LEVEL)
+
     def _changed(self) -> None:
         membership, ownership = self.replica.membership, self.replica.ownership
-        self._tenures.keep_added_fields(bool(membership.rows) and membership.level >= ADDED_FIELDS_LEVEL)
         if self._carrier is not None:
             me = membership.me.instance
             others = {

@@ -389,3 +389,22 @@ async def test_calls_of_a_closed_client_raise_client_closed(client):
 async def test_schedules_belong_to_the_namespace_of_the_client(server, schedules, open_client):
     await schedules.create("note", interval="10m")
     assert await ids(open_client(server, namespace="other").schedules.list()) == []
+
+
+# Put
+
+
+async def test_put_creates_a_schedule_and_then_replaces_all_of_its_parts(client):
+    first = await client.schedules.put("nightly", "note", cron="0 3 * * *", time_zone="Asia/Tokyo", display_name="n")
+    assert (first.id, first.cron, first.time_zone, first.display_name) == ("nightly", "0 3 * * *", "Asia/Tokyo", "n")
+    await client.schedules.pause("nightly")
+    second = await client.schedules.put("nightly", NewTask("other"), interval="1h", priority=3)
+    assert (second.cron, second.interval, second.time_zone, second.display_name) == (None, "1h", "UTC", None)
+    assert (second.task.action, second.task.priority, second.paused) == ("other", 3, True)
+    assert second.created_at == first.created_at
+
+
+async def test_put_needs_exactly_one_cadence(client):
+    for cadence in ({}, {"cron": "0 3 * * *", "interval": "1h"}):
+        with pytest.raises(ValueError, match="exactly one must be given"):
+            await client.schedules.put("s", "note", **cadence)

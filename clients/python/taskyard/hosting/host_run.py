@@ -87,6 +87,11 @@ class HostRun:
         """Whether nothing runs and every report was answered. May be read from any thread."""
         return all(connection.is_idle for connection in self._connections)
 
+    @property
+    def running(self) -> dict[LeaseKey, str]:
+        """The actions whose handlers run, by lease."""
+        return self._handlers.running()
+
     def drain(self) -> None:
         """Take no more tasks, finish what runs, then leave. Any thread and any signal handler may call it."""
         with contextlib.suppress(RuntimeError):

@@ -121,7 +121,8 @@ class RunningTask:
         self._tokens_used: int | None = None
         self._was_told = False
         self._report = report
-        self._loop = asyncio.get_running_loop()
+        # None in a unit test: its task records what is reported, from any thread.
+        self._loop = asyncio._get_running_loop()
         self._thread = threading.get_ident()
 
     @property
@@ -279,13 +280,7 @@ class RunningTask:
             progress.fraction = min(1.0, max(0.0, fraction))
         if details is not None:
             progress.details.CopyFrom(struct_from(details))
-        report = self.report(progress=progress)
-        if threading.get_ident() == self._thread:
-            self._report(report)
-        else:
-            # The loop is closed once the host has left without waiting for this thread.
-            with contextlib.suppress(RuntimeError):
-                self._loop.call_soon_threadsafe(self._report, report)
+        self._deliver(self.report(progress=progress))
         return _NextTurn()
 
     def report(self, **event: Any) -> Report:
@@ -298,6 +293,14 @@ class RunningTask:
             The report, with the tokens used so far.
         """
         return Report(task_id=self.id, fencing_token=self.fencing_token, tokens_used=self.tokens_used, **event)
+
+    def _deliver(self, report: Report) -> None:
+        if self._loop is None or threading.get_ident() == self._thread:
+            self._report(report)
+        else:
+            # The loop is closed once the host has left without waiting for this thread.
+            with contextlib.suppress(RuntimeError):
+                self._loop.call_soon_threadsafe(self._report, report)
 
 
 class _NextTurn:

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections import defaultdict, deque
-from typing import Any
 
-from taskyard.hosting.actions import Actions
+from taskyard.hosting.actions import Actions, Registered
 from taskyard.hosting.running_task import RunningTask
 
 
@@ -50,7 +49,7 @@ class FaultyActions(Actions):
         self.__dict__.update(actions.__dict__)
         self._faults = faults
 
-    def handler(self, action: str) -> Any:
+    def handler(self, action: str) -> Registered | None:
         """Look up the handler of a task that is about to run.
 
         Args:
@@ -63,8 +62,8 @@ class FaultyActions(Actions):
         return super().handler(action) if error is None else _failing(error)
 
 
-def _failing(error: BaseException) -> Any:
+def _failing(error: BaseException) -> Registered:
     async def fail(_: RunningTask) -> None:
         raise error
 
-    return fail
+    return Registered(fail, "loop", is_async=True)

@@ -147,12 +147,12 @@ class SyncYard:
         """Open another client, which is closed with the yard.
 
         Args:
-            **options: Options of `SyncClient`, such as `agent` or `codec`.
+            **options: Options of `SyncClient`, such as `agent_id` or `codec`.
 
         Returns:
             The client.
         """
-        client = SyncClient(self.address, **{"agent": AGENT, "namespace": NAMESPACE, **options})
+        client = SyncClient(self.address, **{"agent_id": AGENT, "namespace": NAMESPACE, **options})
         self._clients.append(client)
         return client
 

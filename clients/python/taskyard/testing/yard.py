@@ -12,13 +12,13 @@ from contextlib import AsyncExitStack
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Final, Self, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, Protocol, Self, TypeAlias
 
 from taskyard import present
 from taskyard.client import Client
+from taskyard.current import current_task
 from taskyard.host import Host
 from taskyard.shared_loop import share
-from taskyard.submitted import Submitted
 from taskyard.tasks import Task
 from taskyard.values import Span, seconds
 
@@ -41,7 +41,16 @@ NAMESPACE: Final = "default"
 AGENT: Final = "tester"
 ENDED: Final = frozenset({"done", "failed", "cancelled", "rejected"})
 
-AnyTask: TypeAlias = "str | Submitted"
+
+class HasId(Protocol):
+    """A task as `submit`, `get` and others answer it."""
+
+    @property
+    def id(self) -> str:
+        """The task's id."""
+
+
+AnyTask: TypeAlias = str | HasId
 
 
 class Yard:
@@ -84,6 +93,7 @@ class Yard:
             url = str(store) if "://" in str(store) else f"sqlite:///{Path(store).absolute()}"
             self._settings["store"] = {"url": url, "synchronous": "normal", **self._settings.get("store", {})}
         self._hosts: dict[str, YardHost] = {}
+        self._clients: list[Client] = []
         self._faults = Faults()
         self._ends = AsyncExitStack()
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -193,7 +203,7 @@ class Yard:
             YardError: The task has not ended by then, or nothing comes due any more.
             NotFound: There is no such task.
         """
-        self._check_loop()
+        self._check_test()
         limit = self._clock() + seconds(within)
         await self._rest(True)
         while (found := await self.task(task)).state not in ENDED:
@@ -210,14 +220,15 @@ class Yard:
         """Open another client, which is closed with the yard.
 
         Args:
-            **options: Options of `Client`, such as `agent` or `codec`.
+            **options: Options of `Client`, such as `agent_id` or `codec`.
 
         Returns:
             The client.
         """
         self._check_loop()
-        client = Client(self.address, **{"agent": AGENT, "namespace": NAMESPACE, **options})
+        client = Client(self.address, **{"agent_id": AGENT, "namespace": NAMESPACE, **options})
         self._ends.push_async_callback(client.close)
+        self._clients.append(client)
         return client
 
     def host(self, host: Host | Handlers, host_id: str | None = None, **options: Any) -> YardHost:
@@ -278,7 +289,7 @@ class Yard:
         if found is None or found.has_ended:
             raise YardError(f"no host {host_id!r} runs here")
         await found.kill()
-        await self._wait_for(lambda: [host_id] if host_id in self._server.connected(NAMESPACE) else [])
+        await self._wait_for(lambda: sorted(self._server.connected(NAMESPACE).intersection(found.stream_ids)))
 
     async def restart(self, *, down: Span = 0) -> None:
         """End the server and start it again. With a store it goes on, without one it forgets everything.
@@ -329,7 +340,7 @@ class Yard:
     async def _pass(self, secs: float, wait: bool) -> None:
         if secs < 0:
             raise ValueError(f"time does not go back, also not by {-secs:g} s")
-        self._check_loop()
+        self._check_test()
         await self._rest(wait)
         end = self._nominal + secs
         until = max(end, self._clock() + secs)
@@ -367,23 +378,35 @@ class Yard:
 
     def _missing_hosts(self) -> list[str]:
         connected = self._server.connected(NAMESPACE)
-        alive = [host.id for host in self._hosts.values() if not host.has_ended]
+        alive = [host_id for host in self._hosts.values() if not host.has_ended for host_id in host.stream_ids]
         return [f"the host {host_id!r} is not connected" for host_id in alive if host_id not in connected]
 
     def _at_work(self, wait: bool) -> list[str]:
+        """What is still to be done at this time, a text each; without `wait` what handlers do that may go on."""
         left = self._missing_hosts()
-        told = set()
+        if any(not client._desk.is_idle for client in self._clients):
+            left.append("a task that is being submitted was not accepted")
+        leased = set()
         for each in self._server.unfinished():
+            leased.add(each.task_id)
             if each.task_id is None:
                 left.append(f"the host {each.host_id!r} asks for nothing to do")
             elif wait or not each.is_running:
                 left.append(f"the handler of {each.action!r} has not ended on {each.host_id!r} ({each.task_id})")
-            told.add(each.host_id)
-        if wait:
-            for host in self._hosts.values():
-                if host.id not in told and not host.has_ended and not host.is_idle:
-                    left.append(f"the host {host.id!r} still works, or has a report that was not answered")
+        for host in self._hosts.values():
+            if host.has_ended or host.is_idle:
+                continue
+            stopped = [(id_, action) for (id_, _), action in host.running.items() if id_ not in leased]
+            for task_id, action in stopped:
+                left.append(f"the handler of {action!r} has not stopped on {host.id!r} ({task_id})")
+            if wait and not left:
+                left.append(f"the host {host.id!r} has a report that was not answered")
         return left
+
+    def _check_test(self) -> None:
+        self._check_loop()
+        if current_task.get() is not None:
+            raise YardError("a handler cannot let time pass, since that waits for the handler: the test does")
 
     def _check_loop(self) -> None:
         if self._loop is None:

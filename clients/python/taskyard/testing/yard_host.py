@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from taskyard.credentials import find_credentials
 from taskyard.host import Host
+from taskyard.hosting.options import parts_of
+from taskyard.hosting.outbox import LeaseKey
 
 from .errors import YardError
 from .faults import Faults, FaultyActions
@@ -26,6 +28,7 @@ class YardHost:
     Attributes:
         id: The id of the host.
         is_lost: Whether it was lost on purpose.
+        stream_ids: The ids that it has at the server: its own, or one for each part of its slots.
 
     Args:
         host: The program's host, which is left as it is.
@@ -43,6 +46,7 @@ class YardHost:
         self._host._handles_signals = False
         self._host._actions = FaultyActions(host._actions, faults)
         self._host._run = None
+        self.stream_ids = [part.host_id for part in parts_of(self._host._options, host._actions.names)]
         self.is_lost = False
         self._running = asyncio.get_running_loop().create_task(self._host.run(), name=f"taskyard yard {self.id}")
 
@@ -56,6 +60,12 @@ class YardHost:
         """Whether it runs nothing, and every report of it was answered."""
         run = self._host._run
         return run is None or run.is_idle
+
+    @property
+    def running(self) -> dict[LeaseKey, str]:
+        """The actions whose handlers run, by lease."""
+        run = self._host._run
+        return {} if run is None else run.running
 
     def check(self) -> None:
         """Check that the host has not ended by an error.

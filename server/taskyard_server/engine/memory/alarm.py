@@ -53,7 +53,9 @@ class Alarm:
             self._timer.cancel()
         self._at = at
         if at is not None:
-            self._ring_after(max(0.0, at - self._clock()))
+            secs = max(0.0, at - self._clock())
+            is_ahead = secs > STALL_SECS
+            self._fire_after(secs - STALL_SECS if is_ahead else secs, is_ahead)
 
     def catch_up(self) -> None:
         """Ring after the delay that follows a stall, whatever was set."""
@@ -61,7 +63,7 @@ class Alarm:
             self._timer.cancel()
         self._at = None
         self._catch_ups = max(1, self._catch_ups)
-        self._ring_after(self._catch_up_secs())
+        self._fire_after(self._catch_up_secs())
 
     @property
     def is_catching_up(self) -> bool:
@@ -71,11 +73,8 @@ class Alarm:
     def _catch_up_secs(self) -> float:
         return CATCH_UP_SECS + self._count_streams() * CATCH_UP_SECS_PER_STREAM
 
-    def _ring_after(self, secs: float) -> None:
-        self._is_ahead = secs > STALL_SECS
-        self._fire_after(secs - STALL_SECS if self._is_ahead else secs)
-
-    def _fire_after(self, secs: float) -> None:
+    def _fire_after(self, secs: float, is_ahead: bool = False) -> None:
+        self._is_ahead = is_ahead
         self._fires_at = self._monotonic() + secs
         self._timer = asyncio.get_running_loop().call_later(secs, self._on_time)
 
@@ -84,9 +83,8 @@ class Alarm:
             # Also after a delay: the process may have been stalled again meanwhile.
             self._at = None
             self._catch_ups += 1
-            self._ring_after(self._catch_up_secs())
-        elif self._is_ahead:
-            self._is_ahead = False
+            self._fire_after(self._catch_up_secs())
+        elif self._is_ahead and self._at is not None and self._clock() < self._at:
             self._fire_after(STALL_SECS)
         else:
             self._at = None

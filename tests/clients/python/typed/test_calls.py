@@ -113,12 +113,11 @@ async def test_a_handle_cancels_its_task_and_shows_its_events(client):
         await handle.result()
 
 
-async def test_a_task_that_the_server_has_lost_is_no_mere_not_found(server, open_server, client, wire, open_client):
+async def test_a_task_that_the_server_has_lost_is_no_mere_not_found(open_server, client, wire, open_client):
     client = open_client(wire)
     handle = await client.submit(crawl, Page("a"))
-    running = asyncio.create_task(client.run("click"))
-    while await server.made() < 2:  # noqa: ASYNC110
-        await asyncio.sleep(0.001)
+    running = asyncio.create_task((await client.submit("click")).result())
+    await client.stats()
     wire.lead_to(await open_server())
     for waiting in (handle.result(), handle.task(), running):
         with pytest.raises(TaskLost, match="it was started anew and keeps no tasks") as raised:

@@ -1,21 +1,13 @@
 package dev.taskyard;
 
 import dev.taskyard.v1.BatchServiceGrpc;
-import dev.taskyard.v1.BatchServiceGrpc.BatchServiceBlockingStub;
 import dev.taskyard.v1.BatchTask;
-import dev.taskyard.v1.CancelBatchRequest;
-import dev.taskyard.v1.CancelTaskRequest;
-import dev.taskyard.v1.CancelTaskResponse;
 import dev.taskyard.v1.GetBatchRequest;
 import dev.taskyard.v1.GetBatchResponse;
 import dev.taskyard.v1.GetStatsRequest;
 import dev.taskyard.v1.GetStatsResponse;
-import dev.taskyard.v1.GetTaskRequest;
 import dev.taskyard.v1.ListTasksRequest;
 import dev.taskyard.v1.ListTasksResponse;
-import dev.taskyard.v1.PauseTaskRequest;
-import dev.taskyard.v1.ResolveTaskRequest;
-import dev.taskyard.v1.ResumeTaskRequest;
 import dev.taskyard.v1.StatsServiceGrpc;
 import dev.taskyard.v1.StatsServiceGrpc.StatsServiceBlockingStub;
 import dev.taskyard.v1.SubmitBatchRequest;
@@ -24,9 +16,6 @@ import dev.taskyard.v1.SubmitTaskRequest;
 import dev.taskyard.v1.SubmitTaskResponse;
 import dev.taskyard.v1.Task;
 import dev.taskyard.v1.TaskServiceGrpc;
-import dev.taskyard.v1.TaskServiceGrpc.TaskServiceBlockingStub;
-import dev.taskyard.v1.WaitTaskRequest;
-import dev.taskyard.v1.WaitTaskResponse;
 import dev.taskyard.v1.WatchTasksRequest;
 import io.grpc.Channel;
 import java.time.Duration;
@@ -37,9 +26,7 @@ import java.util.Optional;
 import java.util.Set;
 import java.util.UUID;
 import java.util.concurrent.ConcurrentHashMap;
-import java.util.concurrent.TimeUnit;
 import java.util.function.Function;
-import java.util.function.Supplier;
 import java.util.stream.Stream;
 
 /**
@@ -54,26 +41,19 @@ import java.util.stream.Stream;
  * any call may have: {@code bad_request}, {@code unauthenticated}, {@code permission_denied}, {@code unavailable}, {@code
  * deadline_exceeded}, {@code internal}, and {@code cancelled} if the client is closed or the thread is interrupted.
  */
-public final class Taskyard implements AutoCloseable {
-    /** The longest wait of one WaitTask call. Proxies end calls that are idle for a minute. */
-    private static final Duration MAX_WAIT = Duration.ofSeconds(20);
-
-    /** The largest number that a {@code uint32} field holds. */
-    private static final long UINT32_MAX = 0xFFFF_FFFFL;
-
+public final class Taskyard extends TaskCommands implements AutoCloseable {
     private final TaskyardOptions options;
-    private final Calls calls;
-    private final TaskServiceBlockingStub tasks;
-    private final BatchServiceBlockingStub batches;
     private final StatsServiceBlockingStub figures;
+    private final Submitter submitter;
+    private final Results results;
     private final Set<Watch> watches = ConcurrentHashMap.newKeySet();
 
     private Taskyard(TaskyardOptions options) {
+        super(new Calls(options));
         this.options = options;
-        calls = new Calls(options);
-        tasks = calls.stub(TaskServiceGrpc::newBlockingStub);
-        batches = calls.stub(BatchServiceGrpc::newBlockingStub);
         figures = calls.stub(StatsServiceGrpc::newBlockingStub);
+        submitter = new Submitter(calls, options.timeout());
+        results = new Results(calls);
     }
 
     /**
@@ -133,7 +113,7 @@ public final class Taskyard implements AutoCloseable {
      * @param action the kind of action to run
      * @param params the parameters of the action, a map of plain values, see {@link Json}
      * @return the acceptance, with the id of the task
-     * @throws IllegalArgumentException if the params are not plain
+     * @throws IllegalArgumentException if the params are not plain, or have a whole number beyond 2<sup>53</sup>
      */
     public SubmitTaskResponse submit(String action, Map<String, ?> params) {
         return submit(SubmitTaskRequest.newBuilder()
@@ -143,8 +123,23 @@ public final class Taskyard implements AutoCloseable {
     }
 
     /**
+     * Submits one task of the client's agent whose whole numbers count to the last digit.
+     *
+     * @param action the kind of action to run
+     * @param input the input of the action
+     * @return the acceptance, with the id of the task
+     * @throws IllegalArgumentException if the input is not plain
+     */
+    public SubmitTaskResponse submit(String action, Exact input) {
+        return submit(input.putInto(SubmitTaskRequest.newBuilder().setAction(action)).build());
+    }
+
+    /**
      * Submits one task. Without an {@code agent_id} it gets the client's agent. Without an {@code idempotency_key} it gets a
-     * random one, so that the task is made once however often the connection breaks.
+     * random one, so that the task is made once however often the connection breaks. In the thread of a handler it gets the
+     * handler's task as its {@code parent_id} unless it has one.
+     *
+     * <p>Tasks that are submitted by many threads at the same time share a stream.
      *
      * @param task the task
      * @return the acceptance, with the id of the task
@@ -154,13 +149,15 @@ public final class Taskyard implements AutoCloseable {
     public SubmitTaskResponse submit(SubmitTaskRequest task) {
         SubmitTaskRequest.Builder request = task.toBuilder();
         if (request.getAgentId().isEmpty()) {
-            request.setAgentId(options.agent());
+            request.setAgentId(options.agentId());
         }
         if (request.getIdempotencyKey().isEmpty()) {
             request.setIdempotencyKey(newKey());
         }
-        SubmitTaskRequest complete = request.build();
-        return calls.repeated(() -> calls.timed(tasks).submitTask(complete));
+        if (!request.hasParentId()) {
+            RunningTask.current().ifPresent(parent -> request.setParentId(parent.id()));
+        }
+        return submitter.submit(request.build());
     }
 
     /**
@@ -186,11 +183,14 @@ public final class Taskyard implements AutoCloseable {
     public SubmitBatchResponse submitBatch(SubmitBatchRequest batch) {
         SubmitBatchRequest.Builder request = batch.toBuilder();
         if (request.getAgentId().isEmpty()) {
-            request.setAgentId(options.agent());
+            request.setAgentId(options.agentId());
         }
         for (BatchTask.Builder task : request.getTasksBuilderList()) {
             if (task.getIdempotencyKey().isEmpty()) {
                 task.setIdempotencyKey(newKey());
+            }
+            if (!task.hasParentId()) {
+                RunningTask.current().ifPresent(parent -> task.setParentId(parent.id()));
             }
         }
         SubmitBatchRequest complete = request.build();
@@ -209,18 +209,6 @@ public final class Taskyard implements AutoCloseable {
     // Reading
 
     /**
-     * One task as it stands.
-     *
-     * @param taskId the task
-     * @return the task
-     * @throws TaskyardException {@code not_found}
-     */
-    public Task get(String taskId) {
-        GetTaskRequest request = GetTaskRequest.newBuilder().setTaskId(taskId).build();
-        return calls.repeated(() -> calls.timed(tasks).getTask(request));
-    }
-
-    /**
      * Waits until a task has ended, without a limit.
      *
      * @param taskId the task
@@ -228,12 +216,7 @@ public final class Taskyard implements AutoCloseable {
      * @throws TaskyardException {@code not_found}
      */
     public Task await(String taskId) {
-        while (true) {
-            WaitTaskResponse answer = waitFor(taskId, MAX_WAIT);
-            if (answer.getEnded()) {
-                return answer.getTask();
-            }
-        }
+        return results.await(taskId);
     }
 
     /**
@@ -245,18 +228,45 @@ public final class Taskyard implements AutoCloseable {
      * @throws TaskyardException {@code not_found}
      */
     public Optional<Task> await(String taskId, Duration timeout) {
-        // The conversion limits longer timeouts to the largest number of nanoseconds.
-        long until = System.nanoTime() + TimeUnit.NANOSECONDS.convert(timeout);
-        while (true) {
-            Duration left = Duration.ofNanos(Math.max(0, until - System.nanoTime()));
-            WaitTaskResponse answer = waitFor(taskId, left.compareTo(MAX_WAIT) < 0 ? left : MAX_WAIT);
-            if (answer.getEnded()) {
-                return Optional.of(answer.getTask());
-            }
-            if (System.nanoTime() - until >= 0) {
-                return Optional.empty();
-            }
-        }
+        return results.await(taskId, timeout);
+    }
+
+    /**
+     * Waits until a task has ended, without a limit, and returns its output.
+     *
+     * @param taskId the task
+     * @return its output or result as a plain value, null if it has none
+     * @throws TaskFailedException if it did not end as done; a {@link TaskCancelledException} if it was cancelled
+     * @throws TaskyardException {@code not_found}
+     */
+    public Object result(String taskId) {
+        return Results.output(results.await(taskId));
+    }
+
+    /**
+     * Submits one task of the client's agent and returns its output, as {@link #run(SubmitTaskRequest)} does.
+     *
+     * @param action the kind of action to run
+     * @param params the parameters of the action, a map of plain values, see {@link Json}
+     * @return its output or result as a plain value, null if it has none
+     * @throws TaskFailedException if it did not end as done
+     */
+    public Object run(String action, Map<String, ?> params) {
+        return run(SubmitTaskRequest.newBuilder().setAction(action).setParams(Json.struct(params)).build());
+    }
+
+    /**
+     * Submits one task, waits until it has ended, without another limit than its deadline, and returns its output. If the
+     * thread is interrupted meanwhile, the task is cancelled.
+     *
+     * @param task the task, as for {@link #submit(SubmitTaskRequest)}
+     * @return its output or result as a plain value, null if it has none
+     * @throws TaskFailedException if it did not end as done; a {@link TaskCancelledException} if it was cancelled
+     * @throws TaskLostException if the server no longer knows the task
+     */
+    public Object run(SubmitTaskRequest task) {
+        String taskId = submit(task).getTaskId();
+        return results.outputOrCancel(taskId, () -> cancel(taskId));
     }
 
     /**
@@ -328,130 +338,6 @@ public final class Taskyard implements AutoCloseable {
             watch.close();
         }
         return watch;
-    }
-
-    // Interrupting and ending
-
-    /**
-     * Cancels a task at once.
-     *
-     * @param taskId the task
-     * @return the state of the task
-     * @throws TaskyardException {@code not_found}, {@code conflict} if the task has ended
-     */
-    public Task.State cancel(String taskId) {
-        return cancel(CancelTaskRequest.newBuilder().setTaskId(taskId).build()).getStatus();
-    }
-
-    /**
-     * Cancels a task at once; with {@code cancel_children} also all that its work has submitted and has not ended, what
-     * theirs has, and so on.
-     *
-     * @param request the task
-     * @return the state of the task, and with {@code cancel_children} how many further tasks were cancelled; that number is
-     *     missing where the answer of a try that succeeded was lost
-     * @throws TaskyardException {@code not_found}, {@code conflict} if the task has ended
-     */
-    public CancelTaskResponse cancel(CancelTaskRequest request) {
-        String taskId = request.getTaskId();
-        var done = CancelTaskResponse.newBuilder().setTaskId(taskId).setStatus(Task.State.cancelled).build();
-        return calls.transition(
-                done,
-                () -> calls.timed(tasks).cancelTask(request),
-                () -> get(taskId).getState() == Task.State.cancelled);
-    }
-
-    /**
-     * Cancels every task of a batch that has not ended.
-     *
-     * @param batchId the batch
-     * @return the number of tasks that were cancelled
-     * @throws TaskyardException {@code not_found}
-     */
-    public int cancelBatch(String batchId) {
-        CancelBatchRequest request = CancelBatchRequest.newBuilder().setBatchId(batchId).build();
-        return calls.repeated(() -> calls.timed(batches).cancelBatch(request)).getCancelled();
-    }
-
-    /**
-     * Interrupts a task that is assigned or running. It becomes paused, or failed if it is over its token limit.
-     *
-     * @param taskId the task
-     * @return the state of the task
-     * @throws TaskyardException {@code not_found}, {@code conflict} if the task does not run
-     */
-    public Task.State pause(String taskId) {
-        PauseTaskRequest request = PauseTaskRequest.newBuilder().setTaskId(taskId).build();
-        return transition(
-                taskId, Task.State.paused, () -> calls.timed(tasks).pauseTask(request).getStatus());
-    }
-
-    /**
-     * Queues a paused or failed task again, or releases a held one. The call is not repeated while the server is
-     * unavailable: a repeat could resume a new failure.
-     *
-     * @param taskId the task
-     * @return the state of the task: queued or pending
-     * @throws TaskyardException {@code not_found}, {@code conflict} if the task is neither paused, failed nor held
-     */
-    public Task.State resume(String taskId) {
-        return resume(ResumeTaskRequest.newBuilder().setTaskId(taskId).build());
-    }
-
-    /**
-     * Queues a paused or failed task again with a new token limit, as {@link #resume(String)} does with the limit that the
-     * task has. A task that failed over its limit needs one above its {@code tokens_used}.
-     *
-     * @param taskId the task
-     * @param tokenLimit the tokens that the task may use from now on, over all its attempts and runs, 0 to 4,294,967,295
-     * @return the state of the task: queued or pending
-     * @throws TaskyardException {@code not_found}, {@code conflict} if the task is neither paused, failed nor held
-     * @throws IllegalArgumentException if the limit is outside that range
-     */
-    public Task.State resume(String taskId, long tokenLimit) {
-        if (tokenLimit < 0 || tokenLimit > UINT32_MAX) {
-            throw new IllegalArgumentException("tokenLimit: must be 0 to " + UINT32_MAX + ", is " + tokenLimit);
-        }
-        return resume(ResumeTaskRequest.newBuilder()
-                .setTaskId(taskId)
-                .setTokenLimit((int) tokenLimit)
-                .build());
-    }
-
-    /**
-     * Ends a paused or failed task as done.
-     *
-     * @param taskId the task
-     * @param result the result of the task, a plain value, see {@link Json}; null for none
-     * @return the state of the task
-     * @throws TaskyardException {@code not_found}, {@code conflict} if the task is neither paused nor failed, {@code
-     *     too_large} for the result
-     * @throws IllegalArgumentException if the result is not plain
-     */
-    public Task.State resolve(String taskId, Object result) {
-        ResolveTaskRequest.Builder request = ResolveTaskRequest.newBuilder().setTaskId(taskId);
-        if (result != null) {
-            request.setResult(Json.value(result));
-        }
-        ResolveTaskRequest complete = request.build();
-        return transition(
-                taskId, Task.State.done, () -> calls.timed(tasks).resolveTask(complete).getStatus());
-    }
-
-    private Task.State resume(ResumeTaskRequest request) {
-        return calls.once(() -> calls.timed(tasks).resumeTask(request)).getStatus();
-    }
-
-    private Task.State transition(String taskId, Task.State state, Supplier<Task.State> call) {
-        return calls.transition(state, call, () -> get(taskId).getState() == state);
-    }
-
-    private WaitTaskResponse waitFor(String taskId, Duration wait) {
-        WaitTaskRequest request = WaitTaskRequest.newBuilder()
-                .setTaskId(taskId)
-                .setTimeoutMs((int) wait.toMillis())
-                .build();
-        return calls.repeated(() -> calls.timed(tasks, wait).waitTask(request));
     }
 
     private static String newKey() {

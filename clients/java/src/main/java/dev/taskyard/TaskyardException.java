@@ -22,7 +22,7 @@ import java.util.Optional;
  * unavailable} when no server answers, {@code deadline_exceeded} when the answer does not come in time, {@code cancelled}
  * when the client is closed or the thread is interrupted.
  */
-public final class TaskyardException extends RuntimeException {
+public class TaskyardException extends RuntimeException {
     private static final long serialVersionUID = 1L;
     private static final String DOMAIN = "taskyard";
 
@@ -72,6 +72,11 @@ public final class TaskyardException extends RuntimeException {
         this.elsewhere = elsewhere;
     }
 
+    /** A task that the server no longer knows. */
+    TaskyardException(String reason, Throwable cause) {
+        this("not_found", reason, false, null, Map.of(), Status.NOT_FOUND.withDescription(reason), false, cause);
+    }
+
     /**
      * Converts the error of a call of a raw stub.
      *
@@ -89,6 +94,17 @@ public final class TaskyardException extends RuntimeException {
      * @return the same as an exception
      */
     public static TaskyardException of(Error refused) {
+        return of(refused, false);
+    }
+
+    /** The same for one task of a stream: one that names the owner of the namespace has done nothing. */
+    static TaskyardException ofItem(Error refused) {
+        boolean isElsewhere = refused.getCode().equals("unavailable")
+                && refused.getDetails().containsFields("owner");
+        return of(refused, isElsewhere);
+    }
+
+    private static TaskyardException of(Error refused, boolean elsewhere) {
         String code = refused.getCode().isEmpty() ? "internal" : refused.getCode();
         Map<String, String> details = new LinkedHashMap<>();
         Json.plain(refused.getDetails()).forEach((key, value) -> details.put(key, String.valueOf(value)));
@@ -101,7 +117,7 @@ public final class TaskyardException extends RuntimeException {
                         : null,
                 details,
                 STATUS_OF_CODE.getOrDefault(code, Status.INTERNAL).withDescription(refused.getError()),
-                false,
+                elsewhere,
                 null);
     }
 

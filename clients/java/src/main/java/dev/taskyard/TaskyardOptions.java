@@ -17,7 +17,7 @@ import java.util.Objects;
  *     {@code unix:PATH}. Several replicas have several addresses with commas in between, or one name with several: one that
  *     works is chosen at random, and kept while it does. Null for TASKYARD_ADDRESS, or that of the profile, or
  *     {@code 127.0.0.1:50051}
- * @param agent the agent of tasks that name none; empty for none, then each task must name one
+ * @param agentId the agent of tasks that name none; empty for none, then each task must name one
  * @param namespace the namespace of all calls, printable ASCII; null for TASKYARD_NAMESPACE, or that of the profile, or
  *     {@code default}
  * @param caller who calls, and whom the caller trusts
@@ -30,7 +30,7 @@ import java.util.Objects;
  */
 public record TaskyardOptions(
         String address,
-        String agent,
+        String agentId,
         String namespace,
         Caller caller,
         boolean tls,
@@ -46,7 +46,7 @@ public record TaskyardOptions(
      * @throws IllegalArgumentException for options that no call can be made with; the text begins with the option's name
      */
     public TaskyardOptions {
-        Objects.requireNonNull(agent, "agent");
+        Objects.requireNonNull(agentId, "agentId");
         Objects.requireNonNull(caller, "caller");
         Objects.requireNonNull(timeout, "timeout");
         Objects.requireNonNull(patience, "patience");
@@ -114,11 +114,34 @@ public record TaskyardOptions(
     /**
      * Sets the agent of tasks that name none.
      *
-     * @param agent the agent
+     * @param agentId the agent
      * @return the changed options
      */
+    public TaskyardOptions withAgentId(String agentId) {
+        return new TaskyardOptions(address, agentId, namespace, caller, tls, credentials, timeout, patience);
+    }
+
+    /**
+     * The former name of {@link #withAgentId}.
+     *
+     * @param agent the agent
+     * @return the changed options
+     * @deprecated use {@link #withAgentId}; this name goes with the next release
+     */
+    @Deprecated
     public TaskyardOptions withAgent(String agent) {
-        return new TaskyardOptions(address, agent, namespace, caller, tls, credentials, timeout, patience);
+        return withAgentId(agent);
+    }
+
+    /**
+     * The former name of {@link #agentId}.
+     *
+     * @return the agent of tasks that name none
+     * @deprecated use {@link #agentId}; this name goes with the next release
+     */
+    @Deprecated
+    public String agent() {
+        return agentId;
     }
 
     /**
@@ -129,7 +152,7 @@ public record TaskyardOptions(
      * @throws IllegalArgumentException if it is not printable ASCII
      */
     public TaskyardOptions withNamespace(String namespace) {
-        return new TaskyardOptions(address, agent, namespace, caller, tls, credentials, timeout, patience);
+        return new TaskyardOptions(address, agentId, namespace, caller, tls, credentials, timeout, patience);
     }
 
     /**
@@ -140,7 +163,7 @@ public record TaskyardOptions(
      * @throws IllegalArgumentException if its token is not printable ASCII
      */
     public TaskyardOptions withCaller(Caller caller) {
-        return new TaskyardOptions(address, agent, namespace, caller, tls, credentials, timeout, patience);
+        return new TaskyardOptions(address, agentId, namespace, caller, tls, credentials, timeout, patience);
     }
 
     /**
@@ -217,7 +240,7 @@ public record TaskyardOptions(
      * @return the changed options
      */
     public TaskyardOptions withTls() {
-        return new TaskyardOptions(address, agent, namespace, caller, true, credentials, timeout, patience);
+        return new TaskyardOptions(address, agentId, namespace, caller, true, credentials, timeout, patience);
     }
 
     /**
@@ -227,7 +250,7 @@ public record TaskyardOptions(
      * @return the changed options
      */
     public TaskyardOptions withCredentials(ChannelCredentials credentials) {
-        return new TaskyardOptions(address, agent, namespace, caller, tls, credentials, timeout, patience);
+        return new TaskyardOptions(address, agentId, namespace, caller, tls, credentials, timeout, patience);
     }
 
     /**
@@ -238,7 +261,7 @@ public record TaskyardOptions(
      * @throws IllegalArgumentException if it is not more than 0
      */
     public TaskyardOptions withTimeout(Duration timeout) {
-        return new TaskyardOptions(address, agent, namespace, caller, tls, credentials, timeout, patience);
+        return new TaskyardOptions(address, agentId, namespace, caller, tls, credentials, timeout, patience);
     }
 
     /**
@@ -249,12 +272,12 @@ public record TaskyardOptions(
      * @throws IllegalArgumentException if it is less than 0
      */
     public TaskyardOptions withPatience(Duration patience) {
-        return new TaskyardOptions(address, agent, namespace, caller, tls, credentials, timeout, patience);
+        return new TaskyardOptions(address, agentId, namespace, caller, tls, credentials, timeout, patience);
     }
 
     /** The address, agent and namespace, without the token. */
     @Override
     public String toString() {
-        return "TaskyardOptions[address=%s, agent=%s, namespace=%s]".formatted(address, agent, namespace);
+        return "TaskyardOptions[address=%s, agentId=%s, namespace=%s]".formatted(address, agentId, namespace);
     }
 }

@@ -26,7 +26,7 @@ class JsonTest {
     @Test
     void wholeNumbersAreLongsWhileTheyAreExact() {
         assertEquals(1L << 53, Json.plain(Json.value(1L << 53)));
-        assertEquals(0x1p60, Json.plain(Json.value(1L << 60)));
+        assertEquals(0x1p60, Json.plain(Json.value(0x1p60)));
         assertEquals(7L, Json.plain(Json.value(7)));
     }
 

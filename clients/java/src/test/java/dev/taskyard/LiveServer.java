@@ -36,7 +36,7 @@ final class LiveServer {
 
     /** The same for a server at another address. */
     static TaskyardOptions options(String address) {
-        return TaskyardOptions.of(address).withNamespace("test-" + NAMESPACES.incrementAndGet()).withAgent("ann");
+        return TaskyardOptions.of(address).withNamespace("test-" + NAMESPACES.incrementAndGet()).withAgentId("ann");
     }
 
     /** Starts another server on this port, and returns once it serves. */

@@ -175,7 +175,7 @@ class ReplicasTest {
     }
 
     private static TaskyardOptions at(String... addresses) {
-        return TaskyardOptions.of(List.of(addresses)).withAgent("ann");
+        return TaskyardOptions.of(List.of(addresses)).withAgentId("ann");
     }
 
     @Test

@@ -1,0 +1,117 @@
+"""The hosts that the conformance scenario starts, and their actions."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
+from datetime import timedelta
+from typing import Any, Final
+
+from conformance_workers import Outcome
+
+from taskyard import ActionFailed, Host, RunningTask
+from taskyard.action import Action
+from taskyard.hosting.running_task import Retry
+
+TYPED: Final = Action[dict[str, int], dict[str, int]]("typed")
+
+
+@dataclass(slots=True)
+class RunningHost:
+    """A host in the background, and the counts of its handlers."""
+
+    host: Host
+    begun: int = 0
+    ended: int = 0
+    stopped: int = 0
+    run: asyncio.Task[None] | None = None
+    changed: asyncio.Condition = field(default_factory=asyncio.Condition)
+
+    async def start(self) -> None:
+        """Run the host, with the actions of the scenario."""
+        for name, handler in ACTIONS.items():
+            self.host.action(name)(self._counted(handler))
+        self.host.handles(TYPED)(self._typed)
+        self.run = asyncio.create_task(self.host.run())
+        self.run.add_done_callback(lambda _: asyncio.ensure_future(self._count()))
+
+    async def wait(self, ms: float, left: bool, **minimums: int) -> Outcome:
+        """Wait until the counts reach these minimums, or the time is over. Returns the counts then."""
+        async with self.changed:
+            try:
+                async with asyncio.timeout(ms / 1000):
+                    await self.changed.wait_for(
+                        lambda: (
+                            all(getattr(self, name) >= count for name, count in minimums.items())
+                            and (self.has_left or not left)
+                        )
+                    )
+            except TimeoutError:
+                pass
+        return {"begun": self.begun, "ended": self.ended, "stopped": self.stopped, "left": self.has_left}
+
+    @property
+    def has_left(self) -> bool:
+        """Whether its run has ended. Raises the error that it ended with."""
+        if self.run is None or not self.run.done():
+            return False
+        self.run.result()
+        return True
+
+    def _counted(self, handler: Callable[[RunningTask], Awaitable[Any]]) -> Callable[[RunningTask], Awaitable[Any]]:
+        async def counted(task: RunningTask) -> Any:
+            await self._count(begun=1)
+            try:
+                result = await handler(task)
+            except asyncio.CancelledError:
+                await self._count(stopped=1)
+                raise
+            except Exception:
+                await self._count(ended=1)
+                raise
+            await self._count(ended=1)
+            return result
+
+        return counted
+
+    async def _typed(self, value: dict[str, int]) -> dict[str, int]:
+        await self._count(begun=1, ended=1)
+        return {"id": value["id"], "next": value["id"] + 1}
+
+    async def _count(self, begun: int = 0, ended: int = 0, stopped: int = 0) -> None:
+        self.begun += begun
+        self.ended += ended
+        self.stopped += stopped
+        async with self.changed:
+            self.changed.notify_all()
+
+
+async def _echo(task: RunningTask) -> Any:
+    return task.params
+
+
+async def _work(task: RunningTask) -> Any:
+    await asyncio.sleep(task.params["ms"] / 1000)
+    return {"attempt": task.attempt}
+
+
+async def _fail(task: RunningTask) -> Any:
+    params = task.params
+    if "until" in params and task.attempt >= params["until"]:
+        return {"attempt": task.attempt}
+    if "retry_after_ms" in params:
+        raise Retry(params["error"], after=timedelta(milliseconds=params["retry_after_ms"]))
+    raise ActionFailed(params["error"], code=params.get("code"), retryable=params.get("retryable", True))
+
+
+async def _progress(task: RunningTask) -> Any:
+    task.tokens_used = task.params["tokens"]
+    await task.progress(task.params["fraction"], task.params["message"])
+
+
+async def _crash(task: RunningTask) -> Any:
+    raise RuntimeError(task.params["text"])
+
+
+ACTIONS: Final = {"echo": _echo, "work": _work, "fail": _fail, "crash": _crash, "progress": _progress}

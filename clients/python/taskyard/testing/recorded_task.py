@@ -1,0 +1,205 @@
+"""The task of a unit test: a handler is called with it as a host would call it, and what it reports is recorded."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any, Final
+
+from taskyard import present
+from taskyard.hosting.actions import Actions, Registered
+from taskyard.hosting.invocation import call_plainly, invoke
+from taskyard.hosting.running_task import RunningTask
+from taskyard.payloads import MISSING, BadValue, Codec, decode_value, encode_value
+from taskyard.tasks import Attempt, Progress, Task, TaskState
+from taskyard.v1 import task_pb2 as pb
+from taskyard.v1.runtime_host_pb2 import Report
+from taskyard.values import plain_value, struct_from
+
+if TYPE_CHECKING:
+    from taskyard.action import Action
+
+NAME: Final = "test"
+
+
+@dataclass(frozen=True, slots=True)
+class HandlerOutcome:
+    """How a handler has ended, as its host would report it.
+
+    Attributes:
+        result: What it returned, as JSON; of a typed action in its type. None if it failed.
+        error: Why it failed, None if it did not.
+        code: The kind of failure.
+        is_retryable: Whether another attempt could help.
+        retry_after: After what time it asked for another attempt, None if it did not.
+        is_stopped: Whether it was stopped before it had an outcome.
+    """
+
+    result: Any = None
+    error: str | None = None
+    code: str | None = None
+    is_retryable: bool = True
+    retry_after: timedelta | None = None
+    is_stopped: bool = False
+
+
+class RecordedTask(RunningTask):
+    """A task that a unit test hands to a handler. `running_task` makes it.
+
+    Attributes:
+        progress_reports: The progress that the handler has reported, in order.
+        outcome: How the last `run` has ended, None before.
+
+    Args:
+        task: The task.
+        fencing_token: The fencing token of its lease.
+        state: What the host's lifespan would yield.
+        value: The input.
+    """
+
+    __slots__ = ("outcome", "progress_reports")
+
+    def __init__(self, task: Task, fencing_token: int, state: Any, value: Any) -> None:
+        super().__init__(task, fencing_token, self._take, state)
+        self.take_input(value)
+        self.progress_reports: list[Progress] = []
+        self.outcome: HandlerOutcome | None = None
+
+    def cancel(self) -> None:
+        """Tell the handler that its work is no longer wanted: `cancelled` is set, `check` and `progress` raise once."""
+        self.cancelled = self.raises = True
+
+    async def run(
+        self,
+        handler: Callable[..., Any],
+        action: Action[Any, Any] | None = None,
+        codec: Codec | None = None,
+    ) -> HandlerOutcome:
+        """Run a handler as a host does: the input is checked, and what it returns or raises becomes an outcome.
+
+        A plain function runs in a thread.
+
+        Args:
+            handler: The handler.
+            action: The typed action that it handles. Default none: it takes the task alone.
+            codec: The codec of input and output. Default none.
+
+        Returns:
+            How it has ended.
+
+        Raises:
+            TypeError: The handler does not fit the action.
+        """
+        actions = Actions()
+        is_async = asyncio.iscoroutinefunction(handler)
+        actions.add(self.action, handler, action=action, runs_in="loop" if is_async else "thread")
+        registered = actions.handler(self.action)
+        call = _call_here if is_async else _call_in_thread
+        report = await invoke(_message(self.input, action, codec), self, registered, (), codec, call)
+        self.outcome = _outcome(report, registered, codec)
+        return self.outcome
+
+    def _take(self, report: Report) -> None:
+        self.progress_reports.append(Progress.from_message(report.progress))
+
+    def _deliver(self, report: Report) -> None:
+        self._take(report)
+
+
+def running_task(
+    input: Any = None,  # noqa: A002 - the name that it has everywhere
+    /,
+    *,
+    action: str | Action[Any, Any] = NAME,
+    attempt: int = 1,
+    checkpoint: Mapping[str, Any] | None = None,
+    state: Any = None,
+    fencing_token: int = 1,
+    **fields: Any,
+) -> RecordedTask:
+    """Make a task for a unit test, which hands it to a handler: no server is needed.
+
+    Args:
+        input: The input of a typed action, or the params of another. Default no params.
+        action: The action, or its name. Default `test`.
+        attempt: Which attempt this is. Default 1.
+        checkpoint: What the attempt before has reported as details of its progress. Default nothing.
+        state: What the host's lifespan has yielded. Default None.
+        fencing_token: The fencing token. Default 1.
+        **fields: Other fields of `Task`, such as `labels`, `target` or `deadline`.
+
+    Returns:
+        The task. It records what is reported.
+
+    Raises:
+        ValueError: The attempt is below 1.
+        TypeError: A field is unknown.
+    """
+    if attempt < 1:
+        raise ValueError(f"attempt: is 1 or more, not {attempt}")
+    value = {} if input is None else input
+    now = present.now()
+    values: dict[str, Any] = {
+        "id": "tsk_test",
+        "agent_id": "tester",
+        "action": action if isinstance(action, str) else action.name,
+        "state": TaskState.RUNNING,
+        "created_at": now,
+        "started_at": now,
+        "params": _plain(value),
+        "attempts": tuple(
+            Attempt(number, "host-1", now, None if number == attempt else now) for number in range(1, attempt + 1)
+        ),
+        "progress": None if checkpoint is None else Progress(details=dict(checkpoint)),
+    }
+    return RecordedTask(Task(**{**values, **fields}), fencing_token, state, value)
+
+
+def _plain(value: Any) -> dict[str, Any]:
+    """The params that the input would be, empty if it cannot be plain."""
+    if isinstance(value, dict):
+        return value
+    try:
+        plain = encode_value(value, type(value), None, is_object=True).plain
+    except (BadValue, TypeError):
+        return {}
+    return plain if isinstance(plain, dict) else {}
+
+
+def _message(value: Any, action: Action[Any, Any] | None, codec: Codec | None) -> pb.Task:
+    try:
+        encoded = encode_value(value, Any if action is None else action.input_type, codec, is_object=True)
+    except BadValue:
+        # It comes as it is, and the handler's side refuses it.
+        encoded = encode_value(value, Any, codec, is_object=True)
+    if encoded.payload is not None:
+        return pb.Task(input=encoded.payload)
+    return pb.Task(params=None if encoded.plain in (None, MISSING) else struct_from(encoded.plain))
+
+
+async def _call_here(function: Callable[..., Any], *args: Any) -> Any:
+    return await function(*args)
+
+
+async def _call_in_thread(function: Callable[..., Any], *args: Any) -> Any:
+    return await asyncio.to_thread(call_plainly, function, *args)
+
+
+def _outcome(report: Report | None, registered: Registered | None, codec: Codec | None) -> HandlerOutcome:
+    if report is None:
+        return HandlerOutcome(is_stopped=True)
+    if report.HasField("failed"):
+        failed = report.failed
+        return HandlerOutcome(
+            error=failed.error,
+            code=failed.code or None,
+            is_retryable=failed.retryable if failed.HasField("retryable") else True,
+            retry_after=timedelta(milliseconds=failed.retry_after_ms) if failed.HasField("retry_after_ms") else None,
+        )
+    done = report.completed
+    kind = registered.output_type if registered is not None and registered.is_typed else Any
+    plain = plain_value(done.result) if done.HasField("result") else None
+    payload = done.output if done.HasField("output") else None
+    return HandlerOutcome(result=decode_value(kind, plain, payload, codec))

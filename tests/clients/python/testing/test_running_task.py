@@ -1,0 +1,74 @@
+"""Unit tests of handlers: `running_task`."""
+
+import asyncio
+from dataclasses import dataclass
+from datetime import timedelta
+
+import pytest
+
+from taskyard import Action
+from taskyard.hosting.running_task import NotRetryable, Retry
+from taskyard.testing import running_task
+
+
+@dataclass
+class Page:
+    url: str
+
+
+crawl = Action[Page, list[str]]("crawl")
+
+
+async def fetch(page, task):
+    task.tokens_used = 7
+    await task.progress(0.5, "half", {"url": page.url})
+    if task.attempt == 1:
+        raise Retry("busy", after=timedelta(minutes=5))
+    return [page.url, *task.checkpoint.get("seen", [])]
+
+
+def test_a_handler_is_called_as_a_function():
+    task = running_task(Page("a"), attempt=2, checkpoint={"seen": ["b"]}, labels={"team": "x"})
+    assert asyncio.run(fetch(Page("a"), task)) == ["a", "b"]
+    (progress,) = task.progress_reports
+    assert (progress.fraction, progress.message, progress.details) == (0.5, "half", {"url": "a"})
+    assert (task.tokens_used, task.attempt, task.labels, task.params) == (7, 2, {"team": "x"}, {"url": "a"})
+
+
+async def test_a_run_records_what_a_host_would_report():
+    task = running_task(Page("a"))
+    outcome = await task.run(fetch, crawl)
+    assert outcome is task.outcome
+    assert (outcome.error, outcome.retry_after, outcome.result) == ("busy", timedelta(minutes=5), None)
+    assert (await running_task(Page("a"), attempt=3).run(fetch, crawl)).result == ["a"]
+
+
+async def test_a_misfit_fails_for_good():
+    outcome = await running_task({"uri": "a"}).run(fetch, crawl)
+    assert (outcome.code, outcome.is_retryable) == ("bad_input", False)
+    assert "url" in outcome.error
+
+
+async def test_plain_handlers_run_in_a_thread():
+    def work(task):
+        task.progress(1)
+        raise NotRetryable("gone", code="http_410")
+
+    task = running_task({"n": 1})
+    outcome = await task.run(work)
+    assert (outcome.error, outcome.code, outcome.is_retryable) == ("gone", "http_410", False)
+    assert [progress.fraction for progress in task.progress_reports] == [1]
+
+
+def test_a_cancelled_task_raises_once():
+    task = running_task()
+    task.check()
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        task.check()
+    task.check()
+
+
+def test_attempts_begin_with_one():
+    with pytest.raises(ValueError, match="attempt"):
+        running_task(attempt=0)
