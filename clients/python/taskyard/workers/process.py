@@ -74,9 +74,9 @@ class WorkerProcess:
         self._crash_file = os.memfd_create("taskyard-crash")
         pipes = (tasks, reports, life, self._crash_file)
         try:
-            # Popen without a function to call uses vfork, and takes milliseconds. In a session of its own a worker leads
-            # a process group; and Linux, which shares processors among sessions, keeps the host's heartbeats going
-            # beside workers that compute.
+            # Popen without a function to call uses vfork, and takes milliseconds. A session of its own makes a worker
+            # the leader of a process group; and Linux, which shares processors among sessions, keeps the host's
+            # heartbeats going beside workers that compute.
             self._process = subprocess.Popen(  # noqa: ASYNC220
                 [
                     sys.executable,
