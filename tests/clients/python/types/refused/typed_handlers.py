@@ -25,7 +25,8 @@ host = Host("localhost:50051", "host-1")
 
 async def another_input(page: Links, task: RunningTask) -> Links:
     """It takes the output."""
-    return page if task.attempt else page
+    task.check()
+    return page
 
 
 async def another_output(page: Page) -> str:
