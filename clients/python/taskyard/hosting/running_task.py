@@ -124,7 +124,7 @@ class RunningTask:
         self._tokens_used: int | None = None
         self._was_told = False
         self._details: Struct | None = None
-        """The details that were reported last, also by an earlier attempt. The server keeps those of the last report."""
+        """The details that were reported last, also by an earlier attempt. The server keeps the last report alone."""
         self._report = report
         # None in a unit test: its task records what is reported, from any thread.
         self._loop = asyncio._get_running_loop()
