@@ -85,6 +85,8 @@ class Shape:
             return _dumped(value, self._kind)
         try:
             data = msgspec.json.encode(value, enc_hook=_dumped_nested)
+        except BadValue:
+            raise
         except (TypeError, ValueError, OverflowError, RecursionError) as error:
             raise BadValue(str(error)) from error
         if b"null" in data:
