@@ -285,6 +285,28 @@ def new_task(task: str | NewTask, fields: Mapping[str, Any]) -> NewTask:
     return replace(task, **given)
 
 
+def common_task(action: str, fields: Mapping[str, Any]) -> NewTask:
+    """Make what the tasks of several inputs share, and check it once for all of them.
+
+    Args:
+        action: The action.
+        fields: The fields that are set.
+
+    Returns:
+        The task, without an input.
+
+    Raises:
+        TypeError: A field is unknown, has a type that the API cannot express, or is the input.
+        ValueError: A field has a value that the API cannot express.
+    """
+    for name in ("params", "input"):
+        if name in fields:
+            raise TypeError(f"{name}: stands among the inputs, the second argument")
+    task = new_task(action, fields)
+    _check(task)
+    return task
+
+
 def task_of(action: Action[I, Any], value: I, /, **fields: Unpack[ActionFields]) -> NewTask:
     """Make a task of a typed action: for a batch or a schedule, where `Client.submit` is not called.
 
