@@ -243,7 +243,7 @@ def test_the_bar_says_how_far_it_is(capsys, monkeypatch):
         ({"when_full": "later"}, ValueError),
     ],
 )
-async def test_a_mistake_in_the_call_is_raised_by_it(server, client, field, error):
+async def test_a_mistake_in_the_call_is_raised_by_it(client, field, error):
     for action in (crawl, "crawl"):
         with pytest.raises(error, match=next(iter(field))):
             client.map(action, pages(3), **field)
