@@ -206,6 +206,9 @@ FROM_MESSAGE: Final[Mapping[str, Callable[[Any], Any]]] = {
 
 TEXT: Final = (str,)
 TIME: Final = (datetime, timedelta)
+MAX_RUN_TIMEOUT: Final = timedelta(milliseconds=2**32 - 1)
+RANGES: Final = {"priority": (-(2**31), 2**31 - 1), "token_limit": (0, 2**32 - 1)}
+"""What the API can express, by field."""
 TAKEN: Final[Mapping[str, tuple[tuple[type, ...], str]]] = {
     "action": (TEXT, "a text, or an Action"),
     "params": ((Mapping,), "a dict of JSON; for models, dataclasses and other values make an Action"),
@@ -366,8 +369,12 @@ def _check(task: NewTask) -> None:
             raise TypeError(f"labels: is a dict of texts, {label} is {_shown(text)}")
     if task.params is not None and task.input is not None:
         raise TypeError("params, input: a task has one of them")
-    if task.run_timeout is not None and task.run_timeout <= timedelta():
-        raise ValueError(f"run_timeout: is longer than nothing, not {task.run_timeout}")
+    if task.run_timeout is not None and not timedelta() < task.run_timeout <= MAX_RUN_TIMEOUT:
+        raise ValueError(f"run_timeout: is longer than nothing, at most {MAX_RUN_TIMEOUT}, not {task.run_timeout}")
+    for name, (least, most) in RANGES.items():
+        number = getattr(task, name)
+        if number is not None and not least <= number <= most:
+            raise ValueError(f"{name}: is from {least} to {most}, not {number}")
 
 
 def _shown(value: Any) -> str:
