@@ -158,6 +158,10 @@ def _registered(
 ) -> Registered:
     if not callable(function):
         raise TypeError(f"the handler of {name!r} is a function, not {function!r}")
+    if inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function):
+        raise TypeError(
+            f"the handler of {name!r} yields: it returns its output, and tells of its work by task.progress"
+        )
     is_async = inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(type(function).__call__)
     place = runs_in or ("loop" if is_async else "thread")
     if place not in PLACES:

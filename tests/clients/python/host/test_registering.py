@@ -214,6 +214,20 @@ def test_a_handler_without_a_typed_action_may_promise_json(host, kind):
     host.action("crawl")(crawl)
 
 
+def generator(_):
+    yield 1
+
+
+async def asynchronous_generator(_):
+    yield 1
+
+
+@pytest.mark.parametrize("function", [generator, asynchronous_generator, functools.partial(generator)])
+def test_a_handler_returns_and_does_not_yield(host, function):
+    with pytest.raises(TypeError, match="the handler of 'crawl' yields"):
+        host.action("crawl")(function)
+
+
 async def coroutine_function(task): ...
 
 
