@@ -1,5 +1,6 @@
 package dev.taskyard;
 
+import com.google.protobuf.Struct;
 import dev.taskyard.v1.Assignment;
 import dev.taskyard.v1.Attempt;
 import dev.taskyard.v1.Progress;
@@ -20,6 +21,7 @@ public final class RunningTask {
     private final Task task;
     private final LeaseKey key;
     private final Consumer<Report> reporter;
+    private volatile Struct details; // Those that were reported last, also by an earlier attempt.
     private volatile Integer tokensUsed;
     private volatile String stopReason;
 
@@ -27,6 +29,7 @@ public final class RunningTask {
         task = assignment.getTask();
         key = LeaseKey.of(assignment.getLease());
         this.reporter = reporter;
+        details = task.getProgress().getDetails();
     }
 
     /**
@@ -197,7 +200,7 @@ public final class RunningTask {
      * @param message a text for people
      */
     public void progress(double fraction, String message) {
-        progress(fraction, message, Map.of());
+        progress(fraction, message, null);
     }
 
     /**
@@ -205,7 +208,8 @@ public final class RunningTask {
      *
      * @param fraction the part that is done, 0 to 1; other numbers count as the nearer bound; null for none
      * @param message a text for people; null for none
-     * @param details a map of plain values, see {@link Json}
+     * @param details a map of plain values, see {@link Json}; null for those that were reported last, also by an earlier
+     *     attempt
      * @throws IllegalArgumentException if they are not plain
      */
     public void progress(Double fraction, String message, Map<String, ?> details) {
@@ -216,8 +220,12 @@ public final class RunningTask {
         if (message != null) {
             progress.setMessage(cut(message));
         }
-        if (!details.isEmpty()) {
-            progress.setDetails(Json.struct(details));
+        if (details != null) {
+            this.details = Json.struct(details);
+        }
+        Struct last = this.details;
+        if (last.getFieldsCount() > 0) {
+            progress.setDetails(last);
         }
         reporter.accept(report().setProgress(progress).build());
     }

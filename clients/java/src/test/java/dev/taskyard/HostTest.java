@@ -219,6 +219,7 @@ class HostTest {
         start("steps", task -> {
             if (task.attempt() == 1) {
                 task.progress(0.4, "two of five", Map.of("step", 2));
+                task.progress(0.5, "more than two");
                 throw new ActionFailedException("again");
             }
             return task.checkpoint();
