@@ -98,7 +98,12 @@ def host_of(handlers: Handlers, **options: Any) -> Host:
 
     Returns:
         The host.
+
+    Raises:
+        TypeError: They are no handlers by action.
     """
+    if not isinstance(handlers, Mapping):
+        raise TypeError(f"host: is a Host, or a dict of handlers by action, not {handlers!r}")
     # The address is the yard's in the end, and nothing is connected before.
     made = Host("127.0.0.1:1", **options)
     for action, handler in handlers.items():

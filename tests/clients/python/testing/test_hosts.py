@@ -154,3 +154,8 @@ async def test_slots_by_action_are_waited_for_as_well(yard):
     await yard.advance(hours=2)
     assert len(ran) == 5
     await yard.lose("prod")
+
+
+async def test_a_host_is_no_name(yard):
+    with pytest.raises(TypeError, match="a dict of handlers by action, not 'host-1'"):
+        yard.host("host-1")
