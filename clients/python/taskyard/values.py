@@ -4,6 +4,7 @@ JSON has one kind of number. Whole numbers come back as `int`, so that 1 stays 1
 they would come back as others.
 """
 
+import math
 from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final
@@ -295,4 +296,7 @@ def _double(number: float) -> float:
             ValueError,
             f"{number} is beyond 2^53, which a JSON number does not hold exactly: send a text, or use an Action",
         )
-    return float(number)
+    double = float(number)
+    if not math.isfinite(double):
+        raise _Unfit(ValueError, f"{double!r} is a number that JSON has not")
+    return double

@@ -285,7 +285,9 @@ class RunningTask:
         if fraction is not None:
             progress.fraction = min(1.0, max(0.0, fraction))
         if details is not None:
-            self._details = struct_from(details)
+            if not isinstance(details, Mapping):
+                raise TypeError(f"details: is a JSON object, a dict, not {details!r}")
+            self._details = struct_from(details, "details")
         elif self._details is None:
             self._details = struct_from(self.checkpoint)
         if self._details.fields:

@@ -83,3 +83,20 @@ def test_progress_without_details_keeps_the_checkpoint():
     task.progress(0.6)
     assert [report.details.get("page") for report in task.progress_reports] == [3, 4, 4, None, None]
     assert task.checkpoint == {"page": 3}
+
+
+@pytest.mark.parametrize(
+    ("details", "error", "text"),
+    [
+        ([1], TypeError, "details: is a JSON object"),
+        ({"a": {1}}, TypeError, "details.a: set is not a JSON value"),
+        ({"a": [float("nan")]}, ValueError, r"details.a\[0\]: nan is a number that JSON has not"),
+        ({"a": 2**60}, ValueError, "details.a: .* is beyond"),
+    ],
+)
+def test_details_that_are_no_json_are_refused_and_keep_the_checkpoint(details, error, text):
+    task = running_task(checkpoint={"page": 3})
+    with pytest.raises(error, match=text):
+        task.progress(0.1, details=details)
+    task.progress(0.2)
+    assert [report.details for report in task.progress_reports] == [{"page": 3}]
