@@ -13,4 +13,5 @@ async def greet(task: RunningTask) -> dict[str, str]:
     return {"greeting": f"Hello, {task.params['name']}!"}
 
 
-asyncio.run(host.run(handle_signals=True))
+if __name__ == "__main__":
+    asyncio.run(host.run(handle_signals=True))

@@ -73,9 +73,9 @@ type WatchOptions struct {
 	// longer retained. Each task is shown as ended once, and not again after that: a failed task may still be resumed,
 	// resolved or, where it holds up its target, cancelled. Default: false, which shows that too.
 	UntilEnded bool
-	// OnGap is called when the watch begins again because the server's log no longer has the next events: what happened in
-	// between is not shown, or the server was started anew and no longer has the tasks. Default: none.
-	OnGap func()
+	// OnGap is called with the reason when the watch begins again because the server's log no longer has the next events:
+	// what happened in between is not shown, or the server was started anew and no longer has the tasks. Default: none.
+	OnGap func(reason string)
 	// Cursor begins after an event of an earlier watch with the same filters. Not together with IncludeCurrent.
 	// Default: the watch begins now.
 	Cursor string
@@ -127,7 +127,7 @@ type watch struct {
 	current map[string]uint64
 	// ended has the tasks that were shown as ended, of a watch that ends with them; nil for others.
 	ended map[string]bool
-	onGap func()
+	onGap func(string)
 }
 
 // errWatchEnded means that the loop was left, or that all watched tasks have ended.
@@ -153,7 +153,7 @@ func (w *watch) run(ctx context.Context) error {
 			w.client.log.Info("taskyard: the watch begins anew", "error", err)
 			w.cursor, w.sendsCurrent = "", true
 			if w.onGap != nil {
-				w.onGap()
+				w.onGap(errorFrom(err).Reason)
 			}
 		case CodeUnauthenticated:
 			if w.renewed || !w.client.identity.token.renew() {

@@ -8,19 +8,18 @@ import { readFile } from "node:fs/promises";
 import { setTimeout as sleep } from "node:timers/promises";
 import { parseArgs } from "node:util";
 import {
-  ActionFailed,
   connect,
   type Client,
   Host,
-  type RunningTask,
+  Payload,
   type Task,
   type TaskEvent,
   TaskyardError,
   type TaskState,
 } from "@taskyard/client";
-import { fromJson, type JsonObject, type JsonValue } from "@bufbuild/protobuf";
-import { ValueSchema } from "@bufbuild/protobuf/wkt";
-import { Task_State } from "@taskyard/client/v1/task";
+import type { JsonObject, JsonValue } from "@bufbuild/protobuf";
+import { ObservedHost, work } from "./conformance_hosts.js";
+import { bytesOf, type Outcome, payloadFields, workAlone } from "./conformance_workers.js";
 
 interface Step {
   id: string;
@@ -28,7 +27,6 @@ interface Step {
   with: JsonObject;
 }
 
-type Outcome = Record<string, unknown>;
 type Labels = Record<string, string>;
 
 const { values: given } = parseArgs({
@@ -43,58 +41,6 @@ const { values: given } = parseArgs({
   },
 });
 const connection = { address: given.server, namespace: given.namespace };
-
-/** A host in the background that counts how its handlers begin and end. */
-class ObservedHost {
-  begun = 0;
-  ended = 0;
-  stopped = 0;
-  left = false;
-  readonly #host: Host;
-
-  constructor(options: { hostId: string; slots?: number; leaseSecs?: number }) {
-    this.#host = new Host({ ...connection, ...options, handleSignals: false });
-    this.#add("echo", async (task) => task.params);
-    this.#add("work", work);
-    this.#add("fail", async (task) => {
-      const { error, code, retryable, until } = task.params;
-      if (until !== undefined && task.attempt >= Number(until)) return work(task);
-      throw new ActionFailed(String(error), { code: code as string, retryable: retryable !== false });
-    });
-    this.#add("progress", async (task) => {
-      const { fraction, message, tokens } = task.params;
-      if (tokens !== undefined) task.tokensUsed = Number(tokens);
-      task.progress({ fraction: fraction as number, message: message as string });
-    });
-    this.#host.run().then(
-      () => {
-        this.left = true;
-      },
-      (error) => console.error(error),
-    );
-  }
-
-  drain(): void {
-    this.#host.drain();
-  }
-
-  #add(action: string, handler: (task: RunningTask) => Promise<unknown>): void {
-    this.#host.action(action, async (task) => {
-      this.begun += 1;
-      try {
-        return await handler(task);
-      } finally {
-        if (task.signal.aborted) this.stopped += 1;
-        else this.ended += 1;
-      }
-    });
-  }
-}
-
-async function work(task: RunningTask): Promise<JsonValue> {
-  await sleep(Number(task.params.ms ?? 0), undefined, { signal: task.signal });
-  return { attempt: task.attempt };
-}
 
 /** A watch that stays open over several steps. A read that was not finished in time continues in the next step. */
 class OpenWatch {
@@ -143,12 +89,11 @@ class Program {
     const client = this.#client;
     const text = (name: string) => args[name] as string;
     const number = (name: string) => args[name] as number;
-    const { leases, hosts } = client.stubs;
     switch (operation) {
       case "submit": {
         const retry = args.retry as JsonObject | undefined;
         const submitted = await client.submit({
-          agent: text("agent"),
+          agentId: text("agent"),
           action: text("action"),
           params: args.params as JsonObject,
           labels: args.labels as Labels,
@@ -156,14 +101,26 @@ class Program {
           hold: args.hold as boolean,
           tokenLimit: number("token_limit"),
           idempotencyKey: text("key"),
+          runTimeoutMs: number("run_timeout_ms"),
+          parentId: text("parent"),
+          input: args.input === undefined ? undefined : new Payload(bytesOf(args.input), text("input_encoding")),
           retryPolicy: retry && {
             maxAttempts: retry.max_attempts as number,
             firstDelayMs: retry.first_delay_ms as number,
             nonRetryableCodes: retry.non_retryable_codes as string[],
           },
         });
-        return { task: submitted.taskId, state: submitted.state };
+        return { task: submitted.id, state: submitted.state };
       }
+      case "submit_inexact":
+        try {
+          const params = { id: BigInt(text("number")) };
+          const submitted = await client.submit({ agentId: text("agent"), action: text("action"), params });
+          return { task: submitted.id, state: submitted.state };
+        } catch (error) {
+          if (error instanceof TypeError && error.message.startsWith("params.id: ")) return { refused: true };
+          throw error;
+        }
       case "submit_batch": {
         const { action, hold, labels, count } = args as {
           action: string;
@@ -172,7 +129,7 @@ class Program {
           count: number;
         };
         const tasks = Array.from({ length: count }, (_, n) => ({ action, hold, labels, params: { n } }));
-        const batch = await client.submitBatch(tasks, { agent: text("agent") });
+        const batch = await client.submitBatch(tasks, { agentId: text("agent") });
         const errors = batch.outcomes.flatMap(({ error }) => (error ? [error] : []));
         return {
           batch: batch.id,
@@ -185,7 +142,12 @@ class Program {
       case "get":
         return outcomeOf(await client.get(text("task")));
       case "list": {
-        const filters = { agent: text("agent"), batchId: text("batch"), states: args.states as TaskState[] };
+        const filters = {
+          agentId: text("agent"),
+          batchId: text("batch"),
+          parentId: text("parent"),
+          states: args.states as TaskState[],
+        };
         const tasks: Task[] = [];
         for await (const task of client.list({ ...filters, pageSize: number("page_size") })) tasks.push(task);
         return { count: tasks.length, tasks: tasks.map(({ id }) => id), states: tasks.map(({ state }) => state) };
@@ -198,7 +160,8 @@ class Program {
           throw error;
         }
       case "cancel":
-        return { state: await client.cancel(text("task")) };
+        if (!args.children) return { state: await client.cancel(text("task")), children_cancelled: null };
+        return { state: "cancelled", children_cancelled: await client.cancelWithChildren(text("task")) };
       case "pause":
         return { state: await client.pause(text("task")) };
       case "resume":
@@ -219,7 +182,7 @@ class Program {
         const options = {
           taskIds: args.task === undefined ? [] : [text("task")],
           batchId: text("batch"),
-          agent: text("agent"),
+          agentId: text("agent"),
           includeCurrent: args.include_current as boolean,
           untilEnded: args.until_ended as boolean,
           cursor: text("cursor"),
@@ -235,31 +198,15 @@ class Program {
       case "sleep":
         await sleep(number("ms"));
         return {};
-      case "register":
-        return { host: (await hosts.registerHost({ hostId: text("host") })).host?.id };
-      case "claim": {
-        const request = { hostId: text("host"), leaseSecs: number("lease_secs"), waitMs: number("ms") };
-        const { claimed, taskId, fencingToken } = await leases.claimTask(request);
-        return { claimed, task: taskId ?? null, token: fencingToken ?? null };
-      }
-      case "complete": {
-        const result = args.result === undefined ? undefined : fromJson(ValueSchema, args.result);
-        const lease = { hostId: text("host"), taskId: text("task"), fencingToken: number("token") };
-        const request = { ...lease, result, tokensUsed: number("tokens") };
-        return {
-          state: Task_State[(await leases.completeTask(request)).state ?? 0]?.replace("STATE_", "").toLowerCase(),
-        };
-      }
-      case "deregister":
-        return { deregistered: (await hosts.deregisterHost({ hostId: text("host") })).deregistered };
-      case "drain": {
-        const request = { hostId: text("host"), gracePeriodSecs: number("grace_secs") };
-        return { draining: (await hosts.drainHost(request)).host?.draining ?? false };
-      }
       case "host_start":
         this.#hosts.set(
           text("host"),
-          new ObservedHost({ hostId: text("host"), slots: number("slots"), leaseSecs: number("lease_secs") }),
+          new ObservedHost({
+            ...connection,
+            hostId: text("host"),
+            slots: number("slots"),
+            leaseSecs: number("lease_secs"),
+          }),
         );
         return {};
       case "host_stop":
@@ -268,7 +215,7 @@ class Program {
       case "host_wait":
         return this.#counts(text("host"), args);
       default:
-        throw new Error(`there is no operation ${operation}`);
+        return workAlone(client, operation, args);
     }
   }
 
@@ -304,7 +251,7 @@ function outcomeOf(task: Task): Outcome {
   const { progress } = task;
   return {
     task: task.id,
-    agent: task.agent,
+    agent: task.agentId,
     action: task.action,
     state: task.state,
     params: task.params,
@@ -317,6 +264,12 @@ function outcomeOf(task: Task): Outcome {
     progress: progress ? { fraction: progress.fraction ?? null, message: progress.message ?? null } : null,
     tokens: task.tokensUsed ?? null,
     token_limit: task.tokenLimit ?? null,
+    run_timeout_ms: task.runTimeoutMs ?? null,
+    parent: task.parentId ?? null,
+    code: task.code ?? null,
+    traceback: task.traceback ?? null,
+    ...payloadFields("input", task.input),
+    ...payloadFields("output", task.output),
   };
 }
 
@@ -356,7 +309,7 @@ async function play(steps: Step[]): Promise<void> {
 }
 
 async function serve(): Promise<void> {
-  const host = new Host({ ...connection, hostId: given["host-id"], slots: Number(given.slots) });
+  const host = new Host({ ...connection, hostId: given["host-id"], slots: Number(given.slots), handleSignals: true });
   host.action("work", async (task) => ({ language: "typescript", ...((await work(task)) as JsonObject) }));
   await host.run();
 }

@@ -6,13 +6,11 @@ import pytest
 
 from taskyard_server.cadence import parse_cron
 from taskyard_server.core.hosts import HostProfile
-from taskyard_server.core.limits import Limits
 from taskyard_server.core.schedules.schedule import ScheduleSpec
 from taskyard_server.core.streams import Hello
 from taskyard_server.core.task import Submission, TaskOptions
-from taskyard_server.engine.memory.engine import MemoryEngine
 from taskyard_server.engine.virtual_clock import VirtualClock
-from tests.engines import settled
+from tests.engines import running_engine, settled
 from tests.live import live
 
 START = 1_861_920_000.0
@@ -26,9 +24,8 @@ def clock():
 
 @pytest.fixture
 async def engine(clock):
-    engine = MemoryEngine(Limits(), clock)
-    yield engine
-    await engine.admin.close()
+    async with running_engine(clock=clock) as engine:
+        yield engine
 
 
 async def go_to(engine, clock, at):

@@ -1,4 +1,4 @@
-// The operations of an agent, and those of a worker without a host.
+// The operations of an agent.
 
 package main
 
@@ -6,18 +6,21 @@ import (
 	"context"
 	"errors"
 	"net/http"
+	"strconv"
+	"strings"
 	"time"
 
-	"google.golang.org/protobuf/types/known/structpb"
-
 	taskyard "github.com/taskyard/taskyard/clients/go"
-	taskyardv1 "github.com/taskyard/taskyard/clients/go/v1"
 )
 
 func submit(ctx context.Context, p *program, _ string, with arguments) (outcome, error) {
 	task := taskyard.NewTask{
 		AgentID: with.Agent, Action: with.Action, Params: with.Params, Labels: with.Labels, Priority: with.Priority,
-		Hold: with.Hold, TokenLimit: with.TokenLimit, IdempotencyKey: with.Key,
+		Hold: with.Hold, TokenLimit: with.TokenLimit, IdempotencyKey: with.Key, ParentID: with.Parent,
+		RunTimeout: milliseconds(with.RunTimeoutMs),
+	}
+	if with.Input != nil {
+		task.Input = taskyard.Payload{Data: []byte(*with.Input), Encoding: with.InputEncoding}
 	}
 	if with.Retry != nil {
 		task.RetryPolicy = &taskyard.RetryPolicy{
@@ -27,6 +30,24 @@ func submit(ctx context.Context, p *program, _ string, with arguments) (outcome,
 		}
 	}
 	submitted, err := p.client.Submit(ctx, task)
+	if err != nil {
+		return nil, err
+	}
+	return outcome{"task": submitted.ID, "state": submitted.State}, nil
+}
+
+// submitInexact submits an integer that params cannot hold exactly, which the client refuses.
+func submitInexact(ctx context.Context, p *program, _ string, with arguments) (outcome, error) {
+	number, err := strconv.ParseInt(with.Number, 10, 64)
+	if err != nil {
+		return nil, err
+	}
+	submitted, err := p.client.Submit(ctx, taskyard.NewTask{
+		AgentID: with.Agent, Action: with.Action, Params: map[string]int64{"id": number},
+	})
+	if taskyard.CodeOf(err) == taskyard.CodeBadRequest && strings.Contains(err.Error(), "params.id") {
+		return outcome{"refused": true}, nil
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -67,7 +88,7 @@ func get(ctx context.Context, p *program, _ string, with arguments) (outcome, er
 func list(ctx context.Context, p *program, _ string, with arguments) (outcome, error) {
 	ids, states := []string{}, []taskyard.State{}
 	options := taskyard.ListOptions{
-		AgentID: with.Agent, States: with.States, BatchID: with.Batch, PageSize: with.PageSize,
+		AgentID: with.Agent, States: with.States, BatchID: with.Batch, PageSize: with.PageSize, ParentID: with.Parent,
 	}
 	for task, err := range p.client.List(ctx, options) {
 		if err != nil {
@@ -91,6 +112,15 @@ func wait(ctx context.Context, p *program, _ string, with arguments) (outcome, e
 	found := taskOutcome(task)
 	found["ended"] = true
 	return found, nil
+}
+
+func cancel(ctx context.Context, p *program, _ string, with arguments) (outcome, error) {
+	if with.Children {
+		count, err := p.client.CancelWithChildren(ctx, with.Task)
+		return outcome{"state": taskyard.StateCancelled, "children_cancelled": count}, err
+	}
+	state, err := p.client.Cancel(ctx, with.Task)
+	return outcome{"state": state, "children_cancelled": nil}, err
 }
 
 // command returns the operation of a call that changes the state of a task.
@@ -158,54 +188,6 @@ func sleep(_ context.Context, _ *program, _ string, with arguments) (outcome, er
 	return outcome{}, nil
 }
 
-// A worker without a host, with the generated stubs
-
-func register(ctx context.Context, p *program, _ string, with arguments) (outcome, error) {
-	answer, err := taskyardv1.NewRuntimeHostServiceClient(p.client.Conn()).RegisterHost(
-		ctx, &taskyardv1.RegisterHostRequest{HostId: with.Host})
-	return outcome{"host": answer.GetHost().GetId()}, err
-}
-
-func claim(ctx context.Context, p *program, _ string, with arguments) (outcome, error) {
-	waitMs := uint32(with.Ms)
-	answer, err := taskyardv1.NewLeaseServiceClient(p.client.Conn()).ClaimTask(ctx, &taskyardv1.ClaimTaskRequest{
-		HostId: with.Host, LeaseSecs: with.LeaseSecs, WaitMs: &waitMs,
-	})
-	return outcome{"claimed": answer.GetClaimed(), "task": answer.TaskId, "token": answer.FencingToken}, err
-}
-
-func complete(ctx context.Context, p *program, _ string, with arguments) (outcome, error) {
-	result, err := structpb.NewValue(with.Result)
-	if err != nil {
-		return nil, err
-	}
-	answer, err := taskyardv1.NewLeaseServiceClient(p.client.Conn()).CompleteTask(ctx, &taskyardv1.CompleteTaskRequest{
-		HostId: with.Host, TaskId: with.Task, FencingToken: float64(with.Token), Result: result,
-		TokensUsed: with.Tokens,
-	})
-	if err != nil {
-		return nil, err
-	}
-	return outcome{"state": stateName(answer.GetState())}, nil
-}
-
-func deregister(ctx context.Context, p *program, _ string, with arguments) (outcome, error) {
-	answer, err := taskyardv1.NewRuntimeHostServiceClient(p.client.Conn()).DeregisterHost(
-		ctx, &taskyardv1.DeregisterHostRequest{HostId: with.Host})
-	return outcome{"deregistered": answer.GetDeregistered()}, err
-}
-
-func drain(ctx context.Context, p *program, _ string, with arguments) (outcome, error) {
-	answer, err := taskyardv1.NewRuntimeHostServiceClient(p.client.Conn()).DrainHost(
-		ctx, &taskyardv1.DrainHostRequest{HostId: with.Host, GracePeriodSecs: with.GraceSecs})
-	return outcome{"draining": answer.GetHost().GetDraining()}, err
-}
-
-// stateName returns the name of a state in lower case, which is the first in the proto.
-func stateName(state taskyardv1.Task_State) string {
-	return string(state.Descriptor().Values().ByNumber(state.Number()).Name())
-}
-
 func taskOutcome(task *taskyard.Task) outcome {
 	codes := []any{}
 	for _, attempt := range task.Attempts {
@@ -215,8 +197,11 @@ func taskOutcome(task *taskyard.Task) outcome {
 		"task": task.ID, "agent": task.AgentID, "action": task.Action, "state": task.State, "params": task.Params,
 		"labels": task.Labels, "result": task.Result, "error_text": absent(task.Error), "run": task.Run,
 		"attempts": len(task.Attempts), "codes": codes, "progress": nil, "tokens": absent(task.TokensUsed),
-		"token_limit": absent(task.TokenLimit),
+		"token_limit": absent(task.TokenLimit), "run_timeout_ms": absent(task.RunTimeout.Milliseconds()),
+		"parent": absent(task.ParentID), "code": absent(task.Code), "traceback": absent(task.Traceback),
 	}
+	addPayload(found, "input", task.Input)
+	addPayload(found, "output", task.Output)
 	if task.Params == nil {
 		found["params"] = outcome{}
 	}
@@ -227,6 +212,14 @@ func taskOutcome(task *taskyard.Task) outcome {
 		found["progress"] = outcome{"fraction": task.Progress.Fraction, "message": absent(task.Progress.Message)}
 	}
 	return found
+}
+
+// addPayload shows a payload by its bytes as a text, and its encoding.
+func addPayload(found outcome, name string, payload *taskyard.Payload) {
+	found[name], found[name+"_encoding"] = nil, nil
+	if payload != nil {
+		found[name], found[name+"_encoding"] = string(payload.Data), absent(payload.Encoding)
+	}
 }
 
 // retryAfterMs returns nil where the server did not say when to try again.

@@ -36,6 +36,8 @@ func hostStart(_ context.Context, p *program, _ string, with arguments) (outcome
 	host.Handle("work", h.counted(work))
 	host.Handle("fail", h.counted(fail))
 	host.Handle("progress", h.counted(progress))
+	host.Handle("crash", h.counted(crash))
+	host.Handle("typed", h.counted(taskyard.Typed(typed)))
 	p.hosts[with.Host] = h
 	go func() {
 		err := host.Run(ctx)
@@ -97,14 +99,18 @@ func (h *backgroundHost) change(change func()) {
 func (h *backgroundHost) counted(handler taskyard.Handler) taskyard.Handler {
 	return func(ctx context.Context, task *taskyard.RunningTask) (any, error) {
 		h.change(func() { h.begun++ })
+		isStopped := false
+		defer func() {
+			h.change(func() {
+				if isStopped {
+					h.stopped++
+				} else {
+					h.ended++
+				}
+			})
+		}()
 		result, err := handler(ctx, task)
-		h.change(func() {
-			if err != nil && ctx.Err() != nil {
-				h.stopped++
-			} else {
-				h.ended++
-			}
-		})
+		isStopped = err != nil && ctx.Err() != nil
 		return result, err
 	}
 }
@@ -112,14 +118,15 @@ func (h *backgroundHost) counted(handler taskyard.Handler) taskyard.Handler {
 // Handlers
 
 type actionParams struct {
-	Ms        int     `json:"ms"`
-	Error     string  `json:"error"`
-	Code      string  `json:"code"`
-	Retryable *bool   `json:"retryable"`
-	Until     int     `json:"until"`
-	Fraction  float64 `json:"fraction"`
-	Message   string  `json:"message"`
-	Tokens    *uint32 `json:"tokens"`
+	Ms           int     `json:"ms"`
+	Error        string  `json:"error"`
+	Code         string  `json:"code"`
+	Retryable    *bool   `json:"retryable"`
+	RetryAfterMs int     `json:"retry_after_ms"`
+	Until        int     `json:"until"`
+	Fraction     float64 `json:"fraction"`
+	Message      string  `json:"message"`
+	Tokens       *uint32 `json:"tokens"`
 }
 
 func echo(_ context.Context, task *taskyard.RunningTask) (any, error) { return task.Params, nil }
@@ -146,7 +153,24 @@ func fail(ctx context.Context, task *taskyard.RunningTask) (any, error) {
 		return work(ctx, task)
 	}
 	final := params.Retryable != nil && !*params.Retryable
-	return nil, &taskyard.ActionFailed{Reason: params.Error, Code: params.Code, Final: final}
+	return nil, &taskyard.ActionFailed{
+		Reason: params.Error, Code: params.Code, Final: final, RetryAfter: milliseconds(params.RetryAfterMs),
+	}
+}
+
+func crash(_ context.Context, task *taskyard.RunningTask) (any, error) { panic(task.Params["text"]) }
+
+type number struct {
+	ID int64 `json:"id"`
+}
+
+type numbers struct {
+	ID   int64 `json:"id"`
+	Next int64 `json:"next"`
+}
+
+func typed(_ context.Context, _ *taskyard.RunningTask, input number) (numbers, error) {
+	return numbers{input.ID, input.ID + 1}, nil
 }
 
 func progress(_ context.Context, task *taskyard.RunningTask) (any, error) {

@@ -29,6 +29,20 @@ type arguments struct {
 	Priority       int32             `json:"priority"`
 	Hold           bool              `json:"hold"`
 	TokenLimit     uint32            `json:"token_limit"`
+	RunTimeoutMs   int               `json:"run_timeout_ms"`
+	Parent         string            `json:"parent"`
+	Children       bool              `json:"children"`
+	Input          *string           `json:"input"`
+	InputEncoding  string            `json:"input_encoding"`
+	Output         *string           `json:"output"`
+	OutputEncoding *string           `json:"output_encoding"`
+	Number         string            `json:"number"`
+	ClaimID        *string           `json:"claim_id"`
+	Error          string            `json:"error"`
+	Code           *string           `json:"code"`
+	Retryable      *bool             `json:"retryable"`
+	RetryAfterMs   *uint32           `json:"retry_after_ms"`
+	Traceback      *string           `json:"traceback"`
 	Key            string            `json:"key"`
 	Retry          *retry            `json:"retry"`
 	Count          int               `json:"count"`
@@ -77,11 +91,11 @@ type program struct {
 
 var operations = map[string]operation{
 	"submit": submit, "submit_batch": submitBatch, "get": get, "list": list, "wait": wait,
-	"cancel": command((*taskyard.Client).Cancel),
-	"pause":  command((*taskyard.Client).Pause),
-	"resume": resume, "resolve": resolve, "get_batch": getBatch, "cancel_batch": cancelBatch, "stats": stats,
+	"submit_inexact": submitInexact, "cancel": cancel, "pause": command((*taskyard.Client).Pause), "resume": resume,
+	"resolve": resolve, "get_batch": getBatch, "cancel_batch": cancelBatch, "stats": stats,
 	"watch": watch, "watch_more": watchMore, "cut": cut, "sleep": sleep,
-	"register": register, "claim": claim, "complete": complete, "deregister": deregister, "drain": drain,
+	"register": register, "claim": claim, "claim_many": claimMany, "start": start, "complete": complete,
+	"fail": failByCall, "deregister": deregister, "drain": drain,
 	"host_start": hostStart, "host_wait": hostWait, "host_stop": hostStop,
 }
 

@@ -160,10 +160,20 @@ class ThreadedChannel:
         return call
 
     def unary_stream(self, *_: Any, **__: Any) -> None:
-        """Stubs ask for it; hosts have no such calls."""
+        """Answer stubs, which ask for it; hosts have no such calls.
+
+        Args:
+            *_: What stubs say.
+            **__: What stubs say.
+        """
 
     def stream_unary(self, *_: Any, **__: Any) -> None:
-        """Stubs ask for it; hosts have no such calls."""
+        """Answer stubs, which ask for it; hosts have no such calls.
+
+        Args:
+            *_: What stubs say.
+            **__: What stubs say.
+        """
 
     def _on_state(self, state: grpc.ChannelConnectivity) -> None:
         # A thread of gRPC calls this.

@@ -1,7 +1,7 @@
 /** An agent: submits tasks, follows them and prints their results. A host must run as well, see host.ts. */
 import { connect, TaskFailed, TaskyardError } from "@taskyard/client";
 
-const client = connect({ address: process.argv[2] ?? "127.0.0.1:50051", agent: "example-agent" });
+const client = connect({ address: process.argv[2] ?? "127.0.0.1:50051", agentId: "example-agent" });
 
 try {
   // Submit one task and wait for its result.

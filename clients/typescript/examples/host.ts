@@ -7,6 +7,7 @@ const host = new Host({
   hostId: process.argv[3] ?? "example-host",
   slots: 2,
   logger: console,
+  handleSignals: true,
 });
 
 host.action("greet", async ({ params }) => {

@@ -31,6 +31,8 @@ export interface Batch {
   /** The id of the batch. */
   id: string;
   /** The submitting agent. */
+  agentId: string;
+  /** @deprecated Use `agentId`. */
   agent: string;
   /** When it was submitted, by the server's clock. */
   createdAt: Date;
@@ -59,6 +61,7 @@ export function batchFrom(id: string, pages: GetBatchResponse[]): Batch {
   const last = pages.at(-1);
   return {
     id: last?.batchId ?? id,
+    agentId: last?.agentId ?? "",
     agent: last?.agentId ?? "",
     createdAt: dateOf(last?.createdAt) ?? new Date(0),
     states: { ...last?.states },

@@ -11,6 +11,7 @@ import type { Transport } from "@connectrpc/connect";
 import { onAbort } from "./abort_listeners.js";
 import { checkHeader, type Credentials, explained, fixedToken } from "./credentials.js";
 import { errorFrom, isElsewhere, TaskyardError } from "./errors.js";
+import type { OutageLog } from "./outage_log.js";
 import { abortError, type Clock, retryWhileUnavailable } from "./retrying.js";
 
 const NAMESPACE_KEY = "taskyard-namespace";
@@ -42,6 +43,7 @@ export class Calls implements Transport {
   readonly #namespace: string;
   readonly #credentials: Credentials;
   readonly #clock: Clock | undefined;
+  readonly #outages: OutageLog | undefined;
   readonly #open = new Set<AbortController>();
   /** The signals of calls that `repeated` repeats, which are not repeated on their own. */
   readonly #repeated = new WeakSet<AbortSignal>();
@@ -49,9 +51,16 @@ export class Calls implements Transport {
 
   /**
    * `credentials` go before the token of the options. Throws TypeError or RangeError for options that no call can be made
-   * with.
+   * with. Outages are logged if a log is given.
    */
-  constructor(inner: Transport, options: CallOptions = {}, clock?: Clock, credentials?: Credentials) {
+  constructor(
+    inner: Transport,
+    options: CallOptions = {},
+    clock?: Clock,
+    credentials?: Credentials,
+    outages?: OutageLog,
+  ) {
+    this.#outages = outages;
     this.#inner = inner;
     this.#namespace = options.namespace ?? "default";
     if (this.#namespace) checkHeader("namespace", this.#namespace);
@@ -96,13 +105,17 @@ export class Calls implements Transport {
       const once = async () => {
         try {
           const limit = headerTimeout(timeoutMs ?? this.timeoutMs);
-          return await this.#inner.unary(method, linked, limit, this.#headers(header), input, contextValues);
+          const answer = await this.#inner.unary(method, linked, limit, this.#headers(header), input, contextValues);
+          this.#outages?.worked();
+          return answer;
         } catch (thrown) {
           throw this.#errorOf(thrown, linked);
         }
       };
       if (signal && this.#repeated.has(signal)) return once();
-      const isSafe = method.idempotency !== MethodOptions_IdempotencyLevel.IDEMPOTENCY_UNKNOWN;
+      // A repeat of a claim with an id gets the same leases.
+      const hasClaimId = "claimId" in input && Boolean(input.claimId);
+      const isSafe = hasClaimId || method.idempotency !== MethodOptions_IdempotencyLevel.IDEMPOTENCY_UNKNOWN;
       return retryWhileUnavailable(once, this.patienceMs, this.#clock, linked, isSafe ? undefined : isElsewhere);
     });
 
@@ -114,11 +127,12 @@ export class Calls implements Transport {
       const limit = timeoutMs && headerTimeout(timeoutMs);
       const answer = await this.#inner.stream(method, linked, limit, this.#headers(header), input, contextValues);
       const fail = (thrown: unknown) => this.#errorOf(thrown, linked);
-      const message = read(answer.message, fail, () => {
+      const over = () => {
         // A reader that stops early leaves a stream that nothing else would end.
         call.abort();
         end();
-      });
+      };
+      const message = read(answer.message, fail, over, () => this.#outages?.worked());
       return { ...answer, message };
     } catch (thrown) {
       end();
@@ -169,7 +183,10 @@ export class Calls implements Transport {
   }
 
   #errorOf(thrown: unknown, linked: AbortSignal): TaskyardError {
-    return linked.aborted ? abortError(linked) : explained(errorFrom(thrown), this.#credentials);
+    if (linked.aborted) return abortError(linked);
+    const error = explained(errorFrom(thrown), this.#credentials);
+    this.#outages?.failed(error, this.patienceMs);
+    return error;
   }
 }
 
@@ -182,9 +199,13 @@ async function* read<T>(
   messages: AsyncIterable<T>,
   fail: (thrown: unknown) => TaskyardError,
   end: () => void,
+  came: () => void,
 ): AsyncGenerator<T> {
   try {
-    yield* messages;
+    for await (const message of messages) {
+      came();
+      yield message;
+    }
   } catch (thrown) {
     throw fail(thrown);
   } finally {

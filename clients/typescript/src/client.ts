@@ -2,8 +2,8 @@
 import { create, type JsonValue } from "@bufbuild/protobuf";
 import { type Client as Stub, createClient, type Transport } from "@connectrpc/connect";
 import { type Batch, batchFrom, type SubmittedBatch, submittedBatchFrom } from "./batches.js";
-import { type CallOptions, Calls } from "./calls.js";
-import type { Credentials } from "./credentials.js";
+import { Calls } from "./calls.js";
+import type { ClientOptions, GiveUp, ListOptions, RunOptions, SubmitOptions, Wire } from "./client_options.js";
 import { errorFrom, TaskyardError } from "./errors.js";
 import { AdminService } from "./gen/taskyard/v1/admin_pb.js";
 import { BatchService, type GetBatchResponse, SubmitBatchRequestSchema } from "./gen/taskyard/v1/batch_pb.js";
@@ -13,6 +13,9 @@ import { ScheduleService } from "./gen/taskyard/v1/schedule_pb.js";
 import { type GetStatsResponse, StatsService } from "./gen/taskyard/v1/stats_pb.js";
 import { TargetService } from "./gen/taskyard/v1/target_pb.js";
 import { type Task_State, TaskService } from "./gen/taskyard/v1/task_pb.js";
+import { failureOf, TaskLost } from "./outcomes.js";
+import { OutageLog } from "./outage_log.js";
+import { outputOf } from "./payloads.js";
 import {
   fieldsOf,
   type NewSingleTask,
@@ -24,7 +27,7 @@ import {
   taskFrom,
   type TaskState,
 } from "./tasks.js";
-import { MAX_TIMER_MS } from "./retrying.js";
+import { MAX_TIMER_MS, untilRoom } from "./retrying.js";
 import { Submitter } from "./submitting.js";
 import { checkCount, dateOf, timestampFrom, valueFrom } from "./values.js";
 import { type TaskEvent, watchEvents, type WatchOptions } from "./watching.js";
@@ -32,68 +35,11 @@ import { type TaskEvent, watchEvents, type WatchOptions } from "./watching.js";
 /** The longest wait of one WaitTask call. Proxies end calls that are idle for a minute. */
 const MAX_WAIT_MS = 20_000;
 
+/** How long the cancel of a task may take for which nobody waits any more. */
+const CANCEL_MS = 5_000;
+
 /** How much later than the caller's timeout the server's last answer may come. */
 const WAIT_GRACE_MS = 2_000;
-
-/** The options of every client, whatever its transport. */
-export interface ClientOptions extends CallOptions {
-  /** The agent of tasks that name no other. Default none: then each task must name one. */
-  agent?: string;
-}
-
-/** The options of every call. */
-export interface GiveUp {
-  /**
-   * Ends the call as `cancelled` when it aborts. The server may have done what was requested. One signal may be given to
-   * any number of calls. Default none.
-   */
-  signal?: AbortSignal;
-}
-
-/** The properties of a transport. */
-export interface Wire {
-  /** Called when the client is closed. Default none. */
-  disconnect?: () => void;
-  /** What calls show of their caller. Default: the token of the options. */
-  credentials?: Credentials;
-  /** Whether tasks that are submitted at the same time share a stream, which gRPC-Web cannot do. Default false. */
-  sharesSubmits?: boolean;
-}
-
-/** Which tasks to list: those that match all given filters. An absent filter matches all. */
-export interface ListOptions extends GiveUp {
-  /** Tasks of this agent. */
-  agent?: string;
-  /** Tasks in one of these states. */
-  states?: TaskState[];
-  /** Tasks of this batch. */
-  batchId?: string;
-  /** Tasks of this target. */
-  target?: string;
-  /** Whether to list all tasks that the server keeps, for days, except rejected ones. Default false. */
-  history?: boolean;
-  /** Whether the youngest task comes first. Default false. */
-  newestFirst?: boolean;
-  /** Tasks submitted at this time or later. */
-  createdFrom?: Date;
-  /** Tasks submitted before this time. */
-  createdUntil?: Date;
-  /** The number of tasks in one answer of the server, at most 1,000. Default 1,000. */
-  pageSize?: number;
-}
-
-/** A task did not end as `done`. */
-export class TaskFailed extends Error {
-  override readonly name = "TaskFailed";
-  /** The task as it ended. */
-  readonly task: Task;
-
-  /** @param task The task as it ended. */
-  constructor(task: Task) {
-    super(`${task.id} is ${task.state}: ${task.error ?? "no reason given"}`);
-    this.task = task;
-  }
-}
 
 /**
  * Calls a Taskyard server. Create it with `connect`, and close it when done.
@@ -119,7 +65,8 @@ export class Client {
   };
   readonly #calls: Calls;
   readonly #submitter: Submitter;
-  readonly #agent: string;
+  readonly #agentId: string;
+  readonly #parentId: () => string | undefined;
   readonly #disconnect: () => void;
 
   /**
@@ -131,11 +78,14 @@ export class Client {
    * @throws TypeError or RangeError for options that no call can be made with.
    */
   constructor(transport: Transport, options: ClientOptions = {}, wire: Wire = {}) {
-    const { disconnect, sharesSubmits, credentials } = wire;
-    this.#calls = new Calls(transport, options, undefined, credentials);
+    const { disconnect, sharesSubmits, credentials, server, parentId } = wire;
+    const outages = new OutageLog(options.logger, server);
+    this.#calls = new Calls(transport, options, undefined, credentials, outages);
     // Calls of its own: closing the client does not end them.
-    this.#submitter = new Submitter(new Calls(transport, options, undefined, credentials), sharesSubmits ?? false);
-    this.#agent = options.agent ?? "";
+    const submits = new Calls(transport, options, undefined, credentials, outages);
+    this.#submitter = new Submitter(submits, sharesSubmits ?? false);
+    this.#agentId = options.agentId ?? options.agent ?? "";
+    this.#parentId = parentId ?? (() => undefined);
     this.#disconnect = disconnect ?? (() => {});
     this.stubs = {
       tasks: createClient(TaskService, this.#calls),
@@ -164,17 +114,22 @@ export class Client {
   /**
    * Submits one task. Without an `idempotencyKey` the client generates one, so that the task is made once however often
    * the connection breaks. In Node, tasks that are submitted at the same time share a stream: a thousand of them cost
-   * little more than a batch.
+   * little more than a batch. Within a handler, in Node, the task of the handler is the parent.
    *
    * @throws TaskyardError `queue_full` (with the id of the task, if it is kept as rejected), `too_large` for the params,
    *   `already_exists` if another task has the key. With `retryAfterMs` where the server says when to try again.
-   * @throws TypeError if the params are not JSON.
+   * @throws TypeError if the params are not JSON, or hold a `bigint` beyond 2^53; it names the field.
    */
-  async submit(task: NewSingleTask, options: GiveUp = {}): Promise<Submitted> {
+  async submit(task: NewSingleTask, options: SubmitOptions = {}): Promise<Submitted> {
     this.#calls.checkOpen();
-    const answer = await this.#submitter.submit(submitRequest(task, this.#agent), options.signal);
+    const { signal, whenFull } = options;
+    const request = submitRequest(task, this.#agentId, this.#parentId());
+    const submitOnce = () => this.#submitter.submit(request, signal);
+    const answer = await (whenFull === "wait" ? untilRoom(submitOnce, signal) : submitOnce());
+    const id = answer.taskId ?? "";
     return {
-      taskId: answer.taskId ?? "",
+      id,
+      taskId: id,
       state: stateOf(answer.state),
       position: answer.position ?? 0,
       createdAt: dateOf(answer.createdAt) ?? new Date(0),
@@ -185,7 +140,7 @@ export class Client {
    * Submits several tasks of one agent as a batch. Each is admitted or refused by itself, see the outcomes.
    *
    * @param tasks The tasks, at most the server's `maxBatchSize` (50).
-   * @param options `agent`: default the client's. `callbackUrl`: the URL that each task is posted to when it ends,
+   * @param options `agentId`: default the client's. `callbackUrl`: the URL that each task is posted to when it ends,
    *   default none. `signal`: gives the call up.
    * @throws TaskyardError `batch_too_large`, `too_large` for the params of a task, `bad_request` if any task is malformed.
    *   Then no task was submitted.
@@ -193,12 +148,13 @@ export class Client {
    */
   async submitBatch(
     tasks: NewTask[],
-    options: GiveUp & { agent?: string; callbackUrl?: string } = {},
+    options: GiveUp & { agentId?: string /** @deprecated Use `agentId`. */; agent?: string; callbackUrl?: string } = {},
   ): Promise<SubmittedBatch> {
+    const parentId = this.#parentId();
     const request = create(SubmitBatchRequestSchema, {
-      agentId: options.agent ?? this.#agent,
+      agentId: options.agentId ?? options.agent ?? this.#agentId,
       callbackUrl: options.callbackUrl,
-      tasks: tasks.map(fieldsOf),
+      tasks: tasks.map((task) => fieldsOf(task, parentId)),
     });
     let mayBeSecond = false;
     const answer = await this.#calls.repeated((isInDoubt, signal) => {
@@ -214,16 +170,29 @@ export class Client {
   }
 
   /**
-   * Submits one task and waits until it has ended.
+   * Submits one task and waits until it has ended. When the signal aborts meanwhile, the task is cancelled, unless
+   * `cancelOnExit` is false. When it aborts before the submission was answered, the task may exist and go on.
    *
-   * @returns The result of the task, undefined if it has none.
-   * @throws TaskFailed if the task does not end as `done`; otherwise as `submit` and `wait`.
+   * @returns The output of the task, undefined if it has none. Integers that no `number` holds are `bigint`, which only
+   *   tasks of handlers with an `Output` have.
+   * @throws TaskFailed if the task does not end as `done`, TaskCancelled if it was cancelled, TaskLost if the server was
+   *   started anew without a store; otherwise as `submit` and `wait`.
    */
-  async run(task: NewSingleTask, options: GiveUp = {}): Promise<JsonValue | undefined> {
-    const { taskId } = await this.submit(task, options);
-    const ended = await this.wait(taskId, options);
-    if (ended.state !== "done") throw new TaskFailed(ended);
-    return ended.result;
+  async run<O = JsonValue>(task: NewSingleTask, options: RunOptions = {}): Promise<O | undefined> {
+    const { signal, cancelOnExit = true } = options;
+    const { id } = await this.submit(task, options);
+    let ended: Task;
+    try {
+      ended = await this.#wait(id, { ...(signal && { signal }) }, true);
+    } catch (error) {
+      if (signal?.aborted && cancelOnExit) {
+        // It may have ended meanwhile, and a client that is closed cannot cancel it.
+        await this.cancel(id, { signal: AbortSignal.timeout(CANCEL_MS) }).catch(() => {});
+      }
+      throw error;
+    }
+    if (ended.state !== "done") throw failureOf(ended, task.deadline === undefined);
+    return outputOf<O>(ended);
   }
 
   // Reading
@@ -245,9 +214,14 @@ export class Client {
    *   call up.
    * @returns The task as it ended.
    * @throws TaskyardError `not_found`, and `deadline_exceeded` if the task has not ended within `timeoutMs`.
+   * @throws TaskLost if the server knew the task when the wait began, and does not any more.
    * @throws RangeError if `timeoutMs` is not a number.
    */
-  async wait(taskId: string, options: GiveUp & { timeoutMs?: number } = {}): Promise<Task> {
+  wait(taskId: string, options: GiveUp & { timeoutMs?: number } = {}): Promise<Task> {
+    return this.#wait(taskId, options, false);
+  }
+
+  async #wait(taskId: string, options: GiveUp & { timeoutMs?: number }, isKnown: boolean): Promise<Task> {
     const timeoutMs = options.timeoutMs ?? Number.POSITIVE_INFINITY;
     if (Number.isNaN(timeoutMs)) throw new RangeError("timeoutMs: must be a number");
     const until = performance.now() + timeoutMs;
@@ -259,10 +233,14 @@ export class Client {
         ? undefined
         : setTimeout(() => call.abort(late("was not reached")), timeoutMs + WAIT_GRACE_MS);
     try {
-      for (;;) {
+      for (let wasKnown = isKnown; ; wasKnown = true) {
         const waitMs = Math.round(Math.min(Math.max(until - performance.now(), 0), MAX_WAIT_MS));
         const callOptions = { signal: call.signal, timeoutMs: this.#calls.timeoutMs + waitMs };
-        const { task, ended } = await this.stubs.tasks.waitTask({ taskId, timeoutMs: waitMs }, callOptions);
+        const waiting = this.stubs.tasks.waitTask({ taskId, timeoutMs: waitMs }, callOptions);
+        const { task, ended } = await waiting.catch((thrown: unknown) => {
+          const error = errorFrom(thrown);
+          throw wasKnown && error.code === "not_found" ? new TaskLost(taskId, error) : error;
+        });
         if (ended && task) return taskFrom(task);
         if (performance.now() >= until) throw late(`is ${stateOf(task?.state)}`);
       }
@@ -277,7 +255,7 @@ export class Client {
    * Reads page after page as needed.
    */
   async *list(options: ListOptions = {}): AsyncGenerator<Task, void, undefined> {
-    const { agent: agentId, states, createdFrom, createdUntil, signal, ...others } = options;
+    const { agent, agentId = agent, states, createdFrom, createdUntil, signal, ...others } = options;
     const filters = {
       ...others,
       agentId,
@@ -340,14 +318,33 @@ export class Client {
   // Interrupting and ending
 
   /**
-   * Cancels a task at once.
+   * Cancels a task at once; with `cancelChildren` also what its work has submitted, see `cancelWithChildren`.
    *
    * @returns The state of the task.
    * @throws TaskyardError `not_found`, `conflict` if the task has ended.
    */
-  cancel(taskId: string, options: GiveUp = {}): Promise<TaskState> {
-    const call = (signal?: AbortSignal) => this.stubs.tasks.cancelTask({ taskId }, { signal });
+  cancel(taskId: string, options: GiveUp & { cancelChildren?: boolean } = {}): Promise<TaskState> {
+    const request = { taskId, cancelChildren: options.cancelChildren };
+    const call = (signal?: AbortSignal) => this.stubs.tasks.cancelTask(request, { signal });
     return this.#transition(call, taskId, "cancelled", options);
+  }
+
+  /**
+   * Cancels a task as `cancel` does, and with it what its work has submitted and has not ended, what the work of those has
+   * submitted, and so on.
+   *
+   * @returns How many tasks were cancelled beside the task itself; 0 if the answer was lost and the call was repeated.
+   * @throws TaskyardError `not_found`, `conflict` if the task has ended.
+   */
+  async cancelWithChildren(taskId: string, options: GiveUp = {}): Promise<number> {
+    let children = 0;
+    const call = async (signal?: AbortSignal) => {
+      const answer = await this.stubs.tasks.cancelTask({ taskId, cancelChildren: true }, { signal });
+      children = answer.childrenCancelled ?? 0;
+      return answer;
+    };
+    await this.#transition(call, taskId, "cancelled", options);
+    return children;
   }
 
   /**

@@ -86,7 +86,7 @@ export interface ErrorExtras {
 
 /** A call, or one task among several, that the server refused or that did not reach it. */
 export class TaskyardError extends Error {
-  override readonly name = "TaskyardError";
+  override readonly name: string = "TaskyardError";
   /** The code, for programs. */
   readonly code: ErrorCode;
   /** The text for people, without the code. */

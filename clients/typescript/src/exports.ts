@@ -1,9 +1,13 @@
 /** The exports that both entries, `index.ts` and `web.ts`, have. */
 export type { Batch, BatchOutcome, SubmittedBatch } from "./batches.js";
 export type { CallOptions } from "./calls.js";
-export { Client, type ClientOptions, type GiveUp, type ListOptions, TaskFailed, type Wire } from "./client.js";
+export { Client } from "./client.js";
+export type { ClientOptions, GiveUp, ListOptions, RunOptions, SubmitOptions, Wire } from "./client_options.js";
 export type { Credentials } from "./credentials.js";
 export { type ErrorCode, type ErrorExtras, TaskyardError } from "./errors.js";
+export type { Logger } from "./logger.js";
+export { TaskCancelled, TaskFailed, TaskLost } from "./outcomes.js";
+export { inputOf, outputOf, Payload } from "./payloads.js";
 export {
   type Attempt,
   hasEnded,
@@ -15,4 +19,5 @@ export {
   type Task,
   type TaskState,
 } from "./tasks.js";
+export type { ExactJson } from "./values.js";
 export type { EventKind, TaskEvent, WatchOptions } from "./watching.js";

@@ -2,19 +2,24 @@
  * The handlers of a host: which one runs which task, and what the end of a handler means for its task.
  *
  * The value of a handler is the task's result, as JSON. `ActionFailed` fails the task with its text, any other error with
- * its name and text; the stack goes to the log only.
+ * its name and text; the stack is the traceback of the task.
  */
 import type { Assignment } from "./gen/taskyard/v1/lease_pb.js";
 import type { Report } from "./gen/taskyard/v1/runtime_host_pb.js";
-import type { Logger } from "./host.js";
+import { runFor } from "./current_task.js";
+import { ActionFailed, tracebackOf } from "./failures.js";
+import type { Logger } from "./logger.js";
+import { Output, outputFields, Payload } from "./payloads.js";
 import { type Key, keyOf, type LeaseName, reportOn, sizeOf } from "./reports.js";
-import { ActionFailed, type Handler, RunningTask, type TaskReporter } from "./running_task.js";
+import { type Handler, RunningTask, type TaskReporter, TaskStopped } from "./running_task.js";
 import type { Session } from "./session.js";
 import { taskFrom } from "./tasks.js";
 import { valueFrom } from "./values.js";
 
 /** The server truncates longer texts. */
 const MAX_ERROR_CHARS = 10_000;
+const UNKNOWN_ACTION = { code: "unknown_action" };
+const BAD_RESULT = { code: "bad_result", retryable: false };
 
 /** The handlers by action, and one for all other actions, if there is one. */
 export class Actions {
@@ -68,13 +73,13 @@ export class Handlers {
   }
 
   /** Aborts the signals of the handlers of these leases. */
-  stop(keys: Key[], reason = "the lease has ended"): void {
-    for (const key of keys) this.#running.get(key)?.abort(new DOMException(reason, "AbortError"));
+  stop(keys: Key[], message = "the lease has ended", reason = "lease_lost"): void {
+    for (const key of keys) this.#running.get(key)?.abort(new TaskStopped(message, reason));
   }
 
   /** Aborts the signals of all handlers. */
-  stopAll(reason: string): void {
-    this.stop([...this.#running.keys()], reason);
+  stopAll(message: string): void {
+    this.stop([...this.#running.keys()], message, "draining");
   }
 
   async #run(key: Key, { lease, task }: Assignment): Promise<void> {
@@ -108,37 +113,44 @@ export class Handlers {
   /** Runs the handler. Returns the report of its outcome, undefined if it was stopped before it had one. */
   async #outcome(task: RunningTask): Promise<Report | undefined> {
     const handler = this.#actions.handler(task.action);
-    if (!handler) return failed(task, `this host has no action '${task.action}'`, "unknown_action");
+    if (!handler) return failed(task, new ActionFailed(`this host has no action '${task.action}'`, UNKNOWN_ACTION));
     let result: unknown;
     try {
-      result = await handler(task);
+      result = await runFor(task, () => handler(task));
     } catch (error) {
       if (task.signal.aborted) return undefined;
       if (error instanceof ActionFailed) {
         this.#logger.info(`task ${task.id} (${task.action}) failed: ${error.message}`);
-        return failed(task, error.message, error.code, error.retryable);
+        return failed(task, error, tracebackOf(error));
       }
       this.#logger.warn(`task ${task.id} (${task.action}) failed`, error);
-      return failed(task, textOf(error));
+      return failed(task, new ActionFailed(textOf(error)), tracebackOf(error));
     }
     try {
-      const value = result === undefined ? {} : { result: valueFrom(result) };
-      const completed = task.reportOf({ case: "completed", value });
+      const completed = task.reportOf({ case: "completed", value: resultFields(result) });
       // A report that cannot be encoded, for instance a result with invalid Unicode, would break the stream.
       sizeOf(completed);
       return completed;
     } catch (error) {
       this.#logger.warn(`task ${task.id} (${task.action}): its result is not JSON`, error);
       // The work is done. Another attempt would do it twice and fail in the same way.
-      return failed(task, `result is not JSON: ${textOf(error)}`, "bad_result", false);
+      return failed(task, new ActionFailed(`result is not JSON: ${textOf(error)}`, BAD_RESULT));
     }
   }
 }
 
-function failed(task: RunningTask, error: string, code?: string, retryable = true): Report {
+function resultFields(result: unknown) {
+  if (result instanceof Output) return outputFields(result.value);
+  if (result instanceof Payload) return outputFields(result);
+  return result === undefined ? {} : { result: valueFrom(result) };
+}
+
+function failed(task: RunningTask, failure: ActionFailed, traceback?: string): Report {
+  const { message, code, retryable, retryAfterMs } = failure;
   // The text of an error may hold invalid Unicode, such as half of a surrogate pair.
-  const text = error.slice(0, MAX_ERROR_CHARS).toWellFormed() || "failed without a word";
-  return task.reportOf({ case: "failed", value: { error: text, code, retryable: retryable ? undefined : false } });
+  const error = message.slice(0, MAX_ERROR_CHARS).toWellFormed() || "failed without a word";
+  const value = { error, code, retryable: retryable ? undefined : false, retryAfterMs, traceback };
+  return task.reportOf({ case: "failed", value });
 }
 
 function unreadable(lease: LeaseName, error: unknown): Report {

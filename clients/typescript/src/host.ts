@@ -1,18 +1,13 @@
 /** Runtime hosts for Node: register the handlers of actions, then run the host. */
+import type { JsonValue } from "@bufbuild/protobuf";
 import { type Address, type Caller, callerOf } from "./caller.js";
 import { Actions } from "./handlers.js";
 import { HostRun } from "./host_run.js";
+import { type Logger, QUIET_LOGGER } from "./logger.js";
 import type { Handler } from "./running_task.js";
 
 /** A signal that follows the first one so soon is the same request: terminals and init processes send two. */
 const SAME_SIGNAL_MS = 1_000;
-
-/** Where a host logs its work. `console` is one. */
-export interface Logger {
-  info(text: string, ...more: unknown[]): void;
-  warn(text: string, ...more: unknown[]): void;
-  error(text: string, ...more: unknown[]): void;
-}
 
 /** The identity and the settings of a host. */
 export interface HostOptions extends Address {
@@ -34,17 +29,15 @@ export interface HostOptions extends Address {
   drainGraceMs?: number;
   /** Whether to report the use of processors and memory. Default true. */
   machineFigures?: boolean;
-  /** Whether to drain at SIGTERM and SIGINT while it runs. A second signal then ends the process. Default true. */
+  /**
+   * Whether to drain at SIGTERM and SIGINT while it runs, as programs want it that do nothing else. A second signal then
+   * ends the process. Several hosts may do so, and what listens to the signals beside them goes on to. Default false:
+   * signals are the program's, which calls `drain`.
+   */
   handleSignals?: boolean;
   /** Where it logs. Default: warnings and errors to the console. */
   logger?: Logger;
 }
-
-const QUIET_LOGGER: Logger = {
-  info: () => {},
-  warn: (...args) => console.warn(...args),
-  error: (...args) => console.error(...args),
-};
 
 /**
  * A runtime host: it takes tasks from the server, up to `slots` at once, and runs their handlers.
@@ -74,13 +67,13 @@ export class Host {
   }
 
   /**
-   * Registers the handler of an action.
+   * Registers the handler of an action. `I` is the type of its `task.input`, which is not checked.
    *
    * @returns This host, for further calls.
    * @throws Error if the action has a handler already.
    */
-  action(name: string, handler: Handler): this {
-    this.#actions.add(name, handler);
+  action<I = JsonValue>(name: string, handler: Handler<I>): this {
+    this.#actions.add(name, handler as Handler);
     return this;
   }
 
@@ -106,7 +99,7 @@ export class Host {
     if (this.#actions.isEmpty) throw new Error("the host has no handlers: give it some with host.action()");
     if (this.#run) throw new Error("the host runs already");
     this.#run = new HostRun(this.#options, this.#caller, this.#actions, this.#options.logger ?? QUIET_LOGGER);
-    const stopListening = this.#options.handleSignals === false ? () => {} : this.#drainAtSignals();
+    const stopListening = this.#options.handleSignals ? this.#drainAtSignals() : () => {};
     try {
       await this.#run.run();
     } finally {

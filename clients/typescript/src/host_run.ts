@@ -11,6 +11,7 @@ import type { Caller } from "./caller.js";
 import { Calls } from "./calls.js";
 import { errorFrom, isElsewhere, isTooMany, TaskyardError } from "./errors.js";
 import {
+  Cancellation_Reason,
   type ConnectRequest,
   ConnectRequestSchema,
   type ConnectResponse,
@@ -20,7 +21,8 @@ import {
 } from "./gen/taskyard/v1/runtime_host_pb.js";
 import { type Actions, Handlers } from "./handlers.js";
 import { HeartbeatTimer } from "./heartbeat_timer.js";
-import type { HostOptions, Logger } from "./host.js";
+import type { HostOptions } from "./host.js";
+import type { Logger } from "./logger.js";
 import { MachineFigures } from "./machine.js";
 import { openConnection } from "./connection.js";
 import { MAX_TIMER_MS, spread, systemClock } from "./retrying.js";
@@ -257,7 +259,7 @@ export class HostRun {
           const reason = cancellation.message || "no reason given";
           this.#logger.info(`task ${cancellation.taskId} is to be stopped: ${reason}`);
           // The handler of a lease that was lost before is stopped already.
-          this.#handlers.stop(session.cancelled(cancellation), reason);
+          this.#handlers.stop(session.cancelled(cancellation), reason, nameOf(cancellation.reason));
         }
         break;
       case "drain":
@@ -421,6 +423,11 @@ export function reconnectDelay(error: TaskyardError, isAsked: boolean, outMs: nu
   const [shortest, longest] = PROMPT_DELAY_MS;
   if (outMs < PROMPT_MS) return shortest + (longest - shortest) * Math.random();
   return Math.random() * Math.min(maxMs, outMs / 2);
+}
+
+/** The reason of a cancellation as other SDKs spell it. */
+function nameOf(reason: Cancellation_Reason): string {
+  return (Cancellation_Reason[reason] ?? String(reason)).replace("REASON_", "").toLowerCase();
 }
 
 function now(): number {

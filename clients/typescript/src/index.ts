@@ -3,9 +3,11 @@
  *
  * Calls fail with a `TaskyardError`, whose `code` says why.
  */
-import { Client, type ClientOptions } from "./client.js";
+import { Client } from "./client.js";
+import type { ClientOptions } from "./client_options.js";
 import { type Address, callerOf } from "./caller.js";
 import { openConnection } from "./connection.js";
+import { currentTask } from "./current_task.js";
 
 /** Where the server is, and what every call carries. */
 export interface ConnectOptions extends Address, Omit<ClientOptions, keyof Address> {}
@@ -21,11 +23,20 @@ export interface ConnectOptions extends Address, Omit<ClientOptions, keyof Addre
 export function connect(options: ConnectOptions = {}): Client {
   const caller = callerOf(options);
   const [transport, connection] = openConnection(caller);
-  const wire = { disconnect: () => connection.close(), sharesSubmits: true, credentials: caller.credentials };
+  const wire = {
+    disconnect: () => connection.close(),
+    sharesSubmits: true,
+    credentials: caller.credentials,
+    server: caller.server,
+    parentId: () => currentTask()?.id,
+  };
   return new Client(transport, { ...options, namespace: caller.namespace }, wire);
 }
 
 export * from "./exports.js";
-export { Host, type HostOptions, type Logger } from "./host.js";
+export { currentTask } from "./current_task.js";
+export { ActionFailed, NotRetryable, Retry } from "./failures.js";
+export { Host, type HostOptions } from "./host.js";
+export { Output } from "./payloads.js";
 export type { Address, TlsOptions } from "./caller.js";
-export { ActionFailed, type Handler, type RunningTask } from "./running_task.js";
+export { type Handler, type RunningTask, TaskStopped } from "./running_task.js";

@@ -11,6 +11,9 @@ const FIRST_DELAY_MS = 100;
 const MAX_DELAY_MS = 1_000;
 /** A namespace that moves to another server is served there within a moment. */
 const ELSEWHERE_MS = [20, 50] as const;
+/** The first wait for room in a full queue where the server names no time, and the longest one. */
+const FULL_DELAY_MS = 1_000;
+const MAX_FULL_DELAY_MS = 10_000;
 /** The longest delay of a timer, 24 days. Timers fire at once for longer ones. */
 export const MAX_TIMER_MS = 0x7fffffff;
 
@@ -74,7 +77,7 @@ export class Outage {
     const isFirst = this.#since === undefined;
     this.#since ??= now;
     const left = this.#since + this.#patienceMs - now;
-    if (left <= 0) throw error;
+    if (left <= 0) throw this.#patienceMs ? afterTries(error, now - this.#since) : error;
     await this.#clock.sleep(Math.min(this.#delayAfter(error, isFirst), left), signal);
     if (signal?.aborted) throw abortError(signal);
   }
@@ -96,9 +99,42 @@ export class Outage {
   }
 }
 
+/**
+ * Submits until the queue has room, or until another error. Each wait is as long as the server names, and doubles with
+ * each try up to 10 s. Throws the `queue_full` of the last try when the signal aborts.
+ */
+export async function untilRoom<T>(submit: () => Promise<T>, signal?: AbortSignal, clock = systemClock): Promise<T> {
+  for (let attempt = 0; ; attempt++) {
+    try {
+      return await submit();
+    } catch (thrown) {
+      const error = errorFrom(thrown);
+      if (error.code !== "queue_full") throw error;
+      const namedMs = error.retryAfterMs || FULL_DELAY_MS;
+      const delayMs = Math.max(namedMs, Math.min(namedMs * 2 ** Math.min(attempt, 4), MAX_FULL_DELAY_MS));
+      await clock.sleep(spread(delayMs, clock.random()), signal);
+      if (signal?.aborted) throw error;
+    }
+  }
+}
+
 /** Prolongs the time that a server named by up to a quarter, so that not all who were told so come back at once. */
 export function spread(namedMs: number, random: number): number {
   return namedMs * (1 + random / 4);
+}
+
+/** The error of the last try, with how long it was tried. */
+function afterTries(error: TaskyardError, ms: number): TaskyardError {
+  const { code, reason, details, retryable, retryAfterMs, status, taskId, cause } = error;
+  const tried = `${reason}; tried for ${(ms / 1000).toFixed(1)} s`;
+  return new TaskyardError(code, tried, {
+    details,
+    retryable,
+    retryAfterMs,
+    ...(status && { status }),
+    ...(taskId && { taskId }),
+    cause,
+  });
 }
 
 /** Whether a call that is safe to repeat is repeated after the error. */

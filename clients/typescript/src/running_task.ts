@@ -1,6 +1,8 @@
-/** A task as the handler that runs it sees it, and the error by which a handler fails a task with its own text. */
-import type { JsonObject } from "@bufbuild/protobuf";
+/** A task as the handler that runs it sees it. */
+import type { JsonObject, JsonValue } from "@bufbuild/protobuf";
+import { NotRetryable } from "./failures.js";
 import type { Report } from "./gen/taskyard/v1/runtime_host_pb.js";
+import { inputOf } from "./payloads.js";
 import { type LeaseName, reportOn } from "./reports.js";
 import type { Task } from "./tasks.js";
 import { checkCount, plainObject } from "./values.js";
@@ -10,26 +12,23 @@ const TRACE_VARIABLES = new Set(["TRACEPARENT", "TRACESTATE", "TASKYARD_TRACE_ID
 
 /**
  * Runs a task. The value that it returns, or that its promise resolves with, is the task's result and must be JSON as
- * `JSON.stringify` takes it; `undefined` is no result. An error that it throws fails the task.
+ * `JSON.stringify` takes it; `undefined` is no result. An `Output` or a `Payload` travels exactly. An error that it throws
+ * fails the task.
  */
-export type Handler = (task: RunningTask) => unknown;
+export type Handler<I = JsonValue> = (task: RunningTask<I>) => unknown;
 
-/** Throw it in a handler to fail the task with exactly this text. Any other error adds its name to the text. */
-export class ActionFailed extends Error {
-  override readonly name = "ActionFailed";
-  /** The kind of failure, which `RetryPolicy.nonRetryableCodes` may name. Undefined if there is none. */
-  readonly code: string | undefined;
-  /** Whether the retry policy of the task may try again. False makes this failure final. */
-  readonly retryable: boolean;
-
+/** The reason of a `task.signal` that has aborted. Its `name` is `AbortError`. */
+export class TaskStopped extends DOMException {
   /**
-   * @param error The text of the failure.
-   * @param options `code`: the kind of failure, default none. `retryable`: default true.
+   * Why the work is no longer wanted: `cancelled`, `paused`, `deadline_exceeded`, `timed_out` (the run timeout) and so on
+   * as the server says, `lease_lost` if the lease has ended, `draining` if the host leaves.
    */
-  constructor(error: string, options: { code?: string; retryable?: boolean } = {}) {
-    super(error);
-    this.code = options.code;
-    this.retryable = options.retryable ?? true;
+  readonly reason: string;
+
+  /** @internal */
+  constructor(message: string, reason: string) {
+    super(message, "AbortError");
+    this.reason = reason;
   }
 }
 
@@ -39,8 +38,11 @@ export interface TaskReporter {
   usedTokens(count: number | undefined): void;
 }
 
-/** The task that a handler runs, as it was handed out, and the means to report on it. Hosts create it. */
-export class RunningTask {
+/**
+ * The task that a handler runs, as it was handed out, and the means to report on it. Hosts create it. `I` is the type of
+ * its input, which is not checked.
+ */
+export class RunningTask<I = JsonValue> {
   /** The task as it stood when it was handed out. */
   readonly task: Task;
   /**
@@ -49,10 +51,16 @@ export class RunningTask {
    */
   readonly fencingToken: number;
   /**
-   * Aborts when the work is no longer wanted: the task was cancelled, paused or is past its deadline, or the lease is
-   * lost. Pass it to `fetch`, timers and child processes. What the handler returns or throws after that is discarded.
+   * Aborts when the work is no longer wanted: the task was cancelled, paused, is past its deadline or its run timeout, or
+   * the lease is lost. Its reason is a `TaskStopped`. Pass it to `fetch`, timers and child processes. What the handler returns or throws after that is discarded.
    */
   readonly signal: AbortSignal;
+  /**
+   * What the last attempt reported as the details of its progress, for this one to go on from. Empty if there is nothing.
+   * They stay those of the task until this attempt reports others.
+   */
+  readonly checkpoint: JsonObject;
+  #details: JsonObject | undefined;
   #tokensUsed: number | undefined;
   readonly #lease: LeaseName;
   readonly #reporter: TaskReporter;
@@ -62,6 +70,8 @@ export class RunningTask {
     this.task = task;
     this.fencingToken = lease.fencingToken;
     this.signal = signal;
+    this.#details = task.progress?.details;
+    this.checkpoint = this.#details ?? {};
     this.#lease = lease;
     this.#reporter = reporter;
   }
@@ -100,6 +110,21 @@ export class RunningTask {
     return this.task.params;
   }
 
+  /**
+   * The input of the action: its params, or the value that the submitter gave as `input`. Integers that no `number` holds
+   * are `bigint`.
+   *
+   * @throws NotRetryable with the code `bad_input` for bytes of a codec, which stand in `task.task.input`, and for those
+   *   that are not JSON.
+   */
+  get input(): I {
+    try {
+      return inputOf<I>(this.task);
+    } catch (error) {
+      throw new NotRetryable(`input: ${(error as Error).message}`, { code: "bad_input", cause: error });
+    }
+  }
+
   /** The number of this attempt within the task's run, from 1. */
   get attempt(): number {
     const last = this.task.attempts.at(-1);
@@ -111,18 +136,20 @@ export class RunningTask {
    * Reports how far the work is. The call returns at once; the report is sent soon, unless a later one replaces it first.
    *
    * @param progress `fraction`: the part that is done, from 0 to 1; numbers outside that range count as the nearer bound.
-   *   `message`: a text for people. `details`: any JSON object. All are optional.
+   *   `message`: a text for people. `details`: any JSON object, which the next attempt finds as its `checkpoint` if this one
+   *   fails; default those that were reported last. All are optional.
    * @throws TypeError if `details` is not a JSON object.
    */
   progress(progress: { fraction?: number; message?: string; details?: object } = {}): void {
     const { fraction, message, details } = progress;
+    if (details) this.#details = plainObject(details, "details");
     this.#reporter.progressed(
       this.reportOf({
         case: "progress",
         value: {
           fraction: fraction === undefined ? undefined : Math.min(1, Math.max(0, fraction)),
           message: message?.toWellFormed(),
-          details: details && plainObject(details),
+          details: this.#details,
         },
       }),
     );

@@ -10,6 +10,7 @@ import {
   Task_State,
   type SubmitTaskRequest,
 } from "./gen/taskyard/v1/task_pb.js";
+import { inputFields, type Payload, payloadFrom } from "./payloads.js";
 import { dateOf, jsonOf, plainObject, randomKey, timestampFrom } from "./values.js";
 
 const STATES = [
@@ -50,14 +51,23 @@ type Plain<M> = Omit<M, "$typeName" | "$unknown">;
 /** How often, and with which delays in milliseconds, a task is tried again after a failure. */
 export interface RetryPolicy extends Partial<Plain<RetryPolicyMessage>> {}
 
-type OwnShape = "action" | "params" | "deadline" | "notBefore" | "retryPolicy";
+type OwnShape = "action" | "params" | "input" | "deadline" | "notBefore" | "retryPolicy";
 
 /** A task to submit. Only `action` is required. Without an `idempotencyKey` the client generates one. */
 export interface NewTask extends Partial<Omit<Plain<SubmitTaskRequest>, OwnShape | "agentId" | "callbackUrl">> {
   /** The kind of action to run. */
   action: string;
-  /** The parameters of the action, any JSON object. Default none. */
+  /**
+   * The parameters of the action, any JSON object. Default none. A `bigint` beyond 2^53 is refused, since not every reader
+   * of the API could tell it from others: see `input`.
+   */
   params?: object;
+  /**
+   * The input in the place of `params`: any JSON value, in which each `bigint` arrives with all of its digits. It is sent
+   * as `params` where these hold it, else beside them, for `task.input` of handlers and for the typed actions of other
+   * languages. A `Payload` is sent as it is. Default none.
+   */
+  input?: unknown;
   /**
    * When the task fails unless it has ended: a point in time, or milliseconds from the call on. Default: the server's
    * `defaultDeadlineSec` from when the task is due.
@@ -72,6 +82,8 @@ export interface NewTask extends Partial<Omit<Plain<SubmitTaskRequest>, OwnShape
 /** A single task to submit, with an agent and a callback of its own. */
 export interface NewSingleTask extends NewTask {
   /** The submitting agent. Default: the client's. */
+  agentId?: string;
+  /** @deprecated Use `agentId`. */
   agent?: string;
   /** The URL that the task is posted to when it ends, http or https. Default none. */
   callbackUrl?: string;
@@ -80,6 +92,8 @@ export interface NewSingleTask extends NewTask {
 /** The acceptance of a task. */
 export interface Submitted {
   /** The id of the task. */
+  id: string;
+  /** @deprecated Use `id`. */
   taskId: string;
   /** The state of the task just after its submission. */
   state: TaskState;
@@ -107,13 +121,15 @@ export interface Progress extends Omit<Plain<ProgressMessage>, "reportedAt"> {
 
 type Times = "createdAt" | "deadline" | "startedAt" | "completedAt" | "notBefore";
 type OtherShape = "taskId" | "agentId" | "action" | "state" | "priority" | "params" | "result" | "hold" | "run";
-type Parts = "retryPolicy" | "attempts" | "progress";
+type Parts = "retryPolicy" | "attempts" | "progress" | "input" | "output";
 
 /** A task as it stood when the server answered. Fields that do not apply are absent. */
 export interface Task extends Omit<Plain<TaskMessage>, Times | OtherShape | Parts> {
   /** The id that the server gave it. */
   id: string;
   /** The submitting agent. */
+  agentId: string;
+  /** @deprecated Use `agentId`. */
   agent: string;
   /** The kind of action to run. */
   action: string;
@@ -125,8 +141,12 @@ export interface Task extends Omit<Plain<TaskMessage>, Times | OtherShape | Part
   priority: number;
   /** Empty if the submitter gave none, and in the events of a watch, which leave it out because it never changes. */
   params: JsonObject;
+  /** The input where `params` do not hold it exactly. `inputOf(task)` is either. Absent otherwise. */
+  input?: Payload;
   /** The value that the handler returned. Absent unless the task is `done` with a result. */
   result?: JsonValue;
+  /** The value that the handler returned where `result` does not hold it exactly. `outputOf(task)` is either. */
+  output?: Payload;
   /** When it fails unless it has ended. Absent while no deadline applies. */
   deadline?: Date;
   /** When it was first executed, in whichever attempt or run. Absent until then. */
@@ -149,18 +169,22 @@ export interface Task extends Omit<Plain<TaskMessage>, Times | OtherShape | Part
 
 /** The task of a message. */
 export function taskFrom(message: TaskMessage): Task {
-  const { taskId, agentId, retryPolicy, progress, result, ...same } = plain(message);
+  const { taskId, agentId = "", retryPolicy, progress, result, input, output, ...same } = plain(message);
+  const payloads = { input: payloadFrom(input), output: payloadFrom(output) };
   const { createdAt, deadline, startedAt, completedAt, notBefore, ...rest } = same;
   return {
     ...rest,
     id: taskId ?? "",
-    agent: agentId ?? "",
+    agentId,
+    agent: agentId,
     action: message.action ?? "",
     state: stateOf(message.state),
     createdAt: dateOf(createdAt) ?? new Date(0),
     priority: message.priority ?? 0,
     params: message.params ?? {},
     ...(result && { result: jsonOf(result) }),
+    ...(payloads.input && { input: payloads.input }),
+    ...(payloads.output && { output: payloads.output }),
     ...dates({ deadline, startedAt, completedAt, notBefore }),
     hold: message.hold ?? false,
     ...(retryPolicy && { retryPolicy: plain(retryPolicy) }),
@@ -179,16 +203,19 @@ function progressFrom(message: ProgressMessage): Progress {
 }
 
 /** The request that submits a task, with a new key unless it has one. Throws TypeError for params that are not JSON. */
-export function submitRequest(task: NewSingleTask, agent: string): SubmitTaskRequest {
-  const { agent: agentId = agent, callbackUrl, ...fields } = task;
-  return create(SubmitTaskRequestSchema, { ...fieldsOf(fields), agentId, callbackUrl });
+export function submitRequest(task: NewSingleTask, agentId: string, parentId?: string): SubmitTaskRequest {
+  const { agent = agentId, agentId: own = agent, callbackUrl, ...fields } = task;
+  return create(SubmitTaskRequestSchema, { ...fieldsOf(fields, parentId), agentId: own, callbackUrl });
 }
 
 /** The fields of a task in a batch, whose agent and callback are those of the batch. */
-export function fieldsOf({ params, deadline, notBefore, ...same }: NewTask) {
+export function fieldsOf({ params, input, deadline, notBefore, ...same }: NewTask, parentId?: string) {
+  if (params && input !== undefined) throw new TypeError("input: params are given too");
   return {
     ...same,
-    params: params && plainObject(params),
+    ...(params && { params: plainObject(params, "params") }),
+    ...inputFields(input),
+    parentId: same.parentId ?? parentId,
     deadline: timestampFrom(deadline),
     notBefore: timestampFrom(notBefore),
     hold: same.hold || undefined,

@@ -15,7 +15,7 @@ import {
   type WatchTasksResponse,
 } from "./gen/taskyard/v1/task_pb.js";
 import { type Clock, Outage } from "./retrying.js";
-import { stateOf, type Task, taskFrom, type TaskState } from "./tasks.js";
+import { hasEnded, stateOf, type Task, taskFrom, type TaskState } from "./tasks.js";
 import { dateOf } from "./values.js";
 
 /** A stream without a message for so long is dead: the server sends a bookmark every 15 s. */
@@ -52,6 +52,8 @@ export interface WatchOptions {
   /** Tasks of this batch. */
   batchId?: string;
   /** Tasks of this agent. */
+  agentId?: string;
+  /** @deprecated Use `agentId`. */
   agent?: string;
   /** Tasks of this target. */
   target?: string;
@@ -59,8 +61,17 @@ export interface WatchOptions {
   states?: TaskState[];
   /** Whether the current tasks come first, as events of the kind `current`. Default false. */
   includeCurrent?: boolean;
-  /** Whether the watch ends once all tasks of `taskIds` or `batchId` have ended. Default false: it never ends. */
+  /**
+   * Whether the watch ends once all tasks of `taskIds` or `batchId` have ended. Each task is then shown as ended once, and
+   * not again: a failed task may still be resumed, resolved or, where it holds up its target, cancelled. Default false: the
+   * watch never ends, and shows that too.
+   */
   untilEnded?: boolean;
+  /**
+   * Called with the reason when the watch begins anew because the server's log no longer reaches back: what happened in
+   * between is not shown, or the server was started anew and no longer has the tasks. Default none.
+   */
+  onGap?: (reason: string) => void;
   /** The cursor of an earlier event, after which to continue. Default: from now on. */
   cursor?: string | undefined;
   /** Ends the watch as `cancelled` when it aborts. Default none. */
@@ -110,8 +121,10 @@ export async function* watchEvents(
     } catch (thrown) {
       const error = errorFrom(thrown);
       if (signal?.aborted) throw error;
-      if (error.code === "cursor_expired") position.restart();
-      else if (error.code === "unauthenticated" && !isRenewed && renew()) isRenewed = true;
+      if (error.code === "cursor_expired") {
+        position.restart();
+        options.onGap?.(error.reason);
+      } else if (error.code === "unauthenticated" && !isRenewed && renew()) isRenewed = true;
       else if (!isBreak(error)) throw error;
       await outage.backOff(error, signal);
     } finally {
@@ -129,18 +142,21 @@ export class WatchPosition {
   #isListing: boolean;
   /** The current tasks that were reported, as they stood. */
   readonly #reported = new Map<string, string>();
+  /** The tasks that were reported as ended, of a watch that ends with them; undefined for others. */
+  readonly #ended: Set<string> | undefined;
 
   constructor(options: WatchOptions) {
     this.#filter = {
       taskIds: options.taskIds,
       batchId: options.batchId,
-      agentId: options.agent,
+      agentId: options.agentId ?? options.agent,
       target: options.target,
       state: options.states?.join(","),
       untilEnded: options.untilEnded || undefined,
     };
     this.#cursor = options.cursor || undefined;
     this.#isListing = options.includeCurrent ?? false;
+    this.#ended = options.untilEnded ? new Set() : undefined;
   }
 
   /** The request of the next stream. */
@@ -170,11 +186,19 @@ export class WatchPosition {
         this.#endListing();
         cursor = left ? this.#cursor : message.cursor;
       }
+      if (this.#hadEnded(event.task)) continue;
       const previousState = event.previousState === undefined ? undefined : stateOf(event.previousState);
       yield { kind, at: dateOf(event.occurredAt) ?? new Date(0), task: taskFrom(event.task), previousState, cursor };
     }
     if (message.bookmark) this.#endListing();
     if (message.cursor) this.#cursor = message.cursor;
+  }
+
+  /** Whether a task was reported as ended before, in a watch that ends with its tasks. Notes whether it is now. */
+  #hadEnded({ taskId = "", state }: TaskMessage): boolean {
+    const had = this.#ended?.has(taskId) ?? false;
+    if (hasEnded(stateOf(state))) this.#ended?.add(taskId);
+    return had;
   }
 
   /** Whether a current task was reported before the stream broke, and has not changed since. */

@@ -4,7 +4,8 @@
  * Types and errors are those of the main entry; `connect` takes the URL of the gateway.
  */
 import { createGrpcWebTransport } from "@connectrpc/connect-web";
-import { Client, type ClientOptions } from "./client.js";
+import { Client } from "./client.js";
+import type { ClientOptions } from "./client_options.js";
 import { checkSecrecy } from "./credentials.js";
 
 /** Where the gateway is, and what every call carries. */
@@ -25,7 +26,7 @@ export interface ConnectOptions extends ClientOptions {
 export function connect(options: ConnectOptions = {}): Client {
   const baseUrl = options.baseUrl ?? globalThis.location.origin;
   checkSecrecy(new URL(baseUrl), Boolean(options.token), options.insecure, "set an https:// URL");
-  return new Client(createGrpcWebTransport({ baseUrl }), options);
+  return new Client(createGrpcWebTransport({ baseUrl }), options, { server: baseUrl });
 }
 
 export * from "./exports.js";

@@ -11,7 +11,7 @@ let client: Client;
 before(async () => {
   server = await TestServer.up();
   proxy = await CuttableProxy.inFrontOf(server.address);
-  client = connect({ address: proxy.address, agent: "ann" });
+  client = connect({ address: proxy.address, agentId: "ann" });
 });
 
 after(async () => {
@@ -34,10 +34,10 @@ test("a submitted task has the fields that it was submitted with", async () => {
   const retryPolicy = { maxAttempts: 3, firstDelayMs: 10 };
   const submitted = await client.submit({ ...held, params, labels: { team: "blue" }, deadline: 60_000, retryPolicy });
   assert.equal(submitted.state, "pending");
-  const task = await client.get(submitted.taskId);
+  const task = await client.get(submitted.id);
   assert.deepEqual(task.params, params);
   assert.deepEqual(task.labels, { team: "blue" });
-  assert.equal(task.agent, "ann");
+  assert.equal(task.agentId, "ann");
   assert.equal(task.hold, true);
   assert.equal(task.retryPolicy?.maxAttempts, 3);
   assert.deepEqual(task.createdAt, submitted.createdAt);
@@ -46,7 +46,7 @@ test("a submitted task has the fields that it was submitted with", async () => {
 
 test("the same idempotency key makes one task", async () => {
   const task = { ...held, idempotencyKey: "once" };
-  assert.equal((await client.submit(task)).taskId, (await client.submit(task)).taskId);
+  assert.equal((await client.submit(task)).taskId, (await client.submit(task)).id);
   await assert.rejects(client.submit({ ...task, action: "other" }), isCode("already_exists"));
 });
 
@@ -59,8 +59,8 @@ test("a refusal has a code, a status and a reason", async () => {
 });
 
 test("a refusal is the same whether a task was submitted alone or with others", async () => {
-  const crowded = connect({ address: proxy.address, agent: "ann", namespace: "crowded" });
-  const full = { ...held, agent: "bob" };
+  const crowded = connect({ address: proxy.address, agentId: "ann", namespace: "crowded" });
+  const full = { ...held, agentId: "bob" };
   await Promise.all(Array.from({ length: 100 }, () => crowded.submit(full)));
   await crowded.submit({ ...held, idempotencyKey: "taken" });
   for (const refused of [
@@ -85,19 +85,19 @@ test("a refusal is the same whether a task was submitted alone or with others", 
 
 test("tasks that are submitted at the same time are made once, however often the connection breaks", async () => {
   const crowd = connect({ address: proxy.address, namespace: "crowd" });
-  const submits = Array.from({ length: 900 }, (_, n) => crowd.submit({ ...held, agent: `agent-${n % 20}` }));
+  const submits = Array.from({ length: 900 }, (_, n) => crowd.submit({ ...held, agentId: `agent-${n % 20}` }));
   for (const n of [0, 300, 600]) {
     await submits[n];
     proxy.cut(n ? "reset" : "end");
   }
-  const ids = new Set((await Promise.all(submits)).map(({ taskId }) => taskId));
+  const ids = new Set((await Promise.all(submits)).map(({ id }) => id));
   const created = await toList(crowd.list());
   assert.deepEqual([ids.size, created.length], [900, 900]);
   await crowd.close();
 });
 
 test("a batch is admitted task by task, listed in pages, and cancelled as a whole", async () => {
-  const batch = await client.submitBatch([held, held, { action: "echo", notBefore: 60_000 }], { agent: "bob" });
+  const batch = await client.submitBatch([held, held, { action: "echo", notBefore: 60_000 }], { agentId: "bob" });
   assert.equal(batch.taskIds.length, 3);
   const listed = await toList(client.list({ batchId: batch.id, pageSize: 2, states: ["pending"] }));
   assert.deepEqual(
@@ -116,11 +116,11 @@ test("a batch is admitted task by task, listed in pages, and cancelled as a whol
   await assert.rejects(toList(client.list({ history: true })), { code: "bad_request" });
   assert.equal(await client.cancelBatch(batch.id), 3);
   const ended = await client.getBatch(batch.id);
-  assert.deepEqual([ended.ended, ended.states, ended.tasks.length, ended.agent], [true, { cancelled: 3 }, 3, "bob"]);
+  assert.deepEqual([ended.ended, ended.states, ended.tasks.length, ended.agentId], [true, { cancelled: 3 }, 3, "bob"]);
 });
 
 test("a wait ends with the task or at its timeout", async () => {
-  const { taskId } = await client.submit(held);
+  const { id: taskId } = await client.submit(held);
   await assert.rejects(client.wait(taskId, { timeoutMs: 50 }), isCode("deadline_exceeded"));
   const waiting = client.wait(taskId);
   assert.equal(await client.cancel(taskId), "cancelled");
@@ -129,7 +129,7 @@ test("a wait ends with the task or at its timeout", async () => {
 });
 
 test("a wait may be longer than a timer takes", async () => {
-  const { taskId } = await client.submit(held);
+  const { id: taskId } = await client.submit(held);
   const waits = [30 * 86_400_000, Number.POSITIVE_INFINITY].map((timeoutMs) => client.wait(taskId, { timeoutMs }));
   await assert.rejects(client.wait(taskId, { timeoutMs: 100 }), isCode("deadline_exceeded"));
   await client.cancel(taskId);
@@ -138,10 +138,10 @@ test("a wait may be longer than a timer takes", async () => {
 });
 
 test("a run throws TaskFailed if the task does not end as done", async () => {
-  const running = client.run({ action: "nobody", agent: "runner" });
+  const running = client.run({ action: "nobody", agentId: "runner" });
   const [task] = await (async () => {
-    let found = await toList(client.list({ agent: "runner" }));
-    while (!found.length) found = await toList(client.list({ agent: "runner" }));
+    let found = await toList(client.list({ agentId: "runner" }));
+    while (!found.length) found = await toList(client.list({ agentId: "runner" }));
     return found;
   })();
   await client.cancel(task!.id);
@@ -149,7 +149,7 @@ test("a run throws TaskFailed if the task does not end as done", async () => {
 });
 
 test("a call ends when its signal aborts", async () => {
-  const { taskId } = await client.submit(held);
+  const { id: taskId } = await client.submit(held);
   const stop = new AbortController();
   const waiting = client.wait(taskId, { signal: stop.signal });
   stop.abort();
@@ -157,8 +157,8 @@ test("a call ends when its signal aborts", async () => {
 });
 
 test("namespaces do not see each other", async () => {
-  const other = connect({ address: proxy.address, agent: "ann", namespace: "other" });
-  const { taskId } = await client.submit(held);
+  const other = connect({ address: proxy.address, agentId: "ann", namespace: "other" });
+  const { id: taskId } = await client.submit(held);
   await assert.rejects(other.get(taskId), isCode("not_found"));
   other.close();
 });
@@ -166,7 +166,7 @@ test("namespaces do not see each other", async () => {
 for (const how of ["reset", "end"] as const) {
   test(`a watch continues without a gap or a repeat after a connection's ${how}`, async () => {
     const ids: string[] = [];
-    for (let n = 0; n < 20; n++) ids.push((await client.submit({ ...held, agent: how })).taskId);
+    for (let n = 0; n < 20; n++) ids.push((await client.submit({ ...held, agentId: how })).id);
     const events: TaskEvent[] = [];
     let hasBegun = () => {};
     const begun = new Promise<void>((resolve) => {
@@ -210,12 +210,12 @@ test("another watch continues at the cursor of an event", async () => {
 
 test("calls survive a restart of the server, and a watch lists the tasks of the new server", async () => {
   const own = await TestServer.up();
-  const patient = connect({ address: own.address, agent: "ann" });
+  const patient = connect({ address: own.address, agentId: "ann" });
   try {
     const events: TaskEvent[] = [];
     const stop = new AbortController();
     const watching = (async () => {
-      const options = { agent: "ann", includeCurrent: true, signal: stop.signal };
+      const options = { agentId: "ann", includeCurrent: true, signal: stop.signal };
       for await (const event of patient.watch(options)) events.push(event);
     })().catch((error: unknown) => error);
     await patient.submit(held);
@@ -223,7 +223,7 @@ test("calls survive a restart of the server, and a watch lists the tasks of the 
     await own.stop();
     const submitting = patient.submit({ ...held, idempotencyKey: "after" });
     await own.start();
-    const { taskId } = await submitting;
+    const { id: taskId } = await submitting;
     const hasTask = () => events.some(({ task }) => task.id === taskId);
     await until(hasTask, "the watch reports the task of the new server");
     stop.abort();
@@ -243,8 +243,8 @@ test("without a server a call throws unavailable once the patience is used up", 
 });
 
 test("a closed client ends its calls and watches, waits for submitted tasks, and refuses new calls", async () => {
-  const closing = connect({ address: proxy.address, agent: "ann" });
-  const { taskId } = await closing.submit(held);
+  const closing = connect({ address: proxy.address, agentId: "ann" });
+  const { id: taskId } = await closing.submit(held);
   const submitting = [closing.submit(held), closing.submit(held)];
   const waiting = closing.wait(taskId);
   const watching = closing.watch().next();
@@ -254,5 +254,5 @@ test("a closed client ends its calls and watches, waits for submitted tasks, and
   await assert.rejects(closing.get(taskId), isCode("cancelled"));
   await assert.rejects(closing.submit(held), isCode("cancelled"));
   await closed;
-  for (const { taskId } of await Promise.all(submitting)) assert.equal((await client.get(taskId)).state, "pending");
+  for (const { id: taskId } of await Promise.all(submitting)) assert.equal((await client.get(taskId)).state, "pending");
 });

@@ -21,7 +21,7 @@ beforeEach(async () => {
     endAll = resolve;
   });
   server = await ScriptedServer.up();
-  host = new Host({ address: server.address, hostId: "host", logger: quiet, handleSignals: false });
+  host = new Host({ address: server.address, hostId: "host", logger: quiet });
   host.action("work", async (task) => {
     active.set(task.id, task);
     await ended;
@@ -78,7 +78,7 @@ test("a host that is asked back is back at once", async () => {
   // A machine that is busy may be slow once.
   for (let n = 0; n < 20 && !gaps.some((gap) => gap < 50); n++) {
     const other = await ScriptedServer.up();
-    const asked = new Host({ address: other.address, hostId: "asked", logger: quiet, handleSignals: false });
+    const asked = new Host({ address: other.address, hostId: "asked", logger: quiet });
     asked.anyAction(() => undefined);
     const run = asked.run();
     const stream = await other.nextStream();

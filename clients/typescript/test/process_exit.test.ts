@@ -11,22 +11,38 @@ const PACKAGE = join(import.meta.dirname, "../..");
 /** Programs by what they did before their last line. */
 const PROGRAMS = {
   "a client that was closed": `
-    const client = connect({ address, agent: "ann" });
-    const { taskId } = await client.submit({ action: "nobody" });
+    const client = connect({ address, agentId: "ann" });
+    const { id: taskId } = await client.submit({ action: "nobody" });
     client.wait(taskId).catch(() => {});
     client.watch().next().catch(() => {});
     await client.stats();
     client.close();`,
   "an idle client that was not closed": `
-    await connect({ address, agent: "ann" }).stats();`,
+    await connect({ address, agentId: "ann" }).stats();`,
   "a host that has drained": `
     const host = new Host({ address, hostId: "short" }).action("work", () => "done");
     const running = host.run();
-    const client = connect({ address, agent: "ann" });
+    const client = connect({ address, agentId: "ann" });
     await client.run({ action: "work" });
     client.close();
     host.drain();
     await running;`,
+  "two hosts that take no signals unless they are asked to": `
+    const listeners = () => process.listenerCount("SIGTERM");
+    const hosts = [1, 2].map((n) => new Host({ address, hostId: "quiet-" + n }).action("work", () => {}));
+    const runs = hosts.map((host) => host.run());
+    if (listeners()) console.log("signals were taken");
+    for (const host of hosts) host.drain();
+    await Promise.all(runs);`,
+  "two hosts that were asked to drain at a signal": `
+    process.on("SIGTERM", () => {});
+    const hosts = [1, 2].map((n) => {
+      return new Host({ address, hostId: "asked-" + n, handleSignals: true }).action("work", () => {});
+    });
+    const runs = hosts.map((host) => host.run());
+    process.kill(process.pid, "SIGTERM");
+    await Promise.all(runs);
+    if (process.listenerCount("SIGTERM") !== 1) console.log("the program's own listener is not alone again");`,
 };
 
 test("the process can exit", async (t) => {

@@ -164,7 +164,7 @@ function failing(count: number, error: () => ConnectError, patienceMs = 10_000) 
     });
     service(BatchService, { submitBatch: () => answer({ batchId: "bat_second", tasks: [{ taskId: "tsk_1" }] }) });
   });
-  return { client: new Client(transport, { agent: "ann", patienceMs }), calls: () => calls };
+  return { client: new Client(transport, { agentId: "ann", patienceMs }), calls: () => calls };
 }
 
 test("every call is repeated while another server owns the namespace", async () => {
@@ -260,7 +260,7 @@ test("tasks on a stream are submitted again when the namespace moves", async () 
         },
       });
     });
-    const client = new Client(transport, { agent: "ann", patienceMs: 5_000 }, { sharesSubmits: true });
+    const client = new Client(transport, { agentId: "ann", patienceMs: 5_000 }, { sharesSubmits: true });
     const began = performance.now();
     const actions = ["a", "b"];
     const submitted = await Promise.all(actions.map((action) => client.submit({ action })));

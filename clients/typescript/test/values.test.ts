@@ -23,7 +23,7 @@ test("what is not JSON, nests too deep or contains itself is refused with a Type
   cyclic.push({ cyclic });
   const tooDeep = [nested(31), nested(100_000), cyclic];
   plainJson(nested(30));
-  for (const value of [Number.NaN, { a: Number.POSITIVE_INFINITY }, 1n, () => 1, undefined, ...tooDeep]) {
+  for (const value of [Number.NaN, { a: Number.POSITIVE_INFINITY }, 2n ** 53n + 1n, () => 1, undefined, ...tooDeep]) {
     assert.throws(() => plainJson(value), TypeError);
   }
   assert.throws(() => submitRequest({ action: "a", params: [] }, "me"), TypeError);
@@ -45,13 +45,14 @@ test("a task without an idempotency key gets a new one each time", () => {
 
 test("the agent of a task takes precedence over the client's", () => {
   assert.equal(submitRequest({ action: "a" }, "me").agentId, "me");
-  assert.equal(submitRequest({ action: "a", agent: "you" }, "me").agentId, "you");
+  assert.equal(submitRequest({ action: "a", agentId: "you" }, "me").agentId, "you");
 });
 
 test("optional fields that are not set are absent, all others are present", () => {
   const bare = taskFrom(create(TaskSchema, { taskId: "t", agentId: "me", action: "a", state: Task_State.queued }));
   assert.deepEqual(bare, {
     id: "t",
+    agentId: "me",
     agent: "me",
     action: "a",
     state: "queued",

@@ -68,7 +68,7 @@ test("all filters reach the server", async () => {
   const { requests } = await watch([[ENDED]], {
     taskIds: ["a"],
     batchId: "b",
-    agent: "c",
+    agentId: "c",
     target: "d",
     states: ["done", "failed"],
     untilEnded: true,
@@ -99,7 +99,7 @@ for (const [why, breaks] of [
       [bookmark("1"), changed("2", "a"), ...breaks],
       [bookmark("2"), changed("3", "b"), ENDED],
     ];
-    const { requests, names, error } = await watch(streams, { agent: "x" }, new FakeClock(), 50);
+    const { requests, names, error } = await watch(streams, { agentId: "x" }, new FakeClock(), 50);
     assert.deepEqual(names, ["changed a", "changed b"]);
     assert.deepEqual([requests[1]?.cursor, requests[1]?.agentId], ["2", "x"]);
     assert.equal(error, undefined);
@@ -213,4 +213,21 @@ test("a client keeps no listener of a watch whose reader has stopped", async () 
   await setImmediate();
   assert.ok(signal);
   assert.deepEqual(getEventListeners(signal, "abort"), []);
+});
+
+test("a watch that ends with its tasks shows each as ended once", async () => {
+  const failed = message({ cursor: "1", events: [event("a", TaskEvent_Kind.changed, Task_State.failed)] });
+  const again = [TaskEvent_Kind.changed, TaskEvent_Kind.evicted].map((kind) => event("a", kind, Task_State.cancelled));
+  const sent = () => [failed, message({ cursor: "2", events: again }), changed("3", "b"), ENDED];
+  const { names } = await watch([sent()], { taskIds: ["a", "b"], untilEnded: true });
+  assert.deepEqual(names, ["changed a", "changed b"]);
+  const all = await watch([sent()], { taskIds: ["a", "b"] });
+  assert.deepEqual(all.names, ["changed a", "changed a", "evicted a", "changed b"]);
+});
+
+test("a watch tells of a gap", async () => {
+  const gaps: string[] = [];
+  const onGap = (reason: string) => gaps.push(reason);
+  await watch([[changed("1", "a"), end(WatchEnd_Reason.cursor_expired)], [ENDED]], { batchId: "b", onGap });
+  assert.deepEqual(gaps, ["the end"]);
 });

@@ -43,7 +43,7 @@ before(async () => {
   server.listen(0, "127.0.0.1");
   await once(server, "listening");
   const baseUrl = `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
-  client = connect({ baseUrl, agent: "ann", namespace: "blue", token: "secret" });
+  client = connect({ baseUrl, agentId: "ann", namespace: "blue", token: "secret" });
 });
 
 after(() => {

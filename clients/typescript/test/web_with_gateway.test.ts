@@ -10,7 +10,7 @@ let client: Client;
 before(async () => {
   const rest = `127.0.0.1:${await freePort()}`;
   server = await TestServer.up(rest);
-  client = connect({ baseUrl: `http://${rest}`, agent: "page" });
+  client = connect({ baseUrl: `http://${rest}`, agentId: "page" });
 });
 
 after(async () => {
@@ -19,7 +19,7 @@ after(async () => {
 });
 
 test("a page submits a task and watches it to its end", async () => {
-  const { taskId } = await client.submit({ action: "note", params: { n: 1 } });
+  const { id: taskId } = await client.submit({ action: "note", params: { n: 1 } });
   const seen: string[] = [];
   for await (const event of client.watch({ taskIds: [taskId], includeCurrent: true, untilEnded: true })) {
     seen.push(`${event.kind} ${event.task.state}`);

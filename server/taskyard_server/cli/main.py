@@ -14,7 +14,21 @@ os.environ.setdefault("GRPC_ENABLE_FORK_SUPPORT", "0")
 
 import typer
 
-from . import hosts, interruptions, namespaces, replicas, schedules, store, targets, tasks, tokens, triggers, up, watch
+from . import (
+    host,
+    hosts,
+    interruptions,
+    namespaces,
+    replicas,
+    schedules,
+    store,
+    targets,
+    tasks,
+    tokens,
+    triggers,
+    up,
+    watch,
+)
 from .failure import Failure
 
 app = typer.Typer(
@@ -41,6 +55,7 @@ app.command()(watch.watch)
 app.command()(tasks.stats)
 app.command()(hosts.hosts)
 app.command()(hosts.drain)
+app.add_typer(host.app, name="host")
 app.add_typer(replicas.app, name="replicas")
 app.add_typer(store.app, name="store")
 app.add_typer(tokens.app, name="token")

@@ -49,7 +49,7 @@ class OutageLines:
 
         Args:
             error: Why.
-            stalled_secs: How long nothing of this process has run shortly before, in seconds.
+            stalled_secs: How long the connection had no turn shortly before, in seconds.
             culprits: Who has stalled it.
             running: How many tasks run.
         """
@@ -61,7 +61,7 @@ class OutageLines:
             log.warning("host %s: another instance holds this id; trying until it is gone", self._host_id)
             return
         if stalled_secs:
-            what = f"has to connect anew, since nothing of this process ran for {stalled_secs:.1f} s: {culprits}"
+            what = f"has to connect anew, since it sent nothing for {stalled_secs:.1f} s: {culprits}"
         else:
             verb = "lost its connection" if self._was_connected else "is not connected yet"
             what = f"{verb}: {error.reason}"
@@ -79,7 +79,7 @@ class OutageLines:
             is_connected: Whether there is a stream.
         """
         if culprits:
-            why = f"this process could not renew them: {culprits}"
+            why = f"this host could not renew them: {culprits}"
         elif is_connected:
             why = f"no heartbeat was answered for {silent_secs:.1f} s"
         else:

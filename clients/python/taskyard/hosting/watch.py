@@ -21,7 +21,9 @@ log = logging.getLogger("taskyard")
 
 TICK_SECS: Final = 0.1
 STALL_SECS: Final = 1.0
-"""A tick that comes so late found nothing of the process running. Many busy threads delay it by less."""
+"""A tick that is so late had no turn before. Many busy threads delay it by less."""
+SERIOUS_SECS: Final = 3.0
+"""So long a stall is a danger to leases. A machine that is too busy may cause shorter ones."""
 BLOCKED_SECS: Final = 1.0
 BLOCKED_OUTSIDE_SECS: Final = 5.0
 """The same where no asyncio task runs in the loop: it may just be slow to get its turn."""
@@ -33,7 +35,7 @@ NAME: Final = "taskyard "
 
 
 class Stalls:
-    """The times in which nothing of this process ran, found by looking at a clock often. All times are in seconds.
+    """The times in which this thread had no turn, found by looking at a clock often. All times are in seconds.
 
     Args:
         now: The time.
@@ -132,16 +134,17 @@ class Watch:
         stalled = self._stalls.look(now)
         if stalled:
             self.culprits = self._suspects()
-            log.warning(
-                "nothing of this process ran for %.1f s, heartbeats neither: %s. What computes for long in one call "
-                "belongs into a process (runs_in='process')",
+            log.log(
+                logging.WARNING if stalled >= SERIOUS_SECS else logging.INFO,
+                "the connection of this host got no turn for %.1f s, so that no heartbeat was sent: %s. What computes "
+                "for long in one call belongs into a process (runs_in='process')",
                 stalled,
                 self.culprits,
             )
         return now
 
     def stalled_secs(self, since: float) -> float:
-        """Tell how long nothing of this process ran.
+        """Tell how long this thread had no turn.
 
         Args:
             since: From when on stalls count, by when they ended, in seconds.
@@ -155,11 +158,11 @@ class Watch:
         """Who held the interpreter, as far as it can be told."""
         actions = sorted({*self._ran, *self._running().values()})
         if not actions:
-            return "it was suspended, or held up by something other than a handler"
+            return "no handler ran; the process was suspended, or something else held the interpreter"
         here = self._action_in_loop()
         if len(actions) == 1 or here in actions:
-            return f"the handler of {here or actions[0]!r} held it up, or it was suspended"
-        return f"a handler of one of {', '.join(map(repr, actions))} held it up, or it was suspended"
+            return f"the handler of {here or actions[0]!r} held the interpreter, or the machine is too busy"
+        return f"a handler of one of {', '.join(map(repr, actions))} held the interpreter, or the machine is too busy"
 
     # The program's event loop
 
@@ -191,7 +194,7 @@ class Watch:
         self.is_blocked = False
 
     def _blocked_secs(self, now: float) -> float:
-        """How long the last ping has waited or waits. When nothing of the process ran does not count."""
+        """How long the last ping has waited or waits. When this thread had no turn does not count."""
         return 0.0 if self._pinged_at is None else now - self._pinged_at - self.stalled_secs(self._pinged_at)
 
     def _ping(self, now: float) -> None:

@@ -105,7 +105,7 @@ class SyncYard:
             wait: Whether to wait for handlers that run. Default True.
 
         Raises:
-            StillRunning: A handler did not end within 5 s of real time, or a host did not connect.
+            StillRunning: Nothing of what hosts do has ended for 5 s of real time, or a host did not connect.
             YardError: A host has ended by an error.
             ValueError: The span is negative.
         """

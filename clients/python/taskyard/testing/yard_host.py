@@ -6,7 +6,7 @@ import asyncio
 import copy
 import dataclasses
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import Any, TypeAlias
 
 from taskyard.credentials import find_credentials
 from taskyard.host import Host
@@ -16,10 +16,8 @@ from taskyard.hosting.outbox import LeaseKey
 from .errors import YardError
 from .faults import Faults, FaultyActions
 
-if TYPE_CHECKING:
-    from taskyard.action import Action
-
-Handlers: TypeAlias = "Mapping[str | Action[Any, Any], Callable[..., Any]]"
+Handlers: TypeAlias = Mapping[Any, Callable[..., Any]]
+"""Handlers by action: a name, or a typed action."""
 
 
 class YardHost:

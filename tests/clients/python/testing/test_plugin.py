@@ -21,6 +21,8 @@ STRICT = """
 import asyncio
 import os
 
+import pytest
+import pytest_asyncio
 
 from taskyard import Client
 
@@ -68,6 +70,8 @@ async def test_async_tests_cannot_take_the_plain_one(sync_yard):
 OPTIONS = """
 from datetime import UTC, datetime, timedelta
 
+import pytest
+
 START = datetime(2031, 5, 1, tzinfo=UTC)
 
 
@@ -99,6 +103,8 @@ def test_wrong_options_are_named(sync_yard):
 """
 
 WITH_ANYIO = """
+import pytest
+
 pytestmark = pytest.mark.anyio
 
 

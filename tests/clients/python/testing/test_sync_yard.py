@@ -1,5 +1,6 @@
 """The yard for plain functions."""
 
+import asyncio
 import threading
 from datetime import timedelta
 
@@ -60,3 +61,12 @@ def test_a_closed_yard_is_closed():
 async def test_an_event_loop_is_not_blocked(yard):
     with pytest.raises(RuntimeError, match="use Client here"):
         SyncClient(yard.address)
+
+
+async def test_blocking_clients_in_threads_live_in_the_loop_of_the_test(yard):
+    def program():
+        with SyncClient(agent_id="program") as client:
+            return client.run("work")
+
+    yard.host({"work": lambda _: 1})
+    assert await asyncio.to_thread(program) == 1

@@ -1,0 +1,64 @@
+/** The hosts that the conformance scenario starts, and their actions. */
+import { setTimeout as sleep } from "node:timers/promises";
+import type { JsonValue } from "@bufbuild/protobuf";
+import { ActionFailed, Host, type HostOptions, Output, type RunningTask } from "@taskyard/client";
+
+/** A host in the background that counts how its handlers begin and end. */
+export class ObservedHost {
+  begun = 0;
+  ended = 0;
+  stopped = 0;
+  left = false;
+  readonly #host: Host;
+
+  constructor(options: HostOptions) {
+    this.#host = new Host(options);
+    this.#add("echo", async (task) => task.params);
+    this.#add("work", work);
+    this.#add("fail", async (task) => {
+      const { error, code, retryable, retry_after_ms, until } = task.params;
+      if (until !== undefined && task.attempt >= Number(until)) return work(task);
+      const retryAfterMs = retry_after_ms as number | undefined;
+      throw new ActionFailed(String(error), { code: code as string, retryable: retryable !== false, retryAfterMs });
+    });
+    this.#add("progress", async (task) => {
+      const { fraction, message, tokens } = task.params;
+      if (tokens !== undefined) task.tokensUsed = Number(tokens);
+      task.progress({ fraction: fraction as number, message: message as string });
+    });
+    this.#add("crash", async (task) => {
+      throw new RangeError(String(task.params.text));
+    });
+    this.#add("typed", async ({ input }) => {
+      const { id } = input as { id: number | bigint };
+      return new Output({ id, next: BigInt(id) + 1n });
+    });
+    this.#host.run().then(
+      () => {
+        this.left = true;
+      },
+      (error) => console.error(error),
+    );
+  }
+
+  drain(): void {
+    this.#host.drain();
+  }
+
+  #add(action: string, handler: (task: RunningTask) => Promise<unknown>): void {
+    this.#host.action(action, async (task) => {
+      this.begun += 1;
+      try {
+        return await handler(task);
+      } finally {
+        if (task.signal.aborted) this.stopped += 1;
+        else this.ended += 1;
+      }
+    });
+  }
+}
+
+export async function work(task: RunningTask): Promise<JsonValue> {
+  await sleep(Number(task.params.ms ?? 0), undefined, { signal: task.signal });
+  return { attempt: task.attempt };
+}

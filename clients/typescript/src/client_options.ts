@@ -1,0 +1,79 @@
+/** The options of clients and of their calls. */
+import type { CallOptions } from "./calls.js";
+import type { Credentials } from "./credentials.js";
+import type { Logger } from "./logger.js";
+import type { TaskState } from "./tasks.js";
+
+/** The options of every client, whatever its transport. */
+export interface ClientOptions extends CallOptions {
+  /** The agent of tasks that name no other. Default none: then each task must name one. */
+  agentId?: string;
+  /** @deprecated Use `agentId`. */
+  agent?: string;
+  /** Where the client tells of outages, when the first call fails. Default: warnings and errors to the console. */
+  logger?: Logger;
+}
+
+/** The options of every call. */
+export interface GiveUp {
+  /**
+   * Ends the call as `cancelled` when it aborts. The server may have done what was requested. One signal may be given to
+   * any number of calls. Default none.
+   */
+  signal?: AbortSignal;
+}
+
+/** The options of the submission of one task. */
+export interface SubmitOptions extends GiveUp {
+  /**
+   * What a full queue means: `wait` submits the task again, after the time that the server names and then in growing steps
+   * of up to 10 s, until the signal aborts. Default `throw`: the call throws `queue_full`.
+   */
+  whenFull?: "wait" | "throw";
+}
+
+/** The options of a task that is submitted and awaited. */
+export interface RunOptions extends SubmitOptions {
+  /** Whether the task is cancelled when the signal aborts before it has ended. Default true. */
+  cancelOnExit?: boolean;
+}
+
+/** The properties of a transport. */
+export interface Wire {
+  /** Called when the client is closed. Default none. */
+  disconnect?: () => void;
+  /** What calls show of their caller. Default: the token of the options. */
+  credentials?: Credentials;
+  /** Whether tasks that are submitted at the same time share a stream, which gRPC-Web cannot do. Default false. */
+  sharesSubmits?: boolean;
+  /** The addresses of the server, for people. Default none. */
+  server?: string;
+  /** The task whose handler submits, for tasks that name no parent. Default none. */
+  parentId?: () => string | undefined;
+}
+
+/** Which tasks to list: those that match all given filters. An absent filter matches all. */
+export interface ListOptions extends GiveUp {
+  /** Tasks of this agent. */
+  agentId?: string;
+  /** @deprecated Use `agentId`. */
+  agent?: string;
+  /** Tasks in one of these states. */
+  states?: TaskState[];
+  /** Tasks of this batch. */
+  batchId?: string;
+  /** Tasks of this target. */
+  target?: string;
+  /** Tasks that the work of this task has submitted. */
+  parentId?: string;
+  /** Whether to list all tasks that the server keeps, for days, except rejected ones. Default false. */
+  history?: boolean;
+  /** Whether the youngest task comes first. Default false. */
+  newestFirst?: boolean;
+  /** Tasks submitted at this time or later. */
+  createdFrom?: Date;
+  /** Tasks submitted before this time. */
+  createdUntil?: Date;
+  /** The number of tasks in one answer of the server, at most 1,000. Default 1,000. */
+  pageSize?: number;
+}
