@@ -7,6 +7,7 @@ themselves.
 from __future__ import annotations
 
 import functools
+import math
 import re
 from collections.abc import Callable, Mapping
 from typing import Any, Final
@@ -84,8 +85,13 @@ class Shape:
             return _dumped(value, self._kind)
         try:
             data = msgspec.json.encode(value, enc_hook=_dumped_nested)
+        except BadValue:
+            raise
         except (TypeError, ValueError, OverflowError, RecursionError) as error:
             raise BadValue(str(error)) from error
+        if b"null" in data:
+            # What JSON has no number for is written as null, and would come back as None.
+            _check_finite(value, "")
         if self._kind is Any:
             return data
         is_dataclass = isinstance(self._kind, type) and hasattr(self._kind, "__dataclass_fields__")
@@ -182,12 +188,33 @@ def _unknown_type(found: Any, seen: set[Any]) -> Any:
     return _unknown_type([getattr(found, name) for name in names if name not in ("cls", "default")], seen)
 
 
+def _check_finite(value: Any, path: str) -> None:
+    """Raise `BadValue` for a number within a value that JSON has not: infinity and NaN."""
+    if isinstance(value, float):
+        if not math.isfinite(value):
+            raise BadValue(f"is {value!r}, a number that JSON has not", path)
+    elif isinstance(value, Mapping):
+        for key, each in value.items():
+            _check_finite(each, f"{path}.{key}" if path else str(key))
+    elif isinstance(value, (list, tuple, set, frozenset)):
+        for index, each in enumerate(value):
+            _check_finite(each, f"{path}[{index}]")
+    else:
+        kind = type(value)
+        for names in ("__dataclass_fields__", "__struct_fields__"):
+            for name in getattr(kind, names, ()):
+                _check_finite(getattr(value, name, None), f"{path}.{name}" if path else name)
+
+
 def _dumped(value: Any, kind: Any) -> bytes:
     """A model of pydantic as JSON that its own validation takes."""
     try:
         data: bytes = kind.__pydantic_serializer__.to_json(value, by_alias=True, round_trip=True)
     except ValueError as error:
         raise BadValue(str(error)) from error
+    # A model may say itself how such numbers are written.
+    if b"null" in data and "ser_json_inf_nan" not in getattr(kind, "model_config", ()):
+        _check_finite(kind.__pydantic_serializer__.to_python(value, mode="json", by_alias=True, round_trip=True), "")
     return data
 
 

@@ -9,6 +9,8 @@ from collections.abc import Awaitable, Callable, Generator, Mapping
 from datetime import datetime, timedelta
 from typing import Any, Final
 
+from google.protobuf.struct_pb2 import Struct
+
 from taskyard.tasks import Task
 from taskyard.v1.runtime_host_pb2 import Report
 from taskyard.v1.task_pb2 import Progress
@@ -92,6 +94,7 @@ class RunningTask:
     """
 
     __slots__ = (
+        "_details",
         "_loop",
         "_params",
         "_report",
@@ -120,6 +123,8 @@ class RunningTask:
         """Called with the tokens used when they are set, from any thread."""
         self._tokens_used: int | None = None
         self._was_told = False
+        self._details: Struct | None = None
+        """The details that were reported last, also by an earlier attempt. The server keeps the last report alone."""
         self._report = report
         # None in a unit test: its task records what is reported, from any thread.
         self._loop = asyncio._get_running_loop()
@@ -263,7 +268,8 @@ class RunningTask:
         Args:
             fraction: From 0 to 1; a value outside counts as the nearer bound. Default none.
             message: A text for people. Default none.
-            details: A JSON object: what the next attempt finds as its `checkpoint`. Default none.
+            details: A JSON object: what the next attempt finds as its `checkpoint`. Default those that were reported
+                last, also by an earlier attempt; `{}` takes them away.
 
         Returns:
             An awaitable that lets others run. Awaiting it is optional; a plain function cannot.
@@ -279,7 +285,11 @@ class RunningTask:
         if fraction is not None:
             progress.fraction = min(1.0, max(0.0, fraction))
         if details is not None:
-            progress.details.CopyFrom(struct_from(details))
+            self._details = struct_from(details)
+        elif self._details is None:
+            self._details = struct_from(self.checkpoint)
+        if self._details.fields:
+            progress.details.CopyFrom(self._details)
         self._deliver(self.report(progress=progress))
         return _NextTurn()
 

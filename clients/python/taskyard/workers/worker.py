@@ -110,6 +110,7 @@ class Worker:
         self._exit: SystemExit | None = None
         """The `sys.exit` of a handler."""
         self._signal = 0
+        self._pid = os.getpid()
 
     async def run(self) -> None:
         """Enter the lifespan, then run tasks until the host has no more, or one was stopped by a signal."""
@@ -167,6 +168,13 @@ class Worker:
         except SystemExit as error:
             self._exit = error
             raise
+        except KeyboardInterrupt as error:
+            # It is not Ctrl-C, which is ignored here, and would end the loop.
+            raise RuntimeError("the handler raised KeyboardInterrupt") from error
+        finally:
+            if os.getpid() != self._pid:
+                # A fork of the handler came back: it has none of our loop, and must not report in our name.
+                os._exit(0)
 
     def _on_sigterm(self, number: int, interrupted: Any) -> None:
         del interrupted

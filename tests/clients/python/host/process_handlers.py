@@ -90,6 +90,17 @@ def dies(task: RunningTask) -> None:
     DEATHS[task.params["how"]][0]()
 
 
+def comes_back_from_a_fork(_: RunningTask) -> str:
+    child = os.fork()
+    if child:
+        os.waitpid(child, 0)
+    return "parent" if child else "child"
+
+
+def interrupts(_: RunningTask) -> None:
+    raise KeyboardInterrupt
+
+
 def holds_the_interpreter(task: RunningTask) -> None:
     """A regular expression that takes longer than the universe is old."""
     task.progress(message=str(os.getpid()))

@@ -209,6 +209,20 @@ async def test_a_worker_that_dies_fails_its_task_alone_and_says_how(how, tmp_pat
         assert result_of(await work.run("pid"))
 
 
+async def test_the_fork_of_a_handler_neither_reports_nor_takes_tasks():
+    async with handling(process_actions("comes_back_from_a_fork", "pid")) as work:
+        worker = result_of(await work.run("pid"))
+        assert result_of(await work.run("comes_back_from_a_fork")) == "parent"
+        assert result_of(await work.run("pid")) == worker
+
+
+async def test_a_keyboard_interrupt_of_a_handler_fails_its_task_alone():
+    async with handling(process_actions("interrupts", "pid")) as work:
+        worker = result_of(await work.run("pid"))
+        assert (await work.run("interrupts")).failed.error == "RuntimeError: the handler raised KeyboardInterrupt"
+        assert result_of(await work.run("pid")) == worker
+
+
 async def test_a_crash_of_the_interpreter_has_a_traceback():
     async with handling(process_actions("dies")) as work:
         failure = (await work.run("dies", params={"how": "segfault"})).failed

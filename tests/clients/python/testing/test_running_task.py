@@ -72,3 +72,14 @@ def test_a_cancelled_task_raises_once():
 def test_attempts_begin_with_one():
     with pytest.raises(ValueError, match="attempt"):
         running_task(attempt=0)
+
+
+def test_progress_without_details_keeps_the_checkpoint():
+    task = running_task(attempt=2, checkpoint={"page": 3})
+    task.progress(0.1)
+    task.progress(0.2, details={"page": 4})
+    task.progress(0.5)
+    task.progress(message="from the start", details={})
+    task.progress(0.6)
+    assert [report.details.get("page") for report in task.progress_reports] == [3, 4, 4, None, None]
+    assert task.checkpoint == {"page": 3}

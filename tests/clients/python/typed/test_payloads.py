@@ -62,6 +62,13 @@ class Point(msgspec.Struct):
     y: float
 
 
+class Loose(pydantic.BaseModel):
+    """A model whose fields may be None."""
+
+    share: float | None = None
+    of: float | None = None
+
+
 class Reversing:
     """A codec."""
 
@@ -216,3 +223,24 @@ def test_a_payload_of_another_codec_is_refused_by_name():
 def test_a_payload_that_the_codec_cannot_read_is_refused():
     with pytest.raises(BadValue, match="the codec 'reversing' cannot read it, perhaps for another key: not mine"):
         decode_value(Any, None, Payload(b"x", "reversing"), Reversing())
+
+
+@pytest.mark.parametrize(
+    ("value", "kind", "path"),
+    [
+        (float("nan"), float | None, ""),
+        ({"a": [1, float("inf")]}, Any, "a[1]"),
+        ([Point(None, float("-inf"))], list[Any], "[0].y"),
+        (Loose(share=float("nan")), Loose, "share"),
+        ({"one": Loose(share=float("nan"))}, dict[str, Loose], "share"),
+    ],
+)
+def test_a_number_that_json_has_not_is_refused_and_never_becomes_none(value, kind, path):
+    with pytest.raises(BadValue, match="a number that JSON has not") as refused:
+        encode_value(value, kind, None, is_object=False)
+    assert refused.value.path == path
+
+
+def test_none_beside_numbers_is_no_such_number():
+    assert encode_value(Loose(share=0.5), Loose, None, is_object=True).plain == {"share": 0.5, "of": None}
+    assert encode_value({"a": [None, 1.5]}, Any, None, is_object=True).plain == {"a": [None, 1.5]}
