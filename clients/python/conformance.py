@@ -12,6 +12,7 @@ import logging
 import sys
 import urllib.request
 from collections.abc import AsyncGenerator
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +25,7 @@ from taskyard.channel import open_channel
 from taskyard.credentials import Credentials, find_credentials
 from taskyard.tasks import STATE_OF_NUMBER
 from taskyard.v1 import task_pb2, task_pb2_grpc
+from taskyard.values import milliseconds
 
 Arguments = dict[str, Any]
 
@@ -113,7 +115,7 @@ class Program(Workers):
         input_encoding: str | None = None,
         **fields: Any,
     ) -> Outcome:
-        policy = None if retry is None else RetryPolicy(**retry)
+        policy = None if retry is None else _policy(**retry)
         task = NewTask(action, agent_id=agent, idempotency_key=key, retry_policy=policy, **fields)
         if run_timeout_ms is None and parent is None and input is None:
             submitted = await self._client.submit(task)
@@ -273,8 +275,15 @@ def _task_outcome(task: Task) -> Outcome:
     }
 
 
+def _policy(first_delay_ms: int | None = None, max_delay_ms: int | None = None, **parts: Any) -> RetryPolicy:
+    for name, span in (("first_delay", first_delay_ms), ("max_delay", max_delay_ms)):
+        if span is not None:
+            parts[name] = timedelta(milliseconds=span)
+    return RetryPolicy(**parts)
+
+
 def _retry_after_ms(error: TaskyardError) -> int | None:
-    return None if error.retry_after_secs is None else round(error.retry_after_secs * 1000)
+    return None if error.retry_after is None else milliseconds(error.retry_after)
 
 
 def _resolved(value: Any, outcomes: dict[str, Any]) -> Any:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Sequence
 from types import TracebackType
 from typing import Any, Final, Self, Unpack
@@ -52,7 +53,7 @@ class Client(SubmitCalls):
         address: Where the server listens: `HOST:PORT`, `https://HOST:PORT`, or a target of gRPC. Several servers that
             do the same work: their addresses in one text, separated by commas, or in a list. Default TASKYARD_ADDRESS,
             that of the profile, or `127.0.0.1:50051`.
-        agent_id: The agent that submits the tasks that name no other. Default none.
+        agent_id: The agent that submits the tasks that name no other. Default TASKYARD_AGENT, or none.
         namespace: The namespace to act in. Default TASKYARD_NAMESPACE, that of the profile, or `default`.
         timeout: How long the answer to a call may take, in seconds or as a timedelta. Default 30 s.
         patience: How long calls are repeated during an outage, in seconds or as a timedelta. Default 30 s.
@@ -82,7 +83,7 @@ class Client(SubmitCalls):
         agent: str | None = None,
         **access: Unpack[CredentialOptions],
     ) -> None:
-        agent_id = either(agent_id, agent, "agent", "agent_id")
+        agent_id = either(agent_id, agent, "agent", "agent_id") or os.environ.get("TASKYARD_AGENT", "")
         credentials = find_credentials(address, namespace, **access)
         timeout_secs, patience_secs = seconds(timeout), seconds(patience)
         self._servers = Servers(credentials)

@@ -6,6 +6,7 @@ the call was cancelled or the client closed.
 """
 
 from collections.abc import Iterable, Mapping
+from datetime import timedelta
 from typing import Any, Final
 
 import grpc
@@ -14,7 +15,8 @@ from google.rpc import error_details_pb2, status_pb2
 
 from taskyard.v1 import task_pb2 as pb
 
-from .values import plain_object
+from .renamed import old_seconds, warn
+from .values import optional_span, plain_object
 
 DOMAIN: Final = "taskyard"
 DETAILS_KEY: Final = "grpc-status-details-bin"
@@ -27,7 +29,7 @@ class TaskyardError(Exception):
         code: The error code of the API, such as `queue_full`.
         reason: The text for people.
         retryable: Whether the same request may succeed later.
-        retry_after_secs: How long to wait before another try, in seconds, if the server says so.
+        retry_after: How long to wait before another try, if the server says so.
         details: Further values for the code, under the keys of the REST error body: for a full queue `queued`,
             `maxQueue` and so on. Those of a whole call are strings, those of one item among several are JSON values.
 
@@ -35,11 +37,13 @@ class TaskyardError(Exception):
         reason: The text for people.
         details: Further values for the code. Default none.
         retryable: Whether the same request may succeed later. Default as the class says.
-        retry_after_secs: How long to wait before another try, in seconds. Default unknown.
+        retry_after: How long to wait before another try. Default unknown.
+        retry_after_secs: The old form of `retry_after`, in seconds.
     """
 
     code: str = "internal"
     retryable: bool = False
+    retry_after_secs = old_seconds("TaskyardError.retry_after_secs", "retry_after")
 
     def __init__(
         self,
@@ -47,12 +51,16 @@ class TaskyardError(Exception):
         *,
         details: Mapping[str, Any] | None = None,
         retryable: bool | None = None,
+        retry_after: timedelta | None = None,
         retry_after_secs: float | None = None,
     ) -> None:
+        if retry_after_secs is not None:
+            warn("retry_after_secs=", "retry_after=, a timedelta")
+            retry_after = timedelta(seconds=retry_after_secs)
         super().__init__(reason)
         self.reason = reason
         self.details: dict[str, Any] = dict(details or {})
-        self.retry_after_secs = retry_after_secs
+        self.retry_after = retry_after
         if retryable is not None:
             self.retryable = retryable
 
@@ -133,7 +141,7 @@ class QueueFull(TaskyardError):
 
 
 class TooManyRequests(TaskyardError):
-    """The caller has used up what it may ask for in a while. `retry_after_secs` says when it may go on."""
+    """The caller has used up what it may ask for in a while. `retry_after` says when it may go on."""
 
     code = "too_many_requests"
     retryable = True
@@ -238,18 +246,18 @@ def error_from_rpc(error: grpc.RpcError) -> TaskyardError:
     # grpc's blocking and asyncio calls raise errors with the same methods, which the type RpcError does not declare.
     call: Any = error
     reason = call.details() or call.code().name.lower().replace("_", " ")
-    info, retry_after_secs = _rich_details(call.trailing_metadata() or ())
+    info, retry_after = _rich_details(call.trailing_metadata() or ())
     if info is None:
         kind = KIND_OF_STATUS.get(call.code(), Internal)
         if kind is Internal and reason == WRITTEN_TOO_LATE:
             kind, reason = Unavailable, "the stream has ended"
-        return kind(reason, retry_after_secs=retry_after_secs)
+        return kind(reason, retry_after=retry_after)
     return _error(
         info.reason.lower(),
         reason,
         details=info.metadata,
-        retryable=True if retry_after_secs is not None else None,
-        retry_after_secs=retry_after_secs,
+        retryable=True if retry_after is not None else None,
+        retry_after=retry_after,
     )
 
 
@@ -268,7 +276,7 @@ def error_from_message(message: pb.Error, rejected_task_id: str | None = None) -
         message.error,
         details=plain_object(message.details) if message.HasField("details") else None,
         retryable=message.retryable or None,
-        retry_after_secs=message.retry_after_ms / 1000 if message.HasField("retry_after_ms") else None,
+        retry_after=optional_span(message, "retry_after_ms"),
     )
     if isinstance(error, QueueFull):
         error.task_id = rejected_task_id or None
@@ -281,10 +289,10 @@ def _error(
     *,
     details: Mapping[str, Any] | None,
     retryable: bool | None,
-    retry_after_secs: float | None,
+    retry_after: timedelta | None,
 ) -> TaskyardError:
     kind = NotOwner if code == "not_owner" else KINDS.get(code, TaskyardError)
-    error = kind(reason, details=details, retryable=retryable, retry_after_secs=retry_after_secs)
+    error = kind(reason, details=details, retryable=retryable, retry_after=retry_after)
     if kind is TaskyardError:
         # A later server may have codes that this client does not know.
         error.code = code
@@ -293,16 +301,16 @@ def _error(
 
 def _rich_details(
     metadata: Iterable[tuple[str, str | bytes]],
-) -> tuple[error_details_pb2.ErrorInfo | None, float | None]:
-    """The ErrorInfo of Taskyard and the seconds of the RetryInfo, each None where it is missing."""
-    error_info, retry_after_secs = None, None
+) -> tuple[error_details_pb2.ErrorInfo | None, timedelta | None]:
+    """The ErrorInfo of Taskyard and the span of the RetryInfo, each None where it is missing."""
+    error_info, retry_after = None, None
     for packed in _details(metadata):
         info, retry = error_details_pb2.ErrorInfo(), error_details_pb2.RetryInfo()
         if packed.Unpack(info) and info.domain == DOMAIN:
             error_info = info
         elif packed.Unpack(retry):
-            retry_after_secs = retry.retry_delay.ToTimedelta().total_seconds()
-    return error_info, retry_after_secs
+            retry_after = retry.retry_delay.ToTimedelta()
+    return error_info, retry_after
 
 
 def _details(metadata: Iterable[tuple[str, str | bytes]]) -> list[Any]:

@@ -334,10 +334,14 @@ def _check(task: NewTask) -> None:
     """Check the types of the fields. Raises TypeError with the field and what it takes."""
     for name, (kinds, taken) in TAKEN.items():
         value = getattr(task, name)
-        if value is not None and not isinstance(value, kinds):
+        if (value is not None or name == "action") and not isinstance(value, kinds):
             raise TypeError(f"{name}: is {taken}, not {_shown(value)}")
-    if isinstance(task.requires, str) or not isinstance(task.requires, Iterable):
-        raise TypeError(f"requires: is a sequence of names, not {_shown(task.requires)}")
+    names = task.requires
+    if isinstance(names, str) or not isinstance(names, Iterable) or not all(isinstance(name, str) for name in names):
+        raise TypeError(f"requires: is a sequence of names, not {_shown(names)}")
+    for label, text in (task.labels or {}).items():
+        if not (isinstance(label, str) and isinstance(text, str)):
+            raise TypeError(f"labels: is a dict of texts, {label} is {_shown(text)}")
     if task.params is not None and task.input is not None:
         raise TypeError("params, input: a task has one of them")
     if task.run_timeout is not None and task.run_timeout <= timedelta():

@@ -38,12 +38,13 @@ def old_name(old: str, new: str) -> Any:
     return property(read, doc=f"The old name of `{new}`.")
 
 
-def old_milliseconds(old: str, new: str) -> Any:
+def old_milliseconds(old: str, new: str, is_whole: bool = True) -> Any:
     """An attribute that was a number of milliseconds and is a timedelta under its new name.
 
     Args:
         old: The old name, with its class.
         new: The new name of the attribute.
+        is_whole: Whether it was a whole number. Default True.
 
     Returns:
         The property.
@@ -52,7 +53,9 @@ def old_milliseconds(old: str, new: str) -> Any:
     def read(self: Any) -> Any:
         warn(old, f"{new}, a timedelta")
         span: timedelta | None = getattr(self, new)
-        return None if span is None else span // MILLISECOND
+        if span is None:
+            return None
+        return span // MILLISECOND if is_whole else span / MILLISECOND
 
     return property(read, doc=f"The old form of `{new}`, in milliseconds.")
 

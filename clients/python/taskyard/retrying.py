@@ -53,6 +53,23 @@ class Notice:
             log.warning("the server answers again")
 
 
+def given_up(error: TaskyardError, patience_secs: float) -> TaskyardError:
+    """Say in the error of an outage for how long there were further tries.
+
+    Args:
+        error: The error of the last try.
+        patience_secs: How long it was tried, in seconds.
+
+    Returns:
+        The error.
+    """
+    tried = f", tried for {patience_secs:g} s"
+    if "raw" in error.details and patience_secs > 0 and not error.reason.endswith(tried):
+        error.reason += tried
+        error.args = (error.reason,)
+    return error
+
+
 class Backoff:
     """The delays between tries: each is twice the one before, up to a maximum, and randomly up to a half shorter.
 
@@ -84,8 +101,8 @@ class Backoff:
             return random.uniform(*QUICK_DELAYS_SECS)
         delay = self._next * random.uniform(0.5, 1)
         self._next = min(self._next * 2, self._max)
-        if isinstance(error, TooManyRequests) and error.retry_after_secs is not None:
-            return max(delay, error.retry_after_secs * random.uniform(1, MAX_SPREAD))
+        if isinstance(error, TooManyRequests) and error.retry_after is not None:
+            return max(delay, error.retry_after.total_seconds() * random.uniform(1, MAX_SPREAD))
         return delay
 
     def reset(self) -> None:
@@ -144,7 +161,7 @@ class Outage:
             self._notice.failed(error, self._patience)
         left = self._since + self._patience - now
         if left <= 0:
-            raise error
+            raise given_up(error, self._patience)
         await asyncio.sleep(min(self._backoff.delay(error), left))
 
 

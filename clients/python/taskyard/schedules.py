@@ -6,13 +6,14 @@ The fields are those of the proto (`schedule.proto`), under the same names, as i
 from __future__ import annotations
 
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import Final
 
 from taskyard.v1 import schedule_pb2 as pb
 
 from .new_tasks import NewTask
+from .renamed import old_seconds
 from .values import datetime_from, optional, optional_time
 
 
@@ -70,7 +71,7 @@ class Schedule:
         time_zone: The IANA time zone in which `cron` is read.
         overlap: What happens when a trigger is due while an earlier one has not ended.
         catch_up: Which missed triggers fire.
-        catch_up_window_secs: How far back `CatchUp.ALL` goes, in seconds.
+        catch_up_window: How far back `CatchUp.ALL` goes.
         paused: Whether it is paused.
         created_at: When it was created.
         updated_at: When it was changed last.
@@ -88,7 +89,7 @@ class Schedule:
     time_zone: str
     overlap: Overlap
     catch_up: CatchUp
-    catch_up_window_secs: int
+    catch_up_window: timedelta
     paused: bool
     created_at: datetime
     updated_at: datetime
@@ -99,6 +100,8 @@ class Schedule:
     next_due_at: datetime | None = None
     last_fired_at: datetime | None = None
     last_task_id: str | None = None
+
+    catch_up_window_secs = old_seconds("Schedule.catch_up_window_secs", "catch_up_window")
 
     @classmethod
     def from_message(cls, message: pb.Schedule) -> Schedule:
@@ -116,7 +119,7 @@ class Schedule:
             time_zone=message.time_zone,
             overlap=OVERLAP_OF_NUMBER[message.overlap],
             catch_up=CATCH_UP_OF_NUMBER[message.catch_up],
-            catch_up_window_secs=message.catch_up_window_secs,
+            catch_up_window=timedelta(seconds=message.catch_up_window_secs),
             paused=message.status == pb.Schedule.paused,
             created_at=datetime_from(message.created_at),
             updated_at=datetime_from(message.updated_at),

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from datetime import timedelta
 
 from taskyard.v1 import stats_pb2 as pb
+
+from .renamed import old_milliseconds
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +66,7 @@ class SchedulerMetrics:
         tasks_rejected: Tasks refused at admission.
         tasks_expired: Tasks whose deadline passed.
         dispatch_count: How often a task was assigned to a host.
-        avg_dispatch_latency_ms: Average time in the queue before an assignment, in milliseconds.
+        avg_dispatch_latency: Average time in the queue before an assignment.
         agents: The counters of each agent.
         tasks_evicted: Ended tasks dropped early because too many were retained.
         late_reports: Reports refused because their lease had ended.
@@ -80,7 +83,7 @@ class SchedulerMetrics:
     tasks_rejected: int
     tasks_expired: int
     dispatch_count: int
-    avg_dispatch_latency_ms: float
+    avg_dispatch_latency: timedelta
     agents: dict[str, AgentMetrics]
     tasks_evicted: int
     late_reports: int
@@ -88,6 +91,10 @@ class SchedulerMetrics:
     tasks_retried: int
     webhooks_delivered: int
     webhooks_failed: int
+
+    avg_dispatch_latency_ms = old_milliseconds(
+        "SchedulerMetrics.avg_dispatch_latency_ms", "avg_dispatch_latency", False
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -183,7 +190,7 @@ def _metrics(metrics: pb.SchedulerMetrics) -> SchedulerMetrics:
         tasks_rejected=int(metrics.tasks_rejected),
         tasks_expired=int(metrics.tasks_expired),
         dispatch_count=int(metrics.dispatch_count),
-        avg_dispatch_latency_ms=metrics.avg_dispatch_latency_ms,
+        avg_dispatch_latency=timedelta(milliseconds=metrics.avg_dispatch_latency_ms),
         agents={name: _agent(agent) for name, agent in metrics.agents.items()},
         tasks_evicted=int(metrics.tasks_evicted),
         late_reports=int(metrics.late_reports),

@@ -24,7 +24,7 @@ from .calls import call_once
 from .channel import answer_of, check_cancelled
 from .credentials import Credentials, Metadata, Renewal
 from .errors import ClientClosed, Internal, TaskyardError, Unauthenticated, Unavailable, error_from_message
-from .retrying import BROKEN, backoff_within, call_persistently
+from .retrying import BROKEN, backoff_within, call_persistently, given_up
 from .servers import Servers
 
 log = logging.getLogger(__name__)
@@ -316,7 +316,8 @@ class Submitter:
         expired: deque[_Submission] = deque()
         while self._waiting and self._expires_at(self._waiting[0]) <= now:
             expired.append(self._waiting.popleft())
-        self._fail(error, expired)
+        if expired:
+            self._fail(given_up(error, self._patience), expired)
         if not self._waiting:
             self._owing_since = None
             self._backoff.reset()

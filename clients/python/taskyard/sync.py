@@ -132,7 +132,7 @@ class SyncClient(SyncSubmitCalls):
 
     Args:
         address: Where the server listens, or several servers do, as for `Client`.
-        agent_id: The agent that submits the tasks that name no other. Default none.
+        agent_id: The agent that submits the tasks that name no other. Default TASKYARD_AGENT, or none.
         namespace: The namespace to act in, as for `Client`.
         timeout: How long the answer to a call may take, in seconds or as a timedelta. Default 30 s.
         patience: How long calls are repeated during an outage, in seconds or as a timedelta. Default 30 s.

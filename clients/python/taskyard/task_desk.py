@@ -155,7 +155,8 @@ class TaskDesk:
                 try:
                     return Submitted.from_message(await self._submitter.submit(request, late))
                 except QueueFull as error:
-                    await asyncio.sleep(max(backoff.delay(), error.retry_after_secs or 0.0))
+                    told_secs = 0.0 if error.retry_after is None else error.retry_after.total_seconds()
+                    await asyncio.sleep(max(backoff.delay(), told_secs))
 
     # Following
 

@@ -1,5 +1,7 @@
 """Each error code of the API is an exception of its own, however it reaches the client."""
 
+from datetime import timedelta
+
 import grpc
 import pytest
 from google.protobuf.struct_pb2 import Struct
@@ -50,10 +52,10 @@ def test_every_code_of_the_server_has_a_public_class(code):
 
 def test_a_call_that_can_be_repeated_says_so_and_when():
     error = raised_for(refusal("queue_full", retryable=True, details={"queued": 2, "agentId": "ann"}))
-    assert (error.retryable, error.retry_after_secs) == (True, RETRY_AFTER_MS / 1000)
+    assert (error.retryable, error.retry_after) == (True, timedelta(milliseconds=RETRY_AFTER_MS))
     assert error.details == {"queued": "2", "agentId": "ann"}
     error = raised_for(refusal("conflict"))
-    assert (error.retryable, error.retry_after_secs, error.details) == (False, None, {})
+    assert (error.retryable, error.retry_after, error.details) == (False, None, {})
 
 
 @pytest.mark.parametrize("status", STATUSES)
@@ -66,7 +68,7 @@ def test_a_status_without_an_error_info_is_mapped_by_its_code(status):
 def test_a_call_for_another_replica_is_unavailable_and_names_it():
     error = raised_for(NotOwner("replica-2"))
     assert isinstance(error, taskyard.Unavailable)
-    assert (error.code, error.retryable, error.retry_after_secs) == ("unavailable", True, 0.05)
+    assert (error.code, error.retryable, error.retry_after) == ("unavailable", True, timedelta(seconds=0.05))
     assert error.details == {"owner": "replica-2"}
 
 
@@ -99,9 +101,9 @@ def test_details_of_one_item_are_json_values():
 
 def test_an_item_that_can_be_submitted_again_says_when():
     error = error_from_message(pb.Error(code="queue_full", error="full", retryable=True, retry_after_ms=1_500))
-    assert (error.retryable, error.retry_after_secs) == (True, 1.5)
-    assert error_from_message(pb.Error(code="queue_full", error="full", retryable=True)).retry_after_secs is None
-    assert error_from_message(pb.Error(code="bad_request", error="no")).retry_after_secs is None
+    assert (error.retryable, error.retry_after) == (True, timedelta(seconds=1.5))
+    assert error_from_message(pb.Error(code="queue_full", error="full", retryable=True)).retry_after is None
+    assert error_from_message(pb.Error(code="bad_request", error="no")).retry_after is None
 
 
 def test_all_codes_have_classes_of_their_own():

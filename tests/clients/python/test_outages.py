@@ -82,3 +82,47 @@ async def test_a_late_answer_raises_deadline_exceeded(server, open_client, monke
     with pytest.raises(TaskyardError) as raised:
         await client.get("tsk_0")
     assert raised.value.code == "deadline_exceeded"
+
+
+# What people see of an outage
+
+
+async def test_the_first_failed_try_is_told_in_one_line_and_the_last_says_for_how_long(caplog):
+    address = f"127.0.0.1:{free_port()}"
+    async with Client(address, agent_id="ann", patience=0.6) as client:
+        for call in (client.stats(), client.submit("click")):
+            with pytest.raises(Unavailable, match=f"no server answers at {address}, tried for 0.6 s$") as raised:
+                await call
+            assert "Connection refused" in raised.value.details["raw"]
+    lines = [record.getMessage() for record in caplog.records if record.name == "taskyard"]
+    assert lines == [f"no server answers at {address}: trying again for 0.6 s"]
+
+
+async def test_the_end_of_an_outage_is_told_too(server, client, caplog):
+    await client.stats()
+    await server.stop()
+    submitting = asyncio.create_task(client.submit("click"))
+    async with asyncio.timeout(10):
+        while not caplog.records:  # noqa: ASYNC110
+            await asyncio.sleep(0.01)
+    await server.start()
+    await submitting
+    lines = [record.getMessage() for record in caplog.records if record.name == "taskyard"]
+    assert lines == [f"no server answers at {server.address}: trying again for 30 s", "the server answers again"]
+
+
+async def test_a_call_that_is_not_repeated_says_nothing_of_further_tries(caplog):
+    async with Client(f"127.0.0.1:{free_port()}", agent_id="ann", patience=0) as client:
+        with pytest.raises(Unavailable, match=r"no server answers at [0-9.:]+$"):
+            await client.stats()
+    assert caplog.records == []
+
+
+async def test_a_client_without_arguments_goes_by_the_environment(server, monkeypatch):
+    monkeypatch.setenv("TASKYARD_ADDRESS", server.address)
+    monkeypatch.setenv("TASKYARD_NAMESPACE", "north")
+    monkeypatch.setenv("TASKYARD_AGENT", "bob")
+    async with Client() as client:
+        task = await (await client.submit("click")).task()
+    assert task.agent_id == "bob"
+    assert await server.made("north") == 1

@@ -60,7 +60,7 @@ async def test_a_schedule_has_the_documented_defaults(schedules):
     made = await schedules.create("note", interval="10m")
     assert made.next_due_at == made.created_at + timedelta(minutes=10)
     assert (made.interval, made.cron, made.at, made.time_zone) == ("10m", None, None, "UTC")
-    assert (made.overlap, made.catch_up, made.catch_up_window_secs) == (Overlap.SKIP, CatchUp.LAST, 86_400)
+    assert (made.overlap, made.catch_up, made.catch_up_window) == (Overlap.SKIP, CatchUp.LAST, timedelta(days=1))
     assert (made.paused, made.display_name, made.last_fired_at, made.last_task_id) == (False, None, None, None)
     assert made.task == NewTask("note", agent_id="ann")
     assert await schedules.get(made.id) == made
@@ -80,7 +80,7 @@ async def test_all_parts_of_a_schedule_survive_the_round_trip(schedules):
     )
     assert (made.id, made.cron, made.time_zone) == ("daily", "0 9 * * 1-5", "Europe/Berlin")
     assert (made.display_name, made.overlap, made.catch_up) == ("Every morning", Overlap.WAIT, CatchUp.ALL)
-    assert (made.catch_up_window_secs, made.paused, made.next_due_at) == (3_600, True, None)
+    assert (made.catch_up_window, made.paused, made.next_due_at) == (timedelta(hours=1), True, None)
 
 
 async def test_a_time_zone_may_be_a_zoneinfo(schedules):
@@ -218,7 +218,7 @@ async def test_an_update_changes_only_what_is_given(schedules):
     made = await schedules.create("note", cron="0 9 * * *", schedule_id="s", display_name="x", overlap="wait")
     changed = await schedules.update("s", time_zone="Asia/Tokyo", catch_up_window=5, task="other")
     assert (changed.cron, changed.display_name, changed.overlap) == ("0 9 * * *", "x", Overlap.WAIT)
-    assert (changed.time_zone, changed.catch_up_window_secs) == ("Asia/Tokyo", 5)
+    assert (changed.time_zone, changed.catch_up_window) == ("Asia/Tokyo", timedelta(seconds=5))
     assert changed.task == NewTask("other", agent_id="ann")
     assert changed.updated_at > made.updated_at
     assert await schedules.update("s") == changed
@@ -235,7 +235,7 @@ async def test_an_update_with_none_restores_the_default(schedules):
     }
     made = await schedules.create("note", cron="0 9 * * *", **parts)
     cleared = await schedules.update(made.id, **dict.fromkeys(parts))
-    for name in (*(parts.keys() - {"catch_up_window"}), "catch_up_window_secs", "next_due_at"):
+    for name in (*parts, "next_due_at"):
         assert getattr(cleared, name) == getattr(plain, name), name
 
 

@@ -138,7 +138,7 @@ async def test_a_full_queue_names_its_figures_and_the_rejected_task(open_server,
 async def test_an_unknown_task_is_not_found(client):
     with pytest.raises(NotFound) as raised:
         await client.get("tsk_0")
-    assert (raised.value.code, raised.value.retryable, raised.value.retry_after_secs) == ("not_found", False, None)
+    assert (raised.value.code, raised.value.retryable, raised.value.retry_after) == ("not_found", False, None)
 
 
 # Listing

@@ -307,3 +307,52 @@ async def test_a_watch_raises_client_closed_when_the_client_closes():
         await client.close()
         with pytest.raises(ClientClosed):
             await following
+
+
+# Ends and gaps
+
+
+async def test_a_watch_that_ends_with_its_tasks_shows_each_end_once():
+    # A failed task of a target can be cancelled, a failed one resumed, an ended one evicted: that is not its end.
+    messages = [
+        update("c1", "t1", state="failed"),
+        update("c2", "t1", state="cancelled"),
+        update("c3", "t2", state="running"),
+        update("c4", "t1", kind="evicted", state="cancelled"),
+        update("c5", "t2", state="done"),
+        update("c6", "t1", state="queued"),
+    ]
+    async with watched([*messages, DONE]) as (client, _):
+        events = [
+            (each.task.id, each.task.state) async for each in client.watch(task_ids=["t1", "t2"], until_ended=True)
+        ]
+    assert events == [("t1", "failed"), ("t2", "running"), ("t2", "done")]
+
+
+async def test_a_watch_without_end_shows_all_that_happens():
+    messages = [update("c1", "t1", state="failed"), update("c2", "t1", state="cancelled"), HANG]
+    async with watched(messages) as (client, _), aclosing(client.watch()) as events:
+        states = [(await anext(events)).task.state for _ in range(2)]
+    assert states == ["failed", "cancelled"]
+
+
+async def test_a_gap_is_told_before_the_tasks_are_shown_again():
+    gaps = []
+    scripts = [
+        [update("c1", "t1"), end("cursor_expired")],
+        [update("c7", "t1", kind="current"), bookmark("c8"), HANG],
+    ]
+    async with watched(*scripts) as (client, service), aclosing(client.watch(on_gap=gaps.append)) as events:
+        assert (await anext(events)).kind is EventKind.CHANGED
+        assert gaps == []
+        assert (await anext(events)).kind is EventKind.CURRENT
+        assert gaps == ["cursor_expired"]
+    assert service.requests[1].include_current
+
+
+async def test_a_stream_that_is_resumed_has_no_gap():
+    gaps = []
+    scripts = [[update("c1", "t1"), end("shutdown")], [update("c2", "t2"), DONE]]
+    async with watched(*scripts) as (client, _):
+        assert [each.task.id async for each in client.watch(on_gap=gaps.append)] == ["t1", "t2"]
+    assert gaps == []

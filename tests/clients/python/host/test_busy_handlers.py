@@ -40,7 +40,7 @@ async def ran(namespace):
         process = await asyncio.create_subprocess_exec(*command, stderr=asyncio.subprocess.PIPE)
         try:
             await namespace.connected("busy")
-            async with Client(namespace.address, agent="ann", namespace=namespace.name) as client:
+            async with Client(namespace.address, agent_id="ann", namespace=namespace.name) as client:
                 submitted = [
                     await client.submit(action, params={"secs": secs}, deadline=timedelta(hours=1))
                     for _ in range(count)
