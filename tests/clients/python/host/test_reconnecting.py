@@ -120,7 +120,9 @@ async def test_handlers_of_leases_that_were_lost_in_the_break_are_stopped(server
     host, gates = make_host(), Gates("a")
     host.action("click")(gates)
     work(host)
-    (await begin(server, "a")).close()
+    stream = await begin(server, "a")
+    await gates["a"].entered.wait()
+    stream.close()
     again = await server.stream()
     again.welcome(lost=again.hello.leases)
     assert await again.reports(1) == ["a released"]
@@ -132,6 +134,7 @@ async def test_work_is_stopped_when_the_grace_period_ends_before_the_server_is_b
     host.action("click")(gates)
     work(host)
     await begin(server, "a", reconnect_grace_ms=500)
+    await gates["a"].entered.wait()
     began = time.monotonic()
     await server.stop()
     while not gates.cancelled:
@@ -208,6 +211,7 @@ async def test_a_superseded_host_stops_its_work_and_ends_with_the_error(server, 
     host.action("click")(gates)
     running = work(host)
     stream = await begin(server, "a")
+    await gates["a"].entered.wait()
     stream.abort("conflict", "superseded by another stream of this instance", cause="superseded")
     with pytest.raises(TaskyardError, match="superseded") as refused:
         await asyncio.wait_for(running, 5)
@@ -221,6 +225,7 @@ async def test_a_deregistered_host_stops_its_work_and_comes_back_without_leases(
     host.action("click")(gates)
     work(host)
     stream = await begin(server, "a")
+    await gates["a"].entered.wait()
     stream.abort("conflict", "a reason", cause="deregistered")
     again = await server.stream()
     assert held(again.hello) == []
