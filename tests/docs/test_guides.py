@@ -18,7 +18,8 @@ BLOCK = re.compile(r"^```python\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 FILE = re.compile(r"# Taskyard: (\w+\.py)(, added)?\n(.*)", re.DOTALL)
 GUIDES = {"celery": "# Celery\n", "temporal": "# Temporal\n", "rq": "# RQ\n"}
 PLUGINS = ("-p", "pytest_asyncio.plugin", "-p", "pytest_taskyard")
-MOST_LINES = 190
+SETTINGS = "[pytest]\nasyncio_mode = auto\nasyncio_default_fixture_loop_scope = function\npythonpath = .\n"
+MOST_LINES = 150
 
 
 def page(name: str) -> str:
@@ -33,7 +34,7 @@ def test_the_examples_pass_their_tests(name: str, tmp_path: Path) -> None:
             assert path.exists() == bool(file[2]), file[1]
             path.write_text(f"{path.read_text()}\n\n{file[3]}" if file[2] else file[3])
     (tmp_path / "test_what_is_said.py").write_text((ROOT / f"tests/docs/guides/{name}.py").read_text())
-    (tmp_path / "pytest.ini").write_text("[pytest]\nasyncio_mode = auto\npythonpath = .\n")
+    (tmp_path / "pytest.ini").write_text(SETTINGS)
     done = subprocess.run(
         [sys.executable, "-m", "pytest", "-q", "--disable-plugin-autoload", *PLUGINS, "--strict-markers"],
         cwd=tmp_path,
