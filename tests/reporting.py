@@ -34,9 +34,16 @@ async def progress(
 
 
 async def complete(
-    engine: Engine, namespace: str, host_id: str, task_id: str, token: int, result: bytes | None
+    engine: Engine,
+    namespace: str,
+    host_id: str,
+    task_id: str,
+    token: int,
+    result: bytes | None,
+    output: bytes | None = None,
 ) -> Task:
-    return await report(engine, namespace, host_id, Report(ReportKind.COMPLETED, task_id, token, result))
+    said = Report(ReportKind.COMPLETED, task_id, token, result, output=output)
+    return await report(engine, namespace, host_id, said)
 
 
 async def fail(

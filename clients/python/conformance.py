@@ -18,14 +18,14 @@ from typing import Any
 
 import grpc
 from conformance_hosts import RunningHost
-from conformance_workers import Outcome, Workers, payload_fields, payload_from
+from conformance_workers import Outcome, Workers
 
 from taskyard import Client, Host, NewTask, RetryPolicy, RunningTask, Task, TaskEvent, TaskyardError
 from taskyard.channel import open_channel
 from taskyard.credentials import Credentials, find_credentials
+from taskyard.payloads import Payload
 from taskyard.tasks import STATE_OF_NUMBER
 from taskyard.v1 import task_pb2, task_pb2_grpc
-from taskyard.values import milliseconds
 
 Arguments = dict[str, Any]
 
@@ -115,19 +115,18 @@ class Program(Workers):
         input_encoding: str | None = None,
         **fields: Any,
     ) -> Outcome:
-        policy = None if retry is None else _policy(**retry)
-        task = NewTask(action, agent_id=agent, idempotency_key=key, retry_policy=policy, **fields)
-        if run_timeout_ms is None and parent is None and input is None:
-            submitted = await self._client.submit(task)
-            return {"task": submitted.id, "state": submitted.state}
-        request = task.to_message(agent, key or "")
-        request.MergeFrom(
-            task_pb2.SubmitTaskRequest(
-                run_timeout_ms=run_timeout_ms, parent_id=parent, input=payload_from(input, input_encoding)
-            )
+        task = NewTask(
+            action,
+            agent_id=agent,
+            idempotency_key=key,
+            retry_policy=None if retry is None else RetryPolicy(**retry),
+            run_timeout=None if run_timeout_ms is None else timedelta(milliseconds=run_timeout_ms),
+            parent_id=parent,
+            input=None if input is None else Payload(input.encode(), input_encoding),
+            **fields,
         )
-        answer = await self._call(self._tasks.SubmitTask, request)
-        return {"task": answer.task_id, "state": STATE_OF_NUMBER[answer.state]}
+        submitted = await self._client.submit(task)
+        return {"task": submitted.id, "state": submitted.state}
 
     async def submit_inexact(self, agent: str, action: str, number: str) -> Outcome:
         try:
@@ -151,15 +150,13 @@ class Program(Workers):
         }
 
     async def get(self, task: str) -> Outcome:
-        return _task_outcome(await self._client.get(task)) | await self._wire_fields(task)
+        return _task_outcome(await self._client.get(task))
 
     async def list(
         self, batch: str | None = None, states: tuple[str, ...] = (), parent: str | None = None, **filters: Any
     ) -> Outcome:
-        if parent is not None:
-            answer = await self._call(self._tasks.ListTasks, task_pb2.ListTasksRequest(parent_id=parent))
-            return {"count": len(answer.tasks), "tasks": [task.task_id for task in answer.tasks]}
-        tasks = [task async for task in self._client.list(batch_id=batch, states=states, **filters)]
+        listing = self._client.list(batch_id=batch, states=states, parent_id=parent, **filters)
+        tasks = [task async for task in listing]
         return {"count": len(tasks), "tasks": [task.id for task in tasks], "states": [task.state for task in tasks]}
 
     async def wait(self, task: str, ms: float) -> Outcome:
@@ -167,7 +164,7 @@ class Program(Workers):
             ended = await self._client.wait(task, timeout=ms / 1000)
         except TimeoutError:
             return {"ended": False}
-        return _task_outcome(ended) | await self._wire_fields(task) | {"ended": True}
+        return _task_outcome(ended) | {"ended": True}
 
     async def cancel(self, task: str, children: bool = False) -> Outcome:
         if not children:
@@ -242,18 +239,6 @@ class Program(Workers):
         self._hosts[host].host.drain()
         return await self._hosts[host].wait(ms, left=True)
 
-    async def _wire_fields(self, task: str) -> Outcome:
-        """The part of a task outcome that the client does not show."""
-        message = await self._call(self._tasks.GetTask, task_pb2.GetTaskRequest(task_id=task))
-        return {
-            "run_timeout_ms": message.run_timeout_ms if message.HasField("run_timeout_ms") else None,
-            "parent": message.parent_id or None,
-            **payload_fields("input", message.input if message.HasField("input") else None),
-            **payload_fields("output", message.output if message.HasField("output") else None),
-            "code": message.code or None,
-            "traceback": message.traceback or None,
-        }
-
 
 def _task_outcome(task: Task) -> Outcome:
     progress = task.progress
@@ -272,18 +257,23 @@ def _task_outcome(task: Task) -> Outcome:
         "progress": None if progress is None else {"fraction": progress.fraction, "message": progress.message},
         "tokens": task.tokens_used,
         "token_limit": task.token_limit,
+        "run_timeout_ms": None if task.run_timeout is None else round(task.run_timeout / timedelta(milliseconds=1)),
+        "parent": task.parent_id,
+        **_payload("input", task.input),
+        **_payload("output", task.output),
+        "code": task.code,
+        "traceback": task.traceback,
     }
 
 
-def _policy(first_delay_ms: int | None = None, max_delay_ms: int | None = None, **parts: Any) -> RetryPolicy:
-    for name, span in (("first_delay", first_delay_ms), ("max_delay", max_delay_ms)):
-        if span is not None:
-            parts[name] = timedelta(milliseconds=span)
-    return RetryPolicy(**parts)
+def _payload(name: str, payload: Payload | None) -> Outcome:
+    if payload is None:
+        return {name: None, f"{name}_encoding": None}
+    return {name: payload.data.decode(), f"{name}_encoding": payload.encoding}
 
 
 def _retry_after_ms(error: TaskyardError) -> int | None:
-    return None if error.retry_after is None else milliseconds(error.retry_after)
+    return None if error.retry_after_secs is None else round(error.retry_after_secs * 1000)
 
 
 def _resolved(value: Any, outcomes: dict[str, Any]) -> Any:

@@ -20,10 +20,15 @@ def params() -> Struct:
     return made
 
 
+def payload() -> task_pb2.Payload:
+    return task_pb2.Payload(data=SECRET.encode(), encoding="plain")
+
+
 def submit(operator: Stubs, agent: str = AGENT, action: str = "click") -> str:
     request = task_pb2.SubmitTaskRequest(
         agent_id=agent, action=action, params=params(), callback_url=SECRET_URL, labels={"colour": "red"}
     )
+    request.input.CopyFrom(payload())
     request.retry_policy.max_attempts = 2
     request.retry_policy.first_delay_ms = 0
     return str(operator.call(operator.tasks.SubmitTask, request).task_id)
@@ -41,9 +46,9 @@ def run(operator: Stubs, task_id: str) -> None:
         progress = lease_pb2.ReportProgressRequest(**lease, progress=task_pb2.Progress(message=SECRET))
         operator.call(operator.leases.ReportProgress, progress)
         if end == "fail":
-            operator.call(operator.leases.FailTask, lease_pb2.FailTaskRequest(**lease, error=SECRET))
+            operator.call(operator.leases.FailTask, lease_pb2.FailTaskRequest(**lease, error=SECRET, traceback=SECRET))
         else:
-            done = lease_pb2.CompleteTaskRequest(**lease, result=Value(string_value=SECRET))
+            done = lease_pb2.CompleteTaskRequest(**lease, result=Value(string_value=SECRET), output=payload())
             operator.call(operator.leases.CompleteTask, done)
 
 
@@ -80,7 +85,8 @@ def test_a_viewer_is_shown_no_payload_by_any_door(yard: Yard, operator: Stubs) -
         assert [door for door, message in everything.items() if SECRET not in str(message)] == []
         assert every_door(seer, task_id, batch_id)["get"] == everything["get"]
     bare = everything["get"]
-    for field in ("params", "result", "progress", "error", "callback_url"):
+    for field in ("params", "result", "input", "output", "progress", "error", "traceback", "callback_url"):
+        assert field == "error" or bare.HasField(field)
         bare.ClearField(field)
     bare.attempts[0].ClearField("error")
     assert shown["get"] == bare
@@ -141,7 +147,9 @@ def test_schedules_and_triggers_come_without_payloads(yard: Yard, operator: Stub
     def schedules(caller: Stubs) -> Any:
         return schedule_pb2_grpc.ScheduleServiceStub(caller.channel)
 
-    template = schedule_pb2.TaskTemplate(agent_id=AGENT, action="click", params=params(), callback_url=SECRET_URL)
+    template = schedule_pb2.TaskTemplate(
+        agent_id=AGENT, action="click", params=params(), callback_url=SECRET_URL, input=payload()
+    )
     create = schedule_pb2.CreateScheduleRequest(schedule_id="nightly", cron="0 3 * * *", task=template)
     operator.call(schedules(operator).CreateSchedule, create)
     get = schedule_pb2.GetScheduleRequest(schedule_id="nightly")

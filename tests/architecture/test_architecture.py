@@ -19,7 +19,7 @@ SERVER = "taskyard_server"
 
 RECORDS = {"agents", "errors", "hosts", "lane", "leases", "offers", "ready_queue", "task"}
 """The core's domain: a task is in its agent's lane and under a lease, which is one of a host, which makes offers."""
-TRANSITIONS = {"attempts", "grants", "lifecycle", "liveness", "retention"}
+TRANSITIONS = {"attempts", "grants", "lifecycle", "liveness", "rests", "retention", "run_timeouts"}
 """`Lifecycle` owns the state of a namespace; each of the others does one part of its transitions, and calls it back."""
 
 LAYERS = (

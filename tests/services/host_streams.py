@@ -265,8 +265,12 @@ def report(assignment: Any, **event: Any) -> pb.Report:
                 message.released.SetInParent()
             case "completed":
                 message.completed.SetInParent()
-                if isinstance(value, Value):
+                if isinstance(value, pb.TaskCompleted):
+                    message.completed.CopyFrom(value)
+                elif isinstance(value, Value):
                     message.completed.result.CopyFrom(value)
+            case "failed" if isinstance(value, pb.TaskFailed):
+                message.failed.CopyFrom(value)
             case "failed":
                 message.failed.error = value
             case "progress":

@@ -95,6 +95,7 @@ class AgentCommands:
         if not isinstance(task, Task):
             return "none"
         self._task_ids.append(task.id)
+        self._chances.could_be_parent(task.id)
         return task.id
 
     def cancel(self) -> None:
@@ -104,12 +105,26 @@ class AgentCommands:
         now, tasks = self._sim.now, self._model.world.tasks
         before = tasks[task_id].state if task_id in tasks else "unknown"
         self._sim.given["cancel of", before] += 1
+        if self._chances.extra():
+            self._cancel_with_children(task_id)
+            return
         self._sim.both(
             "cancel",
             (task_id,),
             lambda: self._core.cancel(now, task_id),
             lambda _: self._model.cancel(now, task_id),
         )
+
+    def _cancel_with_children(self, task_id: str) -> None:
+        now = self._sim.now
+        done = self._sim.both(
+            "cancel with children",
+            (task_id,),
+            lambda: self._core.cancel_with_children(now, task_id),
+            lambda _: self._model.cancel_with_children(now, task_id),
+        )
+        if done is not None and done[1]:
+            self._sim.given["cancel with children", "of some"] += 1
 
     def pause(self) -> None:
         self._go("pause", self.some_task_id())

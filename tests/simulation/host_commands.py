@@ -164,12 +164,14 @@ class HostCommands:
         self._report("progress", self._chances.one_of([None, b"a half", b"all"]), self._chances.tokens())
 
     def complete(self) -> None:
-        self._report("complete", self._chances.one_of([None, b"1", b"{}"]), self._chances.tokens())
+        chances = self._chances
+        self._report("complete", chances.one_of([None, b"1", b"{}"]), chances.tokens(), chances.output())
 
     def fail(self) -> None:
         chances = self._chances
         error, code = chances.one_of(["broken", "no such tab"]), chances.one_of([None, None, "fatal"])
-        self._report("fail", error, chances.under(0.85), code, chances.tokens())
+        retryable, tokens = chances.under(0.85), chances.tokens()
+        self._report("fail", error, retryable, code, tokens, chances.traceback(), chances.retry_after())
 
     def release(self) -> None:
         self._report("release")

@@ -42,6 +42,7 @@ def recount(core: Scheduler) -> None:
     _kept("ended", core._life.retention.ended, [task for task in tasks if is_kept(core, task)])
     _kept("rejected", core._life.retention.rejected, [task for task in tasks if task.state == "rejected"])
     _batches(core, tasks)
+    _families(core, tasks)
     keyed = [((task.agent.id, task.options.key.key), task.id) for task in tasks if _has_key(task)]
     same("keys", sorted((key, task.id) for key, task in core._life.tasks_by_key.items()), sorted(keyed))
     _past_keys(core)
@@ -67,6 +68,17 @@ def bounded(core: Scheduler, task: Task, kinds_before: Collection[Hashable], *, 
             bucket.lanes <= 2 * bucket.waiting + MIN_ENTRIES_TO_COMPACT,
             True,
         )
+
+
+def _families(core: Scheduler, tasks: list[Task]) -> None:
+    """Live tasks stand below their parents; what has ended stands there only where something stands below it."""
+    children = core._life.children
+    found = {name: parent for parent, below in children._below.items() for name in below}
+    same("parents", children._parents, found)
+    live = {name: task for below in children._below.values() for name, task in below.items() if task is not None}
+    same("live children", live, {task.id: task for task in tasks if task.options.parent_id and task.state not in ENDED})
+    same("ended ones with nothing below", [name for name in found if name not in live | children._below], [])
+    same("parents of nobody", [parent for parent, below in children._below.items() if not below], [])
 
 
 def _past_keys(core: Scheduler) -> None:
@@ -197,6 +209,10 @@ def _timers(core: Scheduler, tasks: list[Task]) -> None:
     deadlines = {task: task.deadline for task in tasks if task.state in TICKING and task.deadline is not None}
     same("claimable tasks with no deadline", [*_ids(t for t in tasks if t.lane and t.deadline is None)], [])
     recount_timer("deadlines", core._life._deadlines, deadlines)
+    timeouts = core._life.run_timeouts
+    running = {task.lease for task in tasks if task.state == "running" and task.options.run_timeout_secs is not None}
+    same("leases with a run timeout", timeouts._ends.keys() == running, True)
+    recount_timer("run timeouts", timeouts._timers, timeouts._ends)
 
 
 def recount_timer(what: str, timers: TimerQueue, due: Mapping[Hashable, float]) -> None:

@@ -9,141 +9,31 @@ Where docs/rules.md leaves an order open, the model does not choose: see `advanc
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
-from typing import NoReturn
 
 from .model_agenda import agenda, bring_about, first_due, name_of
+from .model_agents import AgentModel
 from .model_records import (
-    ENDED,
     FLYING,
     OVER_BUDGET,
-    STOPPED,
     WAITING,
-    Agent,
     Host,
     Job,
     Machine,
     Refused,
-    Wish,
     lease_length,
 )
 from .model_streams import Streams
 from .world import World
 
 
-class Model:
+class Model(AgentModel):
     """The front door: `world` is what it knows."""
 
     def __init__(self, limits: dict[str, float]) -> None:
-        self.world = World(limits)
+        super().__init__(World(limits))
         self.streams = Streams(self.world)
         self._held_up: dict[str, tuple[Machine, str | None]] = {}
-
-    # What agents ask for
-
-    def submit(self, now: float, wish: Wish, task_id: str, batch: str | None = None) -> Job:
-        """Admission; a refused task is kept under the same id. A repeat is answered with the first task."""
-        first = self._first_under(wish)
-        if first is not None:
-            if first.wish != wish:
-                raise Refused("already_exists")
-            return first
-        self._check(now, wish)
-        world, limits = self.world, self.world.limits
-        figures = world.figures.setdefault(wish.agent, Counter())
-        agent = world.agents.setdefault(wish.agent, Agent(world.number(), counts=figures))
-        job = Job(task_id, world.number(), wish, "queued", now, wish.deadline, batch, queued_at=now)
-        job.own_secs = None if wish.deadline is None else wish.deadline - now
-        due = wish.not_before if wish.not_before is not None and wish.not_before > now else None
-        queued = world.queued()
-        full = queued >= limits["max_queue_size"]
-        refused = full or world.queued(wish.agent) >= limits["max_per_agent"]
-        world.tasks[task_id] = job
-        if refused:
-            self._reject(now, job, agent, queued, "global" if full else "agent")
-        if wish.hold or due is not None:
-            job.state, job.held, job.due = "pending", wish.hold, due
-        else:
-            world.place(now, job)
-        world.tell(now, "submitted", job, None)
-        world.counts["submitted"] += 1
-        agent.counts["submitted"] += 1
-        job.position = world.queued()
-        return job
-
-    def submit_batch(self, now: float, wishes: Sequence[Wish], ids: Sequence[str], batch: str) -> list[Job | Refused]:
-        """One by one; nothing at all where one of them could never be accepted."""
-        for wish in wishes:
-            if self._first_under(wish) is None:
-                self._check(now, wish)
-        outcomes: list[Job | Refused] = []
-        for wish, task_id in zip(wishes, ids, strict=True):
-            try:
-                outcomes.append(self.submit(now, wish, task_id, batch))
-            except Refused as refused:
-                outcomes.append(refused)
-        return outcomes
-
-    def batch(self, batch: str) -> list[Job]:
-        """The retained tasks of a batch, in the order of the request."""
-        jobs = [job for job in self.world.tasks.values() if job.batch == batch]
-        if not jobs:
-            raise Refused("not_found", "batch not found")
-        return jobs
-
-    def cancel_batch(self, now: float, batch: str) -> int:
-        live = [job for job in self.batch(batch) if job.state not in ENDED]
-        for job in live:
-            self.world.end(now, job, "cancelled", stop="cancelled")
-        return len(live)
-
-    def cancel(self, now: float, task_id: str) -> Job:
-        job = self.world.get(task_id)
-        if job.state in ENDED and not job.blocks:
-            raise Refused("conflict")
-        self.world.end(now, job, "cancelled", stop="cancelled")
-        return job
-
-    def pause(self, now: float, task_id: str) -> Job:
-        job = self.world.get(task_id)
-        if job.state not in FLYING:
-            raise Refused("conflict")
-        self.world.pause(now, job, "paused")
-        return job
-
-    def resume(self, now: float, task_id: str, target: str | None, token_limit: int | None) -> Job:
-        """Of a held one: let it go."""
-        job = self.world.get(task_id)
-        if target is not None and job.target != target:
-            raise Refused("not_found")
-        if not job.held and job.state not in STOPPED:
-            raise Refused("conflict")
-        if self.world.draining:
-            raise Refused("unavailable")
-        if token_limit is not None:
-            if job.tokens_used and token_limit <= job.tokens_used:
-                raise Refused("bad_request")
-            job.raised_limit = token_limit
-        elif job.is_over_budget():
-            raise Refused("conflict")
-        if not job.held:
-            self.world.resume(now, job)
-        else:
-            job.held = False
-            if job.due is None or job.due <= now:
-                self.world.come_due(now, job)
-        return job
-
-    def resolve(self, now: float, task_id: str, result: bytes | None) -> Job:
-        job = self.world.get(task_id)
-        if job.state not in STOPPED:
-            raise Refused("conflict")
-        self.world.end(now, job, "done", result=result)
-        return job
-
-    def get(self, task_id: str) -> Job:
-        return self.world.get(task_id)
 
     # What hosts ask for
 
@@ -251,7 +141,14 @@ class Model:
         return job
 
     def complete(
-        self, now: float, host_id: str, task_id: str, token: int, result: bytes | None, tokens: int | None
+        self,
+        now: float,
+        host_id: str,
+        task_id: str,
+        token: int,
+        result: bytes | None,
+        tokens: int | None,
+        output: bytes | None,
     ) -> Job:
         job = self._begun(now, host_id, task_id, token)
         self.world.hosts[host_id].losses = 0
@@ -259,6 +156,7 @@ class Model:
         if tokens is not None and job.is_over_budget():
             self.world.end(now, job, "failed", OVER_BUDGET)
         else:
+            job.output = output
             self.world.end(now, job, "done", result=result)
         return job
 
@@ -272,11 +170,14 @@ class Model:
         retryable: bool,
         code: str | None,
         tokens: int | None,
+        traceback: str | None,
+        after: float | None,
     ) -> Job:
         job = self._leased(now, host_id, task_id, token)
         self._use(job, tokens)
         over = tokens is not None and job.is_over_budget()
-        self.world.fail(now, job, OVER_BUDGET if over else error, retryable and not over, code)
+        error = OVER_BUDGET if over else error
+        self.world.fail(now, job, error, retryable and not over, code, traceback=traceback, after=after)
         return job
 
     def stopped(self, now: float, host_id: str, task_id: str, token: int) -> None:
@@ -387,40 +288,6 @@ class Model:
             before = job.tokens_used or 0
             job.tokens_used = max(before, job.tokens_before + tokens)
             self.world.agents[job.wish.agent].counts["tokens_used"] += job.tokens_used - before
-
-    def _first_under(self, wish: Wish) -> Job | None:
-        """The task that the agent submitted under this key, or what is known of it; a rejection consumed none."""
-        if wish.key is None:
-            return None
-        for job in self.world.tasks.values():
-            if job.state != "rejected" and (job.wish.agent, job.wish.key) == (wish.agent, wish.key):
-                return job
-        return next((past.answer() for past in self.world.past_keys if past.key == (wish.agent, wish.key)), None)
-
-    def _check(self, now: float, wish: Wish) -> None:
-        if self.world.draining:
-            raise Refused("unavailable")
-        if wish.deadline is not None and wish.deadline <= now:
-            raise Refused("bad_request")
-
-    def _reject(self, now: float, job: Job, agent: Agent, queued: int, which: str) -> NoReturn:
-        world = self.world
-        job.state = "rejected"
-        job.completed_at = now
-        job.error = f"rejected: {which} queue full"
-        world.tell(now, "submitted", job, None)
-        world.counts["rejected"] += 1
-        agent.counts["rejected"] += 1
-        world.rejected.append(job.id)
-        while len(world.rejected) > world.limits["max_queue_size"]:
-            world.forget(now, world.rejected[0])
-        details = {
-            "agentId": job.wish.agent,
-            "queued": queued,
-            "maxQueue": world.limits["max_queue_size"],
-            "maxPerAgent": world.limits["max_per_agent"],
-        }
-        raise Refused("queue_full", job.error, details)
 
     def _leased(self, now: float, host_id: str, task_id: str, token: int) -> Job:
         self.world.heard(now, host_id)

@@ -26,7 +26,7 @@ class Due(NamedTuple):
         return {job.id for job in world.leases(self.thing.id)} if isinstance(self.thing, Host) else set()
 
 
-DEADLINE, LEASE_END, SILENCE, DRAIN, DUE, STOPPING, KEY, REST = range(8)
+DEADLINE, RUN_TIMEOUT, LEASE_END, SILENCE, DRAIN, DUE, STOPPING, KEY, REST = range(9)
 
 
 def agenda(world: World, looks: Mapping[str, float]) -> list[Due]:
@@ -34,6 +34,7 @@ def agenda(world: World, looks: Mapping[str, float]) -> list[Due]:
     after = world.dead_after()
     timers = [Due(tick_of(job.deadline), DEADLINE, job) for job in world.ticking() if job.deadline is not None]
     timers += [Due(tick_of(job.lease_end()), LEASE_END, job) for job in world.flying()]
+    timers += [Due(tick_of(job.run_until), RUN_TIMEOUT, job) for job in world.flying() if job.run_until is not None]
     for host in world.mortals():
         silent = min(host.heard_at + after, looks.get(host.id, inf))
         timers.append(Due(tick_of(silent), SILENCE, host))
@@ -80,6 +81,9 @@ def bring_about(world: World, now: float, due: Due) -> None:
         world.bury(now, thing)
     elif due.rank == DEADLINE:
         world.expire(now, thing)
+    elif due.rank == RUN_TIMEOUT:
+        error = f"run timeout of {round(thing.wish.run_timeout * 1000)} ms exceeded"
+        world.fail(now, thing, error, code="timed_out", stop="timed_out")
     elif due.rank == LEASE_END:
         world.lose(now, thing, "lease expired")
     else:

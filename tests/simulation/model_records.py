@@ -75,6 +75,8 @@ class Wish:
     not_before: float | None = None
     retry: Retry | None = None
     token_limit: int | None = None
+    run_timeout: float | None = None
+    parent: str | None = None
 
 
 @dataclass(frozen=True)
@@ -118,7 +120,8 @@ class Job:
     which the host claimed it.
 
     `own_secs` is the length of a deadline that the agent set. A pending task waits to be released if it is `held`, for
-    its `due` time, or to be tried again, when `retrying`. `blocks` and `is_head` are about its target.
+    its `due` time, or to be tried again, when `retrying`. `blocks` and `is_head` are about its target. Its attempt may
+    run until `run_until`.
     """
 
     id: str
@@ -158,6 +161,10 @@ class Job:
     raised_limit: int | None = None
     begun: bool = False
     claim_id: str | None = None
+    run_until: float | None = None
+    code: str | None = None
+    traceback: str | None = None
+    output: bytes | None = None
 
     @property
     def target(self) -> str | None:

@@ -55,6 +55,9 @@ FIELDS: Final = (
     "not before",
     "tokens before",
     "tokens used",
+    "code",
+    "traceback",
+    "output",
 )
 
 NO_LEASE: Final = (None,) * 8
@@ -86,6 +89,9 @@ def of_task(task: Task) -> tuple[object, ...]:
         task.history.not_before,
         task.history.tokens_before,
         task.history.tokens_used,
+        task.history.code,
+        task.history.traceback,
+        task.history.output,
     )
 
 
@@ -128,6 +134,9 @@ def of_job(job: Job) -> tuple[object, ...]:
         job.due,
         job.tokens_before,
         job.tokens_used,
+        job.code,
+        job.traceback,
+        job.output,
     )
 
 
@@ -170,6 +179,8 @@ def plain(answer: Any) -> Any:
     match answer:
         case list():
             return [*map(plain, answer)]
+        case (Task() | Job() as first, int(count)):
+            return (plain(first), count)
         case Task():
             return of_task(answer)
         case Job():
@@ -233,6 +244,8 @@ def to_submission(wish: Wish) -> Submission:
         not_before=wish.not_before,
         token_limit=wish.token_limit,
         retry=retry,
+        run_timeout_secs=wish.run_timeout,
+        parent_id=wish.parent,
     )
     return Submission(
         wish.agent, wish.action, tab_id=wish.tab, priority=wish.priority, deadline=wish.deadline, options=options

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Sequence
 from dataclasses import replace
 from random import Random
@@ -98,6 +99,9 @@ class Chances:
         # Every eighth history has keys that are known longer than their tasks; their dice leave the others as they are.
         self._keys_last = seed % 8 == 0
         self._key_dice = Random(f"keys of {seed}")
+        # So do these: run timeouts, families, and failures that say when to try again.
+        self._extra_dice = Random(f"extras of {seed}")
+        self._possible_parents: deque[str] = deque(maxlen=20)
         # Likewise in every third one claims have ids.
         self._names_claims = seed % 3 == 0
         self._claim_dice = Random(f"claims of {seed}")
@@ -112,6 +116,8 @@ class Chances:
         self._prompt = self.one_of([1, 1, 0.5, 0.1])
         self._targets = self.one_of([0, 0, 1, 2, 5])
         self._options = self.one_of([0, 0.03, 0.2])
+        self._extras = self._extra_dice.choice([0, 0.2, 0.6])
+        self._possible_parents.clear()
         self._keyed: list[Wish] = []
         weights = {name: weight * self.one_of([0.4, 1, 1, 2]) for name, weight in WEIGHTS.items()}
         weights["flood"] = 1.5 * self.floods
@@ -222,10 +228,30 @@ class Chances:
             not_before=now + self.secs(2) - 0.5 if self.under(self._options) else None,
             retry=self.retry() if self.under(self._options) else None,
             token_limit=self.one_of([0, 50, 100]) if self.under(self._options) else None,
+            run_timeout=self._extra_dice.choice([0.001, 0.25, 1.0, 4.0]) if self.extra() else None,
+            parent=self._extra_dice.choice([*self._possible_parents, "tsk_nope"]) if self.extra() else None,
         )
         if wish.key is not None:
             self._keyed.append(wish)
         return wish
+
+    def extra(self) -> bool:
+        """Whether something is tried that few do."""
+        return self._extra_dice.random() < self._extras
+
+    def could_be_parent(self, task_id: str) -> None:
+        """Tasks that follow may be the children of this one."""
+        self._possible_parents.append(task_id)
+
+    def retry_after(self) -> float | None:
+        """What a host that fails asks for."""
+        return self._extra_dice.choice([0.0, 0.001, 1.0, 5.0, 100.0]) if self.extra() else None
+
+    def traceback(self) -> str | None:
+        return self._extra_dice.choice([None, "in crawl"]) if self.extra() else None
+
+    def output(self) -> bytes | None:
+        return self._extra_dice.choice([None, b"output"]) if self.extra() else None
 
     def retry(self) -> Retry:
         fatal = frozenset({"fatal"}) if self.under(0.5) else frozenset()

@@ -142,6 +142,7 @@ def restart(model: Model, now: float, stood_still: float, streams: dict[str, int
     world.rejected.clear()
     # The rows of tasks that left memory are gone: this store has no history.
     world.past_keys.clear()
+    world.families.absent.clear()
     owners = {job.wish.agent for job in world.tasks.values()}
     world.agents = {name: agent for name, agent in world.agents.items() if name in owners}
     world.ended.sort(key=lambda task_id: (world.tasks[task_id].completed_at, world.tasks[task_id].order))
@@ -158,6 +159,7 @@ def restart(model: Model, now: float, stood_still: float, streams: dict[str, int
             job.deadline += stood_still
         if job.state in FLYING:
             job.lease_until = now + job.lease_secs
+            job.run_until = None if job.run_until is None else max(job.run_until, now + 15)
             if job.stream is not None:
                 job.stream = streams[job.host or ""]
                 job.adopt_by = now + max(limits["reconnect_grace_secs"], 15)

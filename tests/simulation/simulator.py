@@ -320,7 +320,9 @@ def still_to_come(core: Scheduler) -> set[object]:
 
 
 def _error(error: str) -> str:
-    """An error, without the name of a host that it is about."""
+    """An error, without the name of a host and the time that it is about."""
+    if error.startswith("run timeout"):
+        return "run timeout exceeded"
     return "missed heartbeats" if "missed" in error else error
 
 

@@ -211,7 +211,10 @@ MUTATIONS: dict[str, list[Edit]] = {
         (Dispatcher, "_record_claimant", "self._life.liveness.heard(now, host)", "host.last_heartbeat_at = now"),
     ],
     "a draining host is handed tasks": [
-        (Offers, "capacity_changed", "offer.room > 0 and not offer.host.draining", "offer.room > 0"),
+        (Offers, "capacity_changed", "offer.room > 0 and not host.draining", "offer.room > 0"),
+    ],
+    "a host that rests is handed tasks": [
+        (Offers, "capacity_changed", "host.rests_until is None or not offer.streamed", "True"),
     ],
     "a host that registers anew is handed what it could run before": [
         (Dispatcher, "refresh", "self._refresh_offer(now, offer)", "pass"),

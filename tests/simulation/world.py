@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from math import inf
 from typing import NamedTuple
 
+from .model_families import Families
 from .model_records import (
     COUNTED,
     FLYING,
@@ -75,6 +76,7 @@ class World:
         self.happened: list[Happened] = []
         self.stops: list[Stop] = []
         self.stopping: list[StoppingLeases] = []
+        self.families = Families(self.tasks)
         self.retries: dict[str, deque[float]] = {}
         """For tasks that the core lets try again: when, which is partly chance."""
         self._numbers = 0
@@ -216,6 +218,7 @@ class World:
             job.started_at = now
         job.start_by = inf
         job.begun = True
+        job.run_until = None if job.wish.run_timeout is None else now + job.wish.run_timeout
         self.enter(now, job, "running")
 
     def requeue(self, now: float, job: Job, stop: str | None) -> None:
@@ -240,7 +243,7 @@ class World:
         self._reopen(job)
         job.run += 1
         job.deliveries = job.failed = 0
-        job.progress = job.completed_at = job.result = None
+        job.progress = job.completed_at = job.result = job.code = job.traceback = None
         job.deadline = None if job.own_secs is None else now + job.own_secs
         self.enter(now, job, "queued")
         self.place(now, job)
@@ -282,11 +285,15 @@ class World:
         error: str | None = None,
         result: bytes | None = None,
         stop: str | None = None,
+        code: str | None = None,
+        traceback: str | None = None,
     ) -> None:
         """`stop` is the reason for its stream; None where the end is the host's own report."""
         if job.state not in TICKING:
             self._reopen(job)
         flew = job.state in FLYING
+        if flew and state == "failed":
+            job.code, job.traceback = code, traceback
         self.enter(now, job, state, error)
         job.blocks = state == "failed" and job.target is not None and job.started_at is not None
         job.held = job.retrying = False
@@ -333,6 +340,7 @@ class World:
         if job.wish.retry is not None:
             self.fail(now, job, why, stop="lease_ended")
         elif job.target is None and job.deliveries < self.limits["max_deliveries"]:
+            job.code = job.traceback = None
             self.requeue(now, job, why)
         else:
             self.end(now, job, "failed", why, stop="lease_ended")
@@ -351,26 +359,33 @@ class World:
         retryable: bool = True,
         code: str | None = None,
         stop: str | None = None,
+        traceback: str | None = None,
+        after: float | None = None,
     ) -> None:
         """docs/rules.md, Retries. When the next attempt is due the core says: from half of the delay to all of it.
 
-        Where the deadline lies between, the core may also say that there is none.
+        Where the deadline lies between, the core may also say that there is none. `after` is when the host asks for it.
         """
-        retry = job.wish.retry
-        if retry is None or not retryable or code in retry.fatal or job.failed + 1 >= retry.attempts:
-            self.end(now, job, "failed", error, stop=stop)
+        retry, is_last = job.wish.retry, after is None or job.deliveries >= self.limits["max_deliveries"]
+        if retry is not None:
+            is_last = code in retry.fatal or job.failed + 1 >= retry.attempts
+        if is_last or not retryable:
+            self.end(now, job, "failed", error, stop=stop, code=code, traceback=traceback)
             return
-        delay, left = retry.delay(job.failed + 1), inf if job.deadline is None else job.deadline - now
+        delay = after if retry is None or after is not None else retry.delay(job.failed + 1)
+        least = delay if after is not None else delay / 2
+        left = inf if job.deadline is None else job.deadline - now
         told = self.retries.get(job.id)
         due = told.popleft() if told else None
         if due is None:
             if left > delay + 1e-6:
                 raise AssertionError(f"{job.id} is not tried again after {delay} s, though it has {left} s")
-            self.end(now, job, "failed", error, stop=stop)
+            self.end(now, job, "failed", error, stop=stop, code=code, traceback=traceback)
             return
-        if not now + delay / 2 - 1e-6 <= due <= now + delay + 1e-6 or due - now >= left + 1e-6:
+        if not now + least - 1e-6 <= due <= now + delay + 1e-6 or due - now >= left + 1e-6:
             raise AssertionError(f"{job.id} is tried again after {due - now} s, not {delay} s, and has {left} s")
         job.failed += 1
+        job.code, job.traceback = code, traceback
         job.due = due
         job.retrying = True
         self.counts["retried"] += 1
@@ -393,6 +408,7 @@ class World:
         return False
 
     def forget(self, now: float, task_id: str) -> None:
+        self.families.leaves(self.tasks[task_id])
         job = self.tasks.pop(task_id)
         (self.rejected if job.state == "rejected" else self.ended).remove(task_id)
         self.tell(now, "evicted", job, job.state)
@@ -429,5 +445,5 @@ class World:
             self.stopping.append(
                 StoppingLeases(job.host, job, job.token, job.lease_until, job.stream is not None, job.lease_secs)
             )
-        job.host = job.stream = job.claim_id = None
+        job.host = job.stream = job.claim_id = job.run_until = None
         job.start_by = job.adopt_by = inf

@@ -15,6 +15,8 @@ FIRST_DELAY_SECS: Final = 0.1
 MAX_DELAY_SECS: Final = 0.5
 """A restart of the server takes one to three seconds, and nobody is to wait much longer than that."""
 
+SILENCE: Final = "no server answers"
+"""How an error begins whose server is down, see `explaining`."""
 BROKEN: Final = (Unavailable, Internal, CallCancelled, DeadlineExceeded, TooManyRequests)
 """The errors after which a stream may be opened again: a server that goes away causes any but the last of these."""
 QUICK_DELAYS_SECS: Final = (0.02, 0.05)
@@ -64,7 +66,8 @@ def given_up(error: TaskyardError, patience_secs: float) -> TaskyardError:
         The error.
     """
     tried = f", tried for {patience_secs:g} s"
-    if "raw" in error.details and patience_secs > 0 and not error.reason.endswith(tried):
+    # Where the reason says what to do instead, time is none of it.
+    if error.reason.startswith(SILENCE) and patience_secs > 0 and not error.reason.endswith(tried):
         error.reason += tried
         error.args = (error.reason,)
     return error

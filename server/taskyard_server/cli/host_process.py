@@ -23,9 +23,9 @@ from taskyard.hosting.options import Slots, checked_slots
 from .failure import Failure
 
 CANNOT_START: Final = 78
-"""The exit code where the host cannot be loaded, or does not fit the orders."""
+"""The exit code where the host cannot be loaded."""
 REFUSED: Final = 77
-"""The exit code where the server refuses the host for good."""
+"""The exit code where the host does not fit the orders, or the server refuses it for good."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,9 +82,10 @@ def run_host(host: Host) -> None:
         logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
     try:
         asyncio.run(host.run(handle_signals=True))
-    except (TaskyardError, ValueError, TypeError, RuntimeError) as error:
-        code = REFUSED if isinstance(error, TaskyardError) else CANNOT_START
-        raise HostFailure(f"host {host._options.host_id}: {error}", code) from error
+    except (TaskyardError, ValueError, TypeError) as error:
+        raise HostFailure(f"host {host._options.host_id}: {error}", REFUSED) from error
+    except RuntimeError as error:
+        raise HostFailure(f"host {host._options.host_id}: {error}", 1) from error
 
 
 class HostFailure(Failure):

@@ -40,12 +40,12 @@ class Children:
             self._drop(task.id)
 
     def restored(self, task: Task) -> None:
-        """A task that has a parent had ended before all that lives came back."""
+        """A task had ended before all that lives came back."""
         if task.id in self._below:
             self._link(task.id)
 
     def live_below(self, task_id: str) -> list[Task]:
-        """The live tasks that descend from one, the nearer ones first."""
+        """The live tasks that descend from one, in order of submission."""
         found: list[Task] = []
         names = [task_id]
         seen = {task_id}
@@ -61,6 +61,7 @@ class Children:
                     names.append(name)
                     if task is not None:
                         found.append(task)
+        found.sort(key=_seq)
         return found
 
     def _put(self, task_id: str, parent_id: str, task: Task | None) -> None:
@@ -96,3 +97,7 @@ class Children:
                 return
             del self._below[parent_id]
             task_id = parent_id
+
+
+def _seq(task: Task) -> int:
+    return task.seq

@@ -49,6 +49,7 @@ class Restoring:
         self._is_in_order = True
         self._last_seq = 0
         self._ended: list[Task] = []
+        self._failed_blockers: list[Task] = []
         self._past_keys: dict[tuple[str, str], tuple[int, PastKey]] = {}
         self._triggers: list[Trigger] = []
 
@@ -152,7 +153,9 @@ class Restoring:
             raise Damaged(f"{task.id} is {state.value} and counts as live")
         if (task.lease is None) != (state not in IN_FLIGHT):
             raise Damaged(f"{task.id} is {state.value} and has a lease")
-        if task.options.parent_id is not None and state is not FAILED:
+        if state is FAILED:
+            self._failed_blockers.append(task)
+        elif task.options.parent_id is not None:
             life.children.add(task)
         if task.token > self._served.get(agent, 0):
             self._served[agent] = task.token
@@ -215,6 +218,7 @@ class Restoring:
             life.batches.sort()
         for task in sorted(self._ended, key=_ended_at):
             life.retention.keep(task)
+        for task in [*self._ended, *self._failed_blockers]:
             life.children.restored(task)
         for name, (_, past) in self._past_keys.items():
             if name not in life.tasks_by_key:

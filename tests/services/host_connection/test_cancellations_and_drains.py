@@ -54,6 +54,16 @@ async def test_an_assigned_task_that_is_not_started_is_cancelled_too(server, str
     assert await stream.report_one(task, released=True) == "cancelled"
 
 
+async def test_an_attempt_that_runs_for_too_long_is_cancelled(server, stream):
+    (task,) = await start_tasks(server, stream, run_timeout_ms=2_000)
+    for _ in range(3):
+        await server.advance(1)
+    cancellation = await stream.cancellation()
+    assert lease_and_reason(cancellation) == (held_lease(task), Cancellation.timed_out)
+    assert cancellation.message == "run timeout of 2000 ms exceeded"
+    assert (await server.get(task.task.task_id)).code == "timed_out"
+
+
 async def test_a_passed_deadline_sends_a_cancellation(server, stream):
     at = Timestamp(seconds=int(server.clock.now) + 30)
     (task,) = await start_tasks(server, stream, deadline=at)
@@ -114,11 +124,12 @@ async def test_a_lease_cancelled_while_disconnected_is_lost_in_the_welcome(serve
     assert await back.report_one(task, released=True) == "cancelled"
 
 
-async def test_cancellations_are_sent_before_assignments(server):
+async def test_cancellations_are_sent_before_assignments(start_server, frozen_clock):
+    server = await start_server(frozen_clock, max_inflight=1)
     stream = await server.connect(credit=2)
-    await server.submit()
+    first, _ = await server.submit(), await server.submit()
     await stream.task()
-    await server.advance(10.3)
+    await server.cancel(first)
     assert (await stream.cancellation()).fencing_token == 1
     assert (await stream.task()).lease.fencing_token == 2
 

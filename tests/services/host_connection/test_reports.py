@@ -6,7 +6,7 @@ import pytest
 from google.protobuf.struct_pb2 import ListValue, Struct, Value
 
 from taskyard.v1 import runtime_host_pb2 as pb
-from taskyard.v1.task_pb2 import Progress, RetryPolicy, Task
+from taskyard.v1.task_pb2 import Payload, Progress, RetryPolicy, Task
 from tests.live import live
 from tests.services.host_streams import report
 
@@ -50,6 +50,29 @@ async def test_a_task_is_started_progresses_and_is_done(server, stream, assignme
 async def test_a_failure_keeps_the_error_of_the_host(server, stream, assignment):
     assert await stream.report_one(assignment, failed="it broke") == "failed"
     assert (await server.get(assignment.task.task_id)).error == "it broke"
+
+
+async def test_a_failure_may_tell_its_code_its_traceback_and_when_to_try_again(server, stream, assignment):
+    failure = pb.TaskFailed(error="busy", code="busy", traceback="in crawl", retry_after_ms=5_000)
+    assert await stream.report_one(assignment, failed=failure) == "pending"
+    task = await server.get(assignment.task.task_id)
+    assert (task.code, task.traceback) == ("busy", "in crawl")
+    await stream.credit(1)
+    for _ in range(4):
+        await server.advance(2)
+    assert (await stream.task()).task.task_id == assignment.task.task_id
+
+
+async def test_an_output_is_kept_with_the_task(server, stream, assignment):
+    output = Payload(data=b"\x00", encoding="fernet")
+    assert await stream.report_one(assignment, completed=pb.TaskCompleted(output=output)) == "done"
+    assert (await server.get(assignment.task.task_id)).output == output
+
+
+async def test_an_output_that_is_wrong_is_refused_in_its_place(stream, assignment):
+    refused = await stream.report_one(assignment, completed=pb.TaskCompleted(output=Payload(data=b"{")))
+    assert refused == "bad_request"
+    assert await stream.report_one(assignment, completed=True) == "done"
 
 
 async def test_a_release_returns_the_task_to_its_place(server, stream, assignment):
@@ -276,6 +299,8 @@ async def test_a_release_is_accepted_after_the_task_went_to_another_host(server)
 async def test_a_release_is_accepted_after_the_same_host_got_a_later_lease(server, stream, assignment):
     await server.advance(11)
     await stream.cancellation()
+    # The host rests before it is handed the task again.
+    await server.advance(2.3)
     assert (await stream.task()).lease.fencing_token == 2
     assert await stream.report_one(assignment, released=True) == "assigned"
     assert await server.live_leases() == [(assignment.task.task_id, "host", 2)]

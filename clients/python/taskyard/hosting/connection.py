@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Final, TypeAlias
 
 import grpc
 
-from taskyard import present
 from taskyard.credentials import Metadata, Renewal
 from taskyard.errors import NotOwner, TaskyardError, Unavailable
 from taskyard.reconnecting import Reconnecting
@@ -54,8 +53,6 @@ FINAL_ERRORS: Final = frozenset({"bad_request", "conflict", "permission_denied",
 """The errors after which another try has the same result."""
 WELCOME_SECS: Final = 10.0
 WELCOME_BESIDE_OTHERS_SECS: Final = 5.0
-DRAIN_SLACK_SECS: Final = 2.0
-"""At the end of a drain by the server, the server interrupts what runs. The host does so only if that fails."""
 DEFAULT_HEARTBEAT_SECS: Final = 20.0
 """The interval where the server names none."""
 MIN_HEARTBEAT_SECS: Final = 0.01
@@ -403,12 +400,8 @@ class Connection:
         if drain.reconnect:
             # Another server takes over: this one assigns nothing more and closes the stream. The next follows at once.
             self._told_to_reconnect = True
-            return
-        end = float("inf")
-        if drain.HasField("deadline"):
-            secs = drain.deadline.ToNanoseconds() / 1e9 - present.now().timestamp()
-            end = self._now() + max(0.0, secs) + DRAIN_SLACK_SECS
-        self._departure.drain("server", end)
+        else:
+            self._departure.drain_for_server(drain)
 
     # Internals
 

@@ -1,4 +1,4 @@
-"""How a stream of a host leaves: it drains, interrupts what runs too long, and deregisters (docs/rules.md, Draining).
+"""How a host leaves: it drains, interrupts what runs too long, and deregisters (docs/rules.md, Host stream).
 
 It lives in the event loop of the connection. All times are those of that loop, in seconds.
 """
@@ -13,8 +13,9 @@ from typing import TYPE_CHECKING, Final
 
 import grpc
 
+from taskyard import present
 from taskyard.credentials import Credentials
-from taskyard.v1.runtime_host_pb2 import DeregisterHostRequest, DrainHostRequest
+from taskyard.v1.runtime_host_pb2 import DeregisterHostRequest, Drain, DrainHostRequest
 
 from .remote_handlers import RemoteHandlers
 from .session import Session
@@ -27,6 +28,9 @@ log = logging.getLogger("taskyard")
 CLOSE_SECS: Final = 5.0
 INTERRUPT_SECS: Final = 5.0
 """How long handlers may take to end once they are cancelled because the host leaves."""
+
+DRAIN_SLACK_SECS: Final = 2.0
+"""At the end of a drain by the server, the server interrupts what runs. The host does so only if that fails."""
 
 
 class Departure:
@@ -86,6 +90,18 @@ class Departure:
             self._leaving.cancel()
         self._leaving = asyncio.create_task(self._leave(min(self._interrupt_at.values())))
         self._on_drain()
+
+    def drain_for_server(self, drain: Drain) -> None:
+        """Drain since the server says so.
+
+        Args:
+            drain: The server's message.
+        """
+        end = float("inf")
+        if drain.HasField("deadline"):
+            secs = drain.deadline.ToNanoseconds() / 1e9 - present.now().timestamp()
+            end = asyncio.get_running_loop().time() + max(0.0, secs) + DRAIN_SLACK_SECS
+        self.drain("server", end)
 
     async def deregister(self, stub: RuntimeHostServiceAsyncStub) -> None:
         """Have the server forget a host that has left in order, once it knows of the drain.

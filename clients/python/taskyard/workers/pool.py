@@ -23,6 +23,8 @@ log = logging.getLogger("taskyard")
 
 OnProgress: TypeAlias = Callable[[Report], None]
 
+TRIES: Final = 5
+"""How many workers are tried for a task where each dies before it begins."""
 FINISH_SECS: Final = 2.0
 """How long idle workers may take to leave their lifespan when the host ends."""
 
@@ -73,7 +75,7 @@ class WorkerPool:
             The report of its outcome, None if it was stopped before it had one.
         """
         assert self._setup is not None
-        while True:
+        for _ in range(TRIES):
             try:
                 worker = self._take_idle() or await self._start(self._setup)
             except (OSError, WorkerUnfit) as error:
@@ -87,6 +89,7 @@ class WorkerPool:
             if worker.is_fit:
                 self._idle.append(worker)
             return report
+        return failed(task, "worker processes die before they begin", code="worker_unfit")
 
     async def close(self) -> None:
         """End all workers. Those that run nothing may leave their lifespan."""

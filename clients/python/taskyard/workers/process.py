@@ -1,6 +1,6 @@
 """One worker process as its host sees it: how it is spawned, what it is sent, how it is ended, and how it has ended.
 
-It is the leader of a process group of its own, which ends with it. It is spawned by exec, never forked: a fork of a
+It leads a session and process group of its own, which ends with it. It is spawned by exec, never forked: a fork of a
 process that uses grpc does not work.
 """
 
@@ -74,7 +74,9 @@ class WorkerProcess:
         self._crash_file = os.memfd_create("taskyard-crash")
         pipes = (tasks, reports, life, self._crash_file)
         try:
-            # Popen with a process group uses vfork. It is called by the thread of the loop, and takes milliseconds.
+            # Popen without a function to call uses vfork, and takes milliseconds. A session of its own makes a worker
+            # the leader of a process group; and Linux, which shares processors among sessions, keeps the host's
+            # heartbeats going beside workers that compute.
             self._process = subprocess.Popen(  # noqa: ASYNC220
                 [
                     sys.executable,
@@ -84,7 +86,7 @@ class WorkerProcess:
                 ],
                 stdin=subprocess.DEVNULL,
                 pass_fds=pipes,
-                process_group=0,
+                start_new_session=True,
             )
         except BaseException:
             for each in (self_tasks, self_reports, self._life, self._crash_file):

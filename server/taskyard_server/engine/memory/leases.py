@@ -14,7 +14,7 @@ from taskyard_server.core.reports import Report
 from taskyard_server.core.task import TaskState
 from taskyard_server.engine.port.answers import Answer
 
-from .namespace import WaitingClaim
+from .claim_calls import WaitingClaim
 
 if TYPE_CHECKING:
     from taskyard_server.core.offers import Offer

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
 import structlog
 
@@ -23,7 +23,7 @@ from taskyard_server.engine.sessions import DrainNotice, Session
 from taskyard_server.store.port import Fence, Group
 from taskyard_server.store.rows import NOTHING_KNOWN, AboutNamespace, add_deletion, add_rows
 
-from .named_claims import NamedClaims
+from .claim_calls import NamedClaims, WaitingClaim
 from .outbox_rows import OutboxRows
 
 log = structlog.get_logger(__name__)
@@ -46,28 +46,6 @@ class Turn(NamedTuple):
     stops: list[Stop]
     events: list[Event]
     trigger_events: list[TriggerEvent]
-
-
-@dataclass(slots=True, eq=False)
-class WaitingClaim:
-    """A call that waits for tasks. `leases` are those granted to it, `answer` is what `show` made of them."""
-
-    show: Callable[[list[Lease]], Any]
-    answer: asyncio.Future[Any]
-    leases: list[Lease] = field(default_factory=list)
-
-    def grant(self, leases: list[Lease]) -> None:
-        """Answer the call, with no leases if it waited in vain."""
-        self.leases = leases
-        try:
-            self.answer.set_result(self.show(leases))
-        except Exception as error:
-            # A fault in one answer must not affect the others that are given in this turn.
-            self.answer.set_exception(error)
-
-    def refuse(self, refusal: Refusal) -> None:
-        """Raise a refusal in the call."""
-        self.answer.set_exception(refusal)
 
 
 @dataclass(slots=True, eq=False)

@@ -12,7 +12,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from taskyard.payloads import MISSING, BadValue, Payload, decode_value, encode_value, shape_of
+from taskyard.payloads import MISSING, BadValue, Payload, decode_value, encode_value
+from taskyard.shapes import shape_of
 
 
 class Colour(Enum):

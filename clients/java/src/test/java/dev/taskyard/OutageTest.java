@@ -103,7 +103,7 @@ class OutageTest {
     }
 
     private static TaskyardOptions through(CuttingProxy proxy, TaskyardOptions direct) {
-        return TaskyardOptions.of(proxy.address()).withNamespace(direct.namespace()).withAgentId(direct.agent());
+        return TaskyardOptions.of(proxy.address()).withNamespace(direct.namespace()).withAgentId(direct.agentId());
     }
 
     static int portOf(TaskyardOptions options) {

@@ -1,4 +1,4 @@
-"""The open calls that claim under an id: a lease that several of them answer is given back only if all were cancelled.
+"""The open calls of hosts that claim: what each is answered, and which of them claim under the same id.
 
 A host that repeats a claim may still have the first call open, or its connection may be about to be found broken. The
 end of that call must not take from the host what the repeat has answered (docs/rules.md, Claim ids).
@@ -6,13 +6,38 @@ end of that call must not take from the host what the repeat has answered (docs/
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import asyncio
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
 
-if TYPE_CHECKING:
-    from .namespace import WaitingClaim
+from taskyard_server.core.errors import Refusal
+from taskyard_server.core.leases import Lease
 
 ClaimName = tuple[str, str]
 """A host, and the id of its claim."""
+
+
+@dataclass(slots=True, eq=False)
+class WaitingClaim:
+    """A call that waits for tasks. `leases` are those granted to it, `answer` is what `show` made of them."""
+
+    show: Callable[[list[Lease]], Any]
+    answer: asyncio.Future[Any]
+    leases: list[Lease] = field(default_factory=list)
+
+    def grant(self, leases: list[Lease]) -> None:
+        """Answer the call, with no leases if it waited in vain."""
+        self.leases = leases
+        try:
+            self.answer.set_result(self.show(leases))
+        except Exception as error:
+            # A fault in one answer must not affect the others that are given in this turn.
+            self.answer.set_exception(error)
+
+    def refuse(self, refusal: Refusal) -> None:
+        """Raise a refusal in the call."""
+        self.answer.set_exception(refusal)
 
 
 class NamedClaims:

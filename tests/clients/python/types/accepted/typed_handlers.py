@@ -1,0 +1,71 @@
+"""Programs of hosts that type checkers must accept."""
+
+from collections.abc import AsyncGenerator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Any
+
+from taskyard import Action, ActionFailed, Host, NotRetryable, Retry, RunningTask
+
+
+@dataclass
+class Page:
+    """An input."""
+
+    url: str
+
+
+@dataclass
+class Links:
+    """An output."""
+
+    found: list[str]
+
+
+@asynccontextmanager
+async def resources() -> AsyncGenerator[dict[str, str], None]:
+    """What handlers share."""
+    yield {"db": "a database"}
+
+
+crawl = Action[Page, Links]("crawl")
+host = Host("localhost:50051", "host-1", lifespan=resources)
+
+
+@host.handles(crawl)
+async def fetch(page: Page, task: RunningTask) -> Links:
+    """An async handler with its task."""
+    await task.progress(0.5, details={"done": task.checkpoint.get("done", 0)})
+    if page.url == "busy":
+        raise Retry("busy", after=timedelta(seconds=30))
+    return Links([page.url, task.state.db])
+
+
+@host.handles(crawl, runs_in="process")
+def fetch_plainly(page: Page) -> Links:
+    """A plain handler with its input alone."""
+    if not page.url:
+        raise NotRetryable("no address", code="no_url")
+    return Links([page.url])
+
+
+@host.action("crawl", runs_in="thread")
+def crawl_plainly(task: RunningTask) -> dict[str, Any]:
+    """A handler without a typed action."""
+    task.check()
+    if "url" not in task.params:
+        raise ActionFailed("no address")
+    return {"found": []}
+
+
+@host.middleware
+async def timed(task: RunningTask, call_next: Callable[[RunningTask], Awaitable[Any]]) -> Any:
+    """What is around handlers."""
+    return await call_next(task)
+
+
+async def unit_test(task: RunningTask) -> list[str]:
+    """Handlers are functions as before."""
+    links: Links = await fetch(Page("a"), task)
+    return links.found + fetch_plainly(Page("b")).found

@@ -1,0 +1,167 @@
+"""What agents ask of the model, written from docs/rules.md alone (`model.py` says how)."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from typing import NoReturn
+
+from .model_records import ENDED, FLYING, STOPPED, Agent, Job, Refused, Wish
+from .world import World
+
+
+class AgentModel:
+    """The commands of agents. `world` is all that is known."""
+
+    def __init__(self, world: World) -> None:
+        self.world = world
+
+    def submit(self, now: float, wish: Wish, task_id: str, batch: str | None = None) -> Job:
+        """Admission; a refused task is kept under the same id. A repeat is answered with the first task."""
+        first = self._first_under(wish)
+        if first is not None:
+            if first.wish != wish:
+                raise Refused("already_exists")
+            return first
+        self._check(now, wish)
+        world, limits = self.world, self.world.limits
+        world.families.more_come()
+        figures = world.figures.setdefault(wish.agent, Counter())
+        agent = world.agents.setdefault(wish.agent, Agent(world.number(), counts=figures))
+        job = Job(task_id, world.number(), wish, "queued", now, wish.deadline, batch, queued_at=now)
+        job.own_secs = None if wish.deadline is None else wish.deadline - now
+        due = wish.not_before if wish.not_before is not None and wish.not_before > now else None
+        queued = world.queued()
+        full = queued >= limits["max_queue_size"]
+        refused = full or world.queued(wish.agent) >= limits["max_per_agent"]
+        world.tasks[task_id] = job
+        if refused:
+            self._reject(now, job, agent, queued, "global" if full else "agent")
+        if wish.hold or due is not None:
+            job.state, job.held, job.due = "pending", wish.hold, due
+        else:
+            world.place(now, job)
+        world.tell(now, "submitted", job, None)
+        world.counts["submitted"] += 1
+        agent.counts["submitted"] += 1
+        job.position = world.queued()
+        return job
+
+    def submit_batch(self, now: float, wishes: Sequence[Wish], ids: Sequence[str], batch: str) -> list[Job | Refused]:
+        """One by one; nothing at all where one of them could never be accepted."""
+        for wish in wishes:
+            if self._first_under(wish) is None:
+                self._check(now, wish)
+        outcomes: list[Job | Refused] = []
+        for wish, task_id in zip(wishes, ids, strict=True):
+            try:
+                outcomes.append(self.submit(now, wish, task_id, batch))
+            except Refused as refused:
+                outcomes.append(refused)
+        return outcomes
+
+    def batch(self, batch: str) -> list[Job]:
+        """The retained tasks of a batch, in the order of the request."""
+        jobs = [job for job in self.world.tasks.values() if job.batch == batch]
+        if not jobs:
+            raise Refused("not_found", "batch not found")
+        return jobs
+
+    def cancel_batch(self, now: float, batch: str) -> int:
+        live = [job for job in self.batch(batch) if job.state not in ENDED]
+        for job in live:
+            self.world.end(now, job, "cancelled", stop="cancelled")
+        return len(live)
+
+    def cancel(self, now: float, task_id: str) -> Job:
+        job = self.world.get(task_id)
+        if job.state in ENDED and not job.blocks:
+            raise Refused("conflict")
+        self.world.end(now, job, "cancelled", stop="cancelled")
+        return job
+
+    def cancel_with_children(self, now: float, task_id: str) -> tuple[Job, int]:
+        """What descends from it is cancelled with it, and counted; it may have ended itself if there is any."""
+        job, below = self.world.get(task_id), self.world.families.below(task_id)
+        if not below or job.state not in ENDED:
+            self.cancel(now, task_id)
+        for each in below:
+            self.world.end(now, each, "cancelled", stop="cancelled")
+        return job, len(below)
+
+    def pause(self, now: float, task_id: str) -> Job:
+        job = self.world.get(task_id)
+        if job.state not in FLYING:
+            raise Refused("conflict")
+        self.world.pause(now, job, "paused")
+        return job
+
+    def resume(self, now: float, task_id: str, target: str | None, token_limit: int | None) -> Job:
+        """Of a held one: let it go."""
+        job = self.world.get(task_id)
+        if target is not None and job.target != target:
+            raise Refused("not_found")
+        if not job.held and job.state not in STOPPED:
+            raise Refused("conflict")
+        if self.world.draining:
+            raise Refused("unavailable")
+        if token_limit is not None:
+            if job.tokens_used and token_limit <= job.tokens_used:
+                raise Refused("bad_request")
+            job.raised_limit = token_limit
+        elif job.is_over_budget():
+            raise Refused("conflict")
+        if not job.held:
+            self.world.families.more_come()
+            self.world.resume(now, job)
+        else:
+            job.held = False
+            if job.due is None or job.due <= now:
+                self.world.come_due(now, job)
+        return job
+
+    def resolve(self, now: float, task_id: str, result: bytes | None) -> Job:
+        job = self.world.get(task_id)
+        if job.state not in STOPPED:
+            raise Refused("conflict")
+        self.world.end(now, job, "done", result=result)
+        return job
+
+    def get(self, task_id: str) -> Job:
+        return self.world.get(task_id)
+
+    # The rules
+
+    def _first_under(self, wish: Wish) -> Job | None:
+        """The task that the agent submitted under this key, or what is known of it; a rejection consumed none."""
+        if wish.key is None:
+            return None
+        for job in self.world.tasks.values():
+            if job.state != "rejected" and (job.wish.agent, job.wish.key) == (wish.agent, wish.key):
+                return job
+        return next((past.answer() for past in self.world.past_keys if past.key == (wish.agent, wish.key)), None)
+
+    def _check(self, now: float, wish: Wish) -> None:
+        if self.world.draining:
+            raise Refused("unavailable")
+        if wish.deadline is not None and wish.deadline <= now:
+            raise Refused("bad_request")
+
+    def _reject(self, now: float, job: Job, agent: Agent, queued: int, which: str) -> NoReturn:
+        world = self.world
+        job.state = "rejected"
+        job.completed_at = now
+        job.error = f"rejected: {which} queue full"
+        world.tell(now, "submitted", job, None)
+        world.counts["rejected"] += 1
+        agent.counts["rejected"] += 1
+        world.rejected.append(job.id)
+        while len(world.rejected) > world.limits["max_queue_size"]:
+            world.forget(now, world.rejected[0])
+        details = {
+            "agentId": job.wish.agent,
+            "queued": queued,
+            "maxQueue": world.limits["max_queue_size"],
+            "maxPerAgent": world.limits["max_per_agent"],
+        }
+        raise Refused("queue_full", job.error, details)
