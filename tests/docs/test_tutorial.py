@@ -75,7 +75,9 @@ class Terminals:
             timeout=SECS,
             check=False,
         )
-        is_alike = re.fullmatch(like, done.stdout.strip(), re.DOTALL) is not None
+        is_alike = (
+            re.fullmatch(like, re.sub(r" +$", "", done.stdout, flags=re.MULTILINE).strip(), re.DOTALL) is not None
+        )
         assert is_alike, f"{command}\n{done.stdout}"
 
     def _begin(self, command: str, like: str) -> None:
