@@ -75,9 +75,8 @@ class Terminals:
             timeout=SECS,
             check=False,
         )
-        is_alike = (
-            re.fullmatch(like, re.sub(r" +$", "", done.stdout, flags=re.MULTILINE).strip(), re.DOTALL) is not None
-        )
+        seen = "\n".join(line.rstrip() for line in done.stdout.splitlines())
+        is_alike = re.fullmatch(like, seen.strip(), re.DOTALL) is not None
         assert is_alike, f"{command}\n{done.stdout}"
 
     def _begin(self, command: str, like: str) -> None:

@@ -51,7 +51,7 @@ async def test_a_failed_task_is_resumed(yard):
 
 
 async def test_an_attempt_of_over_thirty_seconds_is_ended(yard):
-    async def hang(task):
+    async def hang(_task):
         await asyncio.Event().wait()
 
     yard.host({"count": hang})

@@ -11,7 +11,7 @@ from taskyard import Action, TaskFailed, TaskState
 walk = Action[int, int]("walk", deadline=timedelta(hours=1))
 
 
-async def hang(task):
+async def hang(_task):
     await asyncio.Event().wait()
 
 
@@ -40,7 +40,7 @@ async def test_too_many_fail_for_good(yard):
 async def test_a_handler_that_reports_nothing_keeps_its_task_and_is_reached_by_a_cancel(yard):
     told = asyncio.Event()
 
-    async def wait(task):
+    async def wait(_task):
         try:
             await asyncio.Event().wait()
         finally:
@@ -57,11 +57,11 @@ async def test_a_handler_that_reports_nothing_keeps_its_task_and_is_reached_by_a
 async def test_what_a_handler_submits_is_its_child_and_ends_with_it(yard):
     both = asyncio.Barrier(3)
 
-    async def copy(task):
+    async def copy(_task):
         await both.wait()
         await asyncio.Event().wait()
 
-    async def submit(task):
+    async def submit(_task):
         await copies.copy_all(yard.client, [1, 2])
 
     yard.host({"copy": copy, "walk": submit})
