@@ -69,6 +69,7 @@ INTERNAL: Final = re.compile(
 )
 """Methods that other parts of the SDK call."""
 OUTDATED: Final = re.compile(r"(?:The )?(?:old|former)\b|Deprecated", re.IGNORECASE)
+QUOTES: Final = "'\""
 CITATION: Final = re.compile(r"\(docs/(\w+)\.md, ([\w -]+)\)")
 HEAD: Final = """# The Python SDK
 
@@ -141,8 +142,8 @@ def objects(found: Iterable[Any]) -> Iterator[str]:
             members = [f"`{value}`" for value in values(it)]
             more = f" {', '.join(members)}." if members else ""
             code = it.members.get("code")
-            name = f"`{it.name}`" if code is None or not code.is_attribute else f"`{it.name}`, {code.value}"
-            yield f"| {name.replace(chr(34), '`')} | {one_line(sections(it)['text'])}{more} |"
+            name = f"`{it.name}`" if code is None else f"`{it.name}`, `{str(code.value).strip(QUOTES)}`"
+            yield f"| {name} | {one_line(sections(it)['text'])}{more} |"
         yield ""
 
 
@@ -175,7 +176,8 @@ def whole_class(it: Any) -> Iterator[str]:
     if other is not None:
         names = {each.name for each in methods(it)} | set(blocking(it))
         shown = ", ".join(f"`{name}`" for name in sorted(names))
-        yield f"Methods, which are those of [{other}](#{other.lower()}): {shown}.\n"
+        if shown:
+            yield f"Methods, which are those of [{other}](#{other.lower()}): {shown}.\n"
         return
     for each in methods(it):
         yield from function(each, "####")
