@@ -138,8 +138,24 @@ class Action(Generic[I, O]):
         kinds = getattr(self, "__orig_class__", None)
         candidates = [kinds, *(base for cls in type(self).__mro__ for base in getattr(cls, "__orig_bases__", ()))]
         for candidate in candidates:
-            if isinstance(get_origin(candidate), type) and issubclass(get_origin(candidate), Action):
-                types = get_args(candidate)
-                if len(types) == 2 and not any(isinstance(each, TypeVar) for each in types):
-                    return types[0], types[1]
+            types = get_args(_as_action(candidate))
+            if len(types) == 2 and not any(isinstance(each, TypeVar) for each in types):
+                return types[0], types[1]
         raise TypeError(f"the action {self.name!r} has no types: write Action[Input, Output]({self.name!r})")
+
+
+def _as_action(kind: Any) -> Any:
+    """What a class with its types, such as `Crawl[Page]`, is as `Action[..., ...]`; None if it is none."""
+    origin = get_origin(kind)
+    if origin is Action:
+        return kind
+    if not isinstance(origin, type) or not issubclass(origin, Action):
+        return None
+    types = dict(zip(getattr(origin, "__parameters__", ()), get_args(kind), strict=False))
+    for base in getattr(origin, "__orig_bases__", ()):
+        free = getattr(base, "__parameters__", ())
+        if all(each in types for each in free):
+            found = _as_action(base[tuple(types[each] for each in free)] if free else base)
+            if found is not None:
+                return found
+    return None

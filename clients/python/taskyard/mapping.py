@@ -72,6 +72,8 @@ class TaskMap(Generic[I, O]):
             raise ValueError(f"max_outstanding: is at least 1, not {max_outstanding}")
         if on_failure not in ("yield", "raise", "cancel_rest"):
             raise ValueError(f"on_failure: is 'yield', 'raise' or 'cancel_rest', not {on_failure!r}")
+        if when_full not in ("raise", "wait"):
+            raise ValueError(f"when_full: is 'raise' or 'wait', not {when_full!r}")
         if not isinstance(inputs, Iterable | AsyncIterable):
             raise TypeError(f"inputs: is an iterable or asynchronous iterable of inputs, not {type(inputs).__name__}")
         self._desk = desk

@@ -206,6 +206,9 @@ FROM_MESSAGE: Final[Mapping[str, Callable[[Any], Any]]] = {
 
 TEXT: Final = (str,)
 TIME: Final = (datetime, timedelta)
+MAX_RUN_TIMEOUT: Final = timedelta(milliseconds=2**32 - 1)
+RANGES: Final = {"priority": (-(2**31), 2**31 - 1), "token_limit": (0, 2**32 - 1)}
+"""What the API can express, by field."""
 TAKEN: Final[Mapping[str, tuple[tuple[type, ...], str]]] = {
     "action": (TEXT, "a text, or an Action"),
     "params": ((Mapping,), "a dict of JSON; for models, dataclasses and other values make an Action"),
@@ -285,6 +288,28 @@ def new_task(task: str | NewTask, fields: Mapping[str, Any]) -> NewTask:
     return replace(task, **given)
 
 
+def common_task(action: str, fields: Mapping[str, Any]) -> NewTask:
+    """Make what the tasks of several inputs share, and check it once for all of them.
+
+    Args:
+        action: The action.
+        fields: The fields that are set.
+
+    Returns:
+        The task, without an input.
+
+    Raises:
+        TypeError: A field is unknown, has a type that the API cannot express, or is the input.
+        ValueError: A field has a value that the API cannot express.
+    """
+    for name in ("params", "input"):
+        if name in fields:
+            raise TypeError(f"{name}: stands among the inputs, the second argument")
+    task = new_task(action, fields)
+    _check(task)
+    return task
+
+
 def task_of(action: Action[I, Any], value: I, /, **fields: Unpack[ActionFields]) -> NewTask:
     """Make a task of a typed action: for a batch or a schedule, where `Client.submit` is not called.
 
@@ -344,8 +369,12 @@ def _check(task: NewTask) -> None:
             raise TypeError(f"labels: is a dict of texts, {label} is {_shown(text)}")
     if task.params is not None and task.input is not None:
         raise TypeError("params, input: a task has one of them")
-    if task.run_timeout is not None and task.run_timeout <= timedelta():
-        raise ValueError(f"run_timeout: is longer than nothing, not {task.run_timeout}")
+    if task.run_timeout is not None and not timedelta() < task.run_timeout <= MAX_RUN_TIMEOUT:
+        raise ValueError(f"run_timeout: is longer than nothing, at most {MAX_RUN_TIMEOUT}, not {task.run_timeout}")
+    for name, (least, most) in RANGES.items():
+        number = getattr(task, name)
+        if number is not None and not least <= number <= most:
+            raise ValueError(f"{name}: is from {least} to {most}, not {number}")
 
 
 def _shown(value: Any) -> str:

@@ -15,7 +15,7 @@ from .batches import SubmittedBatch
 from .calls import Calls
 from .handles import TaskHandle, as_completed
 from .mapping import OnFailure, TaskMap
-from .new_tasks import ActionFields, NewTask, TaskFields, new_task, task_of
+from .new_tasks import ActionFields, NewTask, TaskFields, common_task, new_task, task_of
 from .renamed import either
 from .task_calls import submit_batch_once
 from .task_desk import ENDING_SECS, TaskDesk, WhenFull
@@ -288,6 +288,8 @@ class SubmitCalls:
             TypeError: A field is unknown, or the inputs cannot be gone through.
             ValueError: An argument has a value that is not known.
         """
+        # A mistake in the call is raised by it, and is not the outcome of each input.
+        common = common_task(action.name if isinstance(action, Action) else action, fields)
         if isinstance(action, Action):
             typed: Action[Any, Any] = action
 
@@ -295,7 +297,6 @@ class SubmitCalls:
                 return task_of(typed, value, **fields)
 
         else:
-            common = new_task(action, fields)
 
             def make(value: Any) -> NewTask:
                 return dataclasses.replace(common, params=value)

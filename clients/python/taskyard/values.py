@@ -275,7 +275,10 @@ def _fill_value(value: Value, plain: Any) -> None:
         case int() | float():
             value.number_value = _double(plain)
         case str():
-            value.string_value = plain
+            try:
+                value.string_value = plain
+            except UnicodeEncodeError as error:
+                raise _Unfit(ValueError, f"it is no valid Unicode: {error}") from None
         case Mapping():
             value.struct_value.SetInParent()
             _fill_struct(value.struct_value, plain)

@@ -61,6 +61,10 @@ async def test_a_field_of_the_wrong_type_is_a_type_error(client: Client, fields:
     [
         ({"deadline": datetime(2026, 1, 1)}, r"deadline: datetime.datetime\(2026.* must have a time zone"),
         ({"run_timeout": timedelta()}, "run_timeout: is longer than nothing"),
+        ({"run_timeout": timedelta(days=60)}, "run_timeout: is longer than nothing, at most 49 days"),
+        ({"priority": 2**31}, "priority: is from -2147483648 to 2147483647, not 2147483648"),
+        ({"token_limit": -1}, "token_limit: is from 0 to 4294967295, not -1"),
+        ({"params": {"names": ["\ud800"]}}, r"params.names\[0\]: it is no valid Unicode"),
         ({"params": {"id": 2**53 + 1}}, r"params.id: 9007199254740993 is beyond 2\^53.*use an Action"),
         ({"params": {"ids": [1, -(2**60)]}}, r"params.ids\[1\]: -1152921504606846976 is beyond"),
     ],

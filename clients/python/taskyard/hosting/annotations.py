@@ -4,7 +4,7 @@ import inspect
 import types
 import typing
 from collections.abc import Callable, Mapping
-from typing import Any, Final, get_args, get_origin
+from typing import Annotated, Any, Final, Literal, get_args, get_origin
 
 from .running_task import RunningTask
 
@@ -86,7 +86,7 @@ def check_untyped(function: Callable[..., Any], name: str) -> None:
 
 def _takes(wide: Any, narrow: Any) -> bool:
     """Whether a place of one type takes values of another, as far as it can be told."""
-    wide, narrow = (type(None) if each is None else each for each in (wide, narrow))
+    wide, narrow = _bare(wide), _bare(narrow)
     if wide == narrow or any(each is Any or isinstance(each, typing.TypeVar) for each in (wide, narrow)):
         return True
     if wide in (object, typing.NoReturn) or narrow in (typing.NoReturn, typing.Never):
@@ -95,13 +95,34 @@ def _takes(wide: Any, narrow: Any) -> bool:
         return all(_takes(wide, each) for each in get_args(narrow))
     if _is_union(wide):
         return any(_takes(each, narrow) for each in get_args(wide))
-    if get_args(wide) and get_args(narrow):
-        return _class(wide) is _class(narrow) and all(map(_takes, get_args(wide), get_args(narrow)))
+    if get_origin(narrow) is Literal:
+        known = get_args(wide) if get_origin(wide) is Literal else ()
+        return all(each in known or _takes(wide, type(each)) for each in get_args(narrow))
+    if hasattr(narrow, "__supertype__"):
+        return _takes(wide, narrow.__supertype__)
+    if wide is float and narrow is int:
+        # For type checkers, too, a whole number is a number.
+        return True
     try:
-        return issubclass(_class(narrow), _class(wide))
+        return issubclass(_class(narrow), _class(wide)) and _takes_items(wide, narrow)
     except TypeError:
         # TypedDicts, protocols and the like are told apart by being the same or not.
         return False
+
+
+def _takes_items(wide: Any, narrow: Any) -> bool:
+    """Whether the items of a container fit those of another, as a `list[int]` those of a `Sequence[int]`."""
+    items, given = get_args(wide), get_args(narrow)
+    if _class(narrow) is tuple and _class(wide) is not tuple and len(items) == 1:
+        return all(each is ... or _takes(items[0], each) for each in given)
+    return len(items) != len(given) or all(map(_takes, items, given))
+
+
+def _bare(hint: Any) -> Any:
+    """A type without what is said about it."""
+    while get_origin(hint) is Annotated:
+        hint = get_args(hint)[0]
+    return type(None) if hint is None else hint
 
 
 def _not_json(hint: Any) -> Any:

@@ -5,7 +5,7 @@ import functools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NamedTuple, TypedDict
+from typing import Annotated, Any, Literal, NamedTuple, NewType, TypedDict
 
 import pytest
 from pydantic import BaseModel
@@ -39,6 +39,7 @@ class Pair(NamedTuple):
     b: int
 
 
+PageNumber = NewType("PageNumber", int)
 crawl = Action[Page, Links]("crawl")
 
 
@@ -141,7 +142,23 @@ def test_annotations_of_another_action_are_refused(function, reason):
         (list[int], list[int], True),
         (list[int], list, True),
         (list[int], list[str], False),
-        (list[int], Sequence[int], False),
+        (list[int], Sequence[int], True),
+        (list[int], Sequence[str], False),
+        (tuple[int, ...], Sequence[int], True),
+        (tuple[int, str], Sequence[int], False),
+        (dict[str, int], Mapping[str, int], True),
+        (Sequence[int], list[int], False),
+        (int, float, True),
+        (float, int, False),
+        (int, Annotated[int, "of pages"], True),
+        (Annotated[int, "of pages"], int, True),
+        (PageNumber, int, True),
+        (int, PageNumber, False),
+        (Literal["a", "b"], str, True),
+        (Literal["a", "b"], Literal["a", "b", "c"], True),
+        (Literal["a", "b"], Literal["a"], False),
+        (Literal["a", "b"], int, False),
+        (str, Literal["a"], False),
         (dict[str, Any], dict, True),
         (dict[str, int], Mapping, True),
         (Found, Found, True),

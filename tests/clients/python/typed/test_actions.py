@@ -1,7 +1,7 @@
 """An action says what a kind of task takes and returns, and which fields its tasks have by default."""
 
 from datetime import timedelta
-from typing import Any
+from typing import Any, Generic, TypeVar
 
 import pytest
 
@@ -20,6 +20,30 @@ def test_a_class_of_actions_has_the_types_of_its_base():
         pass
 
     assert (Crawl("crawl").input_type, Crawl("crawl").output_type) == (Page, Links)
+
+
+T = TypeVar("T")
+U = TypeVar("U")
+
+
+class Listing(Action[T, list[T]]):
+    """What lists things."""
+
+
+class Swapped(Action[U, T], Generic[T, U]):
+    """Its types are in another order than the action's."""
+
+
+class ListingPages(Listing[Page]):
+    """What lists pages."""
+
+
+def test_a_generic_class_of_actions_has_the_types_that_it_is_given():
+    assert (Listing[int]("list").input_type, Listing[int]("list").output_type) == (int, list[int])
+    assert (Swapped[int, str]("swap").input_type, Swapped[int, str]("swap").output_type) == (str, int)
+    assert (ListingPages("list").input_type, ListingPages("list").output_type) == (Page, list[Page])
+    with pytest.raises(TypeError, match="has no types"):
+        _ = Listing("list").input_type
 
 
 def test_an_action_without_types_is_refused_where_it_is_used():

@@ -232,3 +232,18 @@ def test_the_bar_says_how_far_it_is(capsys, monkeypatch):
     shown.add(True)
     shown.close()
     assert "1 of 1" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("field", "error"),
+    [
+        ({"bogus": 1}, TypeError),
+        ({"deadline": 5.0}, TypeError),
+        ({"params": {}}, TypeError),
+        ({"when_full": "later"}, ValueError),
+    ],
+)
+async def test_a_mistake_in_the_call_is_raised_by_it(client, field, error):
+    for action in (crawl, "crawl"):
+        with pytest.raises(error, match=next(iter(field))):
+            client.map(action, pages(3), **field)
