@@ -74,7 +74,7 @@ format: $(READY) ## let ruff rewrite what it can
 	ruff check --fix .
 	ruff format .
 
-generate: $(READY) ## all that is generated and committed: stubs, descriptor set, OpenAPI, docs/api.md, tables of docs/settings.md
+generate: $(READY) ## all that is generated and committed: stubs, descriptor set, OpenAPI, docs/api.md, docs/python.md, tables of docs/settings.md
 	tools/generate.sh
 	for each in $(filter-out java,$(CLIENTS)); do MAKE=$(MAKE) tools/client.sh $$each setup generate || exit 1; done
 

@@ -23,6 +23,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 import asyncpg
+import psutil
 import pytest
 
 from taskyard_server.store.postgres_address import Address
@@ -136,6 +137,14 @@ def start_server(folder: Path, **settings: str) -> subprocess.Popen[bytes]:
         process.kill()
         raise
     return process
+
+
+def kill_server(process: subprocess.Popen[bytes]) -> None:
+    """Kill a server, and wait until all of its processes are gone: before that another one refuses to start."""
+    processes = psutil.Process(process.pid).children(recursive=True)
+    process.kill()
+    process.wait()
+    psutil.wait_procs(processes, timeout=30)
 
 
 def _wait(folder: Path, process: subprocess.Popen[bytes]) -> None:

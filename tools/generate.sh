@@ -1,7 +1,7 @@
 #!/bin/sh
 # Makes what is generated: from proto/ the Python stubs, the descriptor set of the gateway, the OpenAPI description and
-# docs/api.md, from the model of the settings the tables of docs/settings.md, and from the
-# requirements in the protos that of docs/security.md.
+# docs/api.md, from the model of the settings the tables of docs/settings.md, from the
+# requirements in the protos that of docs/security.md, and from the docstrings of the Python SDK docs/python.md.
 #
 #   tools/generate.sh                  write them
 #   tools/generate.sh --check          fail if the protos break a rule, or what is committed is stale
@@ -20,6 +20,7 @@ description=gateway/openapi.json
 api=docs/api.md
 settings=docs/settings.md
 security=docs/security.md
+python=docs/python.md
 
 # The Google protos that ours import, and those that a gRPC status may carry to the gateway. Only these: the descriptor
 # set holds every file of both modules.
@@ -48,12 +49,13 @@ generate_into() {
 	buf build --as-file-descriptor-set --output - | python tools/api_doc.py >"$1/$api"
 	python tools/settings_doc.py "$settings" "$1/$settings"
 	python tools/access_doc.py "$security" "$1/$security"
+	python tools/python_doc.py >"$1/$python"
 }
 
 # Names the generated files below the folder $1.
 generated_in() {
 	(cd "$1" && find "$stubs" -name '*_pb2*.py' -o -name '*_pb2*.pyi' &&
-		printf '%s\n' "$descriptors" "$description" "$api" "$settings" "$security")
+		printf '%s\n' "$descriptors" "$description" "$api" "$settings" "$security" "$python")
 }
 
 copy_googleapis

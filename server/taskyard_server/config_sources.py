@@ -44,7 +44,17 @@ OTHERS_VARIABLES: Final = frozenset(
     PREFIX + name
     for name in (
         *("SERVER", "NAMESPACE"),  # the commands
-        *("ADDRESS", "TOKEN", "TOKEN_FILE", "CA", "CERT", "KEY", "PROFILE", "HOST_ID"),  # clients and their examples
+        *(
+            "ADDRESS",
+            "AGENT",
+            "TOKEN",
+            "TOKEN_FILE",
+            "CA",
+            "CERT",
+            "KEY",
+            "PROFILE",
+            "HOST_ID",
+        ),  # clients and their examples
         *("TASK_ID", "ATTEMPT", "FENCING_TOKEN", "TRACE_ID"),  # what the SDKs hand to a process that works on a task
         "BINARY",  # tests of the clients
     )

@@ -168,6 +168,13 @@ async def test_a_task_without_a_tab_fails_with_the_documented_words_and_is_not_s
     assert instance.requests == []
 
 
+async def test_a_task_with_input_alone_fails_and_is_not_sent(server, instance):
+    task = await server.run(input=b"payload", retry=THREE_ATTEMPTS)
+    assert (task.state, task.history.failed) == ("failed", 0)
+    assert task.error == "params are required for task execution, and this task has input alone"
+    assert instance.requests == []
+
+
 async def test_an_instance_that_is_down_fails_the_task(start_server):
     server = await start_server(TabMap({}, Endpoint(f"http://127.0.0.1:{free_port()}")))
     task = await server.run()

@@ -100,7 +100,7 @@ OFTEN = {
     ("stop", "deadline_exceeded"): 20,
     ("stop", "lease_ended"): 80,
     ("stop", "shutdown"): 3,
-    ("stop", "paused"): 10,
+    ("stop", "paused"): 5,
     ("pause", "ok"): 15,
     ("pause", "conflict"): 60,
     ("pause", "not_found"): 5,

@@ -16,7 +16,7 @@ from taskyard_server.store.port import CommitDelayed, StoreError, key_of
 from taskyard_server.store.postgres import PostgresStore
 from taskyard_server.store.postgres_address import Address
 from taskyard_server.store.postgres_errors import in_words
-from tests.postgres import Server, start_server
+from tests.postgres import Server, kill_server, start_server
 from tests.store.groups import live, submitted
 from tests.store.test_postgres_fences import fenced, replica
 
@@ -163,8 +163,7 @@ async def test_a_store_waits_while_its_server_is_started_again() -> None:
         await store.join(replica("a"))
         await store.create("yard", "a")
         await store.commit(fenced(submitted(1, 1)))
-        process.kill()
-        process.wait()
+        kill_server(process)
         with pytest.raises(CommitDelayed):
             await store.commit(fenced(submitted(2, 2)))
         process = start_server(folder)

@@ -3,6 +3,7 @@
 import pytest
 from google.protobuf.struct_pb2 import Struct, Value
 
+from taskyard.v1.task_pb2 import Payload
 from taskyard_server.core.errors import QueueFull
 from taskyard_server.core.hosts import HostProfile
 from taskyard_server.core.limits import Limits
@@ -24,6 +25,15 @@ def packed_result(**fields):
     result = Value()
     result.struct_value.update(fields)
     return result.SerializeToString()
+
+
+async def test_typed_payloads_are_posted_in_base64(server, receiver):
+    payload = Payload(data=b"[1]").SerializeToString()
+    task = await server.submit(receiver.url, input=payload)
+    lease = await server.claim()
+    await reporting.complete(server.engine, "default", "host", task.id, lease.token, None, output=payload)
+    (post,) = await receiver.received()
+    assert (post.json()["input"], post.json()["output"]) == ({"data": "WzFd"}, {"data": "WzFd"})
 
 
 async def test_the_body_is_the_rest_snapshot_of_the_ended_task(server, receiver):

@@ -3093,7 +3093,7 @@ const file_taskyard_v1_task_proto_rawDesc = "" +
 	"\x0eREASON_DELETED\x10\x05\x1a\x02\x10\x01B\t\n" +
 	"\a_reasonB\n" +
 	"\n" +
-	"\b_message2\xed\b\n" +
+	"\b_message2\xf0\b\n" +
 	"\vTaskService\x12q\n" +
 	"\n" +
 	"SubmitTask\x12\x1e.taskyard.v1.SubmitTaskRequest\x1a\x1f.taskyard.v1.SubmitTaskResponse\"\"\xba\xd7\x18\r\n" +
@@ -3103,10 +3103,10 @@ const file_taskyard_v1_task_proto_rawDesc = "" +
 	"\aGetTask\x12\x1b.taskyard.v1.GetTaskRequest\x1a\x11.taskyard.v1.Task\"#\xba\xd7\x18\x04\n" +
 	"\x02\x01\x03\x82\xd3\xe4\x93\x02\x12\x12\x10/tasks/{task_id}\x90\x02\x01\x12e\n" +
 	"\tListTasks\x12\x1d.taskyard.v1.ListTasksRequest\x1a\x1e.taskyard.v1.ListTasksResponse\"\x19\xba\xd7\x18\x04\n" +
-	"\x02\x01\x03\x82\xd3\xe4\x93\x02\b\x12\x06/tasks\x90\x02\x01\x12u\n" +
+	"\x02\x01\x03\x82\xd3\xe4\x93\x02\b\x12\x06/tasks\x90\x02\x01\x12x\n" +
 	"\n" +
-	"CancelTask\x12\x1e.taskyard.v1.CancelTaskRequest\x1a\x1f.taskyard.v1.CancelTaskResponse\"&\xba\xd7\x18\x03\n" +
-	"\x01\x01\x82\xd3\xe4\x93\x02\x19\"\x17/tasks/{task_id}/cancel\x12q\n" +
+	"CancelTask\x12\x1e.taskyard.v1.CancelTaskRequest\x1a\x1f.taskyard.v1.CancelTaskResponse\")\xba\xd7\x18\x03\n" +
+	"\x01\x01\x82\xd3\xe4\x93\x02\x1c:\x01*\"\x17/tasks/{task_id}/cancel\x12q\n" +
 	"\tPauseTask\x12\x1d.taskyard.v1.PauseTaskRequest\x1a\x1e.taskyard.v1.PauseTaskResponse\"%\xba\xd7\x18\x03\n" +
 	"\x01\x01\x82\xd3\xe4\x93\x02\x18\"\x16/tasks/{task_id}/pause\x12x\n" +
 	"\n" +

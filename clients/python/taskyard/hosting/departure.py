@@ -1,4 +1,4 @@
-"""How a stream of a host leaves: it drains, interrupts what runs too long, and deregisters (docs/rules.md, Draining).
+"""How a host leaves: it drains, interrupts what runs too long, and deregisters (docs/rules.md, Host stream).
 
 It lives in the event loop of the connection. All times are those of that loop, in seconds.
 """

@@ -1,0 +1,90 @@
+"""What docs/from_temporal.md says of its examples, as tests of that project."""
+
+import asyncio
+from datetime import timedelta
+
+import copies
+import pytest
+
+from taskyard import Action, TaskFailed, TaskState
+
+walk = Action[int, int]("walk", deadline=timedelta(hours=1))
+
+
+async def hang(_task):
+    await asyncio.Event().wait()
+
+
+async def test_a_copy_that_hangs_is_tried_three_times(yard):
+    yard.host({"copy": hang})
+    submitted = await yard.client.submit(copies.copy, copies.Files(2))
+    await yard.advance(minutes=9, wait=False)
+    task = await yard.task(submitted)
+    assert (task.state, task.code, len(task.attempts)) == ("failed", "timed_out", 3)
+
+
+async def test_an_action_without_a_policy_is_not_repeated(yard):
+    yard.host({"walk": hang})
+    yard.fail_next(walk, "down")
+    with pytest.raises(TaskFailed) as caught:
+        await yard.client.run(walk, 1)
+    assert caught.value.attempts == 1
+
+
+async def test_too_many_fail_for_good(yard):
+    yard.host(copies.host)
+    task = await yard.until_ended(await yard.client.submit(copies.copy, copies.Files(2000)))
+    assert (task.state, task.code, len(task.attempts)) == ("failed", "too_many", 1)
+
+
+async def test_a_handler_that_reports_nothing_keeps_its_task_and_is_reached_by_a_cancel(yard):
+    told = asyncio.Event()
+
+    async def wait(_task):
+        try:
+            await asyncio.Event().wait()
+        finally:
+            told.set()
+
+    yard.host({"walk": wait})
+    handle = await yard.client.submit(walk, 5)
+    await yard.advance(minutes=30, wait=False)
+    assert (await handle.task()).state == TaskState.RUNNING
+    await handle.cancel()
+    await asyncio.wait_for(told.wait(), 5)
+
+
+async def test_what_a_handler_submits_is_its_child_and_ends_with_it(yard):
+    both = asyncio.Barrier(3)
+
+    async def copy(_task):
+        await both.wait()
+        await asyncio.Event().wait()
+
+    async def submit(_task):
+        await copies.copy_all(yard.client, [1, 2])
+
+    yard.host({"copy": copy, "walk": submit})
+    handle = await yard.client.submit(walk, 1)
+    await both.wait()
+    await handle.cancel(cancel_children=True)
+    assert [task.state async for task in yard.client.list(parent_id=handle.id)] == ["cancelled"] * 2
+
+
+async def test_a_host_that_dies_costs_a_task_without_a_policy_nothing_but_time(yard):
+    began = asyncio.Event()
+
+    async def go(task):
+        if task.attempt == 1:
+            began.set()
+            await asyncio.Event().wait()
+        return 0
+
+    yard.host({"walk": go})
+    submitted = await yard.client.submit(walk, 1)
+    await began.wait()
+    yard.host({"walk": go})
+    await yard.lose("host-1")
+    at = yard.now
+    assert (await yard.until_ended(submitted)).state == "done"
+    assert yard.now - at < timedelta(seconds=10)
