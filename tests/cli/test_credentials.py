@@ -95,7 +95,7 @@ def commands(group=app, words=()):
         yield from commands(inner.typer_instance, (*words, inner.name))
 
 
-OF_THIS_MACHINE = {"up", "store"}
+OF_THIS_MACHINE = {"host", "up", "store"}
 OF_THE_WHOLE_SERVER = {"namespace", "replicas", "token", "whoami"}
 
 

@@ -52,12 +52,12 @@ class SdkAgent(Writer):
         begun = time.monotonic()
         with self._noted_if_it_fails(tasks, begun):
             submitted = await self._timed("submit", self._client.submit(_new(asked, asked["agentId"])))
-        self.note(tasks, [Answer(Outcome.ACKNOWLEDGED, {"taskId": submitted.task_id})], begun, f"{begun}")
+        self.note(tasks, [Answer(Outcome.ACKNOWLEDGED, {"taskId": submitted.id})], begun, f"{begun}")
 
     async def _submit_batch(self, count: int) -> None:
         tasks = [self._plain(task) for task in self.mixture.batch(count, keyed=False)]
         begun = time.monotonic()
-        submit = self._client.submit_batch([_new(task) for task in tasks], agent=tasks[0]["agentId"])
+        submit = self._client.submit_batch([_new(task) for task in tasks], agent_id=tasks[0]["agentId"])
         with self._noted_if_it_fails(tasks, begun):
             batch = await self._timed("submit_batch", submit)
         self._note_batch(tasks, batch.id, batch.task_ids, begun)

@@ -144,7 +144,7 @@ async def test_under_kills_stops_and_cuts_every_task_ends_once_and_nearly_all_ar
         stats = await client.stats()
         following.cancel()
 
-    assert {task.task_id for task in submitted} == tasks.keys() == journal.events.keys()
+    assert {task.id for task in submitted} == tasks.keys() == journal.events.keys()
     assert all(task.state.ended for task in tasks.values())
     for task_id, events in journal.events.items():
         assert_one_end(task_id, [event.task.state for event in events])
@@ -209,7 +209,7 @@ async def test_the_work_of_a_killed_host_starts_on_another_host_long_before_its_
         await running(client, SLOTS, "host-01")
     second = fleet.diaries()[SLOTS:]
     assert {entry["host"] for entry in second} == {"host-01"}
-    assert {entry["task"] for entry in second} == {task.task_id for task in submitted}
+    assert {entry["task"] for entry in second} == {task.id for task in submitted}
     latest = max(entry["at"] for entry in second) - killed_at
     print(f"started on the other host {latest:.2f} s after the kill, with a grace of {GRACE_SECS} s")
 

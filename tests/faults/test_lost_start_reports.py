@@ -41,7 +41,7 @@ async def lose_start_report(fleet: Fleet, client: Client, *, refuse: bool) -> st
     await fleet.start_workers(1, slots=1, lease_secs=LEASE_SECS)
     (worker,) = fleet.workers
     params = {"secs": 2, "stop_secs": STOP_SECS}
-    task_id = (await client.submit("work", params=params, target="t", hold=True)).task_id
+    task_id = (await client.submit("work", params=params, target="t", hold=True)).id
     worker.cutter.swallow_from(task_id)
     await client.resume(task_id)
     async with asyncio.timeout(20):
@@ -57,7 +57,7 @@ async def test_a_host_whose_start_report_was_lost_never_runs_the_task_while_anot
 ) -> None:
     async with Client(fleet.address, agent_id="ann") as client:
         first = await lose_start_report(fleet, client, refuse=True)
-        second = (await client.submit("work", params={"secs": 0.2}, target="t")).task_id
+        second = (await client.submit("work", params={"secs": 0.2}, target="t")).id
         await fleet.start_workers(1, slots=1, lease_secs=LEASE_SECS)
         for task_id in (first, second):
             ended = await client.wait(task_id, timeout=30)
@@ -65,7 +65,7 @@ async def test_a_host_whose_start_report_was_lost_never_runs_the_task_while_anot
         # The first host reconnects and works again.
         fleet.workers[0].cutter.restore()
         await fleet.workers[1].kill()
-        third = (await client.submit("work", params={"secs": 0}, target="t")).task_id
+        third = (await client.submit("work", params={"secs": 0}, target="t")).id
         assert (await client.wait(third, timeout=30)).host_id == "host-00"
     assert_one_at_a_time(fleet.diaries(), dict.fromkeys((first, second, third), "t"), killed={})
     assert [entry["task"] for entry in fleet.diaries() if entry["host"] == "host-00"] == [third] * 2

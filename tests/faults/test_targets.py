@@ -71,7 +71,7 @@ async def test_two_tasks_of_a_target_never_run_at_once_and_all_are_done(fleet: F
         for number in range(TASKS):
             target = f"target-{number % TARGETS}"
             submitted = await client.submit("work", params={"secs": chance.uniform(0.05, 0.4)}, target=target)
-            target_of[submitted.task_id] = target
+            target_of[submitted.id] = target
         injecting = asyncio.create_task(inject_faults(fleet, chance, killed))
         operating = asyncio.create_task(resume_failed_tasks(client))
         async with asyncio.timeout(120):

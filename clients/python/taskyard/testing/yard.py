@@ -371,6 +371,8 @@ class Yard:
                 host.check()
             left = pending()
             if not left:
+                # What was begun just now takes its first step.
+                await asyncio.sleep(0)
                 return
             now = time.monotonic()
             if left != before:
@@ -390,12 +392,13 @@ class Yard:
         left = self._missing_hosts()
         if any(not client._desk.is_idle for client in self._clients):
             left.append("a task that is being submitted was not accepted")
+        begun = {task_id for host in self._hosts.values() for task_id, _ in host.running}
         leased = set()
         for each in self._server.unfinished():
             leased.add(each.task_id)
             if each.task_id is None:
                 left.append(f"the host {each.host_id!r} asks for nothing to do")
-            elif wait or not each.is_running:
+            elif wait or not each.is_running or each.task_id not in begun:
                 left.append(f"the handler of {each.action!r} has not ended on {each.host_id!r} ({each.task_id})")
         for host in self._hosts.values():
             if host.has_ended or host.is_idle:
