@@ -119,7 +119,9 @@ async def hold_trial(
         broken += "".join(f"{namespace}: a cursor was not known\n" for each in crew.watchers if each.cursors_expired)
     assert not broken, f"seed {seed}, {folder}:\n{broken}"
     for member in cluster.members:
-        assert "Traceback" not in member.yard.log.read_text(errors="replace"), member.yard.log
+        log = member.yard.log.read_text(errors="replace")
+        at = log.find("Traceback")
+        assert at == -1, f"{member.yard.log}: {log[max(0, at - 500) : at + 3_000]}"
     return seen
 
 

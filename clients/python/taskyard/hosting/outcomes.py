@@ -124,6 +124,9 @@ def failed_by(task: RunningTask, error: BaseException, boundary: str) -> Report:
     Returns:
         The report.
     """
+    # A task group wraps what one of its tasks has raised.
+    while isinstance(error, BaseExceptionGroup) and len(error.exceptions) == 1 and _is_meant(error.exceptions[0]):
+        error = error.exceptions[0]
     match error:
         case Misfit():
             return failed(task, str(error), code="bad_input", retryable=False)
@@ -137,6 +140,10 @@ def failed_by(task: RunningTask, error: BaseException, boundary: str) -> Report:
             return failed(task, str(error), code=error.code, retryable=error.retryable, where=where)
         case _:
             return failed(task, describe(error), where=traceback_of(error, boundary))
+
+
+def _is_meant(error: BaseException) -> bool:
+    return isinstance(error, (ActionFailed, Retry, BaseExceptionGroup))
 
 
 def describe(error: BaseException) -> str:
