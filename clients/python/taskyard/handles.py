@@ -155,19 +155,31 @@ class TaskHandle(Submitted, Generic[O]):
             The new state, `cancelled`.
 
         Raises:
-            NotFound: The server no longer knows it.
+            TaskLost: The server no longer knows it.
             Conflict: It has ended.
         """
-        return await self._desk.cancel(self.id, cancel_children=cancel_children)
+        try:
+            return await self._desk.cancel(self.id, cancel_children=cancel_children)
+        except NotFound as error:
+            raise self.lost(error) from error
 
-    def events(self) -> AsyncGenerator[TaskEvent, None]:
+    async def events(self) -> AsyncGenerator[TaskEvent, None]:
         """Watch the task: first as it is now, then what happens to it, until it has ended.
 
-        Returns:
-            An iterator over the events.
+        Yields:
+            The events. None if it has ended so long ago that it is found in the history alone.
+
+        Raises:
+            TaskLost: The server does not know it.
         """
         request = pb.WatchTasksRequest(task_ids=[self.id], include_current=True, until_ended=True)
-        return self._desk.watch(request)
+        is_known = False
+        async with contextlib.aclosing(self._desk.watch(request)) as events:
+            async for event in events:
+                is_known = True
+                yield event
+        if not is_known:
+            await self.task()
 
     def output_of(self, task: Task) -> O:
         """Find the output of the ended task.

@@ -145,6 +145,13 @@ async def test_handles_come_in_the_order_in_which_they_end(server, client):
     assert seen == order
 
 
+async def test_each_call_of_a_handle_says_that_its_task_is_lost(client):
+    handle = client.handle("tsk_0", crawl)
+    for call in (handle.task(), handle.cancel(), handle.result(), anext(handle.events())):
+        with pytest.raises(TaskLost):
+            await call
+
+
 async def test_the_results_of_completed_handles_cost_no_call(server, client, working, monkeypatch):
     handles = [await client.submit(crawl, Page("broken" if number == 5 else "a", number)) for number in range(50)]
     lost = client.handle("tsk_0")
