@@ -145,11 +145,12 @@ async def test_handles_come_in_the_order_in_which_they_end(server, client):
     assert seen == order
 
 
-async def test_each_call_of_a_handle_says_that_its_task_is_lost(client):
+async def test_each_call_of_a_handle_says_that_its_task_is_unknown(client):
     handle = client.handle("tsk_0", crawl)
-    for call in (handle.task(), handle.cancel(), handle.result(), anext(handle.events())):
-        with pytest.raises(TaskLost):
-            await call
+    calls = handle.task, handle.cancel, handle.result, lambda: anext(handle.events())
+    for call in calls:
+        with pytest.raises(NotFound):
+            await call()
 
 
 async def test_the_results_of_completed_handles_cost_no_call(server, client, working, monkeypatch):
