@@ -57,6 +57,7 @@ FIELDS: Final = (
     "tokens used",
     "code",
     "traceback",
+    "raised token limit",
     "output",
 )
 
@@ -91,6 +92,7 @@ def of_task(task: Task) -> tuple[object, ...]:
         task.history.tokens_used,
         task.history.code,
         task.history.traceback,
+        task.history.token_limit,
         task.history.output,
     )
 
@@ -136,6 +138,7 @@ def of_job(job: Job) -> tuple[object, ...]:
         job.tokens_used,
         job.code,
         job.traceback,
+        job.raised_limit,
         job.output,
     )
 

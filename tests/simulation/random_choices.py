@@ -96,8 +96,8 @@ class Chances:
 
     def __init__(self, seed: int) -> None:
         self._random = Random(seed)
-        # Every eighth history has keys that are known longer than their tasks; their dice leave the others as they are.
-        self._keys_last = seed % 8 == 0
+        # Every fourth history has keys that are known longer than their tasks; their dice leave the others as they are.
+        self._keys_last = seed % 4 == 0
         self._key_dice = Random(f"keys of {seed}")
         # So do these: run timeouts, families, and failures that say when to try again.
         self._extra_dice = Random(f"extras of {seed}")
@@ -224,9 +224,10 @@ class Chances:
             requires=self.one_of(REQUIRED),
             key=self.one_of([None, None, None, f"key-{self.below(50)}"]),
             target=f"target-{self.below(self._targets)}" if self._targets and self.under(0.5) else None,
-            hold=self.under(self._options / 2),
-            not_before=now + self.secs(2) - 0.5 if self.under(self._options) else None,
-            retry=self.retry() if self.under(self._options) else None,
+            hold=(hold := self.under(self._options)),
+            # Many that are held are released before their time.
+            not_before=now + self.secs(20 if hold else 2) - 0.5 if self.under(0.5 if hold else self._options) else None,
+            retry=self.retry() if self.under(self._options) or (self.extra() and self.under(0.4)) else None,
             token_limit=self.one_of([0, 50, 100]) if self.under(self._options) else None,
             run_timeout=self._extra_dice.choice([0.001, 0.25, 1.0, 4.0]) if self.extra() else None,
             parent=self._extra_dice.choice([*self._possible_parents, "tsk_nope"]) if self.extra() else None,

@@ -98,7 +98,8 @@ class StreamCommands:
             return
         number, held = self.names[offer], self._hosts.held(offer.host.id)
         word, figures = chances.reported_status(), chances.figures()
-        tokens = [(each.task, each.token, chances.below(200)) for each in held if chances.under(0.2)]
+        # Of few numbers, so that many a count stays as it was.
+        tokens = [(each.task, each.token, chances.one_of([0, 20, 60, 200])) for each in held if chances.under(0.4)]
         lost = self._sim.both(
             "beat",
             (number, held, word, figures, tokens),
