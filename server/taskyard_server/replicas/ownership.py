@@ -379,7 +379,11 @@ class Ownership:
 
     async def _release(self, name: str) -> None:
         """Release what is served here no longer. It is repeated until the store answers: else nobody could take it."""
-        release = number, term, served_until, to = self._unreleased[name]
+        release = self._unreleased.get(name)
+        if release is None:
+            # While the store answered about another one, this one was released, or all were lost.
+            return
+        number, term, served_until, to = release
         await self._store.release({number: term}, self._membership.me.instance, served_until, to)
         if self._unreleased.get(name) == release:
             del self._unreleased[name]
