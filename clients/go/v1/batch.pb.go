@@ -68,7 +68,27 @@ type BatchTask struct {
 	// The task whose work submits this one. Default none.
 	ParentId *string `protobuf:"bytes,20,opt,name=parent_id,json=parentId,proto3,oneof" json:"parent_id,omitempty"`
 	// The input of a typed action, see `SubmitTaskRequest.input`. Default none.
-	Input         *Payload `protobuf:"bytes,21,opt,name=input,proto3" json:"input,omitempty"`
+	Input *Payload `protobuf:"bytes,21,opt,name=input,proto3" json:"input,omitempty"`
+	// Concurrency keys, at most 4: a limit on one holds for all tasks that have it (docs/rules.md, Concurrency keys).
+	// Default none.
+	ConcurrencyKeys []string `protobuf:"bytes,22,rep,name=concurrency_keys,json=concurrencyKeys,proto3" json:"concurrency_keys,omitempty"`
+	// The ids of tasks that must have ended before this one is due, at most 32 with those of `after_indexes`. They must be known
+	// (docs/rules.md, Predecessors). Default none.
+	After []string `protobuf:"bytes,23,rep,name=after,proto3" json:"after,omitempty"`
+	// What the task asks of those. Default `success`.
+	AfterPolicy *After_Policy `protobuf:"varint,24,opt,name=after_policy,json=afterPolicy,proto3,enum=taskyard.v1.After_Policy,oneof" json:"after_policy,omitempty"`
+	// While another task of the agent has this key, `on_conflict` says what happens (docs/rules.md, Unique keys). Default
+	// none.
+	UniqueKey *string `protobuf:"bytes,25,opt,name=unique_key,json=uniqueKey,proto3,oneof" json:"unique_key,omitempty"`
+	// For how long this task has its key. Default `live`.
+	UniqueWhile *Unique_While `protobuf:"varint,26,opt,name=unique_while,json=uniqueWhile,proto3,enum=taskyard.v1.Unique_While,oneof" json:"unique_while,omitempty"`
+	// What this submission does when its key is taken. Default `existing`.
+	OnConflict *Unique_Conflict `protobuf:"varint,27,opt,name=on_conflict,json=onConflict,proto3,enum=taskyard.v1.Unique_Conflict,oneof" json:"on_conflict,omitempty"`
+	// What happens to the target of the task if it fails after its start. Default: what the settings say of the target,
+	// else `block`.
+	OnTargetFailure *TargetFailure_Policy `protobuf:"varint,28,opt,name=on_target_failure,json=onTargetFailure,proto3,enum=taskyard.v1.TargetFailure_Policy,oneof" json:"on_target_failure,omitempty"`
+	// Predecessors by their place in this request, counted from 0; each must stand before this task. Default none.
+	AfterIndexes  []uint32 `protobuf:"varint,29,rep,packed,name=after_indexes,json=afterIndexes,proto3" json:"after_indexes,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -236,6 +256,62 @@ func (x *BatchTask) GetInput() *Payload {
 	return nil
 }
 
+func (x *BatchTask) GetConcurrencyKeys() []string {
+	if x != nil {
+		return x.ConcurrencyKeys
+	}
+	return nil
+}
+
+func (x *BatchTask) GetAfter() []string {
+	if x != nil {
+		return x.After
+	}
+	return nil
+}
+
+func (x *BatchTask) GetAfterPolicy() After_Policy {
+	if x != nil && x.AfterPolicy != nil {
+		return *x.AfterPolicy
+	}
+	return After_unspecified
+}
+
+func (x *BatchTask) GetUniqueKey() string {
+	if x != nil && x.UniqueKey != nil {
+		return *x.UniqueKey
+	}
+	return ""
+}
+
+func (x *BatchTask) GetUniqueWhile() Unique_While {
+	if x != nil && x.UniqueWhile != nil {
+		return *x.UniqueWhile
+	}
+	return Unique_unspecified
+}
+
+func (x *BatchTask) GetOnConflict() Unique_Conflict {
+	if x != nil && x.OnConflict != nil {
+		return *x.OnConflict
+	}
+	return Unique_none
+}
+
+func (x *BatchTask) GetOnTargetFailure() TargetFailure_Policy {
+	if x != nil && x.OnTargetFailure != nil {
+		return *x.OnTargetFailure
+	}
+	return TargetFailure_unspecified
+}
+
+func (x *BatchTask) GetAfterIndexes() []uint32 {
+	if x != nil {
+		return x.AfterIndexes
+	}
+	return nil
+}
+
 // SubmitBatchRequest describes the batch to submit (docs/rules.md, Batches).
 type SubmitBatchRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -374,7 +450,9 @@ type BatchOutcome struct {
 	// The number of queued tasks of the namespace just after this one was admitted. Absent if it was refused.
 	Position *uint32 `protobuf:"varint,3,opt,name=position,proto3,oneof" json:"position,omitempty"`
 	// Why it was refused. Absent if it was accepted.
-	Error         *Error `protobuf:"bytes,4,opt,name=error,proto3" json:"error,omitempty"`
+	Error *Error `protobuf:"bytes,4,opt,name=error,proto3" json:"error,omitempty"`
+	// True if the task is one that had the unique key already. Absent otherwise.
+	Existing      *bool `protobuf:"varint,5,opt,name=existing,proto3,oneof" json:"existing,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -435,6 +513,13 @@ func (x *BatchOutcome) GetError() *Error {
 		return x.Error
 	}
 	return nil
+}
+
+func (x *BatchOutcome) GetExisting() bool {
+	if x != nil && x.Existing != nil {
+		return *x.Existing
+	}
+	return false
 }
 
 // GetBatchRequest names a batch and a page of its tasks.
@@ -724,7 +809,7 @@ var File_taskyard_v1_batch_proto protoreflect.FileDescriptor
 
 const file_taskyard_v1_batch_proto_rawDesc = "" +
 	"\n" +
-	"\x17taskyard/v1/batch.proto\x12\vtaskyard.v1\x1a\x1cgoogle/api/annotations.proto\x1a\x1cgoogle/protobuf/struct.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x18taskyard/v1/access.proto\x1a\x16taskyard/v1/task.proto\"\xed\a\n" +
+	"\x17taskyard/v1/batch.proto\x12\vtaskyard.v1\x1a\x1cgoogle/api/annotations.proto\x1a\x1cgoogle/protobuf/struct.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x18taskyard/v1/access.proto\x1a\x16taskyard/v1/task.proto\"\xec\v\n" +
 	"\tBatchTask\x12\x16\n" +
 	"\x06action\x18\x02 \x01(\tR\x06action\x12\x1a\n" +
 	"\x06tab_id\x18\x03 \x01(\tH\x00R\x05tabId\x88\x01\x01\x12\x15\n" +
@@ -748,7 +833,17 @@ const file_taskyard_v1_batch_proto_rawDesc = "" +
 	"\x0erun_timeout_ms\x18\x13 \x01(\rH\tR\frunTimeoutMs\x88\x01\x01\x12 \n" +
 	"\tparent_id\x18\x14 \x01(\tH\n" +
 	"R\bparentId\x88\x01\x01\x12*\n" +
-	"\x05input\x18\x15 \x01(\v2\x14.taskyard.v1.PayloadR\x05input\x1a9\n" +
+	"\x05input\x18\x15 \x01(\v2\x14.taskyard.v1.PayloadR\x05input\x12)\n" +
+	"\x10concurrency_keys\x18\x16 \x03(\tR\x0fconcurrencyKeys\x12\x14\n" +
+	"\x05after\x18\x17 \x03(\tR\x05after\x12A\n" +
+	"\fafter_policy\x18\x18 \x01(\x0e2\x19.taskyard.v1.After.PolicyH\vR\vafterPolicy\x88\x01\x01\x12\"\n" +
+	"\n" +
+	"unique_key\x18\x19 \x01(\tH\fR\tuniqueKey\x88\x01\x01\x12A\n" +
+	"\funique_while\x18\x1a \x01(\x0e2\x19.taskyard.v1.Unique.WhileH\rR\vuniqueWhile\x88\x01\x01\x12B\n" +
+	"\von_conflict\x18\x1b \x01(\x0e2\x1c.taskyard.v1.Unique.ConflictH\x0eR\n" +
+	"onConflict\x88\x01\x01\x12R\n" +
+	"\x11on_target_failure\x18\x1c \x01(\x0e2!.taskyard.v1.TargetFailure.PolicyH\x0fR\x0fonTargetFailure\x88\x01\x01\x12#\n" +
+	"\rafter_indexes\x18\x1d \x03(\rR\fafterIndexes\x1a9\n" +
 	"\vLabelsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01B\t\n" +
@@ -764,7 +859,12 @@ const file_taskyard_v1_batch_proto_rawDesc = "" +
 	"\f_traceparentB\x11\n" +
 	"\x0f_run_timeout_msB\f\n" +
 	"\n" +
-	"_parent_idJ\x04\b\x01\x10\x02J\x04\b\b\x10\tR\bagent_idR\fcallback_url\"\x96\x01\n" +
+	"_parent_idB\x0f\n" +
+	"\r_after_policyB\r\n" +
+	"\v_unique_keyB\x0f\n" +
+	"\r_unique_whileB\x0e\n" +
+	"\f_on_conflictB\x14\n" +
+	"\x12_on_target_failureJ\x04\b\x01\x10\x02J\x04\b\b\x10\tR\bagent_idR\fcallback_url\"\x96\x01\n" +
 	"\x12SubmitBatchRequest\x12\x19\n" +
 	"\bagent_id\x18\x01 \x01(\tR\aagentId\x12&\n" +
 	"\fcallback_url\x18\x02 \x01(\tH\x00R\vcallbackUrl\x88\x01\x01\x12,\n" +
@@ -776,16 +876,18 @@ const file_taskyard_v1_batch_proto_rawDesc = "" +
 	"\bbatch_id\x18\x03 \x01(\tH\x01R\abatchId\x88\x01\x01B\f\n" +
 	"\n" +
 	"_submittedB\v\n" +
-	"\t_batch_id\"\xce\x01\n" +
+	"\t_batch_id\"\xfc\x01\n" +
 	"\fBatchOutcome\x12\x1c\n" +
 	"\atask_id\x18\x01 \x01(\tH\x00R\x06taskId\x88\x01\x01\x122\n" +
 	"\x05state\x18\x02 \x01(\x0e2\x17.taskyard.v1.Task.StateH\x01R\x05state\x88\x01\x01\x12\x1f\n" +
 	"\bposition\x18\x03 \x01(\rH\x02R\bposition\x88\x01\x01\x12(\n" +
-	"\x05error\x18\x04 \x01(\v2\x12.taskyard.v1.ErrorR\x05errorB\n" +
+	"\x05error\x18\x04 \x01(\v2\x12.taskyard.v1.ErrorR\x05error\x12\x1f\n" +
+	"\bexisting\x18\x05 \x01(\bH\x03R\bexisting\x88\x01\x01B\n" +
 	"\n" +
 	"\b_task_idB\b\n" +
 	"\x06_stateB\v\n" +
-	"\t_position\"\x8f\x01\n" +
+	"\t_positionB\v\n" +
+	"\t_existing\"\x8f\x01\n" +
 	"\x0fGetBatchRequest\x12\x19\n" +
 	"\bbatch_id\x18\x01 \x01(\tR\abatchId\x12 \n" +
 	"\tpage_size\x18\x02 \x01(\rH\x00R\bpageSize\x88\x01\x01\x12\"\n" +
@@ -860,9 +962,13 @@ var file_taskyard_v1_batch_proto_goTypes = []any{
 	(*timestamppb.Timestamp)(nil), // 11: google.protobuf.Timestamp
 	(*RetryPolicy)(nil),           // 12: taskyard.v1.RetryPolicy
 	(*Payload)(nil),               // 13: taskyard.v1.Payload
-	(Task_State)(0),               // 14: taskyard.v1.Task.State
-	(*Error)(nil),                 // 15: taskyard.v1.Error
-	(*Task)(nil),                  // 16: taskyard.v1.Task
+	(After_Policy)(0),             // 14: taskyard.v1.After.Policy
+	(Unique_While)(0),             // 15: taskyard.v1.Unique.While
+	(Unique_Conflict)(0),          // 16: taskyard.v1.Unique.Conflict
+	(TargetFailure_Policy)(0),     // 17: taskyard.v1.TargetFailure.Policy
+	(Task_State)(0),               // 18: taskyard.v1.Task.State
+	(*Error)(nil),                 // 19: taskyard.v1.Error
+	(*Task)(nil),                  // 20: taskyard.v1.Task
 }
 var file_taskyard_v1_batch_proto_depIdxs = []int32{
 	10, // 0: taskyard.v1.BatchTask.params:type_name -> google.protobuf.Struct
@@ -871,25 +977,29 @@ var file_taskyard_v1_batch_proto_depIdxs = []int32{
 	11, // 3: taskyard.v1.BatchTask.not_before:type_name -> google.protobuf.Timestamp
 	12, // 4: taskyard.v1.BatchTask.retry_policy:type_name -> taskyard.v1.RetryPolicy
 	13, // 5: taskyard.v1.BatchTask.input:type_name -> taskyard.v1.Payload
-	0,  // 6: taskyard.v1.SubmitBatchRequest.tasks:type_name -> taskyard.v1.BatchTask
-	3,  // 7: taskyard.v1.SubmitBatchResponse.tasks:type_name -> taskyard.v1.BatchOutcome
-	14, // 8: taskyard.v1.BatchOutcome.state:type_name -> taskyard.v1.Task.State
-	15, // 9: taskyard.v1.BatchOutcome.error:type_name -> taskyard.v1.Error
-	11, // 10: taskyard.v1.GetBatchResponse.created_at:type_name -> google.protobuf.Timestamp
-	9,  // 11: taskyard.v1.GetBatchResponse.states:type_name -> taskyard.v1.GetBatchResponse.StatesEntry
-	16, // 12: taskyard.v1.GetBatchResponse.tasks:type_name -> taskyard.v1.Task
-	14, // 13: taskyard.v1.CancelBatchResponse.status:type_name -> taskyard.v1.Task.State
-	1,  // 14: taskyard.v1.BatchService.SubmitBatch:input_type -> taskyard.v1.SubmitBatchRequest
-	4,  // 15: taskyard.v1.BatchService.GetBatch:input_type -> taskyard.v1.GetBatchRequest
-	6,  // 16: taskyard.v1.BatchService.CancelBatch:input_type -> taskyard.v1.CancelBatchRequest
-	2,  // 17: taskyard.v1.BatchService.SubmitBatch:output_type -> taskyard.v1.SubmitBatchResponse
-	5,  // 18: taskyard.v1.BatchService.GetBatch:output_type -> taskyard.v1.GetBatchResponse
-	7,  // 19: taskyard.v1.BatchService.CancelBatch:output_type -> taskyard.v1.CancelBatchResponse
-	17, // [17:20] is the sub-list for method output_type
-	14, // [14:17] is the sub-list for method input_type
-	14, // [14:14] is the sub-list for extension type_name
-	14, // [14:14] is the sub-list for extension extendee
-	0,  // [0:14] is the sub-list for field type_name
+	14, // 6: taskyard.v1.BatchTask.after_policy:type_name -> taskyard.v1.After.Policy
+	15, // 7: taskyard.v1.BatchTask.unique_while:type_name -> taskyard.v1.Unique.While
+	16, // 8: taskyard.v1.BatchTask.on_conflict:type_name -> taskyard.v1.Unique.Conflict
+	17, // 9: taskyard.v1.BatchTask.on_target_failure:type_name -> taskyard.v1.TargetFailure.Policy
+	0,  // 10: taskyard.v1.SubmitBatchRequest.tasks:type_name -> taskyard.v1.BatchTask
+	3,  // 11: taskyard.v1.SubmitBatchResponse.tasks:type_name -> taskyard.v1.BatchOutcome
+	18, // 12: taskyard.v1.BatchOutcome.state:type_name -> taskyard.v1.Task.State
+	19, // 13: taskyard.v1.BatchOutcome.error:type_name -> taskyard.v1.Error
+	11, // 14: taskyard.v1.GetBatchResponse.created_at:type_name -> google.protobuf.Timestamp
+	9,  // 15: taskyard.v1.GetBatchResponse.states:type_name -> taskyard.v1.GetBatchResponse.StatesEntry
+	20, // 16: taskyard.v1.GetBatchResponse.tasks:type_name -> taskyard.v1.Task
+	18, // 17: taskyard.v1.CancelBatchResponse.status:type_name -> taskyard.v1.Task.State
+	1,  // 18: taskyard.v1.BatchService.SubmitBatch:input_type -> taskyard.v1.SubmitBatchRequest
+	4,  // 19: taskyard.v1.BatchService.GetBatch:input_type -> taskyard.v1.GetBatchRequest
+	6,  // 20: taskyard.v1.BatchService.CancelBatch:input_type -> taskyard.v1.CancelBatchRequest
+	2,  // 21: taskyard.v1.BatchService.SubmitBatch:output_type -> taskyard.v1.SubmitBatchResponse
+	5,  // 22: taskyard.v1.BatchService.GetBatch:output_type -> taskyard.v1.GetBatchResponse
+	7,  // 23: taskyard.v1.BatchService.CancelBatch:output_type -> taskyard.v1.CancelBatchResponse
+	21, // [21:24] is the sub-list for method output_type
+	18, // [18:21] is the sub-list for method input_type
+	18, // [18:18] is the sub-list for extension type_name
+	18, // [18:18] is the sub-list for extension extendee
+	0,  // [0:18] is the sub-list for field type_name
 }
 
 func init() { file_taskyard_v1_batch_proto_init() }

@@ -29,6 +29,382 @@ const (
 	_ = protoimpl.EnforceVersion(protoimpl.MaxVersion - 20)
 )
 
+// GetFairnessRequest asks for a page of agents.
+type GetFairnessRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Maximum agents per page. Default and maximum 1,000.
+	PageSize *uint32 `protobuf:"varint,1,opt,name=page_size,json=pageSize,proto3,oneof" json:"page_size,omitempty"`
+	// `next_page_token` of the previous page. Default: from the start.
+	PageToken     *string `protobuf:"bytes,2,opt,name=page_token,json=pageToken,proto3,oneof" json:"page_token,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *GetFairnessRequest) Reset() {
+	*x = GetFairnessRequest{}
+	mi := &file_taskyard_v1_stats_proto_msgTypes[0]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *GetFairnessRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*GetFairnessRequest) ProtoMessage() {}
+
+func (x *GetFairnessRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_taskyard_v1_stats_proto_msgTypes[0]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use GetFairnessRequest.ProtoReflect.Descriptor instead.
+func (*GetFairnessRequest) Descriptor() ([]byte, []int) {
+	return file_taskyard_v1_stats_proto_rawDescGZIP(), []int{0}
+}
+
+func (x *GetFairnessRequest) GetPageSize() uint32 {
+	if x != nil && x.PageSize != nil {
+		return *x.PageSize
+	}
+	return 0
+}
+
+func (x *GetFairnessRequest) GetPageToken() string {
+	if x != nil && x.PageToken != nil {
+		return *x.PageToken
+	}
+	return ""
+}
+
+// GetFairnessResponse is one page of agents.
+type GetFairnessResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The agents with tasks in flight or queued, and those that were handed tasks in the last 10 minutes, by name.
+	Agents []*AgentShare `protobuf:"bytes,1,rep,name=agents,proto3" json:"agents,omitempty"`
+	// The token for the next page. Absent on the last page.
+	NextPageToken *string `protobuf:"bytes,2,opt,name=next_page_token,json=nextPageToken,proto3,oneof" json:"next_page_token,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *GetFairnessResponse) Reset() {
+	*x = GetFairnessResponse{}
+	mi := &file_taskyard_v1_stats_proto_msgTypes[1]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *GetFairnessResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*GetFairnessResponse) ProtoMessage() {}
+
+func (x *GetFairnessResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_taskyard_v1_stats_proto_msgTypes[1]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use GetFairnessResponse.ProtoReflect.Descriptor instead.
+func (*GetFairnessResponse) Descriptor() ([]byte, []int) {
+	return file_taskyard_v1_stats_proto_rawDescGZIP(), []int{1}
+}
+
+func (x *GetFairnessResponse) GetAgents() []*AgentShare {
+	if x != nil {
+		return x.Agents
+	}
+	return nil
+}
+
+func (x *GetFairnessResponse) GetNextPageToken() string {
+	if x != nil && x.NextPageToken != nil {
+		return *x.NextPageToken
+	}
+	return ""
+}
+
+// AgentShare is what one agent is entitled to, and what it gets.
+type AgentShare struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The agent.
+	AgentId string `protobuf:"bytes,1,opt,name=agent_id,json=agentId,proto3" json:"agent_id,omitempty"`
+	// Its weight.
+	Weight uint32 `protobuf:"varint,2,opt,name=weight,proto3" json:"weight,omitempty"`
+	// Its tasks in flight.
+	Inflight uint32 `protobuf:"varint,3,opt,name=inflight,proto3" json:"inflight,omitempty"`
+	// Its tasks that could be claimed now.
+	Runnable uint32 `protobuf:"varint,4,opt,name=runnable,proto3" json:"runnable,omitempty"`
+	// The share of all that is in flight that its weight entitles it to, 0 to 1: weighted max-min over the agents with
+	// tasks in flight or runnable ones.
+	Entitled float64 `protobuf:"fixed64,5,opt,name=entitled,proto3" json:"entitled,omitempty"`
+	// The share of the time in flight that it had in the last 10 minutes, 0 to 1.
+	Received      float64 `protobuf:"fixed64,6,opt,name=received,proto3" json:"received,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *AgentShare) Reset() {
+	*x = AgentShare{}
+	mi := &file_taskyard_v1_stats_proto_msgTypes[2]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *AgentShare) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*AgentShare) ProtoMessage() {}
+
+func (x *AgentShare) ProtoReflect() protoreflect.Message {
+	mi := &file_taskyard_v1_stats_proto_msgTypes[2]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use AgentShare.ProtoReflect.Descriptor instead.
+func (*AgentShare) Descriptor() ([]byte, []int) {
+	return file_taskyard_v1_stats_proto_rawDescGZIP(), []int{2}
+}
+
+func (x *AgentShare) GetAgentId() string {
+	if x != nil {
+		return x.AgentId
+	}
+	return ""
+}
+
+func (x *AgentShare) GetWeight() uint32 {
+	if x != nil {
+		return x.Weight
+	}
+	return 0
+}
+
+func (x *AgentShare) GetInflight() uint32 {
+	if x != nil {
+		return x.Inflight
+	}
+	return 0
+}
+
+func (x *AgentShare) GetRunnable() uint32 {
+	if x != nil {
+		return x.Runnable
+	}
+	return 0
+}
+
+func (x *AgentShare) GetEntitled() float64 {
+	if x != nil {
+		return x.Entitled
+	}
+	return 0
+}
+
+func (x *AgentShare) GetReceived() float64 {
+	if x != nil {
+		return x.Received
+	}
+	return 0
+}
+
+// GetDemandRequest asks for the demand of the pools.
+type GetDemandRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *GetDemandRequest) Reset() {
+	*x = GetDemandRequest{}
+	mi := &file_taskyard_v1_stats_proto_msgTypes[3]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *GetDemandRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*GetDemandRequest) ProtoMessage() {}
+
+func (x *GetDemandRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_taskyard_v1_stats_proto_msgTypes[3]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use GetDemandRequest.ProtoReflect.Descriptor instead.
+func (*GetDemandRequest) Descriptor() ([]byte, []int) {
+	return file_taskyard_v1_stats_proto_rawDescGZIP(), []int{3}
+}
+
+// GetDemandResponse shows the pools.
+type GetDemandResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The pools, by name.
+	Pools         []*PoolDemand `protobuf:"bytes,1,rep,name=pools,proto3" json:"pools,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *GetDemandResponse) Reset() {
+	*x = GetDemandResponse{}
+	mi := &file_taskyard_v1_stats_proto_msgTypes[4]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *GetDemandResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*GetDemandResponse) ProtoMessage() {}
+
+func (x *GetDemandResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_taskyard_v1_stats_proto_msgTypes[4]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use GetDemandResponse.ProtoReflect.Descriptor instead.
+func (*GetDemandResponse) Descriptor() ([]byte, []int) {
+	return file_taskyard_v1_stats_proto_rawDescGZIP(), []int{4}
+}
+
+func (x *GetDemandResponse) GetPools() []*PoolDemand {
+	if x != nil {
+		return x.Pools
+	}
+	return nil
+}
+
+// PoolDemand is what one pool of hosts has to do.
+type PoolDemand struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The name of the pool.
+	Pool string `protobuf:"bytes,1,opt,name=pool,proto3" json:"pool,omitempty"`
+	// Tasks that hosts of the pool may run and that wait only for a host.
+	Runnable uint32 `protobuf:"varint,2,opt,name=runnable,proto3" json:"runnable,omitempty"`
+	// Tasks in flight at hosts of the pool.
+	Inflight uint32 `protobuf:"varint,3,opt,name=inflight,proto3" json:"inflight,omitempty"`
+	// Seconds for which the oldest of the runnable tasks has waited. Absent while there is none.
+	OldestSecs *float64 `protobuf:"fixed64,4,opt,name=oldest_secs,json=oldestSecs,proto3,oneof" json:"oldest_secs,omitempty"`
+	// Unused credit of the live hosts of the pool.
+	FreeCredit uint32 `protobuf:"varint,5,opt,name=free_credit,json=freeCredit,proto3" json:"free_credit,omitempty"`
+	// Live hosts of the pool.
+	Hosts         uint32 `protobuf:"varint,6,opt,name=hosts,proto3" json:"hosts,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *PoolDemand) Reset() {
+	*x = PoolDemand{}
+	mi := &file_taskyard_v1_stats_proto_msgTypes[5]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *PoolDemand) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*PoolDemand) ProtoMessage() {}
+
+func (x *PoolDemand) ProtoReflect() protoreflect.Message {
+	mi := &file_taskyard_v1_stats_proto_msgTypes[5]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use PoolDemand.ProtoReflect.Descriptor instead.
+func (*PoolDemand) Descriptor() ([]byte, []int) {
+	return file_taskyard_v1_stats_proto_rawDescGZIP(), []int{5}
+}
+
+func (x *PoolDemand) GetPool() string {
+	if x != nil {
+		return x.Pool
+	}
+	return ""
+}
+
+func (x *PoolDemand) GetRunnable() uint32 {
+	if x != nil {
+		return x.Runnable
+	}
+	return 0
+}
+
+func (x *PoolDemand) GetInflight() uint32 {
+	if x != nil {
+		return x.Inflight
+	}
+	return 0
+}
+
+func (x *PoolDemand) GetOldestSecs() float64 {
+	if x != nil && x.OldestSecs != nil {
+		return *x.OldestSecs
+	}
+	return 0
+}
+
+func (x *PoolDemand) GetFreeCredit() uint32 {
+	if x != nil {
+		return x.FreeCredit
+	}
+	return 0
+}
+
+func (x *PoolDemand) GetHosts() uint32 {
+	if x != nil {
+		return x.Hosts
+	}
+	return 0
+}
+
 // GetStatsRequest asks for the figures of the caller's namespace.
 type GetStatsRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -38,7 +414,7 @@ type GetStatsRequest struct {
 
 func (x *GetStatsRequest) Reset() {
 	*x = GetStatsRequest{}
-	mi := &file_taskyard_v1_stats_proto_msgTypes[0]
+	mi := &file_taskyard_v1_stats_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -50,7 +426,7 @@ func (x *GetStatsRequest) String() string {
 func (*GetStatsRequest) ProtoMessage() {}
 
 func (x *GetStatsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_taskyard_v1_stats_proto_msgTypes[0]
+	mi := &file_taskyard_v1_stats_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -63,7 +439,7 @@ func (x *GetStatsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetStatsRequest.ProtoReflect.Descriptor instead.
 func (*GetStatsRequest) Descriptor() ([]byte, []int) {
-	return file_taskyard_v1_stats_proto_rawDescGZIP(), []int{0}
+	return file_taskyard_v1_stats_proto_rawDescGZIP(), []int{6}
 }
 
 // GetStatsResponse is the documented snapshot in its three sections.
@@ -85,7 +461,7 @@ type GetStatsResponse struct {
 
 func (x *GetStatsResponse) Reset() {
 	*x = GetStatsResponse{}
-	mi := &file_taskyard_v1_stats_proto_msgTypes[1]
+	mi := &file_taskyard_v1_stats_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -97,7 +473,7 @@ func (x *GetStatsResponse) String() string {
 func (*GetStatsResponse) ProtoMessage() {}
 
 func (x *GetStatsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_taskyard_v1_stats_proto_msgTypes[1]
+	mi := &file_taskyard_v1_stats_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -110,7 +486,7 @@ func (x *GetStatsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetStatsResponse.ProtoReflect.Descriptor instead.
 func (*GetStatsResponse) Descriptor() ([]byte, []int) {
-	return file_taskyard_v1_stats_proto_rawDescGZIP(), []int{1}
+	return file_taskyard_v1_stats_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *GetStatsResponse) GetQueue() *QueueStats {
@@ -163,14 +539,20 @@ type QueueStats struct {
 	// Paused tasks. Absent while there are none.
 	TotalPaused *float64 `protobuf:"fixed64,5,opt,name=total_paused,json=totalPaused,proto3,oneof" json:"total_paused,omitempty"`
 	// The targets that hold tasks back. Absent while none does.
-	Targets       *TargetWaits `protobuf:"bytes,6,opt,name=targets,proto3" json:"targets,omitempty"`
+	Targets *TargetWaits `protobuf:"bytes,6,opt,name=targets,proto3" json:"targets,omitempty"`
+	// The concurrency keys that hold tasks back. Absent while none does.
+	Keys *KeyWaits `protobuf:"bytes,7,opt,name=keys,proto3" json:"keys,omitempty"`
+	// Queued tasks that no live host could run, and why. Absent while there are none.
+	Noticed *NoticedTasks `protobuf:"bytes,8,opt,name=noticed,proto3" json:"noticed,omitempty"`
+	// Tasks that wait for others to end. Absent while there are none.
+	AfterOthers   *float64 `protobuf:"fixed64,9,opt,name=after_others,json=afterOthers,proto3,oneof" json:"after_others,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *QueueStats) Reset() {
 	*x = QueueStats{}
-	mi := &file_taskyard_v1_stats_proto_msgTypes[2]
+	mi := &file_taskyard_v1_stats_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -182,7 +564,7 @@ func (x *QueueStats) String() string {
 func (*QueueStats) ProtoMessage() {}
 
 func (x *QueueStats) ProtoReflect() protoreflect.Message {
-	mi := &file_taskyard_v1_stats_proto_msgTypes[2]
+	mi := &file_taskyard_v1_stats_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -195,7 +577,7 @@ func (x *QueueStats) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use QueueStats.ProtoReflect.Descriptor instead.
 func (*QueueStats) Descriptor() ([]byte, []int) {
-	return file_taskyard_v1_stats_proto_rawDescGZIP(), []int{2}
+	return file_taskyard_v1_stats_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *QueueStats) GetTotalQueued() float64 {
@@ -240,6 +622,137 @@ func (x *QueueStats) GetTargets() *TargetWaits {
 	return nil
 }
 
+func (x *QueueStats) GetKeys() *KeyWaits {
+	if x != nil {
+		return x.Keys
+	}
+	return nil
+}
+
+func (x *QueueStats) GetNoticed() *NoticedTasks {
+	if x != nil {
+		return x.Noticed
+	}
+	return nil
+}
+
+func (x *QueueStats) GetAfterOthers() float64 {
+	if x != nil && x.AfterOthers != nil {
+		return *x.AfterOthers
+	}
+	return 0
+}
+
+// KeyWaits shows which concurrency keys hold tasks back.
+type KeyWaits struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Tasks that wait for a place or a token of a key.
+	Waiting float64 `protobuf:"fixed64,1,opt,name=waiting,proto3" json:"waiting,omitempty"`
+	// How many tasks wait at each key. At most 100 keys: those where most wait.
+	Keys          map[string]float64 `protobuf:"bytes,2,rep,name=keys,proto3" json:"keys,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"fixed64,2,opt,name=value"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *KeyWaits) Reset() {
+	*x = KeyWaits{}
+	mi := &file_taskyard_v1_stats_proto_msgTypes[9]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *KeyWaits) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*KeyWaits) ProtoMessage() {}
+
+func (x *KeyWaits) ProtoReflect() protoreflect.Message {
+	mi := &file_taskyard_v1_stats_proto_msgTypes[9]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use KeyWaits.ProtoReflect.Descriptor instead.
+func (*KeyWaits) Descriptor() ([]byte, []int) {
+	return file_taskyard_v1_stats_proto_rawDescGZIP(), []int{9}
+}
+
+func (x *KeyWaits) GetWaiting() float64 {
+	if x != nil {
+		return x.Waiting
+	}
+	return 0
+}
+
+func (x *KeyWaits) GetKeys() map[string]float64 {
+	if x != nil {
+		return x.Keys
+	}
+	return nil
+}
+
+// NoticedTasks shows for which tasks there is no host (docs/rules.md, Why a task waits).
+type NoticedTasks struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The number of these tasks.
+	Waiting float64 `protobuf:"fixed64,1,opt,name=waiting,proto3" json:"waiting,omitempty"`
+	// How many there are of each notice, as in `Task.notice`. At most 100 notices: those of most tasks.
+	Notices       map[string]float64 `protobuf:"bytes,2,rep,name=notices,proto3" json:"notices,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"fixed64,2,opt,name=value"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *NoticedTasks) Reset() {
+	*x = NoticedTasks{}
+	mi := &file_taskyard_v1_stats_proto_msgTypes[10]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *NoticedTasks) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*NoticedTasks) ProtoMessage() {}
+
+func (x *NoticedTasks) ProtoReflect() protoreflect.Message {
+	mi := &file_taskyard_v1_stats_proto_msgTypes[10]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use NoticedTasks.ProtoReflect.Descriptor instead.
+func (*NoticedTasks) Descriptor() ([]byte, []int) {
+	return file_taskyard_v1_stats_proto_rawDescGZIP(), []int{10}
+}
+
+func (x *NoticedTasks) GetWaiting() float64 {
+	if x != nil {
+		return x.Waiting
+	}
+	return 0
+}
+
+func (x *NoticedTasks) GetNotices() map[string]float64 {
+	if x != nil {
+		return x.Notices
+	}
+	return nil
+}
+
 // TargetWaits shows which targets hold tasks back, and why.
 type TargetWaits struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -254,7 +767,7 @@ type TargetWaits struct {
 
 func (x *TargetWaits) Reset() {
 	*x = TargetWaits{}
-	mi := &file_taskyard_v1_stats_proto_msgTypes[3]
+	mi := &file_taskyard_v1_stats_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -266,7 +779,7 @@ func (x *TargetWaits) String() string {
 func (*TargetWaits) ProtoMessage() {}
 
 func (x *TargetWaits) ProtoReflect() protoreflect.Message {
-	mi := &file_taskyard_v1_stats_proto_msgTypes[3]
+	mi := &file_taskyard_v1_stats_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -279,7 +792,7 @@ func (x *TargetWaits) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TargetWaits.ProtoReflect.Descriptor instead.
 func (*TargetWaits) Descriptor() ([]byte, []int) {
-	return file_taskyard_v1_stats_proto_rawDescGZIP(), []int{3}
+	return file_taskyard_v1_stats_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *TargetWaits) GetWaiting() float64 {
@@ -337,7 +850,7 @@ type SchedulerMetrics struct {
 
 func (x *SchedulerMetrics) Reset() {
 	*x = SchedulerMetrics{}
-	mi := &file_taskyard_v1_stats_proto_msgTypes[4]
+	mi := &file_taskyard_v1_stats_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -349,7 +862,7 @@ func (x *SchedulerMetrics) String() string {
 func (*SchedulerMetrics) ProtoMessage() {}
 
 func (x *SchedulerMetrics) ProtoReflect() protoreflect.Message {
-	mi := &file_taskyard_v1_stats_proto_msgTypes[4]
+	mi := &file_taskyard_v1_stats_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -362,7 +875,7 @@ func (x *SchedulerMetrics) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SchedulerMetrics.ProtoReflect.Descriptor instead.
 func (*SchedulerMetrics) Descriptor() ([]byte, []int) {
-	return file_taskyard_v1_stats_proto_rawDescGZIP(), []int{4}
+	return file_taskyard_v1_stats_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *SchedulerMetrics) GetTasksSubmitted() float64 {
@@ -491,7 +1004,7 @@ type AgentMetrics struct {
 
 func (x *AgentMetrics) Reset() {
 	*x = AgentMetrics{}
-	mi := &file_taskyard_v1_stats_proto_msgTypes[5]
+	mi := &file_taskyard_v1_stats_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -503,7 +1016,7 @@ func (x *AgentMetrics) String() string {
 func (*AgentMetrics) ProtoMessage() {}
 
 func (x *AgentMetrics) ProtoReflect() protoreflect.Message {
-	mi := &file_taskyard_v1_stats_proto_msgTypes[5]
+	mi := &file_taskyard_v1_stats_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -516,7 +1029,7 @@ func (x *AgentMetrics) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AgentMetrics.ProtoReflect.Descriptor instead.
 func (*AgentMetrics) Descriptor() ([]byte, []int) {
-	return file_taskyard_v1_stats_proto_rawDescGZIP(), []int{5}
+	return file_taskyard_v1_stats_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *AgentMetrics) GetSubmitted() float64 {
@@ -584,7 +1097,7 @@ type SchedulerConfig struct {
 
 func (x *SchedulerConfig) Reset() {
 	*x = SchedulerConfig{}
-	mi := &file_taskyard_v1_stats_proto_msgTypes[6]
+	mi := &file_taskyard_v1_stats_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -596,7 +1109,7 @@ func (x *SchedulerConfig) String() string {
 func (*SchedulerConfig) ProtoMessage() {}
 
 func (x *SchedulerConfig) ProtoReflect() protoreflect.Message {
-	mi := &file_taskyard_v1_stats_proto_msgTypes[6]
+	mi := &file_taskyard_v1_stats_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -609,7 +1122,7 @@ func (x *SchedulerConfig) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SchedulerConfig.ProtoReflect.Descriptor instead.
 func (*SchedulerConfig) Descriptor() ([]byte, []int) {
-	return file_taskyard_v1_stats_proto_rawDescGZIP(), []int{6}
+	return file_taskyard_v1_stats_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *SchedulerConfig) GetStrategy() string {
@@ -676,7 +1189,7 @@ type HostStats struct {
 
 func (x *HostStats) Reset() {
 	*x = HostStats{}
-	mi := &file_taskyard_v1_stats_proto_msgTypes[7]
+	mi := &file_taskyard_v1_stats_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -688,7 +1201,7 @@ func (x *HostStats) String() string {
 func (*HostStats) ProtoMessage() {}
 
 func (x *HostStats) ProtoReflect() protoreflect.Message {
-	mi := &file_taskyard_v1_stats_proto_msgTypes[7]
+	mi := &file_taskyard_v1_stats_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -701,7 +1214,7 @@ func (x *HostStats) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HostStats.ProtoReflect.Descriptor instead.
 func (*HostStats) Descriptor() ([]byte, []int) {
-	return file_taskyard_v1_stats_proto_rawDescGZIP(), []int{7}
+	return file_taskyard_v1_stats_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *HostStats) GetRegistered() float64 {
@@ -740,7 +1253,7 @@ type StoreSize struct {
 
 func (x *StoreSize) Reset() {
 	*x = StoreSize{}
-	mi := &file_taskyard_v1_stats_proto_msgTypes[8]
+	mi := &file_taskyard_v1_stats_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -752,7 +1265,7 @@ func (x *StoreSize) String() string {
 func (*StoreSize) ProtoMessage() {}
 
 func (x *StoreSize) ProtoReflect() protoreflect.Message {
-	mi := &file_taskyard_v1_stats_proto_msgTypes[8]
+	mi := &file_taskyard_v1_stats_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -765,7 +1278,7 @@ func (x *StoreSize) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StoreSize.ProtoReflect.Descriptor instead.
 func (*StoreSize) Descriptor() ([]byte, []int) {
-	return file_taskyard_v1_stats_proto_rawDescGZIP(), []int{8}
+	return file_taskyard_v1_stats_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *StoreSize) GetUrl() string {
@@ -806,7 +1319,7 @@ type ListSnapshotsRequest struct {
 
 func (x *ListSnapshotsRequest) Reset() {
 	*x = ListSnapshotsRequest{}
-	mi := &file_taskyard_v1_stats_proto_msgTypes[9]
+	mi := &file_taskyard_v1_stats_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -818,7 +1331,7 @@ func (x *ListSnapshotsRequest) String() string {
 func (*ListSnapshotsRequest) ProtoMessage() {}
 
 func (x *ListSnapshotsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_taskyard_v1_stats_proto_msgTypes[9]
+	mi := &file_taskyard_v1_stats_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -831,7 +1344,7 @@ func (x *ListSnapshotsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListSnapshotsRequest.ProtoReflect.Descriptor instead.
 func (*ListSnapshotsRequest) Descriptor() ([]byte, []int) {
-	return file_taskyard_v1_stats_proto_rawDescGZIP(), []int{9}
+	return file_taskyard_v1_stats_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *ListSnapshotsRequest) GetHostId() string {
@@ -875,7 +1388,7 @@ type ListSnapshotsResponse struct {
 
 func (x *ListSnapshotsResponse) Reset() {
 	*x = ListSnapshotsResponse{}
-	mi := &file_taskyard_v1_stats_proto_msgTypes[10]
+	mi := &file_taskyard_v1_stats_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -887,7 +1400,7 @@ func (x *ListSnapshotsResponse) String() string {
 func (*ListSnapshotsResponse) ProtoMessage() {}
 
 func (x *ListSnapshotsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_taskyard_v1_stats_proto_msgTypes[10]
+	mi := &file_taskyard_v1_stats_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -900,7 +1413,7 @@ func (x *ListSnapshotsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListSnapshotsResponse.ProtoReflect.Descriptor instead.
 func (*ListSnapshotsResponse) Descriptor() ([]byte, []int) {
-	return file_taskyard_v1_stats_proto_rawDescGZIP(), []int{10}
+	return file_taskyard_v1_stats_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *ListSnapshotsResponse) GetSnapshots() []*MachineSnapshot {
@@ -948,7 +1461,7 @@ type MachineSnapshot struct {
 
 func (x *MachineSnapshot) Reset() {
 	*x = MachineSnapshot{}
-	mi := &file_taskyard_v1_stats_proto_msgTypes[11]
+	mi := &file_taskyard_v1_stats_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -960,7 +1473,7 @@ func (x *MachineSnapshot) String() string {
 func (*MachineSnapshot) ProtoMessage() {}
 
 func (x *MachineSnapshot) ProtoReflect() protoreflect.Message {
-	mi := &file_taskyard_v1_stats_proto_msgTypes[11]
+	mi := &file_taskyard_v1_stats_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -973,7 +1486,7 @@ func (x *MachineSnapshot) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MachineSnapshot.ProtoReflect.Descriptor instead.
 func (*MachineSnapshot) Descriptor() ([]byte, []int) {
-	return file_taskyard_v1_stats_proto_rawDescGZIP(), []int{11}
+	return file_taskyard_v1_stats_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *MachineSnapshot) GetId() string {
@@ -1057,14 +1570,47 @@ var File_taskyard_v1_stats_proto protoreflect.FileDescriptor
 
 const file_taskyard_v1_stats_proto_rawDesc = "" +
 	"\n" +
-	"\x17taskyard/v1/stats.proto\x12\vtaskyard.v1\x1a\x1cgoogle/api/annotations.proto\x1a\x1cgoogle/protobuf/struct.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x18taskyard/v1/access.proto\"\x11\n" +
+	"\x17taskyard/v1/stats.proto\x12\vtaskyard.v1\x1a\x1cgoogle/api/annotations.proto\x1a\x1cgoogle/protobuf/struct.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x18taskyard/v1/access.proto\"w\n" +
+	"\x12GetFairnessRequest\x12 \n" +
+	"\tpage_size\x18\x01 \x01(\rH\x00R\bpageSize\x88\x01\x01\x12\"\n" +
+	"\n" +
+	"page_token\x18\x02 \x01(\tH\x01R\tpageToken\x88\x01\x01B\f\n" +
+	"\n" +
+	"_page_sizeB\r\n" +
+	"\v_page_token\"\x87\x01\n" +
+	"\x13GetFairnessResponse\x12/\n" +
+	"\x06agents\x18\x01 \x03(\v2\x17.taskyard.v1.AgentShareR\x06agents\x12+\n" +
+	"\x0fnext_page_token\x18\x02 \x01(\tH\x00R\rnextPageToken\x88\x01\x01B\x12\n" +
+	"\x10_next_page_token\"\xaf\x01\n" +
+	"\n" +
+	"AgentShare\x12\x19\n" +
+	"\bagent_id\x18\x01 \x01(\tR\aagentId\x12\x16\n" +
+	"\x06weight\x18\x02 \x01(\rR\x06weight\x12\x1a\n" +
+	"\binflight\x18\x03 \x01(\rR\binflight\x12\x1a\n" +
+	"\brunnable\x18\x04 \x01(\rR\brunnable\x12\x1a\n" +
+	"\bentitled\x18\x05 \x01(\x01R\bentitled\x12\x1a\n" +
+	"\breceived\x18\x06 \x01(\x01R\breceived\"\x12\n" +
+	"\x10GetDemandRequest\"B\n" +
+	"\x11GetDemandResponse\x12-\n" +
+	"\x05pools\x18\x01 \x03(\v2\x17.taskyard.v1.PoolDemandR\x05pools\"\xc5\x01\n" +
+	"\n" +
+	"PoolDemand\x12\x12\n" +
+	"\x04pool\x18\x01 \x01(\tR\x04pool\x12\x1a\n" +
+	"\brunnable\x18\x02 \x01(\rR\brunnable\x12\x1a\n" +
+	"\binflight\x18\x03 \x01(\rR\binflight\x12$\n" +
+	"\voldest_secs\x18\x04 \x01(\x01H\x00R\n" +
+	"oldestSecs\x88\x01\x01\x12\x1f\n" +
+	"\vfree_credit\x18\x05 \x01(\rR\n" +
+	"freeCredit\x12\x14\n" +
+	"\x05hosts\x18\x06 \x01(\rR\x05hostsB\x0e\n" +
+	"\f_oldest_secs\"\x11\n" +
 	"\x0fGetStatsRequest\"\x8c\x02\n" +
 	"\x10GetStatsResponse\x12-\n" +
 	"\x05queue\x18\x01 \x01(\v2\x17.taskyard.v1.QueueStatsR\x05queue\x127\n" +
 	"\ametrics\x18\x02 \x01(\v2\x1d.taskyard.v1.SchedulerMetricsR\ametrics\x124\n" +
 	"\x06config\x18\x03 \x01(\v2\x1c.taskyard.v1.SchedulerConfigR\x06config\x12,\n" +
 	"\x05hosts\x18\x04 \x01(\v2\x16.taskyard.v1.HostStatsR\x05hosts\x12,\n" +
-	"\x05store\x18\x05 \x01(\v2\x16.taskyard.v1.StoreSizeR\x05store\"\x83\x03\n" +
+	"\x05store\x18\x05 \x01(\v2\x16.taskyard.v1.StoreSizeR\x05store\"\x9c\x04\n" +
 	"\n" +
 	"QueueStats\x12!\n" +
 	"\ftotal_queued\x18\x01 \x01(\x01R\vtotalQueued\x12%\n" +
@@ -1073,12 +1619,28 @@ const file_taskyard_v1_stats_proto_rawDesc = "" +
 	"\n" +
 	"limited_by\x18\x04 \x01(\tH\x00R\tlimitedBy\x88\x01\x01\x12&\n" +
 	"\ftotal_paused\x18\x05 \x01(\x01H\x01R\vtotalPaused\x88\x01\x01\x122\n" +
-	"\atargets\x18\x06 \x01(\v2\x18.taskyard.v1.TargetWaitsR\atargets\x1a>\n" +
+	"\atargets\x18\x06 \x01(\v2\x18.taskyard.v1.TargetWaitsR\atargets\x12)\n" +
+	"\x04keys\x18\a \x01(\v2\x15.taskyard.v1.KeyWaitsR\x04keys\x123\n" +
+	"\anoticed\x18\b \x01(\v2\x19.taskyard.v1.NoticedTasksR\anoticed\x12&\n" +
+	"\fafter_others\x18\t \x01(\x01H\x02R\vafterOthers\x88\x01\x01\x1a>\n" +
 	"\x10AgentCountsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\x01R\x05value:\x028\x01B\r\n" +
 	"\v_limited_byB\x0f\n" +
-	"\r_total_paused\"\xa9\x01\n" +
+	"\r_total_pausedB\x0f\n" +
+	"\r_after_others\"\x92\x01\n" +
+	"\bKeyWaits\x12\x18\n" +
+	"\awaiting\x18\x01 \x01(\x01R\awaiting\x123\n" +
+	"\x04keys\x18\x02 \x03(\v2\x1f.taskyard.v1.KeyWaits.KeysEntryR\x04keys\x1a7\n" +
+	"\tKeysEntry\x12\x10\n" +
+	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
+	"\x05value\x18\x02 \x01(\x01R\x05value:\x028\x01\"\xa6\x01\n" +
+	"\fNoticedTasks\x12\x18\n" +
+	"\awaiting\x18\x01 \x01(\x01R\awaiting\x12@\n" +
+	"\anotices\x18\x02 \x03(\v2&.taskyard.v1.NoticedTasks.NoticesEntryR\anotices\x1a:\n" +
+	"\fNoticesEntry\x12\x10\n" +
+	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
+	"\x05value\x18\x02 \x01(\x01R\x05value:\x028\x01\"\xa9\x01\n" +
 	"\vTargetWaits\x12\x18\n" +
 	"\awaiting\x18\x01 \x01(\x01R\awaiting\x12C\n" +
 	"\twaits_for\x18\x02 \x03(\v2&.taskyard.v1.TargetWaits.WaitsForEntryR\bwaitsFor\x1a;\n" +
@@ -1179,12 +1741,16 @@ const file_taskyard_v1_stats_proto_rawDesc = "" +
 	"\n" +
 	"_memory_mbB\x11\n" +
 	"\x0f_inflight_tasksB\x0f\n" +
-	"\r_queued_tasks2\xfc\x01\n" +
+	"\r_queued_tasks2\xe6\x03\n" +
 	"\fStatsService\x12l\n" +
 	"\bGetStats\x12\x1c.taskyard.v1.GetStatsRequest\x1a\x1d.taskyard.v1.GetStatsResponse\"#\xba\xd7\x18\x04\n" +
 	"\x02\x01\x03\x82\xd3\xe4\x93\x02\x12\x12\x10/scheduler/stats\x90\x02\x01\x12~\n" +
 	"\rListSnapshots\x12!.taskyard.v1.ListSnapshotsRequest\x1a\".taskyard.v1.ListSnapshotsResponse\"&\xba\xd7\x18\x03\n" +
-	"\x01\x03\x82\xd3\xe4\x93\x02\x16\x12\x14/scheduler/snapshots\x90\x02\x01B\x88\x01\n" +
+	"\x01\x03\x82\xd3\xe4\x93\x02\x16\x12\x14/scheduler/snapshots\x90\x02\x01\x12w\n" +
+	"\vGetFairness\x12\x1f.taskyard.v1.GetFairnessRequest\x1a .taskyard.v1.GetFairnessResponse\"%\xba\xd7\x18\x03\n" +
+	"\x01\x03\x82\xd3\xe4\x93\x02\x15\x12\x13/scheduler/fairness\x90\x02\x01\x12o\n" +
+	"\tGetDemand\x12\x1d.taskyard.v1.GetDemandRequest\x1a\x1e.taskyard.v1.GetDemandResponse\"#\xba\xd7\x18\x03\n" +
+	"\x01\x03\x82\xd3\xe4\x93\x02\x13\x12\x11/scheduler/demand\x90\x02\x01B\x88\x01\n" +
 	"\x0fdev.taskyard.v1B\n" +
 	"StatsProtoP\x01Z5github.com/taskyard/taskyard/clients/go/v1;taskyardv1\xa2\x02\x04TYV1\xaa\x02\vTaskyard.V1\xca\x02\vTaskyard\\V1\xea\x02\fTaskyard::V1b\x06proto3"
 
@@ -1200,49 +1766,69 @@ func file_taskyard_v1_stats_proto_rawDescGZIP() []byte {
 	return file_taskyard_v1_stats_proto_rawDescData
 }
 
-var file_taskyard_v1_stats_proto_msgTypes = make([]protoimpl.MessageInfo, 15)
+var file_taskyard_v1_stats_proto_msgTypes = make([]protoimpl.MessageInfo, 25)
 var file_taskyard_v1_stats_proto_goTypes = []any{
-	(*GetStatsRequest)(nil),       // 0: taskyard.v1.GetStatsRequest
-	(*GetStatsResponse)(nil),      // 1: taskyard.v1.GetStatsResponse
-	(*QueueStats)(nil),            // 2: taskyard.v1.QueueStats
-	(*TargetWaits)(nil),           // 3: taskyard.v1.TargetWaits
-	(*SchedulerMetrics)(nil),      // 4: taskyard.v1.SchedulerMetrics
-	(*AgentMetrics)(nil),          // 5: taskyard.v1.AgentMetrics
-	(*SchedulerConfig)(nil),       // 6: taskyard.v1.SchedulerConfig
-	(*HostStats)(nil),             // 7: taskyard.v1.HostStats
-	(*StoreSize)(nil),             // 8: taskyard.v1.StoreSize
-	(*ListSnapshotsRequest)(nil),  // 9: taskyard.v1.ListSnapshotsRequest
-	(*ListSnapshotsResponse)(nil), // 10: taskyard.v1.ListSnapshotsResponse
-	(*MachineSnapshot)(nil),       // 11: taskyard.v1.MachineSnapshot
-	nil,                           // 12: taskyard.v1.QueueStats.AgentCountsEntry
-	nil,                           // 13: taskyard.v1.TargetWaits.WaitsForEntry
-	nil,                           // 14: taskyard.v1.SchedulerMetrics.AgentsEntry
-	(*structpb.Struct)(nil),       // 15: google.protobuf.Struct
-	(*timestamppb.Timestamp)(nil), // 16: google.protobuf.Timestamp
+	(*GetFairnessRequest)(nil),    // 0: taskyard.v1.GetFairnessRequest
+	(*GetFairnessResponse)(nil),   // 1: taskyard.v1.GetFairnessResponse
+	(*AgentShare)(nil),            // 2: taskyard.v1.AgentShare
+	(*GetDemandRequest)(nil),      // 3: taskyard.v1.GetDemandRequest
+	(*GetDemandResponse)(nil),     // 4: taskyard.v1.GetDemandResponse
+	(*PoolDemand)(nil),            // 5: taskyard.v1.PoolDemand
+	(*GetStatsRequest)(nil),       // 6: taskyard.v1.GetStatsRequest
+	(*GetStatsResponse)(nil),      // 7: taskyard.v1.GetStatsResponse
+	(*QueueStats)(nil),            // 8: taskyard.v1.QueueStats
+	(*KeyWaits)(nil),              // 9: taskyard.v1.KeyWaits
+	(*NoticedTasks)(nil),          // 10: taskyard.v1.NoticedTasks
+	(*TargetWaits)(nil),           // 11: taskyard.v1.TargetWaits
+	(*SchedulerMetrics)(nil),      // 12: taskyard.v1.SchedulerMetrics
+	(*AgentMetrics)(nil),          // 13: taskyard.v1.AgentMetrics
+	(*SchedulerConfig)(nil),       // 14: taskyard.v1.SchedulerConfig
+	(*HostStats)(nil),             // 15: taskyard.v1.HostStats
+	(*StoreSize)(nil),             // 16: taskyard.v1.StoreSize
+	(*ListSnapshotsRequest)(nil),  // 17: taskyard.v1.ListSnapshotsRequest
+	(*ListSnapshotsResponse)(nil), // 18: taskyard.v1.ListSnapshotsResponse
+	(*MachineSnapshot)(nil),       // 19: taskyard.v1.MachineSnapshot
+	nil,                           // 20: taskyard.v1.QueueStats.AgentCountsEntry
+	nil,                           // 21: taskyard.v1.KeyWaits.KeysEntry
+	nil,                           // 22: taskyard.v1.NoticedTasks.NoticesEntry
+	nil,                           // 23: taskyard.v1.TargetWaits.WaitsForEntry
+	nil,                           // 24: taskyard.v1.SchedulerMetrics.AgentsEntry
+	(*structpb.Struct)(nil),       // 25: google.protobuf.Struct
+	(*timestamppb.Timestamp)(nil), // 26: google.protobuf.Timestamp
 }
 var file_taskyard_v1_stats_proto_depIdxs = []int32{
-	2,  // 0: taskyard.v1.GetStatsResponse.queue:type_name -> taskyard.v1.QueueStats
-	4,  // 1: taskyard.v1.GetStatsResponse.metrics:type_name -> taskyard.v1.SchedulerMetrics
-	6,  // 2: taskyard.v1.GetStatsResponse.config:type_name -> taskyard.v1.SchedulerConfig
-	7,  // 3: taskyard.v1.GetStatsResponse.hosts:type_name -> taskyard.v1.HostStats
-	8,  // 4: taskyard.v1.GetStatsResponse.store:type_name -> taskyard.v1.StoreSize
-	12, // 5: taskyard.v1.QueueStats.agent_counts:type_name -> taskyard.v1.QueueStats.AgentCountsEntry
-	3,  // 6: taskyard.v1.QueueStats.targets:type_name -> taskyard.v1.TargetWaits
-	13, // 7: taskyard.v1.TargetWaits.waits_for:type_name -> taskyard.v1.TargetWaits.WaitsForEntry
-	14, // 8: taskyard.v1.SchedulerMetrics.agents:type_name -> taskyard.v1.SchedulerMetrics.AgentsEntry
-	11, // 9: taskyard.v1.ListSnapshotsResponse.snapshots:type_name -> taskyard.v1.MachineSnapshot
-	15, // 10: taskyard.v1.MachineSnapshot.context:type_name -> google.protobuf.Struct
-	16, // 11: taskyard.v1.MachineSnapshot.created_at:type_name -> google.protobuf.Timestamp
-	5,  // 12: taskyard.v1.SchedulerMetrics.AgentsEntry.value:type_name -> taskyard.v1.AgentMetrics
-	0,  // 13: taskyard.v1.StatsService.GetStats:input_type -> taskyard.v1.GetStatsRequest
-	9,  // 14: taskyard.v1.StatsService.ListSnapshots:input_type -> taskyard.v1.ListSnapshotsRequest
-	1,  // 15: taskyard.v1.StatsService.GetStats:output_type -> taskyard.v1.GetStatsResponse
-	10, // 16: taskyard.v1.StatsService.ListSnapshots:output_type -> taskyard.v1.ListSnapshotsResponse
-	15, // [15:17] is the sub-list for method output_type
-	13, // [13:15] is the sub-list for method input_type
-	13, // [13:13] is the sub-list for extension type_name
-	13, // [13:13] is the sub-list for extension extendee
-	0,  // [0:13] is the sub-list for field type_name
+	2,  // 0: taskyard.v1.GetFairnessResponse.agents:type_name -> taskyard.v1.AgentShare
+	5,  // 1: taskyard.v1.GetDemandResponse.pools:type_name -> taskyard.v1.PoolDemand
+	8,  // 2: taskyard.v1.GetStatsResponse.queue:type_name -> taskyard.v1.QueueStats
+	12, // 3: taskyard.v1.GetStatsResponse.metrics:type_name -> taskyard.v1.SchedulerMetrics
+	14, // 4: taskyard.v1.GetStatsResponse.config:type_name -> taskyard.v1.SchedulerConfig
+	15, // 5: taskyard.v1.GetStatsResponse.hosts:type_name -> taskyard.v1.HostStats
+	16, // 6: taskyard.v1.GetStatsResponse.store:type_name -> taskyard.v1.StoreSize
+	20, // 7: taskyard.v1.QueueStats.agent_counts:type_name -> taskyard.v1.QueueStats.AgentCountsEntry
+	11, // 8: taskyard.v1.QueueStats.targets:type_name -> taskyard.v1.TargetWaits
+	9,  // 9: taskyard.v1.QueueStats.keys:type_name -> taskyard.v1.KeyWaits
+	10, // 10: taskyard.v1.QueueStats.noticed:type_name -> taskyard.v1.NoticedTasks
+	21, // 11: taskyard.v1.KeyWaits.keys:type_name -> taskyard.v1.KeyWaits.KeysEntry
+	22, // 12: taskyard.v1.NoticedTasks.notices:type_name -> taskyard.v1.NoticedTasks.NoticesEntry
+	23, // 13: taskyard.v1.TargetWaits.waits_for:type_name -> taskyard.v1.TargetWaits.WaitsForEntry
+	24, // 14: taskyard.v1.SchedulerMetrics.agents:type_name -> taskyard.v1.SchedulerMetrics.AgentsEntry
+	19, // 15: taskyard.v1.ListSnapshotsResponse.snapshots:type_name -> taskyard.v1.MachineSnapshot
+	25, // 16: taskyard.v1.MachineSnapshot.context:type_name -> google.protobuf.Struct
+	26, // 17: taskyard.v1.MachineSnapshot.created_at:type_name -> google.protobuf.Timestamp
+	13, // 18: taskyard.v1.SchedulerMetrics.AgentsEntry.value:type_name -> taskyard.v1.AgentMetrics
+	6,  // 19: taskyard.v1.StatsService.GetStats:input_type -> taskyard.v1.GetStatsRequest
+	17, // 20: taskyard.v1.StatsService.ListSnapshots:input_type -> taskyard.v1.ListSnapshotsRequest
+	0,  // 21: taskyard.v1.StatsService.GetFairness:input_type -> taskyard.v1.GetFairnessRequest
+	3,  // 22: taskyard.v1.StatsService.GetDemand:input_type -> taskyard.v1.GetDemandRequest
+	7,  // 23: taskyard.v1.StatsService.GetStats:output_type -> taskyard.v1.GetStatsResponse
+	18, // 24: taskyard.v1.StatsService.ListSnapshots:output_type -> taskyard.v1.ListSnapshotsResponse
+	1,  // 25: taskyard.v1.StatsService.GetFairness:output_type -> taskyard.v1.GetFairnessResponse
+	4,  // 26: taskyard.v1.StatsService.GetDemand:output_type -> taskyard.v1.GetDemandResponse
+	23, // [23:27] is the sub-list for method output_type
+	19, // [19:23] is the sub-list for method input_type
+	19, // [19:19] is the sub-list for extension type_name
+	19, // [19:19] is the sub-list for extension extendee
+	0,  // [0:19] is the sub-list for field type_name
 }
 
 func init() { file_taskyard_v1_stats_proto_init() }
@@ -1251,19 +1837,22 @@ func file_taskyard_v1_stats_proto_init() {
 		return
 	}
 	file_taskyard_v1_access_proto_init()
-	file_taskyard_v1_stats_proto_msgTypes[2].OneofWrappers = []any{}
-	file_taskyard_v1_stats_proto_msgTypes[4].OneofWrappers = []any{}
+	file_taskyard_v1_stats_proto_msgTypes[0].OneofWrappers = []any{}
+	file_taskyard_v1_stats_proto_msgTypes[1].OneofWrappers = []any{}
 	file_taskyard_v1_stats_proto_msgTypes[5].OneofWrappers = []any{}
-	file_taskyard_v1_stats_proto_msgTypes[9].OneofWrappers = []any{}
-	file_taskyard_v1_stats_proto_msgTypes[10].OneofWrappers = []any{}
-	file_taskyard_v1_stats_proto_msgTypes[11].OneofWrappers = []any{}
+	file_taskyard_v1_stats_proto_msgTypes[8].OneofWrappers = []any{}
+	file_taskyard_v1_stats_proto_msgTypes[12].OneofWrappers = []any{}
+	file_taskyard_v1_stats_proto_msgTypes[13].OneofWrappers = []any{}
+	file_taskyard_v1_stats_proto_msgTypes[17].OneofWrappers = []any{}
+	file_taskyard_v1_stats_proto_msgTypes[18].OneofWrappers = []any{}
+	file_taskyard_v1_stats_proto_msgTypes[19].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_taskyard_v1_stats_proto_rawDesc), len(file_taskyard_v1_stats_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   15,
+			NumMessages:   25,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

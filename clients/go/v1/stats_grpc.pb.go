@@ -26,6 +26,8 @@ const _ = grpc.SupportPackageIsVersion9
 const (
 	StatsService_GetStats_FullMethodName      = "/taskyard.v1.StatsService/GetStats"
 	StatsService_ListSnapshots_FullMethodName = "/taskyard.v1.StatsService/ListSnapshots"
+	StatsService_GetFairness_FullMethodName   = "/taskyard.v1.StatsService/GetFairness"
+	StatsService_GetDemand_FullMethodName     = "/taskyard.v1.StatsService/GetDemand"
 )
 
 // StatsServiceClient is the client API for StatsService service.
@@ -46,6 +48,17 @@ type StatsServiceClient interface {
 	// Errors: `bad_request` (a page token of another query).
 	// Retry: safe.
 	ListSnapshots(ctx context.Context, in *ListSnapshotsRequest, opts ...grpc.CallOption) (*ListSnapshotsResponse, error)
+	// Shows how the tasks in flight are shared among the agents, and how they should be by their weights (docs/rules.md,
+	// Weights), in order of the agents' names.
+	//
+	// Errors: `bad_request` (a page token of another query).
+	// Retry: safe.
+	GetFairness(ctx context.Context, in *GetFairnessRequest, opts ...grpc.CallOption) (*GetFairnessResponse, error)
+	// Shows what the configured pools of hosts have to do (docs/rules.md, Demand), in order of their names.
+	//
+	// Errors: only the common ones.
+	// Retry: safe.
+	GetDemand(ctx context.Context, in *GetDemandRequest, opts ...grpc.CallOption) (*GetDemandResponse, error)
 }
 
 type statsServiceClient struct {
@@ -76,6 +89,26 @@ func (c *statsServiceClient) ListSnapshots(ctx context.Context, in *ListSnapshot
 	return out, nil
 }
 
+func (c *statsServiceClient) GetFairness(ctx context.Context, in *GetFairnessRequest, opts ...grpc.CallOption) (*GetFairnessResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(GetFairnessResponse)
+	err := c.cc.Invoke(ctx, StatsService_GetFairness_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *statsServiceClient) GetDemand(ctx context.Context, in *GetDemandRequest, opts ...grpc.CallOption) (*GetDemandResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(GetDemandResponse)
+	err := c.cc.Invoke(ctx, StatsService_GetDemand_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
 // StatsServiceServer is the server API for StatsService service.
 // All implementations must embed UnimplementedStatsServiceServer
 // for forward compatibility.
@@ -94,6 +127,17 @@ type StatsServiceServer interface {
 	// Errors: `bad_request` (a page token of another query).
 	// Retry: safe.
 	ListSnapshots(context.Context, *ListSnapshotsRequest) (*ListSnapshotsResponse, error)
+	// Shows how the tasks in flight are shared among the agents, and how they should be by their weights (docs/rules.md,
+	// Weights), in order of the agents' names.
+	//
+	// Errors: `bad_request` (a page token of another query).
+	// Retry: safe.
+	GetFairness(context.Context, *GetFairnessRequest) (*GetFairnessResponse, error)
+	// Shows what the configured pools of hosts have to do (docs/rules.md, Demand), in order of their names.
+	//
+	// Errors: only the common ones.
+	// Retry: safe.
+	GetDemand(context.Context, *GetDemandRequest) (*GetDemandResponse, error)
 	mustEmbedUnimplementedStatsServiceServer()
 }
 
@@ -109,6 +153,12 @@ func (UnimplementedStatsServiceServer) GetStats(context.Context, *GetStatsReques
 }
 func (UnimplementedStatsServiceServer) ListSnapshots(context.Context, *ListSnapshotsRequest) (*ListSnapshotsResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method ListSnapshots not implemented")
+}
+func (UnimplementedStatsServiceServer) GetFairness(context.Context, *GetFairnessRequest) (*GetFairnessResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method GetFairness not implemented")
+}
+func (UnimplementedStatsServiceServer) GetDemand(context.Context, *GetDemandRequest) (*GetDemandResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method GetDemand not implemented")
 }
 func (UnimplementedStatsServiceServer) mustEmbedUnimplementedStatsServiceServer() {}
 func (UnimplementedStatsServiceServer) testEmbeddedByValue()                      {}
@@ -167,6 +217,42 @@ func _StatsService_ListSnapshots_Handler(srv interface{}, ctx context.Context, d
 	return interceptor(ctx, in, info, handler)
 }
 
+func _StatsService_GetFairness_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(GetFairnessRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(StatsServiceServer).GetFairness(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: StatsService_GetFairness_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(StatsServiceServer).GetFairness(ctx, req.(*GetFairnessRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _StatsService_GetDemand_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(GetDemandRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(StatsServiceServer).GetDemand(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: StatsService_GetDemand_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(StatsServiceServer).GetDemand(ctx, req.(*GetDemandRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
 // StatsService_ServiceDesc is the grpc.ServiceDesc for StatsService service.
 // It's only intended for direct use with grpc.RegisterService,
 // and not to be introspected or modified (even as a copy)
@@ -181,6 +267,14 @@ var StatsService_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "ListSnapshots",
 			Handler:    _StatsService_ListSnapshots_Handler,
+		},
+		{
+			MethodName: "GetFairness",
+			Handler:    _StatsService_GetFairness_Handler,
+		},
+		{
+			MethodName: "GetDemand",
+			Handler:    _StatsService_GetDemand_Handler,
 		},
 	},
 	Streams:  []grpc.StreamDesc{},

@@ -161,6 +161,518 @@ func (Task_State) EnumDescriptor() ([]byte, []int) {
 	return file_taskyard_v1_task_proto_rawDescGZIP(), []int{0, 0}
 }
 
+// Policy says what a task asks of its predecessors (docs/rules.md, Predecessors).
+type After_Policy int32
+
+const (
+	// Not a policy; the default, `success`, applies.
+	After_unspecified After_Policy = 0
+	// Same as `unspecified`.
+	After_POLICY_UNSPECIFIED After_Policy = 0
+	// All must end as `done`. When one is cancelled, or fails with no attempts left, the task is cancelled.
+	After_success After_Policy = 1
+	// Same as `success`.
+	After_POLICY_SUCCESS After_Policy = 1
+	// All must have ended, however that was.
+	After_ended After_Policy = 2
+	// Same as `ended`.
+	After_POLICY_ENDED After_Policy = 2
+)
+
+// Enum value maps for After_Policy.
+var (
+	After_Policy_name = map[int32]string{
+		0: "unspecified",
+		// Duplicate value: 0: "POLICY_UNSPECIFIED",
+		1: "success",
+		// Duplicate value: 1: "POLICY_SUCCESS",
+		2: "ended",
+		// Duplicate value: 2: "POLICY_ENDED",
+	}
+	After_Policy_value = map[string]int32{
+		"unspecified":        0,
+		"POLICY_UNSPECIFIED": 0,
+		"success":            1,
+		"POLICY_SUCCESS":     1,
+		"ended":              2,
+		"POLICY_ENDED":       2,
+	}
+)
+
+func (x After_Policy) Enum() *After_Policy {
+	p := new(After_Policy)
+	*p = x
+	return p
+}
+
+func (x After_Policy) String() string {
+	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
+}
+
+func (After_Policy) Descriptor() protoreflect.EnumDescriptor {
+	return file_taskyard_v1_task_proto_enumTypes[1].Descriptor()
+}
+
+func (After_Policy) Type() protoreflect.EnumType {
+	return &file_taskyard_v1_task_proto_enumTypes[1]
+}
+
+func (x After_Policy) Number() protoreflect.EnumNumber {
+	return protoreflect.EnumNumber(x)
+}
+
+// Deprecated: Use After_Policy.Descriptor instead.
+func (After_Policy) EnumDescriptor() ([]byte, []int) {
+	return file_taskyard_v1_task_proto_rawDescGZIP(), []int{1, 0}
+}
+
+// While says for how long a key is taken (docs/rules.md, Unique keys).
+type Unique_While int32
+
+const (
+	// Not a span; the default, `live`, applies.
+	Unique_unspecified Unique_While = 0
+	// Same as `unspecified`.
+	Unique_WHILE_UNSPECIFIED Unique_While = 0
+	// While its task is pending or queued.
+	Unique_queued Unique_While = 1
+	// Same as `queued`.
+	Unique_WHILE_QUEUED Unique_While = 1
+	// Until its task has ended.
+	Unique_live Unique_While = 2
+	// Same as `live`.
+	Unique_WHILE_LIVE Unique_While = 2
+)
+
+// Enum value maps for Unique_While.
+var (
+	Unique_While_name = map[int32]string{
+		0: "unspecified",
+		// Duplicate value: 0: "WHILE_UNSPECIFIED",
+		1: "queued",
+		// Duplicate value: 1: "WHILE_QUEUED",
+		2: "live",
+		// Duplicate value: 2: "WHILE_LIVE",
+	}
+	Unique_While_value = map[string]int32{
+		"unspecified":       0,
+		"WHILE_UNSPECIFIED": 0,
+		"queued":            1,
+		"WHILE_QUEUED":      1,
+		"live":              2,
+		"WHILE_LIVE":        2,
+	}
+)
+
+func (x Unique_While) Enum() *Unique_While {
+	p := new(Unique_While)
+	*p = x
+	return p
+}
+
+func (x Unique_While) String() string {
+	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
+}
+
+func (Unique_While) Descriptor() protoreflect.EnumDescriptor {
+	return file_taskyard_v1_task_proto_enumTypes[2].Descriptor()
+}
+
+func (Unique_While) Type() protoreflect.EnumType {
+	return &file_taskyard_v1_task_proto_enumTypes[2]
+}
+
+func (x Unique_While) Number() protoreflect.EnumNumber {
+	return protoreflect.EnumNumber(x)
+}
+
+// Deprecated: Use Unique_While.Descriptor instead.
+func (Unique_While) EnumDescriptor() ([]byte, []int) {
+	return file_taskyard_v1_task_proto_rawDescGZIP(), []int{2, 0}
+}
+
+// Conflict says what a submission does when its key is taken (docs/rules.md, Unique keys).
+type Unique_Conflict int32
+
+const (
+	// Not an action; the default, `existing`, applies.
+	Unique_none Unique_Conflict = 0
+	// Same as `none`.
+	Unique_CONFLICT_UNSPECIFIED Unique_Conflict = 0
+	// The answer is the task that has the key, and nothing is submitted.
+	Unique_existing Unique_Conflict = 1
+	// Same as `existing`.
+	Unique_CONFLICT_EXISTING Unique_Conflict = 1
+	// The submission fails with `already_exists`.
+	Unique_reject Unique_Conflict = 2
+	// Same as `reject`.
+	Unique_CONFLICT_REJECT Unique_Conflict = 2
+	// The task that has the key is cancelled if it is pending or queued, and the new one is submitted. If it is in flight
+	// or paused, the answer is that task.
+	Unique_replaceQueued Unique_Conflict = 3
+	// Same as `replaceQueued`.
+	Unique_CONFLICT_REPLACE_QUEUED Unique_Conflict = 3
+)
+
+// Enum value maps for Unique_Conflict.
+var (
+	Unique_Conflict_name = map[int32]string{
+		0: "none",
+		// Duplicate value: 0: "CONFLICT_UNSPECIFIED",
+		1: "existing",
+		// Duplicate value: 1: "CONFLICT_EXISTING",
+		2: "reject",
+		// Duplicate value: 2: "CONFLICT_REJECT",
+		3: "replaceQueued",
+		// Duplicate value: 3: "CONFLICT_REPLACE_QUEUED",
+	}
+	Unique_Conflict_value = map[string]int32{
+		"none":                    0,
+		"CONFLICT_UNSPECIFIED":    0,
+		"existing":                1,
+		"CONFLICT_EXISTING":       1,
+		"reject":                  2,
+		"CONFLICT_REJECT":         2,
+		"replaceQueued":           3,
+		"CONFLICT_REPLACE_QUEUED": 3,
+	}
+)
+
+func (x Unique_Conflict) Enum() *Unique_Conflict {
+	p := new(Unique_Conflict)
+	*p = x
+	return p
+}
+
+func (x Unique_Conflict) String() string {
+	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
+}
+
+func (Unique_Conflict) Descriptor() protoreflect.EnumDescriptor {
+	return file_taskyard_v1_task_proto_enumTypes[3].Descriptor()
+}
+
+func (Unique_Conflict) Type() protoreflect.EnumType {
+	return &file_taskyard_v1_task_proto_enumTypes[3]
+}
+
+func (x Unique_Conflict) Number() protoreflect.EnumNumber {
+	return protoreflect.EnumNumber(x)
+}
+
+// Deprecated: Use Unique_Conflict.Descriptor instead.
+func (Unique_Conflict) EnumDescriptor() ([]byte, []int) {
+	return file_taskyard_v1_task_proto_rawDescGZIP(), []int{2, 1}
+}
+
+// Policy says what a target does when a task of it fails after its start (docs/rules.md, Serial queues).
+type TargetFailure_Policy int32
+
+const (
+	// Not a policy; that of the target applies, which is `block` by default.
+	TargetFailure_unspecified TargetFailure_Policy = 0
+	// Same as `unspecified`.
+	TargetFailure_POLICY_UNSPECIFIED TargetFailure_Policy = 0
+	// The target waits until the failed task is resumed, resolved or cancelled.
+	TargetFailure_block TargetFailure_Policy = 1
+	// Same as `block`.
+	TargetFailure_POLICY_BLOCK TargetFailure_Policy = 1
+	// The next task of the target is due.
+	TargetFailure_continue TargetFailure_Policy = 2
+	// Same as `continue`.
+	TargetFailure_POLICY_CONTINUE TargetFailure_Policy = 2
+)
+
+// Enum value maps for TargetFailure_Policy.
+var (
+	TargetFailure_Policy_name = map[int32]string{
+		0: "unspecified",
+		// Duplicate value: 0: "POLICY_UNSPECIFIED",
+		1: "block",
+		// Duplicate value: 1: "POLICY_BLOCK",
+		2: "continue",
+		// Duplicate value: 2: "POLICY_CONTINUE",
+	}
+	TargetFailure_Policy_value = map[string]int32{
+		"unspecified":        0,
+		"POLICY_UNSPECIFIED": 0,
+		"block":              1,
+		"POLICY_BLOCK":       1,
+		"continue":           2,
+		"POLICY_CONTINUE":    2,
+	}
+)
+
+func (x TargetFailure_Policy) Enum() *TargetFailure_Policy {
+	p := new(TargetFailure_Policy)
+	*p = x
+	return p
+}
+
+func (x TargetFailure_Policy) String() string {
+	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
+}
+
+func (TargetFailure_Policy) Descriptor() protoreflect.EnumDescriptor {
+	return file_taskyard_v1_task_proto_enumTypes[4].Descriptor()
+}
+
+func (TargetFailure_Policy) Type() protoreflect.EnumType {
+	return &file_taskyard_v1_task_proto_enumTypes[4]
+}
+
+func (x TargetFailure_Policy) Number() protoreflect.EnumNumber {
+	return protoreflect.EnumNumber(x)
+}
+
+// Deprecated: Use TargetFailure_Policy.Descriptor instead.
+func (TargetFailure_Policy) EnumDescriptor() ([]byte, []int) {
+	return file_taskyard_v1_task_proto_rawDescGZIP(), []int{3, 0}
+}
+
+// Outcome says whether anything of a task may still run (docs/rules.md, Waiting for a stop).
+type Stopping_Outcome int32
+
+const (
+	// Not an outcome; never sent.
+	Stopping_unspecified Stopping_Outcome = 0
+	// Same as `unspecified`.
+	Stopping_OUTCOME_UNSPECIFIED Stopping_Outcome = 0
+	// Its host has said that nothing runs any more.
+	Stopping_released Stopping_Outcome = 1
+	// Same as `released`.
+	Stopping_OUTCOME_RELEASED Stopping_Outcome = 1
+	// The time of its lease is over, and its host has said nothing: it may still run.
+	Stopping_presumed Stopping_Outcome = 2
+	// Same as `presumed`.
+	Stopping_OUTCOME_PRESUMED Stopping_Outcome = 2
+	// No host had it.
+	Stopping_not_running Stopping_Outcome = 3
+	// Same as `not_running`.
+	Stopping_OUTCOME_NOT_RUNNING Stopping_Outcome = 3
+	// The wait was over before its host said anything.
+	Stopping_waiting Stopping_Outcome = 4
+	// Same as `waiting`.
+	Stopping_OUTCOME_WAITING Stopping_Outcome = 4
+)
+
+// Enum value maps for Stopping_Outcome.
+var (
+	Stopping_Outcome_name = map[int32]string{
+		0: "unspecified",
+		// Duplicate value: 0: "OUTCOME_UNSPECIFIED",
+		1: "released",
+		// Duplicate value: 1: "OUTCOME_RELEASED",
+		2: "presumed",
+		// Duplicate value: 2: "OUTCOME_PRESUMED",
+		3: "not_running",
+		// Duplicate value: 3: "OUTCOME_NOT_RUNNING",
+		4: "waiting",
+		// Duplicate value: 4: "OUTCOME_WAITING",
+	}
+	Stopping_Outcome_value = map[string]int32{
+		"unspecified":         0,
+		"OUTCOME_UNSPECIFIED": 0,
+		"released":            1,
+		"OUTCOME_RELEASED":    1,
+		"presumed":            2,
+		"OUTCOME_PRESUMED":    2,
+		"not_running":         3,
+		"OUTCOME_NOT_RUNNING": 3,
+		"waiting":             4,
+		"OUTCOME_WAITING":     4,
+	}
+)
+
+func (x Stopping_Outcome) Enum() *Stopping_Outcome {
+	p := new(Stopping_Outcome)
+	*p = x
+	return p
+}
+
+func (x Stopping_Outcome) String() string {
+	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
+}
+
+func (Stopping_Outcome) Descriptor() protoreflect.EnumDescriptor {
+	return file_taskyard_v1_task_proto_enumTypes[5].Descriptor()
+}
+
+func (Stopping_Outcome) Type() protoreflect.EnumType {
+	return &file_taskyard_v1_task_proto_enumTypes[5]
+}
+
+func (x Stopping_Outcome) Number() protoreflect.EnumNumber {
+	return protoreflect.EnumNumber(x)
+}
+
+// Deprecated: Use Stopping_Outcome.Descriptor instead.
+func (Stopping_Outcome) EnumDescriptor() ([]byte, []int) {
+	return file_taskyard_v1_task_proto_rawDescGZIP(), []int{20, 0}
+}
+
+// Kind is the kind of the reason.
+type WaitReason_Kind int32
+
+const (
+	// Not a kind; never sent.
+	WaitReason_unspecified WaitReason_Kind = 0
+	// Same as `unspecified`.
+	WaitReason_KIND_UNSPECIFIED WaitReason_Kind = 0
+	// The task is not due: `until`.
+	WaitReason_not_due WaitReason_Kind = 1
+	// Same as `not_due`.
+	WaitReason_KIND_NOT_DUE WaitReason_Kind = 1
+	// The task is held until it is resumed.
+	WaitReason_held WaitReason_Kind = 2
+	// Same as `held`.
+	WaitReason_KIND_HELD WaitReason_Kind = 2
+	// Tasks that it comes after have not ended: `task_ids`.
+	WaitReason_after WaitReason_Kind = 3
+	// Same as `after`.
+	WaitReason_KIND_AFTER WaitReason_Kind = 3
+	// Its target is taken, or it is not its turn: `name`, and in `task_ids` the task whose turn it is.
+	WaitReason_target WaitReason_Kind = 4
+	// Same as `target`.
+	WaitReason_KIND_TARGET WaitReason_Kind = 4
+	// Its agent has as many tasks in flight as it may: `name`, `used`, `limit`.
+	WaitReason_agent_limit WaitReason_Kind = 5
+	// Same as `agent_limit`.
+	WaitReason_KIND_AGENT_LIMIT WaitReason_Kind = 5
+	// The namespace has as many tasks in flight as it may: `used`, `limit`.
+	WaitReason_max_inflight WaitReason_Kind = 6
+	// Same as `max_inflight`.
+	WaitReason_KIND_MAX_INFLIGHT WaitReason_Kind = 6
+	// A concurrency key has no place: `name`, `used`, `limit`.
+	WaitReason_key_inflight WaitReason_Kind = 7
+	// Same as `key_inflight`.
+	WaitReason_KIND_KEY_INFLIGHT WaitReason_Kind = 7
+	// A concurrency key has no token: `name`, `limit` a second, and `until`.
+	WaitReason_key_rate WaitReason_Kind = 8
+	// Same as `key_rate`.
+	WaitReason_KIND_KEY_RATE WaitReason_Kind = 8
+	// No live host has the project and the capabilities: `name` is the nearest host, if there is one, `missing` what it
+	// lacks.
+	WaitReason_no_host WaitReason_Kind = 9
+	// Same as `no_host`.
+	WaitReason_KIND_NO_HOST WaitReason_Kind = 9
+	// Hosts have the capabilities, but none of them offers the action: `name`.
+	WaitReason_no_action WaitReason_Kind = 10
+	// Same as `no_action`.
+	WaitReason_KIND_NO_ACTION WaitReason_Kind = 10
+	// Hosts offer the action, but none of them has credit, or waits for tasks: `used`, `limit` are their slots.
+	WaitReason_no_credit WaitReason_Kind = 11
+	// Same as `no_credit`.
+	WaitReason_KIND_NO_CREDIT WaitReason_Kind = 11
+	// As many tasks of triggers are in flight as may be: `used`, `limit`.
+	WaitReason_max_concurrent WaitReason_Kind = 12
+	// Same as `max_concurrent`.
+	WaitReason_KIND_MAX_CONCURRENT WaitReason_Kind = 12
+	// The server is draining, or shutting down.
+	WaitReason_draining WaitReason_Kind = 13
+	// Same as `draining`.
+	WaitReason_KIND_DRAINING WaitReason_Kind = 13
+	// The task is paused: it waits to be resumed or resolved.
+	WaitReason_paused WaitReason_Kind = 14
+	// Same as `paused`.
+	WaitReason_KIND_PAUSED WaitReason_Kind = 14
+)
+
+// Enum value maps for WaitReason_Kind.
+var (
+	WaitReason_Kind_name = map[int32]string{
+		0: "unspecified",
+		// Duplicate value: 0: "KIND_UNSPECIFIED",
+		1: "not_due",
+		// Duplicate value: 1: "KIND_NOT_DUE",
+		2: "held",
+		// Duplicate value: 2: "KIND_HELD",
+		3: "after",
+		// Duplicate value: 3: "KIND_AFTER",
+		4: "target",
+		// Duplicate value: 4: "KIND_TARGET",
+		5: "agent_limit",
+		// Duplicate value: 5: "KIND_AGENT_LIMIT",
+		6: "max_inflight",
+		// Duplicate value: 6: "KIND_MAX_INFLIGHT",
+		7: "key_inflight",
+		// Duplicate value: 7: "KIND_KEY_INFLIGHT",
+		8: "key_rate",
+		// Duplicate value: 8: "KIND_KEY_RATE",
+		9: "no_host",
+		// Duplicate value: 9: "KIND_NO_HOST",
+		10: "no_action",
+		// Duplicate value: 10: "KIND_NO_ACTION",
+		11: "no_credit",
+		// Duplicate value: 11: "KIND_NO_CREDIT",
+		12: "max_concurrent",
+		// Duplicate value: 12: "KIND_MAX_CONCURRENT",
+		13: "draining",
+		// Duplicate value: 13: "KIND_DRAINING",
+		14: "paused",
+		// Duplicate value: 14: "KIND_PAUSED",
+	}
+	WaitReason_Kind_value = map[string]int32{
+		"unspecified":         0,
+		"KIND_UNSPECIFIED":    0,
+		"not_due":             1,
+		"KIND_NOT_DUE":        1,
+		"held":                2,
+		"KIND_HELD":           2,
+		"after":               3,
+		"KIND_AFTER":          3,
+		"target":              4,
+		"KIND_TARGET":         4,
+		"agent_limit":         5,
+		"KIND_AGENT_LIMIT":    5,
+		"max_inflight":        6,
+		"KIND_MAX_INFLIGHT":   6,
+		"key_inflight":        7,
+		"KIND_KEY_INFLIGHT":   7,
+		"key_rate":            8,
+		"KIND_KEY_RATE":       8,
+		"no_host":             9,
+		"KIND_NO_HOST":        9,
+		"no_action":           10,
+		"KIND_NO_ACTION":      10,
+		"no_credit":           11,
+		"KIND_NO_CREDIT":      11,
+		"max_concurrent":      12,
+		"KIND_MAX_CONCURRENT": 12,
+		"draining":            13,
+		"KIND_DRAINING":       13,
+		"paused":              14,
+		"KIND_PAUSED":         14,
+	}
+)
+
+func (x WaitReason_Kind) Enum() *WaitReason_Kind {
+	p := new(WaitReason_Kind)
+	*p = x
+	return p
+}
+
+func (x WaitReason_Kind) String() string {
+	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
+}
+
+func (WaitReason_Kind) Descriptor() protoreflect.EnumDescriptor {
+	return file_taskyard_v1_task_proto_enumTypes[6].Descriptor()
+}
+
+func (WaitReason_Kind) Type() protoreflect.EnumType {
+	return &file_taskyard_v1_task_proto_enumTypes[6]
+}
+
+func (x WaitReason_Kind) Number() protoreflect.EnumNumber {
+	return protoreflect.EnumNumber(x)
+}
+
+// Deprecated: Use WaitReason_Kind.Descriptor instead.
+func (WaitReason_Kind) EnumDescriptor() ([]byte, []int) {
+	return file_taskyard_v1_task_proto_rawDescGZIP(), []int{31, 0}
+}
+
 // Kind is the kind of the event.
 type TaskEvent_Kind int32
 
@@ -234,11 +746,11 @@ func (x TaskEvent_Kind) String() string {
 }
 
 func (TaskEvent_Kind) Descriptor() protoreflect.EnumDescriptor {
-	return file_taskyard_v1_task_proto_enumTypes[1].Descriptor()
+	return file_taskyard_v1_task_proto_enumTypes[7].Descriptor()
 }
 
 func (TaskEvent_Kind) Type() protoreflect.EnumType {
-	return &file_taskyard_v1_task_proto_enumTypes[1]
+	return &file_taskyard_v1_task_proto_enumTypes[7]
 }
 
 func (x TaskEvent_Kind) Number() protoreflect.EnumNumber {
@@ -247,7 +759,7 @@ func (x TaskEvent_Kind) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use TaskEvent_Kind.Descriptor instead.
 func (TaskEvent_Kind) EnumDescriptor() ([]byte, []int) {
-	return file_taskyard_v1_task_proto_rawDescGZIP(), []int{26, 0}
+	return file_taskyard_v1_task_proto_rawDescGZIP(), []int{34, 0}
 }
 
 // Reason is the reason for the end of the watch.
@@ -323,11 +835,11 @@ func (x WatchEnd_Reason) String() string {
 }
 
 func (WatchEnd_Reason) Descriptor() protoreflect.EnumDescriptor {
-	return file_taskyard_v1_task_proto_enumTypes[2].Descriptor()
+	return file_taskyard_v1_task_proto_enumTypes[8].Descriptor()
 }
 
 func (WatchEnd_Reason) Type() protoreflect.EnumType {
-	return &file_taskyard_v1_task_proto_enumTypes[2]
+	return &file_taskyard_v1_task_proto_enumTypes[8]
 }
 
 func (x WatchEnd_Reason) Number() protoreflect.EnumNumber {
@@ -336,7 +848,7 @@ func (x WatchEnd_Reason) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use WatchEnd_Reason.Descriptor instead.
 func (WatchEnd_Reason) EnumDescriptor() ([]byte, []int) {
-	return file_taskyard_v1_task_proto_rawDescGZIP(), []int{27, 0}
+	return file_taskyard_v1_task_proto_rawDescGZIP(), []int{35, 0}
 }
 
 // Task is one piece of work, from its submission until it is no longer retained (docs/rules.md, Task fields).
@@ -426,7 +938,23 @@ type Task struct {
 	Code *string `protobuf:"bytes,38,opt,name=code,proto3,oneof" json:"code,omitempty"`
 	// The traceback of the last failed attempt of this run, as its host reported it. Absent if there is none, and in the
 	// events of a watch.
-	Traceback     *string `protobuf:"bytes,39,opt,name=traceback,proto3,oneof" json:"traceback,omitempty"`
+	Traceback *string `protobuf:"bytes,39,opt,name=traceback,proto3,oneof" json:"traceback,omitempty"`
+	// The concurrency keys of the task: a limit on one holds for all tasks that have it (docs/rules.md, Concurrency keys).
+	// Absent without any.
+	ConcurrencyKeys []string `protobuf:"bytes,40,rep,name=concurrency_keys,json=concurrencyKeys,proto3" json:"concurrency_keys,omitempty"`
+	// The tasks that must have ended before this one is due (docs/rules.md, Predecessors). Absent without any.
+	After []string `protobuf:"bytes,41,rep,name=after,proto3" json:"after,omitempty"`
+	// What the task asks of those. Absent unless it was set.
+	AfterPolicy *After_Policy `protobuf:"varint,42,opt,name=after_policy,json=afterPolicy,proto3,enum=taskyard.v1.After_Policy,oneof" json:"after_policy,omitempty"`
+	// The unique key of the submission (docs/rules.md, Unique keys). Absent without one.
+	UniqueKey *string `protobuf:"bytes,43,opt,name=unique_key,json=uniqueKey,proto3,oneof" json:"unique_key,omitempty"`
+	// For how long the key is taken. Absent unless it was set.
+	UniqueWhile *Unique_While `protobuf:"varint,44,opt,name=unique_while,json=uniqueWhile,proto3,enum=taskyard.v1.Unique_While,oneof" json:"unique_while,omitempty"`
+	// What happens to the target of the task if it fails after its start. Absent unless it was set.
+	OnTargetFailure *TargetFailure_Policy `protobuf:"varint,45,opt,name=on_target_failure,json=onTargetFailure,proto3,enum=taskyard.v1.TargetFailure_Policy,oneof" json:"on_target_failure,omitempty"`
+	// Why nothing can run the task at present, such as `no live host offers the action crawl`. Absent before that has been
+	// so for `noHostNoticeSecs`, and while something could run it.
+	Notice        *string `protobuf:"bytes,46,opt,name=notice,proto3,oneof" json:"notice,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -734,6 +1262,168 @@ func (x *Task) GetTraceback() string {
 	return ""
 }
 
+func (x *Task) GetConcurrencyKeys() []string {
+	if x != nil {
+		return x.ConcurrencyKeys
+	}
+	return nil
+}
+
+func (x *Task) GetAfter() []string {
+	if x != nil {
+		return x.After
+	}
+	return nil
+}
+
+func (x *Task) GetAfterPolicy() After_Policy {
+	if x != nil && x.AfterPolicy != nil {
+		return *x.AfterPolicy
+	}
+	return After_unspecified
+}
+
+func (x *Task) GetUniqueKey() string {
+	if x != nil && x.UniqueKey != nil {
+		return *x.UniqueKey
+	}
+	return ""
+}
+
+func (x *Task) GetUniqueWhile() Unique_While {
+	if x != nil && x.UniqueWhile != nil {
+		return *x.UniqueWhile
+	}
+	return Unique_unspecified
+}
+
+func (x *Task) GetOnTargetFailure() TargetFailure_Policy {
+	if x != nil && x.OnTargetFailure != nil {
+		return *x.OnTargetFailure
+	}
+	return TargetFailure_unspecified
+}
+
+func (x *Task) GetNotice() string {
+	if x != nil && x.Notice != nil {
+		return *x.Notice
+	}
+	return ""
+}
+
+// After holds the policies of tasks that come after others. It is a message because the names of enum values share the
+// enclosing scope.
+type After struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *After) Reset() {
+	*x = After{}
+	mi := &file_taskyard_v1_task_proto_msgTypes[1]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *After) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*After) ProtoMessage() {}
+
+func (x *After) ProtoReflect() protoreflect.Message {
+	mi := &file_taskyard_v1_task_proto_msgTypes[1]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use After.ProtoReflect.Descriptor instead.
+func (*After) Descriptor() ([]byte, []int) {
+	return file_taskyard_v1_task_proto_rawDescGZIP(), []int{1}
+}
+
+// Unique holds what a unique key means. It is a message because the names of enum values share the enclosing scope.
+type Unique struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Unique) Reset() {
+	*x = Unique{}
+	mi := &file_taskyard_v1_task_proto_msgTypes[2]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Unique) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Unique) ProtoMessage() {}
+
+func (x *Unique) ProtoReflect() protoreflect.Message {
+	mi := &file_taskyard_v1_task_proto_msgTypes[2]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Unique.ProtoReflect.Descriptor instead.
+func (*Unique) Descriptor() ([]byte, []int) {
+	return file_taskyard_v1_task_proto_rawDescGZIP(), []int{2}
+}
+
+// TargetFailure holds the policies of targets. It is a message because the names of enum values share the enclosing
+// scope.
+type TargetFailure struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *TargetFailure) Reset() {
+	*x = TargetFailure{}
+	mi := &file_taskyard_v1_task_proto_msgTypes[3]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *TargetFailure) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*TargetFailure) ProtoMessage() {}
+
+func (x *TargetFailure) ProtoReflect() protoreflect.Message {
+	mi := &file_taskyard_v1_task_proto_msgTypes[3]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use TargetFailure.ProtoReflect.Descriptor instead.
+func (*TargetFailure) Descriptor() ([]byte, []int) {
+	return file_taskyard_v1_task_proto_rawDescGZIP(), []int{3}
+}
+
 // Payload is a value that the server keeps as it is (docs/rules.md, Payloads).
 type Payload struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -748,7 +1438,7 @@ type Payload struct {
 
 func (x *Payload) Reset() {
 	*x = Payload{}
-	mi := &file_taskyard_v1_task_proto_msgTypes[1]
+	mi := &file_taskyard_v1_task_proto_msgTypes[4]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -760,7 +1450,7 @@ func (x *Payload) String() string {
 func (*Payload) ProtoMessage() {}
 
 func (x *Payload) ProtoReflect() protoreflect.Message {
-	mi := &file_taskyard_v1_task_proto_msgTypes[1]
+	mi := &file_taskyard_v1_task_proto_msgTypes[4]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -773,7 +1463,7 @@ func (x *Payload) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Payload.ProtoReflect.Descriptor instead.
 func (*Payload) Descriptor() ([]byte, []int) {
-	return file_taskyard_v1_task_proto_rawDescGZIP(), []int{1}
+	return file_taskyard_v1_task_proto_rawDescGZIP(), []int{4}
 }
 
 func (x *Payload) GetData() []byte {
@@ -809,7 +1499,7 @@ type RetryPolicy struct {
 
 func (x *RetryPolicy) Reset() {
 	*x = RetryPolicy{}
-	mi := &file_taskyard_v1_task_proto_msgTypes[2]
+	mi := &file_taskyard_v1_task_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -821,7 +1511,7 @@ func (x *RetryPolicy) String() string {
 func (*RetryPolicy) ProtoMessage() {}
 
 func (x *RetryPolicy) ProtoReflect() protoreflect.Message {
-	mi := &file_taskyard_v1_task_proto_msgTypes[2]
+	mi := &file_taskyard_v1_task_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -834,7 +1524,7 @@ func (x *RetryPolicy) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RetryPolicy.ProtoReflect.Descriptor instead.
 func (*RetryPolicy) Descriptor() ([]byte, []int) {
-	return file_taskyard_v1_task_proto_rawDescGZIP(), []int{2}
+	return file_taskyard_v1_task_proto_rawDescGZIP(), []int{5}
 }
 
 func (x *RetryPolicy) GetMaxAttempts() uint32 {
@@ -893,7 +1583,7 @@ type Attempt struct {
 
 func (x *Attempt) Reset() {
 	*x = Attempt{}
-	mi := &file_taskyard_v1_task_proto_msgTypes[3]
+	mi := &file_taskyard_v1_task_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -905,7 +1595,7 @@ func (x *Attempt) String() string {
 func (*Attempt) ProtoMessage() {}
 
 func (x *Attempt) ProtoReflect() protoreflect.Message {
-	mi := &file_taskyard_v1_task_proto_msgTypes[3]
+	mi := &file_taskyard_v1_task_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -918,7 +1608,7 @@ func (x *Attempt) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Attempt.ProtoReflect.Descriptor instead.
 func (*Attempt) Descriptor() ([]byte, []int) {
-	return file_taskyard_v1_task_proto_rawDescGZIP(), []int{3}
+	return file_taskyard_v1_task_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *Attempt) GetNumber() uint32 {
@@ -980,7 +1670,7 @@ type Progress struct {
 
 func (x *Progress) Reset() {
 	*x = Progress{}
-	mi := &file_taskyard_v1_task_proto_msgTypes[4]
+	mi := &file_taskyard_v1_task_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -992,7 +1682,7 @@ func (x *Progress) String() string {
 func (*Progress) ProtoMessage() {}
 
 func (x *Progress) ProtoReflect() protoreflect.Message {
-	mi := &file_taskyard_v1_task_proto_msgTypes[4]
+	mi := &file_taskyard_v1_task_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1005,7 +1695,7 @@ func (x *Progress) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Progress.ProtoReflect.Descriptor instead.
 func (*Progress) Descriptor() ([]byte, []int) {
-	return file_taskyard_v1_task_proto_rawDescGZIP(), []int{4}
+	return file_taskyard_v1_task_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *Progress) GetFraction() float64 {
@@ -1057,7 +1747,7 @@ type Error struct {
 
 func (x *Error) Reset() {
 	*x = Error{}
-	mi := &file_taskyard_v1_task_proto_msgTypes[5]
+	mi := &file_taskyard_v1_task_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1069,7 +1759,7 @@ func (x *Error) String() string {
 func (*Error) ProtoMessage() {}
 
 func (x *Error) ProtoReflect() protoreflect.Message {
-	mi := &file_taskyard_v1_task_proto_msgTypes[5]
+	mi := &file_taskyard_v1_task_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1082,7 +1772,7 @@ func (x *Error) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Error.ProtoReflect.Descriptor instead.
 func (*Error) Descriptor() ([]byte, []int) {
-	return file_taskyard_v1_task_proto_rawDescGZIP(), []int{5}
+	return file_taskyard_v1_task_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *Error) GetCode() string {
@@ -1167,14 +1857,32 @@ type SubmitTaskRequest struct {
 	ParentId *string `protobuf:"bytes,20,opt,name=parent_id,json=parentId,proto3,oneof" json:"parent_id,omitempty"`
 	// The input of a typed action, where `params` cannot hold it exactly; together with `params` at most `maxPayloadBytes`.
 	// Default none.
-	Input         *Payload `protobuf:"bytes,21,opt,name=input,proto3" json:"input,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	Input *Payload `protobuf:"bytes,21,opt,name=input,proto3" json:"input,omitempty"`
+	// Concurrency keys, at most 4: a limit on one holds for all tasks that have it (docs/rules.md, Concurrency keys).
+	// Default none.
+	ConcurrencyKeys []string `protobuf:"bytes,22,rep,name=concurrency_keys,json=concurrencyKeys,proto3" json:"concurrency_keys,omitempty"`
+	// The ids of tasks that must have ended before this one is due, at most 32. They must be known
+	// (docs/rules.md, Predecessors). Default none.
+	After []string `protobuf:"bytes,23,rep,name=after,proto3" json:"after,omitempty"`
+	// What the task asks of those. Default `success`.
+	AfterPolicy *After_Policy `protobuf:"varint,24,opt,name=after_policy,json=afterPolicy,proto3,enum=taskyard.v1.After_Policy,oneof" json:"after_policy,omitempty"`
+	// While another task of the agent has this key, `on_conflict` says what happens (docs/rules.md, Unique keys). Default
+	// none.
+	UniqueKey *string `protobuf:"bytes,25,opt,name=unique_key,json=uniqueKey,proto3,oneof" json:"unique_key,omitempty"`
+	// For how long this task has its key. Default `live`.
+	UniqueWhile *Unique_While `protobuf:"varint,26,opt,name=unique_while,json=uniqueWhile,proto3,enum=taskyard.v1.Unique_While,oneof" json:"unique_while,omitempty"`
+	// What this submission does when its key is taken. Default `existing`.
+	OnConflict *Unique_Conflict `protobuf:"varint,27,opt,name=on_conflict,json=onConflict,proto3,enum=taskyard.v1.Unique_Conflict,oneof" json:"on_conflict,omitempty"`
+	// What happens to the target of the task if it fails after its start. Default: what the settings say of the target,
+	// else `block`.
+	OnTargetFailure *TargetFailure_Policy `protobuf:"varint,28,opt,name=on_target_failure,json=onTargetFailure,proto3,enum=taskyard.v1.TargetFailure_Policy,oneof" json:"on_target_failure,omitempty"`
+	unknownFields   protoimpl.UnknownFields
+	sizeCache       protoimpl.SizeCache
 }
 
 func (x *SubmitTaskRequest) Reset() {
 	*x = SubmitTaskRequest{}
-	mi := &file_taskyard_v1_task_proto_msgTypes[6]
+	mi := &file_taskyard_v1_task_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1186,7 +1894,7 @@ func (x *SubmitTaskRequest) String() string {
 func (*SubmitTaskRequest) ProtoMessage() {}
 
 func (x *SubmitTaskRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_taskyard_v1_task_proto_msgTypes[6]
+	mi := &file_taskyard_v1_task_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1199,7 +1907,7 @@ func (x *SubmitTaskRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SubmitTaskRequest.ProtoReflect.Descriptor instead.
 func (*SubmitTaskRequest) Descriptor() ([]byte, []int) {
-	return file_taskyard_v1_task_proto_rawDescGZIP(), []int{6}
+	return file_taskyard_v1_task_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *SubmitTaskRequest) GetAgentId() string {
@@ -1349,6 +2057,55 @@ func (x *SubmitTaskRequest) GetInput() *Payload {
 	return nil
 }
 
+func (x *SubmitTaskRequest) GetConcurrencyKeys() []string {
+	if x != nil {
+		return x.ConcurrencyKeys
+	}
+	return nil
+}
+
+func (x *SubmitTaskRequest) GetAfter() []string {
+	if x != nil {
+		return x.After
+	}
+	return nil
+}
+
+func (x *SubmitTaskRequest) GetAfterPolicy() After_Policy {
+	if x != nil && x.AfterPolicy != nil {
+		return *x.AfterPolicy
+	}
+	return After_unspecified
+}
+
+func (x *SubmitTaskRequest) GetUniqueKey() string {
+	if x != nil && x.UniqueKey != nil {
+		return *x.UniqueKey
+	}
+	return ""
+}
+
+func (x *SubmitTaskRequest) GetUniqueWhile() Unique_While {
+	if x != nil && x.UniqueWhile != nil {
+		return *x.UniqueWhile
+	}
+	return Unique_unspecified
+}
+
+func (x *SubmitTaskRequest) GetOnConflict() Unique_Conflict {
+	if x != nil && x.OnConflict != nil {
+		return *x.OnConflict
+	}
+	return Unique_none
+}
+
+func (x *SubmitTaskRequest) GetOnTargetFailure() TargetFailure_Policy {
+	if x != nil && x.OnTargetFailure != nil {
+		return *x.OnTargetFailure
+	}
+	return TargetFailure_unspecified
+}
+
 // SubmitTaskResponse describes the accepted task (docs/rules.md, Submitting).
 type SubmitTaskResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -1359,14 +2116,16 @@ type SubmitTaskResponse struct {
 	// The number of queued tasks of the namespace just after this one was admitted. Always set.
 	Position *uint32 `protobuf:"varint,3,opt,name=position,proto3,oneof" json:"position,omitempty"`
 	// When the task was submitted. Always set.
-	CreatedAt     *timestamppb.Timestamp `protobuf:"bytes,4,opt,name=created_at,json=createdAt,proto3" json:"created_at,omitempty"`
+	CreatedAt *timestamppb.Timestamp `protobuf:"bytes,4,opt,name=created_at,json=createdAt,proto3" json:"created_at,omitempty"`
+	// True if the task is one that had the unique key already. Absent otherwise.
+	Existing      *bool `protobuf:"varint,5,opt,name=existing,proto3,oneof" json:"existing,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *SubmitTaskResponse) Reset() {
 	*x = SubmitTaskResponse{}
-	mi := &file_taskyard_v1_task_proto_msgTypes[7]
+	mi := &file_taskyard_v1_task_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1378,7 +2137,7 @@ func (x *SubmitTaskResponse) String() string {
 func (*SubmitTaskResponse) ProtoMessage() {}
 
 func (x *SubmitTaskResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_taskyard_v1_task_proto_msgTypes[7]
+	mi := &file_taskyard_v1_task_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1391,7 +2150,7 @@ func (x *SubmitTaskResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SubmitTaskResponse.ProtoReflect.Descriptor instead.
 func (*SubmitTaskResponse) Descriptor() ([]byte, []int) {
-	return file_taskyard_v1_task_proto_rawDescGZIP(), []int{7}
+	return file_taskyard_v1_task_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *SubmitTaskResponse) GetTaskId() string {
@@ -1422,6 +2181,13 @@ func (x *SubmitTaskResponse) GetCreatedAt() *timestamppb.Timestamp {
 	return nil
 }
 
+func (x *SubmitTaskResponse) GetExisting() bool {
+	if x != nil && x.Existing != nil {
+		return *x.Existing
+	}
+	return false
+}
+
 // SubmitTasksRequest is one message of a submission stream.
 type SubmitTasksRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -1433,7 +2199,7 @@ type SubmitTasksRequest struct {
 
 func (x *SubmitTasksRequest) Reset() {
 	*x = SubmitTasksRequest{}
-	mi := &file_taskyard_v1_task_proto_msgTypes[8]
+	mi := &file_taskyard_v1_task_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1445,7 +2211,7 @@ func (x *SubmitTasksRequest) String() string {
 func (*SubmitTasksRequest) ProtoMessage() {}
 
 func (x *SubmitTasksRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_taskyard_v1_task_proto_msgTypes[8]
+	mi := &file_taskyard_v1_task_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1458,7 +2224,7 @@ func (x *SubmitTasksRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SubmitTasksRequest.ProtoReflect.Descriptor instead.
 func (*SubmitTasksRequest) Descriptor() ([]byte, []int) {
-	return file_taskyard_v1_task_proto_rawDescGZIP(), []int{8}
+	return file_taskyard_v1_task_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *SubmitTasksRequest) GetTasks() []*SubmitTaskRequest {
@@ -1479,7 +2245,7 @@ type SubmitTasksResponse struct {
 
 func (x *SubmitTasksResponse) Reset() {
 	*x = SubmitTasksResponse{}
-	mi := &file_taskyard_v1_task_proto_msgTypes[9]
+	mi := &file_taskyard_v1_task_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1491,7 +2257,7 @@ func (x *SubmitTasksResponse) String() string {
 func (*SubmitTasksResponse) ProtoMessage() {}
 
 func (x *SubmitTasksResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_taskyard_v1_task_proto_msgTypes[9]
+	mi := &file_taskyard_v1_task_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1504,7 +2270,7 @@ func (x *SubmitTasksResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SubmitTasksResponse.ProtoReflect.Descriptor instead.
 func (*SubmitTasksResponse) Descriptor() ([]byte, []int) {
-	return file_taskyard_v1_task_proto_rawDescGZIP(), []int{9}
+	return file_taskyard_v1_task_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *SubmitTasksResponse) GetOutcomes() []*SubmitOutcome {
@@ -1532,7 +2298,7 @@ type SubmitOutcome struct {
 
 func (x *SubmitOutcome) Reset() {
 	*x = SubmitOutcome{}
-	mi := &file_taskyard_v1_task_proto_msgTypes[10]
+	mi := &file_taskyard_v1_task_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1544,7 +2310,7 @@ func (x *SubmitOutcome) String() string {
 func (*SubmitOutcome) ProtoMessage() {}
 
 func (x *SubmitOutcome) ProtoReflect() protoreflect.Message {
-	mi := &file_taskyard_v1_task_proto_msgTypes[10]
+	mi := &file_taskyard_v1_task_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1557,7 +2323,7 @@ func (x *SubmitOutcome) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SubmitOutcome.ProtoReflect.Descriptor instead.
 func (*SubmitOutcome) Descriptor() ([]byte, []int) {
-	return file_taskyard_v1_task_proto_rawDescGZIP(), []int{10}
+	return file_taskyard_v1_task_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *SubmitOutcome) GetOutcome() isSubmitOutcome_Outcome {
@@ -1621,7 +2387,7 @@ type GetTaskRequest struct {
 
 func (x *GetTaskRequest) Reset() {
 	*x = GetTaskRequest{}
-	mi := &file_taskyard_v1_task_proto_msgTypes[11]
+	mi := &file_taskyard_v1_task_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1633,7 +2399,7 @@ func (x *GetTaskRequest) String() string {
 func (*GetTaskRequest) ProtoMessage() {}
 
 func (x *GetTaskRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_taskyard_v1_task_proto_msgTypes[11]
+	mi := &file_taskyard_v1_task_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1646,7 +2412,7 @@ func (x *GetTaskRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetTaskRequest.ProtoReflect.Descriptor instead.
 func (*GetTaskRequest) Descriptor() ([]byte, []int) {
-	return file_taskyard_v1_task_proto_rawDescGZIP(), []int{11}
+	return file_taskyard_v1_task_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *GetTaskRequest) GetTaskId() string {
@@ -1681,14 +2447,29 @@ type ListTasksRequest struct {
 	// Only tasks submitted before this time. RFC 3339.
 	CreatedUntil *timestamppb.Timestamp `protobuf:"bytes,10,opt,name=created_until,json=createdUntil,proto3" json:"created_until,omitempty"`
 	// Only tasks that the work of this task submitted.
-	ParentId      *string `protobuf:"bytes,11,opt,name=parent_id,json=parentId,proto3,oneof" json:"parent_id,omitempty"`
+	ParentId *string `protobuf:"bytes,11,opt,name=parent_id,json=parentId,proto3,oneof" json:"parent_id,omitempty"`
+	// Only tasks with labels that match: requirements separated by commas, such as `site=shop,env!=dev,team in (a,b),!old`
+	// (docs/rules.md, Label selectors).
+	Labels *string `protobuf:"bytes,12,opt,name=labels,proto3,oneof" json:"labels,omitempty"`
+	// Only tasks with this action.
+	Action *string `protobuf:"bytes,13,opt,name=action,proto3,oneof" json:"action,omitempty"`
+	// Only tasks that this host holds, or held last.
+	HostId *string `protobuf:"bytes,14,opt,name=host_id,json=hostId,proto3,oneof" json:"host_id,omitempty"`
+	// Only tasks with this concurrency key.
+	ConcurrencyKey *string `protobuf:"bytes,15,opt,name=concurrency_key,json=concurrencyKey,proto3,oneof" json:"concurrency_key,omitempty"`
+	// Only tasks that ended at this time or later. RFC 3339.
+	EndedFrom *timestamppb.Timestamp `protobuf:"bytes,16,opt,name=ended_from,json=endedFrom,proto3" json:"ended_from,omitempty"`
+	// Only tasks that ended before this time. RFC 3339.
+	EndedUntil *timestamppb.Timestamp `protobuf:"bytes,17,opt,name=ended_until,json=endedUntil,proto3" json:"ended_until,omitempty"`
+	// Only tasks whose error holds this text, whatever its case.
+	Error         *string `protobuf:"bytes,18,opt,name=error,proto3,oneof" json:"error,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *ListTasksRequest) Reset() {
 	*x = ListTasksRequest{}
-	mi := &file_taskyard_v1_task_proto_msgTypes[12]
+	mi := &file_taskyard_v1_task_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1700,7 +2481,7 @@ func (x *ListTasksRequest) String() string {
 func (*ListTasksRequest) ProtoMessage() {}
 
 func (x *ListTasksRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_taskyard_v1_task_proto_msgTypes[12]
+	mi := &file_taskyard_v1_task_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1713,7 +2494,7 @@ func (x *ListTasksRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListTasksRequest.ProtoReflect.Descriptor instead.
 func (*ListTasksRequest) Descriptor() ([]byte, []int) {
-	return file_taskyard_v1_task_proto_rawDescGZIP(), []int{12}
+	return file_taskyard_v1_task_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *ListTasksRequest) GetAgentId() string {
@@ -1793,6 +2574,219 @@ func (x *ListTasksRequest) GetParentId() string {
 	return ""
 }
 
+func (x *ListTasksRequest) GetLabels() string {
+	if x != nil && x.Labels != nil {
+		return *x.Labels
+	}
+	return ""
+}
+
+func (x *ListTasksRequest) GetAction() string {
+	if x != nil && x.Action != nil {
+		return *x.Action
+	}
+	return ""
+}
+
+func (x *ListTasksRequest) GetHostId() string {
+	if x != nil && x.HostId != nil {
+		return *x.HostId
+	}
+	return ""
+}
+
+func (x *ListTasksRequest) GetConcurrencyKey() string {
+	if x != nil && x.ConcurrencyKey != nil {
+		return *x.ConcurrencyKey
+	}
+	return ""
+}
+
+func (x *ListTasksRequest) GetEndedFrom() *timestamppb.Timestamp {
+	if x != nil {
+		return x.EndedFrom
+	}
+	return nil
+}
+
+func (x *ListTasksRequest) GetEndedUntil() *timestamppb.Timestamp {
+	if x != nil {
+		return x.EndedUntil
+	}
+	return nil
+}
+
+func (x *ListTasksRequest) GetError() string {
+	if x != nil && x.Error != nil {
+		return *x.Error
+	}
+	return ""
+}
+
+// TaskFilter selects tasks that match all that it names, as ListTasks does.
+type TaskFilter struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Only tasks of this agent.
+	AgentId *string `protobuf:"bytes,1,opt,name=agent_id,json=agentId,proto3,oneof" json:"agent_id,omitempty"`
+	// Only tasks in these states: names separated by commas, such as `queued,failed`.
+	State *string `protobuf:"bytes,2,opt,name=state,proto3,oneof" json:"state,omitempty"`
+	// Only tasks of this batch.
+	BatchId *string `protobuf:"bytes,3,opt,name=batch_id,json=batchId,proto3,oneof" json:"batch_id,omitempty"`
+	// Only tasks of this target.
+	Target *string `protobuf:"bytes,4,opt,name=target,proto3,oneof" json:"target,omitempty"`
+	// Only tasks submitted at this time or later. RFC 3339.
+	CreatedFrom *timestamppb.Timestamp `protobuf:"bytes,5,opt,name=created_from,json=createdFrom,proto3" json:"created_from,omitempty"`
+	// Only tasks submitted before this time. RFC 3339.
+	CreatedUntil *timestamppb.Timestamp `protobuf:"bytes,6,opt,name=created_until,json=createdUntil,proto3" json:"created_until,omitempty"`
+	// Only tasks that the work of this task submitted.
+	ParentId *string `protobuf:"bytes,7,opt,name=parent_id,json=parentId,proto3,oneof" json:"parent_id,omitempty"`
+	// Only tasks with labels that match: requirements separated by commas, such as `site=shop,env!=dev,team in (a,b),!old`
+	// (docs/rules.md, Label selectors).
+	Labels *string `protobuf:"bytes,8,opt,name=labels,proto3,oneof" json:"labels,omitempty"`
+	// Only tasks with this action.
+	Action *string `protobuf:"bytes,9,opt,name=action,proto3,oneof" json:"action,omitempty"`
+	// Only tasks that this host holds, or held last.
+	HostId *string `protobuf:"bytes,10,opt,name=host_id,json=hostId,proto3,oneof" json:"host_id,omitempty"`
+	// Only tasks with this concurrency key.
+	ConcurrencyKey *string `protobuf:"bytes,11,opt,name=concurrency_key,json=concurrencyKey,proto3,oneof" json:"concurrency_key,omitempty"`
+	// Only tasks that ended at this time or later. RFC 3339.
+	EndedFrom *timestamppb.Timestamp `protobuf:"bytes,12,opt,name=ended_from,json=endedFrom,proto3" json:"ended_from,omitempty"`
+	// Only tasks that ended before this time. RFC 3339.
+	EndedUntil *timestamppb.Timestamp `protobuf:"bytes,13,opt,name=ended_until,json=endedUntil,proto3" json:"ended_until,omitempty"`
+	// Only tasks whose error holds this text, whatever its case.
+	Error         *string `protobuf:"bytes,14,opt,name=error,proto3,oneof" json:"error,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *TaskFilter) Reset() {
+	*x = TaskFilter{}
+	mi := &file_taskyard_v1_task_proto_msgTypes[16]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *TaskFilter) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*TaskFilter) ProtoMessage() {}
+
+func (x *TaskFilter) ProtoReflect() protoreflect.Message {
+	mi := &file_taskyard_v1_task_proto_msgTypes[16]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use TaskFilter.ProtoReflect.Descriptor instead.
+func (*TaskFilter) Descriptor() ([]byte, []int) {
+	return file_taskyard_v1_task_proto_rawDescGZIP(), []int{16}
+}
+
+func (x *TaskFilter) GetAgentId() string {
+	if x != nil && x.AgentId != nil {
+		return *x.AgentId
+	}
+	return ""
+}
+
+func (x *TaskFilter) GetState() string {
+	if x != nil && x.State != nil {
+		return *x.State
+	}
+	return ""
+}
+
+func (x *TaskFilter) GetBatchId() string {
+	if x != nil && x.BatchId != nil {
+		return *x.BatchId
+	}
+	return ""
+}
+
+func (x *TaskFilter) GetTarget() string {
+	if x != nil && x.Target != nil {
+		return *x.Target
+	}
+	return ""
+}
+
+func (x *TaskFilter) GetCreatedFrom() *timestamppb.Timestamp {
+	if x != nil {
+		return x.CreatedFrom
+	}
+	return nil
+}
+
+func (x *TaskFilter) GetCreatedUntil() *timestamppb.Timestamp {
+	if x != nil {
+		return x.CreatedUntil
+	}
+	return nil
+}
+
+func (x *TaskFilter) GetParentId() string {
+	if x != nil && x.ParentId != nil {
+		return *x.ParentId
+	}
+	return ""
+}
+
+func (x *TaskFilter) GetLabels() string {
+	if x != nil && x.Labels != nil {
+		return *x.Labels
+	}
+	return ""
+}
+
+func (x *TaskFilter) GetAction() string {
+	if x != nil && x.Action != nil {
+		return *x.Action
+	}
+	return ""
+}
+
+func (x *TaskFilter) GetHostId() string {
+	if x != nil && x.HostId != nil {
+		return *x.HostId
+	}
+	return ""
+}
+
+func (x *TaskFilter) GetConcurrencyKey() string {
+	if x != nil && x.ConcurrencyKey != nil {
+		return *x.ConcurrencyKey
+	}
+	return ""
+}
+
+func (x *TaskFilter) GetEndedFrom() *timestamppb.Timestamp {
+	if x != nil {
+		return x.EndedFrom
+	}
+	return nil
+}
+
+func (x *TaskFilter) GetEndedUntil() *timestamppb.Timestamp {
+	if x != nil {
+		return x.EndedUntil
+	}
+	return nil
+}
+
+func (x *TaskFilter) GetError() string {
+	if x != nil && x.Error != nil {
+		return *x.Error
+	}
+	return ""
+}
+
 // ListTasksResponse is one page of tasks (docs/rules.md, Listing).
 type ListTasksResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -1808,7 +2802,7 @@ type ListTasksResponse struct {
 
 func (x *ListTasksResponse) Reset() {
 	*x = ListTasksResponse{}
-	mi := &file_taskyard_v1_task_proto_msgTypes[13]
+	mi := &file_taskyard_v1_task_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1820,7 +2814,7 @@ func (x *ListTasksResponse) String() string {
 func (*ListTasksResponse) ProtoMessage() {}
 
 func (x *ListTasksResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_taskyard_v1_task_proto_msgTypes[13]
+	mi := &file_taskyard_v1_task_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1833,7 +2827,7 @@ func (x *ListTasksResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListTasksResponse.ProtoReflect.Descriptor instead.
 func (*ListTasksResponse) Descriptor() ([]byte, []int) {
-	return file_taskyard_v1_task_proto_rawDescGZIP(), []int{13}
+	return file_taskyard_v1_task_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *ListTasksResponse) GetTasks() []*Task {
@@ -1864,13 +2858,16 @@ type CancelTaskRequest struct {
 	TaskId string `protobuf:"bytes,1,opt,name=task_id,json=taskId,proto3" json:"task_id,omitempty"`
 	// Cancel also what the work of the task has submitted and has not ended, and what theirs has, and so on. Default false.
 	CancelChildren *bool `protobuf:"varint,2,opt,name=cancel_children,json=cancelChildren,proto3,oneof" json:"cancel_children,omitempty"`
-	unknownFields  protoimpl.UnknownFields
-	sizeCache      protoimpl.SizeCache
+	// How long to wait for the host to say that nothing runs any more, in milliseconds, at most 60,000. Default 0: the
+	// answer comes at once.
+	WaitMs        *uint32 `protobuf:"varint,3,opt,name=wait_ms,json=waitMs,proto3,oneof" json:"wait_ms,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *CancelTaskRequest) Reset() {
 	*x = CancelTaskRequest{}
-	mi := &file_taskyard_v1_task_proto_msgTypes[14]
+	mi := &file_taskyard_v1_task_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1882,7 +2879,7 @@ func (x *CancelTaskRequest) String() string {
 func (*CancelTaskRequest) ProtoMessage() {}
 
 func (x *CancelTaskRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_taskyard_v1_task_proto_msgTypes[14]
+	mi := &file_taskyard_v1_task_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1895,7 +2892,7 @@ func (x *CancelTaskRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CancelTaskRequest.ProtoReflect.Descriptor instead.
 func (*CancelTaskRequest) Descriptor() ([]byte, []int) {
-	return file_taskyard_v1_task_proto_rawDescGZIP(), []int{14}
+	return file_taskyard_v1_task_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *CancelTaskRequest) GetTaskId() string {
@@ -1912,6 +2909,13 @@ func (x *CancelTaskRequest) GetCancelChildren() bool {
 	return false
 }
 
+func (x *CancelTaskRequest) GetWaitMs() uint32 {
+	if x != nil && x.WaitMs != nil {
+		return *x.WaitMs
+	}
+	return 0
+}
+
 // CancelTaskResponse says that the task is cancelled (docs/rules.md, Cancel).
 type CancelTaskResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -1921,13 +2925,15 @@ type CancelTaskResponse struct {
 	TaskId *string `protobuf:"bytes,2,opt,name=task_id,json=taskId,proto3,oneof" json:"task_id,omitempty"`
 	// How many further tasks were cancelled. Absent unless `cancel_children` was set.
 	ChildrenCancelled *uint32 `protobuf:"varint,3,opt,name=children_cancelled,json=childrenCancelled,proto3,oneof" json:"children_cancelled,omitempty"`
-	unknownFields     protoimpl.UnknownFields
-	sizeCache         protoimpl.SizeCache
+	// Whether anything of the task may still run. Absent unless `wait_ms` was set.
+	Stopping      *Stopping_Outcome `protobuf:"varint,4,opt,name=stopping,proto3,enum=taskyard.v1.Stopping_Outcome,oneof" json:"stopping,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *CancelTaskResponse) Reset() {
 	*x = CancelTaskResponse{}
-	mi := &file_taskyard_v1_task_proto_msgTypes[15]
+	mi := &file_taskyard_v1_task_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1939,7 +2945,7 @@ func (x *CancelTaskResponse) String() string {
 func (*CancelTaskResponse) ProtoMessage() {}
 
 func (x *CancelTaskResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_taskyard_v1_task_proto_msgTypes[15]
+	mi := &file_taskyard_v1_task_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1952,7 +2958,7 @@ func (x *CancelTaskResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CancelTaskResponse.ProtoReflect.Descriptor instead.
 func (*CancelTaskResponse) Descriptor() ([]byte, []int) {
-	return file_taskyard_v1_task_proto_rawDescGZIP(), []int{15}
+	return file_taskyard_v1_task_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *CancelTaskResponse) GetStatus() Task_State {
@@ -1976,18 +2982,66 @@ func (x *CancelTaskResponse) GetChildrenCancelled() uint32 {
 	return 0
 }
 
+func (x *CancelTaskResponse) GetStopping() Stopping_Outcome {
+	if x != nil && x.Stopping != nil {
+		return *x.Stopping
+	}
+	return Stopping_unspecified
+}
+
+// Stopping holds the outcomes of waiting for a host to stop. It is a message because the names of enum values share the
+// enclosing scope.
+type Stopping struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Stopping) Reset() {
+	*x = Stopping{}
+	mi := &file_taskyard_v1_task_proto_msgTypes[20]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Stopping) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Stopping) ProtoMessage() {}
+
+func (x *Stopping) ProtoReflect() protoreflect.Message {
+	mi := &file_taskyard_v1_task_proto_msgTypes[20]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Stopping.ProtoReflect.Descriptor instead.
+func (*Stopping) Descriptor() ([]byte, []int) {
+	return file_taskyard_v1_task_proto_rawDescGZIP(), []int{20}
+}
+
 // PauseTaskRequest names a task.
 type PauseTaskRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The task. Required.
-	TaskId        string `protobuf:"bytes,1,opt,name=task_id,json=taskId,proto3" json:"task_id,omitempty"`
+	TaskId string `protobuf:"bytes,1,opt,name=task_id,json=taskId,proto3" json:"task_id,omitempty"`
+	// How long to wait for the host to say that nothing runs any more, in milliseconds, at most 60,000. Default 0: the
+	// answer comes at once.
+	WaitMs        *uint32 `protobuf:"varint,2,opt,name=wait_ms,json=waitMs,proto3,oneof" json:"wait_ms,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *PauseTaskRequest) Reset() {
 	*x = PauseTaskRequest{}
-	mi := &file_taskyard_v1_task_proto_msgTypes[16]
+	mi := &file_taskyard_v1_task_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1999,7 +3053,7 @@ func (x *PauseTaskRequest) String() string {
 func (*PauseTaskRequest) ProtoMessage() {}
 
 func (x *PauseTaskRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_taskyard_v1_task_proto_msgTypes[16]
+	mi := &file_taskyard_v1_task_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2012,7 +3066,7 @@ func (x *PauseTaskRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PauseTaskRequest.ProtoReflect.Descriptor instead.
 func (*PauseTaskRequest) Descriptor() ([]byte, []int) {
-	return file_taskyard_v1_task_proto_rawDescGZIP(), []int{16}
+	return file_taskyard_v1_task_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *PauseTaskRequest) GetTaskId() string {
@@ -2022,20 +3076,29 @@ func (x *PauseTaskRequest) GetTaskId() string {
 	return ""
 }
 
+func (x *PauseTaskRequest) GetWaitMs() uint32 {
+	if x != nil && x.WaitMs != nil {
+		return *x.WaitMs
+	}
+	return 0
+}
+
 // PauseTaskResponse shows the new state of the task.
 type PauseTaskResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// `paused`, or `failed` if the task was over its token budget. Always set.
 	Status *Task_State `protobuf:"varint,1,opt,name=status,proto3,enum=taskyard.v1.Task_State,oneof" json:"status,omitempty"`
 	// The task. Always set.
-	TaskId        *string `protobuf:"bytes,2,opt,name=task_id,json=taskId,proto3,oneof" json:"task_id,omitempty"`
+	TaskId *string `protobuf:"bytes,2,opt,name=task_id,json=taskId,proto3,oneof" json:"task_id,omitempty"`
+	// Whether anything of the task may still run. Absent unless `wait_ms` was set.
+	Stopping      *Stopping_Outcome `protobuf:"varint,3,opt,name=stopping,proto3,enum=taskyard.v1.Stopping_Outcome,oneof" json:"stopping,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *PauseTaskResponse) Reset() {
 	*x = PauseTaskResponse{}
-	mi := &file_taskyard_v1_task_proto_msgTypes[17]
+	mi := &file_taskyard_v1_task_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2047,7 +3110,7 @@ func (x *PauseTaskResponse) String() string {
 func (*PauseTaskResponse) ProtoMessage() {}
 
 func (x *PauseTaskResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_taskyard_v1_task_proto_msgTypes[17]
+	mi := &file_taskyard_v1_task_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2060,7 +3123,7 @@ func (x *PauseTaskResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PauseTaskResponse.ProtoReflect.Descriptor instead.
 func (*PauseTaskResponse) Descriptor() ([]byte, []int) {
-	return file_taskyard_v1_task_proto_rawDescGZIP(), []int{17}
+	return file_taskyard_v1_task_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *PauseTaskResponse) GetStatus() Task_State {
@@ -2077,6 +3140,13 @@ func (x *PauseTaskResponse) GetTaskId() string {
 	return ""
 }
 
+func (x *PauseTaskResponse) GetStopping() Stopping_Outcome {
+	if x != nil && x.Stopping != nil {
+		return *x.Stopping
+	}
+	return Stopping_unspecified
+}
+
 // ResumeTaskRequest names a task.
 type ResumeTaskRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -2091,7 +3161,7 @@ type ResumeTaskRequest struct {
 
 func (x *ResumeTaskRequest) Reset() {
 	*x = ResumeTaskRequest{}
-	mi := &file_taskyard_v1_task_proto_msgTypes[18]
+	mi := &file_taskyard_v1_task_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2103,7 +3173,7 @@ func (x *ResumeTaskRequest) String() string {
 func (*ResumeTaskRequest) ProtoMessage() {}
 
 func (x *ResumeTaskRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_taskyard_v1_task_proto_msgTypes[18]
+	mi := &file_taskyard_v1_task_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2116,7 +3186,7 @@ func (x *ResumeTaskRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResumeTaskRequest.ProtoReflect.Descriptor instead.
 func (*ResumeTaskRequest) Descriptor() ([]byte, []int) {
-	return file_taskyard_v1_task_proto_rawDescGZIP(), []int{18}
+	return file_taskyard_v1_task_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *ResumeTaskRequest) GetTaskId() string {
@@ -2146,7 +3216,7 @@ type ResumeTaskResponse struct {
 
 func (x *ResumeTaskResponse) Reset() {
 	*x = ResumeTaskResponse{}
-	mi := &file_taskyard_v1_task_proto_msgTypes[19]
+	mi := &file_taskyard_v1_task_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2158,7 +3228,7 @@ func (x *ResumeTaskResponse) String() string {
 func (*ResumeTaskResponse) ProtoMessage() {}
 
 func (x *ResumeTaskResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_taskyard_v1_task_proto_msgTypes[19]
+	mi := &file_taskyard_v1_task_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2171,7 +3241,7 @@ func (x *ResumeTaskResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResumeTaskResponse.ProtoReflect.Descriptor instead.
 func (*ResumeTaskResponse) Descriptor() ([]byte, []int) {
-	return file_taskyard_v1_task_proto_rawDescGZIP(), []int{19}
+	return file_taskyard_v1_task_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *ResumeTaskResponse) GetStatus() Task_State {
@@ -2201,7 +3271,7 @@ type ResolveTaskRequest struct {
 
 func (x *ResolveTaskRequest) Reset() {
 	*x = ResolveTaskRequest{}
-	mi := &file_taskyard_v1_task_proto_msgTypes[20]
+	mi := &file_taskyard_v1_task_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2213,7 +3283,7 @@ func (x *ResolveTaskRequest) String() string {
 func (*ResolveTaskRequest) ProtoMessage() {}
 
 func (x *ResolveTaskRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_taskyard_v1_task_proto_msgTypes[20]
+	mi := &file_taskyard_v1_task_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2226,7 +3296,7 @@ func (x *ResolveTaskRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResolveTaskRequest.ProtoReflect.Descriptor instead.
 func (*ResolveTaskRequest) Descriptor() ([]byte, []int) {
-	return file_taskyard_v1_task_proto_rawDescGZIP(), []int{20}
+	return file_taskyard_v1_task_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *ResolveTaskRequest) GetTaskId() string {
@@ -2256,7 +3326,7 @@ type ResolveTaskResponse struct {
 
 func (x *ResolveTaskResponse) Reset() {
 	*x = ResolveTaskResponse{}
-	mi := &file_taskyard_v1_task_proto_msgTypes[21]
+	mi := &file_taskyard_v1_task_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2268,7 +3338,7 @@ func (x *ResolveTaskResponse) String() string {
 func (*ResolveTaskResponse) ProtoMessage() {}
 
 func (x *ResolveTaskResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_taskyard_v1_task_proto_msgTypes[21]
+	mi := &file_taskyard_v1_task_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2281,7 +3351,7 @@ func (x *ResolveTaskResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResolveTaskResponse.ProtoReflect.Descriptor instead.
 func (*ResolveTaskResponse) Descriptor() ([]byte, []int) {
-	return file_taskyard_v1_task_proto_rawDescGZIP(), []int{21}
+	return file_taskyard_v1_task_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *ResolveTaskResponse) GetStatus() Task_State {
@@ -2311,7 +3381,7 @@ type WaitTaskRequest struct {
 
 func (x *WaitTaskRequest) Reset() {
 	*x = WaitTaskRequest{}
-	mi := &file_taskyard_v1_task_proto_msgTypes[22]
+	mi := &file_taskyard_v1_task_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2323,7 +3393,7 @@ func (x *WaitTaskRequest) String() string {
 func (*WaitTaskRequest) ProtoMessage() {}
 
 func (x *WaitTaskRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_taskyard_v1_task_proto_msgTypes[22]
+	mi := &file_taskyard_v1_task_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2336,7 +3406,7 @@ func (x *WaitTaskRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WaitTaskRequest.ProtoReflect.Descriptor instead.
 func (*WaitTaskRequest) Descriptor() ([]byte, []int) {
-	return file_taskyard_v1_task_proto_rawDescGZIP(), []int{22}
+	return file_taskyard_v1_task_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *WaitTaskRequest) GetTaskId() string {
@@ -2366,7 +3436,7 @@ type WaitTaskResponse struct {
 
 func (x *WaitTaskResponse) Reset() {
 	*x = WaitTaskResponse{}
-	mi := &file_taskyard_v1_task_proto_msgTypes[23]
+	mi := &file_taskyard_v1_task_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2378,7 +3448,7 @@ func (x *WaitTaskResponse) String() string {
 func (*WaitTaskResponse) ProtoMessage() {}
 
 func (x *WaitTaskResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_taskyard_v1_task_proto_msgTypes[23]
+	mi := &file_taskyard_v1_task_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2391,7 +3461,7 @@ func (x *WaitTaskResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WaitTaskResponse.ProtoReflect.Descriptor instead.
 func (*WaitTaskResponse) Descriptor() ([]byte, []int) {
-	return file_taskyard_v1_task_proto_rawDescGZIP(), []int{23}
+	return file_taskyard_v1_task_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *WaitTaskResponse) GetTask() *Task {
@@ -2406,6 +3476,254 @@ func (x *WaitTaskResponse) GetEnded() bool {
 		return *x.Ended
 	}
 	return false
+}
+
+// ExplainTaskRequest names a task.
+type ExplainTaskRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The task. Required.
+	TaskId        string `protobuf:"bytes,1,opt,name=task_id,json=taskId,proto3" json:"task_id,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ExplainTaskRequest) Reset() {
+	*x = ExplainTaskRequest{}
+	mi := &file_taskyard_v1_task_proto_msgTypes[29]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ExplainTaskRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ExplainTaskRequest) ProtoMessage() {}
+
+func (x *ExplainTaskRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_taskyard_v1_task_proto_msgTypes[29]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ExplainTaskRequest.ProtoReflect.Descriptor instead.
+func (*ExplainTaskRequest) Descriptor() ([]byte, []int) {
+	return file_taskyard_v1_task_proto_rawDescGZIP(), []int{29}
+}
+
+func (x *ExplainTaskRequest) GetTaskId() string {
+	if x != nil {
+		return x.TaskId
+	}
+	return ""
+}
+
+// ExplainTaskResponse says why the task waits.
+type ExplainTaskResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The task. Always set.
+	TaskId *string `protobuf:"bytes,1,opt,name=task_id,json=taskId,proto3,oneof" json:"task_id,omitempty"`
+	// The state of the task. Always set.
+	State *Task_State `protobuf:"varint,2,opt,name=state,proto3,enum=taskyard.v1.Task_State,oneof" json:"state,omitempty"`
+	// Whether a claim of a host that is live and has credit could get it now, were it first. Always set.
+	Runnable *bool `protobuf:"varint,3,opt,name=runnable,proto3,oneof" json:"runnable,omitempty"`
+	// Why it does not run, each reason by itself. Absent if it is runnable, in flight, or has ended.
+	Reasons []*WaitReason `protobuf:"bytes,4,rep,name=reasons,proto3" json:"reasons,omitempty"`
+	// How many runnable tasks of the same hosts come first in claim order. Being behind others is no reason. Absent unless
+	// the task is runnable, and for a principal with the role `agent`.
+	Ahead *uint32 `protobuf:"varint,5,opt,name=ahead,proto3,oneof" json:"ahead,omitempty"`
+	// Whether its agent has more in flight, by weight, than another with runnable tasks. Absent if not, and for a principal
+	// with the role `agent`.
+	OverShare     *bool `protobuf:"varint,6,opt,name=over_share,json=overShare,proto3,oneof" json:"over_share,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ExplainTaskResponse) Reset() {
+	*x = ExplainTaskResponse{}
+	mi := &file_taskyard_v1_task_proto_msgTypes[30]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ExplainTaskResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ExplainTaskResponse) ProtoMessage() {}
+
+func (x *ExplainTaskResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_taskyard_v1_task_proto_msgTypes[30]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ExplainTaskResponse.ProtoReflect.Descriptor instead.
+func (*ExplainTaskResponse) Descriptor() ([]byte, []int) {
+	return file_taskyard_v1_task_proto_rawDescGZIP(), []int{30}
+}
+
+func (x *ExplainTaskResponse) GetTaskId() string {
+	if x != nil && x.TaskId != nil {
+		return *x.TaskId
+	}
+	return ""
+}
+
+func (x *ExplainTaskResponse) GetState() Task_State {
+	if x != nil && x.State != nil {
+		return *x.State
+	}
+	return Task_unspecified
+}
+
+func (x *ExplainTaskResponse) GetRunnable() bool {
+	if x != nil && x.Runnable != nil {
+		return *x.Runnable
+	}
+	return false
+}
+
+func (x *ExplainTaskResponse) GetReasons() []*WaitReason {
+	if x != nil {
+		return x.Reasons
+	}
+	return nil
+}
+
+func (x *ExplainTaskResponse) GetAhead() uint32 {
+	if x != nil && x.Ahead != nil {
+		return *x.Ahead
+	}
+	return 0
+}
+
+func (x *ExplainTaskResponse) GetOverShare() bool {
+	if x != nil && x.OverShare != nil {
+		return *x.OverShare
+	}
+	return false
+}
+
+// WaitReason is one reason for which a task waits. Fields that a kind does not name are absent.
+type WaitReason struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The kind. Always set.
+	Kind *WaitReason_Kind `protobuf:"varint,1,opt,name=kind,proto3,enum=taskyard.v1.WaitReason_Kind,oneof" json:"kind,omitempty"`
+	// The reason as text for people. Always set.
+	Message *string `protobuf:"bytes,2,opt,name=message,proto3,oneof" json:"message,omitempty"`
+	// What the reason is about: a target, a key, an agent, an action, a host.
+	Name *string `protobuf:"bytes,3,opt,name=name,proto3,oneof" json:"name,omitempty"`
+	// When it is over at the earliest.
+	Until *timestamppb.Timestamp `protobuf:"bytes,4,opt,name=until,proto3" json:"until,omitempty"`
+	// Tasks that it is about.
+	TaskIds []string `protobuf:"bytes,5,rep,name=task_ids,json=taskIds,proto3" json:"task_ids,omitempty"`
+	// How much of the limit is in use.
+	Used *float64 `protobuf:"fixed64,6,opt,name=used,proto3,oneof" json:"used,omitempty"`
+	// The limit.
+	Limit *float64 `protobuf:"fixed64,7,opt,name=limit,proto3,oneof" json:"limit,omitempty"`
+	// What the nearest host lacks.
+	Missing       []string `protobuf:"bytes,8,rep,name=missing,proto3" json:"missing,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *WaitReason) Reset() {
+	*x = WaitReason{}
+	mi := &file_taskyard_v1_task_proto_msgTypes[31]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *WaitReason) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*WaitReason) ProtoMessage() {}
+
+func (x *WaitReason) ProtoReflect() protoreflect.Message {
+	mi := &file_taskyard_v1_task_proto_msgTypes[31]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use WaitReason.ProtoReflect.Descriptor instead.
+func (*WaitReason) Descriptor() ([]byte, []int) {
+	return file_taskyard_v1_task_proto_rawDescGZIP(), []int{31}
+}
+
+func (x *WaitReason) GetKind() WaitReason_Kind {
+	if x != nil && x.Kind != nil {
+		return *x.Kind
+	}
+	return WaitReason_unspecified
+}
+
+func (x *WaitReason) GetMessage() string {
+	if x != nil && x.Message != nil {
+		return *x.Message
+	}
+	return ""
+}
+
+func (x *WaitReason) GetName() string {
+	if x != nil && x.Name != nil {
+		return *x.Name
+	}
+	return ""
+}
+
+func (x *WaitReason) GetUntil() *timestamppb.Timestamp {
+	if x != nil {
+		return x.Until
+	}
+	return nil
+}
+
+func (x *WaitReason) GetTaskIds() []string {
+	if x != nil {
+		return x.TaskIds
+	}
+	return nil
+}
+
+func (x *WaitReason) GetUsed() float64 {
+	if x != nil && x.Used != nil {
+		return *x.Used
+	}
+	return 0
+}
+
+func (x *WaitReason) GetLimit() float64 {
+	if x != nil && x.Limit != nil {
+		return *x.Limit
+	}
+	return 0
+}
+
+func (x *WaitReason) GetMissing() []string {
+	if x != nil {
+		return x.Missing
+	}
+	return nil
 }
 
 // WatchTasksRequest selects what to watch; an absent or empty filter selects all.
@@ -2436,7 +3754,7 @@ type WatchTasksRequest struct {
 
 func (x *WatchTasksRequest) Reset() {
 	*x = WatchTasksRequest{}
-	mi := &file_taskyard_v1_task_proto_msgTypes[24]
+	mi := &file_taskyard_v1_task_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2448,7 +3766,7 @@ func (x *WatchTasksRequest) String() string {
 func (*WatchTasksRequest) ProtoMessage() {}
 
 func (x *WatchTasksRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_taskyard_v1_task_proto_msgTypes[24]
+	mi := &file_taskyard_v1_task_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2461,7 +3779,7 @@ func (x *WatchTasksRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WatchTasksRequest.ProtoReflect.Descriptor instead.
 func (*WatchTasksRequest) Descriptor() ([]byte, []int) {
-	return file_taskyard_v1_task_proto_rawDescGZIP(), []int{24}
+	return file_taskyard_v1_task_proto_rawDescGZIP(), []int{32}
 }
 
 func (x *WatchTasksRequest) GetTaskIds() []string {
@@ -2538,7 +3856,7 @@ type WatchTasksResponse struct {
 
 func (x *WatchTasksResponse) Reset() {
 	*x = WatchTasksResponse{}
-	mi := &file_taskyard_v1_task_proto_msgTypes[25]
+	mi := &file_taskyard_v1_task_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2550,7 +3868,7 @@ func (x *WatchTasksResponse) String() string {
 func (*WatchTasksResponse) ProtoMessage() {}
 
 func (x *WatchTasksResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_taskyard_v1_task_proto_msgTypes[25]
+	mi := &file_taskyard_v1_task_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2563,7 +3881,7 @@ func (x *WatchTasksResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WatchTasksResponse.ProtoReflect.Descriptor instead.
 func (*WatchTasksResponse) Descriptor() ([]byte, []int) {
-	return file_taskyard_v1_task_proto_rawDescGZIP(), []int{25}
+	return file_taskyard_v1_task_proto_rawDescGZIP(), []int{33}
 }
 
 func (x *WatchTasksResponse) GetEvents() []*TaskEvent {
@@ -2611,7 +3929,7 @@ type TaskEvent struct {
 
 func (x *TaskEvent) Reset() {
 	*x = TaskEvent{}
-	mi := &file_taskyard_v1_task_proto_msgTypes[26]
+	mi := &file_taskyard_v1_task_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2623,7 +3941,7 @@ func (x *TaskEvent) String() string {
 func (*TaskEvent) ProtoMessage() {}
 
 func (x *TaskEvent) ProtoReflect() protoreflect.Message {
-	mi := &file_taskyard_v1_task_proto_msgTypes[26]
+	mi := &file_taskyard_v1_task_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2636,7 +3954,7 @@ func (x *TaskEvent) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TaskEvent.ProtoReflect.Descriptor instead.
 func (*TaskEvent) Descriptor() ([]byte, []int) {
-	return file_taskyard_v1_task_proto_rawDescGZIP(), []int{26}
+	return file_taskyard_v1_task_proto_rawDescGZIP(), []int{34}
 }
 
 func (x *TaskEvent) GetKind() TaskEvent_Kind {
@@ -2680,7 +3998,7 @@ type WatchEnd struct {
 
 func (x *WatchEnd) Reset() {
 	*x = WatchEnd{}
-	mi := &file_taskyard_v1_task_proto_msgTypes[27]
+	mi := &file_taskyard_v1_task_proto_msgTypes[35]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2692,7 +4010,7 @@ func (x *WatchEnd) String() string {
 func (*WatchEnd) ProtoMessage() {}
 
 func (x *WatchEnd) ProtoReflect() protoreflect.Message {
-	mi := &file_taskyard_v1_task_proto_msgTypes[27]
+	mi := &file_taskyard_v1_task_proto_msgTypes[35]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2705,7 +4023,7 @@ func (x *WatchEnd) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WatchEnd.ProtoReflect.Descriptor instead.
 func (*WatchEnd) Descriptor() ([]byte, []int) {
-	return file_taskyard_v1_task_proto_rawDescGZIP(), []int{27}
+	return file_taskyard_v1_task_proto_rawDescGZIP(), []int{35}
 }
 
 func (x *WatchEnd) GetReason() WatchEnd_Reason {
@@ -2726,7 +4044,7 @@ var File_taskyard_v1_task_proto protoreflect.FileDescriptor
 
 const file_taskyard_v1_task_proto_rawDesc = "" +
 	"\n" +
-	"\x16taskyard/v1/task.proto\x12\vtaskyard.v1\x1a\x1cgoogle/api/annotations.proto\x1a\x1cgoogle/protobuf/struct.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x18taskyard/v1/access.proto\"\xec\x11\n" +
+	"\x16taskyard/v1/task.proto\x12\vtaskyard.v1\x1a\x1cgoogle/api/annotations.proto\x1a\x1cgoogle/protobuf/struct.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x18taskyard/v1/access.proto\"\x9a\x15\n" +
 	"\x04Task\x12\x1c\n" +
 	"\atask_id\x18\x01 \x01(\tH\x00R\x06taskId\x88\x01\x01\x12\x1e\n" +
 	"\bagent_id\x18\x02 \x01(\tH\x01R\aagentId\x88\x01\x01\x12\x1b\n" +
@@ -2774,7 +4092,15 @@ const file_taskyard_v1_task_proto_rawDesc = "" +
 	"\x05input\x18$ \x01(\v2\x14.taskyard.v1.PayloadR\x05input\x12,\n" +
 	"\x06output\x18% \x01(\v2\x14.taskyard.v1.PayloadR\x06output\x12\x17\n" +
 	"\x04code\x18& \x01(\tH\x17R\x04code\x88\x01\x01\x12!\n" +
-	"\ttraceback\x18' \x01(\tH\x18R\ttraceback\x88\x01\x01\x1a9\n" +
+	"\ttraceback\x18' \x01(\tH\x18R\ttraceback\x88\x01\x01\x12)\n" +
+	"\x10concurrency_keys\x18( \x03(\tR\x0fconcurrencyKeys\x12\x14\n" +
+	"\x05after\x18) \x03(\tR\x05after\x12A\n" +
+	"\fafter_policy\x18* \x01(\x0e2\x19.taskyard.v1.After.PolicyH\x19R\vafterPolicy\x88\x01\x01\x12\"\n" +
+	"\n" +
+	"unique_key\x18+ \x01(\tH\x1aR\tuniqueKey\x88\x01\x01\x12A\n" +
+	"\funique_while\x18, \x01(\x0e2\x19.taskyard.v1.Unique.WhileH\x1bR\vuniqueWhile\x88\x01\x01\x12R\n" +
+	"\x11on_target_failure\x18- \x01(\x0e2!.taskyard.v1.TargetFailure.PolicyH\x1cR\x0fonTargetFailure\x88\x01\x01\x12\x1b\n" +
+	"\x06notice\x18. \x01(\tH\x1dR\x06notice\x88\x01\x01\x1a9\n" +
 	"\vLabelsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\xcf\x02\n" +
@@ -2832,7 +4158,48 @@ const file_taskyard_v1_task_proto_rawDesc = "" +
 	"_parent_idB\a\n" +
 	"\x05_codeB\f\n" +
 	"\n" +
-	"_traceback\"K\n" +
+	"_tracebackB\x0f\n" +
+	"\r_after_policyB\r\n" +
+	"\v_unique_keyB\x0f\n" +
+	"\r_unique_whileB\x14\n" +
+	"\x12_on_target_failureB\t\n" +
+	"\a_notice\"|\n" +
+	"\x05After\"s\n" +
+	"\x06Policy\x12\x0f\n" +
+	"\vunspecified\x10\x00\x12\x16\n" +
+	"\x12POLICY_UNSPECIFIED\x10\x00\x12\v\n" +
+	"\asuccess\x10\x01\x12\x12\n" +
+	"\x0ePOLICY_SUCCESS\x10\x01\x12\t\n" +
+	"\x05ended\x10\x02\x12\x10\n" +
+	"\fPOLICY_ENDED\x10\x02\x1a\x02\x10\x01\"\xa0\x02\n" +
+	"\x06Unique\"k\n" +
+	"\x05While\x12\x0f\n" +
+	"\vunspecified\x10\x00\x12\x15\n" +
+	"\x11WHILE_UNSPECIFIED\x10\x00\x12\n" +
+	"\n" +
+	"\x06queued\x10\x01\x12\x10\n" +
+	"\fWHILE_QUEUED\x10\x01\x12\b\n" +
+	"\x04live\x10\x02\x12\x0e\n" +
+	"\n" +
+	"WHILE_LIVE\x10\x02\x1a\x02\x10\x01\"\xa8\x01\n" +
+	"\bConflict\x12\b\n" +
+	"\x04none\x10\x00\x12\x18\n" +
+	"\x14CONFLICT_UNSPECIFIED\x10\x00\x12\f\n" +
+	"\bexisting\x10\x01\x12\x15\n" +
+	"\x11CONFLICT_EXISTING\x10\x01\x12\n" +
+	"\n" +
+	"\x06reject\x10\x02\x12\x13\n" +
+	"\x0fCONFLICT_REJECT\x10\x02\x12\x11\n" +
+	"\rreplaceQueued\x10\x03\x12\x1b\n" +
+	"\x17CONFLICT_REPLACE_QUEUED\x10\x03\x1a\x02\x10\x01\"\x86\x01\n" +
+	"\rTargetFailure\"u\n" +
+	"\x06Policy\x12\x0f\n" +
+	"\vunspecified\x10\x00\x12\x16\n" +
+	"\x12POLICY_UNSPECIFIED\x10\x00\x12\t\n" +
+	"\x05block\x10\x01\x12\x10\n" +
+	"\fPOLICY_BLOCK\x10\x01\x12\f\n" +
+	"\bcontinue\x10\x02\x12\x13\n" +
+	"\x0fPOLICY_CONTINUE\x10\x02\x1a\x02\x10\x01\"K\n" +
 	"\aPayload\x12\x12\n" +
 	"\x04data\x18\x01 \x01(\fR\x04data\x12\x1f\n" +
 	"\bencoding\x18\x02 \x01(\tH\x00R\bencoding\x88\x01\x01B\v\n" +
@@ -2882,7 +4249,7 @@ const file_taskyard_v1_task_proto_rawDesc = "" +
 	"\x06_errorB\f\n" +
 	"\n" +
 	"_retryableB\x11\n" +
-	"\x0f_retry_after_ms\"\xad\b\n" +
+	"\x0f_retry_after_ms\"\x9c\f\n" +
 	"\x11SubmitTaskRequest\x12\x19\n" +
 	"\bagent_id\x18\x01 \x01(\tR\aagentId\x12\x16\n" +
 	"\x06action\x18\x02 \x01(\tR\x06action\x12\x1a\n" +
@@ -2908,7 +4275,16 @@ const file_taskyard_v1_task_proto_rawDesc = "" +
 	"\x0erun_timeout_ms\x18\x13 \x01(\rH\n" +
 	"R\frunTimeoutMs\x88\x01\x01\x12 \n" +
 	"\tparent_id\x18\x14 \x01(\tH\vR\bparentId\x88\x01\x01\x12*\n" +
-	"\x05input\x18\x15 \x01(\v2\x14.taskyard.v1.PayloadR\x05input\x1a9\n" +
+	"\x05input\x18\x15 \x01(\v2\x14.taskyard.v1.PayloadR\x05input\x12)\n" +
+	"\x10concurrency_keys\x18\x16 \x03(\tR\x0fconcurrencyKeys\x12\x14\n" +
+	"\x05after\x18\x17 \x03(\tR\x05after\x12A\n" +
+	"\fafter_policy\x18\x18 \x01(\x0e2\x19.taskyard.v1.After.PolicyH\fR\vafterPolicy\x88\x01\x01\x12\"\n" +
+	"\n" +
+	"unique_key\x18\x19 \x01(\tH\rR\tuniqueKey\x88\x01\x01\x12A\n" +
+	"\funique_while\x18\x1a \x01(\x0e2\x19.taskyard.v1.Unique.WhileH\x0eR\vuniqueWhile\x88\x01\x01\x12B\n" +
+	"\von_conflict\x18\x1b \x01(\x0e2\x1c.taskyard.v1.Unique.ConflictH\x0fR\n" +
+	"onConflict\x88\x01\x01\x12R\n" +
+	"\x11on_target_failure\x18\x1c \x01(\x0e2!.taskyard.v1.TargetFailure.PolicyH\x10R\x0fonTargetFailure\x88\x01\x01\x1a9\n" +
 	"\vLabelsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01B\t\n" +
@@ -2925,17 +4301,24 @@ const file_taskyard_v1_task_proto_rawDesc = "" +
 	"\f_traceparentB\x11\n" +
 	"\x0f_run_timeout_msB\f\n" +
 	"\n" +
-	"_parent_id\"\xe5\x01\n" +
+	"_parent_idB\x0f\n" +
+	"\r_after_policyB\r\n" +
+	"\v_unique_keyB\x0f\n" +
+	"\r_unique_whileB\x0e\n" +
+	"\f_on_conflictB\x14\n" +
+	"\x12_on_target_failureJ\x04\b\x1d\x10\x1eR\rafter_indexes\"\x93\x02\n" +
 	"\x12SubmitTaskResponse\x12\x1c\n" +
 	"\atask_id\x18\x01 \x01(\tH\x00R\x06taskId\x88\x01\x01\x122\n" +
 	"\x05state\x18\x02 \x01(\x0e2\x17.taskyard.v1.Task.StateH\x01R\x05state\x88\x01\x01\x12\x1f\n" +
 	"\bposition\x18\x03 \x01(\rH\x02R\bposition\x88\x01\x01\x129\n" +
 	"\n" +
-	"created_at\x18\x04 \x01(\v2\x1a.google.protobuf.TimestampR\tcreatedAtB\n" +
+	"created_at\x18\x04 \x01(\v2\x1a.google.protobuf.TimestampR\tcreatedAt\x12\x1f\n" +
+	"\bexisting\x18\x05 \x01(\bH\x03R\bexisting\x88\x01\x01B\n" +
 	"\n" +
 	"\b_task_idB\b\n" +
 	"\x06_stateB\v\n" +
-	"\t_position\"J\n" +
+	"\t_positionB\v\n" +
+	"\t_existing\"J\n" +
 	"\x12SubmitTasksRequest\x124\n" +
 	"\x05tasks\x18\x01 \x03(\v2\x1e.taskyard.v1.SubmitTaskRequestR\x05tasks\"M\n" +
 	"\x13SubmitTasksResponse\x126\n" +
@@ -2947,7 +4330,7 @@ const file_taskyard_v1_task_proto_rawDesc = "" +
 	"\aoutcomeB\x13\n" +
 	"\x11_rejected_task_id\")\n" +
 	"\x0eGetTaskRequest\x12\x17\n" +
-	"\atask_id\x18\x01 \x01(\tR\x06taskId\"\xb0\x04\n" +
+	"\atask_id\x18\x01 \x01(\tR\x06taskId\"\x89\a\n" +
 	"\x10ListTasksRequest\x12\x1e\n" +
 	"\bagent_id\x18\x01 \x01(\tH\x00R\aagentId\x88\x01\x01\x12\x19\n" +
 	"\x05state\x18\x02 \x01(\tH\x01R\x05state\x88\x01\x01\x12\x1e\n" +
@@ -2961,7 +4344,17 @@ const file_taskyard_v1_task_proto_rawDesc = "" +
 	"\fcreated_from\x18\t \x01(\v2\x1a.google.protobuf.TimestampR\vcreatedFrom\x12?\n" +
 	"\rcreated_until\x18\n" +
 	" \x01(\v2\x1a.google.protobuf.TimestampR\fcreatedUntil\x12 \n" +
-	"\tparent_id\x18\v \x01(\tH\bR\bparentId\x88\x01\x01B\v\n" +
+	"\tparent_id\x18\v \x01(\tH\bR\bparentId\x88\x01\x01\x12\x1b\n" +
+	"\x06labels\x18\f \x01(\tH\tR\x06labels\x88\x01\x01\x12\x1b\n" +
+	"\x06action\x18\r \x01(\tH\n" +
+	"R\x06action\x88\x01\x01\x12\x1c\n" +
+	"\ahost_id\x18\x0e \x01(\tH\vR\x06hostId\x88\x01\x01\x12,\n" +
+	"\x0fconcurrency_key\x18\x0f \x01(\tH\fR\x0econcurrencyKey\x88\x01\x01\x129\n" +
+	"\n" +
+	"ended_from\x18\x10 \x01(\v2\x1a.google.protobuf.TimestampR\tendedFrom\x12;\n" +
+	"\vended_until\x18\x11 \x01(\v2\x1a.google.protobuf.TimestampR\n" +
+	"endedUntil\x12\x19\n" +
+	"\x05error\x18\x12 \x01(\tH\rR\x05error\x88\x01\x01B\v\n" +
 	"\t_agent_idB\b\n" +
 	"\x06_stateB\v\n" +
 	"\t_batch_idB\t\n" +
@@ -2973,33 +4366,92 @@ const file_taskyard_v1_task_proto_rawDesc = "" +
 	"\b_historyB\x0f\n" +
 	"\r_newest_firstB\f\n" +
 	"\n" +
-	"_parent_id\"\xa2\x01\n" +
+	"_parent_idB\t\n" +
+	"\a_labelsB\t\n" +
+	"\a_actionB\n" +
+	"\n" +
+	"\b_host_idB\x12\n" +
+	"\x10_concurrency_keyB\b\n" +
+	"\x06_error\"\xbc\x05\n" +
+	"\n" +
+	"TaskFilter\x12\x1e\n" +
+	"\bagent_id\x18\x01 \x01(\tH\x00R\aagentId\x88\x01\x01\x12\x19\n" +
+	"\x05state\x18\x02 \x01(\tH\x01R\x05state\x88\x01\x01\x12\x1e\n" +
+	"\bbatch_id\x18\x03 \x01(\tH\x02R\abatchId\x88\x01\x01\x12\x1b\n" +
+	"\x06target\x18\x04 \x01(\tH\x03R\x06target\x88\x01\x01\x12=\n" +
+	"\fcreated_from\x18\x05 \x01(\v2\x1a.google.protobuf.TimestampR\vcreatedFrom\x12?\n" +
+	"\rcreated_until\x18\x06 \x01(\v2\x1a.google.protobuf.TimestampR\fcreatedUntil\x12 \n" +
+	"\tparent_id\x18\a \x01(\tH\x04R\bparentId\x88\x01\x01\x12\x1b\n" +
+	"\x06labels\x18\b \x01(\tH\x05R\x06labels\x88\x01\x01\x12\x1b\n" +
+	"\x06action\x18\t \x01(\tH\x06R\x06action\x88\x01\x01\x12\x1c\n" +
+	"\ahost_id\x18\n" +
+	" \x01(\tH\aR\x06hostId\x88\x01\x01\x12,\n" +
+	"\x0fconcurrency_key\x18\v \x01(\tH\bR\x0econcurrencyKey\x88\x01\x01\x129\n" +
+	"\n" +
+	"ended_from\x18\f \x01(\v2\x1a.google.protobuf.TimestampR\tendedFrom\x12;\n" +
+	"\vended_until\x18\r \x01(\v2\x1a.google.protobuf.TimestampR\n" +
+	"endedUntil\x12\x19\n" +
+	"\x05error\x18\x0e \x01(\tH\tR\x05error\x88\x01\x01B\v\n" +
+	"\t_agent_idB\b\n" +
+	"\x06_stateB\v\n" +
+	"\t_batch_idB\t\n" +
+	"\a_targetB\f\n" +
+	"\n" +
+	"_parent_idB\t\n" +
+	"\a_labelsB\t\n" +
+	"\a_actionB\n" +
+	"\n" +
+	"\b_host_idB\x12\n" +
+	"\x10_concurrency_keyB\b\n" +
+	"\x06_error\"\xa2\x01\n" +
 	"\x11ListTasksResponse\x12'\n" +
 	"\x05tasks\x18\x01 \x03(\v2\x11.taskyard.v1.TaskR\x05tasks\x12\x19\n" +
 	"\x05count\x18\x02 \x01(\rH\x00R\x05count\x88\x01\x01\x12+\n" +
 	"\x0fnext_page_token\x18\x03 \x01(\tH\x01R\rnextPageToken\x88\x01\x01B\b\n" +
 	"\x06_countB\x12\n" +
-	"\x10_next_page_token\"n\n" +
+	"\x10_next_page_token\"\x98\x01\n" +
 	"\x11CancelTaskRequest\x12\x17\n" +
 	"\atask_id\x18\x01 \x01(\tR\x06taskId\x12,\n" +
-	"\x0fcancel_children\x18\x02 \x01(\bH\x00R\x0ecancelChildren\x88\x01\x01B\x12\n" +
-	"\x10_cancel_children\"\xca\x01\n" +
+	"\x0fcancel_children\x18\x02 \x01(\bH\x00R\x0ecancelChildren\x88\x01\x01\x12\x1c\n" +
+	"\await_ms\x18\x03 \x01(\rH\x01R\x06waitMs\x88\x01\x01B\x12\n" +
+	"\x10_cancel_childrenB\n" +
+	"\n" +
+	"\b_wait_ms\"\x97\x02\n" +
 	"\x12CancelTaskResponse\x124\n" +
 	"\x06status\x18\x01 \x01(\x0e2\x17.taskyard.v1.Task.StateH\x00R\x06status\x88\x01\x01\x12\x1c\n" +
 	"\atask_id\x18\x02 \x01(\tH\x01R\x06taskId\x88\x01\x01\x122\n" +
-	"\x12children_cancelled\x18\x03 \x01(\rH\x02R\x11childrenCancelled\x88\x01\x01B\t\n" +
+	"\x12children_cancelled\x18\x03 \x01(\rH\x02R\x11childrenCancelled\x88\x01\x01\x12>\n" +
+	"\bstopping\x18\x04 \x01(\x0e2\x1d.taskyard.v1.Stopping.OutcomeH\x03R\bstopping\x88\x01\x01B\t\n" +
 	"\a_statusB\n" +
 	"\n" +
 	"\b_task_idB\x15\n" +
-	"\x13_children_cancelled\"+\n" +
+	"\x13_children_cancelledB\v\n" +
+	"\t_stopping\"\xd8\x01\n" +
+	"\bStopping\"\xcb\x01\n" +
+	"\aOutcome\x12\x0f\n" +
+	"\vunspecified\x10\x00\x12\x17\n" +
+	"\x13OUTCOME_UNSPECIFIED\x10\x00\x12\f\n" +
+	"\breleased\x10\x01\x12\x14\n" +
+	"\x10OUTCOME_RELEASED\x10\x01\x12\f\n" +
+	"\bpresumed\x10\x02\x12\x14\n" +
+	"\x10OUTCOME_PRESUMED\x10\x02\x12\x0f\n" +
+	"\vnot_running\x10\x03\x12\x17\n" +
+	"\x13OUTCOME_NOT_RUNNING\x10\x03\x12\v\n" +
+	"\awaiting\x10\x04\x12\x13\n" +
+	"\x0fOUTCOME_WAITING\x10\x04\x1a\x02\x10\x01\"U\n" +
 	"\x10PauseTaskRequest\x12\x17\n" +
-	"\atask_id\x18\x01 \x01(\tR\x06taskId\"~\n" +
+	"\atask_id\x18\x01 \x01(\tR\x06taskId\x12\x1c\n" +
+	"\await_ms\x18\x02 \x01(\rH\x00R\x06waitMs\x88\x01\x01B\n" +
+	"\n" +
+	"\b_wait_ms\"\xcb\x01\n" +
 	"\x11PauseTaskResponse\x124\n" +
 	"\x06status\x18\x01 \x01(\x0e2\x17.taskyard.v1.Task.StateH\x00R\x06status\x88\x01\x01\x12\x1c\n" +
-	"\atask_id\x18\x02 \x01(\tH\x01R\x06taskId\x88\x01\x01B\t\n" +
+	"\atask_id\x18\x02 \x01(\tH\x01R\x06taskId\x88\x01\x01\x12>\n" +
+	"\bstopping\x18\x03 \x01(\x0e2\x1d.taskyard.v1.Stopping.OutcomeH\x02R\bstopping\x88\x01\x01B\t\n" +
 	"\a_statusB\n" +
 	"\n" +
-	"\b_task_id\"b\n" +
+	"\b_task_idB\v\n" +
+	"\t_stopping\"b\n" +
 	"\x11ResumeTaskRequest\x12\x17\n" +
 	"\atask_id\x18\x01 \x01(\tR\x06taskId\x12$\n" +
 	"\vtoken_limit\x18\x02 \x01(\rH\x00R\n" +
@@ -3028,7 +4480,75 @@ const file_taskyard_v1_task_proto_rawDesc = "" +
 	"\x10WaitTaskResponse\x12%\n" +
 	"\x04task\x18\x01 \x01(\v2\x11.taskyard.v1.TaskR\x04task\x12\x19\n" +
 	"\x05ended\x18\x02 \x01(\bH\x00R\x05ended\x88\x01\x01B\b\n" +
-	"\x06_ended\"\xf5\x02\n" +
+	"\x06_ended\"-\n" +
+	"\x12ExplainTaskRequest\x12\x17\n" +
+	"\atask_id\x18\x01 \x01(\tR\x06taskId\"\xb6\x02\n" +
+	"\x13ExplainTaskResponse\x12\x1c\n" +
+	"\atask_id\x18\x01 \x01(\tH\x00R\x06taskId\x88\x01\x01\x122\n" +
+	"\x05state\x18\x02 \x01(\x0e2\x17.taskyard.v1.Task.StateH\x01R\x05state\x88\x01\x01\x12\x1f\n" +
+	"\brunnable\x18\x03 \x01(\bH\x02R\brunnable\x88\x01\x01\x121\n" +
+	"\areasons\x18\x04 \x03(\v2\x17.taskyard.v1.WaitReasonR\areasons\x12\x19\n" +
+	"\x05ahead\x18\x05 \x01(\rH\x03R\x05ahead\x88\x01\x01\x12\"\n" +
+	"\n" +
+	"over_share\x18\x06 \x01(\bH\x04R\toverShare\x88\x01\x01B\n" +
+	"\n" +
+	"\b_task_idB\b\n" +
+	"\x06_stateB\v\n" +
+	"\t_runnableB\b\n" +
+	"\x06_aheadB\r\n" +
+	"\v_over_share\"\xd5\x06\n" +
+	"\n" +
+	"WaitReason\x125\n" +
+	"\x04kind\x18\x01 \x01(\x0e2\x1c.taskyard.v1.WaitReason.KindH\x00R\x04kind\x88\x01\x01\x12\x1d\n" +
+	"\amessage\x18\x02 \x01(\tH\x01R\amessage\x88\x01\x01\x12\x17\n" +
+	"\x04name\x18\x03 \x01(\tH\x02R\x04name\x88\x01\x01\x120\n" +
+	"\x05until\x18\x04 \x01(\v2\x1a.google.protobuf.TimestampR\x05until\x12\x19\n" +
+	"\btask_ids\x18\x05 \x03(\tR\ataskIds\x12\x17\n" +
+	"\x04used\x18\x06 \x01(\x01H\x03R\x04used\x88\x01\x01\x12\x19\n" +
+	"\x05limit\x18\a \x01(\x01H\x04R\x05limit\x88\x01\x01\x12\x18\n" +
+	"\amissing\x18\b \x03(\tR\amissing\"\x8b\x04\n" +
+	"\x04Kind\x12\x0f\n" +
+	"\vunspecified\x10\x00\x12\x14\n" +
+	"\x10KIND_UNSPECIFIED\x10\x00\x12\v\n" +
+	"\anot_due\x10\x01\x12\x10\n" +
+	"\fKIND_NOT_DUE\x10\x01\x12\b\n" +
+	"\x04held\x10\x02\x12\r\n" +
+	"\tKIND_HELD\x10\x02\x12\t\n" +
+	"\x05after\x10\x03\x12\x0e\n" +
+	"\n" +
+	"KIND_AFTER\x10\x03\x12\n" +
+	"\n" +
+	"\x06target\x10\x04\x12\x0f\n" +
+	"\vKIND_TARGET\x10\x04\x12\x0f\n" +
+	"\vagent_limit\x10\x05\x12\x14\n" +
+	"\x10KIND_AGENT_LIMIT\x10\x05\x12\x10\n" +
+	"\fmax_inflight\x10\x06\x12\x15\n" +
+	"\x11KIND_MAX_INFLIGHT\x10\x06\x12\x10\n" +
+	"\fkey_inflight\x10\a\x12\x15\n" +
+	"\x11KIND_KEY_INFLIGHT\x10\a\x12\f\n" +
+	"\bkey_rate\x10\b\x12\x11\n" +
+	"\rKIND_KEY_RATE\x10\b\x12\v\n" +
+	"\ano_host\x10\t\x12\x10\n" +
+	"\fKIND_NO_HOST\x10\t\x12\r\n" +
+	"\tno_action\x10\n" +
+	"\x12\x12\n" +
+	"\x0eKIND_NO_ACTION\x10\n" +
+	"\x12\r\n" +
+	"\tno_credit\x10\v\x12\x12\n" +
+	"\x0eKIND_NO_CREDIT\x10\v\x12\x12\n" +
+	"\x0emax_concurrent\x10\f\x12\x17\n" +
+	"\x13KIND_MAX_CONCURRENT\x10\f\x12\f\n" +
+	"\bdraining\x10\r\x12\x11\n" +
+	"\rKIND_DRAINING\x10\r\x12\n" +
+	"\n" +
+	"\x06paused\x10\x0e\x12\x0f\n" +
+	"\vKIND_PAUSED\x10\x0e\x1a\x02\x10\x01B\a\n" +
+	"\x05_kindB\n" +
+	"\n" +
+	"\b_messageB\a\n" +
+	"\x05_nameB\a\n" +
+	"\x05_usedB\b\n" +
+	"\x06_limit\"\xf5\x02\n" +
 	"\x11WatchTasksRequest\x12\x19\n" +
 	"\btask_ids\x18\x01 \x03(\tR\ataskIds\x12\x1e\n" +
 	"\bbatch_id\x18\x02 \x01(\tH\x00R\abatchId\x88\x01\x01\x12\x1e\n" +
@@ -3093,7 +4613,7 @@ const file_taskyard_v1_task_proto_rawDesc = "" +
 	"\x0eREASON_DELETED\x10\x05\x1a\x02\x10\x01B\t\n" +
 	"\a_reasonB\n" +
 	"\n" +
-	"\b_message2\xf0\b\n" +
+	"\b_message2\xf2\t\n" +
 	"\vTaskService\x12q\n" +
 	"\n" +
 	"SubmitTask\x12\x1e.taskyard.v1.SubmitTaskRequest\x1a\x1f.taskyard.v1.SubmitTaskResponse\"\"\xba\xd7\x18\r\n" +
@@ -3106,16 +4626,18 @@ const file_taskyard_v1_task_proto_rawDesc = "" +
 	"\x02\x01\x03\x82\xd3\xe4\x93\x02\b\x12\x06/tasks\x90\x02\x01\x12x\n" +
 	"\n" +
 	"CancelTask\x12\x1e.taskyard.v1.CancelTaskRequest\x1a\x1f.taskyard.v1.CancelTaskResponse\")\xba\xd7\x18\x03\n" +
-	"\x01\x01\x82\xd3\xe4\x93\x02\x1c:\x01*\"\x17/tasks/{task_id}/cancel\x12q\n" +
-	"\tPauseTask\x12\x1d.taskyard.v1.PauseTaskRequest\x1a\x1e.taskyard.v1.PauseTaskResponse\"%\xba\xd7\x18\x03\n" +
-	"\x01\x01\x82\xd3\xe4\x93\x02\x18\"\x16/tasks/{task_id}/pause\x12x\n" +
+	"\x01\x01\x82\xd3\xe4\x93\x02\x1c:\x01*\"\x17/tasks/{task_id}/cancel\x12t\n" +
+	"\tPauseTask\x12\x1d.taskyard.v1.PauseTaskRequest\x1a\x1e.taskyard.v1.PauseTaskResponse\"(\xba\xd7\x18\x03\n" +
+	"\x01\x01\x82\xd3\xe4\x93\x02\x1b:\x01*\"\x16/tasks/{task_id}/pause\x12x\n" +
 	"\n" +
 	"ResumeTask\x12\x1e.taskyard.v1.ResumeTaskRequest\x1a\x1f.taskyard.v1.ResumeTaskResponse\")\xba\xd7\x18\x03\n" +
 	"\x01\x01\x82\xd3\xe4\x93\x02\x1c:\x01*\"\x17/tasks/{task_id}/resume\x12|\n" +
 	"\vResolveTask\x12\x1f.taskyard.v1.ResolveTaskRequest\x1a .taskyard.v1.ResolveTaskResponse\"*\xba\xd7\x18\x03\n" +
 	"\x01\x01\x82\xd3\xe4\x93\x02\x1d:\x01*\"\x18/tasks/{task_id}/resolve\x12q\n" +
 	"\bWaitTask\x12\x1c.taskyard.v1.WaitTaskRequest\x1a\x1d.taskyard.v1.WaitTaskResponse\"(\xba\xd7\x18\x04\n" +
-	"\x02\x01\x03\x82\xd3\xe4\x93\x02\x17\x12\x15/tasks/{task_id}:wait\x90\x02\x01\x12p\n" +
+	"\x02\x01\x03\x82\xd3\xe4\x93\x02\x17\x12\x15/tasks/{task_id}:wait\x90\x02\x01\x12}\n" +
+	"\vExplainTask\x12\x1f.taskyard.v1.ExplainTaskRequest\x1a .taskyard.v1.ExplainTaskResponse\"+\xba\xd7\x18\x04\n" +
+	"\x02\x01\x03\x82\xd3\xe4\x93\x02\x1a\x12\x18/tasks/{task_id}:explain\x90\x02\x01\x12p\n" +
 	"\n" +
 	"WatchTasks\x12\x1e.taskyard.v1.WatchTasksRequest\x1a\x1f.taskyard.v1.WatchTasksResponse\"\x1f\xba\xd7\x18\x04\n" +
 	"\x02\x01\x03\x82\xd3\xe4\x93\x02\x0e\x12\f/tasks:watch\x90\x02\x010\x01B\x87\x01\n" +
@@ -3133,119 +4655,154 @@ func file_taskyard_v1_task_proto_rawDescGZIP() []byte {
 	return file_taskyard_v1_task_proto_rawDescData
 }
 
-var file_taskyard_v1_task_proto_enumTypes = make([]protoimpl.EnumInfo, 3)
-var file_taskyard_v1_task_proto_msgTypes = make([]protoimpl.MessageInfo, 30)
+var file_taskyard_v1_task_proto_enumTypes = make([]protoimpl.EnumInfo, 9)
+var file_taskyard_v1_task_proto_msgTypes = make([]protoimpl.MessageInfo, 38)
 var file_taskyard_v1_task_proto_goTypes = []any{
 	(Task_State)(0),               // 0: taskyard.v1.Task.State
-	(TaskEvent_Kind)(0),           // 1: taskyard.v1.TaskEvent.Kind
-	(WatchEnd_Reason)(0),          // 2: taskyard.v1.WatchEnd.Reason
-	(*Task)(nil),                  // 3: taskyard.v1.Task
-	(*Payload)(nil),               // 4: taskyard.v1.Payload
-	(*RetryPolicy)(nil),           // 5: taskyard.v1.RetryPolicy
-	(*Attempt)(nil),               // 6: taskyard.v1.Attempt
-	(*Progress)(nil),              // 7: taskyard.v1.Progress
-	(*Error)(nil),                 // 8: taskyard.v1.Error
-	(*SubmitTaskRequest)(nil),     // 9: taskyard.v1.SubmitTaskRequest
-	(*SubmitTaskResponse)(nil),    // 10: taskyard.v1.SubmitTaskResponse
-	(*SubmitTasksRequest)(nil),    // 11: taskyard.v1.SubmitTasksRequest
-	(*SubmitTasksResponse)(nil),   // 12: taskyard.v1.SubmitTasksResponse
-	(*SubmitOutcome)(nil),         // 13: taskyard.v1.SubmitOutcome
-	(*GetTaskRequest)(nil),        // 14: taskyard.v1.GetTaskRequest
-	(*ListTasksRequest)(nil),      // 15: taskyard.v1.ListTasksRequest
-	(*ListTasksResponse)(nil),     // 16: taskyard.v1.ListTasksResponse
-	(*CancelTaskRequest)(nil),     // 17: taskyard.v1.CancelTaskRequest
-	(*CancelTaskResponse)(nil),    // 18: taskyard.v1.CancelTaskResponse
-	(*PauseTaskRequest)(nil),      // 19: taskyard.v1.PauseTaskRequest
-	(*PauseTaskResponse)(nil),     // 20: taskyard.v1.PauseTaskResponse
-	(*ResumeTaskRequest)(nil),     // 21: taskyard.v1.ResumeTaskRequest
-	(*ResumeTaskResponse)(nil),    // 22: taskyard.v1.ResumeTaskResponse
-	(*ResolveTaskRequest)(nil),    // 23: taskyard.v1.ResolveTaskRequest
-	(*ResolveTaskResponse)(nil),   // 24: taskyard.v1.ResolveTaskResponse
-	(*WaitTaskRequest)(nil),       // 25: taskyard.v1.WaitTaskRequest
-	(*WaitTaskResponse)(nil),      // 26: taskyard.v1.WaitTaskResponse
-	(*WatchTasksRequest)(nil),     // 27: taskyard.v1.WatchTasksRequest
-	(*WatchTasksResponse)(nil),    // 28: taskyard.v1.WatchTasksResponse
-	(*TaskEvent)(nil),             // 29: taskyard.v1.TaskEvent
-	(*WatchEnd)(nil),              // 30: taskyard.v1.WatchEnd
-	nil,                           // 31: taskyard.v1.Task.LabelsEntry
-	nil,                           // 32: taskyard.v1.SubmitTaskRequest.LabelsEntry
-	(*structpb.Struct)(nil),       // 33: google.protobuf.Struct
-	(*timestamppb.Timestamp)(nil), // 34: google.protobuf.Timestamp
-	(*structpb.Value)(nil),        // 35: google.protobuf.Value
+	(After_Policy)(0),             // 1: taskyard.v1.After.Policy
+	(Unique_While)(0),             // 2: taskyard.v1.Unique.While
+	(Unique_Conflict)(0),          // 3: taskyard.v1.Unique.Conflict
+	(TargetFailure_Policy)(0),     // 4: taskyard.v1.TargetFailure.Policy
+	(Stopping_Outcome)(0),         // 5: taskyard.v1.Stopping.Outcome
+	(WaitReason_Kind)(0),          // 6: taskyard.v1.WaitReason.Kind
+	(TaskEvent_Kind)(0),           // 7: taskyard.v1.TaskEvent.Kind
+	(WatchEnd_Reason)(0),          // 8: taskyard.v1.WatchEnd.Reason
+	(*Task)(nil),                  // 9: taskyard.v1.Task
+	(*After)(nil),                 // 10: taskyard.v1.After
+	(*Unique)(nil),                // 11: taskyard.v1.Unique
+	(*TargetFailure)(nil),         // 12: taskyard.v1.TargetFailure
+	(*Payload)(nil),               // 13: taskyard.v1.Payload
+	(*RetryPolicy)(nil),           // 14: taskyard.v1.RetryPolicy
+	(*Attempt)(nil),               // 15: taskyard.v1.Attempt
+	(*Progress)(nil),              // 16: taskyard.v1.Progress
+	(*Error)(nil),                 // 17: taskyard.v1.Error
+	(*SubmitTaskRequest)(nil),     // 18: taskyard.v1.SubmitTaskRequest
+	(*SubmitTaskResponse)(nil),    // 19: taskyard.v1.SubmitTaskResponse
+	(*SubmitTasksRequest)(nil),    // 20: taskyard.v1.SubmitTasksRequest
+	(*SubmitTasksResponse)(nil),   // 21: taskyard.v1.SubmitTasksResponse
+	(*SubmitOutcome)(nil),         // 22: taskyard.v1.SubmitOutcome
+	(*GetTaskRequest)(nil),        // 23: taskyard.v1.GetTaskRequest
+	(*ListTasksRequest)(nil),      // 24: taskyard.v1.ListTasksRequest
+	(*TaskFilter)(nil),            // 25: taskyard.v1.TaskFilter
+	(*ListTasksResponse)(nil),     // 26: taskyard.v1.ListTasksResponse
+	(*CancelTaskRequest)(nil),     // 27: taskyard.v1.CancelTaskRequest
+	(*CancelTaskResponse)(nil),    // 28: taskyard.v1.CancelTaskResponse
+	(*Stopping)(nil),              // 29: taskyard.v1.Stopping
+	(*PauseTaskRequest)(nil),      // 30: taskyard.v1.PauseTaskRequest
+	(*PauseTaskResponse)(nil),     // 31: taskyard.v1.PauseTaskResponse
+	(*ResumeTaskRequest)(nil),     // 32: taskyard.v1.ResumeTaskRequest
+	(*ResumeTaskResponse)(nil),    // 33: taskyard.v1.ResumeTaskResponse
+	(*ResolveTaskRequest)(nil),    // 34: taskyard.v1.ResolveTaskRequest
+	(*ResolveTaskResponse)(nil),   // 35: taskyard.v1.ResolveTaskResponse
+	(*WaitTaskRequest)(nil),       // 36: taskyard.v1.WaitTaskRequest
+	(*WaitTaskResponse)(nil),      // 37: taskyard.v1.WaitTaskResponse
+	(*ExplainTaskRequest)(nil),    // 38: taskyard.v1.ExplainTaskRequest
+	(*ExplainTaskResponse)(nil),   // 39: taskyard.v1.ExplainTaskResponse
+	(*WaitReason)(nil),            // 40: taskyard.v1.WaitReason
+	(*WatchTasksRequest)(nil),     // 41: taskyard.v1.WatchTasksRequest
+	(*WatchTasksResponse)(nil),    // 42: taskyard.v1.WatchTasksResponse
+	(*TaskEvent)(nil),             // 43: taskyard.v1.TaskEvent
+	(*WatchEnd)(nil),              // 44: taskyard.v1.WatchEnd
+	nil,                           // 45: taskyard.v1.Task.LabelsEntry
+	nil,                           // 46: taskyard.v1.SubmitTaskRequest.LabelsEntry
+	(*structpb.Struct)(nil),       // 47: google.protobuf.Struct
+	(*timestamppb.Timestamp)(nil), // 48: google.protobuf.Timestamp
+	(*structpb.Value)(nil),        // 49: google.protobuf.Value
 }
 var file_taskyard_v1_task_proto_depIdxs = []int32{
-	33, // 0: taskyard.v1.Task.params:type_name -> google.protobuf.Struct
+	47, // 0: taskyard.v1.Task.params:type_name -> google.protobuf.Struct
 	0,  // 1: taskyard.v1.Task.state:type_name -> taskyard.v1.Task.State
-	34, // 2: taskyard.v1.Task.deadline:type_name -> google.protobuf.Timestamp
-	34, // 3: taskyard.v1.Task.created_at:type_name -> google.protobuf.Timestamp
-	34, // 4: taskyard.v1.Task.started_at:type_name -> google.protobuf.Timestamp
-	34, // 5: taskyard.v1.Task.completed_at:type_name -> google.protobuf.Timestamp
-	35, // 6: taskyard.v1.Task.result:type_name -> google.protobuf.Value
-	31, // 7: taskyard.v1.Task.labels:type_name -> taskyard.v1.Task.LabelsEntry
-	34, // 8: taskyard.v1.Task.not_before:type_name -> google.protobuf.Timestamp
-	5,  // 9: taskyard.v1.Task.retry_policy:type_name -> taskyard.v1.RetryPolicy
-	6,  // 10: taskyard.v1.Task.attempts:type_name -> taskyard.v1.Attempt
-	7,  // 11: taskyard.v1.Task.progress:type_name -> taskyard.v1.Progress
-	4,  // 12: taskyard.v1.Task.input:type_name -> taskyard.v1.Payload
-	4,  // 13: taskyard.v1.Task.output:type_name -> taskyard.v1.Payload
-	34, // 14: taskyard.v1.Attempt.started_at:type_name -> google.protobuf.Timestamp
-	34, // 15: taskyard.v1.Attempt.ended_at:type_name -> google.protobuf.Timestamp
-	33, // 16: taskyard.v1.Progress.details:type_name -> google.protobuf.Struct
-	34, // 17: taskyard.v1.Progress.reported_at:type_name -> google.protobuf.Timestamp
-	33, // 18: taskyard.v1.Error.details:type_name -> google.protobuf.Struct
-	33, // 19: taskyard.v1.SubmitTaskRequest.params:type_name -> google.protobuf.Struct
-	34, // 20: taskyard.v1.SubmitTaskRequest.deadline:type_name -> google.protobuf.Timestamp
-	32, // 21: taskyard.v1.SubmitTaskRequest.labels:type_name -> taskyard.v1.SubmitTaskRequest.LabelsEntry
-	34, // 22: taskyard.v1.SubmitTaskRequest.not_before:type_name -> google.protobuf.Timestamp
-	5,  // 23: taskyard.v1.SubmitTaskRequest.retry_policy:type_name -> taskyard.v1.RetryPolicy
-	4,  // 24: taskyard.v1.SubmitTaskRequest.input:type_name -> taskyard.v1.Payload
-	0,  // 25: taskyard.v1.SubmitTaskResponse.state:type_name -> taskyard.v1.Task.State
-	34, // 26: taskyard.v1.SubmitTaskResponse.created_at:type_name -> google.protobuf.Timestamp
-	9,  // 27: taskyard.v1.SubmitTasksRequest.tasks:type_name -> taskyard.v1.SubmitTaskRequest
-	13, // 28: taskyard.v1.SubmitTasksResponse.outcomes:type_name -> taskyard.v1.SubmitOutcome
-	10, // 29: taskyard.v1.SubmitOutcome.accepted:type_name -> taskyard.v1.SubmitTaskResponse
-	8,  // 30: taskyard.v1.SubmitOutcome.error:type_name -> taskyard.v1.Error
-	34, // 31: taskyard.v1.ListTasksRequest.created_from:type_name -> google.protobuf.Timestamp
-	34, // 32: taskyard.v1.ListTasksRequest.created_until:type_name -> google.protobuf.Timestamp
-	3,  // 33: taskyard.v1.ListTasksResponse.tasks:type_name -> taskyard.v1.Task
-	0,  // 34: taskyard.v1.CancelTaskResponse.status:type_name -> taskyard.v1.Task.State
-	0,  // 35: taskyard.v1.PauseTaskResponse.status:type_name -> taskyard.v1.Task.State
-	0,  // 36: taskyard.v1.ResumeTaskResponse.status:type_name -> taskyard.v1.Task.State
-	35, // 37: taskyard.v1.ResolveTaskRequest.result:type_name -> google.protobuf.Value
-	0,  // 38: taskyard.v1.ResolveTaskResponse.status:type_name -> taskyard.v1.Task.State
-	3,  // 39: taskyard.v1.WaitTaskResponse.task:type_name -> taskyard.v1.Task
-	29, // 40: taskyard.v1.WatchTasksResponse.events:type_name -> taskyard.v1.TaskEvent
-	30, // 41: taskyard.v1.WatchTasksResponse.end:type_name -> taskyard.v1.WatchEnd
-	1,  // 42: taskyard.v1.TaskEvent.kind:type_name -> taskyard.v1.TaskEvent.Kind
-	34, // 43: taskyard.v1.TaskEvent.occurred_at:type_name -> google.protobuf.Timestamp
-	3,  // 44: taskyard.v1.TaskEvent.task:type_name -> taskyard.v1.Task
-	0,  // 45: taskyard.v1.TaskEvent.previous_state:type_name -> taskyard.v1.Task.State
-	2,  // 46: taskyard.v1.WatchEnd.reason:type_name -> taskyard.v1.WatchEnd.Reason
-	9,  // 47: taskyard.v1.TaskService.SubmitTask:input_type -> taskyard.v1.SubmitTaskRequest
-	11, // 48: taskyard.v1.TaskService.SubmitTasks:input_type -> taskyard.v1.SubmitTasksRequest
-	14, // 49: taskyard.v1.TaskService.GetTask:input_type -> taskyard.v1.GetTaskRequest
-	15, // 50: taskyard.v1.TaskService.ListTasks:input_type -> taskyard.v1.ListTasksRequest
-	17, // 51: taskyard.v1.TaskService.CancelTask:input_type -> taskyard.v1.CancelTaskRequest
-	19, // 52: taskyard.v1.TaskService.PauseTask:input_type -> taskyard.v1.PauseTaskRequest
-	21, // 53: taskyard.v1.TaskService.ResumeTask:input_type -> taskyard.v1.ResumeTaskRequest
-	23, // 54: taskyard.v1.TaskService.ResolveTask:input_type -> taskyard.v1.ResolveTaskRequest
-	25, // 55: taskyard.v1.TaskService.WaitTask:input_type -> taskyard.v1.WaitTaskRequest
-	27, // 56: taskyard.v1.TaskService.WatchTasks:input_type -> taskyard.v1.WatchTasksRequest
-	10, // 57: taskyard.v1.TaskService.SubmitTask:output_type -> taskyard.v1.SubmitTaskResponse
-	12, // 58: taskyard.v1.TaskService.SubmitTasks:output_type -> taskyard.v1.SubmitTasksResponse
-	3,  // 59: taskyard.v1.TaskService.GetTask:output_type -> taskyard.v1.Task
-	16, // 60: taskyard.v1.TaskService.ListTasks:output_type -> taskyard.v1.ListTasksResponse
-	18, // 61: taskyard.v1.TaskService.CancelTask:output_type -> taskyard.v1.CancelTaskResponse
-	20, // 62: taskyard.v1.TaskService.PauseTask:output_type -> taskyard.v1.PauseTaskResponse
-	22, // 63: taskyard.v1.TaskService.ResumeTask:output_type -> taskyard.v1.ResumeTaskResponse
-	24, // 64: taskyard.v1.TaskService.ResolveTask:output_type -> taskyard.v1.ResolveTaskResponse
-	26, // 65: taskyard.v1.TaskService.WaitTask:output_type -> taskyard.v1.WaitTaskResponse
-	28, // 66: taskyard.v1.TaskService.WatchTasks:output_type -> taskyard.v1.WatchTasksResponse
-	57, // [57:67] is the sub-list for method output_type
-	47, // [47:57] is the sub-list for method input_type
-	47, // [47:47] is the sub-list for extension type_name
-	47, // [47:47] is the sub-list for extension extendee
-	0,  // [0:47] is the sub-list for field type_name
+	48, // 2: taskyard.v1.Task.deadline:type_name -> google.protobuf.Timestamp
+	48, // 3: taskyard.v1.Task.created_at:type_name -> google.protobuf.Timestamp
+	48, // 4: taskyard.v1.Task.started_at:type_name -> google.protobuf.Timestamp
+	48, // 5: taskyard.v1.Task.completed_at:type_name -> google.protobuf.Timestamp
+	49, // 6: taskyard.v1.Task.result:type_name -> google.protobuf.Value
+	45, // 7: taskyard.v1.Task.labels:type_name -> taskyard.v1.Task.LabelsEntry
+	48, // 8: taskyard.v1.Task.not_before:type_name -> google.protobuf.Timestamp
+	14, // 9: taskyard.v1.Task.retry_policy:type_name -> taskyard.v1.RetryPolicy
+	15, // 10: taskyard.v1.Task.attempts:type_name -> taskyard.v1.Attempt
+	16, // 11: taskyard.v1.Task.progress:type_name -> taskyard.v1.Progress
+	13, // 12: taskyard.v1.Task.input:type_name -> taskyard.v1.Payload
+	13, // 13: taskyard.v1.Task.output:type_name -> taskyard.v1.Payload
+	1,  // 14: taskyard.v1.Task.after_policy:type_name -> taskyard.v1.After.Policy
+	2,  // 15: taskyard.v1.Task.unique_while:type_name -> taskyard.v1.Unique.While
+	4,  // 16: taskyard.v1.Task.on_target_failure:type_name -> taskyard.v1.TargetFailure.Policy
+	48, // 17: taskyard.v1.Attempt.started_at:type_name -> google.protobuf.Timestamp
+	48, // 18: taskyard.v1.Attempt.ended_at:type_name -> google.protobuf.Timestamp
+	47, // 19: taskyard.v1.Progress.details:type_name -> google.protobuf.Struct
+	48, // 20: taskyard.v1.Progress.reported_at:type_name -> google.protobuf.Timestamp
+	47, // 21: taskyard.v1.Error.details:type_name -> google.protobuf.Struct
+	47, // 22: taskyard.v1.SubmitTaskRequest.params:type_name -> google.protobuf.Struct
+	48, // 23: taskyard.v1.SubmitTaskRequest.deadline:type_name -> google.protobuf.Timestamp
+	46, // 24: taskyard.v1.SubmitTaskRequest.labels:type_name -> taskyard.v1.SubmitTaskRequest.LabelsEntry
+	48, // 25: taskyard.v1.SubmitTaskRequest.not_before:type_name -> google.protobuf.Timestamp
+	14, // 26: taskyard.v1.SubmitTaskRequest.retry_policy:type_name -> taskyard.v1.RetryPolicy
+	13, // 27: taskyard.v1.SubmitTaskRequest.input:type_name -> taskyard.v1.Payload
+	1,  // 28: taskyard.v1.SubmitTaskRequest.after_policy:type_name -> taskyard.v1.After.Policy
+	2,  // 29: taskyard.v1.SubmitTaskRequest.unique_while:type_name -> taskyard.v1.Unique.While
+	3,  // 30: taskyard.v1.SubmitTaskRequest.on_conflict:type_name -> taskyard.v1.Unique.Conflict
+	4,  // 31: taskyard.v1.SubmitTaskRequest.on_target_failure:type_name -> taskyard.v1.TargetFailure.Policy
+	0,  // 32: taskyard.v1.SubmitTaskResponse.state:type_name -> taskyard.v1.Task.State
+	48, // 33: taskyard.v1.SubmitTaskResponse.created_at:type_name -> google.protobuf.Timestamp
+	18, // 34: taskyard.v1.SubmitTasksRequest.tasks:type_name -> taskyard.v1.SubmitTaskRequest
+	22, // 35: taskyard.v1.SubmitTasksResponse.outcomes:type_name -> taskyard.v1.SubmitOutcome
+	19, // 36: taskyard.v1.SubmitOutcome.accepted:type_name -> taskyard.v1.SubmitTaskResponse
+	17, // 37: taskyard.v1.SubmitOutcome.error:type_name -> taskyard.v1.Error
+	48, // 38: taskyard.v1.ListTasksRequest.created_from:type_name -> google.protobuf.Timestamp
+	48, // 39: taskyard.v1.ListTasksRequest.created_until:type_name -> google.protobuf.Timestamp
+	48, // 40: taskyard.v1.ListTasksRequest.ended_from:type_name -> google.protobuf.Timestamp
+	48, // 41: taskyard.v1.ListTasksRequest.ended_until:type_name -> google.protobuf.Timestamp
+	48, // 42: taskyard.v1.TaskFilter.created_from:type_name -> google.protobuf.Timestamp
+	48, // 43: taskyard.v1.TaskFilter.created_until:type_name -> google.protobuf.Timestamp
+	48, // 44: taskyard.v1.TaskFilter.ended_from:type_name -> google.protobuf.Timestamp
+	48, // 45: taskyard.v1.TaskFilter.ended_until:type_name -> google.protobuf.Timestamp
+	9,  // 46: taskyard.v1.ListTasksResponse.tasks:type_name -> taskyard.v1.Task
+	0,  // 47: taskyard.v1.CancelTaskResponse.status:type_name -> taskyard.v1.Task.State
+	5,  // 48: taskyard.v1.CancelTaskResponse.stopping:type_name -> taskyard.v1.Stopping.Outcome
+	0,  // 49: taskyard.v1.PauseTaskResponse.status:type_name -> taskyard.v1.Task.State
+	5,  // 50: taskyard.v1.PauseTaskResponse.stopping:type_name -> taskyard.v1.Stopping.Outcome
+	0,  // 51: taskyard.v1.ResumeTaskResponse.status:type_name -> taskyard.v1.Task.State
+	49, // 52: taskyard.v1.ResolveTaskRequest.result:type_name -> google.protobuf.Value
+	0,  // 53: taskyard.v1.ResolveTaskResponse.status:type_name -> taskyard.v1.Task.State
+	9,  // 54: taskyard.v1.WaitTaskResponse.task:type_name -> taskyard.v1.Task
+	0,  // 55: taskyard.v1.ExplainTaskResponse.state:type_name -> taskyard.v1.Task.State
+	40, // 56: taskyard.v1.ExplainTaskResponse.reasons:type_name -> taskyard.v1.WaitReason
+	6,  // 57: taskyard.v1.WaitReason.kind:type_name -> taskyard.v1.WaitReason.Kind
+	48, // 58: taskyard.v1.WaitReason.until:type_name -> google.protobuf.Timestamp
+	43, // 59: taskyard.v1.WatchTasksResponse.events:type_name -> taskyard.v1.TaskEvent
+	44, // 60: taskyard.v1.WatchTasksResponse.end:type_name -> taskyard.v1.WatchEnd
+	7,  // 61: taskyard.v1.TaskEvent.kind:type_name -> taskyard.v1.TaskEvent.Kind
+	48, // 62: taskyard.v1.TaskEvent.occurred_at:type_name -> google.protobuf.Timestamp
+	9,  // 63: taskyard.v1.TaskEvent.task:type_name -> taskyard.v1.Task
+	0,  // 64: taskyard.v1.TaskEvent.previous_state:type_name -> taskyard.v1.Task.State
+	8,  // 65: taskyard.v1.WatchEnd.reason:type_name -> taskyard.v1.WatchEnd.Reason
+	18, // 66: taskyard.v1.TaskService.SubmitTask:input_type -> taskyard.v1.SubmitTaskRequest
+	20, // 67: taskyard.v1.TaskService.SubmitTasks:input_type -> taskyard.v1.SubmitTasksRequest
+	23, // 68: taskyard.v1.TaskService.GetTask:input_type -> taskyard.v1.GetTaskRequest
+	24, // 69: taskyard.v1.TaskService.ListTasks:input_type -> taskyard.v1.ListTasksRequest
+	27, // 70: taskyard.v1.TaskService.CancelTask:input_type -> taskyard.v1.CancelTaskRequest
+	30, // 71: taskyard.v1.TaskService.PauseTask:input_type -> taskyard.v1.PauseTaskRequest
+	32, // 72: taskyard.v1.TaskService.ResumeTask:input_type -> taskyard.v1.ResumeTaskRequest
+	34, // 73: taskyard.v1.TaskService.ResolveTask:input_type -> taskyard.v1.ResolveTaskRequest
+	36, // 74: taskyard.v1.TaskService.WaitTask:input_type -> taskyard.v1.WaitTaskRequest
+	38, // 75: taskyard.v1.TaskService.ExplainTask:input_type -> taskyard.v1.ExplainTaskRequest
+	41, // 76: taskyard.v1.TaskService.WatchTasks:input_type -> taskyard.v1.WatchTasksRequest
+	19, // 77: taskyard.v1.TaskService.SubmitTask:output_type -> taskyard.v1.SubmitTaskResponse
+	21, // 78: taskyard.v1.TaskService.SubmitTasks:output_type -> taskyard.v1.SubmitTasksResponse
+	9,  // 79: taskyard.v1.TaskService.GetTask:output_type -> taskyard.v1.Task
+	26, // 80: taskyard.v1.TaskService.ListTasks:output_type -> taskyard.v1.ListTasksResponse
+	28, // 81: taskyard.v1.TaskService.CancelTask:output_type -> taskyard.v1.CancelTaskResponse
+	31, // 82: taskyard.v1.TaskService.PauseTask:output_type -> taskyard.v1.PauseTaskResponse
+	33, // 83: taskyard.v1.TaskService.ResumeTask:output_type -> taskyard.v1.ResumeTaskResponse
+	35, // 84: taskyard.v1.TaskService.ResolveTask:output_type -> taskyard.v1.ResolveTaskResponse
+	37, // 85: taskyard.v1.TaskService.WaitTask:output_type -> taskyard.v1.WaitTaskResponse
+	39, // 86: taskyard.v1.TaskService.ExplainTask:output_type -> taskyard.v1.ExplainTaskResponse
+	42, // 87: taskyard.v1.TaskService.WatchTasks:output_type -> taskyard.v1.WatchTasksResponse
+	77, // [77:88] is the sub-list for method output_type
+	66, // [66:77] is the sub-list for method input_type
+	66, // [66:66] is the sub-list for extension type_name
+	66, // [66:66] is the sub-list for extension extendee
+	0,  // [0:66] is the sub-list for field type_name
 }
 
 func init() { file_taskyard_v1_task_proto_init() }
@@ -3255,21 +4812,19 @@ func file_taskyard_v1_task_proto_init() {
 	}
 	file_taskyard_v1_access_proto_init()
 	file_taskyard_v1_task_proto_msgTypes[0].OneofWrappers = []any{}
-	file_taskyard_v1_task_proto_msgTypes[1].OneofWrappers = []any{}
-	file_taskyard_v1_task_proto_msgTypes[2].OneofWrappers = []any{}
-	file_taskyard_v1_task_proto_msgTypes[3].OneofWrappers = []any{}
 	file_taskyard_v1_task_proto_msgTypes[4].OneofWrappers = []any{}
 	file_taskyard_v1_task_proto_msgTypes[5].OneofWrappers = []any{}
 	file_taskyard_v1_task_proto_msgTypes[6].OneofWrappers = []any{}
 	file_taskyard_v1_task_proto_msgTypes[7].OneofWrappers = []any{}
-	file_taskyard_v1_task_proto_msgTypes[10].OneofWrappers = []any{
+	file_taskyard_v1_task_proto_msgTypes[8].OneofWrappers = []any{}
+	file_taskyard_v1_task_proto_msgTypes[9].OneofWrappers = []any{}
+	file_taskyard_v1_task_proto_msgTypes[10].OneofWrappers = []any{}
+	file_taskyard_v1_task_proto_msgTypes[13].OneofWrappers = []any{
 		(*SubmitOutcome_Accepted)(nil),
 		(*SubmitOutcome_Error)(nil),
 	}
-	file_taskyard_v1_task_proto_msgTypes[12].OneofWrappers = []any{}
-	file_taskyard_v1_task_proto_msgTypes[13].OneofWrappers = []any{}
-	file_taskyard_v1_task_proto_msgTypes[14].OneofWrappers = []any{}
 	file_taskyard_v1_task_proto_msgTypes[15].OneofWrappers = []any{}
+	file_taskyard_v1_task_proto_msgTypes[16].OneofWrappers = []any{}
 	file_taskyard_v1_task_proto_msgTypes[17].OneofWrappers = []any{}
 	file_taskyard_v1_task_proto_msgTypes[18].OneofWrappers = []any{}
 	file_taskyard_v1_task_proto_msgTypes[19].OneofWrappers = []any{}
@@ -3277,16 +4832,22 @@ func file_taskyard_v1_task_proto_init() {
 	file_taskyard_v1_task_proto_msgTypes[22].OneofWrappers = []any{}
 	file_taskyard_v1_task_proto_msgTypes[23].OneofWrappers = []any{}
 	file_taskyard_v1_task_proto_msgTypes[24].OneofWrappers = []any{}
-	file_taskyard_v1_task_proto_msgTypes[25].OneofWrappers = []any{}
 	file_taskyard_v1_task_proto_msgTypes[26].OneofWrappers = []any{}
 	file_taskyard_v1_task_proto_msgTypes[27].OneofWrappers = []any{}
+	file_taskyard_v1_task_proto_msgTypes[28].OneofWrappers = []any{}
+	file_taskyard_v1_task_proto_msgTypes[30].OneofWrappers = []any{}
+	file_taskyard_v1_task_proto_msgTypes[31].OneofWrappers = []any{}
+	file_taskyard_v1_task_proto_msgTypes[32].OneofWrappers = []any{}
+	file_taskyard_v1_task_proto_msgTypes[33].OneofWrappers = []any{}
+	file_taskyard_v1_task_proto_msgTypes[34].OneofWrappers = []any{}
+	file_taskyard_v1_task_proto_msgTypes[35].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_taskyard_v1_task_proto_rawDesc), len(file_taskyard_v1_task_proto_rawDesc)),
-			NumEnums:      3,
-			NumMessages:   30,
+			NumEnums:      9,
+			NumMessages:   38,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -44,6 +44,7 @@ const (
 	TaskService_ResumeTask_FullMethodName  = "/taskyard.v1.TaskService/ResumeTask"
 	TaskService_ResolveTask_FullMethodName = "/taskyard.v1.TaskService/ResolveTask"
 	TaskService_WaitTask_FullMethodName    = "/taskyard.v1.TaskService/WaitTask"
+	TaskService_ExplainTask_FullMethodName = "/taskyard.v1.TaskService/ExplainTask"
 	TaskService_WatchTasks_FullMethodName  = "/taskyard.v1.TaskService/WatchTasks"
 )
 
@@ -131,6 +132,13 @@ type TaskServiceClient interface {
 	// Errors: `not_found`. A timeout is no error, see `WaitTaskResponse.ended`.
 	// Retry: safe.
 	WaitTask(ctx context.Context, in *WaitTaskRequest, opts ...grpc.CallOption) (*WaitTaskResponse, error)
+	// Says why a task waits: every reason with its figures, and how many tasks are ahead of it (docs/rules.md, Why a task
+	// waits). Lifting all the reasons makes it runnable. A principal with the role `agent` is told of no other's task or
+	// agent, and not how many are ahead.
+	//
+	// Errors: `not_found`.
+	// Retry: safe.
+	ExplainTask(ctx context.Context, in *ExplainTaskRequest, opts ...grpc.CallOption) (*ExplainTaskResponse, error)
 	// Streams the events of the tasks that match all given filters.
 	//
 	// A watch begins with the current tasks, if `include_current` is set, and then a bookmark. Every event after the
@@ -246,6 +254,16 @@ func (c *taskServiceClient) WaitTask(ctx context.Context, in *WaitTaskRequest, o
 	return out, nil
 }
 
+func (c *taskServiceClient) ExplainTask(ctx context.Context, in *ExplainTaskRequest, opts ...grpc.CallOption) (*ExplainTaskResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(ExplainTaskResponse)
+	err := c.cc.Invoke(ctx, TaskService_ExplainTask_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
 func (c *taskServiceClient) WatchTasks(ctx context.Context, in *WatchTasksRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[WatchTasksResponse], error) {
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
 	stream, err := c.cc.NewStream(ctx, &TaskService_ServiceDesc.Streams[1], TaskService_WatchTasks_FullMethodName, cOpts...)
@@ -349,6 +367,13 @@ type TaskServiceServer interface {
 	// Errors: `not_found`. A timeout is no error, see `WaitTaskResponse.ended`.
 	// Retry: safe.
 	WaitTask(context.Context, *WaitTaskRequest) (*WaitTaskResponse, error)
+	// Says why a task waits: every reason with its figures, and how many tasks are ahead of it (docs/rules.md, Why a task
+	// waits). Lifting all the reasons makes it runnable. A principal with the role `agent` is told of no other's task or
+	// agent, and not how many are ahead.
+	//
+	// Errors: `not_found`.
+	// Retry: safe.
+	ExplainTask(context.Context, *ExplainTaskRequest) (*ExplainTaskResponse, error)
 	// Streams the events of the tasks that match all given filters.
 	//
 	// A watch begins with the current tasks, if `include_current` is set, and then a bookmark. Every event after the
@@ -397,6 +422,9 @@ func (UnimplementedTaskServiceServer) ResolveTask(context.Context, *ResolveTaskR
 }
 func (UnimplementedTaskServiceServer) WaitTask(context.Context, *WaitTaskRequest) (*WaitTaskResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method WaitTask not implemented")
+}
+func (UnimplementedTaskServiceServer) ExplainTask(context.Context, *ExplainTaskRequest) (*ExplainTaskResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method ExplainTask not implemented")
 }
 func (UnimplementedTaskServiceServer) WatchTasks(*WatchTasksRequest, grpc.ServerStreamingServer[WatchTasksResponse]) error {
 	return status.Error(codes.Unimplemented, "method WatchTasks not implemented")
@@ -573,6 +601,24 @@ func _TaskService_WaitTask_Handler(srv interface{}, ctx context.Context, dec fun
 	return interceptor(ctx, in, info, handler)
 }
 
+func _TaskService_ExplainTask_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(ExplainTaskRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(TaskServiceServer).ExplainTask(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: TaskService_ExplainTask_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(TaskServiceServer).ExplainTask(ctx, req.(*ExplainTaskRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
 func _TaskService_WatchTasks_Handler(srv interface{}, stream grpc.ServerStream) error {
 	m := new(WatchTasksRequest)
 	if err := stream.RecvMsg(m); err != nil {
@@ -622,6 +668,10 @@ var TaskService_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "WaitTask",
 			Handler:    _TaskService_WaitTask_Handler,
+		},
+		{
+			MethodName: "ExplainTask",
+			Handler:    _TaskService_ExplainTask_Handler,
 		},
 	},
 	Streams: []grpc.StreamDesc{

@@ -68,6 +68,14 @@ class BatchTask(_message.Message):
     RUN_TIMEOUT_MS_FIELD_NUMBER: _builtins.int
     PARENT_ID_FIELD_NUMBER: _builtins.int
     INPUT_FIELD_NUMBER: _builtins.int
+    CONCURRENCY_KEYS_FIELD_NUMBER: _builtins.int
+    AFTER_FIELD_NUMBER: _builtins.int
+    AFTER_POLICY_FIELD_NUMBER: _builtins.int
+    UNIQUE_KEY_FIELD_NUMBER: _builtins.int
+    UNIQUE_WHILE_FIELD_NUMBER: _builtins.int
+    ON_CONFLICT_FIELD_NUMBER: _builtins.int
+    ON_TARGET_FAILURE_FIELD_NUMBER: _builtins.int
+    AFTER_INDEXES_FIELD_NUMBER: _builtins.int
     action: _builtins.str
     """The kind of action to run. Required."""
     tab_id: _builtins.str
@@ -92,6 +100,20 @@ class BatchTask(_message.Message):
     """Maximum length of each attempt, see `SubmitTaskRequest.run_timeout_ms`. Default: no limit but the deadline."""
     parent_id: _builtins.str
     """The task whose work submits this one. Default none."""
+    after_policy: _task_pb2.After.Policy.ValueType
+    """What the task asks of those. Default `success`."""
+    unique_key: _builtins.str
+    """While another task of the agent has this key, `on_conflict` says what happens (docs/rules.md, Unique keys). Default
+    none.
+    """
+    unique_while: _task_pb2.Unique.While.ValueType
+    """For how long this task has its key. Default `live`."""
+    on_conflict: _task_pb2.Unique.Conflict.ValueType
+    """What this submission does when its key is taken. Default `existing`."""
+    on_target_failure: _task_pb2.TargetFailure.Policy.ValueType
+    """What happens to the target of the task if it fails after its start. Default: what the settings say of the target,
+    else `block`.
+    """
     @_builtins.property
     def params(self) -> _struct_pb2.Struct:
         """Parameters of the action, at most `maxPayloadBytes` when encoded. Default none."""
@@ -122,6 +144,22 @@ class BatchTask(_message.Message):
     def input(self) -> _task_pb2.Payload:
         """The input of a typed action, see `SubmitTaskRequest.input`. Default none."""
 
+    @_builtins.property
+    def concurrency_keys(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """Concurrency keys, at most 4: a limit on one holds for all tasks that have it (docs/rules.md, Concurrency keys).
+        Default none.
+        """
+
+    @_builtins.property
+    def after(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """The ids of tasks that must have ended before this one is due, at most 32 with those of `after_indexes`. They must be known
+        (docs/rules.md, Predecessors). Default none.
+        """
+
+    @_builtins.property
+    def after_indexes(self) -> _containers.RepeatedScalarFieldContainer[_builtins.int]:
+        """Predecessors by their place in this request, counted from 0; each must stand before this task. Default none."""
+
     def __init__(
         self,
         *,
@@ -144,15 +182,29 @@ class BatchTask(_message.Message):
         run_timeout_ms: _builtins.int | None = ...,
         parent_id: _builtins.str | None = ...,
         input: _task_pb2.Payload | None = ...,
+        concurrency_keys: _abc.Iterable[_builtins.str] | None = ...,
+        after: _abc.Iterable[_builtins.str] | None = ...,
+        after_policy: _task_pb2.After.Policy.ValueType | None = ...,
+        unique_key: _builtins.str | None = ...,
+        unique_while: _task_pb2.Unique.While.ValueType | None = ...,
+        on_conflict: _task_pb2.Unique.Conflict.ValueType | None = ...,
+        on_target_failure: _task_pb2.TargetFailure.Policy.ValueType | None = ...,
+        after_indexes: _abc.Iterable[_builtins.int] | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["_hold", b"_hold", "_idempotency_key", b"_idempotency_key", "_parent_id", b"_parent_id", "_priority", b"_priority", "_project", b"_project", "_ref", b"_ref", "_run_timeout_ms", b"_run_timeout_ms", "_tab_id", b"_tab_id", "_target", b"_target", "_token_limit", b"_token_limit", "_traceparent", b"_traceparent", "deadline", b"deadline", "hold", b"hold", "idempotency_key", b"idempotency_key", "input", b"input", "not_before", b"not_before", "params", b"params", "parent_id", b"parent_id", "priority", b"priority", "project", b"project", "ref", b"ref", "retry_policy", b"retry_policy", "run_timeout_ms", b"run_timeout_ms", "tab_id", b"tab_id", "target", b"target", "token_limit", b"token_limit", "traceparent", b"traceparent"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_after_policy", b"_after_policy", "_hold", b"_hold", "_idempotency_key", b"_idempotency_key", "_on_conflict", b"_on_conflict", "_on_target_failure", b"_on_target_failure", "_parent_id", b"_parent_id", "_priority", b"_priority", "_project", b"_project", "_ref", b"_ref", "_run_timeout_ms", b"_run_timeout_ms", "_tab_id", b"_tab_id", "_target", b"_target", "_token_limit", b"_token_limit", "_traceparent", b"_traceparent", "_unique_key", b"_unique_key", "_unique_while", b"_unique_while", "after_policy", b"after_policy", "deadline", b"deadline", "hold", b"hold", "idempotency_key", b"idempotency_key", "input", b"input", "not_before", b"not_before", "on_conflict", b"on_conflict", "on_target_failure", b"on_target_failure", "params", b"params", "parent_id", b"parent_id", "priority", b"priority", "project", b"project", "ref", b"ref", "retry_policy", b"retry_policy", "run_timeout_ms", b"run_timeout_ms", "tab_id", b"tab_id", "target", b"target", "token_limit", b"token_limit", "traceparent", b"traceparent", "unique_key", b"unique_key", "unique_while", b"unique_while"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_hold", b"_hold", "_idempotency_key", b"_idempotency_key", "_parent_id", b"_parent_id", "_priority", b"_priority", "_project", b"_project", "_ref", b"_ref", "_run_timeout_ms", b"_run_timeout_ms", "_tab_id", b"_tab_id", "_target", b"_target", "_token_limit", b"_token_limit", "_traceparent", b"_traceparent", "action", b"action", "deadline", b"deadline", "hold", b"hold", "idempotency_key", b"idempotency_key", "input", b"input", "labels", b"labels", "not_before", b"not_before", "params", b"params", "parent_id", b"parent_id", "priority", b"priority", "project", b"project", "ref", b"ref", "requires", b"requires", "retry_policy", b"retry_policy", "run_timeout_ms", b"run_timeout_ms", "tab_id", b"tab_id", "target", b"target", "token_limit", b"token_limit", "traceparent", b"traceparent"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_after_policy", b"_after_policy", "_hold", b"_hold", "_idempotency_key", b"_idempotency_key", "_on_conflict", b"_on_conflict", "_on_target_failure", b"_on_target_failure", "_parent_id", b"_parent_id", "_priority", b"_priority", "_project", b"_project", "_ref", b"_ref", "_run_timeout_ms", b"_run_timeout_ms", "_tab_id", b"_tab_id", "_target", b"_target", "_token_limit", b"_token_limit", "_traceparent", b"_traceparent", "_unique_key", b"_unique_key", "_unique_while", b"_unique_while", "action", b"action", "after", b"after", "after_indexes", b"after_indexes", "after_policy", b"after_policy", "concurrency_keys", b"concurrency_keys", "deadline", b"deadline", "hold", b"hold", "idempotency_key", b"idempotency_key", "input", b"input", "labels", b"labels", "not_before", b"not_before", "on_conflict", b"on_conflict", "on_target_failure", b"on_target_failure", "params", b"params", "parent_id", b"parent_id", "priority", b"priority", "project", b"project", "ref", b"ref", "requires", b"requires", "retry_policy", b"retry_policy", "run_timeout_ms", b"run_timeout_ms", "tab_id", b"tab_id", "target", b"target", "token_limit", b"token_limit", "traceparent", b"traceparent", "unique_key", b"unique_key", "unique_while", b"unique_while"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    _WhichOneofReturnType__after_policy: _TypeAlias = _typing.Literal["after_policy"]  # noqa: Y015
+    _WhichOneofArgType__after_policy: _TypeAlias = _typing.Literal["_after_policy", b"_after_policy"]  # noqa: Y015
     _WhichOneofReturnType__hold: _TypeAlias = _typing.Literal["hold"]  # noqa: Y015
     _WhichOneofArgType__hold: _TypeAlias = _typing.Literal["_hold", b"_hold"]  # noqa: Y015
     _WhichOneofReturnType__idempotency_key: _TypeAlias = _typing.Literal["idempotency_key"]  # noqa: Y015
     _WhichOneofArgType__idempotency_key: _TypeAlias = _typing.Literal["_idempotency_key", b"_idempotency_key"]  # noqa: Y015
+    _WhichOneofReturnType__on_conflict: _TypeAlias = _typing.Literal["on_conflict"]  # noqa: Y015
+    _WhichOneofArgType__on_conflict: _TypeAlias = _typing.Literal["_on_conflict", b"_on_conflict"]  # noqa: Y015
+    _WhichOneofReturnType__on_target_failure: _TypeAlias = _typing.Literal["on_target_failure"]  # noqa: Y015
+    _WhichOneofArgType__on_target_failure: _TypeAlias = _typing.Literal["_on_target_failure", b"_on_target_failure"]  # noqa: Y015
     _WhichOneofReturnType__parent_id: _TypeAlias = _typing.Literal["parent_id"]  # noqa: Y015
     _WhichOneofArgType__parent_id: _TypeAlias = _typing.Literal["_parent_id", b"_parent_id"]  # noqa: Y015
     _WhichOneofReturnType__priority: _TypeAlias = _typing.Literal["priority"]  # noqa: Y015
@@ -171,10 +223,20 @@ class BatchTask(_message.Message):
     _WhichOneofArgType__token_limit: _TypeAlias = _typing.Literal["_token_limit", b"_token_limit"]  # noqa: Y015
     _WhichOneofReturnType__traceparent: _TypeAlias = _typing.Literal["traceparent"]  # noqa: Y015
     _WhichOneofArgType__traceparent: _TypeAlias = _typing.Literal["_traceparent", b"_traceparent"]  # noqa: Y015
+    _WhichOneofReturnType__unique_key: _TypeAlias = _typing.Literal["unique_key"]  # noqa: Y015
+    _WhichOneofArgType__unique_key: _TypeAlias = _typing.Literal["_unique_key", b"_unique_key"]  # noqa: Y015
+    _WhichOneofReturnType__unique_while: _TypeAlias = _typing.Literal["unique_while"]  # noqa: Y015
+    _WhichOneofArgType__unique_while: _TypeAlias = _typing.Literal["_unique_while", b"_unique_while"]  # noqa: Y015
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__after_policy) -> _WhichOneofReturnType__after_policy | None: ...
     @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType__hold) -> _WhichOneofReturnType__hold | None: ...
     @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType__idempotency_key) -> _WhichOneofReturnType__idempotency_key | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__on_conflict) -> _WhichOneofReturnType__on_conflict | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__on_target_failure) -> _WhichOneofReturnType__on_target_failure | None: ...
     @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType__parent_id) -> _WhichOneofReturnType__parent_id | None: ...
     @_typing.overload
@@ -193,6 +255,10 @@ class BatchTask(_message.Message):
     def WhichOneof(self, oneof_group: _WhichOneofArgType__token_limit) -> _WhichOneofReturnType__token_limit | None: ...
     @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType__traceparent) -> _WhichOneofReturnType__traceparent | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__unique_key) -> _WhichOneofReturnType__unique_key | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__unique_while) -> _WhichOneofReturnType__unique_while | None: ...
 
 Global___BatchTask: _TypeAlias = BatchTask  # noqa: Y015
 
@@ -279,12 +345,15 @@ class BatchOutcome(_message.Message):
     STATE_FIELD_NUMBER: _builtins.int
     POSITION_FIELD_NUMBER: _builtins.int
     ERROR_FIELD_NUMBER: _builtins.int
+    EXISTING_FIELD_NUMBER: _builtins.int
     task_id: _builtins.str
     """The id of the task. Absent if the task was refused and is not retained."""
     state: _task_pb2.Task.State.ValueType
     """`queued` or `pending` if the task was accepted, `rejected` if not. Always set."""
     position: _builtins.int
     """The number of queued tasks of the namespace just after this one was admitted. Absent if it was refused."""
+    existing: _builtins.bool
+    """True if the task is one that had the unique key already. Absent otherwise."""
     @_builtins.property
     def error(self) -> _task_pb2.Error:
         """Why it was refused. Absent if it was accepted."""
@@ -296,17 +365,22 @@ class BatchOutcome(_message.Message):
         state: _task_pb2.Task.State.ValueType | None = ...,
         position: _builtins.int | None = ...,
         error: _task_pb2.Error | None = ...,
+        existing: _builtins.bool | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["_position", b"_position", "_state", b"_state", "_task_id", b"_task_id", "error", b"error", "position", b"position", "state", b"state", "task_id", b"task_id"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_existing", b"_existing", "_position", b"_position", "_state", b"_state", "_task_id", b"_task_id", "error", b"error", "existing", b"existing", "position", b"position", "state", b"state", "task_id", b"task_id"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_position", b"_position", "_state", b"_state", "_task_id", b"_task_id", "error", b"error", "position", b"position", "state", b"state", "task_id", b"task_id"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_existing", b"_existing", "_position", b"_position", "_state", b"_state", "_task_id", b"_task_id", "error", b"error", "existing", b"existing", "position", b"position", "state", b"state", "task_id", b"task_id"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    _WhichOneofReturnType__existing: _TypeAlias = _typing.Literal["existing"]  # noqa: Y015
+    _WhichOneofArgType__existing: _TypeAlias = _typing.Literal["_existing", b"_existing"]  # noqa: Y015
     _WhichOneofReturnType__position: _TypeAlias = _typing.Literal["position"]  # noqa: Y015
     _WhichOneofArgType__position: _TypeAlias = _typing.Literal["_position", b"_position"]  # noqa: Y015
     _WhichOneofReturnType__state: _TypeAlias = _typing.Literal["state"]  # noqa: Y015
     _WhichOneofArgType__state: _TypeAlias = _typing.Literal["_state", b"_state"]  # noqa: Y015
     _WhichOneofReturnType__task_id: _TypeAlias = _typing.Literal["task_id"]  # noqa: Y015
     _WhichOneofArgType__task_id: _TypeAlias = _typing.Literal["_task_id", b"_task_id"]  # noqa: Y015
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__existing) -> _WhichOneofReturnType__existing | None: ...
     @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType__position) -> _WhichOneofReturnType__position | None: ...
     @_typing.overload

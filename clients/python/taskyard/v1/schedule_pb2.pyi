@@ -354,6 +354,8 @@ class TaskTemplate(_message.Message):
     RETRY_POLICY_FIELD_NUMBER: _builtins.int
     RUN_TIMEOUT_MS_FIELD_NUMBER: _builtins.int
     INPUT_FIELD_NUMBER: _builtins.int
+    CONCURRENCY_KEYS_FIELD_NUMBER: _builtins.int
+    ON_TARGET_FAILURE_FIELD_NUMBER: _builtins.int
     agent_id: _builtins.str
     """The submitting agent. Required."""
     action: _builtins.str
@@ -378,6 +380,10 @@ class TaskTemplate(_message.Message):
     """Maximum tokens that each task may use. Default: no limit."""
     run_timeout_ms: _builtins.int
     """Maximum length of each attempt, see `SubmitTaskRequest.run_timeout_ms`. Default: no limit but the deadline."""
+    on_target_failure: _task_pb2.TargetFailure.Policy.ValueType
+    """What happens to the target if a task of it fails, see `SubmitTaskRequest.on_target_failure`. Default: what the
+    settings say of the target, else `block`.
+    """
     @_builtins.property
     def params(self) -> _struct_pb2.Struct:
         """Parameters of the action, at most `maxPayloadBytes` when encoded. Default none."""
@@ -398,6 +404,10 @@ class TaskTemplate(_message.Message):
     def input(self) -> _task_pb2.Payload:
         """The input of a typed action, see `SubmitTaskRequest.input`. Default none."""
 
+    @_builtins.property
+    def concurrency_keys(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """Concurrency keys, see `SubmitTaskRequest.concurrency_keys`. Default none."""
+
     def __init__(
         self,
         *,
@@ -417,15 +427,19 @@ class TaskTemplate(_message.Message):
         retry_policy: _task_pb2.RetryPolicy | None = ...,
         run_timeout_ms: _builtins.int | None = ...,
         input: _task_pb2.Payload | None = ...,
+        concurrency_keys: _abc.Iterable[_builtins.str] | None = ...,
+        on_target_failure: _task_pb2.TargetFailure.Policy.ValueType | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["_callback_url", b"_callback_url", "_deadline_secs", b"_deadline_secs", "_priority", b"_priority", "_project", b"_project", "_ref", b"_ref", "_run_timeout_ms", b"_run_timeout_ms", "_tab_id", b"_tab_id", "_target", b"_target", "_token_limit", b"_token_limit", "callback_url", b"callback_url", "deadline_secs", b"deadline_secs", "input", b"input", "params", b"params", "priority", b"priority", "project", b"project", "ref", b"ref", "retry_policy", b"retry_policy", "run_timeout_ms", b"run_timeout_ms", "tab_id", b"tab_id", "target", b"target", "token_limit", b"token_limit"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_callback_url", b"_callback_url", "_deadline_secs", b"_deadline_secs", "_on_target_failure", b"_on_target_failure", "_priority", b"_priority", "_project", b"_project", "_ref", b"_ref", "_run_timeout_ms", b"_run_timeout_ms", "_tab_id", b"_tab_id", "_target", b"_target", "_token_limit", b"_token_limit", "callback_url", b"callback_url", "deadline_secs", b"deadline_secs", "input", b"input", "on_target_failure", b"on_target_failure", "params", b"params", "priority", b"priority", "project", b"project", "ref", b"ref", "retry_policy", b"retry_policy", "run_timeout_ms", b"run_timeout_ms", "tab_id", b"tab_id", "target", b"target", "token_limit", b"token_limit"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_callback_url", b"_callback_url", "_deadline_secs", b"_deadline_secs", "_priority", b"_priority", "_project", b"_project", "_ref", b"_ref", "_run_timeout_ms", b"_run_timeout_ms", "_tab_id", b"_tab_id", "_target", b"_target", "_token_limit", b"_token_limit", "action", b"action", "agent_id", b"agent_id", "callback_url", b"callback_url", "deadline_secs", b"deadline_secs", "input", b"input", "labels", b"labels", "params", b"params", "priority", b"priority", "project", b"project", "ref", b"ref", "requires", b"requires", "retry_policy", b"retry_policy", "run_timeout_ms", b"run_timeout_ms", "tab_id", b"tab_id", "target", b"target", "token_limit", b"token_limit"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_callback_url", b"_callback_url", "_deadline_secs", b"_deadline_secs", "_on_target_failure", b"_on_target_failure", "_priority", b"_priority", "_project", b"_project", "_ref", b"_ref", "_run_timeout_ms", b"_run_timeout_ms", "_tab_id", b"_tab_id", "_target", b"_target", "_token_limit", b"_token_limit", "action", b"action", "agent_id", b"agent_id", "callback_url", b"callback_url", "concurrency_keys", b"concurrency_keys", "deadline_secs", b"deadline_secs", "input", b"input", "labels", b"labels", "on_target_failure", b"on_target_failure", "params", b"params", "priority", b"priority", "project", b"project", "ref", b"ref", "requires", b"requires", "retry_policy", b"retry_policy", "run_timeout_ms", b"run_timeout_ms", "tab_id", b"tab_id", "target", b"target", "token_limit", b"token_limit"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__callback_url: _TypeAlias = _typing.Literal["callback_url"]  # noqa: Y015
     _WhichOneofArgType__callback_url: _TypeAlias = _typing.Literal["_callback_url", b"_callback_url"]  # noqa: Y015
     _WhichOneofReturnType__deadline_secs: _TypeAlias = _typing.Literal["deadline_secs"]  # noqa: Y015
     _WhichOneofArgType__deadline_secs: _TypeAlias = _typing.Literal["_deadline_secs", b"_deadline_secs"]  # noqa: Y015
+    _WhichOneofReturnType__on_target_failure: _TypeAlias = _typing.Literal["on_target_failure"]  # noqa: Y015
+    _WhichOneofArgType__on_target_failure: _TypeAlias = _typing.Literal["_on_target_failure", b"_on_target_failure"]  # noqa: Y015
     _WhichOneofReturnType__priority: _TypeAlias = _typing.Literal["priority"]  # noqa: Y015
     _WhichOneofArgType__priority: _TypeAlias = _typing.Literal["_priority", b"_priority"]  # noqa: Y015
     _WhichOneofReturnType__project: _TypeAlias = _typing.Literal["project"]  # noqa: Y015
@@ -444,6 +458,8 @@ class TaskTemplate(_message.Message):
     def WhichOneof(self, oneof_group: _WhichOneofArgType__callback_url) -> _WhichOneofReturnType__callback_url | None: ...
     @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType__deadline_secs) -> _WhichOneofReturnType__deadline_secs | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__on_target_failure) -> _WhichOneofReturnType__on_target_failure | None: ...
     @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType__priority) -> _WhichOneofReturnType__priority | None: ...
     @_typing.overload

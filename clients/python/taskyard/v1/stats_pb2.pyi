@@ -25,6 +25,198 @@ else:
 DESCRIPTOR: _descriptor.FileDescriptor
 
 @_typing.final
+class GetFairnessRequest(_message.Message):
+    """GetFairnessRequest asks for a page of agents."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    PAGE_SIZE_FIELD_NUMBER: _builtins.int
+    PAGE_TOKEN_FIELD_NUMBER: _builtins.int
+    page_size: _builtins.int
+    """Maximum agents per page. Default and maximum 1,000."""
+    page_token: _builtins.str
+    """`next_page_token` of the previous page. Default: from the start."""
+    def __init__(
+        self,
+        *,
+        page_size: _builtins.int | None = ...,
+        page_token: _builtins.str | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_page_size", b"_page_size", "_page_token", b"_page_token", "page_size", b"page_size", "page_token", b"page_token"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_page_size", b"_page_size", "_page_token", b"_page_token", "page_size", b"page_size", "page_token", b"page_token"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    _WhichOneofReturnType__page_size: _TypeAlias = _typing.Literal["page_size"]  # noqa: Y015
+    _WhichOneofArgType__page_size: _TypeAlias = _typing.Literal["_page_size", b"_page_size"]  # noqa: Y015
+    _WhichOneofReturnType__page_token: _TypeAlias = _typing.Literal["page_token"]  # noqa: Y015
+    _WhichOneofArgType__page_token: _TypeAlias = _typing.Literal["_page_token", b"_page_token"]  # noqa: Y015
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__page_size) -> _WhichOneofReturnType__page_size | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__page_token) -> _WhichOneofReturnType__page_token | None: ...
+
+Global___GetFairnessRequest: _TypeAlias = GetFairnessRequest  # noqa: Y015
+
+@_typing.final
+class GetFairnessResponse(_message.Message):
+    """GetFairnessResponse is one page of agents."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    AGENTS_FIELD_NUMBER: _builtins.int
+    NEXT_PAGE_TOKEN_FIELD_NUMBER: _builtins.int
+    next_page_token: _builtins.str
+    """The token for the next page. Absent on the last page."""
+    @_builtins.property
+    def agents(self) -> _containers.RepeatedCompositeFieldContainer[Global___AgentShare]:
+        """The agents with tasks in flight or queued, and those that were handed tasks in the last 10 minutes, by name."""
+
+    def __init__(
+        self,
+        *,
+        agents: _abc.Iterable[Global___AgentShare] | None = ...,
+        next_page_token: _builtins.str | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_next_page_token", b"_next_page_token", "next_page_token", b"next_page_token"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_next_page_token", b"_next_page_token", "agents", b"agents", "next_page_token", b"next_page_token"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    _WhichOneofReturnType__next_page_token: _TypeAlias = _typing.Literal["next_page_token"]  # noqa: Y015
+    _WhichOneofArgType__next_page_token: _TypeAlias = _typing.Literal["_next_page_token", b"_next_page_token"]  # noqa: Y015
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__next_page_token) -> _WhichOneofReturnType__next_page_token | None: ...
+
+Global___GetFairnessResponse: _TypeAlias = GetFairnessResponse  # noqa: Y015
+
+@_typing.final
+class AgentShare(_message.Message):
+    """AgentShare is what one agent is entitled to, and what it gets."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    AGENT_ID_FIELD_NUMBER: _builtins.int
+    WEIGHT_FIELD_NUMBER: _builtins.int
+    INFLIGHT_FIELD_NUMBER: _builtins.int
+    RUNNABLE_FIELD_NUMBER: _builtins.int
+    ENTITLED_FIELD_NUMBER: _builtins.int
+    RECEIVED_FIELD_NUMBER: _builtins.int
+    agent_id: _builtins.str
+    """The agent."""
+    weight: _builtins.int
+    """Its weight."""
+    inflight: _builtins.int
+    """Its tasks in flight."""
+    runnable: _builtins.int
+    """Its tasks that could be claimed now."""
+    entitled: _builtins.float
+    """The share of all that is in flight that its weight entitles it to, 0 to 1: weighted max-min over the agents with
+    tasks in flight or runnable ones.
+    """
+    received: _builtins.float
+    """The share of the time in flight that it had in the last 10 minutes, 0 to 1."""
+    def __init__(
+        self,
+        *,
+        agent_id: _builtins.str = ...,
+        weight: _builtins.int = ...,
+        inflight: _builtins.int = ...,
+        runnable: _builtins.int = ...,
+        entitled: _builtins.float = ...,
+        received: _builtins.float = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["agent_id", b"agent_id", "entitled", b"entitled", "inflight", b"inflight", "received", b"received", "runnable", b"runnable", "weight", b"weight"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___AgentShare: _TypeAlias = AgentShare  # noqa: Y015
+
+@_typing.final
+class GetDemandRequest(_message.Message):
+    """GetDemandRequest asks for the demand of the pools."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    def __init__(
+        self,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___GetDemandRequest: _TypeAlias = GetDemandRequest  # noqa: Y015
+
+@_typing.final
+class GetDemandResponse(_message.Message):
+    """GetDemandResponse shows the pools."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    POOLS_FIELD_NUMBER: _builtins.int
+    @_builtins.property
+    def pools(self) -> _containers.RepeatedCompositeFieldContainer[Global___PoolDemand]:
+        """The pools, by name."""
+
+    def __init__(
+        self,
+        *,
+        pools: _abc.Iterable[Global___PoolDemand] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["pools", b"pools"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___GetDemandResponse: _TypeAlias = GetDemandResponse  # noqa: Y015
+
+@_typing.final
+class PoolDemand(_message.Message):
+    """PoolDemand is what one pool of hosts has to do."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    POOL_FIELD_NUMBER: _builtins.int
+    RUNNABLE_FIELD_NUMBER: _builtins.int
+    INFLIGHT_FIELD_NUMBER: _builtins.int
+    OLDEST_SECS_FIELD_NUMBER: _builtins.int
+    FREE_CREDIT_FIELD_NUMBER: _builtins.int
+    HOSTS_FIELD_NUMBER: _builtins.int
+    pool: _builtins.str
+    """The name of the pool."""
+    runnable: _builtins.int
+    """Tasks that hosts of the pool may run and that wait only for a host."""
+    inflight: _builtins.int
+    """Tasks in flight at hosts of the pool."""
+    oldest_secs: _builtins.float
+    """Seconds for which the oldest of the runnable tasks has waited. Absent while there is none."""
+    free_credit: _builtins.int
+    """Unused credit of the live hosts of the pool."""
+    hosts: _builtins.int
+    """Live hosts of the pool."""
+    def __init__(
+        self,
+        *,
+        pool: _builtins.str = ...,
+        runnable: _builtins.int = ...,
+        inflight: _builtins.int = ...,
+        oldest_secs: _builtins.float | None = ...,
+        free_credit: _builtins.int = ...,
+        hosts: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_oldest_secs", b"_oldest_secs", "oldest_secs", b"oldest_secs"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_oldest_secs", b"_oldest_secs", "free_credit", b"free_credit", "hosts", b"hosts", "inflight", b"inflight", "oldest_secs", b"oldest_secs", "pool", b"pool", "runnable", b"runnable"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    _WhichOneofReturnType__oldest_secs: _TypeAlias = _typing.Literal["oldest_secs"]  # noqa: Y015
+    _WhichOneofArgType__oldest_secs: _TypeAlias = _typing.Literal["_oldest_secs", b"_oldest_secs"]  # noqa: Y015
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__oldest_secs) -> _WhichOneofReturnType__oldest_secs | None: ...
+
+Global___PoolDemand: _TypeAlias = PoolDemand  # noqa: Y015
+
+@_typing.final
 class GetStatsRequest(_message.Message):
     """GetStatsRequest asks for the figures of the caller's namespace."""
 
@@ -121,6 +313,9 @@ class QueueStats(_message.Message):
     LIMITED_BY_FIELD_NUMBER: _builtins.int
     TOTAL_PAUSED_FIELD_NUMBER: _builtins.int
     TARGETS_FIELD_NUMBER: _builtins.int
+    KEYS_FIELD_NUMBER: _builtins.int
+    NOTICED_FIELD_NUMBER: _builtins.int
+    AFTER_OTHERS_FIELD_NUMBER: _builtins.int
     total_queued: _builtins.float
     """Tasks that count as queued: queued, pending, waiting for their target and waiting for their next attempt."""
     total_inflight: _builtins.float
@@ -131,6 +326,8 @@ class QueueStats(_message.Message):
     """
     total_paused: _builtins.float
     """Paused tasks. Absent while there are none."""
+    after_others: _builtins.float
+    """Tasks that wait for others to end. Absent while there are none."""
     @_builtins.property
     def agent_counts(self) -> _containers.ScalarMap[_builtins.str, _builtins.float]:
         """Tasks that count as queued, by agent; agents without any are omitted."""
@@ -138,6 +335,14 @@ class QueueStats(_message.Message):
     @_builtins.property
     def targets(self) -> Global___TargetWaits:
         """The targets that hold tasks back. Absent while none does."""
+
+    @_builtins.property
+    def keys(self) -> Global___KeyWaits:
+        """The concurrency keys that hold tasks back. Absent while none does."""
+
+    @_builtins.property
+    def noticed(self) -> Global___NoticedTasks:
+        """Queued tasks that no live host could run, and why. Absent while there are none."""
 
     def __init__(
         self,
@@ -148,21 +353,124 @@ class QueueStats(_message.Message):
         limited_by: _builtins.str | None = ...,
         total_paused: _builtins.float | None = ...,
         targets: Global___TargetWaits | None = ...,
+        keys: Global___KeyWaits | None = ...,
+        noticed: Global___NoticedTasks | None = ...,
+        after_others: _builtins.float | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["_limited_by", b"_limited_by", "_total_paused", b"_total_paused", "limited_by", b"limited_by", "targets", b"targets", "total_paused", b"total_paused"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_after_others", b"_after_others", "_limited_by", b"_limited_by", "_total_paused", b"_total_paused", "after_others", b"after_others", "keys", b"keys", "limited_by", b"limited_by", "noticed", b"noticed", "targets", b"targets", "total_paused", b"total_paused"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_limited_by", b"_limited_by", "_total_paused", b"_total_paused", "agent_counts", b"agent_counts", "limited_by", b"limited_by", "targets", b"targets", "total_inflight", b"total_inflight", "total_paused", b"total_paused", "total_queued", b"total_queued"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_after_others", b"_after_others", "_limited_by", b"_limited_by", "_total_paused", b"_total_paused", "after_others", b"after_others", "agent_counts", b"agent_counts", "keys", b"keys", "limited_by", b"limited_by", "noticed", b"noticed", "targets", b"targets", "total_inflight", b"total_inflight", "total_paused", b"total_paused", "total_queued", b"total_queued"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    _WhichOneofReturnType__after_others: _TypeAlias = _typing.Literal["after_others"]  # noqa: Y015
+    _WhichOneofArgType__after_others: _TypeAlias = _typing.Literal["_after_others", b"_after_others"]  # noqa: Y015
     _WhichOneofReturnType__limited_by: _TypeAlias = _typing.Literal["limited_by"]  # noqa: Y015
     _WhichOneofArgType__limited_by: _TypeAlias = _typing.Literal["_limited_by", b"_limited_by"]  # noqa: Y015
     _WhichOneofReturnType__total_paused: _TypeAlias = _typing.Literal["total_paused"]  # noqa: Y015
     _WhichOneofArgType__total_paused: _TypeAlias = _typing.Literal["_total_paused", b"_total_paused"]  # noqa: Y015
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__after_others) -> _WhichOneofReturnType__after_others | None: ...
     @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType__limited_by) -> _WhichOneofReturnType__limited_by | None: ...
     @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType__total_paused) -> _WhichOneofReturnType__total_paused | None: ...
 
 Global___QueueStats: _TypeAlias = QueueStats  # noqa: Y015
+
+@_typing.final
+class KeyWaits(_message.Message):
+    """KeyWaits shows which concurrency keys hold tasks back."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    @_typing.final
+    class KeysEntry(_message.Message):
+        DESCRIPTOR: _descriptor.Descriptor
+
+        KEY_FIELD_NUMBER: _builtins.int
+        VALUE_FIELD_NUMBER: _builtins.int
+        key: _builtins.str
+        value: _builtins.float
+        def __init__(
+            self,
+            *,
+            key: _builtins.str = ...,
+            value: _builtins.float = ...,
+        ) -> None: ...
+        _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+        def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+        _ClearFieldArgType: _TypeAlias = _typing.Literal["key", b"key", "value", b"value"]  # noqa: Y015
+        def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+        def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+    WAITING_FIELD_NUMBER: _builtins.int
+    KEYS_FIELD_NUMBER: _builtins.int
+    waiting: _builtins.float
+    """Tasks that wait for a place or a token of a key."""
+    @_builtins.property
+    def keys(self) -> _containers.ScalarMap[_builtins.str, _builtins.float]:
+        """How many tasks wait at each key. At most 100 keys: those where most wait."""
+
+    def __init__(
+        self,
+        *,
+        waiting: _builtins.float = ...,
+        keys: _abc.Mapping[_builtins.str, _builtins.float] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["keys", b"keys", "waiting", b"waiting"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___KeyWaits: _TypeAlias = KeyWaits  # noqa: Y015
+
+@_typing.final
+class NoticedTasks(_message.Message):
+    """NoticedTasks shows for which tasks there is no host (docs/rules.md, Why a task waits)."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    @_typing.final
+    class NoticesEntry(_message.Message):
+        DESCRIPTOR: _descriptor.Descriptor
+
+        KEY_FIELD_NUMBER: _builtins.int
+        VALUE_FIELD_NUMBER: _builtins.int
+        key: _builtins.str
+        value: _builtins.float
+        def __init__(
+            self,
+            *,
+            key: _builtins.str = ...,
+            value: _builtins.float = ...,
+        ) -> None: ...
+        _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+        def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+        _ClearFieldArgType: _TypeAlias = _typing.Literal["key", b"key", "value", b"value"]  # noqa: Y015
+        def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+        def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+    WAITING_FIELD_NUMBER: _builtins.int
+    NOTICES_FIELD_NUMBER: _builtins.int
+    waiting: _builtins.float
+    """The number of these tasks."""
+    @_builtins.property
+    def notices(self) -> _containers.ScalarMap[_builtins.str, _builtins.float]:
+        """How many there are of each notice, as in `Task.notice`. At most 100 notices: those of most tasks."""
+
+    def __init__(
+        self,
+        *,
+        waiting: _builtins.float = ...,
+        notices: _abc.Mapping[_builtins.str, _builtins.float] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["notices", b"notices", "waiting", b"waiting"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___NoticedTasks: _TypeAlias = NoticedTasks  # noqa: Y015
 
 @_typing.final
 class TargetWaits(_message.Message):

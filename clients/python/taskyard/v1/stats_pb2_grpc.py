@@ -45,6 +45,16 @@ class StatsServiceStub(object):
                 request_serializer=taskyard_dot_v1_dot_stats__pb2.ListSnapshotsRequest.SerializeToString,
                 response_deserializer=taskyard_dot_v1_dot_stats__pb2.ListSnapshotsResponse.FromString,
                 _registered_method=True)
+        self.GetFairness = channel.unary_unary(
+                '/taskyard.v1.StatsService/GetFairness',
+                request_serializer=taskyard_dot_v1_dot_stats__pb2.GetFairnessRequest.SerializeToString,
+                response_deserializer=taskyard_dot_v1_dot_stats__pb2.GetFairnessResponse.FromString,
+                _registered_method=True)
+        self.GetDemand = channel.unary_unary(
+                '/taskyard.v1.StatsService/GetDemand',
+                request_serializer=taskyard_dot_v1_dot_stats__pb2.GetDemandRequest.SerializeToString,
+                response_deserializer=taskyard_dot_v1_dot_stats__pb2.GetDemandResponse.FromString,
+                _registered_method=True)
 
 
 class StatsServiceServicer(object):
@@ -73,6 +83,27 @@ class StatsServiceServicer(object):
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def GetFairness(self, request, context):
+        """Shows how the tasks in flight are shared among the agents, and how they should be by their weights (docs/rules.md,
+        Weights), in order of the agents' names.
+
+        Errors: `bad_request` (a page token of another query).
+        Retry: safe.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def GetDemand(self, request, context):
+        """Shows what the configured pools of hosts have to do (docs/rules.md, Demand), in order of their names.
+
+        Errors: only the common ones.
+        Retry: safe.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
 
 def add_StatsServiceServicer_to_server(servicer, server):
     rpc_method_handlers = {
@@ -85,6 +116,16 @@ def add_StatsServiceServicer_to_server(servicer, server):
                     servicer.ListSnapshots,
                     request_deserializer=taskyard_dot_v1_dot_stats__pb2.ListSnapshotsRequest.FromString,
                     response_serializer=taskyard_dot_v1_dot_stats__pb2.ListSnapshotsResponse.SerializeToString,
+            ),
+            'GetFairness': grpc.unary_unary_rpc_method_handler(
+                    servicer.GetFairness,
+                    request_deserializer=taskyard_dot_v1_dot_stats__pb2.GetFairnessRequest.FromString,
+                    response_serializer=taskyard_dot_v1_dot_stats__pb2.GetFairnessResponse.SerializeToString,
+            ),
+            'GetDemand': grpc.unary_unary_rpc_method_handler(
+                    servicer.GetDemand,
+                    request_deserializer=taskyard_dot_v1_dot_stats__pb2.GetDemandRequest.FromString,
+                    response_serializer=taskyard_dot_v1_dot_stats__pb2.GetDemandResponse.SerializeToString,
             ),
     }
     generic_handler = grpc.method_handlers_generic_handler(
@@ -142,6 +183,60 @@ class StatsService(object):
             '/taskyard.v1.StatsService/ListSnapshots',
             taskyard_dot_v1_dot_stats__pb2.ListSnapshotsRequest.SerializeToString,
             taskyard_dot_v1_dot_stats__pb2.ListSnapshotsResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def GetFairness(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/taskyard.v1.StatsService/GetFairness',
+            taskyard_dot_v1_dot_stats__pb2.GetFairnessRequest.SerializeToString,
+            taskyard_dot_v1_dot_stats__pb2.GetFairnessResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def GetDemand(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/taskyard.v1.StatsService/GetDemand',
+            taskyard_dot_v1_dot_stats__pb2.GetDemandRequest.SerializeToString,
+            taskyard_dot_v1_dot_stats__pb2.GetDemandResponse.FromString,
             options,
             channel_credentials,
             insecure,

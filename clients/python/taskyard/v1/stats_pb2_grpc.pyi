@@ -51,6 +51,19 @@ class StatsServiceStub:
     Errors: `bad_request` (a page token of another query).
     Retry: safe.
     """
+    GetFairness: _grpc.UnaryUnaryMultiCallable[_stats_pb2.GetFairnessRequest, _stats_pb2.GetFairnessResponse]
+    """Shows how the tasks in flight are shared among the agents, and how they should be by their weights (docs/rules.md,
+    Weights), in order of the agents' names.
+
+    Errors: `bad_request` (a page token of another query).
+    Retry: safe.
+    """
+    GetDemand: _grpc.UnaryUnaryMultiCallable[_stats_pb2.GetDemandRequest, _stats_pb2.GetDemandResponse]
+    """Shows what the configured pools of hosts have to do (docs/rules.md, Demand), in order of their names.
+
+    Errors: only the common ones.
+    Retry: safe.
+    """
 
 @_typing.type_check_only
 class StatsServiceAsyncStub(StatsServiceStub):
@@ -69,6 +82,19 @@ class StatsServiceAsyncStub(StatsServiceStub):
     then every `daemon.heartbeatIntervalMs`, and kept for an hour.
 
     Errors: `bad_request` (a page token of another query).
+    Retry: safe.
+    """
+    GetFairness: _aio.UnaryUnaryMultiCallable[_stats_pb2.GetFairnessRequest, _stats_pb2.GetFairnessResponse]  # type: ignore[assignment]
+    """Shows how the tasks in flight are shared among the agents, and how they should be by their weights (docs/rules.md,
+    Weights), in order of the agents' names.
+
+    Errors: `bad_request` (a page token of another query).
+    Retry: safe.
+    """
+    GetDemand: _aio.UnaryUnaryMultiCallable[_stats_pb2.GetDemandRequest, _stats_pb2.GetDemandResponse]  # type: ignore[assignment]
+    """Shows what the configured pools of hosts have to do (docs/rules.md, Demand), in order of their names.
+
+    Errors: only the common ones.
     Retry: safe.
     """
 
@@ -98,6 +124,31 @@ class StatsServiceServicer(metaclass=_abc_1.ABCMeta):
         then every `daemon.heartbeatIntervalMs`, and kept for an hour.
 
         Errors: `bad_request` (a page token of another query).
+        Retry: safe.
+        """
+
+    @_abc_1.abstractmethod
+    def GetFairness(
+        self,
+        request: _stats_pb2.GetFairnessRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_stats_pb2.GetFairnessResponse, _abc.Awaitable[_stats_pb2.GetFairnessResponse]]:
+        """Shows how the tasks in flight are shared among the agents, and how they should be by their weights (docs/rules.md,
+        Weights), in order of the agents' names.
+
+        Errors: `bad_request` (a page token of another query).
+        Retry: safe.
+        """
+
+    @_abc_1.abstractmethod
+    def GetDemand(
+        self,
+        request: _stats_pb2.GetDemandRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_stats_pb2.GetDemandResponse, _abc.Awaitable[_stats_pb2.GetDemandResponse]]:
+        """Shows what the configured pools of hosts have to do (docs/rules.md, Demand), in order of their names.
+
+        Errors: only the common ones.
         Retry: safe.
         """
 

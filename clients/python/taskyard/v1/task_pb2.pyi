@@ -195,6 +195,13 @@ class Task(_message.Message):
     OUTPUT_FIELD_NUMBER: _builtins.int
     CODE_FIELD_NUMBER: _builtins.int
     TRACEBACK_FIELD_NUMBER: _builtins.int
+    CONCURRENCY_KEYS_FIELD_NUMBER: _builtins.int
+    AFTER_FIELD_NUMBER: _builtins.int
+    AFTER_POLICY_FIELD_NUMBER: _builtins.int
+    UNIQUE_KEY_FIELD_NUMBER: _builtins.int
+    UNIQUE_WHILE_FIELD_NUMBER: _builtins.int
+    ON_TARGET_FAILURE_FIELD_NUMBER: _builtins.int
+    NOTICE_FIELD_NUMBER: _builtins.int
     task_id: _builtins.str
     """The id that the server assigned: opaque, begins with `tsk_`. Always set."""
     agent_id: _builtins.str
@@ -250,6 +257,18 @@ class Task(_message.Message):
     traceback: _builtins.str
     """The traceback of the last failed attempt of this run, as its host reported it. Absent if there is none, and in the
     events of a watch.
+    """
+    after_policy: Global___After.Policy.ValueType
+    """What the task asks of those. Absent unless it was set."""
+    unique_key: _builtins.str
+    """The unique key of the submission (docs/rules.md, Unique keys). Absent without one."""
+    unique_while: Global___Unique.While.ValueType
+    """For how long the key is taken. Absent unless it was set."""
+    on_target_failure: Global___TargetFailure.Policy.ValueType
+    """What happens to the target of the task if it fails after its start. Absent unless it was set."""
+    notice: _builtins.str
+    """Why nothing can run the task at present, such as `no live host offers the action crawl`. Absent before that has been
+    so for `noHostNoticeSecs`, and while something could run it.
     """
     @_builtins.property
     def params(self) -> _struct_pb2.Struct:
@@ -311,6 +330,16 @@ class Task(_message.Message):
     def output(self) -> Global___Payload:
         """The output of a typed action, where `result` cannot hold it exactly. Absent otherwise."""
 
+    @_builtins.property
+    def concurrency_keys(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """The concurrency keys of the task: a limit on one holds for all tasks that have it (docs/rules.md, Concurrency keys).
+        Absent without any.
+        """
+
+    @_builtins.property
+    def after(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """The tasks that must have ended before this one is due (docs/rules.md, Predecessors). Absent without any."""
+
     def __init__(
         self,
         *,
@@ -353,13 +382,22 @@ class Task(_message.Message):
         output: Global___Payload | None = ...,
         code: _builtins.str | None = ...,
         traceback: _builtins.str | None = ...,
+        concurrency_keys: _abc.Iterable[_builtins.str] | None = ...,
+        after: _abc.Iterable[_builtins.str] | None = ...,
+        after_policy: Global___After.Policy.ValueType | None = ...,
+        unique_key: _builtins.str | None = ...,
+        unique_while: Global___Unique.While.ValueType | None = ...,
+        on_target_failure: Global___TargetFailure.Policy.ValueType | None = ...,
+        notice: _builtins.str | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["_action", b"_action", "_agent_id", b"_agent_id", "_batch_id", b"_batch_id", "_callback_url", b"_callback_url", "_code", b"_code", "_error", b"_error", "_hold", b"_hold", "_host_id", b"_host_id", "_idempotency_key", b"_idempotency_key", "_latency_ms", b"_latency_ms", "_parent_id", b"_parent_id", "_position", b"_position", "_priority", b"_priority", "_project", b"_project", "_ref", b"_ref", "_run", b"_run", "_run_timeout_ms", b"_run_timeout_ms", "_state", b"_state", "_tab_id", b"_tab_id", "_target", b"_target", "_task_id", b"_task_id", "_token_limit", b"_token_limit", "_tokens_used", b"_tokens_used", "_traceback", b"_traceback", "_traceparent", b"_traceparent", "action", b"action", "agent_id", b"agent_id", "batch_id", b"batch_id", "callback_url", b"callback_url", "code", b"code", "completed_at", b"completed_at", "created_at", b"created_at", "deadline", b"deadline", "error", b"error", "hold", b"hold", "host_id", b"host_id", "idempotency_key", b"idempotency_key", "input", b"input", "latency_ms", b"latency_ms", "not_before", b"not_before", "output", b"output", "params", b"params", "parent_id", b"parent_id", "position", b"position", "priority", b"priority", "progress", b"progress", "project", b"project", "ref", b"ref", "result", b"result", "retry_policy", b"retry_policy", "run", b"run", "run_timeout_ms", b"run_timeout_ms", "started_at", b"started_at", "state", b"state", "tab_id", b"tab_id", "target", b"target", "task_id", b"task_id", "token_limit", b"token_limit", "tokens_used", b"tokens_used", "traceback", b"traceback", "traceparent", b"traceparent"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_action", b"_action", "_after_policy", b"_after_policy", "_agent_id", b"_agent_id", "_batch_id", b"_batch_id", "_callback_url", b"_callback_url", "_code", b"_code", "_error", b"_error", "_hold", b"_hold", "_host_id", b"_host_id", "_idempotency_key", b"_idempotency_key", "_latency_ms", b"_latency_ms", "_notice", b"_notice", "_on_target_failure", b"_on_target_failure", "_parent_id", b"_parent_id", "_position", b"_position", "_priority", b"_priority", "_project", b"_project", "_ref", b"_ref", "_run", b"_run", "_run_timeout_ms", b"_run_timeout_ms", "_state", b"_state", "_tab_id", b"_tab_id", "_target", b"_target", "_task_id", b"_task_id", "_token_limit", b"_token_limit", "_tokens_used", b"_tokens_used", "_traceback", b"_traceback", "_traceparent", b"_traceparent", "_unique_key", b"_unique_key", "_unique_while", b"_unique_while", "action", b"action", "after_policy", b"after_policy", "agent_id", b"agent_id", "batch_id", b"batch_id", "callback_url", b"callback_url", "code", b"code", "completed_at", b"completed_at", "created_at", b"created_at", "deadline", b"deadline", "error", b"error", "hold", b"hold", "host_id", b"host_id", "idempotency_key", b"idempotency_key", "input", b"input", "latency_ms", b"latency_ms", "not_before", b"not_before", "notice", b"notice", "on_target_failure", b"on_target_failure", "output", b"output", "params", b"params", "parent_id", b"parent_id", "position", b"position", "priority", b"priority", "progress", b"progress", "project", b"project", "ref", b"ref", "result", b"result", "retry_policy", b"retry_policy", "run", b"run", "run_timeout_ms", b"run_timeout_ms", "started_at", b"started_at", "state", b"state", "tab_id", b"tab_id", "target", b"target", "task_id", b"task_id", "token_limit", b"token_limit", "tokens_used", b"tokens_used", "traceback", b"traceback", "traceparent", b"traceparent", "unique_key", b"unique_key", "unique_while", b"unique_while"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_action", b"_action", "_agent_id", b"_agent_id", "_batch_id", b"_batch_id", "_callback_url", b"_callback_url", "_code", b"_code", "_error", b"_error", "_hold", b"_hold", "_host_id", b"_host_id", "_idempotency_key", b"_idempotency_key", "_latency_ms", b"_latency_ms", "_parent_id", b"_parent_id", "_position", b"_position", "_priority", b"_priority", "_project", b"_project", "_ref", b"_ref", "_run", b"_run", "_run_timeout_ms", b"_run_timeout_ms", "_state", b"_state", "_tab_id", b"_tab_id", "_target", b"_target", "_task_id", b"_task_id", "_token_limit", b"_token_limit", "_tokens_used", b"_tokens_used", "_traceback", b"_traceback", "_traceparent", b"_traceparent", "action", b"action", "agent_id", b"agent_id", "attempts", b"attempts", "batch_id", b"batch_id", "callback_url", b"callback_url", "code", b"code", "completed_at", b"completed_at", "created_at", b"created_at", "deadline", b"deadline", "error", b"error", "hold", b"hold", "host_id", b"host_id", "idempotency_key", b"idempotency_key", "input", b"input", "labels", b"labels", "latency_ms", b"latency_ms", "not_before", b"not_before", "output", b"output", "params", b"params", "parent_id", b"parent_id", "position", b"position", "priority", b"priority", "progress", b"progress", "project", b"project", "ref", b"ref", "requires", b"requires", "result", b"result", "retry_policy", b"retry_policy", "run", b"run", "run_timeout_ms", b"run_timeout_ms", "started_at", b"started_at", "state", b"state", "tab_id", b"tab_id", "target", b"target", "task_id", b"task_id", "token_limit", b"token_limit", "tokens_used", b"tokens_used", "traceback", b"traceback", "traceparent", b"traceparent"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_action", b"_action", "_after_policy", b"_after_policy", "_agent_id", b"_agent_id", "_batch_id", b"_batch_id", "_callback_url", b"_callback_url", "_code", b"_code", "_error", b"_error", "_hold", b"_hold", "_host_id", b"_host_id", "_idempotency_key", b"_idempotency_key", "_latency_ms", b"_latency_ms", "_notice", b"_notice", "_on_target_failure", b"_on_target_failure", "_parent_id", b"_parent_id", "_position", b"_position", "_priority", b"_priority", "_project", b"_project", "_ref", b"_ref", "_run", b"_run", "_run_timeout_ms", b"_run_timeout_ms", "_state", b"_state", "_tab_id", b"_tab_id", "_target", b"_target", "_task_id", b"_task_id", "_token_limit", b"_token_limit", "_tokens_used", b"_tokens_used", "_traceback", b"_traceback", "_traceparent", b"_traceparent", "_unique_key", b"_unique_key", "_unique_while", b"_unique_while", "action", b"action", "after", b"after", "after_policy", b"after_policy", "agent_id", b"agent_id", "attempts", b"attempts", "batch_id", b"batch_id", "callback_url", b"callback_url", "code", b"code", "completed_at", b"completed_at", "concurrency_keys", b"concurrency_keys", "created_at", b"created_at", "deadline", b"deadline", "error", b"error", "hold", b"hold", "host_id", b"host_id", "idempotency_key", b"idempotency_key", "input", b"input", "labels", b"labels", "latency_ms", b"latency_ms", "not_before", b"not_before", "notice", b"notice", "on_target_failure", b"on_target_failure", "output", b"output", "params", b"params", "parent_id", b"parent_id", "position", b"position", "priority", b"priority", "progress", b"progress", "project", b"project", "ref", b"ref", "requires", b"requires", "result", b"result", "retry_policy", b"retry_policy", "run", b"run", "run_timeout_ms", b"run_timeout_ms", "started_at", b"started_at", "state", b"state", "tab_id", b"tab_id", "target", b"target", "task_id", b"task_id", "token_limit", b"token_limit", "tokens_used", b"tokens_used", "traceback", b"traceback", "traceparent", b"traceparent", "unique_key", b"unique_key", "unique_while", b"unique_while"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__action: _TypeAlias = _typing.Literal["action"]  # noqa: Y015
     _WhichOneofArgType__action: _TypeAlias = _typing.Literal["_action", b"_action"]  # noqa: Y015
+    _WhichOneofReturnType__after_policy: _TypeAlias = _typing.Literal["after_policy"]  # noqa: Y015
+    _WhichOneofArgType__after_policy: _TypeAlias = _typing.Literal["_after_policy", b"_after_policy"]  # noqa: Y015
     _WhichOneofReturnType__agent_id: _TypeAlias = _typing.Literal["agent_id"]  # noqa: Y015
     _WhichOneofArgType__agent_id: _TypeAlias = _typing.Literal["_agent_id", b"_agent_id"]  # noqa: Y015
     _WhichOneofReturnType__batch_id: _TypeAlias = _typing.Literal["batch_id"]  # noqa: Y015
@@ -378,6 +416,10 @@ class Task(_message.Message):
     _WhichOneofArgType__idempotency_key: _TypeAlias = _typing.Literal["_idempotency_key", b"_idempotency_key"]  # noqa: Y015
     _WhichOneofReturnType__latency_ms: _TypeAlias = _typing.Literal["latency_ms"]  # noqa: Y015
     _WhichOneofArgType__latency_ms: _TypeAlias = _typing.Literal["_latency_ms", b"_latency_ms"]  # noqa: Y015
+    _WhichOneofReturnType__notice: _TypeAlias = _typing.Literal["notice"]  # noqa: Y015
+    _WhichOneofArgType__notice: _TypeAlias = _typing.Literal["_notice", b"_notice"]  # noqa: Y015
+    _WhichOneofReturnType__on_target_failure: _TypeAlias = _typing.Literal["on_target_failure"]  # noqa: Y015
+    _WhichOneofArgType__on_target_failure: _TypeAlias = _typing.Literal["_on_target_failure", b"_on_target_failure"]  # noqa: Y015
     _WhichOneofReturnType__parent_id: _TypeAlias = _typing.Literal["parent_id"]  # noqa: Y015
     _WhichOneofArgType__parent_id: _TypeAlias = _typing.Literal["_parent_id", b"_parent_id"]  # noqa: Y015
     _WhichOneofReturnType__position: _TypeAlias = _typing.Literal["position"]  # noqa: Y015
@@ -408,8 +450,14 @@ class Task(_message.Message):
     _WhichOneofArgType__traceback: _TypeAlias = _typing.Literal["_traceback", b"_traceback"]  # noqa: Y015
     _WhichOneofReturnType__traceparent: _TypeAlias = _typing.Literal["traceparent"]  # noqa: Y015
     _WhichOneofArgType__traceparent: _TypeAlias = _typing.Literal["_traceparent", b"_traceparent"]  # noqa: Y015
+    _WhichOneofReturnType__unique_key: _TypeAlias = _typing.Literal["unique_key"]  # noqa: Y015
+    _WhichOneofArgType__unique_key: _TypeAlias = _typing.Literal["_unique_key", b"_unique_key"]  # noqa: Y015
+    _WhichOneofReturnType__unique_while: _TypeAlias = _typing.Literal["unique_while"]  # noqa: Y015
+    _WhichOneofArgType__unique_while: _TypeAlias = _typing.Literal["_unique_while", b"_unique_while"]  # noqa: Y015
     @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType__action) -> _WhichOneofReturnType__action | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__after_policy) -> _WhichOneofReturnType__after_policy | None: ...
     @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType__agent_id) -> _WhichOneofReturnType__agent_id | None: ...
     @_typing.overload
@@ -428,6 +476,10 @@ class Task(_message.Message):
     def WhichOneof(self, oneof_group: _WhichOneofArgType__idempotency_key) -> _WhichOneofReturnType__idempotency_key | None: ...
     @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType__latency_ms) -> _WhichOneofReturnType__latency_ms | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__notice) -> _WhichOneofReturnType__notice | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__on_target_failure) -> _WhichOneofReturnType__on_target_failure | None: ...
     @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType__parent_id) -> _WhichOneofReturnType__parent_id | None: ...
     @_typing.overload
@@ -458,8 +510,215 @@ class Task(_message.Message):
     def WhichOneof(self, oneof_group: _WhichOneofArgType__traceback) -> _WhichOneofReturnType__traceback | None: ...
     @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType__traceparent) -> _WhichOneofReturnType__traceparent | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__unique_key) -> _WhichOneofReturnType__unique_key | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__unique_while) -> _WhichOneofReturnType__unique_while | None: ...
 
 Global___Task: _TypeAlias = Task  # noqa: Y015
+
+@_typing.final
+class After(_message.Message):
+    """After holds the policies of tasks that come after others. It is a message because the names of enum values share the
+    enclosing scope.
+    """
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    class _Policy:
+        ValueType = _typing.NewType("ValueType", _builtins.int)
+        V: _TypeAlias = ValueType  # noqa: Y015
+
+    class _PolicyEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[After._Policy.ValueType], _builtins.type):
+        DESCRIPTOR: _descriptor.EnumDescriptor
+        unspecified: After._Policy.ValueType  # 0
+        """Not a policy; the default, `success`, applies."""
+        POLICY_UNSPECIFIED: After._Policy.ValueType  # 0
+        """Same as `unspecified`."""
+        success: After._Policy.ValueType  # 1
+        """All must end as `done`. When one is cancelled, or fails with no attempts left, the task is cancelled."""
+        POLICY_SUCCESS: After._Policy.ValueType  # 1
+        """Same as `success`."""
+        ended: After._Policy.ValueType  # 2
+        """All must have ended, however that was."""
+        POLICY_ENDED: After._Policy.ValueType  # 2
+        """Same as `ended`."""
+
+    class Policy(_Policy, metaclass=_PolicyEnumTypeWrapper):
+        """Policy says what a task asks of its predecessors (docs/rules.md, Predecessors)."""
+
+    unspecified: After.Policy.ValueType  # 0
+    """Not a policy; the default, `success`, applies."""
+    POLICY_UNSPECIFIED: After.Policy.ValueType  # 0
+    """Same as `unspecified`."""
+    success: After.Policy.ValueType  # 1
+    """All must end as `done`. When one is cancelled, or fails with no attempts left, the task is cancelled."""
+    POLICY_SUCCESS: After.Policy.ValueType  # 1
+    """Same as `success`."""
+    ended: After.Policy.ValueType  # 2
+    """All must have ended, however that was."""
+    POLICY_ENDED: After.Policy.ValueType  # 2
+    """Same as `ended`."""
+
+    def __init__(
+        self,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___After: _TypeAlias = After  # noqa: Y015
+
+@_typing.final
+class Unique(_message.Message):
+    """Unique holds what a unique key means. It is a message because the names of enum values share the enclosing scope."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    class _While:
+        ValueType = _typing.NewType("ValueType", _builtins.int)
+        V: _TypeAlias = ValueType  # noqa: Y015
+
+    class _WhileEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[Unique._While.ValueType], _builtins.type):
+        DESCRIPTOR: _descriptor.EnumDescriptor
+        unspecified: Unique._While.ValueType  # 0
+        """Not a span; the default, `live`, applies."""
+        WHILE_UNSPECIFIED: Unique._While.ValueType  # 0
+        """Same as `unspecified`."""
+        queued: Unique._While.ValueType  # 1
+        """While its task is pending or queued."""
+        WHILE_QUEUED: Unique._While.ValueType  # 1
+        """Same as `queued`."""
+        live: Unique._While.ValueType  # 2
+        """Until its task has ended."""
+        WHILE_LIVE: Unique._While.ValueType  # 2
+        """Same as `live`."""
+
+    class While(_While, metaclass=_WhileEnumTypeWrapper):
+        """While says for how long a key is taken (docs/rules.md, Unique keys)."""
+
+    unspecified: Unique.While.ValueType  # 0
+    """Not a span; the default, `live`, applies."""
+    WHILE_UNSPECIFIED: Unique.While.ValueType  # 0
+    """Same as `unspecified`."""
+    queued: Unique.While.ValueType  # 1
+    """While its task is pending or queued."""
+    WHILE_QUEUED: Unique.While.ValueType  # 1
+    """Same as `queued`."""
+    live: Unique.While.ValueType  # 2
+    """Until its task has ended."""
+    WHILE_LIVE: Unique.While.ValueType  # 2
+    """Same as `live`."""
+
+    class _Conflict:
+        ValueType = _typing.NewType("ValueType", _builtins.int)
+        V: _TypeAlias = ValueType  # noqa: Y015
+
+    class _ConflictEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[Unique._Conflict.ValueType], _builtins.type):
+        DESCRIPTOR: _descriptor.EnumDescriptor
+        none: Unique._Conflict.ValueType  # 0
+        """Not an action; the default, `existing`, applies."""
+        CONFLICT_UNSPECIFIED: Unique._Conflict.ValueType  # 0
+        """Same as `none`."""
+        existing: Unique._Conflict.ValueType  # 1
+        """The answer is the task that has the key, and nothing is submitted."""
+        CONFLICT_EXISTING: Unique._Conflict.ValueType  # 1
+        """Same as `existing`."""
+        reject: Unique._Conflict.ValueType  # 2
+        """The submission fails with `already_exists`."""
+        CONFLICT_REJECT: Unique._Conflict.ValueType  # 2
+        """Same as `reject`."""
+        replaceQueued: Unique._Conflict.ValueType  # 3
+        """The task that has the key is cancelled if it is pending or queued, and the new one is submitted. If it is in flight
+        or paused, the answer is that task.
+        """
+        CONFLICT_REPLACE_QUEUED: Unique._Conflict.ValueType  # 3
+        """Same as `replaceQueued`."""
+
+    class Conflict(_Conflict, metaclass=_ConflictEnumTypeWrapper):
+        """Conflict says what a submission does when its key is taken (docs/rules.md, Unique keys)."""
+
+    none: Unique.Conflict.ValueType  # 0
+    """Not an action; the default, `existing`, applies."""
+    CONFLICT_UNSPECIFIED: Unique.Conflict.ValueType  # 0
+    """Same as `none`."""
+    existing: Unique.Conflict.ValueType  # 1
+    """The answer is the task that has the key, and nothing is submitted."""
+    CONFLICT_EXISTING: Unique.Conflict.ValueType  # 1
+    """Same as `existing`."""
+    reject: Unique.Conflict.ValueType  # 2
+    """The submission fails with `already_exists`."""
+    CONFLICT_REJECT: Unique.Conflict.ValueType  # 2
+    """Same as `reject`."""
+    replaceQueued: Unique.Conflict.ValueType  # 3
+    """The task that has the key is cancelled if it is pending or queued, and the new one is submitted. If it is in flight
+    or paused, the answer is that task.
+    """
+    CONFLICT_REPLACE_QUEUED: Unique.Conflict.ValueType  # 3
+    """Same as `replaceQueued`."""
+
+    def __init__(
+        self,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___Unique: _TypeAlias = Unique  # noqa: Y015
+
+@_typing.final
+class TargetFailure(_message.Message):
+    """TargetFailure holds the policies of targets. It is a message because the names of enum values share the enclosing
+    scope.
+    """
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    class _Policy:
+        ValueType = _typing.NewType("ValueType", _builtins.int)
+        V: _TypeAlias = ValueType  # noqa: Y015
+
+    class _PolicyEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[TargetFailure._Policy.ValueType], _builtins.type):
+        DESCRIPTOR: _descriptor.EnumDescriptor
+        unspecified: TargetFailure._Policy.ValueType  # 0
+        """Not a policy; that of the target applies, which is `block` by default."""
+        POLICY_UNSPECIFIED: TargetFailure._Policy.ValueType  # 0
+        """Same as `unspecified`."""
+        block: TargetFailure._Policy.ValueType  # 1
+        """The target waits until the failed task is resumed, resolved or cancelled."""
+        POLICY_BLOCK: TargetFailure._Policy.ValueType  # 1
+        """Same as `block`."""
+        POLICY_CONTINUE: TargetFailure._Policy.ValueType  # 2
+        """Same as `continue`."""
+
+    class Policy(_Policy, metaclass=_PolicyEnumTypeWrapper):
+        """Policy says what a target does when a task of it fails after its start (docs/rules.md, Serial queues)."""
+
+    unspecified: TargetFailure.Policy.ValueType  # 0
+    """Not a policy; that of the target applies, which is `block` by default."""
+    POLICY_UNSPECIFIED: TargetFailure.Policy.ValueType  # 0
+    """Same as `unspecified`."""
+    block: TargetFailure.Policy.ValueType  # 1
+    """The target waits until the failed task is resumed, resolved or cancelled."""
+    POLICY_BLOCK: TargetFailure.Policy.ValueType  # 1
+    """Same as `block`."""
+    POLICY_CONTINUE: TargetFailure.Policy.ValueType  # 2
+    """Same as `continue`."""
+
+    def __init__(
+        self,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___TargetFailure: _TypeAlias = TargetFailure  # noqa: Y015
 
 @_typing.final
 class Payload(_message.Message):
@@ -757,6 +1016,13 @@ class SubmitTaskRequest(_message.Message):
     RUN_TIMEOUT_MS_FIELD_NUMBER: _builtins.int
     PARENT_ID_FIELD_NUMBER: _builtins.int
     INPUT_FIELD_NUMBER: _builtins.int
+    CONCURRENCY_KEYS_FIELD_NUMBER: _builtins.int
+    AFTER_FIELD_NUMBER: _builtins.int
+    AFTER_POLICY_FIELD_NUMBER: _builtins.int
+    UNIQUE_KEY_FIELD_NUMBER: _builtins.int
+    UNIQUE_WHILE_FIELD_NUMBER: _builtins.int
+    ON_CONFLICT_FIELD_NUMBER: _builtins.int
+    ON_TARGET_FAILURE_FIELD_NUMBER: _builtins.int
     agent_id: _builtins.str
     """The submitting agent. Required."""
     action: _builtins.str
@@ -787,6 +1053,20 @@ class SubmitTaskRequest(_message.Message):
     """
     parent_id: _builtins.str
     """The task whose work submits this one: a cancel of it may cancel this one too. Default none."""
+    after_policy: Global___After.Policy.ValueType
+    """What the task asks of those. Default `success`."""
+    unique_key: _builtins.str
+    """While another task of the agent has this key, `on_conflict` says what happens (docs/rules.md, Unique keys). Default
+    none.
+    """
+    unique_while: Global___Unique.While.ValueType
+    """For how long this task has its key. Default `live`."""
+    on_conflict: Global___Unique.Conflict.ValueType
+    """What this submission does when its key is taken. Default `existing`."""
+    on_target_failure: Global___TargetFailure.Policy.ValueType
+    """What happens to the target of the task if it fails after its start. Default: what the settings say of the target,
+    else `block`.
+    """
     @_builtins.property
     def params(self) -> _struct_pb2.Struct:
         """Parameters of the action, at most `maxPayloadBytes` when encoded. Default none."""
@@ -819,6 +1099,18 @@ class SubmitTaskRequest(_message.Message):
         Default none.
         """
 
+    @_builtins.property
+    def concurrency_keys(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """Concurrency keys, at most 4: a limit on one holds for all tasks that have it (docs/rules.md, Concurrency keys).
+        Default none.
+        """
+
+    @_builtins.property
+    def after(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """The ids of tasks that must have ended before this one is due, at most 32. They must be known
+        (docs/rules.md, Predecessors). Default none.
+        """
+
     def __init__(
         self,
         *,
@@ -843,17 +1135,30 @@ class SubmitTaskRequest(_message.Message):
         run_timeout_ms: _builtins.int | None = ...,
         parent_id: _builtins.str | None = ...,
         input: Global___Payload | None = ...,
+        concurrency_keys: _abc.Iterable[_builtins.str] | None = ...,
+        after: _abc.Iterable[_builtins.str] | None = ...,
+        after_policy: Global___After.Policy.ValueType | None = ...,
+        unique_key: _builtins.str | None = ...,
+        unique_while: Global___Unique.While.ValueType | None = ...,
+        on_conflict: Global___Unique.Conflict.ValueType | None = ...,
+        on_target_failure: Global___TargetFailure.Policy.ValueType | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["_callback_url", b"_callback_url", "_hold", b"_hold", "_idempotency_key", b"_idempotency_key", "_parent_id", b"_parent_id", "_priority", b"_priority", "_project", b"_project", "_ref", b"_ref", "_run_timeout_ms", b"_run_timeout_ms", "_tab_id", b"_tab_id", "_target", b"_target", "_token_limit", b"_token_limit", "_traceparent", b"_traceparent", "callback_url", b"callback_url", "deadline", b"deadline", "hold", b"hold", "idempotency_key", b"idempotency_key", "input", b"input", "not_before", b"not_before", "params", b"params", "parent_id", b"parent_id", "priority", b"priority", "project", b"project", "ref", b"ref", "retry_policy", b"retry_policy", "run_timeout_ms", b"run_timeout_ms", "tab_id", b"tab_id", "target", b"target", "token_limit", b"token_limit", "traceparent", b"traceparent"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_after_policy", b"_after_policy", "_callback_url", b"_callback_url", "_hold", b"_hold", "_idempotency_key", b"_idempotency_key", "_on_conflict", b"_on_conflict", "_on_target_failure", b"_on_target_failure", "_parent_id", b"_parent_id", "_priority", b"_priority", "_project", b"_project", "_ref", b"_ref", "_run_timeout_ms", b"_run_timeout_ms", "_tab_id", b"_tab_id", "_target", b"_target", "_token_limit", b"_token_limit", "_traceparent", b"_traceparent", "_unique_key", b"_unique_key", "_unique_while", b"_unique_while", "after_policy", b"after_policy", "callback_url", b"callback_url", "deadline", b"deadline", "hold", b"hold", "idempotency_key", b"idempotency_key", "input", b"input", "not_before", b"not_before", "on_conflict", b"on_conflict", "on_target_failure", b"on_target_failure", "params", b"params", "parent_id", b"parent_id", "priority", b"priority", "project", b"project", "ref", b"ref", "retry_policy", b"retry_policy", "run_timeout_ms", b"run_timeout_ms", "tab_id", b"tab_id", "target", b"target", "token_limit", b"token_limit", "traceparent", b"traceparent", "unique_key", b"unique_key", "unique_while", b"unique_while"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_callback_url", b"_callback_url", "_hold", b"_hold", "_idempotency_key", b"_idempotency_key", "_parent_id", b"_parent_id", "_priority", b"_priority", "_project", b"_project", "_ref", b"_ref", "_run_timeout_ms", b"_run_timeout_ms", "_tab_id", b"_tab_id", "_target", b"_target", "_token_limit", b"_token_limit", "_traceparent", b"_traceparent", "action", b"action", "agent_id", b"agent_id", "callback_url", b"callback_url", "deadline", b"deadline", "hold", b"hold", "idempotency_key", b"idempotency_key", "input", b"input", "labels", b"labels", "not_before", b"not_before", "params", b"params", "parent_id", b"parent_id", "priority", b"priority", "project", b"project", "ref", b"ref", "requires", b"requires", "retry_policy", b"retry_policy", "run_timeout_ms", b"run_timeout_ms", "tab_id", b"tab_id", "target", b"target", "token_limit", b"token_limit", "traceparent", b"traceparent"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_after_policy", b"_after_policy", "_callback_url", b"_callback_url", "_hold", b"_hold", "_idempotency_key", b"_idempotency_key", "_on_conflict", b"_on_conflict", "_on_target_failure", b"_on_target_failure", "_parent_id", b"_parent_id", "_priority", b"_priority", "_project", b"_project", "_ref", b"_ref", "_run_timeout_ms", b"_run_timeout_ms", "_tab_id", b"_tab_id", "_target", b"_target", "_token_limit", b"_token_limit", "_traceparent", b"_traceparent", "_unique_key", b"_unique_key", "_unique_while", b"_unique_while", "action", b"action", "after", b"after", "after_policy", b"after_policy", "agent_id", b"agent_id", "callback_url", b"callback_url", "concurrency_keys", b"concurrency_keys", "deadline", b"deadline", "hold", b"hold", "idempotency_key", b"idempotency_key", "input", b"input", "labels", b"labels", "not_before", b"not_before", "on_conflict", b"on_conflict", "on_target_failure", b"on_target_failure", "params", b"params", "parent_id", b"parent_id", "priority", b"priority", "project", b"project", "ref", b"ref", "requires", b"requires", "retry_policy", b"retry_policy", "run_timeout_ms", b"run_timeout_ms", "tab_id", b"tab_id", "target", b"target", "token_limit", b"token_limit", "traceparent", b"traceparent", "unique_key", b"unique_key", "unique_while", b"unique_while"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    _WhichOneofReturnType__after_policy: _TypeAlias = _typing.Literal["after_policy"]  # noqa: Y015
+    _WhichOneofArgType__after_policy: _TypeAlias = _typing.Literal["_after_policy", b"_after_policy"]  # noqa: Y015
     _WhichOneofReturnType__callback_url: _TypeAlias = _typing.Literal["callback_url"]  # noqa: Y015
     _WhichOneofArgType__callback_url: _TypeAlias = _typing.Literal["_callback_url", b"_callback_url"]  # noqa: Y015
     _WhichOneofReturnType__hold: _TypeAlias = _typing.Literal["hold"]  # noqa: Y015
     _WhichOneofArgType__hold: _TypeAlias = _typing.Literal["_hold", b"_hold"]  # noqa: Y015
     _WhichOneofReturnType__idempotency_key: _TypeAlias = _typing.Literal["idempotency_key"]  # noqa: Y015
     _WhichOneofArgType__idempotency_key: _TypeAlias = _typing.Literal["_idempotency_key", b"_idempotency_key"]  # noqa: Y015
+    _WhichOneofReturnType__on_conflict: _TypeAlias = _typing.Literal["on_conflict"]  # noqa: Y015
+    _WhichOneofArgType__on_conflict: _TypeAlias = _typing.Literal["_on_conflict", b"_on_conflict"]  # noqa: Y015
+    _WhichOneofReturnType__on_target_failure: _TypeAlias = _typing.Literal["on_target_failure"]  # noqa: Y015
+    _WhichOneofArgType__on_target_failure: _TypeAlias = _typing.Literal["_on_target_failure", b"_on_target_failure"]  # noqa: Y015
     _WhichOneofReturnType__parent_id: _TypeAlias = _typing.Literal["parent_id"]  # noqa: Y015
     _WhichOneofArgType__parent_id: _TypeAlias = _typing.Literal["_parent_id", b"_parent_id"]  # noqa: Y015
     _WhichOneofReturnType__priority: _TypeAlias = _typing.Literal["priority"]  # noqa: Y015
@@ -872,12 +1177,22 @@ class SubmitTaskRequest(_message.Message):
     _WhichOneofArgType__token_limit: _TypeAlias = _typing.Literal["_token_limit", b"_token_limit"]  # noqa: Y015
     _WhichOneofReturnType__traceparent: _TypeAlias = _typing.Literal["traceparent"]  # noqa: Y015
     _WhichOneofArgType__traceparent: _TypeAlias = _typing.Literal["_traceparent", b"_traceparent"]  # noqa: Y015
+    _WhichOneofReturnType__unique_key: _TypeAlias = _typing.Literal["unique_key"]  # noqa: Y015
+    _WhichOneofArgType__unique_key: _TypeAlias = _typing.Literal["_unique_key", b"_unique_key"]  # noqa: Y015
+    _WhichOneofReturnType__unique_while: _TypeAlias = _typing.Literal["unique_while"]  # noqa: Y015
+    _WhichOneofArgType__unique_while: _TypeAlias = _typing.Literal["_unique_while", b"_unique_while"]  # noqa: Y015
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__after_policy) -> _WhichOneofReturnType__after_policy | None: ...
     @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType__callback_url) -> _WhichOneofReturnType__callback_url | None: ...
     @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType__hold) -> _WhichOneofReturnType__hold | None: ...
     @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType__idempotency_key) -> _WhichOneofReturnType__idempotency_key | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__on_conflict) -> _WhichOneofReturnType__on_conflict | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__on_target_failure) -> _WhichOneofReturnType__on_target_failure | None: ...
     @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType__parent_id) -> _WhichOneofReturnType__parent_id | None: ...
     @_typing.overload
@@ -896,6 +1211,10 @@ class SubmitTaskRequest(_message.Message):
     def WhichOneof(self, oneof_group: _WhichOneofArgType__token_limit) -> _WhichOneofReturnType__token_limit | None: ...
     @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType__traceparent) -> _WhichOneofReturnType__traceparent | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__unique_key) -> _WhichOneofReturnType__unique_key | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__unique_while) -> _WhichOneofReturnType__unique_while | None: ...
 
 Global___SubmitTaskRequest: _TypeAlias = SubmitTaskRequest  # noqa: Y015
 
@@ -909,12 +1228,15 @@ class SubmitTaskResponse(_message.Message):
     STATE_FIELD_NUMBER: _builtins.int
     POSITION_FIELD_NUMBER: _builtins.int
     CREATED_AT_FIELD_NUMBER: _builtins.int
+    EXISTING_FIELD_NUMBER: _builtins.int
     task_id: _builtins.str
     """The id that the server assigned. Always set."""
     state: Global___Task.State.ValueType
     """`queued` or `pending`; for a repeat with an idempotency key, the state of the first task. Always set."""
     position: _builtins.int
     """The number of queued tasks of the namespace just after this one was admitted. Always set."""
+    existing: _builtins.bool
+    """True if the task is one that had the unique key already. Absent otherwise."""
     @_builtins.property
     def created_at(self) -> _timestamp_pb2.Timestamp:
         """When the task was submitted. Always set."""
@@ -926,17 +1248,22 @@ class SubmitTaskResponse(_message.Message):
         state: Global___Task.State.ValueType | None = ...,
         position: _builtins.int | None = ...,
         created_at: _timestamp_pb2.Timestamp | None = ...,
+        existing: _builtins.bool | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["_position", b"_position", "_state", b"_state", "_task_id", b"_task_id", "created_at", b"created_at", "position", b"position", "state", b"state", "task_id", b"task_id"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_existing", b"_existing", "_position", b"_position", "_state", b"_state", "_task_id", b"_task_id", "created_at", b"created_at", "existing", b"existing", "position", b"position", "state", b"state", "task_id", b"task_id"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_position", b"_position", "_state", b"_state", "_task_id", b"_task_id", "created_at", b"created_at", "position", b"position", "state", b"state", "task_id", b"task_id"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_existing", b"_existing", "_position", b"_position", "_state", b"_state", "_task_id", b"_task_id", "created_at", b"created_at", "existing", b"existing", "position", b"position", "state", b"state", "task_id", b"task_id"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    _WhichOneofReturnType__existing: _TypeAlias = _typing.Literal["existing"]  # noqa: Y015
+    _WhichOneofArgType__existing: _TypeAlias = _typing.Literal["_existing", b"_existing"]  # noqa: Y015
     _WhichOneofReturnType__position: _TypeAlias = _typing.Literal["position"]  # noqa: Y015
     _WhichOneofArgType__position: _TypeAlias = _typing.Literal["_position", b"_position"]  # noqa: Y015
     _WhichOneofReturnType__state: _TypeAlias = _typing.Literal["state"]  # noqa: Y015
     _WhichOneofArgType__state: _TypeAlias = _typing.Literal["_state", b"_state"]  # noqa: Y015
     _WhichOneofReturnType__task_id: _TypeAlias = _typing.Literal["task_id"]  # noqa: Y015
     _WhichOneofArgType__task_id: _TypeAlias = _typing.Literal["_task_id", b"_task_id"]  # noqa: Y015
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__existing) -> _WhichOneofReturnType__existing | None: ...
     @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType__position) -> _WhichOneofReturnType__position | None: ...
     @_typing.overload
@@ -1074,6 +1401,13 @@ class ListTasksRequest(_message.Message):
     CREATED_FROM_FIELD_NUMBER: _builtins.int
     CREATED_UNTIL_FIELD_NUMBER: _builtins.int
     PARENT_ID_FIELD_NUMBER: _builtins.int
+    LABELS_FIELD_NUMBER: _builtins.int
+    ACTION_FIELD_NUMBER: _builtins.int
+    HOST_ID_FIELD_NUMBER: _builtins.int
+    CONCURRENCY_KEY_FIELD_NUMBER: _builtins.int
+    ENDED_FROM_FIELD_NUMBER: _builtins.int
+    ENDED_UNTIL_FIELD_NUMBER: _builtins.int
+    ERROR_FIELD_NUMBER: _builtins.int
     agent_id: _builtins.str
     """Only tasks of this agent."""
     state: _builtins.str
@@ -1094,6 +1428,18 @@ class ListTasksRequest(_message.Message):
     """List the youngest task first. Default: the oldest."""
     parent_id: _builtins.str
     """Only tasks that the work of this task submitted."""
+    labels: _builtins.str
+    """Only tasks with labels that match: requirements separated by commas, such as `site=shop,env!=dev,team in (a,b),!old`
+    (docs/rules.md, Label selectors).
+    """
+    action: _builtins.str
+    """Only tasks with this action."""
+    host_id: _builtins.str
+    """Only tasks that this host holds, or held last."""
+    concurrency_key: _builtins.str
+    """Only tasks with this concurrency key."""
+    error: _builtins.str
+    """Only tasks whose error holds this text, whatever its case."""
     @_builtins.property
     def created_from(self) -> _timestamp_pb2.Timestamp:
         """Only tasks submitted at this time or later. RFC 3339."""
@@ -1101,6 +1447,14 @@ class ListTasksRequest(_message.Message):
     @_builtins.property
     def created_until(self) -> _timestamp_pb2.Timestamp:
         """Only tasks submitted before this time. RFC 3339."""
+
+    @_builtins.property
+    def ended_from(self) -> _timestamp_pb2.Timestamp:
+        """Only tasks that ended at this time or later. RFC 3339."""
+
+    @_builtins.property
+    def ended_until(self) -> _timestamp_pb2.Timestamp:
+        """Only tasks that ended before this time. RFC 3339."""
 
     def __init__(
         self,
@@ -1116,17 +1470,34 @@ class ListTasksRequest(_message.Message):
         created_from: _timestamp_pb2.Timestamp | None = ...,
         created_until: _timestamp_pb2.Timestamp | None = ...,
         parent_id: _builtins.str | None = ...,
+        labels: _builtins.str | None = ...,
+        action: _builtins.str | None = ...,
+        host_id: _builtins.str | None = ...,
+        concurrency_key: _builtins.str | None = ...,
+        ended_from: _timestamp_pb2.Timestamp | None = ...,
+        ended_until: _timestamp_pb2.Timestamp | None = ...,
+        error: _builtins.str | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["_agent_id", b"_agent_id", "_batch_id", b"_batch_id", "_history", b"_history", "_newest_first", b"_newest_first", "_page_size", b"_page_size", "_page_token", b"_page_token", "_parent_id", b"_parent_id", "_state", b"_state", "_target", b"_target", "agent_id", b"agent_id", "batch_id", b"batch_id", "created_from", b"created_from", "created_until", b"created_until", "history", b"history", "newest_first", b"newest_first", "page_size", b"page_size", "page_token", b"page_token", "parent_id", b"parent_id", "state", b"state", "target", b"target"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_action", b"_action", "_agent_id", b"_agent_id", "_batch_id", b"_batch_id", "_concurrency_key", b"_concurrency_key", "_error", b"_error", "_history", b"_history", "_host_id", b"_host_id", "_labels", b"_labels", "_newest_first", b"_newest_first", "_page_size", b"_page_size", "_page_token", b"_page_token", "_parent_id", b"_parent_id", "_state", b"_state", "_target", b"_target", "action", b"action", "agent_id", b"agent_id", "batch_id", b"batch_id", "concurrency_key", b"concurrency_key", "created_from", b"created_from", "created_until", b"created_until", "ended_from", b"ended_from", "ended_until", b"ended_until", "error", b"error", "history", b"history", "host_id", b"host_id", "labels", b"labels", "newest_first", b"newest_first", "page_size", b"page_size", "page_token", b"page_token", "parent_id", b"parent_id", "state", b"state", "target", b"target"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_agent_id", b"_agent_id", "_batch_id", b"_batch_id", "_history", b"_history", "_newest_first", b"_newest_first", "_page_size", b"_page_size", "_page_token", b"_page_token", "_parent_id", b"_parent_id", "_state", b"_state", "_target", b"_target", "agent_id", b"agent_id", "batch_id", b"batch_id", "created_from", b"created_from", "created_until", b"created_until", "history", b"history", "newest_first", b"newest_first", "page_size", b"page_size", "page_token", b"page_token", "parent_id", b"parent_id", "state", b"state", "target", b"target"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_action", b"_action", "_agent_id", b"_agent_id", "_batch_id", b"_batch_id", "_concurrency_key", b"_concurrency_key", "_error", b"_error", "_history", b"_history", "_host_id", b"_host_id", "_labels", b"_labels", "_newest_first", b"_newest_first", "_page_size", b"_page_size", "_page_token", b"_page_token", "_parent_id", b"_parent_id", "_state", b"_state", "_target", b"_target", "action", b"action", "agent_id", b"agent_id", "batch_id", b"batch_id", "concurrency_key", b"concurrency_key", "created_from", b"created_from", "created_until", b"created_until", "ended_from", b"ended_from", "ended_until", b"ended_until", "error", b"error", "history", b"history", "host_id", b"host_id", "labels", b"labels", "newest_first", b"newest_first", "page_size", b"page_size", "page_token", b"page_token", "parent_id", b"parent_id", "state", b"state", "target", b"target"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    _WhichOneofReturnType__action: _TypeAlias = _typing.Literal["action"]  # noqa: Y015
+    _WhichOneofArgType__action: _TypeAlias = _typing.Literal["_action", b"_action"]  # noqa: Y015
     _WhichOneofReturnType__agent_id: _TypeAlias = _typing.Literal["agent_id"]  # noqa: Y015
     _WhichOneofArgType__agent_id: _TypeAlias = _typing.Literal["_agent_id", b"_agent_id"]  # noqa: Y015
     _WhichOneofReturnType__batch_id: _TypeAlias = _typing.Literal["batch_id"]  # noqa: Y015
     _WhichOneofArgType__batch_id: _TypeAlias = _typing.Literal["_batch_id", b"_batch_id"]  # noqa: Y015
+    _WhichOneofReturnType__concurrency_key: _TypeAlias = _typing.Literal["concurrency_key"]  # noqa: Y015
+    _WhichOneofArgType__concurrency_key: _TypeAlias = _typing.Literal["_concurrency_key", b"_concurrency_key"]  # noqa: Y015
+    _WhichOneofReturnType__error: _TypeAlias = _typing.Literal["error"]  # noqa: Y015
+    _WhichOneofArgType__error: _TypeAlias = _typing.Literal["_error", b"_error"]  # noqa: Y015
     _WhichOneofReturnType__history: _TypeAlias = _typing.Literal["history"]  # noqa: Y015
     _WhichOneofArgType__history: _TypeAlias = _typing.Literal["_history", b"_history"]  # noqa: Y015
+    _WhichOneofReturnType__host_id: _TypeAlias = _typing.Literal["host_id"]  # noqa: Y015
+    _WhichOneofArgType__host_id: _TypeAlias = _typing.Literal["_host_id", b"_host_id"]  # noqa: Y015
+    _WhichOneofReturnType__labels: _TypeAlias = _typing.Literal["labels"]  # noqa: Y015
+    _WhichOneofArgType__labels: _TypeAlias = _typing.Literal["_labels", b"_labels"]  # noqa: Y015
     _WhichOneofReturnType__newest_first: _TypeAlias = _typing.Literal["newest_first"]  # noqa: Y015
     _WhichOneofArgType__newest_first: _TypeAlias = _typing.Literal["_newest_first", b"_newest_first"]  # noqa: Y015
     _WhichOneofReturnType__page_size: _TypeAlias = _typing.Literal["page_size"]  # noqa: Y015
@@ -1140,11 +1511,21 @@ class ListTasksRequest(_message.Message):
     _WhichOneofReturnType__target: _TypeAlias = _typing.Literal["target"]  # noqa: Y015
     _WhichOneofArgType__target: _TypeAlias = _typing.Literal["_target", b"_target"]  # noqa: Y015
     @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__action) -> _WhichOneofReturnType__action | None: ...
+    @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType__agent_id) -> _WhichOneofReturnType__agent_id | None: ...
     @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType__batch_id) -> _WhichOneofReturnType__batch_id | None: ...
     @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__concurrency_key) -> _WhichOneofReturnType__concurrency_key | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__error) -> _WhichOneofReturnType__error | None: ...
+    @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType__history) -> _WhichOneofReturnType__history | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__host_id) -> _WhichOneofReturnType__host_id | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__labels) -> _WhichOneofReturnType__labels | None: ...
     @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType__newest_first) -> _WhichOneofReturnType__newest_first | None: ...
     @_typing.overload
@@ -1159,6 +1540,129 @@ class ListTasksRequest(_message.Message):
     def WhichOneof(self, oneof_group: _WhichOneofArgType__target) -> _WhichOneofReturnType__target | None: ...
 
 Global___ListTasksRequest: _TypeAlias = ListTasksRequest  # noqa: Y015
+
+@_typing.final
+class TaskFilter(_message.Message):
+    """TaskFilter selects tasks that match all that it names, as ListTasks does."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    AGENT_ID_FIELD_NUMBER: _builtins.int
+    STATE_FIELD_NUMBER: _builtins.int
+    BATCH_ID_FIELD_NUMBER: _builtins.int
+    TARGET_FIELD_NUMBER: _builtins.int
+    CREATED_FROM_FIELD_NUMBER: _builtins.int
+    CREATED_UNTIL_FIELD_NUMBER: _builtins.int
+    PARENT_ID_FIELD_NUMBER: _builtins.int
+    LABELS_FIELD_NUMBER: _builtins.int
+    ACTION_FIELD_NUMBER: _builtins.int
+    HOST_ID_FIELD_NUMBER: _builtins.int
+    CONCURRENCY_KEY_FIELD_NUMBER: _builtins.int
+    ENDED_FROM_FIELD_NUMBER: _builtins.int
+    ENDED_UNTIL_FIELD_NUMBER: _builtins.int
+    ERROR_FIELD_NUMBER: _builtins.int
+    agent_id: _builtins.str
+    """Only tasks of this agent."""
+    state: _builtins.str
+    """Only tasks in these states: names separated by commas, such as `queued,failed`."""
+    batch_id: _builtins.str
+    """Only tasks of this batch."""
+    target: _builtins.str
+    """Only tasks of this target."""
+    parent_id: _builtins.str
+    """Only tasks that the work of this task submitted."""
+    labels: _builtins.str
+    """Only tasks with labels that match: requirements separated by commas, such as `site=shop,env!=dev,team in (a,b),!old`
+    (docs/rules.md, Label selectors).
+    """
+    action: _builtins.str
+    """Only tasks with this action."""
+    host_id: _builtins.str
+    """Only tasks that this host holds, or held last."""
+    concurrency_key: _builtins.str
+    """Only tasks with this concurrency key."""
+    error: _builtins.str
+    """Only tasks whose error holds this text, whatever its case."""
+    @_builtins.property
+    def created_from(self) -> _timestamp_pb2.Timestamp:
+        """Only tasks submitted at this time or later. RFC 3339."""
+
+    @_builtins.property
+    def created_until(self) -> _timestamp_pb2.Timestamp:
+        """Only tasks submitted before this time. RFC 3339."""
+
+    @_builtins.property
+    def ended_from(self) -> _timestamp_pb2.Timestamp:
+        """Only tasks that ended at this time or later. RFC 3339."""
+
+    @_builtins.property
+    def ended_until(self) -> _timestamp_pb2.Timestamp:
+        """Only tasks that ended before this time. RFC 3339."""
+
+    def __init__(
+        self,
+        *,
+        agent_id: _builtins.str | None = ...,
+        state: _builtins.str | None = ...,
+        batch_id: _builtins.str | None = ...,
+        target: _builtins.str | None = ...,
+        created_from: _timestamp_pb2.Timestamp | None = ...,
+        created_until: _timestamp_pb2.Timestamp | None = ...,
+        parent_id: _builtins.str | None = ...,
+        labels: _builtins.str | None = ...,
+        action: _builtins.str | None = ...,
+        host_id: _builtins.str | None = ...,
+        concurrency_key: _builtins.str | None = ...,
+        ended_from: _timestamp_pb2.Timestamp | None = ...,
+        ended_until: _timestamp_pb2.Timestamp | None = ...,
+        error: _builtins.str | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_action", b"_action", "_agent_id", b"_agent_id", "_batch_id", b"_batch_id", "_concurrency_key", b"_concurrency_key", "_error", b"_error", "_host_id", b"_host_id", "_labels", b"_labels", "_parent_id", b"_parent_id", "_state", b"_state", "_target", b"_target", "action", b"action", "agent_id", b"agent_id", "batch_id", b"batch_id", "concurrency_key", b"concurrency_key", "created_from", b"created_from", "created_until", b"created_until", "ended_from", b"ended_from", "ended_until", b"ended_until", "error", b"error", "host_id", b"host_id", "labels", b"labels", "parent_id", b"parent_id", "state", b"state", "target", b"target"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_action", b"_action", "_agent_id", b"_agent_id", "_batch_id", b"_batch_id", "_concurrency_key", b"_concurrency_key", "_error", b"_error", "_host_id", b"_host_id", "_labels", b"_labels", "_parent_id", b"_parent_id", "_state", b"_state", "_target", b"_target", "action", b"action", "agent_id", b"agent_id", "batch_id", b"batch_id", "concurrency_key", b"concurrency_key", "created_from", b"created_from", "created_until", b"created_until", "ended_from", b"ended_from", "ended_until", b"ended_until", "error", b"error", "host_id", b"host_id", "labels", b"labels", "parent_id", b"parent_id", "state", b"state", "target", b"target"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    _WhichOneofReturnType__action: _TypeAlias = _typing.Literal["action"]  # noqa: Y015
+    _WhichOneofArgType__action: _TypeAlias = _typing.Literal["_action", b"_action"]  # noqa: Y015
+    _WhichOneofReturnType__agent_id: _TypeAlias = _typing.Literal["agent_id"]  # noqa: Y015
+    _WhichOneofArgType__agent_id: _TypeAlias = _typing.Literal["_agent_id", b"_agent_id"]  # noqa: Y015
+    _WhichOneofReturnType__batch_id: _TypeAlias = _typing.Literal["batch_id"]  # noqa: Y015
+    _WhichOneofArgType__batch_id: _TypeAlias = _typing.Literal["_batch_id", b"_batch_id"]  # noqa: Y015
+    _WhichOneofReturnType__concurrency_key: _TypeAlias = _typing.Literal["concurrency_key"]  # noqa: Y015
+    _WhichOneofArgType__concurrency_key: _TypeAlias = _typing.Literal["_concurrency_key", b"_concurrency_key"]  # noqa: Y015
+    _WhichOneofReturnType__error: _TypeAlias = _typing.Literal["error"]  # noqa: Y015
+    _WhichOneofArgType__error: _TypeAlias = _typing.Literal["_error", b"_error"]  # noqa: Y015
+    _WhichOneofReturnType__host_id: _TypeAlias = _typing.Literal["host_id"]  # noqa: Y015
+    _WhichOneofArgType__host_id: _TypeAlias = _typing.Literal["_host_id", b"_host_id"]  # noqa: Y015
+    _WhichOneofReturnType__labels: _TypeAlias = _typing.Literal["labels"]  # noqa: Y015
+    _WhichOneofArgType__labels: _TypeAlias = _typing.Literal["_labels", b"_labels"]  # noqa: Y015
+    _WhichOneofReturnType__parent_id: _TypeAlias = _typing.Literal["parent_id"]  # noqa: Y015
+    _WhichOneofArgType__parent_id: _TypeAlias = _typing.Literal["_parent_id", b"_parent_id"]  # noqa: Y015
+    _WhichOneofReturnType__state: _TypeAlias = _typing.Literal["state"]  # noqa: Y015
+    _WhichOneofArgType__state: _TypeAlias = _typing.Literal["_state", b"_state"]  # noqa: Y015
+    _WhichOneofReturnType__target: _TypeAlias = _typing.Literal["target"]  # noqa: Y015
+    _WhichOneofArgType__target: _TypeAlias = _typing.Literal["_target", b"_target"]  # noqa: Y015
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__action) -> _WhichOneofReturnType__action | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__agent_id) -> _WhichOneofReturnType__agent_id | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__batch_id) -> _WhichOneofReturnType__batch_id | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__concurrency_key) -> _WhichOneofReturnType__concurrency_key | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__error) -> _WhichOneofReturnType__error | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__host_id) -> _WhichOneofReturnType__host_id | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__labels) -> _WhichOneofReturnType__labels | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__parent_id) -> _WhichOneofReturnType__parent_id | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__state) -> _WhichOneofReturnType__state | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__target) -> _WhichOneofReturnType__target | None: ...
+
+Global___TaskFilter: _TypeAlias = TaskFilter  # noqa: Y015
 
 @_typing.final
 class ListTasksResponse(_message.Message):
@@ -1207,23 +1711,34 @@ class CancelTaskRequest(_message.Message):
 
     TASK_ID_FIELD_NUMBER: _builtins.int
     CANCEL_CHILDREN_FIELD_NUMBER: _builtins.int
+    WAIT_MS_FIELD_NUMBER: _builtins.int
     task_id: _builtins.str
     """The task. Required."""
     cancel_children: _builtins.bool
     """Cancel also what the work of the task has submitted and has not ended, and what theirs has, and so on. Default false."""
+    wait_ms: _builtins.int
+    """How long to wait for the host to say that nothing runs any more, in milliseconds, at most 60,000. Default 0: the
+    answer comes at once.
+    """
     def __init__(
         self,
         *,
         task_id: _builtins.str = ...,
         cancel_children: _builtins.bool | None = ...,
+        wait_ms: _builtins.int | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["_cancel_children", b"_cancel_children", "cancel_children", b"cancel_children"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_cancel_children", b"_cancel_children", "_wait_ms", b"_wait_ms", "cancel_children", b"cancel_children", "wait_ms", b"wait_ms"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_cancel_children", b"_cancel_children", "cancel_children", b"cancel_children", "task_id", b"task_id"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_cancel_children", b"_cancel_children", "_wait_ms", b"_wait_ms", "cancel_children", b"cancel_children", "task_id", b"task_id", "wait_ms", b"wait_ms"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__cancel_children: _TypeAlias = _typing.Literal["cancel_children"]  # noqa: Y015
     _WhichOneofArgType__cancel_children: _TypeAlias = _typing.Literal["_cancel_children", b"_cancel_children"]  # noqa: Y015
+    _WhichOneofReturnType__wait_ms: _TypeAlias = _typing.Literal["wait_ms"]  # noqa: Y015
+    _WhichOneofArgType__wait_ms: _TypeAlias = _typing.Literal["_wait_ms", b"_wait_ms"]  # noqa: Y015
+    @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType__cancel_children) -> _WhichOneofReturnType__cancel_children | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__wait_ms) -> _WhichOneofReturnType__wait_ms | None: ...
 
 Global___CancelTaskRequest: _TypeAlias = CancelTaskRequest  # noqa: Y015
 
@@ -1236,27 +1751,33 @@ class CancelTaskResponse(_message.Message):
     STATUS_FIELD_NUMBER: _builtins.int
     TASK_ID_FIELD_NUMBER: _builtins.int
     CHILDREN_CANCELLED_FIELD_NUMBER: _builtins.int
+    STOPPING_FIELD_NUMBER: _builtins.int
     status: Global___Task.State.ValueType
     """`cancelled`. Always set."""
     task_id: _builtins.str
     """The task. Always set."""
     children_cancelled: _builtins.int
     """How many further tasks were cancelled. Absent unless `cancel_children` was set."""
+    stopping: Global___Stopping.Outcome.ValueType
+    """Whether anything of the task may still run. Absent unless `wait_ms` was set."""
     def __init__(
         self,
         *,
         status: Global___Task.State.ValueType | None = ...,
         task_id: _builtins.str | None = ...,
         children_cancelled: _builtins.int | None = ...,
+        stopping: Global___Stopping.Outcome.ValueType | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["_children_cancelled", b"_children_cancelled", "_status", b"_status", "_task_id", b"_task_id", "children_cancelled", b"children_cancelled", "status", b"status", "task_id", b"task_id"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_children_cancelled", b"_children_cancelled", "_status", b"_status", "_stopping", b"_stopping", "_task_id", b"_task_id", "children_cancelled", b"children_cancelled", "status", b"status", "stopping", b"stopping", "task_id", b"task_id"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_children_cancelled", b"_children_cancelled", "_status", b"_status", "_task_id", b"_task_id", "children_cancelled", b"children_cancelled", "status", b"status", "task_id", b"task_id"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_children_cancelled", b"_children_cancelled", "_status", b"_status", "_stopping", b"_stopping", "_task_id", b"_task_id", "children_cancelled", b"children_cancelled", "status", b"status", "stopping", b"stopping", "task_id", b"task_id"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__children_cancelled: _TypeAlias = _typing.Literal["children_cancelled"]  # noqa: Y015
     _WhichOneofArgType__children_cancelled: _TypeAlias = _typing.Literal["_children_cancelled", b"_children_cancelled"]  # noqa: Y015
     _WhichOneofReturnType__status: _TypeAlias = _typing.Literal["status"]  # noqa: Y015
     _WhichOneofArgType__status: _TypeAlias = _typing.Literal["_status", b"_status"]  # noqa: Y015
+    _WhichOneofReturnType__stopping: _TypeAlias = _typing.Literal["stopping"]  # noqa: Y015
+    _WhichOneofArgType__stopping: _TypeAlias = _typing.Literal["_stopping", b"_stopping"]  # noqa: Y015
     _WhichOneofReturnType__task_id: _TypeAlias = _typing.Literal["task_id"]  # noqa: Y015
     _WhichOneofArgType__task_id: _TypeAlias = _typing.Literal["_task_id", b"_task_id"]  # noqa: Y015
     @_typing.overload
@@ -1264,9 +1785,81 @@ class CancelTaskResponse(_message.Message):
     @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType__status) -> _WhichOneofReturnType__status | None: ...
     @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__stopping) -> _WhichOneofReturnType__stopping | None: ...
+    @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType__task_id) -> _WhichOneofReturnType__task_id | None: ...
 
 Global___CancelTaskResponse: _TypeAlias = CancelTaskResponse  # noqa: Y015
+
+@_typing.final
+class Stopping(_message.Message):
+    """Stopping holds the outcomes of waiting for a host to stop. It is a message because the names of enum values share the
+    enclosing scope.
+    """
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    class _Outcome:
+        ValueType = _typing.NewType("ValueType", _builtins.int)
+        V: _TypeAlias = ValueType  # noqa: Y015
+
+    class _OutcomeEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[Stopping._Outcome.ValueType], _builtins.type):
+        DESCRIPTOR: _descriptor.EnumDescriptor
+        unspecified: Stopping._Outcome.ValueType  # 0
+        """Not an outcome; never sent."""
+        OUTCOME_UNSPECIFIED: Stopping._Outcome.ValueType  # 0
+        """Same as `unspecified`."""
+        released: Stopping._Outcome.ValueType  # 1
+        """Its host has said that nothing runs any more."""
+        OUTCOME_RELEASED: Stopping._Outcome.ValueType  # 1
+        """Same as `released`."""
+        presumed: Stopping._Outcome.ValueType  # 2
+        """The time of its lease is over, and its host has said nothing: it may still run."""
+        OUTCOME_PRESUMED: Stopping._Outcome.ValueType  # 2
+        """Same as `presumed`."""
+        not_running: Stopping._Outcome.ValueType  # 3
+        """No host had it."""
+        OUTCOME_NOT_RUNNING: Stopping._Outcome.ValueType  # 3
+        """Same as `not_running`."""
+        waiting: Stopping._Outcome.ValueType  # 4
+        """The wait was over before its host said anything."""
+        OUTCOME_WAITING: Stopping._Outcome.ValueType  # 4
+        """Same as `waiting`."""
+
+    class Outcome(_Outcome, metaclass=_OutcomeEnumTypeWrapper):
+        """Outcome says whether anything of a task may still run (docs/rules.md, Waiting for a stop)."""
+
+    unspecified: Stopping.Outcome.ValueType  # 0
+    """Not an outcome; never sent."""
+    OUTCOME_UNSPECIFIED: Stopping.Outcome.ValueType  # 0
+    """Same as `unspecified`."""
+    released: Stopping.Outcome.ValueType  # 1
+    """Its host has said that nothing runs any more."""
+    OUTCOME_RELEASED: Stopping.Outcome.ValueType  # 1
+    """Same as `released`."""
+    presumed: Stopping.Outcome.ValueType  # 2
+    """The time of its lease is over, and its host has said nothing: it may still run."""
+    OUTCOME_PRESUMED: Stopping.Outcome.ValueType  # 2
+    """Same as `presumed`."""
+    not_running: Stopping.Outcome.ValueType  # 3
+    """No host had it."""
+    OUTCOME_NOT_RUNNING: Stopping.Outcome.ValueType  # 3
+    """Same as `not_running`."""
+    waiting: Stopping.Outcome.ValueType  # 4
+    """The wait was over before its host said anything."""
+    OUTCOME_WAITING: Stopping.Outcome.ValueType  # 4
+    """Same as `waiting`."""
+
+    def __init__(
+        self,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___Stopping: _TypeAlias = Stopping  # noqa: Y015
 
 @_typing.final
 class PauseTaskRequest(_message.Message):
@@ -1275,18 +1868,26 @@ class PauseTaskRequest(_message.Message):
     DESCRIPTOR: _descriptor.Descriptor
 
     TASK_ID_FIELD_NUMBER: _builtins.int
+    WAIT_MS_FIELD_NUMBER: _builtins.int
     task_id: _builtins.str
     """The task. Required."""
+    wait_ms: _builtins.int
+    """How long to wait for the host to say that nothing runs any more, in milliseconds, at most 60,000. Default 0: the
+    answer comes at once.
+    """
     def __init__(
         self,
         *,
         task_id: _builtins.str = ...,
+        wait_ms: _builtins.int | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_wait_ms", b"_wait_ms", "wait_ms", b"wait_ms"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["task_id", b"task_id"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_wait_ms", b"_wait_ms", "task_id", b"task_id", "wait_ms", b"wait_ms"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    def WhichOneof(self, oneof_group: _Never) -> None: ...
+    _WhichOneofReturnType__wait_ms: _TypeAlias = _typing.Literal["wait_ms"]  # noqa: Y015
+    _WhichOneofArgType__wait_ms: _TypeAlias = _typing.Literal["_wait_ms", b"_wait_ms"]  # noqa: Y015
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__wait_ms) -> _WhichOneofReturnType__wait_ms | None: ...
 
 Global___PauseTaskRequest: _TypeAlias = PauseTaskRequest  # noqa: Y015
 
@@ -1298,26 +1899,34 @@ class PauseTaskResponse(_message.Message):
 
     STATUS_FIELD_NUMBER: _builtins.int
     TASK_ID_FIELD_NUMBER: _builtins.int
+    STOPPING_FIELD_NUMBER: _builtins.int
     status: Global___Task.State.ValueType
     """`paused`, or `failed` if the task was over its token budget. Always set."""
     task_id: _builtins.str
     """The task. Always set."""
+    stopping: Global___Stopping.Outcome.ValueType
+    """Whether anything of the task may still run. Absent unless `wait_ms` was set."""
     def __init__(
         self,
         *,
         status: Global___Task.State.ValueType | None = ...,
         task_id: _builtins.str | None = ...,
+        stopping: Global___Stopping.Outcome.ValueType | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["_status", b"_status", "_task_id", b"_task_id", "status", b"status", "task_id", b"task_id"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_status", b"_status", "_stopping", b"_stopping", "_task_id", b"_task_id", "status", b"status", "stopping", b"stopping", "task_id", b"task_id"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_status", b"_status", "_task_id", b"_task_id", "status", b"status", "task_id", b"task_id"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_status", b"_status", "_stopping", b"_stopping", "_task_id", b"_task_id", "status", b"status", "stopping", b"stopping", "task_id", b"task_id"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__status: _TypeAlias = _typing.Literal["status"]  # noqa: Y015
     _WhichOneofArgType__status: _TypeAlias = _typing.Literal["_status", b"_status"]  # noqa: Y015
+    _WhichOneofReturnType__stopping: _TypeAlias = _typing.Literal["stopping"]  # noqa: Y015
+    _WhichOneofArgType__stopping: _TypeAlias = _typing.Literal["_stopping", b"_stopping"]  # noqa: Y015
     _WhichOneofReturnType__task_id: _TypeAlias = _typing.Literal["task_id"]  # noqa: Y015
     _WhichOneofArgType__task_id: _TypeAlias = _typing.Literal["_task_id", b"_task_id"]  # noqa: Y015
     @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType__status) -> _WhichOneofReturnType__status | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__stopping) -> _WhichOneofReturnType__stopping | None: ...
     @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType__task_id) -> _WhichOneofReturnType__task_id | None: ...
 
@@ -1504,6 +2113,305 @@ class WaitTaskResponse(_message.Message):
     def WhichOneof(self, oneof_group: _WhichOneofArgType__ended) -> _WhichOneofReturnType__ended | None: ...
 
 Global___WaitTaskResponse: _TypeAlias = WaitTaskResponse  # noqa: Y015
+
+@_typing.final
+class ExplainTaskRequest(_message.Message):
+    """ExplainTaskRequest names a task."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    TASK_ID_FIELD_NUMBER: _builtins.int
+    task_id: _builtins.str
+    """The task. Required."""
+    def __init__(
+        self,
+        *,
+        task_id: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["task_id", b"task_id"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ExplainTaskRequest: _TypeAlias = ExplainTaskRequest  # noqa: Y015
+
+@_typing.final
+class ExplainTaskResponse(_message.Message):
+    """ExplainTaskResponse says why the task waits."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    TASK_ID_FIELD_NUMBER: _builtins.int
+    STATE_FIELD_NUMBER: _builtins.int
+    RUNNABLE_FIELD_NUMBER: _builtins.int
+    REASONS_FIELD_NUMBER: _builtins.int
+    AHEAD_FIELD_NUMBER: _builtins.int
+    OVER_SHARE_FIELD_NUMBER: _builtins.int
+    task_id: _builtins.str
+    """The task. Always set."""
+    state: Global___Task.State.ValueType
+    """The state of the task. Always set."""
+    runnable: _builtins.bool
+    """Whether a claim of a host that is live and has credit could get it now, were it first. Always set."""
+    ahead: _builtins.int
+    """How many runnable tasks of the same hosts come first in claim order. Being behind others is no reason. Absent unless
+    the task is runnable, and for a principal with the role `agent`.
+    """
+    over_share: _builtins.bool
+    """Whether its agent has more in flight, by weight, than another with runnable tasks. Absent if not, and for a principal
+    with the role `agent`.
+    """
+    @_builtins.property
+    def reasons(self) -> _containers.RepeatedCompositeFieldContainer[Global___WaitReason]:
+        """Why it does not run, each reason by itself. Absent if it is runnable, in flight, or has ended."""
+
+    def __init__(
+        self,
+        *,
+        task_id: _builtins.str | None = ...,
+        state: Global___Task.State.ValueType | None = ...,
+        runnable: _builtins.bool | None = ...,
+        reasons: _abc.Iterable[Global___WaitReason] | None = ...,
+        ahead: _builtins.int | None = ...,
+        over_share: _builtins.bool | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_ahead", b"_ahead", "_over_share", b"_over_share", "_runnable", b"_runnable", "_state", b"_state", "_task_id", b"_task_id", "ahead", b"ahead", "over_share", b"over_share", "runnable", b"runnable", "state", b"state", "task_id", b"task_id"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_ahead", b"_ahead", "_over_share", b"_over_share", "_runnable", b"_runnable", "_state", b"_state", "_task_id", b"_task_id", "ahead", b"ahead", "over_share", b"over_share", "reasons", b"reasons", "runnable", b"runnable", "state", b"state", "task_id", b"task_id"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    _WhichOneofReturnType__ahead: _TypeAlias = _typing.Literal["ahead"]  # noqa: Y015
+    _WhichOneofArgType__ahead: _TypeAlias = _typing.Literal["_ahead", b"_ahead"]  # noqa: Y015
+    _WhichOneofReturnType__over_share: _TypeAlias = _typing.Literal["over_share"]  # noqa: Y015
+    _WhichOneofArgType__over_share: _TypeAlias = _typing.Literal["_over_share", b"_over_share"]  # noqa: Y015
+    _WhichOneofReturnType__runnable: _TypeAlias = _typing.Literal["runnable"]  # noqa: Y015
+    _WhichOneofArgType__runnable: _TypeAlias = _typing.Literal["_runnable", b"_runnable"]  # noqa: Y015
+    _WhichOneofReturnType__state: _TypeAlias = _typing.Literal["state"]  # noqa: Y015
+    _WhichOneofArgType__state: _TypeAlias = _typing.Literal["_state", b"_state"]  # noqa: Y015
+    _WhichOneofReturnType__task_id: _TypeAlias = _typing.Literal["task_id"]  # noqa: Y015
+    _WhichOneofArgType__task_id: _TypeAlias = _typing.Literal["_task_id", b"_task_id"]  # noqa: Y015
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__ahead) -> _WhichOneofReturnType__ahead | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__over_share) -> _WhichOneofReturnType__over_share | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__runnable) -> _WhichOneofReturnType__runnable | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__state) -> _WhichOneofReturnType__state | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__task_id) -> _WhichOneofReturnType__task_id | None: ...
+
+Global___ExplainTaskResponse: _TypeAlias = ExplainTaskResponse  # noqa: Y015
+
+@_typing.final
+class WaitReason(_message.Message):
+    """WaitReason is one reason for which a task waits. Fields that a kind does not name are absent."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    class _Kind:
+        ValueType = _typing.NewType("ValueType", _builtins.int)
+        V: _TypeAlias = ValueType  # noqa: Y015
+
+    class _KindEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[WaitReason._Kind.ValueType], _builtins.type):
+        DESCRIPTOR: _descriptor.EnumDescriptor
+        unspecified: WaitReason._Kind.ValueType  # 0
+        """Not a kind; never sent."""
+        KIND_UNSPECIFIED: WaitReason._Kind.ValueType  # 0
+        """Same as `unspecified`."""
+        not_due: WaitReason._Kind.ValueType  # 1
+        """The task is not due: `until`."""
+        KIND_NOT_DUE: WaitReason._Kind.ValueType  # 1
+        """Same as `not_due`."""
+        held: WaitReason._Kind.ValueType  # 2
+        """The task is held until it is resumed."""
+        KIND_HELD: WaitReason._Kind.ValueType  # 2
+        """Same as `held`."""
+        after: WaitReason._Kind.ValueType  # 3
+        """Tasks that it comes after have not ended: `task_ids`."""
+        KIND_AFTER: WaitReason._Kind.ValueType  # 3
+        """Same as `after`."""
+        target: WaitReason._Kind.ValueType  # 4
+        """Its target is taken, or it is not its turn: `name`, and in `task_ids` the task whose turn it is."""
+        KIND_TARGET: WaitReason._Kind.ValueType  # 4
+        """Same as `target`."""
+        agent_limit: WaitReason._Kind.ValueType  # 5
+        """Its agent has as many tasks in flight as it may: `name`, `used`, `limit`."""
+        KIND_AGENT_LIMIT: WaitReason._Kind.ValueType  # 5
+        """Same as `agent_limit`."""
+        max_inflight: WaitReason._Kind.ValueType  # 6
+        """The namespace has as many tasks in flight as it may: `used`, `limit`."""
+        KIND_MAX_INFLIGHT: WaitReason._Kind.ValueType  # 6
+        """Same as `max_inflight`."""
+        key_inflight: WaitReason._Kind.ValueType  # 7
+        """A concurrency key has no place: `name`, `used`, `limit`."""
+        KIND_KEY_INFLIGHT: WaitReason._Kind.ValueType  # 7
+        """Same as `key_inflight`."""
+        key_rate: WaitReason._Kind.ValueType  # 8
+        """A concurrency key has no token: `name`, `limit` a second, and `until`."""
+        KIND_KEY_RATE: WaitReason._Kind.ValueType  # 8
+        """Same as `key_rate`."""
+        no_host: WaitReason._Kind.ValueType  # 9
+        """No live host has the project and the capabilities: `name` is the nearest host, if there is one, `missing` what it
+        lacks.
+        """
+        KIND_NO_HOST: WaitReason._Kind.ValueType  # 9
+        """Same as `no_host`."""
+        no_action: WaitReason._Kind.ValueType  # 10
+        """Hosts have the capabilities, but none of them offers the action: `name`."""
+        KIND_NO_ACTION: WaitReason._Kind.ValueType  # 10
+        """Same as `no_action`."""
+        no_credit: WaitReason._Kind.ValueType  # 11
+        """Hosts offer the action, but none of them has credit, or waits for tasks: `used`, `limit` are their slots."""
+        KIND_NO_CREDIT: WaitReason._Kind.ValueType  # 11
+        """Same as `no_credit`."""
+        max_concurrent: WaitReason._Kind.ValueType  # 12
+        """As many tasks of triggers are in flight as may be: `used`, `limit`."""
+        KIND_MAX_CONCURRENT: WaitReason._Kind.ValueType  # 12
+        """Same as `max_concurrent`."""
+        draining: WaitReason._Kind.ValueType  # 13
+        """The server is draining, or shutting down."""
+        KIND_DRAINING: WaitReason._Kind.ValueType  # 13
+        """Same as `draining`."""
+        paused: WaitReason._Kind.ValueType  # 14
+        """The task is paused: it waits to be resumed or resolved."""
+        KIND_PAUSED: WaitReason._Kind.ValueType  # 14
+        """Same as `paused`."""
+
+    class Kind(_Kind, metaclass=_KindEnumTypeWrapper):
+        """Kind is the kind of the reason."""
+
+    unspecified: WaitReason.Kind.ValueType  # 0
+    """Not a kind; never sent."""
+    KIND_UNSPECIFIED: WaitReason.Kind.ValueType  # 0
+    """Same as `unspecified`."""
+    not_due: WaitReason.Kind.ValueType  # 1
+    """The task is not due: `until`."""
+    KIND_NOT_DUE: WaitReason.Kind.ValueType  # 1
+    """Same as `not_due`."""
+    held: WaitReason.Kind.ValueType  # 2
+    """The task is held until it is resumed."""
+    KIND_HELD: WaitReason.Kind.ValueType  # 2
+    """Same as `held`."""
+    after: WaitReason.Kind.ValueType  # 3
+    """Tasks that it comes after have not ended: `task_ids`."""
+    KIND_AFTER: WaitReason.Kind.ValueType  # 3
+    """Same as `after`."""
+    target: WaitReason.Kind.ValueType  # 4
+    """Its target is taken, or it is not its turn: `name`, and in `task_ids` the task whose turn it is."""
+    KIND_TARGET: WaitReason.Kind.ValueType  # 4
+    """Same as `target`."""
+    agent_limit: WaitReason.Kind.ValueType  # 5
+    """Its agent has as many tasks in flight as it may: `name`, `used`, `limit`."""
+    KIND_AGENT_LIMIT: WaitReason.Kind.ValueType  # 5
+    """Same as `agent_limit`."""
+    max_inflight: WaitReason.Kind.ValueType  # 6
+    """The namespace has as many tasks in flight as it may: `used`, `limit`."""
+    KIND_MAX_INFLIGHT: WaitReason.Kind.ValueType  # 6
+    """Same as `max_inflight`."""
+    key_inflight: WaitReason.Kind.ValueType  # 7
+    """A concurrency key has no place: `name`, `used`, `limit`."""
+    KIND_KEY_INFLIGHT: WaitReason.Kind.ValueType  # 7
+    """Same as `key_inflight`."""
+    key_rate: WaitReason.Kind.ValueType  # 8
+    """A concurrency key has no token: `name`, `limit` a second, and `until`."""
+    KIND_KEY_RATE: WaitReason.Kind.ValueType  # 8
+    """Same as `key_rate`."""
+    no_host: WaitReason.Kind.ValueType  # 9
+    """No live host has the project and the capabilities: `name` is the nearest host, if there is one, `missing` what it
+    lacks.
+    """
+    KIND_NO_HOST: WaitReason.Kind.ValueType  # 9
+    """Same as `no_host`."""
+    no_action: WaitReason.Kind.ValueType  # 10
+    """Hosts have the capabilities, but none of them offers the action: `name`."""
+    KIND_NO_ACTION: WaitReason.Kind.ValueType  # 10
+    """Same as `no_action`."""
+    no_credit: WaitReason.Kind.ValueType  # 11
+    """Hosts offer the action, but none of them has credit, or waits for tasks: `used`, `limit` are their slots."""
+    KIND_NO_CREDIT: WaitReason.Kind.ValueType  # 11
+    """Same as `no_credit`."""
+    max_concurrent: WaitReason.Kind.ValueType  # 12
+    """As many tasks of triggers are in flight as may be: `used`, `limit`."""
+    KIND_MAX_CONCURRENT: WaitReason.Kind.ValueType  # 12
+    """Same as `max_concurrent`."""
+    draining: WaitReason.Kind.ValueType  # 13
+    """The server is draining, or shutting down."""
+    KIND_DRAINING: WaitReason.Kind.ValueType  # 13
+    """Same as `draining`."""
+    paused: WaitReason.Kind.ValueType  # 14
+    """The task is paused: it waits to be resumed or resolved."""
+    KIND_PAUSED: WaitReason.Kind.ValueType  # 14
+    """Same as `paused`."""
+
+    KIND_FIELD_NUMBER: _builtins.int
+    MESSAGE_FIELD_NUMBER: _builtins.int
+    NAME_FIELD_NUMBER: _builtins.int
+    UNTIL_FIELD_NUMBER: _builtins.int
+    TASK_IDS_FIELD_NUMBER: _builtins.int
+    USED_FIELD_NUMBER: _builtins.int
+    LIMIT_FIELD_NUMBER: _builtins.int
+    MISSING_FIELD_NUMBER: _builtins.int
+    kind: Global___WaitReason.Kind.ValueType
+    """The kind. Always set."""
+    message: _builtins.str
+    """The reason as text for people. Always set."""
+    name: _builtins.str
+    """What the reason is about: a target, a key, an agent, an action, a host."""
+    used: _builtins.float
+    """How much of the limit is in use."""
+    limit: _builtins.float
+    """The limit."""
+    @_builtins.property
+    def until(self) -> _timestamp_pb2.Timestamp:
+        """When it is over at the earliest."""
+
+    @_builtins.property
+    def task_ids(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """Tasks that it is about."""
+
+    @_builtins.property
+    def missing(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """What the nearest host lacks."""
+
+    def __init__(
+        self,
+        *,
+        kind: Global___WaitReason.Kind.ValueType | None = ...,
+        message: _builtins.str | None = ...,
+        name: _builtins.str | None = ...,
+        until: _timestamp_pb2.Timestamp | None = ...,
+        task_ids: _abc.Iterable[_builtins.str] | None = ...,
+        used: _builtins.float | None = ...,
+        limit: _builtins.float | None = ...,
+        missing: _abc.Iterable[_builtins.str] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_kind", b"_kind", "_limit", b"_limit", "_message", b"_message", "_name", b"_name", "_used", b"_used", "kind", b"kind", "limit", b"limit", "message", b"message", "name", b"name", "until", b"until", "used", b"used"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_kind", b"_kind", "_limit", b"_limit", "_message", b"_message", "_name", b"_name", "_used", b"_used", "kind", b"kind", "limit", b"limit", "message", b"message", "missing", b"missing", "name", b"name", "task_ids", b"task_ids", "until", b"until", "used", b"used"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    _WhichOneofReturnType__kind: _TypeAlias = _typing.Literal["kind"]  # noqa: Y015
+    _WhichOneofArgType__kind: _TypeAlias = _typing.Literal["_kind", b"_kind"]  # noqa: Y015
+    _WhichOneofReturnType__limit: _TypeAlias = _typing.Literal["limit"]  # noqa: Y015
+    _WhichOneofArgType__limit: _TypeAlias = _typing.Literal["_limit", b"_limit"]  # noqa: Y015
+    _WhichOneofReturnType__message: _TypeAlias = _typing.Literal["message"]  # noqa: Y015
+    _WhichOneofArgType__message: _TypeAlias = _typing.Literal["_message", b"_message"]  # noqa: Y015
+    _WhichOneofReturnType__name: _TypeAlias = _typing.Literal["name"]  # noqa: Y015
+    _WhichOneofArgType__name: _TypeAlias = _typing.Literal["_name", b"_name"]  # noqa: Y015
+    _WhichOneofReturnType__used: _TypeAlias = _typing.Literal["used"]  # noqa: Y015
+    _WhichOneofArgType__used: _TypeAlias = _typing.Literal["_used", b"_used"]  # noqa: Y015
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__kind) -> _WhichOneofReturnType__kind | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__limit) -> _WhichOneofReturnType__limit | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__message) -> _WhichOneofReturnType__message | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__name) -> _WhichOneofReturnType__name | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__used) -> _WhichOneofReturnType__used | None: ...
+
+Global___WaitReason: _TypeAlias = WaitReason  # noqa: Y015
 
 @_typing.final
 class WatchTasksRequest(_message.Message):

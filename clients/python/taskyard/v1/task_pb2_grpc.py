@@ -80,6 +80,11 @@ class TaskServiceStub(object):
                 request_serializer=taskyard_dot_v1_dot_task__pb2.WaitTaskRequest.SerializeToString,
                 response_deserializer=taskyard_dot_v1_dot_task__pb2.WaitTaskResponse.FromString,
                 _registered_method=True)
+        self.ExplainTask = channel.unary_unary(
+                '/taskyard.v1.TaskService/ExplainTask',
+                request_serializer=taskyard_dot_v1_dot_task__pb2.ExplainTaskRequest.SerializeToString,
+                response_deserializer=taskyard_dot_v1_dot_task__pb2.ExplainTaskResponse.FromString,
+                _registered_method=True)
         self.WatchTasks = channel.unary_stream(
                 '/taskyard.v1.TaskService/WatchTasks',
                 request_serializer=taskyard_dot_v1_dot_task__pb2.WatchTasksRequest.SerializeToString,
@@ -214,6 +219,18 @@ class TaskServiceServicer(object):
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def ExplainTask(self, request, context):
+        """Says why a task waits: every reason with its figures, and how many tasks are ahead of it (docs/rules.md, Why a task
+        waits). Lifting all the reasons makes it runnable. A principal with the role `agent` is told of no other's task or
+        agent, and not how many are ahead.
+
+        Errors: `not_found`.
+        Retry: safe.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
     def WatchTasks(self, request, context):
         """Streams the events of the tasks that match all given filters.
 
@@ -278,6 +295,11 @@ def add_TaskServiceServicer_to_server(servicer, server):
                     servicer.WaitTask,
                     request_deserializer=taskyard_dot_v1_dot_task__pb2.WaitTaskRequest.FromString,
                     response_serializer=taskyard_dot_v1_dot_task__pb2.WaitTaskResponse.SerializeToString,
+            ),
+            'ExplainTask': grpc.unary_unary_rpc_method_handler(
+                    servicer.ExplainTask,
+                    request_deserializer=taskyard_dot_v1_dot_task__pb2.ExplainTaskRequest.FromString,
+                    response_serializer=taskyard_dot_v1_dot_task__pb2.ExplainTaskResponse.SerializeToString,
             ),
             'WatchTasks': grpc.unary_stream_rpc_method_handler(
                     servicer.WatchTasks,
@@ -529,6 +551,33 @@ class TaskService(object):
             '/taskyard.v1.TaskService/WaitTask',
             taskyard_dot_v1_dot_task__pb2.WaitTaskRequest.SerializeToString,
             taskyard_dot_v1_dot_task__pb2.WaitTaskResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def ExplainTask(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/taskyard.v1.TaskService/ExplainTask',
+            taskyard_dot_v1_dot_task__pb2.ExplainTaskRequest.SerializeToString,
+            taskyard_dot_v1_dot_task__pb2.ExplainTaskResponse.FromString,
             options,
             channel_credentials,
             insecure,

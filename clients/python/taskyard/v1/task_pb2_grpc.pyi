@@ -135,6 +135,14 @@ class TaskServiceStub:
     Errors: `not_found`. A timeout is no error, see `WaitTaskResponse.ended`.
     Retry: safe.
     """
+    ExplainTask: _grpc.UnaryUnaryMultiCallable[_task_pb2.ExplainTaskRequest, _task_pb2.ExplainTaskResponse]
+    """Says why a task waits: every reason with its figures, and how many tasks are ahead of it (docs/rules.md, Why a task
+    waits). Lifting all the reasons makes it runnable. A principal with the role `agent` is told of no other's task or
+    agent, and not how many are ahead.
+
+    Errors: `not_found`.
+    Retry: safe.
+    """
     WatchTasks: _grpc.UnaryStreamMultiCallable[_task_pb2.WatchTasksRequest, _task_pb2.WatchTasksResponse]
     """Streams the events of the tasks that match all given filters.
 
@@ -239,6 +247,14 @@ class TaskServiceAsyncStub(TaskServiceStub):
     """Waits until a task has ended or the given time has passed, and returns its current state.
 
     Errors: `not_found`. A timeout is no error, see `WaitTaskResponse.ended`.
+    Retry: safe.
+    """
+    ExplainTask: _aio.UnaryUnaryMultiCallable[_task_pb2.ExplainTaskRequest, _task_pb2.ExplainTaskResponse]  # type: ignore[assignment]
+    """Says why a task waits: every reason with its figures, and how many tasks are ahead of it (docs/rules.md, Why a task
+    waits). Lifting all the reasons makes it runnable. A principal with the role `agent` is told of no other's task or
+    agent, and not how many are ahead.
+
+    Errors: `not_found`.
     Retry: safe.
     """
     WatchTasks: _aio.UnaryStreamMultiCallable[_task_pb2.WatchTasksRequest, _task_pb2.WatchTasksResponse]  # type: ignore[assignment]
@@ -396,6 +412,20 @@ class TaskServiceServicer(metaclass=_abc_1.ABCMeta):
         """Waits until a task has ended or the given time has passed, and returns its current state.
 
         Errors: `not_found`. A timeout is no error, see `WaitTaskResponse.ended`.
+        Retry: safe.
+        """
+
+    @_abc_1.abstractmethod
+    def ExplainTask(
+        self,
+        request: _task_pb2.ExplainTaskRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_task_pb2.ExplainTaskResponse, _abc.Awaitable[_task_pb2.ExplainTaskResponse]]:
+        """Says why a task waits: every reason with its figures, and how many tasks are ahead of it (docs/rules.md, Why a task
+        waits). Lifting all the reasons makes it runnable. A principal with the role `agent` is told of no other's task or
+        agent, and not how many are ahead.
+
+        Errors: `not_found`.
         Retry: safe.
         """
 

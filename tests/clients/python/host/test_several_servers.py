@@ -111,7 +111,11 @@ async def test_a_host_whose_server_is_killed_goes_on_at_another(server, other, w
     assert held(stream.hello) == [("a", 1)]
     stream.welcome(kept=stream.hello.leases)
     gate.open.set()
-    assert await stream.reports(1) == ["a completed"]
+    # Whether the answer to the first report left before the kill is chance; without it the report is sent again.
+    reports = await stream.reports(1)
+    if reports == ["a started"]:
+        reports = await stream.reports(1)
+    assert reports == ["a completed"]
 
 
 @pytest.mark.usefixtures("in_order")

@@ -10,7 +10,7 @@ import { file_google_api_annotations } from "../../google/api/annotations_pb.js"
 import type { Timestamp } from "@bufbuild/protobuf/wkt";
 import { file_google_protobuf_struct, file_google_protobuf_timestamp } from "@bufbuild/protobuf/wkt";
 import { file_taskyard_v1_access } from "./access_pb.js";
-import type { Error, Payload, RetryPolicy, Task, Task_State } from "./task_pb.js";
+import type { After_Policy, Error, Payload, RetryPolicy, TargetFailure_Policy, Task, Task_State, Unique_Conflict, Unique_While } from "./task_pb.js";
 import { file_taskyard_v1_task } from "./task_pb.js";
 import type { JsonObject, Message } from "@bufbuild/protobuf";
 
@@ -18,7 +18,7 @@ import type { JsonObject, Message } from "@bufbuild/protobuf";
  * Describes the file taskyard/v1/batch.proto.
  */
 export const file_taskyard_v1_batch: GenFile = /*@__PURE__*/
-  fileDesc("Chd0YXNreWFyZC92MS9iYXRjaC5wcm90bxILdGFza3lhcmQudjEiqAYKCUJhdGNoVGFzaxIOCgZhY3Rpb24YAiABKAkSEwoGdGFiX2lkGAMgASgJSACIAQESEAoDcmVmGAQgASgJSAGIAQESJwoGcGFyYW1zGAUgASgLMhcuZ29vZ2xlLnByb3RvYnVmLlN0cnVjdBIVCghwcmlvcml0eRgGIAEoBUgCiAEBEiwKCGRlYWRsaW5lGAcgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBIUCgdwcm9qZWN0GAkgASgJSAOIAQESEAoIcmVxdWlyZXMYCiADKAkSMgoGbGFiZWxzGAsgAygLMiIudGFza3lhcmQudjEuQmF0Y2hUYXNrLkxhYmVsc0VudHJ5EhMKBnRhcmdldBgMIAEoCUgEiAEBEhEKBGhvbGQYDSABKAhIBYgBARIuCgpub3RfYmVmb3JlGA4gASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBIYCgt0b2tlbl9saW1pdBgPIAEoDUgGiAEBEi4KDHJldHJ5X3BvbGljeRgQIAEoCzIYLnRhc2t5YXJkLnYxLlJldHJ5UG9saWN5EhwKD2lkZW1wb3RlbmN5X2tleRgRIAEoCUgHiAEBEhgKC3RyYWNlcGFyZW50GBIgASgJSAiIAQESGwoOcnVuX3RpbWVvdXRfbXMYEyABKA1ICYgBARIWCglwYXJlbnRfaWQYFCABKAlICogBARIjCgVpbnB1dBgVIAEoCzIULnRhc2t5YXJkLnYxLlBheWxvYWQaLQoLTGFiZWxzRW50cnkSCwoDa2V5GAEgASgJEg0KBXZhbHVlGAIgASgJOgI4AUIJCgdfdGFiX2lkQgYKBF9yZWZCCwoJX3ByaW9yaXR5QgoKCF9wcm9qZWN0QgkKB190YXJnZXRCBwoFX2hvbGRCDgoMX3Rva2VuX2xpbWl0QhIKEF9pZGVtcG90ZW5jeV9rZXlCDgoMX3RyYWNlcGFyZW50QhEKD19ydW5fdGltZW91dF9tc0IMCgpfcGFyZW50X2lkSgQIARACSgQICBAJUghhZ2VudF9pZFIMY2FsbGJhY2tfdXJsInkKElN1Ym1pdEJhdGNoUmVxdWVzdBIQCghhZ2VudF9pZBgBIAEoCRIZCgxjYWxsYmFja191cmwYAiABKAlIAIgBARIlCgV0YXNrcxgDIAMoCzIWLnRhc2t5YXJkLnYxLkJhdGNoVGFza0IPCg1fY2FsbGJhY2tfdXJsIokBChNTdWJtaXRCYXRjaFJlc3BvbnNlEigKBXRhc2tzGAEgAygLMhkudGFza3lhcmQudjEuQmF0Y2hPdXRjb21lEhYKCXN1Ym1pdHRlZBgCIAEoDUgAiAEBEhUKCGJhdGNoX2lkGAMgASgJSAGIAQFCDAoKX3N1Ym1pdHRlZEILCglfYmF0Y2hfaWQirgEKDEJhdGNoT3V0Y29tZRIUCgd0YXNrX2lkGAEgASgJSACIAQESKwoFc3RhdGUYAiABKA4yFy50YXNreWFyZC52MS5UYXNrLlN0YXRlSAGIAQESFQoIcG9zaXRpb24YAyABKA1IAogBARIhCgVlcnJvchgEIAEoCzISLnRhc2t5YXJkLnYxLkVycm9yQgoKCF90YXNrX2lkQggKBl9zdGF0ZUILCglfcG9zaXRpb24icQoPR2V0QmF0Y2hSZXF1ZXN0EhAKCGJhdGNoX2lkGAEgASgJEhYKCXBhZ2Vfc2l6ZRgCIAEoDUgAiAEBEhcKCnBhZ2VfdG9rZW4YAyABKAlIAYgBAUIMCgpfcGFnZV9zaXplQg0KC19wYWdlX3Rva2VuIoQDChBHZXRCYXRjaFJlc3BvbnNlEhUKCGJhdGNoX2lkGAEgASgJSACIAQESFQoIYWdlbnRfaWQYAiABKAlIAYgBARIuCgpjcmVhdGVkX2F0GAMgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBI5CgZzdGF0ZXMYBCADKAsyKS50YXNreWFyZC52MS5HZXRCYXRjaFJlc3BvbnNlLlN0YXRlc0VudHJ5EhIKBWVuZGVkGAUgASgISAKIAQESIAoFdGFza3MYBiADKAsyES50YXNreWFyZC52MS5UYXNrEhIKBWNvdW50GAcgASgNSAOIAQESHAoPbmV4dF9wYWdlX3Rva2VuGAggASgJSASIAQEaLQoLU3RhdGVzRW50cnkSCwoDa2V5GAEgASgJEg0KBXZhbHVlGAIgASgNOgI4AUILCglfYmF0Y2hfaWRCCwoJX2FnZW50X2lkQggKBl9lbmRlZEIICgZfY291bnRCEgoQX25leHRfcGFnZV90b2tlbiImChJDYW5jZWxCYXRjaFJlcXVlc3QSEAoIYmF0Y2hfaWQYASABKAkimAEKE0NhbmNlbEJhdGNoUmVzcG9uc2USLAoGc3RhdHVzGAEgASgOMhcudGFza3lhcmQudjEuVGFzay5TdGF0ZUgAiAEBEhUKCGJhdGNoX2lkGAIgASgJSAGIAQESFgoJY2FuY2VsbGVkGAMgASgNSAKIAQFCCQoHX3N0YXR1c0ILCglfYmF0Y2hfaWRCDAoKX2NhbmNlbGxlZDL7AgoMQmF0Y2hTZXJ2aWNlEnoKC1N1Ym1pdEJhdGNoEh8udGFza3lhcmQudjEuU3VibWl0QmF0Y2hSZXF1ZXN0GiAudGFza3lhcmQudjEuU3VibWl0QmF0Y2hSZXNwb25zZSIoutcYDQoBARoIYWdlbnRfaWSC0+STAhE6ASoiDC90YXNrcy9iYXRjaBJvCghHZXRCYXRjaBIcLnRhc2t5YXJkLnYxLkdldEJhdGNoUmVxdWVzdBodLnRhc2t5YXJkLnYxLkdldEJhdGNoUmVzcG9uc2UiJpACAbrXGAQKAgEDgtPkkwIVEhMvYmF0Y2hlcy97YmF0Y2hfaWR9En4KC0NhbmNlbEJhdGNoEh8udGFza3lhcmQudjEuQ2FuY2VsQmF0Y2hSZXF1ZXN0GiAudGFza3lhcmQudjEuQ2FuY2VsQmF0Y2hSZXNwb25zZSIskAICutcYAwoBAYLT5JMCHCIaL2JhdGNoZXMve2JhdGNoX2lkfS9jYW5jZWxCiAEKD2Rldi50YXNreWFyZC52MUIKQmF0Y2hQcm90b1ABWjVnaXRodWIuY29tL3Rhc2t5YXJkL3Rhc2t5YXJkL2NsaWVudHMvZ28vdjE7dGFza3lhcmR2MaICBFRZVjGqAgtUYXNreWFyZC5WMcoCC1Rhc2t5YXJkXFYx6gIMVGFza3lhcmQ6OlYxYgZwcm90bzM", [file_google_api_annotations, file_google_protobuf_struct, file_google_protobuf_timestamp, file_taskyard_v1_access, file_taskyard_v1_task]);
+  fileDesc("Chd0YXNreWFyZC92MS9iYXRjaC5wcm90bxILdGFza3lhcmQudjEivwkKCUJhdGNoVGFzaxIOCgZhY3Rpb24YAiABKAkSEwoGdGFiX2lkGAMgASgJSACIAQESEAoDcmVmGAQgASgJSAGIAQESJwoGcGFyYW1zGAUgASgLMhcuZ29vZ2xlLnByb3RvYnVmLlN0cnVjdBIVCghwcmlvcml0eRgGIAEoBUgCiAEBEiwKCGRlYWRsaW5lGAcgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBIUCgdwcm9qZWN0GAkgASgJSAOIAQESEAoIcmVxdWlyZXMYCiADKAkSMgoGbGFiZWxzGAsgAygLMiIudGFza3lhcmQudjEuQmF0Y2hUYXNrLkxhYmVsc0VudHJ5EhMKBnRhcmdldBgMIAEoCUgEiAEBEhEKBGhvbGQYDSABKAhIBYgBARIuCgpub3RfYmVmb3JlGA4gASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBIYCgt0b2tlbl9saW1pdBgPIAEoDUgGiAEBEi4KDHJldHJ5X3BvbGljeRgQIAEoCzIYLnRhc2t5YXJkLnYxLlJldHJ5UG9saWN5EhwKD2lkZW1wb3RlbmN5X2tleRgRIAEoCUgHiAEBEhgKC3RyYWNlcGFyZW50GBIgASgJSAiIAQESGwoOcnVuX3RpbWVvdXRfbXMYEyABKA1ICYgBARIWCglwYXJlbnRfaWQYFCABKAlICogBARIjCgVpbnB1dBgVIAEoCzIULnRhc2t5YXJkLnYxLlBheWxvYWQSGAoQY29uY3VycmVuY3lfa2V5cxgWIAMoCRINCgVhZnRlchgXIAMoCRI0CgxhZnRlcl9wb2xpY3kYGCABKA4yGS50YXNreWFyZC52MS5BZnRlci5Qb2xpY3lIC4gBARIXCgp1bmlxdWVfa2V5GBkgASgJSAyIAQESNAoMdW5pcXVlX3doaWxlGBogASgOMhkudGFza3lhcmQudjEuVW5pcXVlLldoaWxlSA2IAQESNgoLb25fY29uZmxpY3QYGyABKA4yHC50YXNreWFyZC52MS5VbmlxdWUuQ29uZmxpY3RIDogBARJBChFvbl90YXJnZXRfZmFpbHVyZRgcIAEoDjIhLnRhc2t5YXJkLnYxLlRhcmdldEZhaWx1cmUuUG9saWN5SA+IAQESFQoNYWZ0ZXJfaW5kZXhlcxgdIAMoDRotCgtMYWJlbHNFbnRyeRILCgNrZXkYASABKAkSDQoFdmFsdWUYAiABKAk6AjgBQgkKB190YWJfaWRCBgoEX3JlZkILCglfcHJpb3JpdHlCCgoIX3Byb2plY3RCCQoHX3RhcmdldEIHCgVfaG9sZEIOCgxfdG9rZW5fbGltaXRCEgoQX2lkZW1wb3RlbmN5X2tleUIOCgxfdHJhY2VwYXJlbnRCEQoPX3J1bl90aW1lb3V0X21zQgwKCl9wYXJlbnRfaWRCDwoNX2FmdGVyX3BvbGljeUINCgtfdW5pcXVlX2tleUIPCg1fdW5pcXVlX3doaWxlQg4KDF9vbl9jb25mbGljdEIUChJfb25fdGFyZ2V0X2ZhaWx1cmVKBAgBEAJKBAgIEAlSCGFnZW50X2lkUgxjYWxsYmFja191cmwieQoSU3VibWl0QmF0Y2hSZXF1ZXN0EhAKCGFnZW50X2lkGAEgASgJEhkKDGNhbGxiYWNrX3VybBgCIAEoCUgAiAEBEiUKBXRhc2tzGAMgAygLMhYudGFza3lhcmQudjEuQmF0Y2hUYXNrQg8KDV9jYWxsYmFja191cmwiiQEKE1N1Ym1pdEJhdGNoUmVzcG9uc2USKAoFdGFza3MYASADKAsyGS50YXNreWFyZC52MS5CYXRjaE91dGNvbWUSFgoJc3VibWl0dGVkGAIgASgNSACIAQESFQoIYmF0Y2hfaWQYAyABKAlIAYgBAUIMCgpfc3VibWl0dGVkQgsKCV9iYXRjaF9pZCLSAQoMQmF0Y2hPdXRjb21lEhQKB3Rhc2tfaWQYASABKAlIAIgBARIrCgVzdGF0ZRgCIAEoDjIXLnRhc2t5YXJkLnYxLlRhc2suU3RhdGVIAYgBARIVCghwb3NpdGlvbhgDIAEoDUgCiAEBEiEKBWVycm9yGAQgASgLMhIudGFza3lhcmQudjEuRXJyb3ISFQoIZXhpc3RpbmcYBSABKAhIA4gBAUIKCghfdGFza19pZEIICgZfc3RhdGVCCwoJX3Bvc2l0aW9uQgsKCV9leGlzdGluZyJxCg9HZXRCYXRjaFJlcXVlc3QSEAoIYmF0Y2hfaWQYASABKAkSFgoJcGFnZV9zaXplGAIgASgNSACIAQESFwoKcGFnZV90b2tlbhgDIAEoCUgBiAEBQgwKCl9wYWdlX3NpemVCDQoLX3BhZ2VfdG9rZW4ihAMKEEdldEJhdGNoUmVzcG9uc2USFQoIYmF0Y2hfaWQYASABKAlIAIgBARIVCghhZ2VudF9pZBgCIAEoCUgBiAEBEi4KCmNyZWF0ZWRfYXQYAyABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEjkKBnN0YXRlcxgEIAMoCzIpLnRhc2t5YXJkLnYxLkdldEJhdGNoUmVzcG9uc2UuU3RhdGVzRW50cnkSEgoFZW5kZWQYBSABKAhIAogBARIgCgV0YXNrcxgGIAMoCzIRLnRhc2t5YXJkLnYxLlRhc2sSEgoFY291bnQYByABKA1IA4gBARIcCg9uZXh0X3BhZ2VfdG9rZW4YCCABKAlIBIgBARotCgtTdGF0ZXNFbnRyeRILCgNrZXkYASABKAkSDQoFdmFsdWUYAiABKA06AjgBQgsKCV9iYXRjaF9pZEILCglfYWdlbnRfaWRCCAoGX2VuZGVkQggKBl9jb3VudEISChBfbmV4dF9wYWdlX3Rva2VuIiYKEkNhbmNlbEJhdGNoUmVxdWVzdBIQCghiYXRjaF9pZBgBIAEoCSKYAQoTQ2FuY2VsQmF0Y2hSZXNwb25zZRIsCgZzdGF0dXMYASABKA4yFy50YXNreWFyZC52MS5UYXNrLlN0YXRlSACIAQESFQoIYmF0Y2hfaWQYAiABKAlIAYgBARIWCgljYW5jZWxsZWQYAyABKA1IAogBAUIJCgdfc3RhdHVzQgsKCV9iYXRjaF9pZEIMCgpfY2FuY2VsbGVkMvsCCgxCYXRjaFNlcnZpY2USegoLU3VibWl0QmF0Y2gSHy50YXNreWFyZC52MS5TdWJtaXRCYXRjaFJlcXVlc3QaIC50YXNreWFyZC52MS5TdWJtaXRCYXRjaFJlc3BvbnNlIii61xgNCgEBGghhZ2VudF9pZILT5JMCEToBKiIML3Rhc2tzL2JhdGNoEm8KCEdldEJhdGNoEhwudGFza3lhcmQudjEuR2V0QmF0Y2hSZXF1ZXN0Gh0udGFza3lhcmQudjEuR2V0QmF0Y2hSZXNwb25zZSImkAIButcYBAoCAQOC0+STAhUSEy9iYXRjaGVzL3tiYXRjaF9pZH0SfgoLQ2FuY2VsQmF0Y2gSHy50YXNreWFyZC52MS5DYW5jZWxCYXRjaFJlcXVlc3QaIC50YXNreWFyZC52MS5DYW5jZWxCYXRjaFJlc3BvbnNlIiyQAgK61xgDCgEBgtPkkwIcIhovYmF0Y2hlcy97YmF0Y2hfaWR9L2NhbmNlbEKIAQoPZGV2LnRhc2t5YXJkLnYxQgpCYXRjaFByb3RvUAFaNWdpdGh1Yi5jb20vdGFza3lhcmQvdGFza3lhcmQvY2xpZW50cy9nby92MTt0YXNreWFyZHYxogIEVFlWMaoCC1Rhc2t5YXJkLlYxygILVGFza3lhcmRcVjHqAgxUYXNreWFyZDo6VjFiBnByb3RvMw", [file_google_api_annotations, file_google_protobuf_struct, file_google_protobuf_timestamp, file_taskyard_v1_access, file_taskyard_v1_task]);
 
 /**
  * BatchTask is a task of a batch: a SubmitTaskRequest with the same field numbers, without the fields that the batch
@@ -160,6 +160,66 @@ export type BatchTask = Message<"taskyard.v1.BatchTask"> & {
    * @generated from field: taskyard.v1.Payload input = 21;
    */
   input?: Payload;
+
+  /**
+   * Concurrency keys, at most 4: a limit on one holds for all tasks that have it (docs/rules.md, Concurrency keys).
+   * Default none.
+   *
+   * @generated from field: repeated string concurrency_keys = 22;
+   */
+  concurrencyKeys: string[];
+
+  /**
+   * The ids of tasks that must have ended before this one is due, at most 32 with those of `after_indexes`. They must be known
+   * (docs/rules.md, Predecessors). Default none.
+   *
+   * @generated from field: repeated string after = 23;
+   */
+  after: string[];
+
+  /**
+   * What the task asks of those. Default `success`.
+   *
+   * @generated from field: optional taskyard.v1.After.Policy after_policy = 24;
+   */
+  afterPolicy?: After_Policy;
+
+  /**
+   * While another task of the agent has this key, `on_conflict` says what happens (docs/rules.md, Unique keys). Default
+   * none.
+   *
+   * @generated from field: optional string unique_key = 25;
+   */
+  uniqueKey?: string;
+
+  /**
+   * For how long this task has its key. Default `live`.
+   *
+   * @generated from field: optional taskyard.v1.Unique.While unique_while = 26;
+   */
+  uniqueWhile?: Unique_While;
+
+  /**
+   * What this submission does when its key is taken. Default `existing`.
+   *
+   * @generated from field: optional taskyard.v1.Unique.Conflict on_conflict = 27;
+   */
+  onConflict?: Unique_Conflict;
+
+  /**
+   * What happens to the target of the task if it fails after its start. Default: what the settings say of the target,
+   * else `block`.
+   *
+   * @generated from field: optional taskyard.v1.TargetFailure.Policy on_target_failure = 28;
+   */
+  onTargetFailure?: TargetFailure_Policy;
+
+  /**
+   * Predecessors by their place in this request, counted from 0; each must stand before this task. Default none.
+   *
+   * @generated from field: repeated uint32 after_indexes = 29;
+   */
+  afterIndexes: number[];
 };
 
 /**
@@ -272,6 +332,13 @@ export type BatchOutcome = Message<"taskyard.v1.BatchOutcome"> & {
    * @generated from field: taskyard.v1.Error error = 4;
    */
   error?: Error;
+
+  /**
+   * True if the task is one that had the unique key already. Absent otherwise.
+   *
+   * @generated from field: optional bool existing = 5;
+   */
+  existing?: boolean;
 };
 
 /**

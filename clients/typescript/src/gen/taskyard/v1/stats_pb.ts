@@ -19,7 +19,212 @@ import type { JsonObject, Message } from "@bufbuild/protobuf";
  * Describes the file taskyard/v1/stats.proto.
  */
 export const file_taskyard_v1_stats: GenFile = /*@__PURE__*/
-  fileDesc("Chd0YXNreWFyZC92MS9zdGF0cy5wcm90bxILdGFza3lhcmQudjEiEQoPR2V0U3RhdHNSZXF1ZXN0IuYBChBHZXRTdGF0c1Jlc3BvbnNlEiYKBXF1ZXVlGAEgASgLMhcudGFza3lhcmQudjEuUXVldWVTdGF0cxIuCgdtZXRyaWNzGAIgASgLMh0udGFza3lhcmQudjEuU2NoZWR1bGVyTWV0cmljcxIsCgZjb25maWcYAyABKAsyHC50YXNreWFyZC52MS5TY2hlZHVsZXJDb25maWcSJQoFaG9zdHMYBCABKAsyFi50YXNreWFyZC52MS5Ib3N0U3RhdHMSJQoFc3RvcmUYBSABKAsyFi50YXNreWFyZC52MS5TdG9yZVNpemUirQIKClF1ZXVlU3RhdHMSFAoMdG90YWxfcXVldWVkGAEgASgBEhYKDnRvdGFsX2luZmxpZ2h0GAIgASgBEj4KDGFnZW50X2NvdW50cxgDIAMoCzIoLnRhc2t5YXJkLnYxLlF1ZXVlU3RhdHMuQWdlbnRDb3VudHNFbnRyeRIXCgpsaW1pdGVkX2J5GAQgASgJSACIAQESGQoMdG90YWxfcGF1c2VkGAUgASgBSAGIAQESKQoHdGFyZ2V0cxgGIAEoCzIYLnRhc2t5YXJkLnYxLlRhcmdldFdhaXRzGjIKEEFnZW50Q291bnRzRW50cnkSCwoDa2V5GAEgASgJEg0KBXZhbHVlGAIgASgBOgI4AUINCgtfbGltaXRlZF9ieUIPCg1fdG90YWxfcGF1c2VkIooBCgtUYXJnZXRXYWl0cxIPCgd3YWl0aW5nGAEgASgBEjkKCXdhaXRzX2ZvchgCIAMoCzImLnRhc2t5YXJkLnYxLlRhcmdldFdhaXRzLldhaXRzRm9yRW50cnkaLwoNV2FpdHNGb3JFbnRyeRILCgNrZXkYASABKAkSDQoFdmFsdWUYAiABKAk6AjgBIoIFChBTY2hlZHVsZXJNZXRyaWNzEhcKD3Rhc2tzX3N1Ym1pdHRlZBgBIAEoARIXCg90YXNrc19jb21wbGV0ZWQYAiABKAESFAoMdGFza3NfZmFpbGVkGAMgASgBEhcKD3Rhc2tzX2NhbmNlbGxlZBgEIAEoARIWCg50YXNrc19yZWplY3RlZBgFIAEoARIVCg10YXNrc19leHBpcmVkGAYgASgBEhYKDmRpc3BhdGNoX2NvdW50GAcgASgBEh8KF2F2Z19kaXNwYXRjaF9sYXRlbmN5X21zGAggASgBEjkKBmFnZW50cxgJIAMoCzIpLnRhc2t5YXJkLnYxLlNjaGVkdWxlck1ldHJpY3MuQWdlbnRzRW50cnkSGgoNdGFza3NfZXZpY3RlZBgKIAEoAUgAiAEBEhkKDGxhdGVfcmVwb3J0cxgLIAEoAUgBiAEBEhsKDmxlYXNlc19leHBpcmVkGAwgASgBSAKIAQESGgoNdGFza3NfcmV0cmllZBgNIAEoAUgDiAEBEh8KEndlYmhvb2tzX2RlbGl2ZXJlZBgOIAEoAUgEiAEBEhwKD3dlYmhvb2tzX2ZhaWxlZBgPIAEoAUgFiAEBGkgKC0FnZW50c0VudHJ5EgsKA2tleRgBIAEoCRIoCgV2YWx1ZRgCIAEoCzIZLnRhc2t5YXJkLnYxLkFnZW50TWV0cmljczoCOAFCEAoOX3Rhc2tzX2V2aWN0ZWRCDwoNX2xhdGVfcmVwb3J0c0IRCg9fbGVhc2VzX2V4cGlyZWRCEAoOX3Rhc2tzX3JldHJpZWRCFQoTX3dlYmhvb2tzX2RlbGl2ZXJlZEISChBfd2ViaG9va3NfZmFpbGVkIpMBCgxBZ2VudE1ldHJpY3MSEQoJc3VibWl0dGVkGAEgASgBEhEKCWNvbXBsZXRlZBgCIAEoARIOCgZmYWlsZWQYAyABKAESEQoJY2FuY2VsbGVkGAQgASgBEhAKCHJlamVjdGVkGAUgASgBEhgKC3Rva2Vuc191c2VkGAYgASgBSACIAQFCDgoMX3Rva2Vuc191c2VkIrsBCg9TY2hlZHVsZXJDb25maWcSEAoIc3RyYXRlZ3kYASABKAkSFgoObWF4X3F1ZXVlX3NpemUYAiABKA0SFQoNbWF4X3Blcl9hZ2VudBgDIAEoDRIUCgxtYXhfaW5mbGlnaHQYBCABKA0SHAoUbWF4X3Blcl9hZ2VudF9mbGlnaHQYBSABKA0SFAoMd29ya2VyX2NvdW50GAYgASgNEh0KCnJlc3VsdF90dGwYByABKAlSCXJlc3VsdFRUTCJECglIb3N0U3RhdHMSEgoKcmVnaXN0ZXJlZBgBIAEoARIOCgZvbmxpbmUYAiABKAESEwoLZnJlZV9jcmVkaXQYAyABKAEiQAoJU3RvcmVTaXplEgsKA3VybBgBIAEoCRISCgp1c2VkX2J5dGVzGAIgASgBEhIKCmZyZWVfYnl0ZXMYAyABKAEipgEKFExpc3RTbmFwc2hvdHNSZXF1ZXN0EhQKB2hvc3RfaWQYASABKAlIAIgBARIWCglwYWdlX3NpemUYAiABKA1IAYgBARIXCgpwYWdlX3Rva2VuGAMgASgJSAKIAQESEwoGc2VydmVyGAQgASgISAOIAQFCCgoIX2hvc3RfaWRCDAoKX3BhZ2Vfc2l6ZUINCgtfcGFnZV90b2tlbkIJCgdfc2VydmVyInoKFUxpc3RTbmFwc2hvdHNSZXNwb25zZRIvCglzbmFwc2hvdHMYASADKAsyHC50YXNreWFyZC52MS5NYWNoaW5lU25hcHNob3QSHAoPbmV4dF9wYWdlX3Rva2VuGAIgASgJSACIAQFCEgoQX25leHRfcGFnZV90b2tlbiKFAwoPTWFjaGluZVNuYXBzaG90EgoKAmlkGAEgASgJEhQKB2hvc3RfaWQYAiABKAlIAIgBARIWCg5hY3RpdmVfd29ya2VycxgDIAEoDRIUCgxhY3RpdmVfdGVhbXMYBCABKA0SEAoIc2Vzc2lvbnMYBSABKA0SGAoLY3B1X3BlcmNlbnQYBiABKAFIAYgBARIWCgltZW1vcnlfbWIYByABKAFIAogBARIoCgdjb250ZXh0GAggASgLMhcuZ29vZ2xlLnByb3RvYnVmLlN0cnVjdBIuCgpjcmVhdGVkX2F0GAkgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBIbCg5pbmZsaWdodF90YXNrcxgKIAEoDUgDiAEBEhkKDHF1ZXVlZF90YXNrcxgLIAEoDUgEiAEBQgoKCF9ob3N0X2lkQg4KDF9jcHVfcGVyY2VudEIMCgpfbWVtb3J5X21iQhEKD19pbmZsaWdodF90YXNrc0IPCg1fcXVldWVkX3Rhc2tzMvwBCgxTdGF0c1NlcnZpY2USbAoIR2V0U3RhdHMSHC50YXNreWFyZC52MS5HZXRTdGF0c1JlcXVlc3QaHS50YXNreWFyZC52MS5HZXRTdGF0c1Jlc3BvbnNlIiOQAgG61xgECgIBA4LT5JMCEhIQL3NjaGVkdWxlci9zdGF0cxJ+Cg1MaXN0U25hcHNob3RzEiEudGFza3lhcmQudjEuTGlzdFNuYXBzaG90c1JlcXVlc3QaIi50YXNreWFyZC52MS5MaXN0U25hcHNob3RzUmVzcG9uc2UiJpACAbrXGAMKAQOC0+STAhYSFC9zY2hlZHVsZXIvc25hcHNob3RzQogBCg9kZXYudGFza3lhcmQudjFCClN0YXRzUHJvdG9QAVo1Z2l0aHViLmNvbS90YXNreWFyZC90YXNreWFyZC9jbGllbnRzL2dvL3YxO3Rhc2t5YXJkdjGiAgRUWVYxqgILVGFza3lhcmQuVjHKAgtUYXNreWFyZFxWMeoCDFRhc2t5YXJkOjpWMWIGcHJvdG8z", [file_google_api_annotations, file_google_protobuf_struct, file_google_protobuf_timestamp, file_taskyard_v1_access]);
+  fileDesc("Chd0YXNreWFyZC92MS9zdGF0cy5wcm90bxILdGFza3lhcmQudjEiYgoSR2V0RmFpcm5lc3NSZXF1ZXN0EhYKCXBhZ2Vfc2l6ZRgBIAEoDUgAiAEBEhcKCnBhZ2VfdG9rZW4YAiABKAlIAYgBAUIMCgpfcGFnZV9zaXplQg0KC19wYWdlX3Rva2VuInAKE0dldEZhaXJuZXNzUmVzcG9uc2USJwoGYWdlbnRzGAEgAygLMhcudGFza3lhcmQudjEuQWdlbnRTaGFyZRIcCg9uZXh0X3BhZ2VfdG9rZW4YAiABKAlIAIgBAUISChBfbmV4dF9wYWdlX3Rva2VuInYKCkFnZW50U2hhcmUSEAoIYWdlbnRfaWQYASABKAkSDgoGd2VpZ2h0GAIgASgNEhAKCGluZmxpZ2h0GAMgASgNEhAKCHJ1bm5hYmxlGAQgASgNEhAKCGVudGl0bGVkGAUgASgBEhAKCHJlY2VpdmVkGAYgASgBIhIKEEdldERlbWFuZFJlcXVlc3QiOwoRR2V0RGVtYW5kUmVzcG9uc2USJgoFcG9vbHMYASADKAsyFy50YXNreWFyZC52MS5Qb29sRGVtYW5kIowBCgpQb29sRGVtYW5kEgwKBHBvb2wYASABKAkSEAoIcnVubmFibGUYAiABKA0SEAoIaW5mbGlnaHQYAyABKA0SGAoLb2xkZXN0X3NlY3MYBCABKAFIAIgBARITCgtmcmVlX2NyZWRpdBgFIAEoDRINCgVob3N0cxgGIAEoDUIOCgxfb2xkZXN0X3NlY3MiEQoPR2V0U3RhdHNSZXF1ZXN0IuYBChBHZXRTdGF0c1Jlc3BvbnNlEiYKBXF1ZXVlGAEgASgLMhcudGFza3lhcmQudjEuUXVldWVTdGF0cxIuCgdtZXRyaWNzGAIgASgLMh0udGFza3lhcmQudjEuU2NoZWR1bGVyTWV0cmljcxIsCgZjb25maWcYAyABKAsyHC50YXNreWFyZC52MS5TY2hlZHVsZXJDb25maWcSJQoFaG9zdHMYBCABKAsyFi50YXNreWFyZC52MS5Ib3N0U3RhdHMSJQoFc3RvcmUYBSABKAsyFi50YXNreWFyZC52MS5TdG9yZVNpemUiqgMKClF1ZXVlU3RhdHMSFAoMdG90YWxfcXVldWVkGAEgASgBEhYKDnRvdGFsX2luZmxpZ2h0GAIgASgBEj4KDGFnZW50X2NvdW50cxgDIAMoCzIoLnRhc2t5YXJkLnYxLlF1ZXVlU3RhdHMuQWdlbnRDb3VudHNFbnRyeRIXCgpsaW1pdGVkX2J5GAQgASgJSACIAQESGQoMdG90YWxfcGF1c2VkGAUgASgBSAGIAQESKQoHdGFyZ2V0cxgGIAEoCzIYLnRhc2t5YXJkLnYxLlRhcmdldFdhaXRzEiMKBGtleXMYByABKAsyFS50YXNreWFyZC52MS5LZXlXYWl0cxIqCgdub3RpY2VkGAggASgLMhkudGFza3lhcmQudjEuTm90aWNlZFRhc2tzEhkKDGFmdGVyX290aGVycxgJIAEoAUgCiAEBGjIKEEFnZW50Q291bnRzRW50cnkSCwoDa2V5GAEgASgJEg0KBXZhbHVlGAIgASgBOgI4AUINCgtfbGltaXRlZF9ieUIPCg1fdG90YWxfcGF1c2VkQg8KDV9hZnRlcl9vdGhlcnMidwoIS2V5V2FpdHMSDwoHd2FpdGluZxgBIAEoARItCgRrZXlzGAIgAygLMh8udGFza3lhcmQudjEuS2V5V2FpdHMuS2V5c0VudHJ5GisKCUtleXNFbnRyeRILCgNrZXkYASABKAkSDQoFdmFsdWUYAiABKAE6AjgBIogBCgxOb3RpY2VkVGFza3MSDwoHd2FpdGluZxgBIAEoARI3Cgdub3RpY2VzGAIgAygLMiYudGFza3lhcmQudjEuTm90aWNlZFRhc2tzLk5vdGljZXNFbnRyeRouCgxOb3RpY2VzRW50cnkSCwoDa2V5GAEgASgJEg0KBXZhbHVlGAIgASgBOgI4ASKKAQoLVGFyZ2V0V2FpdHMSDwoHd2FpdGluZxgBIAEoARI5Cgl3YWl0c19mb3IYAiADKAsyJi50YXNreWFyZC52MS5UYXJnZXRXYWl0cy5XYWl0c0ZvckVudHJ5Gi8KDVdhaXRzRm9yRW50cnkSCwoDa2V5GAEgASgJEg0KBXZhbHVlGAIgASgJOgI4ASKCBQoQU2NoZWR1bGVyTWV0cmljcxIXCg90YXNrc19zdWJtaXR0ZWQYASABKAESFwoPdGFza3NfY29tcGxldGVkGAIgASgBEhQKDHRhc2tzX2ZhaWxlZBgDIAEoARIXCg90YXNrc19jYW5jZWxsZWQYBCABKAESFgoOdGFza3NfcmVqZWN0ZWQYBSABKAESFQoNdGFza3NfZXhwaXJlZBgGIAEoARIWCg5kaXNwYXRjaF9jb3VudBgHIAEoARIfChdhdmdfZGlzcGF0Y2hfbGF0ZW5jeV9tcxgIIAEoARI5CgZhZ2VudHMYCSADKAsyKS50YXNreWFyZC52MS5TY2hlZHVsZXJNZXRyaWNzLkFnZW50c0VudHJ5EhoKDXRhc2tzX2V2aWN0ZWQYCiABKAFIAIgBARIZCgxsYXRlX3JlcG9ydHMYCyABKAFIAYgBARIbCg5sZWFzZXNfZXhwaXJlZBgMIAEoAUgCiAEBEhoKDXRhc2tzX3JldHJpZWQYDSABKAFIA4gBARIfChJ3ZWJob29rc19kZWxpdmVyZWQYDiABKAFIBIgBARIcCg93ZWJob29rc19mYWlsZWQYDyABKAFIBYgBARpICgtBZ2VudHNFbnRyeRILCgNrZXkYASABKAkSKAoFdmFsdWUYAiABKAsyGS50YXNreWFyZC52MS5BZ2VudE1ldHJpY3M6AjgBQhAKDl90YXNrc19ldmljdGVkQg8KDV9sYXRlX3JlcG9ydHNCEQoPX2xlYXNlc19leHBpcmVkQhAKDl90YXNrc19yZXRyaWVkQhUKE193ZWJob29rc19kZWxpdmVyZWRCEgoQX3dlYmhvb2tzX2ZhaWxlZCKTAQoMQWdlbnRNZXRyaWNzEhEKCXN1Ym1pdHRlZBgBIAEoARIRCgljb21wbGV0ZWQYAiABKAESDgoGZmFpbGVkGAMgASgBEhEKCWNhbmNlbGxlZBgEIAEoARIQCghyZWplY3RlZBgFIAEoARIYCgt0b2tlbnNfdXNlZBgGIAEoAUgAiAEBQg4KDF90b2tlbnNfdXNlZCK7AQoPU2NoZWR1bGVyQ29uZmlnEhAKCHN0cmF0ZWd5GAEgASgJEhYKDm1heF9xdWV1ZV9zaXplGAIgASgNEhUKDW1heF9wZXJfYWdlbnQYAyABKA0SFAoMbWF4X2luZmxpZ2h0GAQgASgNEhwKFG1heF9wZXJfYWdlbnRfZmxpZ2h0GAUgASgNEhQKDHdvcmtlcl9jb3VudBgGIAEoDRIdCgpyZXN1bHRfdHRsGAcgASgJUglyZXN1bHRUVEwiRAoJSG9zdFN0YXRzEhIKCnJlZ2lzdGVyZWQYASABKAESDgoGb25saW5lGAIgASgBEhMKC2ZyZWVfY3JlZGl0GAMgASgBIkAKCVN0b3JlU2l6ZRILCgN1cmwYASABKAkSEgoKdXNlZF9ieXRlcxgCIAEoARISCgpmcmVlX2J5dGVzGAMgASgBIqYBChRMaXN0U25hcHNob3RzUmVxdWVzdBIUCgdob3N0X2lkGAEgASgJSACIAQESFgoJcGFnZV9zaXplGAIgASgNSAGIAQESFwoKcGFnZV90b2tlbhgDIAEoCUgCiAEBEhMKBnNlcnZlchgEIAEoCEgDiAEBQgoKCF9ob3N0X2lkQgwKCl9wYWdlX3NpemVCDQoLX3BhZ2VfdG9rZW5CCQoHX3NlcnZlciJ6ChVMaXN0U25hcHNob3RzUmVzcG9uc2USLwoJc25hcHNob3RzGAEgAygLMhwudGFza3lhcmQudjEuTWFjaGluZVNuYXBzaG90EhwKD25leHRfcGFnZV90b2tlbhgCIAEoCUgAiAEBQhIKEF9uZXh0X3BhZ2VfdG9rZW4ihQMKD01hY2hpbmVTbmFwc2hvdBIKCgJpZBgBIAEoCRIUCgdob3N0X2lkGAIgASgJSACIAQESFgoOYWN0aXZlX3dvcmtlcnMYAyABKA0SFAoMYWN0aXZlX3RlYW1zGAQgASgNEhAKCHNlc3Npb25zGAUgASgNEhgKC2NwdV9wZXJjZW50GAYgASgBSAGIAQESFgoJbWVtb3J5X21iGAcgASgBSAKIAQESKAoHY29udGV4dBgIIAEoCzIXLmdvb2dsZS5wcm90b2J1Zi5TdHJ1Y3QSLgoKY3JlYXRlZF9hdBgJIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASGwoOaW5mbGlnaHRfdGFza3MYCiABKA1IA4gBARIZCgxxdWV1ZWRfdGFza3MYCyABKA1IBIgBAUIKCghfaG9zdF9pZEIOCgxfY3B1X3BlcmNlbnRCDAoKX21lbW9yeV9tYkIRCg9faW5mbGlnaHRfdGFza3NCDwoNX3F1ZXVlZF90YXNrczLmAwoMU3RhdHNTZXJ2aWNlEmwKCEdldFN0YXRzEhwudGFza3lhcmQudjEuR2V0U3RhdHNSZXF1ZXN0Gh0udGFza3lhcmQudjEuR2V0U3RhdHNSZXNwb25zZSIjkAIButcYBAoCAQOC0+STAhISEC9zY2hlZHVsZXIvc3RhdHMSfgoNTGlzdFNuYXBzaG90cxIhLnRhc2t5YXJkLnYxLkxpc3RTbmFwc2hvdHNSZXF1ZXN0GiIudGFza3lhcmQudjEuTGlzdFNuYXBzaG90c1Jlc3BvbnNlIiaQAgG61xgDCgEDgtPkkwIWEhQvc2NoZWR1bGVyL3NuYXBzaG90cxJ3CgtHZXRGYWlybmVzcxIfLnRhc2t5YXJkLnYxLkdldEZhaXJuZXNzUmVxdWVzdBogLnRhc2t5YXJkLnYxLkdldEZhaXJuZXNzUmVzcG9uc2UiJZACAbrXGAMKAQOC0+STAhUSEy9zY2hlZHVsZXIvZmFpcm5lc3MSbwoJR2V0RGVtYW5kEh0udGFza3lhcmQudjEuR2V0RGVtYW5kUmVxdWVzdBoeLnRhc2t5YXJkLnYxLkdldERlbWFuZFJlc3BvbnNlIiOQAgG61xgDCgEDgtPkkwITEhEvc2NoZWR1bGVyL2RlbWFuZEKIAQoPZGV2LnRhc2t5YXJkLnYxQgpTdGF0c1Byb3RvUAFaNWdpdGh1Yi5jb20vdGFza3lhcmQvdGFza3lhcmQvY2xpZW50cy9nby92MTt0YXNreWFyZHYxogIEVFlWMaoCC1Rhc2t5YXJkLlYxygILVGFza3lhcmRcVjHqAgxUYXNreWFyZDo6VjFiBnByb3RvMw", [file_google_api_annotations, file_google_protobuf_struct, file_google_protobuf_timestamp, file_taskyard_v1_access]);
+
+/**
+ * GetFairnessRequest asks for a page of agents.
+ *
+ * @generated from message taskyard.v1.GetFairnessRequest
+ */
+export type GetFairnessRequest = Message<"taskyard.v1.GetFairnessRequest"> & {
+  /**
+   * Maximum agents per page. Default and maximum 1,000.
+   *
+   * @generated from field: optional uint32 page_size = 1;
+   */
+  pageSize?: number;
+
+  /**
+   * `next_page_token` of the previous page. Default: from the start.
+   *
+   * @generated from field: optional string page_token = 2;
+   */
+  pageToken?: string;
+};
+
+/**
+ * Describes the message taskyard.v1.GetFairnessRequest.
+ * Use `create(GetFairnessRequestSchema)` to create a new message.
+ */
+export const GetFairnessRequestSchema: GenMessage<GetFairnessRequest> = /*@__PURE__*/
+  messageDesc(file_taskyard_v1_stats, 0);
+
+/**
+ * GetFairnessResponse is one page of agents.
+ *
+ * @generated from message taskyard.v1.GetFairnessResponse
+ */
+export type GetFairnessResponse = Message<"taskyard.v1.GetFairnessResponse"> & {
+  /**
+   * The agents with tasks in flight or queued, and those that were handed tasks in the last 10 minutes, by name.
+   *
+   * @generated from field: repeated taskyard.v1.AgentShare agents = 1;
+   */
+  agents: AgentShare[];
+
+  /**
+   * The token for the next page. Absent on the last page.
+   *
+   * @generated from field: optional string next_page_token = 2;
+   */
+  nextPageToken?: string;
+};
+
+/**
+ * Describes the message taskyard.v1.GetFairnessResponse.
+ * Use `create(GetFairnessResponseSchema)` to create a new message.
+ */
+export const GetFairnessResponseSchema: GenMessage<GetFairnessResponse> = /*@__PURE__*/
+  messageDesc(file_taskyard_v1_stats, 1);
+
+/**
+ * AgentShare is what one agent is entitled to, and what it gets.
+ *
+ * @generated from message taskyard.v1.AgentShare
+ */
+export type AgentShare = Message<"taskyard.v1.AgentShare"> & {
+  /**
+   * The agent.
+   *
+   * @generated from field: string agent_id = 1;
+   */
+  agentId: string;
+
+  /**
+   * Its weight.
+   *
+   * @generated from field: uint32 weight = 2;
+   */
+  weight: number;
+
+  /**
+   * Its tasks in flight.
+   *
+   * @generated from field: uint32 inflight = 3;
+   */
+  inflight: number;
+
+  /**
+   * Its tasks that could be claimed now.
+   *
+   * @generated from field: uint32 runnable = 4;
+   */
+  runnable: number;
+
+  /**
+   * The share of all that is in flight that its weight entitles it to, 0 to 1: weighted max-min over the agents with
+   * tasks in flight or runnable ones.
+   *
+   * @generated from field: double entitled = 5;
+   */
+  entitled: number;
+
+  /**
+   * The share of the time in flight that it had in the last 10 minutes, 0 to 1.
+   *
+   * @generated from field: double received = 6;
+   */
+  received: number;
+};
+
+/**
+ * Describes the message taskyard.v1.AgentShare.
+ * Use `create(AgentShareSchema)` to create a new message.
+ */
+export const AgentShareSchema: GenMessage<AgentShare> = /*@__PURE__*/
+  messageDesc(file_taskyard_v1_stats, 2);
+
+/**
+ * GetDemandRequest asks for the demand of the pools.
+ *
+ * @generated from message taskyard.v1.GetDemandRequest
+ */
+export type GetDemandRequest = Message<"taskyard.v1.GetDemandRequest"> & {
+};
+
+/**
+ * Describes the message taskyard.v1.GetDemandRequest.
+ * Use `create(GetDemandRequestSchema)` to create a new message.
+ */
+export const GetDemandRequestSchema: GenMessage<GetDemandRequest> = /*@__PURE__*/
+  messageDesc(file_taskyard_v1_stats, 3);
+
+/**
+ * GetDemandResponse shows the pools.
+ *
+ * @generated from message taskyard.v1.GetDemandResponse
+ */
+export type GetDemandResponse = Message<"taskyard.v1.GetDemandResponse"> & {
+  /**
+   * The pools, by name.
+   *
+   * @generated from field: repeated taskyard.v1.PoolDemand pools = 1;
+   */
+  pools: PoolDemand[];
+};
+
+/**
+ * Describes the message taskyard.v1.GetDemandResponse.
+ * Use `create(GetDemandResponseSchema)` to create a new message.
+ */
+export const GetDemandResponseSchema: GenMessage<GetDemandResponse> = /*@__PURE__*/
+  messageDesc(file_taskyard_v1_stats, 4);
+
+/**
+ * PoolDemand is what one pool of hosts has to do.
+ *
+ * @generated from message taskyard.v1.PoolDemand
+ */
+export type PoolDemand = Message<"taskyard.v1.PoolDemand"> & {
+  /**
+   * The name of the pool.
+   *
+   * @generated from field: string pool = 1;
+   */
+  pool: string;
+
+  /**
+   * Tasks that hosts of the pool may run and that wait only for a host.
+   *
+   * @generated from field: uint32 runnable = 2;
+   */
+  runnable: number;
+
+  /**
+   * Tasks in flight at hosts of the pool.
+   *
+   * @generated from field: uint32 inflight = 3;
+   */
+  inflight: number;
+
+  /**
+   * Seconds for which the oldest of the runnable tasks has waited. Absent while there is none.
+   *
+   * @generated from field: optional double oldest_secs = 4;
+   */
+  oldestSecs?: number;
+
+  /**
+   * Unused credit of the live hosts of the pool.
+   *
+   * @generated from field: uint32 free_credit = 5;
+   */
+  freeCredit: number;
+
+  /**
+   * Live hosts of the pool.
+   *
+   * @generated from field: uint32 hosts = 6;
+   */
+  hosts: number;
+};
+
+/**
+ * Describes the message taskyard.v1.PoolDemand.
+ * Use `create(PoolDemandSchema)` to create a new message.
+ */
+export const PoolDemandSchema: GenMessage<PoolDemand> = /*@__PURE__*/
+  messageDesc(file_taskyard_v1_stats, 5);
 
 /**
  * GetStatsRequest asks for the figures of the caller's namespace.
@@ -34,7 +239,7 @@ export type GetStatsRequest = Message<"taskyard.v1.GetStatsRequest"> & {
  * Use `create(GetStatsRequestSchema)` to create a new message.
  */
 export const GetStatsRequestSchema: GenMessage<GetStatsRequest> = /*@__PURE__*/
-  messageDesc(file_taskyard_v1_stats, 0);
+  messageDesc(file_taskyard_v1_stats, 6);
 
 /**
  * GetStatsResponse is the documented snapshot in its three sections.
@@ -83,7 +288,7 @@ export type GetStatsResponse = Message<"taskyard.v1.GetStatsResponse"> & {
  * Use `create(GetStatsResponseSchema)` to create a new message.
  */
 export const GetStatsResponseSchema: GenMessage<GetStatsResponse> = /*@__PURE__*/
-  messageDesc(file_taskyard_v1_stats, 1);
+  messageDesc(file_taskyard_v1_stats, 7);
 
 /**
  * QueueStats counts the waiting and running tasks.
@@ -133,6 +338,27 @@ export type QueueStats = Message<"taskyard.v1.QueueStats"> & {
    * @generated from field: taskyard.v1.TargetWaits targets = 6;
    */
   targets?: TargetWaits;
+
+  /**
+   * The concurrency keys that hold tasks back. Absent while none does.
+   *
+   * @generated from field: taskyard.v1.KeyWaits keys = 7;
+   */
+  keys?: KeyWaits;
+
+  /**
+   * Queued tasks that no live host could run, and why. Absent while there are none.
+   *
+   * @generated from field: taskyard.v1.NoticedTasks noticed = 8;
+   */
+  noticed?: NoticedTasks;
+
+  /**
+   * Tasks that wait for others to end. Absent while there are none.
+   *
+   * @generated from field: optional double after_others = 9;
+   */
+  afterOthers?: number;
 };
 
 /**
@@ -140,7 +366,63 @@ export type QueueStats = Message<"taskyard.v1.QueueStats"> & {
  * Use `create(QueueStatsSchema)` to create a new message.
  */
 export const QueueStatsSchema: GenMessage<QueueStats> = /*@__PURE__*/
-  messageDesc(file_taskyard_v1_stats, 2);
+  messageDesc(file_taskyard_v1_stats, 8);
+
+/**
+ * KeyWaits shows which concurrency keys hold tasks back.
+ *
+ * @generated from message taskyard.v1.KeyWaits
+ */
+export type KeyWaits = Message<"taskyard.v1.KeyWaits"> & {
+  /**
+   * Tasks that wait for a place or a token of a key.
+   *
+   * @generated from field: double waiting = 1;
+   */
+  waiting: number;
+
+  /**
+   * How many tasks wait at each key. At most 100 keys: those where most wait.
+   *
+   * @generated from field: map<string, double> keys = 2;
+   */
+  keys: { [key: string]: number };
+};
+
+/**
+ * Describes the message taskyard.v1.KeyWaits.
+ * Use `create(KeyWaitsSchema)` to create a new message.
+ */
+export const KeyWaitsSchema: GenMessage<KeyWaits> = /*@__PURE__*/
+  messageDesc(file_taskyard_v1_stats, 9);
+
+/**
+ * NoticedTasks shows for which tasks there is no host (docs/rules.md, Why a task waits).
+ *
+ * @generated from message taskyard.v1.NoticedTasks
+ */
+export type NoticedTasks = Message<"taskyard.v1.NoticedTasks"> & {
+  /**
+   * The number of these tasks.
+   *
+   * @generated from field: double waiting = 1;
+   */
+  waiting: number;
+
+  /**
+   * How many there are of each notice, as in `Task.notice`. At most 100 notices: those of most tasks.
+   *
+   * @generated from field: map<string, double> notices = 2;
+   */
+  notices: { [key: string]: number };
+};
+
+/**
+ * Describes the message taskyard.v1.NoticedTasks.
+ * Use `create(NoticedTasksSchema)` to create a new message.
+ */
+export const NoticedTasksSchema: GenMessage<NoticedTasks> = /*@__PURE__*/
+  messageDesc(file_taskyard_v1_stats, 10);
 
 /**
  * TargetWaits shows which targets hold tasks back, and why.
@@ -169,7 +451,7 @@ export type TargetWaits = Message<"taskyard.v1.TargetWaits"> & {
  * Use `create(TargetWaitsSchema)` to create a new message.
  */
 export const TargetWaitsSchema: GenMessage<TargetWaits> = /*@__PURE__*/
-  messageDesc(file_taskyard_v1_stats, 3);
+  messageDesc(file_taskyard_v1_stats, 11);
 
 /**
  * SchedulerMetrics holds the counters since the server started (docs/rules.md, Figures). At any time, submitted =
@@ -290,7 +572,7 @@ export type SchedulerMetrics = Message<"taskyard.v1.SchedulerMetrics"> & {
  * Use `create(SchedulerMetricsSchema)` to create a new message.
  */
 export const SchedulerMetricsSchema: GenMessage<SchedulerMetrics> = /*@__PURE__*/
-  messageDesc(file_taskyard_v1_stats, 4);
+  messageDesc(file_taskyard_v1_stats, 12);
 
 /**
  * AgentMetrics holds the counters of one agent.
@@ -346,7 +628,7 @@ export type AgentMetrics = Message<"taskyard.v1.AgentMetrics"> & {
  * Use `create(AgentMetricsSchema)` to create a new message.
  */
 export const AgentMetricsSchema: GenMessage<AgentMetrics> = /*@__PURE__*/
-  messageDesc(file_taskyard_v1_stats, 5);
+  messageDesc(file_taskyard_v1_stats, 13);
 
 /**
  * SchedulerConfig shows some of the settings in force; AdminService.GetConfig shows all.
@@ -409,7 +691,7 @@ export type SchedulerConfig = Message<"taskyard.v1.SchedulerConfig"> & {
  * Use `create(SchedulerConfigSchema)` to create a new message.
  */
 export const SchedulerConfigSchema: GenMessage<SchedulerConfig> = /*@__PURE__*/
-  messageDesc(file_taskyard_v1_stats, 6);
+  messageDesc(file_taskyard_v1_stats, 14);
 
 /**
  * HostStats counts the registered hosts.
@@ -444,7 +726,7 @@ export type HostStats = Message<"taskyard.v1.HostStats"> & {
  * Use `create(HostStatsSchema)` to create a new message.
  */
 export const HostStatsSchema: GenMessage<HostStats> = /*@__PURE__*/
-  messageDesc(file_taskyard_v1_stats, 7);
+  messageDesc(file_taskyard_v1_stats, 15);
 
 /**
  * StoreSize is the size of the server's store, which all namespaces share (docs/keeping.md, Sizing).
@@ -479,7 +761,7 @@ export type StoreSize = Message<"taskyard.v1.StoreSize"> & {
  * Use `create(StoreSizeSchema)` to create a new message.
  */
 export const StoreSizeSchema: GenMessage<StoreSize> = /*@__PURE__*/
-  messageDesc(file_taskyard_v1_stats, 8);
+  messageDesc(file_taskyard_v1_stats, 16);
 
 /**
  * ListSnapshotsRequest selects snapshots; an absent filter selects all.
@@ -521,7 +803,7 @@ export type ListSnapshotsRequest = Message<"taskyard.v1.ListSnapshotsRequest"> &
  * Use `create(ListSnapshotsRequestSchema)` to create a new message.
  */
 export const ListSnapshotsRequestSchema: GenMessage<ListSnapshotsRequest> = /*@__PURE__*/
-  messageDesc(file_taskyard_v1_stats, 9);
+  messageDesc(file_taskyard_v1_stats, 17);
 
 /**
  * ListSnapshotsResponse is one page of snapshots.
@@ -549,7 +831,7 @@ export type ListSnapshotsResponse = Message<"taskyard.v1.ListSnapshotsResponse">
  * Use `create(ListSnapshotsResponseSchema)` to create a new message.
  */
 export const ListSnapshotsResponseSchema: GenMessage<ListSnapshotsResponse> = /*@__PURE__*/
-  messageDesc(file_taskyard_v1_stats, 10);
+  messageDesc(file_taskyard_v1_stats, 18);
 
 /**
  * MachineSnapshot holds the figures of a machine at one moment (docs/rules.md, Machine figures).
@@ -640,7 +922,7 @@ export type MachineSnapshot = Message<"taskyard.v1.MachineSnapshot"> & {
  * Use `create(MachineSnapshotSchema)` to create a new message.
  */
 export const MachineSnapshotSchema: GenMessage<MachineSnapshot> = /*@__PURE__*/
-  messageDesc(file_taskyard_v1_stats, 11);
+  messageDesc(file_taskyard_v1_stats, 19);
 
 /**
  * StatsService shows the figures of the caller's namespace.
@@ -675,6 +957,33 @@ export const StatsService: GenService<{
     methodKind: "unary";
     input: typeof ListSnapshotsRequestSchema;
     output: typeof ListSnapshotsResponseSchema;
+  },
+  /**
+   * Shows how the tasks in flight are shared among the agents, and how they should be by their weights (docs/rules.md,
+   * Weights), in order of the agents' names.
+   *
+   * Errors: `bad_request` (a page token of another query).
+   * Retry: safe.
+   *
+   * @generated from rpc taskyard.v1.StatsService.GetFairness
+   */
+  getFairness: {
+    methodKind: "unary";
+    input: typeof GetFairnessRequestSchema;
+    output: typeof GetFairnessResponseSchema;
+  },
+  /**
+   * Shows what the configured pools of hosts have to do (docs/rules.md, Demand), in order of their names.
+   *
+   * Errors: only the common ones.
+   * Retry: safe.
+   *
+   * @generated from rpc taskyard.v1.StatsService.GetDemand
+   */
+  getDemand: {
+    methodKind: "unary";
+    input: typeof GetDemandRequestSchema;
+    output: typeof GetDemandResponseSchema;
   },
 }> = /*@__PURE__*/
   serviceDesc(file_taskyard_v1_stats, 0);

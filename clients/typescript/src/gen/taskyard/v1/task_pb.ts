@@ -30,7 +30,7 @@ import type { JsonObject, Message } from "@bufbuild/protobuf";
  * Describes the file taskyard/v1/task.proto.
  */
 export const file_taskyard_v1_task: GenFile = /*@__PURE__*/
-  fileDesc("ChZ0YXNreWFyZC92MS90YXNrLnByb3RvEgt0YXNreWFyZC52MSLsDgoEVGFzaxIUCgd0YXNrX2lkGAEgASgJSACIAQESFQoIYWdlbnRfaWQYAiABKAlIAYgBARITCgZhY3Rpb24YAyABKAlIAogBARITCgZ0YWJfaWQYBCABKAlIA4gBARIQCgNyZWYYBSABKAlIBIgBARInCgZwYXJhbXMYBiABKAsyFy5nb29nbGUucHJvdG9idWYuU3RydWN0EhUKCHByaW9yaXR5GAcgASgFSAWIAQESKwoFc3RhdGUYCCABKA4yFy50YXNreWFyZC52MS5UYXNrLlN0YXRlSAaIAQESLAoIZGVhZGxpbmUYCSABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEi4KCmNyZWF0ZWRfYXQYCiABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEi4KCnN0YXJ0ZWRfYXQYCyABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEjAKDGNvbXBsZXRlZF9hdBgMIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASFwoKbGF0ZW5jeV9tcxgNIAEoDUgHiAEBEiYKBnJlc3VsdBgOIAEoCzIWLmdvb2dsZS5wcm90b2J1Zi5WYWx1ZRISCgVlcnJvchgPIAEoCUgIiAEBEhUKCHBvc2l0aW9uGBAgASgNSAmIAQESGQoMY2FsbGJhY2tfdXJsGBEgASgJSAqIAQESFQoIYmF0Y2hfaWQYEiABKAlIC4gBARIUCgdwcm9qZWN0GBMgASgJSAyIAQESEAoIcmVxdWlyZXMYFCADKAkSLQoGbGFiZWxzGBUgAygLMh0udGFza3lhcmQudjEuVGFzay5MYWJlbHNFbnRyeRITCgZ0YXJnZXQYFiABKAlIDYgBARIRCgRob2xkGBcgASgISA6IAQESLgoKbm90X2JlZm9yZRgYIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASGAoLdG9rZW5fbGltaXQYGSABKA1ID4gBARIYCgt0b2tlbnNfdXNlZBgaIAEoDUgQiAEBEi4KDHJldHJ5X3BvbGljeRgbIAEoCzIYLnRhc2t5YXJkLnYxLlJldHJ5UG9saWN5EiYKCGF0dGVtcHRzGBwgAygLMhQudGFza3lhcmQudjEuQXR0ZW1wdBIQCgNydW4YHSABKA1IEYgBARIcCg9pZGVtcG90ZW5jeV9rZXkYHiABKAlIEogBARIUCgdob3N0X2lkGB8gASgJSBOIAQESJwoIcHJvZ3Jlc3MYICABKAsyFS50YXNreWFyZC52MS5Qcm9ncmVzcxIYCgt0cmFjZXBhcmVudBghIAEoCUgUiAEBEhsKDnJ1bl90aW1lb3V0X21zGCIgASgNSBWIAQESFgoJcGFyZW50X2lkGCMgASgJSBaIAQESIwoFaW5wdXQYJCABKAsyFC50YXNreWFyZC52MS5QYXlsb2FkEiQKBm91dHB1dBglIAEoCzIULnRhc2t5YXJkLnYxLlBheWxvYWQSEQoEY29kZRgmIAEoCUgXiAEBEhYKCXRyYWNlYmFjaxgnIAEoCUgYiAEBGi0KC0xhYmVsc0VudHJ5EgsKA2tleRgBIAEoCRINCgV2YWx1ZRgCIAEoCToCOAEizwIKBVN0YXRlEg8KC3Vuc3BlY2lmaWVkEAASFQoRU1RBVEVfVU5TUEVDSUZJRUQQABILCgdwZW5kaW5nEAESEQoNU1RBVEVfUEVORElORxABEgoKBnF1ZXVlZBACEhAKDFNUQVRFX1FVRVVFRBACEgwKCGFzc2lnbmVkEAMSEgoOU1RBVEVfQVNTSUdORUQQAxILCgdydW5uaW5nEAQSEQoNU1RBVEVfUlVOTklORxAEEgoKBnBhdXNlZBAFEhAKDFNUQVRFX1BBVVNFRBAFEggKBGRvbmUQBhIOCgpTVEFURV9ET05FEAYSCgoGZmFpbGVkEAcSEAoMU1RBVEVfRkFJTEVEEAcSDQoJY2FuY2VsbGVkEAgSEwoPU1RBVEVfQ0FOQ0VMTEVEEAgSDAoIcmVqZWN0ZWQQCRISCg5TVEFURV9SRUpFQ1RFRBAJGgIQAUIKCghfdGFza19pZEILCglfYWdlbnRfaWRCCQoHX2FjdGlvbkIJCgdfdGFiX2lkQgYKBF9yZWZCCwoJX3ByaW9yaXR5QggKBl9zdGF0ZUINCgtfbGF0ZW5jeV9tc0IICgZfZXJyb3JCCwoJX3Bvc2l0aW9uQg8KDV9jYWxsYmFja191cmxCCwoJX2JhdGNoX2lkQgoKCF9wcm9qZWN0QgkKB190YXJnZXRCBwoFX2hvbGRCDgoMX3Rva2VuX2xpbWl0Qg4KDF90b2tlbnNfdXNlZEIGCgRfcnVuQhIKEF9pZGVtcG90ZW5jeV9rZXlCCgoIX2hvc3RfaWRCDgoMX3RyYWNlcGFyZW50QhEKD19ydW5fdGltZW91dF9tc0IMCgpfcGFyZW50X2lkQgcKBV9jb2RlQgwKCl90cmFjZWJhY2siOwoHUGF5bG9hZBIMCgRkYXRhGAEgASgMEhUKCGVuY29kaW5nGAIgASgJSACIAQFCCwoJX2VuY29kaW5nItoBCgtSZXRyeVBvbGljeRIZCgxtYXhfYXR0ZW1wdHMYASABKA1IAIgBARIbCg5maXJzdF9kZWxheV9tcxgCIAEoDUgBiAEBEhcKCm11bHRpcGxpZXIYAyABKAFIAogBARIZCgxtYXhfZGVsYXlfbXMYBCABKA1IA4gBARIbChNub25fcmV0cnlhYmxlX2NvZGVzGAUgAygJQg8KDV9tYXhfYXR0ZW1wdHNCEQoPX2ZpcnN0X2RlbGF5X21zQg0KC19tdWx0aXBsaWVyQg8KDV9tYXhfZGVsYXlfbXMi4wEKB0F0dGVtcHQSEwoGbnVtYmVyGAEgASgNSACIAQESFAoHaG9zdF9pZBgCIAEoCUgBiAEBEi4KCnN0YXJ0ZWRfYXQYAyABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEiwKCGVuZGVkX2F0GAQgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBISCgVlcnJvchgFIAEoCUgCiAEBEhEKBGNvZGUYBiABKAlIA4gBAUIJCgdfbnVtYmVyQgoKCF9ob3N0X2lkQggKBl9lcnJvckIHCgVfY29kZSKrAQoIUHJvZ3Jlc3MSFQoIZnJhY3Rpb24YASABKAFIAIgBARIUCgdtZXNzYWdlGAIgASgJSAGIAQESKAoHZGV0YWlscxgDIAEoCzIXLmdvb2dsZS5wcm90b2J1Zi5TdHJ1Y3QSLwoLcmVwb3J0ZWRfYXQYBCABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wQgsKCV9mcmFjdGlvbkIKCghfbWVzc2FnZSLBAQoFRXJyb3ISEQoEY29kZRgBIAEoCUgAiAEBEhIKBWVycm9yGAIgASgJSAGIAQESFgoJcmV0cnlhYmxlGAMgASgISAKIAQESKAoHZGV0YWlscxgEIAEoCzIXLmdvb2dsZS5wcm90b2J1Zi5TdHJ1Y3QSGwoOcmV0cnlfYWZ0ZXJfbXMYBSABKA1IA4gBAUIHCgVfY29kZUIICgZfZXJyb3JCDAoKX3JldHJ5YWJsZUIRCg9fcmV0cnlfYWZ0ZXJfbXMi0gYKEVN1Ym1pdFRhc2tSZXF1ZXN0EhAKCGFnZW50X2lkGAEgASgJEg4KBmFjdGlvbhgCIAEoCRITCgZ0YWJfaWQYAyABKAlIAIgBARIQCgNyZWYYBCABKAlIAYgBARInCgZwYXJhbXMYBSABKAsyFy5nb29nbGUucHJvdG9idWYuU3RydWN0EhUKCHByaW9yaXR5GAYgASgFSAKIAQESLAoIZGVhZGxpbmUYByABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEhkKDGNhbGxiYWNrX3VybBgIIAEoCUgDiAEBEhQKB3Byb2plY3QYCSABKAlIBIgBARIQCghyZXF1aXJlcxgKIAMoCRI6CgZsYWJlbHMYCyADKAsyKi50YXNreWFyZC52MS5TdWJtaXRUYXNrUmVxdWVzdC5MYWJlbHNFbnRyeRITCgZ0YXJnZXQYDCABKAlIBYgBARIRCgRob2xkGA0gASgISAaIAQESLgoKbm90X2JlZm9yZRgOIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASGAoLdG9rZW5fbGltaXQYDyABKA1IB4gBARIuCgxyZXRyeV9wb2xpY3kYECABKAsyGC50YXNreWFyZC52MS5SZXRyeVBvbGljeRIcCg9pZGVtcG90ZW5jeV9rZXkYESABKAlICIgBARIYCgt0cmFjZXBhcmVudBgSIAEoCUgJiAEBEhsKDnJ1bl90aW1lb3V0X21zGBMgASgNSAqIAQESFgoJcGFyZW50X2lkGBQgASgJSAuIAQESIwoFaW5wdXQYFSABKAsyFC50YXNreWFyZC52MS5QYXlsb2FkGi0KC0xhYmVsc0VudHJ5EgsKA2tleRgBIAEoCRINCgV2YWx1ZRgCIAEoCToCOAFCCQoHX3RhYl9pZEIGCgRfcmVmQgsKCV9wcmlvcml0eUIPCg1fY2FsbGJhY2tfdXJsQgoKCF9wcm9qZWN0QgkKB190YXJnZXRCBwoFX2hvbGRCDgoMX3Rva2VuX2xpbWl0QhIKEF9pZGVtcG90ZW5jeV9rZXlCDgoMX3RyYWNlcGFyZW50QhEKD19ydW5fdGltZW91dF9tc0IMCgpfcGFyZW50X2lkIsEBChJTdWJtaXRUYXNrUmVzcG9uc2USFAoHdGFza19pZBgBIAEoCUgAiAEBEisKBXN0YXRlGAIgASgOMhcudGFza3lhcmQudjEuVGFzay5TdGF0ZUgBiAEBEhUKCHBvc2l0aW9uGAMgASgNSAKIAQESLgoKY3JlYXRlZF9hdBgEIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXBCCgoIX3Rhc2tfaWRCCAoGX3N0YXRlQgsKCV9wb3NpdGlvbiJDChJTdWJtaXRUYXNrc1JlcXVlc3QSLQoFdGFza3MYASADKAsyHi50YXNreWFyZC52MS5TdWJtaXRUYXNrUmVxdWVzdCJDChNTdWJtaXRUYXNrc1Jlc3BvbnNlEiwKCG91dGNvbWVzGAEgAygLMhoudGFza3lhcmQudjEuU3VibWl0T3V0Y29tZSKoAQoNU3VibWl0T3V0Y29tZRIzCghhY2NlcHRlZBgBIAEoCzIfLnRhc2t5YXJkLnYxLlN1Ym1pdFRhc2tSZXNwb25zZUgAEiMKBWVycm9yGAIgASgLMhIudGFza3lhcmQudjEuRXJyb3JIABIdChByZWplY3RlZF90YXNrX2lkGAMgASgJSAGIAQFCCQoHb3V0Y29tZUITChFfcmVqZWN0ZWRfdGFza19pZCIhCg5HZXRUYXNrUmVxdWVzdBIPCgd0YXNrX2lkGAEgASgJIr8DChBMaXN0VGFza3NSZXF1ZXN0EhUKCGFnZW50X2lkGAEgASgJSACIAQESEgoFc3RhdGUYAiABKAlIAYgBARIVCghiYXRjaF9pZBgDIAEoCUgCiAEBEhMKBnRhcmdldBgEIAEoCUgDiAEBEhYKCXBhZ2Vfc2l6ZRgFIAEoDUgEiAEBEhcKCnBhZ2VfdG9rZW4YBiABKAlIBYgBARIUCgdoaXN0b3J5GAcgASgISAaIAQESGQoMbmV3ZXN0X2ZpcnN0GAggASgISAeIAQESMAoMY3JlYXRlZF9mcm9tGAkgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBIxCg1jcmVhdGVkX3VudGlsGAogASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBIWCglwYXJlbnRfaWQYCyABKAlICIgBAUILCglfYWdlbnRfaWRCCAoGX3N0YXRlQgsKCV9iYXRjaF9pZEIJCgdfdGFyZ2V0QgwKCl9wYWdlX3NpemVCDQoLX3BhZ2VfdG9rZW5CCgoIX2hpc3RvcnlCDwoNX25ld2VzdF9maXJzdEIMCgpfcGFyZW50X2lkIoUBChFMaXN0VGFza3NSZXNwb25zZRIgCgV0YXNrcxgBIAMoCzIRLnRhc2t5YXJkLnYxLlRhc2sSEgoFY291bnQYAiABKA1IAIgBARIcCg9uZXh0X3BhZ2VfdG9rZW4YAyABKAlIAYgBAUIICgZfY291bnRCEgoQX25leHRfcGFnZV90b2tlbiJWChFDYW5jZWxUYXNrUmVxdWVzdBIPCgd0YXNrX2lkGAEgASgJEhwKD2NhbmNlbF9jaGlsZHJlbhgCIAEoCEgAiAEBQhIKEF9jYW5jZWxfY2hpbGRyZW4ipwEKEkNhbmNlbFRhc2tSZXNwb25zZRIsCgZzdGF0dXMYASABKA4yFy50YXNreWFyZC52MS5UYXNrLlN0YXRlSACIAQESFAoHdGFza19pZBgCIAEoCUgBiAEBEh8KEmNoaWxkcmVuX2NhbmNlbGxlZBgDIAEoDUgCiAEBQgkKB19zdGF0dXNCCgoIX3Rhc2tfaWRCFQoTX2NoaWxkcmVuX2NhbmNlbGxlZCIjChBQYXVzZVRhc2tSZXF1ZXN0Eg8KB3Rhc2tfaWQYASABKAkibgoRUGF1c2VUYXNrUmVzcG9uc2USLAoGc3RhdHVzGAEgASgOMhcudGFza3lhcmQudjEuVGFzay5TdGF0ZUgAiAEBEhQKB3Rhc2tfaWQYAiABKAlIAYgBAUIJCgdfc3RhdHVzQgoKCF90YXNrX2lkIk4KEVJlc3VtZVRhc2tSZXF1ZXN0Eg8KB3Rhc2tfaWQYASABKAkSGAoLdG9rZW5fbGltaXQYAiABKA1IAIgBAUIOCgxfdG9rZW5fbGltaXQibwoSUmVzdW1lVGFza1Jlc3BvbnNlEiwKBnN0YXR1cxgBIAEoDjIXLnRhc2t5YXJkLnYxLlRhc2suU3RhdGVIAIgBARIUCgd0YXNrX2lkGAIgASgJSAGIAQFCCQoHX3N0YXR1c0IKCghfdGFza19pZCJNChJSZXNvbHZlVGFza1JlcXVlc3QSDwoHdGFza19pZBgBIAEoCRImCgZyZXN1bHQYAiABKAsyFi5nb29nbGUucHJvdG9idWYuVmFsdWUicAoTUmVzb2x2ZVRhc2tSZXNwb25zZRIsCgZzdGF0dXMYASABKA4yFy50YXNreWFyZC52MS5UYXNrLlN0YXRlSACIAQESFAoHdGFza19pZBgCIAEoCUgBiAEBQgkKB19zdGF0dXNCCgoIX3Rhc2tfaWQiSgoPV2FpdFRhc2tSZXF1ZXN0Eg8KB3Rhc2tfaWQYASABKAkSFwoKdGltZW91dF9tcxgCIAEoDUgAiAEBQg0KC190aW1lb3V0X21zIlEKEFdhaXRUYXNrUmVzcG9uc2USHwoEdGFzaxgBIAEoCzIRLnRhc2t5YXJkLnYxLlRhc2sSEgoFZW5kZWQYAiABKAhIAIgBAUIICgZfZW5kZWQipwIKEVdhdGNoVGFza3NSZXF1ZXN0EhAKCHRhc2tfaWRzGAEgAygJEhUKCGJhdGNoX2lkGAIgASgJSACIAQESFQoIYWdlbnRfaWQYAyABKAlIAYgBARITCgZ0YXJnZXQYBCABKAlIAogBARISCgVzdGF0ZRgFIAEoCUgDiAEBEhwKD2luY2x1ZGVfY3VycmVudBgGIAEoCEgEiAEBEhMKBmN1cnNvchgHIAEoCUgFiAEBEhgKC3VudGlsX2VuZGVkGAggASgISAaIAQFCCwoJX2JhdGNoX2lkQgsKCV9hZ2VudF9pZEIJCgdfdGFyZ2V0QggKBl9zdGF0ZUISChBfaW5jbHVkZV9jdXJyZW50QgkKB19jdXJzb3JCDgoMX3VudGlsX2VuZGVkIqQBChJXYXRjaFRhc2tzUmVzcG9uc2USJgoGZXZlbnRzGAEgAygLMhYudGFza3lhcmQudjEuVGFza0V2ZW50EhMKBmN1cnNvchgCIAEoCUgAiAEBEhUKCGJvb2ttYXJrGAMgASgISAGIAQESIgoDZW5kGAQgASgLMhUudGFza3lhcmQudjEuV2F0Y2hFbmRCCQoHX2N1cnNvckILCglfYm9va21hcmsiuAMKCVRhc2tFdmVudBIuCgRraW5kGAEgASgOMhsudGFza3lhcmQudjEuVGFza0V2ZW50LktpbmRIAIgBARIvCgtvY2N1cnJlZF9hdBgCIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASHwoEdGFzaxgDIAEoCzIRLnRhc2t5YXJkLnYxLlRhc2sSNAoOcHJldmlvdXNfc3RhdGUYBCABKA4yFy50YXNreWFyZC52MS5UYXNrLlN0YXRlSAGIAQEi1gEKBEtpbmQSDwoLdW5zcGVjaWZpZWQQABIUChBLSU5EX1VOU1BFQ0lGSUVEEAASCwoHY3VycmVudBABEhAKDEtJTkRfQ1VSUkVOVBABEg0KCXN1Ym1pdHRlZBACEhIKDktJTkRfU1VCTUlUVEVEEAISCwoHY2hhbmdlZBADEhAKDEtJTkRfQ0hBTkdFRBADEg4KCnByb2dyZXNzZWQQBBITCg9LSU5EX1BST0dSRVNTRUQQBBILCgdldmljdGVkEAUSEAoMS0lORF9FVklDVEVEEAUaAhABQgcKBV9raW5kQhEKD19wcmV2aW91c19zdGF0ZSLhAgoIV2F0Y2hFbmQSMQoGcmVhc29uGAEgASgOMhwudGFza3lhcmQudjEuV2F0Y2hFbmQuUmVhc29uSACIAQESFAoHbWVzc2FnZRgCIAEoCUgBiAEBIvQBCgZSZWFzb24SDwoLdW5zcGVjaWZpZWQQABIWChJSRUFTT05fVU5TUEVDSUZJRUQQABIPCgt0YXNrc19lbmRlZBABEhYKElJFQVNPTl9UQVNLU19FTkRFRBABEgwKCHNodXRkb3duEAISEwoPUkVBU09OX1NIVVRET1dOEAISEgoOY3Vyc29yX2V4cGlyZWQQAxIZChVSRUFTT05fQ1VSU09SX0VYUElSRUQQAxIMCghpbnRlcm5hbBAEEhMKD1JFQVNPTl9JTlRFUk5BTBAEEgsKB2RlbGV0ZWQQBRISCg5SRUFTT05fREVMRVRFRBAFGgIQAUIJCgdfcmVhc29uQgoKCF9tZXNzYWdlMvAICgtUYXNrU2VydmljZRJxCgpTdWJtaXRUYXNrEh4udGFza3lhcmQudjEuU3VibWl0VGFza1JlcXVlc3QaHy50YXNreWFyZC52MS5TdWJtaXRUYXNrUmVzcG9uc2UiIrrXGA0KAQEaCGFnZW50X2lkgtPkkwILOgEqIgYvdGFza3MSXQoLU3VibWl0VGFza3MSHy50YXNreWFyZC52MS5TdWJtaXRUYXNrc1JlcXVlc3QaIC50YXNreWFyZC52MS5TdWJtaXRUYXNrc1Jlc3BvbnNlIge61xgDCgEBKAEwARJeCgdHZXRUYXNrEhsudGFza3lhcmQudjEuR2V0VGFza1JlcXVlc3QaES50YXNreWFyZC52MS5UYXNrIiOQAgG61xgECgIBA4LT5JMCEhIQL3Rhc2tzL3t0YXNrX2lkfRJlCglMaXN0VGFza3MSHS50YXNreWFyZC52MS5MaXN0VGFza3NSZXF1ZXN0Gh4udGFza3lhcmQudjEuTGlzdFRhc2tzUmVzcG9uc2UiGZACAbrXGAQKAgEDgtPkkwIIEgYvdGFza3MSeAoKQ2FuY2VsVGFzaxIeLnRhc2t5YXJkLnYxLkNhbmNlbFRhc2tSZXF1ZXN0Gh8udGFza3lhcmQudjEuQ2FuY2VsVGFza1Jlc3BvbnNlIim61xgDCgEBgtPkkwIcOgEqIhcvdGFza3Mve3Rhc2tfaWR9L2NhbmNlbBJxCglQYXVzZVRhc2sSHS50YXNreWFyZC52MS5QYXVzZVRhc2tSZXF1ZXN0Gh4udGFza3lhcmQudjEuUGF1c2VUYXNrUmVzcG9uc2UiJbrXGAMKAQGC0+STAhgiFi90YXNrcy97dGFza19pZH0vcGF1c2USeAoKUmVzdW1lVGFzaxIeLnRhc2t5YXJkLnYxLlJlc3VtZVRhc2tSZXF1ZXN0Gh8udGFza3lhcmQudjEuUmVzdW1lVGFza1Jlc3BvbnNlIim61xgDCgEBgtPkkwIcOgEqIhcvdGFza3Mve3Rhc2tfaWR9L3Jlc3VtZRJ8CgtSZXNvbHZlVGFzaxIfLnRhc2t5YXJkLnYxLlJlc29sdmVUYXNrUmVxdWVzdBogLnRhc2t5YXJkLnYxLlJlc29sdmVUYXNrUmVzcG9uc2UiKrrXGAMKAQGC0+STAh06ASoiGC90YXNrcy97dGFza19pZH0vcmVzb2x2ZRJxCghXYWl0VGFzaxIcLnRhc2t5YXJkLnYxLldhaXRUYXNrUmVxdWVzdBodLnRhc2t5YXJkLnYxLldhaXRUYXNrUmVzcG9uc2UiKJACAbrXGAQKAgEDgtPkkwIXEhUvdGFza3Mve3Rhc2tfaWR9OndhaXQScAoKV2F0Y2hUYXNrcxIeLnRhc2t5YXJkLnYxLldhdGNoVGFza3NSZXF1ZXN0Gh8udGFza3lhcmQudjEuV2F0Y2hUYXNrc1Jlc3BvbnNlIh+QAgG61xgECgIBA4LT5JMCDhIML3Rhc2tzOndhdGNoMAFChwEKD2Rldi50YXNreWFyZC52MUIJVGFza1Byb3RvUAFaNWdpdGh1Yi5jb20vdGFza3lhcmQvdGFza3lhcmQvY2xpZW50cy9nby92MTt0YXNreWFyZHYxogIEVFlWMaoCC1Rhc2t5YXJkLlYxygILVGFza3lhcmRcVjHqAgxUYXNreWFyZDo6VjFiBnByb3RvMw", [file_google_api_annotations, file_google_protobuf_struct, file_google_protobuf_timestamp, file_taskyard_v1_access]);
+  fileDesc("ChZ0YXNreWFyZC92MS90YXNrLnByb3RvEgt0YXNreWFyZC52MSLEEQoEVGFzaxIUCgd0YXNrX2lkGAEgASgJSACIAQESFQoIYWdlbnRfaWQYAiABKAlIAYgBARITCgZhY3Rpb24YAyABKAlIAogBARITCgZ0YWJfaWQYBCABKAlIA4gBARIQCgNyZWYYBSABKAlIBIgBARInCgZwYXJhbXMYBiABKAsyFy5nb29nbGUucHJvdG9idWYuU3RydWN0EhUKCHByaW9yaXR5GAcgASgFSAWIAQESKwoFc3RhdGUYCCABKA4yFy50YXNreWFyZC52MS5UYXNrLlN0YXRlSAaIAQESLAoIZGVhZGxpbmUYCSABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEi4KCmNyZWF0ZWRfYXQYCiABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEi4KCnN0YXJ0ZWRfYXQYCyABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEjAKDGNvbXBsZXRlZF9hdBgMIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASFwoKbGF0ZW5jeV9tcxgNIAEoDUgHiAEBEiYKBnJlc3VsdBgOIAEoCzIWLmdvb2dsZS5wcm90b2J1Zi5WYWx1ZRISCgVlcnJvchgPIAEoCUgIiAEBEhUKCHBvc2l0aW9uGBAgASgNSAmIAQESGQoMY2FsbGJhY2tfdXJsGBEgASgJSAqIAQESFQoIYmF0Y2hfaWQYEiABKAlIC4gBARIUCgdwcm9qZWN0GBMgASgJSAyIAQESEAoIcmVxdWlyZXMYFCADKAkSLQoGbGFiZWxzGBUgAygLMh0udGFza3lhcmQudjEuVGFzay5MYWJlbHNFbnRyeRITCgZ0YXJnZXQYFiABKAlIDYgBARIRCgRob2xkGBcgASgISA6IAQESLgoKbm90X2JlZm9yZRgYIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASGAoLdG9rZW5fbGltaXQYGSABKA1ID4gBARIYCgt0b2tlbnNfdXNlZBgaIAEoDUgQiAEBEi4KDHJldHJ5X3BvbGljeRgbIAEoCzIYLnRhc2t5YXJkLnYxLlJldHJ5UG9saWN5EiYKCGF0dGVtcHRzGBwgAygLMhQudGFza3lhcmQudjEuQXR0ZW1wdBIQCgNydW4YHSABKA1IEYgBARIcCg9pZGVtcG90ZW5jeV9rZXkYHiABKAlIEogBARIUCgdob3N0X2lkGB8gASgJSBOIAQESJwoIcHJvZ3Jlc3MYICABKAsyFS50YXNreWFyZC52MS5Qcm9ncmVzcxIYCgt0cmFjZXBhcmVudBghIAEoCUgUiAEBEhsKDnJ1bl90aW1lb3V0X21zGCIgASgNSBWIAQESFgoJcGFyZW50X2lkGCMgASgJSBaIAQESIwoFaW5wdXQYJCABKAsyFC50YXNreWFyZC52MS5QYXlsb2FkEiQKBm91dHB1dBglIAEoCzIULnRhc2t5YXJkLnYxLlBheWxvYWQSEQoEY29kZRgmIAEoCUgXiAEBEhYKCXRyYWNlYmFjaxgnIAEoCUgYiAEBEhgKEGNvbmN1cnJlbmN5X2tleXMYKCADKAkSDQoFYWZ0ZXIYKSADKAkSNAoMYWZ0ZXJfcG9saWN5GCogASgOMhkudGFza3lhcmQudjEuQWZ0ZXIuUG9saWN5SBmIAQESFwoKdW5pcXVlX2tleRgrIAEoCUgaiAEBEjQKDHVuaXF1ZV93aGlsZRgsIAEoDjIZLnRhc2t5YXJkLnYxLlVuaXF1ZS5XaGlsZUgbiAEBEkEKEW9uX3RhcmdldF9mYWlsdXJlGC0gASgOMiEudGFza3lhcmQudjEuVGFyZ2V0RmFpbHVyZS5Qb2xpY3lIHIgBARITCgZub3RpY2UYLiABKAlIHYgBARotCgtMYWJlbHNFbnRyeRILCgNrZXkYASABKAkSDQoFdmFsdWUYAiABKAk6AjgBIs8CCgVTdGF0ZRIPCgt1bnNwZWNpZmllZBAAEhUKEVNUQVRFX1VOU1BFQ0lGSUVEEAASCwoHcGVuZGluZxABEhEKDVNUQVRFX1BFTkRJTkcQARIKCgZxdWV1ZWQQAhIQCgxTVEFURV9RVUVVRUQQAhIMCghhc3NpZ25lZBADEhIKDlNUQVRFX0FTU0lHTkVEEAMSCwoHcnVubmluZxAEEhEKDVNUQVRFX1JVTk5JTkcQBBIKCgZwYXVzZWQQBRIQCgxTVEFURV9QQVVTRUQQBRIICgRkb25lEAYSDgoKU1RBVEVfRE9ORRAGEgoKBmZhaWxlZBAHEhAKDFNUQVRFX0ZBSUxFRBAHEg0KCWNhbmNlbGxlZBAIEhMKD1NUQVRFX0NBTkNFTExFRBAIEgwKCHJlamVjdGVkEAkSEgoOU1RBVEVfUkVKRUNURUQQCRoCEAFCCgoIX3Rhc2tfaWRCCwoJX2FnZW50X2lkQgkKB19hY3Rpb25CCQoHX3RhYl9pZEIGCgRfcmVmQgsKCV9wcmlvcml0eUIICgZfc3RhdGVCDQoLX2xhdGVuY3lfbXNCCAoGX2Vycm9yQgsKCV9wb3NpdGlvbkIPCg1fY2FsbGJhY2tfdXJsQgsKCV9iYXRjaF9pZEIKCghfcHJvamVjdEIJCgdfdGFyZ2V0QgcKBV9ob2xkQg4KDF90b2tlbl9saW1pdEIOCgxfdG9rZW5zX3VzZWRCBgoEX3J1bkISChBfaWRlbXBvdGVuY3lfa2V5QgoKCF9ob3N0X2lkQg4KDF90cmFjZXBhcmVudEIRCg9fcnVuX3RpbWVvdXRfbXNCDAoKX3BhcmVudF9pZEIHCgVfY29kZUIMCgpfdHJhY2ViYWNrQg8KDV9hZnRlcl9wb2xpY3lCDQoLX3VuaXF1ZV9rZXlCDwoNX3VuaXF1ZV93aGlsZUIUChJfb25fdGFyZ2V0X2ZhaWx1cmVCCQoHX25vdGljZSJ8CgVBZnRlciJzCgZQb2xpY3kSDwoLdW5zcGVjaWZpZWQQABIWChJQT0xJQ1lfVU5TUEVDSUZJRUQQABILCgdzdWNjZXNzEAESEgoOUE9MSUNZX1NVQ0NFU1MQARIJCgVlbmRlZBACEhAKDFBPTElDWV9FTkRFRBACGgIQASKgAgoGVW5pcXVlImsKBVdoaWxlEg8KC3Vuc3BlY2lmaWVkEAASFQoRV0hJTEVfVU5TUEVDSUZJRUQQABIKCgZxdWV1ZWQQARIQCgxXSElMRV9RVUVVRUQQARIICgRsaXZlEAISDgoKV0hJTEVfTElWRRACGgIQASKoAQoIQ29uZmxpY3QSCAoEbm9uZRAAEhgKFENPTkZMSUNUX1VOU1BFQ0lGSUVEEAASDAoIZXhpc3RpbmcQARIVChFDT05GTElDVF9FWElTVElORxABEgoKBnJlamVjdBACEhMKD0NPTkZMSUNUX1JFSkVDVBACEhEKDXJlcGxhY2VRdWV1ZWQQAxIbChdDT05GTElDVF9SRVBMQUNFX1FVRVVFRBADGgIQASKGAQoNVGFyZ2V0RmFpbHVyZSJ1CgZQb2xpY3kSDwoLdW5zcGVjaWZpZWQQABIWChJQT0xJQ1lfVU5TUEVDSUZJRUQQABIJCgVibG9jaxABEhAKDFBPTElDWV9CTE9DSxABEgwKCGNvbnRpbnVlEAISEwoPUE9MSUNZX0NPTlRJTlVFEAIaAhABIjsKB1BheWxvYWQSDAoEZGF0YRgBIAEoDBIVCghlbmNvZGluZxgCIAEoCUgAiAEBQgsKCV9lbmNvZGluZyLaAQoLUmV0cnlQb2xpY3kSGQoMbWF4X2F0dGVtcHRzGAEgASgNSACIAQESGwoOZmlyc3RfZGVsYXlfbXMYAiABKA1IAYgBARIXCgptdWx0aXBsaWVyGAMgASgBSAKIAQESGQoMbWF4X2RlbGF5X21zGAQgASgNSAOIAQESGwoTbm9uX3JldHJ5YWJsZV9jb2RlcxgFIAMoCUIPCg1fbWF4X2F0dGVtcHRzQhEKD19maXJzdF9kZWxheV9tc0INCgtfbXVsdGlwbGllckIPCg1fbWF4X2RlbGF5X21zIuMBCgdBdHRlbXB0EhMKBm51bWJlchgBIAEoDUgAiAEBEhQKB2hvc3RfaWQYAiABKAlIAYgBARIuCgpzdGFydGVkX2F0GAMgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBIsCghlbmRlZF9hdBgEIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASEgoFZXJyb3IYBSABKAlIAogBARIRCgRjb2RlGAYgASgJSAOIAQFCCQoHX251bWJlckIKCghfaG9zdF9pZEIICgZfZXJyb3JCBwoFX2NvZGUiqwEKCFByb2dyZXNzEhUKCGZyYWN0aW9uGAEgASgBSACIAQESFAoHbWVzc2FnZRgCIAEoCUgBiAEBEigKB2RldGFpbHMYAyABKAsyFy5nb29nbGUucHJvdG9idWYuU3RydWN0Ei8KC3JlcG9ydGVkX2F0GAQgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcEILCglfZnJhY3Rpb25CCgoIX21lc3NhZ2UiwQEKBUVycm9yEhEKBGNvZGUYASABKAlIAIgBARISCgVlcnJvchgCIAEoCUgBiAEBEhYKCXJldHJ5YWJsZRgDIAEoCEgCiAEBEigKB2RldGFpbHMYBCABKAsyFy5nb29nbGUucHJvdG9idWYuU3RydWN0EhsKDnJldHJ5X2FmdGVyX21zGAUgASgNSAOIAQFCBwoFX2NvZGVCCAoGX2Vycm9yQgwKCl9yZXRyeWFibGVCEQoPX3JldHJ5X2FmdGVyX21zIucJChFTdWJtaXRUYXNrUmVxdWVzdBIQCghhZ2VudF9pZBgBIAEoCRIOCgZhY3Rpb24YAiABKAkSEwoGdGFiX2lkGAMgASgJSACIAQESEAoDcmVmGAQgASgJSAGIAQESJwoGcGFyYW1zGAUgASgLMhcuZ29vZ2xlLnByb3RvYnVmLlN0cnVjdBIVCghwcmlvcml0eRgGIAEoBUgCiAEBEiwKCGRlYWRsaW5lGAcgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBIZCgxjYWxsYmFja191cmwYCCABKAlIA4gBARIUCgdwcm9qZWN0GAkgASgJSASIAQESEAoIcmVxdWlyZXMYCiADKAkSOgoGbGFiZWxzGAsgAygLMioudGFza3lhcmQudjEuU3VibWl0VGFza1JlcXVlc3QuTGFiZWxzRW50cnkSEwoGdGFyZ2V0GAwgASgJSAWIAQESEQoEaG9sZBgNIAEoCEgGiAEBEi4KCm5vdF9iZWZvcmUYDiABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEhgKC3Rva2VuX2xpbWl0GA8gASgNSAeIAQESLgoMcmV0cnlfcG9saWN5GBAgASgLMhgudGFza3lhcmQudjEuUmV0cnlQb2xpY3kSHAoPaWRlbXBvdGVuY3lfa2V5GBEgASgJSAiIAQESGAoLdHJhY2VwYXJlbnQYEiABKAlICYgBARIbCg5ydW5fdGltZW91dF9tcxgTIAEoDUgKiAEBEhYKCXBhcmVudF9pZBgUIAEoCUgLiAEBEiMKBWlucHV0GBUgASgLMhQudGFza3lhcmQudjEuUGF5bG9hZBIYChBjb25jdXJyZW5jeV9rZXlzGBYgAygJEg0KBWFmdGVyGBcgAygJEjQKDGFmdGVyX3BvbGljeRgYIAEoDjIZLnRhc2t5YXJkLnYxLkFmdGVyLlBvbGljeUgMiAEBEhcKCnVuaXF1ZV9rZXkYGSABKAlIDYgBARI0Cgx1bmlxdWVfd2hpbGUYGiABKA4yGS50YXNreWFyZC52MS5VbmlxdWUuV2hpbGVIDogBARI2Cgtvbl9jb25mbGljdBgbIAEoDjIcLnRhc2t5YXJkLnYxLlVuaXF1ZS5Db25mbGljdEgPiAEBEkEKEW9uX3RhcmdldF9mYWlsdXJlGBwgASgOMiEudGFza3lhcmQudjEuVGFyZ2V0RmFpbHVyZS5Qb2xpY3lIEIgBARotCgtMYWJlbHNFbnRyeRILCgNrZXkYASABKAkSDQoFdmFsdWUYAiABKAk6AjgBQgkKB190YWJfaWRCBgoEX3JlZkILCglfcHJpb3JpdHlCDwoNX2NhbGxiYWNrX3VybEIKCghfcHJvamVjdEIJCgdfdGFyZ2V0QgcKBV9ob2xkQg4KDF90b2tlbl9saW1pdEISChBfaWRlbXBvdGVuY3lfa2V5Qg4KDF90cmFjZXBhcmVudEIRCg9fcnVuX3RpbWVvdXRfbXNCDAoKX3BhcmVudF9pZEIPCg1fYWZ0ZXJfcG9saWN5Qg0KC191bmlxdWVfa2V5Qg8KDV91bmlxdWVfd2hpbGVCDgoMX29uX2NvbmZsaWN0QhQKEl9vbl90YXJnZXRfZmFpbHVyZUoECB0QHlINYWZ0ZXJfaW5kZXhlcyLlAQoSU3VibWl0VGFza1Jlc3BvbnNlEhQKB3Rhc2tfaWQYASABKAlIAIgBARIrCgVzdGF0ZRgCIAEoDjIXLnRhc2t5YXJkLnYxLlRhc2suU3RhdGVIAYgBARIVCghwb3NpdGlvbhgDIAEoDUgCiAEBEi4KCmNyZWF0ZWRfYXQYBCABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEhUKCGV4aXN0aW5nGAUgASgISAOIAQFCCgoIX3Rhc2tfaWRCCAoGX3N0YXRlQgsKCV9wb3NpdGlvbkILCglfZXhpc3RpbmciQwoSU3VibWl0VGFza3NSZXF1ZXN0Ei0KBXRhc2tzGAEgAygLMh4udGFza3lhcmQudjEuU3VibWl0VGFza1JlcXVlc3QiQwoTU3VibWl0VGFza3NSZXNwb25zZRIsCghvdXRjb21lcxgBIAMoCzIaLnRhc2t5YXJkLnYxLlN1Ym1pdE91dGNvbWUiqAEKDVN1Ym1pdE91dGNvbWUSMwoIYWNjZXB0ZWQYASABKAsyHy50YXNreWFyZC52MS5TdWJtaXRUYXNrUmVzcG9uc2VIABIjCgVlcnJvchgCIAEoCzISLnRhc2t5YXJkLnYxLkVycm9ySAASHQoQcmVqZWN0ZWRfdGFza19pZBgDIAEoCUgBiAEBQgkKB291dGNvbWVCEwoRX3JlamVjdGVkX3Rhc2tfaWQiIQoOR2V0VGFza1JlcXVlc3QSDwoHdGFza19pZBgBIAEoCSLSBQoQTGlzdFRhc2tzUmVxdWVzdBIVCghhZ2VudF9pZBgBIAEoCUgAiAEBEhIKBXN0YXRlGAIgASgJSAGIAQESFQoIYmF0Y2hfaWQYAyABKAlIAogBARITCgZ0YXJnZXQYBCABKAlIA4gBARIWCglwYWdlX3NpemUYBSABKA1IBIgBARIXCgpwYWdlX3Rva2VuGAYgASgJSAWIAQESFAoHaGlzdG9yeRgHIAEoCEgGiAEBEhkKDG5ld2VzdF9maXJzdBgIIAEoCEgHiAEBEjAKDGNyZWF0ZWRfZnJvbRgJIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASMQoNY3JlYXRlZF91bnRpbBgKIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASFgoJcGFyZW50X2lkGAsgASgJSAiIAQESEwoGbGFiZWxzGAwgASgJSAmIAQESEwoGYWN0aW9uGA0gASgJSAqIAQESFAoHaG9zdF9pZBgOIAEoCUgLiAEBEhwKD2NvbmN1cnJlbmN5X2tleRgPIAEoCUgMiAEBEi4KCmVuZGVkX2Zyb20YECABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEi8KC2VuZGVkX3VudGlsGBEgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBISCgVlcnJvchgSIAEoCUgNiAEBQgsKCV9hZ2VudF9pZEIICgZfc3RhdGVCCwoJX2JhdGNoX2lkQgkKB190YXJnZXRCDAoKX3BhZ2Vfc2l6ZUINCgtfcGFnZV90b2tlbkIKCghfaGlzdG9yeUIPCg1fbmV3ZXN0X2ZpcnN0QgwKCl9wYXJlbnRfaWRCCQoHX2xhYmVsc0IJCgdfYWN0aW9uQgoKCF9ob3N0X2lkQhIKEF9jb25jdXJyZW5jeV9rZXlCCAoGX2Vycm9yIrAECgpUYXNrRmlsdGVyEhUKCGFnZW50X2lkGAEgASgJSACIAQESEgoFc3RhdGUYAiABKAlIAYgBARIVCghiYXRjaF9pZBgDIAEoCUgCiAEBEhMKBnRhcmdldBgEIAEoCUgDiAEBEjAKDGNyZWF0ZWRfZnJvbRgFIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASMQoNY3JlYXRlZF91bnRpbBgGIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASFgoJcGFyZW50X2lkGAcgASgJSASIAQESEwoGbGFiZWxzGAggASgJSAWIAQESEwoGYWN0aW9uGAkgASgJSAaIAQESFAoHaG9zdF9pZBgKIAEoCUgHiAEBEhwKD2NvbmN1cnJlbmN5X2tleRgLIAEoCUgIiAEBEi4KCmVuZGVkX2Zyb20YDCABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEi8KC2VuZGVkX3VudGlsGA0gASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBISCgVlcnJvchgOIAEoCUgJiAEBQgsKCV9hZ2VudF9pZEIICgZfc3RhdGVCCwoJX2JhdGNoX2lkQgkKB190YXJnZXRCDAoKX3BhcmVudF9pZEIJCgdfbGFiZWxzQgkKB19hY3Rpb25CCgoIX2hvc3RfaWRCEgoQX2NvbmN1cnJlbmN5X2tleUIICgZfZXJyb3IihQEKEUxpc3RUYXNrc1Jlc3BvbnNlEiAKBXRhc2tzGAEgAygLMhEudGFza3lhcmQudjEuVGFzaxISCgVjb3VudBgCIAEoDUgAiAEBEhwKD25leHRfcGFnZV90b2tlbhgDIAEoCUgBiAEBQggKBl9jb3VudEISChBfbmV4dF9wYWdlX3Rva2VuIngKEUNhbmNlbFRhc2tSZXF1ZXN0Eg8KB3Rhc2tfaWQYASABKAkSHAoPY2FuY2VsX2NoaWxkcmVuGAIgASgISACIAQESFAoHd2FpdF9tcxgDIAEoDUgBiAEBQhIKEF9jYW5jZWxfY2hpbGRyZW5CCgoIX3dhaXRfbXMi6gEKEkNhbmNlbFRhc2tSZXNwb25zZRIsCgZzdGF0dXMYASABKA4yFy50YXNreWFyZC52MS5UYXNrLlN0YXRlSACIAQESFAoHdGFza19pZBgCIAEoCUgBiAEBEh8KEmNoaWxkcmVuX2NhbmNlbGxlZBgDIAEoDUgCiAEBEjQKCHN0b3BwaW5nGAQgASgOMh0udGFza3lhcmQudjEuU3RvcHBpbmcuT3V0Y29tZUgDiAEBQgkKB19zdGF0dXNCCgoIX3Rhc2tfaWRCFQoTX2NoaWxkcmVuX2NhbmNlbGxlZEILCglfc3RvcHBpbmci2AEKCFN0b3BwaW5nIssBCgdPdXRjb21lEg8KC3Vuc3BlY2lmaWVkEAASFwoTT1VUQ09NRV9VTlNQRUNJRklFRBAAEgwKCHJlbGVhc2VkEAESFAoQT1VUQ09NRV9SRUxFQVNFRBABEgwKCHByZXN1bWVkEAISFAoQT1VUQ09NRV9QUkVTVU1FRBACEg8KC25vdF9ydW5uaW5nEAMSFwoTT1VUQ09NRV9OT1RfUlVOTklORxADEgsKB3dhaXRpbmcQBBITCg9PVVRDT01FX1dBSVRJTkcQBBoCEAEiRQoQUGF1c2VUYXNrUmVxdWVzdBIPCgd0YXNrX2lkGAEgASgJEhQKB3dhaXRfbXMYAiABKA1IAIgBAUIKCghfd2FpdF9tcyKxAQoRUGF1c2VUYXNrUmVzcG9uc2USLAoGc3RhdHVzGAEgASgOMhcudGFza3lhcmQudjEuVGFzay5TdGF0ZUgAiAEBEhQKB3Rhc2tfaWQYAiABKAlIAYgBARI0CghzdG9wcGluZxgDIAEoDjIdLnRhc2t5YXJkLnYxLlN0b3BwaW5nLk91dGNvbWVIAogBAUIJCgdfc3RhdHVzQgoKCF90YXNrX2lkQgsKCV9zdG9wcGluZyJOChFSZXN1bWVUYXNrUmVxdWVzdBIPCgd0YXNrX2lkGAEgASgJEhgKC3Rva2VuX2xpbWl0GAIgASgNSACIAQFCDgoMX3Rva2VuX2xpbWl0Im8KElJlc3VtZVRhc2tSZXNwb25zZRIsCgZzdGF0dXMYASABKA4yFy50YXNreWFyZC52MS5UYXNrLlN0YXRlSACIAQESFAoHdGFza19pZBgCIAEoCUgBiAEBQgkKB19zdGF0dXNCCgoIX3Rhc2tfaWQiTQoSUmVzb2x2ZVRhc2tSZXF1ZXN0Eg8KB3Rhc2tfaWQYASABKAkSJgoGcmVzdWx0GAIgASgLMhYuZ29vZ2xlLnByb3RvYnVmLlZhbHVlInAKE1Jlc29sdmVUYXNrUmVzcG9uc2USLAoGc3RhdHVzGAEgASgOMhcudGFza3lhcmQudjEuVGFzay5TdGF0ZUgAiAEBEhQKB3Rhc2tfaWQYAiABKAlIAYgBAUIJCgdfc3RhdHVzQgoKCF90YXNrX2lkIkoKD1dhaXRUYXNrUmVxdWVzdBIPCgd0YXNrX2lkGAEgASgJEhcKCnRpbWVvdXRfbXMYAiABKA1IAIgBAUINCgtfdGltZW91dF9tcyJRChBXYWl0VGFza1Jlc3BvbnNlEh8KBHRhc2sYASABKAsyES50YXNreWFyZC52MS5UYXNrEhIKBWVuZGVkGAIgASgISACIAQFCCAoGX2VuZGVkIiUKEkV4cGxhaW5UYXNrUmVxdWVzdBIPCgd0YXNrX2lkGAEgASgJIoICChNFeHBsYWluVGFza1Jlc3BvbnNlEhQKB3Rhc2tfaWQYASABKAlIAIgBARIrCgVzdGF0ZRgCIAEoDjIXLnRhc2t5YXJkLnYxLlRhc2suU3RhdGVIAYgBARIVCghydW5uYWJsZRgDIAEoCEgCiAEBEigKB3JlYXNvbnMYBCADKAsyFy50YXNreWFyZC52MS5XYWl0UmVhc29uEhIKBWFoZWFkGAUgASgNSAOIAQESFwoKb3Zlcl9zaGFyZRgGIAEoCEgEiAEBQgoKCF90YXNrX2lkQggKBl9zdGF0ZUILCglfcnVubmFibGVCCAoGX2FoZWFkQg0KC19vdmVyX3NoYXJlIpoGCgpXYWl0UmVhc29uEi8KBGtpbmQYASABKA4yHC50YXNreWFyZC52MS5XYWl0UmVhc29uLktpbmRIAIgBARIUCgdtZXNzYWdlGAIgASgJSAGIAQESEQoEbmFtZRgDIAEoCUgCiAEBEikKBXVudGlsGAQgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBIQCgh0YXNrX2lkcxgFIAMoCRIRCgR1c2VkGAYgASgBSAOIAQESEgoFbGltaXQYByABKAFIBIgBARIPCgdtaXNzaW5nGAggAygJIosECgRLaW5kEg8KC3Vuc3BlY2lmaWVkEAASFAoQS0lORF9VTlNQRUNJRklFRBAAEgsKB25vdF9kdWUQARIQCgxLSU5EX05PVF9EVUUQARIICgRoZWxkEAISDQoJS0lORF9IRUxEEAISCQoFYWZ0ZXIQAxIOCgpLSU5EX0FGVEVSEAMSCgoGdGFyZ2V0EAQSDwoLS0lORF9UQVJHRVQQBBIPCgthZ2VudF9saW1pdBAFEhQKEEtJTkRfQUdFTlRfTElNSVQQBRIQCgxtYXhfaW5mbGlnaHQQBhIVChFLSU5EX01BWF9JTkZMSUdIVBAGEhAKDGtleV9pbmZsaWdodBAHEhUKEUtJTkRfS0VZX0lORkxJR0hUEAcSDAoIa2V5X3JhdGUQCBIRCg1LSU5EX0tFWV9SQVRFEAgSCwoHbm9faG9zdBAJEhAKDEtJTkRfTk9fSE9TVBAJEg0KCW5vX2FjdGlvbhAKEhIKDktJTkRfTk9fQUNUSU9OEAoSDQoJbm9fY3JlZGl0EAsSEgoOS0lORF9OT19DUkVESVQQCxISCg5tYXhfY29uY3VycmVudBAMEhcKE0tJTkRfTUFYX0NPTkNVUlJFTlQQDBIMCghkcmFpbmluZxANEhEKDUtJTkRfRFJBSU5JTkcQDRIKCgZwYXVzZWQQDhIPCgtLSU5EX1BBVVNFRBAOGgIQAUIHCgVfa2luZEIKCghfbWVzc2FnZUIHCgVfbmFtZUIHCgVfdXNlZEIICgZfbGltaXQipwIKEVdhdGNoVGFza3NSZXF1ZXN0EhAKCHRhc2tfaWRzGAEgAygJEhUKCGJhdGNoX2lkGAIgASgJSACIAQESFQoIYWdlbnRfaWQYAyABKAlIAYgBARITCgZ0YXJnZXQYBCABKAlIAogBARISCgVzdGF0ZRgFIAEoCUgDiAEBEhwKD2luY2x1ZGVfY3VycmVudBgGIAEoCEgEiAEBEhMKBmN1cnNvchgHIAEoCUgFiAEBEhgKC3VudGlsX2VuZGVkGAggASgISAaIAQFCCwoJX2JhdGNoX2lkQgsKCV9hZ2VudF9pZEIJCgdfdGFyZ2V0QggKBl9zdGF0ZUISChBfaW5jbHVkZV9jdXJyZW50QgkKB19jdXJzb3JCDgoMX3VudGlsX2VuZGVkIqQBChJXYXRjaFRhc2tzUmVzcG9uc2USJgoGZXZlbnRzGAEgAygLMhYudGFza3lhcmQudjEuVGFza0V2ZW50EhMKBmN1cnNvchgCIAEoCUgAiAEBEhUKCGJvb2ttYXJrGAMgASgISAGIAQESIgoDZW5kGAQgASgLMhUudGFza3lhcmQudjEuV2F0Y2hFbmRCCQoHX2N1cnNvckILCglfYm9va21hcmsiuAMKCVRhc2tFdmVudBIuCgRraW5kGAEgASgOMhsudGFza3lhcmQudjEuVGFza0V2ZW50LktpbmRIAIgBARIvCgtvY2N1cnJlZF9hdBgCIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASHwoEdGFzaxgDIAEoCzIRLnRhc2t5YXJkLnYxLlRhc2sSNAoOcHJldmlvdXNfc3RhdGUYBCABKA4yFy50YXNreWFyZC52MS5UYXNrLlN0YXRlSAGIAQEi1gEKBEtpbmQSDwoLdW5zcGVjaWZpZWQQABIUChBLSU5EX1VOU1BFQ0lGSUVEEAASCwoHY3VycmVudBABEhAKDEtJTkRfQ1VSUkVOVBABEg0KCXN1Ym1pdHRlZBACEhIKDktJTkRfU1VCTUlUVEVEEAISCwoHY2hhbmdlZBADEhAKDEtJTkRfQ0hBTkdFRBADEg4KCnByb2dyZXNzZWQQBBITCg9LSU5EX1BST0dSRVNTRUQQBBILCgdldmljdGVkEAUSEAoMS0lORF9FVklDVEVEEAUaAhABQgcKBV9raW5kQhEKD19wcmV2aW91c19zdGF0ZSLhAgoIV2F0Y2hFbmQSMQoGcmVhc29uGAEgASgOMhwudGFza3lhcmQudjEuV2F0Y2hFbmQuUmVhc29uSACIAQESFAoHbWVzc2FnZRgCIAEoCUgBiAEBIvQBCgZSZWFzb24SDwoLdW5zcGVjaWZpZWQQABIWChJSRUFTT05fVU5TUEVDSUZJRUQQABIPCgt0YXNrc19lbmRlZBABEhYKElJFQVNPTl9UQVNLU19FTkRFRBABEgwKCHNodXRkb3duEAISEwoPUkVBU09OX1NIVVRET1dOEAISEgoOY3Vyc29yX2V4cGlyZWQQAxIZChVSRUFTT05fQ1VSU09SX0VYUElSRUQQAxIMCghpbnRlcm5hbBAEEhMKD1JFQVNPTl9JTlRFUk5BTBAEEgsKB2RlbGV0ZWQQBRISCg5SRUFTT05fREVMRVRFRBAFGgIQAUIJCgdfcmVhc29uQgoKCF9tZXNzYWdlMvIJCgtUYXNrU2VydmljZRJxCgpTdWJtaXRUYXNrEh4udGFza3lhcmQudjEuU3VibWl0VGFza1JlcXVlc3QaHy50YXNreWFyZC52MS5TdWJtaXRUYXNrUmVzcG9uc2UiIrrXGA0KAQEaCGFnZW50X2lkgtPkkwILOgEqIgYvdGFza3MSXQoLU3VibWl0VGFza3MSHy50YXNreWFyZC52MS5TdWJtaXRUYXNrc1JlcXVlc3QaIC50YXNreWFyZC52MS5TdWJtaXRUYXNrc1Jlc3BvbnNlIge61xgDCgEBKAEwARJeCgdHZXRUYXNrEhsudGFza3lhcmQudjEuR2V0VGFza1JlcXVlc3QaES50YXNreWFyZC52MS5UYXNrIiOQAgG61xgECgIBA4LT5JMCEhIQL3Rhc2tzL3t0YXNrX2lkfRJlCglMaXN0VGFza3MSHS50YXNreWFyZC52MS5MaXN0VGFza3NSZXF1ZXN0Gh4udGFza3lhcmQudjEuTGlzdFRhc2tzUmVzcG9uc2UiGZACAbrXGAQKAgEDgtPkkwIIEgYvdGFza3MSeAoKQ2FuY2VsVGFzaxIeLnRhc2t5YXJkLnYxLkNhbmNlbFRhc2tSZXF1ZXN0Gh8udGFza3lhcmQudjEuQ2FuY2VsVGFza1Jlc3BvbnNlIim61xgDCgEBgtPkkwIcOgEqIhcvdGFza3Mve3Rhc2tfaWR9L2NhbmNlbBJ0CglQYXVzZVRhc2sSHS50YXNreWFyZC52MS5QYXVzZVRhc2tSZXF1ZXN0Gh4udGFza3lhcmQudjEuUGF1c2VUYXNrUmVzcG9uc2UiKLrXGAMKAQGC0+STAhs6ASoiFi90YXNrcy97dGFza19pZH0vcGF1c2USeAoKUmVzdW1lVGFzaxIeLnRhc2t5YXJkLnYxLlJlc3VtZVRhc2tSZXF1ZXN0Gh8udGFza3lhcmQudjEuUmVzdW1lVGFza1Jlc3BvbnNlIim61xgDCgEBgtPkkwIcOgEqIhcvdGFza3Mve3Rhc2tfaWR9L3Jlc3VtZRJ8CgtSZXNvbHZlVGFzaxIfLnRhc2t5YXJkLnYxLlJlc29sdmVUYXNrUmVxdWVzdBogLnRhc2t5YXJkLnYxLlJlc29sdmVUYXNrUmVzcG9uc2UiKrrXGAMKAQGC0+STAh06ASoiGC90YXNrcy97dGFza19pZH0vcmVzb2x2ZRJxCghXYWl0VGFzaxIcLnRhc2t5YXJkLnYxLldhaXRUYXNrUmVxdWVzdBodLnRhc2t5YXJkLnYxLldhaXRUYXNrUmVzcG9uc2UiKJACAbrXGAQKAgEDgtPkkwIXEhUvdGFza3Mve3Rhc2tfaWR9OndhaXQSfQoLRXhwbGFpblRhc2sSHy50YXNreWFyZC52MS5FeHBsYWluVGFza1JlcXVlc3QaIC50YXNreWFyZC52MS5FeHBsYWluVGFza1Jlc3BvbnNlIiuQAgG61xgECgIBA4LT5JMCGhIYL3Rhc2tzL3t0YXNrX2lkfTpleHBsYWluEnAKCldhdGNoVGFza3MSHi50YXNreWFyZC52MS5XYXRjaFRhc2tzUmVxdWVzdBofLnRhc2t5YXJkLnYxLldhdGNoVGFza3NSZXNwb25zZSIfkAIButcYBAoCAQOC0+STAg4SDC90YXNrczp3YXRjaDABQocBCg9kZXYudGFza3lhcmQudjFCCVRhc2tQcm90b1ABWjVnaXRodWIuY29tL3Rhc2t5YXJkL3Rhc2t5YXJkL2NsaWVudHMvZ28vdjE7dGFza3lhcmR2MaICBFRZVjGqAgtUYXNreWFyZC5WMcoCC1Rhc2t5YXJkXFYx6gIMVGFza3lhcmQ6OlYxYgZwcm90bzM", [file_google_api_annotations, file_google_protobuf_struct, file_google_protobuf_timestamp, file_taskyard_v1_access]);
 
 /**
  * Task is one piece of work, from its submission until it is no longer retained (docs/rules.md, Task fields).
@@ -317,6 +317,57 @@ export type Task = Message<"taskyard.v1.Task"> & {
    * @generated from field: optional string traceback = 39;
    */
   traceback?: string;
+
+  /**
+   * The concurrency keys of the task: a limit on one holds for all tasks that have it (docs/rules.md, Concurrency keys).
+   * Absent without any.
+   *
+   * @generated from field: repeated string concurrency_keys = 40;
+   */
+  concurrencyKeys: string[];
+
+  /**
+   * The tasks that must have ended before this one is due (docs/rules.md, Predecessors). Absent without any.
+   *
+   * @generated from field: repeated string after = 41;
+   */
+  after: string[];
+
+  /**
+   * What the task asks of those. Absent unless it was set.
+   *
+   * @generated from field: optional taskyard.v1.After.Policy after_policy = 42;
+   */
+  afterPolicy?: After_Policy;
+
+  /**
+   * The unique key of the submission (docs/rules.md, Unique keys). Absent without one.
+   *
+   * @generated from field: optional string unique_key = 43;
+   */
+  uniqueKey?: string;
+
+  /**
+   * For how long the key is taken. Absent unless it was set.
+   *
+   * @generated from field: optional taskyard.v1.Unique.While unique_while = 44;
+   */
+  uniqueWhile?: Unique_While;
+
+  /**
+   * What happens to the target of the task if it fails after its start. Absent unless it was set.
+   *
+   * @generated from field: optional taskyard.v1.TargetFailure.Policy on_target_failure = 45;
+   */
+  onTargetFailure?: TargetFailure_Policy;
+
+  /**
+   * Why nothing can run the task at present, such as `no live host offers the action crawl`. Absent before that has been
+   * so for `noHostNoticeSecs`, and while something could run it.
+   *
+   * @generated from field: optional string notice = 46;
+   */
+  notice?: string;
 };
 
 /**
@@ -480,6 +531,288 @@ export const Task_StateSchema: GenEnum<Task_State> = /*@__PURE__*/
   enumDesc(file_taskyard_v1_task, 0, 0);
 
 /**
+ * After holds the policies of tasks that come after others. It is a message because the names of enum values share the
+ * enclosing scope.
+ *
+ * @generated from message taskyard.v1.After
+ */
+export type After = Message<"taskyard.v1.After"> & {
+};
+
+/**
+ * Describes the message taskyard.v1.After.
+ * Use `create(AfterSchema)` to create a new message.
+ */
+export const AfterSchema: GenMessage<After> = /*@__PURE__*/
+  messageDesc(file_taskyard_v1_task, 1);
+
+/**
+ * Policy says what a task asks of its predecessors (docs/rules.md, Predecessors).
+ *
+ * @generated from enum taskyard.v1.After.Policy
+ */
+export enum After_Policy {
+  /**
+   * Not a policy; the default, `success`, applies.
+   *
+   * @generated from enum value: unspecified = 0;
+   */
+  unspecified = 0,
+
+  /**
+   * Same as `unspecified`.
+   *
+   * @generated from enum value: POLICY_UNSPECIFIED = 0;
+   */
+  POLICY_UNSPECIFIED = 0,
+
+  /**
+   * All must end as `done`. When one is cancelled, or fails with no attempts left, the task is cancelled.
+   *
+   * @generated from enum value: success = 1;
+   */
+  success = 1,
+
+  /**
+   * Same as `success`.
+   *
+   * @generated from enum value: POLICY_SUCCESS = 1;
+   */
+  POLICY_SUCCESS = 1,
+
+  /**
+   * All must have ended, however that was.
+   *
+   * @generated from enum value: ended = 2;
+   */
+  ended = 2,
+
+  /**
+   * Same as `ended`.
+   *
+   * @generated from enum value: POLICY_ENDED = 2;
+   */
+  POLICY_ENDED = 2,
+}
+
+/**
+ * Describes the enum taskyard.v1.After.Policy.
+ */
+export const After_PolicySchema: GenEnum<After_Policy> = /*@__PURE__*/
+  enumDesc(file_taskyard_v1_task, 1, 0);
+
+/**
+ * Unique holds what a unique key means. It is a message because the names of enum values share the enclosing scope.
+ *
+ * @generated from message taskyard.v1.Unique
+ */
+export type Unique = Message<"taskyard.v1.Unique"> & {
+};
+
+/**
+ * Describes the message taskyard.v1.Unique.
+ * Use `create(UniqueSchema)` to create a new message.
+ */
+export const UniqueSchema: GenMessage<Unique> = /*@__PURE__*/
+  messageDesc(file_taskyard_v1_task, 2);
+
+/**
+ * While says for how long a key is taken (docs/rules.md, Unique keys).
+ *
+ * @generated from enum taskyard.v1.Unique.While
+ */
+export enum Unique_While {
+  /**
+   * Not a span; the default, `live`, applies.
+   *
+   * @generated from enum value: unspecified = 0;
+   */
+  unspecified = 0,
+
+  /**
+   * Same as `unspecified`.
+   *
+   * @generated from enum value: WHILE_UNSPECIFIED = 0;
+   */
+  WHILE_UNSPECIFIED = 0,
+
+  /**
+   * While its task is pending or queued.
+   *
+   * @generated from enum value: queued = 1;
+   */
+  queued = 1,
+
+  /**
+   * Same as `queued`.
+   *
+   * @generated from enum value: WHILE_QUEUED = 1;
+   */
+  WHILE_QUEUED = 1,
+
+  /**
+   * Until its task has ended.
+   *
+   * @generated from enum value: live = 2;
+   */
+  live = 2,
+
+  /**
+   * Same as `live`.
+   *
+   * @generated from enum value: WHILE_LIVE = 2;
+   */
+  WHILE_LIVE = 2,
+}
+
+/**
+ * Describes the enum taskyard.v1.Unique.While.
+ */
+export const Unique_WhileSchema: GenEnum<Unique_While> = /*@__PURE__*/
+  enumDesc(file_taskyard_v1_task, 2, 0);
+
+/**
+ * Conflict says what a submission does when its key is taken (docs/rules.md, Unique keys).
+ *
+ * @generated from enum taskyard.v1.Unique.Conflict
+ */
+export enum Unique_Conflict {
+  /**
+   * Not an action; the default, `existing`, applies.
+   *
+   * @generated from enum value: none = 0;
+   */
+  none = 0,
+
+  /**
+   * Same as `none`.
+   *
+   * @generated from enum value: CONFLICT_UNSPECIFIED = 0;
+   */
+  CONFLICT_UNSPECIFIED = 0,
+
+  /**
+   * The answer is the task that has the key, and nothing is submitted.
+   *
+   * @generated from enum value: existing = 1;
+   */
+  existing = 1,
+
+  /**
+   * Same as `existing`.
+   *
+   * @generated from enum value: CONFLICT_EXISTING = 1;
+   */
+  CONFLICT_EXISTING = 1,
+
+  /**
+   * The submission fails with `already_exists`.
+   *
+   * @generated from enum value: reject = 2;
+   */
+  reject = 2,
+
+  /**
+   * Same as `reject`.
+   *
+   * @generated from enum value: CONFLICT_REJECT = 2;
+   */
+  CONFLICT_REJECT = 2,
+
+  /**
+   * The task that has the key is cancelled if it is pending or queued, and the new one is submitted. If it is in flight
+   * or paused, the answer is that task.
+   *
+   * @generated from enum value: replaceQueued = 3;
+   */
+  replaceQueued = 3,
+
+  /**
+   * Same as `replaceQueued`.
+   *
+   * @generated from enum value: CONFLICT_REPLACE_QUEUED = 3;
+   */
+  CONFLICT_REPLACE_QUEUED = 3,
+}
+
+/**
+ * Describes the enum taskyard.v1.Unique.Conflict.
+ */
+export const Unique_ConflictSchema: GenEnum<Unique_Conflict> = /*@__PURE__*/
+  enumDesc(file_taskyard_v1_task, 2, 1);
+
+/**
+ * TargetFailure holds the policies of targets. It is a message because the names of enum values share the enclosing
+ * scope.
+ *
+ * @generated from message taskyard.v1.TargetFailure
+ */
+export type TargetFailure = Message<"taskyard.v1.TargetFailure"> & {
+};
+
+/**
+ * Describes the message taskyard.v1.TargetFailure.
+ * Use `create(TargetFailureSchema)` to create a new message.
+ */
+export const TargetFailureSchema: GenMessage<TargetFailure> = /*@__PURE__*/
+  messageDesc(file_taskyard_v1_task, 3);
+
+/**
+ * Policy says what a target does when a task of it fails after its start (docs/rules.md, Serial queues).
+ *
+ * @generated from enum taskyard.v1.TargetFailure.Policy
+ */
+export enum TargetFailure_Policy {
+  /**
+   * Not a policy; that of the target applies, which is `block` by default.
+   *
+   * @generated from enum value: unspecified = 0;
+   */
+  unspecified = 0,
+
+  /**
+   * Same as `unspecified`.
+   *
+   * @generated from enum value: POLICY_UNSPECIFIED = 0;
+   */
+  POLICY_UNSPECIFIED = 0,
+
+  /**
+   * The target waits until the failed task is resumed, resolved or cancelled.
+   *
+   * @generated from enum value: block = 1;
+   */
+  block = 1,
+
+  /**
+   * Same as `block`.
+   *
+   * @generated from enum value: POLICY_BLOCK = 1;
+   */
+  POLICY_BLOCK = 1,
+
+  /**
+   * The next task of the target is due.
+   *
+   * @generated from enum value: continue = 2;
+   */
+  continue = 2,
+
+  /**
+   * Same as `continue`.
+   *
+   * @generated from enum value: POLICY_CONTINUE = 2;
+   */
+  POLICY_CONTINUE = 2,
+}
+
+/**
+ * Describes the enum taskyard.v1.TargetFailure.Policy.
+ */
+export const TargetFailure_PolicySchema: GenEnum<TargetFailure_Policy> = /*@__PURE__*/
+  enumDesc(file_taskyard_v1_task, 3, 0);
+
+/**
  * Payload is a value that the server keeps as it is (docs/rules.md, Payloads).
  *
  * @generated from message taskyard.v1.Payload
@@ -506,7 +839,7 @@ export type Payload = Message<"taskyard.v1.Payload"> & {
  * Use `create(PayloadSchema)` to create a new message.
  */
 export const PayloadSchema: GenMessage<Payload> = /*@__PURE__*/
-  messageDesc(file_taskyard_v1_task, 1);
+  messageDesc(file_taskyard_v1_task, 4);
 
 /**
  * RetryPolicy defines how failed attempts are retried. Every field has a default; an empty policy means one attempt.
@@ -555,7 +888,7 @@ export type RetryPolicy = Message<"taskyard.v1.RetryPolicy"> & {
  * Use `create(RetryPolicySchema)` to create a new message.
  */
 export const RetryPolicySchema: GenMessage<RetryPolicy> = /*@__PURE__*/
-  messageDesc(file_taskyard_v1_task, 2);
+  messageDesc(file_taskyard_v1_task, 5);
 
 /**
  * Attempt is one execution of a task within a run.
@@ -611,7 +944,7 @@ export type Attempt = Message<"taskyard.v1.Attempt"> & {
  * Use `create(AttemptSchema)` to create a new message.
  */
 export const AttemptSchema: GenMessage<Attempt> = /*@__PURE__*/
-  messageDesc(file_taskyard_v1_task, 3);
+  messageDesc(file_taskyard_v1_task, 6);
 
 /**
  * Progress is what a host last reported about the progress of a task. The scheduler does not interpret it.
@@ -653,7 +986,7 @@ export type Progress = Message<"taskyard.v1.Progress"> & {
  * Use `create(ProgressSchema)` to create a new message.
  */
 export const ProgressSchema: GenMessage<Progress> = /*@__PURE__*/
-  messageDesc(file_taskyard_v1_task, 4);
+  messageDesc(file_taskyard_v1_task, 7);
 
 /**
  * Error is the refusal of one item among several, in the shape of the REST error body.
@@ -704,7 +1037,7 @@ export type Error = Message<"taskyard.v1.Error"> & {
  * Use `create(ErrorSchema)` to create a new message.
  */
 export const ErrorSchema: GenMessage<Error> = /*@__PURE__*/
-  messageDesc(file_taskyard_v1_task, 5);
+  messageDesc(file_taskyard_v1_task, 8);
 
 /**
  * SubmitTaskRequest describes the task to submit (docs/rules.md, Submitting).
@@ -861,6 +1194,59 @@ export type SubmitTaskRequest = Message<"taskyard.v1.SubmitTaskRequest"> & {
    * @generated from field: taskyard.v1.Payload input = 21;
    */
   input?: Payload;
+
+  /**
+   * Concurrency keys, at most 4: a limit on one holds for all tasks that have it (docs/rules.md, Concurrency keys).
+   * Default none.
+   *
+   * @generated from field: repeated string concurrency_keys = 22;
+   */
+  concurrencyKeys: string[];
+
+  /**
+   * The ids of tasks that must have ended before this one is due, at most 32. They must be known
+   * (docs/rules.md, Predecessors). Default none.
+   *
+   * @generated from field: repeated string after = 23;
+   */
+  after: string[];
+
+  /**
+   * What the task asks of those. Default `success`.
+   *
+   * @generated from field: optional taskyard.v1.After.Policy after_policy = 24;
+   */
+  afterPolicy?: After_Policy;
+
+  /**
+   * While another task of the agent has this key, `on_conflict` says what happens (docs/rules.md, Unique keys). Default
+   * none.
+   *
+   * @generated from field: optional string unique_key = 25;
+   */
+  uniqueKey?: string;
+
+  /**
+   * For how long this task has its key. Default `live`.
+   *
+   * @generated from field: optional taskyard.v1.Unique.While unique_while = 26;
+   */
+  uniqueWhile?: Unique_While;
+
+  /**
+   * What this submission does when its key is taken. Default `existing`.
+   *
+   * @generated from field: optional taskyard.v1.Unique.Conflict on_conflict = 27;
+   */
+  onConflict?: Unique_Conflict;
+
+  /**
+   * What happens to the target of the task if it fails after its start. Default: what the settings say of the target,
+   * else `block`.
+   *
+   * @generated from field: optional taskyard.v1.TargetFailure.Policy on_target_failure = 28;
+   */
+  onTargetFailure?: TargetFailure_Policy;
 };
 
 /**
@@ -868,7 +1254,7 @@ export type SubmitTaskRequest = Message<"taskyard.v1.SubmitTaskRequest"> & {
  * Use `create(SubmitTaskRequestSchema)` to create a new message.
  */
 export const SubmitTaskRequestSchema: GenMessage<SubmitTaskRequest> = /*@__PURE__*/
-  messageDesc(file_taskyard_v1_task, 6);
+  messageDesc(file_taskyard_v1_task, 9);
 
 /**
  * SubmitTaskResponse describes the accepted task (docs/rules.md, Submitting).
@@ -903,6 +1289,13 @@ export type SubmitTaskResponse = Message<"taskyard.v1.SubmitTaskResponse"> & {
    * @generated from field: google.protobuf.Timestamp created_at = 4;
    */
   createdAt?: Timestamp;
+
+  /**
+   * True if the task is one that had the unique key already. Absent otherwise.
+   *
+   * @generated from field: optional bool existing = 5;
+   */
+  existing?: boolean;
 };
 
 /**
@@ -910,7 +1303,7 @@ export type SubmitTaskResponse = Message<"taskyard.v1.SubmitTaskResponse"> & {
  * Use `create(SubmitTaskResponseSchema)` to create a new message.
  */
 export const SubmitTaskResponseSchema: GenMessage<SubmitTaskResponse> = /*@__PURE__*/
-  messageDesc(file_taskyard_v1_task, 7);
+  messageDesc(file_taskyard_v1_task, 10);
 
 /**
  * SubmitTasksRequest is one message of a submission stream.
@@ -931,7 +1324,7 @@ export type SubmitTasksRequest = Message<"taskyard.v1.SubmitTasksRequest"> & {
  * Use `create(SubmitTasksRequestSchema)` to create a new message.
  */
 export const SubmitTasksRequestSchema: GenMessage<SubmitTasksRequest> = /*@__PURE__*/
-  messageDesc(file_taskyard_v1_task, 8);
+  messageDesc(file_taskyard_v1_task, 11);
 
 /**
  * SubmitTasksResponse answers one SubmitTasksRequest.
@@ -952,7 +1345,7 @@ export type SubmitTasksResponse = Message<"taskyard.v1.SubmitTasksResponse"> & {
  * Use `create(SubmitTasksResponseSchema)` to create a new message.
  */
 export const SubmitTasksResponseSchema: GenMessage<SubmitTasksResponse> = /*@__PURE__*/
-  messageDesc(file_taskyard_v1_task, 9);
+  messageDesc(file_taskyard_v1_task, 12);
 
 /**
  * SubmitOutcome is the outcome of one submitted task.
@@ -996,7 +1389,7 @@ export type SubmitOutcome = Message<"taskyard.v1.SubmitOutcome"> & {
  * Use `create(SubmitOutcomeSchema)` to create a new message.
  */
 export const SubmitOutcomeSchema: GenMessage<SubmitOutcome> = /*@__PURE__*/
-  messageDesc(file_taskyard_v1_task, 10);
+  messageDesc(file_taskyard_v1_task, 13);
 
 /**
  * GetTaskRequest names a task.
@@ -1017,7 +1410,7 @@ export type GetTaskRequest = Message<"taskyard.v1.GetTaskRequest"> & {
  * Use `create(GetTaskRequestSchema)` to create a new message.
  */
 export const GetTaskRequestSchema: GenMessage<GetTaskRequest> = /*@__PURE__*/
-  messageDesc(file_taskyard_v1_task, 11);
+  messageDesc(file_taskyard_v1_task, 14);
 
 /**
  * ListTasksRequest selects tasks; an absent or empty filter selects all.
@@ -1102,6 +1495,56 @@ export type ListTasksRequest = Message<"taskyard.v1.ListTasksRequest"> & {
    * @generated from field: optional string parent_id = 11;
    */
   parentId?: string;
+
+  /**
+   * Only tasks with labels that match: requirements separated by commas, such as `site=shop,env!=dev,team in (a,b),!old`
+   * (docs/rules.md, Label selectors).
+   *
+   * @generated from field: optional string labels = 12;
+   */
+  labels?: string;
+
+  /**
+   * Only tasks with this action.
+   *
+   * @generated from field: optional string action = 13;
+   */
+  action?: string;
+
+  /**
+   * Only tasks that this host holds, or held last.
+   *
+   * @generated from field: optional string host_id = 14;
+   */
+  hostId?: string;
+
+  /**
+   * Only tasks with this concurrency key.
+   *
+   * @generated from field: optional string concurrency_key = 15;
+   */
+  concurrencyKey?: string;
+
+  /**
+   * Only tasks that ended at this time or later. RFC 3339.
+   *
+   * @generated from field: google.protobuf.Timestamp ended_from = 16;
+   */
+  endedFrom?: Timestamp;
+
+  /**
+   * Only tasks that ended before this time. RFC 3339.
+   *
+   * @generated from field: google.protobuf.Timestamp ended_until = 17;
+   */
+  endedUntil?: Timestamp;
+
+  /**
+   * Only tasks whose error holds this text, whatever its case.
+   *
+   * @generated from field: optional string error = 18;
+   */
+  error?: string;
 };
 
 /**
@@ -1109,7 +1552,120 @@ export type ListTasksRequest = Message<"taskyard.v1.ListTasksRequest"> & {
  * Use `create(ListTasksRequestSchema)` to create a new message.
  */
 export const ListTasksRequestSchema: GenMessage<ListTasksRequest> = /*@__PURE__*/
-  messageDesc(file_taskyard_v1_task, 12);
+  messageDesc(file_taskyard_v1_task, 15);
+
+/**
+ * TaskFilter selects tasks that match all that it names, as ListTasks does.
+ *
+ * @generated from message taskyard.v1.TaskFilter
+ */
+export type TaskFilter = Message<"taskyard.v1.TaskFilter"> & {
+  /**
+   * Only tasks of this agent.
+   *
+   * @generated from field: optional string agent_id = 1;
+   */
+  agentId?: string;
+
+  /**
+   * Only tasks in these states: names separated by commas, such as `queued,failed`.
+   *
+   * @generated from field: optional string state = 2;
+   */
+  state?: string;
+
+  /**
+   * Only tasks of this batch.
+   *
+   * @generated from field: optional string batch_id = 3;
+   */
+  batchId?: string;
+
+  /**
+   * Only tasks of this target.
+   *
+   * @generated from field: optional string target = 4;
+   */
+  target?: string;
+
+  /**
+   * Only tasks submitted at this time or later. RFC 3339.
+   *
+   * @generated from field: google.protobuf.Timestamp created_from = 5;
+   */
+  createdFrom?: Timestamp;
+
+  /**
+   * Only tasks submitted before this time. RFC 3339.
+   *
+   * @generated from field: google.protobuf.Timestamp created_until = 6;
+   */
+  createdUntil?: Timestamp;
+
+  /**
+   * Only tasks that the work of this task submitted.
+   *
+   * @generated from field: optional string parent_id = 7;
+   */
+  parentId?: string;
+
+  /**
+   * Only tasks with labels that match: requirements separated by commas, such as `site=shop,env!=dev,team in (a,b),!old`
+   * (docs/rules.md, Label selectors).
+   *
+   * @generated from field: optional string labels = 8;
+   */
+  labels?: string;
+
+  /**
+   * Only tasks with this action.
+   *
+   * @generated from field: optional string action = 9;
+   */
+  action?: string;
+
+  /**
+   * Only tasks that this host holds, or held last.
+   *
+   * @generated from field: optional string host_id = 10;
+   */
+  hostId?: string;
+
+  /**
+   * Only tasks with this concurrency key.
+   *
+   * @generated from field: optional string concurrency_key = 11;
+   */
+  concurrencyKey?: string;
+
+  /**
+   * Only tasks that ended at this time or later. RFC 3339.
+   *
+   * @generated from field: google.protobuf.Timestamp ended_from = 12;
+   */
+  endedFrom?: Timestamp;
+
+  /**
+   * Only tasks that ended before this time. RFC 3339.
+   *
+   * @generated from field: google.protobuf.Timestamp ended_until = 13;
+   */
+  endedUntil?: Timestamp;
+
+  /**
+   * Only tasks whose error holds this text, whatever its case.
+   *
+   * @generated from field: optional string error = 14;
+   */
+  error?: string;
+};
+
+/**
+ * Describes the message taskyard.v1.TaskFilter.
+ * Use `create(TaskFilterSchema)` to create a new message.
+ */
+export const TaskFilterSchema: GenMessage<TaskFilter> = /*@__PURE__*/
+  messageDesc(file_taskyard_v1_task, 16);
 
 /**
  * ListTasksResponse is one page of tasks (docs/rules.md, Listing).
@@ -1144,7 +1700,7 @@ export type ListTasksResponse = Message<"taskyard.v1.ListTasksResponse"> & {
  * Use `create(ListTasksResponseSchema)` to create a new message.
  */
 export const ListTasksResponseSchema: GenMessage<ListTasksResponse> = /*@__PURE__*/
-  messageDesc(file_taskyard_v1_task, 13);
+  messageDesc(file_taskyard_v1_task, 17);
 
 /**
  * CancelTaskRequest names a task.
@@ -1165,6 +1721,14 @@ export type CancelTaskRequest = Message<"taskyard.v1.CancelTaskRequest"> & {
    * @generated from field: optional bool cancel_children = 2;
    */
   cancelChildren?: boolean;
+
+  /**
+   * How long to wait for the host to say that nothing runs any more, in milliseconds, at most 60,000. Default 0: the
+   * answer comes at once.
+   *
+   * @generated from field: optional uint32 wait_ms = 3;
+   */
+  waitMs?: number;
 };
 
 /**
@@ -1172,7 +1736,7 @@ export type CancelTaskRequest = Message<"taskyard.v1.CancelTaskRequest"> & {
  * Use `create(CancelTaskRequestSchema)` to create a new message.
  */
 export const CancelTaskRequestSchema: GenMessage<CancelTaskRequest> = /*@__PURE__*/
-  messageDesc(file_taskyard_v1_task, 14);
+  messageDesc(file_taskyard_v1_task, 18);
 
 /**
  * CancelTaskResponse says that the task is cancelled (docs/rules.md, Cancel).
@@ -1200,6 +1764,13 @@ export type CancelTaskResponse = Message<"taskyard.v1.CancelTaskResponse"> & {
    * @generated from field: optional uint32 children_cancelled = 3;
    */
   childrenCancelled?: number;
+
+  /**
+   * Whether anything of the task may still run. Absent unless `wait_ms` was set.
+   *
+   * @generated from field: optional taskyard.v1.Stopping.Outcome stopping = 4;
+   */
+  stopping?: Stopping_Outcome;
 };
 
 /**
@@ -1207,7 +1778,106 @@ export type CancelTaskResponse = Message<"taskyard.v1.CancelTaskResponse"> & {
  * Use `create(CancelTaskResponseSchema)` to create a new message.
  */
 export const CancelTaskResponseSchema: GenMessage<CancelTaskResponse> = /*@__PURE__*/
-  messageDesc(file_taskyard_v1_task, 15);
+  messageDesc(file_taskyard_v1_task, 19);
+
+/**
+ * Stopping holds the outcomes of waiting for a host to stop. It is a message because the names of enum values share the
+ * enclosing scope.
+ *
+ * @generated from message taskyard.v1.Stopping
+ */
+export type Stopping = Message<"taskyard.v1.Stopping"> & {
+};
+
+/**
+ * Describes the message taskyard.v1.Stopping.
+ * Use `create(StoppingSchema)` to create a new message.
+ */
+export const StoppingSchema: GenMessage<Stopping> = /*@__PURE__*/
+  messageDesc(file_taskyard_v1_task, 20);
+
+/**
+ * Outcome says whether anything of a task may still run (docs/rules.md, Waiting for a stop).
+ *
+ * @generated from enum taskyard.v1.Stopping.Outcome
+ */
+export enum Stopping_Outcome {
+  /**
+   * Not an outcome; never sent.
+   *
+   * @generated from enum value: unspecified = 0;
+   */
+  unspecified = 0,
+
+  /**
+   * Same as `unspecified`.
+   *
+   * @generated from enum value: OUTCOME_UNSPECIFIED = 0;
+   */
+  OUTCOME_UNSPECIFIED = 0,
+
+  /**
+   * Its host has said that nothing runs any more.
+   *
+   * @generated from enum value: released = 1;
+   */
+  released = 1,
+
+  /**
+   * Same as `released`.
+   *
+   * @generated from enum value: OUTCOME_RELEASED = 1;
+   */
+  OUTCOME_RELEASED = 1,
+
+  /**
+   * The time of its lease is over, and its host has said nothing: it may still run.
+   *
+   * @generated from enum value: presumed = 2;
+   */
+  presumed = 2,
+
+  /**
+   * Same as `presumed`.
+   *
+   * @generated from enum value: OUTCOME_PRESUMED = 2;
+   */
+  OUTCOME_PRESUMED = 2,
+
+  /**
+   * No host had it.
+   *
+   * @generated from enum value: not_running = 3;
+   */
+  not_running = 3,
+
+  /**
+   * Same as `not_running`.
+   *
+   * @generated from enum value: OUTCOME_NOT_RUNNING = 3;
+   */
+  OUTCOME_NOT_RUNNING = 3,
+
+  /**
+   * The wait was over before its host said anything.
+   *
+   * @generated from enum value: waiting = 4;
+   */
+  waiting = 4,
+
+  /**
+   * Same as `waiting`.
+   *
+   * @generated from enum value: OUTCOME_WAITING = 4;
+   */
+  OUTCOME_WAITING = 4,
+}
+
+/**
+ * Describes the enum taskyard.v1.Stopping.Outcome.
+ */
+export const Stopping_OutcomeSchema: GenEnum<Stopping_Outcome> = /*@__PURE__*/
+  enumDesc(file_taskyard_v1_task, 20, 0);
 
 /**
  * PauseTaskRequest names a task.
@@ -1221,6 +1891,14 @@ export type PauseTaskRequest = Message<"taskyard.v1.PauseTaskRequest"> & {
    * @generated from field: string task_id = 1;
    */
   taskId: string;
+
+  /**
+   * How long to wait for the host to say that nothing runs any more, in milliseconds, at most 60,000. Default 0: the
+   * answer comes at once.
+   *
+   * @generated from field: optional uint32 wait_ms = 2;
+   */
+  waitMs?: number;
 };
 
 /**
@@ -1228,7 +1906,7 @@ export type PauseTaskRequest = Message<"taskyard.v1.PauseTaskRequest"> & {
  * Use `create(PauseTaskRequestSchema)` to create a new message.
  */
 export const PauseTaskRequestSchema: GenMessage<PauseTaskRequest> = /*@__PURE__*/
-  messageDesc(file_taskyard_v1_task, 16);
+  messageDesc(file_taskyard_v1_task, 21);
 
 /**
  * PauseTaskResponse shows the new state of the task.
@@ -1249,6 +1927,13 @@ export type PauseTaskResponse = Message<"taskyard.v1.PauseTaskResponse"> & {
    * @generated from field: optional string task_id = 2;
    */
   taskId?: string;
+
+  /**
+   * Whether anything of the task may still run. Absent unless `wait_ms` was set.
+   *
+   * @generated from field: optional taskyard.v1.Stopping.Outcome stopping = 3;
+   */
+  stopping?: Stopping_Outcome;
 };
 
 /**
@@ -1256,7 +1941,7 @@ export type PauseTaskResponse = Message<"taskyard.v1.PauseTaskResponse"> & {
  * Use `create(PauseTaskResponseSchema)` to create a new message.
  */
 export const PauseTaskResponseSchema: GenMessage<PauseTaskResponse> = /*@__PURE__*/
-  messageDesc(file_taskyard_v1_task, 17);
+  messageDesc(file_taskyard_v1_task, 22);
 
 /**
  * ResumeTaskRequest names a task.
@@ -1285,7 +1970,7 @@ export type ResumeTaskRequest = Message<"taskyard.v1.ResumeTaskRequest"> & {
  * Use `create(ResumeTaskRequestSchema)` to create a new message.
  */
 export const ResumeTaskRequestSchema: GenMessage<ResumeTaskRequest> = /*@__PURE__*/
-  messageDesc(file_taskyard_v1_task, 18);
+  messageDesc(file_taskyard_v1_task, 23);
 
 /**
  * ResumeTaskResponse shows the new state of the task.
@@ -1313,7 +1998,7 @@ export type ResumeTaskResponse = Message<"taskyard.v1.ResumeTaskResponse"> & {
  * Use `create(ResumeTaskResponseSchema)` to create a new message.
  */
 export const ResumeTaskResponseSchema: GenMessage<ResumeTaskResponse> = /*@__PURE__*/
-  messageDesc(file_taskyard_v1_task, 19);
+  messageDesc(file_taskyard_v1_task, 24);
 
 /**
  * ResolveTaskRequest names a task and its result.
@@ -1341,7 +2026,7 @@ export type ResolveTaskRequest = Message<"taskyard.v1.ResolveTaskRequest"> & {
  * Use `create(ResolveTaskRequestSchema)` to create a new message.
  */
 export const ResolveTaskRequestSchema: GenMessage<ResolveTaskRequest> = /*@__PURE__*/
-  messageDesc(file_taskyard_v1_task, 20);
+  messageDesc(file_taskyard_v1_task, 25);
 
 /**
  * ResolveTaskResponse shows the new state of the task.
@@ -1369,7 +2054,7 @@ export type ResolveTaskResponse = Message<"taskyard.v1.ResolveTaskResponse"> & {
  * Use `create(ResolveTaskResponseSchema)` to create a new message.
  */
 export const ResolveTaskResponseSchema: GenMessage<ResolveTaskResponse> = /*@__PURE__*/
-  messageDesc(file_taskyard_v1_task, 21);
+  messageDesc(file_taskyard_v1_task, 26);
 
 /**
  * WaitTaskRequest names a task and how long to wait.
@@ -1397,7 +2082,7 @@ export type WaitTaskRequest = Message<"taskyard.v1.WaitTaskRequest"> & {
  * Use `create(WaitTaskRequestSchema)` to create a new message.
  */
 export const WaitTaskRequestSchema: GenMessage<WaitTaskRequest> = /*@__PURE__*/
-  messageDesc(file_taskyard_v1_task, 22);
+  messageDesc(file_taskyard_v1_task, 27);
 
 /**
  * WaitTaskResponse is the task at the end of the wait.
@@ -1425,7 +2110,380 @@ export type WaitTaskResponse = Message<"taskyard.v1.WaitTaskResponse"> & {
  * Use `create(WaitTaskResponseSchema)` to create a new message.
  */
 export const WaitTaskResponseSchema: GenMessage<WaitTaskResponse> = /*@__PURE__*/
-  messageDesc(file_taskyard_v1_task, 23);
+  messageDesc(file_taskyard_v1_task, 28);
+
+/**
+ * ExplainTaskRequest names a task.
+ *
+ * @generated from message taskyard.v1.ExplainTaskRequest
+ */
+export type ExplainTaskRequest = Message<"taskyard.v1.ExplainTaskRequest"> & {
+  /**
+   * The task. Required.
+   *
+   * @generated from field: string task_id = 1;
+   */
+  taskId: string;
+};
+
+/**
+ * Describes the message taskyard.v1.ExplainTaskRequest.
+ * Use `create(ExplainTaskRequestSchema)` to create a new message.
+ */
+export const ExplainTaskRequestSchema: GenMessage<ExplainTaskRequest> = /*@__PURE__*/
+  messageDesc(file_taskyard_v1_task, 29);
+
+/**
+ * ExplainTaskResponse says why the task waits.
+ *
+ * @generated from message taskyard.v1.ExplainTaskResponse
+ */
+export type ExplainTaskResponse = Message<"taskyard.v1.ExplainTaskResponse"> & {
+  /**
+   * The task. Always set.
+   *
+   * @generated from field: optional string task_id = 1;
+   */
+  taskId?: string;
+
+  /**
+   * The state of the task. Always set.
+   *
+   * @generated from field: optional taskyard.v1.Task.State state = 2;
+   */
+  state?: Task_State;
+
+  /**
+   * Whether a claim of a host that is live and has credit could get it now, were it first. Always set.
+   *
+   * @generated from field: optional bool runnable = 3;
+   */
+  runnable?: boolean;
+
+  /**
+   * Why it does not run, each reason by itself. Absent if it is runnable, in flight, or has ended.
+   *
+   * @generated from field: repeated taskyard.v1.WaitReason reasons = 4;
+   */
+  reasons: WaitReason[];
+
+  /**
+   * How many runnable tasks of the same hosts come first in claim order. Being behind others is no reason. Absent unless
+   * the task is runnable, and for a principal with the role `agent`.
+   *
+   * @generated from field: optional uint32 ahead = 5;
+   */
+  ahead?: number;
+
+  /**
+   * Whether its agent has more in flight, by weight, than another with runnable tasks. Absent if not, and for a principal
+   * with the role `agent`.
+   *
+   * @generated from field: optional bool over_share = 6;
+   */
+  overShare?: boolean;
+};
+
+/**
+ * Describes the message taskyard.v1.ExplainTaskResponse.
+ * Use `create(ExplainTaskResponseSchema)` to create a new message.
+ */
+export const ExplainTaskResponseSchema: GenMessage<ExplainTaskResponse> = /*@__PURE__*/
+  messageDesc(file_taskyard_v1_task, 30);
+
+/**
+ * WaitReason is one reason for which a task waits. Fields that a kind does not name are absent.
+ *
+ * @generated from message taskyard.v1.WaitReason
+ */
+export type WaitReason = Message<"taskyard.v1.WaitReason"> & {
+  /**
+   * The kind. Always set.
+   *
+   * @generated from field: optional taskyard.v1.WaitReason.Kind kind = 1;
+   */
+  kind?: WaitReason_Kind;
+
+  /**
+   * The reason as text for people. Always set.
+   *
+   * @generated from field: optional string message = 2;
+   */
+  message?: string;
+
+  /**
+   * What the reason is about: a target, a key, an agent, an action, a host.
+   *
+   * @generated from field: optional string name = 3;
+   */
+  name?: string;
+
+  /**
+   * When it is over at the earliest.
+   *
+   * @generated from field: google.protobuf.Timestamp until = 4;
+   */
+  until?: Timestamp;
+
+  /**
+   * Tasks that it is about.
+   *
+   * @generated from field: repeated string task_ids = 5;
+   */
+  taskIds: string[];
+
+  /**
+   * How much of the limit is in use.
+   *
+   * @generated from field: optional double used = 6;
+   */
+  used?: number;
+
+  /**
+   * The limit.
+   *
+   * @generated from field: optional double limit = 7;
+   */
+  limit?: number;
+
+  /**
+   * What the nearest host lacks.
+   *
+   * @generated from field: repeated string missing = 8;
+   */
+  missing: string[];
+};
+
+/**
+ * Describes the message taskyard.v1.WaitReason.
+ * Use `create(WaitReasonSchema)` to create a new message.
+ */
+export const WaitReasonSchema: GenMessage<WaitReason> = /*@__PURE__*/
+  messageDesc(file_taskyard_v1_task, 31);
+
+/**
+ * Kind is the kind of the reason.
+ *
+ * @generated from enum taskyard.v1.WaitReason.Kind
+ */
+export enum WaitReason_Kind {
+  /**
+   * Not a kind; never sent.
+   *
+   * @generated from enum value: unspecified = 0;
+   */
+  unspecified = 0,
+
+  /**
+   * Same as `unspecified`.
+   *
+   * @generated from enum value: KIND_UNSPECIFIED = 0;
+   */
+  KIND_UNSPECIFIED = 0,
+
+  /**
+   * The task is not due: `until`.
+   *
+   * @generated from enum value: not_due = 1;
+   */
+  not_due = 1,
+
+  /**
+   * Same as `not_due`.
+   *
+   * @generated from enum value: KIND_NOT_DUE = 1;
+   */
+  KIND_NOT_DUE = 1,
+
+  /**
+   * The task is held until it is resumed.
+   *
+   * @generated from enum value: held = 2;
+   */
+  held = 2,
+
+  /**
+   * Same as `held`.
+   *
+   * @generated from enum value: KIND_HELD = 2;
+   */
+  KIND_HELD = 2,
+
+  /**
+   * Tasks that it comes after have not ended: `task_ids`.
+   *
+   * @generated from enum value: after = 3;
+   */
+  after = 3,
+
+  /**
+   * Same as `after`.
+   *
+   * @generated from enum value: KIND_AFTER = 3;
+   */
+  KIND_AFTER = 3,
+
+  /**
+   * Its target is taken, or it is not its turn: `name`, and in `task_ids` the task whose turn it is.
+   *
+   * @generated from enum value: target = 4;
+   */
+  target = 4,
+
+  /**
+   * Same as `target`.
+   *
+   * @generated from enum value: KIND_TARGET = 4;
+   */
+  KIND_TARGET = 4,
+
+  /**
+   * Its agent has as many tasks in flight as it may: `name`, `used`, `limit`.
+   *
+   * @generated from enum value: agent_limit = 5;
+   */
+  agent_limit = 5,
+
+  /**
+   * Same as `agent_limit`.
+   *
+   * @generated from enum value: KIND_AGENT_LIMIT = 5;
+   */
+  KIND_AGENT_LIMIT = 5,
+
+  /**
+   * The namespace has as many tasks in flight as it may: `used`, `limit`.
+   *
+   * @generated from enum value: max_inflight = 6;
+   */
+  max_inflight = 6,
+
+  /**
+   * Same as `max_inflight`.
+   *
+   * @generated from enum value: KIND_MAX_INFLIGHT = 6;
+   */
+  KIND_MAX_INFLIGHT = 6,
+
+  /**
+   * A concurrency key has no place: `name`, `used`, `limit`.
+   *
+   * @generated from enum value: key_inflight = 7;
+   */
+  key_inflight = 7,
+
+  /**
+   * Same as `key_inflight`.
+   *
+   * @generated from enum value: KIND_KEY_INFLIGHT = 7;
+   */
+  KIND_KEY_INFLIGHT = 7,
+
+  /**
+   * A concurrency key has no token: `name`, `limit` a second, and `until`.
+   *
+   * @generated from enum value: key_rate = 8;
+   */
+  key_rate = 8,
+
+  /**
+   * Same as `key_rate`.
+   *
+   * @generated from enum value: KIND_KEY_RATE = 8;
+   */
+  KIND_KEY_RATE = 8,
+
+  /**
+   * No live host has the project and the capabilities: `name` is the nearest host, if there is one, `missing` what it
+   * lacks.
+   *
+   * @generated from enum value: no_host = 9;
+   */
+  no_host = 9,
+
+  /**
+   * Same as `no_host`.
+   *
+   * @generated from enum value: KIND_NO_HOST = 9;
+   */
+  KIND_NO_HOST = 9,
+
+  /**
+   * Hosts have the capabilities, but none of them offers the action: `name`.
+   *
+   * @generated from enum value: no_action = 10;
+   */
+  no_action = 10,
+
+  /**
+   * Same as `no_action`.
+   *
+   * @generated from enum value: KIND_NO_ACTION = 10;
+   */
+  KIND_NO_ACTION = 10,
+
+  /**
+   * Hosts offer the action, but none of them has credit, or waits for tasks: `used`, `limit` are their slots.
+   *
+   * @generated from enum value: no_credit = 11;
+   */
+  no_credit = 11,
+
+  /**
+   * Same as `no_credit`.
+   *
+   * @generated from enum value: KIND_NO_CREDIT = 11;
+   */
+  KIND_NO_CREDIT = 11,
+
+  /**
+   * As many tasks of triggers are in flight as may be: `used`, `limit`.
+   *
+   * @generated from enum value: max_concurrent = 12;
+   */
+  max_concurrent = 12,
+
+  /**
+   * Same as `max_concurrent`.
+   *
+   * @generated from enum value: KIND_MAX_CONCURRENT = 12;
+   */
+  KIND_MAX_CONCURRENT = 12,
+
+  /**
+   * The server is draining, or shutting down.
+   *
+   * @generated from enum value: draining = 13;
+   */
+  draining = 13,
+
+  /**
+   * Same as `draining`.
+   *
+   * @generated from enum value: KIND_DRAINING = 13;
+   */
+  KIND_DRAINING = 13,
+
+  /**
+   * The task is paused: it waits to be resumed or resolved.
+   *
+   * @generated from enum value: paused = 14;
+   */
+  paused = 14,
+
+  /**
+   * Same as `paused`.
+   *
+   * @generated from enum value: KIND_PAUSED = 14;
+   */
+  KIND_PAUSED = 14,
+}
+
+/**
+ * Describes the enum taskyard.v1.WaitReason.Kind.
+ */
+export const WaitReason_KindSchema: GenEnum<WaitReason_Kind> = /*@__PURE__*/
+  enumDesc(file_taskyard_v1_task, 31, 0);
 
 /**
  * WatchTasksRequest selects what to watch; an absent or empty filter selects all.
@@ -1498,7 +2556,7 @@ export type WatchTasksRequest = Message<"taskyard.v1.WatchTasksRequest"> & {
  * Use `create(WatchTasksRequestSchema)` to create a new message.
  */
 export const WatchTasksRequestSchema: GenMessage<WatchTasksRequest> = /*@__PURE__*/
-  messageDesc(file_taskyard_v1_task, 24);
+  messageDesc(file_taskyard_v1_task, 32);
 
 /**
  * WatchTasksResponse carries some events, a bookmark, or the end.
@@ -1541,7 +2599,7 @@ export type WatchTasksResponse = Message<"taskyard.v1.WatchTasksResponse"> & {
  * Use `create(WatchTasksResponseSchema)` to create a new message.
  */
 export const WatchTasksResponseSchema: GenMessage<WatchTasksResponse> = /*@__PURE__*/
-  messageDesc(file_taskyard_v1_task, 25);
+  messageDesc(file_taskyard_v1_task, 33);
 
 /**
  * TaskEvent is one event of a task.
@@ -1583,7 +2641,7 @@ export type TaskEvent = Message<"taskyard.v1.TaskEvent"> & {
  * Use `create(TaskEventSchema)` to create a new message.
  */
 export const TaskEventSchema: GenMessage<TaskEvent> = /*@__PURE__*/
-  messageDesc(file_taskyard_v1_task, 26);
+  messageDesc(file_taskyard_v1_task, 34);
 
 /**
  * Kind is the kind of the event.
@@ -1680,7 +2738,7 @@ export enum TaskEvent_Kind {
  * Describes the enum taskyard.v1.TaskEvent.Kind.
  */
 export const TaskEvent_KindSchema: GenEnum<TaskEvent_Kind> = /*@__PURE__*/
-  enumDesc(file_taskyard_v1_task, 26, 0);
+  enumDesc(file_taskyard_v1_task, 34, 0);
 
 /**
  * WatchEnd says why a watch ended. A gRPC stream then closes with the matching status.
@@ -1708,7 +2766,7 @@ export type WatchEnd = Message<"taskyard.v1.WatchEnd"> & {
  * Use `create(WatchEndSchema)` to create a new message.
  */
 export const WatchEndSchema: GenMessage<WatchEnd> = /*@__PURE__*/
-  messageDesc(file_taskyard_v1_task, 27);
+  messageDesc(file_taskyard_v1_task, 35);
 
 /**
  * Reason is the reason for the end of the watch.
@@ -1805,7 +2863,7 @@ export enum WatchEnd_Reason {
  * Describes the enum taskyard.v1.WatchEnd.Reason.
  */
 export const WatchEnd_ReasonSchema: GenEnum<WatchEnd_Reason> = /*@__PURE__*/
-  enumDesc(file_taskyard_v1_task, 27, 0);
+  enumDesc(file_taskyard_v1_task, 35, 0);
 
 /**
  * TaskService submits, shows, watches, cancels, pauses, resumes and resolves tasks.
@@ -1962,6 +3020,21 @@ export const TaskService: GenService<{
     methodKind: "unary";
     input: typeof WaitTaskRequestSchema;
     output: typeof WaitTaskResponseSchema;
+  },
+  /**
+   * Says why a task waits: every reason with its figures, and how many tasks are ahead of it (docs/rules.md, Why a task
+   * waits). Lifting all the reasons makes it runnable. A principal with the role `agent` is told of no other's task or
+   * agent, and not how many are ahead.
+   *
+   * Errors: `not_found`.
+   * Retry: safe.
+   *
+   * @generated from rpc taskyard.v1.TaskService.ExplainTask
+   */
+  explainTask: {
+    methodKind: "unary";
+    input: typeof ExplainTaskRequestSchema;
+    output: typeof ExplainTaskResponseSchema;
   },
   /**
    * Streams the events of the tasks that match all given filters.
