@@ -73,10 +73,60 @@ class IdempotencyKey(NamedTuple):
     fingerprint: bytes
 
 
+class AfterPolicy(StrEnum):
+    """What a task asks of its predecessors (docs/rules.md, Predecessors)."""
+
+    SUCCESS = "success"
+    ENDED = "ended"
+
+
+class UniqueWhile(StrEnum):
+    """For how long a unique key is taken (docs/rules.md, Unique keys)."""
+
+    QUEUED = "queued"
+    LIVE = "live"
+
+
+class OnConflict(StrEnum):
+    """What a submission does when its unique key is taken (docs/rules.md, Unique keys)."""
+
+    EXISTING = "existing"
+    REJECT = "reject"
+    REPLACE_QUEUED = "replaceQueued"
+
+
+class OnTargetFailure(StrEnum):
+    """What a target does when a task of it fails after its start (docs/rules.md, Serial queues)."""
+
+    BLOCK = "block"
+    CONTINUE = "continue"
+
+
+class TaskExtras(NamedTuple):
+    """What the fewest submitters set: how a task stands to others. None of a policy means that it was not set.
+
+    `concurrency_keys` are in order, each once. `after_indexes` are predecessors by their places in the same batch; they
+    become ids when it is admitted. `on_conflict` is about the submission alone.
+    """
+
+    concurrency_keys: tuple[str, ...] = ()
+    after: tuple[str, ...] = ()
+    after_indexes: tuple[int, ...] = ()
+    after_policy: AfterPolicy | None = None
+    unique_key: str | None = None
+    unique_while: UniqueWhile | None = None
+    on_conflict: OnConflict | None = None
+    on_target_failure: OnTargetFailure | None = None
+
+
+NO_EXTRAS: Final = TaskExtras()
+
+
 class TaskOptions(NamedTuple):
     """The fields that few submitters set. All other tasks share one default instance.
 
     `parent_id` is the task whose work submitted this one, which need not exist. `input` is a serialized `Payload`.
+    `extras` is `NO_EXTRAS` where none of them is set.
     """
 
     callback_url: str | None = None
@@ -95,6 +145,7 @@ class TaskOptions(NamedTuple):
     run_timeout_secs: float | None = None
     parent_id: str | None = None
     input: bytes | None = None
+    extras: TaskExtras = NO_EXTRAS
 
     @property
     def has_added_fields(self) -> bool:
