@@ -84,9 +84,9 @@ type BatchTask struct {
 	UniqueWhile *Unique_While `protobuf:"varint,26,opt,name=unique_while,json=uniqueWhile,proto3,enum=taskyard.v1.Unique_While,oneof" json:"unique_while,omitempty"`
 	// What this submission does when its key is taken. Default `existing`.
 	OnConflict *Unique_Conflict `protobuf:"varint,27,opt,name=on_conflict,json=onConflict,proto3,enum=taskyard.v1.Unique_Conflict,oneof" json:"on_conflict,omitempty"`
-	// What happens to the target of the task if it fails after its start. Default: what the settings say of the target,
-	// else `block`.
-	OnTargetFailure *TargetFailure_Policy `protobuf:"varint,28,opt,name=on_target_failure,json=onTargetFailure,proto3,enum=taskyard.v1.TargetFailure_Policy,oneof" json:"on_target_failure,omitempty"`
+	// `block` or `continue`, see `SubmitTaskRequest.on_target_failure`. Default: what the settings say of the target, else
+	// `block`.
+	OnTargetFailure *string `protobuf:"bytes,28,opt,name=on_target_failure,json=onTargetFailure,proto3,oneof" json:"on_target_failure,omitempty"`
 	// Predecessors by their place in this request, counted from 0; each must stand before this task. Default none.
 	AfterIndexes  []uint32 `protobuf:"varint,29,rep,packed,name=after_indexes,json=afterIndexes,proto3" json:"after_indexes,omitempty"`
 	unknownFields protoimpl.UnknownFields
@@ -298,11 +298,11 @@ func (x *BatchTask) GetOnConflict() Unique_Conflict {
 	return Unique_none
 }
 
-func (x *BatchTask) GetOnTargetFailure() TargetFailure_Policy {
+func (x *BatchTask) GetOnTargetFailure() string {
 	if x != nil && x.OnTargetFailure != nil {
 		return *x.OnTargetFailure
 	}
-	return TargetFailure_unspecified
+	return ""
 }
 
 func (x *BatchTask) GetAfterIndexes() []uint32 {
@@ -809,7 +809,7 @@ var File_taskyard_v1_batch_proto protoreflect.FileDescriptor
 
 const file_taskyard_v1_batch_proto_rawDesc = "" +
 	"\n" +
-	"\x17taskyard/v1/batch.proto\x12\vtaskyard.v1\x1a\x1cgoogle/api/annotations.proto\x1a\x1cgoogle/protobuf/struct.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x18taskyard/v1/access.proto\x1a\x16taskyard/v1/task.proto\"\xec\v\n" +
+	"\x17taskyard/v1/batch.proto\x12\vtaskyard.v1\x1a\x1cgoogle/api/annotations.proto\x1a\x1cgoogle/protobuf/struct.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x18taskyard/v1/access.proto\x1a\x16taskyard/v1/task.proto\"\xc9\v\n" +
 	"\tBatchTask\x12\x16\n" +
 	"\x06action\x18\x02 \x01(\tR\x06action\x12\x1a\n" +
 	"\x06tab_id\x18\x03 \x01(\tH\x00R\x05tabId\x88\x01\x01\x12\x15\n" +
@@ -841,8 +841,8 @@ const file_taskyard_v1_batch_proto_rawDesc = "" +
 	"unique_key\x18\x19 \x01(\tH\fR\tuniqueKey\x88\x01\x01\x12A\n" +
 	"\funique_while\x18\x1a \x01(\x0e2\x19.taskyard.v1.Unique.WhileH\rR\vuniqueWhile\x88\x01\x01\x12B\n" +
 	"\von_conflict\x18\x1b \x01(\x0e2\x1c.taskyard.v1.Unique.ConflictH\x0eR\n" +
-	"onConflict\x88\x01\x01\x12R\n" +
-	"\x11on_target_failure\x18\x1c \x01(\x0e2!.taskyard.v1.TargetFailure.PolicyH\x0fR\x0fonTargetFailure\x88\x01\x01\x12#\n" +
+	"onConflict\x88\x01\x01\x12/\n" +
+	"\x11on_target_failure\x18\x1c \x01(\tH\x0fR\x0fonTargetFailure\x88\x01\x01\x12#\n" +
 	"\rafter_indexes\x18\x1d \x03(\rR\fafterIndexes\x1a9\n" +
 	"\vLabelsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
@@ -965,10 +965,9 @@ var file_taskyard_v1_batch_proto_goTypes = []any{
 	(After_Policy)(0),             // 14: taskyard.v1.After.Policy
 	(Unique_While)(0),             // 15: taskyard.v1.Unique.While
 	(Unique_Conflict)(0),          // 16: taskyard.v1.Unique.Conflict
-	(TargetFailure_Policy)(0),     // 17: taskyard.v1.TargetFailure.Policy
-	(Task_State)(0),               // 18: taskyard.v1.Task.State
-	(*Error)(nil),                 // 19: taskyard.v1.Error
-	(*Task)(nil),                  // 20: taskyard.v1.Task
+	(Task_State)(0),               // 17: taskyard.v1.Task.State
+	(*Error)(nil),                 // 18: taskyard.v1.Error
+	(*Task)(nil),                  // 19: taskyard.v1.Task
 }
 var file_taskyard_v1_batch_proto_depIdxs = []int32{
 	10, // 0: taskyard.v1.BatchTask.params:type_name -> google.protobuf.Struct
@@ -980,26 +979,25 @@ var file_taskyard_v1_batch_proto_depIdxs = []int32{
 	14, // 6: taskyard.v1.BatchTask.after_policy:type_name -> taskyard.v1.After.Policy
 	15, // 7: taskyard.v1.BatchTask.unique_while:type_name -> taskyard.v1.Unique.While
 	16, // 8: taskyard.v1.BatchTask.on_conflict:type_name -> taskyard.v1.Unique.Conflict
-	17, // 9: taskyard.v1.BatchTask.on_target_failure:type_name -> taskyard.v1.TargetFailure.Policy
-	0,  // 10: taskyard.v1.SubmitBatchRequest.tasks:type_name -> taskyard.v1.BatchTask
-	3,  // 11: taskyard.v1.SubmitBatchResponse.tasks:type_name -> taskyard.v1.BatchOutcome
-	18, // 12: taskyard.v1.BatchOutcome.state:type_name -> taskyard.v1.Task.State
-	19, // 13: taskyard.v1.BatchOutcome.error:type_name -> taskyard.v1.Error
-	11, // 14: taskyard.v1.GetBatchResponse.created_at:type_name -> google.protobuf.Timestamp
-	9,  // 15: taskyard.v1.GetBatchResponse.states:type_name -> taskyard.v1.GetBatchResponse.StatesEntry
-	20, // 16: taskyard.v1.GetBatchResponse.tasks:type_name -> taskyard.v1.Task
-	18, // 17: taskyard.v1.CancelBatchResponse.status:type_name -> taskyard.v1.Task.State
-	1,  // 18: taskyard.v1.BatchService.SubmitBatch:input_type -> taskyard.v1.SubmitBatchRequest
-	4,  // 19: taskyard.v1.BatchService.GetBatch:input_type -> taskyard.v1.GetBatchRequest
-	6,  // 20: taskyard.v1.BatchService.CancelBatch:input_type -> taskyard.v1.CancelBatchRequest
-	2,  // 21: taskyard.v1.BatchService.SubmitBatch:output_type -> taskyard.v1.SubmitBatchResponse
-	5,  // 22: taskyard.v1.BatchService.GetBatch:output_type -> taskyard.v1.GetBatchResponse
-	7,  // 23: taskyard.v1.BatchService.CancelBatch:output_type -> taskyard.v1.CancelBatchResponse
-	21, // [21:24] is the sub-list for method output_type
-	18, // [18:21] is the sub-list for method input_type
-	18, // [18:18] is the sub-list for extension type_name
-	18, // [18:18] is the sub-list for extension extendee
-	0,  // [0:18] is the sub-list for field type_name
+	0,  // 9: taskyard.v1.SubmitBatchRequest.tasks:type_name -> taskyard.v1.BatchTask
+	3,  // 10: taskyard.v1.SubmitBatchResponse.tasks:type_name -> taskyard.v1.BatchOutcome
+	17, // 11: taskyard.v1.BatchOutcome.state:type_name -> taskyard.v1.Task.State
+	18, // 12: taskyard.v1.BatchOutcome.error:type_name -> taskyard.v1.Error
+	11, // 13: taskyard.v1.GetBatchResponse.created_at:type_name -> google.protobuf.Timestamp
+	9,  // 14: taskyard.v1.GetBatchResponse.states:type_name -> taskyard.v1.GetBatchResponse.StatesEntry
+	19, // 15: taskyard.v1.GetBatchResponse.tasks:type_name -> taskyard.v1.Task
+	17, // 16: taskyard.v1.CancelBatchResponse.status:type_name -> taskyard.v1.Task.State
+	1,  // 17: taskyard.v1.BatchService.SubmitBatch:input_type -> taskyard.v1.SubmitBatchRequest
+	4,  // 18: taskyard.v1.BatchService.GetBatch:input_type -> taskyard.v1.GetBatchRequest
+	6,  // 19: taskyard.v1.BatchService.CancelBatch:input_type -> taskyard.v1.CancelBatchRequest
+	2,  // 20: taskyard.v1.BatchService.SubmitBatch:output_type -> taskyard.v1.SubmitBatchResponse
+	5,  // 21: taskyard.v1.BatchService.GetBatch:output_type -> taskyard.v1.GetBatchResponse
+	7,  // 22: taskyard.v1.BatchService.CancelBatch:output_type -> taskyard.v1.CancelBatchResponse
+	20, // [20:23] is the sub-list for method output_type
+	17, // [17:20] is the sub-list for method input_type
+	17, // [17:17] is the sub-list for extension type_name
+	17, // [17:17] is the sub-list for extension extendee
+	0,  // [0:17] is the sub-list for field type_name
 }
 
 func init() { file_taskyard_v1_batch_proto_init() }

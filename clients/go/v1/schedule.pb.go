@@ -678,9 +678,9 @@ type TaskTemplate struct {
 	Input *Payload `protobuf:"bytes,16,opt,name=input,proto3" json:"input,omitempty"`
 	// Concurrency keys, see `SubmitTaskRequest.concurrency_keys`. Default none.
 	ConcurrencyKeys []string `protobuf:"bytes,17,rep,name=concurrency_keys,json=concurrencyKeys,proto3" json:"concurrency_keys,omitempty"`
-	// What happens to the target if a task of it fails, see `SubmitTaskRequest.on_target_failure`. Default: what the
-	// settings say of the target, else `block`.
-	OnTargetFailure *TargetFailure_Policy `protobuf:"varint,18,opt,name=on_target_failure,json=onTargetFailure,proto3,enum=taskyard.v1.TargetFailure_Policy,oneof" json:"on_target_failure,omitempty"`
+	// `block` or `continue`, see `SubmitTaskRequest.on_target_failure`. Default: what the settings say of the target, else
+	// `block`.
+	OnTargetFailure *string `protobuf:"bytes,18,opt,name=on_target_failure,json=onTargetFailure,proto3,oneof" json:"on_target_failure,omitempty"`
 	unknownFields   protoimpl.UnknownFields
 	sizeCache       protoimpl.SizeCache
 }
@@ -834,11 +834,11 @@ func (x *TaskTemplate) GetConcurrencyKeys() []string {
 	return nil
 }
 
-func (x *TaskTemplate) GetOnTargetFailure() TargetFailure_Policy {
+func (x *TaskTemplate) GetOnTargetFailure() string {
 	if x != nil && x.OnTargetFailure != nil {
 		return *x.OnTargetFailure
 	}
-	return TargetFailure_unspecified
+	return ""
 }
 
 // Trigger is one firing of a schedule (docs/rules.md, Triggers).
@@ -2421,7 +2421,7 @@ const file_taskyard_v1_schedule_proto_rawDesc = "" +
 	"\rSTATUS_PAUSED\x10\x02\x1a\x02\x10\x01B\t\n" +
 	"\acadenceB\x0f\n" +
 	"\r_display_nameB\x0f\n" +
-	"\r_last_task_id\"\xb6\a\n" +
+	"\r_last_task_id\"\x93\a\n" +
 	"\fTaskTemplate\x12\x19\n" +
 	"\bagent_id\x18\x01 \x01(\tR\aagentId\x12\x16\n" +
 	"\x06action\x18\x02 \x01(\tR\x06action\x12\x1a\n" +
@@ -2441,8 +2441,8 @@ const file_taskyard_v1_schedule_proto_rawDesc = "" +
 	"\fretry_policy\x18\x0e \x01(\v2\x18.taskyard.v1.RetryPolicyR\vretryPolicy\x12)\n" +
 	"\x0erun_timeout_ms\x18\x0f \x01(\rH\bR\frunTimeoutMs\x88\x01\x01\x12*\n" +
 	"\x05input\x18\x10 \x01(\v2\x14.taskyard.v1.PayloadR\x05input\x12)\n" +
-	"\x10concurrency_keys\x18\x11 \x03(\tR\x0fconcurrencyKeys\x12R\n" +
-	"\x11on_target_failure\x18\x12 \x01(\x0e2!.taskyard.v1.TargetFailure.PolicyH\tR\x0fonTargetFailure\x88\x01\x01\x1a9\n" +
+	"\x10concurrency_keys\x18\x11 \x03(\tR\x0fconcurrencyKeys\x12/\n" +
+	"\x11on_target_failure\x18\x12 \x01(\tH\tR\x0fonTargetFailure\x88\x01\x01\x1a9\n" +
 	"\vLabelsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01B\t\n" +
@@ -2692,8 +2692,7 @@ var file_taskyard_v1_schedule_proto_goTypes = []any{
 	(*structpb.Struct)(nil),         // 33: google.protobuf.Struct
 	(*RetryPolicy)(nil),             // 34: taskyard.v1.RetryPolicy
 	(*Payload)(nil),                 // 35: taskyard.v1.Payload
-	(TargetFailure_Policy)(0),       // 36: taskyard.v1.TargetFailure.Policy
-	(*fieldmaskpb.FieldMask)(nil),   // 37: google.protobuf.FieldMask
+	(*fieldmaskpb.FieldMask)(nil),   // 36: google.protobuf.FieldMask
 }
 var file_taskyard_v1_schedule_proto_depIdxs = []int32{
 	32, // 0: taskyard.v1.Schedule.at:type_name -> google.protobuf.Timestamp
@@ -2709,62 +2708,61 @@ var file_taskyard_v1_schedule_proto_depIdxs = []int32{
 	31, // 10: taskyard.v1.TaskTemplate.labels:type_name -> taskyard.v1.TaskTemplate.LabelsEntry
 	34, // 11: taskyard.v1.TaskTemplate.retry_policy:type_name -> taskyard.v1.RetryPolicy
 	35, // 12: taskyard.v1.TaskTemplate.input:type_name -> taskyard.v1.Payload
-	36, // 13: taskyard.v1.TaskTemplate.on_target_failure:type_name -> taskyard.v1.TargetFailure.Policy
-	32, // 14: taskyard.v1.Trigger.due_at:type_name -> google.protobuf.Timestamp
-	3,  // 15: taskyard.v1.Trigger.state:type_name -> taskyard.v1.Trigger.State
-	32, // 16: taskyard.v1.Trigger.deferred_until:type_name -> google.protobuf.Timestamp
-	32, // 17: taskyard.v1.Trigger.fired_at:type_name -> google.protobuf.Timestamp
-	32, // 18: taskyard.v1.Trigger.ended_at:type_name -> google.protobuf.Timestamp
-	32, // 19: taskyard.v1.CreateScheduleRequest.at:type_name -> google.protobuf.Timestamp
-	7,  // 20: taskyard.v1.CreateScheduleRequest.task:type_name -> taskyard.v1.TaskTemplate
-	0,  // 21: taskyard.v1.CreateScheduleRequest.overlap:type_name -> taskyard.v1.Overlap.Policy
-	1,  // 22: taskyard.v1.CreateScheduleRequest.catch_up:type_name -> taskyard.v1.CatchUp.Policy
-	6,  // 23: taskyard.v1.CreateScheduleResponse.schedule:type_name -> taskyard.v1.Schedule
-	6,  // 24: taskyard.v1.GetScheduleResponse.schedule:type_name -> taskyard.v1.Schedule
-	6,  // 25: taskyard.v1.ListSchedulesResponse.schedules:type_name -> taskyard.v1.Schedule
-	32, // 26: taskyard.v1.UpdateScheduleRequest.at:type_name -> google.protobuf.Timestamp
-	7,  // 27: taskyard.v1.UpdateScheduleRequest.task:type_name -> taskyard.v1.TaskTemplate
-	0,  // 28: taskyard.v1.UpdateScheduleRequest.overlap:type_name -> taskyard.v1.Overlap.Policy
-	1,  // 29: taskyard.v1.UpdateScheduleRequest.catch_up:type_name -> taskyard.v1.CatchUp.Policy
-	37, // 30: taskyard.v1.UpdateScheduleRequest.update_mask:type_name -> google.protobuf.FieldMask
-	6,  // 31: taskyard.v1.UpdateScheduleResponse.schedule:type_name -> taskyard.v1.Schedule
-	6,  // 32: taskyard.v1.PauseScheduleResponse.schedule:type_name -> taskyard.v1.Schedule
-	1,  // 33: taskyard.v1.ResumeScheduleRequest.catch_up:type_name -> taskyard.v1.CatchUp.Policy
-	6,  // 34: taskyard.v1.ResumeScheduleResponse.schedule:type_name -> taskyard.v1.Schedule
-	8,  // 35: taskyard.v1.TriggerScheduleResponse.trigger:type_name -> taskyard.v1.Trigger
-	32, // 36: taskyard.v1.PreviewScheduleRequest.after:type_name -> google.protobuf.Timestamp
-	32, // 37: taskyard.v1.PreviewScheduleResponse.due_at:type_name -> google.protobuf.Timestamp
-	8,  // 38: taskyard.v1.GetTriggerResponse.trigger:type_name -> taskyard.v1.Trigger
-	32, // 39: taskyard.v1.ListTriggersRequest.due_from:type_name -> google.protobuf.Timestamp
-	32, // 40: taskyard.v1.ListTriggersRequest.due_before:type_name -> google.protobuf.Timestamp
-	8,  // 41: taskyard.v1.ListTriggersResponse.triggers:type_name -> taskyard.v1.Trigger
-	9,  // 42: taskyard.v1.ScheduleService.CreateSchedule:input_type -> taskyard.v1.CreateScheduleRequest
-	11, // 43: taskyard.v1.ScheduleService.GetSchedule:input_type -> taskyard.v1.GetScheduleRequest
-	13, // 44: taskyard.v1.ScheduleService.ListSchedules:input_type -> taskyard.v1.ListSchedulesRequest
-	15, // 45: taskyard.v1.ScheduleService.UpdateSchedule:input_type -> taskyard.v1.UpdateScheduleRequest
-	17, // 46: taskyard.v1.ScheduleService.DeleteSchedule:input_type -> taskyard.v1.DeleteScheduleRequest
-	19, // 47: taskyard.v1.ScheduleService.PauseSchedule:input_type -> taskyard.v1.PauseScheduleRequest
-	21, // 48: taskyard.v1.ScheduleService.ResumeSchedule:input_type -> taskyard.v1.ResumeScheduleRequest
-	23, // 49: taskyard.v1.ScheduleService.TriggerSchedule:input_type -> taskyard.v1.TriggerScheduleRequest
-	25, // 50: taskyard.v1.ScheduleService.PreviewSchedule:input_type -> taskyard.v1.PreviewScheduleRequest
-	27, // 51: taskyard.v1.ScheduleService.GetTrigger:input_type -> taskyard.v1.GetTriggerRequest
-	29, // 52: taskyard.v1.ScheduleService.ListTriggers:input_type -> taskyard.v1.ListTriggersRequest
-	10, // 53: taskyard.v1.ScheduleService.CreateSchedule:output_type -> taskyard.v1.CreateScheduleResponse
-	12, // 54: taskyard.v1.ScheduleService.GetSchedule:output_type -> taskyard.v1.GetScheduleResponse
-	14, // 55: taskyard.v1.ScheduleService.ListSchedules:output_type -> taskyard.v1.ListSchedulesResponse
-	16, // 56: taskyard.v1.ScheduleService.UpdateSchedule:output_type -> taskyard.v1.UpdateScheduleResponse
-	18, // 57: taskyard.v1.ScheduleService.DeleteSchedule:output_type -> taskyard.v1.DeleteScheduleResponse
-	20, // 58: taskyard.v1.ScheduleService.PauseSchedule:output_type -> taskyard.v1.PauseScheduleResponse
-	22, // 59: taskyard.v1.ScheduleService.ResumeSchedule:output_type -> taskyard.v1.ResumeScheduleResponse
-	24, // 60: taskyard.v1.ScheduleService.TriggerSchedule:output_type -> taskyard.v1.TriggerScheduleResponse
-	26, // 61: taskyard.v1.ScheduleService.PreviewSchedule:output_type -> taskyard.v1.PreviewScheduleResponse
-	28, // 62: taskyard.v1.ScheduleService.GetTrigger:output_type -> taskyard.v1.GetTriggerResponse
-	30, // 63: taskyard.v1.ScheduleService.ListTriggers:output_type -> taskyard.v1.ListTriggersResponse
-	53, // [53:64] is the sub-list for method output_type
-	42, // [42:53] is the sub-list for method input_type
-	42, // [42:42] is the sub-list for extension type_name
-	42, // [42:42] is the sub-list for extension extendee
-	0,  // [0:42] is the sub-list for field type_name
+	32, // 13: taskyard.v1.Trigger.due_at:type_name -> google.protobuf.Timestamp
+	3,  // 14: taskyard.v1.Trigger.state:type_name -> taskyard.v1.Trigger.State
+	32, // 15: taskyard.v1.Trigger.deferred_until:type_name -> google.protobuf.Timestamp
+	32, // 16: taskyard.v1.Trigger.fired_at:type_name -> google.protobuf.Timestamp
+	32, // 17: taskyard.v1.Trigger.ended_at:type_name -> google.protobuf.Timestamp
+	32, // 18: taskyard.v1.CreateScheduleRequest.at:type_name -> google.protobuf.Timestamp
+	7,  // 19: taskyard.v1.CreateScheduleRequest.task:type_name -> taskyard.v1.TaskTemplate
+	0,  // 20: taskyard.v1.CreateScheduleRequest.overlap:type_name -> taskyard.v1.Overlap.Policy
+	1,  // 21: taskyard.v1.CreateScheduleRequest.catch_up:type_name -> taskyard.v1.CatchUp.Policy
+	6,  // 22: taskyard.v1.CreateScheduleResponse.schedule:type_name -> taskyard.v1.Schedule
+	6,  // 23: taskyard.v1.GetScheduleResponse.schedule:type_name -> taskyard.v1.Schedule
+	6,  // 24: taskyard.v1.ListSchedulesResponse.schedules:type_name -> taskyard.v1.Schedule
+	32, // 25: taskyard.v1.UpdateScheduleRequest.at:type_name -> google.protobuf.Timestamp
+	7,  // 26: taskyard.v1.UpdateScheduleRequest.task:type_name -> taskyard.v1.TaskTemplate
+	0,  // 27: taskyard.v1.UpdateScheduleRequest.overlap:type_name -> taskyard.v1.Overlap.Policy
+	1,  // 28: taskyard.v1.UpdateScheduleRequest.catch_up:type_name -> taskyard.v1.CatchUp.Policy
+	36, // 29: taskyard.v1.UpdateScheduleRequest.update_mask:type_name -> google.protobuf.FieldMask
+	6,  // 30: taskyard.v1.UpdateScheduleResponse.schedule:type_name -> taskyard.v1.Schedule
+	6,  // 31: taskyard.v1.PauseScheduleResponse.schedule:type_name -> taskyard.v1.Schedule
+	1,  // 32: taskyard.v1.ResumeScheduleRequest.catch_up:type_name -> taskyard.v1.CatchUp.Policy
+	6,  // 33: taskyard.v1.ResumeScheduleResponse.schedule:type_name -> taskyard.v1.Schedule
+	8,  // 34: taskyard.v1.TriggerScheduleResponse.trigger:type_name -> taskyard.v1.Trigger
+	32, // 35: taskyard.v1.PreviewScheduleRequest.after:type_name -> google.protobuf.Timestamp
+	32, // 36: taskyard.v1.PreviewScheduleResponse.due_at:type_name -> google.protobuf.Timestamp
+	8,  // 37: taskyard.v1.GetTriggerResponse.trigger:type_name -> taskyard.v1.Trigger
+	32, // 38: taskyard.v1.ListTriggersRequest.due_from:type_name -> google.protobuf.Timestamp
+	32, // 39: taskyard.v1.ListTriggersRequest.due_before:type_name -> google.protobuf.Timestamp
+	8,  // 40: taskyard.v1.ListTriggersResponse.triggers:type_name -> taskyard.v1.Trigger
+	9,  // 41: taskyard.v1.ScheduleService.CreateSchedule:input_type -> taskyard.v1.CreateScheduleRequest
+	11, // 42: taskyard.v1.ScheduleService.GetSchedule:input_type -> taskyard.v1.GetScheduleRequest
+	13, // 43: taskyard.v1.ScheduleService.ListSchedules:input_type -> taskyard.v1.ListSchedulesRequest
+	15, // 44: taskyard.v1.ScheduleService.UpdateSchedule:input_type -> taskyard.v1.UpdateScheduleRequest
+	17, // 45: taskyard.v1.ScheduleService.DeleteSchedule:input_type -> taskyard.v1.DeleteScheduleRequest
+	19, // 46: taskyard.v1.ScheduleService.PauseSchedule:input_type -> taskyard.v1.PauseScheduleRequest
+	21, // 47: taskyard.v1.ScheduleService.ResumeSchedule:input_type -> taskyard.v1.ResumeScheduleRequest
+	23, // 48: taskyard.v1.ScheduleService.TriggerSchedule:input_type -> taskyard.v1.TriggerScheduleRequest
+	25, // 49: taskyard.v1.ScheduleService.PreviewSchedule:input_type -> taskyard.v1.PreviewScheduleRequest
+	27, // 50: taskyard.v1.ScheduleService.GetTrigger:input_type -> taskyard.v1.GetTriggerRequest
+	29, // 51: taskyard.v1.ScheduleService.ListTriggers:input_type -> taskyard.v1.ListTriggersRequest
+	10, // 52: taskyard.v1.ScheduleService.CreateSchedule:output_type -> taskyard.v1.CreateScheduleResponse
+	12, // 53: taskyard.v1.ScheduleService.GetSchedule:output_type -> taskyard.v1.GetScheduleResponse
+	14, // 54: taskyard.v1.ScheduleService.ListSchedules:output_type -> taskyard.v1.ListSchedulesResponse
+	16, // 55: taskyard.v1.ScheduleService.UpdateSchedule:output_type -> taskyard.v1.UpdateScheduleResponse
+	18, // 56: taskyard.v1.ScheduleService.DeleteSchedule:output_type -> taskyard.v1.DeleteScheduleResponse
+	20, // 57: taskyard.v1.ScheduleService.PauseSchedule:output_type -> taskyard.v1.PauseScheduleResponse
+	22, // 58: taskyard.v1.ScheduleService.ResumeSchedule:output_type -> taskyard.v1.ResumeScheduleResponse
+	24, // 59: taskyard.v1.ScheduleService.TriggerSchedule:output_type -> taskyard.v1.TriggerScheduleResponse
+	26, // 60: taskyard.v1.ScheduleService.PreviewSchedule:output_type -> taskyard.v1.PreviewScheduleResponse
+	28, // 61: taskyard.v1.ScheduleService.GetTrigger:output_type -> taskyard.v1.GetTriggerResponse
+	30, // 62: taskyard.v1.ScheduleService.ListTriggers:output_type -> taskyard.v1.ListTriggersResponse
+	52, // [52:63] is the sub-list for method output_type
+	41, // [41:52] is the sub-list for method input_type
+	41, // [41:41] is the sub-list for extension type_name
+	41, // [41:41] is the sub-list for extension extendee
+	0,  // [0:41] is the sub-list for field type_name
 }
 
 func init() { file_taskyard_v1_schedule_proto_init() }

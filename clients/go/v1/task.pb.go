@@ -365,71 +365,6 @@ func (Unique_Conflict) EnumDescriptor() ([]byte, []int) {
 	return file_taskyard_v1_task_proto_rawDescGZIP(), []int{2, 1}
 }
 
-// Policy says what a target does when a task of it fails after its start (docs/rules.md, Serial queues).
-type TargetFailure_Policy int32
-
-const (
-	// Not a policy; that of the target applies, which is `block` by default.
-	TargetFailure_unspecified TargetFailure_Policy = 0
-	// Same as `unspecified`.
-	TargetFailure_POLICY_UNSPECIFIED TargetFailure_Policy = 0
-	// The target waits until the failed task is resumed, resolved or cancelled.
-	TargetFailure_block TargetFailure_Policy = 1
-	// Same as `block`.
-	TargetFailure_POLICY_BLOCK TargetFailure_Policy = 1
-	// The next task of the target is due.
-	TargetFailure_continue TargetFailure_Policy = 2
-	// Same as `continue`.
-	TargetFailure_POLICY_CONTINUE TargetFailure_Policy = 2
-)
-
-// Enum value maps for TargetFailure_Policy.
-var (
-	TargetFailure_Policy_name = map[int32]string{
-		0: "unspecified",
-		// Duplicate value: 0: "POLICY_UNSPECIFIED",
-		1: "block",
-		// Duplicate value: 1: "POLICY_BLOCK",
-		2: "continue",
-		// Duplicate value: 2: "POLICY_CONTINUE",
-	}
-	TargetFailure_Policy_value = map[string]int32{
-		"unspecified":        0,
-		"POLICY_UNSPECIFIED": 0,
-		"block":              1,
-		"POLICY_BLOCK":       1,
-		"continue":           2,
-		"POLICY_CONTINUE":    2,
-	}
-)
-
-func (x TargetFailure_Policy) Enum() *TargetFailure_Policy {
-	p := new(TargetFailure_Policy)
-	*p = x
-	return p
-}
-
-func (x TargetFailure_Policy) String() string {
-	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
-}
-
-func (TargetFailure_Policy) Descriptor() protoreflect.EnumDescriptor {
-	return file_taskyard_v1_task_proto_enumTypes[4].Descriptor()
-}
-
-func (TargetFailure_Policy) Type() protoreflect.EnumType {
-	return &file_taskyard_v1_task_proto_enumTypes[4]
-}
-
-func (x TargetFailure_Policy) Number() protoreflect.EnumNumber {
-	return protoreflect.EnumNumber(x)
-}
-
-// Deprecated: Use TargetFailure_Policy.Descriptor instead.
-func (TargetFailure_Policy) EnumDescriptor() ([]byte, []int) {
-	return file_taskyard_v1_task_proto_rawDescGZIP(), []int{3, 0}
-}
-
 // Outcome says whether anything of a task may still run (docs/rules.md, Waiting for a stop).
 type Stopping_Outcome int32
 
@@ -495,11 +430,11 @@ func (x Stopping_Outcome) String() string {
 }
 
 func (Stopping_Outcome) Descriptor() protoreflect.EnumDescriptor {
-	return file_taskyard_v1_task_proto_enumTypes[5].Descriptor()
+	return file_taskyard_v1_task_proto_enumTypes[4].Descriptor()
 }
 
 func (Stopping_Outcome) Type() protoreflect.EnumType {
-	return &file_taskyard_v1_task_proto_enumTypes[5]
+	return &file_taskyard_v1_task_proto_enumTypes[4]
 }
 
 func (x Stopping_Outcome) Number() protoreflect.EnumNumber {
@@ -508,7 +443,7 @@ func (x Stopping_Outcome) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use Stopping_Outcome.Descriptor instead.
 func (Stopping_Outcome) EnumDescriptor() ([]byte, []int) {
-	return file_taskyard_v1_task_proto_rawDescGZIP(), []int{20, 0}
+	return file_taskyard_v1_task_proto_rawDescGZIP(), []int{19, 0}
 }
 
 // Kind is the kind of the reason.
@@ -657,11 +592,11 @@ func (x WaitReason_Kind) String() string {
 }
 
 func (WaitReason_Kind) Descriptor() protoreflect.EnumDescriptor {
-	return file_taskyard_v1_task_proto_enumTypes[6].Descriptor()
+	return file_taskyard_v1_task_proto_enumTypes[5].Descriptor()
 }
 
 func (WaitReason_Kind) Type() protoreflect.EnumType {
-	return &file_taskyard_v1_task_proto_enumTypes[6]
+	return &file_taskyard_v1_task_proto_enumTypes[5]
 }
 
 func (x WaitReason_Kind) Number() protoreflect.EnumNumber {
@@ -670,7 +605,7 @@ func (x WaitReason_Kind) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use WaitReason_Kind.Descriptor instead.
 func (WaitReason_Kind) EnumDescriptor() ([]byte, []int) {
-	return file_taskyard_v1_task_proto_rawDescGZIP(), []int{31, 0}
+	return file_taskyard_v1_task_proto_rawDescGZIP(), []int{30, 0}
 }
 
 // Kind is the kind of the event.
@@ -746,11 +681,11 @@ func (x TaskEvent_Kind) String() string {
 }
 
 func (TaskEvent_Kind) Descriptor() protoreflect.EnumDescriptor {
-	return file_taskyard_v1_task_proto_enumTypes[7].Descriptor()
+	return file_taskyard_v1_task_proto_enumTypes[6].Descriptor()
 }
 
 func (TaskEvent_Kind) Type() protoreflect.EnumType {
-	return &file_taskyard_v1_task_proto_enumTypes[7]
+	return &file_taskyard_v1_task_proto_enumTypes[6]
 }
 
 func (x TaskEvent_Kind) Number() protoreflect.EnumNumber {
@@ -759,7 +694,7 @@ func (x TaskEvent_Kind) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use TaskEvent_Kind.Descriptor instead.
 func (TaskEvent_Kind) EnumDescriptor() ([]byte, []int) {
-	return file_taskyard_v1_task_proto_rawDescGZIP(), []int{34, 0}
+	return file_taskyard_v1_task_proto_rawDescGZIP(), []int{33, 0}
 }
 
 // Reason is the reason for the end of the watch.
@@ -835,11 +770,11 @@ func (x WatchEnd_Reason) String() string {
 }
 
 func (WatchEnd_Reason) Descriptor() protoreflect.EnumDescriptor {
-	return file_taskyard_v1_task_proto_enumTypes[8].Descriptor()
+	return file_taskyard_v1_task_proto_enumTypes[7].Descriptor()
 }
 
 func (WatchEnd_Reason) Type() protoreflect.EnumType {
-	return &file_taskyard_v1_task_proto_enumTypes[8]
+	return &file_taskyard_v1_task_proto_enumTypes[7]
 }
 
 func (x WatchEnd_Reason) Number() protoreflect.EnumNumber {
@@ -848,7 +783,7 @@ func (x WatchEnd_Reason) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use WatchEnd_Reason.Descriptor instead.
 func (WatchEnd_Reason) EnumDescriptor() ([]byte, []int) {
-	return file_taskyard_v1_task_proto_rawDescGZIP(), []int{35, 0}
+	return file_taskyard_v1_task_proto_rawDescGZIP(), []int{34, 0}
 }
 
 // Task is one piece of work, from its submission until it is no longer retained (docs/rules.md, Task fields).
@@ -950,8 +885,8 @@ type Task struct {
 	UniqueKey *string `protobuf:"bytes,43,opt,name=unique_key,json=uniqueKey,proto3,oneof" json:"unique_key,omitempty"`
 	// For how long the key is taken. Absent unless it was set.
 	UniqueWhile *Unique_While `protobuf:"varint,44,opt,name=unique_while,json=uniqueWhile,proto3,enum=taskyard.v1.Unique_While,oneof" json:"unique_while,omitempty"`
-	// What happens to the target of the task if it fails after its start. Absent unless it was set.
-	OnTargetFailure *TargetFailure_Policy `protobuf:"varint,45,opt,name=on_target_failure,json=onTargetFailure,proto3,enum=taskyard.v1.TargetFailure_Policy,oneof" json:"on_target_failure,omitempty"`
+	// What happens to the target of the task if it fails after its start, `block` or `continue`. Absent unless it was set.
+	OnTargetFailure *string `protobuf:"bytes,45,opt,name=on_target_failure,json=onTargetFailure,proto3,oneof" json:"on_target_failure,omitempty"`
 	// Why nothing can run the task at present, such as `no live host offers the action crawl`. Absent before that has been
 	// so for `noHostNoticeSecs`, and while something could run it.
 	Notice        *string `protobuf:"bytes,46,opt,name=notice,proto3,oneof" json:"notice,omitempty"`
@@ -1297,11 +1232,11 @@ func (x *Task) GetUniqueWhile() Unique_While {
 	return Unique_unspecified
 }
 
-func (x *Task) GetOnTargetFailure() TargetFailure_Policy {
+func (x *Task) GetOnTargetFailure() string {
 	if x != nil && x.OnTargetFailure != nil {
 		return *x.OnTargetFailure
 	}
-	return TargetFailure_unspecified
+	return ""
 }
 
 func (x *Task) GetNotice() string {
@@ -1386,44 +1321,6 @@ func (*Unique) Descriptor() ([]byte, []int) {
 	return file_taskyard_v1_task_proto_rawDescGZIP(), []int{2}
 }
 
-// TargetFailure holds the policies of targets. It is a message because the names of enum values share the enclosing
-// scope.
-type TargetFailure struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *TargetFailure) Reset() {
-	*x = TargetFailure{}
-	mi := &file_taskyard_v1_task_proto_msgTypes[3]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *TargetFailure) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*TargetFailure) ProtoMessage() {}
-
-func (x *TargetFailure) ProtoReflect() protoreflect.Message {
-	mi := &file_taskyard_v1_task_proto_msgTypes[3]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use TargetFailure.ProtoReflect.Descriptor instead.
-func (*TargetFailure) Descriptor() ([]byte, []int) {
-	return file_taskyard_v1_task_proto_rawDescGZIP(), []int{3}
-}
-
 // Payload is a value that the server keeps as it is (docs/rules.md, Payloads).
 type Payload struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -1438,7 +1335,7 @@ type Payload struct {
 
 func (x *Payload) Reset() {
 	*x = Payload{}
-	mi := &file_taskyard_v1_task_proto_msgTypes[4]
+	mi := &file_taskyard_v1_task_proto_msgTypes[3]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1450,7 +1347,7 @@ func (x *Payload) String() string {
 func (*Payload) ProtoMessage() {}
 
 func (x *Payload) ProtoReflect() protoreflect.Message {
-	mi := &file_taskyard_v1_task_proto_msgTypes[4]
+	mi := &file_taskyard_v1_task_proto_msgTypes[3]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1463,7 +1360,7 @@ func (x *Payload) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Payload.ProtoReflect.Descriptor instead.
 func (*Payload) Descriptor() ([]byte, []int) {
-	return file_taskyard_v1_task_proto_rawDescGZIP(), []int{4}
+	return file_taskyard_v1_task_proto_rawDescGZIP(), []int{3}
 }
 
 func (x *Payload) GetData() []byte {
@@ -1499,7 +1396,7 @@ type RetryPolicy struct {
 
 func (x *RetryPolicy) Reset() {
 	*x = RetryPolicy{}
-	mi := &file_taskyard_v1_task_proto_msgTypes[5]
+	mi := &file_taskyard_v1_task_proto_msgTypes[4]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1511,7 +1408,7 @@ func (x *RetryPolicy) String() string {
 func (*RetryPolicy) ProtoMessage() {}
 
 func (x *RetryPolicy) ProtoReflect() protoreflect.Message {
-	mi := &file_taskyard_v1_task_proto_msgTypes[5]
+	mi := &file_taskyard_v1_task_proto_msgTypes[4]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1524,7 +1421,7 @@ func (x *RetryPolicy) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RetryPolicy.ProtoReflect.Descriptor instead.
 func (*RetryPolicy) Descriptor() ([]byte, []int) {
-	return file_taskyard_v1_task_proto_rawDescGZIP(), []int{5}
+	return file_taskyard_v1_task_proto_rawDescGZIP(), []int{4}
 }
 
 func (x *RetryPolicy) GetMaxAttempts() uint32 {
@@ -1583,7 +1480,7 @@ type Attempt struct {
 
 func (x *Attempt) Reset() {
 	*x = Attempt{}
-	mi := &file_taskyard_v1_task_proto_msgTypes[6]
+	mi := &file_taskyard_v1_task_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1595,7 +1492,7 @@ func (x *Attempt) String() string {
 func (*Attempt) ProtoMessage() {}
 
 func (x *Attempt) ProtoReflect() protoreflect.Message {
-	mi := &file_taskyard_v1_task_proto_msgTypes[6]
+	mi := &file_taskyard_v1_task_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1608,7 +1505,7 @@ func (x *Attempt) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Attempt.ProtoReflect.Descriptor instead.
 func (*Attempt) Descriptor() ([]byte, []int) {
-	return file_taskyard_v1_task_proto_rawDescGZIP(), []int{6}
+	return file_taskyard_v1_task_proto_rawDescGZIP(), []int{5}
 }
 
 func (x *Attempt) GetNumber() uint32 {
@@ -1670,7 +1567,7 @@ type Progress struct {
 
 func (x *Progress) Reset() {
 	*x = Progress{}
-	mi := &file_taskyard_v1_task_proto_msgTypes[7]
+	mi := &file_taskyard_v1_task_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1682,7 +1579,7 @@ func (x *Progress) String() string {
 func (*Progress) ProtoMessage() {}
 
 func (x *Progress) ProtoReflect() protoreflect.Message {
-	mi := &file_taskyard_v1_task_proto_msgTypes[7]
+	mi := &file_taskyard_v1_task_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1695,7 +1592,7 @@ func (x *Progress) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Progress.ProtoReflect.Descriptor instead.
 func (*Progress) Descriptor() ([]byte, []int) {
-	return file_taskyard_v1_task_proto_rawDescGZIP(), []int{7}
+	return file_taskyard_v1_task_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *Progress) GetFraction() float64 {
@@ -1747,7 +1644,7 @@ type Error struct {
 
 func (x *Error) Reset() {
 	*x = Error{}
-	mi := &file_taskyard_v1_task_proto_msgTypes[8]
+	mi := &file_taskyard_v1_task_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1759,7 +1656,7 @@ func (x *Error) String() string {
 func (*Error) ProtoMessage() {}
 
 func (x *Error) ProtoReflect() protoreflect.Message {
-	mi := &file_taskyard_v1_task_proto_msgTypes[8]
+	mi := &file_taskyard_v1_task_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1772,7 +1669,7 @@ func (x *Error) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Error.ProtoReflect.Descriptor instead.
 func (*Error) Descriptor() ([]byte, []int) {
-	return file_taskyard_v1_task_proto_rawDescGZIP(), []int{8}
+	return file_taskyard_v1_task_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *Error) GetCode() string {
@@ -1873,16 +1770,17 @@ type SubmitTaskRequest struct {
 	UniqueWhile *Unique_While `protobuf:"varint,26,opt,name=unique_while,json=uniqueWhile,proto3,enum=taskyard.v1.Unique_While,oneof" json:"unique_while,omitempty"`
 	// What this submission does when its key is taken. Default `existing`.
 	OnConflict *Unique_Conflict `protobuf:"varint,27,opt,name=on_conflict,json=onConflict,proto3,enum=taskyard.v1.Unique_Conflict,oneof" json:"on_conflict,omitempty"`
-	// What happens to the target of the task if it fails after its start. Default: what the settings say of the target,
-	// else `block`.
-	OnTargetFailure *TargetFailure_Policy `protobuf:"varint,28,opt,name=on_target_failure,json=onTargetFailure,proto3,enum=taskyard.v1.TargetFailure_Policy,oneof" json:"on_target_failure,omitempty"`
+	// What happens to the target of the task if it fails after its start: `block`, it waits until the failed task is resumed,
+	// resolved or cancelled; `continue`, its next task is due (docs/rules.md, Serial queues). No enum, since `continue` is a
+	// reserved word of several languages. Default: what the settings say of the target, else `block`.
+	OnTargetFailure *string `protobuf:"bytes,28,opt,name=on_target_failure,json=onTargetFailure,proto3,oneof" json:"on_target_failure,omitempty"`
 	unknownFields   protoimpl.UnknownFields
 	sizeCache       protoimpl.SizeCache
 }
 
 func (x *SubmitTaskRequest) Reset() {
 	*x = SubmitTaskRequest{}
-	mi := &file_taskyard_v1_task_proto_msgTypes[9]
+	mi := &file_taskyard_v1_task_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1894,7 +1792,7 @@ func (x *SubmitTaskRequest) String() string {
 func (*SubmitTaskRequest) ProtoMessage() {}
 
 func (x *SubmitTaskRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_taskyard_v1_task_proto_msgTypes[9]
+	mi := &file_taskyard_v1_task_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1907,7 +1805,7 @@ func (x *SubmitTaskRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SubmitTaskRequest.ProtoReflect.Descriptor instead.
 func (*SubmitTaskRequest) Descriptor() ([]byte, []int) {
-	return file_taskyard_v1_task_proto_rawDescGZIP(), []int{9}
+	return file_taskyard_v1_task_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *SubmitTaskRequest) GetAgentId() string {
@@ -2099,11 +1997,11 @@ func (x *SubmitTaskRequest) GetOnConflict() Unique_Conflict {
 	return Unique_none
 }
 
-func (x *SubmitTaskRequest) GetOnTargetFailure() TargetFailure_Policy {
+func (x *SubmitTaskRequest) GetOnTargetFailure() string {
 	if x != nil && x.OnTargetFailure != nil {
 		return *x.OnTargetFailure
 	}
-	return TargetFailure_unspecified
+	return ""
 }
 
 // SubmitTaskResponse describes the accepted task (docs/rules.md, Submitting).
@@ -2125,7 +2023,7 @@ type SubmitTaskResponse struct {
 
 func (x *SubmitTaskResponse) Reset() {
 	*x = SubmitTaskResponse{}
-	mi := &file_taskyard_v1_task_proto_msgTypes[10]
+	mi := &file_taskyard_v1_task_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2137,7 +2035,7 @@ func (x *SubmitTaskResponse) String() string {
 func (*SubmitTaskResponse) ProtoMessage() {}
 
 func (x *SubmitTaskResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_taskyard_v1_task_proto_msgTypes[10]
+	mi := &file_taskyard_v1_task_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2150,7 +2048,7 @@ func (x *SubmitTaskResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SubmitTaskResponse.ProtoReflect.Descriptor instead.
 func (*SubmitTaskResponse) Descriptor() ([]byte, []int) {
-	return file_taskyard_v1_task_proto_rawDescGZIP(), []int{10}
+	return file_taskyard_v1_task_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *SubmitTaskResponse) GetTaskId() string {
@@ -2199,7 +2097,7 @@ type SubmitTasksRequest struct {
 
 func (x *SubmitTasksRequest) Reset() {
 	*x = SubmitTasksRequest{}
-	mi := &file_taskyard_v1_task_proto_msgTypes[11]
+	mi := &file_taskyard_v1_task_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2211,7 +2109,7 @@ func (x *SubmitTasksRequest) String() string {
 func (*SubmitTasksRequest) ProtoMessage() {}
 
 func (x *SubmitTasksRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_taskyard_v1_task_proto_msgTypes[11]
+	mi := &file_taskyard_v1_task_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2224,7 +2122,7 @@ func (x *SubmitTasksRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SubmitTasksRequest.ProtoReflect.Descriptor instead.
 func (*SubmitTasksRequest) Descriptor() ([]byte, []int) {
-	return file_taskyard_v1_task_proto_rawDescGZIP(), []int{11}
+	return file_taskyard_v1_task_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *SubmitTasksRequest) GetTasks() []*SubmitTaskRequest {
@@ -2245,7 +2143,7 @@ type SubmitTasksResponse struct {
 
 func (x *SubmitTasksResponse) Reset() {
 	*x = SubmitTasksResponse{}
-	mi := &file_taskyard_v1_task_proto_msgTypes[12]
+	mi := &file_taskyard_v1_task_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2257,7 +2155,7 @@ func (x *SubmitTasksResponse) String() string {
 func (*SubmitTasksResponse) ProtoMessage() {}
 
 func (x *SubmitTasksResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_taskyard_v1_task_proto_msgTypes[12]
+	mi := &file_taskyard_v1_task_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2270,7 +2168,7 @@ func (x *SubmitTasksResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SubmitTasksResponse.ProtoReflect.Descriptor instead.
 func (*SubmitTasksResponse) Descriptor() ([]byte, []int) {
-	return file_taskyard_v1_task_proto_rawDescGZIP(), []int{12}
+	return file_taskyard_v1_task_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *SubmitTasksResponse) GetOutcomes() []*SubmitOutcome {
@@ -2298,7 +2196,7 @@ type SubmitOutcome struct {
 
 func (x *SubmitOutcome) Reset() {
 	*x = SubmitOutcome{}
-	mi := &file_taskyard_v1_task_proto_msgTypes[13]
+	mi := &file_taskyard_v1_task_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2310,7 +2208,7 @@ func (x *SubmitOutcome) String() string {
 func (*SubmitOutcome) ProtoMessage() {}
 
 func (x *SubmitOutcome) ProtoReflect() protoreflect.Message {
-	mi := &file_taskyard_v1_task_proto_msgTypes[13]
+	mi := &file_taskyard_v1_task_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2323,7 +2221,7 @@ func (x *SubmitOutcome) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SubmitOutcome.ProtoReflect.Descriptor instead.
 func (*SubmitOutcome) Descriptor() ([]byte, []int) {
-	return file_taskyard_v1_task_proto_rawDescGZIP(), []int{13}
+	return file_taskyard_v1_task_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *SubmitOutcome) GetOutcome() isSubmitOutcome_Outcome {
@@ -2387,7 +2285,7 @@ type GetTaskRequest struct {
 
 func (x *GetTaskRequest) Reset() {
 	*x = GetTaskRequest{}
-	mi := &file_taskyard_v1_task_proto_msgTypes[14]
+	mi := &file_taskyard_v1_task_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2399,7 +2297,7 @@ func (x *GetTaskRequest) String() string {
 func (*GetTaskRequest) ProtoMessage() {}
 
 func (x *GetTaskRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_taskyard_v1_task_proto_msgTypes[14]
+	mi := &file_taskyard_v1_task_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2412,7 +2310,7 @@ func (x *GetTaskRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetTaskRequest.ProtoReflect.Descriptor instead.
 func (*GetTaskRequest) Descriptor() ([]byte, []int) {
-	return file_taskyard_v1_task_proto_rawDescGZIP(), []int{14}
+	return file_taskyard_v1_task_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *GetTaskRequest) GetTaskId() string {
@@ -2469,7 +2367,7 @@ type ListTasksRequest struct {
 
 func (x *ListTasksRequest) Reset() {
 	*x = ListTasksRequest{}
-	mi := &file_taskyard_v1_task_proto_msgTypes[15]
+	mi := &file_taskyard_v1_task_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2481,7 +2379,7 @@ func (x *ListTasksRequest) String() string {
 func (*ListTasksRequest) ProtoMessage() {}
 
 func (x *ListTasksRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_taskyard_v1_task_proto_msgTypes[15]
+	mi := &file_taskyard_v1_task_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2494,7 +2392,7 @@ func (x *ListTasksRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListTasksRequest.ProtoReflect.Descriptor instead.
 func (*ListTasksRequest) Descriptor() ([]byte, []int) {
-	return file_taskyard_v1_task_proto_rawDescGZIP(), []int{15}
+	return file_taskyard_v1_task_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *ListTasksRequest) GetAgentId() string {
@@ -2661,7 +2559,7 @@ type TaskFilter struct {
 
 func (x *TaskFilter) Reset() {
 	*x = TaskFilter{}
-	mi := &file_taskyard_v1_task_proto_msgTypes[16]
+	mi := &file_taskyard_v1_task_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2673,7 +2571,7 @@ func (x *TaskFilter) String() string {
 func (*TaskFilter) ProtoMessage() {}
 
 func (x *TaskFilter) ProtoReflect() protoreflect.Message {
-	mi := &file_taskyard_v1_task_proto_msgTypes[16]
+	mi := &file_taskyard_v1_task_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2686,7 +2584,7 @@ func (x *TaskFilter) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TaskFilter.ProtoReflect.Descriptor instead.
 func (*TaskFilter) Descriptor() ([]byte, []int) {
-	return file_taskyard_v1_task_proto_rawDescGZIP(), []int{16}
+	return file_taskyard_v1_task_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *TaskFilter) GetAgentId() string {
@@ -2802,7 +2700,7 @@ type ListTasksResponse struct {
 
 func (x *ListTasksResponse) Reset() {
 	*x = ListTasksResponse{}
-	mi := &file_taskyard_v1_task_proto_msgTypes[17]
+	mi := &file_taskyard_v1_task_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2814,7 +2712,7 @@ func (x *ListTasksResponse) String() string {
 func (*ListTasksResponse) ProtoMessage() {}
 
 func (x *ListTasksResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_taskyard_v1_task_proto_msgTypes[17]
+	mi := &file_taskyard_v1_task_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2827,7 +2725,7 @@ func (x *ListTasksResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListTasksResponse.ProtoReflect.Descriptor instead.
 func (*ListTasksResponse) Descriptor() ([]byte, []int) {
-	return file_taskyard_v1_task_proto_rawDescGZIP(), []int{17}
+	return file_taskyard_v1_task_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *ListTasksResponse) GetTasks() []*Task {
@@ -2867,7 +2765,7 @@ type CancelTaskRequest struct {
 
 func (x *CancelTaskRequest) Reset() {
 	*x = CancelTaskRequest{}
-	mi := &file_taskyard_v1_task_proto_msgTypes[18]
+	mi := &file_taskyard_v1_task_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2879,7 +2777,7 @@ func (x *CancelTaskRequest) String() string {
 func (*CancelTaskRequest) ProtoMessage() {}
 
 func (x *CancelTaskRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_taskyard_v1_task_proto_msgTypes[18]
+	mi := &file_taskyard_v1_task_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2892,7 +2790,7 @@ func (x *CancelTaskRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CancelTaskRequest.ProtoReflect.Descriptor instead.
 func (*CancelTaskRequest) Descriptor() ([]byte, []int) {
-	return file_taskyard_v1_task_proto_rawDescGZIP(), []int{18}
+	return file_taskyard_v1_task_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *CancelTaskRequest) GetTaskId() string {
@@ -2933,7 +2831,7 @@ type CancelTaskResponse struct {
 
 func (x *CancelTaskResponse) Reset() {
 	*x = CancelTaskResponse{}
-	mi := &file_taskyard_v1_task_proto_msgTypes[19]
+	mi := &file_taskyard_v1_task_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2945,7 +2843,7 @@ func (x *CancelTaskResponse) String() string {
 func (*CancelTaskResponse) ProtoMessage() {}
 
 func (x *CancelTaskResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_taskyard_v1_task_proto_msgTypes[19]
+	mi := &file_taskyard_v1_task_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2958,7 +2856,7 @@ func (x *CancelTaskResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CancelTaskResponse.ProtoReflect.Descriptor instead.
 func (*CancelTaskResponse) Descriptor() ([]byte, []int) {
-	return file_taskyard_v1_task_proto_rawDescGZIP(), []int{19}
+	return file_taskyard_v1_task_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *CancelTaskResponse) GetStatus() Task_State {
@@ -2999,7 +2897,7 @@ type Stopping struct {
 
 func (x *Stopping) Reset() {
 	*x = Stopping{}
-	mi := &file_taskyard_v1_task_proto_msgTypes[20]
+	mi := &file_taskyard_v1_task_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3011,7 +2909,7 @@ func (x *Stopping) String() string {
 func (*Stopping) ProtoMessage() {}
 
 func (x *Stopping) ProtoReflect() protoreflect.Message {
-	mi := &file_taskyard_v1_task_proto_msgTypes[20]
+	mi := &file_taskyard_v1_task_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3024,7 +2922,7 @@ func (x *Stopping) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Stopping.ProtoReflect.Descriptor instead.
 func (*Stopping) Descriptor() ([]byte, []int) {
-	return file_taskyard_v1_task_proto_rawDescGZIP(), []int{20}
+	return file_taskyard_v1_task_proto_rawDescGZIP(), []int{19}
 }
 
 // PauseTaskRequest names a task.
@@ -3041,7 +2939,7 @@ type PauseTaskRequest struct {
 
 func (x *PauseTaskRequest) Reset() {
 	*x = PauseTaskRequest{}
-	mi := &file_taskyard_v1_task_proto_msgTypes[21]
+	mi := &file_taskyard_v1_task_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3053,7 +2951,7 @@ func (x *PauseTaskRequest) String() string {
 func (*PauseTaskRequest) ProtoMessage() {}
 
 func (x *PauseTaskRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_taskyard_v1_task_proto_msgTypes[21]
+	mi := &file_taskyard_v1_task_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3066,7 +2964,7 @@ func (x *PauseTaskRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PauseTaskRequest.ProtoReflect.Descriptor instead.
 func (*PauseTaskRequest) Descriptor() ([]byte, []int) {
-	return file_taskyard_v1_task_proto_rawDescGZIP(), []int{21}
+	return file_taskyard_v1_task_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *PauseTaskRequest) GetTaskId() string {
@@ -3098,7 +2996,7 @@ type PauseTaskResponse struct {
 
 func (x *PauseTaskResponse) Reset() {
 	*x = PauseTaskResponse{}
-	mi := &file_taskyard_v1_task_proto_msgTypes[22]
+	mi := &file_taskyard_v1_task_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3110,7 +3008,7 @@ func (x *PauseTaskResponse) String() string {
 func (*PauseTaskResponse) ProtoMessage() {}
 
 func (x *PauseTaskResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_taskyard_v1_task_proto_msgTypes[22]
+	mi := &file_taskyard_v1_task_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3123,7 +3021,7 @@ func (x *PauseTaskResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PauseTaskResponse.ProtoReflect.Descriptor instead.
 func (*PauseTaskResponse) Descriptor() ([]byte, []int) {
-	return file_taskyard_v1_task_proto_rawDescGZIP(), []int{22}
+	return file_taskyard_v1_task_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *PauseTaskResponse) GetStatus() Task_State {
@@ -3161,7 +3059,7 @@ type ResumeTaskRequest struct {
 
 func (x *ResumeTaskRequest) Reset() {
 	*x = ResumeTaskRequest{}
-	mi := &file_taskyard_v1_task_proto_msgTypes[23]
+	mi := &file_taskyard_v1_task_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3173,7 +3071,7 @@ func (x *ResumeTaskRequest) String() string {
 func (*ResumeTaskRequest) ProtoMessage() {}
 
 func (x *ResumeTaskRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_taskyard_v1_task_proto_msgTypes[23]
+	mi := &file_taskyard_v1_task_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3186,7 +3084,7 @@ func (x *ResumeTaskRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResumeTaskRequest.ProtoReflect.Descriptor instead.
 func (*ResumeTaskRequest) Descriptor() ([]byte, []int) {
-	return file_taskyard_v1_task_proto_rawDescGZIP(), []int{23}
+	return file_taskyard_v1_task_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *ResumeTaskRequest) GetTaskId() string {
@@ -3216,7 +3114,7 @@ type ResumeTaskResponse struct {
 
 func (x *ResumeTaskResponse) Reset() {
 	*x = ResumeTaskResponse{}
-	mi := &file_taskyard_v1_task_proto_msgTypes[24]
+	mi := &file_taskyard_v1_task_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3228,7 +3126,7 @@ func (x *ResumeTaskResponse) String() string {
 func (*ResumeTaskResponse) ProtoMessage() {}
 
 func (x *ResumeTaskResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_taskyard_v1_task_proto_msgTypes[24]
+	mi := &file_taskyard_v1_task_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3241,7 +3139,7 @@ func (x *ResumeTaskResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResumeTaskResponse.ProtoReflect.Descriptor instead.
 func (*ResumeTaskResponse) Descriptor() ([]byte, []int) {
-	return file_taskyard_v1_task_proto_rawDescGZIP(), []int{24}
+	return file_taskyard_v1_task_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *ResumeTaskResponse) GetStatus() Task_State {
@@ -3271,7 +3169,7 @@ type ResolveTaskRequest struct {
 
 func (x *ResolveTaskRequest) Reset() {
 	*x = ResolveTaskRequest{}
-	mi := &file_taskyard_v1_task_proto_msgTypes[25]
+	mi := &file_taskyard_v1_task_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3283,7 +3181,7 @@ func (x *ResolveTaskRequest) String() string {
 func (*ResolveTaskRequest) ProtoMessage() {}
 
 func (x *ResolveTaskRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_taskyard_v1_task_proto_msgTypes[25]
+	mi := &file_taskyard_v1_task_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3296,7 +3194,7 @@ func (x *ResolveTaskRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResolveTaskRequest.ProtoReflect.Descriptor instead.
 func (*ResolveTaskRequest) Descriptor() ([]byte, []int) {
-	return file_taskyard_v1_task_proto_rawDescGZIP(), []int{25}
+	return file_taskyard_v1_task_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *ResolveTaskRequest) GetTaskId() string {
@@ -3326,7 +3224,7 @@ type ResolveTaskResponse struct {
 
 func (x *ResolveTaskResponse) Reset() {
 	*x = ResolveTaskResponse{}
-	mi := &file_taskyard_v1_task_proto_msgTypes[26]
+	mi := &file_taskyard_v1_task_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3338,7 +3236,7 @@ func (x *ResolveTaskResponse) String() string {
 func (*ResolveTaskResponse) ProtoMessage() {}
 
 func (x *ResolveTaskResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_taskyard_v1_task_proto_msgTypes[26]
+	mi := &file_taskyard_v1_task_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3351,7 +3249,7 @@ func (x *ResolveTaskResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResolveTaskResponse.ProtoReflect.Descriptor instead.
 func (*ResolveTaskResponse) Descriptor() ([]byte, []int) {
-	return file_taskyard_v1_task_proto_rawDescGZIP(), []int{26}
+	return file_taskyard_v1_task_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *ResolveTaskResponse) GetStatus() Task_State {
@@ -3381,7 +3279,7 @@ type WaitTaskRequest struct {
 
 func (x *WaitTaskRequest) Reset() {
 	*x = WaitTaskRequest{}
-	mi := &file_taskyard_v1_task_proto_msgTypes[27]
+	mi := &file_taskyard_v1_task_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3393,7 +3291,7 @@ func (x *WaitTaskRequest) String() string {
 func (*WaitTaskRequest) ProtoMessage() {}
 
 func (x *WaitTaskRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_taskyard_v1_task_proto_msgTypes[27]
+	mi := &file_taskyard_v1_task_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3406,7 +3304,7 @@ func (x *WaitTaskRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WaitTaskRequest.ProtoReflect.Descriptor instead.
 func (*WaitTaskRequest) Descriptor() ([]byte, []int) {
-	return file_taskyard_v1_task_proto_rawDescGZIP(), []int{27}
+	return file_taskyard_v1_task_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *WaitTaskRequest) GetTaskId() string {
@@ -3436,7 +3334,7 @@ type WaitTaskResponse struct {
 
 func (x *WaitTaskResponse) Reset() {
 	*x = WaitTaskResponse{}
-	mi := &file_taskyard_v1_task_proto_msgTypes[28]
+	mi := &file_taskyard_v1_task_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3448,7 +3346,7 @@ func (x *WaitTaskResponse) String() string {
 func (*WaitTaskResponse) ProtoMessage() {}
 
 func (x *WaitTaskResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_taskyard_v1_task_proto_msgTypes[28]
+	mi := &file_taskyard_v1_task_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3461,7 +3359,7 @@ func (x *WaitTaskResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WaitTaskResponse.ProtoReflect.Descriptor instead.
 func (*WaitTaskResponse) Descriptor() ([]byte, []int) {
-	return file_taskyard_v1_task_proto_rawDescGZIP(), []int{28}
+	return file_taskyard_v1_task_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *WaitTaskResponse) GetTask() *Task {
@@ -3489,7 +3387,7 @@ type ExplainTaskRequest struct {
 
 func (x *ExplainTaskRequest) Reset() {
 	*x = ExplainTaskRequest{}
-	mi := &file_taskyard_v1_task_proto_msgTypes[29]
+	mi := &file_taskyard_v1_task_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3501,7 +3399,7 @@ func (x *ExplainTaskRequest) String() string {
 func (*ExplainTaskRequest) ProtoMessage() {}
 
 func (x *ExplainTaskRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_taskyard_v1_task_proto_msgTypes[29]
+	mi := &file_taskyard_v1_task_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3514,7 +3412,7 @@ func (x *ExplainTaskRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExplainTaskRequest.ProtoReflect.Descriptor instead.
 func (*ExplainTaskRequest) Descriptor() ([]byte, []int) {
-	return file_taskyard_v1_task_proto_rawDescGZIP(), []int{29}
+	return file_taskyard_v1_task_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *ExplainTaskRequest) GetTaskId() string {
@@ -3547,7 +3445,7 @@ type ExplainTaskResponse struct {
 
 func (x *ExplainTaskResponse) Reset() {
 	*x = ExplainTaskResponse{}
-	mi := &file_taskyard_v1_task_proto_msgTypes[30]
+	mi := &file_taskyard_v1_task_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3559,7 +3457,7 @@ func (x *ExplainTaskResponse) String() string {
 func (*ExplainTaskResponse) ProtoMessage() {}
 
 func (x *ExplainTaskResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_taskyard_v1_task_proto_msgTypes[30]
+	mi := &file_taskyard_v1_task_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3572,7 +3470,7 @@ func (x *ExplainTaskResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExplainTaskResponse.ProtoReflect.Descriptor instead.
 func (*ExplainTaskResponse) Descriptor() ([]byte, []int) {
-	return file_taskyard_v1_task_proto_rawDescGZIP(), []int{30}
+	return file_taskyard_v1_task_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *ExplainTaskResponse) GetTaskId() string {
@@ -3642,7 +3540,7 @@ type WaitReason struct {
 
 func (x *WaitReason) Reset() {
 	*x = WaitReason{}
-	mi := &file_taskyard_v1_task_proto_msgTypes[31]
+	mi := &file_taskyard_v1_task_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3654,7 +3552,7 @@ func (x *WaitReason) String() string {
 func (*WaitReason) ProtoMessage() {}
 
 func (x *WaitReason) ProtoReflect() protoreflect.Message {
-	mi := &file_taskyard_v1_task_proto_msgTypes[31]
+	mi := &file_taskyard_v1_task_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3667,7 +3565,7 @@ func (x *WaitReason) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WaitReason.ProtoReflect.Descriptor instead.
 func (*WaitReason) Descriptor() ([]byte, []int) {
-	return file_taskyard_v1_task_proto_rawDescGZIP(), []int{31}
+	return file_taskyard_v1_task_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *WaitReason) GetKind() WaitReason_Kind {
@@ -3754,7 +3652,7 @@ type WatchTasksRequest struct {
 
 func (x *WatchTasksRequest) Reset() {
 	*x = WatchTasksRequest{}
-	mi := &file_taskyard_v1_task_proto_msgTypes[32]
+	mi := &file_taskyard_v1_task_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3766,7 +3664,7 @@ func (x *WatchTasksRequest) String() string {
 func (*WatchTasksRequest) ProtoMessage() {}
 
 func (x *WatchTasksRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_taskyard_v1_task_proto_msgTypes[32]
+	mi := &file_taskyard_v1_task_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3779,7 +3677,7 @@ func (x *WatchTasksRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WatchTasksRequest.ProtoReflect.Descriptor instead.
 func (*WatchTasksRequest) Descriptor() ([]byte, []int) {
-	return file_taskyard_v1_task_proto_rawDescGZIP(), []int{32}
+	return file_taskyard_v1_task_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *WatchTasksRequest) GetTaskIds() []string {
@@ -3856,7 +3754,7 @@ type WatchTasksResponse struct {
 
 func (x *WatchTasksResponse) Reset() {
 	*x = WatchTasksResponse{}
-	mi := &file_taskyard_v1_task_proto_msgTypes[33]
+	mi := &file_taskyard_v1_task_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3868,7 +3766,7 @@ func (x *WatchTasksResponse) String() string {
 func (*WatchTasksResponse) ProtoMessage() {}
 
 func (x *WatchTasksResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_taskyard_v1_task_proto_msgTypes[33]
+	mi := &file_taskyard_v1_task_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3881,7 +3779,7 @@ func (x *WatchTasksResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WatchTasksResponse.ProtoReflect.Descriptor instead.
 func (*WatchTasksResponse) Descriptor() ([]byte, []int) {
-	return file_taskyard_v1_task_proto_rawDescGZIP(), []int{33}
+	return file_taskyard_v1_task_proto_rawDescGZIP(), []int{32}
 }
 
 func (x *WatchTasksResponse) GetEvents() []*TaskEvent {
@@ -3929,7 +3827,7 @@ type TaskEvent struct {
 
 func (x *TaskEvent) Reset() {
 	*x = TaskEvent{}
-	mi := &file_taskyard_v1_task_proto_msgTypes[34]
+	mi := &file_taskyard_v1_task_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3941,7 +3839,7 @@ func (x *TaskEvent) String() string {
 func (*TaskEvent) ProtoMessage() {}
 
 func (x *TaskEvent) ProtoReflect() protoreflect.Message {
-	mi := &file_taskyard_v1_task_proto_msgTypes[34]
+	mi := &file_taskyard_v1_task_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3954,7 +3852,7 @@ func (x *TaskEvent) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TaskEvent.ProtoReflect.Descriptor instead.
 func (*TaskEvent) Descriptor() ([]byte, []int) {
-	return file_taskyard_v1_task_proto_rawDescGZIP(), []int{34}
+	return file_taskyard_v1_task_proto_rawDescGZIP(), []int{33}
 }
 
 func (x *TaskEvent) GetKind() TaskEvent_Kind {
@@ -3998,7 +3896,7 @@ type WatchEnd struct {
 
 func (x *WatchEnd) Reset() {
 	*x = WatchEnd{}
-	mi := &file_taskyard_v1_task_proto_msgTypes[35]
+	mi := &file_taskyard_v1_task_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4010,7 +3908,7 @@ func (x *WatchEnd) String() string {
 func (*WatchEnd) ProtoMessage() {}
 
 func (x *WatchEnd) ProtoReflect() protoreflect.Message {
-	mi := &file_taskyard_v1_task_proto_msgTypes[35]
+	mi := &file_taskyard_v1_task_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4023,7 +3921,7 @@ func (x *WatchEnd) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WatchEnd.ProtoReflect.Descriptor instead.
 func (*WatchEnd) Descriptor() ([]byte, []int) {
-	return file_taskyard_v1_task_proto_rawDescGZIP(), []int{35}
+	return file_taskyard_v1_task_proto_rawDescGZIP(), []int{34}
 }
 
 func (x *WatchEnd) GetReason() WatchEnd_Reason {
@@ -4044,7 +3942,7 @@ var File_taskyard_v1_task_proto protoreflect.FileDescriptor
 
 const file_taskyard_v1_task_proto_rawDesc = "" +
 	"\n" +
-	"\x16taskyard/v1/task.proto\x12\vtaskyard.v1\x1a\x1cgoogle/api/annotations.proto\x1a\x1cgoogle/protobuf/struct.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x18taskyard/v1/access.proto\"\x9a\x15\n" +
+	"\x16taskyard/v1/task.proto\x12\vtaskyard.v1\x1a\x1cgoogle/api/annotations.proto\x1a\x1cgoogle/protobuf/struct.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x18taskyard/v1/access.proto\"\xf7\x14\n" +
 	"\x04Task\x12\x1c\n" +
 	"\atask_id\x18\x01 \x01(\tH\x00R\x06taskId\x88\x01\x01\x12\x1e\n" +
 	"\bagent_id\x18\x02 \x01(\tH\x01R\aagentId\x88\x01\x01\x12\x1b\n" +
@@ -4098,8 +3996,8 @@ const file_taskyard_v1_task_proto_rawDesc = "" +
 	"\fafter_policy\x18* \x01(\x0e2\x19.taskyard.v1.After.PolicyH\x19R\vafterPolicy\x88\x01\x01\x12\"\n" +
 	"\n" +
 	"unique_key\x18+ \x01(\tH\x1aR\tuniqueKey\x88\x01\x01\x12A\n" +
-	"\funique_while\x18, \x01(\x0e2\x19.taskyard.v1.Unique.WhileH\x1bR\vuniqueWhile\x88\x01\x01\x12R\n" +
-	"\x11on_target_failure\x18- \x01(\x0e2!.taskyard.v1.TargetFailure.PolicyH\x1cR\x0fonTargetFailure\x88\x01\x01\x12\x1b\n" +
+	"\funique_while\x18, \x01(\x0e2\x19.taskyard.v1.Unique.WhileH\x1bR\vuniqueWhile\x88\x01\x01\x12/\n" +
+	"\x11on_target_failure\x18- \x01(\tH\x1cR\x0fonTargetFailure\x88\x01\x01\x12\x1b\n" +
 	"\x06notice\x18. \x01(\tH\x1dR\x06notice\x88\x01\x01\x1a9\n" +
 	"\vLabelsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
@@ -4191,15 +4089,7 @@ const file_taskyard_v1_task_proto_rawDesc = "" +
 	"\x06reject\x10\x02\x12\x13\n" +
 	"\x0fCONFLICT_REJECT\x10\x02\x12\x11\n" +
 	"\rreplaceQueued\x10\x03\x12\x1b\n" +
-	"\x17CONFLICT_REPLACE_QUEUED\x10\x03\x1a\x02\x10\x01\"\x86\x01\n" +
-	"\rTargetFailure\"u\n" +
-	"\x06Policy\x12\x0f\n" +
-	"\vunspecified\x10\x00\x12\x16\n" +
-	"\x12POLICY_UNSPECIFIED\x10\x00\x12\t\n" +
-	"\x05block\x10\x01\x12\x10\n" +
-	"\fPOLICY_BLOCK\x10\x01\x12\f\n" +
-	"\bcontinue\x10\x02\x12\x13\n" +
-	"\x0fPOLICY_CONTINUE\x10\x02\x1a\x02\x10\x01\"K\n" +
+	"\x17CONFLICT_REPLACE_QUEUED\x10\x03\x1a\x02\x10\x01\"K\n" +
 	"\aPayload\x12\x12\n" +
 	"\x04data\x18\x01 \x01(\fR\x04data\x12\x1f\n" +
 	"\bencoding\x18\x02 \x01(\tH\x00R\bencoding\x88\x01\x01B\v\n" +
@@ -4249,7 +4139,7 @@ const file_taskyard_v1_task_proto_rawDesc = "" +
 	"\x06_errorB\f\n" +
 	"\n" +
 	"_retryableB\x11\n" +
-	"\x0f_retry_after_ms\"\x9c\f\n" +
+	"\x0f_retry_after_ms\"\xf9\v\n" +
 	"\x11SubmitTaskRequest\x12\x19\n" +
 	"\bagent_id\x18\x01 \x01(\tR\aagentId\x12\x16\n" +
 	"\x06action\x18\x02 \x01(\tR\x06action\x12\x1a\n" +
@@ -4283,8 +4173,8 @@ const file_taskyard_v1_task_proto_rawDesc = "" +
 	"unique_key\x18\x19 \x01(\tH\rR\tuniqueKey\x88\x01\x01\x12A\n" +
 	"\funique_while\x18\x1a \x01(\x0e2\x19.taskyard.v1.Unique.WhileH\x0eR\vuniqueWhile\x88\x01\x01\x12B\n" +
 	"\von_conflict\x18\x1b \x01(\x0e2\x1c.taskyard.v1.Unique.ConflictH\x0fR\n" +
-	"onConflict\x88\x01\x01\x12R\n" +
-	"\x11on_target_failure\x18\x1c \x01(\x0e2!.taskyard.v1.TargetFailure.PolicyH\x10R\x0fonTargetFailure\x88\x01\x01\x1a9\n" +
+	"onConflict\x88\x01\x01\x12/\n" +
+	"\x11on_target_failure\x18\x1c \x01(\tH\x10R\x0fonTargetFailure\x88\x01\x01\x1a9\n" +
 	"\vLabelsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01B\t\n" +
@@ -4655,154 +4545,150 @@ func file_taskyard_v1_task_proto_rawDescGZIP() []byte {
 	return file_taskyard_v1_task_proto_rawDescData
 }
 
-var file_taskyard_v1_task_proto_enumTypes = make([]protoimpl.EnumInfo, 9)
-var file_taskyard_v1_task_proto_msgTypes = make([]protoimpl.MessageInfo, 38)
+var file_taskyard_v1_task_proto_enumTypes = make([]protoimpl.EnumInfo, 8)
+var file_taskyard_v1_task_proto_msgTypes = make([]protoimpl.MessageInfo, 37)
 var file_taskyard_v1_task_proto_goTypes = []any{
 	(Task_State)(0),               // 0: taskyard.v1.Task.State
 	(After_Policy)(0),             // 1: taskyard.v1.After.Policy
 	(Unique_While)(0),             // 2: taskyard.v1.Unique.While
 	(Unique_Conflict)(0),          // 3: taskyard.v1.Unique.Conflict
-	(TargetFailure_Policy)(0),     // 4: taskyard.v1.TargetFailure.Policy
-	(Stopping_Outcome)(0),         // 5: taskyard.v1.Stopping.Outcome
-	(WaitReason_Kind)(0),          // 6: taskyard.v1.WaitReason.Kind
-	(TaskEvent_Kind)(0),           // 7: taskyard.v1.TaskEvent.Kind
-	(WatchEnd_Reason)(0),          // 8: taskyard.v1.WatchEnd.Reason
-	(*Task)(nil),                  // 9: taskyard.v1.Task
-	(*After)(nil),                 // 10: taskyard.v1.After
-	(*Unique)(nil),                // 11: taskyard.v1.Unique
-	(*TargetFailure)(nil),         // 12: taskyard.v1.TargetFailure
-	(*Payload)(nil),               // 13: taskyard.v1.Payload
-	(*RetryPolicy)(nil),           // 14: taskyard.v1.RetryPolicy
-	(*Attempt)(nil),               // 15: taskyard.v1.Attempt
-	(*Progress)(nil),              // 16: taskyard.v1.Progress
-	(*Error)(nil),                 // 17: taskyard.v1.Error
-	(*SubmitTaskRequest)(nil),     // 18: taskyard.v1.SubmitTaskRequest
-	(*SubmitTaskResponse)(nil),    // 19: taskyard.v1.SubmitTaskResponse
-	(*SubmitTasksRequest)(nil),    // 20: taskyard.v1.SubmitTasksRequest
-	(*SubmitTasksResponse)(nil),   // 21: taskyard.v1.SubmitTasksResponse
-	(*SubmitOutcome)(nil),         // 22: taskyard.v1.SubmitOutcome
-	(*GetTaskRequest)(nil),        // 23: taskyard.v1.GetTaskRequest
-	(*ListTasksRequest)(nil),      // 24: taskyard.v1.ListTasksRequest
-	(*TaskFilter)(nil),            // 25: taskyard.v1.TaskFilter
-	(*ListTasksResponse)(nil),     // 26: taskyard.v1.ListTasksResponse
-	(*CancelTaskRequest)(nil),     // 27: taskyard.v1.CancelTaskRequest
-	(*CancelTaskResponse)(nil),    // 28: taskyard.v1.CancelTaskResponse
-	(*Stopping)(nil),              // 29: taskyard.v1.Stopping
-	(*PauseTaskRequest)(nil),      // 30: taskyard.v1.PauseTaskRequest
-	(*PauseTaskResponse)(nil),     // 31: taskyard.v1.PauseTaskResponse
-	(*ResumeTaskRequest)(nil),     // 32: taskyard.v1.ResumeTaskRequest
-	(*ResumeTaskResponse)(nil),    // 33: taskyard.v1.ResumeTaskResponse
-	(*ResolveTaskRequest)(nil),    // 34: taskyard.v1.ResolveTaskRequest
-	(*ResolveTaskResponse)(nil),   // 35: taskyard.v1.ResolveTaskResponse
-	(*WaitTaskRequest)(nil),       // 36: taskyard.v1.WaitTaskRequest
-	(*WaitTaskResponse)(nil),      // 37: taskyard.v1.WaitTaskResponse
-	(*ExplainTaskRequest)(nil),    // 38: taskyard.v1.ExplainTaskRequest
-	(*ExplainTaskResponse)(nil),   // 39: taskyard.v1.ExplainTaskResponse
-	(*WaitReason)(nil),            // 40: taskyard.v1.WaitReason
-	(*WatchTasksRequest)(nil),     // 41: taskyard.v1.WatchTasksRequest
-	(*WatchTasksResponse)(nil),    // 42: taskyard.v1.WatchTasksResponse
-	(*TaskEvent)(nil),             // 43: taskyard.v1.TaskEvent
-	(*WatchEnd)(nil),              // 44: taskyard.v1.WatchEnd
-	nil,                           // 45: taskyard.v1.Task.LabelsEntry
-	nil,                           // 46: taskyard.v1.SubmitTaskRequest.LabelsEntry
-	(*structpb.Struct)(nil),       // 47: google.protobuf.Struct
-	(*timestamppb.Timestamp)(nil), // 48: google.protobuf.Timestamp
-	(*structpb.Value)(nil),        // 49: google.protobuf.Value
+	(Stopping_Outcome)(0),         // 4: taskyard.v1.Stopping.Outcome
+	(WaitReason_Kind)(0),          // 5: taskyard.v1.WaitReason.Kind
+	(TaskEvent_Kind)(0),           // 6: taskyard.v1.TaskEvent.Kind
+	(WatchEnd_Reason)(0),          // 7: taskyard.v1.WatchEnd.Reason
+	(*Task)(nil),                  // 8: taskyard.v1.Task
+	(*After)(nil),                 // 9: taskyard.v1.After
+	(*Unique)(nil),                // 10: taskyard.v1.Unique
+	(*Payload)(nil),               // 11: taskyard.v1.Payload
+	(*RetryPolicy)(nil),           // 12: taskyard.v1.RetryPolicy
+	(*Attempt)(nil),               // 13: taskyard.v1.Attempt
+	(*Progress)(nil),              // 14: taskyard.v1.Progress
+	(*Error)(nil),                 // 15: taskyard.v1.Error
+	(*SubmitTaskRequest)(nil),     // 16: taskyard.v1.SubmitTaskRequest
+	(*SubmitTaskResponse)(nil),    // 17: taskyard.v1.SubmitTaskResponse
+	(*SubmitTasksRequest)(nil),    // 18: taskyard.v1.SubmitTasksRequest
+	(*SubmitTasksResponse)(nil),   // 19: taskyard.v1.SubmitTasksResponse
+	(*SubmitOutcome)(nil),         // 20: taskyard.v1.SubmitOutcome
+	(*GetTaskRequest)(nil),        // 21: taskyard.v1.GetTaskRequest
+	(*ListTasksRequest)(nil),      // 22: taskyard.v1.ListTasksRequest
+	(*TaskFilter)(nil),            // 23: taskyard.v1.TaskFilter
+	(*ListTasksResponse)(nil),     // 24: taskyard.v1.ListTasksResponse
+	(*CancelTaskRequest)(nil),     // 25: taskyard.v1.CancelTaskRequest
+	(*CancelTaskResponse)(nil),    // 26: taskyard.v1.CancelTaskResponse
+	(*Stopping)(nil),              // 27: taskyard.v1.Stopping
+	(*PauseTaskRequest)(nil),      // 28: taskyard.v1.PauseTaskRequest
+	(*PauseTaskResponse)(nil),     // 29: taskyard.v1.PauseTaskResponse
+	(*ResumeTaskRequest)(nil),     // 30: taskyard.v1.ResumeTaskRequest
+	(*ResumeTaskResponse)(nil),    // 31: taskyard.v1.ResumeTaskResponse
+	(*ResolveTaskRequest)(nil),    // 32: taskyard.v1.ResolveTaskRequest
+	(*ResolveTaskResponse)(nil),   // 33: taskyard.v1.ResolveTaskResponse
+	(*WaitTaskRequest)(nil),       // 34: taskyard.v1.WaitTaskRequest
+	(*WaitTaskResponse)(nil),      // 35: taskyard.v1.WaitTaskResponse
+	(*ExplainTaskRequest)(nil),    // 36: taskyard.v1.ExplainTaskRequest
+	(*ExplainTaskResponse)(nil),   // 37: taskyard.v1.ExplainTaskResponse
+	(*WaitReason)(nil),            // 38: taskyard.v1.WaitReason
+	(*WatchTasksRequest)(nil),     // 39: taskyard.v1.WatchTasksRequest
+	(*WatchTasksResponse)(nil),    // 40: taskyard.v1.WatchTasksResponse
+	(*TaskEvent)(nil),             // 41: taskyard.v1.TaskEvent
+	(*WatchEnd)(nil),              // 42: taskyard.v1.WatchEnd
+	nil,                           // 43: taskyard.v1.Task.LabelsEntry
+	nil,                           // 44: taskyard.v1.SubmitTaskRequest.LabelsEntry
+	(*structpb.Struct)(nil),       // 45: google.protobuf.Struct
+	(*timestamppb.Timestamp)(nil), // 46: google.protobuf.Timestamp
+	(*structpb.Value)(nil),        // 47: google.protobuf.Value
 }
 var file_taskyard_v1_task_proto_depIdxs = []int32{
-	47, // 0: taskyard.v1.Task.params:type_name -> google.protobuf.Struct
+	45, // 0: taskyard.v1.Task.params:type_name -> google.protobuf.Struct
 	0,  // 1: taskyard.v1.Task.state:type_name -> taskyard.v1.Task.State
-	48, // 2: taskyard.v1.Task.deadline:type_name -> google.protobuf.Timestamp
-	48, // 3: taskyard.v1.Task.created_at:type_name -> google.protobuf.Timestamp
-	48, // 4: taskyard.v1.Task.started_at:type_name -> google.protobuf.Timestamp
-	48, // 5: taskyard.v1.Task.completed_at:type_name -> google.protobuf.Timestamp
-	49, // 6: taskyard.v1.Task.result:type_name -> google.protobuf.Value
-	45, // 7: taskyard.v1.Task.labels:type_name -> taskyard.v1.Task.LabelsEntry
-	48, // 8: taskyard.v1.Task.not_before:type_name -> google.protobuf.Timestamp
-	14, // 9: taskyard.v1.Task.retry_policy:type_name -> taskyard.v1.RetryPolicy
-	15, // 10: taskyard.v1.Task.attempts:type_name -> taskyard.v1.Attempt
-	16, // 11: taskyard.v1.Task.progress:type_name -> taskyard.v1.Progress
-	13, // 12: taskyard.v1.Task.input:type_name -> taskyard.v1.Payload
-	13, // 13: taskyard.v1.Task.output:type_name -> taskyard.v1.Payload
+	46, // 2: taskyard.v1.Task.deadline:type_name -> google.protobuf.Timestamp
+	46, // 3: taskyard.v1.Task.created_at:type_name -> google.protobuf.Timestamp
+	46, // 4: taskyard.v1.Task.started_at:type_name -> google.protobuf.Timestamp
+	46, // 5: taskyard.v1.Task.completed_at:type_name -> google.protobuf.Timestamp
+	47, // 6: taskyard.v1.Task.result:type_name -> google.protobuf.Value
+	43, // 7: taskyard.v1.Task.labels:type_name -> taskyard.v1.Task.LabelsEntry
+	46, // 8: taskyard.v1.Task.not_before:type_name -> google.protobuf.Timestamp
+	12, // 9: taskyard.v1.Task.retry_policy:type_name -> taskyard.v1.RetryPolicy
+	13, // 10: taskyard.v1.Task.attempts:type_name -> taskyard.v1.Attempt
+	14, // 11: taskyard.v1.Task.progress:type_name -> taskyard.v1.Progress
+	11, // 12: taskyard.v1.Task.input:type_name -> taskyard.v1.Payload
+	11, // 13: taskyard.v1.Task.output:type_name -> taskyard.v1.Payload
 	1,  // 14: taskyard.v1.Task.after_policy:type_name -> taskyard.v1.After.Policy
 	2,  // 15: taskyard.v1.Task.unique_while:type_name -> taskyard.v1.Unique.While
-	4,  // 16: taskyard.v1.Task.on_target_failure:type_name -> taskyard.v1.TargetFailure.Policy
-	48, // 17: taskyard.v1.Attempt.started_at:type_name -> google.protobuf.Timestamp
-	48, // 18: taskyard.v1.Attempt.ended_at:type_name -> google.protobuf.Timestamp
-	47, // 19: taskyard.v1.Progress.details:type_name -> google.protobuf.Struct
-	48, // 20: taskyard.v1.Progress.reported_at:type_name -> google.protobuf.Timestamp
-	47, // 21: taskyard.v1.Error.details:type_name -> google.protobuf.Struct
-	47, // 22: taskyard.v1.SubmitTaskRequest.params:type_name -> google.protobuf.Struct
-	48, // 23: taskyard.v1.SubmitTaskRequest.deadline:type_name -> google.protobuf.Timestamp
-	46, // 24: taskyard.v1.SubmitTaskRequest.labels:type_name -> taskyard.v1.SubmitTaskRequest.LabelsEntry
-	48, // 25: taskyard.v1.SubmitTaskRequest.not_before:type_name -> google.protobuf.Timestamp
-	14, // 26: taskyard.v1.SubmitTaskRequest.retry_policy:type_name -> taskyard.v1.RetryPolicy
-	13, // 27: taskyard.v1.SubmitTaskRequest.input:type_name -> taskyard.v1.Payload
-	1,  // 28: taskyard.v1.SubmitTaskRequest.after_policy:type_name -> taskyard.v1.After.Policy
-	2,  // 29: taskyard.v1.SubmitTaskRequest.unique_while:type_name -> taskyard.v1.Unique.While
-	3,  // 30: taskyard.v1.SubmitTaskRequest.on_conflict:type_name -> taskyard.v1.Unique.Conflict
-	4,  // 31: taskyard.v1.SubmitTaskRequest.on_target_failure:type_name -> taskyard.v1.TargetFailure.Policy
-	0,  // 32: taskyard.v1.SubmitTaskResponse.state:type_name -> taskyard.v1.Task.State
-	48, // 33: taskyard.v1.SubmitTaskResponse.created_at:type_name -> google.protobuf.Timestamp
-	18, // 34: taskyard.v1.SubmitTasksRequest.tasks:type_name -> taskyard.v1.SubmitTaskRequest
-	22, // 35: taskyard.v1.SubmitTasksResponse.outcomes:type_name -> taskyard.v1.SubmitOutcome
-	19, // 36: taskyard.v1.SubmitOutcome.accepted:type_name -> taskyard.v1.SubmitTaskResponse
-	17, // 37: taskyard.v1.SubmitOutcome.error:type_name -> taskyard.v1.Error
-	48, // 38: taskyard.v1.ListTasksRequest.created_from:type_name -> google.protobuf.Timestamp
-	48, // 39: taskyard.v1.ListTasksRequest.created_until:type_name -> google.protobuf.Timestamp
-	48, // 40: taskyard.v1.ListTasksRequest.ended_from:type_name -> google.protobuf.Timestamp
-	48, // 41: taskyard.v1.ListTasksRequest.ended_until:type_name -> google.protobuf.Timestamp
-	48, // 42: taskyard.v1.TaskFilter.created_from:type_name -> google.protobuf.Timestamp
-	48, // 43: taskyard.v1.TaskFilter.created_until:type_name -> google.protobuf.Timestamp
-	48, // 44: taskyard.v1.TaskFilter.ended_from:type_name -> google.protobuf.Timestamp
-	48, // 45: taskyard.v1.TaskFilter.ended_until:type_name -> google.protobuf.Timestamp
-	9,  // 46: taskyard.v1.ListTasksResponse.tasks:type_name -> taskyard.v1.Task
-	0,  // 47: taskyard.v1.CancelTaskResponse.status:type_name -> taskyard.v1.Task.State
-	5,  // 48: taskyard.v1.CancelTaskResponse.stopping:type_name -> taskyard.v1.Stopping.Outcome
-	0,  // 49: taskyard.v1.PauseTaskResponse.status:type_name -> taskyard.v1.Task.State
-	5,  // 50: taskyard.v1.PauseTaskResponse.stopping:type_name -> taskyard.v1.Stopping.Outcome
-	0,  // 51: taskyard.v1.ResumeTaskResponse.status:type_name -> taskyard.v1.Task.State
-	49, // 52: taskyard.v1.ResolveTaskRequest.result:type_name -> google.protobuf.Value
-	0,  // 53: taskyard.v1.ResolveTaskResponse.status:type_name -> taskyard.v1.Task.State
-	9,  // 54: taskyard.v1.WaitTaskResponse.task:type_name -> taskyard.v1.Task
-	0,  // 55: taskyard.v1.ExplainTaskResponse.state:type_name -> taskyard.v1.Task.State
-	40, // 56: taskyard.v1.ExplainTaskResponse.reasons:type_name -> taskyard.v1.WaitReason
-	6,  // 57: taskyard.v1.WaitReason.kind:type_name -> taskyard.v1.WaitReason.Kind
-	48, // 58: taskyard.v1.WaitReason.until:type_name -> google.protobuf.Timestamp
-	43, // 59: taskyard.v1.WatchTasksResponse.events:type_name -> taskyard.v1.TaskEvent
-	44, // 60: taskyard.v1.WatchTasksResponse.end:type_name -> taskyard.v1.WatchEnd
-	7,  // 61: taskyard.v1.TaskEvent.kind:type_name -> taskyard.v1.TaskEvent.Kind
-	48, // 62: taskyard.v1.TaskEvent.occurred_at:type_name -> google.protobuf.Timestamp
-	9,  // 63: taskyard.v1.TaskEvent.task:type_name -> taskyard.v1.Task
-	0,  // 64: taskyard.v1.TaskEvent.previous_state:type_name -> taskyard.v1.Task.State
-	8,  // 65: taskyard.v1.WatchEnd.reason:type_name -> taskyard.v1.WatchEnd.Reason
-	18, // 66: taskyard.v1.TaskService.SubmitTask:input_type -> taskyard.v1.SubmitTaskRequest
-	20, // 67: taskyard.v1.TaskService.SubmitTasks:input_type -> taskyard.v1.SubmitTasksRequest
-	23, // 68: taskyard.v1.TaskService.GetTask:input_type -> taskyard.v1.GetTaskRequest
-	24, // 69: taskyard.v1.TaskService.ListTasks:input_type -> taskyard.v1.ListTasksRequest
-	27, // 70: taskyard.v1.TaskService.CancelTask:input_type -> taskyard.v1.CancelTaskRequest
-	30, // 71: taskyard.v1.TaskService.PauseTask:input_type -> taskyard.v1.PauseTaskRequest
-	32, // 72: taskyard.v1.TaskService.ResumeTask:input_type -> taskyard.v1.ResumeTaskRequest
-	34, // 73: taskyard.v1.TaskService.ResolveTask:input_type -> taskyard.v1.ResolveTaskRequest
-	36, // 74: taskyard.v1.TaskService.WaitTask:input_type -> taskyard.v1.WaitTaskRequest
-	38, // 75: taskyard.v1.TaskService.ExplainTask:input_type -> taskyard.v1.ExplainTaskRequest
-	41, // 76: taskyard.v1.TaskService.WatchTasks:input_type -> taskyard.v1.WatchTasksRequest
-	19, // 77: taskyard.v1.TaskService.SubmitTask:output_type -> taskyard.v1.SubmitTaskResponse
-	21, // 78: taskyard.v1.TaskService.SubmitTasks:output_type -> taskyard.v1.SubmitTasksResponse
-	9,  // 79: taskyard.v1.TaskService.GetTask:output_type -> taskyard.v1.Task
-	26, // 80: taskyard.v1.TaskService.ListTasks:output_type -> taskyard.v1.ListTasksResponse
-	28, // 81: taskyard.v1.TaskService.CancelTask:output_type -> taskyard.v1.CancelTaskResponse
-	31, // 82: taskyard.v1.TaskService.PauseTask:output_type -> taskyard.v1.PauseTaskResponse
-	33, // 83: taskyard.v1.TaskService.ResumeTask:output_type -> taskyard.v1.ResumeTaskResponse
-	35, // 84: taskyard.v1.TaskService.ResolveTask:output_type -> taskyard.v1.ResolveTaskResponse
-	37, // 85: taskyard.v1.TaskService.WaitTask:output_type -> taskyard.v1.WaitTaskResponse
-	39, // 86: taskyard.v1.TaskService.ExplainTask:output_type -> taskyard.v1.ExplainTaskResponse
-	42, // 87: taskyard.v1.TaskService.WatchTasks:output_type -> taskyard.v1.WatchTasksResponse
-	77, // [77:88] is the sub-list for method output_type
-	66, // [66:77] is the sub-list for method input_type
-	66, // [66:66] is the sub-list for extension type_name
-	66, // [66:66] is the sub-list for extension extendee
-	0,  // [0:66] is the sub-list for field type_name
+	46, // 16: taskyard.v1.Attempt.started_at:type_name -> google.protobuf.Timestamp
+	46, // 17: taskyard.v1.Attempt.ended_at:type_name -> google.protobuf.Timestamp
+	45, // 18: taskyard.v1.Progress.details:type_name -> google.protobuf.Struct
+	46, // 19: taskyard.v1.Progress.reported_at:type_name -> google.protobuf.Timestamp
+	45, // 20: taskyard.v1.Error.details:type_name -> google.protobuf.Struct
+	45, // 21: taskyard.v1.SubmitTaskRequest.params:type_name -> google.protobuf.Struct
+	46, // 22: taskyard.v1.SubmitTaskRequest.deadline:type_name -> google.protobuf.Timestamp
+	44, // 23: taskyard.v1.SubmitTaskRequest.labels:type_name -> taskyard.v1.SubmitTaskRequest.LabelsEntry
+	46, // 24: taskyard.v1.SubmitTaskRequest.not_before:type_name -> google.protobuf.Timestamp
+	12, // 25: taskyard.v1.SubmitTaskRequest.retry_policy:type_name -> taskyard.v1.RetryPolicy
+	11, // 26: taskyard.v1.SubmitTaskRequest.input:type_name -> taskyard.v1.Payload
+	1,  // 27: taskyard.v1.SubmitTaskRequest.after_policy:type_name -> taskyard.v1.After.Policy
+	2,  // 28: taskyard.v1.SubmitTaskRequest.unique_while:type_name -> taskyard.v1.Unique.While
+	3,  // 29: taskyard.v1.SubmitTaskRequest.on_conflict:type_name -> taskyard.v1.Unique.Conflict
+	0,  // 30: taskyard.v1.SubmitTaskResponse.state:type_name -> taskyard.v1.Task.State
+	46, // 31: taskyard.v1.SubmitTaskResponse.created_at:type_name -> google.protobuf.Timestamp
+	16, // 32: taskyard.v1.SubmitTasksRequest.tasks:type_name -> taskyard.v1.SubmitTaskRequest
+	20, // 33: taskyard.v1.SubmitTasksResponse.outcomes:type_name -> taskyard.v1.SubmitOutcome
+	17, // 34: taskyard.v1.SubmitOutcome.accepted:type_name -> taskyard.v1.SubmitTaskResponse
+	15, // 35: taskyard.v1.SubmitOutcome.error:type_name -> taskyard.v1.Error
+	46, // 36: taskyard.v1.ListTasksRequest.created_from:type_name -> google.protobuf.Timestamp
+	46, // 37: taskyard.v1.ListTasksRequest.created_until:type_name -> google.protobuf.Timestamp
+	46, // 38: taskyard.v1.ListTasksRequest.ended_from:type_name -> google.protobuf.Timestamp
+	46, // 39: taskyard.v1.ListTasksRequest.ended_until:type_name -> google.protobuf.Timestamp
+	46, // 40: taskyard.v1.TaskFilter.created_from:type_name -> google.protobuf.Timestamp
+	46, // 41: taskyard.v1.TaskFilter.created_until:type_name -> google.protobuf.Timestamp
+	46, // 42: taskyard.v1.TaskFilter.ended_from:type_name -> google.protobuf.Timestamp
+	46, // 43: taskyard.v1.TaskFilter.ended_until:type_name -> google.protobuf.Timestamp
+	8,  // 44: taskyard.v1.ListTasksResponse.tasks:type_name -> taskyard.v1.Task
+	0,  // 45: taskyard.v1.CancelTaskResponse.status:type_name -> taskyard.v1.Task.State
+	4,  // 46: taskyard.v1.CancelTaskResponse.stopping:type_name -> taskyard.v1.Stopping.Outcome
+	0,  // 47: taskyard.v1.PauseTaskResponse.status:type_name -> taskyard.v1.Task.State
+	4,  // 48: taskyard.v1.PauseTaskResponse.stopping:type_name -> taskyard.v1.Stopping.Outcome
+	0,  // 49: taskyard.v1.ResumeTaskResponse.status:type_name -> taskyard.v1.Task.State
+	47, // 50: taskyard.v1.ResolveTaskRequest.result:type_name -> google.protobuf.Value
+	0,  // 51: taskyard.v1.ResolveTaskResponse.status:type_name -> taskyard.v1.Task.State
+	8,  // 52: taskyard.v1.WaitTaskResponse.task:type_name -> taskyard.v1.Task
+	0,  // 53: taskyard.v1.ExplainTaskResponse.state:type_name -> taskyard.v1.Task.State
+	38, // 54: taskyard.v1.ExplainTaskResponse.reasons:type_name -> taskyard.v1.WaitReason
+	5,  // 55: taskyard.v1.WaitReason.kind:type_name -> taskyard.v1.WaitReason.Kind
+	46, // 56: taskyard.v1.WaitReason.until:type_name -> google.protobuf.Timestamp
+	41, // 57: taskyard.v1.WatchTasksResponse.events:type_name -> taskyard.v1.TaskEvent
+	42, // 58: taskyard.v1.WatchTasksResponse.end:type_name -> taskyard.v1.WatchEnd
+	6,  // 59: taskyard.v1.TaskEvent.kind:type_name -> taskyard.v1.TaskEvent.Kind
+	46, // 60: taskyard.v1.TaskEvent.occurred_at:type_name -> google.protobuf.Timestamp
+	8,  // 61: taskyard.v1.TaskEvent.task:type_name -> taskyard.v1.Task
+	0,  // 62: taskyard.v1.TaskEvent.previous_state:type_name -> taskyard.v1.Task.State
+	7,  // 63: taskyard.v1.WatchEnd.reason:type_name -> taskyard.v1.WatchEnd.Reason
+	16, // 64: taskyard.v1.TaskService.SubmitTask:input_type -> taskyard.v1.SubmitTaskRequest
+	18, // 65: taskyard.v1.TaskService.SubmitTasks:input_type -> taskyard.v1.SubmitTasksRequest
+	21, // 66: taskyard.v1.TaskService.GetTask:input_type -> taskyard.v1.GetTaskRequest
+	22, // 67: taskyard.v1.TaskService.ListTasks:input_type -> taskyard.v1.ListTasksRequest
+	25, // 68: taskyard.v1.TaskService.CancelTask:input_type -> taskyard.v1.CancelTaskRequest
+	28, // 69: taskyard.v1.TaskService.PauseTask:input_type -> taskyard.v1.PauseTaskRequest
+	30, // 70: taskyard.v1.TaskService.ResumeTask:input_type -> taskyard.v1.ResumeTaskRequest
+	32, // 71: taskyard.v1.TaskService.ResolveTask:input_type -> taskyard.v1.ResolveTaskRequest
+	34, // 72: taskyard.v1.TaskService.WaitTask:input_type -> taskyard.v1.WaitTaskRequest
+	36, // 73: taskyard.v1.TaskService.ExplainTask:input_type -> taskyard.v1.ExplainTaskRequest
+	39, // 74: taskyard.v1.TaskService.WatchTasks:input_type -> taskyard.v1.WatchTasksRequest
+	17, // 75: taskyard.v1.TaskService.SubmitTask:output_type -> taskyard.v1.SubmitTaskResponse
+	19, // 76: taskyard.v1.TaskService.SubmitTasks:output_type -> taskyard.v1.SubmitTasksResponse
+	8,  // 77: taskyard.v1.TaskService.GetTask:output_type -> taskyard.v1.Task
+	24, // 78: taskyard.v1.TaskService.ListTasks:output_type -> taskyard.v1.ListTasksResponse
+	26, // 79: taskyard.v1.TaskService.CancelTask:output_type -> taskyard.v1.CancelTaskResponse
+	29, // 80: taskyard.v1.TaskService.PauseTask:output_type -> taskyard.v1.PauseTaskResponse
+	31, // 81: taskyard.v1.TaskService.ResumeTask:output_type -> taskyard.v1.ResumeTaskResponse
+	33, // 82: taskyard.v1.TaskService.ResolveTask:output_type -> taskyard.v1.ResolveTaskResponse
+	35, // 83: taskyard.v1.TaskService.WaitTask:output_type -> taskyard.v1.WaitTaskResponse
+	37, // 84: taskyard.v1.TaskService.ExplainTask:output_type -> taskyard.v1.ExplainTaskResponse
+	40, // 85: taskyard.v1.TaskService.WatchTasks:output_type -> taskyard.v1.WatchTasksResponse
+	75, // [75:86] is the sub-list for method output_type
+	64, // [64:75] is the sub-list for method input_type
+	64, // [64:64] is the sub-list for extension type_name
+	64, // [64:64] is the sub-list for extension extendee
+	0,  // [0:64] is the sub-list for field type_name
 }
 
 func init() { file_taskyard_v1_task_proto_init() }
@@ -4812,42 +4698,42 @@ func file_taskyard_v1_task_proto_init() {
 	}
 	file_taskyard_v1_access_proto_init()
 	file_taskyard_v1_task_proto_msgTypes[0].OneofWrappers = []any{}
+	file_taskyard_v1_task_proto_msgTypes[3].OneofWrappers = []any{}
 	file_taskyard_v1_task_proto_msgTypes[4].OneofWrappers = []any{}
 	file_taskyard_v1_task_proto_msgTypes[5].OneofWrappers = []any{}
 	file_taskyard_v1_task_proto_msgTypes[6].OneofWrappers = []any{}
 	file_taskyard_v1_task_proto_msgTypes[7].OneofWrappers = []any{}
 	file_taskyard_v1_task_proto_msgTypes[8].OneofWrappers = []any{}
 	file_taskyard_v1_task_proto_msgTypes[9].OneofWrappers = []any{}
-	file_taskyard_v1_task_proto_msgTypes[10].OneofWrappers = []any{}
-	file_taskyard_v1_task_proto_msgTypes[13].OneofWrappers = []any{
+	file_taskyard_v1_task_proto_msgTypes[12].OneofWrappers = []any{
 		(*SubmitOutcome_Accepted)(nil),
 		(*SubmitOutcome_Error)(nil),
 	}
+	file_taskyard_v1_task_proto_msgTypes[14].OneofWrappers = []any{}
 	file_taskyard_v1_task_proto_msgTypes[15].OneofWrappers = []any{}
 	file_taskyard_v1_task_proto_msgTypes[16].OneofWrappers = []any{}
 	file_taskyard_v1_task_proto_msgTypes[17].OneofWrappers = []any{}
 	file_taskyard_v1_task_proto_msgTypes[18].OneofWrappers = []any{}
-	file_taskyard_v1_task_proto_msgTypes[19].OneofWrappers = []any{}
+	file_taskyard_v1_task_proto_msgTypes[20].OneofWrappers = []any{}
 	file_taskyard_v1_task_proto_msgTypes[21].OneofWrappers = []any{}
 	file_taskyard_v1_task_proto_msgTypes[22].OneofWrappers = []any{}
 	file_taskyard_v1_task_proto_msgTypes[23].OneofWrappers = []any{}
-	file_taskyard_v1_task_proto_msgTypes[24].OneofWrappers = []any{}
+	file_taskyard_v1_task_proto_msgTypes[25].OneofWrappers = []any{}
 	file_taskyard_v1_task_proto_msgTypes[26].OneofWrappers = []any{}
 	file_taskyard_v1_task_proto_msgTypes[27].OneofWrappers = []any{}
-	file_taskyard_v1_task_proto_msgTypes[28].OneofWrappers = []any{}
+	file_taskyard_v1_task_proto_msgTypes[29].OneofWrappers = []any{}
 	file_taskyard_v1_task_proto_msgTypes[30].OneofWrappers = []any{}
 	file_taskyard_v1_task_proto_msgTypes[31].OneofWrappers = []any{}
 	file_taskyard_v1_task_proto_msgTypes[32].OneofWrappers = []any{}
 	file_taskyard_v1_task_proto_msgTypes[33].OneofWrappers = []any{}
 	file_taskyard_v1_task_proto_msgTypes[34].OneofWrappers = []any{}
-	file_taskyard_v1_task_proto_msgTypes[35].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_taskyard_v1_task_proto_rawDesc), len(file_taskyard_v1_task_proto_rawDesc)),
-			NumEnums:      9,
-			NumMessages:   38,
+			NumEnums:      8,
+			NumMessages:   37,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

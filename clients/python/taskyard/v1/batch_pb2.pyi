@@ -110,9 +110,9 @@ class BatchTask(_message.Message):
     """For how long this task has its key. Default `live`."""
     on_conflict: _task_pb2.Unique.Conflict.ValueType
     """What this submission does when its key is taken. Default `existing`."""
-    on_target_failure: _task_pb2.TargetFailure.Policy.ValueType
-    """What happens to the target of the task if it fails after its start. Default: what the settings say of the target,
-    else `block`.
+    on_target_failure: _builtins.str
+    """`block` or `continue`, see `SubmitTaskRequest.on_target_failure`. Default: what the settings say of the target, else
+    `block`.
     """
     @_builtins.property
     def params(self) -> _struct_pb2.Struct:
@@ -188,7 +188,7 @@ class BatchTask(_message.Message):
         unique_key: _builtins.str | None = ...,
         unique_while: _task_pb2.Unique.While.ValueType | None = ...,
         on_conflict: _task_pb2.Unique.Conflict.ValueType | None = ...,
-        on_target_failure: _task_pb2.TargetFailure.Policy.ValueType | None = ...,
+        on_target_failure: _builtins.str | None = ...,
         after_indexes: _abc.Iterable[_builtins.int] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["_after_policy", b"_after_policy", "_hold", b"_hold", "_idempotency_key", b"_idempotency_key", "_on_conflict", b"_on_conflict", "_on_target_failure", b"_on_target_failure", "_parent_id", b"_parent_id", "_priority", b"_priority", "_project", b"_project", "_ref", b"_ref", "_run_timeout_ms", b"_run_timeout_ms", "_tab_id", b"_tab_id", "_target", b"_target", "_token_limit", b"_token_limit", "_traceparent", b"_traceparent", "_unique_key", b"_unique_key", "_unique_while", b"_unique_while", "after_policy", b"after_policy", "deadline", b"deadline", "hold", b"hold", "idempotency_key", b"idempotency_key", "input", b"input", "not_before", b"not_before", "on_conflict", b"on_conflict", "on_target_failure", b"on_target_failure", "params", b"params", "parent_id", b"parent_id", "priority", b"priority", "project", b"project", "ref", b"ref", "retry_policy", b"retry_policy", "run_timeout_ms", b"run_timeout_ms", "tab_id", b"tab_id", "target", b"target", "token_limit", b"token_limit", "traceparent", b"traceparent", "unique_key", b"unique_key", "unique_while", b"unique_while"]  # noqa: Y015

@@ -380,9 +380,9 @@ class TaskTemplate(_message.Message):
     """Maximum tokens that each task may use. Default: no limit."""
     run_timeout_ms: _builtins.int
     """Maximum length of each attempt, see `SubmitTaskRequest.run_timeout_ms`. Default: no limit but the deadline."""
-    on_target_failure: _task_pb2.TargetFailure.Policy.ValueType
-    """What happens to the target if a task of it fails, see `SubmitTaskRequest.on_target_failure`. Default: what the
-    settings say of the target, else `block`.
+    on_target_failure: _builtins.str
+    """`block` or `continue`, see `SubmitTaskRequest.on_target_failure`. Default: what the settings say of the target, else
+    `block`.
     """
     @_builtins.property
     def params(self) -> _struct_pb2.Struct:
@@ -428,7 +428,7 @@ class TaskTemplate(_message.Message):
         run_timeout_ms: _builtins.int | None = ...,
         input: _task_pb2.Payload | None = ...,
         concurrency_keys: _abc.Iterable[_builtins.str] | None = ...,
-        on_target_failure: _task_pb2.TargetFailure.Policy.ValueType | None = ...,
+        on_target_failure: _builtins.str | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["_callback_url", b"_callback_url", "_deadline_secs", b"_deadline_secs", "_on_target_failure", b"_on_target_failure", "_priority", b"_priority", "_project", b"_project", "_ref", b"_ref", "_run_timeout_ms", b"_run_timeout_ms", "_tab_id", b"_tab_id", "_target", b"_target", "_token_limit", b"_token_limit", "callback_url", b"callback_url", "deadline_secs", b"deadline_secs", "input", b"input", "on_target_failure", b"on_target_failure", "params", b"params", "priority", b"priority", "project", b"project", "ref", b"ref", "retry_policy", b"retry_policy", "run_timeout_ms", b"run_timeout_ms", "tab_id", b"tab_id", "target", b"target", "token_limit", b"token_limit"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...

@@ -264,8 +264,8 @@ class Task(_message.Message):
     """The unique key of the submission (docs/rules.md, Unique keys). Absent without one."""
     unique_while: Global___Unique.While.ValueType
     """For how long the key is taken. Absent unless it was set."""
-    on_target_failure: Global___TargetFailure.Policy.ValueType
-    """What happens to the target of the task if it fails after its start. Absent unless it was set."""
+    on_target_failure: _builtins.str
+    """What happens to the target of the task if it fails after its start, `block` or `continue`. Absent unless it was set."""
     notice: _builtins.str
     """Why nothing can run the task at present, such as `no live host offers the action crawl`. Absent before that has been
     so for `noHostNoticeSecs`, and while something could run it.
@@ -387,7 +387,7 @@ class Task(_message.Message):
         after_policy: Global___After.Policy.ValueType | None = ...,
         unique_key: _builtins.str | None = ...,
         unique_while: Global___Unique.While.ValueType | None = ...,
-        on_target_failure: Global___TargetFailure.Policy.ValueType | None = ...,
+        on_target_failure: _builtins.str | None = ...,
         notice: _builtins.str | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["_action", b"_action", "_after_policy", b"_after_policy", "_agent_id", b"_agent_id", "_batch_id", b"_batch_id", "_callback_url", b"_callback_url", "_code", b"_code", "_error", b"_error", "_hold", b"_hold", "_host_id", b"_host_id", "_idempotency_key", b"_idempotency_key", "_latency_ms", b"_latency_ms", "_notice", b"_notice", "_on_target_failure", b"_on_target_failure", "_parent_id", b"_parent_id", "_position", b"_position", "_priority", b"_priority", "_project", b"_project", "_ref", b"_ref", "_run", b"_run", "_run_timeout_ms", b"_run_timeout_ms", "_state", b"_state", "_tab_id", b"_tab_id", "_target", b"_target", "_task_id", b"_task_id", "_token_limit", b"_token_limit", "_tokens_used", b"_tokens_used", "_traceback", b"_traceback", "_traceparent", b"_traceparent", "_unique_key", b"_unique_key", "_unique_while", b"_unique_while", "action", b"action", "after_policy", b"after_policy", "agent_id", b"agent_id", "batch_id", b"batch_id", "callback_url", b"callback_url", "code", b"code", "completed_at", b"completed_at", "created_at", b"created_at", "deadline", b"deadline", "error", b"error", "hold", b"hold", "host_id", b"host_id", "idempotency_key", b"idempotency_key", "input", b"input", "latency_ms", b"latency_ms", "not_before", b"not_before", "notice", b"notice", "on_target_failure", b"on_target_failure", "output", b"output", "params", b"params", "parent_id", b"parent_id", "position", b"position", "priority", b"priority", "progress", b"progress", "project", b"project", "ref", b"ref", "result", b"result", "retry_policy", b"retry_policy", "run", b"run", "run_timeout_ms", b"run_timeout_ms", "started_at", b"started_at", "state", b"state", "tab_id", b"tab_id", "target", b"target", "task_id", b"task_id", "token_limit", b"token_limit", "tokens_used", b"tokens_used", "traceback", b"traceback", "traceparent", b"traceparent", "unique_key", b"unique_key", "unique_while", b"unique_while"]  # noqa: Y015
@@ -669,56 +669,6 @@ class Unique(_message.Message):
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___Unique: _TypeAlias = Unique  # noqa: Y015
-
-@_typing.final
-class TargetFailure(_message.Message):
-    """TargetFailure holds the policies of targets. It is a message because the names of enum values share the enclosing
-    scope.
-    """
-
-    DESCRIPTOR: _descriptor.Descriptor
-
-    class _Policy:
-        ValueType = _typing.NewType("ValueType", _builtins.int)
-        V: _TypeAlias = ValueType  # noqa: Y015
-
-    class _PolicyEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[TargetFailure._Policy.ValueType], _builtins.type):
-        DESCRIPTOR: _descriptor.EnumDescriptor
-        unspecified: TargetFailure._Policy.ValueType  # 0
-        """Not a policy; that of the target applies, which is `block` by default."""
-        POLICY_UNSPECIFIED: TargetFailure._Policy.ValueType  # 0
-        """Same as `unspecified`."""
-        block: TargetFailure._Policy.ValueType  # 1
-        """The target waits until the failed task is resumed, resolved or cancelled."""
-        POLICY_BLOCK: TargetFailure._Policy.ValueType  # 1
-        """Same as `block`."""
-        POLICY_CONTINUE: TargetFailure._Policy.ValueType  # 2
-        """Same as `continue`."""
-
-    class Policy(_Policy, metaclass=_PolicyEnumTypeWrapper):
-        """Policy says what a target does when a task of it fails after its start (docs/rules.md, Serial queues)."""
-
-    unspecified: TargetFailure.Policy.ValueType  # 0
-    """Not a policy; that of the target applies, which is `block` by default."""
-    POLICY_UNSPECIFIED: TargetFailure.Policy.ValueType  # 0
-    """Same as `unspecified`."""
-    block: TargetFailure.Policy.ValueType  # 1
-    """The target waits until the failed task is resumed, resolved or cancelled."""
-    POLICY_BLOCK: TargetFailure.Policy.ValueType  # 1
-    """Same as `block`."""
-    POLICY_CONTINUE: TargetFailure.Policy.ValueType  # 2
-    """Same as `continue`."""
-
-    def __init__(
-        self,
-    ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
-    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _Never  # noqa: Y015
-    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    def WhichOneof(self, oneof_group: _Never) -> None: ...
-
-Global___TargetFailure: _TypeAlias = TargetFailure  # noqa: Y015
 
 @_typing.final
 class Payload(_message.Message):
@@ -1063,9 +1013,10 @@ class SubmitTaskRequest(_message.Message):
     """For how long this task has its key. Default `live`."""
     on_conflict: Global___Unique.Conflict.ValueType
     """What this submission does when its key is taken. Default `existing`."""
-    on_target_failure: Global___TargetFailure.Policy.ValueType
-    """What happens to the target of the task if it fails after its start. Default: what the settings say of the target,
-    else `block`.
+    on_target_failure: _builtins.str
+    """What happens to the target of the task if it fails after its start: `block`, it waits until the failed task is resumed,
+    resolved or cancelled; `continue`, its next task is due (docs/rules.md, Serial queues). No enum, since `continue` is a
+    reserved word of several languages. Default: what the settings say of the target, else `block`.
     """
     @_builtins.property
     def params(self) -> _struct_pb2.Struct:
@@ -1141,7 +1092,7 @@ class SubmitTaskRequest(_message.Message):
         unique_key: _builtins.str | None = ...,
         unique_while: Global___Unique.While.ValueType | None = ...,
         on_conflict: Global___Unique.Conflict.ValueType | None = ...,
-        on_target_failure: Global___TargetFailure.Policy.ValueType | None = ...,
+        on_target_failure: _builtins.str | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["_after_policy", b"_after_policy", "_callback_url", b"_callback_url", "_hold", b"_hold", "_idempotency_key", b"_idempotency_key", "_on_conflict", b"_on_conflict", "_on_target_failure", b"_on_target_failure", "_parent_id", b"_parent_id", "_priority", b"_priority", "_project", b"_project", "_ref", b"_ref", "_run_timeout_ms", b"_run_timeout_ms", "_tab_id", b"_tab_id", "_target", b"_target", "_token_limit", b"_token_limit", "_traceparent", b"_traceparent", "_unique_key", b"_unique_key", "_unique_while", b"_unique_while", "after_policy", b"after_policy", "callback_url", b"callback_url", "deadline", b"deadline", "hold", b"hold", "idempotency_key", b"idempotency_key", "input", b"input", "not_before", b"not_before", "on_conflict", b"on_conflict", "on_target_failure", b"on_target_failure", "params", b"params", "parent_id", b"parent_id", "priority", b"priority", "project", b"project", "ref", b"ref", "retry_policy", b"retry_policy", "run_timeout_ms", b"run_timeout_ms", "tab_id", b"tab_id", "target", b"target", "token_limit", b"token_limit", "traceparent", b"traceparent", "unique_key", b"unique_key", "unique_while", b"unique_while"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
