@@ -13,7 +13,7 @@ from taskyard_server.core.names import Names
 from taskyard_server.core.offers import Offer
 from taskyard_server.core.scheduler import Scheduler
 from taskyard_server.core.streams import HeldLease, Hello, TokenUse, Welcome
-from taskyard_server.core.task import Submission, Task, TaskOptions, TaskState
+from taskyard_server.core.task import Submission, Task, TaskExtras, TaskOptions, TaskState
 
 START = 1_700_000_000.0
 
@@ -38,7 +38,9 @@ class Yard:
     # Agents
 
     def submit(self, agent: str = "ann", action: str = "click", **fields: Any) -> Task:
-        """Submit a task; `fields` are those of `Submission` and of `TaskOptions`."""
+        """Submit a task; `fields` are those of `Submission` and of `TaskOptions`, and concurrency `keys`."""
+        if "keys" in fields:
+            fields["extras"] = TaskExtras(concurrency_keys=fields.pop("keys"))
         options = {name: fields.pop(name) for name in TaskOptions._fields if name in fields}
         submission = Submission(agent, action, **fields, options=TaskOptions(**options))
         return self.scheduler.submit(self.now, submission)

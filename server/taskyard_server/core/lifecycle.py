@@ -301,11 +301,12 @@ class Lifecycle:
 
     def next_due(self) -> float | None:
         """When `advance` has something to do; None while nothing can come due."""
-        dues = (self.timers.next_due(), self.retention.next_due())
+        dues = (self.timers.next_due(), self.retention.next_due(), self.ready.keys.next_due())
         return min((due for due in dues if due is not None), default=None)
 
     def advance(self, now: float, max_items: int) -> bool:
         """Act on what has come due, on `max_items` at most; whether more may be due."""
+        self.ready.keys.look(now)
         return all(self.timers.act_on_one(now) or self.retention.evict_one(now) for _ in range(max_items))
 
     def reconfigure(self, limits: Limits) -> None:

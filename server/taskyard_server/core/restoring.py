@@ -138,6 +138,7 @@ class Restoring:
                 raise Damaged(f"{task.id} is {state.value} without a lease")
             life.inflight += 1
             agent.inflight += 1
+            life.ready.keys.restore(task.options.extras.concurrency_keys)
             if task.deadline is not None:
                 life.arm_deadline(task)
             if task.options.trigger_id is not None:
@@ -211,6 +212,7 @@ class Restoring:
     def finish(self) -> None:
         """All is there: put it in order, and let what may be claimed be claimable. `recover` follows."""
         life, now = self._life, self._now
+        life.ready.keys.begin_empty(now)
         for agent, token in self._served.items():
             life.ready.restore_served(agent, token)
         if not self._is_in_order:

@@ -9,7 +9,7 @@ This file checks what a command may do in the present state. `Lifecycle` and the
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Final
 
 from .admission import Admission
@@ -20,6 +20,7 @@ from .errors import BadRequest, Conflict, Refusal
 from .events import Event
 from .figures import add_to_totals, stats_of
 from .hosts import Host, HostProfile, Hosts, HostStatus
+from .keys import KeyLimit, KeyUsage, KeyWaits
 from .leases import Lease, Stop, StopReason
 from .lifecycle import Lifecycle
 from .limits import Limits
@@ -369,6 +370,13 @@ class Scheduler:
         self._streams.timeouts_changed()
         self._life.liveness.timeouts_changed()
 
+    def set_key_limits(self, now: float, limits: Mapping[str, KeyLimit]) -> None:
+        """Put the limits of concurrency keys in force, by pattern; no other holds any more.
+
+        Tasks in flight stay, even above a lowered limit (docs/rules.md, Concurrency keys).
+        """
+        self._life.ready.keys.set_limits(now, limits)
+
     def drain(self) -> None:
         """Accept and dispatch nothing from now on; what is in flight may finish (docs/rules.md, Drain and shutdown)."""
         self._admission.close()
@@ -432,6 +440,14 @@ class Scheduler:
     def limited_by(self) -> str | None:
         """The configuration key whose limit keeps waiting tasks from a host with room; None if no limit does."""
         return self._dispatcher.limited_by
+
+    def key_usage(self, now: float, after: str, limit: int) -> list[KeyUsage]:
+        """The concurrency keys in use by name: up to `limit` of those after this one, all are after an empty name."""
+        return self._life.ready.keys.usage(now, after, limit)
+
+    def key_waits(self, now: float, limit: int = 100) -> KeyWaits:
+        """How many tasks wait for concurrency keys, and for up to `limit` keys where most do."""
+        return self._life.ready.keys.waits(now, limit)
 
     @property
     def targets(self) -> Targets:
