@@ -1,4 +1,4 @@
-"""Limits of concurrency keys, one rule a test (docs/rules.md, Concurrency keys); `test_ready_queue.py` has histories."""
+"""Limits of concurrency keys, one rule a test (docs/rules.md, Concurrency keys); test_ready_queue.py has histories."""
 
 from taskyard_server.core.keys import KeyLimit
 

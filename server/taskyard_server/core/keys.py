@@ -113,7 +113,7 @@ class Keys:
         before = self._rules
         rules = PatternTable({pattern: self._rule(pattern, limit, before) for pattern, limit in limits.items()})
         self._rules = rules
-        self._has_rates = any([rule.idle is not None for _, rule in rules.items()])
+        self._has_rates = any(rule.idle is not None for _, rule in rules.items())
         self._dues = []
         for key in self._by_name.values():
             key.due = 0.0
@@ -166,6 +166,8 @@ class Keys:
         if key.tokens is not None:
             key.tokens.take(self.now)
             self._settle(key)
+            if key.nodes and key.opens_at > self.now:
+                self.note_due(key)
         elif key.max_inflight is not None and key.inflight >= key.max_inflight:
             key.opens_at = inf
 

@@ -1,7 +1,6 @@
 """Ready tasks that have concurrency keys: in strands, of which those before a full key stand aside.
 
-A *strand* holds the tasks of one agent in one bucket that have the same keys, so either all of them or none have to wait
-for keys. A lane holds its strands in a heap by their heads. When a key fills nothing is moved: a strand that comes to
+A *strand* holds the tasks of one agent in one bucket that have the same keys: all of them or none wait for keys. A lane holds its strands in a heap by their heads. When a key fills nothing is moved: a strand that comes to
 the top of its lane while a key of it is full is *parked* at that key then. What is parked at one key in one bucket is a
 *node*, with a heap for each lane.
 

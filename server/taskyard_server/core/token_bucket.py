@@ -42,13 +42,18 @@ class TokenBucket:
         """Hold what another one holds now, as far as there is room for it."""
         self._fill(now)
         other._fill(now)
-        self._credit = min(self._full, other._credit * self._token // other._token)
+        # Both are powers of two, as the denominators of all floating-point numbers are: so nothing is rounded.
+        finer = max(1, other._token // self._token)
+        self._token *= finer
+        self._full *= finer
+        self._per_unit *= finer
+        self._credit = min(self._full, other._credit * (self._token // other._token))
 
     def is_level_with(self, now: float, other: TokenBucket) -> bool:
-        """Whether another one of the same rate holds as much."""
+        """Whether another one holds as much."""
         self._fill(now)
         other._fill(now)
-        return self._credit == other._credit
+        return self._credit * other._token == other._credit * self._token
 
     def take(self, now: float) -> None:
         """Take a token, which must be there."""
