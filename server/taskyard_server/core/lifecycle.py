@@ -82,6 +82,7 @@ class Lifecycle:
         self.children = Children(self.tasks)
         self.batches = Batches()
         self.ready = ReadyQueue()
+        self.ready.set_max_per_agent(limits.max_per_agent_inflight, [])
         self.agents = Agents(self.ready)
         if changes is not None:
             self.agents.figures.on_forgotten = changes.agent_gone
@@ -311,6 +312,7 @@ class Lifecycle:
     def reconfigure(self, limits: Limits) -> None:
         """Put new limits in force for what follows."""
         self.limits = limits
+        self.ready.set_max_per_agent(limits.max_per_agent_inflight, self.agents.by_id.values())
         self.ready.hold_triggered(self._triggered_inflight >= limits.max_concurrent)
         self.offers.wake_all()
 
