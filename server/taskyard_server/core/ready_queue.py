@@ -90,6 +90,10 @@ class Bucket:
                 self._forget(lane)
         return None
 
+    def waiting_lanes(self) -> list[Lane]:
+        """The lanes that hold a task, in no order that matters."""
+        return [lane for lane in dict.fromkeys(self.holders.values()) if lane.size]
+
     def close(self) -> None:
         """Forget every lane of a bucket where nothing waits."""
         self._drop_empty()
