@@ -92,6 +92,10 @@ class Bucket:
                 self._forget(lane)
         return None
 
+    def waiting_lanes(self) -> list[Lane]:
+        """The lanes that hold a task, in no order that matters."""
+        return [lane for lane in dict.fromkeys(self.holders.values()) if lane.size]
+
     def build(self) -> None:
         """Keep each waiting lane once, under its agent's present rank, and forget the others."""
         lanes = dict.fromkeys(self.holders.values())
