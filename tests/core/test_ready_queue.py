@@ -36,6 +36,7 @@ class Mix:
     shared_keys: int = 0
     key_limits: int = 0
     rates: bool = False
+    weights: int = 0
 
 
 MIXES = {
@@ -63,6 +64,10 @@ MIXES = {
     "most tasks with keys are cancelled": Mix(
         agents=3, keys=5, shared_keys=2, backlog=200, submits=30, cancels=25, claims=3, reports=3, key_limits=1
     ),
+    "weights that change": Mix(weights=1),
+    "weights of many agents with few places": Mix(agents=40, backlog=200, max_inflight=7, weights=1),
+    "weights and limits that move": Mix(max_inflight=12, max_per_agent_inflight=3, limits=1, weights=2),
+    "weights of agents that are forgotten and come back": Mix(agents=40, backlog=20, ttl_secs=4, passes=3, weights=1),
 }
 HOST_KINDS = [
     HostKind(),
@@ -135,6 +140,11 @@ def take_a_step(twins: TwinSchedulers, draw: Random, mix: Mix) -> None:
     def limit() -> None:
         twins.limit(draw.randrange(1, 12), draw.randrange(1, 5))
 
+    def weigh() -> None:
+        patterns = ["*", "agent-*", "agent-1*", "agent-2*", *[f"agent-{number}" for number in range(6)]]
+        chosen = draw.sample(patterns, draw.choice([0, 1, 3, 6]))
+        twins.weigh({pattern: draw.choice([1, 2, 3, 4, 7, 1000]) for pattern in chosen})
+
     commands: dict[Callable[[], None], int] = {
         submit: mix.submits,
         claim: mix.claims,
@@ -143,6 +153,7 @@ def take_a_step(twins: TwinSchedulers, draw: Random, mix: Mix) -> None:
         change_hosts: 1,
         limit: mix.limits,
         lambda: twins.limit_keys(some_key_limits(draw, mix)): mix.key_limits,
+        weigh: mix.weights,
         lambda: twins.pass_time(draw.choice([1, 1, 1, 2, 4, 8, 50])): mix.passes,
         lambda: twins.stall(draw.choice([1, 4, 20])): mix.stalls,
     }
@@ -244,6 +255,14 @@ class AnyHistory(RuleBasedStateMachine):
     )
     def limit_keys(self, limits):
         self.twins.limit_keys(limits)
+
+    @rule(
+        weights=st.dictionaries(
+            st.sampled_from(["*", "ann", "bob", "c*", "cy", "dee"]), st.sampled_from([1, 2, 3, 5, 1000]), max_size=4
+        )
+    )
+    def weigh(self, weights):
+        self.twins.weigh(weights)
 
     @invariant()
     def agree(self):

@@ -126,6 +126,11 @@ class TwinSchedulers:
         self.brute.set_key_limits(self.now, limits)
         self.log(f"limit keys {limits}")
 
+    def weigh(self, weights: dict[str, int]) -> None:
+        self.core.set_weights(weights)
+        self.brute.set_weights(weights)
+        self.log(f"weigh {weights}")
+
     def stall(self, eighths: int) -> None:
         """Let time pass without a call of `advance`."""
         self.now += eighths * EIGHTH

@@ -38,10 +38,11 @@ class Yard:
     # Agents
 
     def submit(self, agent: str = "ann", action: str = "click", **fields: Any) -> Task:
-        """Submit a task; `fields` are those of `Submission` and of `TaskOptions`, and concurrency `keys`."""
-        if "keys" in fields:
-            fields["extras"] = TaskExtras(concurrency_keys=fields.pop("keys"))
+        """Submit a task; `fields` are those of `Submission`, of `TaskOptions` and of `TaskExtras`."""
         options = {name: fields.pop(name) for name in TaskOptions._fields if name in fields}
+        extras = {name: fields.pop(name) for name in TaskExtras._fields if name in fields}
+        if extras:
+            options["extras"] = TaskExtras(**extras)
         submission = Submission(agent, action, **fields, options=TaskOptions(**options))
         return self.scheduler.submit(self.now, submission)
 

@@ -1,8 +1,9 @@
 """Ready tasks that have concurrency keys: in strands, of which those before a full key stand aside.
 
-A *strand* holds the tasks of one agent in one bucket that have the same keys: all of them or none wait for keys. A lane holds its strands in a heap by their heads. When a key fills nothing is moved: a strand that comes to
-the top of its lane while a key of it is full is *parked* at that key then. What is parked at one key in one bucket is a
-*node*, with a heap for each lane.
+A *strand* holds the tasks of one agent in one bucket that have the same keys: all of them or none wait for keys. A lane
+holds its strands in a heap by their heads. When a key fills nothing is moved: a strand that comes to the top of its
+lane while a key of it is full is *parked* at that key then. What is parked at one key in one bucket is a *node*, with a
+heap for each lane.
 
 When a key has room again its nodes are open, and a claim looks at these beside the heap of its bucket: at the ranks of
 the agents that wait there, which is cheap. So a key of which one place comes free at a time costs no more than that
