@@ -97,12 +97,12 @@ def submissions(
     return converted
 
 
-def states(text: str, known: type[State]) -> frozenset[State] | None:
+def states(text: str, known: type[State], prefix: str = "") -> frozenset[State] | None:
     """State names separated by commas; None for an empty text."""
     state_names = [part.strip() for part in text.split(",") if part.strip()]
     for state_name in state_names:
         if state_name not in known.__members__.values():
-            raise BadRequest(f'state: unknown state "{state_name[:64]}", must be among {", ".join(known)}')
+            raise BadRequest(f'{prefix}state: unknown state "{state_name[:64]}", must be among {", ".join(known)}')
     return frozenset(map(known, state_names)) or None
 
 
