@@ -64,7 +64,7 @@ class Lifecycle:
     before the first; what restores a namespace sets it. `stood_still_secs` is how long default deadlines stood still
     because nobody served the namespace. `changes` gathers what changed for a store, None where there is none. Without
     `tells_position` no task says how many were counted as queued after it. While an earlier version may come to serve
-    the namespace, `keeps_added_fields` is false: it could not read what stands in tasks since.
+    the namespace, `keeps_added_fields` or `keeps_extras` is false: it could not read what stands in tasks since.
     """
 
     def __init__(
@@ -75,6 +75,7 @@ class Lifecycle:
         self.stood_still_secs = 0.0
         self.tells_position = True
         self.keeps_added_fields = True
+        self.keeps_extras = True
         self.counters = Counters()
         self.last_token = 0
         self.tasks = TaskTable(entropy)
