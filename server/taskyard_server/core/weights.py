@@ -34,22 +34,20 @@ class Weights:
     `in_force` is false while every agent has the weight 1: then nothing else here counts.
     """
 
-    __slots__ = ("_last_pass", "_table", "in_force", "max_per_agent")
+    __slots__ = ("_front", "_table", "in_force", "max_per_agent")
 
     def __init__(self) -> None:
         self.in_force = False
         self.max_per_agent = 0
         self._table: PatternTable[int] = PatternTable({})
-        # What the agent that was served last had passed before.
-        self._last_pass = 0
+        # The most that an agent had passed before it was served.
+        self._front = 0
 
     def replace(self, weights: Mapping[str, int], agents: Iterable[Agent]) -> None:
         """Put weights by pattern in force, 1 to 1,000. Passes begin equal when weights come into use."""
         self._table = PatternTable(weights)
         were_in_force = self.in_force
         self.in_force = max(weights.values(), default=1) > 1
-        if not were_in_force:
-            self._last_pass = 0
         for agent in agents:
             agent.weight = self.of(agent.id)
             if not were_in_force:
@@ -61,11 +59,15 @@ class Weights:
         return 1 if found is None else found[1]
 
     def serve(self, agent: Agent) -> None:
-        """An agent is handed a task: its pass grows."""
+        """An agent is handed a task: its pass grows. What it lags behind the others is forgotten but for one round.
+
+        Without any lag an agent would lose what others are handed while its own task keeps the place that is due to it.
+        """
         passed = agent.passed
-        if passed < self._last_pass:
-            passed = self._last_pass
-        self._last_pass = passed
+        if passed < self._front - PASS_UNIT:
+            passed = self._front - PASS_UNIT
+        if passed > self._front:
+            self._front = passed
         agent.passed = passed + PASS_UNIT // agent.weight
 
     def rank(self, agent: Agent, place: int) -> int:
