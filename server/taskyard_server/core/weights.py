@@ -48,8 +48,6 @@ class Weights:
         self._table = PatternTable(weights)
         were_in_force = self.in_force
         self.in_force = max(weights.values(), default=1) > 1
-        if not were_in_force:
-            self._last_pass = 0
         for agent in agents:
             agent.weight = self.of(agent.id)
             if not were_in_force:
