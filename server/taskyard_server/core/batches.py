@@ -7,8 +7,7 @@ from collections import Counter
 from dataclasses import dataclass, field
 
 from .errors import NotFound, Refusal
-from .task import TERMINAL, Task, TaskState
-from .unique_keys import Existing
+from .task import TERMINAL, Existing, Task, TaskState
 
 
 @dataclass(slots=True)

@@ -6,12 +6,12 @@ tasks alone, after a restart as before. More than one holds it where tasks came 
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final
 
 from .errors import AlreadyExists
 from .history import Bound
 from .leases import StopReason
-from .task import CANCELLED, WAITING, OnConflict, UniqueWhile
+from .task import CANCELLED, WAITING, Existing, OnConflict, UniqueWhile
 
 if TYPE_CHECKING:
     from .lifecycle import Lifecycle
@@ -25,12 +25,6 @@ TAKEN: Final = "uniqueKey: another task has it"
 REPLACED: Final = "replaced by a task with the same unique key"
 MAX_BOUND: Final = 100
 """Maximum idempotency keys bound to one task. What repeats an older one is still answered while the task is live."""
-
-
-class Existing(NamedTuple):
-    """The answer to a submission whose unique key is taken: the `task` that has it."""
-
-    task: Task
 
 
 class UniqueKeys:
