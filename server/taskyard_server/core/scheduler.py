@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Final
 
-from .admission import Admission
+from .admission import NO_PAST, Admission
 from .batches import Batch, BatchSubmission
 from .changes import Changes
 from .dispatcher import Dispatcher
@@ -33,7 +33,7 @@ from .state_checks import check_cancel, check_pause, check_resolve, check_resume
 from .stats import Stats, Totals
 from .streams import HeldLease, Hello, Streams, TokenUse, Welcome
 from .targets import Targets
-from .task import CANCELLED, DONE, TERMINAL, Submission, Task
+from .task import CANCELLED, DONE, TERMINAL, Existing, Submission, Task, TaskState
 
 RESTARTED: Final = "lease expired: the server was started anew"
 MAX_SCHEDULES_PER_ADVANCE: Final = 50
@@ -58,26 +58,44 @@ class Scheduler:
 
     # Commands of agents
 
-    def submit(self, now: float, submission: Submission) -> Task:
+    def submit(
+        self, now: float, submission: Submission, agents: Names | None = None, past: Mapping[str, TaskState] = NO_PAST
+    ) -> Task | Existing:
         """Accept a task into the queue, or return the first one that the agent submitted under the same key.
 
+        Of the tasks that it comes after, those of others than `agents` are not known, and `past` says how those ended
+        that have left memory. `Existing` is the task that has the unique key.
+
         Raises `BadRequest` for a deadline that is not in the future, `AlreadyExists` for the key of another task,
-        `Unavailable` during a drain, and `QueueFull` if a limit is reached; the refused task is then kept as `rejected`
-        and uses no key (docs/rules.md, Admission, Idempotency).
+        `NotFound` for a predecessor that is not known, `Conflict` for a rejected one, `Unavailable` during a drain, and
+        `QueueFull` if a limit is reached; the refused task is then kept as `rejected` and uses no key (docs/rules.md,
+        Admission, Idempotency, Predecessors, Unique keys).
         """
-        return self._admission.submit(now, submission)
+        return self._admission.submit(now, submission, agents, past)
 
-    def submit_each(self, now: float, submissions: Sequence[Submission]) -> list[Task | Refusal]:
-        """Submit tasks one by one; for each, in order, the task or why it was refused."""
-        return self._admission.submit_each(now, submissions)
+    def submit_each(
+        self,
+        now: float,
+        submissions: Sequence[Submission],
+        agents: Names | None = None,
+        past: Mapping[str, TaskState] = NO_PAST,
+    ) -> list[Task | Existing | Refusal]:
+        """Submit tasks one by one; for each, in order, what `submit` returns, or why it was refused."""
+        return self._admission.submit_each(now, submissions, agents, past)
 
-    def submit_batch(self, now: float, submissions: Sequence[Submission]) -> BatchSubmission:
+    def submit_batch(
+        self,
+        now: float,
+        submissions: Sequence[Submission],
+        agents: Names | None = None,
+        past: Mapping[str, TaskState] = NO_PAST,
+    ) -> BatchSubmission:
         """Submit the tasks of one agent as one batch (docs/rules.md, Batches).
 
         Raises `BadRequest` or `Unavailable` before any task is accepted; other refusals are outcomes of their tasks.
         """
         batch_id = f"bat_{int(now * 1000) << 80 | self._entropy() << 40 | self._entropy():032x}"
-        return self._admission.submit_batch(now, submissions, batch_id)
+        return self._admission.submit_batch(now, submissions, batch_id, agents, past)
 
     def cancel(self, now: float, task_id: str) -> Task:
         """Cancel a task at once. A host without a stream learns of it by its lost lease.
@@ -132,7 +150,7 @@ class Scheduler:
         elif self._life.attempts.is_over_budget(task):
             raise Conflict(f"task has used {used} of {task.token_limit} tokens, resume it with a higher tokenLimit")
         if task.is_held:
-            self._life.release_hold(now, task)
+            self._life.pending.release_hold(now, task)
         else:
             self._life.resume(now, task)
         return task
