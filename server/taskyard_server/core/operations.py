@@ -164,6 +164,8 @@ class Operations:
         operation = Operation(self._last_number, request, now, self._life.tasks.last_seq)
         self._by_name[operation.name] = operation
         self._live[operation] = None
+        # So that the answer tells how many it is about where they are not too many to be counted at once.
+        self._count_some(operation)
         self._note(operation)
         return operation
 
