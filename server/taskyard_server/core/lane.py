@@ -102,6 +102,10 @@ class Rows:
         self.size -= 1
         self._compact()
 
+    def _holds(self, task: Task, row: Row) -> bool:
+        """Whether a place in a row is still that of its task, which may stand in another row since."""
+        return task.lane is self and task.priority == row.priority
+
     def _row(self, priority: int) -> Row:
         rows = self._rows
         if rows and rows[-1].priority == priority:
@@ -127,14 +131,14 @@ class Rows:
         """Give up places of tasks that have left: those at the front always, all of them once they are the most."""
         if self._slots > 2 * self.size + MIN_ENTRIES_TO_COMPACT:
             for row in self._rows:
-                row.tasks = [task for task in row.tasks[row.first :] if task is not None and task.lane is self]
+                row.tasks = [task for task in row.tasks[row.first :] if task is not None and self._holds(task, row)]
                 row.first = 0
             self._rows = [row for row in self._rows if row.tasks]
             self._slots = self.size
         while self._rows:
             row = self._rows[-1]
             task = row.tasks[row.first]
-            if task is not None and task.lane is self:
+            if task is not None and self._holds(task, row):
                 return
             self._step(row)
 

@@ -26,6 +26,7 @@ from .lifecycle import Lifecycle
 from .limits import Limits
 from .names import Names
 from .offers import Offer
+from .operations import Operations
 from .process_end import end_all, pause_inflight
 from .reports import Reports
 from .schedules.registry import ScheduleRegistry
@@ -48,6 +49,7 @@ class Scheduler:
         self._life = Lifecycle(limits, entropy, self.hosts, changes)
         self._entropy = entropy
         self._admission = Admission(self._life)
+        self.operations = Operations(self._life, self._admission, self.resume)
         self._dispatcher = Dispatcher(self._life, self.hosts)
         self._life.liveness.on_vanished = self._dispatcher.forget
         self._streams = Streams(self._life, self.hosts, self._dispatcher)
