@@ -64,8 +64,8 @@ class Lifecycle:
     before the first; what restores a namespace sets it. `stood_still_secs` is how long default deadlines stood still
     because nobody served the namespace. `changes` gathers what changed for a store, None where there is none. Without
     `tells_position` no task says how many were counted as queued after it. While an earlier version may come to serve
-    the namespace, `keeps_added_fields` is false: it could not read what stands in tasks since. `triggered_inflight`
-    counts the tasks of triggers that are in flight.
+    the namespace, `keeps_added_fields` or `keeps_extras` is false: it could not read what stands in tasks since.
+    `triggered_inflight` counts the tasks of triggers that are in flight.
     """
 
     def __init__(
@@ -76,6 +76,7 @@ class Lifecycle:
         self.stood_still_secs = 0.0
         self.tells_position = True
         self.keeps_added_fields = True
+        self.keeps_extras = True
         self.counters = Counters()
         self.last_token = 0
         self.tasks = TaskTable(entropy)
@@ -83,6 +84,7 @@ class Lifecycle:
         self.children = Children(self.tasks)
         self.batches = Batches()
         self.ready = ReadyQueue()
+        self.ready.set_max_per_agent(limits.max_per_agent_inflight, [])
         self.agents = Agents(self.ready)
         if changes is not None:
             self.agents.figures.on_forgotten = changes.agent_gone
@@ -312,6 +314,7 @@ class Lifecycle:
     def reconfigure(self, limits: Limits) -> None:
         """Put new limits in force for what follows."""
         self.limits = limits
+        self.ready.set_max_per_agent(limits.max_per_agent_inflight, self.agents.by_id.values())
         self.ready.hold_triggered(self.triggered_inflight >= limits.max_concurrent)
         self.offers.wake_all()
 
