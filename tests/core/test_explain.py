@@ -108,13 +108,13 @@ def test_the_nearest_host_is_named_with_what_it_lacks(yard):
     assert reason(yard, task, WaitKind.NO_HOST) == WaitReason(
         WaitKind.NO_HOST,
         "no host is live",
-        missing=("the capability gpu", "the capability tall", "the project shop", "the action crawl"),
+        missing=("capability gpu", "capability tall", "project shop", "action crawl"),
     )
     waiting_host(yard, "far", project="blog")
     waiting_host(yard, "near", "gpu", actions=frozenset({"index"}))
     found = reason(yard, task, WaitKind.NO_HOST)
-    assert (found.name, found.missing) == ("near", ("the capability tall", "the action crawl"))
-    assert found.message == ("no live host may run it: the nearest, near, lacks the capability tall, the action crawl")
+    assert (found.name, found.missing) == ("near", ("capability tall", "action crawl"))
+    assert found.message == ("no live host may run it: the nearest, near, lacks capability tall, action crawl")
     assert reason(yard, task, WaitKind.NO_HOST, OWN).name is None
     yard.now += 61
     assert reason(yard, task, WaitKind.NO_HOST).message == "no host is live"
@@ -126,7 +126,7 @@ def test_hosts_that_have_the_capabilities_may_not_offer_the_action(yard):
     found = reason(yard, task, WaitKind.NO_ACTION)
     assert (found.name, found.message) == (
         "crawl",
-        "1 live host has its capabilities, and none of them offers the action crawl",
+        "1 live host with its project and capabilities, and none offers the action crawl",
     )
     waiting_host(yard, "crawler", actions=CRAWL)
     assert why(yard, task).runnable
@@ -158,7 +158,7 @@ def test_the_tab_executor_is_a_host_that_is_never_named(yard):
     yard.register("taskyard:tab-executor", built_in=True)
     task = yard.submit(requires=frozenset({"gpu"}))
     assert reason(yard, task, WaitKind.NO_HOST)[2:] == (
-        None, None, (), None, None, ("the capability gpu", "tasks without a tab"),
+        None, None, (), None, None, ("capability gpu", "tasks without a tab"),
     )  # fmt: skip
     assert kinds(yard, yard.submit(tab_id="tab")) == ["no_credit"]
 

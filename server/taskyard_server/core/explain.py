@@ -89,7 +89,7 @@ def explain(scheduler: Scheduler, now: float, task: Task, sight: Sight = SEES_AL
         return Explanation(task.id, task.state, False, [], None, False)
     kind = kind_of(task)
     reasons = [
-        *_of_itself(scheduler, now, task, sight),
+        *_of_itself(scheduler, now, task),
         *_of_its_target(scheduler, task, sight),
         *_of_limits(scheduler, task, sight),
         *_of_hosts(scheduler, now, kind, sight),
@@ -101,7 +101,7 @@ def explain(scheduler: Scheduler, now: float, task: Task, sight: Sight = SEES_AL
     return Explanation(task.id, task.state, task.state is QUEUED and not reasons, reasons, ahead, over_share)
 
 
-def _of_itself(scheduler: Scheduler, now: float, task: Task, sight: Sight) -> Iterable[WaitReason]:
+def _of_itself(scheduler: Scheduler, now: float, task: Task) -> Iterable[WaitReason]:
     """What was said of it, and what it comes after."""
     if scheduler.dispatcher.is_stopped:
         yield WaitReason(WaitKind.DRAINING, "the server is draining, and hands nothing out")
@@ -176,7 +176,8 @@ def _of_hosts(scheduler: Scheduler, now: float, kind: Kind, sight: Sight) -> Ite
         if not any(_has_room(scheduler, now, offer, kind) for host in offering for offer in host.offers):
             yield _no_credit(offering, action, sight)
     elif able:
-        message = f"{_few(len(able), 'live host')} its capabilities, and none of them offers the action {action}"
+        hosts = f"{len(able)} live host{'s' * (len(able) != 1)}"
+        message = f"{hosts} with its project and capabilities, and none offers the action {action}"
         yield WaitReason(WaitKind.NO_ACTION, message, name=action)
     elif not live:
         yield WaitReason(WaitKind.NO_HOST, "no host is live", missing=tuple(_wanted(kind)))
@@ -190,13 +191,14 @@ def _of_hosts(scheduler: Scheduler, now: float, kind: Kind, sight: Sight) -> Ite
 
 
 def _no_credit(offering: list[Host], action: str, sight: Sight) -> WaitReason:
-    message = f"{_few(len(offering), 'live host')} offered the action {action}, and none of them has room for a task"
+    hosts = f"{len(offering)} live host{'s' * (len(offering) != 1)}"
+    message = f"{hosts} with the action {action}, and none has credit or waits for tasks"
     used = limit = None
     if sight.sees_others:
         used = sum([len(host.leases) for host in offering])
         if all(host.slots is not None for host in offering):
             limit = sum([host.slots or 0 for host in offering])
-            message = f"{message}: {used} of {limit} slots are in use"
+            message = f"{message}; {used} of {limit} slots are in use"
         reasons = (("draining", [host.draining for host in offering]),)
         rests = ("resting", [host.rests_until is not None for host in offering])
         counted = [f"{sum(which)} {word}" for word, which in (*reasons, rests) if any(which)]
@@ -225,11 +227,11 @@ def _live(scheduler: Scheduler, now: float) -> Iterable[tuple[Host, HostProfile]
 def what_is_missing(profile: HostProfile, kind: Kind) -> list[str]:
     """What a host lacks to run tasks of a kind, for people; empty if it may run them."""
     project, action, requires, has_tab, _ = kind
-    missing = [f"the capability {name}" for name in sorted(requires - profile.capabilities)]
+    missing = [f"capability {name}" for name in sorted(requires - profile.capabilities)]
     if profile.project not in (None, project):
-        missing.append("tasks without a project" if project is None else f"the project {project}")
+        missing.append("tasks without a project" if project is None else f"project {project}")
     if profile.actions is not None and action not in profile.actions:
-        missing.append(f"the action {action}")
+        missing.append(f"action {action}")
     if not (has_tab or profile.tabs is Tabs.ANY or (profile.tabs is Tabs.OR_PLAIN and not requires)):
         missing.append("tasks without a tab")
     return missing
@@ -238,10 +240,6 @@ def what_is_missing(profile: HostProfile, kind: Kind) -> list[str]:
 def _wanted(kind: Kind) -> list[str]:
     """All that a host must have for tasks of a kind."""
     project, action, requires, _, _ = kind
-    capabilities = [f"the capability {name}" for name in sorted(requires)]
-    projects = [] if project is None else [f"the project {project}"]
-    return [*capabilities, *projects, f"the action {action}"]
-
-
-def _few(count: int, what: str) -> str:
-    return f"{count} {what} has" if count == 1 else f"{count} {what}s have"
+    capabilities = [f"capability {name}" for name in sorted(requires)]
+    projects = [] if project is None else [f"project {project}"]
+    return [*capabilities, *projects, f"action {action}"]
