@@ -64,6 +64,20 @@ class Rows:
                     break
         return since
 
+    def count_before(self, task: Task) -> int:
+        """How many tasks of the lane leave before a task of the agent, which may be in another one."""
+        count = 0
+        for row in self._rows:
+            if row.priority <= task.priority:
+                for other in row.tasks[row.first :]:
+                    if (
+                        other is not None
+                        and other.lane is self
+                        and (row.priority, other.seq) < (task.priority, task.seq)
+                    ):
+                        count += 1
+        return count
+
     def add(self, task: Task) -> None:
         """A task joins, or comes back to its old place."""
         row = self._row(task.priority)
