@@ -6,6 +6,7 @@ ticks.
 
 from collections import Counter
 from dataclasses import dataclass, field
+from fractions import Fraction
 
 from taskyard_server.core.hosts import HostProfile, Tabs
 from taskyard_server.core.task import Submission
@@ -59,8 +60,32 @@ class BruteForce:
     heard: dict[str, float] = field(default_factory=dict)
     last_served: dict[str, tuple[int, int]] = field(default_factory=dict)
     """For each agent (1, when it was last served), or (0, when it came) if it was never served."""
+    weights: dict[str, int] = field(default_factory=dict)
+    """The weight of each pattern."""
+    passed: Counter[str] = field(default_factory=Counter)
+    """The pass of each agent, in units of 2^-32."""
+    last_passed: int = 0
+    """The pass that the agent served last had before it grew."""
     count: int = 0
     last_token: int = 0
+
+    def set_weights(self, weights: dict[str, int]) -> None:
+        """Passes begin equal when the first weight above 1 comes."""
+        if max(self.weights.values(), default=1) == 1:
+            self.passed.clear()
+            self.last_passed = 0
+        self.weights = weights
+
+    def weight(self, agent: str) -> int:
+        """That of the longest pattern that matches."""
+        found = [each for each in self.weights if agent == each or (each[-1] == "*" and agent.startswith(each[:-1]))]
+        return self.weights[max(found, key=lambda each: (each[-1] != "*", len(each)))] if found else 1
+
+    def turn(self, load: int, agent: str) -> tuple[Fraction, int, tuple[int, int]]:
+        """The least is served next."""
+        weighted = max(self.weights.values(), default=1) > 1
+        passed = self.passed[agent] if weighted else 0
+        return Fraction(load, self.weight(agent)), passed, self.last_served[agent]
 
     def submit(self, job_id: str, submission: Submission, deadline: float) -> None:
         self.count += 1
@@ -101,11 +126,13 @@ class BruteForce:
         free = [agent for agent in agents if load[agent] < self.max_per_agent_inflight]
         if not free:
             return None
-        agent = min(free, key=lambda agent: (load[agent], self.last_served[agent]))
+        agent = min(free, key=lambda agent: self.turn(load[agent], agent))
         own = [job_id for job_id, job in eligible.items() if job.submission.agent_id == agent]
         first = min(own, key=lambda job_id: (self.jobs[job_id].submission.priority, self.jobs[job_id].order))
         self.count += 1
         self.last_served[agent] = (1, self.count)
+        self.last_passed = max(self.passed[agent], self.last_passed)
+        self.passed[agent] = self.last_passed + 2**32 // self.weight(agent)
         job = self.jobs[first]
         job.state = "assigned"
         self.last_token += 1
@@ -138,3 +165,5 @@ class BruteForce:
                 del self.jobs[job_id]
         known = {job.submission.agent_id for job in self.jobs.values()}
         self.last_served = {agent: served for agent, served in self.last_served.items() if agent in known}
+        for agent in self.passed.keys() - known:
+            del self.passed[agent]

@@ -32,6 +32,7 @@ class Mix:
     passes: int = 1
     stalls: int = 0
     limits: int = 0
+    weights: int = 0
 
 
 MIXES = {
@@ -44,6 +45,10 @@ MIXES = {
     "most agents come once": Mix(agents=2000, alike=True, backlog=12, submits=30, cancels=15),
     "agents are forgotten and come back": Mix(agents=40, backlog=20, ttl_secs=4, passes=3),
     "time passes unseen": Mix(stalls=2),
+    "weights that change": Mix(weights=1),
+    "weights of many agents with few places": Mix(agents=40, backlog=200, max_inflight=7, weights=1),
+    "weights and limits that move": Mix(max_inflight=12, max_per_agent_inflight=3, limits=1, weights=2),
+    "weights of agents that are forgotten and come back": Mix(agents=40, backlog=20, ttl_secs=4, passes=3, weights=1),
 }
 HOST_KINDS = [
     HostKind(),
@@ -98,6 +103,11 @@ def take_a_step(twins: TwinSchedulers, draw: Random, mix: Mix) -> None:
     def limit() -> None:
         twins.limit(draw.randrange(1, 12), draw.randrange(1, 5))
 
+    def weigh() -> None:
+        patterns = ["*", "agent-*", "agent-1*", "agent-2*", *[f"agent-{number}" for number in range(6)]]
+        chosen = draw.sample(patterns, draw.choice([0, 1, 3, 6]))
+        twins.weigh({pattern: draw.choice([1, 2, 3, 4, 7, 1000]) for pattern in chosen})
+
     commands: dict[Callable[[], None], int] = {
         submit: mix.submits,
         claim: mix.claims,
@@ -105,6 +115,7 @@ def take_a_step(twins: TwinSchedulers, draw: Random, mix: Mix) -> None:
         cancel: mix.cancels,
         change_hosts: 1,
         limit: mix.limits,
+        weigh: mix.weights,
         lambda: twins.pass_time(draw.choice([1, 1, 1, 2, 4, 8, 50])): mix.passes,
         lambda: twins.stall(draw.choice([1, 4, 20])): mix.stalls,
     }
@@ -190,6 +201,14 @@ class AnyHistory(RuleBasedStateMachine):
     @rule(max_inflight=st.integers(1, 8), max_per_agent=st.integers(1, 3))
     def limit(self, max_inflight, max_per_agent):
         self.twins.limit(max_inflight, max_per_agent)
+
+    @rule(
+        weights=st.dictionaries(
+            st.sampled_from(["*", "ann", "bob", "c*", "cy", "dee"]), st.sampled_from([1, 2, 3, 5, 1000]), max_size=4
+        )
+    )
+    def weigh(self, weights):
+        self.twins.weigh(weights)
 
     @invariant()
     def agree(self):

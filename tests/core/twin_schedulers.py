@@ -118,6 +118,11 @@ class TwinSchedulers:
         self.brute.max_inflight, self.brute.max_per_agent_inflight = max_inflight, max_per_agent_inflight
         self.log(f"limit {max_inflight} {max_per_agent_inflight}")
 
+    def weigh(self, weights: dict[str, int]) -> None:
+        self.core.set_weights(weights)
+        self.brute.set_weights(weights)
+        self.log(f"weigh {weights}")
+
     def stall(self, eighths: int) -> None:
         """Let time pass without a call of `advance`."""
         self.now += eighths * EIGHTH

@@ -4,7 +4,7 @@ from contextlib import AsyncExitStack
 
 from taskyard_server.core.task import Submission
 from taskyard_server.engine.memory.engine import MemoryEngine
-from taskyard_server.engine.port.tasks import TaskFilter
+from taskyard_server.engine.port import TaskFilter
 from taskyard_server.replica_metrics import ReplicaMetrics
 from taskyard_server.replicas.clock import SharedClock
 from taskyard_server.replicas.serving import ReplicaServing

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from .batches import BatchSubmission
 from .errors import NOT_YET, AlreadyExists, BadRequest, Refusal, Unavailable
+from .task import NO_EXTRAS
 
 if TYPE_CHECKING:
     from .lifecycle import Lifecycle
@@ -18,6 +19,8 @@ if TYPE_CHECKING:
 
 def require_readers(life: Lifecycle, options: TaskOptions) -> None:
     """Raise `Unavailable` for fields that an earlier version could not read, if it may come to serve the namespace."""
+    if options.extras is not NO_EXTRAS and not life.keeps_extras:
+        raise Unavailable(f"concurrencyKeys, after, uniqueKey, onTargetFailure: {NOT_YET}")
     if options.has_added_fields and not life.keeps_added_fields:
         raise Unavailable(f"runTimeoutMs, parentId, input: {NOT_YET}")
 
@@ -101,7 +104,7 @@ class Admission:
 
     def _check(self, now: float, submission: Submission) -> None:
         self.require_open()
-        if not self._life.keeps_added_fields:
+        if not self._life.keeps_extras:
             require_readers(self._life, submission.options)
         if submission.deadline is not None and submission.deadline <= now:
             raise BadRequest("deadline: must be in the future")

@@ -8,6 +8,7 @@ from the middle keeps its place in the row until it comes to the front, or until
 from __future__ import annotations
 
 from bisect import bisect_left
+from math import inf
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
@@ -53,6 +54,17 @@ class Lane:
         task = row.tasks[row.first]
         assert task is not None
         return task
+
+    def queued_since(self) -> float:
+        """When the one of its tasks was queued that waits longest, of those that come first of their priority."""
+        since = inf
+        for row in self._rows:
+            for at in range(row.first, len(row.tasks)):
+                task = row.tasks[at]
+                if task is not None and task.lane is self:
+                    since = min(since, task.queued_at)
+                    break
+        return since
 
     def add(self, task: Task) -> None:
         """A task joins, or comes back to its old place."""

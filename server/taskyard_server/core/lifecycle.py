@@ -64,7 +64,8 @@ class Lifecycle:
     before the first; what restores a namespace sets it. `stood_still_secs` is how long default deadlines stood still
     because nobody served the namespace. `changes` gathers what changed for a store, None where there is none. Without
     `tells_position` no task says how many were counted as queued after it. While an earlier version may come to serve
-    the namespace, `keeps_added_fields` is false: it could not read what stands in tasks since.
+    the namespace, `keeps_added_fields` or `keeps_extras` is false: it could not read what stands in tasks since.
+    `triggered_inflight` counts the tasks of triggers that are in flight.
     """
 
     def __init__(
@@ -75,6 +76,7 @@ class Lifecycle:
         self.stood_still_secs = 0.0
         self.tells_position = True
         self.keeps_added_fields = True
+        self.keeps_extras = True
         self.counters = Counters()
         self.last_token = 0
         self.tasks = TaskTable(entropy)
@@ -82,6 +84,7 @@ class Lifecycle:
         self.children = Children(self.tasks)
         self.batches = Batches()
         self.ready = ReadyQueue()
+        self.ready.set_max_per_agent(limits.max_per_agent_inflight, [])
         self.agents = Agents(self.ready)
         if changes is not None:
             self.agents.figures.on_forgotten = changes.agent_gone
@@ -104,7 +107,7 @@ class Lifecycle:
         self.triggered: dict[Task, Trigger] = {}
         self.on_triggered_end: Callable[[float, Task], None]
         self.on_triggered_queued: Callable[[Trigger, int], None]
-        self._triggered_inflight = 0
+        self.triggered_inflight = 0
         self._events: list[Event] = []
 
     # Admission
@@ -311,7 +314,8 @@ class Lifecycle:
     def reconfigure(self, limits: Limits) -> None:
         """Put new limits in force for what follows."""
         self.limits = limits
-        self.ready.hold_triggered(self._triggered_inflight >= limits.max_concurrent)
+        self.ready.set_max_per_agent(limits.max_per_agent_inflight, self.agents.by_id.values())
+        self.ready.hold_triggered(self.triggered_inflight >= limits.max_concurrent)
         self.offers.wake_all()
 
     # What happened
@@ -344,16 +348,16 @@ class Lifecycle:
         """Count a trigger's task, which takes a place of `max_concurrent` in flight (docs/rules.md, Trigger places)."""
         inflight = (state in IN_FLIGHT) - (before in IN_FLIGHT)
         if inflight:
-            self._triggered_inflight += inflight
-            self.ready.hold_triggered(self._triggered_inflight >= self.limits.max_concurrent)
+            self.triggered_inflight += inflight
+            self.ready.hold_triggered(self.triggered_inflight >= self.limits.max_concurrent)
         queued = (state in WAITING) - (before in WAITING)
         if queued and (trigger := self.triggered.get(task)) is not None:
             self.on_triggered_queued(trigger, queued)
 
     def restore_triggered(self) -> None:
         """Count a stored task of a trigger that is in flight."""
-        self._triggered_inflight += 1
-        self.ready.hold_triggered(self._triggered_inflight >= self.limits.max_concurrent)
+        self.triggered_inflight += 1
+        self.ready.hold_triggered(self.triggered_inflight >= self.limits.max_concurrent)
 
     def arm_deadline(self, task: Task) -> None:
         """Set the timer of the deadline that a task has."""

@@ -2,7 +2,7 @@
 
 The order (docs/rules.md, Claim order): among the agents with a task that the host may run,
 the one with the fewest in-flight tasks, ties to the one served longest ago; within it the lower `priority`, then the
-earlier submission.
+earlier submission. Where agents have weights, `weights.py` ranks them.
 
 Tasks lie in buckets by what a host must match, and within a bucket in one lane an agent. A bucket's heap orders its
 lanes by their agent's rank. A claim worsens a rank, a task that leaves flight improves it. What improves is entered at
@@ -15,7 +15,7 @@ This file knows nothing of states, leases or time.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Mapping
 from heapq import heapify, heappop, heappush, heapreplace
 from typing import TYPE_CHECKING, Final
 
@@ -23,12 +23,14 @@ from .agents import Agent
 from .hosts import HostProfile
 from .lane import Lane
 from .task import Task
+from .weights import PLACE_MASK, Weights
 
 if TYPE_CHECKING:
     from .offers import OfferGroup
 
 # A rank is one integer: in-flight tasks above, when the agent was last served below. Agents that were never served
-# come before all that were, in the order of their arrival. No two agents ever have the same rank.
+# come before all that were, in the order of their arrival. No two agents ever have the same rank. While weights are in
+# force what is above is wider; the place below stays.
 ONE_IN_FLIGHT: Final = 1 << 48
 SERVED: Final = 1 << 47
 
@@ -63,7 +65,7 @@ class Bucket:
         if not lane.entries:
             self.lanes += 1
             if self.lanes > 2 * self.waiting + MIN_ENTRIES_TO_COMPACT:
-                self._drop_empty()
+                self.build()
         lane.entries.append(rank)
         self.holders[rank] = lane
         heappush(self.heap, rank)
@@ -90,11 +92,11 @@ class Bucket:
                 self._forget(lane)
         return None
 
-    def close(self) -> None:
-        """Forget every lane of a bucket where nothing waits."""
-        self._drop_empty()
+    def waiting_lanes(self) -> list[Lane]:
+        """The lanes that hold a task, in no order that matters."""
+        return [lane for lane in dict.fromkeys(self.holders.values()) if lane.size]
 
-    def _drop_empty(self) -> None:
+    def build(self) -> None:
         """Keep each waiting lane once, under its agent's present rank, and forget the others."""
         lanes = dict.fromkeys(self.holders.values())
         self.heap.clear()
@@ -129,19 +131,28 @@ class ReadyQueue:
         self._triggered: dict[Bucket, None] = {}
         self._triggered_held = False
         self._busy_buckets = 0
+        self._weights = Weights()
 
     def new_agent(self, agent_id: str) -> Agent:
         """An agent that was never served."""
         self._arrived += 1
-        return Agent(agent_id, self._arrived)
+        return self._agent(agent_id, self._arrived)
 
     def place_of(self, agent: Agent) -> int:
         """The place of an agent among those with as many tasks in flight: when it came, or was last served."""
-        return agent.rank & ONE_IN_FLIGHT - 1
+        return agent.rank & PLACE_MASK
 
     def restored_agent(self, agent_id: str, place: int) -> Agent:
         """An agent with the place that it had; as one that was never served if that is 0."""
-        return Agent(agent_id, place) if place else self.new_agent(agent_id)
+        return self._agent(agent_id, place) if place else self.new_agent(agent_id)
+
+    def _agent(self, agent_id: str, place: int) -> Agent:
+        """An agent without tasks in flight."""
+        agent = Agent(agent_id, place)
+        if self._weights.in_force:
+            agent.weight = self._weights.of(agent_id)
+            agent.rank = self._weights.rank(agent, place)
+        return agent
 
     def continue_after(self, places: Iterable[int], last_token: int) -> None:
         """Let what comes have places after these, and after the last of so many grants."""
@@ -153,7 +164,34 @@ class ReadyQueue:
 
         This makes its rank worse only, which the heaps that hold it allow for.
         """
-        agent.rank = agent.inflight * ONE_IN_FLIGHT + max(agent.rank, SERVED + last_token)
+        agent.rank = self._rank(agent, max(self.place_of(agent), SERVED + last_token))
+
+    def set_weights(self, weights: Mapping[str, int], agents: Iterable[Agent]) -> None:
+        """Put weights by pattern in force; these are all agents."""
+        agents = list(agents)
+        were_in_force = self._weights.in_force
+        self._weights.replace(weights, agents)
+        if were_in_force or self._weights.in_force:
+            self._rank_anew(agents)
+
+    def set_max_per_agent(self, max_per_agent: int, agents: Iterable[Agent]) -> None:
+        """Let an agent have so many tasks in flight; these are all agents."""
+        self._weights.max_per_agent = max_per_agent
+        if self._weights.in_force:
+            self._rank_anew(agents)
+
+    def _rank(self, agent: Agent, place: int) -> int:
+        """The rank of an agent with this place and what it has in flight."""
+        if self._weights.in_force:
+            return self._weights.rank(agent, place)
+        return agent.inflight * ONE_IN_FLIGHT + place
+
+    def _rank_anew(self, agents: Iterable[Agent]) -> None:
+        """Rank all agents, and build all heaps."""
+        for agent in agents:
+            agent.rank = self._rank(agent, self.place_of(agent))
+        for bucket in self._buckets.values():
+            bucket.build()
 
     def add(self, task: Task) -> None:
         """Make a task claimable. One that comes back takes its old place."""
@@ -196,7 +234,7 @@ class ReadyQueue:
         """The lane whose head leaves next of these buckets, or None if there is none under the agents' limit.
 
         The best agent decides alone: since fewest in flight come first, no other can be under a limit that it reached.
-        An order led by anything else would have to look further.
+        Where weights lead the order, an agent at its limit comes after all others.
         """
         best: Lane | None = None
         for bucket in buckets:
@@ -221,13 +259,20 @@ class ReadyQueue:
         self._served += 1
         agent = lane.agent
         agent.inflight += 1
-        agent.rank = agent.inflight * ONE_IN_FLIGHT + SERVED + self._served
+        if self._weights.in_force:
+            self._weights.serve(agent)
+            agent.rank = self._weights.rank(agent, SERVED + self._served)
+        else:
+            agent.rank = agent.inflight * ONE_IN_FLIGHT + SERVED + self._served
         return task
 
     def release_slot(self, agent: Agent) -> None:
         """One of the agent's tasks left flight: the agent moves ahead in every bucket where it waits."""
         agent.inflight -= 1
-        agent.rank = rank = agent.rank - ONE_IN_FLIGHT
+        if self._weights.in_force:
+            agent.rank = rank = self._weights.rank(agent, self.place_of(agent))
+        else:
+            agent.rank = rank = agent.rank - ONE_IN_FLIGHT
         for lane in agent.lanes.values():
             if lane.size:
                 if rank < lane.entries[-1]:
@@ -299,7 +344,7 @@ class ReadyQueue:
         """Drop the buckets where nothing waits: kinds are made up by callers."""
         for kind, bucket in list(self._buckets.items()):
             if not bucket.waiting:
-                bucket.close()
+                bucket.build()
                 del self._buckets[kind]
                 self._woken.pop(bucket, None)
                 self._triggered.pop(bucket, None)

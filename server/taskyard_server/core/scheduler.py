@@ -9,7 +9,7 @@ This file checks what a command may do in the present state. `Lifecycle` and the
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Final
 
 from .admission import Admission
@@ -25,13 +25,14 @@ from .lifecycle import Lifecycle
 from .limits import Limits
 from .names import Names
 from .offers import Offer
+from .process_end import end_all, pause_inflight
 from .reports import Reports
 from .schedules.registry import ScheduleRegistry
 from .state_checks import check_cancel, check_pause, check_resolve, check_resume
 from .stats import Stats, Totals
 from .streams import HeldLease, Hello, Streams, TokenUse, Welcome
 from .targets import Targets
-from .task import CANCELLED, DONE, IN_FLIGHT, PAUSED, TERMINAL, Submission, Task
+from .task import CANCELLED, DONE, TERMINAL, Submission, Task
 
 RESTARTED: Final = "lease expired: the server was started anew"
 MAX_SCHEDULES_PER_ADVANCE: Final = 50
@@ -369,6 +370,10 @@ class Scheduler:
         self._streams.timeouts_changed()
         self._life.liveness.timeouts_changed()
 
+    def set_weights(self, weights: Mapping[str, int]) -> None:
+        """Put weights of agents by pattern in force, 1 to 1,000; no other holds any more (docs/rules.md, Weights)."""
+        self._life.ready.set_weights(weights, self._life.agents.by_id.values())
+
     def drain(self) -> None:
         """Accept and dispatch nothing from now on; what is in flight may finish (docs/rules.md, Drain and shutdown)."""
         self._admission.close()
@@ -377,17 +382,11 @@ class Scheduler:
 
     def shut_down(self, now: float) -> None:
         """Pause what is in flight and cancel what waits: this core does not outlive its process."""
-        for task in [task for task in self.tasks_after(0) if task.state not in TERMINAL]:
-            if task.state in IN_FLIGHT:
-                self._life.pause(now, task, StopReason.SHUTDOWN)
-            elif task.state is not PAUSED:
-                self._life.finish(now, task, CANCELLED, None, "scheduler shutdown")
+        end_all(self._life, now)
 
     def pause_inflight(self, now: float, built_in_only: bool) -> None:
         """Pause what is in flight, or what built-in hosts run: it ends with its process, while this core is kept."""
-        for host in self.hosts.built_in() if built_in_only else list(self.hosts):
-            for lease in list(host.leases.values()):
-                self._life.pause(now, lease.task, StopReason.SHUTDOWN)
+        pause_inflight(self._life, self.hosts, now, built_in_only)
 
     # For a store
 

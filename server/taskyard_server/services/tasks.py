@@ -13,10 +13,11 @@ from taskyard_server.conversion import requests
 from taskyard_server.conversion.page_tokens import page_size
 from taskyard_server.conversion.responses import task_page
 from taskyard_server.conversion.task_encoding import STATES, encode_accepted
+from taskyard_server.conversion.task_filters import listing_criteria, task_filter
 from taskyard_server.conversion.wire import nested, tag
 from taskyard_server.core.errors import QueueFull, Refusal
 from taskyard_server.core.task import TERMINAL, Task, TaskState
-from taskyard_server.engine.port import Engine, TaskFilter
+from taskyard_server.engine.port import Engine
 from taskyard_server.interceptors.callers import current_call
 
 from .rest_hints import ACCEPTED, send_hint
@@ -90,34 +91,13 @@ class TaskService(TaskServiceServicer):
 
     async def ListTasks(self, request: pb.ListTasksRequest, context: Context) -> Any:  # noqa: N802
         call = current_call()
-        task_filter = TaskFilter(
-            agents=call.access.agents,
-            agent_id=request.agent_id or None,
-            states=requests.states(request.state, TaskState),
-            batch_id=request.batch_id or None,
-            target=request.target or None,
-            parent_id=request.parent_id or None,
-            created_from=requests.bound(request, "created_from", "createdFrom"),
-            created_until=requests.bound(request, "created_until", "createdUntil"),
-        )
-        listing = call.listing(
-            "tasks",
-            request.agent_id,
-            request.state,
-            request.batch_id,
-            request.target,
-            request.history,
-            request.newest_first,
-            task_filter.created_from,
-            task_filter.created_until,
-            # Last and only where it is set, so that tokens of an earlier version go on.
-            *([request.parent_id] if request.parent_id else []),
-        )
+        wanted = task_filter(request, call.access.agents)
+        listing = call.listing("tasks", *listing_criteria(request))
         after = listing.start(request.page_token)
         limit = page_size(request.page_size)
         page = await self._engine.tasks.list_tasks(
             call.namespace,
-            task_filter,
+            wanted,
             after,
             limit,
             newest_first=request.newest_first,

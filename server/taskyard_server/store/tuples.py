@@ -4,9 +4,9 @@ They are written without a conversion, and have the same fields in the same orde
 compiled does not tell the types of its fields: so these are declared here, and this file is never compiled. As in all
 records, new fields are appended, with a default.
 
-A version reads no tuple that has more fields than it knows. So those that came with format level 2 are written only
+A version reads no tuple that has more fields than it knows. So those that came with a format level are written only
 where one of them says something, which the core allows only once that level is in force
-(`Lifecycle.keeps_added_fields`).
+(`Lifecycle.keeps_added_fields`, `Lifecycle.keeps_extras`).
 """
 
 from __future__ import annotations
@@ -16,9 +16,20 @@ from typing import Final, NamedTuple
 from taskyard_server.core.history import NO_HISTORY, Attempt, History, RetryPolicy
 from taskyard_server.core.hosts import HostProfile, Tabs
 from taskyard_server.core.schedules.processed_times import TimeRange
-from taskyard_server.core.task import NO_OPTIONS, IdempotencyKey, TaskOptions
+from taskyard_server.core.task import (
+    NO_EXTRAS,
+    NO_OPTIONS,
+    AfterPolicy,
+    IdempotencyKey,
+    OnConflict,
+    OnTargetFailure,
+    TaskExtras,
+    TaskOptions,
+    UniqueWhile,
+)
 
 OPTIONS_OF_LEVEL_1: Final = 13
+OPTIONS_OF_LEVEL_2: Final = 16
 HISTORY_OF_LEVEL_1: Final = 9
 """How many fields they had."""
 
@@ -40,6 +51,19 @@ class RetryTuple(NamedTuple):
     non_retryable_codes: frozenset[str]
 
 
+class ExtrasTuple(NamedTuple):
+    """`TaskExtras`."""
+
+    concurrency_keys: tuple[str, ...] = ()
+    after: tuple[str, ...] = ()
+    after_indexes: tuple[int, ...] = ()
+    after_policy: AfterPolicy | None = None
+    unique_key: str | None = None
+    unique_while: UniqueWhile | None = None
+    on_conflict: OnConflict | None = None
+    on_target_failure: OnTargetFailure | None = None
+
+
 class OptionsTuple(NamedTuple):
     """`TaskOptions`."""
 
@@ -59,6 +83,7 @@ class OptionsTuple(NamedTuple):
     run_timeout_secs: float | None = None
     parent_id: str | None = None
     input: bytes | None = None
+    extras: ExtrasTuple | None = None
 
 
 class AttemptTuple(NamedTuple):
@@ -109,7 +134,9 @@ def kept_options(options: TaskOptions) -> tuple[object, ...] | None:
     """Options as they stand in a record."""
     if options is NO_OPTIONS:
         return None
-    return options if options.has_added_fields else options[:OPTIONS_OF_LEVEL_1]
+    if options.extras is not NO_EXTRAS:
+        return options
+    return options[: OPTIONS_OF_LEVEL_2 if options.has_added_fields else OPTIONS_OF_LEVEL_1]
 
 
 def kept_history(history: History) -> tuple[object, ...] | None:
@@ -142,6 +169,7 @@ def to_options(its: OptionsTuple | None) -> TaskOptions:
         its.run_timeout_secs,
         its.parent_id,
         its.input,
+        NO_EXTRAS if its.extras is None else TaskExtras(*its.extras),
     )
 
 

@@ -14,7 +14,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from taskyard_server.core.errors import Internal
-from taskyard_server.engine.port.tasks import TaskFilter, TaskPage
+from taskyard_server.core.task_filter import NO_FILTER, TaskFilter
+from taskyard_server.engine.port.tasks import TaskPage
 from taskyard_server.store.port import key_of, number_of
 
 from .history import read_task
@@ -75,7 +76,7 @@ class HistoryListing:
 
     def _slice(self) -> int:
         """How many rows to ask for: without a filter those of the page, and one that says whether it is the last."""
-        return SLICE_ROWS if self.task_filter != TaskFilter() else min(SLICE_ROWS, self.limit + 1)
+        return SLICE_ROWS if self.task_filter != NO_FILTER else min(SLICE_ROWS, self.limit + 1)
 
     def _is_past(self, task: Task) -> bool:
         """Whether nothing that follows can be in the range of times."""

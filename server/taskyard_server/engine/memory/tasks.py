@@ -15,8 +15,9 @@ from taskyard_server.core.names import Names
 from taskyard_server.core.state_checks import check_cancel, check_pause, check_resolve, check_resume
 from taskyard_server.core.targets import Target
 from taskyard_server.core.task import TERMINAL, Submission, Task, TaskState
+from taskyard_server.core.task_filter import TaskFilter
 from taskyard_server.engine.port.answers import Answer
-from taskyard_server.engine.port.tasks import TaskFilter, TaskPage
+from taskyard_server.engine.port.tasks import TaskPage
 from taskyard_server.engine.recent_events import LEFT_LOG
 
 from .history_listing import HistoryListing

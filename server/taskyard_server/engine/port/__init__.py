@@ -8,6 +8,8 @@ No command answers an object of the core, which the engine keeps changing. A com
 `show` must not await, and must not keep the object.
 """
 
+from taskyard_server.core.task_filter import TaskFilter
+
 from .answers import Answer
 from .engine import AdminPort, Engine, Listener
 from .hosts import HostPort, LeasePort
@@ -24,7 +26,7 @@ from .namespaces import (
 from .outbox import DeliveryEncoder, DeliveryListener, DueDelivery, OutboxPort
 from .replicas import ReplicaDirectory, ReplicaView
 from .schedules import SchedulePort, TriggerFilter, TriggerListener, TriggerPage
-from .tasks import TaskFilter, TaskPage, TaskPort
+from .tasks import TaskPage, TaskPort
 
 __all__ = [
     "AdminPort",

@@ -9,40 +9,11 @@ from taskyard_server.core.errors import Refusal
 from taskyard_server.core.names import Names
 from taskyard_server.core.targets import Target
 from taskyard_server.core.task import Submission, Task, TaskState
+from taskyard_server.core.task_filter import TaskFilter
 
 from .answers import Answer
 
 T = TypeVar("T")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TaskFilter:
-    """Which tasks a listing returns; None matches all (docs/rules.md, Listing).
-
-    `created_from` and `created_until` are times, the first one included. `agents` are those of the caller.
-    """
-
-    agents: Names | None = None
-    agent_id: str | None = None
-    states: frozenset[TaskState] | None = None
-    batch_id: str | None = None
-    target: str | None = None
-    parent_id: str | None = None
-    created_from: float | None = None
-    created_until: float | None = None
-
-    def matches(self, task: Task) -> bool:
-        """Whether the task matches every criterion."""
-        return (
-            (self.agents is None or task.agent_id in self.agents)
-            and (self.agent_id is None or task.agent_id == self.agent_id)
-            and (self.states is None or task.state in self.states)
-            and (self.batch_id is None or task.options.batch_id == self.batch_id)
-            and (self.target is None or task.options.target == self.target)
-            and (self.parent_id is None or task.options.parent_id == self.parent_id)
-            and (self.created_from is None or task.created_at >= self.created_from)
-            and (self.created_until is None or task.created_at < self.created_until)
-        )
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,66 @@
+"""The filters of messages about many tasks converted to those of the core: of listings, and of operations."""
+
+from __future__ import annotations
+
+from typing import Final, TypeAlias
+
+from taskyard.v1 import task_pb2 as pb
+from taskyard_server.conversion.requests import MAX_NAME_CHARS, bound, states
+from taskyard_server.core.errors import BadRequest
+from taskyard_server.core.label_selectors import parse_selector
+from taskyard_server.core.names import Names
+from taskyard_server.core.task import TaskState
+from taskyard_server.core.task_filter import TaskFilter
+
+Filtered: TypeAlias = pb.ListTasksRequest | pb.TaskFilter
+
+ADDED_NAMES: Final = ("labels", "action", "host_id", "concurrency_key", "error")
+ADDED_TIMES: Final = ("ended_from", "ended_until")
+
+
+def task_filter(message: Filtered, agents: Names | None = None, prefix: str = "") -> TaskFilter:
+    """The tasks that a message means, of those that its caller may see, which are those of `agents`.
+
+    An empty text is none. `prefix` is the path of the message within the request. Raises `BadRequest`.
+    """
+    return TaskFilter(
+        agents=agents,
+        agent_id=message.agent_id or None,
+        states=states(message.state, TaskState, prefix),
+        batch_id=message.batch_id or None,
+        target=message.target or None,
+        parent_id=message.parent_id or None,
+        created_from=bound(message, "created_from", f"{prefix}createdFrom"),
+        created_until=bound(message, "created_until", f"{prefix}createdUntil"),
+        labels=parse_selector(message.labels, f"{prefix}labels"),
+        action=message.action or None,
+        host_id=message.host_id or None,
+        concurrency_key=message.concurrency_key or None,
+        ended_from=bound(message, "ended_from", f"{prefix}endedFrom"),
+        ended_until=bound(message, "ended_until", f"{prefix}endedUntil"),
+        error=_text(message.error, f"{prefix}error"),
+    )
+
+
+def listing_criteria(request: pb.ListTasksRequest) -> list[object]:
+    """What a page token of this listing holds for. Tokens of earlier versions go on: what was added is last, if set."""
+    criteria: list[object] = [
+        request.agent_id,
+        request.state,
+        request.batch_id,
+        request.target,
+        request.history,
+        request.newest_first,
+        bound(request, "created_from", "createdFrom"),
+        bound(request, "created_until", "createdUntil"),
+    ]
+    if request.parent_id:
+        criteria.append(request.parent_id)
+    criteria += [(field, getattr(request, field)) for field in ADDED_NAMES if getattr(request, field)]
+    return criteria + [(field, bound(request, field, field)) for field in ADDED_TIMES if request.HasField(field)]
+
+
+def _text(value: str, field: str) -> str | None:
+    if len(value) > MAX_NAME_CHARS:
+        raise BadRequest(f"{field}: must be at most {MAX_NAME_CHARS} characters")
+    return value.casefold() or None
