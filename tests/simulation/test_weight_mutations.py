@@ -25,10 +25,7 @@ MUTATIONS: dict[str, list[Edit]] = {
         (Weights, "serve", "PASS_UNIT // agent.weight", "0"),
     ],
     "an agent that had nothing to do takes what it missed": [
-        (Weights, "serve", "if passed < self._front - PASS_UNIT:", "if False:"),
-    ],
-    "an agent catches up on nothing": [
-        (Weights, "serve", "passed = self._front - PASS_UNIT", "passed = self._front"),
+        (Weights, "serve", "if passed < self.last_pass:", "if False:"),
     ],
     "an agent at its limit holds up those who come after it": [
         (Weights, "rank", "agent.inflight < self.max_per_agent", "True"),

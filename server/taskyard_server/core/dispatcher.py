@@ -133,6 +133,11 @@ class Dispatcher:
                 granted.setdefault(offer, []).append(lease)
         return granted
 
+    @property
+    def is_stopped(self) -> bool:
+        """Whether nothing is dispatched any more."""
+        return self._stopped
+
     def stop(self) -> None:
         """Dispatch nothing from now on."""
         self._stopped = True
@@ -187,9 +192,10 @@ class Dispatcher:
 
     def _refresh_offer(self, now: float, offer: Offer) -> None:
         """Move an offer to the group of what its host may run now, narrowed to the project of the offer."""
-        self._life.offers.move(offer, self._profile(now, offer.host).narrowed(offer.project))
+        self._life.offers.move(offer, self.profile_of(now, offer.host).narrowed(offer.project))
 
-    def _profile(self, now: float, host: Host) -> HostProfile:
+    def profile_of(self, now: float, host: Host) -> HostProfile:
+        """What a host may run now: of one that is built in, that depends on the others."""
         if not host.built_in:
             return host.profile
         online = self._life.liveness.any_online(now)
@@ -197,7 +203,7 @@ class Dispatcher:
 
     def _claim_profile(self, now: float, host: Host, project: str | None) -> HostProfile:
         """What a claim may get; raises `BadRequest` for a project other than the host's own."""
-        profile = self._profile(now, host)
+        profile = self.profile_of(now, host)
         if project is not None and profile.project not in (None, project):
             raise BadRequest("project: must be the host's own")
         return profile.narrowed(project)

@@ -64,6 +64,20 @@ class Rows:
                     break
         return since
 
+    def count_before(self, task: Task) -> int:
+        """How many tasks of the lane leave before a task of the agent, which may be in another one."""
+        count = 0
+        for row in self._rows:
+            if row.priority <= task.priority:
+                for other in row.tasks[row.first :]:
+                    if (
+                        other is not None
+                        and other.lane is self
+                        and (row.priority, other.seq) < (task.priority, task.seq)
+                    ):
+                        count += 1
+        return count
+
     def add(self, task: Task) -> None:
         """A task joins, or comes back to its old place."""
         row = self._row(task.priority)
@@ -102,6 +116,10 @@ class Rows:
         self.size -= 1
         self._compact()
 
+    def _holds(self, task: Task, row: Row) -> bool:
+        """Whether a place in a row is still that of its task, which may stand in another row since."""
+        return task.lane is self and task.priority == row.priority
+
     def _row(self, priority: int) -> Row:
         rows = self._rows
         if rows and rows[-1].priority == priority:
@@ -127,14 +145,14 @@ class Rows:
         """Give up places of tasks that have left: those at the front always, all of them once they are the most."""
         if self._slots > 2 * self.size + MIN_ENTRIES_TO_COMPACT:
             for row in self._rows:
-                row.tasks = [task for task in row.tasks[row.first :] if task is not None and task.lane is self]
+                row.tasks = [task for task in row.tasks[row.first :] if task is not None and self._holds(task, row)]
                 row.first = 0
             self._rows = [row for row in self._rows if row.tasks]
             self._slots = self.size
         while self._rows:
             row = self._rows[-1]
             task = row.tasks[row.first]
-            if task is not None and task.lane is self:
+            if task is not None and self._holds(task, row):
                 return
             self._step(row)
 
