@@ -178,6 +178,6 @@ class TwinSchedulers:
             )
             for name in sorted(used)
         ]
-        assert self.core.keys.usage(self.now, "", 1000) == expected, self.recent()
+        assert self.core.key_usage(self.now, "", 1000) == expected, self.recent()
         its = {name: count for name, count in waits.items() if name in full}
-        assert self.core.keys.waits(self.now, 100) == KeyWaits(len(held), its), self.recent()
+        assert self.core.key_waits(self.now) == KeyWaits(len(held), its), self.recent()

@@ -20,7 +20,7 @@ from .errors import BadRequest, Conflict, Refusal
 from .events import Event
 from .figures import add_to_totals, stats_of
 from .hosts import Host, HostProfile, Hosts, HostStatus
-from .keys import KeyLimit, Keys
+from .keys import KeyLimit, KeyUsage, KeyWaits
 from .leases import Lease, Stop, StopReason
 from .lifecycle import Lifecycle
 from .limits import Limits
@@ -392,7 +392,10 @@ class Scheduler:
         self._life.liveness.timeouts_changed()
 
     def set_key_limits(self, now: float, limits: Mapping[str, KeyLimit]) -> None:
-        """Put limits of concurrency keys by pattern in force; no other holds any more."""
+        """Put the limits of concurrency keys in force, by pattern; no other holds any more.
+
+        Tasks in flight stay, even above a lowered limit (docs/rules.md, Concurrency keys).
+        """
         self._life.ready.keys.set_limits(now, limits)
 
     def set_weights(self, weights: Mapping[str, int]) -> None:
@@ -457,10 +460,13 @@ class Scheduler:
         """The configuration key whose limit keeps waiting tasks from a host with room; None if no limit does."""
         return self.dispatcher.limited_by
 
-    @property
-    def keys(self) -> Keys:
-        """The concurrency keys in use, and their limits. Read it before the next command."""
-        return self._life.ready.keys
+    def key_usage(self, now: float, after: str, limit: int) -> list[KeyUsage]:
+        """The concurrency keys in use by name: up to `limit` of those after this one, all are after an empty name."""
+        return self._life.ready.keys.usage(now, after, limit)
+
+    def key_waits(self, now: float, limit: int = 100) -> KeyWaits:
+        """How many tasks wait for concurrency keys, and for up to `limit` keys where most do."""
+        return self._life.ready.keys.waits(now, limit)
 
     @property
     def targets(self) -> Targets:
