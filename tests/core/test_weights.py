@@ -58,10 +58,10 @@ def test_shares_follow_weights_also_with_fewer_slots_than_agents(make_yard, weig
     assert found == pytest.approx(entitled(weights), rel=0.02)
 
 
-@pytest.mark.parametrize(("weights", "slots"), [(FOUR, 1), (FOUR, 10), ({"a": 1, "b": 1, "c": 2, "d": 3}, 2)])
+@pytest.mark.parametrize(("weights", "slots"), [(FOUR, 1), (FOUR, 3), (HUNDRED, 10)])
 def test_shares_follow_weights_also_where_tasks_differ_in_length(make_yard, weights, slots):
     draw = Random(1)
-    found = shares(make_yard(result_ttl_secs=0.1), weights, slots, 10_000, lambda: draw.choice([0.1, 0.5, 1.0, 2.0]))
+    found = shares(make_yard(result_ttl_secs=0.1), weights, slots, 20_000, lambda: draw.choice([0.1, 0.5, 1.0, 2.0]))
     assert found == pytest.approx(entitled(weights), rel=0.02)
 
 
@@ -108,7 +108,7 @@ def test_an_agent_that_was_away_catches_up_on_one_round(yard):
         yard.complete(lease)
     first = got.index("ann")
     assert 3 <= first <= 5
-    assert Counter(got[first : first + 20]) == {"bob": 12, "ann": 8}
+    assert Counter(got[first : first + 15]) == {"bob": 9, "ann": 6}
 
 
 def test_other_weights_hold_at_once_and_tasks_in_flight_stay(yard):
