@@ -112,9 +112,9 @@ def nothing_left(core: Scheduler, now: float) -> None:
 def _takeable(core: Scheduler, profile: HostProfile) -> Iterable[str]:
     limit = core.limits.max_per_agent_inflight
     for task in core.tasks_after(0):
-        if is_claimable(core, task) and task.agent.inflight < limit and profile.may_run(*_kind(task)):
-            if not has_full_key(core, task):
-                yield task.id
+        fits = is_claimable(core, task) and task.agent.inflight < limit and profile.may_run(*_kind(task))
+        if fits and not has_full_key(core, task):
+            yield task.id
 
 
 def has_full_key(core: Scheduler, task: Task) -> bool:
