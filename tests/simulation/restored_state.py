@@ -102,7 +102,7 @@ def _same_targets(loaded: Scheduler, was: Scheduler) -> None:
 
 
 def _figures(figures: Any) -> tuple[object, ...]:
-    return tuple(getattr(figures, name) for name in sorted(names(type(figures))))
+    return tuple(getattr(figures, name) for name in sorted(names(type(figures))) if name != "slot_time")
 
 
 def _batch(batch: Any) -> tuple[object, ...]:
