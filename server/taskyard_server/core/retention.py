@@ -42,6 +42,15 @@ class RetainedTasks:
         self._entries.appendleft(task)
         self._count += 1
 
+    def merge(self, tasks: list[Task]) -> None:
+        """Add tasks at the places of their ends."""
+        if tasks:
+            entries = [task for task in self._entries if not self._is_stale(task)]
+            for task in tasks:
+                task.retained = True
+            self._count += len(tasks)
+            self._entries = deque(sorted([*entries, *tasks], key=_ended_at))
+
     def remove(self, task: Task) -> None:
         """Remove a task that has left its terminal state; nothing happens if it is not here."""
         if not task.retained:
@@ -86,15 +95,21 @@ class RetainedTasks:
 
 
 class Retention:
-    """The terminal tasks of one namespace, without those that block a target, which are never evicted."""
+    """The terminal tasks of one namespace. Those that block a target are among them only if it `takes_blockers`."""
 
     def __init__(self, life: Lifecycle) -> None:
         self._life = life
+        self.takes_blockers = False
         self.ended = RetainedTasks()
         self.rejected = RetainedTasks()
 
     def __len__(self) -> int:
         return len(self.ended) + len(self.rejected)
+
+    def take_blockers(self) -> None:
+        """From now on what blocks a target may leave memory, since it is found in a store; what was loaded, too."""
+        self.takes_blockers = True
+        self.ended.merge(self._life.targets.failed_blockers())
 
     def evict_excess(self, now: float) -> None:
         """Evict the oldest tasks beyond `max_retained_tasks`."""
@@ -131,6 +146,8 @@ class Retention:
             name = (agent.id, options.key.key)
             if life.past_keys.give_back(name, task.id):
                 life.tasks_by_key.setdefault(name, task)
+        if options.target is not None:
+            life.targets.come_back(task)
         self.ended.add_oldest(task)
 
     def next_due(self) -> float | None:
@@ -160,6 +177,8 @@ class Retention:
         life = self._life
         task = tasks.pop()
         life.tasks.remove(task)
+        if task.state is FAILED and task.options.target is not None:
+            life.targets.leave_memory(task)
         life.emit(now, task, task.state, EVICTED)
         if task.options.batch_id is not None:
             life.batches.forget(task.options.batch_id, task)
@@ -175,3 +194,8 @@ class Retention:
         agent.tasks -= 1
         if not agent.tasks:
             life.agents.remove(agent, life.limits.max_agent_figures)
+
+
+def _ended_at(task: Task) -> float:
+    assert task.completed_at is not None
+    return task.completed_at
