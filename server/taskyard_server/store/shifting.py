@@ -74,7 +74,8 @@ def _history(history: HistoryTuple, by: float) -> HistoryTuple:
             for each in history.attempts
         ]
     )
-    return history._replace(attempts=attempts, not_before=_moved(history.not_before, by))
+    bound = tuple([each._replace(at=each.at + by) for each in history.bound])
+    return history._replace(attempts=attempts, not_before=_moved(history.not_before, by), bound=bound)
 
 
 def _moved(at: float | None, by: float) -> float | None:
