@@ -110,10 +110,7 @@ class Lifecycle:
     # Admission
 
     def accept(self, now: float, submission: Submission) -> Task | None:
-        """Make a task: queued, or pending if it is held or not yet due. None if a limit of the queue is reached.
-
-        See docs/rules.md, Admission.
-        """
+        """Make a task, pending if held or not yet due; None if a limit says no (docs/rules.md, Admission)."""
         limits, agent = self.limits, self.agents.by_id.get(submission.agent_id)
         if self.queued >= limits.max_queue_size or (agent is not None and agent.queued >= limits.max_per_agent):
             return None
@@ -137,6 +134,7 @@ class Lifecycle:
         if not is_pending:
             self.enqueue(now, task)
         else:
+            task.page.entered(PENDING)
             task.history = task.history._replace(held=options.hold, not_before=not_before)
             if not_before is not None and not options.hold:
                 self.delayed.add(not_before, task)
@@ -151,6 +149,7 @@ class Lifecycle:
         agent = self.agents.by_id.get(agent_id) or self.agents.add(agent_id, limits.max_agent_figures)
         scope = "global" if self.queued >= limits.max_queue_size else "agent"
         task = self._new(now, agent, submission, REJECTED)
+        task.page.entered(REJECTED)
         task.completed_at = now
         task.error = f"rejected: {scope} queue full"
         self._events.append(Event(now, task, SUBMITTED, None))
@@ -182,10 +181,7 @@ class Lifecycle:
             self._events.append(Event(now, task, PROGRESSED, task.state))
 
     def pause(self, now: float, task: Task, stop: StopReason = StopReason.PAUSED) -> None:
-        """Interrupt a task so that it can be resumed, or fail it if it is over its budget. `stop` is for its host.
-
-        See docs/rules.md, Pause.
-        """
+        """Interrupt a task, or fail one over its budget (docs/rules.md, Pause). `stop` is for its host."""
         if self.attempts.is_over_budget(task):
             self.finish(now, task, FAILED, None, OVER_BUDGET, StopReason.TOKEN_LIMIT_EXCEEDED)
             return
@@ -194,6 +190,7 @@ class Lifecycle:
         self._clear_deadline(task)
         task.deadline = None
         self.paused += 1
+        task.page.entered(PAUSED)
         self.emit(now, task, before)
         if task.options.target is not None:
             self.targets.block(now, task)
@@ -229,6 +226,7 @@ class Lifecycle:
     def make_due(self, now: float, task: Task) -> None:
         """Queue a pending task whose time has come."""
         before = self.transition(task, QUEUED, None)
+        task.page.left(PENDING)
         task.history = task.history._replace(not_before=None)
         self.enqueue(now, task)
         self.emit(now, task, before)
@@ -274,12 +272,15 @@ class Lifecycle:
         if state is DONE:
             counters.completed += 1
             agent.figures.completed += 1
+            task.page.done += 1
         elif state is FAILED:
             counters.failed += 1
             agent.figures.failed += 1
+            task.page.entered(state)
         else:
             counters.cancelled += 1
             agent.figures.cancelled += 1
+            task.page.entered(state)
         if not blocks:
             self.retention.keep(task)
         self.retention.evict_excess(now)
@@ -419,6 +420,7 @@ class Lifecycle:
     def _dequeue(self, now: float, task: Task, before: TaskState) -> None:
         """Take a pending or queued task out of whatever it waits in."""
         if before is PENDING:
+            task.page.left(PENDING)
             if task.history.not_before is not None:
                 self.delayed.remove(task.history.not_before, task)
             task.history = task.history._replace(held=False, not_before=None)
@@ -433,6 +435,7 @@ class Lifecycle:
 
     def _reopen(self, task: Task, before: TaskState) -> None:
         """Uncount a pause or a failure that is taken back."""
+        task.page.left(before)
         if before is PAUSED:
             self.paused -= 1
         else:
