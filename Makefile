@@ -10,8 +10,9 @@ CLIENTS := go typescript java
 # since many tests wait. Many start processes of their own, so that more than eight at once only disturb each other.
 WORKERS ?= $(if $(ARGS),0,$(shell expr $$(getconf _NPROCESSORS_ONLN) + 1))
 # The tests of engines and servers that run a second time, over SQLite.
-WITH_STORE := $(addprefix tests/,services executors webhooks metrics app faults stress clients/python/host \
-	gateway/test_transcripts.py gateway/test_shutdown.py gateway/test_host_streams.py gateway/test_openapi.py)
+WITH_STORE := $(addprefix tests/,services executors webhooks metrics app faults stress \
+	$(addprefix clients/python/host/test_,real_server.py handlers_real_server.py short_heartbeats.py) \
+	$(addprefix gateway/test_,transcripts.py shutdown.py host_streams.py openapi.py))
 # Of what is never compiled, or comes to what is by no other way than the rest does.
 OF_SOURCES := $(addprefix --ignore=tests/,access architecture cadence cli clients config docs gateway live_config proto replicas store tools)
 PYTEST = pytest --numprocesses=$(WORKERS) --maxprocesses=8 --dist=worksteal
@@ -53,7 +54,7 @@ test: $(READY) plugins ## all the tests, of the server as it is written (ARGS="-
 
 test-all: $(READY) plugins ## all the tests of both forms of the server, over SQLite too, and whether they notice rules that are broken
 	python tools/compile_server.py --remove
-	$(PYTEST)
+	$(PYTEST) -m "not wheel"
 	$(PYTEST) --store=sqlite $(WITH_STORE)
 	python tools/compile_server.py
 	if [ -n "$$CI" ] || [ -e server/taskyard_server/.compiled ]; then $(PYTEST) --core=compiled -m "not wheel and not trial" $(OF_SOURCES); fi
@@ -92,4 +93,4 @@ bench: compile   ## what it costs, beside the bare transport (ROWS="core unary" 
 clean:           ## remove everything that make made
 	find server -name "*.so" -delete
 	rm -f server/taskyard_server/.compiled
-	rm -rf $(VENV) .venv-others bench/load/bin third_party dist .mypy_cache .pytest_cache .ruff_cache .hypothesis .import_linter_cache
+	rm -rf $(VENV) .venv-others bench/load/bin third_party/googleapis dist .mypy_cache .pytest_cache .ruff_cache .hypothesis .import_linter_cache

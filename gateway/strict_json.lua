@@ -28,9 +28,14 @@ local LITERALS = {[byte("t")] = "true", [byte("f")] = "false", [LOWER_N] = "null
 -- The lists in request messages. The transcoder would accept a single item for a list, and drop null among its items.
 -- tests/gateway/test_strict_json.py compares these with the protos.
 local STRINGS = {items = {opens = QUOTE, name = "a string"}}
-local TASK = {fields = {requires = STRINGS, retryPolicy = {fields = {nonRetryableCodes = STRINGS}}}}
-local TASKS = {items = {opens = OPEN_OBJECT, name = "an object", fields = TASK.fields}}
-local SCHEDULE = {fields = {task = TASK}}
+-- `opens` stands for all that a number begins with.
+local NUMBERS = {items = {opens = ZERO, name = "a number"}}
+local RETRY_POLICY = {fields = {nonRetryableCodes = STRINGS}}
+local TEMPLATE = {fields = {requires = STRINGS, retryPolicy = RETRY_POLICY, concurrencyKeys = STRINGS}}
+local TASK = {fields = {requires = STRINGS, retryPolicy = RETRY_POLICY, concurrencyKeys = STRINGS, after = STRINGS}}
+local TASKS = {items = {opens = OPEN_OBJECT, name = "an object", fields = {requires = STRINGS,
+  retryPolicy = RETRY_POLICY, concurrencyKeys = STRINGS, after = STRINGS, afterIndexes = NUMBERS}}}
+local SCHEDULE = {fields = {task = TEMPLATE}}
 local GRANT = {namespaces = STRINGS, agents = STRINGS, hosts = STRINGS, projects = STRINGS, actions = STRINGS}
 local GRANTS = {items = {opens = OPEN_OBJECT, name = "an object", fields = GRANT}}
 local OTHER = {fields = {}}
@@ -216,7 +221,8 @@ local function skip_list(text, i, depth, list, at)
   while true do
     local inner, first = item and string.format("%s[%d]", at, count), c
     i, c = skip_space(text, skip_value(text, i, c, depth, item, inner))
-    if item and first ~= item.opens then
+    local is_number = first == MINUS or first >= ZERO and first <= NINE
+    if item and (is_number and ZERO or first) ~= item.opens then
       refuse("%s: must be %s", inner, item.name)
     end
     if c == CLOSE_LIST then

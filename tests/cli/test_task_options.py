@@ -8,7 +8,18 @@ from taskyard.v1.schedule_pb2 import TaskTemplate
 from taskyard.v1.task_pb2 import SubmitTaskRequest
 from taskyard_server.cli import task_options
 
-OF_ONE_TASK = {"deadline", "hold", "not_before", "idempotency_key", "parent_id"}
+OF_ONE_TASK = {
+    "deadline",
+    "hold",
+    "not_before",
+    "idempotency_key",
+    "parent_id",
+    "after",
+    "after_policy",
+    "unique_key",
+    "unique_while",
+    "on_conflict",
+}
 """Fields that the tasks of schedules do not have, or have as a span."""
 WITHOUT_OPTION = {"traceparent"}
 EXAMPLES = {
@@ -20,6 +31,7 @@ EXAMPLES = {
     "max_attempts": 2,
     "run_timeout": "30s",
     "input": "1",
+    "concurrency_key": ["site:shop"],
 }
 """Values of the options that take no plain text."""
 

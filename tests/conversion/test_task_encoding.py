@@ -20,7 +20,21 @@ from taskyard_server.core.events import Event, EventKind
 from taskyard_server.core.history import NO_HISTORY, Attempt, History, RetryPolicy
 from taskyard_server.core.hosts import Host
 from taskyard_server.core.leases import Lease
-from taskyard_server.core.task import NO_OPTIONS, IdempotencyKey, Submission, Task, TaskOptions, TaskState
+from taskyard_server.core.task import (
+    NO_EXTRAS,
+    NO_OPTIONS,
+    AfterPolicy,
+    Existing,
+    IdempotencyKey,
+    OnConflict,
+    OnTargetFailure,
+    Submission,
+    Task,
+    TaskExtras,
+    TaskOptions,
+    TaskState,
+    UniqueWhile,
+)
 
 TEXTS = st.text(max_size=200)
 NAMES = st.text(min_size=1, max_size=20)
@@ -46,6 +60,16 @@ PAYLOADS = st.builds(
     st.binary(max_size=50),
     optional(NAMES),
 )
+EXTRAS = st.just(NO_EXTRAS) | st.builds(
+    TaskExtras,
+    concurrency_keys=st.lists(NAMES, max_size=4).map(tuple),
+    after=st.lists(NAMES, max_size=3).map(tuple),
+    after_policy=optional(st.sampled_from(AfterPolicy)),
+    unique_key=optional(NAMES),
+    unique_while=optional(st.sampled_from(UniqueWhile)),
+    on_conflict=optional(st.sampled_from(OnConflict)),
+    on_target_failure=optional(st.sampled_from(OnTargetFailure)),
+)
 OPTIONS = st.just(NO_OPTIONS) | st.builds(
     TaskOptions,
     callback_url=optional(NAMES),
@@ -61,6 +85,7 @@ OPTIONS = st.just(NO_OPTIONS) | st.builds(
     run_timeout_secs=optional(st.integers(1, 2**32 - 1).map(lambda ms: ms / 1000)),
     parent_id=optional(NAMES),
     input=optional(PAYLOADS),
+    extras=EXTRAS,
 )
 ATTEMPTS = st.builds(
     Attempt,
@@ -135,6 +160,7 @@ def with_lease(
 def expected(task: Task, completed_at: float | None, with_result: bool) -> pb.Task:
     """The task as a protobuf message, without its params."""
     options, history = task.options, task.history
+    extras = options.extras
     message = pb.Task(
         task_id=task.id,
         agent_id=task.agent_id,
@@ -166,6 +192,12 @@ def expected(task: Task, completed_at: float | None, with_result: bool) -> pb.Ta
         run_timeout_ms=None if options.run_timeout_secs is None else round(options.run_timeout_secs * 1000),
         parent_id=options.parent_id,
         code=history.code,
+        concurrency_keys=extras.concurrency_keys,
+        after=extras.after,
+        after_policy=extras.after_policy and pb.After.Policy.Value(extras.after_policy.value),
+        unique_key=extras.unique_key,
+        unique_while=extras.unique_while and pb.Unique.While.Value(extras.unique_while.value),
+        on_target_failure=extras.on_target_failure,
     )
     if task.started_at is not None and completed_at is not None:
         message.latency_ms = min(round((completed_at - task.started_at) * 1000), 2**32 - 1)
@@ -255,9 +287,13 @@ def test_an_assignment_is_a_lease_and_its_task(task, host_id, token, at, secs):
 @given(tasks())
 def test_an_accepted_task_is_answered_with_its_position(task):
     refused = pb.SubmitOutcome(rejected_task_id="tsk_2")
-    encoded = encoding.encode_outcomes([task, NotFound("no"), task], lambda _: refused.SerializeToString())
-    first, second, third = pb.SubmitTasksResponse.FromString(encoded).outcomes
+    outcomes = [task, NotFound("no"), task, Existing(task)]
+    encoded = encoding.encode_outcomes(outcomes, lambda _: refused.SerializeToString())
+    first, second, third, found = pb.SubmitTasksResponse.FromString(encoded).outcomes
     assert (second, third) == (refused, first)
+    assert found.accepted.existing
+    found.accepted.ClearField("existing")
+    assert found == first
     assert first.accepted == pb.SubmitTaskResponse(
         task_id=task.id,
         state=pb.Task.State.Value(task.state.value),

@@ -168,9 +168,19 @@ def test_it_keeps_its_place_in_its_target(yard):
 # While a replica of an earlier version may come to serve the namespace
 
 
-@pytest.mark.parametrize("fields", [{"run_timeout_secs": 1.0}, {"parent_id": "tsk_1"}, {"input": b"payload"}])
-def test_fields_that_it_could_not_read_are_refused(yard, watch, fields):
-    yard.scheduler.life.keeps_added_fields = False
+@pytest.mark.parametrize(
+    ("fields", "keeps_added_fields"),
+    [
+        ({"run_timeout_secs": 1.0}, False),
+        ({"parent_id": "tsk_1"}, False),
+        ({"input": b"payload"}, False),
+        ({"concurrency_keys": ("site:shop",)}, False),
+        ({"concurrency_keys": ("site:shop",)}, True),
+    ],
+)
+def test_fields_that_it_could_not_read_are_refused(yard, watch, fields, keeps_added_fields):
+    yard.scheduler.life.keeps_added_fields = keeps_added_fields
+    yard.scheduler.life.keeps_extras = False
     changes = watch(yard.scheduler)
     with pytest.raises(Unavailable, match="not before all replicas of this store are of this version"):
         yard.submit(**fields)

@@ -13,7 +13,7 @@ from taskyard_server.core.names import Names
 from taskyard_server.core.offers import Offer
 from taskyard_server.core.scheduler import Scheduler
 from taskyard_server.core.streams import HeldLease, Hello, TokenUse, Welcome
-from taskyard_server.core.task import Submission, Task, TaskOptions, TaskState
+from taskyard_server.core.task import Submission, Task, TaskExtras, TaskOptions, TaskState
 
 START = 1_700_000_000.0
 
@@ -38,8 +38,11 @@ class Yard:
     # Agents
 
     def submit(self, agent: str = "ann", action: str = "click", **fields: Any) -> Task:
-        """Submit a task; `fields` are those of `Submission` and of `TaskOptions`."""
+        """Submit a task; `fields` are those of `Submission`, of `TaskOptions` and of `TaskExtras`."""
         options = {name: fields.pop(name) for name in TaskOptions._fields if name in fields}
+        extras = {name: fields.pop(name) for name in TaskExtras._fields if name in fields}
+        if extras:
+            options["extras"] = TaskExtras(**extras)
         submission = Submission(agent, action, **fields, options=TaskOptions(**options))
         return self.scheduler.submit(self.now, submission)
 

@@ -6,13 +6,15 @@ from contextlib import AsyncExitStack
 import pytest
 
 from taskyard_server.core.errors import Unavailable
-from taskyard_server.core.task import QUEUED, Submission, TaskOptions
-from taskyard_server.store.port import ADDED_FIELDS_LEVEL, FORMAT_LEVEL, StoreError
+from taskyard_server.core.task import QUEUED, Submission, TaskExtras, TaskOptions
+from taskyard_server.store.port import ADDED_FIELDS_LEVEL, EXTRAS_LEVEL, FORMAT_LEVEL, StoreError
 from tests.live import live
 
 from .members import FAILOVER_SECS, Member, Yard
 
 OLD, NEW = FORMAT_LEVEL, FORMAT_LEVEL + 1
+TYPED = TaskOptions(input=b"payload")
+WITH_EXTRAS = TaskOptions(extras=TaskExtras(concurrency_keys=("site:shop",)))
 
 
 @pytest.fixture
@@ -70,28 +72,31 @@ async def test_it_is_in_force_once_an_older_one_was_found_dead(yard: Yard) -> No
     assert new.serving.level == NEW
 
 
-async def submit_typed(member: Member) -> None:
-    submission = Submission("ann", "click", options=TaskOptions(input=b"payload"))
+async def submit_new(member: Member, options: TaskOptions) -> None:
+    submission = Submission("ann", "click", options=options)
     await member.engine.tasks.submit("shop", submission, show=live)
 
 
-async def test_what_an_older_version_could_not_read_is_refused_while_one_lives(yard: Yard) -> None:
+@pytest.mark.parametrize(("level", "options"), [(ADDED_FIELDS_LEVEL, TYPED), (EXTRAS_LEVEL, WITH_EXTRAS)])
+async def test_what_an_older_version_could_not_read_is_refused_while_one_lives(
+    yard: Yard, level: int, options: TaskOptions
+) -> None:
     """Such a one would get the namespace when this one ends."""
-    old = await yard.member("old", ADDED_FIELDS_LEVEL - 1)
-    new = await yard.member("new", ADDED_FIELDS_LEVEL)
+    old = await yard.member("old", level - 1)
+    new = await yard.member("new", level)
     await new.submit("shop")
     with pytest.raises(Unavailable, match="not before all replicas of this store are of this version"):
-        await submit_typed(new)
+        await submit_new(new, options)
     await leave(yard, old)
     await yard.settle()
-    await submit_typed(new)
+    await submit_new(new, options)
     assert new.engine.admin.totals("shop").queued == 2
 
 
 async def test_a_replica_alone_takes_all_at_once(yard: Yard) -> None:
     alone = await yard.member("alone")
     await alone.submit("shop")
-    await submit_typed(alone)
+    await submit_new(alone, WITH_EXTRAS)
 
 
 async def test_an_older_version_is_refused_from_then_on_by_name(yard: Yard) -> None:

@@ -6,6 +6,7 @@ from google.protobuf.struct_pb2 import Struct, Value
 from google.protobuf.timestamp_pb2 import Timestamp
 
 from taskyard.v1.batch_pb2 import BatchTask
+from taskyard.v1.task_pb2 import After, Unique
 
 TOO_LONG = "x" * 1025
 
@@ -60,11 +61,25 @@ async def test_a_name_must_not_be_longer_than_1024_characters(api, refused, fiel
         ({"labels": {TOO_LONG: "x"}}, "labels: must be at most 1024 characters"),
         ({"labels": {"x": TOO_LONG}}, "labels: must be at most 1024 characters"),
         ({"labels": {str(n): "x" for n in range(65)}}, "labels: must have at most 64 entries"),
+        ({"concurrency_keys": [""]}, "concurrencyKeys: is required"),
+        ({"concurrency_keys": [TOO_LONG]}, "concurrencyKeys: must be at most 1024 characters"),
+        ({"concurrency_keys": ["a", "b", "c", "d", "e"]}, "concurrencyKeys: must have at most 4 entries"),
+        ({"after": [""]}, "after: is required"),
+        ({"after": [str(n) for n in range(33)]}, "after: must have at most 32 entries"),
+        ({"after_policy": After.ended}, "afterPolicy: needs after"),
+        ({"after_policy": 9, "after": ["tsk"]}, "afterPolicy: must be among success, ended"),
+        ({"unique_key": TOO_LONG}, "uniqueKey: must be at most 1024 characters"),
+        ({"unique_while": Unique.queued}, "uniqueWhile: needs uniqueKey"),
+        ({"unique_while": 9, "unique_key": "k"}, "uniqueWhile: must be among queued, live"),
+        ({"on_conflict": Unique.reject}, "onConflict: needs uniqueKey"),
+        ({"on_conflict": 9, "unique_key": "k"}, "onConflict: must be among existing, reject, replaceQueued"),
+        ({"on_target_failure": "block"}, "onTargetFailure: needs target"),
+        ({"on_target_failure": "stop", "target": "shop"}, "onTargetFailure: must be among block, continue"),
         ({"traceparent": "nonsense"}, "traceparent: must be a W3C trace context"),
         ({"traceparent": "x" * 10_000}, "traceparent: must be a W3C trace context"),
     ],
 )
-async def test_lists_labels_and_trace_contexts_are_limited(api, refused, fields, message):
+async def test_lists_and_further_fields_are_limited(api, refused, fields, message):
     refusal = await refused(api.submit(**fields))
     assert refusal.code == "bad_request"
     assert refusal.message == message

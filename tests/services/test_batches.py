@@ -7,6 +7,7 @@ from google.protobuf.struct_pb2 import Struct
 from google.protobuf.timestamp_pb2 import Timestamp
 
 from taskyard.v1.batch_pb2 import BatchTask, CancelBatchRequest, GetBatchRequest, SubmitBatchRequest
+from taskyard.v1.task_pb2 import Unique
 
 CLICK = BatchTask(action="click")
 
@@ -62,6 +63,11 @@ async def test_a_task_of_a_batch_supports_the_fields_of_a_single_task(api):
         project="red",
         requires=["gpu"],
         labels={"run": "7"},
+        target="shop",
+        concurrency_keys=["site:a", "site:b"],
+        unique_key="shop",
+        unique_while=Unique.queued,
+        on_target_failure="continue",
     )
     response = await api.submit_batch(task)
     outcomes = await api.get(response.tasks[0].task_id)
@@ -149,6 +155,15 @@ async def test_an_invalid_batch_is_refused(api, refused, by_rest, batch, code, m
         (BatchTask(action="a", requires=[""]), "tasks[2].requires: is required"),
         (BatchTask(action="a", labels={"": ""}), "tasks[2].labels: is required"),
         (BatchTask(action="a", traceparent="x"), "tasks[2].traceparent: must be a W3C trace context"),
+        (BatchTask(action="a", unique_while=Unique.live), "tasks[2].uniqueWhile: needs uniqueKey"),
+        (
+            BatchTask(action="a", after_indexes=[2]),
+            "tasks[2].afterIndexes: must be places of tasks that stand before this one",
+        ),
+        (
+            BatchTask(action="a", after=["tsk"], after_indexes=range(32)),
+            "tasks[2].after: must have at most 32 entries together with afterIndexes",
+        ),
         (
             BatchTask(action="a", deadline=Timestamp(seconds=4_000_000_000, nanos=-1)),
             "tasks[2].deadline: must be a time before the year 10000",

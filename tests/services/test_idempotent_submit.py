@@ -6,7 +6,7 @@ from google.protobuf.struct_pb2 import Struct, Value
 from google.protobuf.timestamp_pb2 import Timestamp
 
 from taskyard.v1.batch_pb2 import BatchTask, GetBatchRequest
-from taskyard.v1.task_pb2 import SubmitTaskRequest, SubmitTasksRequest, Task
+from taskyard.v1.task_pb2 import SubmitTaskRequest, SubmitTasksRequest, Task, Unique
 
 KEY = "key-1"
 
@@ -80,9 +80,20 @@ async def test_a_task_with_all_fields_is_the_same_by_every_method(api, first, re
         "project": "p",
         "requires": ["gpu"],
         "labels": {"a": "1", "b": "2"},
+        "target": "shop",
+        "concurrency_keys": ["site:a", "site:b"],
+        "unique_key": "night",
+        "on_target_failure": "continue",
     }
     task_id = await first(api, **body)
-    assert await resubmit(api, **{**body, "params": struct([2, 0, 1]), "labels": {"b": "2", "a": "1"}}) == task_id
+    again = {
+        "params": struct([2, 0, 1]),
+        "labels": {"b": "2", "a": "1"},
+        "concurrency_keys": ["site:b", "site:a", "site:b"],
+        "unique_while": Unique.live,
+        "on_conflict": Unique.existing,
+    }
+    assert await resubmit(api, **{**body, **again}) == task_id
 
 
 @pytest.mark.parametrize("resubmit", METHODS)
@@ -129,6 +140,10 @@ DIFFERENT_FIELDS = [
     {"project": "p"},
     {"requires": ["gpu"]},
     {"labels": {"a": "b"}},
+    {"concurrency_keys": ["site:a"]},
+    {"unique_key": "night"},
+    {"unique_key": "night", "on_conflict": Unique.reject},
+    {"target": "shop", "on_target_failure": "block"},
 ]
 
 

@@ -90,6 +90,8 @@ async def test_a_template_keeps_every_field(api):
         retry_policy=RetryPolicy(
             max_attempts=3, first_delay_ms=10, multiplier=1.5, max_delay_ms=100, non_retryable_codes=["fatal"]
         ),
+        concurrency_keys=["site:a", "site:b"],
+        on_target_failure="continue",
     )
     assert (await create(api, task=task_template)).task == task_template
     trigger = (await api.schedules.TriggerSchedule(pb.TriggerScheduleRequest(schedule_id="s"))).trigger
@@ -286,6 +288,7 @@ async def test_an_invalid_update_names_the_field_and_changes_nothing(api, refuse
         ({"task": template(deadline_secs=0)}, "task.deadlineSecs: must be at least 1"),
         ({"task": template(callback_url="file:///x")}, "task.callbackUrl: must be an http or https URL"),
         ({"task": template(requires=[""])}, "task.requires: is required"),
+        ({"task": template(on_target_failure="block")}, "task.onTargetFailure: needs target"),
         (
             {"schedule_id": "../x"},
             "scheduleId: must be 1 to 128 letters, digits and . _ ~ -, and begin with a letter or digit",

@@ -7,7 +7,7 @@ from google.protobuf.json_format import MessageToDict, ParseDict
 from google.protobuf.struct_pb2 import Struct
 from google.protobuf.timestamp_pb2 import Timestamp
 
-from taskyard.v1.task_pb2 import SubmitTaskRequest
+from taskyard.v1.task_pb2 import SubmitTaskRequest, Unique
 
 TRACE = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
 
@@ -53,6 +53,21 @@ async def test_further_fields_are_shown(api):
     assert task.requires == ["big", "gpu"]
     assert task.labels == {"run": "7"}
     assert task.traceparent == TRACE
+
+
+async def test_how_a_task_stands_to_others_is_shown(api):
+    response = await api.submit(
+        target="shop",
+        concurrency_keys=["site:b", "site:a", "site:b"],
+        unique_key="night",
+        unique_while=Unique.queued,
+        on_conflict=Unique.reject,
+        on_target_failure="continue",
+    )
+    task = await api.get(response.task_id)
+    assert task.concurrency_keys == ["site:a", "site:b"]
+    assert (task.unique_key, task.unique_while, task.on_target_failure) == ("night", Unique.queued, "continue")
+    assert not response.HasField("existing")
 
 
 async def test_fields_that_are_not_set_are_absent_from_the_task(api):

@@ -5,13 +5,14 @@ from __future__ import annotations
 import asyncio
 from functools import partial
 from random import Random
+from typing import Any
 
 from taskyard_server.core.changes import Changes
 from taskyard_server.core.hosts import HostProfile
 from taskyard_server.core.leases import Lease
 from taskyard_server.core.limits import Limits
 from taskyard_server.core.scheduler import Scheduler
-from taskyard_server.core.task import Submission, Task, TaskOptions
+from taskyard_server.core.task import Submission, Task, TaskExtras, TaskOptions
 from taskyard_server.store.loading import LoadedNamespace, load
 from taskyard_server.store.port import Group, Table, TaskRows, key_of
 from taskyard_server.store.rows import add_rows
@@ -35,7 +36,10 @@ class KeptYard:
 
     # Commands
 
-    def submit(self, agent: str = "agent", deadline: float | None = None, **options: object) -> Task:
+    def submit(self, agent: str = "agent", deadline: float | None = None, **options: Any) -> Task:
+        extras = {name: options.pop(name) for name in TaskExtras._fields if name in options}
+        if extras:
+            options["extras"] = TaskExtras(**extras)
         submission = Submission(agent, "act", deadline=deadline, options=TaskOptions(**options))
         return self.scheduler.submit(self.now, submission)
 

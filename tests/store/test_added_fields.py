@@ -1,4 +1,4 @@
-"""What came with format level 2: it comes back after a restart, and rows without it are those of level 1."""
+"""What came with format levels 2 and 3: it comes back after a restart, and rows without it are those of level 1."""
 
 import pytest
 from msgspec import msgpack
@@ -8,9 +8,24 @@ from taskyard_server.core.history import NO_HISTORY, RetryPolicy
 from taskyard_server.core.limits import RESTART_GRACE_SECS
 from taskyard_server.core.reports import Report, ReportKind
 from taskyard_server.core.schedules.schedule import ScheduleSpec
-from taskyard_server.core.task import Submission, TaskOptions
+from taskyard_server.core.task import (
+    NO_EXTRAS,
+    AfterPolicy,
+    OnConflict,
+    OnTargetFailure,
+    Submission,
+    TaskExtras,
+    TaskOptions,
+    UniqueWhile,
+)
 from taskyard_server.store.records import encode_state, encode_task
-from taskyard_server.store.tuples import HISTORY_OF_LEVEL_1, OPTIONS_OF_LEVEL_1, kept_history, kept_options
+from taskyard_server.store.tuples import (
+    HISTORY_OF_LEVEL_1,
+    OPTIONS_OF_LEVEL_1,
+    OPTIONS_OF_LEVEL_2,
+    kept_history,
+    kept_options,
+)
 from tests.store.kept_yard import KeptYard
 
 FAR = 1e6
@@ -50,10 +65,29 @@ VALUES = {
 }
 
 
-@pytest.mark.parametrize("field", TaskOptions._fields[OPTIONS_OF_LEVEL_1:])
-def test_options_with_any_of_it_are_written_as_a_whole(field):
+EXTRAS = {
+    "concurrency_keys": ("site:shop",),
+    "after": ("tsk_1",),
+    "after_indexes": (0,),
+    "after_policy": AfterPolicy.ENDED,
+    "unique_key": "shop",
+    "unique_while": UniqueWhile.QUEUED,
+    "on_conflict": OnConflict.REPLACE_QUEUED,
+    "on_target_failure": OnTargetFailure.CONTINUE,
+}
+
+
+@pytest.mark.parametrize("field", TaskOptions._fields[OPTIONS_OF_LEVEL_1:OPTIONS_OF_LEVEL_2])
+def test_options_with_any_of_it_are_written_as_level_2_reads_them(field):
     options = TaskOptions(**{field: VALUES[field]})
     assert options.has_added_fields
+    assert kept_options(options) == options[:OPTIONS_OF_LEVEL_2]
+
+
+@pytest.mark.parametrize("field", TaskExtras._fields)
+def test_options_with_extras_are_written_as_a_whole(field):
+    options = TaskOptions(extras=TaskExtras(**{field: EXTRAS[field]}))
+    assert not options.has_added_fields
     assert kept_options(options) == options
 
 
@@ -82,8 +116,19 @@ def test_an_input_an_output_and_a_failure_are_there_again(yard):
     assert again.history.not_before == waits.history.not_before
 
 
+def test_extras_are_there_again(yard):
+    task = yard.submit(deadline=yard.now + FAR, target="shop", **EXTRAS | {"after": (), "after_indexes": ()})
+    plain = yard.submit(deadline=yard.now + FAR, target="shop")
+    yard.commit()
+    scheduler = yard.restart(after=10)
+    again = scheduler.get(task.id).options.extras
+    assert again == task.options.extras
+    assert (again.unique_while, again.on_target_failure) == (UniqueWhile.QUEUED, OnTargetFailure.CONTINUE)
+    assert scheduler.get(plain.id).options.extras is NO_EXTRAS
+
+
 def test_the_template_of_a_schedule_keeps_it(yard):
-    options = TaskOptions(input=b"input", run_timeout_secs=3.5)
+    options = TaskOptions(input=b"input", run_timeout_secs=3.5, extras=TaskExtras(("site:shop",)))
     spec = ScheduleSpec(parse_interval("1h"), "UTC", Submission("ann", "act", options=options))
     yard.scheduler.schedules.create(yard.now, "s", spec)
     yard.commit()

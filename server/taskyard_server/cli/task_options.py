@@ -36,6 +36,14 @@ def task_fields(
     input: Annotated[  # noqa: A002 - the name of the option
         str | None, typer.Option(metavar="JSON", help="The input of a typed action that params cannot hold.")
     ] = None,
+    concurrency_key: Annotated[
+        list[str] | None,
+        typer.Option(metavar="KEY", help="A limit on it holds for all tasks that have it. Repeatable."),
+    ] = None,
+    on_target_failure: Annotated[
+        str | None,
+        typer.Option(metavar="block|continue", help="What its target does once it has failed after its start."),
+    ] = None,
 ) -> dict[str, Any]:
     """The JSON fields of the options that were given. Raises `Failure` for malformed values."""
     fields = {
@@ -54,6 +62,8 @@ def task_fields(
         "retryPolicy": None if max_attempts is None else {"maxAttempts": max_attempts},
         "runTimeoutMs": None if run_timeout is None else milliseconds(run_timeout, "--run-timeout"),
         "input": None if input is None else _payload(input, "--input"),
+        "concurrencyKeys": concurrency_key or None,
+        "onTargetFailure": on_target_failure,
     }
     return given(fields)
 

@@ -38,6 +38,22 @@ def submit(
     not_before: Annotated[str | None, typer.Option(help="It is not due before, RFC 3339.")] = None,
     idempotency_key: Annotated[str | None, typer.Option(help="The same key twice is one task.")] = None,
     parent: Annotated[str | None, typer.Option(help="The task whose work submits it.")] = None,
+    after: Annotated[list[str] | None, typer.Option(help="A task that must have ended first. Repeatable.")] = None,
+    after_policy: Annotated[
+        str | None,
+        typer.Option(metavar="success|ended", help="What it asks of those; success unless given."),
+    ] = None,
+    unique_key: Annotated[str | None, typer.Option(help="At most one task of the agent has it.")] = None,
+    unique_while: Annotated[
+        str | None,
+        typer.Option(metavar="queued|live", help="For how long it has its key; live unless given."),
+    ] = None,
+    on_conflict: Annotated[
+        str | None,
+        typer.Option(
+            metavar="existing|reject|replaceQueued", help="What happens when its key is taken; existing unless given."
+        ),
+    ] = None,
     as_json: JsonOption = False,
 ) -> None:
     """Submit one task."""
@@ -48,12 +64,18 @@ def submit(
         "notBefore": not_before,
         "idempotencyKey": idempotency_key,
         "parentId": parent,
+        "after": after or None,
+        "afterPolicy": after_policy,
+        "uniqueKey": unique_key,
+        "uniqueWhile": unique_while,
+        "onConflict": on_conflict,
     }
     request = filled(task_pb2.SubmitTaskRequest(), task | given(single))
     with connection.opened() as channel:
         answer = task_pb2_grpc.TaskServiceStub(channel).SubmitTask(request, **connection.call())
     place = f" at position {answer.position}" if answer.HasField("position") else ""
-    _show(answer, as_json, f"{answer.task_id} is {word(answer.state)}{place}")
+    already = " already" if answer.existing else ""
+    _show(answer, as_json, f"{answer.task_id} is {word(answer.state)}{already}{place}")
 
 
 @with_connection

@@ -16,7 +16,9 @@ def converted(items: Sequence[Item | Refusal]) -> list[Item]:
     return [item for item in items if not isinstance(item, Refusal)]
 
 
-def with_refusals(items: Sequence[Item | Refusal], outcomes: list[Outcome | Refusal]) -> list[Outcome | Refusal]:
+def with_refusals(
+    items: Sequence[Item | Refusal], outcomes: Sequence[Outcome | Refusal]
+) -> Sequence[Outcome | Refusal]:
     """The outcome of every item, in order. `outcomes` are the engine's, for the accepted items."""
     if len(items) == len(outcomes):
         return outcomes

@@ -3,7 +3,6 @@
 import re
 from collections.abc import Callable, Mapping, Sequence
 from enum import StrEnum
-from hashlib import sha256
 from math import inf, isfinite
 from typing import Final, TypeAlias, TypeVar
 from urllib.parse import urlsplit
@@ -20,22 +19,43 @@ from taskyard_server.conversion.payload import MAX_DEPTH, check_json, is_json, i
 from taskyard_server.core.errors import BadRequest, Refusal, TooLarge
 from taskyard_server.core.history import RetryPolicy
 from taskyard_server.core.hosts import RESERVED_HOST_PREFIX, HostProfile, HostStatus
-from taskyard_server.core.task import NO_OPTIONS, IdempotencyKey, Submission, TaskOptions
+from taskyard_server.core.task import (
+    NO_EXTRAS,
+    NO_OPTIONS,
+    AfterPolicy,
+    IdempotencyKey,
+    OnConflict,
+    OnTargetFailure,
+    Submission,
+    TaskExtras,
+    TaskOptions,
+    UniqueWhile,
+)
 
-from .history import policy_message
+from .fingerprints import fingerprint
 from .trace_context import TRACEPARENT
 
 MAX_NAME_CHARS: Final = 1_024
 MAX_ENTRIES_PER_FIELD: Final = 64
 MAX_ENCODING_CHARS: Final = 64
+MAX_CONCURRENCY_KEYS: Final = 4
+MAX_PREDECESSORS: Final = 32
 MIN_TIME_SECS: Final = -62_135_596_800
 END_OF_TIME_SECS: Final = 253_402_300_800
 """The range of `google.protobuf.Timestamp`: from the year 1 to before the year 10000."""
 MAX_CLAIM_ID_CHARS: Final = 128
+MAX_OPERATION_ID_CHARS: Final = 128
 CONTROL_CHARACTERS: Final = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029]")
 NO_NAMES: Final[frozenset[str]] = frozenset()
 DefaultRetry: TypeAlias = Callable[[str], RetryPolicy | None]
 State = TypeVar("State", bound=StrEnum)
+Choice = TypeVar("Choice", bound=StrEnum)
+Sent = TypeVar("Sent", int, str)
+"""How a choice is sent: the number of an enum's value, or its name."""
+AFTER_POLICIES: Final[dict[int, AfterPolicy]] = {pb.After.Policy.Value(policy.value): policy for policy in AfterPolicy}
+UNIQUE_WHILES: Final[dict[int, UniqueWhile]] = {pb.Unique.While.Value(span.value): span for span in UniqueWhile}
+ON_CONFLICTS: Final[dict[int, OnConflict]] = {pb.Unique.Conflict.Value(action.value): action for action in OnConflict}
+ON_TARGET_FAILURES: Final[dict[str, OnTargetFailure]] = {action.value: action for action in OnTargetFailure}
 REPORTABLE_STATUSES: Final = {
     RuntimeHost.Status.Value(status.value): status for status in HostStatus if status is not HostStatus.DEAD
 }
@@ -131,6 +151,7 @@ def _options(
         else default_retry(task.action),
         run_timeout_secs=_run_timeout(task.run_timeout_ms, prefix) if task.HasField("run_timeout_ms") else None,
         parent_id=name(task.parent_id, "parentId", prefix),
+        extras=_extras(task, prefix),
     )
     return NO_OPTIONS if options == NO_OPTIONS else options
 
@@ -151,6 +172,11 @@ def name(value: str, field: str, prefix: str = "") -> str | None:
 def claim_id(value: str) -> str | None:
     """The name of a claim; an empty one is none (docs/rules.md, Claim ids)."""
     return _bounded(value, "claim_id", "", MAX_CLAIM_ID_CHARS) or None
+
+
+def operation_id(value: str) -> str:
+    """The id of an operation, of its caller's making."""
+    return _bounded(_required(value, "operationId"), "operationId", "", MAX_OPERATION_ID_CHARS)
 
 
 def _bounded(value: str, field: str, prefix: str, max_chars: int = MAX_NAME_CHARS) -> str:
@@ -295,35 +321,58 @@ def _http_url(url: str, field: str, prefix: str) -> str:
 def _key(
     task: SubmitTaskRequest | BatchTask, agent_id: str, callback_url: str, field: str, prefix: str
 ) -> IdempotencyKey:
-    """The idempotency key with a fingerprint of the task.
+    retry = _retry(task.retry_policy, "retryPolicy", prefix) if task.HasField("retry_policy") else None
+    return IdempotencyKey(
+        _bounded(task.idempotency_key, field, prefix), fingerprint(task, agent_id, callback_url, retry)
+    )
 
-    Equal tasks have equal fingerprints, whether submitted alone, on a stream or in a batch, over REST or gRPC, with
-    defaults set or left out.
-    """
-    canonical = SubmitTaskRequest()
-    if isinstance(task, SubmitTaskRequest):
-        canonical.CopyFrom(task)
-    else:
-        # The fields of a BatchTask have the same numbers.
-        canonical.MergeFromString(task.SerializeToString())
-    canonical.DiscardUnknownFields()
-    canonical.agent_id, canonical.callback_url = agent_id, callback_url
-    required = sorted(set(canonical.requires))
-    del canonical.requires[:]
-    canonical.requires.extend(required)
-    # An explicit default equals an absent field, except for `token_limit`, where 0 is a limit.
-    for descriptor, value in canonical.ListFields():
-        if value == descriptor.default_value and not descriptor.message_type and descriptor.name != "token_limit":
-            canonical.ClearField(descriptor.name)  # type: ignore[arg-type]
-    if canonical.HasField("input") and canonical.input.encoding:
-        # What a codec makes of a value may differ each time.
-        canonical.input.data = b""
-    elif canonical.HasField("input"):
-        canonical.input.ClearField("encoding")
-    if canonical.HasField("retry_policy"):
-        canonical.retry_policy.CopyFrom(policy_message(_retry(canonical.retry_policy, "retryPolicy", prefix)))
-    body = canonical.SerializeToString(deterministic=True)
-    return IdempotencyKey(_bounded(task.idempotency_key, field, prefix), sha256(body).digest()[:16])
+
+def _extras(task: SubmitTaskRequest | BatchTask, prefix: str) -> TaskExtras:
+    """How the task stands to others; `NO_EXTRAS` if nothing is said of that."""
+    places = task.after_indexes if isinstance(task, BatchTask) else ()
+    is_set = task.HasField
+    if not (
+        task.concurrency_keys
+        or task.after
+        or places
+        or is_set("unique_key")
+        or is_set("on_target_failure")
+        or is_set("after_policy")
+        or is_set("unique_while")
+        or is_set("on_conflict")
+    ):
+        return NO_EXTRAS
+    extras = TaskExtras(
+        concurrency_keys=tuple(sorted({_required(key, "concurrencyKeys", prefix) for key in task.concurrency_keys})),
+        after=tuple(dict.fromkeys([_required(task_id, "after", prefix) for task_id in task.after])),
+        after_indexes=tuple(dict.fromkeys(places)),
+        after_policy=_choice(AFTER_POLICIES, task.after_policy, "afterPolicy", prefix),
+        unique_key=name(task.unique_key, "uniqueKey", prefix),
+        unique_while=_choice(UNIQUE_WHILES, task.unique_while, "uniqueWhile", prefix),
+        on_conflict=_choice(ON_CONFLICTS, task.on_conflict, "onConflict", prefix),
+        on_target_failure=_choice(ON_TARGET_FAILURES, task.on_target_failure, "onTargetFailure", prefix),
+    )
+    if len(extras.concurrency_keys) > MAX_CONCURRENCY_KEYS:
+        raise BadRequest(f"{prefix}concurrencyKeys: must have at most {MAX_CONCURRENCY_KEYS} entries")
+    if len(extras.after) + len(extras.after_indexes) > MAX_PREDECESSORS:
+        others = " together with afterIndexes" if extras.after_indexes else ""
+        raise BadRequest(f"{prefix}after: must have at most {MAX_PREDECESSORS} entries{others}")
+    if extras.after_policy is not None and not (extras.after or extras.after_indexes):
+        raise BadRequest(f"{prefix}afterPolicy: needs after")
+    if extras.unique_key is None and extras.unique_while is not None:
+        raise BadRequest(f"{prefix}uniqueWhile: needs uniqueKey")
+    if extras.unique_key is None and extras.on_conflict is not None:
+        raise BadRequest(f"{prefix}onConflict: needs uniqueKey")
+    if extras.on_target_failure is not None and not task.target:
+        raise BadRequest(f"{prefix}onTargetFailure: needs target")
+    return NO_EXTRAS if extras == NO_EXTRAS else extras
+
+
+def _choice(choices: Mapping[Sent, Choice], value: Sent, field: str, prefix: str) -> Choice | None:
+    """One of the values of an enum; None if unset."""
+    if value and value not in choices:
+        raise BadRequest(f"{prefix}{field}: must be among {', '.join(choices.values())}")
+    return choices.get(value)
 
 
 def _retry(message: pb.RetryPolicy, field: str, prefix: str) -> RetryPolicy:

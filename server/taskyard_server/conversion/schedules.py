@@ -247,6 +247,8 @@ def _template(spec: ScheduleSpec, bare: bool) -> pb.TaskTemplate:
         token_limit=options.token_limit,
         run_timeout_ms=None if options.run_timeout_secs is None else round(options.run_timeout_secs * 1000),
         retry_policy=None if options.retry is None else policy_message(options.retry),
+        concurrency_keys=options.extras.concurrency_keys,
+        on_target_failure=options.extras.on_target_failure,
     )
     if task.params is not None and not bare:
         message.params.SetInParent()

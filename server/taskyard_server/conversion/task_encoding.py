@@ -9,7 +9,7 @@ A `bare` encoding is for callers who are shown no payloads (docs/security.md, Pa
 secret.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, Final
 
 from taskyard.v1 import lease_pb2
@@ -19,7 +19,19 @@ from taskyard_server.core.errors import Refusal
 from taskyard_server.core.events import Event, EventKind
 from taskyard_server.core.history import NO_HISTORY, History
 from taskyard_server.core.leases import Lease
-from taskyard_server.core.task import DONE, NO_OPTIONS, TERMINAL, Task, TaskOptions, TaskState
+from taskyard_server.core.task import (
+    DONE,
+    NO_EXTRAS,
+    NO_OPTIONS,
+    TERMINAL,
+    AfterPolicy,
+    Existing,
+    Task,
+    TaskExtras,
+    TaskOptions,
+    TaskState,
+    UniqueWhile,
+)
 
 from .history import history_message
 from .wire import LAST, MAX_UINT32, add_double, add_nested, add_text, add_timestamp, add_varint, nested, tag
@@ -67,6 +79,16 @@ INPUT: Final = tag(pb.Task, "input")
 OUTPUT: Final = tag(pb.Task, "output")
 TRACEBACK: Final = tag(pb.Task, "traceback")
 STATE: Final = _by_state(pb.Task, "state")
+CONCURRENCY_KEYS: Final = tag(pb.Task, "concurrency_keys")
+AFTER: Final = tag(pb.Task, "after")
+AFTER_POLICY: Final = {
+    policy: tag(pb.Task, "after_policy") + LAST[pb.After.Policy.Value(policy.value)] for policy in AfterPolicy
+}
+UNIQUE_KEY: Final = tag(pb.Task, "unique_key")
+UNIQUE_WHILE: Final = {
+    span: tag(pb.Task, "unique_while") + LAST[pb.Unique.While.Value(span.value)] for span in UniqueWhile
+}
+ON_TARGET_FAILURE: Final = tag(pb.Task, "on_target_failure")
 
 LABEL_KEY: Final = tag(pb.Task.LabelsEntry, "key")
 LABEL_VALUE: Final = tag(pb.Task.LabelsEntry, "value")
@@ -86,6 +108,7 @@ ACCEPTED: Final = tag(pb.SubmitOutcome, "accepted")
 ACCEPTED_ID: Final = tag(pb.SubmitTaskResponse, "task_id")
 ACCEPTED_POSITION: Final = tag(pb.SubmitTaskResponse, "position")
 ACCEPTED_AT: Final = tag(pb.SubmitTaskResponse, "created_at")
+ACCEPTED_EXISTING: Final = tag(pb.SubmitTaskResponse, "existing") + LAST[True]
 ACCEPTED_STATE: Final = _by_state(pb.SubmitTaskResponse, "state")
 
 LEASE: Final = tag(lease_pb2.Assignment, "lease")
@@ -156,9 +179,14 @@ def encode_current(task: Task, now: float, bare: bool = False) -> bytes:
     return nested(EVENT, b"".join(parts))
 
 
-def encode_accepted(task: Task) -> bytes:
-    """A `SubmitTaskResponse` for a task just admitted (docs/rules.md, Submitting)."""
+def encode_accepted(admitted: Task | Existing) -> bytes:
+    """A `SubmitTaskResponse` for a task just admitted (docs/rules.md, Submitting), or found."""
     parts: list[bytes] = []
+    if isinstance(admitted, Existing):
+        parts.append(ACCEPTED_EXISTING)
+        task = admitted.task
+    else:
+        task = admitted
     add_text(parts, ACCEPTED_ID, task.id)
     parts.append(ACCEPTED_STATE[task.state])
     if task.position is not None:
@@ -168,7 +196,7 @@ def encode_accepted(task: Task) -> bytes:
     return b"".join(parts)
 
 
-def encode_outcomes(outcomes: list[Task | Refusal], encode_refusal: Callable[[Refusal], bytes]) -> bytes:
+def encode_outcomes(outcomes: Sequence[Task | Existing | Refusal], encode_refusal: Callable[[Refusal], bytes]) -> bytes:
     """A `SubmitTasksResponse`. `encode_refusal` encodes the `SubmitOutcome` of a refusal, through protobuf."""
     parts: list[bytes] = []
     for outcome in outcomes:
@@ -314,3 +342,20 @@ def _add_options(parts: list[bytes], options: TaskOptions, bare: bool) -> None:
         add_varint(parts, round(options.run_timeout_secs * 1000))
     if options.parent_id is not None:
         add_text(parts, PARENT_ID, options.parent_id)
+    if options.extras is not NO_EXTRAS:
+        _add_extras(parts, options.extras)
+
+
+def _add_extras(parts: list[bytes], extras: TaskExtras) -> None:
+    for key in extras.concurrency_keys:
+        add_text(parts, CONCURRENCY_KEYS, key)
+    for task_id in extras.after:
+        add_text(parts, AFTER, task_id)
+    if extras.after_policy is not None:
+        parts.append(AFTER_POLICY[extras.after_policy])
+    if extras.unique_key is not None:
+        add_text(parts, UNIQUE_KEY, extras.unique_key)
+    if extras.unique_while is not None:
+        parts.append(UNIQUE_WHILE[extras.unique_while])
+    if extras.on_target_failure is not None:
+        add_text(parts, ON_TARGET_FAILURE, extras.on_target_failure.value)

@@ -52,14 +52,16 @@ class AgentFigures:
 class Agent:
     """An agent that has a task. `tasks` counts all that are retained, `queued` and `inflight` those in these states.
 
-    `rank`, `lanes` and `inflight` belong to `ReadyQueue`.
+    `rank`, `lanes` and `inflight` belong to `ReadyQueue`, `weight` and `passed` to `Weights`.
     """
 
-    __slots__ = ("figures", "id", "inflight", "lanes", "queued", "rank", "tasks")
+    __slots__ = ("figures", "id", "inflight", "lanes", "passed", "queued", "rank", "tasks", "weight")
 
-    def __init__(self, agent_id: str, rank: int) -> None:
+    def __init__(self, agent_id: str, rank: int, weight: int = 1) -> None:
         self.id = agent_id
         self.rank = rank
+        self.weight = weight
+        self.passed = 0
         self.lanes: dict[Bucket, Lane] = {}
         self.tasks = 0
         self.queued = 0

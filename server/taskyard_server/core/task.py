@@ -13,7 +13,7 @@ from .history import NO_HISTORY, History, RetryPolicy
 
 if TYPE_CHECKING:
     from .agents import Agent
-    from .lane import Lane
+    from .lane import Rows
     from .leases import Lease
     from .task_pages import TaskPage
 
@@ -150,7 +150,7 @@ class TaskOptions(NamedTuple):
 
     @property
     def has_added_fields(self) -> bool:
-        """Whether an earlier version, which knows the fields up to `trigger_id`, could not read these options."""
+        """Whether a version that knows the fields up to `trigger_id` alone could not read these, `extras` aside."""
         return self.run_timeout_secs is not None or self.parent_id is not None or self.input is not None
 
 
@@ -242,7 +242,7 @@ class Task:
         self.progress: bytes | None = None
         self.host_id: str | None = None
         self.lease: Lease | None = None
-        self.lane: Lane | None = None
+        self.lane: Rows | None = None
         self.history: History = NO_HISTORY
         self.retained = False
         self.token = 0
@@ -289,3 +289,9 @@ class Task:
         if self.started_at is None or self.completed_at is None:
             return None
         return round((self.completed_at - self.started_at) * 1000)
+
+
+class Existing(NamedTuple):
+    """What a submission finds instead of a new task: the one that has its unique key (docs/rules.md, Unique keys)."""
+
+    task: Task

@@ -13,7 +13,7 @@ from taskyard_server.core.errors import NotFound, Unavailable
 from taskyard_server.engine.memory.engine import MemoryEngine
 from taskyard_server.engine.port.namespaces import Ownership
 from taskyard_server.engine.port.replicas import ReplicaView
-from taskyard_server.store.port import ADDED_FIELDS_LEVEL, FORMAT_LEVEL, CommitDelayed
+from taskyard_server.store.port import FORMAT_LEVEL, CommitDelayed
 from taskyard_server.store.shared_port import Replica, ReplicaRow, SharedStore
 
 from .door import OwnersDoor
@@ -75,8 +75,8 @@ class ReplicaServing:
         engine.keeper.may_tell = self._may_tell
         engine.namespaces.directory = self
         # Until it is known that no replica of an earlier version lives.
-        self._tenures.keep_added_fields(False)
-        self.replica.membership.on_level = self._keep_what_all_read
+        self._tenures.keep_level(0)
+        self.replica.membership.on_level = self._tenures.keep_level
 
     def tell(self, *followers: Follower, begun: Callable[[str], None], left: Callable[[str], None]) -> None:
         """Tell of each namespace that begins to be served here, and of each that leaves."""
@@ -135,9 +135,6 @@ class ReplicaServing:
         """See `NamespaceDirectory`."""
         await self._store.rename(number, None)
         self.replica.ownership.forget(name)
-
-    def _keep_what_all_read(self, level: int) -> None:
-        self._tenures.keep_added_fields(level >= ADDED_FIELDS_LEVEL)
 
     def _changed(self) -> None:
         membership, ownership = self.replica.membership, self.replica.ownership

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import partial
 from typing import Any, Final
 
@@ -18,7 +19,7 @@ from taskyard_server.conversion.timestamps import timestamp
 from taskyard_server.conversion.wire import tag
 from taskyard_server.core.batches import Batch, BatchSubmission
 from taskyard_server.core.errors import BadRequest, BatchTooLarge, QueueFull, Refusal
-from taskyard_server.core.task import CANCELLED, REJECTED, Task
+from taskyard_server.core.task import CANCELLED, REJECTED, Existing, Submission, Task
 from taskyard_server.engine.port import Engine
 from taskyard_server.interceptors.callers import current_call
 
@@ -65,6 +66,7 @@ class BatchService(BatchServiceServicer):
             )
             for number, task in enumerate(request.tasks)
         ]
+        _check_places(submissions)
         response = await self._engine.tasks.submit_batch(
             call.namespace, submissions, show=partial(_submitted, call.access)
         )
@@ -110,15 +112,26 @@ class BatchService(BatchServiceServicer):
         return pb.CancelBatchResponse(status=STATES[CANCELLED], batch_id=request.batch_id, cancelled=cancelled)
 
 
+def _check_places(submissions: Sequence[Submission]) -> None:
+    """Raise `BadRequest` if a predecessor does not stand before its task."""
+    for number, submission in enumerate(submissions):
+        if any(place >= number for place in submission.options.extras.after_indexes):
+            raise BadRequest(f"tasks[{number}].afterIndexes: must be places of tasks that stand before this one")
+
+
 def _submitted(access: Access, submission: BatchSubmission) -> pb.SubmitBatchResponse:
     return pb.SubmitBatchResponse(
         tasks=[_outcome(access, outcome) for outcome in submission.outcomes],
-        submitted=sum(isinstance(outcome, Task) for outcome in submission.outcomes),
+        submitted=sum(not isinstance(outcome, Refusal) for outcome in submission.outcomes),
         batch_id=submission.batch.id,
     )
 
 
-def _outcome(access: Access, outcome: Task | Refusal) -> pb.BatchOutcome:
+def _outcome(access: Access, outcome: Task | Existing | Refusal) -> pb.BatchOutcome:
+    if isinstance(outcome, Existing):
+        message = _outcome(access, outcome.task)
+        message.existing = True
+        return message
     if isinstance(outcome, Task):
         return pb.BatchOutcome(task_id=outcome.id, state=STATES[outcome.state], position=outcome.position)
     message = pb.BatchOutcome(state=STATES[REJECTED], error=error_message(shown_refusal(access, outcome)))

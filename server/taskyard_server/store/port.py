@@ -15,11 +15,12 @@ from typing import Any, Final, NamedTuple, Protocol
 NAMESPACE_SHIFT: Final = 40
 """A namespace has room for 2^40 tasks, some thirty years at a thousand a second."""
 LAST_KEY: Final = (1 << 63) - 1
-FORMAT_LEVEL: Final = 2
+FORMAT_LEVEL: Final = 3
 """The newest format of records that this version reads and writes. Where replicas share a store a newer one is written
-only once all of them know it. Level 2 has the fields of tasks that `tuples.py` names."""
+only once all of them know it. Level 2 has the fields of tasks that `tuples.py` names, level 3 `TaskOptions.extras`."""
 ADDED_FIELDS_LEVEL: Final = 2
-"""The level from which on these fields are kept."""
+EXTRAS_LEVEL: Final = 3
+"""The levels from which on these are kept."""
 UNKNOWN_BYTES: Final = 1 << 62
 """As what is free on a disk that cannot be asked: so nothing is refused for that."""
 EPOCH_JUMP: Final = 1 << 20
@@ -45,6 +46,7 @@ class Table(IntEnum):
     """Nor do these, of which one that is there is never replaced: who puts one reads it again."""
     TOKEN_USES = 12
     """When tokens were last used, by their keys. They are apart so that none who notes a use undoes a revocation."""
+    OPERATIONS = 13
 
 
 def key_of(namespace: int, number: int) -> int:

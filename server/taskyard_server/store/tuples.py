@@ -4,22 +4,34 @@ They are written without a conversion, and have the same fields in the same orde
 compiled does not tell the types of its fields: so these are declared here, and this file is never compiled. As in all
 records, new fields are appended, with a default.
 
-A version reads no tuple that has more fields than it knows. So those that came with format level 2 are written only
+A version reads no tuple that has more fields than it knows. So those that came with a format level are written only
 where one of them says something, which the core allows only once that level is in force
-(`Lifecycle.keeps_added_fields`).
+(`Lifecycle.keeps_added_fields`, `Lifecycle.keeps_extras`).
 """
 
 from __future__ import annotations
 
 from typing import Final, NamedTuple
 
-from taskyard_server.core.history import NO_HISTORY, Attempt, History, RetryPolicy
+from taskyard_server.core.history import NO_HISTORY, Attempt, Bound, History, RetryPolicy
 from taskyard_server.core.hosts import HostProfile, Tabs
 from taskyard_server.core.schedules.processed_times import TimeRange
-from taskyard_server.core.task import NO_OPTIONS, IdempotencyKey, TaskOptions
+from taskyard_server.core.task import (
+    NO_EXTRAS,
+    NO_OPTIONS,
+    AfterPolicy,
+    IdempotencyKey,
+    OnConflict,
+    OnTargetFailure,
+    TaskExtras,
+    TaskOptions,
+    UniqueWhile,
+)
 
 OPTIONS_OF_LEVEL_1: Final = 13
+OPTIONS_OF_LEVEL_2: Final = 16
 HISTORY_OF_LEVEL_1: Final = 9
+HISTORY_OF_LEVEL_2: Final = 12
 """How many fields they had."""
 
 
@@ -38,6 +50,19 @@ class RetryTuple(NamedTuple):
     multiplier: float
     max_delay_secs: float
     non_retryable_codes: frozenset[str]
+
+
+class ExtrasTuple(NamedTuple):
+    """`TaskExtras`."""
+
+    concurrency_keys: tuple[str, ...] = ()
+    after: tuple[str, ...] = ()
+    after_indexes: tuple[int, ...] = ()
+    after_policy: AfterPolicy | None = None
+    unique_key: str | None = None
+    unique_while: UniqueWhile | None = None
+    on_conflict: OnConflict | None = None
+    on_target_failure: OnTargetFailure | None = None
 
 
 class OptionsTuple(NamedTuple):
@@ -59,6 +84,7 @@ class OptionsTuple(NamedTuple):
     run_timeout_secs: float | None = None
     parent_id: str | None = None
     input: bytes | None = None
+    extras: ExtrasTuple | None = None
 
 
 class AttemptTuple(NamedTuple):
@@ -70,6 +96,14 @@ class AttemptTuple(NamedTuple):
     ended_at: float | None
     error: str | None
     code: str | None
+
+
+class BoundTuple(NamedTuple):
+    """`Bound`."""
+
+    key: str
+    fingerprint: bytes
+    at: float
 
 
 class HistoryTuple(NamedTuple):
@@ -87,6 +121,7 @@ class HistoryTuple(NamedTuple):
     code: str | None = None
     traceback: str | None = None
     output: bytes | None = None
+    bound: tuple[BoundTuple, ...] = ()
 
 
 class ProfileTuple(NamedTuple):
@@ -109,7 +144,9 @@ def kept_options(options: TaskOptions) -> tuple[object, ...] | None:
     """Options as they stand in a record."""
     if options is NO_OPTIONS:
         return None
-    return options if options.has_added_fields else options[:OPTIONS_OF_LEVEL_1]
+    if options.extras is not NO_EXTRAS:
+        return options
+    return options[: OPTIONS_OF_LEVEL_2 if options.has_added_fields else OPTIONS_OF_LEVEL_1]
 
 
 def kept_history(history: History) -> tuple[object, ...] | None:
@@ -117,8 +154,9 @@ def kept_history(history: History) -> tuple[object, ...] | None:
     if history is NO_HISTORY:
         return None
     if history.code is None and history.traceback is None and history.output is None:
-        return history[:HISTORY_OF_LEVEL_1]
-    return history
+        if not history.bound:
+            return history[:HISTORY_OF_LEVEL_1]
+    return history if history.bound else history[:HISTORY_OF_LEVEL_2]
 
 
 def to_options(its: OptionsTuple | None) -> TaskOptions:
@@ -142,6 +180,7 @@ def to_options(its: OptionsTuple | None) -> TaskOptions:
         its.run_timeout_secs,
         its.parent_id,
         its.input,
+        NO_EXTRAS if its.extras is None else TaskExtras(*its.extras),
     )
 
 
@@ -160,6 +199,7 @@ def to_history(its: HistoryTuple) -> History:
         its.code,
         its.traceback,
         its.output,
+        tuple([Bound(*bound) for bound in its.bound]),
     )
 
 

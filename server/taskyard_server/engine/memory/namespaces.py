@@ -13,6 +13,7 @@ from taskyard_server.core.privacy import keep_private
 from taskyard_server.core.scheduler import Scheduler
 from taskyard_server.core.stats import Counters, TriggerCounters
 from taskyard_server.engine.virtual_clock import VirtualClock
+from taskyard_server.store.port import ADDED_FIELDS_LEVEL, EXTRAS_LEVEL, FORMAT_LEVEL
 from taskyard_server.store.rows import AboutNamespace
 
 from .answers import Answers
@@ -21,6 +22,7 @@ from .entropy import entropy
 from .namespace import NamespaceState
 
 if TYPE_CHECKING:
+    from taskyard_server.core.lifecycle import Lifecycle
     from taskyard_server.engine.clock import Clock
     from taskyard_server.engine.sessions import DrainNotice
     from taskyard_server.store.loading import LoadedNamespace
@@ -64,7 +66,7 @@ class Namespaces:
         self._last_number = 0
         self._last_outbox: dict[str, int] = {}
         self._private = private
-        self._keeps_added_fields = True
+        self._level = FORMAT_LEVEL
         self._entropy = entropy(seed, private)
         self._states: dict[str, NamespaceState] = {}
         self.driver = Driver(self._states, clock, wall, monotonic)
@@ -162,7 +164,7 @@ class Namespaces:
         return state
 
     def _set_up(self, scheduler: Scheduler) -> None:
-        scheduler.life.keeps_added_fields = self._keeps_added_fields
+        _keep_level(scheduler.life, self._level)
         if self._private:
             keep_private(scheduler.life)
         if self.drain_notice is not None:
@@ -190,12 +192,12 @@ class Namespaces:
         if self.closed:
             raise Unavailable("the engine is closed")
 
-    def keep_added_fields(self, keeps: bool) -> None:
-        """Whether tasks may have fields that an earlier version cannot read, in namespaces here and to come."""
-        if keeps != self._keeps_added_fields:
-            self._keeps_added_fields = keeps
+    def keep_level(self, level: int) -> None:
+        """The format level up to which tasks may have fields, in namespaces here and to come."""
+        if level != self._level:
+            self._level = level
             for state in self._states.values():
-                state.scheduler.life.keeps_added_fields = keeps
+                _keep_level(state.scheduler.life, level)
 
     def for_each(self, command: Callable[[NamespaceState], None]) -> None:
         """Run a command in every namespace, and mark each dirty."""
@@ -206,3 +208,8 @@ class Namespaces:
     def random_bits(self) -> int:
         """Forty random bits, for an id."""
         return self._entropy()
+
+
+def _keep_level(life: Lifecycle, level: int) -> None:
+    life.keeps_added_fields = level >= ADDED_FIELDS_LEVEL
+    life.keeps_extras = level >= EXTRAS_LEVEL

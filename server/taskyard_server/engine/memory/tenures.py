@@ -84,9 +84,9 @@ class Tenures:
             return False
         return not state.scheduler.life.tasks and not any(host.leases for host in state.scheduler.hosts)
 
-    def keep_added_fields(self, keeps: bool) -> None:
-        """Whether tasks may have fields that an earlier version cannot read."""
-        self._namespaces.keep_added_fields(keeps)
+    def keep_level(self, level: int) -> None:
+        """The format level up to which tasks may have fields."""
+        self._namespaces.keep_level(level)
 
     async def begin(self, taken: Taken, is_ours: Callable[[], bool]) -> None:
         """Load a namespace that was taken, and commit what follows from the change of its owner; then serve it.
