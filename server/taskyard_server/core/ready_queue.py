@@ -235,7 +235,7 @@ class ReadyQueue:
 
     def add(self, task: Task) -> None:
         """Make a task claimable. One that comes back takes its old place."""
-        kind = kind_of(task)
+        kind, options = kind_of(task), task.options
         bucket = self._buckets.get(kind) or self._open(kind)
         agent = task.agent
         lane = agent.lanes.get(bucket)
