@@ -119,13 +119,14 @@ class Bucket:
             entries = lane.entries
             entries.pop()
             del self.holders[entry]
-            if (lane.size or lane.is_waiting) and (not entries or rank < entries[-1]):
+            is_waiting = lane.size or (lane.keyed is not None and lane.keyed.open.size)
+            if is_waiting and (not entries or rank < entries[-1]):
                 entries.append(rank)
                 self.holders[rank] = lane
                 heapreplace(heap, rank)
                 continue
             heappop(heap)
-            if not lane.size and not entries and not lane.is_waiting:
+            if not is_waiting and not entries:
                 self._forget(lane)
         return None
 
@@ -230,12 +231,13 @@ class ReadyQueue:
         """Rank all agents, and build all heaps."""
         for agent in agents:
             agent.rank = self._rank(agent, self.place_of(agent))
+        self._keyed.advances.forget()
         for bucket in self._buckets.values():
             bucket.build()
 
     def add(self, task: Task) -> None:
         """Make a task claimable. One that comes back takes its old place."""
-        kind, options = kind_of(task), task.options
+        kind = kind_of(task)
         bucket = self._buckets.get(kind) or self._open(kind)
         agent = task.agent
         lane = agent.lanes.get(bucket)
@@ -321,6 +323,8 @@ class ReadyQueue:
             agent.rank = rank = self.weights.rank(agent, self.place_of(agent))
         else:
             agent.rank = rank = agent.rank - ONE_IN_FLIGHT
+        if self._keyed.parked:
+            self._keyed.advances.add(agent)
         for lane in agent.lanes.values():
             if lane.size or lane.keyed is not None:
                 # Of a keyed one all tasks may be parked, perhaps at a key that has room.
