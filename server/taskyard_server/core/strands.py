@@ -66,14 +66,16 @@ class Stand:
         """A strand, which holds a task, joins."""
         strand.stand = self
         self.size += 1
-        self.enter(strand)
+        head = strand.head()
+        strand.entry = head.seq
+        heappush(self._heap, (head.priority, head.seq, strand))
+        if len(self._heap) > 2 * self.size + MIN_ENTRIES_TO_COMPACT:
+            self._build()
 
     def enter(self, strand: Strand) -> None:
-        """A strand has a better head than the entry that it has, or has none."""
-        heappush(self._heap, _entry(strand))
-        if len(self._heap) > 2 * self.size + MIN_ENTRIES_TO_COMPACT:
-            self._heap = [_entry(strand) for strand in self.strands()]
-            heapify(self._heap)
+        """A strand that stands here has a better head than the entry that it has."""
+        self.size -= 1
+        self.add(strand)
 
     def leave(self, strand: Strand) -> None:
         """A strand stands here no longer; its entries are dropped when they come to the top."""
@@ -91,8 +93,19 @@ class Stand:
             head = strand.head()
             if head.seq == seq:
                 return strand
-            heapreplace(heap, _entry(strand))
+            strand.entry = head.seq
+            heapreplace(heap, (head.priority, head.seq, strand))
         return None
+
+    def _build(self) -> None:
+        """Keep each strand once, under the head that it has."""
+        strands = self.strands()
+        self._heap.clear()
+        for strand in strands:
+            head = strand.head()
+            strand.entry = head.seq
+            self._heap.append((head.priority, head.seq, strand))
+        heapify(self._heap)
 
     def strands(self) -> list[Strand]:
         """The strands that stand here, in no order."""
@@ -375,7 +388,7 @@ class Strands:
         if len(strand.keys) > 1:
             for key in strand.keys:
                 del key.shared[strand]
-        if lane.is_empty and not lane.entries:
+        if not lane.entries and lane.is_empty:
             # The bucket's heap does not hold it, and so would not forget it.
             del lane.agent.lanes[bucket]
 
@@ -383,10 +396,3 @@ class Strands:
 def comes_before(one: Task, other: Task) -> bool:
     """Whether a task comes before another one of its agent."""
     return (one.priority, one.seq) < (other.priority, other.seq)
-
-
-def _entry(strand: Strand) -> tuple[int, int, Strand]:
-    """What a stand holds a strand under from now on."""
-    head = strand.head()
-    strand.entry = head.seq
-    return head.priority, head.seq, strand
