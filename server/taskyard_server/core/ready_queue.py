@@ -235,6 +235,7 @@ class ReadyQueue:
 
     def add(self, task: Task) -> None:
         """Make a task claimable. One that comes back takes its old place."""
+        options = task.options
         kind = kind_of(task)
         bucket = self._buckets.get(kind) or self._open(kind)
         agent = task.agent
