@@ -82,7 +82,7 @@ def demand_of(scheduler: Scheduler, now: float, pool: Pool) -> Demand:
     for host in scheduler.hosts:
         if pool.has(host):
             inflight += len(host.leases)
-            if host.online(now, life.limits.heartbeat_timeout_secs):
+            if life.liveness.is_live(now, host):
                 live += 1
                 free_credit += free_credit_of(life, host, now)
     oldest_secs = None if since is None else max(0.0, now - since)

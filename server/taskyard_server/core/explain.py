@@ -242,10 +242,9 @@ def _has_room(scheduler: Scheduler, now: float, offer: Offer, kind: Kind) -> boo
 
 
 def _live(scheduler: Scheduler, now: float) -> Iterable[tuple[Host, HostProfile]]:
-    """The hosts that are online, each with what it may run now; built-in ones always are."""
-    timeout = scheduler.limits.heartbeat_timeout_secs
+    """The hosts that are live, each with what it may run now."""
     for host in scheduler.hosts:
-        if host.built_in or host.online(now, timeout):
+        if scheduler.life.liveness.is_live(now, host):
             yield host, scheduler.dispatcher.profile_of(now, host)
 
 

@@ -102,9 +102,8 @@ class Notices:
         self._noticed.pop(bucket, None)
 
     def _live(self, now: float) -> Iterable[HostProfile]:
-        timeout = self._life.limits.heartbeat_timeout_secs
         for host in self._hosts:
-            if host.built_in or host.online(now, timeout):
+            if self._life.liveness.is_live(now, host):
                 yield self._profile_of(now, host)
 
 
