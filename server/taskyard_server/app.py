@@ -147,6 +147,8 @@ class App:
             self._stats_service,
             AdminService(self._engine, config, self.drain, self._sharing),
             self._token_service,
+            lambda: self._pools,
+            door,
         )
         if self._sharing is not None:
             followers, webhooks = (self._event_logs, self._services.hosts.watches), self._webhooks

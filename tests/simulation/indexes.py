@@ -12,6 +12,7 @@ from collections import Counter
 from collections.abc import Collection, Hashable, Iterable, Mapping
 from math import floor
 
+from taskyard_server.core.agents import Agent
 from taskyard_server.core.lane import MIN_ENTRIES_TO_COMPACT, Lane
 from taskyard_server.core.retention import RetainedTasks
 from taskyard_server.core.scheduler import Scheduler
@@ -138,8 +139,22 @@ def _agents(core: Scheduler, tasks: list[Task]) -> None:
         same(f"tasks of {name}", agent.tasks, len(its))
         same(f"queued of {name}", agent.queued, states["pending"] + states["queued"])
         same(f"in flight of {name}", agent.inflight, states["assigned"] + states["running"])
-        same(f"in flight in the rank of {name}", agent.rank >> 48, agent.inflight)
+        same(f"rank of {name}", agent.rank, _rank(core, agent))
     _once("ranks", [agent.rank for agent in core._life.agents.by_id.values()])
+
+
+def _rank(core: Scheduler, agent: Agent) -> int:
+    """In flight, of the weight where there are weights; what it has passed; when it was served. Limits stand above."""
+    place, weights = agent.rank & (1 << 48) - 1, core._life.ready._weights
+    if not weights.in_force:
+        return agent.inflight << 48 | place
+    at_limit = agent.inflight >= core.limits.max_per_agent_inflight
+    return at_limit << 224 | (agent.inflight * 2**21 // agent.weight) << 144 | agent.passed << 48 | place
+
+
+def _bits_of_order(core: Scheduler) -> int:
+    """How many bits of a rank stand below what comes of the number in flight."""
+    return 144 if core._life.ready._weights.in_force else 48
 
 
 def _ready(core: Scheduler, tasks: list[Task]) -> None:
@@ -158,7 +173,7 @@ def _ready(core: Scheduler, tasks: list[Task]) -> None:
         same("waiting lanes of a bucket", bucket.waiting, sum(lane.size > 0 for lane in entries))
         for lane, ranks in entries.items():
             same("entries of a lane", lane.entries, sorted(ranks, reverse=True))
-            _once("entries of a lane for one number in flight", [rank >> 48 for rank in ranks])
+            _once("entries of a lane for one number in flight", [rank >> _bits_of_order(core) for rank in ranks])
             same("bucket of a lane", (lane.bucket is bucket, lane.agent.lanes.get(bucket) is lane), (True, True))
             found += _lane(core, lane)
     same("buckets in use", ready._busy_buckets, sum(bucket.waiting > 0 for bucket in ready._buckets.values()))

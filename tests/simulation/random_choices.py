@@ -105,6 +105,9 @@ class Chances:
         # Likewise in every third one claims have ids.
         self._names_claims = seed % 3 == 0
         self._claim_dice = Random(f"claims of {seed}")
+        # In every seventh agents have weights, which change.
+        self._weighs = seed % 7 == 0
+        self._weight_dice = Random(f"weights of {seed}")
         self.new_mood()
 
     def new_mood(self) -> None:
@@ -142,6 +145,16 @@ class Chances:
 
     def command(self) -> str:
         return self._random.choices(list(WEIGHTS), self._weights)[0]
+
+    def weighs(self) -> bool:
+        """Whether weights change now."""
+        return self._weighs and self._weight_dice.random() < 0.02
+
+    def weights(self) -> dict[str, int]:
+        """Weights by pattern; in some cases of nobody."""
+        patterns = ["*", "agent-*", "agent-1*", "nobody", *[f"agent-{number}" for number in range(8)]]
+        chosen = self._weight_dice.sample(patterns, self._weight_dice.choice([0, 2, 4, 8, 8]))
+        return {pattern: self._weight_dice.choice([1, 2, 3, 5, 1000]) for pattern in chosen}
 
     def prompt(self) -> bool:
         """Whether what came free is handed out at once; in some lives seldom, so that several commands come before."""

@@ -105,6 +105,8 @@ class RestartingSimulation(Simulation):
                     names[stream] = self.model.world.number()
                 streams[stream.host.id] = names[stream]
         restart(self.model, self.now, self.now - kept.at, streams)
+        self.core.set_weights(self.weights)
+        self.model.world.weights.put(self.weights)
         for task in core.tasks_after(0):
             job = self.model.world.tasks.get(task.id)
             if job is not None and job.deadline is not None and task.deadline is not None:
@@ -146,6 +148,7 @@ def restart(model: Model, now: float, stood_still: float, streams: dict[str, int
     owners = {job.wish.agent for job in world.tasks.values()}
     world.agents = {name: agent for name, agent in world.agents.items() if name in owners}
     world.ended.sort(key=lambda task_id: (world.tasks[task_id].completed_at, world.tasks[task_id].order))
+    world.weights.begin_equal()
     world.offers.clear()
     model._held_up.clear()
     world.stops = []

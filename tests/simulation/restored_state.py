@@ -71,10 +71,11 @@ def _same_task(one: Task, other: Task, now: float, is_absent: bool) -> None:
 
 
 def _same_agents(loaded: Scheduler, was: Scheduler) -> None:
-    """Ranks and figures; an agent of which rejected tasks alone are left comes anew."""
+    """Places and figures; an agent of which rejected tasks alone are left comes anew."""
     owners = {task.agent.id for task in was.tasks_after(0) if task.state != "rejected"}
-    ranks = {name: agent.rank for name, agent in was._life.agents.by_id.items() if name in owners}
-    same("ranks", {name: agent.rank for name, agent in loaded._life.agents.by_id.items()}, ranks)
+    places = {name: was._life.ready.place_of(agent) for name, agent in was._life.agents.by_id.items() if name in owners}
+    found = {name: loaded._life.ready.place_of(agent) for name, agent in loaded._life.agents.by_id.items()}
+    same("places of agents", found, places)
     expected = {name: _figures(each) for name, each in was._life.agents.figures}
     same("figures", {name: _figures(each) for name, each in loaded._life.agents.figures}, expected)
     same("last figures", loaded._life.agents.figures.last_number, was._life.agents.figures.last_number)

@@ -103,6 +103,7 @@ class Simulation:
         chances = self.chances
         chances.new_mood()
         self._limits = chances.limits()
+        self.weights: dict[str, int] = {}
         self.core = self._new_core()
         self.core._life.tasks._last_seq = chances.one_of([0, 0, 4000])  # the next page of the table begins at 4096
         self.model = Model(dict(self._limits))
@@ -143,6 +144,8 @@ class Simulation:
             self.both("drain", (), self.core.drain, lambda _: self.model.drain())
         elif self.steps > self._shut_down_at[0] and self.chances.under(0.3):
             self._commands["cancel"]()
+        elif self.chances.weighs():
+            self.weigh()
         else:
             self._commands[self.chances.command()]()
         if self.chances.prompt():
@@ -204,6 +207,16 @@ class Simulation:
             tuple(self._limits.items()),
             lambda: self.core.reconfigure(Limits(**self._limits)),
             lambda _: self.model.reconfigure(self._limits),
+        )
+
+    def weigh(self) -> None:
+        """Other weights of agents hold."""
+        weights = self.weights = self.chances.weights()
+        self.both(
+            "weigh",
+            tuple(weights.items()),
+            lambda: self.core.set_weights(weights),
+            lambda _: self.model.world.weights.put(weights),
         )
 
     def pass_time(self) -> None:

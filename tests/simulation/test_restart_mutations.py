@@ -56,10 +56,10 @@ MUTATIONS: dict[str, list[Edit]] = {
         (StoppingLeases, "remove", "self._changes.stopping_lease_gone(lease)", "pass"),
     ],
     "a restart forgets who was served last": [
-        (ReadyQueue, "restore_served", "max(agent.rank, SERVED + last_token)", "agent.rank"),
+        (ReadyQueue, "restore_served", "max(self.place_of(agent), SERVED + last_token)", "self.place_of(agent)"),
     ],
     "a restart forgets what is in flight": [
-        (ReadyQueue, "restore_served", "agent.inflight * ONE_IN_FLIGHT + ", ""),
+        (ReadyQueue, "_rank", "agent.inflight * ONE_IN_FLIGHT + place", "place"),
     ],
     "all agents come anew": [(ReadyQueue, "restored_agent", "if place else", "if False else")],
     "a default deadline goes on while nobody serves": [

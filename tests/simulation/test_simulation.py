@@ -115,6 +115,7 @@ OFTEN = {
     ("stopped", "of one that may run"): 4,
     ("error", "token limit exceeded"): 5,
     ("reconfigure", "ok"): 50,
+    ("weigh", "ok"): 10,
     ("advance", "ok"): 800,
     ("drain", "ok"): 5,
     ("shut down", "ok"): 20,

@@ -28,6 +28,7 @@ from .model_records import (
     StoppingLeases,
     may_run,
 )
+from .model_weights import Weights
 
 
 class Happened(NamedTuple):
@@ -77,6 +78,7 @@ class World:
         self.stops: list[Stop] = []
         self.stopping: list[StoppingLeases] = []
         self.families = Families(self.tasks)
+        self.weights = Weights()
         self.retries: dict[str, deque[float]] = {}
         """For tasks that the core lets try again: when, which is partly chance."""
         self._numbers = 0
@@ -142,14 +144,10 @@ class World:
             return None
         load = Counter(job.wish.agent for job in self.flying())
 
-        def turn(name: str) -> tuple[int, bool, int]:
-            agent = self.agents[name]
-            return (load[name], agent.served is not None, agent.came if agent.served is None else agent.served)
-
         names = {job.wish.agent for job in waiting if load[job.wish.agent] < self.limits["max_per_agent_inflight"]}
         if not names:
             return None
-        best = min(names, key=turn)
+        best = min(names, key=lambda name: self.weights.turn(name, self.agents[name], load[name]))
         return min((job for job in waiting if job.wish.agent == best), key=lambda job: (job.wish.priority, job.order))
 
     def limit_that_binds(self, waiting: Sequence[Job]) -> str | None:
@@ -198,6 +196,7 @@ class World:
     ) -> None:
         """One that came over a stream has to be started in time."""
         self.agents[job.wish.agent].served = self.number()
+        self.weights.serve(job.wish.agent, self.agents[job.wish.agent])
         self.last_token += 1
         job.token = self.last_token
         job.deliveries += 1

@@ -24,6 +24,8 @@ from .limits import Limits
 from .liveness import Liveness
 from .offers import Offers
 from .past_keys import PastKeys
+from .pending import Pending
+from .predecessors import Following, Predecessors, Verdict
 from .ready_queue import ReadyQueue
 from .rests import Rests
 from .retention import Retention
@@ -36,6 +38,7 @@ from .task import (
     FAILED,
     IN_FLIGHT,
     LEGAL,
+    NO_EXTRAS,
     PAUSED,
     PENDING,
     QUEUED,
@@ -47,6 +50,7 @@ from .task import (
 )
 from .task_table import TaskTable
 from .timers import TimerOrder, Timers
+from .unique_keys import UniqueKeys
 
 SUBMITTED: Final = EventKind.SUBMITTED
 CHANGED: Final = EventKind.CHANGED
@@ -59,13 +63,12 @@ INTERRUPTED: Final = "Job was interrupted by user"
 class Lifecycle:
     """The tasks of one namespace and their indexes.
 
-    `queued` counts pending and queued tasks, `inflight` assigned and running ones, `paused` paused ones. `delayed`
-    holds pending tasks by the time at which they come due. `last_token` is the fencing token of the last grant, 0
+    `queued` counts pending and queued tasks, `inflight` assigned and running ones, `paused` paused ones, and
+    `triggered_inflight` those of triggers that are in flight. `last_token` is the fencing token of the last grant, 0
     before the first; what restores a namespace sets it. `stood_still_secs` is how long default deadlines stood still
     because nobody served the namespace. `changes` gathers what changed for a store, None where there is none. Without
     `tells_position` no task says how many were counted as queued after it. While an earlier version may come to serve
     the namespace, `keeps_added_fields` or `keeps_extras` is false: it could not read what stands in tasks since.
-    `triggered_inflight` counts the tasks of triggers that are in flight.
     """
 
     def __init__(
@@ -95,7 +98,9 @@ class Lifecycle:
         self.paused = 0
         self.timers = Timers()
         self._deadlines = self.timers.queue(self.expire, TimerOrder.DEADLINE)
-        self.delayed = self.timers.queue(self.make_due, TimerOrder.NOT_BEFORE)
+        self.pending = Pending(self)
+        self.predecessors = Predecessors(self)
+        self.unique_keys = UniqueKeys()
         self.past_keys = PastKeys(self.timers)
         self.grants = Grants(self)
         self.attempts = Attempts(self, entropy)
@@ -112,10 +117,10 @@ class Lifecycle:
 
     # Admission
 
-    def accept(self, now: float, submission: Submission) -> Task | None:
-        """Make a task: queued, or pending if it is held or not yet due. None if a limit of the queue is reached.
+    def accept(self, now: float, submission: Submission, following: Following | None = None) -> Task | None:
+        """Make a task: queued, or pending if it is held, not yet due, or waits for others that it is `following`.
 
-        See docs/rules.md, Admission.
+        None if a limit of the queue is reached. See docs/rules.md, Admission.
         """
         limits, agent = self.limits, self.agents.by_id.get(submission.agent_id)
         if self.queued >= limits.max_queue_size or (agent is not None and agent.queued >= limits.max_per_agent):
@@ -125,6 +130,8 @@ class Lifecycle:
         options = submission.options
         not_before = options.not_before if options.not_before is not None and options.not_before > now else None
         is_pending = options.hold or not_before is not None
+        if following is not None and following.verdict is not Verdict.CLEAR:
+            is_pending = True
         task = self._new(now, agent, submission, PENDING if is_pending else QUEUED)
         if options.key is not None:
             self.tasks_by_key[agent.id, options.key.key] = task
@@ -140,12 +147,12 @@ class Lifecycle:
         if not is_pending:
             self.enqueue(now, task)
         else:
-            task.history = task.history._replace(held=options.hold, not_before=not_before)
-            if not_before is not None and not options.hold:
-                self.delayed.add(not_before, task)
-            if options.target is not None:
-                self.targets.park(now, task)
+            self.pending.add(now, task, not_before, following)
         self._events.append(Event(now, task, SUBMITTED, None))
+        if options.extras is not NO_EXTRAS:
+            self.unique_keys.add(task)
+            if following is not None:
+                self.pending.end_failed(now, task, following)
         return task
 
     def reject(self, now: float, submission: Submission) -> QueueFull:
@@ -218,22 +225,10 @@ class Lifecycle:
             self.children.add(task)
         if task.options.target is not None:
             self.targets.unblock(now, task)
-        self.emit(now, task, before)
-
-    def release_hold(self, now: float, task: Task) -> None:
-        """Release a held task; it stays pending until `not_before`."""
-        history = task.history = task.history._replace(held=False)
-        if history.not_before is not None and history.not_before > now:
-            self.delayed.add(history.not_before, task)
-            self.note(task)
-        else:
-            self.make_due(now, task)
-
-    def make_due(self, now: float, task: Task) -> None:
-        """Queue a pending task whose time has come."""
-        before = self.transition(task, QUEUED, None)
-        task.history = task.history._replace(not_before=None)
-        self.enqueue(now, task)
+        if task.options.extras is not NO_EXTRAS:
+            self.unique_keys.add(task)
+        if self.predecessors.followers:
+            self.predecessors.changed(now, task)
         self.emit(now, task, before)
 
     # Ends
@@ -288,6 +283,10 @@ class Lifecycle:
         self.retention.evict_excess(now)
         if task.options.parent_id is not None:
             self.children.ended(task)
+        if task.options.extras is not NO_EXTRAS:
+            self.unique_keys.remove(task)
+        if self.predecessors.followers:
+            self.predecessors.changed(now, task)
         if self.triggered and task in self.triggered:
             self.on_triggered_end(now, task)
 
@@ -304,12 +303,18 @@ class Lifecycle:
 
     def next_due(self) -> float | None:
         """When `advance` has something to do; None while nothing can come due."""
-        dues = (self.timers.next_due(), self.retention.next_due())
+        followers, ended, tokens = self.predecessors.next_due(), self.retention.next_due(), self.ready.keys.next_due()
+        dues = (self.timers.next_due(), followers, ended, tokens)
         return min((due for due in dues if due is not None), default=None)
 
     def advance(self, now: float, max_items: int) -> bool:
         """Act on what has come due, on `max_items` at most; whether more may be due."""
-        return all(self.timers.act_on_one(now) or self.retention.evict_one(now) for _ in range(max_items))
+        self.ready.keys.look(now)
+        timers, predecessors, retention = self.timers, self.predecessors, self.retention
+        for _ in range(max_items):
+            if not (timers.act_on_one(now) or predecessors.act_on_one(now) or retention.evict_one(now)):
+                return False
+        return True
 
     def reconfigure(self, limits: Limits) -> None:
         """Put new limits in force for what follows."""
@@ -423,9 +428,7 @@ class Lifecycle:
     def _dequeue(self, now: float, task: Task, before: TaskState) -> None:
         """Take a pending or queued task out of whatever it waits in."""
         if before is PENDING:
-            if task.history.not_before is not None:
-                self.delayed.remove(task.history.not_before, task)
-            task.history = task.history._replace(held=False, not_before=None)
+            self.pending.leave(task)
         elif task.lane is not None:
             self.ready.remove(task)
         if task.options.target is not None:

@@ -28,6 +28,7 @@ from .keeper import Keeper, Keeping
 from .leases import MemoryLeases
 from .namespace_commands import MemoryNamespaces
 from .namespaces import Namespaces
+from .operations import MemoryOperations
 from .outbox import MemoryOutbox
 from .schedules import MemorySchedules
 from .stillness import Stillness
@@ -70,6 +71,7 @@ class MemoryEngine:
         if store is not None and encode_delivery is not None:
             self._outbox = self._namespaces.driver.outbox = MemoryOutbox(self._namespaces, store, encode_delivery)
         self.tasks = MemoryTasks(self._namespaces)
+        self.operations = MemoryOperations(self._namespaces)
         self.hosts = MemoryHosts(self._namespaces)
         self.leases = MemoryLeases(self._namespaces)
         self.schedules = MemorySchedules(self._namespaces)

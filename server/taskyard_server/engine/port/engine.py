@@ -11,6 +11,7 @@ from taskyard_server.core.stats import Stats, Totals
 
 from .hosts import HostPort, LeasePort
 from .namespaces import NamespacePort
+from .operations import OperationPort
 from .outbox import OutboxPort
 from .schedules import SchedulePort
 from .tasks import TaskPort
@@ -27,6 +28,10 @@ class Engine(Protocol):
     @property
     def tasks(self) -> TaskPort:
         """Tasks, batches and targets."""
+
+    @property
+    def operations(self) -> OperationPort:
+        """What is done to many tasks at once."""
 
     @property
     def hosts(self) -> HostPort:

@@ -1,0 +1,66 @@
+"""The simulation finds what it is for, of weights: rules are broken one by one, and each breach is caught."""
+
+from __future__ import annotations
+
+import pytest
+
+from taskyard_server.core.ready_queue import ReadyQueue
+from taskyard_server.core.weights import Weights
+
+from .simulator import Mismatch, Simulation
+from .test_mutations import NEVER, Edit, mutate
+
+# They rewrite the core.
+pytestmark = [pytest.mark.python_core, pytest.mark.mutation]
+
+STEPS = 600
+SEEDS = range(0, 140, 7)
+"""Only these histories have weights."""
+
+MUTATIONS: dict[str, list[Edit]] = {
+    "weights do not count": [
+        (Weights, "rank", "// agent.weight", "// 1"),
+    ],
+    "weights do not lead where nothing is in flight": [
+        (Weights, "serve", "PASS_UNIT // agent.weight", "0"),
+    ],
+    "an agent that had nothing to do takes what it missed": [
+        (Weights, "serve", "if passed < self.last_pass:", "if False:"),
+    ],
+    "an agent at its limit holds up those who come after it": [
+        (Weights, "rank", "agent.inflight < self.max_per_agent", "True"),
+    ],
+    "another limit of agents leaves weighted ones where they stood": [
+        (ReadyQueue, "set_max_per_agent", "if self._weights.in_force:", "if False:"),
+    ],
+    "other weights leave agents where they stood": [
+        (ReadyQueue, "set_weights", "if were_in_force or self._weights.in_force:", "if False:"),
+    ],
+    "passes do not begin equal when weights come into use": [
+        (Weights, "replace", "agent.passed = 0", "pass"),
+    ],
+    "an agent that comes while there are weights weighs 1": [
+        (ReadyQueue, "_agent", "agent.weight = self._weights.of(agent_id)", "pass"),
+    ],
+}
+
+
+def run() -> int:
+    """A few short histories; how many steps that were."""
+    for seed in SEEDS:
+        Simulation(seed, recount_every=NEVER).run(STEPS)
+    return len(SEEDS) * STEPS
+
+
+@pytest.mark.parametrize("breach", MUTATIONS)
+def test_a_broken_rule_is_caught(monkeypatch, breach):
+    for edit in MUTATIONS[breach]:
+        mutate(monkeypatch, *edit)
+    with pytest.raises(Mismatch):
+        run()
+
+
+def test_the_same_histories_pass_with_no_rule_broken(monkeypatch):
+    for (owner, name), words in {edit[:2]: edit[2] for edits in MUTATIONS.values() for edit in edits}.items():
+        mutate(monkeypatch, owner, name, words, words)
+    assert run() == len(SEEDS) * STEPS
