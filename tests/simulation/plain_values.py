@@ -16,7 +16,7 @@ from taskyard_server.core.leases import Stop as CoreStop
 from taskyard_server.core.offers import Offer
 from taskyard_server.core.stats import Counters
 from taskyard_server.core.streams import Welcome
-from taskyard_server.core.task import IdempotencyKey, Submission, Task, TaskOptions
+from taskyard_server.core.task import NO_EXTRAS, IdempotencyKey, Submission, Task, TaskExtras, TaskOptions
 
 from .model_records import FLYING, Host, Job, Machine, Refused, Wish
 from .world import Happened, Stop
@@ -249,6 +249,7 @@ def to_submission(wish: Wish) -> Submission:
         retry=retry,
         run_timeout_secs=wish.run_timeout,
         parent_id=wish.parent,
+        extras=TaskExtras(concurrency_keys=wish.keys) if wish.keys else NO_EXTRAS,
     )
     return Submission(
         wish.agent, wish.action, tab_id=wish.tab, priority=wish.priority, deadline=wish.deadline, options=options
