@@ -34,6 +34,8 @@ OTHERS = (
     Table.TOKENS,
     Table.SECRETS,
     Table.TOKEN_USES,
+    Table.OPERATIONS,
+    Table.RULES,
 )
 
 

@@ -27,6 +27,7 @@ from . import (
     tokens,
     triggers,
     up,
+    waiting,
     watch,
 )
 from .failure import Failure
@@ -51,6 +52,8 @@ app.add_typer(namespaces.app, name="namespace")
 app.add_typer(schedules.app, name="schedule")
 app.add_typer(schedules.app, name="schedules", hidden=True)
 app.command()(triggers.triggers)
+app.command()(waiting.why)
+app.command()(waiting.demand)
 app.command()(watch.watch)
 app.command()(tasks.stats)
 app.command()(hosts.hosts)

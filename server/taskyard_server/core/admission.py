@@ -1,20 +1,26 @@
-"""Which submissions become tasks: the drain, idempotency keys, deadlines, and what a store can keep.
+"""Which submissions become tasks: the drain, keys, predecessors, deadlines, and what a store can keep.
 
 This file does not know the limits of the queue, which `Lifecycle` checks when it accepts a task.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Final
 
 from .batches import BatchSubmission
-from .errors import NOT_YET, AlreadyExists, BadRequest, Refusal, Unavailable
-from .task import NO_EXTRAS
+from .errors import NOT_YET, AlreadyExists, BadRequest, Conflict, Refusal, Unavailable
+from .task import NO_EXTRAS, Existing, TaskState
+from .unique_keys import settle_conflict
 
 if TYPE_CHECKING:
     from .lifecycle import Lifecycle
-    from .task import Submission, Task, TaskOptions
+    from .names import Names
+    from .task import IdempotencyKey, Submission, Task, TaskOptions
+
+NO_PAST: Final[Mapping[str, TaskState]] = MappingProxyType({})
+"""No task has left memory that a submission names."""
 
 
 def require_readers(life: Lifecycle, options: TaskOptions) -> None:
@@ -26,7 +32,11 @@ def require_readers(life: Lifecycle, options: TaskOptions) -> None:
 
 
 class Admission:
-    """Validates submissions, until it `is_closed` by a drain."""
+    """Validates submissions, until it `is_closed` by a drain.
+
+    Where a submission names predecessors, those of others than `agents` are not known, and `past` says how those ended
+    that have left memory.
+    """
 
     def __init__(self, life: Lifecycle) -> None:
         self._life = life
@@ -35,9 +45,8 @@ class Admission:
     def admit(self, now: float, submission: Submission) -> Task | None:
         """The accepted task, or the first one under its key; None if a limit of the queue refuses it.
 
-        A first one that has left memory is in no index, and only its id, state, position and `created_at` are true.
-
-        Raises as `Scheduler.submit` does, other than `QueueFull`.
+        A first one that has left memory is in no index, and only its id, state, position and `created_at` are true. The
+        submission has no extras. Raises as `Scheduler.submit` does, other than `QueueFull`.
         """
         first = self._first_task(submission)
         if first is not None:
@@ -45,38 +54,63 @@ class Admission:
         self._check(now, submission)
         return self._life.accept(now, submission)
 
-    def submit(self, now: float, submission: Submission) -> Task:
+    def submit(
+        self, now: float, submission: Submission, agents: Names | None = None, past: Mapping[str, TaskState] = NO_PAST
+    ) -> Task | Existing:
         """See `Scheduler.submit`."""
-        task = self.admit(now, submission)
+        if submission.options.extras is NO_EXTRAS:
+            task: Task | Existing | None = self.admit(now, submission)
+        else:
+            task = self._admit_with_extras(now, submission, agents, past)
         if task is None:
             raise self._life.reject(now, submission)
         return task
 
-    def submit_each(self, now: float, submissions: Iterable[Submission]) -> list[Task | Refusal]:
-        """Submit tasks one by one; for each, in order, the task or why it was refused."""
-        outcomes: list[Task | Refusal] = []
+    def submit_each(
+        self,
+        now: float,
+        submissions: Sequence[Submission],
+        agents: Names | None = None,
+        past: Mapping[str, TaskState] = NO_PAST,
+    ) -> list[Task | Existing | Refusal]:
+        """Submit tasks one by one; for each, in order, the task, the one that it stands for, or why it was refused."""
+        outcomes: list[Task | Existing | Refusal] = []
         for submission in submissions:
             try:
-                outcomes.append(self.submit(now, submission))
+                if submission.options.extras is not NO_EXTRAS:
+                    submission = self._with_ids(submission, outcomes)
+                outcomes.append(self.submit(now, submission, agents, past))
             except Refusal as refusal:
                 # With its traceback, the refusal would hold this frame and so the list that holds it: a cycle.
                 outcomes.append(refusal.with_traceback(None))
         return outcomes
 
-    def submit_batch(self, now: float, submissions: Sequence[Submission], batch_id: str) -> BatchSubmission:
+    def submit_batch(
+        self,
+        now: float,
+        submissions: Sequence[Submission],
+        batch_id: str,
+        agents: Names | None = None,
+        past: Mapping[str, TaskState] = NO_PAST,
+    ) -> BatchSubmission:
         """See `Scheduler.submit_batch`."""
         self._check_each(now, submissions)
         batch = self._life.batches.open(batch_id, submissions[0].agent_id, now)
         outcomes = self.submit_each(
             now,
             [submission._replace(options=submission.options._replace(batch_id=batch_id)) for submission in submissions],
+            agents,
+            past,
         )
         self._life.batches.close(batch)
         return BatchSubmission(batch, outcomes)
 
-    def _check_each(self, now: float, submissions: Iterable[Submission]) -> None:
+    def _check_each(self, now: float, submissions: Sequence[Submission]) -> None:
         """Raise `Unavailable` or `BadRequest` for the first submission that would be refused with it."""
-        for submission in submissions:
+        for place, submission in enumerate(submissions):
+            extras = submission.options.extras
+            if extras is not NO_EXTRAS and any([index >= place for index in extras.after_indexes]):
+                raise BadRequest(f"tasks[{place}].afterIndexes: must be of earlier tasks of this request")
             key = submission.options.key
             if key is None or self._first_under((submission.agent_id, key.key)) is None:
                 self._check(now, submission)
@@ -90,11 +124,46 @@ class Admission:
         """Accept nothing from now on."""
         self.is_closed = True
 
+    def _admit_with_extras(
+        self, now: float, submission: Submission, agents: Names | None, past: Mapping[str, TaskState]
+    ) -> Task | Existing | None:
+        """As `admit`, of a submission that has extras. Keys come first, as everywhere (docs/rules.md, Unique keys)."""
+        first = self._first_task(submission)
+        if first is not None:
+            return first if first.options.key == submission.options.key else Existing(first)
+        self._check(now, submission)
+        extras, predecessors = submission.options.extras, self._life.predecessors
+        if extras.after:
+            # What it names must be there, also where another task is the answer.
+            predecessors.find(extras, agents, past)
+        if extras.unique_key is not None:
+            settled = settle_conflict(self._life, now, submission)
+            if isinstance(settled, Existing):
+                return settled
+            if not settled:
+                return None
+        return self._life.accept(now, submission, predecessors.find(extras, agents, past) if extras.after else None)
+
+    def _with_ids(self, submission: Submission, outcomes: Sequence[Task | Existing | Refusal]) -> Submission:
+        """The same after the tasks that its indexes stand for. Raises `Conflict` if one of these was refused."""
+        options, extras = submission.options, submission.options.extras
+        if not extras.after_indexes or self._first_task(submission) is not None:
+            return submission
+        after = list(extras.after)
+        for index in extras.after_indexes:
+            earlier = outcomes[index]
+            if isinstance(earlier, Refusal):
+                details: dict[str, str | float] = {"index": index, "code": earlier.code}
+                raise Conflict(f"afterIndexes: task {index} was refused: {earlier.message}", details)
+            after.append(earlier.task.id if isinstance(earlier, Existing) else earlier.id)
+        extras = extras._replace(after=tuple(dict.fromkeys(after)), after_indexes=())
+        return submission._replace(options=options._replace(extras=extras))
+
     def _first_task(self, submission: Submission) -> Task | None:
         """The first task under the key of a submission; raises `AlreadyExists` if that is another task."""
         key = submission.options.key
         first = None if key is None else self._first_under((submission.agent_id, key.key))
-        if first is not None and first.options.key != key:
+        if first is not None and first.options.key != key and not _is_bound(first, key):
             raise AlreadyExists("idempotencyKey: is that of another task")
         return first
 
@@ -108,3 +177,10 @@ class Admission:
             require_readers(self._life, submission.options)
         if submission.deadline is not None and submission.deadline <= now:
             raise BadRequest("deadline: must be in the future")
+
+
+def _is_bound(task: Task, key: IdempotencyKey | None) -> bool:
+    """Whether a task was the answer to a submission with this key before."""
+    return key is not None and any(
+        [bound.key == key.key and bound.fingerprint == key.fingerprint for bound in task.history.bound]
+    )

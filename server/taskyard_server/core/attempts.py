@@ -79,7 +79,7 @@ class Attempts:
             # It keeps its position among the waiting tasks of its target.
             life.targets.enter(now, task)
         life.grants.end(now, task, stop, error)
-        life.delayed.add(due, task)
+        life.pending.delayed.add(due, task)
         life.emit(now, task, before)
 
     def use_tokens(self, task: Task, used: int) -> bool:

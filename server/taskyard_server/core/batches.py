@@ -7,7 +7,7 @@ from collections import Counter
 from dataclasses import dataclass, field
 
 from .errors import NotFound, Refusal
-from .task import TERMINAL, Task, TaskState
+from .task import TERMINAL, Existing, Task, TaskState
 
 
 @dataclass(slots=True)
@@ -30,10 +30,10 @@ class Batch:
 
 @dataclass(frozen=True, slots=True)
 class BatchSubmission:
-    """A batch just after its admission: for each task, in order, the task or why it was refused."""
+    """A batch just after its admission: for each task, in order, the task, the one that it stands for, or why not."""
 
     batch: Batch
-    outcomes: list[Task | Refusal]
+    outcomes: list[Task | Existing | Refusal]
 
 
 class Batches:

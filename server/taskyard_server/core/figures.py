@@ -18,6 +18,7 @@ def stats_of(life: Lifecycle, limited_by: str | None) -> Stats:
         queued=life.queued,
         inflight=life.inflight,
         paused=life.paused,
+        after_others=len(life.predecessors),
         limited_by=limited_by,
         counters=replace(life.counters),
         limits=life.limits,
@@ -30,6 +31,7 @@ def add_to_totals(totals: Totals, life: Lifecycle) -> None:
     totals.queued += life.queued
     totals.inflight += life.inflight
     totals.paused += life.paused
+    totals.after_others += len(life.predecessors)
     totals.retained += len(life.retention)
     totals.namespaces += 1
     totals.counters.add(life.counters)

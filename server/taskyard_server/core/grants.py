@@ -10,11 +10,12 @@ from __future__ import annotations
 from math import inf
 from typing import TYPE_CHECKING, Final
 
+from .fairness import note_lease_end
 from .history import NO_HISTORY
 from .leases import Lease, Stop, StopReason
 from .limits import RESTART_GRACE_SECS
 from .stopping_leases import StoppingLeases
-from .task import ASSIGNED, FAILED, QUEUED, RUNNING
+from .task import ASSIGNED, FAILED, NO_EXTRAS, QUEUED, RUNNING
 from .timers import TimerOrder
 
 if TYPE_CHECKING:
@@ -187,7 +188,11 @@ class Grants:
         if task.options.run_timeout_secs is not None:
             life.run_timeouts.end(lease)
         life.inflight -= 1
+        note_lease_end(task.agent, lease.claimed_at, now)
         life.ready.release_slot(task.agent)
+        extras = task.options.extras
+        if extras is not NO_EXTRAS and extras.concurrency_keys:
+            life.ready.keys.release(now, extras.concurrency_keys)
         for offer in host.offers:
             life.offers.capacity_changed(offer)
         if stop is not None and lease.stream is not None:

@@ -38,13 +38,22 @@ class Attempt(NamedTuple):
     code: str | None
 
 
+class Bound(NamedTuple):
+    """An idempotency key of a submission that a task was the answer to, since it had the unique key; and when."""
+
+    key: str
+    fingerprint: bytes
+    at: float
+
+
 class History(NamedTuple):
     """The course of one task. Never changed but replaced, so that events keep what was true at their time.
 
     `attempts` are those of the current run that are over, the newest hundred of them; `last_number` counts them all,
     `failed` those that the retry policy counts. `tokens_used` is over all attempts, of which `tokens_before` were used
     by earlier ones. `token_limit` is the one that a resume set, if any. `not_before` is when a pending task is due.
-    `code` and `traceback` are those of the last failed attempt of the run, `output` is a serialized `Payload`.
+    `code` and `traceback` are those of the last failed attempt of the run, `output` is a serialized `Payload`. `bound`
+    are idempotency keys that the task has beside its own, the newest last.
     """
 
     run: int = 1
@@ -59,6 +68,7 @@ class History(NamedTuple):
     code: str | None = None
     traceback: str | None = None
     output: bytes | None = None
+    bound: tuple[Bound, ...] = ()
 
     def with_attempt(
         self, host_id: str | None, started_at: float | None, ended_at: float, error: str | None, code: str | None

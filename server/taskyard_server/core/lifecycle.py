@@ -24,6 +24,8 @@ from .limits import Limits
 from .liveness import Liveness
 from .offers import Offers
 from .past_keys import PastKeys
+from .pending import Pending
+from .predecessors import Following, Predecessors, Verdict
 from .queue_limits import refusal_of
 from .ready_queue import ReadyQueue
 from .rests import Rests
@@ -38,6 +40,7 @@ from .task import (
     FAILED,
     IN_FLIGHT,
     LEGAL,
+    NO_EXTRAS,
     PAUSED,
     PENDING,
     QUEUED,
@@ -49,6 +52,7 @@ from .task import (
 )
 from .task_table import TaskTable
 from .timers import TimerOrder, Timers
+from .unique_keys import UniqueKeys
 
 SUBMITTED: Final = EventKind.SUBMITTED
 CHANGED: Final = EventKind.CHANGED
@@ -61,8 +65,8 @@ INTERRUPTED: Final = "Job was interrupted by user"
 class Lifecycle:
     """The tasks of one namespace and their indexes.
 
-    `queued` counts pending and queued tasks, `inflight` assigned and running ones, `paused` paused ones. `delayed`
-    holds pending tasks by the time at which they come due. `last_token` is the fencing token of the last grant, 0
+    `queued` counts pending and queued tasks, `inflight` assigned and running ones, `paused` paused ones, and
+    `triggered_inflight` those of triggers that are in flight. `last_token` is the fencing token of the last grant, 0
     before the first; what restores a namespace sets it. `stood_still_secs` is how long default deadlines stood still
     because nobody served the namespace. `changes` gathers what changed for a store, None where there is none. Without
     `tells_position` no task says how many were counted as queued after it. While an earlier version may come to serve
@@ -97,7 +101,9 @@ class Lifecycle:
         self.paused = 0
         self.timers = Timers()
         self._deadlines = self.timers.queue(self.expire, TimerOrder.DEADLINE)
-        self.delayed = self.timers.queue(self.make_due, TimerOrder.NOT_BEFORE)
+        self.pending = Pending(self)
+        self.predecessors = Predecessors(self)
+        self.unique_keys = UniqueKeys()
         self.past_keys = PastKeys(self.timers)
         self.grants = Grants(self)
         self.attempts = Attempts(self, entropy)
@@ -109,15 +115,15 @@ class Lifecycle:
         self.triggered: dict[Task, Trigger] = {}
         self.on_triggered_end: Callable[[float, Task], None]
         self.on_triggered_queued: Callable[[Trigger, int], None]
-        self._triggered_inflight = 0
+        self.triggered_inflight = 0
         self._events: list[Event] = []
 
     # Admission
 
-    def accept(self, now: float, submission: Submission) -> Task | None:
-        """Make a task: queued, or pending if it is held or not yet due. None if a limit of the queue is reached.
+    def accept(self, now: float, submission: Submission, following: Following | None = None) -> Task | None:
+        """Make a task: queued, or pending if it is held, not yet due, or waits for others that it is `following`.
 
-        See docs/rules.md, Admission.
+        None if a limit of the queue is reached. See docs/rules.md, Admission.
         """
         limits, agent, options = self.limits, self.agents.by_id.get(submission.agent_id), submission.options
         if self.queued >= limits.max_queue_size or (agent is not None and agent.queued >= limits.max_per_agent):
@@ -128,6 +134,8 @@ class Lifecycle:
             agent = self.agents.add(submission.agent_id, limits.max_agent_figures)
         not_before = options.not_before if options.not_before is not None and options.not_before > now else None
         is_pending = options.hold or not_before is not None
+        if following is not None and following.verdict is not Verdict.CLEAR:
+            is_pending = True
         task = self._new(now, agent, submission, PENDING if is_pending else QUEUED)
         if options.key is not None:
             self.tasks_by_key[agent.id, options.key.key] = task
@@ -143,12 +151,12 @@ class Lifecycle:
         if not is_pending:
             self.enqueue(now, task)
         else:
-            task.history = task.history._replace(held=options.hold, not_before=not_before)
-            if not_before is not None and not options.hold:
-                self.delayed.add(not_before, task)
-            if options.target is not None:
-                self.targets.park(now, task)
+            self.pending.add(now, task, not_before, following)
         self._events.append(Event(now, task, SUBMITTED, None))
+        if options.extras is not NO_EXTRAS:
+            self.unique_keys.add(task)
+            if following is not None:
+                self.pending.end_failed(now, task, following)
         return task
 
     def reject(self, now: float, submission: Submission) -> QueueFull:
@@ -215,22 +223,10 @@ class Lifecycle:
             self.children.add(task)
         if task.options.target is not None:
             self.targets.unblock(now, task)
-        self.emit(now, task, before)
-
-    def release_hold(self, now: float, task: Task) -> None:
-        """Release a held task; it stays pending until `not_before`."""
-        history = task.history = task.history._replace(held=False)
-        if history.not_before is not None and history.not_before > now:
-            self.delayed.add(history.not_before, task)
-            self.note(task)
-        else:
-            self.make_due(now, task)
-
-    def make_due(self, now: float, task: Task) -> None:
-        """Queue a pending task whose time has come."""
-        before = self.transition(task, QUEUED, None)
-        task.history = task.history._replace(not_before=None)
-        self.enqueue(now, task)
+        if task.options.extras is not NO_EXTRAS:
+            self.unique_keys.add(task)
+        if self.predecessors.followers:
+            self.predecessors.changed(now, task)
         self.emit(now, task, before)
 
     # Ends
@@ -285,6 +281,10 @@ class Lifecycle:
         self.retention.evict_excess(now)
         if task.options.parent_id is not None:
             self.children.ended(task)
+        if task.options.extras is not NO_EXTRAS:
+            self.unique_keys.remove(task)
+        if self.predecessors.followers:
+            self.predecessors.changed(now, task)
         if self.triggered and task in self.triggered:
             self.on_triggered_end(now, task)
 
@@ -301,18 +301,24 @@ class Lifecycle:
 
     def next_due(self) -> float | None:
         """When `advance` has something to do; None while nothing can come due."""
-        dues = (self.timers.next_due(), self.retention.next_due())
+        followers, ended, tokens = self.predecessors.next_due(), self.retention.next_due(), self.ready.keys.next_due()
+        dues = (self.timers.next_due(), followers, ended, tokens)
         return min((due for due in dues if due is not None), default=None)
 
     def advance(self, now: float, max_items: int) -> bool:
         """Act on what has come due, on `max_items` at most; whether more may be due."""
-        return all(self.timers.act_on_one(now) or self.retention.evict_one(now) for _ in range(max_items))
+        self.ready.keys.look(now)
+        timers, predecessors, retention = self.timers, self.predecessors, self.retention
+        for _ in range(max_items):
+            if not (timers.act_on_one(now) or predecessors.act_on_one(now) or retention.evict_one(now)):
+                return False
+        return True
 
     def reconfigure(self, limits: Limits) -> None:
         """Put new limits in force for what follows."""
         self.limits = limits
         self.ready.set_max_per_agent(limits.max_per_agent_inflight, self.agents.by_id.values())
-        self.ready.hold_triggered(self._triggered_inflight >= limits.max_concurrent)
+        self.ready.hold_triggered(self.triggered_inflight >= limits.max_concurrent)
         self.offers.wake_all()
 
     # What happened
@@ -345,16 +351,16 @@ class Lifecycle:
         """Count a trigger's task, which takes a place of `max_concurrent` in flight (docs/rules.md, Trigger places)."""
         inflight = (state in IN_FLIGHT) - (before in IN_FLIGHT)
         if inflight:
-            self._triggered_inflight += inflight
-            self.ready.hold_triggered(self._triggered_inflight >= self.limits.max_concurrent)
+            self.triggered_inflight += inflight
+            self.ready.hold_triggered(self.triggered_inflight >= self.limits.max_concurrent)
         queued = (state in WAITING) - (before in WAITING)
         if queued and (trigger := self.triggered.get(task)) is not None:
             self.on_triggered_queued(trigger, queued)
 
     def restore_triggered(self) -> None:
         """Count a stored task of a trigger that is in flight."""
-        self._triggered_inflight += 1
-        self.ready.hold_triggered(self._triggered_inflight >= self.limits.max_concurrent)
+        self.triggered_inflight += 1
+        self.ready.hold_triggered(self.triggered_inflight >= self.limits.max_concurrent)
 
     def arm_deadline(self, task: Task) -> None:
         """Set the timer of the deadline that a task has."""
@@ -420,9 +426,7 @@ class Lifecycle:
     def _dequeue(self, now: float, task: Task, before: TaskState) -> None:
         """Take a pending or queued task out of whatever it waits in."""
         if before is PENDING:
-            if task.history.not_before is not None:
-                self.delayed.remove(task.history.not_before, task)
-            task.history = task.history._replace(held=False, not_before=None)
+            self.pending.leave(task)
         elif task.lane is not None:
             self.ready.remove(task)
         if task.options.target is not None:

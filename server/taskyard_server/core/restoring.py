@@ -1,7 +1,8 @@
 """Puts what was stored back into a fresh scheduler, so that it goes on as if nothing had been in between.
 
-`Restoring` takes figures and hosts, then tasks, then stopping leases, schedules and triggers; `finish` ends it, and
-`Scheduler.recover` follows. What it puts back is not told to the store as a change, but what follows from it is.
+`Restoring` takes figures and hosts, then tasks, then stopping leases, schedules, triggers, operations and rules;
+`finish` ends it, and `Scheduler.recover` follows. What it puts back is not told to the store as a change, but what follows from
+it is.
 
 - A live lease counts one full length from `now`, and hosts count as heard of now. A lease of a host that is not stored
   belonged to the process before: `recover` loses it.
@@ -19,11 +20,26 @@ from .agents import Agent, AgentFigures
 from .hosts import Host
 from .leases import Lease
 from .offers import Offer, OfferGroup
+from .operations import Operation
 from .past_keys import PastKey
+from .rules import Rule
 from .scheduler import Scheduler
 from .schedules.schedule import Schedule, Trigger
 from .stats import Counters, TriggerCounters
-from .task import ASSIGNED, FAILED, IN_FLIGHT, PAUSED, PENDING, QUEUED, RUNNING, Submission, Task, TaskOptions
+from .task import (
+    ASSIGNED,
+    FAILED,
+    IN_FLIGHT,
+    NO_EXTRAS,
+    PAUSED,
+    PENDING,
+    QUEUED,
+    RUNNING,
+    Submission,
+    Task,
+    TaskOptions,
+)
+from .task_table import order_of
 
 
 class Damaged(Exception):
@@ -50,6 +66,7 @@ class Restoring:
         self._last_seq = 0
         self._ended: list[Task] = []
         self._failed_blockers: list[Task] = []
+        self._followers: list[Task] = []
         self._past_keys: dict[tuple[str, str], tuple[int, PastKey]] = {}
         self._triggers: list[Trigger] = []
 
@@ -125,8 +142,10 @@ class Restoring:
                 life.arm_deadline(task)
             if state is PENDING:
                 due = task.history.not_before
-                if due is not None and not task.history.held:
-                    life.delayed.add(due, task)
+                if task.options.extras is not NO_EXTRAS and task.options.extras.after and not task.history.failed:
+                    self._followers.append(task)
+                elif due is not None and not task.history.held:
+                    life.pending.delayed.add(due, task)
             elif target is None:
                 if task.deadline is None:
                     raise Damaged(f"{task.id} is queued without a deadline")
@@ -138,6 +157,7 @@ class Restoring:
                 raise Damaged(f"{task.id} is {state.value} without a lease")
             life.inflight += 1
             agent.inflight += 1
+            life.ready.keys.restore(task.options.extras.concurrency_keys)
             if task.deadline is not None:
                 life.arm_deadline(task)
             if task.options.trigger_id is not None:
@@ -151,6 +171,8 @@ class Restoring:
                 life.targets.restore(task, _blocked_at(task))
         else:
             raise Damaged(f"{task.id} is {state.value} and counts as live")
+        if task.options.extras is not NO_EXTRAS and state is not FAILED:
+            life.unique_keys.add(task)
         if (task.lease is None) != (state not in IN_FLIGHT):
             raise Damaged(f"{task.id} is {state.value} and has a lease")
         if state is FAILED:
@@ -168,6 +190,14 @@ class Restoring:
         self._ended.append(task)
         if task.token > self._served.get(task.agent, 0):
             self._served[task.agent] = task.token
+
+    def missing_predecessors(self) -> list[int]:
+        """The orders of submission of the tasks that others wait for and that are not here; after all others.
+
+        One that is not stored either had ended well enough before those came that name it, or long ago.
+        """
+        names = [task_id for task in self._followers for task_id in task.options.extras.after]
+        return [order_of(each) for each in dict.fromkeys(names) if self._life.tasks.get(each) is None]
 
     def past_key(self, order: int, past: PastKey) -> None:
         """The key of a task that had left memory, with its order of submission; of two such tasks the later has it."""
@@ -208,9 +238,20 @@ class Restoring:
         """A trigger, after its schedule; in any order."""
         self._triggers.append(trigger)
 
+    def operation(self, operation: Operation) -> None:
+        """An operation, in order of their numbers."""
+        self._scheduler.operations.restore(operation)
+
+    def rule(self, rule: Rule) -> None:
+        """A rule that was set by a call; in any order."""
+        self._scheduler.rules.restore(rule)
+
     def finish(self) -> None:
         """All is there: put it in order, and let what may be claimed be claimable. `recover` follows."""
         life, now = self._life, self._now
+        life.ready.keys.begin_empty(now)
+        if self._scheduler.rules.all():
+            self._scheduler.rules.apply(now)
         for agent, token in self._served.items():
             life.ready.restore_served(agent, token)
         if not self._is_in_order:
@@ -223,6 +264,8 @@ class Restoring:
         for name, (_, past) in self._past_keys.items():
             if name not in life.tasks_by_key:
                 life.past_keys.add(past)
+        for task in sorted(self._followers, key=_order):
+            life.pending.restore(now, task)
         hosts = self._scheduler.hosts
         for host in [*hosts, *self._absent_hosts.values()]:
             if host.leases:
@@ -250,6 +293,8 @@ class Restoring:
         changes.hosts = dict.fromkeys(self._scheduler.hosts)
         changes.schedules = dict.fromkeys(self._scheduler.schedules.after(0))
         changes.triggers = dict.fromkeys(self._scheduler.schedules.triggers_before(None))
+        changes.operations = dict.fromkeys(self._scheduler.operations.all())
+        changes.rules = dict.fromkeys(self._scheduler.rules.all())
 
     def _keep(self, task: Task, has_no_key: bool) -> None:
         """Put a task into the indexes that all retained tasks are in."""
@@ -267,6 +312,11 @@ class Restoring:
             name = (agent.id, options.key.key)
             first = life.tasks_by_key.get(name)
             # Where two have it, the older one had left memory before the other came, and is back by the restart.
+            if first is None or first.seq < task.seq:
+                life.tasks_by_key[name] = task
+        for bound in task.history.bound:
+            name = (agent.id, bound.key)
+            first = life.tasks_by_key.get(name)
             if first is None or first.seq < task.seq:
                 life.tasks_by_key[name] = task
 
@@ -296,6 +346,10 @@ def _blocked_at(task: Task) -> float:
 
 def _ended_at(task: Task) -> tuple[float, int]:
     return (task.completed_at or 0.0, task.seq)
+
+
+def _order(task: Task) -> int:
+    return task.seq
 
 
 def _token(lease: Lease) -> int:

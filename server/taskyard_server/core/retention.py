@@ -51,6 +51,20 @@ class RetainedTasks:
             self._count += len(tasks)
             self._entries = deque(sorted([*entries, *tasks], key=_ended_at))
 
+    def put_back(self, task: Task) -> None:
+        """Add a task that was taken out as the oldest, before all that ended later."""
+        task.retained = True
+        place, ended = 0, task.completed_at
+        assert ended is not None
+        for each in self._entries:
+            # An entry that is stale may be that of a task which lives.
+            if each.completed_at is not None and each.completed_at >= ended:
+                break
+            place += 1
+        self._entries.insert(place, task)
+        self._count += 1
+        self._drop_stale_front()
+
     def remove(self, task: Task) -> None:
         """Remove a task that has left its terminal state; nothing happens if it is not here."""
         if not task.retained:
@@ -95,16 +109,21 @@ class RetainedTasks:
 
 
 class Retention:
-    """The terminal tasks of one namespace. Those that block a target are among them only if it `takes_blockers`."""
+    """The terminal tasks of one namespace. Those that block a target are among them only if it `takes_blockers`.
+
+    Those that others wait for are not evicted: one whose turn it would be is put `aside` until nobody waits for it any
+    more.
+    """
 
     def __init__(self, life: Lifecycle) -> None:
         self._life = life
         self.takes_blockers = False
         self.ended = RetainedTasks()
         self.rejected = RetainedTasks()
+        self.aside: dict[Task, None] = {}
 
     def __len__(self) -> int:
-        return len(self.ended) + len(self.rejected)
+        return len(self.ended) + len(self.rejected) + len(self.aside)
 
     def take_blockers(self) -> None:
         """From now on what blocks a target may leave memory, since it is found in a store; what was loaded, too."""
@@ -126,7 +145,14 @@ class Retention:
 
     def remove(self, task: Task) -> None:
         """Retain a task no longer, because it is live again; nothing happens if it was not retained."""
+        self.aside.pop(task, None)
         self.ended.remove(task)
+
+    def let_go(self, task: Task) -> None:
+        """Nobody waits for a task any more."""
+        if task in self.aside:
+            del self.aside[task]
+            self.ended.put_back(task)
 
     def adopt(self, task: Task) -> None:
         """Keep a task again that has left memory, in all indexes; `_evict` undoes it. See `Scheduler.adopt_ended`."""
@@ -148,6 +174,10 @@ class Retention:
                 life.tasks_by_key.setdefault(name, task)
         if options.target is not None:
             life.targets.come_back(task)
+        for bound in task.history.bound:
+            name = (agent.id, bound.key)
+            if life.past_keys.give_back(name, task.id):
+                life.tasks_by_key.setdefault(name, task)
         self.ended.add_oldest(task)
 
     def next_due(self) -> float | None:
@@ -161,21 +191,24 @@ class Retention:
         for tasks in (self.ended, self.rejected):
             ended = tasks.oldest()
             if ended is not None and ended <= evict_until:
-                self._evict(now, tasks)
+                self._evict(now, tasks.pop())
                 return True
         return False
 
     def _evict_beyond(self, now: float, tasks: RetainedTasks, limit: int) -> int:
         """Evict the oldest tasks beyond `limit`, a bounded number in each call; how many were evicted."""
-        evicted = 0
-        while len(tasks) > limit and evicted < MAX_EVICTED_PER_CALL:
-            self._evict(now, tasks)
-            evicted += 1
+        evicted = taken = 0
+        while len(tasks) > limit and taken < MAX_EVICTED_PER_CALL:
+            evicted += self._evict(now, tasks.pop())
+            taken += 1
         return evicted
 
-    def _evict(self, now: float, tasks: RetainedTasks) -> None:
+    def _evict(self, now: float, task: Task) -> bool:
+        """Forget a task, unless others wait for it; whether it is forgotten."""
         life = self._life
-        task = tasks.pop()
+        if life.predecessors.followers and task in life.predecessors.followers:
+            self.aside[task] = None
+            return False
         life.tasks.remove(task)
         if task.state is FAILED and task.options.target is not None:
             life.targets.leave_memory(task)
@@ -183,17 +216,25 @@ class Retention:
         if task.options.batch_id is not None:
             life.batches.forget(task.options.batch_id, task)
         agent, key = task.agent, task.options.key
-        if key is not None and life.tasks_by_key.get((agent.id, key.key)) is task:
-            name = (agent.id, key.key)
-            del life.tasks_by_key[name]
-            until = task.created_at + life.limits.idempotency_secs
-            # A trigger fires once: its task's key is looked up by nobody later.
-            if until > now and task.options.trigger_id is None:
-                past = PastKey(name, key.fingerprint, task.id, task.state, task.position, task.created_at, until)
-                life.past_keys.add(past)
+        # A trigger fires once: its task's key is looked up by nobody later.
+        lasts_secs = 0.0 if task.options.trigger_id is not None else life.limits.idempotency_secs
+        if key is not None:
+            self._forget_key(now, task, key.key, key.fingerprint, task.created_at + lasts_secs)
+        for bound in task.history.bound:
+            self._forget_key(now, task, bound.key, bound.fingerprint, bound.at + lasts_secs)
         agent.tasks -= 1
         if not agent.tasks:
             life.agents.remove(agent, life.limits.max_agent_figures)
+        return True
+
+    def _forget_key(self, now: float, task: Task, key: str, fingerprint: bytes, until: float) -> None:
+        """Forget which task has a key, if it is this one; what is to be told of it is known `until` then."""
+        life, name = self._life, (task.agent.id, key)
+        if life.tasks_by_key.get(name) is task:
+            del life.tasks_by_key[name]
+            if until > now:
+                past = PastKey(name, fingerprint, task.id, task.state, task.position, task.created_at, until)
+                life.past_keys.add(past)
 
 
 def _ended_at(task: Task) -> float:

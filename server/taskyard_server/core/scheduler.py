@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Final
 
-from .admission import Admission
+from .admission import NO_PAST, Admission
 from .batches import Batch, BatchSubmission
 from .changes import Changes
 from .dispatcher import Dispatcher
@@ -20,19 +20,22 @@ from .errors import BadRequest, Conflict, Refusal
 from .events import Event
 from .figures import add_to_totals, stats_of
 from .hosts import Host, HostProfile, Hosts, HostStatus
+from .keys import KeyLimit, KeyUsage, KeyWaits
 from .leases import Lease, Stop, StopReason
 from .lifecycle import Lifecycle
 from .limits import Limits
 from .names import Names
 from .offers import Offer
+from .operations import Operations
 from .process_end import end_all, pause_inflight
 from .reports import Reports
+from .rules import Rules
 from .schedules.registry import ScheduleRegistry
 from .state_checks import check_cancel, check_pause, check_resolve, check_resume
 from .stats import Stats, Totals
 from .streams import HeldLease, Hello, Streams, TokenUse, Welcome
 from .targets import Targets
-from .task import CANCELLED, DONE, TERMINAL, Submission, Task
+from .task import CANCELLED, DONE, TERMINAL, Existing, Submission, Task, TaskState
 
 RESTARTED: Final = "lease expired: the server was started anew"
 MAX_SCHEDULES_PER_ADVANCE: Final = 50
@@ -47,9 +50,11 @@ class Scheduler:
         self._life = Lifecycle(limits, entropy, self.hosts, changes)
         self._entropy = entropy
         self._admission = Admission(self._life)
-        self._dispatcher = Dispatcher(self._life, self.hosts)
-        self._life.liveness.on_vanished = self._dispatcher.forget
-        self._streams = Streams(self._life, self.hosts, self._dispatcher)
+        self.rules = Rules(self._life)
+        self.operations = Operations(self._life, self._admission, self.resume)
+        self.dispatcher = Dispatcher(self._life, self.hosts)
+        self._life.liveness.on_vanished = self.dispatcher.forget
+        self._streams = Streams(self._life, self.hosts, self.dispatcher)
         # Restored leases of hosts that ended with the process before.
         self.left_behind: list[Lease] = []
         self.reports = Reports(self._life, self.hosts)
@@ -57,26 +62,44 @@ class Scheduler:
 
     # Commands of agents
 
-    def submit(self, now: float, submission: Submission) -> Task:
+    def submit(
+        self, now: float, submission: Submission, agents: Names | None = None, past: Mapping[str, TaskState] = NO_PAST
+    ) -> Task | Existing:
         """Accept a task into the queue, or return the first one that the agent submitted under the same key.
 
+        Of the tasks that it comes after, those of others than `agents` are not known, and `past` says how those ended
+        that have left memory. `Existing` is the task that has the unique key.
+
         Raises `BadRequest` for a deadline that is not in the future, `AlreadyExists` for the key of another task,
-        `Unavailable` during a drain, and `QueueFull` if a limit is reached; the refused task is then kept as `rejected`
-        and uses no key (docs/rules.md, Admission, Idempotency).
+        `NotFound` for a predecessor that is not known, `Conflict` for a rejected one, `Unavailable` during a drain, and
+        `QueueFull` if a limit is reached; the refused task is then kept as `rejected` and uses no key (docs/rules.md,
+        Admission, Idempotency, Predecessors, Unique keys).
         """
-        return self._admission.submit(now, submission)
+        return self._admission.submit(now, submission, agents, past)
 
-    def submit_each(self, now: float, submissions: Sequence[Submission]) -> list[Task | Refusal]:
-        """Submit tasks one by one; for each, in order, the task or why it was refused."""
-        return self._admission.submit_each(now, submissions)
+    def submit_each(
+        self,
+        now: float,
+        submissions: Sequence[Submission],
+        agents: Names | None = None,
+        past: Mapping[str, TaskState] = NO_PAST,
+    ) -> list[Task | Existing | Refusal]:
+        """Submit tasks one by one; for each, in order, what `submit` returns, or why it was refused."""
+        return self._admission.submit_each(now, submissions, agents, past)
 
-    def submit_batch(self, now: float, submissions: Sequence[Submission]) -> BatchSubmission:
+    def submit_batch(
+        self,
+        now: float,
+        submissions: Sequence[Submission],
+        agents: Names | None = None,
+        past: Mapping[str, TaskState] = NO_PAST,
+    ) -> BatchSubmission:
         """Submit the tasks of one agent as one batch (docs/rules.md, Batches).
 
         Raises `BadRequest` or `Unavailable` before any task is accepted; other refusals are outcomes of their tasks.
         """
         batch_id = f"bat_{int(now * 1000) << 80 | self._entropy() << 40 | self._entropy():032x}"
-        return self._admission.submit_batch(now, submissions, batch_id)
+        return self._admission.submit_batch(now, submissions, batch_id, agents, past)
 
     def cancel(self, now: float, task_id: str) -> Task:
         """Cancel a task at once. A host without a stream learns of it by its lost lease.
@@ -133,7 +156,7 @@ class Scheduler:
         elif self._life.attempts.is_over_budget(task):
             raise Conflict(f"task has used {used} of {task.token_limit} tokens, resume it with a higher tokenLimit")
         if task.is_held:
-            self._life.release_hold(now, task)
+            self._life.pending.release_hold(now, task)
         else:
             self._life.resume(now, task)
         return task
@@ -192,7 +215,7 @@ class Scheduler:
         self._life.liveness.registered(now, host)
         if self._life.changes is not None and host.kept() != before:
             self._life.changes.hosts[host] = None
-        self._dispatcher.refresh(now, host)
+        self.dispatcher.refresh(now, host)
         return host
 
     def heartbeat(
@@ -223,7 +246,7 @@ class Scheduler:
 
     def deregister(self, now: float, host_id: str) -> None:
         """Remove a host; its tasks are requeued at once. Raises `NotFound` (docs/rules.md, Registration)."""
-        self._dispatcher.forget(now, self.hosts.get(host_id))
+        self.dispatcher.forget(now, self.hosts.get(host_id))
 
     def claim(
         self,
@@ -242,7 +265,7 @@ class Scheduler:
         Raises `NotFound` for an unknown host, and `BadRequest` for a lease outside of 1 to 3600 s or for a `project`
         other than the host's own, if it has one.
         """
-        return self._dispatcher.claim(now, self.hosts.get(host_id), count, lease_secs, project, claim_id)
+        return self.dispatcher.claim(now, self.hosts.get(host_id), count, lease_secs, project, claim_id)
 
     def offer(
         self,
@@ -257,7 +280,7 @@ class Scheduler:
 
         Raises as `claim` does.
         """
-        return self._dispatcher.offer(now, self.hosts.get(host_id), room, lease_secs, project, claim_id)
+        return self.dispatcher.offer(now, self.hosts.get(host_id), room, lease_secs, project, claim_id)
 
     def offers_of(self, host_id: str) -> list[Offer]:
         """The open offers of a host; none if it is not registered."""
@@ -311,7 +334,7 @@ class Scheduler:
 
     def dispatch(self, now: float) -> dict[Offer, list[Lease]]:
         """Lease waiting tasks to waiting hosts; the host with the smallest share of its slots in use comes first."""
-        return self._dispatcher.dispatch(now)
+        return self.dispatcher.dispatch(now)
 
     def take_stops(self) -> list[Stop]:
         """The leases of streams that have ended since the last call, other than by a report of their host."""
@@ -372,6 +395,13 @@ class Scheduler:
         self._streams.timeouts_changed()
         self._life.liveness.timeouts_changed()
 
+    def set_key_limits(self, now: float, limits: Mapping[str, KeyLimit]) -> None:
+        """Put the limits of concurrency keys in force, by pattern; no other holds any more.
+
+        Tasks in flight stay, even above a lowered limit (docs/rules.md, Concurrency keys).
+        """
+        self._life.ready.keys.set_limits(now, limits)
+
     def set_weights(self, weights: Mapping[str, int]) -> None:
         """Put weights of agents by pattern in force, 1 to 1,000; no other holds any more (docs/rules.md, Weights)."""
         self._life.ready.set_weights(weights, self._life.agents.by_id.values())
@@ -379,7 +409,7 @@ class Scheduler:
     def drain(self) -> None:
         """Accept and dispatch nothing from now on; what is in flight may finish (docs/rules.md, Drain and shutdown)."""
         self._admission.close()
-        self._dispatcher.stop()
+        self.dispatcher.stop()
         self.schedules.hold()
 
     def shut_down(self, now: float) -> None:
@@ -432,7 +462,15 @@ class Scheduler:
     @property
     def limited_by(self) -> str | None:
         """The configuration key whose limit keeps waiting tasks from a host with room; None if no limit does."""
-        return self._dispatcher.limited_by
+        return self.dispatcher.limited_by
+
+    def key_usage(self, now: float, after: str, limit: int) -> list[KeyUsage]:
+        """The concurrency keys in use by name: up to `limit` of those after this one, all are after an empty name."""
+        return self._life.ready.keys.usage(now, after, limit)
+
+    def key_waits(self, now: float, limit: int = 100) -> KeyWaits:
+        """How many tasks wait for concurrency keys, and for up to `limit` keys where most do."""
+        return self._life.ready.keys.waits(now, limit)
 
     @property
     def targets(self) -> Targets:

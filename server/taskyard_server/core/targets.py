@@ -243,6 +243,10 @@ class Targets:
             elif status in (TargetStatus.RUNNING, TargetStatus.BLOCKED):
                 target.since = since
 
+    def find(self, name: str) -> Target | None:
+        """The target of this name, if anything of it waits, runs or blocks."""
+        return self._targets.get(name)
+
     def blocks(self, task: Task) -> bool:
         """Whether the task, in memory or not, blocks its target."""
         target = self._targets.get(task.options.target or "")

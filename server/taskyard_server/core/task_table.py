@@ -14,6 +14,7 @@ from .task import Task
 # Of the ten hex digits of the order, all but the last three name the page.
 PAGE_BEGIN: Final = 16
 PAGE_END: Final = 23
+ORDER_END: Final = 26
 PAGE_BITS: Final = 12
 IN_PAGE: Final[list[str]] = [f"{number:03x}" for number in range(1 << PAGE_BITS)]
 """The last three digits, made once: formatting a number is what costs most of an id."""
@@ -116,6 +117,11 @@ class TaskTable:
                 yield from reversed(page.values())
             elif name == last:
                 yield from [task for task in reversed(page.values()) if task.seq < seq]
+
+
+def order_of(task_id: str) -> int:
+    """The order of submission of the task of this id. Raises `ValueError` for what is no id of a task."""
+    return int(task_id[PAGE_BEGIN:ORDER_END], 16)
 
 
 def _seq(task: Task) -> int:

@@ -9,7 +9,9 @@ import grpc
 
 from taskyard.v1 import task_pb2 as pb
 from taskyard.v1.task_pb2_grpc import TaskServiceServicer
+from taskyard_server.access.grants import Role
 from taskyard_server.conversion import requests
+from taskyard_server.conversion.explanations import explained
 from taskyard_server.conversion.page_tokens import page_size
 from taskyard_server.conversion.responses import task_page
 from taskyard_server.conversion.task_encoding import STATES, encode_accepted
@@ -90,6 +92,17 @@ class TaskService(TaskServiceServicer):
         return await self._engine.tasks.get(
             call.namespace, request.task_id, agents=call.access.agents, show=task_encoder(call.access)
         )
+
+    async def ExplainTask(  # noqa: N802
+        self, request: pb.ExplainTaskRequest, context: Context
+    ) -> pb.ExplainTaskResponse:
+        del context
+        call = current_call()
+        access = call.access
+        explanation = await self._engine.tasks.explain(
+            call.namespace, request.task_id, agents=access.agents, sees_others=access.role is not Role.AGENT
+        )
+        return explained(explanation)
 
     async def ListTasks(self, request: pb.ListTasksRequest, context: Context) -> Any:  # noqa: N802
         call = current_call()

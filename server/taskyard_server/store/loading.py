@@ -24,6 +24,7 @@ from taskyard_server.core.schedules.schedule import Schedule
 from taskyard_server.core.stats import Counters, TriggerCounters
 from taskyard_server.core.task import TERMINAL, Submission, Task
 
+from .operation_records import decode_operation, to_operation
 from .port import EPOCH_JUMP, LAST_KEY, NAMESPACE_SHIFT, Table, key_of, namespace_of, number_of
 from .records import (
     AS_SUBMITTED,
@@ -39,8 +40,9 @@ from .records import (
     state_as_submitted,
 )
 from .rows import NOTHING_KNOWN, AboutNamespace
+from .rule_records import decode_rule, to_rule
 from .schedule_records import decode_schedule, decode_trigger, deleted_schedule, to_schedule, to_trigger
-from .shifting import shift_schedule, shift_state, shift_task, shift_trigger
+from .shifting import shift_operation, shift_schedule, shift_state, shift_task, shift_trigger
 from .tuples import to_history, to_options, to_profile
 
 if TYPE_CHECKING:
@@ -132,26 +134,40 @@ class _Loading:
 
     def ended(self, rows: TaskRows) -> None:
         record = decode_task(rows.task)
+        if rows.ended_at is not None and rows.ended_at < self.ended_since_ms:
+            if self.shift:
+                shift_task(record, self.shift)
+            self._past_key(rows, record)
+        else:
+            self._ended(rows, record)
+
+    def _ended(self, rows: TaskRows, record: TaskRecord) -> None:
         if self.shift:
             shift_task(record, self.shift)
-        if rows.ended_at is not None and rows.ended_at < self.ended_since_ms:
-            self._past_key(rows, record)
-            return
         state = decode_state(rows.ended or b"")
         if self.shift:
             shift_state(state, self.shift)
         task = to_task(number_of(rows.key), record, state, self.restoring.agent(record.agent_id))
         self.restoring.ended(task, state.has_no_key)
 
+    def predecessor(self, rows: TaskRows) -> None:
+        """A task that others wait for, which ended too long ago for all others to be loaded."""
+        if rows.ended is not None:
+            self._ended(rows, decode_task(rows.task))
+
     def _past_key(self, rows: TaskRows, record: TaskRecord) -> None:
-        key = None if record.options is None or record.options.trigger_id is not None else record.options.key
-        if key is None:
+        if record.options is None or record.options.trigger_id is not None:
             return
+        key = record.options.key
+        lasts_secs = self.loaded.scheduler.limits.idempotency_secs
         state = decode_state(rows.ended or b"")
-        if not state.has_no_key:
-            until = record.created_at + self.loaded.scheduler.limits.idempotency_secs
-            name = (record.agent_id, key.key)
-            past = PastKey(name, key.fingerprint, record.id, state.state, record.position, record.created_at, until)
+        keys = [(bound.key, bound.fingerprint, bound.at) for bound in state.history.bound] if state.history else []
+        if key is not None and not state.has_no_key:
+            keys.append((key.key, key.fingerprint, record.created_at))
+        for its, fingerprint, at in keys:
+            name = (record.agent_id, its)
+            until = at + lasts_secs
+            past = PastKey(name, fingerprint, record.id, state.state, record.position, record.created_at, until)
             self.restoring.past_key(number_of(rows.key), past)
 
     def stopping(self, number: int, record: bytes) -> None:
@@ -176,6 +192,15 @@ class _Loading:
         if self.shift:
             shift_trigger(trigger, self.shift)
         self.restoring.trigger(trigger)
+
+    def operation(self, number: int, record: bytes) -> None:
+        operation = to_operation(decode_operation(record), number)
+        if self.shift:
+            shift_operation(operation, self.shift)
+        self.restoring.operation(operation)
+
+    def rule(self, number: int, record: bytes) -> None:
+        self.restoring.rule(to_rule(decode_rule(record), number))
 
 
 async def load(
@@ -239,9 +264,13 @@ async def _load_parts(
     await _each(store, Table.HOSTS, parts, _Loading.host, only)
     await _each_task(store.live_tasks(only), parts, _Loading.live)
     await _each_task(store.ended_tasks(ended_since_ms, only), parts, _Loading.ended)
+    for number, part in parts.items():
+        await _each_task(_predecessors(store, number, part), parts, _Loading.predecessor)
     await _each(store, Table.STOPPING, parts, _Loading.stopping, only)
     await _each(store, Table.SCHEDULES, parts, _Loading.schedule, only)
     await _each(store, Table.TRIGGERS, parts, _Loading.trigger, only)
+    await _each(store, Table.OPERATIONS, parts, _Loading.operation, only)
+    await _each(store, Table.RULES, parts, _Loading.rule, only)
     for part in parts.values():
         if part.loaded.takes_rows:
             try:
@@ -251,6 +280,14 @@ async def _load_parts(
             except FAULTS as fault:
                 part.loaded.error = _said("what its rows say together", fault)
     return [parts[number].loaded for number in sorted(parts)]
+
+
+async def _predecessors(store: Store, number: int, part: _Loading) -> AsyncIterator[Sequence[TaskRows]]:
+    """The tasks that others wait for, and that are not loaded yet."""
+    for order in part.restoring.missing_predecessors() if part.loaded.takes_rows else ():
+        rows = await store.task(key_of(number, order))
+        if rows is not None:
+            yield [rows]
 
 
 def adopt(scheduler: Scheduler, rows: TaskRows) -> Task:

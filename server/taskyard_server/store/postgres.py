@@ -47,6 +47,8 @@ OF_NAMESPACES: Final = (
     Table.SCHEDULES,
     Table.TRIGGERS,
     Table.OUTBOX,
+    Table.OPERATIONS,
+    Table.RULES,
 )
 """The tables whose keys bear the number of a namespace, but for `TASKS`."""
 

@@ -229,7 +229,13 @@ def is_as_submitted(task: Task) -> bool:
     if task.state is QUEUED:
         return history is NO_HISTORY
     return (
-        task.state is PENDING and history.run == 1 and history.held == task.options.hold and history.token_limit is None
+        task.state is PENDING
+        and history.run == 1
+        and history.held == task.options.hold
+        and history.token_limit is None
+        # Whether one that comes after others has to wait does not stand in what was submitted.
+        and not task.options.extras.after
+        and not history.bound
     )
 
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from taskyard_server.core.schedules.processed_times import TimeRange
 
 if TYPE_CHECKING:
+    from taskyard_server.core.operations import Operation
     from taskyard_server.core.schedules.schedule import Schedule, Trigger
 
     from .records import StateRecord, TaskRecord
@@ -60,6 +61,12 @@ def shift_trigger(trigger: Trigger, by: float) -> None:
         trigger.due_at += by
 
 
+def shift_operation(operation: Operation, by: float) -> None:
+    """Move the times of an operation; those that its filter names stay as they were asked for."""
+    operation.created_at += by
+    operation.ended_at = _moved(operation.ended_at, by)
+
+
 def _history(history: HistoryTuple, by: float) -> HistoryTuple:
     attempts = tuple(
         [
@@ -67,7 +74,8 @@ def _history(history: HistoryTuple, by: float) -> HistoryTuple:
             for each in history.attempts
         ]
     )
-    return history._replace(attempts=attempts, not_before=_moved(history.not_before, by))
+    bound = tuple([each._replace(at=each.at + by) for each in history.bound])
+    return history._replace(attempts=attempts, not_before=_moved(history.not_before, by), bound=bound)
 
 
 def _moved(at: float | None, by: float) -> float | None:

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from typing import Final, NamedTuple
 
-from taskyard_server.core.history import NO_HISTORY, Attempt, History, RetryPolicy
+from taskyard_server.core.history import NO_HISTORY, Attempt, Bound, History, RetryPolicy
 from taskyard_server.core.hosts import HostProfile, Tabs
 from taskyard_server.core.schedules.processed_times import TimeRange
 from taskyard_server.core.task import (
@@ -31,6 +31,7 @@ from taskyard_server.core.task import (
 OPTIONS_OF_LEVEL_1: Final = 13
 OPTIONS_OF_LEVEL_2: Final = 16
 HISTORY_OF_LEVEL_1: Final = 9
+HISTORY_OF_LEVEL_2: Final = 12
 """How many fields they had."""
 
 
@@ -97,6 +98,14 @@ class AttemptTuple(NamedTuple):
     code: str | None
 
 
+class BoundTuple(NamedTuple):
+    """`Bound`."""
+
+    key: str
+    fingerprint: bytes
+    at: float
+
+
 class HistoryTuple(NamedTuple):
     """`History`."""
 
@@ -112,6 +121,7 @@ class HistoryTuple(NamedTuple):
     code: str | None = None
     traceback: str | None = None
     output: bytes | None = None
+    bound: tuple[BoundTuple, ...] = ()
 
 
 class ProfileTuple(NamedTuple):
@@ -144,8 +154,9 @@ def kept_history(history: History) -> tuple[object, ...] | None:
     if history is NO_HISTORY:
         return None
     if history.code is None and history.traceback is None and history.output is None:
-        return history[:HISTORY_OF_LEVEL_1]
-    return history
+        if not history.bound:
+            return history[:HISTORY_OF_LEVEL_1]
+    return history if history.bound else history[:HISTORY_OF_LEVEL_2]
 
 
 def to_options(its: OptionsTuple | None) -> TaskOptions:
@@ -188,6 +199,7 @@ def to_history(its: HistoryTuple) -> History:
         its.code,
         its.traceback,
         its.output,
+        tuple([Bound(*bound) for bound in its.bound]),
     )
 
 

@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Final, TypeVar
 
 from taskyard_server.core.batches import Batch, BatchSubmission
 from taskyard_server.core.errors import BadRequest, CursorExpired, NotFound, Refusal, Unavailable
-from taskyard_server.core.names import Names
+from taskyard_server.core.explain import Explanation, Sight, explain
+from taskyard_server.core.names import EVERY_NAME, Names
 from taskyard_server.core.state_checks import check_cancel, check_pause, check_resolve, check_resume
 from taskyard_server.core.stop_waits import StopOutcome
 from taskyard_server.core.targets import Target
@@ -75,6 +76,19 @@ class MemoryTasks:
         if (past := await self._past(state, task_id, agents)) is not None:
             return show(past)
         return await self._read(state, task_id, agents, lambda: show(state.scheduler.get(task_id)))
+
+    async def explain(
+        self, namespace: str, task_id: str, *, agents: Names | None = None, sees_others: bool = True
+    ) -> Explanation:
+        state = self._namespaces.get(namespace, "task")
+        sight = Sight(EVERY_NAME if agents is None else agents, sees_others)
+        if (past := await self._past(state, task_id, agents)) is not None:
+            return explain(state.scheduler, self._now(), past, sight)
+        if agents is not None and state.find(task_id, agents) is None:
+            raise NotFound("task not found")
+        scheduler = state.scheduler
+        # Much of it is of other tasks, some of which may wait for a commit.
+        return await self._answers.give(state, lambda: explain(scheduler, self._now(), scheduler.get(task_id), sight))
 
     def state_of(self, namespace: str, task_id: str, host_id: str | None = None) -> TaskState | None:
         state = self._namespaces.here(namespace)

@@ -23,8 +23,10 @@ from .namespaces import (
     OwnLimits,
     Served,
 )
+from .operations import OperationPort
 from .outbox import DeliveryEncoder, DeliveryListener, DueDelivery, OutboxPort
 from .replicas import ReplicaDirectory, ReplicaView
+from .rules import LimitsInForce, RulePort
 from .schedules import SchedulePort, TriggerFilter, TriggerListener, TriggerPage
 from .tasks import TaskPage, TaskPort
 
@@ -38,16 +40,19 @@ __all__ = [
     "Engine",
     "HostPort",
     "LeasePort",
+    "LimitsInForce",
     "Listener",
     "NamespaceDirectory",
     "NamespacePort",
     "NamespaceTotals",
     "NamespaceView",
+    "OperationPort",
     "OutboxPort",
     "OwnLimits",
     "Ownership",
     "ReplicaDirectory",
     "ReplicaView",
+    "RulePort",
     "SchedulePort",
     "Served",
     "TaskFilter",

@@ -3,14 +3,18 @@
 from collections.abc import Callable, Sequence
 from typing import Protocol, TypeAlias, TypeVar
 
+from taskyard_server.core.demand import Demand, Pool
 from taskyard_server.core.events import Event
 from taskyard_server.core.hosts import Host
 from taskyard_server.core.limits import Limits
+from taskyard_server.core.rules import ConfiguredRules
 from taskyard_server.core.stats import Stats, Totals
 
 from .hosts import HostPort, LeasePort
 from .namespaces import NamespacePort
+from .operations import OperationPort
 from .outbox import OutboxPort
+from .rules import RulePort
 from .schedules import SchedulePort
 from .tasks import TaskPort
 
@@ -28,6 +32,10 @@ class Engine(Protocol):
         """Tasks, batches and targets."""
 
     @property
+    def operations(self) -> OperationPort:
+        """What is done to many tasks at once."""
+
+    @property
     def hosts(self) -> HostPort:
         """Runtime hosts and their streams."""
 
@@ -38,6 +46,10 @@ class Engine(Protocol):
     @property
     def schedules(self) -> SchedulePort:
         """Schedules and their triggers."""
+
+    @property
+    def rules(self) -> RulePort:
+        """Limits of concurrency keys, weights of agents, and how agents share what there is."""
 
     @property
     def namespaces(self) -> NamespacePort:
@@ -74,11 +86,20 @@ class AdminPort(Protocol):
     def totals(self, namespace: str | None = None) -> Totals:
         """The figures of one namespace, or of all together. The cost does not depend on the number of tasks."""
 
+    async def demand(self, namespace: str, pools: Sequence[Pool]) -> list[Demand]:
+        """What each of these pools of hosts has to do in a namespace."""
+
+    def total_demand(self, pools: Sequence[Pool]) -> list[Demand]:
+        """The same, summed over all namespaces, kept or not: for figures."""
+
     def look_at_hosts(self, namespace: str, show: Callable[[list[Host]], T]) -> T:
         """What `show` makes of the hosts of a namespace as they are now, kept or not: for figures."""
 
     def reconfigure(self, limits: Limits) -> None:
         """Apply new limits to every namespace."""
+
+    def set_rules(self, rules: ConfiguredRules) -> None:
+        """Let these rules by pattern be those of the configuration, in every namespace."""
 
     def reconcile(self) -> None:
         """End the leases of dead hosts, in every namespace."""

@@ -6,6 +6,7 @@ from typing import Protocol, TypeVar
 
 from taskyard_server.core.batches import Batch, BatchSubmission
 from taskyard_server.core.errors import Refusal
+from taskyard_server.core.explain import Explanation
 from taskyard_server.core.names import Names
 from taskyard_server.core.stop_waits import StopOutcome
 from taskyard_server.core.targets import Target
@@ -49,6 +50,11 @@ class TaskPort(Protocol):
 
     async def get(self, namespace: str, task_id: str, *, agents: Names | None = None, show: Callable[[Task], T]) -> T:
         """The task, in memory or as it ended, from the history. Raises `NotFound`."""
+
+    async def explain(
+        self, namespace: str, task_id: str, *, agents: Names | None = None, sees_others: bool = True
+    ) -> Explanation:
+        """Why a task waits. Raises `NotFound`. Without `sees_others` it names no tasks but those of `agents`."""
 
     def state_of(self, namespace: str, task_id: str, host_id: str | None = None) -> TaskState | None:
         """The state of a task as it is now, which may not be kept yet: for answers that wait until it is.

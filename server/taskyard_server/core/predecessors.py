@@ -1,0 +1,226 @@
+"""Which tasks wait for others to end (docs/rules.md, Predecessors).
+
+A task that waits stands below each of its predecessors that are in memory, whether that has ended or not, until it is
+queued or ends itself. So these stay retained, and how it stands follows from how they stand now: after a restart it is
+found again from the tasks alone. What a change of a predecessor brings about is found by looking at its followers one
+by one, in `act_on_one`, so that thousands of them hold nobody up. A predecessor that is in memory no longer had ended,
+and was judged when the task came.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from enum import IntEnum
+from typing import TYPE_CHECKING, Final
+
+from .errors import Conflict, NotFound
+from .task import CANCELLED, DONE, FAILED, REJECTED, AfterPolicy
+
+if TYPE_CHECKING:
+    from .lifecycle import Lifecycle
+    from .names import Names
+    from .task import Task, TaskExtras, TaskState
+
+ENDED: Final = AfterPolicy.ENDED
+
+PastTasks = Mapping[str, "TaskState"]
+"""How tasks ended that have left memory, by their ids."""
+
+
+class Verdict(IntEnum):
+    """What its predecessors mean for a task: it may go, has to wait, or will never go."""
+
+    CLEAR = 0
+    WAITS = 1
+    FAILED = 2
+
+
+class Following:
+    """What a new task comes after: `tasks` in memory, and what all of them mean for it.
+
+    `failed` is the id of the first one that keeps it from ever being run.
+    """
+
+    __slots__ = ("failed", "tasks", "verdict")
+
+    def __init__(self, tasks: list[Task], verdict: Verdict, failed: str | None) -> None:
+        self.tasks = tasks
+        self.verdict = verdict
+        self.failed = failed
+
+
+class Predecessors:
+    """The tasks of one namespace that wait for others."""
+
+    def __init__(self, life: Lifecycle) -> None:
+        self._life = life
+        self.followers: dict[Task, dict[Task, None]] = {}
+        """By a predecessor the tasks that stand below it. It is retained while it is here."""
+        self._waiting: dict[Task, list[Task]] = {}
+        self._clear: dict[Task, None] = {}
+        # Predecessors that changed, and tasks to look at, the next one last.
+        self._changed: dict[Task, None] = {}
+        self._next: list[Task] = []
+        self._since = 0.0
+
+    def __len__(self) -> int:
+        """How many tasks wait for others to end."""
+        return len(self._waiting) - len(self._clear)
+
+    def find(self, extras: TaskExtras, agents: Names | None, past: PastTasks) -> Following:
+        """What a task with these extras comes after; of tasks that have left memory `past` says how they ended.
+
+        Raises `NotFound` for one that is not known, or not one of these agents', and `Conflict` for one that was
+        rejected.
+        """
+        tasks: list[Task] = []
+        failed = None
+        waits = False
+        is_ended_enough = extras.after_policy is ENDED
+        for task_id in dict.fromkeys(extras.after):
+            task = self._life.tasks.get(task_id)
+            if task is not None and agents is not None and task.agent.id not in agents:
+                task = None
+            elif task is None and task_id in past:
+                if not is_ended_enough and past[task_id] is not DONE:
+                    failed = failed or task_id
+                continue
+            if task is None:
+                raise NotFound(f"after: task {task_id} not found")
+            if task.state is REJECTED:
+                raise Conflict(f"after: task {task_id} was rejected")
+            tasks.append(task)
+            verdict = self._judge(task, is_ended_enough)
+            if verdict is Verdict.FAILED:
+                failed = failed or task_id
+            elif verdict is Verdict.WAITS:
+                waits = True
+        if failed is not None:
+            return Following(tasks, Verdict.FAILED, failed)
+        return Following(tasks, Verdict.WAITS if waits else Verdict.CLEAR, None)
+
+    def add(self, task: Task, predecessors: list[Task]) -> None:
+        """A pending task stands below its predecessors, until `leave`."""
+        self._waiting[task] = predecessors
+        for each in predecessors:
+            below = self.followers.get(each)
+            if below is None:
+                below = self.followers[each] = {}
+            below[task] = None
+
+    def clear(self, task: Task) -> None:
+        """Those that a task comes after have ended, though something else keeps it pending."""
+        self._clear[task] = None
+
+    def restore(self, now: float, task: Task) -> Verdict:
+        """Add a stored task that has not been queued yet; all tasks are there. What is to follow comes by `act_on_one`.
+
+        Raises `ValueError` if it comes after a later one.
+        """
+        found = [self._life.tasks.get(task_id) for task_id in dict.fromkeys(task.options.extras.after)]
+        predecessors = [each for each in found if each is not None]
+        for each in predecessors:
+            if each.seq >= task.seq:
+                raise ValueError(f"{task.id} comes after {each.id}, which is later")
+        self.add(task, predecessors)
+        verdict, _ = self._verdict(task)
+        if verdict is Verdict.CLEAR:
+            self._clear[task] = None
+        is_next = verdict is Verdict.CLEAR and not task.history.held and task.history.not_before is None
+        if is_next or verdict is Verdict.FAILED:
+            self._look_at(now, task)
+        return verdict
+
+    def holds_back(self, task: Task) -> bool:
+        """Whether a pending task has to wait for others, or comes after one that has failed."""
+        return task in self._waiting and self._verdict(task)[0] is not Verdict.CLEAR
+
+    def awaited_by(self, task: Task) -> list[Task]:
+        """The tasks that a task waits for, in the order in which it names them."""
+        is_ended_enough = task.options.extras.after_policy is ENDED
+        predecessors = self._waiting.get(task, [])
+        return [each for each in predecessors if self._judge(each, is_ended_enough) is Verdict.WAITS]
+
+    def leave(self, task: Task) -> None:
+        """A task waits no longer: it is queued, or has ended. Nothing happens if it is not here."""
+        predecessors = self._waiting.pop(task, None)
+        if predecessors is None:
+            return
+        self._clear.pop(task, None)
+        for each in predecessors:
+            below = self.followers[each]
+            del below[task]
+            if not below:
+                del self.followers[each]
+                self._life.retention.let_go(each)
+
+    def changed(self, now: float, task: Task) -> None:
+        """A task has ended, or was resumed: what comes after it, if anything does, is to be looked at."""
+        if task not in self.followers:
+            return
+        if not self._changed and not self._next:
+            self._since = now
+        self._changed[task] = None
+
+    def next_due(self) -> float | None:
+        """Since when followers are to be looked at; None if none is."""
+        return self._since if self._changed or self._next else None
+
+    def act_on_one(self, now: float) -> bool:
+        """Look at the next follower, and let it go or cancel it; False if none is to be looked at."""
+        if not self._next:
+            if not self._changed:
+                return False
+            task = next(iter(self._changed))
+            del self._changed[task]
+            self._next = list(self.followers.get(task, ()))
+            self._next.reverse()
+            return True
+        task = self._next.pop()
+        if task in self._waiting:
+            self._look(now, task)
+        return True
+
+    def _look(self, now: float, task: Task) -> None:
+        verdict, failed = self._verdict(task)
+        if verdict is Verdict.FAILED:
+            self._life.finish(now, task, CANCELLED, None, failed_text(failed))
+        elif verdict is Verdict.WAITS:
+            self._clear.pop(task, None)
+        else:
+            self._clear[task] = None
+            self._life.pending.go_on(now, task)
+
+    def _look_at(self, now: float, task: Task) -> None:
+        if not self._changed and not self._next:
+            self._since = now
+        self._next.append(task)
+
+    def _verdict(self, task: Task) -> tuple[Verdict, str | None]:
+        is_ended_enough = task.options.extras.after_policy is ENDED
+        waits = Verdict.CLEAR
+        for each in self._waiting[task]:
+            verdict = self._judge(each, is_ended_enough)
+            if verdict is Verdict.FAILED:
+                return verdict, each.id
+            if verdict is Verdict.WAITS:
+                waits = verdict
+        return waits, None
+
+    def _judge(self, task: Task, is_ended_enough: bool) -> Verdict:
+        """What one predecessor means. One that blocks its target may still be resumed or resolved."""
+        state = task.state
+        if state is DONE:
+            return Verdict.CLEAR
+        if state is FAILED or state is CANCELLED:
+            if is_ended_enough:
+                return Verdict.CLEAR
+            if state is FAILED and task.options.target is not None and self._life.targets.blocks(task):
+                return Verdict.WAITS
+            return Verdict.FAILED
+        return Verdict.WAITS
+
+
+def failed_text(task_id: str | None) -> str:
+    """The error of a task that is cancelled since a predecessor has failed."""
+    return f"predecessor {task_id} failed"

@@ -1,0 +1,122 @@
+"""Which live tasks have which unique keys (docs/rules.md, Unique keys).
+
+A key is taken while a live task of the agent that came under it holds it: so whether it is follows from the states of
+tasks alone, after a restart as before. More than one holds it where tasks came back by a resume or a lost lease.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from .errors import AlreadyExists
+from .history import Bound
+from .leases import StopReason
+from .task import CANCELLED, WAITING, Existing, OnConflict, UniqueWhile
+
+if TYPE_CHECKING:
+    from .lifecycle import Lifecycle
+    from .task import IdempotencyKey, Submission, Task
+
+QUEUED_ONLY: Final = UniqueWhile.QUEUED
+REJECT: Final = OnConflict.REJECT
+REPLACE_QUEUED: Final = OnConflict.REPLACE_QUEUED
+
+TAKEN: Final = "uniqueKey: another task has it"
+REPLACED: Final = "replaced by a task with the same unique key"
+MAX_BOUND: Final = 100
+"""Maximum idempotency keys bound to one task. What repeats an older one is still answered while the task is live."""
+
+
+class UniqueKeys:
+    """The live tasks of one namespace that came under unique keys."""
+
+    def __init__(self) -> None:
+        self._live: dict[tuple[str, str], dict[Task, None]] = {}
+
+    def __len__(self) -> int:
+        """How many keys live tasks came under."""
+        return len(self._live)
+
+    def add(self, task: Task) -> None:
+        """A task lives. Nothing happens if it has no unique key."""
+        key = task.options.extras.unique_key
+        if key is None:
+            return
+        name = (task.agent.id, key)
+        tasks = self._live.get(name)
+        if tasks is None:
+            tasks = self._live[name] = {}
+        tasks[task] = None
+
+    def remove(self, task: Task) -> None:
+        """A task has ended. Nothing happens if it is not here."""
+        key = task.options.extras.unique_key
+        if key is None:
+            return
+        name = (task.agent.id, key)
+        tasks = self._live.get(name)
+        if tasks is not None and task in tasks:
+            del tasks[task]
+            if not tasks:
+                del self._live[name]
+
+    def holders(self, agent_id: str, key: str) -> list[Task]:
+        """The tasks that hold a key of an agent, in order of submission; none if it is free."""
+        tasks = self._live.get((agent_id, key))
+        if tasks is None:
+            return []
+        holders = [task for task in tasks if _holds(task)]
+        holders.sort(key=_seq)
+        return holders
+
+
+def settle_conflict(life: Lifecycle, now: float, submission: Submission) -> Existing | bool:
+    """Look whether the unique key of a submission is free, or make it so as the submission asks for.
+
+    The task that has it is the answer, and then has the submission's idempotency key too; True if the key is free now;
+    False if it is not made free, since a limit of the queue would refuse the submission all the same. Raises
+    `AlreadyExists`.
+    """
+    extras = submission.options.extras
+    assert extras.unique_key is not None
+    holders = life.unique_keys.holders(submission.agent_id, extras.unique_key)
+    if not holders:
+        return True
+    youngest = holders[-1]
+    if extras.on_conflict is REJECT:
+        raise AlreadyExists(TAKEN, {"taskId": youngest.id})
+    if extras.on_conflict is REPLACE_QUEUED and _all_wait(holders):
+        leaving, agent, limits = len(holders), youngest.agent, life.limits
+        if life.queued - leaving >= limits.max_queue_size or agent.queued - leaving >= limits.max_per_agent:
+            return False
+        for task in holders:
+            life.finish(now, task, CANCELLED, None, REPLACED, StopReason.CANCELLED)
+        return True
+    if submission.options.key is not None:
+        _bind(life, now, youngest, submission.options.key)
+    return Existing(youngest)
+
+
+def _bind(life: Lifecycle, now: float, task: Task, key: IdempotencyKey) -> None:
+    """Let a task be the answer to what repeats a key, too."""
+    bound = (*task.history.bound, Bound(key.key, key.fingerprint, now))
+    for gone in bound[:-MAX_BOUND]:
+        name = (task.agent.id, gone.key)
+        if life.tasks_by_key.get(name) is task:
+            del life.tasks_by_key[name]
+    task.history = task.history._replace(bound=bound[-MAX_BOUND:])
+    life.tasks_by_key[task.agent.id, key.key] = task
+    life.note(task)
+
+
+def _holds(task: Task) -> bool:
+    """Whether a live task holds the key that it came under."""
+    return task.options.extras.unique_while is not QUEUED_ONLY or task.state in WAITING
+
+
+def _all_wait(tasks: list[Task]) -> bool:
+    return all([task.state in WAITING for task in tasks])
+
+
+def _seq(task: Task) -> int:
+    return task.seq
