@@ -27,8 +27,10 @@ from pydantic_core import PydanticCustomError
 from taskyard_server.core.demand import Pool
 from taskyard_server.core.history import RetryPolicy
 from taskyard_server.core.limits import DEFAULTS, MAX_LEASE_SECS, Limits
+from taskyard_server.core.rules import ConfiguredRules
 from taskyard_server.pool_settings import PoolsByName, pools_of
 from taskyard_server.replica_settings import ReplicaSettings
+from taskyard_server.rule_settings import AgentsByPattern, LimitsByPattern, rules_of
 from taskyard_server.security_settings import AuditSettings, AuthSettings, GatewayTlsSettings, LongToken, TlsSettings
 from taskyard_server.setting_types import (
     Address,
@@ -173,6 +175,12 @@ class SchedulerSettings(Section):
         description="Seconds from its submission for which an idempotency key is known at least; while its task is in "
         "memory it always is. Of a task that is not, a key takes some 500 bytes; as many are kept as came in these "
         "seconds.",
+    )
+    limits: LimitsByPattern = Field(
+        default={}, description="Limits of concurrency keys, by pattern: a key, or the beginning of keys with `*`."
+    )
+    agents: AgentsByPattern = Field(
+        default={}, description="What holds for agents, by pattern: an agent, or the beginning of names with `*`."
     )
     pools: PoolsByName = Field(
         default={}, description="Pools of hosts whose demand is shown, by name, at most 100. Their keys follow below."
@@ -376,6 +384,10 @@ class Settings(BaseModel):
     def pools(self) -> tuple[Pool, ...]:
         """The pools of hosts whose demand is shown, in order of their names."""
         return pools_of(self.scheduler.pools)
+
+    def rules(self) -> ConfiguredRules:
+        """The limits of concurrency keys and the weights of agents, by pattern."""
+        return rules_of(self.scheduler.limits, self.scheduler.agents)
 
     def limits(self) -> Limits:
         """The part that the core works with, all of which can change while it runs."""

@@ -46,6 +46,8 @@ RELOADABLE: Final = (
             "maxAgentFigures",
             "idempotencySecs",
             "retryPolicies",
+            "limits",
+            "agents",
             "pools",
             "noHostNoticeSecs",
             "watcherIntervalSec",

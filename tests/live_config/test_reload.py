@@ -34,6 +34,8 @@ KEYS = {
     "scheduler.maxAgentFigures": (10_000, 28),
     "scheduler.idempotencySecs": (0, 8.5),
     "scheduler.retryPolicies": ({}, {"click": RETRY}),
+    "scheduler.limits": ({}, {"site:*": {"maxInflight": 3, "perSecond": 5.5, "burst": 10}}),
+    "scheduler.agents": ({}, {"team-a/*": {"weight": 3}}),
     "daemon.heartbeatIntervalMs": (60_000, 19_000),
     "daemon.orphanCheckIntervalMs": (300_000, 20_000),
     "daemon.deadHeartbeatThreshold": (2, 21),
