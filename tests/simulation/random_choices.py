@@ -105,8 +105,8 @@ class Chances:
         # Likewise in every third one claims have ids.
         self._names_claims = seed % 3 == 0
         self._claim_dice = Random(f"claims of {seed}")
-        # In every fifth few targets may be blocked.
-        self._bounds_targets = seed % 5 == 0
+        # In every third few targets may be blocked.
+        self._bounds_targets = seed % 3 == 1
         self._target_dice = Random(f"targets of {seed}")
         # In every seventh agents have weights, which change.
         self._weighs = seed % 7 == 0
@@ -181,7 +181,7 @@ class Chances:
         return limits
 
     def _max_blocked_targets(self) -> int:
-        return self._target_dice.choice([1, 2, 3, 10_000]) if self._bounds_targets else 10_000
+        return self._target_dice.choice([1, 1, 2, 10_000]) if self._bounds_targets else 10_000
 
     def _idempotency_secs(self) -> float:
         return self._key_dice.choice(IDEMPOTENCY_SECS) if self._keys_last else 0.0
