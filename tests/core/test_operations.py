@@ -14,7 +14,7 @@ from taskyard_server.core.operations import (
     OperationRequest,
     OperationStatus,
 )
-from taskyard_server.core.task import TaskState
+from taskyard_server.core.task import TaskExtras, TaskState
 from taskyard_server.core.task_filter import TaskFilter
 from tests.core.yard import TICK, Yard
 
@@ -389,3 +389,13 @@ def test_watchers_learn_of_another_priority(yard):
     assert [(event.kind.value, event.state.value) for event in yard.scheduler.take_events()] == [
         ("reprioritized", "queued")
     ]
+
+
+def test_tasks_with_concurrency_keys_move_likewise(yard):
+    yard.register()
+    extras = TaskExtras(concurrency_keys=("site:a",))
+    tasks = [yard.submit(action="b" if number == 3 else "a", extras=extras) for number in range(5)]
+    plain = yard.submit(priority=-1)
+    reprioritize(yard, -3, action="b")
+    reprioritize(yard, 7, action="a")
+    assert claimed(yard) == [tasks[3], plain, tasks[0], tasks[1], tasks[2], tasks[4]]

@@ -12,13 +12,14 @@ if TYPE_CHECKING:
     from .stats import Totals
 
 
-def stats_of(life: Lifecycle, limited_by: str | None) -> Stats:
-    """The figures of this moment; `limited_by` as in `Stats`."""
+def stats_of(life: Lifecycle, limited_by: str | None, operations: int) -> Stats:
+    """The figures of this moment; `limited_by` and `operations` as in `Stats`."""
     return Stats(
         queued=life.queued,
         inflight=life.inflight,
         paused=life.paused,
         after_others=len(life.predecessors),
+        operations=operations,
         limited_by=limited_by,
         counters=replace(life.counters),
         limits=life.limits,

@@ -59,7 +59,7 @@ class Rows:
         for row in self._rows:
             for at in range(row.first, len(row.tasks)):
                 task = row.tasks[at]
-                if task is not None and task.lane is self:
+                if task is not None and self._holds(task, row):
                     since = min(since, task.queued_at)
                     break
         return since
@@ -72,7 +72,7 @@ class Rows:
                 for other in row.tasks[row.first :]:
                     if (
                         other is not None
-                        and other.lane is self
+                        and self._holds(other, row)
                         and (row.priority, other.seq) < (task.priority, task.seq)
                     ):
                         count += 1

@@ -475,9 +475,10 @@ class Scheduler:
 
     def stats(self) -> Stats:
         """The figures of this moment (docs/rules.md, Figures)."""
-        return stats_of(self._life, self.limited_by)
+        return stats_of(self._life, self.limited_by, self.operations.live)
 
     def add_to(self, totals: Totals) -> None:
         """Add this namespace's figures to `totals`."""
         add_to_totals(totals, self._life)
+        totals.operations += self.operations.live
         self.schedules.add_to(totals)
