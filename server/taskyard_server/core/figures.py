@@ -9,11 +9,17 @@ from .stats import AgentStats, Stats
 
 if TYPE_CHECKING:
     from .lifecycle import Lifecycle
+    from .notices import Noticed
     from .stats import Totals
 
 
+<<<<<<< HEAD
 def stats_of(life: Lifecycle, limited_by: str | None, operations: int) -> Stats:
     """The figures of this moment; `limited_by` and `operations` as in `Stats`."""
+=======
+def stats_of(life: Lifecycle, limited_by: str | None, noticed: Noticed) -> Stats:
+    """The figures of this moment; `limited_by` as in `Stats`."""
+>>>>>>> 6b9dc284ffad5b11df2e5ac51ca640784a3a1d2d
     return Stats(
         queued=life.queued,
         inflight=life.inflight,
@@ -21,17 +27,19 @@ def stats_of(life: Lifecycle, limited_by: str | None, operations: int) -> Stats:
         after_others=len(life.predecessors),
         operations=operations,
         limited_by=limited_by,
+        noticed=noticed,
         counters=replace(life.counters),
         limits=life.limits,
         agents={name: AgentStats.of(figures, life.agents.by_id.get(name)) for name, figures in life.agents.figures},
     )
 
 
-def add_to_totals(totals: Totals, life: Lifecycle) -> None:
+def add_to_totals(totals: Totals, life: Lifecycle, noticed: Noticed) -> None:
     """Add the figures of a namespace to `totals`."""
     totals.queued += life.queued
     totals.inflight += life.inflight
     totals.paused += life.paused
+    totals.noticed += noticed.waiting
     totals.after_others += len(life.predecessors)
     totals.retained += len(life.retention)
     totals.namespaces += 1

@@ -9,6 +9,7 @@ from typing import Self
 
 from .agents import Agent, AgentFigures
 from .limits import Limits
+from .notices import Noticed
 
 
 class _Addable:
@@ -60,7 +61,11 @@ class Totals:
     paused: int = 0
     after_others: int = 0
     retained: int = 0
+<<<<<<< HEAD
     operations: int = 0
+=======
+    noticed: int = 0
+>>>>>>> 6b9dc284ffad5b11df2e5ac51ca640784a3a1d2d
     namespaces: int = 0
     schedules: int = 0
     triggers_pending: int = 0
@@ -111,6 +116,7 @@ class Stats:
     after_others: int
     operations: int
     limited_by: str | None
+    noticed: Noticed
     counters: Counters
     limits: Limits
     agents: dict[str, AgentStats]
