@@ -13,13 +13,8 @@ if TYPE_CHECKING:
     from .stats import Totals
 
 
-<<<<<<< HEAD
-def stats_of(life: Lifecycle, limited_by: str | None, operations: int) -> Stats:
+def stats_of(life: Lifecycle, limited_by: str | None, noticed: Noticed, operations: int) -> Stats:
     """The figures of this moment; `limited_by` and `operations` as in `Stats`."""
-=======
-def stats_of(life: Lifecycle, limited_by: str | None, noticed: Noticed) -> Stats:
-    """The figures of this moment; `limited_by` as in `Stats`."""
->>>>>>> 6b9dc284ffad5b11df2e5ac51ca640784a3a1d2d
     return Stats(
         queued=life.queued,
         inflight=life.inflight,

@@ -70,17 +70,9 @@ class Rows:
         for row in self._rows:
             if row.priority <= task.priority:
                 for other in row.tasks[row.first :]:
-<<<<<<< HEAD
-                    if (
-                        other is not None
-                        and self._holds(other, row)
-                        and (row.priority, other.seq) < (task.priority, task.seq)
-                    ):
-=======
                     if other is None or not self._holds(other, row):
                         continue
                     if (row.priority, other.seq) < (task.priority, task.seq):
->>>>>>> 6b9dc284ffad5b11df2e5ac51ca640784a3a1d2d
                         count += 1
         return count
 

@@ -482,18 +482,10 @@ class Scheduler:
 
     def stats(self) -> Stats:
         """The figures of this moment (docs/rules.md, Figures)."""
-<<<<<<< HEAD
-        return stats_of(self._life, self.limited_by, self.operations.live)
-
-    def add_to(self, totals: Totals) -> None:
-        """Add this namespace's figures to `totals`."""
-        add_to_totals(totals, self._life)
-        totals.operations += self.operations.live
-=======
-        return stats_of(self._life, self.limited_by, self._dispatcher.notices.noticed())
+        return stats_of(self._life, self.limited_by, self._dispatcher.notices.noticed(), self.operations.live)
 
     def add_to(self, totals: Totals) -> None:
         """Add this namespace's figures to `totals`."""
         add_to_totals(totals, self._life, self._dispatcher.notices.noticed())
->>>>>>> 6b9dc284ffad5b11df2e5ac51ca640784a3a1d2d
+        totals.operations += self.operations.live
         self.schedules.add_to(totals)

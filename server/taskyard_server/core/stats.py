@@ -61,11 +61,8 @@ class Totals:
     paused: int = 0
     after_others: int = 0
     retained: int = 0
-<<<<<<< HEAD
     operations: int = 0
-=======
     noticed: int = 0
->>>>>>> 6b9dc284ffad5b11df2e5ac51ca640784a3a1d2d
     namespaces: int = 0
     schedules: int = 0
     triggers_pending: int = 0
