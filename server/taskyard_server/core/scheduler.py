@@ -484,9 +484,10 @@ class Scheduler:
 
     def stats(self) -> Stats:
         """The figures of this moment (docs/rules.md, Figures)."""
-        return stats_of(self._life, self.limited_by, self._dispatcher.notices.noticed())
+        return stats_of(self._life, self.limited_by, self._dispatcher.notices.noticed(), self.operations.live)
 
     def add_to(self, totals: Totals) -> None:
         """Add this namespace's figures to `totals`."""
         add_to_totals(totals, self._life, self._dispatcher.notices.noticed())
+        totals.operations += self.operations.live
         self.schedules.add_to(totals)
