@@ -47,6 +47,7 @@ class Table(IntEnum):
     TOKEN_USES = 12
     """When tokens were last used, by their keys. They are apart so that none who notes a use undoes a revocation."""
     OPERATIONS = 13
+    RULES = 14
 
 
 def key_of(namespace: int, number: int) -> int:

@@ -31,6 +31,7 @@ CREATE TABLE taskyard.tokens (key bigint PRIMARY KEY, record bytea NOT NULL);
 CREATE TABLE taskyard.secrets (key bigint PRIMARY KEY, record bytea NOT NULL);
 CREATE TABLE taskyard.token_uses (key bigint PRIMARY KEY, record bytea NOT NULL) WITH (fillfactor = 50);
 CREATE TABLE taskyard.operations (key bigint PRIMARY KEY, record bytea NOT NULL) WITH (fillfactor = 50);
+CREATE TABLE taskyard.rules (key bigint PRIMARY KEY, record bytea NOT NULL);
 CREATE TABLE taskyard.replicas (
   instance text PRIMARY KEY,
   name text NOT NULL,
@@ -72,6 +73,7 @@ CREATE TRIGGER tokens_change AFTER INSERT OR UPDATE OR DELETE ON taskyard.tokens
 
 -- name: to 2
 CREATE TABLE taskyard.operations (key bigint PRIMARY KEY, record bytea NOT NULL) WITH (fillfactor = 50);
+CREATE TABLE taskyard.rules (key bigint PRIMARY KEY, record bytea NOT NULL);
 
 -- The schema's version.
 
@@ -290,6 +292,7 @@ WITH found (space, a_table, key) AS (
   UNION ALL SELECT key >> 40, 'triggers', min(key) FROM taskyard.triggers GROUP BY 1
   UNION ALL SELECT key >> 40, 'outbox', min(key) FROM taskyard.outbox GROUP BY 1
   UNION ALL SELECT key >> 40, 'operations', min(key) FROM taskyard.operations GROUP BY 1
+  UNION ALL SELECT key >> 40, 'rules', min(key) FROM taskyard.rules GROUP BY 1
 )
 SELECT space, a_table, key FROM found WHERE space NOT IN (SELECT key FROM taskyard.namespaces) ORDER BY 1, 2;
 -- name: without_owner

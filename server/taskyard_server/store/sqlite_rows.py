@@ -23,7 +23,7 @@ SOUGHT_ROWS: Final = 2_000
 FORGOTTEN_ROWS: Final = 500
 NAMESPACE_SHIFT: Final = 40
 OF_TASKS: Final = ("states", "ended", "tasks")
-OF_NAMESPACES: Final = ("stopping", "hosts", "agents", "schedules", "triggers", "outbox", "operations")
+OF_NAMESPACES: Final = ("stopping", "hosts", "agents", "schedules", "triggers", "outbox", "operations", "rules")
 
 Rows = list[tuple[Any, ...]]
 Removes = tuple[int, list[int]]

@@ -156,7 +156,7 @@ class MemoryTasks:
         def cancel(state: NamespaceState) -> T:
             return show(state.scheduler.cancel(self._now(), task_id))
 
-        return await self._command(namespace, task_id, agents, cancel, check_cancel)
+        return await self._command(namespace, task_id, agents, cancel, self._check_cancel(namespace))
 
     async def cancel_with_children(
         self, namespace: str, task_id: str, *, agents: Names | None = None, show: Callable[[Task], T]
@@ -165,7 +165,7 @@ class MemoryTasks:
             task, count = state.scheduler.cancel_with_children(self._now(), task_id, agents)
             return show(task), count
 
-        return await self._command(namespace, task_id, agents, cancel, check_cancel)
+        return await self._command(namespace, task_id, agents, cancel, self._check_cancel(namespace))
 
     async def pause(self, namespace: str, task_id: str, *, agents: Names | None = None, show: Callable[[Task], T]) -> T:
         def pause(state: NamespaceState) -> T:
@@ -244,6 +244,15 @@ class MemoryTasks:
             return command(state)
 
         return await self._answers.give(state, run)
+
+    def _check_cancel(self, namespace: str) -> Callable[[Task], None]:
+        """What a cancellation asks of a task that has left memory: that it blocks its target."""
+
+        def check(task: Task) -> None:
+            state = self._namespaces.here(namespace)
+            check_cancel(task, state is not None and state.scheduler.targets.blocks(task))
+
+        return check
 
     async def _past(self, state: NamespaceState, task_id: str, agents: Names | None) -> Task | None:
         """The task as it ended, if it has left memory."""
