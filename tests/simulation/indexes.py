@@ -145,7 +145,7 @@ def _agents(core: Scheduler, tasks: list[Task]) -> None:
 
 def _rank(core: Scheduler, agent: Agent) -> int:
     """In flight, of the weight where there are weights; what it has passed; when it was served. Limits stand above."""
-    place, weights = agent.rank & (1 << 48) - 1, core._life.ready._weights
+    place, weights = agent.rank & (1 << 48) - 1, core._life.ready.weights
     if not weights.in_force:
         return agent.inflight << 48 | place
     at_limit = agent.inflight >= core.limits.max_per_agent_inflight
@@ -154,7 +154,7 @@ def _rank(core: Scheduler, agent: Agent) -> int:
 
 def _bits_of_order(core: Scheduler) -> int:
     """How many bits of a rank stand below what comes of the number in flight."""
-    return 144 if core._life.ready._weights.in_force else 48
+    return 144 if core._life.ready.weights.in_force else 48
 
 
 def _ready(core: Scheduler, tasks: list[Task]) -> None:

@@ -31,16 +31,16 @@ MUTATIONS: dict[str, list[Edit]] = {
         (Weights, "rank", "agent.inflight < self.max_per_agent", "True"),
     ],
     "another limit of agents leaves weighted ones where they stood": [
-        (ReadyQueue, "set_max_per_agent", "if self._weights.in_force:", "if False:"),
+        (ReadyQueue, "set_max_per_agent", "if self.weights.in_force:", "if False:"),
     ],
     "other weights leave agents where they stood": [
-        (ReadyQueue, "set_weights", "if were_in_force or self._weights.in_force:", "if False:"),
+        (ReadyQueue, "set_weights", "if were_in_force or self.weights.in_force:", "if False:"),
     ],
     "passes do not begin equal when weights come into use": [
         (Weights, "replace", "agent.passed = 0", "pass"),
     ],
     "an agent that comes while there are weights weighs 1": [
-        (ReadyQueue, "_agent", "agent.weight = self._weights.of(agent_id)", "pass"),
+        (ReadyQueue, "_agent", "agent.weight = self.weights.of(agent_id)", "pass"),
     ],
 }
 

@@ -31,34 +31,27 @@ AT_LIMIT: Final = 1 << 224
 class Weights:
     """The weights in force. It owns each agent's `weight` and `passed`, the latter in units of 2^-32.
 
-    `in_force` is false while every agent has the weight 1: then nothing else here counts.
+    `in_force` is false while every agent has the weight 1: then nothing else here counts. `last_pass` is what the agent
+    that was served last had passed before.
     """
 
-    __slots__ = ("_last_pass", "_table", "in_force", "max_per_agent")
+    __slots__ = ("_table", "in_force", "last_pass", "max_per_agent")
 
     def __init__(self) -> None:
         self.in_force = False
         self.max_per_agent = 0
         self._table: PatternTable[int] = PatternTable({})
-        # What the agent that was served last had passed before.
-        self._last_pass = 0
+        self.last_pass = 0
 
     def replace(self, weights: Mapping[str, int], agents: Iterable[Agent]) -> None:
         """Put weights by pattern in force, 1 to 1,000. Passes begin equal when weights come into use."""
         self._table = PatternTable(weights)
         were_in_force = self.in_force
         self.in_force = max(weights.values(), default=1) > 1
-        if not were_in_force:
-            self._last_pass = 0
         for agent in agents:
             agent.weight = self.of(agent.id)
             if not were_in_force:
                 agent.passed = 0
-
-    @property
-    def last_pass(self) -> int:
-        """What the agent that was served last had passed before."""
-        return self._last_pass
 
     def of(self, agent_id: str) -> int:
         """The weight of an agent."""
@@ -68,9 +61,9 @@ class Weights:
     def serve(self, agent: Agent) -> None:
         """An agent is handed a task: its pass grows."""
         passed = agent.passed
-        if passed < self._last_pass:
-            passed = self._last_pass
-        self._last_pass = passed
+        if passed < self.last_pass:
+            passed = self.last_pass
+        self.last_pass = passed
         agent.passed = passed + PASS_UNIT // agent.weight
 
     def rank(self, agent: Agent, place: int) -> int:
