@@ -19,6 +19,8 @@ from taskyard_server.core.scheduler import Scheduler
 from taskyard_server.core.task import Task
 from taskyard_server.core.timers import TimerQueue
 
+from .page_indexes import recount_pages
+
 FORM_OF_AN_ID = re.compile("tsk_[0-9a-f]{32}")
 ENDED = {"done", "failed", "cancelled", "rejected"}
 FLYING = {"assigned", "running"}
@@ -119,9 +121,7 @@ def _table(core: Scheduler, tasks: list[Task]) -> None:
     same("order of the table", orders, sorted(set(orders)))
     same("order of the ids", _ids(tasks), sorted(_ids(tasks)))
     same("ids of another form", [task.id for task in tasks if not FORM_OF_AN_ID.fullmatch(task.id)], [])
-    for name, page in core._life.tasks._pages.items():
-        same(f"page {name}", {task.id[16:23] for task in page.values()}, {name})
-        same(f"keys of page {name}", list(page), _ids(page.values()))
+    recount_pages(core, same)
     for task in tasks:
         if core.get(task.id) is not task:
             raise AssertionError(f"the table leads from {task.id} to another task")

@@ -25,7 +25,10 @@ MUTATIONS: dict[str, list[Edit]] = {
         (Weights, "serve", "PASS_UNIT // agent.weight", "0"),
     ],
     "an agent that had nothing to do takes what it missed": [
-        (Weights, "serve", "if passed < self.last_pass:", "if False:"),
+        (Weights, "serve", "if passed < self.front - PASS_UNIT:", "if False:"),
+    ],
+    "an agent catches up on nothing": [
+        (Weights, "serve", "passed = self.front - PASS_UNIT", "passed = self.front"),
     ],
     "an agent at its limit holds up those who come after it": [
         (Weights, "rank", "agent.inflight < self.max_per_agent", "True"),

@@ -78,14 +78,15 @@ def _play(life: Lifecycle, agent: Agent, turns: int, others: dict[Agent, int]) -
     ]
     by_id = {each.id: each for each in left}
     heapify(heap)
-    last_pass = life.ready.weights.last_pass
+    front = life.ready.weights.front
     for ahead in range(MAX_PLAYED):
         each = by_id[heap[0][3]]
         if each is agent and left[agent] == 1:
             return ahead
         left[each] -= 1
-        last_pass = max(passed[each], last_pass)
-        passed[each] = last_pass + PASS_UNIT // each.weight
+        before = max(passed[each], front - PASS_UNIT)
+        front = max(front, before)
+        passed[each] = before + PASS_UNIT // each.weight
         inflight[each] += 1
         if left[each]:
             share = (inflight[each] << SHARE_BITS) // each.weight

@@ -248,16 +248,16 @@ class ReadyQueue:
 
     def add(self, task: Task) -> None:
         """Make a task claimable. One that comes back takes its old place."""
-        options = task.options
-        kind = kind_of(task)
+        kind, options = kind_of(task), task.options
         bucket = self._buckets.get(kind) or self._open(kind)
         agent = task.agent
         lane = agent.lanes.get(bucket)
         if lane is None:
             lane = agent.lanes[bucket] = Lane(agent, bucket)
-        if options.extras is not NO_EXTRAS and options.extras.concurrency_keys:
+        extras = task.options.extras
+        if extras is not NO_EXTRAS and extras.concurrency_keys:
             self._busy_buckets += not bucket.waiting and not bucket.strands
-            self._keyed.add(lane, task, options.extras.concurrency_keys)
+            self._keyed.add(lane, task, extras.concurrency_keys)
         else:
             task.lane = lane
             lane.add(task)

@@ -29,6 +29,7 @@ from .offers import Offer
 from .operations import Operations
 from .process_end import end_all, pause_inflight
 from .reports import Reports
+from .rules import Rules
 from .schedules.registry import ScheduleRegistry
 from .state_checks import check_cancel, check_pause, check_resolve, check_resume
 from .stats import Stats, Totals
@@ -49,6 +50,7 @@ class Scheduler:
         self._life = Lifecycle(limits, entropy, self.hosts, changes)
         self._entropy = entropy
         self._admission = Admission(self._life)
+        self.rules = Rules(self._life)
         self.operations = Operations(self._life, self._admission, self.resume)
         self._dispatcher = Dispatcher(self._life, self.hosts)
         self._life.liveness.on_vanished = self._dispatcher.forget

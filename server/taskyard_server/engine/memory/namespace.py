@@ -92,6 +92,12 @@ class NamespaceState:
     limits_logged: set[str] = field(default_factory=set)
     limits_checked_at: float = 0.0
 
+    def keep_history(self, keeps: bool) -> None:
+        """Set whether what leaves memory stays in the store, so that what blocks a target may leave it too."""
+        self.keeps_history = keeps
+        if keeps and self.fault is None and not self.scheduler.life.retention.takes_blockers:
+            self.scheduler.life.retention.take_blockers()
+
     def add_rows(self, group: Group) -> None:
         """Add what changed since the last commit to the next one."""
         assert self.changes is not None
