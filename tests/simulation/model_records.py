@@ -78,6 +78,7 @@ class Wish:
     run_timeout: float | None = None
     parent: str | None = None
     keys: tuple[str, ...] = ()
+    on_target_failure: str | None = None
 
 
 @dataclass(frozen=True)

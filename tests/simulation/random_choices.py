@@ -110,6 +110,9 @@ class Chances:
         # In every fifth tasks have concurrency keys, whose limits change.
         self._limits_keys = seed % 5 == 0
         self._limit_dice = Random(f"key limits of {seed}")
+        # In every third few targets may be blocked.
+        self._bounds_targets = seed % 3 == 1
+        self._target_dice = Random(f"targets of {seed}")
         # In every seventh agents have weights, which change.
         self._weighs = seed % 7 == 0
         self._weight_dice = Random(f"weights of {seed}")
@@ -194,6 +197,7 @@ class Chances:
         """The limits of a new scheduler."""
         limits = {name: self.one_of(values) for name, values in LIMITS.items()}
         limits["idempotency_secs"] = self._idempotency_secs()
+        limits["max_blocked_targets"] = self._max_blocked_targets()
         return limits | ROOM_FOR_FLOODS if self.floods else limits
 
     def new_limits(self) -> dict[str, float]:
@@ -202,7 +206,12 @@ class Chances:
         limits = {name: self.one_of(LIMITS[name]) for name in self.some_of(names, self.one_of([1, 1, 3]))}
         if self._key_dice.random() < 0.1:
             limits["idempotency_secs"] = self._idempotency_secs()
+        if self._target_dice.random() < 0.1:
+            limits["max_blocked_targets"] = self._max_blocked_targets()
         return limits
+
+    def _max_blocked_targets(self) -> int:
+        return self._target_dice.choice([1, 1, 2, 10_000]) if self._bounds_targets else 10_000
 
     def _idempotency_secs(self) -> float:
         return self._key_dice.choice(IDEMPOTENCY_SECS) if self._keys_last else 0.0
@@ -276,6 +285,8 @@ class Chances:
             parent=self._extra_dice.choice([*self._possible_parents, "tsk_nope"]) if self.extra() else None,
             keys=self.concurrency_keys(),
         )
+        if wish.target is not None and self._target_dice.random() < 0.3:
+            wish = replace(wish, on_target_failure=self._target_dice.choice(["block", "continue", "continue"]))
         if wish.key is not None:
             self._keyed.append(wish)
         return wish

@@ -297,6 +297,7 @@ class World:
             job.code, job.traceback = code, traceback
         self.enter(now, job, state, error)
         job.blocks = state == "failed" and job.target is not None and job.started_at is not None
+        job.blocks = job.blocks and job.wish.on_target_failure != "continue"
         job.held = job.retrying = False
         job.due = None
         if flew:
