@@ -1,19 +1,15 @@
 """The settings of concurrency keys and of agents, by pattern (docs/rules.md, Concurrency keys, Weights)."""
 
 from collections.abc import Mapping
-from typing import Annotated, Any, Final
+from typing import Annotated, Any
 
 from pydantic import AfterValidator, Field, model_validator
 
-from taskyard_server.core.keys import KeyLimit
+from taskyard_server.core.keys import LEAST_PER_SECOND, MOST, KeyLimit
 from taskyard_server.core.patterns import check_pattern
 from taskyard_server.core.rules import MAX_SET, ConfiguredRules
 from taskyard_server.core.weights import MAX_WEIGHT
 from taskyard_server.setting_types import Float, Integer, Section
-
-MOST: Final = 1_000_000
-LEAST_PER_SECOND: Final = 0.000_001
-"""One in eleven days."""
 
 
 class KeyLimitSettings(Section):
