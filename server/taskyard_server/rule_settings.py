@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from typing import Annotated, Any
 
 from pydantic import AfterValidator, Field, model_validator
+from pydantic_core import PydanticCustomError
 
 from taskyard_server.core.keys import LEAST_PER_SECOND, MOST, KeyLimit
 from taskyard_server.core.patterns import check_pattern
@@ -29,7 +30,7 @@ class KeyLimitSettings(Section):
     @model_validator(mode="after")
     def _has_rate(self) -> "KeyLimitSettings":
         if self.burst is not None and self.per_second is None:
-            raise ValueError("burst is for perSecond, which is not set")
+            raise _fault("burst is for perSecond, which is not set")
         return self
 
 
@@ -41,14 +42,18 @@ class AgentSettings(Section):
     )
 
 
+def _fault(problem: str) -> PydanticCustomError:
+    return PydanticCustomError("rule", "{problem}", {"problem": problem})
+
+
 def _checked(by_pattern: dict[str, Any]) -> dict[str, Any]:
     if len(by_pattern) > MAX_SET:
-        raise ValueError(f"at most {MAX_SET:,} patterns")
+        raise _fault(f"at most {MAX_SET:,} patterns")
     for pattern in by_pattern:
         try:
             check_pattern(pattern)
         except ValueError as error:
-            raise ValueError(f"the pattern {pattern[:100]!r} {error}") from None
+            raise _fault(f"the pattern {pattern[:100]!r} {error}") from None
     return by_pattern
 
 
