@@ -20,6 +20,7 @@ from . import (
     interruptions,
     namespaces,
     replicas,
+    rules,
     schedules,
     store,
     targets,
@@ -48,6 +49,9 @@ app.command()(interruptions.pause)
 app.command()(interruptions.resume)
 app.command()(interruptions.resolve)
 app.command()(targets.targets)
+app.add_typer(rules.limits, name="limits")
+app.add_typer(rules.weights, name="weights")
+app.command()(rules.fairness)
 app.add_typer(namespaces.app, name="namespace")
 app.add_typer(schedules.app, name="schedule")
 app.add_typer(schedules.app, name="schedules", hidden=True)
