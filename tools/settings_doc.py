@@ -18,7 +18,7 @@ from taskyard_server.config import RetrySettings, Settings, TabSettings
 from taskyard_server.config_sources import SEVERAL_VARIABLES, variable
 from taskyard_server.live_config import RELOADABLE
 from taskyard_server.pool_settings import PoolSettings
-from taskyard_server.rule_settings import AgentSettings, KeyLimitSettings
+from taskyard_server.rule_settings import AgentSettings, KeyLimitSettings, TargetSettings
 from taskyard_server.security_settings import (
     CertificateRule,
     ClaimRule,
@@ -35,6 +35,7 @@ PART_HEAD: Final = ("key", "type", "default", "description")
 
 OBJECTS: Final[dict[Any, str]] = {
     AgentSettings: "agents",
+    TargetSettings: "targets",
     KeyLimitSettings: "limits of keys",
     PoolSettings: "pools",
     RetrySettings: "retry policies",
@@ -55,6 +56,11 @@ PARTS: Final[dict[str, tuple[str, type[Section]]]] = {
         "The value of each pattern in `scheduler.agents`, such as `team-a/*`. Of several that match an agent the "
         "longest alone holds ([rules.md](rules.md#weights)).",
         AgentSettings,
+    ),
+    "Targets": (
+        "The value of each pattern in `scheduler.targets`, such as `shop-*`. Of several that match a target the "
+        "longest alone holds ([rules.md](rules.md#blockers)).",
+        TargetSettings,
     ),
     "Pools": (
         "The value of each name in `scheduler.pools`. Every key narrows the pool; one without keys is all hosts.",

@@ -44,6 +44,8 @@ RELOADABLE: Final = (
             "startTimeoutSecs",
             "forgetHostsSecs",
             "maxAgentFigures",
+            "maxBlockedTargets",
+            "targets",
             "idempotencySecs",
             "retryPolicies",
             "limits",

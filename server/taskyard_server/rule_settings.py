@@ -1,14 +1,15 @@
-"""The settings of concurrency keys and of agents, by pattern (docs/rules.md, Concurrency keys, Weights)."""
+"""The settings of concurrency keys, agents and targets, by pattern (docs/rules.md, Weights, Blockers)."""
 
 from collections.abc import Mapping
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, Field, model_validator
 from pydantic_core import PydanticCustomError
 
 from taskyard_server.core.keys import LEAST_PER_SECOND, MOST, KeyLimit
-from taskyard_server.core.patterns import check_pattern
+from taskyard_server.core.patterns import PatternTable, check_pattern
 from taskyard_server.core.rules import MAX_SET, ConfiguredRules
+from taskyard_server.core.task import OnTargetFailure
 from taskyard_server.core.weights import MAX_WEIGHT
 from taskyard_server.setting_types import Float, Integer, Section
 
@@ -42,6 +43,16 @@ class AgentSettings(Section):
     )
 
 
+class TargetSettings(Section):
+    """What holds for each target that matches a pattern."""
+
+    on_failure: Literal["block", "continue"] = Field(
+        default="block",
+        description="What happens to the target when a task of it fails after its start, and does not say itself: "
+        "`block`, it waits until the task is resumed, resolved or cancelled; `continue`, its next task is due.",
+    )
+
+
 def _fault(problem: str) -> PydanticCustomError:
     return PydanticCustomError("rule", "{problem}", {"problem": problem})
 
@@ -59,6 +70,7 @@ def _checked(by_pattern: dict[str, Any]) -> dict[str, Any]:
 
 LimitsByPattern = Annotated[dict[str, KeyLimitSettings], AfterValidator(_checked)]
 AgentsByPattern = Annotated[dict[str, AgentSettings], AfterValidator(_checked)]
+TargetsByPattern = Annotated[dict[str, TargetSettings], AfterValidator(_checked)]
 
 
 def rules_of(limits: Mapping[str, KeyLimitSettings], agents: Mapping[str, AgentSettings]) -> ConfiguredRules:
@@ -67,3 +79,8 @@ def rules_of(limits: Mapping[str, KeyLimitSettings], agents: Mapping[str, AgentS
         {pattern: KeyLimit(each.max_inflight, each.per_second, each.burst) for pattern, each in limits.items()},
         {pattern: each.weight for pattern, each in agents.items()},
     )
+
+
+def policies_of(targets: Mapping[str, TargetSettings]) -> PatternTable[OnTargetFailure]:
+    """The same in the core's terms."""
+    return PatternTable({pattern: OnTargetFailure(each.on_failure) for pattern, each in targets.items()})

@@ -112,6 +112,7 @@ def test_every_limit_of_the_file_reaches_the_core(settings):
         "forgetHostsSecs": 30.5,
         "maxAgentFigures": 31,
         "idempotencySecs": 33.5,
+        "maxBlockedTargets": 34,
     }
     daemon = {
         "orphanCheckIntervalMs": 23_500,
@@ -147,6 +148,7 @@ def test_every_limit_of_the_file_reaches_the_core(settings):
         max_agent_figures=31,
         idempotency_secs=33.5,
         max_queued_triggers=32,
+        max_blocked_targets=34,
     )
 
 

@@ -4,6 +4,7 @@ import pytest
 
 from taskyard_server.config import ConfigError
 from taskyard_server.core.keys import KeyLimit
+from taskyard_server.core.task import OnTargetFailure
 
 
 def test_limits_and_weights_are_read_by_pattern(config_file):
@@ -18,6 +19,14 @@ def test_limits_and_weights_are_read_by_pattern(config_file):
     rules = live.settings.rules()
     assert rules.limits == {"site:*": KeyLimit(3, 0.5, 10), "gpu": KeyLimit(0)}
     assert rules.weights == {"team-a/*": 3}
+
+
+def test_what_targets_do_after_a_failure_is_read_by_pattern(config_file):
+    live = config_file.start({"scheduler": {"targets": {"shop-*": {"onFailure": "continue"}, "shop-1": {}}}})
+    policies = live.settings.limits().on_target_failure
+    assert policies.match("shop-2") == ("shop-*", OnTargetFailure.CONTINUE)
+    assert policies.match("shop-1") == ("shop-1", OnTargetFailure.BLOCK)
+    assert policies.match("door") is None
 
 
 @pytest.mark.parametrize(
@@ -36,6 +45,10 @@ def test_limits_and_weights_are_read_by_pattern(config_file):
         ({"agents": {"a": {"weight": 1_001}}}, "scheduler.agents.a.weight: "),
         ({"agents": {"a": {"weight": 1.5}}}, "scheduler.agents.a.weight: "),
         ({"agents": {"a": 3}}, "scheduler.agents.a: "),
+        ({"targets": {"a": {"onFailure": "stop"}}}, "scheduler.targets.a.onFailure: "),
+        ({"targets": {"a*b": {}}}, "scheduler.targets: the pattern 'a*b' may hold a * only at its end"),
+        ({"maxBlockedTargets": -1}, "scheduler.maxBlockedTargets: "),
+        ({"maxBatchSize": 501}, "scheduler.maxBatchSize: "),
         ({"agents": {f"a{n}": {} for n in range(1_001)}}, "scheduler.agents: at most 1,000 patterns"),
     ],
 )

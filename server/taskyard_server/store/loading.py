@@ -293,13 +293,14 @@ async def _predecessors(store: Store, number: int, part: _Loading) -> AsyncItera
 def adopt(scheduler: Scheduler, rows: TaskRows) -> Task:
     """The task of these rows in memory, as one that has ended; the one that is there if it is there already.
 
-    Raises `ValueError` or `msgspec.MsgspecError` for rows that are not those of a task that has ended.
+    One that blocks its target has ended, too, and has its row among the live ones. Raises `ValueError` or
+    `msgspec.MsgspecError` for rows that are not those of a task that has ended.
     """
     record = decode_task(rows.task)
     task = scheduler.life.tasks.get(record.id)
     if task is not None:
         return task
-    state = decode_state(rows.ended or b"")
+    state = decode_state(rows.ended or rows.state or b"")
     if state.state not in TERMINAL:
         raise ValueError(f"{record.id} has not ended")
     agents, limits = scheduler.life.agents, scheduler.limits

@@ -131,7 +131,7 @@ class Namespaces:
             scheduler = Scheduler(self.limits, self._entropy, changes)
             self._set_up(scheduler)
             state = self._states[name] = NamespaceState(name, scheduler, self._last_number, changes)
-            state.keeps_history = self.history is not None
+            state.keep_history(self.history is not None)
             state.about = AboutNamespace(self.now())
             state.outbox.last = self._last_outbox.pop(name, 0)
         elif state.fault is not None:
@@ -161,7 +161,7 @@ class Namespaces:
         state.fault, state.about = loaded.error, loaded.about
         self._set_up(loaded.scheduler)
         state.outbox.last = loaded.last_outbox
-        state.keeps_history = self.history is not None
+        state.keep_history(self.history is not None)
         self._states[loaded.name] = state
         return state
 
