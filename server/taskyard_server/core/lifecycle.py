@@ -63,12 +63,12 @@ INTERRUPTED: Final = "Job was interrupted by user"
 class Lifecycle:
     """The tasks of one namespace and their indexes.
 
-    `queued` counts pending and queued tasks, `inflight` assigned and running ones, `paused` paused ones. `last_token` is
-    the fencing token of the last grant, 0 before the first; what restores a namespace sets it. `stood_still_secs` is
-    how long default deadlines stood still because nobody served the namespace. `changes` gathers what changed for a
-    store, None where there is none. Without `tells_position` no task says how many were counted as queued after it.
-    While an earlier version may come to serve the namespace, `keeps_added_fields` or `keeps_extras` is false: it could not read what
-    stands in tasks since.
+    `queued` counts pending and queued tasks, `inflight` assigned and running ones, `paused` paused ones. `last_token`
+    is the fencing token of the last grant, 0 before the first; what restores a namespace sets it. `stood_still_secs`
+    is how long default deadlines stood still because nobody served the namespace. `changes` gathers what changed for
+    a store, None where there is none. Without `tells_position` no task says how many were counted as queued after it.
+    While an earlier version may come to serve the namespace, `keeps_added_fields` or `keeps_extras` is false: it could
+    not read what stands in tasks since.
     """
 
     def __init__(

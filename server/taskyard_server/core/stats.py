@@ -98,7 +98,10 @@ class AgentStats:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Stats:
-    """The figures of one moment. `after_others` are tasks that wait for others to end; `limited_by` names the configuration key that tasks wait for while hosts are free."""
+    """The figures of one moment. `after_others` are tasks that wait for others to end.
+
+    `limited_by` names the configuration key that tasks wait for while hosts are free.
+    """
 
     queued: int
     inflight: int
