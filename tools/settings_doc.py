@@ -17,6 +17,7 @@ from pydantic.fields import FieldInfo
 from taskyard_server.config import RetrySettings, Settings, TabSettings
 from taskyard_server.config_sources import SEVERAL_VARIABLES, variable
 from taskyard_server.live_config import RELOADABLE
+from taskyard_server.pool_settings import PoolSettings
 from taskyard_server.security_settings import (
     CertificateRule,
     ClaimRule,
@@ -32,6 +33,7 @@ HEAD: Final = ("key", "type", "default", "change", "environment variable", "desc
 PART_HEAD: Final = ("key", "type", "default", "description")
 
 OBJECTS: Final[dict[Any, str]] = {
+    PoolSettings: "pools",
     RetrySettings: "retry policies",
     TabSettings: "URLs, or objects of `url` and `token`",
     LimitSettings: "limits",
@@ -41,6 +43,10 @@ OBJECTS: Final[dict[Any, str]] = {
     GrantSettings: "grants",
 }
 PARTS: Final[dict[str, tuple[str, type[Section]]]] = {
+    "Pools": (
+        "The value of each name in `scheduler.pools`. Every key narrows the pool; one without keys is all hosts.",
+        PoolSettings,
+    ),
     "Retry policies": ("The value of each action in `scheduler.retryPolicies`.", RetrySettings),
     "Limits of principals": ("The value of each role in `auth.limits`.", LimitSettings),
     "Issuers of JWTs": ("The values of `auth.jwt`.", IssuerSettings),

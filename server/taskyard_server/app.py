@@ -82,6 +82,7 @@ class App:
         virtual = None if guest is None else guest.clock
         self._engine, self._sharing = configured_engine(settings, accept_clock=accept_clock, virtual=virtual)
         self._retry_policies = settings.retry_policies()
+        self._pools = settings.pools()
         self._event_logs = EventLogs(
             encode_event,
             self._engine.now,
@@ -106,6 +107,7 @@ class App:
             self._figures,
             self._admission,
             list if self._sharing is None else ReplicaMetrics(self._sharing.replica).families,
+            lambda: self._engine.admin.total_demand(self._pools),
         )
         end_stale = None if auth is None or self._admission is None else self._admission.open_calls.end_stale
         if self._tokens is not None and end_stale is not None:
@@ -392,6 +394,7 @@ class App:
 
     def _apply(self, settings: Settings) -> None:
         self._retry_policies = settings.retry_policies()
+        self._pools = settings.pools()
         self._engine.admin.reconfigure(settings.limits())
         if self._admission is not None:
             self._admission.reconfigure(settings.auth)
@@ -407,7 +410,9 @@ class App:
     def _stats_service(self) -> StatsService:
         scheduler, counts_of = self._settings.scheduler, self._webhooks.counts_of
         strategy, workers = scheduler.strategy, scheduler.worker_count
-        return StatsService(self._engine, self._snapshots, counts_of, strategy, workers, self._figures)
+        return StatsService(
+            self._engine, self._snapshots, counts_of, strategy, workers, self._figures, lambda: self._pools
+        )
 
     def _listen(self) -> None:
         settings = self._settings

@@ -24,8 +24,10 @@ from pydantic import (
 )
 from pydantic_core import PydanticCustomError
 
+from taskyard_server.core.demand import Pool
 from taskyard_server.core.history import RetryPolicy
 from taskyard_server.core.limits import DEFAULTS, MAX_LEASE_SECS, Limits
+from taskyard_server.pool_settings import PoolsByName, pools_of
 from taskyard_server.replica_settings import ReplicaSettings
 from taskyard_server.security_settings import AuditSettings, AuthSettings, GatewayTlsSettings, LongToken, TlsSettings
 from taskyard_server.setting_types import (
@@ -171,6 +173,13 @@ class SchedulerSettings(Section):
         description="Seconds from its submission for which an idempotency key is known at least; while its task is in "
         "memory it always is. Of a task that is not, a key takes some 500 bytes; as many are kept as came in these "
         "seconds.",
+    )
+    pools: PoolsByName = Field(
+        default={}, description="Pools of hosts whose demand is shown, by name, at most 100. Their keys follow below."
+    )
+    no_host_notice_secs: PositiveSeconds = Field(
+        default=DEFAULTS.no_host_notice_secs,
+        description="Seconds without a live host that could run them after which queued tasks get a notice.",
     )
 
 
@@ -364,6 +373,10 @@ class Settings(BaseModel):
         """The default retry policy of each action that has one."""
         return {action: retry.policy() for action, retry in self.scheduler.retry_policies.items()}
 
+    def pools(self) -> tuple[Pool, ...]:
+        """The pools of hosts whose demand is shown, in order of their names."""
+        return pools_of(self.scheduler.pools)
+
     def limits(self) -> Limits:
         """The part that the core works with, all of which can change while it runs."""
         scheduler, daemon = self.scheduler, self.daemon
@@ -391,6 +404,7 @@ class Settings(BaseModel):
             poll_secs=daemon.poll_interval_ms / 1000,
             max_jitter_secs=daemon.max_jitter_ms / 1000,
             jitter_threshold=daemon.jitter_threshold,
+            no_host_notice_secs=scheduler.no_host_notice_secs,
         )
 
 

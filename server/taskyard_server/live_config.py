@@ -46,6 +46,8 @@ RELOADABLE: Final = (
             "maxAgentFigures",
             "idempotencySecs",
             "retryPolicies",
+            "pools",
+            "noHostNoticeSecs",
             "watcherIntervalSec",
         )
     )

@@ -15,6 +15,7 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Histo
 from prometheus_client.registry import Collector
 
 from taskyard_server.certificates import CertificateFiles
+from taskyard_server.core.demand import Demand
 from taskyard_server.core.events import Event, EventKind
 from taskyard_server.core.stats import Totals
 from taskyard_server.core.task import ASSIGNED, TERMINAL
@@ -77,7 +78,7 @@ class Metrics(Collector):
     """Measures durations as an engine listener, and collects all metrics.
 
     `store` is None where nothing is kept, `admission` where everybody may do everything. `replica` answers the metrics
-    of a server that shares its store with others.
+    of a server that shares its store with others, and `demand` that of the configured pools of hosts.
     """
 
     def __init__(
@@ -88,9 +89,11 @@ class Metrics(Collector):
         store: StoreFigures | None = None,
         admission: Admission | None = None,
         replica: Callable[[], list[Metric]] = list,
+        demand: Callable[[], Sequence[Demand]] = tuple,
     ) -> None:
         self._totals = totals
         self._replica = replica
+        self._demand = demand
         self._admission = admission
         self._webhooks = webhooks
         self._snapshots = snapshots
@@ -199,6 +202,7 @@ class Metrics(Collector):
         if self._admission is not None:
             families += _admission_families(self._admission)
         families += self._replica()
+        families += _demand_families(self._demand())
         families.append(self._queue_wait.family("taskyard_queue_wait_seconds", "From queue entry to hand-out."))
         families.append(self._run_time.family("taskyard_run_time_seconds", "From the first start to the end."))
         return families
@@ -243,6 +247,29 @@ class Metrics(Collector):
             text = "Memory in use of the server's machine, in MiB."
             families.append(GaugeMetricFamily("taskyard_machine_memory_mb", text, machine.memory_mb))
         return families
+
+
+def _demand_families(demands: Sequence[Demand]) -> list[Metric]:
+    """The gauges of the configured pools of hosts, of which there are few."""
+    runnable = GaugeMetricFamily(
+        "taskyard_pool_runnable", "Tasks that wait only for a host of the pool.", labels=["pool"]
+    )
+    inflight = GaugeMetricFamily("taskyard_pool_inflight", "Tasks in flight at hosts of the pool.", labels=["pool"])
+    oldest = GaugeMetricFamily(
+        "taskyard_pool_oldest_seconds", "How long the oldest of the runnable tasks has been queued.", labels=["pool"]
+    )
+    credit = GaugeMetricFamily(
+        "taskyard_pool_free_credit", "Tasks that live hosts of the pool would still take.", labels=["pool"]
+    )
+    hosts = GaugeMetricFamily("taskyard_pool_hosts", "Live hosts of the pool.", labels=["pool"])
+    for demand in demands:
+        pool = [demand.pool]
+        runnable.add_metric(pool, demand.runnable)
+        inflight.add_metric(pool, demand.inflight)
+        oldest.add_metric(pool, demand.oldest_secs or 0.0)
+        credit.add_metric(pool, demand.free_credit)
+        hosts.add_metric(pool, demand.hosts)
+    return [runnable, inflight, oldest, credit, hosts] if demands else []
 
 
 def _admission_families(admission: Admission) -> list[Metric]:

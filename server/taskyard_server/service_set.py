@@ -13,6 +13,7 @@ from taskyard.v1 import (
     batch_pb2_grpc,
     lease_pb2_grpc,
     namespace_pb2_grpc,
+    operation_pb2_grpc,
     runtime_host_pb2_grpc,
     schedule_pb2_grpc,
     stats_pb2_grpc,
@@ -29,6 +30,7 @@ from taskyard_server.services.batches import BatchService
 from taskyard_server.services.hosts import RuntimeHostService
 from taskyard_server.services.leases import LeaseService
 from taskyard_server.services.namespaces import NamespaceService
+from taskyard_server.services.operations import OperationService
 from taskyard_server.services.schedules import ScheduleService
 from taskyard_server.services.stats import StatsService
 from taskyard_server.services.targets import TargetService
@@ -38,9 +40,21 @@ from taskyard_server.services.tokens import TokenService
 
 SERVICES: Final = tuple(
     f"taskyard.v1.{name}Service"
-    for name in ("Task", "Batch", "Stats", "RuntimeHost", "Lease", "Target", "Schedule", "Namespace", "Admin", "Token")
+    for name in (
+        "Task",
+        "Batch",
+        "Stats",
+        "Operation",
+        "RuntimeHost",
+        "Lease",
+        "Target",
+        "Schedule",
+        "Namespace",
+        "Admin",
+        "Token",
+    )
 )
-SCHEDULER_SERVICES: Final = SERVICES[:3]
+SCHEDULER_SERVICES: Final = SERVICES[:4]
 CHANNELZ: Final = "grpc.channelz.v1.Channelz"
 
 
@@ -69,6 +83,7 @@ class ServiceSet:
             self.tasks = TaskService(engine, most, watches, default_retry)
             self._batches = BatchService(engine, scheduler.max_batch_size, most, default_retry)
             self._stats = stats()
+            self._operations = OperationService(engine, most)
         self.hosts = RuntimeHostService(engine, most)
         self._leases = LeaseService(engine, most)
         self._targets = TargetService(engine)
@@ -86,6 +101,7 @@ class ServiceSet:
             task_pb2_grpc.add_TaskServiceServicer_to_server(self.tasks, server)
             batch_pb2_grpc.add_BatchServiceServicer_to_server(self._batches, server)
             stats_pb2_grpc.add_StatsServiceServicer_to_server(self._stats, server)
+            operation_pb2_grpc.add_OperationServiceServicer_to_server(self._operations, server)
         runtime_host_pb2_grpc.add_RuntimeHostServiceServicer_to_server(self.hosts, server)
         lease_pb2_grpc.add_LeaseServiceServicer_to_server(self._leases, server)
         target_pb2_grpc.add_TargetServiceServicer_to_server(self._targets, server)

@@ -9,8 +9,8 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule, run_state_machine_as_test
 
-from taskyard_server.core.task import Submission, TaskOptions
-from tests.core.brute_force import HostKind
+from taskyard_server.core.task import NO_EXTRAS, Submission, TaskExtras, TaskOptions
+from tests.core.brute_force import HostKind, RateLimit
 from tests.core.twin_schedulers import EIGHTH, JUST_BEFORE, TwinSchedulers
 
 
@@ -32,6 +32,10 @@ class Mix:
     passes: int = 1
     stalls: int = 0
     limits: int = 0
+    keys: int = 0
+    shared_keys: int = 0
+    key_limits: int = 0
+    rates: bool = False
     weights: int = 0
 
 
@@ -45,6 +49,21 @@ MIXES = {
     "most agents come once": Mix(agents=2000, alike=True, backlog=12, submits=30, cancels=15),
     "agents are forgotten and come back": Mix(agents=40, backlog=20, ttl_secs=4, passes=3),
     "time passes unseen": Mix(stalls=2),
+    "keys": Mix(keys=4, key_limits=1),
+    "keys of their own and shared ones": Mix(keys=30, shared_keys=2, key_limits=1, backlog=200, submits=25),
+    "many agents share few keys": Mix(agents=60, keys=3, shared_keys=1, key_limits=1, backlog=200, submits=30),
+    "one agent and many keys": Mix(
+        agents=1, keys=80, shared_keys=1, key_limits=1, backlog=200, max_per_agent_inflight=40
+    ),
+    "alike but for keys": Mix(agents=30, alike=True, keys=6, shared_keys=2, key_limits=1, backlog=300, submits=40),
+    "keys with rates": Mix(keys=5, shared_keys=1, key_limits=1, rates=True, passes=6),
+    "keys with rates under tight limits": Mix(
+        max_inflight=5, max_per_agent_inflight=2, limits=1, keys=3, shared_keys=1, key_limits=1, rates=True, passes=6
+    ),
+    "keys and agents that are forgotten": Mix(agents=40, backlog=20, ttl_secs=4, passes=3, keys=200, rates=True),
+    "most tasks with keys are cancelled": Mix(
+        agents=3, keys=5, shared_keys=2, backlog=200, submits=30, cancels=25, claims=3, reports=3, key_limits=1
+    ),
     "weights that change": Mix(weights=1),
     "weights of many agents with few places": Mix(agents=40, backlog=200, max_inflight=7, weights=1),
     "weights and limits that move": Mix(max_inflight=12, max_per_agent_inflight=3, limits=1, weights=2),
@@ -65,14 +84,32 @@ BUILT_IN = HostKind(built_in=True)
 SECS = [2 - JUST_BEFORE, 4 - JUST_BEFORE, 10 - JUST_BEFORE]
 
 
+def some_keys(draw: Random, mix: Mix) -> TaskExtras:
+    names = [f"site:{draw.randrange(mix.keys)}"] if mix.keys and draw.random() < 0.8 else []
+    names += [f"all:{number}" for number in range(mix.shared_keys) if draw.random() < 0.4]
+    return TaskExtras(concurrency_keys=tuple(sorted(names))) if names else NO_EXTRAS
+
+
+def some_key_limits(draw: Random, mix: Mix) -> dict[str, RateLimit]:
+    def one() -> RateLimit:
+        places = draw.choice([None, 0, 1, 1, 2, 3, 8])
+        if not mix.rates or draw.random() < 0.3:
+            return RateLimit(places)
+        return RateLimit(places, draw.choice([0.3, 0.5, 1.0, 2.5, 8.0, 100.0]), draw.choice([1, 1, 2, 5]))
+
+    patterns = ["*", "site:*", "site:1*", "site:2", "all:*", "all:0"]
+    return {pattern: one() for pattern in patterns if draw.random() < 0.4}
+
+
 def some_task(draw: Random, mix: Mix, now: float) -> Submission:
     agent, action = f"agent-{draw.randrange(mix.agents)}", f"action-{draw.randrange(mix.actions)}"
     deadline = draw.choice([None, None, now + draw.randrange(8, 200) * EIGHTH - JUST_BEFORE])
     submission = Submission(agent, action, priority=draw.choice([-3, -1, 0, 0, 0, 1, 7]), deadline=deadline)
+    extras = some_keys(draw, mix)
     if mix.alike:
-        return submission
+        return submission._replace(options=TaskOptions(extras=extras))
     requires = draw.choice([(), (), ("gpu",), ("eu",), ("gpu", "eu")])
-    options = TaskOptions(project=draw.choice([None, "red", "blue"]), requires=frozenset(requires))
+    options = TaskOptions(project=draw.choice([None, "red", "blue"]), requires=frozenset(requires), extras=extras)
     return submission._replace(tab_id=draw.choice([None, "tab"]), options=options)
 
 
@@ -115,6 +152,7 @@ def take_a_step(twins: TwinSchedulers, draw: Random, mix: Mix) -> None:
         cancel: mix.cancels,
         change_hosts: 1,
         limit: mix.limits,
+        lambda: twins.limit_keys(some_key_limits(draw, mix)): mix.key_limits,
         weigh: mix.weights,
         lambda: twins.pass_time(draw.choice([1, 1, 1, 2, 4, 8, 50])): mix.passes,
         lambda: twins.stall(draw.choice([1, 4, 20])): mix.stalls,
@@ -155,10 +193,12 @@ class AnyHistory(RuleBasedStateMachine):
         priority=st.integers(-1, 1),
         project=st.sampled_from([None, "red"]),
         requires=st.sampled_from([frozenset(), frozenset({"gpu"}), frozenset({"eu"})]),
+        keys=st.sampled_from([(), ("a",), ("a:1",), ("a", "a:1"), ("a:1", "b")]),
         times=st.integers(1, 3),
     )
-    def submit(self, agent, action, tab, priority, project, requires, times):
-        options = TaskOptions(project=project, requires=requires)
+    def submit(self, agent, action, tab, priority, project, requires, keys, times):
+        extras = TaskExtras(concurrency_keys=keys) if keys else NO_EXTRAS
+        options = TaskOptions(project=project, requires=requires, extras=extras)
         for _ in range(times):
             self.twins.submit(Submission(agent, action, tab, priority=priority, options=options))
 
@@ -201,6 +241,20 @@ class AnyHistory(RuleBasedStateMachine):
     @rule(max_inflight=st.integers(1, 8), max_per_agent=st.integers(1, 3))
     def limit(self, max_inflight, max_per_agent):
         self.twins.limit(max_inflight, max_per_agent)
+
+    @rule(
+        limits=st.dictionaries(
+            st.sampled_from(["*", "a*", "a:1", "b"]),
+            st.builds(
+                RateLimit,
+                st.sampled_from([None, 0, 1, 2]),
+                st.sampled_from([None, 0.5, 3.0]),
+                st.sampled_from([1, 3]),
+            ),
+        )
+    )
+    def limit_keys(self, limits):
+        self.twins.limit_keys(limits)
 
     @rule(
         weights=st.dictionaries(

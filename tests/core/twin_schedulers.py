@@ -1,12 +1,14 @@
 """The core and the brute force under the same commands at the same times."""
 
+from collections import Counter
 from dataclasses import fields
 from random import Random
 
+from taskyard_server.core.keys import KeyLimit, KeyUsage, KeyWaits
 from taskyard_server.core.limits import Limits
 from taskyard_server.core.scheduler import Scheduler
 from taskyard_server.core.task import Submission
-from tests.core.brute_force import BruteForce, HostKind
+from tests.core.brute_force import BruteForce, HostKind, RateLimit, keys_of, pattern_of
 
 EIGHTH = 0.125
 JUST_BEFORE = 0.0625
@@ -118,6 +120,12 @@ class TwinSchedulers:
         self.brute.max_inflight, self.brute.max_per_agent_inflight = max_inflight, max_per_agent_inflight
         self.log(f"limit {max_inflight} {max_per_agent_inflight}")
 
+    def limit_keys(self, limits: dict[str, RateLimit]) -> None:
+        core = {pattern: KeyLimit(each.places, each.rate, each.burst) for pattern, each in limits.items()}
+        self.core.set_key_limits(self.now, core)
+        self.brute.set_key_limits(self.now, limits)
+        self.log(f"limit keys {limits}")
+
     def weigh(self, weights: dict[str, int]) -> None:
         self.core.set_weights(weights)
         self.brute.set_weights(weights)
@@ -149,3 +157,27 @@ class TwinSchedulers:
         assert stats.inflight == load.total(), self.recent()
         inflight = {agent: figures.inflight for agent, figures in stats.agents.items() if figures.inflight}
         assert inflight == {agent: load[agent] for agent in self.brute.last_served if load[agent]}, self.recent()
+        self.compare_keys()
+
+    def compare_keys(self) -> None:
+        """The figures of each key agree."""
+        brute, full = self.brute, self.brute.full_keys(self.now)
+        jobs = [job for job in brute.jobs.values() if keys_of(job.submission)]
+        inflight = Counter(name for job in jobs if job.holder for name in keys_of(job.submission))
+        waiting = [job for job in jobs if job.state == "queued"]
+        used = {name for job in waiting for name in keys_of(job.submission)} | {*inflight}
+        held = [job for job in waiting if full.intersection(keys_of(job.submission))]
+        waits = Counter(name for job in held for name in keys_of(job.submission))
+        expected = [
+            KeyUsage(
+                name,
+                pattern_of(name, brute.key_limits),
+                inflight[name],
+                waits[name],
+                None if (tokens := brute.tokens_of(self.now, name)) is None else float(tokens),
+            )
+            for name in sorted(used)
+        ]
+        assert self.core.key_usage(self.now, "", 1000) == expected, self.recent()
+        its = {name: count for name, count in waits.items() if name in full}
+        assert self.core.key_waits(self.now) == KeyWaits(len(held), its), self.recent()

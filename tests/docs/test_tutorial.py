@@ -1,7 +1,7 @@
 """The tutorial is run as a reader would: its files are written, its commands print what it shows, in this order.
 
-`...` stands for anything. A command that does not end, a server or a host, runs beside the others; a host ends when the
-page starts the next one.
+`...` stands for anything, and two spaces for any number of them, since columns are as wide as what a machine shows. A
+command that does not end, a server or a host, runs beside the others; a host ends when the page starts the next one.
 """
 
 import os
@@ -22,6 +22,7 @@ PAGE = (Path(__file__).parents[2] / "docs" / "tutorial.md").read_text()
 BLOCK = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 FILE = re.compile(r"# ([\w.]+\.(?:py|ini))(, added)?\n(.*)", re.DOTALL)
 COMMAND = re.compile(r"\$ ([^\n]*)\n(.*)", re.DOTALL)
+GAP = re.compile(r"(?:\\ ){2,}")
 PORTS = {"GRPC": "50051", "REST": "9867", "METRICS": "9464"}
 LASTING = ("taskyard up", "taskyard host run")
 SECS = 60.0
@@ -62,6 +63,7 @@ class Terminals:
         for name, port in PORTS.items():
             shown = shown.replace(f":{port}", f":{self._ports[name]}")
         like = ".*".join(re.escape(part) for part in shown.strip().split("..."))
+        like = GAP.sub(" {2,}", like)
         if command.startswith(LASTING):
             self._begin(command, like)
             return

@@ -84,6 +84,15 @@ class ValidRequests:
         batch = self._post("/tasks/batch", {"agentId": "ann", "tasks": [{"action": "click"}, {"action": "type"}]})
         return {"batchId": batch["batchId"]}
 
+    def _many(self, **fields: Any) -> Request:
+        body = {"filter": {"agentId": "nobody"}, "operationId": f"operation-{next(self._numbers)}", **fields}
+        return Request(body=body)
+
+    def _operation(self) -> dict[str, str]:
+        asked = self._many()
+        self._post("/tasks:cancel", asked.body)
+        return {"operationId": asked.body["operationId"]}
+
     def _schedule(self) -> dict[str, str]:
         answer = self._post("/schedules", SCHEDULE)
         return {"scheduleId": answer["schedule"]["scheduleId"]}
@@ -131,6 +140,14 @@ REQUESTS: dict[str, Callable[[ValidRequests], Request]] = {
     "SubmitBatch": lambda _: Request(body={"agentId": "ann", "tasks": [{"action": "click"}]}),
     "GetBatch": lambda valid: Request(valid._batch()),
     "CancelBatch": lambda valid: Request(valid._batch()),
+    "CancelTasks": lambda valid: valid._many(filter={"labels": "site=none", "state": "queued"}),
+    "PauseTasks": lambda _: Request(body={"all": True, "dryRun": True}),
+    "ResumeTasks": lambda valid: valid._many(tokenLimit=7),
+    "ResolveTasks": lambda valid: valid._many(result={"x": None}),
+    "ReprioritizeTasks": lambda valid: valid._many(priority=-1),
+    "GetOperation": lambda valid: Request(valid._operation()),
+    "ListOperations": lambda _: Request(),
+    "CancelOperation": lambda valid: Request(valid._operation()),
     "GetStats": lambda _: Request(),
     "ListSnapshots": lambda _: Request(),
     "RegisterHost": lambda _: Request(body={"host_id": "other", "machine": {"cpu_percent": 1.5}}),

@@ -19,6 +19,7 @@ from taskyard.v1 import (
     batch_pb2,
     batch_pb2_grpc,
     namespace_pb2_grpc,
+    operation_pb2_grpc,
     schedule_pb2_grpc,
     stats_pb2,
     stats_pb2_grpc,
@@ -38,6 +39,7 @@ from taskyard_server.engine.memory.engine import MemoryEngine
 from taskyard_server.interceptors.calls import CallInterceptor
 from taskyard_server.services.batches import BatchService
 from taskyard_server.services.namespaces import NamespaceService
+from taskyard_server.services.operations import OperationService
 from taskyard_server.services.schedules import ScheduleService
 from taskyard_server.services.stats import StatsService
 from taskyard_server.services.targets import TargetService
@@ -109,6 +111,7 @@ class Api:
         self.channel = channel
         self.tasks = task_pb2_grpc.TaskServiceStub(channel)
         self.batches = batch_pb2_grpc.BatchServiceStub(channel)
+        self.operations = operation_pb2_grpc.OperationServiceStub(channel)
         self.stats_stub = stats_pb2_grpc.StatsServiceStub(channel)
         self.target_stub = target_pb2_grpc.TargetServiceStub(channel)
         self.schedules = schedule_pb2_grpc.ScheduleServiceStub(channel)
@@ -234,6 +237,8 @@ async def start_api() -> AsyncIterator[Callable[..., Awaitable[Api]]]:
             batches = BatchService(engine, 50, max_payload_bytes, default_retry)
             batch_pb2_grpc.add_BatchServiceServicer_to_server(batches, server)
             target_pb2_grpc.add_TargetServiceServicer_to_server(TargetService(engine), server)
+            operations = OperationService(engine, max_payload_bytes)
+            operation_pb2_grpc.add_OperationServiceServicer_to_server(operations, server)
             schedules = ScheduleService(engine, max_payload_bytes, default_retry)
             schedule_pb2_grpc.add_ScheduleServiceServicer_to_server(schedules, server)
             if isinstance(engine, MemoryEngine):

@@ -30,7 +30,7 @@ def same_state(was: Scheduler, loaded: Scheduler, now: float) -> None:
     _same_agents(loaded, was)
     _same_targets(loaded, was)
     one, other = loaded._life, was._life
-    for name in ("queued", "inflight", "paused", "last_token", "_triggered_inflight", "stood_still_secs"):
+    for name in ("queued", "inflight", "paused", "last_token", "triggered_inflight", "stood_still_secs"):
         same(name, getattr(one, name), getattr(other, name))
     for each in fields(Counters):
         same(each.name, getattr(one.counters, each.name), getattr(other.counters, each.name))

@@ -118,7 +118,8 @@ class DictStore:
     async def remove_namespace(self, number: int, limit: int) -> int:
         tasks, states = self.tables[Table.TASKS], self.tables[Table.STATES]
         of_tasks: tuple[dict[int, Any], ...] = (tasks, states, self.ended)
-        others = [self.tables[table] for table in Table if Table.STOPPING <= table <= Table.OUTBOX]
+        belong = (*range(Table.STOPPING, Table.OUTBOX + 1), Table.OPERATIONS)
+        others = [self.tables[table] for table in Table if table in belong]
         for rows, beside in ((tasks, of_tasks), *((rows, (rows,)) for rows in (states, self.ended, *others))):
             if keys := [key for key in rows if namespace_of(key) == number][:limit]:
                 for table in beside:

@@ -34,6 +34,7 @@ OTHERS = (
     Table.TOKENS,
     Table.SECRETS,
     Table.TOKEN_USES,
+    Table.OPERATIONS,
 )
 
 

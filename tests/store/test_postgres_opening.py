@@ -54,27 +54,29 @@ async def test_a_database_of_before_is_migrated_step_by_step_by_many_at_once(
     await store.close()
     sql = newer(
         **{
-            "to 2": "CREATE TABLE taskyard.more (key bigint PRIMARY KEY)",
-            "to 3 concurrently": "CREATE INDEX CONCURRENTLY IF NOT EXISTS more_key ON taskyard.more (key)",
+            f"to {VERSION + 1}": "CREATE TABLE taskyard.more (key bigint PRIMARY KEY)",
+            f"to {VERSION + 2} concurrently": "CREATE INDEX CONCURRENTLY IF NOT EXISTS more_key ON taskyard.more (key)",
         }
     )
     connections = [await postgres_server.connect(postgres_database, MAKER) for _ in range(3)]
     address = Address(postgres_url)
-    await asyncio.gather(*(migrate(connection, address, sql, 3) for connection in connections))
-    assert await connections[0].fetchval("SELECT version FROM taskyard.meta") == 3
+    await asyncio.gather(*(migrate(connection, address, sql, VERSION + 2) for connection in connections))
+    assert await connections[0].fetchval("SELECT version FROM taskyard.meta") == VERSION + 2
     assert await connections[0].fetchval("SELECT to_regclass('taskyard.more_key') IS NOT NULL")
     for connection in connections:
         await connection.close()
-    assert "was written by a newer Taskyard (schema 3, this one knows 1)" in await refused(postgres_url)
+    assert f"was written by a newer Taskyard (schema {VERSION + 2}, this one knows {VERSION})" in await refused(
+        postgres_url
+    )
 
 
 async def test_a_step_that_fails_changes_nothing(
     postgres_server: Server, postgres_url: str, postgres_database: str
 ) -> None:
-    sql = newer(**{"to 2": "CREATE TABLE taskyard.more (key bigint); SELECT 1 / 0"})
+    sql = newer(**{f"to {VERSION + 1}": "CREATE TABLE taskyard.more (key bigint); SELECT 1 / 0"})
     connection = await postgres_server.connect(postgres_database, MAKER)
     with pytest.raises(Exception, match="division by zero"):
-        await migrate(connection, Address(postgres_url), sql, 2)
+        await migrate(connection, Address(postgres_url), sql, VERSION + 1)
     assert await connection.fetchval("SELECT to_regclass('taskyard.more')") is None
     await connection.close()
     await opened(postgres_url)

@@ -15,7 +15,20 @@ from taskyard_server.core.hosts import Host, HostProfile, Tabs
 from taskyard_server.core.leases import Lease
 from taskyard_server.core.schedules.processed_times import TimeRange
 from taskyard_server.core.schedules.schedule import CatchUp, Overlap, Schedule, ScheduleSpec, Trigger, TriggerState
-from taskyard_server.core.task import TASK_FIELDS, IdempotencyKey, Submission, Task, TaskOptions, TaskState
+from taskyard_server.core.task import (
+    NO_EXTRAS,
+    TASK_FIELDS,
+    AfterPolicy,
+    IdempotencyKey,
+    OnConflict,
+    OnTargetFailure,
+    Submission,
+    Task,
+    TaskExtras,
+    TaskOptions,
+    TaskState,
+    UniqueWhile,
+)
 from taskyard_server.store.loading import to_task
 from taskyard_server.store.records import (
     decode_agent,
@@ -48,6 +61,18 @@ COUNT = some.integers(0, 2**53)
 BYTES = some.none() | some.binary(max_size=50)
 RETRIES = some.builds(RetryPolicy, COUNT, TIME, TIME, TIME, some.frozensets(TEXT, max_size=3))
 KEYS = some.builds(IdempotencyKey, TEXT, some.binary(max_size=32))
+WORDS = some.lists(TEXT, max_size=3).map(tuple)
+EXTRAS = some.just(NO_EXTRAS) | some.builds(
+    TaskExtras,
+    WORDS,
+    WORDS,
+    some.just(()),
+    some.none() | some.sampled_from(AfterPolicy),
+    NAME,
+    some.none() | some.sampled_from(UniqueWhile),
+    some.none() | some.sampled_from(OnConflict),
+    some.none() | some.sampled_from(OnTargetFailure),
+)
 OPTIONS = some.builds(
     TaskOptions,
     NAME,
@@ -66,6 +91,7 @@ OPTIONS = some.builds(
     AT,
     NAME,
     BYTES,
+    EXTRAS,
 )
 ATTEMPTS = some.builds(Attempt, COUNT, NAME, AT, AT, NAME, NAME)
 HISTORIES = some.builds(

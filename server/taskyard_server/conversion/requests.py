@@ -44,6 +44,7 @@ MIN_TIME_SECS: Final = -62_135_596_800
 END_OF_TIME_SECS: Final = 253_402_300_800
 """The range of `google.protobuf.Timestamp`: from the year 1 to before the year 10000."""
 MAX_CLAIM_ID_CHARS: Final = 128
+MAX_OPERATION_ID_CHARS: Final = 128
 CONTROL_CHARACTERS: Final = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029]")
 NO_NAMES: Final[frozenset[str]] = frozenset()
 DefaultRetry: TypeAlias = Callable[[str], RetryPolicy | None]
@@ -171,6 +172,11 @@ def name(value: str, field: str, prefix: str = "") -> str | None:
 def claim_id(value: str) -> str | None:
     """The name of a claim; an empty one is none (docs/rules.md, Claim ids)."""
     return _bounded(value, "claim_id", "", MAX_CLAIM_ID_CHARS) or None
+
+
+def operation_id(value: str) -> str:
+    """The id of an operation, of its caller's making."""
+    return _bounded(_required(value, "operationId"), "operationId", "", MAX_OPERATION_ID_CHARS)
 
 
 def _bounded(value: str, field: str, prefix: str, max_chars: int = MAX_NAME_CHARS) -> str:

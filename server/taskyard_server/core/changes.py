@@ -3,7 +3,7 @@
 Tasks and the figures of agents are found from the events of a turn, so that the hottest paths do nothing for it. What
 changes without an event is noted where it happens: the deadline of a task that becomes or ceases to be the head of its
 target, a hold that is released before its time, a lease that gets another length or becomes one of a stream. Hosts,
-stopping leases, schedules and triggers are noted where they change.
+stopping leases, schedules, triggers and operations are noted where they change.
 
 A thing that is gone is in none of the dicts of what changed, or its number is in the list of what is gone, or both;
 then it is gone. This file knows no store.
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from .events import Event
     from .hosts import Host
     from .leases import Lease
+    from .operations import Operation
     from .schedules.schedule import Schedule, Trigger
     from .task import Task
 
@@ -30,9 +31,10 @@ class Changes:
     """Things that changed, each once.
 
     `tasks` are those with another state than before, among them the `new` ones, of which nothing was taken before.
-    `reopened` are failed ones that someone resumed, resolved or cancelled, `evicted` ones that left memory; rejected
-    tasks are in none of these. `agents` are figures; what is gone of these, and of hosts, schedules and triggers, is
-    told by its number, and of the leases that are `stopping` no more by the token.
+    `reopened` are failed ones that someone resumed, resolved or cancelled, `reprioritized` ones with another priority,
+    `evicted` ones that left memory; rejected tasks are in none of these. `agents` are figures; what is gone of these,
+    and of hosts, schedules, triggers and operations, is told by its number, and of the leases that are `stopping` no
+    more by the token.
 
     `everything` asks for the counters and last numbers to be written even though nothing else changed.
     """
@@ -45,7 +47,10 @@ class Changes:
         "hosts",
         "hosts_gone",
         "new",
+        "operations",
+        "operations_gone",
         "reopened",
+        "reprioritized",
         "schedules",
         "schedules_gone",
         "stopping",
@@ -73,6 +78,9 @@ class Changes:
         self.schedules_gone: list[int] = []
         self.triggers: dict[Trigger, None] = {}
         self.triggers_gone: list[int] = []
+        self.reprioritized: dict[Task, None] = {}
+        self.operations: dict[Operation, None] = {}
+        self.operations_gone: list[int] = []
         self.everything = False
 
     def see(self, events: Sequence[Event]) -> None:
@@ -96,6 +104,9 @@ class Changes:
                 if state is not REJECTED:
                     tasks[task] = None
                     self.new[task] = None
+            elif kind is EventKind.REPRIORITIZED:
+                tasks[task] = None
+                self.reprioritized[task] = None
             elif state is not REJECTED:
                 self.evicted[task] = None
 
@@ -108,6 +119,8 @@ class Changes:
         taken.stopping, taken.stopping_gone = self.stopping, self.stopping_gone
         taken.schedules, taken.schedules_gone = self.schedules, self.schedules_gone
         taken.triggers, taken.triggers_gone = self.triggers, self.triggers_gone
+        taken.reprioritized = self.reprioritized
+        taken.operations, taken.operations_gone = self.operations, self.operations_gone
         taken.everything = self.everything
         self._clear()
         return taken
@@ -127,6 +140,8 @@ class Changes:
             or self.schedules_gone
             or self.triggers
             or self.triggers_gone
+            or self.operations
+            or self.operations_gone
             or self.everything
         )
 
@@ -159,3 +174,8 @@ class Changes:
         """The trigger is kept no longer."""
         self.triggers.pop(trigger, None)
         self.triggers_gone.append(trigger.number)
+
+    def operation_gone(self, operation: Operation) -> None:
+        """The operation is kept no longer."""
+        self.operations.pop(operation, None)
+        self.operations_gone.append(operation.number)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Collection
 from heapq import heapify, heappop, heappush, heapreplace
+from typing import Final
 
 from .errors import BadRequest
 from .hosts import TAB_EXECUTOR, TAB_EXECUTOR_ALONE, Host, HostProfile, Hosts
@@ -15,6 +16,8 @@ from .leases import Lease, lease_length
 from .lifecycle import Lifecycle
 from .offers import Offer, OfferGroup, Rank
 from .ready_queue import Bucket
+
+NO_LIMIT: Final = 1 << 40
 
 Candidate = tuple[Rank | None, Offer, OfferGroup]
 """The first offer of a group, under the rank that it had when it was entered."""
@@ -52,14 +55,15 @@ class Dispatcher:
         if self._stopped or host.draining:
             self._clear_limited(host)
             return leases
+        life.ready.keys.look(now)
         while len(leases) < count and life.inflight < limits.max_inflight:
-            lane = life.ready.first(life.ready.eligible(profile), limits.max_per_agent_inflight)
-            if lane is None:
+            rows = life.ready.first(life.ready.eligible(profile), limits.max_per_agent_inflight)
+            if rows is None:
                 break
-            if lane.head().is_overdue(now):
-                life.expire(now, lane.head())
+            if rows.head().is_overdue(now):
+                life.expire(now, rows.head())
                 continue
-            leases.append(life.grants.grant(now, life.ready.take(lane), host, secs, None, claim_id))
+            leases.append(life.grants.grant(now, life.ready.take(rows), host, secs, None, claim_id))
         life.offers.load_changed(host)
         if len(leases) < count and self._limit_reached(life.ready.eligible(profile)) is not None:
             self._limited_hosts[host.id] = profile
@@ -91,6 +95,7 @@ class Dispatcher:
         if self._stopped:
             return granted
         self._refresh_built_in(now)
+        ready.keys.look(now)
         awake = offers.awake()
         if not awake or life.inflight >= limits.max_inflight:
             return granted
@@ -109,11 +114,11 @@ class Dispatcher:
             elif life.liveness.is_silent(now, offer):
                 # `Liveness.heard` lets it enter again.
                 group.leave(offer)
-            elif (lane := ready.first(group.buckets, limits.max_per_agent_inflight)) is None:
+            elif (rows := ready.first(group.buckets, limits.max_per_agent_inflight)) is None:
                 heappop(candidates)
                 awake.pop(group, None)
-            elif lane.head().is_overdue(now):
-                life.expire(now, lane.head())
+            elif rows.head().is_overdue(now):
+                life.expire(now, rows.head())
                 # The next task of its target may fit hosts whose groups are not among the candidates.
                 for woken in ready.take_woken():
                     awake[woken] = None
@@ -123,7 +128,7 @@ class Dispatcher:
                 if not offer.streamed:
                     self._record_claimant(now, offer.host, candidates)
                 stream = offer if offer.streamed else None
-                lease = life.grants.grant(now, ready.take(lane), offer.host, offer.secs, stream, offer.claim_id)
+                lease = life.grants.grant(now, ready.take(rows), offer.host, offer.secs, stream, offer.claim_id)
                 offers.record_grant(offer)
                 granted.setdefault(offer, []).append(lease)
         return granted
@@ -204,4 +209,7 @@ class Dispatcher:
             return None
         if life.inflight >= life.limits.max_inflight:
             return "maxInflight"
-        return "maxPerAgentInflight" if life.ready.first(buckets, life.limits.max_per_agent_inflight) is None else None
+        if life.ready.first(buckets, life.limits.max_per_agent_inflight) is not None:
+            return None
+        # Whoever is at its own limit would come first if that were lifted; otherwise keys hold all tasks back.
+        return "limits" if life.ready.first(buckets, NO_LIMIT) is None else "maxPerAgentInflight"

@@ -145,6 +145,16 @@ class TooManySchedules(Refusal):
         super().__init__("rejected: too many schedules", {"maxSchedules": most})
 
 
+class TooManyOperations(Refusal):
+    """As many operations are at work as may be: one must end before another begins."""
+
+    code = "queue_full"
+    retryable = True
+
+    def __init__(self, most: int) -> None:
+        super().__init__("rejected: too many operations are at work", {"maxOperations": most})
+
+
 class Unavailable(Refusal):
     """The engine takes no such command now, for example while it drains."""
 

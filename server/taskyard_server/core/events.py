@@ -20,6 +20,7 @@ class EventKind(StrEnum):
     CHANGED = "changed"
     PROGRESSED = "progressed"
     EVICTED = "evicted"
+    REPRIORITIZED = "reprioritized"
 
     # That of an enum is written in Python, and kinds are looked up with every event.
     __hash__ = str.__hash__

@@ -14,7 +14,7 @@ from .history import NO_HISTORY
 from .leases import Lease, Stop, StopReason
 from .limits import RESTART_GRACE_SECS
 from .stopping_leases import StoppingLeases
-from .task import ASSIGNED, FAILED, QUEUED, RUNNING
+from .task import ASSIGNED, FAILED, NO_EXTRAS, QUEUED, RUNNING
 from .timers import TimerOrder
 
 if TYPE_CHECKING:
@@ -188,6 +188,9 @@ class Grants:
             life.run_timeouts.end(lease)
         life.inflight -= 1
         life.ready.release_slot(task.agent)
+        extras = task.options.extras
+        if extras is not NO_EXTRAS and extras.concurrency_keys:
+            life.ready.keys.release(now, extras.concurrency_keys)
         for offer in host.offers:
             life.offers.capacity_changed(offer)
         if stop is not None and lease.stream is not None:

@@ -1,5 +1,7 @@
 """The ready tasks of one agent in one bucket: lower priorities first, among equals in order of submission.
 
+A lane holds those that have no concurrency keys; those that have stand in its `keyed` side (`strands.py`).
+
 Tasks of one priority stand in a row in the order of their submission. New tasks join at the end and the oldest leaves
 at the front, so neither looks at any other task. One that comes back finds its old place by bisection. One that leaves
 from the middle keeps its place in the row until it comes to the front, or until most places are such.
@@ -8,11 +10,13 @@ from the middle keeps its place in the row until it comes to the front, or until
 from __future__ import annotations
 
 from bisect import bisect_left
+from math import inf
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
     from .agents import Agent
     from .ready_queue import Bucket
+    from .strands import Keyed
     from .task import Task
 
 MIN_ENTRIES_TO_COMPACT: Final = 64
@@ -29,30 +33,36 @@ class Row:
         self.first = 0
 
 
-class Lane:
-    """One agent's tasks in one bucket; `size` of them.
+class Rows:
+    """Tasks of one agent in one bucket, in rows by priority; `size` of them."""
 
-    `entries` are the ranks under which the bucket's heap holds this lane, the best one last; there is at most one for
-    each number of in-flight tasks.
-    """
-
-    __slots__ = ("_rows", "_slots", "agent", "bucket", "entries", "size")
+    __slots__ = ("_rows", "_slots", "agent", "bucket", "size")
 
     def __init__(self, agent: Agent, bucket: Bucket) -> None:
         self.agent = agent
         self.bucket = bucket
         self.size = 0
-        self.entries: list[int] = []
-        # The row of the lowest priority last; none is empty while the lane holds a task.
+        # The row of the lowest priority last; none is empty while there is a task.
         self._rows: list[Row] = []
         self._slots = 0
 
     def head(self) -> Task:
-        """The task that leaves first. The lane must hold one."""
+        """The task that leaves first; there must be one."""
         row = self._rows[-1]
         task = row.tasks[row.first]
         assert task is not None
         return task
+
+    def queued_since(self) -> float:
+        """When the one of its tasks was queued that waits longest, of those that come first of their priority."""
+        since = inf
+        for row in self._rows:
+            for at in range(row.first, len(row.tasks)):
+                task = row.tasks[at]
+                if task is not None and task.lane is self:
+                    since = min(since, task.queued_at)
+                    break
+        return since
 
     def add(self, task: Task) -> None:
         """A task joins, or comes back to its old place."""
@@ -75,7 +85,7 @@ class Lane:
             tasks.insert(at, task)
 
     def take_head(self) -> Task:
-        """The task that leaves first, taken out. The lane must hold one."""
+        """The task that leaves first, taken out; there must be one."""
         row = self._rows[-1]
         task = row.tasks[row.first]
         assert task is not None
@@ -87,10 +97,14 @@ class Lane:
         return task
 
     def remove(self, task: Task) -> None:
-        """Take out one that is in the lane, wherever it stands."""
+        """Take out one of the tasks, wherever it stands."""
         task.lane = None
         self.size -= 1
         self._compact()
+
+    def _holds(self, task: Task, row: Row) -> bool:
+        """Whether a place in a row is still that of its task, which may stand in another row since."""
+        return task.lane is self and task.priority == row.priority
 
     def _row(self, priority: int) -> Row:
         rows = self._rows
@@ -117,16 +131,41 @@ class Lane:
         """Give up places of tasks that have left: those at the front always, all of them once they are the most."""
         if self._slots > 2 * self.size + MIN_ENTRIES_TO_COMPACT:
             for row in self._rows:
-                row.tasks = [task for task in row.tasks[row.first :] if task is not None and task.lane is self]
+                row.tasks = [task for task in row.tasks[row.first :] if task is not None and self._holds(task, row)]
                 row.first = 0
             self._rows = [row for row in self._rows if row.tasks]
             self._slots = self.size
         while self._rows:
             row = self._rows[-1]
             task = row.tasks[row.first]
-            if task is not None and task.lane is self:
+            if task is not None and self._holds(task, row):
                 return
             self._step(row)
+
+
+class Lane(Rows):
+    """One agent's tasks in one bucket; `size` of them have no concurrency keys, the others are `keyed`.
+
+    `entries` are the ranks under which the bucket's heap holds this lane, the best one last; there is at most one for
+    each number of in-flight tasks.
+    """
+
+    __slots__ = ("entries", "keyed")
+
+    def __init__(self, agent: Agent, bucket: Bucket) -> None:
+        super().__init__(agent, bucket)
+        self.entries: list[int] = []
+        self.keyed: Keyed | None = None
+
+    @property
+    def is_waiting(self) -> bool:
+        """Whether a task here may be runnable: all but those that wait at full keys."""
+        return self.size > 0 or (self.keyed is not None and self.keyed.open.size > 0)
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether no task is here, not even one that waits at a full key."""
+        return not self.size and (self.keyed is None or not self.keyed.size)
 
 
 def _seq(task: Task | None) -> int:

@@ -63,12 +63,12 @@ INTERRUPTED: Final = "Job was interrupted by user"
 class Lifecycle:
     """The tasks of one namespace and their indexes.
 
-    `queued` counts pending and queued tasks, `inflight` assigned and running ones, `paused` paused ones. `last_token`
-    is the fencing token of the last grant, 0 before the first; what restores a namespace sets it. `stood_still_secs`
-    is how long default deadlines stood still because nobody served the namespace. `changes` gathers what changed for
-    a store, None where there is none. Without `tells_position` no task says how many were counted as queued after it.
-    While an earlier version may come to serve the namespace, `keeps_added_fields` or `keeps_extras` is false: it could
-    not read what stands in tasks since.
+    `queued` counts pending and queued tasks, `inflight` assigned and running ones, `paused` paused ones, and
+    `triggered_inflight` those of triggers that are in flight. `last_token` is the fencing token of the last grant, 0
+    before the first; what restores a namespace sets it. `stood_still_secs` is how long default deadlines stood still
+    because nobody served the namespace. `changes` gathers what changed for a store, None where there is none. Without
+    `tells_position` no task says how many were counted as queued after it. While an earlier version may come to serve
+    the namespace, `keeps_added_fields` or `keeps_extras` is false: it could not read what stands in tasks since.
     """
 
     def __init__(
@@ -112,7 +112,7 @@ class Lifecycle:
         self.triggered: dict[Task, Trigger] = {}
         self.on_triggered_end: Callable[[float, Task], None]
         self.on_triggered_queued: Callable[[Trigger, int], None]
-        self._triggered_inflight = 0
+        self.triggered_inflight = 0
         self._events: list[Event] = []
 
     # Admission
@@ -303,11 +303,13 @@ class Lifecycle:
 
     def next_due(self) -> float | None:
         """When `advance` has something to do; None while nothing can come due."""
-        dues = (self.timers.next_due(), self.predecessors.next_due(), self.retention.next_due())
+        followers, ended, tokens = self.predecessors.next_due(), self.retention.next_due(), self.ready.keys.next_due()
+        dues = (self.timers.next_due(), followers, ended, tokens)
         return min((due for due in dues if due is not None), default=None)
 
     def advance(self, now: float, max_items: int) -> bool:
         """Act on what has come due, on `max_items` at most; whether more may be due."""
+        self.ready.keys.look(now)
         timers, predecessors, retention = self.timers, self.predecessors, self.retention
         for _ in range(max_items):
             if not (timers.act_on_one(now) or predecessors.act_on_one(now) or retention.evict_one(now)):
@@ -318,7 +320,7 @@ class Lifecycle:
         """Put new limits in force for what follows."""
         self.limits = limits
         self.ready.set_max_per_agent(limits.max_per_agent_inflight, self.agents.by_id.values())
-        self.ready.hold_triggered(self._triggered_inflight >= limits.max_concurrent)
+        self.ready.hold_triggered(self.triggered_inflight >= limits.max_concurrent)
         self.offers.wake_all()
 
     # What happened
@@ -351,16 +353,16 @@ class Lifecycle:
         """Count a trigger's task, which takes a place of `max_concurrent` in flight (docs/rules.md, Trigger places)."""
         inflight = (state in IN_FLIGHT) - (before in IN_FLIGHT)
         if inflight:
-            self._triggered_inflight += inflight
-            self.ready.hold_triggered(self._triggered_inflight >= self.limits.max_concurrent)
+            self.triggered_inflight += inflight
+            self.ready.hold_triggered(self.triggered_inflight >= self.limits.max_concurrent)
         queued = (state in WAITING) - (before in WAITING)
         if queued and (trigger := self.triggered.get(task)) is not None:
             self.on_triggered_queued(trigger, queued)
 
     def restore_triggered(self) -> None:
         """Count a stored task of a trigger that is in flight."""
-        self._triggered_inflight += 1
-        self.ready.hold_triggered(self._triggered_inflight >= self.limits.max_concurrent)
+        self.triggered_inflight += 1
+        self.ready.hold_triggered(self.triggered_inflight >= self.limits.max_concurrent)
 
     def arm_deadline(self, task: Task) -> None:
         """Set the timer of the deadline that a task has."""

@@ -8,7 +8,8 @@ Tasks lie in buckets by what a host must match, and within a bucket in one lane 
 lanes by their agent's rank. A claim worsens a rank, a task that leaves flight improves it. What improves is entered at
 once into every bucket where the agent waits; what worsens is mended when it comes to the top. So each waiting lane has
 an entry that is no worse than its rank, and a top entry that equals its rank is the true minimum: a claim costs
-O(eligible buckets + log n) and equals the choice of brute force.
+O(eligible buckets + log n) and equals the choice of brute force. Tasks with concurrency keys stand in strands beside
+their lane, and those that wait for a key stand aside (`strands.py`).
 
 This file knows nothing of states, leases or time.
 """
@@ -21,8 +22,10 @@ from typing import TYPE_CHECKING, Final
 
 from .agents import Agent
 from .hosts import HostProfile
-from .lane import Lane
-from .task import Task
+from .keys import Keys
+from .lane import Lane, Rows
+from .strands import Node, Strand, Strands, comes_before
+from .task import NO_EXTRAS, Task
 from .weights import PLACE_MASK, Weights
 
 if TYPE_CHECKING:
@@ -44,13 +47,26 @@ Kind = tuple[str | None, str, frozenset[str], bool, bool]
 class Bucket:
     """The lanes of all tasks of one kind, in a heap by their agents' rank.
 
-    `waiting` counts the lanes that hold a task, `lanes` all that the heap holds. The heap is one of ranks alone, which
-    compare fastest; since no two agents ever have the same, a rank tells the lane.
+    `waiting` counts the lanes with a task that does not wait for a key, `lanes` all that the heap holds, `strands` the
+    strands that hold a task. The heap is one of ranks alone, which compare fastest; since no two agents ever have the
+    same, a rank tells the lane.
     """
 
-    __slots__ = ("groups", "heap", "holders", "kind", "lanes", "triggered", "waiting")
+    __slots__ = (
+        "_keyed",
+        "groups",
+        "heap",
+        "holders",
+        "kind",
+        "lanes",
+        "open_nodes",
+        "strands",
+        "triggered",
+        "waiting",
+    )
 
-    def __init__(self, kind: Kind) -> None:
+    def __init__(self, kind: Kind, keyed: Strands) -> None:
+        self._keyed = keyed
         self.kind = kind
         self.triggered = kind[4]
         self.groups: dict[OfferGroup, None] = {}
@@ -58,6 +74,14 @@ class Bucket:
         self.holders: dict[int, Lane] = {}
         self.waiting = 0
         self.lanes = 0
+        self.strands = 0
+        self.open_nodes: dict[Node, None] = {}
+
+    def lane_waits(self, lane: Lane) -> None:
+        """A lane has a task again that does not wait for a key."""
+        self.waiting += 1
+        if not lane.entries or lane.agent.rank < lane.entries[-1]:
+            self.enter(lane)
 
     def enter(self, lane: Lane) -> None:
         """Hold the lane under its agent's rank, which is better than that of any entry it has."""
@@ -70,27 +94,38 @@ class Bucket:
         self.holders[rank] = lane
         heappush(self.heap, rank)
 
-    def front(self) -> Lane | None:
-        """The lane whose agent comes first, or None if no task waits here."""
+    def front(self) -> Rows | None:
+        """The first task of the agent that comes first is the head of these; None if no task waits here.
+
+        Nothing is said of what is parked at keys.
+        """
         heap = self.heap
         while self.waiting:
             entry = heap[0]
             lane = self.holders[entry]
             rank = lane.agent.rank
-            if entry == rank and lane.size:
-                return lane
+            if entry == rank:
+                if lane.keyed is not None:
+                    if (rows := self._keyed.front(lane)) is not None:
+                        return rows
+                elif lane.size:
+                    return lane
             entries = lane.entries
             entries.pop()
             del self.holders[entry]
-            if lane.size and (not entries or rank < entries[-1]):
+            if (lane.size or lane.is_waiting) and (not entries or rank < entries[-1]):
                 entries.append(rank)
                 self.holders[rank] = lane
                 heapreplace(heap, rank)
                 continue
             heappop(heap)
-            if not lane.size and not entries:
+            if not lane.size and not entries and not lane.is_waiting:
                 self._forget(lane)
         return None
+
+    def waiting_lanes(self) -> list[Lane]:
+        """The lanes that hold a task, in no order that matters."""
+        return [lane for lane in dict.fromkeys(self.holders.values()) if lane.size]
 
     def build(self) -> None:
         """Keep each waiting lane once, under its agent's present rank, and forget the others."""
@@ -99,7 +134,7 @@ class Bucket:
         self.holders.clear()
         for lane in lanes:
             lane.entries.clear()
-            if lane.size:
+            if lane.is_waiting:
                 rank = lane.agent.rank
                 lane.entries.append(rank)
                 self.holders[rank] = lane
@@ -110,13 +145,16 @@ class Bucket:
 
     def _forget(self, lane: Lane) -> None:
         self.lanes -= 1
-        del lane.agent.lanes[self]
+        if lane.is_empty:
+            del lane.agent.lanes[self]
 
 
 class ReadyQueue:
-    """The front door of this file. It owns each agent's `rank`, `lanes` and `inflight`."""
+    """The front door of this file. It owns each agent's `rank`, `lanes` and `inflight`, and `keys` of tasks."""
 
     def __init__(self) -> None:
+        self.keys = Keys()
+        self._keyed = Strands(self.keys, self._wake)
         self._buckets: dict[Kind, Bucket] = {}
         self._eligible: dict[HostProfile, list[Bucket]] = {}
         self._groups: dict[OfferGroup, None] = {}
@@ -204,56 +242,70 @@ class ReadyQueue:
         lane = agent.lanes.get(bucket)
         if lane is None:
             lane = agent.lanes[bucket] = Lane(agent, bucket)
-        task.lane = lane
-        lane.add(task)
-        if lane.size == 1:
-            self._busy_buckets += not bucket.waiting
-            bucket.waiting += 1
-            if not lane.entries or agent.rank < lane.entries[-1]:
-                bucket.enter(lane)
+        if options.extras is not NO_EXTRAS and options.extras.concurrency_keys:
+            self._busy_buckets += not bucket.waiting and not bucket.strands
+            self._keyed.add(lane, task, options.extras.concurrency_keys)
+        else:
+            task.lane = lane
+            lane.add(task)
+            if lane.size == 1:
+                self._busy_buckets += not bucket.waiting and not bucket.strands
+                if lane.keyed is None or not lane.keyed.open.size:
+                    bucket.lane_waits(lane)
         if bucket.groups:
             self._woken[bucket] = None
 
     def remove(self, task: Task) -> None:
         """Take out a task that is in the queue, whatever its place."""
-        lane = task.lane
-        assert lane is not None
-        lane.remove(task)
-        if not lane.size:
-            self._emptied(lane)
+        rows = task.lane
+        if isinstance(rows, Strand):
+            self._keyed.remove(rows, task)
+            self._left(rows.bucket)
+        else:
+            assert isinstance(rows, Lane)
+            rows.remove(task)
+            if not rows.size:
+                self._emptied(rows)
 
     def eligible(self, profile: HostProfile) -> Collection[Bucket]:
         """The buckets of which such a host may be handed tasks."""
         return self._eligible.get(profile) or self._select(profile)
 
-    def first(self, buckets: Collection[Bucket], max_per_agent: int) -> Lane | None:
-        """The lane whose head leaves next of these buckets, or None if there is none under the agents' limit.
+    def first(self, buckets: Collection[Bucket], max_per_agent: int) -> Rows | None:
+        """The task that leaves next of these buckets is the head of these; None if there is none under the limits.
 
         The best agent decides alone: since fewest in flight come first, no other can be under a limit that it reached.
         Where weights lead the order, an agent at its limit comes after all others.
         """
-        best: Lane | None = None
+        best: Rows | None = None
         for bucket in buckets:
-            lane = bucket.front()
-            if lane is None or (bucket.triggered and self._triggered_held):
+            rows = bucket.front()
+            if bucket.triggered and self._triggered_held:
                 continue
-            if (
+            if rows is not None and (
                 best is None
-                or lane.agent.rank < best.agent.rank
-                or (lane.agent is best.agent and _comes_before(lane.head(), best.head()))
+                or rows.agent.rank < best.agent.rank
+                or (rows.agent is best.agent and comes_before(rows.head(), best.head()))
             ):
-                best = lane
+                best = rows
+            if bucket.open_nodes:
+                best = self._keyed.best_of_nodes(bucket, best)
         if best is None or best.agent.inflight >= max_per_agent:
             return None
         return best
 
-    def take(self, lane: Lane) -> Task:
-        """Hand out the head of a lane, and serve its agent."""
-        task = lane.take_head()
-        if not lane.size:
-            self._emptied(lane)
+    def take(self, rows: Rows) -> Task:
+        """Hand out the head of a lane or a strand, and serve its agent."""
+        agent = rows.agent
+        if isinstance(rows, Strand):
+            task = self._keyed.take(rows)
+            self._left(rows.bucket)
+        else:
+            task = rows.take_head()
+            if not rows.size:
+                assert isinstance(rows, Lane)
+                self._emptied(rows)
         self._served += 1
-        agent = lane.agent
         agent.inflight += 1
         if self._weights.in_force:
             self._weights.serve(agent)
@@ -270,8 +322,9 @@ class ReadyQueue:
         else:
             agent.rank = rank = agent.rank - ONE_IN_FLIGHT
         for lane in agent.lanes.values():
-            if lane.size:
-                if rank < lane.entries[-1]:
+            if lane.size or lane.keyed is not None:
+                # Of a keyed one all tasks may be parked, perhaps at a key that has room.
+                if lane.is_waiting and rank < lane.entries[-1]:
                     lane.bucket.enter(lane)
                 if lane.bucket.groups:
                     self._woken[lane.bucket] = None
@@ -286,11 +339,11 @@ class ReadyQueue:
     @property
     def holds_triggered(self) -> bool:
         """Whether tasks of triggers wait only because as many are in flight as may be."""
-        return self._triggered_held and any(bucket.waiting for bucket in self._triggered)
+        return self._triggered_held and any(bucket.waiting or bucket.strands for bucket in self._triggered)
 
     def is_claimable(self, bucket: Bucket) -> bool:
         """Whether a task of this bucket may be claimed, as far as triggers are concerned."""
-        return bool(bucket.waiting) and not (bucket.triggered and self._triggered_held)
+        return bool(bucket.waiting or bucket.strands) and not (bucket.triggered and self._triggered_held)
 
     # Offer groups, which sleep until something may be dispatched to them
 
@@ -319,14 +372,24 @@ class ReadyQueue:
             group.buckets[bucket] = None
             bucket.groups[group] = None
 
+    def _wake(self, bucket: Bucket) -> None:
+        if bucket.groups:
+            self._woken[bucket] = None
+
     def _emptied(self, lane: Lane) -> None:
-        lane.bucket.waiting -= 1
-        self._busy_buckets -= not lane.bucket.waiting
+        """A lane has no tasks without keys any more."""
+        if lane.keyed is None or not lane.keyed.open.size:
+            lane.bucket.waiting -= 1
+        self._left(lane.bucket)
+
+    def _left(self, bucket: Bucket) -> None:
+        """Tasks have left a bucket, perhaps the last one."""
+        self._busy_buckets -= not bucket.waiting and not bucket.strands
 
     def _open(self, kind: Kind) -> Bucket:
         if len(self._buckets) > 2 * self._busy_buckets + MIN_ENTRIES_TO_COMPACT:
             self._sweep()
-        bucket = self._buckets[kind] = Bucket(kind)
+        bucket = self._buckets[kind] = Bucket(kind, self._keyed)
         if bucket.triggered:
             self._triggered[bucket] = None
         for profile, buckets in self._eligible.items():
@@ -339,7 +402,7 @@ class ReadyQueue:
     def _sweep(self) -> None:
         """Drop the buckets where nothing waits: kinds are made up by callers."""
         for kind, bucket in list(self._buckets.items()):
-            if not bucket.waiting:
+            if not bucket.waiting and not bucket.strands:
                 bucket.build()
                 del self._buckets[kind]
                 self._woken.pop(bucket, None)
@@ -354,7 +417,3 @@ class ReadyQueue:
         buckets = [bucket for bucket in self._buckets.values() if profile.may_run(*bucket.kind[:4])]
         self._eligible[profile] = buckets
         return buckets
-
-
-def _comes_before(one: Task, other: Task) -> bool:
-    return (one.priority, one.seq) < (other.priority, other.seq)

@@ -1,7 +1,8 @@
 """Puts what was stored back into a fresh scheduler, so that it goes on as if nothing had been in between.
 
-`Restoring` takes figures and hosts, then tasks, then stopping leases, schedules and triggers; `finish` ends it, and
-`Scheduler.recover` follows. What it puts back is not told to the store as a change, but what follows from it is.
+`Restoring` takes figures and hosts, then tasks, then stopping leases, schedules, triggers and operations; `finish`
+ends it, and `Scheduler.recover` follows. What it puts back is not told to the store as a change, but what follows from
+it is.
 
 - A live lease counts one full length from `now`, and hosts count as heard of now. A lease of a host that is not stored
   belonged to the process before: `recover` loses it.
@@ -19,6 +20,7 @@ from .agents import Agent, AgentFigures
 from .hosts import Host
 from .leases import Lease
 from .offers import Offer, OfferGroup
+from .operations import Operation
 from .past_keys import PastKey
 from .scheduler import Scheduler
 from .schedules.schedule import Schedule, Trigger
@@ -154,6 +156,7 @@ class Restoring:
                 raise Damaged(f"{task.id} is {state.value} without a lease")
             life.inflight += 1
             agent.inflight += 1
+            life.ready.keys.restore(task.options.extras.concurrency_keys)
             if task.deadline is not None:
                 life.arm_deadline(task)
             if task.options.trigger_id is not None:
@@ -234,9 +237,14 @@ class Restoring:
         """A trigger, after its schedule; in any order."""
         self._triggers.append(trigger)
 
+    def operation(self, operation: Operation) -> None:
+        """An operation, in order of their numbers."""
+        self._scheduler.operations.restore(operation)
+
     def finish(self) -> None:
         """All is there: put it in order, and let what may be claimed be claimable. `recover` follows."""
         life, now = self._life, self._now
+        life.ready.keys.begin_empty(now)
         for agent, token in self._served.items():
             life.ready.restore_served(agent, token)
         if not self._is_in_order:
@@ -278,6 +286,7 @@ class Restoring:
         changes.hosts = dict.fromkeys(self._scheduler.hosts)
         changes.schedules = dict.fromkeys(self._scheduler.schedules.after(0))
         changes.triggers = dict.fromkeys(self._scheduler.schedules.triggers_before(None))
+        changes.operations = dict.fromkeys(self._scheduler.operations.all())
 
     def _keep(self, task: Task, has_no_key: bool) -> None:
         """Put a task into the indexes that all retained tasks are in."""

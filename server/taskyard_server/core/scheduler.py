@@ -20,11 +20,13 @@ from .errors import BadRequest, Conflict, Refusal
 from .events import Event
 from .figures import add_to_totals, stats_of
 from .hosts import Host, HostProfile, Hosts, HostStatus
+from .keys import KeyLimit, KeyUsage, KeyWaits
 from .leases import Lease, Stop, StopReason
 from .lifecycle import Lifecycle
 from .limits import Limits
 from .names import Names
 from .offers import Offer
+from .operations import Operations
 from .predecessors import IN_MEMORY, Known
 from .process_end import end_all, pause_inflight
 from .reports import Reports
@@ -48,6 +50,7 @@ class Scheduler:
         self._life = Lifecycle(limits, entropy, self.hosts, changes)
         self._entropy = entropy
         self._admission = Admission(self._life)
+        self.operations = Operations(self._life, self._admission, self.resume)
         self._dispatcher = Dispatcher(self._life, self.hosts)
         self._life.liveness.on_vanished = self._dispatcher.forget
         self._streams = Streams(self._life, self.hosts, self._dispatcher)
@@ -373,6 +376,13 @@ class Scheduler:
         self._streams.timeouts_changed()
         self._life.liveness.timeouts_changed()
 
+    def set_key_limits(self, now: float, limits: Mapping[str, KeyLimit]) -> None:
+        """Put the limits of concurrency keys in force, by pattern; no other holds any more.
+
+        Tasks in flight stay, even above a lowered limit (docs/rules.md, Concurrency keys).
+        """
+        self._life.ready.keys.set_limits(now, limits)
+
     def set_weights(self, weights: Mapping[str, int]) -> None:
         """Put weights of agents by pattern in force, 1 to 1,000; no other holds any more (docs/rules.md, Weights)."""
         self._life.ready.set_weights(weights, self._life.agents.by_id.values())
@@ -434,6 +444,14 @@ class Scheduler:
     def limited_by(self) -> str | None:
         """The configuration key whose limit keeps waiting tasks from a host with room; None if no limit does."""
         return self._dispatcher.limited_by
+
+    def key_usage(self, now: float, after: str, limit: int) -> list[KeyUsage]:
+        """The concurrency keys in use by name: up to `limit` of those after this one, all are after an empty name."""
+        return self._life.ready.keys.usage(now, after, limit)
+
+    def key_waits(self, now: float, limit: int = 100) -> KeyWaits:
+        """How many tasks wait for concurrency keys, and for up to `limit` keys where most do."""
+        return self._life.ready.keys.waits(now, limit)
 
     @property
     def targets(self) -> Targets:

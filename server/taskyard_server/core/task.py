@@ -13,7 +13,7 @@ from .history import NO_HISTORY, History, RetryPolicy
 
 if TYPE_CHECKING:
     from .agents import Agent
-    from .lane import Lane
+    from .lane import Rows
     from .leases import Lease
 
 
@@ -240,7 +240,7 @@ class Task:
         self.progress: bytes | None = None
         self.host_id: str | None = None
         self.lease: Lease | None = None
-        self.lane: Lane | None = None
+        self.lane: Rows | None = None
         self.history: History = NO_HISTORY
         self.retained = False
         self.token = 0

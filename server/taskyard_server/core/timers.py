@@ -36,6 +36,7 @@ class TimerOrder(IntEnum):
     FORGET_HOST = auto()
     FORGET_KEY = auto()
     HOST_REST = auto()
+    FORGET_OPERATION = auto()
 
 
 def tick_of(at: float) -> int:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from heapq import nsmallest
 from typing import Any, Final, TypedDict
 
@@ -15,6 +15,7 @@ from taskyard_server.access.grants import Access, Role
 from taskyard_server.conversion.responses import MAX_PAGE_BYTES
 from taskyard_server.conversion.timestamps import go_duration, timestamp
 from taskyard_server.core.agents import OTHERS
+from taskyard_server.core.demand import Demand, Pool
 from taskyard_server.core.hosts import Host
 from taskyard_server.core.limits import Limits
 from taskyard_server.core.names import EVERY_NAME, Names
@@ -42,7 +43,7 @@ class OwnFigures(TypedDict):
 class StatsService(StatsServiceServicer):
     """Serves `taskyard.v1.StatsService`. `webhook_counts` answers the counts of a namespace.
 
-    `store` is None where nothing is kept.
+    `store` is None where nothing is kept. `pools` answers the pools of hosts in force.
     """
 
     def __init__(
@@ -53,6 +54,7 @@ class StatsService(StatsServiceServicer):
         strategy: str,
         worker_count: int,
         store: StoreFigures | None = None,
+        pools: Callable[[], Sequence[Pool]] = tuple,
     ) -> None:
         self._engine = engine
         self._snapshots = snapshots
@@ -60,6 +62,7 @@ class StatsService(StatsServiceServicer):
         self._strategy = strategy
         self._worker_count = worker_count
         self._store = store
+        self._pools = pools
 
     async def GetStats(  # noqa: N802
         self, request: pb.GetStatsRequest, context: grpc.aio.ServicerContext[Any, Any]
@@ -104,6 +107,13 @@ class StatsService(StatsServiceServicer):
             response.snapshots.append(message)
         return response
 
+    async def GetDemand(  # noqa: N802
+        self, request: pb.GetDemandRequest, context: grpc.aio.ServicerContext[Any, Any]
+    ) -> pb.GetDemandResponse:
+        del request, context
+        demands = await self._engine.admin.demand(current_call().namespace, self._pools())
+        return pb.GetDemandResponse(pools=[_pool_demand(demand) for demand in demands])
+
     def _config(self, limits: Limits) -> pb.SchedulerConfig:
         return pb.SchedulerConfig(
             strategy=self._strategy,
@@ -125,6 +135,17 @@ class StatsService(StatsServiceServicer):
             online=sum(host.online(now, timeout) for host in hosts),
             free_credit=sum(host.stream.room for host in hosts if host.stream is not None and not host.draining),
         )
+
+
+def _pool_demand(demand: Demand) -> pb.PoolDemand:
+    return pb.PoolDemand(
+        pool=demand.pool,
+        runnable=demand.runnable,
+        inflight=demand.inflight,
+        oldest_secs=demand.oldest_secs,
+        free_credit=demand.free_credit,
+        hosts=demand.hosts,
+    )
 
 
 def _own_agents(access: Access) -> Names | None:

@@ -24,6 +24,7 @@ from taskyard_server.core.schedules.schedule import Schedule
 from taskyard_server.core.stats import Counters, TriggerCounters
 from taskyard_server.core.task import TERMINAL, Submission, Task
 
+from .operation_records import decode_operation, to_operation
 from .port import EPOCH_JUMP, LAST_KEY, NAMESPACE_SHIFT, Table, key_of, namespace_of, number_of
 from .records import (
     AS_SUBMITTED,
@@ -40,7 +41,7 @@ from .records import (
 )
 from .rows import NOTHING_KNOWN, AboutNamespace
 from .schedule_records import decode_schedule, decode_trigger, deleted_schedule, to_schedule, to_trigger
-from .shifting import shift_schedule, shift_state, shift_task, shift_trigger
+from .shifting import shift_operation, shift_schedule, shift_state, shift_task, shift_trigger
 from .tuples import to_history, to_options, to_profile
 
 if TYPE_CHECKING:
@@ -191,6 +192,12 @@ class _Loading:
             shift_trigger(trigger, self.shift)
         self.restoring.trigger(trigger)
 
+    def operation(self, number: int, record: bytes) -> None:
+        operation = to_operation(decode_operation(record), number)
+        if self.shift:
+            shift_operation(operation, self.shift)
+        self.restoring.operation(operation)
+
 
 async def load(
     store: Store,
@@ -258,6 +265,7 @@ async def _load_parts(
     await _each(store, Table.STOPPING, parts, _Loading.stopping, only)
     await _each(store, Table.SCHEDULES, parts, _Loading.schedule, only)
     await _each(store, Table.TRIGGERS, parts, _Loading.trigger, only)
+    await _each(store, Table.OPERATIONS, parts, _Loading.operation, only)
     for part in parts.values():
         if part.loaded.takes_rows:
             try:

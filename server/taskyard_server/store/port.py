@@ -46,6 +46,7 @@ class Table(IntEnum):
     """Nor do these, of which one that is there is never replaced: who puts one reads it again."""
     TOKEN_USES = 12
     """When tokens were last used, by their keys. They are apart so that none who notes a use undoes a revocation."""
+    OPERATIONS = 13
 
 
 def key_of(namespace: int, number: int) -> int:

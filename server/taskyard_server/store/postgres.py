@@ -47,6 +47,7 @@ OF_NAMESPACES: Final = (
     Table.SCHEDULES,
     Table.TRIGGERS,
     Table.OUTBOX,
+    Table.OPERATIONS,
 )
 """The tables whose keys bear the number of a namespace, but for `TASKS`."""
 

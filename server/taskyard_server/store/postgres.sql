@@ -30,6 +30,7 @@ CREATE TABLE taskyard.outbox (key bigint PRIMARY KEY, record bytea NOT NULL);
 CREATE TABLE taskyard.tokens (key bigint PRIMARY KEY, record bytea NOT NULL);
 CREATE TABLE taskyard.secrets (key bigint PRIMARY KEY, record bytea NOT NULL);
 CREATE TABLE taskyard.token_uses (key bigint PRIMARY KEY, record bytea NOT NULL) WITH (fillfactor = 50);
+CREATE TABLE taskyard.operations (key bigint PRIMARY KEY, record bytea NOT NULL) WITH (fillfactor = 50);
 CREATE TABLE taskyard.replicas (
   instance text PRIMARY KEY,
   name text NOT NULL,
@@ -68,6 +69,9 @@ CREATE TRIGGER replicas_change AFTER INSERT OR UPDATE OF died_at, is_draining ON
   FOR EACH STATEMENT EXECUTE FUNCTION taskyard.tell();
 CREATE TRIGGER tokens_change AFTER INSERT OR UPDATE OR DELETE ON taskyard.tokens
   FOR EACH STATEMENT EXECUTE FUNCTION taskyard.tell('tokens');
+
+-- name: to 2
+CREATE TABLE taskyard.operations (key bigint PRIMARY KEY, record bytea NOT NULL) WITH (fillfactor = 50);
 
 -- The schema's version.
 
@@ -268,6 +272,7 @@ WITH found (space, a_table, key) AS (
   UNION ALL SELECT key >> 40, 'schedules', min(key) FROM taskyard.schedules GROUP BY 1
   UNION ALL SELECT key >> 40, 'triggers', min(key) FROM taskyard.triggers GROUP BY 1
   UNION ALL SELECT key >> 40, 'outbox', min(key) FROM taskyard.outbox GROUP BY 1
+  UNION ALL SELECT key >> 40, 'operations', min(key) FROM taskyard.operations GROUP BY 1
 )
 SELECT space, a_table, key FROM found WHERE space NOT IN (SELECT key FROM taskyard.namespaces) ORDER BY 1, 2;
 -- name: without_owner

@@ -12,7 +12,7 @@ import asyncpg
 from .port import StoreError
 from .postgres_address import Address
 
-VERSION: Final = 1
+VERSION: Final = 2
 """The version of the schema. A step "to N" in postgres.sql leads from N - 1 to N."""
 _FILES: Final = ("postgres.sql", "postgres_members.sql")
 

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from taskyard_server.core.stats import Counters, TriggerCounters
 from taskyard_server.core.task import TERMINAL
 
+from .operation_records import encode_operation
 from .port import Table, key_of
 from .records import (
     AS_SUBMITTED,
@@ -81,12 +82,15 @@ def add_rows(
         group.put(Table.SCHEDULES, key_of(number, schedule.number), encode_schedule(schedule))
     for trigger in changes.triggers:
         group.put(Table.TRIGGERS, key_of(number, trigger.number), encode_trigger(trigger))
+    for operation in changes.operations:
+        group.put(Table.OPERATIONS, key_of(number, operation.number), encode_operation(operation))
     for table, gone in (
         (Table.AGENTS, changes.agents_gone),
         (Table.HOSTS, changes.hosts_gone),
         (Table.STOPPING, changes.stopping_gone),
         (Table.SCHEDULES, changes.schedules_gone),
         (Table.TRIGGERS, changes.triggers_gone),
+        (Table.OPERATIONS, changes.operations_gone),
     ):
         for each in gone:
             group.remove(table, key_of(number, each))
@@ -143,6 +147,8 @@ def _add_tasks(group: Group, number: int, scheduler: Scheduler, changes: Changes
         elif task in reopened:
             group.remove(Table.ENDED, key)
             # It may have come back from the history, from which its row may be deleted meanwhile.
+            tasks.append((key, encode_task(task, secs)))
+        elif task in changes.reprioritized:
             tasks.append((key, encode_task(task, secs)))
         options = task.options
         has_no_key = options.key is not None and life.tasks_by_key.get((task.agent.id, options.key.key)) is not task

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from taskyard_server.core.schedules.processed_times import TimeRange
 
 if TYPE_CHECKING:
+    from taskyard_server.core.operations import Operation
     from taskyard_server.core.schedules.schedule import Schedule, Trigger
 
     from .records import StateRecord, TaskRecord
@@ -58,6 +59,12 @@ def shift_trigger(trigger: Trigger, by: float) -> None:
     trigger.ended_at = _moved(trigger.ended_at, by)
     if not trigger.schedule.spec.cadence.by_wall:
         trigger.due_at += by
+
+
+def shift_operation(operation: Operation, by: float) -> None:
+    """Move the times of an operation; those that its filter names stay as they were asked for."""
+    operation.created_at += by
+    operation.ended_at = _moved(operation.ended_at, by)
 
 
 def _history(history: HistoryTuple, by: float) -> HistoryTuple:

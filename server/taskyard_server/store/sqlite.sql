@@ -24,6 +24,7 @@ CREATE TABLE outbox (key INTEGER PRIMARY KEY, record BLOB NOT NULL);
 CREATE TABLE tokens (key INTEGER PRIMARY KEY, record BLOB NOT NULL);
 CREATE TABLE secrets (key INTEGER PRIMARY KEY, record BLOB NOT NULL);
 CREATE TABLE token_uses (key INTEGER PRIMARY KEY, record BLOB NOT NULL);
+CREATE TABLE operations (key INTEGER PRIMARY KEY, record BLOB NOT NULL);
 
 -- name: to 2
 CREATE TABLE tokens (key INTEGER PRIMARY KEY, record BLOB NOT NULL);
@@ -31,6 +32,9 @@ CREATE TABLE secrets (key INTEGER PRIMARY KEY, record BLOB NOT NULL);
 
 -- name: to 3
 CREATE TABLE token_uses (key INTEGER PRIMARY KEY, record BLOB NOT NULL);
+
+-- name: to 4
+CREATE TABLE operations (key INTEGER PRIMARY KEY, record BLOB NOT NULL);
 
 -- name: read_meta
 SELECT number, at, epoch FROM meta;
@@ -63,6 +67,8 @@ INSERT OR REPLACE INTO schedules VALUES (?, ?);
 INSERT OR REPLACE INTO triggers VALUES (?, ?);
 -- name: put_outbox
 INSERT OR REPLACE INTO outbox VALUES (?, ?);
+-- name: put_operations
+INSERT OR REPLACE INTO operations VALUES (?, ?);
 -- name: put_tokens
 INSERT OR REPLACE INTO tokens VALUES (?, ?);
 -- name: put_secrets
@@ -90,6 +96,8 @@ DELETE FROM schedules WHERE key = ?;
 DELETE FROM triggers WHERE key = ?;
 -- name: remove_outbox
 DELETE FROM outbox WHERE key = ?;
+-- name: remove_operations
+DELETE FROM operations WHERE key = ?;
 -- name: remove_tokens
 DELETE FROM tokens WHERE key = ?;
 -- name: remove_secrets
@@ -113,6 +121,8 @@ SELECT key, record FROM schedules WHERE key BETWEEN ? AND ? ORDER BY key;
 SELECT key, record FROM triggers WHERE key BETWEEN ? AND ? ORDER BY key;
 -- name: rows_of_outbox
 SELECT key, record FROM outbox WHERE key BETWEEN ? AND ? ORDER BY key;
+-- name: rows_of_operations
+SELECT key, record FROM operations WHERE key BETWEEN ? AND ? ORDER BY key;
 -- name: rows_of_tokens
 SELECT key, record FROM tokens WHERE key BETWEEN ? AND ? ORDER BY key;
 -- name: rows_of_secrets
@@ -169,6 +179,8 @@ SELECT key FROM schedules WHERE key BETWEEN ? AND ? ORDER BY key LIMIT ?;
 SELECT key FROM triggers WHERE key BETWEEN ? AND ? ORDER BY key LIMIT ?;
 -- name: keys_of_outbox
 SELECT key FROM outbox WHERE key BETWEEN ? AND ? ORDER BY key LIMIT ?;
+-- name: keys_of_operations
+SELECT key FROM operations WHERE key BETWEEN ? AND ? ORDER BY key LIMIT ?;
 
 -- Rows are counted in slices: how many, and the last key of the slice.
 
@@ -192,6 +204,8 @@ SELECT count(*), max(key) FROM (SELECT key FROM schedules WHERE key >= ? ORDER B
 SELECT count(*), max(key) FROM (SELECT key FROM triggers WHERE key >= ? ORDER BY key LIMIT ?);
 -- name: count_outbox
 SELECT count(*), max(key) FROM (SELECT key FROM outbox WHERE key >= ? ORDER BY key LIMIT ?);
+-- name: count_operations
+SELECT count(*), max(key) FROM (SELECT key FROM operations WHERE key >= ? ORDER BY key LIMIT ?);
 -- name: count_tokens
 SELECT count(*), max(key) FROM (SELECT key FROM tokens WHERE key >= ? ORDER BY key LIMIT ?);
 -- name: count_secrets
@@ -222,5 +236,6 @@ WITH found (space, a_table, key) AS (
   UNION ALL SELECT key >> 40, 'schedules', min(key) FROM schedules GROUP BY 1
   UNION ALL SELECT key >> 40, 'triggers', min(key) FROM triggers GROUP BY 1
   UNION ALL SELECT key >> 40, 'outbox', min(key) FROM outbox GROUP BY 1
+  UNION ALL SELECT key >> 40, 'operations', min(key) FROM operations GROUP BY 1
 )
 SELECT space, a_table, key FROM found WHERE space NOT IN (SELECT key FROM namespaces) ORDER BY 1, 2;

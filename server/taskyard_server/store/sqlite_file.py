@@ -13,7 +13,7 @@ from typing import Final
 
 APPLICATION_ID: Final = 0x54594152
 """Marks a file as a yard ("TYAR"), for us and for `file`."""
-VERSION: Final = 3
+VERSION: Final = 4
 """The version of the schema. A step "to N" in sqlite.sql leads from N - 1 to N, in one transaction."""
 TABLES: Final = (
     "namespaces",
@@ -29,6 +29,7 @@ TABLES: Final = (
     "tokens",
     "secrets",
     "token_uses",
+    "operations",
 )
 """The names of the tables in the order of `port.Table`, which is not imported here."""
 _HEADER: Final = b"SQLite format 3\0"

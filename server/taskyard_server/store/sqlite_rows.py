@@ -21,7 +21,7 @@ COUNTED_ROWS: Final = 20_000
 FORGOTTEN_ROWS: Final = 500
 NAMESPACE_SHIFT: Final = 40
 OF_TASKS: Final = ("states", "ended", "tasks")
-OF_NAMESPACES: Final = ("stopping", "hosts", "agents", "schedules", "triggers", "outbox")
+OF_NAMESPACES: Final = ("stopping", "hosts", "agents", "schedules", "triggers", "outbox", "operations")
 
 Rows = list[tuple[Any, ...]]
 Removes = tuple[int, list[int]]

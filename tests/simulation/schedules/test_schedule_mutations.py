@@ -260,7 +260,7 @@ MUTATIONS: dict[str, list[Edit]] = {
         (ScheduleRegistry, "create", "len(self._schedules) >=", "len(self._schedules) >"),
     ],
     "one more task of triggers is in flight than may be": [
-        (Lifecycle, "_count_triggered", "self._triggered_inflight >=", "self._triggered_inflight >"),
+        (Lifecycle, "_count_triggered", "self.triggered_inflight >=", "self.triggered_inflight >"),
     ],
     "one more task of a schedule is queued than may be": [
         (TriggerQueue, "_leave", "schedule.queued <", "schedule.queued <="),

@@ -175,15 +175,17 @@ class Operation(_message.Message):
     status: Global___Operation.Status.Value.ValueType
     """How far it is."""
     matched: _builtins.int
-    """Tasks that matched when it began. It grows no more."""
+    """Tasks that matched, in a state in which this can be done to them, when they were counted at the beginning: in slices,
+    so that it grows until the first is treated. Afterwards it grows only where more come to match than cease to.
+    """
     done: _builtins.int
     """Tasks that were treated."""
     skipped: _builtins.int
-    """Tasks that matched no longer when their turn came, or were in a state where nothing was to be done."""
+    """Tasks of those matched that matched no longer when their turn came, or were in another state. Known at the end."""
     failed: _builtins.int
     """Tasks that were refused."""
     first_error: _builtins.str
-    """Why the first of these was refused. Absent if none was."""
+    """The first of these and why it was refused, such as `TASK: REASON`. Absent if none was."""
     @_builtins.property
     def created_at(self) -> _timestamp_pb2.Timestamp:
         """When it began."""
@@ -234,7 +236,9 @@ class CancelTasksRequest(_message.Message):
     all: _builtins.bool
     """Whether an empty filter means all tasks. Default false."""
     operation_id: _builtins.str
-    """The id of the operation, of the caller's making: repeats are one. Required unless `dry_run` is set."""
+    """The id of the operation, of the caller's making, up to 128 characters: repeats are one. Required unless `dry_run` is
+    set.
+    """
     dry_run: _builtins.bool
     """Only count the tasks that match; nothing is changed or kept. Default false."""
     @_builtins.property
@@ -273,7 +277,7 @@ class CancelTasksResponse(_message.Message):
     OPERATION_FIELD_NUMBER: _builtins.int
     @_builtins.property
     def operation(self) -> Global___Operation:
-        """The operation. With `dry_run` only its kind and `matched` mean anything."""
+        """The operation as it stands. With `dry_run` only its kind and `matched` mean anything."""
 
     def __init__(
         self,
@@ -301,7 +305,9 @@ class PauseTasksRequest(_message.Message):
     all: _builtins.bool
     """Whether an empty filter means all tasks. Default false."""
     operation_id: _builtins.str
-    """The id of the operation, of the caller's making: repeats are one. Required unless `dry_run` is set."""
+    """The id of the operation, of the caller's making, up to 128 characters: repeats are one. Required unless `dry_run` is
+    set.
+    """
     dry_run: _builtins.bool
     """Only count the tasks that match; nothing is changed or kept. Default false."""
     @_builtins.property
@@ -340,7 +346,7 @@ class PauseTasksResponse(_message.Message):
     OPERATION_FIELD_NUMBER: _builtins.int
     @_builtins.property
     def operation(self) -> Global___Operation:
-        """The operation. With `dry_run` only its kind and `matched` mean anything."""
+        """The operation as it stands. With `dry_run` only its kind and `matched` mean anything."""
 
     def __init__(
         self,
@@ -369,7 +375,9 @@ class ResumeTasksRequest(_message.Message):
     all: _builtins.bool
     """Whether an empty filter means all tasks. Default false."""
     operation_id: _builtins.str
-    """The id of the operation, of the caller's making: repeats are one. Required unless `dry_run` is set."""
+    """The id of the operation, of the caller's making, up to 128 characters: repeats are one. Required unless `dry_run` is
+    set.
+    """
     dry_run: _builtins.bool
     """Only count the tasks that match; nothing is changed or kept. Default false."""
     token_limit: _builtins.int
@@ -415,7 +423,7 @@ class ResumeTasksResponse(_message.Message):
     OPERATION_FIELD_NUMBER: _builtins.int
     @_builtins.property
     def operation(self) -> Global___Operation:
-        """The operation. With `dry_run` only its kind and `matched` mean anything."""
+        """The operation as it stands. With `dry_run` only its kind and `matched` mean anything."""
 
     def __init__(
         self,
@@ -444,7 +452,9 @@ class ResolveTasksRequest(_message.Message):
     all: _builtins.bool
     """Whether an empty filter means all tasks. Default false."""
     operation_id: _builtins.str
-    """The id of the operation, of the caller's making: repeats are one. Required unless `dry_run` is set."""
+    """The id of the operation, of the caller's making, up to 128 characters: repeats are one. Required unless `dry_run` is
+    set.
+    """
     dry_run: _builtins.bool
     """Only count the tasks that match; nothing is changed or kept. Default false."""
     @_builtins.property
@@ -488,7 +498,7 @@ class ResolveTasksResponse(_message.Message):
     OPERATION_FIELD_NUMBER: _builtins.int
     @_builtins.property
     def operation(self) -> Global___Operation:
-        """The operation. With `dry_run` only its kind and `matched` mean anything."""
+        """The operation as it stands. With `dry_run` only its kind and `matched` mean anything."""
 
     def __init__(
         self,
@@ -517,7 +527,9 @@ class ReprioritizeTasksRequest(_message.Message):
     all: _builtins.bool
     """Whether an empty filter means all tasks. Default false."""
     operation_id: _builtins.str
-    """The id of the operation, of the caller's making: repeats are one. Required unless `dry_run` is set."""
+    """The id of the operation, of the caller's making, up to 128 characters: repeats are one. Required unless `dry_run` is
+    set.
+    """
     dry_run: _builtins.bool
     """Only count the tasks that match; nothing is changed or kept. Default false."""
     priority: _builtins.int
@@ -563,7 +575,7 @@ class ReprioritizeTasksResponse(_message.Message):
     OPERATION_FIELD_NUMBER: _builtins.int
     @_builtins.property
     def operation(self) -> Global___Operation:
-        """The operation. With `dry_run` only its kind and `matched` mean anything."""
+        """The operation as it stands. With `dry_run` only its kind and `matched` mean anything."""
 
     def __init__(
         self,

@@ -27,8 +27,9 @@ if _version_not_supported:
 
 class OperationServiceStub(object):
     """OperationService does one thing to many tasks (docs/rules.md, Operations). An operation touches tasks that were submitted
-    before it, slice by slice; each is judged when its turn comes, and skipped if it no longer matches or cannot be treated
-    so. With a store it goes on after a restart. For a principal with the role `agent` only the tasks of its agents match.
+    before it and are retained, slice by slice; each is judged when its turn comes, and skipped if it no longer matches or
+    cannot be treated so. With a store it goes on after a restart. For a principal with the role `agent` only the tasks of its
+    agents match, and only operations of the same agents are shown.
     """
 
     def __init__(self, channel):
@@ -81,8 +82,9 @@ class OperationServiceStub(object):
 
 class OperationServiceServicer(object):
     """OperationService does one thing to many tasks (docs/rules.md, Operations). An operation touches tasks that were submitted
-    before it, slice by slice; each is judged when its turn comes, and skipped if it no longer matches or cannot be treated
-    so. With a store it goes on after a restart. For a principal with the role `agent` only the tasks of its agents match.
+    before it and are retained, slice by slice; each is judged when its turn comes, and skipped if it no longer matches or
+    cannot be treated so. With a store it goes on after a restart. For a principal with the role `agent` only the tasks of its
+    agents match, and only operations of the same agents are shown.
     """
 
     def CancelTasks(self, request, context):
@@ -223,8 +225,9 @@ def add_OperationServiceServicer_to_server(servicer, server):
  # This class is part of an EXPERIMENTAL API.
 class OperationService(object):
     """OperationService does one thing to many tasks (docs/rules.md, Operations). An operation touches tasks that were submitted
-    before it, slice by slice; each is judged when its turn comes, and skipped if it no longer matches or cannot be treated
-    so. With a store it goes on after a restart. For a principal with the role `agent` only the tasks of its agents match.
+    before it and are retained, slice by slice; each is judged when its turn comes, and skipped if it no longer matches or
+    cannot be treated so. With a store it goes on after a restart. For a principal with the role `agent` only the tasks of its
+    agents match, and only operations of the same agents are shown.
     """
 
     @staticmethod

@@ -32,8 +32,9 @@ GRPC_VERSION: str
 
 class OperationServiceStub:
     """OperationService does one thing to many tasks (docs/rules.md, Operations). An operation touches tasks that were submitted
-    before it, slice by slice; each is judged when its turn comes, and skipped if it no longer matches or cannot be treated
-    so. With a store it goes on after a restart. For a principal with the role `agent` only the tasks of its agents match.
+    before it and are retained, slice by slice; each is judged when its turn comes, and skipped if it no longer matches or
+    cannot be treated so. With a store it goes on after a restart. For a principal with the role `agent` only the tasks of its
+    agents match, and only operations of the same agents are shown.
     """
 
     @_typing.overload
@@ -97,8 +98,9 @@ class OperationServiceStub:
 @_typing.type_check_only
 class OperationServiceAsyncStub(OperationServiceStub):
     """OperationService does one thing to many tasks (docs/rules.md, Operations). An operation touches tasks that were submitted
-    before it, slice by slice; each is judged when its turn comes, and skipped if it no longer matches or cannot be treated
-    so. With a store it goes on after a restart. For a principal with the role `agent` only the tasks of its agents match.
+    before it and are retained, slice by slice; each is judged when its turn comes, and skipped if it no longer matches or
+    cannot be treated so. With a store it goes on after a restart. For a principal with the role `agent` only the tasks of its
+    agents match, and only operations of the same agents are shown.
     """
 
     def __init__(self, channel: _aio.Channel) -> None: ...
@@ -158,8 +160,9 @@ class OperationServiceAsyncStub(OperationServiceStub):
 
 class OperationServiceServicer(metaclass=_abc_1.ABCMeta):
     """OperationService does one thing to many tasks (docs/rules.md, Operations). An operation touches tasks that were submitted
-    before it, slice by slice; each is judged when its turn comes, and skipped if it no longer matches or cannot be treated
-    so. With a store it goes on after a restart. For a principal with the role `agent` only the tasks of its agents match.
+    before it and are retained, slice by slice; each is judged when its turn comes, and skipped if it no longer matches or
+    cannot be treated so. With a store it goes on after a restart. For a principal with the role `agent` only the tasks of its
+    agents match, and only operations of the same agents are shown.
     """
 
     @_abc_1.abstractmethod

@@ -2531,6 +2531,10 @@ class TaskEvent(_message.Message):
         """The task is no longer retained."""
         KIND_EVICTED: TaskEvent._Kind.ValueType  # 5
         """Same as `evicted`."""
+        reprioritized: TaskEvent._Kind.ValueType  # 6
+        """The task got another priority."""
+        KIND_REPRIORITIZED: TaskEvent._Kind.ValueType  # 6
+        """Same as `reprioritized`."""
 
     class Kind(_Kind, metaclass=_KindEnumTypeWrapper):
         """Kind is the kind of the event."""
@@ -2559,6 +2563,10 @@ class TaskEvent(_message.Message):
     """The task is no longer retained."""
     KIND_EVICTED: TaskEvent.Kind.ValueType  # 5
     """Same as `evicted`."""
+    reprioritized: TaskEvent.Kind.ValueType  # 6
+    """The task got another priority."""
+    KIND_REPRIORITIZED: TaskEvent.Kind.ValueType  # 6
+    """Same as `reprioritized`."""
 
     KIND_FIELD_NUMBER: _builtins.int
     OCCURRED_AT_FIELD_NUMBER: _builtins.int

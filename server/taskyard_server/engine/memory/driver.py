@@ -18,6 +18,7 @@ import structlog
 from taskyard_server.engine.virtual_clock import VirtualClock
 
 from .alarm import Alarm
+from .slices import Slices
 
 if TYPE_CHECKING:
     from taskyard_server.core.events import Event
@@ -36,6 +37,9 @@ RETRY_AFTER_FAULT_SECS: Final = 1.0
 HEARTBEAT_FLUSH_SECS: Final = 0.05
 """Delay before the consequences of heartbeats are handled, together."""
 MIN_DUE_TIMES_TO_COMPACT: Final = 64
+SLICE_PAUSE_SECS: Final = 0.002
+"""The least pause after a slice of an operation. It is as long as the slice took with all that followed, if that was
+longer, so that others have at least half of the time."""
 
 
 class Outbox(Protocol):
@@ -72,6 +76,7 @@ class Driver:
         self.is_trusted: Callable[[], bool] = lambda: True
         self._is_held_back = False
         self._closed = False
+        self.slices = Slices(self, clock)
         self._alarm = (
             clock.alarm(self.advance)
             if isinstance(clock, VirtualClock)
@@ -120,6 +125,8 @@ class Driver:
                 state.due = due
                 if due is not None:
                     heappush(self._due_times, (due, state.namespace))
+            if scheduler.operations.live:
+                self.slices.look_at(state)
         if len(self._due_times) > 2 * len(self._states) + MIN_DUE_TIMES_TO_COMPACT:
             self._due_times = [(state.due, state.namespace) for state in self._states.values() if state.due is not None]
             heapify(self._due_times)
@@ -181,6 +188,7 @@ class Driver:
     def close(self) -> None:
         """Flush for the last time and stop the alarm."""
         self._closed = True
+        self.slices.close()
         self.flush()
 
     def _publish(self, state: NamespaceState, turn: Turn, deliveries: Sequence[DueDelivery], secs: float) -> None:

@@ -7,9 +7,10 @@ for all commands of that turn (`driver.py`).
 import asyncio
 import contextlib
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TypeVar
 
+from taskyard_server.core.demand import Demand, Pool, demand_of
 from taskyard_server.core.errors import Unavailable
 from taskyard_server.core.hosts import Host
 from taskyard_server.core.limits import Limits, limits_with
@@ -27,6 +28,7 @@ from .keeper import Keeper, Keeping
 from .leases import MemoryLeases
 from .namespace_commands import MemoryNamespaces
 from .namespaces import Namespaces
+from .operations import MemoryOperations
 from .outbox import MemoryOutbox
 from .schedules import MemorySchedules
 from .stillness import Stillness
@@ -69,6 +71,7 @@ class MemoryEngine:
         if store is not None and encode_delivery is not None:
             self._outbox = self._namespaces.driver.outbox = MemoryOutbox(self._namespaces, store, encode_delivery)
         self.tasks = MemoryTasks(self._namespaces)
+        self.operations = MemoryOperations(self._namespaces)
         self.hosts = MemoryHosts(self._namespaces)
         self.leases = MemoryLeases(self._namespaces)
         self.schedules = MemorySchedules(self._namespaces)
@@ -162,6 +165,20 @@ class MemoryAdmin:
             totals.counters.add(self._namespaces.deleted_counters)
             totals.triggers.add(self._namespaces.deleted_trigger_counters)
         return totals
+
+    async def demand(self, namespace: str, pools: Sequence[Pool]) -> list[Demand]:
+        state = self._namespaces.find(namespace)
+        if state is None:
+            return [Demand(pool.name) for pool in pools]
+        scheduler, now = state.scheduler, self._namespaces.now()
+        return await self._namespaces.answers.give(state, lambda: [demand_of(scheduler, now, pool) for pool in pools])
+
+    def total_demand(self, pools: Sequence[Pool]) -> list[Demand]:
+        now, total = self._namespaces.now(), [Demand(pool.name) for pool in pools]
+        for state in self._namespaces:
+            demands = [demand_of(state.scheduler, now, pool) for pool in pools]
+            total = [one.plus(other) for one, other in zip(total, demands, strict=True)]
+        return total
 
     def look_at_hosts(self, namespace: str, show: Callable[[list[Host]], T]) -> T:
         state = self._namespaces.here(namespace)

@@ -131,6 +131,7 @@ class NamespaceState:
         """Whether anything will come due in it although nobody calls."""
         life = self.scheduler.life
         is_live = life.queued > 0 or life.inflight > 0 or life.paused > 0
+        is_live = is_live or self.scheduler.operations.live > 0
         return is_live or self.outbox.waiting > 0 or self.scheduler.schedules.next_due() is not None
 
     def is_among(self, namespaces: frozenset[int]) -> bool:

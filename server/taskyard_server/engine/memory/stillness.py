@@ -39,7 +39,7 @@ class Stillness:
     def is_settled(self) -> bool:
         """Whether all that followed from commands so far has happened, and is kept where there is a store."""
         keeper, driver = self._namespaces.keeper, self._namespaces.driver
-        return not driver.has_turn and (keeper is None or keeper.is_idle)
+        return not driver.has_turn and not driver.slices.is_busy and (keeper is None or keeper.is_idle)
 
     def connected(self, namespace: str) -> set[str]:
         """The hosts of a namespace whose streams are open."""

@@ -23,6 +23,7 @@ from .namespaces import (
     OwnLimits,
     Served,
 )
+from .operations import OperationPort
 from .outbox import DeliveryEncoder, DeliveryListener, DueDelivery, OutboxPort
 from .replicas import ReplicaDirectory, ReplicaView
 from .schedules import SchedulePort, TriggerFilter, TriggerListener, TriggerPage
@@ -43,6 +44,7 @@ __all__ = [
     "NamespacePort",
     "NamespaceTotals",
     "NamespaceView",
+    "OperationPort",
     "OutboxPort",
     "OwnLimits",
     "Ownership",

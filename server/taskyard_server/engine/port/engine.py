@@ -3,6 +3,7 @@
 from collections.abc import Callable, Sequence
 from typing import Protocol, TypeAlias, TypeVar
 
+from taskyard_server.core.demand import Demand, Pool
 from taskyard_server.core.events import Event
 from taskyard_server.core.hosts import Host
 from taskyard_server.core.limits import Limits
@@ -10,6 +11,7 @@ from taskyard_server.core.stats import Stats, Totals
 
 from .hosts import HostPort, LeasePort
 from .namespaces import NamespacePort
+from .operations import OperationPort
 from .outbox import OutboxPort
 from .schedules import SchedulePort
 from .tasks import TaskPort
@@ -26,6 +28,10 @@ class Engine(Protocol):
     @property
     def tasks(self) -> TaskPort:
         """Tasks, batches and targets."""
+
+    @property
+    def operations(self) -> OperationPort:
+        """What is done to many tasks at once."""
 
     @property
     def hosts(self) -> HostPort:
@@ -73,6 +79,12 @@ class AdminPort(Protocol):
 
     def totals(self, namespace: str | None = None) -> Totals:
         """The figures of one namespace, or of all together. The cost does not depend on the number of tasks."""
+
+    async def demand(self, namespace: str, pools: Sequence[Pool]) -> list[Demand]:
+        """What each of these pools of hosts has to do in a namespace."""
+
+    def total_demand(self, pools: Sequence[Pool]) -> list[Demand]:
+        """The same, summed over all namespaces, kept or not: for figures."""
 
     def look_at_hosts(self, namespace: str, show: Callable[[list[Host]], T]) -> T:
         """What `show` makes of the hosts of a namespace as they are now, kept or not: for figures."""
