@@ -16,9 +16,21 @@ from taskyard_server.core.leases import Stop as CoreStop
 from taskyard_server.core.offers import Offer
 from taskyard_server.core.stats import Counters
 from taskyard_server.core.streams import Welcome
-from taskyard_server.core.task import IdempotencyKey, Submission, Task, TaskOptions
+from taskyard_server.core.task import (
+    NO_EXTRAS,
+    AfterPolicy,
+    Existing,
+    IdempotencyKey,
+    OnConflict,
+    Submission,
+    Task,
+    TaskExtras,
+    TaskOptions,
+    UniqueWhile,
+)
 
 from .model_records import FLYING, Host, Job, Machine, Refused, Wish
+from .model_relations import Twin
 from .world import Happened, Stop
 
 TABS: Final = {"any": Tabs.ANY, "only": Tabs.ONLY, "or plain": Tabs.OR_PLAIN}
@@ -184,6 +196,8 @@ def plain(answer: Any) -> Any:
             return [*map(plain, answer)]
         case (Task() | Job() as first, int(count)):
             return (plain(first), count)
+        case Existing() | Twin():
+            return ("existing", plain(answer[0]))
         case Task():
             return of_task(answer)
         case Job():
@@ -234,6 +248,19 @@ def to_profile(machine: Machine) -> HostProfile:
     return HostProfile(machine.capabilities, machine.project, machine.actions, TABS[machine.tabs])
 
 
+def _extras(wish: Wish) -> TaskExtras:
+    if not wish.after and not wish.places and wish.unique is None:
+        return NO_EXTRAS
+    return TaskExtras(
+        after=wish.after,
+        after_indexes=wish.places,
+        after_policy=None if wish.after_policy is None else AfterPolicy(wish.after_policy),
+        unique_key=wish.unique,
+        unique_while=None if wish.unique_while is None else UniqueWhile(wish.unique_while),
+        on_conflict=None if wish.on_conflict is None else OnConflict(wish.on_conflict),
+    )
+
+
 def to_submission(wish: Wish) -> Submission:
     """The core's word for what an agent asks for."""
     key = None if wish.key is None else IdempotencyKey(wish.key, repr(wish).encode())
@@ -249,6 +276,7 @@ def to_submission(wish: Wish) -> Submission:
         retry=retry,
         run_timeout_secs=wish.run_timeout,
         parent_id=wish.parent,
+        extras=_extras(wish),
     )
     return Submission(
         wish.agent, wish.action, tab_id=wish.tab, priority=wish.priority, deadline=wish.deadline, options=options

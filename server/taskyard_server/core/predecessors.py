@@ -126,13 +126,13 @@ class Predecessors:
     def restore(self, now: float, task: Task) -> Verdict:
         """Add a stored task that has not been queued yet; all tasks are there. What is to follow comes by `act_on_one`.
 
-        Raises `ValueError` if it comes after a later one.
+        Raises `ValueError` if it does not come after earlier ones alone: so there are no circles.
         """
         found = [self._life.tasks.get(task_id) for task_id in dict.fromkeys(task.options.extras.after)]
         predecessors = [each for each in found if each is not None]
         for each in predecessors:
             if each.seq >= task.seq:
-                raise ValueError(f"{task.id} comes after {each.id}, which is later")
+                raise ValueError(f"{task.id} comes after {each.id}, which is no earlier one")
         self.add(task, predecessors)
         verdict, _ = self._verdict(task)
         if verdict is Verdict.CLEAR:
