@@ -264,10 +264,10 @@ class Chances:
             if dice.random() < 0.05:
                 after = (*after, "tsk_nope")
             wish = replace(wish, after=after, after_policy=dice.choice([None, "success", "ended"]))
-        if dice.random() < 0.3:
+        if dice.random() < 0.4:
             wish = replace(
                 wish,
-                unique=dice.choice(["sync", "clean"]),
+                unique=dice.choice(["sync", "sync", "sync", "clean"]),
                 unique_while=dice.choice([None, "live", "queued", "queued"]),
                 on_conflict=dice.choice([None, "existing", "reject", "replaceQueued", "replaceQueued"]),
             )

@@ -11,7 +11,7 @@ from taskyard_server.core.pending import Pending
 from taskyard_server.core.predecessors import Predecessors
 from taskyard_server.core.restoring import Restoring
 from taskyard_server.core.retention import Retention
-from taskyard_server.store import records
+from taskyard_server.store import rows
 
 from .restarts import RestartingSimulation
 from .simulator import Mismatch, Simulation
@@ -26,12 +26,6 @@ SEEDS = range(0, 150, 5)
 
 MUTATIONS: dict[str, list[Edit]] = {
     "a task waits for the first alone of those that it comes after": [
-        (
-            Predecessors,
-            "_verdict",
-            "waits = verdict",
-            "return (Verdict.CLEAR if each.state is DONE else verdict), None",
-        ),
         (Predecessors, "_verdict", "for each in self._waiting[task]:", "for each in self._waiting[task][:1]:"),
     ],
     "a failed predecessor lets its followers go": [
@@ -108,7 +102,7 @@ RESTARTS: dict[str, list[Edit]] = {
         (unique_keys, "_bind", "life.note(task)", "pass"),
     ],
     "a task that waits for others is kept as one that is queued": [
-        (records, "is_as_submitted", "and not task.options.extras.after", ""),
+        (rows, "is_as_submitted", "and not task.options.extras.after", ""),
     ],
 }
 

@@ -80,6 +80,7 @@ class StatsService(StatsServiceServicer):
                 agent_counts={name: agent.queued for name, agent in stats.agents.items() if agent.queued},
                 limited_by=stats.limited_by,
                 total_paused=stats.paused or None,
+                after_others=stats.after_others or None,
                 targets=await self._engine.tasks.list_targets(namespace, "", show=_target_waits),
             ),
             metrics=_metrics(stats, self._webhook_counts(namespace)),
