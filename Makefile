@@ -93,4 +93,4 @@ bench: compile   ## what it costs, beside the bare transport (ROWS="core unary" 
 clean:           ## remove everything that make made
 	find server -name "*.so" -delete
 	rm -f server/taskyard_server/.compiled
-	rm -rf $(VENV) .venv-others bench/load/bin third_party dist .mypy_cache .pytest_cache .ruff_cache .hypothesis .import_linter_cache
+	rm -rf $(VENV) .venv-others bench/load/bin third_party/googleapis dist .mypy_cache .pytest_cache .ruff_cache .hypothesis .import_linter_cache

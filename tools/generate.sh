@@ -1,7 +1,8 @@
 #!/bin/sh
 # Makes what is generated: from proto/ the Python stubs, the descriptor set of the gateway, the OpenAPI description and
-# docs/api.md, from the model of the settings the tables of docs/settings.md, from the
-# requirements in the protos that of docs/security.md, and from the docstrings of the Python SDK docs/python.md.
+# docs/api.md, from third_party/keda the Python stubs of KEDA's contract, from the model of the settings the tables of
+# docs/settings.md, from the requirements in the protos that of docs/security.md, and from the docstrings of the Python
+# SDK docs/python.md.
 #
 #   tools/generate.sh                  write them
 #   tools/generate.sh --check          fail if the protos break a rule, or what is committed is stale
@@ -15,6 +16,7 @@ PATH="$PWD/.venv/bin:$PATH"
 export PATH
 
 stubs=clients/python/taskyard/v1
+keda=server/taskyard_server/keda
 descriptors=gateway/taskyard.binpb
 description=gateway/openapi.json
 api=docs/api.md
@@ -42,8 +44,12 @@ copy_googleapis() {
 
 # Generates everything below the folder $1.
 generate_into() {
-	mkdir -p "$1/$(dirname "$descriptors")" "$1/$(dirname "$settings")"
+	mkdir -p "$1/server" "$1/$(dirname "$descriptors")" "$1/$(dirname "$settings")"
 	buf generate --output "$1"
+	# It is no module of buf: not ours, and not what the gateway translates.
+	python -m grpc_tools.protoc "--proto_path=taskyard_server/keda=third_party/keda" "--python_out=$1/server" \
+		"--grpc_python_out=$1/server" "--mypy_out=quiet:$1/server" "--mypy_grpc_out=quiet:$1/server" \
+		taskyard_server/keda/externalscaler.proto
 	buf build --as-file-descriptor-set --exclude-source-info --output "$1/$descriptors"
 	buf build --as-file-descriptor-set --output - | python tools/openapi.py >"$1/$description"
 	buf build --as-file-descriptor-set --output - | python tools/api_doc.py >"$1/$api"
@@ -54,7 +60,7 @@ generate_into() {
 
 # Names the generated files below the folder $1.
 generated_in() {
-	(cd "$1" && find "$stubs" -name '*_pb2*.py' -o -name '*_pb2*.pyi' &&
+	(cd "$1" && find "$stubs" "$keda" -name '*_pb2*.py' -o -name '*_pb2*.pyi' &&
 		printf '%s\n' "$descriptors" "$description" "$api" "$settings" "$security" "$python")
 }
 
@@ -63,7 +69,7 @@ buf lint
 
 case "${1-}" in
 '')
-	find "$stubs" \( -name '*_pb2*.py' -o -name '*_pb2*.pyi' \) -exec rm {} +
+	find "$stubs" "$keda" \( -name '*_pb2*.py' -o -name '*_pb2*.pyi' \) -exec rm {} +
 	generate_into .
 	;;
 --check)

@@ -17,23 +17,24 @@ GROUPS: Final = {
     "Actions": ("What is run, and with what.", "Action RetryPolicy NewTask task_of"),
     "Clients": (
         "Who submits tasks and follows them.",
-        "Client TaskHandle as_completed TaskMap Outcome Schedules Namespaces",
+        "Client TaskHandle as_completed TaskMap Outcome OperationHandle Schedules Namespaces Limits Agents Operations",
     ),
     "Clients without asyncio": (
         "The same calls, blocking, from any thread.",
-        "SyncClient SyncTaskHandle SyncTaskMap SyncSchedules SyncNamespaces",
+        "SyncClient SyncTaskHandle SyncTaskMap SyncOperationHandle SyncSchedules SyncNamespaces SyncLimits SyncAgents "
+        "SyncOperations",
     ),
     "Hosts": ("Who runs tasks.", "Host RunningTask ActionFailed NotRetryable Retry"),
     "Tasks": (
         "What calls return about tasks. All of it is frozen.",
         "Task TaskState Attempt Progress Submitted SubmittedBatch Batch BatchOutcome TaskEvent EventKind Target "
-        "TargetStatus",
+        "TargetStatus Stopping Explanation WaitReason WaitKind Operation OperationKind OperationStatus",
     ),
     "Schedules": ("What calls return about schedules.", "Schedule CatchUp Overlap Trigger TriggerState"),
     "Figures and namespaces": (
         "What calls return about a namespace.",
         "Stats QueueStats SchedulerMetrics SchedulerConfig AgentMetrics HostStats Namespace NamespaceLimits "
-        "NamespaceTotals",
+        "NamespaceTotals Limit KeyUsage AgentWeight AgentShare PoolDemand",
     ),
     "Payloads": ("Inputs and outputs on their way.", "Payload Codec FernetCodec"),
     "Errors": (
@@ -47,6 +48,7 @@ GROUPS: Final = {
 OPTIONS: Final = {
     "taskyard.credentials.CredentialOptions": "The `**access` of clients and hosts.",
     "taskyard.listing.TaskFilters": "The `**filters` of `Client.list`.",
+    "taskyard.listing.TaskCriteria": "The `**criteria` of `Client.cancel_tasks` and its like.",
 }
 """Types of keyword arguments, which other docstrings name."""
 MODULES: Final = ("taskyard.testing", "taskyard.contrib.opentelemetry")
@@ -57,10 +59,17 @@ BLOCKING: Final = {
     "SyncTaskMap": "TaskMap",
     "SyncSchedules": "Schedules",
     "SyncNamespaces": "Namespaces",
+    "SyncOperationHandle": "OperationHandle",
+    "SyncLimits": "Limits",
+    "SyncAgents": "Agents",
+    "SyncOperations": "Operations",
     "SyncYard": "Yard",
 }
 """Classes whose methods are those of another one."""
-MADE_FOR_USERS: Final = {"TaskHandle", "TaskMap", "Schedules", "Namespaces", "RunningTask", "YardHost", "RecordedTask"}
+MADE_FOR_USERS: Final = {
+    *("TaskHandle", "TaskMap", "OperationHandle", "Schedules", "Namespaces", "Limits", "Agents", "Operations"),
+    *("RunningTask", "YardHost", "RecordedTask"),
+}
 """Classes of which users get objects and make none, so that the arguments are of no use; the blocking ones, too."""
 INTERNAL: Final = re.compile(
     r"\w+\.(?:from|to)_\w+|Action\.fields_for|Task\.with_\w+"
@@ -293,7 +302,7 @@ def properties(it: Any) -> list[Any]:
 
 def blocking(it: Any) -> list[str]:
     """The methods that are made of those of another class."""
-    made = re.compile(r"_(?:blocking|iterating)\(")
+    made = re.compile(r"(?:blocking|iterating|beginning)\(")
     return [name for name, each in it.members.items() if each.is_attribute and made.match(str(each.value))]
 
 

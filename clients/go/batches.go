@@ -53,6 +53,8 @@ type BatchOutcome struct {
 	Position int
 	// Err is nil if the task was accepted, else an *[Error].
 	Err error
+	// Existing is true if the task had the unique key already, so that nothing was submitted.
+	Existing bool
 }
 
 // SubmitBatch submits several tasks of one agent. Each of them is accepted or refused by itself.
@@ -82,7 +84,7 @@ func (c *Client) SubmitBatch(ctx context.Context, batch NewBatch) (*SubmittedBat
 	for _, task := range answer.GetTasks() {
 		submitted.Outcomes = append(submitted.Outcomes, BatchOutcome{
 			TaskID: task.GetTaskId(), State: stateOf(task.GetState()), Position: int(task.GetPosition()),
-			Err: itemError(task.GetError()),
+			Err: itemError(task.GetError()), Existing: task.GetExisting(),
 		})
 	}
 	if ids := submitted.TaskIDs(); inDoubt && len(ids) > 0 {

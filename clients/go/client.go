@@ -71,16 +71,21 @@ type Submitted struct {
 	Position int
 	// CreatedAt is when the server accepted the task.
 	CreatedAt time.Time
+	// Existing is true if the task had the unique key already, so that nothing was submitted.
+	Existing bool
 }
 
 // Submit submits one task. The task is created once, however often the connection breaks: without an idempotency key in
 // the task, the client makes one. Tasks that are submitted at the same time share the messages of a stream; a thousand
 // of them cost little more than a batch. Within a handler, with its context, the task of the handler is the parent.
 //
-// Codes: [CodeQueueFull], [CodeTooLarge] for the params, and [CodeAlreadyExists] if the idempotency key belongs to a
-// different task. After [CodeUnavailable], [CodeDeadlineExceeded] and [CodeCancelled] the task may exist.
+// Codes: [CodeQueueFull], [CodeTooLarge] for the params, [CodeAlreadyExists] if the idempotency key belongs to a
+// different task or the unique key is taken, and [CodeNotFound] for a task in After. After [CodeUnavailable], [CodeDeadlineExceeded] and [CodeCancelled] the task may exist.
 func (c *Client) Submit(ctx context.Context, task NewTask, options ...SubmitOption) (*Submitted, error) {
 	request, err := task.message(ctx, c.agentID)
+	if err == nil && len(task.AfterIndexes) > 0 {
+		err = badRequest("after_indexes: is for the tasks of a batch")
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -96,7 +101,7 @@ func (c *Client) Submit(ctx context.Context, task NewTask, options ...SubmitOpti
 	}
 	return &Submitted{
 		ID: answer.GetTaskId(), TaskID: answer.GetTaskId(), State: stateOf(answer.GetState()),
-		Position: int(answer.GetPosition()), CreatedAt: timeOf(answer.GetCreatedAt()),
+		Position: int(answer.GetPosition()), CreatedAt: timeOf(answer.GetCreatedAt()), Existing: answer.GetExisting(),
 	}, nil
 }
 
@@ -161,6 +166,21 @@ type ListOptions struct {
 	CreatedFrom time.Time
 	// CreatedUntil selects the tasks submitted before this time.
 	CreatedUntil time.Time
+	// Labels selects the tasks with labels that match: requirements separated by commas, such as
+	// "site=shop,env!=dev,team in (a,b),!old".
+	Labels string
+	// Action selects the tasks with this action.
+	Action string
+	// HostID selects the tasks that this host holds, or held last.
+	HostID string
+	// ConcurrencyKey selects the tasks with this concurrency key.
+	ConcurrencyKey string
+	// EndedFrom selects the tasks that ended at this time or later.
+	EndedFrom time.Time
+	// EndedUntil selects the tasks that ended before this time.
+	EndedUntil time.Time
+	// Error selects the tasks whose error holds this text, whatever its case.
+	Error string
 	// PageSize is how many tasks one call asks for. Default and maximum: 1,000.
 	PageSize uint32
 }
@@ -175,6 +195,9 @@ func (c *Client) List(ctx context.Context, options ListOptions) iter.Seq2[*Task,
 			Target: optional(options.Target), PageSize: optional(options.PageSize),
 			History: optional(options.History), NewestFirst: optional(options.NewestFirst),
 			CreatedFrom: timestampOf(options.CreatedFrom), CreatedUntil: timestampOf(options.CreatedUntil),
+			Labels: optional(options.Labels), Action: optional(options.Action), HostId: optional(options.HostID),
+			ConcurrencyKey: optional(options.ConcurrencyKey), Error: optional(options.Error),
+			EndedFrom: timestampOf(options.EndedFrom), EndedUntil: timestampOf(options.EndedUntil),
 		}
 		for {
 			page, err := c.tasks.ListTasks(ctx, request)

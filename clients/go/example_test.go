@@ -7,6 +7,8 @@ import (
 	"log"
 	"time"
 
+	"google.golang.org/protobuf/proto"
+
 	taskyard "github.com/taskyard/taskyard/clients/go"
 	taskyardv1 "github.com/taskyard/taskyard/clients/go/v1"
 )
@@ -161,6 +163,32 @@ func ExampleClient_Conn() {
 		log.Fatal(err)
 	}
 	fmt.Println(len(answer.GetSchedules()))
+}
+
+func ExampleNewTask() {
+	ctx, client := connected()
+	submitted, err := client.Submit(ctx, taskyard.NewTask{Action: "fetch"})
+	if err != nil {
+		log.Fatal(err)
+	}
+	report, err := client.Submit(ctx, taskyard.NewTask{
+		Action: "report", After: []string{submitted.ID}, AfterPolicy: taskyard.AfterEnded,
+		ConcurrencyKeys: []string{"site:example.org"}, UniqueKey: "report", OnConflict: taskyard.ConflictReplaceQueued,
+	})
+	if err != nil {
+		log.Fatal(err)
+	}
+	limits := taskyardv1.NewLimitServiceClient(client.Conn())
+	limit, err := limits.PutLimit(ctx, &taskyardv1.PutLimitRequest{Pattern: "site:*", MaxInflight: proto.Uint32(3)})
+	fmt.Println(limit.GetLimit(), err)
+	tasks := taskyardv1.NewTaskServiceClient(client.Conn())
+	why, err := tasks.ExplainTask(ctx, &taskyardv1.ExplainTaskRequest{TaskId: report.ID})
+	fmt.Println(why.GetReasons(), err)
+	operations := taskyardv1.NewOperationServiceClient(client.Conn())
+	begun, err := operations.CancelTasks(ctx, &taskyardv1.CancelTasksRequest{
+		OperationId: "stop-shop", Filter: &taskyardv1.TaskFilter{Labels: proto.String("site=shop")},
+	})
+	fmt.Println(begun.GetOperation().GetMatched(), err)
 }
 
 func connected() (context.Context, *taskyard.Client) {

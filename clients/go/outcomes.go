@@ -66,7 +66,8 @@ func taskFailed(task *Task, submitted NewTask) *TaskFailed {
 // defaultDeadline returns how long the default deadline was, as a part of a sentence. It is "" for a task whose deadline
 // did not count from its submission on.
 func defaultDeadline(task *Task) string {
-	if task.Deadline.IsZero() || task.Target != "" || !task.NotBefore.IsZero() || task.Hold || task.Run > 1 {
+	waited := task.Target != "" || len(task.After) > 0 || !task.NotBefore.IsZero() || task.Hold || task.Run > 1
+	if task.Deadline.IsZero() || waited {
 		return ""
 	}
 	return " of " + task.Deadline.Sub(task.CreatedAt).Round(time.Second).String()
@@ -76,7 +77,8 @@ func defaultDeadline(task *Task) string {
 // the task, also together with a *[TaskFailed] if the task did not end as done. Other errors are those of
 // [Client.Submit] and [Client.Wait].
 //
-// When the context ends while Run waits, the task is cancelled, unless [CancelOnExit] says otherwise. When it ends before
+// When the context ends while Run waits, the task is cancelled, unless [CancelOnExit] says otherwise, or it had the unique
+// key before ([Submitted.Existing]). When it ends before
 // the submission was answered, the task may exist and go on.
 func (c *Client) Run(ctx context.Context, task NewTask, options ...SubmitOption) (*Task, error) {
 	submitted, err := c.Submit(ctx, task, options...)
@@ -85,7 +87,7 @@ func (c *Client) Run(ctx context.Context, task NewTask, options ...SubmitOption)
 	}
 	ended, err := c.wait(ctx, submitted.ID, true)
 	if err != nil {
-		if ctx.Err() != nil && !submitOptionsOf(options).keepsOnExit {
+		if ctx.Err() != nil && !submitOptionsOf(options).keepsOnExit && !submitted.Existing {
 			c.cancelAbandoned(ctx, submitted.ID)
 		}
 		return nil, err

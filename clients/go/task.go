@@ -115,6 +115,16 @@ type Task struct {
 	Input *Payload
 	// Output is what the handler returned where Result does not hold it exactly, else nil.
 	Output *Payload
+	// ConcurrencyKeys to OnTargetFailure are those of [NewTask]. A policy is "" unless it was set.
+	ConcurrencyKeys []string
+	After           []string
+	AfterPolicy     AfterPolicy
+	UniqueKey       string
+	UniqueWhile     UniqueWhile
+	OnTargetFailure OnTargetFailure
+	// Notice tells why nothing can run the task at present, such as that no live host offers the action, once that has
+	// been so for a while; else it is "".
+	Notice string
 }
 
 // DecodeParams stores the params, or the input in their place, in what v points to, as encoding/json does. The error is
@@ -232,6 +242,26 @@ type NewTask struct {
 	IdempotencyKey string
 	// Traceparent is the W3C trace context of the submitter.
 	Traceparent string
+	// ConcurrencyKeys are keys that the task shares with others, at most 4, such as "site:example.org". A limit of the
+	// LimitService bounds how many tasks of a key are in flight, or begin a second. Default: none.
+	ConcurrencyKeys []string
+	// After are the ids of tasks that must have ended before this one is due, at most 32. Default: none.
+	After []string
+	// AfterIndexes are tasks of the same batch that must have ended before, by their place in it from 0; each must stand
+	// before this one. They are for batches alone. Default: none.
+	AfterIndexes []uint32
+	// AfterPolicy is what the task asks of those. Default: [AfterSuccess].
+	AfterPolicy AfterPolicy
+	// UniqueKey keeps the agent from having two tasks for the same thing at once: while another task has it, OnConflict
+	// says what happens. Default: none.
+	UniqueKey string
+	// UniqueWhile is for how long this task has its key. Default: [UniqueWhileLive].
+	UniqueWhile UniqueWhile
+	// OnConflict is what happens when the key is taken. Default: [ConflictExisting].
+	OnConflict OnConflict
+	// OnTargetFailure is what becomes of the target if the task fails after its start. Default: what the settings say of
+	// the target, else [TargetBlocks].
+	OnTargetFailure OnTargetFailure
 }
 
 // message returns the request that submits the task. What the task leaves open comes from the client and the context.
@@ -258,7 +288,7 @@ func (t NewTask) message(ctx context.Context, agentID string) (*taskyardv1.Submi
 	if t.IdempotencyKey == "" {
 		t.IdempotencyKey = newKey()
 	}
-	return &taskyardv1.SubmitTaskRequest{
+	request := &taskyardv1.SubmitTaskRequest{
 		AgentId: cmp.Or(t.AgentID, t.Agent, agentID), Action: t.Action, TabId: optional(t.TabID), Ref: optional(t.Ref),
 		Params: params, Input: input, RunTimeoutMs: optional(toMillis(t.RunTimeout)), ParentId: optional(t.ParentID),
 		Priority: optional(t.Priority), Deadline: timestampOf(t.Deadline), CallbackUrl: optional(t.CallbackURL),
@@ -266,7 +296,8 @@ func (t NewTask) message(ctx context.Context, agentID string) (*taskyardv1.Submi
 		Hold: optional(t.Hold), NotBefore: timestampOf(t.NotBefore), TokenLimit: optional(t.TokenLimit),
 		RetryPolicy: t.RetryPolicy.message(), IdempotencyKey: optional(t.IdempotencyKey),
 		Traceparent: optional(t.Traceparent),
-	}, nil
+	}
+	return request, t.addQueueing(request)
 }
 
 func (t NewTask) batchMessage(ctx context.Context) (*taskyardv1.BatchTask, error) {
@@ -282,7 +313,9 @@ func (t NewTask) batchMessage(ctx context.Context) (*taskyardv1.BatchTask, error
 		Project: m.Project, Requires: m.Requires, Labels: m.Labels, Target: m.Target, Hold: m.Hold,
 		NotBefore: m.NotBefore, TokenLimit: m.TokenLimit, RetryPolicy: m.RetryPolicy,
 		IdempotencyKey: m.IdempotencyKey, Traceparent: m.Traceparent, Input: m.Input, RunTimeoutMs: m.RunTimeoutMs,
-		ParentId: m.ParentId,
+		ParentId: m.ParentId, ConcurrencyKeys: m.ConcurrencyKeys, After: m.After, AfterPolicy: m.AfterPolicy,
+		AfterIndexes: t.AfterIndexes, UniqueKey: m.UniqueKey, UniqueWhile: m.UniqueWhile, OnConflict: m.OnConflict,
+		OnTargetFailure: m.OnTargetFailure,
 	}, nil
 }
 
@@ -313,6 +346,7 @@ func taskOf(m *taskyardv1.Task) *Task {
 		ParentID: m.GetParentId(), Input: payloadOf(m.GetInput()), Output: payloadOf(m.GetOutput()), Code: m.GetCode(),
 		Traceback: m.GetTraceback(),
 	}
+	task.showQueueing(m)
 	if p := m.GetRetryPolicy(); p != nil {
 		task.RetryPolicy = &RetryPolicy{
 			MaxAttempts: p.GetMaxAttempts(), FirstDelay: fromMillis(p.GetFirstDelayMs()),

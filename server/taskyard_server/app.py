@@ -42,6 +42,7 @@ from taskyard_server.setting_types import secret
 from taskyard_server.snapshots import Snapshots
 from taskyard_server.store.port import StoreError
 from taskyard_server.store.shared_port import is_shared
+from taskyard_server.watchkeeping import end_leases_of_the_dead, look_for_hosts
 from taskyard_server.webhooks import Webhooks
 
 log = structlog.get_logger(__name__)
@@ -147,6 +148,8 @@ class App:
             self._stats_service,
             AdminService(self._engine, config, self.drain, self._sharing),
             self._token_service,
+            lambda: self._pools,
+            door,
         )
         if self._sharing is not None:
             followers, webhooks = (self._event_logs, self._services.hosts.watches), self._webhooks
@@ -210,7 +213,8 @@ class App:
             self._engine.run(),
             self._webhooks.run(),
             self._snapshots.run(),
-            self._reconcile(),
+            end_leases_of_the_dead(self._engine),
+            look_for_hosts(self._engine),
         ]
         if self._sharing is not None:
             parts.append(self._sharing.replica.run())
@@ -386,16 +390,10 @@ class App:
             await self._sharing.replica.leave()
         await self._engine.release()
 
-    async def _reconcile(self) -> None:
-        """End what dead hosts hold, every so often, until cancelled (docs/rules.md, Orphan sweep)."""
-        while True:
-            await asyncio.sleep(self._engine.limits.orphan_check_secs)
-            self._engine.admin.reconcile()
-
     def _apply(self, settings: Settings) -> None:
         self._retry_policies = settings.retry_policies()
         self._pools = settings.pools()
-        self._engine.admin.reconfigure(settings.limits())
+        self._engine.admin.reconfigure(settings.limits(), settings.rules())
         if self._admission is not None:
             self._admission.reconfigure(settings.auth)
         self._metrics.take_token(secret(settings.metrics_token))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, Final
 
 from grpc_health.v1 import health, health_pb2_grpc
@@ -22,12 +22,17 @@ from taskyard.v1 import (
     token_pb2_grpc,
 )
 from taskyard_server.config import Settings
+from taskyard_server.core.demand import Pool
 from taskyard_server.core.history import RetryPolicy
 from taskyard_server.engine.port import Engine
+from taskyard_server.interceptors.calls import Door
+from taskyard_server.keda.externalscaler_pb2_grpc import add_ExternalScalerServicer_to_server
 from taskyard_server.listening import Servers
 from taskyard_server.services.admin import AdminService
 from taskyard_server.services.batches import BatchService
 from taskyard_server.services.hosts import RuntimeHostService
+from taskyard_server.services.keda import SERVICE as KEDA
+from taskyard_server.services.keda import KedaScaler
 from taskyard_server.services.leases import LeaseService
 from taskyard_server.services.namespaces import NamespaceService
 from taskyard_server.services.operations import OperationService
@@ -75,6 +80,8 @@ class ServiceSet:
         stats: Callable[[], StatsService],
         admin: AdminService,
         tokens: TokenService,
+        pools: Callable[[], Sequence[Pool]],
+        door: Door | None,
     ) -> None:
         scheduler = settings.scheduler
         most = scheduler.max_payload_bytes
@@ -91,7 +98,9 @@ class ServiceSet:
         self._namespaces = NamespaceService(engine)
         self._admin = admin
         self._tokens = tokens
-        self._names = [*served(settings), health.SERVICE_NAME, CHANNELZ, reflection.SERVICE_NAME]
+        self._keda = KedaScaler(engine, pools, None if door is None else door.enter)
+        scaler = [KEDA] if scheduler.enabled else []
+        self._names = [*served(settings), *scaler, health.SERVICE_NAME, CHANNELZ, reflection.SERVICE_NAME]
 
     def add_to(self, servers: Servers, health_service: health.aio.HealthServicer) -> None:
         """Add all of them, and the tools of operators."""
@@ -102,6 +111,7 @@ class ServiceSet:
             batch_pb2_grpc.add_BatchServiceServicer_to_server(self._batches, server)
             stats_pb2_grpc.add_StatsServiceServicer_to_server(self._stats, server)
             operation_pb2_grpc.add_OperationServiceServicer_to_server(self._operations, server)
+            add_ExternalScalerServicer_to_server(self._keda, server)
         runtime_host_pb2_grpc.add_RuntimeHostServiceServicer_to_server(self.hosts, server)
         lease_pb2_grpc.add_LeaseServiceServicer_to_server(self._leases, server)
         target_pb2_grpc.add_TargetServiceServicer_to_server(self._targets, server)
@@ -115,5 +125,6 @@ class ServiceSet:
     def close(self) -> None:
         """End the calls that wait, and refuse new ones."""
         self.hosts.watches.close()
+        self._keda.close()
         if self.tasks is not None:
             self.tasks.close()

@@ -138,7 +138,7 @@ def test_so_many_tasks_are_runnable_as_a_host_of_the_pool_with_room_for_all_is_h
         Pool("shop", project="shop", capabilities=frozenset({"gpu"})),
     ]
     tasks = []
-    for number in range(60):
+    for _ in range(60):
         fields = {"requires": frozenset({"gpu"})} if chances.random() < 0.3 else {}
         tasks.append(
             yard.submit(

@@ -86,6 +86,8 @@ class Wish:
     unique: str | None = None
     unique_while: str | None = None
     on_conflict: str | None = None
+    keys: tuple[str, ...] = ()
+    on_target_failure: str | None = None
 
 
 @dataclass(frozen=True)

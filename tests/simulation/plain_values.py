@@ -22,6 +22,7 @@ from taskyard_server.core.task import (
     Existing,
     IdempotencyKey,
     OnConflict,
+    OnTargetFailure,
     Submission,
     Task,
     TaskExtras,
@@ -248,17 +249,20 @@ def to_profile(machine: Machine) -> HostProfile:
     return HostProfile(machine.capabilities, machine.project, machine.actions, TABS[machine.tabs])
 
 
-def _extras(wish: Wish) -> TaskExtras:
-    if not wish.after and not wish.places and wish.unique is None:
-        return NO_EXTRAS
-    return TaskExtras(
+def to_extras(wish: Wish) -> TaskExtras:
+    """The core's word for how a task stands to others."""
+    policy = None if wish.on_target_failure is None else OnTargetFailure(wish.on_target_failure)
+    extras = TaskExtras(
+        concurrency_keys=wish.keys,
         after=wish.after,
         after_indexes=wish.places,
         after_policy=None if wish.after_policy is None else AfterPolicy(wish.after_policy),
         unique_key=wish.unique,
         unique_while=None if wish.unique_while is None else UniqueWhile(wish.unique_while),
         on_conflict=None if wish.on_conflict is None else OnConflict(wish.on_conflict),
+        on_target_failure=policy,
     )
+    return NO_EXTRAS if extras == NO_EXTRAS else extras
 
 
 def to_submission(wish: Wish) -> Submission:
@@ -276,7 +280,7 @@ def to_submission(wish: Wish) -> Submission:
         retry=retry,
         run_timeout_secs=wish.run_timeout,
         parent_id=wish.parent,
-        extras=_extras(wish),
+        extras=to_extras(wish),
     )
     return Submission(
         wish.agent, wish.action, tab_id=wish.tab, priority=wish.priority, deadline=wish.deadline, options=options

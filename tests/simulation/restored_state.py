@@ -14,6 +14,7 @@ from tests.core.records import names
 from .counter_watch import Watch
 from .indexes import ENDED, FLYING, in_line, same
 from .ledger import Ledger
+from .target_indexes import has_failed_and_blocks
 from .target_ledger import TargetLedger
 
 OF_A_TASK = tuple(name for name in TASK_FIELDS if name not in ("agent", "lease", "lane", "deadline"))
@@ -100,7 +101,8 @@ def _same_targets(loaded: Scheduler, was: Scheduler) -> None:
     for name, target in was.targets._targets.items():
         other = loaded.targets._targets.get(name)
         assert other is not None, f"target {name} is gone"
-        for kind in ("waiting", "parked", "blockers"):
+        same(f"blockers of {name}", sorted(other.blockers), sorted(target.blockers))
+        for kind in ("waiting", "parked"):
             ids = sorted(task.id for task in getattr(target, kind))
             same(f"{kind} of {name}", sorted(task.id for task in getattr(other, kind)), ids)
         same(f"running of {name}", other.running and other.running.id, target.running and target.running.id)
@@ -116,7 +118,7 @@ def _same_targets(loaded: Scheduler, was: Scheduler) -> None:
 
 
 def _figures(figures: Any) -> tuple[object, ...]:
-    return tuple(getattr(figures, name) for name in sorted(names(type(figures))))
+    return tuple(getattr(figures, name) for name in sorted(names(type(figures))) if name != "slot_time")
 
 
 def _batch(batch: Any) -> tuple[object, ...]:
@@ -160,7 +162,7 @@ def prime_targets(core: Scheduler) -> TargetLedger:
             ledger._flying[name] = task.id
         elif task.state == "queued" or (task.state == "pending" and task.history.failed):
             ledger._waiting.setdefault(name, {})[task.id] = task.seq
-        elif task.state == "paused" or (task.state == "failed" and task.started_at is not None):
+        elif task.state == "paused" or has_failed_and_blocks(task):
             ledger._blockers.setdefault(name, set()).add(task.id)
     for target in core.targets._targets.values():
         for lease in target.stopping:

@@ -37,6 +37,13 @@ def recount_targets(core: Scheduler) -> None:
         target = life.targets._targets.get(name, Target(name))
         _target(target, named.get(name, []), [each for each in leases if each.task.options.target == name])
         same(f"{name} is known", name in life.targets._targets, not target.is_over)
+    same("blocked targets", life.targets.blocked, sum(bool(each.blockers) for each in life.targets._targets.values()))
+
+
+def has_failed_and_blocks(task: Task) -> bool:
+    """Whether a task of a target has failed in a way that blocks it."""
+    goes_on = task.options.extras.on_target_failure == "continue"
+    return task.state == "failed" and task.started_at is not None and not goes_on
 
 
 def _target(target: Target, tasks: list[Task], stopping: list[object]) -> None:
@@ -44,13 +51,13 @@ def _target(target: Target, tasks: list[Task], stopping: list[object]) -> None:
     running = [task for task in tasks if task.state in FLYING]
     waiting = [task for task in tasks if task.state == "queued" or (task.state == "pending" and task.history.failed)]
     parked = [task for task in tasks if task.state == "pending" and not task.history.failed]
-    blockers = [task for task in tasks if task.state == "paused" or (task.state == "failed" and task.started_at)]
+    blockers = [task for task in tasks if task.state == "paused" or has_failed_and_blocks(task)]
     same(f"running of {name}", [] if target.running is None else [target.running], running)
     same(f"stopping of {name}", set(target.stopping), set(stopping))
     for what, found, expected in (
         ("waiting", target.waiting, waiting),
         ("parked", target.parked, parked),
-        ("blockers", target.blockers, blockers),
+        ("blockers", target.blockers.values(), blockers),
     ):
         same(f"{what} of {name}", sorted(task.id for task in found), [task.id for task in expected])
     free = not running and not stopping and not blockers

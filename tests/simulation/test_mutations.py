@@ -267,7 +267,7 @@ MUTATIONS: dict[str, list[Edit]] = {
         (Targets, "take", "target.running = task", "pass"),
     ],
     "a blocked target goes on": [
-        (Targets, "block", "target.blockers[task] = None", "pass"),
+        (Targets, "_add_blocker", "target.blockers[task.id] = task", "pass"),
     ],
     "the youngest task of a target goes first": [
         (Targets, "enter", "heappush(target.heap, (task.seq, task))", "heappush(target.heap, (-task.seq, task))"),
@@ -285,7 +285,19 @@ MUTATIONS: dict[str, list[Edit]] = {
         (Streams, "_adopt", "life.grants.has_stopped(now, lease)", "pass"),
     ],
     "a task that blocks its target is forgotten with time": [
-        (Lifecycle, "finish", "if not blocks:", "if True:"),
+        (Lifecycle, "finish", "if not blocks or self.retention.takes_blockers:", "if True:"),
+    ],
+    "what fails blocks whatever its policy": [
+        (Lifecycle, "finish", "blocks and blocks_when_failed(task, self.limits.on_target_failure)", "blocks"),
+    ],
+    "there may be any number of blocked targets": [
+        (Targets, "has_room", "self.blocked < max_blocked or name in self._targets", "True"),
+    ],
+    "no task is added to a target once too many are blocked": [
+        (Targets, "has_room", " or name in self._targets", ""),
+    ],
+    "a target that is free again counts as blocked": [
+        (Targets, "unblock", "self.blocked -= 1", "pass"),
     ],
     "a task that never started blocks its target": [
         (Lifecycle, "finish", " and task.started_at is not None", ""),

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from .batches import Batch, BatchOutcome, SubmittedBatch
     from .client import Client
     from .codecs import FernetCodec
+    from .demand import PoolDemand
     from .errors import (
         AlreadyExists,
         BadRequest,
@@ -40,32 +41,41 @@ if TYPE_CHECKING:
         Unavailable,
         Unimplemented,
     )
+    from .explanations import Explanation, WaitKind, WaitReason
     from .failures import TaskCancelled, TaskFailed, TaskLost
     from .handles import TaskHandle, as_completed
     from .host import Host
     from .hosting.running_task import ActionFailed, NotRetryable, Retry, RunningTask
+    from .limits import KeyUsage, Limit
     from .mapping import TaskMap
     from .namespace_calls import Namespaces
     from .namespaces import Namespace, NamespaceLimits, NamespaceTotals
     from .new_tasks import NewTask, task_of
+    from .operation_calls import OperationHandle, Operations
+    from .operations import Operation, OperationKind, OperationStatus
     from .outcomes import Outcome
     from .payloads import BadValue, Codec, Payload
     from .retry_policy import RetryPolicy
+    from .rule_calls import Agents, Limits
     from .schedules import CatchUp, Overlap, Schedule, Trigger, TriggerState
     from .scheduling import Schedules
     from .stats import AgentMetrics, HostStats, QueueStats, SchedulerConfig, SchedulerMetrics, Stats
+    from .stopping import Stopping
     from .submitted import Submitted
-    from .sync import SyncClient, SyncNamespaces, SyncSchedules
+    from .sync import SyncClient
+    from .sync_parts import SyncAgents, SyncLimits, SyncNamespaces, SyncOperationHandle, SyncOperations, SyncSchedules
     from .sync_submit_calls import SyncTaskHandle, SyncTaskMap
     from .targets import Target, TargetStatus
     from .tasks import Attempt, Progress, Task, TaskState
     from .watching import EventKind, TaskEvent
+    from .weights import AgentShare, AgentWeight
 
 _PLACES: Final = {
     "action": ("Action",),
     "batches": ("Batch", "BatchOutcome", "SubmittedBatch"),
     "client": ("Client",),
     "codecs": ("FernetCodec",),
+    "demand": ("PoolDemand",),
     "errors": (
         "AlreadyExists",
         "BadRequest",
@@ -87,26 +97,41 @@ _PLACES: Final = {
         "Unavailable",
         "Unimplemented",
     ),
+    "explanations": ("Explanation", "WaitKind", "WaitReason"),
     "failures": ("TaskCancelled", "TaskFailed", "TaskLost"),
     "handles": ("TaskHandle", "as_completed"),
     "host": ("Host",),
     "hosting.running_task": ("ActionFailed", "NotRetryable", "Retry", "RunningTask"),
+    "limits": ("KeyUsage", "Limit"),
     "mapping": ("TaskMap",),
     "namespace_calls": ("Namespaces",),
     "namespaces": ("Namespace", "NamespaceLimits", "NamespaceTotals"),
     "new_tasks": ("NewTask", "task_of"),
+    "operation_calls": ("OperationHandle", "Operations"),
+    "operations": ("Operation", "OperationKind", "OperationStatus"),
     "outcomes": ("Outcome",),
     "payloads": ("BadValue", "Codec", "Payload"),
     "retry_policy": ("RetryPolicy",),
+    "rule_calls": ("Agents", "Limits"),
     "schedules": ("CatchUp", "Overlap", "Schedule", "Trigger", "TriggerState"),
     "scheduling": ("Schedules",),
     "stats": ("AgentMetrics", "HostStats", "QueueStats", "SchedulerConfig", "SchedulerMetrics", "Stats"),
+    "stopping": ("Stopping",),
     "submitted": ("Submitted",),
-    "sync": ("SyncClient", "SyncNamespaces", "SyncSchedules"),
+    "sync": ("SyncClient",),
+    "sync_parts": (
+        "SyncAgents",
+        "SyncLimits",
+        "SyncNamespaces",
+        "SyncOperationHandle",
+        "SyncOperations",
+        "SyncSchedules",
+    ),
     "sync_submit_calls": ("SyncTaskHandle", "SyncTaskMap"),
     "targets": ("Target", "TargetStatus"),
     "tasks": ("Attempt", "Progress", "Task", "TaskState"),
     "watching": ("EventKind", "TaskEvent"),
+    "weights": ("AgentShare", "AgentWeight"),
 }
 """The names that each module has, as above."""
 _MODULE_OF: Final = {name: module for module, names in _PLACES.items() for name in names}
@@ -115,6 +140,9 @@ __all__ = [
     "Action",
     "ActionFailed",
     "AgentMetrics",
+    "AgentShare",
+    "AgentWeight",
+    "Agents",
     "AlreadyExists",
     "Attempt",
     "BadRequest",
@@ -131,11 +159,15 @@ __all__ = [
     "CursorExpired",
     "DeadlineExceeded",
     "EventKind",
+    "Explanation",
     "FernetCodec",
     "Host",
     "HostStats",
     "Internal",
+    "KeyUsage",
     "LeaseLost",
+    "Limit",
+    "Limits",
     "Namespace",
     "NamespaceLimits",
     "NamespaceTotals",
@@ -143,10 +175,16 @@ __all__ = [
     "NewTask",
     "NotFound",
     "NotRetryable",
+    "Operation",
+    "OperationHandle",
+    "OperationKind",
+    "OperationStatus",
+    "Operations",
     "Outcome",
     "Overlap",
     "Payload",
     "PermissionDenied",
+    "PoolDemand",
     "Progress",
     "QueueFull",
     "QueueStats",
@@ -158,10 +196,15 @@ __all__ = [
     "SchedulerMetrics",
     "Schedules",
     "Stats",
+    "Stopping",
     "Submitted",
     "SubmittedBatch",
+    "SyncAgents",
     "SyncClient",
+    "SyncLimits",
     "SyncNamespaces",
+    "SyncOperationHandle",
+    "SyncOperations",
     "SyncSchedules",
     "SyncTaskHandle",
     "SyncTaskMap",
@@ -183,6 +226,8 @@ __all__ = [
     "Unauthenticated",
     "Unavailable",
     "Unimplemented",
+    "WaitKind",
+    "WaitReason",
     "as_completed",
     "task_of",
 ]

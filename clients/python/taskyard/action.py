@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Any, Final, Generic, TypeAlias, TypeVar, get_args, get_origin
 
+from .choices import AfterPolicy, OnConflict, OnTargetFailure, UniqueWhile
 from .retry_policy import RetryPolicy
 
 I = TypeVar("I")  # noqa: E741
@@ -48,6 +49,14 @@ class Action(Generic[I, O]):
         ref: The element that tasks are for. Default none.
         callback_url: The URL that tasks are posted to when they end. Default none.
         idempotency_key: Two tasks of an agent under one key are made once. Default a random key.
+        concurrency_keys: Keys that tasks share with others, at most 4: limits hold for each of them. Default none.
+        after_policy: What tasks ask of those that they come `after`: `"success"` or `"ended"`. Default `"success"`.
+        unique_key: While another task of the agent has this key, `on_conflict` says what happens. Default none.
+        unique_while: For how long a task has its key: `"queued"` or `"live"`. Default `"live"`.
+        on_conflict: What happens when the key is taken: `"existing"`, `"reject"` or `"replaceQueued"`. Default
+            `"existing"`.
+        on_target_failure: What becomes of the target of a task that fails after its start: `"block"` or `"continue"`.
+            Default what the settings say of the target, else `"block"`.
 
     Raises:
         ValueError: The name is empty.
@@ -73,6 +82,12 @@ class Action(Generic[I, O]):
         ref: Default[str, I] = None,
         callback_url: Default[str, I] = None,
         idempotency_key: Default[str, I] = None,
+        concurrency_keys: Default[Sequence[str], I] = None,
+        after_policy: Default[AfterPolicy, I] = None,
+        unique_key: Default[str, I] = None,
+        unique_while: Default[UniqueWhile, I] = None,
+        on_conflict: Default[OnConflict, I] = None,
+        on_target_failure: Default[OnTargetFailure, I] = None,
     ) -> None:
         if not isinstance(name, str) or not name:
             raise ValueError(f"an action has a name, such as 'crawl', not {name!r}")
@@ -93,6 +108,12 @@ class Action(Generic[I, O]):
             "ref": ref,
             "callback_url": callback_url,
             "idempotency_key": idempotency_key,
+            "concurrency_keys": concurrency_keys,
+            "after_policy": after_policy,
+            "unique_key": unique_key,
+            "unique_while": unique_while,
+            "on_conflict": on_conflict,
+            "on_target_failure": on_target_failure,
         }
         self.defaults: Final[Mapping[str, Any]] = {field: value for field, value in given.items() if value is not None}
 

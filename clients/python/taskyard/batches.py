@@ -22,12 +22,14 @@ class BatchOutcome:
             others that were refused have none.
         position: The number of queued tasks of the namespace when it was accepted.
         error: Why it was refused, None if it was accepted.
+        existing: Whether it is a task that had the unique key already, so that nothing was submitted.
     """
 
     state: TaskState
     task_id: str | None = None
     position: int | None = None
     error: TaskyardError | None = None
+    existing: bool = False
 
     @classmethod
     def from_message(cls, message: pb.BatchOutcome) -> BatchOutcome:
@@ -45,6 +47,7 @@ class BatchOutcome:
             task_id=task_id,
             position=message.position if message.HasField("position") else None,
             error=error_from_message(message.error, task_id) if message.HasField("error") else None,
+            existing=message.existing,
         )
 
 
@@ -62,7 +65,7 @@ class SubmittedBatch:
 
     @property
     def task_ids(self) -> tuple[str, ...]:
-        """The ids of the accepted tasks, in their order."""
+        """The ids of the accepted tasks, in their order; those that had their unique key before are among them."""
         return tuple(
             outcome.task_id for outcome in self.outcomes if outcome.task_id is not None and outcome.error is None
         )

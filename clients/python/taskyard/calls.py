@@ -18,6 +18,7 @@ class Calls:
 
     Attributes:
         closed: Whether the client is closed.
+        timeout_secs: How long an answer may take, in seconds.
 
     Args:
         credentials: How to reach the server, and what is sent with every call.
@@ -34,7 +35,7 @@ class Calls:
         self._notice = notice
         self._credentials = credentials
         self._are_several = len(credentials.addresses) > 1
-        self._timeout = timeout_secs
+        self.timeout_secs = timeout_secs
         self._patience = patience_secs
         self.closed = False
 
@@ -70,7 +71,7 @@ class Calls:
             TaskyardError: The call failed; `ClientClosed` once the client is closed.
         """
         self.check_open()
-        return await call_once(method, request, self._credentials, timeout_secs or self._timeout)
+        return await call_once(method, request, self._credentials, timeout_secs or self.timeout_secs)
 
     async def repeated(
         self, method: Callable[..., Awaitable[T]], request: Any, waits_secs: float = 0.0
@@ -92,18 +93,18 @@ class Calls:
             TaskyardError: The call failed; `Unavailable` only after the client's patience.
         """
         if not self._are_several:
-            return await self.attempted(lambda _: self.single(method, request, self._timeout + waits_secs))
+            return await self.attempted(lambda _: self.single(method, request, self.timeout_secs + waits_secs))
         hung = False
 
         async def attempt(_: bool) -> T:
             nonlocal hung
             try:
-                return await self.single(method, request, self._timeout / 2 + waits_secs)
+                return await self.single(method, request, self.timeout_secs / 2 + waits_secs)
             except DeadlineExceeded:
                 if hung:
                     raise
                 hung = True
-            return await self.single(method, request, self._timeout / 2 + waits_secs)
+            return await self.single(method, request, self.timeout_secs / 2 + waits_secs)
 
         answer, repeated = await self.attempted(attempt)
         return answer, repeated or hung

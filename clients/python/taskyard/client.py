@@ -3,40 +3,48 @@
 from __future__ import annotations
 
 import os
-from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Sequence
+from collections.abc import AsyncGenerator, Callable, Iterable, Sequence
 from types import TracebackType
-from typing import Any, Final, Self, Unpack
+from typing import Final, Self, Unpack
 
-from taskyard.v1 import batch_pb2, stats_pb2, target_pb2
+from taskyard.v1 import stats_pb2, target_pb2
 from taskyard.v1 import task_pb2 as pb
 from taskyard.v1.batch_pb2_grpc import BatchServiceStub
+from taskyard.v1.operation_pb2_grpc import OperationServiceStub
 from taskyard.v1.stats_pb2_grpc import StatsServiceStub
 from taskyard.v1.target_pb2_grpc import TargetServiceStub
 from taskyard.v1.task_pb2_grpc import TaskServiceStub
 
 from .batches import Batch
+from .bulk_calls import BulkCalls
 from .calls import Calls
 from .credentials import Addresses, CredentialOptions, find_credentials
+from .demand import PoolDemand
+from .ending_calls import EndingCalls
+from .explanations import Explanation
 from .listing import TaskFilters, list_request
 from .namespace_calls import Namespaces
+from .operation_calls import Operations
 from .payloads import Codec
 from .renamed import either
+from .rule_calls import Agents, Limits
 from .scheduling import Schedules
 from .servers import Servers
 from .stats import Stats
 from .submit_calls import SubmitCalls
 from .targets import Target, TargetStatus
-from .task_calls import get_whole_batch, move
+from .task_calls import get_whole_batch
 from .task_desk import SubmitMiddleware, TaskDesk
-from .tasks import STATE_OF_NUMBER, Task, TaskState
-from .values import Span, seconds, state_filter, value_from
+from .tasks import Task
+from .values import Span, seconds, state_filter
 from .watching import TaskEvent
+from .weights import AgentShare
 
 TIMEOUT_SECS: Final = 30.0
 PATIENCE_SECS: Final = 30.0
 
 
-class Client(SubmitCalls):
+class Client(SubmitCalls, EndingCalls, BulkCalls):
     """Calls a Taskyard server. Create it in a running event loop and close it, best by `async with`.
 
     Calls that are safe to repeat are repeated while the server is unavailable, and all calls that came to a server that
@@ -48,6 +56,9 @@ class Client(SubmitCalls):
     Attributes:
         schedules: The calls about schedules, which submit tasks by themselves.
         namespaces: The calls about namespaces, that of the client and others.
+        limits: The calls about limits of concurrency keys.
+        agents: The calls about weights of agents.
+        operations: The calls about what is done to many tasks at once.
 
     Args:
         address: Where the server listens: `HOST:PORT`, `https://HOST:PORT`, or a target of gRPC. Several servers that
@@ -92,10 +103,15 @@ class Client(SubmitCalls):
         self._batches = BatchServiceStub(self._servers.unary)
         self._figures = StatsServiceStub(self._servers.unary)
         self._targets = TargetServiceStub(self._servers.unary)
+        self._bulk = OperationServiceStub(self._servers.unary)
         self._desk = TaskDesk(self._calls, self._servers, credentials, timeout_secs, patience_secs, agent_id, codec)
         self._desk.middleware = tuple(middleware)
         self.schedules: Final = Schedules(self._calls, self._servers, agent_id, codec)
         self.namespaces: Final = Namespaces(self._calls, self._servers)
+        self.limits: Final = Limits(self._calls, self._servers)
+        self.agents: Final = Agents(self._calls, self._servers)
+        self._operations = Operations(self._calls, self._servers)
+        self.operations: Final = self._operations
 
     async def __aenter__(self) -> Self:
         return self
@@ -215,6 +231,41 @@ class Client(SubmitCalls):
         """
         return Stats.from_message(await self._calls.sure(self._figures.GetStats, stats_pb2.GetStatsRequest()))
 
+    async def explain(self, task_id: str) -> Explanation:
+        """Find out why a task waits.
+
+        Args:
+            task_id: The task.
+
+        Returns:
+            Every reason, each by itself, and how many tasks are ahead of it. As text it has a line for each.
+
+        Raises:
+            NotFound: There is no such task, or it is no longer retained.
+        """
+        return await self._desk.explain(task_id)
+
+    def fairness(self, *, page_size: int | None = None) -> AsyncGenerator[AgentShare, None]:
+        """List how the tasks in flight are shared among the agents, and how they should be, one page after the other.
+
+        Args:
+            page_size: Agents per page, at most 1,000. Default 1,000.
+
+        Returns:
+            An iterator over the agents that have tasks, or were handed some in the last 10 minutes, by name.
+        """
+        request = stats_pb2.GetFairnessRequest(page_size=page_size)
+        return self._calls.listed(self._figures.GetFairness, request, "agents", AgentShare.from_message)
+
+    async def demand(self) -> Sequence[PoolDemand]:
+        """Get what the configured pools of hosts have to do.
+
+        Returns:
+            The pools, by name.
+        """
+        answer = await self._calls.sure(self._figures.GetDemand, stats_pb2.GetDemandRequest())
+        return [PoolDemand.from_message(pool) for pool in answer.pools]
+
     def watch(
         self,
         *,
@@ -273,117 +324,3 @@ class Client(SubmitCalls):
             cursor=cursor,
         )
         return self._desk.watch(request, on_gap)
-
-    # Ending and interrupting
-
-    async def cancel(self, task_id: str, *, cancel_children: bool = False) -> TaskState:
-        """Cancel a task at once.
-
-        Args:
-            task_id: The task.
-            cancel_children: Whether what its work has submitted and has not ended is cancelled too, and so on. Default
-                False.
-
-        Returns:
-            The new state, `cancelled`.
-
-        Raises:
-            NotFound: There is no such task, or it is no longer retained.
-            Conflict: The task has ended.
-        """
-        return await self._desk.cancel(task_id, cancel_children=cancel_children)
-
-    async def cancel_batch(self, batch_id: str) -> int:
-        """Cancel every task of a batch that has not ended.
-
-        Args:
-            batch_id: The batch.
-
-        Returns:
-            How many tasks were cancelled.
-
-        Raises:
-            NotFound: There is no such batch, or it is no longer retained.
-        """
-        request = batch_pb2.CancelBatchRequest(batch_id=batch_id)
-        return (await self._calls.sure(self._batches.CancelBatch, request)).cancelled
-
-    async def pause(self, task_id: str) -> TaskState:
-        """Interrupt a task that is assigned or running.
-
-        Args:
-            task_id: The task.
-
-        Returns:
-            The new state, `paused`; or `failed` if the task is over its token limit.
-
-        Raises:
-            NotFound: There is no such task, or it is no longer retained.
-            Conflict: The task is neither assigned nor running.
-        """
-        return await self._move(self._tasks.PauseTask, pb.PauseTaskRequest(task_id=task_id), TaskState.PAUSED)
-
-    async def resume(self, task_id: str, *, token_limit: int | None = None) -> TaskState:
-        """Queue a paused or failed task again, or release a held one.
-
-        The call is not repeated by itself, since a repeat could resume a new failure.
-
-        Args:
-            task_id: The task.
-            token_limit: The most tokens that the task may use from now on, over all its attempts and runs. A task that
-                failed over its limit needs one above its `tokens_used`. Default the limit that it has.
-
-        Returns:
-            The new state, `queued` or `pending`.
-
-        Raises:
-            NotFound: There is no such task, or it is no longer retained.
-            Conflict: The task is neither paused, failed nor held.
-            ValueError: The limit is negative, or does not fit 32 bits.
-        """
-        request = pb.ResumeTaskRequest(task_id=task_id, token_limit=token_limit)
-        return STATE_OF_NUMBER[(await self._calls.once(self._tasks.ResumeTask, request)).status]
-
-    async def resume_target_task(self, target: str, task_id: str, *, token_limit: int | None = None) -> TaskState:
-        """Resume a task as `resume` does, provided that it belongs to a target.
-
-        Args:
-            target: The target.
-            task_id: The task.
-            token_limit: The most tokens that the task may use from now on. Default the limit that it has.
-
-        Returns:
-            The new state, `queued` or `pending`.
-
-        Raises:
-            NotFound: There is no such task, or it does not belong to the target.
-            Conflict: The task is neither paused, failed nor held.
-            ValueError: The limit is negative, or does not fit 32 bits.
-        """
-        request = target_pb2.ResumeTargetTaskRequest(target=target, task_id=task_id, token_limit=token_limit)
-        return STATE_OF_NUMBER[(await self._calls.once(self._targets.ResumeTargetTask, request)).status]
-
-    async def resolve(self, task_id: str, result: Any = None) -> TaskState:
-        """End a paused or failed task as done.
-
-        Args:
-            task_id: The task.
-            result: Its result, a JSON value. Default None: no result.
-
-        Returns:
-            The new state, `done`.
-
-        Raises:
-            NotFound: There is no such task, or it is no longer retained.
-            Conflict: The task is neither paused nor failed.
-            TooLarge: The result is too large.
-            TypeError: The result is not JSON.
-            ValueError: The result holds a number that a double does not hold exactly.
-        """
-        request = pb.ResolveTaskRequest(
-            task_id=task_id, result=None if result is None else value_from(result, "result")
-        )
-        return await self._move(self._tasks.ResolveTask, request, TaskState.DONE)
-
-    async def _move(self, method: Callable[..., Awaitable[Any]], request: Any, aim: TaskState) -> TaskState:
-        return await move(self._calls, self._tasks, method, request, aim)

@@ -92,7 +92,7 @@ def failure_of(task: Task, by_default: bool = False) -> TaskFailed | None:
 
 def _default_deadline(task: Task) -> str:
     """The default deadline of the server, as far as the task tells."""
-    waited = task.target is not None or task.run > 1
+    waited = task.target is not None or task.run > 1 or task.after
     if task.deadline is None or waited:
         return "the server's default deadline"
     secs = round((task.deadline - task.created_at).total_seconds(), 2)

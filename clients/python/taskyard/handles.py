@@ -5,14 +5,16 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import AsyncGenerator, AsyncIterator, Iterable
-from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar, overload
 
 from taskyard.v1 import task_pb2 as pb
 
 from .action import Action, O
 from .errors import NotFound
+from .explanations import Explanation
 from .failures import TaskLost, failure_of
 from .payloads import decode_value
+from .stopping import Stopping
 from .submitted import Submitted
 from .tasks import Task, TaskState
 from .values import Span
@@ -23,19 +25,21 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-ACCEPTANCE: Final = ("state", "position", "created_at")
+ACCEPTANCE: Final = ("state", "position", "created_at", "existing")
 
 
 class TaskHandle(Submitted, Generic[O]):
     """A task that was submitted, or that `Client.handle` has picked up by its id.
 
-    A handle that was picked up knows its id alone: `state`, `position` and `created_at` raise AttributeError then.
+    A handle that was picked up knows its id alone: `state`, `position`, `created_at` and `existing` raise
+    AttributeError then.
 
     Attributes:
         id: The task's id.
         state: Its state when it was accepted, `queued` or `pending`. `task` says what it is now.
         position: The number of queued tasks of the namespace at that moment.
         created_at: When it was accepted.
+        existing: Whether it is a task that had the unique key already, so that nothing was submitted.
         action: The typed action, None for one that was submitted by its name.
 
     Args:
@@ -145,21 +149,46 @@ class TaskHandle(Submitted, Generic[O]):
         except NotFound as error:
             raise self.lost(error) from error
 
-    async def cancel(self, *, cancel_children: bool = False) -> TaskState:
+    @overload
+    async def cancel(self, *, cancel_children: bool = False, wait: None = None) -> TaskState: ...
+
+    @overload
+    async def cancel(self, *, cancel_children: bool = False, wait: Span) -> Stopping: ...
+
+    async def cancel(self, *, cancel_children: bool = False, wait: Span | None = None) -> TaskState | Stopping:
         """Cancel the task at once.
 
         Args:
             cancel_children: Whether what its work has submitted is cancelled too, and so on. Default False.
+            wait: How long to wait for its host to say that nothing of it runs any more, in seconds or as a timedelta,
+                at most a minute. Default the answer comes at once.
 
         Returns:
-            The new state, `cancelled`.
+            The new state, `cancelled`; with `wait` whether anything of it may still run.
 
         Raises:
             TaskLost: The server no longer knows it.
             Conflict: It has ended.
+            ValueError: The wait is negative, or too long.
         """
         try:
-            return await self._desk.cancel(self.id, cancel_children=cancel_children)
+            if wait is None:
+                return await self._desk.cancel(self.id, cancel_children=cancel_children)
+            return await self._desk.cancel(self.id, cancel_children=cancel_children, wait=wait)
+        except NotFound as error:
+            raise self.lost(error) from error
+
+    async def explain(self) -> Explanation:
+        """Find out why the task waits.
+
+        Returns:
+            Every reason, see `Client.explain`.
+
+        Raises:
+            TaskLost: The server no longer knows it.
+        """
+        try:
+            return await self._desk.explain(self.id)
         except NotFound as error:
             raise self.lost(error) from error
 

@@ -1,10 +1,10 @@
-"""What a listing of tasks selects."""
+"""What a listing of tasks selects, and what an operation on many tasks is about."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from datetime import datetime
-from typing import TypedDict
+from typing import Any, Final, TypedDict
 
 from taskyard.v1 import task_pb2 as pb
 
@@ -12,34 +12,60 @@ from .renamed import either
 from .values import state_filter, timestamp_from
 
 
-class TaskFilters(TypedDict, total=False):
-    """Which tasks to list, and in which order. A filter that is left out matches all.
+class TaskCriteria(TypedDict, total=False):
+    """Which tasks are meant. A criterion that is left out matches all.
 
     Attributes:
         agent_id: Only tasks of this agent.
         states: Only tasks in these states.
         batch_id: Only tasks of this batch.
         target: Only tasks of this target.
-        history: Whether to list all tasks that the server keeps, for days, except rejected ones. Default False.
-        newest_first: Whether the youngest task comes first. Default False.
         created_from: Only tasks submitted at this time or later. It has a time zone.
         created_until: Only tasks submitted before this time. It has a time zone.
-        page_size: Tasks per page, at most 1,000. Default 1,000.
         parent_id: Only tasks that the work of this task submitted.
-        agent: The old name of `agent_id`.
+        labels: Only tasks with labels that match: requirements separated by commas, such as
+            `site=shop,env!=dev,team in (a,b),!old` (docs/rules.md, Label selectors).
+        action: Only tasks with this action.
+        host_id: Only tasks that this host holds, or held last.
+        concurrency_key: Only tasks with this concurrency key.
+        ended_from: Only tasks that ended at this time or later. It has a time zone.
+        ended_until: Only tasks that ended before this time. It has a time zone.
+        error: Only tasks whose error holds this text, whatever its case.
     """
 
     agent_id: str | None
     states: Iterable[str]
     batch_id: str | None
     target: str | None
-    history: bool
-    newest_first: bool
     created_from: datetime | None
     created_until: datetime | None
-    page_size: int | None
     parent_id: str | None
+    labels: str | None
+    action: str | None
+    host_id: str | None
+    concurrency_key: str | None
+    ended_from: datetime | None
+    ended_until: datetime | None
+    error: str | None
+
+
+class TaskFilters(TaskCriteria, total=False):
+    """Which tasks to list: all `TaskCriteria`, and how they are listed.
+
+    Attributes:
+        history: Whether to list all tasks that the server keeps, for days, except rejected ones. Default False.
+        newest_first: Whether the youngest task comes first. Default False.
+        page_size: Tasks per page, at most 1,000. Default 1,000.
+        agent: The old name of `agent_id`.
+    """
+
+    history: bool
+    newest_first: bool
+    page_size: int | None
     agent: str | None
+
+
+TIMES: Final = ("created_from", "created_until", "ended_from", "ended_until")
 
 
 def list_request(filters: TaskFilters) -> pb.ListTasksRequest:
@@ -55,18 +81,38 @@ def list_request(filters: TaskFilters) -> pb.ListTasksRequest:
         TypeError: A filter is unknown, or `states` is one state instead of several.
         ValueError: A time has no time zone.
     """
-    if unknown := filters.keys() - TaskFilters.__annotations__.keys():
+    if unknown := filters.keys() - TaskFilters.__annotations__.keys() - TaskCriteria.__annotations__.keys():
         raise TypeError(f"tasks are not listed by {', '.join(sorted(unknown))}")
-    created_from, created_until = filters.get("created_from"), filters.get("created_until")
+    criteria = _fields(filters)
+    criteria["agent_id"] = either(filters.get("agent_id"), filters.get("agent"), "agent", "agent_id")
     return pb.ListTasksRequest(
-        agent_id=either(filters.get("agent_id"), filters.get("agent"), "agent", "agent_id"),
-        parent_id=filters.get("parent_id"),
-        state=state_filter(filters.get("states", ())),
-        batch_id=filters.get("batch_id"),
-        target=filters.get("target"),
+        **criteria,
         history=filters.get("history") or None,
         newest_first=filters.get("newest_first") or None,
-        created_from=None if created_from is None else timestamp_from(created_from),
-        created_until=None if created_until is None else timestamp_from(created_until),
         page_size=filters.get("page_size"),
     )
+
+
+def task_filter(criteria: TaskCriteria) -> pb.TaskFilter:
+    """The filter of an operation on many tasks.
+
+    Args:
+        criteria: Which tasks are meant.
+
+    Returns:
+        The filter.
+
+    Raises:
+        TypeError: A criterion is unknown, or `states` is one state instead of several.
+        ValueError: A time has no time zone.
+    """
+    if unknown := criteria.keys() - TaskCriteria.__annotations__.keys():
+        raise TypeError(f"tasks are not selected by {', '.join(sorted(unknown))}")
+    return pb.TaskFilter(**_fields(criteria))
+
+
+def _fields(criteria: Mapping[str, Any]) -> dict[str, Any]:
+    """The fields that both requests have. They are named alike, but for the states."""
+    values: dict[str, Any] = {name: criteria.get(name) for name in TaskCriteria.__annotations__}
+    values["state"] = state_filter(values.pop("states") or ())
+    return values | {name: None if values[name] is None else timestamp_from(values[name]) for name in TIMES}

@@ -39,7 +39,7 @@ SLOW_SECS: Final = 0.01
 class TaskMap(Generic[I, O]):
     """The tasks of some inputs, as `Client.map` makes them. Enter it by `async with`, then go through the outcomes.
 
-    Leaving the block cancels the tasks that have not ended.
+    Leaving the block cancels the tasks that have not ended, but for those that had their unique key before.
 
     Args:
         desk: Submits, follows and ends the tasks.
@@ -229,21 +229,23 @@ class TaskMap(Generic[I, O]):
             await self._stop()
 
     async def _ended(self, accepted: Submitted) -> Task:
-        self._live[accepted.id] = None
-        if self._is_stopped:
-            await self._desk.end_tasks([accepted.id])
+        # One that was there before is not this map's to cancel, unless another input has made it.
+        if not accepted.existing:
+            self._live[accepted.id] = None
+            if self._is_stopped:
+                await self._desk.end_tasks([accepted.id])
         ended = self._desk.completions.expect(accepted.id)
         try:
             task = await ended
         except TaskyardError as error:
             if error.code == "not_found":
-                self._live.pop(accepted.id)
+                self._live.pop(accepted.id, None)
                 raise TaskLost(accepted.id) from error
             raise
         except asyncio.CancelledError:
             self._desk.completions.forget(accepted.id, ended)
             raise
-        self._live.pop(accepted.id)
+        self._live.pop(accepted.id, None)
         return task
 
     async def _stop(self) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from datetime import datetime, timedelta
-from typing import Any, Final, TypedDict, Unpack
+from typing import Any, Final, Unpack
 
 import msgspec
 from google.protobuf.timestamp_pb2 import Timestamp
@@ -14,9 +14,13 @@ from taskyard.v1 import batch_pb2, schedule_pb2
 from taskyard.v1 import task_pb2 as pb
 
 from .action import Action, I
+from .choices import AfterPolicy, OnConflict, OnTargetFailure, UniqueWhile
 from .payloads import MISSING, BadValue, Codec, Payload, encode_value
 from .present import now
 from .retry_policy import RetryPolicy
+from .submitted import Submitted
+from .task_fields import ActionFields, Predecessor, check, known, shown
+from .tasks import Task
 from .values import milliseconds, plain_object, struct_from, timestamp_from, whole_seconds
 
 
@@ -49,6 +53,21 @@ class NewTask:
         parent_id: The task whose work submits it. Default that of the handler that submits it, if one does; an empty
             text is none.
         input: The input of a typed action that `params` cannot hold exactly, see `task_of`.
+        concurrency_keys: Keys that it shares with other tasks, at most 4, such as `site:example.org`: a limit on a key
+            bounds how many tasks of it are in flight, or begin a second, see `Limits`.
+        after: Tasks that must have ended before it is due, at most 32: their ids, handles or tasks; in a batch also
+            `NewTask`s that stand before it in the same batch.
+        after_policy: What it asks of those: `"success"`, that they end as done, else it is cancelled; or `"ended"`,
+            however they end. Default `"success"`.
+        unique_key: While another task of the agent has this key, `on_conflict` says what happens. Default none.
+        unique_while: For how long it has its key: `"queued"`, while it waits, or `"live"`, until it has ended. Default
+            `"live"`.
+        on_conflict: What happens when its key is taken: `"existing"`, the answer is the task that has it, `"reject"`,
+            `AlreadyExists` is raised, or `"replaceQueued"`, the task that has it is cancelled if it waits, and else is
+            the answer. Default `"existing"`.
+        on_target_failure: What becomes of its target if it fails after its start: `"block"`, the target waits until it
+            is resumed, resolved or cancelled, or `"continue"`. Default what the settings say of the target, else
+            `"block"`.
     """
 
     action: str
@@ -72,6 +91,13 @@ class NewTask:
     run_timeout: timedelta | None = None
     parent_id: str | None = None
     input: Payload | None = None
+    concurrency_keys: Sequence[str] = ()
+    after: Sequence[Predecessor] = ()
+    after_policy: AfterPolicy | None = None
+    unique_key: str | None = None
+    unique_while: UniqueWhile | None = None
+    on_conflict: OnConflict | None = None
+    on_target_failure: OnTargetFailure | None = None
 
     def to_message(
         self, agent_id: str, idempotency_key: str, codec: Codec | None = None, parent_id: str = ""
@@ -91,7 +117,7 @@ class NewTask:
             TypeError: A field has a type that the API cannot express.
             ValueError: A field has a value that the API cannot express.
         """
-        _check(self)
+        check(self)
         params, payload = self._carried(codec)
         values = {
             **{name: getattr(self, name) for name in SAME_IN_API},
@@ -105,11 +131,16 @@ class NewTask:
             "run_timeout_ms": None if self.run_timeout is None else milliseconds(self.run_timeout),
             "parent_id": (parent_id if self.parent_id is None else self.parent_id) or None,
             "input": None if payload is None else payload.to_message(),
+            "after": _task_ids(self.after),
         }
         return pb.SubmitTaskRequest(**values)
 
     def to_batch_message(
-        self, idempotency_key: str, codec: Codec | None = None, parent_id: str = ""
+        self,
+        idempotency_key: str,
+        codec: Codec | None = None,
+        parent_id: str = "",
+        before: Sequence[NewTask] = (),
     ) -> batch_pb2.BatchTask:
         """Convert to a part of a batch, which has the agent and the callback of all its tasks.
 
@@ -117,20 +148,26 @@ class NewTask:
             idempotency_key: The key, unless the task has its own.
             codec: Encodes the input. Default none.
             parent_id: The parent, unless the task names its own. Default none.
+            before: The tasks that stand before it in the batch, which it may come after. Default none.
 
         Returns:
             The part of the request.
 
         Raises:
             TypeError: A field has a type that the API cannot express.
-            ValueError: The task has an agent or a callback of its own, or a value that the API cannot express.
+            ValueError: The task has an agent or a callback of its own, comes after one that does not stand before it,
+                or has a value that the API cannot express.
         """
         if self.agent_id is not None or self.callback_url is not None:
             raise ValueError("agent_id, callback_url: the tasks of a batch share those of the batch")
+        near = [each for each in self.after if isinstance(each, NewTask)] if isinstance(self.after, Iterable) else []
+        alone = replace(self, after=[each for each in self.after if not isinstance(each, NewTask)]) if near else self
         # The proto gives both messages the same field numbers.
-        return batch_pb2.BatchTask.FromString(
-            self.to_message("", idempotency_key, codec, parent_id).SerializeToString()
+        message = batch_pb2.BatchTask.FromString(
+            alone.to_message("", idempotency_key, codec, parent_id).SerializeToString()
         )
+        message.after_indexes.extend(_place(each, before) for each in near)
+        return message
 
     def to_template(self, agent_id: str, codec: Codec | None = None) -> schedule_pb2.TaskTemplate:
         """Convert to the template of the tasks that a schedule submits.
@@ -146,7 +183,7 @@ class NewTask:
             TypeError: A field has a type that the API cannot express.
             ValueError: A field is for a single task only, or has a value that the API cannot express.
         """
-        for name in ("hold", "not_before", "idempotency_key", "traceparent", "parent_id"):
+        for name in OF_ONE_TASK:
             if getattr(self, name):
                 raise ValueError(f"{name}: is for a single task, a schedule cannot give it to each of its tasks")
         if isinstance(self.deadline, datetime):
@@ -156,7 +193,7 @@ class NewTask:
         # The proto gives both messages the same field names.
         template = schedule_pb2.TaskTemplate(**{field.name: value for field, value in message.ListFields()})
         if self.deadline is not None:
-            _check(self)
+            check(self)
             template.deadline_secs = whole_seconds(self.deadline, "deadline")
         return template
 
@@ -200,71 +237,14 @@ FROM_MESSAGE: Final[Mapping[str, Callable[[Any], Any]]] = {
     "labels": dict,
     "retry_policy": RetryPolicy.from_message,
     "input": Payload.from_message,
+    "concurrency_keys": tuple,
 }
 """How the values of a message are converted that are not plain."""
-
-
-TEXT: Final = (str,)
-TIME: Final = (datetime, timedelta)
-MAX_RUN_TIMEOUT: Final = timedelta(milliseconds=2**32 - 1)
-RANGES: Final = {"priority": (-(2**31), 2**31 - 1), "token_limit": (0, 2**32 - 1)}
-"""What the API can express, by field."""
-TAKEN: Final[Mapping[str, tuple[tuple[type, ...], str]]] = {
-    "action": (TEXT, "a text, or an Action"),
-    "params": ((Mapping,), "a dict of JSON; for models, dataclasses and other values make an Action"),
-    "tab_id": (TEXT, "a text"),
-    "ref": (TEXT, "a text"),
-    "priority": ((int,), "a whole number"),
-    "deadline": (TIME, "a timedelta, or a datetime with a time zone"),
-    "callback_url": (TEXT, "a text"),
-    "project": (TEXT, "a text"),
-    "labels": ((Mapping,), "a dict of texts"),
-    "target": (TEXT, "a text"),
-    "hold": ((bool,), "True or False"),
-    "not_before": (TIME, "a timedelta, or a datetime with a time zone"),
-    "token_limit": ((int,), "a whole number"),
-    "retry_policy": ((RetryPolicy,), "a RetryPolicy"),
-    "idempotency_key": (TEXT, "a text"),
-    "traceparent": (TEXT, "a text"),
-    "agent_id": (TEXT, "a text"),
-    "run_timeout": ((timedelta,), "a timedelta"),
-    "parent_id": (TEXT, "a text"),
-    "input": ((Payload,), "a Payload; a value for it is the second argument of a call with an Action"),
-}
-"""What each field takes. `requires` is looked at by itself."""
-
-
-class ActionFields(TypedDict, total=False):
-    """The fields of a task except its action and its input, for calls that take them as keywords.
-
-    `NewTask` documents them. `retry` is short for `retry_policy`.
-    """
-
-    tab_id: str | None
-    ref: str | None
-    priority: int
-    deadline: datetime | timedelta | None
-    callback_url: str | None
-    project: str | None
-    requires: Sequence[str]
-    labels: Mapping[str, str]
-    target: str | None
-    hold: bool
-    not_before: datetime | timedelta | None
-    token_limit: int | None
-    retry_policy: RetryPolicy | None
-    retry: RetryPolicy | None
-    idempotency_key: str | None
-    traceparent: str | None
-    agent_id: str | None
-    run_timeout: timedelta | None
-    parent_id: str | None
-
-
-class TaskFields(ActionFields, total=False):
-    """The fields of a task except its action, for calls that take them as keywords. `NewTask` documents them."""
-
-    params: Mapping[str, Any] | None
+OF_ONE_TASK: Final = (
+    *("hold", "not_before", "idempotency_key", "traceparent", "parent_id"),
+    *("after", "after_policy", "unique_key", "unique_while", "on_conflict"),
+)
+"""The fields that a schedule cannot give to each of its tasks."""
 
 
 def new_task(task: str | NewTask, fields: Mapping[str, Any]) -> NewTask:
@@ -280,11 +260,11 @@ def new_task(task: str | NewTask, fields: Mapping[str, Any]) -> NewTask:
     Raises:
         TypeError: A field is unknown, or the task is neither a text nor a task.
     """
-    given = _known(fields)
+    given = known(fields)
     if isinstance(task, str):
         return NewTask(task, **given)
     if not isinstance(task, NewTask):
-        raise TypeError(f"task: is a text, a NewTask or an Action, not {_shown(task)}")
+        raise TypeError(f"task: is a text, a NewTask or an Action, not {shown(task)}")
     return replace(task, **given)
 
 
@@ -306,7 +286,8 @@ def common_task(action: str, fields: Mapping[str, Any]) -> NewTask:
         if name in fields:
             raise TypeError(f"{name}: stands among the inputs, the second argument")
     task = new_task(action, fields)
-    _check(task)
+    check(task)
+    _task_ids(task.after)
     return task
 
 
@@ -330,7 +311,7 @@ def task_of(action: Action[I, Any], value: I, /, **fields: Unpack[ActionFields])
     except BadValue as error:
         joint = "." if error.path and not error.path.startswith("[") else ""
         raise BadValue(f"{error.reason} (action {action.name!r})", f"input{joint}{error.path}") from error
-    given = _known(fields)
+    given = known(fields)
     if "params" in given:
         raise TypeError(f"params: the input of {action.name!r} is the second argument")
     values = {**action.fields_for(value), **given}
@@ -339,53 +320,36 @@ def task_of(action: Action[I, Any], value: I, /, **fields: Unpack[ActionFields])
     return NewTask(action.name, params=None if encoded.plain is MISSING else encoded.plain, **values)
 
 
-def _known(fields: Mapping[str, Any]) -> dict[str, Any]:
-    """The fields by their names in `NewTask`. Raises TypeError for others."""
-    given = dict(fields)
-    if "retry" in given:
-        if "retry_policy" in given:
-            raise TypeError("retry and retry_policy are the same: give one of them")
-        given["retry_policy"] = given.pop("retry")
-    for name in given:
-        if name not in FIELDS:
-            raise TypeError(f"{name}: is no field of a task; there are: {', '.join(sorted(FIELDS))}")
-    return given
-
-
-FIELDS: Final = frozenset(TAKEN) - {"action"} | {"requires"}
-
-
-def _check(task: NewTask) -> None:
-    """Check the types of the fields. Raises TypeError with the field and what it takes."""
-    for name, (kinds, taken) in TAKEN.items():
-        value = getattr(task, name)
-        if (value is not None or name == "action") and not isinstance(value, kinds):
-            raise TypeError(f"{name}: is {taken}, not {_shown(value)}")
-    names = task.requires
-    if isinstance(names, str) or not isinstance(names, Iterable) or not all(isinstance(name, str) for name in names):
-        raise TypeError(f"requires: is a sequence of names, not {_shown(names)}")
-    for label, text in (task.labels or {}).items():
-        if not (isinstance(label, str) and isinstance(text, str)):
-            raise TypeError(f"labels: is a dict of texts, {label} is {_shown(text)}")
-    if task.params is not None and task.input is not None:
-        raise TypeError("params, input: a task has one of them")
-    if task.run_timeout is not None and not timedelta() < task.run_timeout <= MAX_RUN_TIMEOUT:
-        raise ValueError(f"run_timeout: is longer than nothing, at most {MAX_RUN_TIMEOUT}, not {task.run_timeout}")
-    for name, (least, most) in RANGES.items():
-        number = getattr(task, name)
-        if number is not None and not least <= number <= most:
-            raise ValueError(f"{name}: is from {least} to {most}, not {number}")
-
-
-def _shown(value: Any) -> str:
-    shown = repr(value)
-    kind = type(value).__qualname__
-    return f"{shown} ({kind})" if len(shown) <= 60 else f"a {kind}"
-
-
 def _timestamp(at: datetime | timedelta | None, name: str) -> Timestamp | None:
     if at is None:
         return None
     if isinstance(at, datetime) and at.utcoffset() is None:
         raise ValueError(f"{name}: {at!r} must have a time zone, such as datetime.now(UTC) has")
     return timestamp_from(now() + at if isinstance(at, timedelta) else at)
+
+
+def _task_ids(tasks: Sequence[Predecessor]) -> list[str]:
+    """The ids of tasks to come after."""
+    if isinstance(tasks, str) or not isinstance(tasks, Iterable):
+        raise TypeError(f"after: is a sequence of tasks, not {shown(tasks)}")
+    return [_task_id(each) for each in tasks]
+
+
+def _task_id(task: Predecessor) -> str:
+    match task:
+        case str():
+            return task
+        case Submitted() | Task():
+            return task.id
+        case NewTask():
+            raise ValueError(f"after: {task.action!r} was not submitted; a NewTask is for tasks of the same batch")
+    raise TypeError(f"after: takes ids, handles and tasks, not {shown(task)}")
+
+
+def _place(task: NewTask, before: Sequence[NewTask]) -> int:
+    """Where a task stands in its batch. Equal ones are told apart."""
+    places = [place for place, each in enumerate(before) if each is task]
+    if len(places) != 1:
+        problem = "stands several times" if places else "does not stand"
+        raise ValueError(f"after: {task.action!r} {problem} in the batch before the task that comes after it")
+    return places[0]

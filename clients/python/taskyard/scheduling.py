@@ -18,10 +18,11 @@ from taskyard.v1.schedule_pb2_grpc import ScheduleServiceStub
 
 from .calls import Calls
 from .errors import AlreadyExists, Conflict, NotFound
-from .new_tasks import NewTask, TaskFields, new_task
+from .new_tasks import NewTask, new_task
 from .payloads import Codec
 from .schedules import CatchUp, Overlap, Schedule, Trigger
 from .servers import Servers
+from .task_fields import TaskFields
 from .values import Span, datetime_from, seconds, state_filter, timestamp_from, whole_seconds
 
 TRIES: Final = 3

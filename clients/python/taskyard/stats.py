@@ -22,6 +22,11 @@ class QueueStats:
         limited_by: The configuration key that holds tasks back while hosts have free credit, None if none does.
         waiting_for_target: Tasks that wait only for their target.
         targets: What each target waits for, a text for people; at most 100 targets.
+        waiting_for_keys: Tasks that wait for a place or a token of a concurrency key.
+        keys: How many tasks wait at each key; at most 100 keys, those where most wait.
+        without_host: Queued tasks that no live host could run.
+        notices: How many of those there are by `Task.notice`; at most 100 notices, those of most tasks.
+        after_others: Tasks that wait for others to end.
     """
 
     total_queued: int
@@ -31,6 +36,11 @@ class QueueStats:
     limited_by: str | None = None
     waiting_for_target: int = 0
     targets: dict[str, str] = field(default_factory=dict)
+    waiting_for_keys: int = 0
+    keys: dict[str, int] = field(default_factory=dict)
+    without_host: int = 0
+    notices: dict[str, int] = field(default_factory=dict)
+    after_others: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -178,6 +188,11 @@ def _queue(queue: pb.QueueStats) -> QueueStats:
         limited_by=queue.limited_by or None,
         waiting_for_target=int(queue.targets.waiting),
         targets=dict(queue.targets.waits_for),
+        waiting_for_keys=int(queue.keys.waiting),
+        keys={key: int(count) for key, count in queue.keys.keys.items()},
+        without_host=int(queue.noticed.waiting),
+        notices={notice: int(count) for notice, count in queue.noticed.notices.items()},
+        after_others=int(queue.after_others),
     )
 
 

@@ -15,10 +15,11 @@ from .batches import SubmittedBatch
 from .calls import Calls
 from .handles import TaskHandle, as_completed
 from .mapping import OnFailure, TaskMap
-from .new_tasks import ActionFields, NewTask, TaskFields, common_task, new_task, task_of
+from .new_tasks import NewTask, common_task, new_task, task_of
 from .renamed import either
 from .task_calls import submit_batch_once
 from .task_desk import ENDING_SECS, TaskDesk, WhenFull
+from .task_fields import ActionFields, TaskFields
 
 if TYPE_CHECKING:
     from taskyard.v1.batch_pb2_grpc import BatchServiceAsyncStub
@@ -81,7 +82,8 @@ class SubmitCalls:
             task: The typed action; or the name of an action, or a task whose fields are the defaults.
             input: The input, of the action's type. With a typed action alone.
             cancel_on_exit: Whether the task is cancelled when the client closes before its end is known, and when this
-                call is cancelled after it was sent. Default False: it outlives the program.
+                call is cancelled after it was sent. Default False: it outlives the program. One that had the unique key
+                before is left alone.
             when_full: `"wait"` tries again until a full queue has room, for as long as that takes. Default `"raise"`.
             **fields: Fields of the task, see `NewTask`.
 
@@ -91,7 +93,9 @@ class SubmitCalls:
         Raises:
             QueueFull: The queue is full. The task is kept as rejected, under the error's `task_id`.
             TooLarge: The input is too large.
-            AlreadyExists: The idempotency key belongs to a different task.
+            AlreadyExists: The idempotency key belongs to a different task, or the unique key is taken and `on_conflict`
+                is `"reject"`.
+            NotFound: A task that it comes `after` is not known.
             Unavailable: The server owed its answer for longer than `patience`. It may have accepted the task.
             BadValue: The input does not fit the action's type.
             TypeError: A field is unknown, or has a type that the API cannot express.
@@ -99,7 +103,7 @@ class SubmitCalls:
         """
         action, new = _task_from(task, input, fields)
         accepted = await self._desk.accept(new, when_full, ends_if_cancelled=cancel_on_exit)
-        if cancel_on_exit:
+        if cancel_on_exit and not accepted.existing:
             self._desk.end_at_close(accepted.id)
         by_default = new.deadline is None and not new.hold and new.not_before is None
         return TaskHandle(self._desk, accepted.id, action, accepted, by_default)
@@ -115,7 +119,7 @@ class SubmitCalls:
         """Submit several tasks of one agent as a batch. Each is accepted or refused by itself.
 
         Args:
-            tasks: The tasks; `task_of` makes those of typed actions.
+            tasks: The tasks; `task_of` makes those of typed actions. One may come `after` others that stand before it.
             agent_id: The agent of all tasks. Default the client's.
             callback_url: The URL that each task is posted to when it ends. Default none.
             agent: The old name of `agent_id`.
@@ -128,13 +132,17 @@ class SubmitCalls:
             TooLarge: The params of a task are too large; none was submitted.
             BadRequest: A task is malformed; none was submitted.
             TypeError: A field has a type that the API cannot express.
-            ValueError: A task has an agent or a callback of its own, or a value that the API cannot express.
+            ValueError: A task has an agent or a callback of its own, comes after one that does not stand before it, or
+                has a value that the API cannot express.
         """
-        parent_id = self._desk.parent_id()
+        parent_id, given = self._desk.parent_id(), list(tasks)
         request = batch_pb2.SubmitBatchRequest(
             agent_id=either(agent_id, agent, "agent", "agent_id") or self._desk.agent_id,
             callback_url=callback_url,
-            tasks=[task.to_batch_message(uuid4().hex, self._desk.codec, parent_id) for task in tasks],
+            tasks=[
+                task.to_batch_message(uuid4().hex, self._desk.codec, parent_id, before=given[:place])
+                for place, task in enumerate(given)
+            ],
         )
         return await submit_batch_once(self._calls, self._batches, self._tasks, request)
 
@@ -177,7 +185,7 @@ class SubmitCalls:
             task: The typed action; or the name of an action, or a task whose fields are the defaults.
             input: The input, of the action's type. With a typed action alone.
             cancel_on_exit: Whether the task is cancelled if this call is, by a time-out around it or by Ctrl-C. Default
-                True.
+                True. One that had the unique key before is left alone.
             when_full: `"wait"` tries again until a full queue has room, for as long as that takes. Default `"raise"`.
             **fields: Fields of the task, see `NewTask`.
 
@@ -196,7 +204,7 @@ class SubmitCalls:
         try:
             return await handle.result()
         except asyncio.CancelledError:
-            if cancel_on_exit:
+            if cancel_on_exit and not handle.existing:
                 ending = asyncio.ensure_future(self._desk.end_tasks([handle.id]))
                 await asyncio.wait([ending], timeout=ENDING_SECS)
             raise

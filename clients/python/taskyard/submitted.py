@@ -21,12 +21,14 @@ class Submitted:
         state: `queued` or `pending`. If the idempotency key was known, the state of the first task.
         position: The number of queued tasks of the namespace at that moment.
         created_at: When it was accepted.
+        existing: Whether it is a task that had the unique key already, so that nothing was submitted.
     """
 
     id: str
     state: TaskState
     position: int
     created_at: datetime
+    existing: bool = False
 
     task_id = old_name("Submitted.task_id", "id")
 
@@ -40,4 +42,10 @@ class Submitted:
         Returns:
             The acceptance.
         """
-        return cls(message.task_id, STATE_OF_NUMBER[message.state], message.position, datetime_from(message.created_at))
+        return cls(
+            message.task_id,
+            STATE_OF_NUMBER[message.state],
+            message.position,
+            datetime_from(message.created_at),
+            message.existing,
+        )

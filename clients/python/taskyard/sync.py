@@ -8,113 +8,39 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import functools
 import os
 import threading
 from collections.abc import AsyncGenerator, Callable, Coroutine, Iterator, Sequence
 from concurrent.futures import CancelledError, Future
 from types import TracebackType
-from typing import Any, Concatenate, Final, ParamSpec, Protocol, Self, TypeVar, Unpack
+from typing import Any, Final, Self, TypeVar, Unpack, overload
 
 from .channel import check_process
 from .client import PATIENCE_SECS, TIMEOUT_SECS, Client
 from .credentials import Addresses, CredentialOptions
 from .errors import ClientClosed
-from .namespace_calls import Namespaces
 from .payloads import Codec
 from .renamed import either
-from .scheduling import Schedules
 from .shared_loop import refuse_in, shared_loop
+from .stopping import Stopping
+from .sync_parts import (
+    SyncAgents,
+    SyncLimits,
+    SyncNamespaces,
+    SyncOperations,
+    SyncSchedules,
+    beginning,
+    blocking,
+    iterating,
+)
 from .sync_submit_calls import SyncSubmitCalls
 from .task_desk import SubmitMiddleware
+from .tasks import TaskState
 from .values import Span
 
-P = ParamSpec("P")
 T = TypeVar("T")
-C = TypeVar("C")
 
 END: Final = object()
-
-
-class _Blocking(Protocol[C]):
-    """The blocking form of an object: that object, which lives on the loop, and how calls are passed to the loop."""
-
-    _client: C
-
-    def _run(self, call: Coroutine[Any, Any, T]) -> T: ...
-
-    def _iterate(self, items: AsyncGenerator[T, None]) -> Iterator[T]: ...
-
-
-def _blocking(
-    method: Callable[Concatenate[C, P], Coroutine[Any, Any, T]],
-) -> Callable[Concatenate[_Blocking[C], P], T]:
-    """Turn a coroutine method into a blocking one."""
-
-    @functools.wraps(method)
-    def call(self: _Blocking[C], /, *args: P.args, **kwargs: P.kwargs) -> T:
-        return self._run(method(self._client, *args, **kwargs))
-
-    return call
-
-
-def _iterating(
-    method: Callable[Concatenate[C, P], AsyncGenerator[T, None]],
-) -> Callable[Concatenate[_Blocking[C], P], Iterator[T]]:
-    """Turn a method that returns an asynchronous iterator into one that returns a blocking iterator."""
-
-    @functools.wraps(method)
-    def call(self: _Blocking[C], /, *args: P.args, **kwargs: P.kwargs) -> Iterator[T]:
-        return self._iterate(method(self._client, *args, **kwargs))
-
-    return call
-
-
-class SyncSchedules:
-    """The schedules of the client's namespace. Its methods are those of `Schedules`, blocking.
-
-    Args:
-        client: The blocking client.
-        schedules: The schedules of its `Client`.
-    """
-
-    def __init__(self, client: SyncClient, schedules: Schedules) -> None:
-        self._client = schedules
-        self._run = client._run
-        self._iterate = client._iterate
-
-    create = _blocking(Schedules.create)
-    put = _blocking(Schedules.put)
-    get = _blocking(Schedules.get)
-    list = _iterating(Schedules.list)
-    update = _blocking(Schedules.update)
-    delete = _blocking(Schedules.delete)
-    pause = _blocking(Schedules.pause)
-    resume = _blocking(Schedules.resume)
-    trigger = _blocking(Schedules.trigger)
-    preview = _blocking(Schedules.preview)
-    get_trigger = _blocking(Schedules.get_trigger)
-    triggers = _iterating(Schedules.triggers)
-
-
-class SyncNamespaces:
-    """The namespaces of the server. Its methods are those of `Namespaces`, blocking.
-
-    Args:
-        client: The blocking client.
-        namespaces: The namespaces of its `Client`.
-    """
-
-    def __init__(self, client: SyncClient, namespaces: Namespaces) -> None:
-        self._client = namespaces
-        self._run = client._run
-        self._iterate = client._iterate
-
-    list = _iterating(Namespaces.list)
-    create = _blocking(Namespaces.create)
-    get = _blocking(Namespaces.get)
-    update = _blocking(Namespaces.update)
-    delete = _blocking(Namespaces.delete)
 
 
 class SyncClient(SyncSubmitCalls):
@@ -129,6 +55,9 @@ class SyncClient(SyncSubmitCalls):
     Attributes:
         schedules: The calls about schedules.
         namespaces: The calls about namespaces.
+        limits: The calls about limits of concurrency keys.
+        agents: The calls about weights of agents.
+        operations: The calls about what is done to many tasks at once.
 
     Args:
         address: Where the server listens, or several servers do, as for `Client`.
@@ -190,6 +119,9 @@ class SyncClient(SyncSubmitCalls):
         self._closed = False
         self.schedules: Final = SyncSchedules(self, self._client.schedules)
         self.namespaces: Final = SyncNamespaces(self, self._client.namespaces)
+        self.limits: Final = SyncLimits(self, self._client.limits)
+        self.agents: Final = SyncAgents(self, self._client.agents)
+        self.operations: Final = SyncOperations(self, self._client.operations)
 
     def __enter__(self) -> Self:
         return self
@@ -214,20 +146,67 @@ class SyncClient(SyncSubmitCalls):
                     self._loop.call_soon_threadsafe(self._stop.set)
         self._wait_for_end()
 
-    submit_batch = _blocking(Client.submit_batch)
-    get = _blocking(Client.get)
-    wait = _blocking(Client.wait)
-    list = _iterating(Client.list)
-    targets = _iterating(Client.targets)
-    get_batch = _blocking(Client.get_batch)
-    stats = _blocking(Client.stats)
-    watch = _iterating(Client.watch)
-    cancel = _blocking(Client.cancel)
-    cancel_batch = _blocking(Client.cancel_batch)
-    pause = _blocking(Client.pause)
-    resume = _blocking(Client.resume)
-    resume_target_task = _blocking(Client.resume_target_task)
-    resolve = _blocking(Client.resolve)
+    submit_batch = blocking(Client.submit_batch)
+    get = blocking(Client.get)
+    wait = blocking(Client.wait)
+    list = iterating(Client.list)
+    targets = iterating(Client.targets)
+    get_batch = blocking(Client.get_batch)
+    stats = blocking(Client.stats)
+    watch = iterating(Client.watch)
+    explain = blocking(Client.explain)
+    fairness = iterating(Client.fairness)
+    demand = blocking(Client.demand)
+    cancel_batch = blocking(Client.cancel_batch)
+    resume = blocking(Client.resume)
+    resume_target_task = blocking(Client.resume_target_task)
+    resolve = blocking(Client.resolve)
+    cancel_tasks = beginning(Client.cancel_tasks)
+    pause_tasks = beginning(Client.pause_tasks)
+    resume_tasks = beginning(Client.resume_tasks)
+    resolve_tasks = beginning(Client.resolve_tasks)
+    reprioritize_tasks = beginning(Client.reprioritize_tasks)
+
+    @overload
+    def cancel(self, task_id: str, *, cancel_children: bool = False, wait: None = None) -> TaskState: ...
+
+    @overload
+    def cancel(self, task_id: str, *, cancel_children: bool = False, wait: Span) -> Stopping: ...
+
+    def cancel(self, task_id: str, *, cancel_children: bool = False, wait: Span | None = None) -> TaskState | Stopping:
+        """Cancel a task at once, as `Client.cancel` does.
+
+        Args:
+            task_id: The task.
+            cancel_children: Whether what its work has submitted is cancelled too, and so on. Default False.
+            wait: How long to wait for its host, in seconds or as a timedelta. Default the answer comes at once.
+
+        Returns:
+            The new state, `cancelled`; with `wait` whether anything of it may still run.
+        """
+        if wait is None:
+            return self._run(self._client.cancel(task_id, cancel_children=cancel_children))
+        return self._run(self._client.cancel(task_id, cancel_children=cancel_children, wait=wait))
+
+    @overload
+    def pause(self, task_id: str, *, wait: None = None) -> TaskState: ...
+
+    @overload
+    def pause(self, task_id: str, *, wait: Span) -> Stopping: ...
+
+    def pause(self, task_id: str, *, wait: Span | None = None) -> TaskState | Stopping:
+        """Interrupt a task that is assigned or running, as `Client.pause` does.
+
+        Args:
+            task_id: The task.
+            wait: How long to wait for its host, in seconds or as a timedelta. Default the answer comes at once.
+
+        Returns:
+            The new state; with `wait` whether anything of it may still run.
+        """
+        if wait is None:
+            return self._run(self._client.pause(task_id))
+        return self._run(self._client.pause(task_id, wait=wait))
 
     def _wait_for_end(self) -> None:
         if self._thread is not None:

@@ -7,13 +7,16 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar, Unpack, overload
 
 from .action import Action, I, O
+from .explanations import Explanation
 from .handles import TaskHandle, as_completed
 from .mapping import OnFailure, TaskMap
-from .new_tasks import ActionFields, NewTask, TaskFields
+from .new_tasks import NewTask
 from .outcomes import Outcome
+from .stopping import Stopping
 from .submit_calls import NOTHING
 from .submitted import Submitted
 from .task_desk import WhenFull
+from .task_fields import ActionFields, TaskFields
 from .tasks import Task, TaskState
 from .values import Span
 
@@ -92,16 +95,34 @@ class SyncTaskHandle(Submitted, Generic[O]):
         """
         return self._client._run(self._handle.task())
 
-    def cancel(self, *, cancel_children: bool = False) -> TaskState:
+    @overload
+    def cancel(self, *, cancel_children: bool = False, wait: None = None) -> TaskState: ...
+
+    @overload
+    def cancel(self, *, cancel_children: bool = False, wait: Span) -> Stopping: ...
+
+    def cancel(self, *, cancel_children: bool = False, wait: Span | None = None) -> TaskState | Stopping:
         """Cancel the task at once.
 
         Args:
             cancel_children: Whether what its work has submitted is cancelled too, and so on. Default False.
+            wait: How long to wait for its host, in seconds or as a timedelta. Default the answer comes at once.
 
         Returns:
-            The new state, `cancelled`. It raises as `TaskHandle.cancel` does.
+            The new state, `cancelled`; with `wait` whether anything of it may still run. It raises as
+            `TaskHandle.cancel` does.
         """
-        return self._client._run(self._handle.cancel(cancel_children=cancel_children))
+        if wait is None:
+            return self._client._run(self._handle.cancel(cancel_children=cancel_children))
+        return self._client._run(self._handle.cancel(cancel_children=cancel_children, wait=wait))
+
+    def explain(self) -> Explanation:
+        """Find out why the task waits.
+
+        Returns:
+            Every reason, see `Client.explain`.
+        """
+        return self._client._run(self._handle.explain())
 
     def events(self) -> Iterator[TaskEvent]:
         """Watch the task: first as it is now, then what happens to it, until it has ended.

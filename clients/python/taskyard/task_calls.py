@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import dataclasses
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Collection
 from typing import TYPE_CHECKING, Any, Final
 
 from taskyard.v1 import batch_pb2
@@ -14,6 +14,7 @@ from .batches import Batch, BatchOutcome, SubmittedBatch
 from .calls import Calls
 from .errors import Conflict, Unauthenticated
 from .payloads import Codec
+from .stopping import STOPPING_OF_NUMBER, Stopping
 from .tasks import STATE_OF_NUMBER, Task, TaskState
 
 if TYPE_CHECKING:
@@ -101,6 +102,44 @@ async def move(
                 if STATE_OF_NUMBER[task.state] is aim:
                     return aim
             raise
+
+    return (await calls.attempted(attempt))[0]
+
+
+async def stop(
+    calls: Calls,
+    stub: TaskServiceAsyncStub,
+    method: Callable[..., Awaitable[Any]],
+    request: pb.CancelTaskRequest | pb.PauseTaskRequest,
+    aims: Collection[TaskState],
+) -> Stopping:
+    """Stop a task, and wait as long as the request says for its host to say that nothing runs any more.
+
+    Args:
+        calls: The calls of the client.
+        stub: The stub of the task service.
+        method: The method of the stub.
+        request: Its request.
+        aims: The states that the call may lead to.
+
+    Returns:
+        Whether anything may still run. If an answer was lost that is not known, as after a wait that was too short.
+
+    Raises:
+        TaskyardError: A call failed.
+    """
+
+    async def attempt(is_repeat: bool) -> Stopping:
+        try:
+            answer = await calls.single(method, request, calls.timeout_secs + request.wait_ms / 1000)
+        except Conflict:
+            # An earlier try may have stopped it, and its answer was lost.
+            if is_repeat:
+                task = await calls.single(stub.GetTask, pb.GetTaskRequest(task_id=request.task_id))
+                if STATE_OF_NUMBER[task.state] in aims:
+                    return Stopping.WAITING
+            raise
+        return STOPPING_OF_NUMBER.get(answer.stopping, Stopping.WAITING)
 
     return (await calls.attempted(attempt))[0]
 

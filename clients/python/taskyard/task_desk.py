@@ -6,7 +6,7 @@ import asyncio
 import logging
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Sequence
 from functools import partial
-from typing import Any, Final, Literal, TypeAlias
+from typing import Any, Final, Literal, TypeAlias, overload
 from uuid import uuid4
 
 from taskyard.v1 import task_pb2 as pb
@@ -17,13 +17,15 @@ from .completions import Completions
 from .credentials import Credentials
 from .current import current_task
 from .errors import Conflict, NotFound, QueueFull, TaskyardError
+from .explanations import Explanation
 from .new_tasks import NewTask
 from .payloads import Codec
 from .retrying import Backoff
 from .servers import Servers
+from .stopping import Stopping, wait_ms
 from .submitted import Submitted
 from .submitting import Submitter
-from .task_calls import move, wait_until_ended
+from .task_calls import move, stop, wait_until_ended
 from .tasks import ENDED, Task, TaskState
 from .values import Span, seconds
 from .watching import TaskEvent, Watch
@@ -192,6 +194,21 @@ class TaskDesk:
         timeout_secs = None if timeout is None else seconds(timeout)
         return await wait_until_ended(self._calls, self._stub, task_id, timeout_secs, self.codec)
 
+    async def explain(self, task_id: str) -> Explanation:
+        """Find out why a task waits.
+
+        Args:
+            task_id: The task.
+
+        Returns:
+            Every reason.
+
+        Raises:
+            NotFound: There is no such task, or it is no longer retained.
+        """
+        answer = await self._calls.sure(self._stub.ExplainTask, pb.ExplainTaskRequest(task_id=task_id))
+        return Explanation.from_message(answer)
+
     def watch(
         self,
         request: pb.WatchTasksRequest,
@@ -230,22 +247,54 @@ class TaskDesk:
 
     # Ending
 
-    async def cancel(self, task_id: str, *, cancel_children: bool = False) -> TaskState:
+    @overload
+    async def cancel(self, task_id: str, *, cancel_children: bool = False, wait: None = None) -> TaskState: ...
+
+    @overload
+    async def cancel(self, task_id: str, *, cancel_children: bool = False, wait: Span) -> Stopping: ...
+
+    async def cancel(
+        self, task_id: str, *, cancel_children: bool = False, wait: Span | None = None
+    ) -> TaskState | Stopping:
         """Cancel a task at once.
 
         Args:
             task_id: The task.
             cancel_children: Whether what its work has submitted is cancelled too, and so on. Default False.
+            wait: How long to wait for its host, in seconds or as a timedelta. Default the answer comes at once.
 
         Returns:
-            The new state, `cancelled`.
+            The new state, `cancelled`; with `wait` whether anything of it may still run.
 
         Raises:
             NotFound: There is no such task, or it is no longer retained.
             Conflict: The task has ended.
+            ValueError: The wait is negative, or too long.
         """
-        request = pb.CancelTaskRequest(task_id=task_id, cancel_children=cancel_children or None)
-        return await move(self._calls, self._stub, self._stub.CancelTask, request, TaskState.CANCELLED)
+        request = pb.CancelTaskRequest(task_id=task_id, cancel_children=cancel_children or None, wait_ms=wait_ms(wait))
+        method, aim = self._stub.CancelTask, TaskState.CANCELLED
+        if wait is None:
+            return await move(self._calls, self._stub, method, request, aim)
+        return await stop(self._calls, self._stub, method, request, (aim,))
+
+    async def pause(self, task_id: str, wait: Span) -> Stopping:
+        """Interrupt a task, and wait for its host.
+
+        Args:
+            task_id: The task.
+            wait: How long to wait, in seconds or as a timedelta.
+
+        Returns:
+            Whether anything of it may still run.
+
+        Raises:
+            NotFound: There is no such task, or it is no longer retained.
+            Conflict: The task is neither assigned nor running.
+            ValueError: The wait is negative, or too long.
+        """
+        request = pb.PauseTaskRequest(task_id=task_id, wait_ms=wait_ms(wait))
+        aims = (TaskState.PAUSED, TaskState.FAILED)
+        return await stop(self._calls, self._stub, self._stub.PauseTask, request, aims)
 
     def end_at_close(self, task_id: str) -> None:
         """Cancel a task when the client closes, unless it has ended.
@@ -287,7 +336,8 @@ class TaskDesk:
                 ending.cancel()
 
     def _end_late(self, accepted: pb.SubmitTaskResponse) -> None:
-        self._end_soon(accepted.task_id)
+        if not accepted.existing:
+            self._end_soon(accepted.task_id)
 
     def _end_soon(self, task_id: str) -> asyncio.Task[None]:
         ending = asyncio.create_task(self._end(task_id))

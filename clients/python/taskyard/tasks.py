@@ -6,6 +6,7 @@ are dicts, lists and the like, absent fields are None. `new_tasks` has the tasks
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from enum import StrEnum
@@ -15,6 +16,7 @@ import msgspec
 
 from taskyard.v1 import task_pb2 as pb
 
+from .choices import AfterPolicy, OnTargetFailure, UniqueWhile
 from .payloads import BadValue, Codec, Payload, json_of
 from .renamed import old_milliseconds
 from .retry_policy import RetryPolicy
@@ -42,6 +44,8 @@ class TaskState(StrEnum):
 
 ENDED: Final = frozenset({TaskState.DONE, TaskState.FAILED, TaskState.CANCELLED, TaskState.REJECTED})
 STATE_OF_NUMBER: Final = {pb.Task.State.Value(state.value): state for state in TaskState}
+AFTER_POLICIES: Final[Mapping[int, AfterPolicy]] = {pb.After.success: "success", pb.After.ended: "ended"}
+UNIQUE_WHILES: Final[Mapping[int, UniqueWhile]] = {pb.Unique.queued: "queued", pb.Unique.live: "live"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,6 +168,14 @@ class Task:
         output: The output as it was sent, where `result` of the API cannot hold it.
         code: The kind of the last failure in this run, as the host reported it, or `timed_out`.
         traceback: Where in the host's code the last failure in this run was. Absent from the events of a watch.
+        concurrency_keys: The keys that it shares with other tasks, which limits hold for.
+        after: The tasks that must have ended before it is due.
+        after_policy: What it asks of those, None unless it was set.
+        unique_key: The unique key that it was submitted under.
+        unique_while: For how long the key is taken, None unless it was set.
+        on_target_failure: What becomes of its target if it fails after its start, None unless it was set.
+        notice: Why nothing can run it at present, such as `no live host offers the action crawl`, once that has been so
+            for a while.
     """
 
     id: str
@@ -205,6 +217,13 @@ class Task:
     output: Payload | None = None
     code: str | None = None
     traceback: str | None = None
+    concurrency_keys: tuple[str, ...] = ()
+    after: tuple[str, ...] = ()
+    after_policy: AfterPolicy | None = None
+    unique_key: str | None = None
+    unique_while: UniqueWhile | None = None
+    on_target_failure: OnTargetFailure | None = None
+    notice: str | None = None
 
     latency_ms = old_milliseconds("Task.latency_ms", "latency")
 
@@ -266,6 +285,13 @@ class Task:
             output=taken,
             code=optional(message, "code"),
             traceback=optional(message, "traceback"),
+            concurrency_keys=tuple(message.concurrency_keys),
+            after=tuple(message.after),
+            after_policy=AFTER_POLICIES.get(message.after_policy),
+            unique_key=optional(message, "unique_key"),
+            unique_while=UNIQUE_WHILES.get(message.unique_while),
+            on_target_failure=optional(message, "on_target_failure"),
+            notice=optional(message, "notice"),
         )
 
 

@@ -45,7 +45,8 @@ class Requirement:
     """Who may call a method: one of `roles` or a stronger one, any principal, or anyone.
 
     `agent_field` and `host_field` name the fields of the request in whose name the call acts, `namespace_field` that
-    with the namespace in which the roles are needed, if it is not that of the call. `changes` says whether the call may
+    with the namespace in which the roles are needed, if it is not that of the call: a field, or the way to a key of a
+    map with dots between, which may be missing there. `changes` says whether the call may
     change anything.
     """
 

@@ -35,6 +35,15 @@ def unjudged(principal: Principal) -> Access:
     )
 
 
+def named_namespace(requirement: Requirement, request: Any, otherwise: str) -> str:
+    """The namespace that a request names where its method says. A map that does not have it means the other one."""
+    *way, last = requirement.namespace_field.split(".")
+    found = request
+    for part in way:
+        found = getattr(found, part)
+    return found.get(last, "") or otherwise if way else getattr(found, last)
+
+
 def check_names(access: Access, requirement: Requirement, request: Any) -> None:
     """Refuse a request in the name of an agent or a host that the grants do not cover: `PermissionDenied`."""
     # An empty name is nobody's; what it lacks is said by the checks of the request, which all refuse it.

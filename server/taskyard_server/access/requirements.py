@@ -18,8 +18,18 @@ OTHERS: Final = {
     "grpc.reflection.v1alpha.ServerReflection": Requirement(any_principal=True),
     # It tells the addresses and the traffic of all callers.
     "grpc.channelz.v1.Channelz": Requirement(roles=frozenset({Role.ADMIN})),
+    # KEDA's contract, whose calls say in a map in which namespace they are made.
+    "externalscaler.ExternalScaler": Requirement(
+        roles=frozenset({Role.VIEWER}), namespace_field="scalerMetadata.namespace"
+    ),
 }
 """The requirements of services without the option."""
+OTHERS_METHODS: Final = {
+    "externalscaler.ExternalScaler/GetMetrics": Requirement(
+        roles=frozenset({Role.VIEWER}), namespace_field="scaledObjectRef.scalerMetadata.namespace"
+    ),
+}
+"""Those of single methods of them, whose requests are of another form."""
 
 
 class NoRequirement(Exception):
@@ -30,7 +40,7 @@ def requirement_of(method: str) -> Requirement:
     """What a method requires, which is named as in a call: `/SERVICE/METHOD`. Raises `NoRequirement`."""
     service, _, name = method.removeprefix("/").partition("/")
     if service in OTHERS:
-        return OTHERS[service]
+        return OTHERS_METHODS.get(f"{service}/{name}", OTHERS[service])
     try:
         found = descriptor_pool.Default().FindMethodByName(f"{service}.{name}")
     except KeyError:

@@ -15,10 +15,12 @@ os.environ.setdefault("GRPC_ENABLE_FORK_SUPPORT", "0")
 import typer
 
 from . import (
+    bulk,
     host,
     hosts,
     interruptions,
     namespaces,
+    operations,
     replicas,
     schedules,
     store,
@@ -27,6 +29,7 @@ from . import (
     tokens,
     triggers,
     up,
+    waiting,
     watch,
 )
 from .failure import Failure
@@ -46,11 +49,15 @@ app.command()(tasks.cancel)
 app.command()(interruptions.pause)
 app.command()(interruptions.resume)
 app.command()(interruptions.resolve)
+app.add_typer(bulk.app, name="bulk")
+app.add_typer(operations.app, name="operations")
 app.command()(targets.targets)
 app.add_typer(namespaces.app, name="namespace")
 app.add_typer(schedules.app, name="schedule")
 app.add_typer(schedules.app, name="schedules", hidden=True)
 app.command()(triggers.triggers)
+app.command()(waiting.why)
+app.command()(waiting.demand)
 app.command()(watch.watch)
 app.command()(tasks.stats)
 app.command()(hosts.hosts)

@@ -14,6 +14,7 @@ from .errors import BadRequest
 from .hosts import TAB_EXECUTOR, TAB_EXECUTOR_ALONE, Host, HostProfile, Hosts
 from .leases import Lease, lease_length
 from .lifecycle import Lifecycle
+from .notices import Notices
 from .offers import Offer, OfferGroup, Rank
 from .ready_queue import Bucket
 
@@ -28,6 +29,7 @@ class Dispatcher:
 
     def __init__(self, life: Lifecycle, hosts: Hosts) -> None:
         self._stopped = False
+        self.notices = Notices(life, hosts, self.profile_of)
         self._life = life
         self._hosts = hosts
         # The hosts whose last claim got fewer tasks than it could, because a limit was reached; with their profiles.
@@ -133,12 +135,18 @@ class Dispatcher:
                 granted.setdefault(offer, []).append(lease)
         return granted
 
+    @property
+    def is_stopped(self) -> bool:
+        """Whether nothing is dispatched any more."""
+        return self._stopped
+
     def stop(self) -> None:
         """Dispatch nothing from now on."""
         self._stopped = True
 
     def refresh(self, now: float, host: Host) -> None:
         """Update the offers of a host that registered again: it may run other tasks, or more of them."""
+        self.notices.host_came(self.profile_of(now, host))
         for offer in host.offers:
             self._refresh_offer(now, offer)
             self._life.offers.capacity_changed(offer)
@@ -187,9 +195,10 @@ class Dispatcher:
 
     def _refresh_offer(self, now: float, offer: Offer) -> None:
         """Move an offer to the group of what its host may run now, narrowed to the project of the offer."""
-        self._life.offers.move(offer, self._profile(now, offer.host).narrowed(offer.project))
+        self._life.offers.move(offer, self.profile_of(now, offer.host).narrowed(offer.project))
 
-    def _profile(self, now: float, host: Host) -> HostProfile:
+    def profile_of(self, now: float, host: Host) -> HostProfile:
+        """What a host may run now: of one that is built in, that depends on the others."""
         if not host.built_in:
             return host.profile
         online = self._life.liveness.any_online(now)
@@ -197,7 +206,7 @@ class Dispatcher:
 
     def _claim_profile(self, now: float, host: Host, project: str | None) -> HostProfile:
         """What a claim may get; raises `BadRequest` for a project other than the host's own."""
-        profile = self._profile(now, host)
+        profile = self.profile_of(now, host)
         if project is not None and profile.project not in (None, project):
             raise BadRequest("project: must be the host's own")
         return profile.narrowed(project)

@@ -10,6 +10,7 @@ from __future__ import annotations
 from math import inf
 from typing import TYPE_CHECKING, Final
 
+from .fairness import note_lease_end
 from .history import NO_HISTORY
 from .leases import Lease, Stop, StopReason
 from .limits import RESTART_GRACE_SECS
@@ -37,7 +38,7 @@ class Grants:
         # For the streams, until the next `take_stops`.
         self._stops: list[Stop] = []
         self._ends = life.timers.queue(self._expire, TimerOrder.LEASE_END)
-        self.stopping = StoppingLeases(life.timers.queue(self.has_stopped, TimerOrder.STOPPING), life.changes)
+        self.stopping = StoppingLeases(life.timers.queue(self._presume_stopped, TimerOrder.STOPPING), life.changes)
 
     def grant(
         self,
@@ -187,6 +188,7 @@ class Grants:
         if task.options.run_timeout_secs is not None:
             life.run_timeouts.end(lease)
         life.inflight -= 1
+        note_lease_end(task.agent, lease.claimed_at, now)
         life.ready.release_slot(task.agent)
         extras = task.options.extras
         if extras is not NO_EXTRAS and extras.concurrency_keys:
@@ -205,8 +207,15 @@ class Grants:
 
     def has_stopped(self, now: float, lease: Lease) -> None:
         """Free the target of a stopping lease: nothing runs under it any more."""
-        self.stopping.remove(lease)
-        self._life.targets.stopped(now, lease)
+        self._end_stopping(now, lease, is_presumed=False)
+
+    def _presume_stopped(self, now: float, lease: Lease) -> None:
+        self._end_stopping(now, lease, is_presumed=True)
+
+    def _end_stopping(self, now: float, lease: Lease, is_presumed: bool) -> None:
+        self.stopping.remove(lease, is_presumed)
+        if lease.task.options.target is not None:
+            self._life.targets.stopped(now, lease)
 
     def take_stops(self) -> list[Stop]:
         """The leases of streams that have ended since the last call, other than by a report of their host."""

@@ -30,6 +30,7 @@ from .operations import Operations
 from .predecessors import IN_MEMORY, Known
 from .process_end import end_all, pause_inflight
 from .reports import Reports
+from .rules import Rules
 from .schedules.registry import ScheduleRegistry
 from .state_checks import check_cancel, check_pause, check_resolve, check_resume
 from .stats import Stats, Totals
@@ -50,6 +51,7 @@ class Scheduler:
         self._life = Lifecycle(limits, entropy, self.hosts, changes)
         self._entropy = entropy
         self._admission = Admission(self._life)
+        self.rules = Rules(self._life)
         self.operations = Operations(self._life, self._admission, self.resume)
         self._dispatcher = Dispatcher(self._life, self.hosts)
         self._life.liveness.on_vanished = self._dispatcher.forget
@@ -116,7 +118,9 @@ class Scheduler:
         """
         task = self.get(task_id)
         check_pause(task)
+        lease = task.lease
         self._life.pause(now, task)
+        self._life.stop_waits.was_paused(now, lease)
         return task
 
     def resume(self, now: float, task_id: str, target: str | None = None, token_limit: int | None = None) -> Task:
@@ -441,6 +445,11 @@ class Scheduler:
         return self._life.limits
 
     @property
+    def dispatcher(self) -> Dispatcher:
+        """What hands out tasks, for those who look on."""
+        return self._dispatcher
+
+    @property
     def limited_by(self) -> str | None:
         """The configuration key whose limit keeps waiting tasks from a host with room; None if no limit does."""
         return self._dispatcher.limited_by
@@ -460,9 +469,10 @@ class Scheduler:
 
     def stats(self) -> Stats:
         """The figures of this moment (docs/rules.md, Figures)."""
-        return stats_of(self._life, self.limited_by)
+        return stats_of(self._life, self.limited_by, self._dispatcher.notices.noticed(), self.operations.live)
 
     def add_to(self, totals: Totals) -> None:
         """Add this namespace's figures to `totals`."""
-        add_to_totals(totals, self._life)
+        add_to_totals(totals, self._life, self._dispatcher.notices.noticed())
+        totals.operations += self.operations.live
         self.schedules.add_to(totals)

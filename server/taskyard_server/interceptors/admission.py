@@ -11,7 +11,7 @@ from taskyard_server.access.authentication import AdminToken, Authentication, Be
 from taskyard_server.access.certificates import Certificates
 from taskyard_server.access.failures import Failures
 from taskyard_server.access.grants import EVERYTHING, Access, Principal, Requirement
-from taskyard_server.access.judging import check_names, judge, unjudged
+from taskyard_server.access.judging import check_names, judge, named_namespace, unjudged
 from taskyard_server.access.limits import RequestLimits, TokenBucket
 from taskyard_server.access.requirements import is_stream, requirement_of
 from taskyard_server.audit import AuditLog
@@ -236,7 +236,7 @@ class Gate:
         requirement = self.requirement
         try:
             if requirement.namespace_field and access is not EVERYTHING:
-                access = judge(access.principal, requirement, getattr(request, requirement.namespace_field))
+                access = judge(access.principal, requirement, named_namespace(requirement, request, headers.namespace))
             check_names(access, requirement, request)
         except PermissionDenied:
             self.note_denied(access.principal, headers, context)

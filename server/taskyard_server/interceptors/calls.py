@@ -37,6 +37,8 @@ log = structlog.get_logger(__name__)
 MAX_MESSAGE_BYTES: Final = 4 * 1024 * 1024
 """The largest message that is read. grpc's own limit is above it, so that callers get the documented error."""
 MAX_NAMESPACE_CHARS: Final = 64
+GUARDED: Final = ("/taskyard.", "/externalscaler.")
+"""The beginnings of methods whose refusals are ours."""
 MALFORMED: Final = "request: is not a valid message, or nests too deep"
 
 Context: TypeAlias = "grpc.aio.ServicerContext[Any, Any]"
@@ -94,7 +96,7 @@ class CallInterceptor(grpc.aio.ServerInterceptor):
             handler = await continuation(handler_call_details)
             if handler is None:
                 return None
-            if not (method.startswith("/taskyard.") or self._is_guarded(method)):
+            if not (method.startswith(GUARDED) or self._is_guarded(method)):
                 return _opening(handler)
             check = _target_check(method) if by_rest else None
             wrapped = self._wrap(method, handler) if check is None else self._wrap_for_rest(method, handler, check)

@@ -46,7 +46,7 @@ class Record:
         ({"retry_policy": 3}, r"retry_policy: is a RetryPolicy, not 3 \(int\)"),
         ({"target": Model()}, r"target: is a text"),
         ({"hold": 1}, r"hold: is True or False"),
-        ({"colour": "red"}, r"colour: is no field of a task; there are: agent_id,"),
+        ({"colour": "red"}, r"colour: is no field of a task; there are: after,"),
         ({"params": {"a": {"b": [1, object()]}}}, r"params.a.b\[1\]: object is not a JSON value"),
         ({"params": {"a": {1: 2}}}, r"params.a: the keys of a JSON object are strings, not 1"),
     ],

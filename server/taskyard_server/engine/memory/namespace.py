@@ -25,12 +25,15 @@ from taskyard_server.store.rows import NOTHING_KNOWN, AboutNamespace, add_deleti
 
 from .claim_calls import NamedClaims, WaitingClaim
 from .outbox_rows import OutboxRows
+from .stop_calls import StopCall
 
 log = structlog.get_logger(__name__)
 
 TASK_LIMIT_KEYS: Final = {"scheduler.maxInflight", "scheduler.maxPerAgentInflight"}
 """The limits that hold tasks back. Each is logged once."""
 LIMIT_CHECK_SECS: Final = 1.0
+MAX_NOTICES_LOGGED: Final = 20
+"""Of those that are new at once."""
 ELSEWHERE: Final = DrainNotice(None, "another replica serves this namespace", reconnect=True)
 CLOSED: Final = "the namespace is closed, since its records are at fault; see the server's log"
 DELETED: Final = "the namespace was deleted"
@@ -63,7 +66,7 @@ class NamespaceState:
     What is known `about` it beside its scheduler is kept with the next commit if `about_changed`.
 
     `claims` are the calls that wait for a task to run, `named_claims` those that have an id, `sessions` the streams of
-    hosts, and `end_waits` the calls that wait for a task to end, by task id.
+    hosts, `end_waits` the calls that wait for a task to end, by task id, and `stop_calls` those that wait for its host.
     """
 
     namespace: str
@@ -86,9 +89,16 @@ class NamespaceState:
     named_claims: NamedClaims = field(default_factory=NamedClaims)
     sessions: dict[Offer, Session] = field(default_factory=dict)
     end_waits: dict[str, set[asyncio.Future[None]]] = field(default_factory=dict)
+    stop_calls: set[StopCall] = field(default_factory=set)
     due: float | None = None
     limits_logged: set[str] = field(default_factory=set)
     limits_checked_at: float = 0.0
+
+    def keep_history(self, keeps: bool) -> None:
+        """Set whether what leaves memory stays in the store, so that what blocks a target may leave it too."""
+        self.keeps_history = keeps
+        if keeps and self.fault is None and not self.scheduler.life.retention.takes_blockers:
+            self.scheduler.life.retention.take_blockers()
 
     def add_rows(self, group: Group) -> None:
         """Add what changed since the last commit to the next one."""
@@ -162,6 +172,8 @@ class NamespaceState:
                 claim.refuse(self.absence)
         for waits in self.end_waits.values():
             _resolve(waits)
+        for call in self.stop_calls:
+            call.end()
         for session in self.sessions.values():
             if self.is_deleted:
                 for lease in session.host.leases.values():
@@ -245,6 +257,14 @@ class NamespaceState:
         if (key := self.scheduler.schedules.limited_by) is not None:
             self._log_limit(f"daemon.{key}")
 
+    def look_for_hosts(self, now: float) -> None:
+        """See which kinds of tasks no live host may run, and log each once."""
+        new = self.scheduler.dispatcher.notices.look(now)
+        for notice in new[:MAX_NOTICES_LOGGED]:
+            log.warning("tasks_without_host", namespace=self.namespace, notice=notice)
+        if len(new) > MAX_NOTICES_LOGGED:
+            log.warning("tasks_without_host", namespace=self.namespace, more=len(new) - MAX_NOTICES_LOGGED)
+
     def release_all(self) -> None:
         """Release every waiting call."""
         for claim in self.claims.values():
@@ -252,6 +272,8 @@ class NamespaceState:
                 claim.grant([])
         for waits in self.end_waits.values():
             _resolve(waits)
+        for call in self.stop_calls:
+            call.end()
 
     def _log_limits(self, now: float) -> None:
         """Log once each limit that holds tasks back from free hosts."""

@@ -6,23 +6,26 @@ import asyncio
 from collections.abc import AsyncIterator, Callable, Sequence
 from copy import copy
 from functools import partial
-from itertools import islice
 from typing import TYPE_CHECKING, Final, TypeVar
 
 from taskyard_server.core.batches import Batch, BatchSubmission
 from taskyard_server.core.errors import BadRequest, CursorExpired, NotFound, Refusal, Unavailable
-from taskyard_server.core.names import Names
+from taskyard_server.core.explain import Explanation, Sight, explain
+from taskyard_server.core.names import EVERY_NAME, Names
 from taskyard_server.core.predecessors import IN_MEMORY, Known
 from taskyard_server.core.state_checks import check_cancel, check_pause, check_resolve, check_resume
+from taskyard_server.core.stop_waits import StopOutcome
 from taskyard_server.core.targets import Target
 from taskyard_server.core.task import TERMINAL, Existing, Submission, Task, TaskState
 from taskyard_server.core.task_filter import TaskFilter
+from taskyard_server.core.task_search import MAX_LOOKED_AT, search
 from taskyard_server.engine.port.answers import Answer
 from taskyard_server.engine.port.tasks import TaskPage
 from taskyard_server.engine.recent_events import LEFT_LOG
 
 from .history_listing import HistoryListing
 from .known_tasks import known_of
+from .stop_calls import StopCall
 
 if TYPE_CHECKING:
     from .namespace import NamespaceState
@@ -30,8 +33,6 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-MAX_SCANNED_PER_TURN: Final = 2_000
-"""Maximum tasks that a listing scans per turn of the event loop."""
 NO_STORE: Final = "history: this server keeps none, since it has no store (store.url is memory://)"
 NO_HISTORY: Final = "history: this server keeps none, since store.historyDays is 0"
 
@@ -105,6 +106,19 @@ class MemoryTasks:
             return show(past)
         return await self._read(state, task_id, agents, lambda: show(state.scheduler.get(task_id)))
 
+    async def explain(
+        self, namespace: str, task_id: str, *, agents: Names | None = None, sees_others: bool = True
+    ) -> Explanation:
+        state = self._namespaces.get(namespace, "task")
+        sight = Sight(EVERY_NAME if agents is None else agents, sees_others)
+        if (past := await self._past(state, task_id, agents)) is not None:
+            return explain(state.scheduler, self._now(), past, sight)
+        if agents is not None and state.find(task_id, agents) is None:
+            raise NotFound("task not found")
+        scheduler = state.scheduler
+        # Much of it is of other tasks, some of which may wait for a commit.
+        return await self._answers.give(state, lambda: explain(scheduler, self._now(), scheduler.get(task_id), sight))
+
     def state_of(self, namespace: str, task_id: str, host_id: str | None = None) -> TaskState | None:
         state = self._namespaces.here(namespace)
         task = None if state is None else state.scheduler.find(task_id)
@@ -162,7 +176,7 @@ class MemoryTasks:
             return
         after: int | None = 0
         while after is not None:
-            page = await self.list_tasks(namespace, TaskFilter(agents=agents), after, MAX_SCANNED_PER_TURN)
+            page = await self.list_tasks(namespace, TaskFilter(agents=agents), after, MAX_LOOKED_AT)
             yield [task for task in page.tasks if task.commit > commit]
             after = page.next_after
         if namespaces.history is not None:
@@ -175,7 +189,7 @@ class MemoryTasks:
         def cancel(state: NamespaceState) -> T:
             return show(state.scheduler.cancel(self._now(), task_id))
 
-        return await self._command(namespace, task_id, agents, cancel, check_cancel)
+        return await self._command(namespace, task_id, agents, cancel, self._check_cancel(namespace))
 
     async def cancel_with_children(
         self, namespace: str, task_id: str, *, agents: Names | None = None, show: Callable[[Task], T]
@@ -184,13 +198,45 @@ class MemoryTasks:
             task, count = state.scheduler.cancel_with_children(self._now(), task_id, agents)
             return show(task), count
 
-        return await self._command(namespace, task_id, agents, cancel, check_cancel)
+        return await self._command(namespace, task_id, agents, cancel, self._check_cancel(namespace))
 
     async def pause(self, namespace: str, task_id: str, *, agents: Names | None = None, show: Callable[[Task], T]) -> T:
         def pause(state: NamespaceState) -> T:
             return show(state.scheduler.pause(self._now(), task_id))
 
         return await self._command(namespace, task_id, agents, pause, check_pause)
+
+    async def cancel_and_wait(
+        self,
+        namespace: str,
+        task_id: str,
+        secs: float,
+        *,
+        with_children: bool = False,
+        agents: Names | None = None,
+        show: Callable[[Task], T],
+    ) -> tuple[T, int, StopOutcome]:
+        def cancel(state: NamespaceState, call: StopCall) -> tuple[T, int]:
+            scheduler, now = state.scheduler, self._now()
+            tasks = [scheduler.get(task_id)]
+            if not with_children:
+                return show(call.run(now, tasks, lambda: scheduler.cancel(now, task_id))), 0
+            tasks += scheduler.life.children.live_below(task_id)
+            task, count = call.run(now, tasks, lambda: scheduler.cancel_with_children(now, task_id, agents))
+            return show(task), count
+
+        check = self._check_cancel(namespace)
+        (shown, count), outcome = await self._command_and_wait(namespace, task_id, agents, secs, cancel, check)
+        return shown, count, outcome
+
+    async def pause_and_wait(
+        self, namespace: str, task_id: str, secs: float, *, agents: Names | None = None, show: Callable[[Task], T]
+    ) -> tuple[T, StopOutcome]:
+        def pause(state: NamespaceState, call: StopCall) -> T:
+            scheduler, now = state.scheduler, self._now()
+            return show(call.run(now, [scheduler.get(task_id)], lambda: scheduler.pause(now, task_id)))
+
+        return await self._command_and_wait(namespace, task_id, agents, secs, pause, check_pause)
 
     async def resume(
         self,
@@ -264,6 +310,38 @@ class MemoryTasks:
 
         return await self._answers.give(state, run)
 
+    async def _command_and_wait(
+        self,
+        namespace: str,
+        task_id: str,
+        agents: Names | None,
+        secs: float,
+        command: Callable[[NamespaceState, StopCall], T],
+        check: Callable[[Task], None],
+    ) -> tuple[T, StopOutcome]:
+        """Run a command about a task, and wait up to `secs` until its host has stopped."""
+        calls: list[StopCall] = []
+
+        def run(state: NamespaceState) -> T:
+            calls.append(StopCall(state))
+            return command(state, calls[0])
+
+        try:
+            answer = await self._command(namespace, task_id, agents, run, check)
+            return answer, await calls[0].outcome(0.0 if self._namespaces.closed else secs, self._answers)
+        finally:
+            for call in calls:
+                call.close()
+
+    def _check_cancel(self, namespace: str) -> Callable[[Task], None]:
+        """What a cancellation asks of a task that has left memory: that it blocks its target."""
+
+        def check(task: Task) -> None:
+            state = self._namespaces.here(namespace)
+            check_cancel(task, state is not None and state.scheduler.targets.blocks(task))
+
+        return check
+
     async def _past(self, state: NamespaceState, task_id: str, agents: Names | None) -> Task | None:
         """The task as it ended, if it has left memory."""
         history = self._namespaces.history
@@ -280,19 +358,18 @@ class MemoryTasks:
     async def _list_tasks(
         self, state: NamespaceState, task_filter: TaskFilter, after: int, limit: int, newest_first: bool
     ) -> TaskPage:
-        walk = state.scheduler.tasks_before if newest_first else state.scheduler.tasks_after
         matches: list[Task] = []
-        while True:
-            scanned = list(islice(walk(after), MAX_SCANNED_PER_TURN))
-            for task in scanned:
-                if task_filter.matches(task):
-                    if len(matches) == limit:
-                        return TaskPage(matches, matches[-1].seq)
-                    matches.append(copy(task))
-            if len(scanned) < MAX_SCANNED_PER_TURN:
-                return TaskPage(matches, None)
-            after = scanned[-1].seq
-            await asyncio.sleep(0)
+        place: int | None = after
+        while place is not None:
+            room = limit + 1 - len(matches)
+            found = search(state.scheduler, task_filter, place, room, newest_first=newest_first)
+            matches += [copy(task) for task in found.tasks]
+            if len(matches) > limit:
+                return TaskPage(matches[:limit], matches[limit - 1].seq)
+            place = found.after
+            if place is not None:
+                await asyncio.sleep(0)
+        return TaskPage(matches, None)
 
 
 def _batch(state: NamespaceState, batch_id: str, agents: Names | None) -> Batch:

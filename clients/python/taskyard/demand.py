@@ -1,0 +1,48 @@
+"""What the configured pools of hosts have to do (docs/rules.md, Demand)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import timedelta
+
+from taskyard.v1 import stats_pb2 as pb
+
+
+@dataclass(frozen=True, slots=True)
+class PoolDemand:
+    """What one pool of hosts has to do, as it was when the server answered.
+
+    Attributes:
+        pool: The name of the pool.
+        runnable: Tasks that hosts of the pool may run and that wait only for a host.
+        inflight: Tasks in flight at hosts of the pool.
+        free_credit: How many tasks the live hosts of the pool could be handed at once.
+        hosts: Live hosts of the pool.
+        oldest: For how long the oldest of the runnable tasks has waited. None while there is none.
+    """
+
+    pool: str
+    runnable: int
+    inflight: int
+    free_credit: int
+    hosts: int
+    oldest: timedelta | None = None
+
+    @classmethod
+    def from_message(cls, message: pb.PoolDemand) -> PoolDemand:
+        """Convert a message.
+
+        Args:
+            message: The demand as the server sends it.
+
+        Returns:
+            The demand.
+        """
+        return cls(
+            pool=message.pool,
+            runnable=message.runnable,
+            inflight=message.inflight,
+            free_credit=message.free_credit,
+            hosts=message.hosts,
+            oldest=timedelta(seconds=message.oldest_secs) if message.HasField("oldest_secs") else None,
+        )

@@ -1,0 +1,179 @@
+"""What the fields of a task take, for calls that have them as keywords (docs/rules.md, Submitting)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import datetime, timedelta
+from typing import TYPE_CHECKING, Any, Final, TypeAlias, TypedDict, get_args
+
+from .choices import AfterPolicy, OnConflict, OnTargetFailure, UniqueWhile
+from .payloads import Payload
+from .retry_policy import RetryPolicy
+from .submitted import Submitted
+from .tasks import Task
+
+if TYPE_CHECKING:
+    from .new_tasks import NewTask
+
+Predecessor: TypeAlias = "str | Submitted | Task | NewTask"
+"""A task to come after: its id, its handle, or a task of the same batch."""
+
+TEXT: Final = (str,)
+TIME: Final = (datetime, timedelta)
+MAX_RUN_TIMEOUT: Final = timedelta(milliseconds=2**32 - 1)
+RANGES: Final = {"priority": (-(2**31), 2**31 - 1), "token_limit": (0, 2**32 - 1)}
+"""What the API can express, by field."""
+TAKEN: Final[Mapping[str, tuple[tuple[type, ...], str]]] = {
+    "action": (TEXT, "a text, or an Action"),
+    "params": ((Mapping,), "a dict of JSON; for models, dataclasses and other values make an Action"),
+    "tab_id": (TEXT, "a text"),
+    "ref": (TEXT, "a text"),
+    "priority": ((int,), "a whole number"),
+    "deadline": (TIME, "a timedelta, or a datetime with a time zone"),
+    "callback_url": (TEXT, "a text"),
+    "project": (TEXT, "a text"),
+    "labels": ((Mapping,), "a dict of texts"),
+    "target": (TEXT, "a text"),
+    "hold": ((bool,), "True or False"),
+    "not_before": (TIME, "a timedelta, or a datetime with a time zone"),
+    "token_limit": ((int,), "a whole number"),
+    "retry_policy": ((RetryPolicy,), "a RetryPolicy"),
+    "idempotency_key": (TEXT, "a text"),
+    "traceparent": (TEXT, "a text"),
+    "agent_id": (TEXT, "a text"),
+    "run_timeout": ((timedelta,), "a timedelta"),
+    "parent_id": (TEXT, "a text"),
+    "after_policy": (TEXT, "a text"),
+    "unique_key": (TEXT, "a text"),
+    "unique_while": (TEXT, "a text"),
+    "on_conflict": (TEXT, "a text"),
+    "on_target_failure": (TEXT, "a text"),
+    "input": ((Payload,), "a Payload; a value for it is the second argument of a call with an Action"),
+}
+"""What each field takes that takes one value."""
+CHOICES: Final[Mapping[str, tuple[str, ...]]] = {
+    "after_policy": get_args(AfterPolicy),
+    "unique_while": get_args(UniqueWhile),
+    "on_conflict": get_args(OnConflict),
+    "on_target_failure": get_args(OnTargetFailure),
+}
+"""The words that a field takes."""
+SEVERAL: Final = ("requires", "concurrency_keys", "after")
+
+
+class ActionFields(TypedDict, total=False):
+    """The fields of a task except its action and its input, for calls that take them as keywords.
+
+    `NewTask` documents them. `retry` is short for `retry_policy`.
+    """
+
+    tab_id: str | None
+    ref: str | None
+    priority: int
+    deadline: datetime | timedelta | None
+    callback_url: str | None
+    project: str | None
+    requires: Sequence[str]
+    labels: Mapping[str, str]
+    target: str | None
+    hold: bool
+    not_before: datetime | timedelta | None
+    token_limit: int | None
+    retry_policy: RetryPolicy | None
+    retry: RetryPolicy | None
+    idempotency_key: str | None
+    traceparent: str | None
+    agent_id: str | None
+    run_timeout: timedelta | None
+    parent_id: str | None
+    concurrency_keys: Sequence[str]
+    after: Sequence[Predecessor]
+    after_policy: AfterPolicy | None
+    unique_key: str | None
+    unique_while: UniqueWhile | None
+    on_conflict: OnConflict | None
+    on_target_failure: OnTargetFailure | None
+
+
+class TaskFields(ActionFields, total=False):
+    """The fields of a task except its action, for calls that take them as keywords. `NewTask` documents them."""
+
+    params: Mapping[str, Any] | None
+
+
+FIELDS: Final = frozenset((*TAKEN, *SEVERAL)) - {"action"}
+
+
+def known(fields: Mapping[str, Any]) -> dict[str, Any]:
+    """Find fields by their names in `NewTask`.
+
+    Args:
+        fields: The fields that are set.
+
+    Returns:
+        The same, under the names of `NewTask`.
+
+    Raises:
+        TypeError: A field is unknown.
+    """
+    given = dict(fields)
+    if "retry" in given:
+        if "retry_policy" in given:
+            raise TypeError("retry and retry_policy are the same: give one of them")
+        given["retry_policy"] = given.pop("retry")
+    for name in given:
+        if name not in FIELDS:
+            raise TypeError(f"{name}: is no field of a task; there are: {', '.join(sorted(FIELDS))}")
+    return given
+
+
+def check(task: NewTask) -> None:
+    """Check the fields of a task.
+
+    Args:
+        task: The task.
+
+    Raises:
+        TypeError: A field has a type that the API cannot express.
+        ValueError: A field has a value that the API cannot express.
+    """
+    for name, (kinds, taken) in TAKEN.items():
+        value = getattr(task, name)
+        if (value is not None or name == "action") and not isinstance(value, kinds):
+            raise TypeError(f"{name}: is {taken}, not {shown(value)}")
+    _check_names("requires", task.requires)
+    _check_names("concurrency_keys", task.concurrency_keys)
+    for label, text in (task.labels or {}).items():
+        if not (isinstance(label, str) and isinstance(text, str)):
+            raise TypeError(f"labels: is a dict of texts, {label} is {shown(text)}")
+    if task.params is not None and task.input is not None:
+        raise TypeError("params, input: a task has one of them")
+    if task.run_timeout is not None and not timedelta() < task.run_timeout <= MAX_RUN_TIMEOUT:
+        raise ValueError(f"run_timeout: is longer than nothing, at most {MAX_RUN_TIMEOUT}, not {task.run_timeout}")
+    for name, (least, most) in RANGES.items():
+        number = getattr(task, name)
+        if number is not None and not least <= number <= most:
+            raise ValueError(f"{name}: is from {least} to {most}, not {number}")
+    for name, words in CHOICES.items():
+        word = getattr(task, name)
+        if word is not None and word not in words:
+            raise ValueError(f"{name}: is {' or '.join(map(repr, words))}, not {shown(word)}")
+
+
+def shown(value: Any) -> str:
+    """Write a value for an error.
+
+    Args:
+        value: The value.
+
+    Returns:
+        The value with its type; the type alone if that would be long.
+    """
+    text = repr(value)
+    kind = type(value).__qualname__
+    return f"{text} ({kind})" if len(text) <= 60 else f"a {kind}"
+
+
+def _check_names(name: str, names: Any) -> None:
+    if isinstance(names, str) or not isinstance(names, Iterable) or not all(isinstance(each, str) for each in names):
+        raise TypeError(f"{name}: is a sequence of names, not {shown(names)}")
