@@ -139,12 +139,21 @@ def test_replace_needs_no_room_but_that_of_the_task_it_replaces(yard):
     assert (first.state, second.state) == ("cancelled", "queued")
 
 
-def test_replace_that_is_refused_changes_nothing(yard):
+def test_replace_takes_the_place_of_the_other_task_also_above_a_lowered_limit(yard):
     first = submit(yard)
     yard.submit()
     yard.reconfigure(max_queue_size=1)
+    second = submit(yard, on_conflict=REPLACE)
+    assert (first.state, second.state) == ("cancelled", "queued")
+
+
+def test_replace_that_is_refused_changes_nothing(yard):
+    first = submit(yard)
+    yard.submit(target="till", priority=-1)
+    yard.fail(yard.start_one())
+    yard.reconfigure(max_blocked_targets=1)
     with pytest.raises(QueueFull):
-        submit(yard, on_conflict=REPLACE)
+        submit(yard, on_conflict=REPLACE, target="other")
     assert first.state == "queued"
 
 

@@ -36,9 +36,9 @@ class AgentModel:
         self._check(now, wish)
         after = tuple(dict.fromkeys([*wish.after, *after]))
         self.world.relations.check(after)
-        twin = self.world.relations.settle_conflict(now, wish)
-        if twin is not None:
-            return twin
+        replaces = self.world.relations.settle_conflict(now, wish, has_room_for(self.world, wish.target))
+        if isinstance(replaces, Twin):
+            return replaces
         world, limits = self.world, self.world.limits
         world.families.more_come()
         figures = world.figures.setdefault(wish.agent, Counter())
@@ -49,8 +49,8 @@ class AgentModel:
         due = wish.not_before if wish.not_before is not None and wish.not_before > now else None
         queued = world.queued()
         full = queued >= limits["max_queue_size"]
-        refused = full or world.queued(wish.agent) >= limits["max_per_agent"]
-        has_room = has_room_for(world, wish.target)
+        refused = not replaces and (full or world.queued(wish.agent) >= limits["max_per_agent"])
+        has_room = replaces or has_room_for(world, wish.target)
         world.tasks[task_id] = job
         if refused:
             self._reject(now, job, agent, queued, "global" if full else "agent")

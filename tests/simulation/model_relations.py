@@ -151,11 +151,11 @@ class Relations:
             and (job.wish.unique_while != "queued" or job.state in WAITING)
         ]
 
-    def settle_conflict(self, now: float, wish: Wish) -> Twin | None:
-        """The answer if the key of a wish is taken; None if it is free, or was made free."""
+    def settle_conflict(self, now: float, wish: Wish, has_room: bool) -> Twin | bool:
+        """The answer if the key of a wish is taken; else whether others were replaced, if its target `has_room`."""
         world, holders = self._world, self.holders(wish)
         if wish.unique is None or not holders:
-            return None
+            return False
         twin = holders[-1]
         if wish.on_conflict == "reject":
             raise Refused("already_exists", "uniqueKey: another task has it", {"taskId": twin.id})
@@ -163,9 +163,6 @@ class Relations:
             if wish.key is not None:
                 twin.bound.append((wish, now))
             return Twin(twin)
-        limits, gone = world.limits, len(holders)
-        has_room = world.queued() - gone < limits["max_queue_size"]
-        if has_room and world.queued(wish.agent) - gone < limits["max_per_agent"]:
-            for job in holders:
-                world.end(now, job, "cancelled", "replaced by a task with the same unique key")
-        return None
+        for job in holders if has_room else ():
+            world.end(now, job, "cancelled", "replaced by a task with the same unique key")
+        return has_room

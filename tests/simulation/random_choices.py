@@ -107,8 +107,8 @@ class Chances:
         # Likewise in every third one claims have ids.
         self._names_claims = seed % 3 == 0
         self._claim_dice = Random(f"claims of {seed}")
-        # In every fifth tasks come after others, and have unique keys.
-        self._relates = seed % 5 == 0
+        # In every sixth tasks come after others, and have unique keys.
+        self._relates = seed % 6 == 0
         self._relation_dice = Random(f"relations of {seed}")
         # In every fifth tasks have concurrency keys, whose limits change.
         self._limits_keys = seed % 5 == 0

@@ -114,13 +114,14 @@ class Admission:
         if extras.after:
             # What it names must be there, also where another task is the answer.
             predecessors.find(extras, known)
+        replaces = False
         if extras.unique_key is not None:
             settled = settle_conflict(self._life, now, submission)
-            if isinstance(settled, Existing):
+            if settled is None or isinstance(settled, Existing):
                 return settled
-            if not settled:
-                return None
-        return self._life.accept(now, submission, predecessors.find(extras, known) if extras.after else None)
+            replaces = settled
+        following = predecessors.find(extras, known) if extras.after else None
+        return self._life.accept(now, submission, following, replaces)
 
     def _with_ids(self, submission: Submission, outcomes: Sequence[Task | Existing | Refusal]) -> Submission:
         """The same after the tasks that its indexes stand for. Raises `Conflict` if one of these was refused."""

@@ -70,25 +70,25 @@ class UniqueKeys:
         return holders
 
 
-def settle_conflict(life: Lifecycle, now: float, submission: Submission) -> Existing | bool:
+def settle_conflict(life: Lifecycle, now: float, submission: Submission) -> Existing | bool | None:
     """Look whether the unique key of a submission is free, or make it so as the submission asks for.
 
-    The task that has it is the answer, and then has the submission's idempotency key too; True if the key is free now;
-    False if it is not made free, since a limit of the queue would refuse the submission all the same. Raises
-    `AlreadyExists`.
+    The task that has it is the answer, and then has the submission's idempotency key too. Else it is whether the new
+    task takes the place of another, which limits of the queue do not hinder; None if its target has no room, and so
+    nothing is replaced. Raises `AlreadyExists`.
     """
     extras = submission.options.extras
     assert extras.unique_key is not None
     holders = life.unique_keys.holders(submission.agent_id, extras.unique_key)
     if not holders:
-        return True
+        return False
     youngest = holders[-1]
     if extras.on_conflict is REJECT:
         raise AlreadyExists(TAKEN, {"taskId": youngest.id})
     if extras.on_conflict is REPLACE_QUEUED and _all_wait(holders):
-        leaving, agent, limits = len(holders), youngest.agent, life.limits
-        if life.queued - leaving >= limits.max_queue_size or agent.queued - leaving >= limits.max_per_agent:
-            return False
+        target = submission.options.target
+        if target is not None and not life.targets.has_room(target, life.limits.max_blocked_targets):
+            return None
         for task in holders:
             life.finish(now, task, CANCELLED, None, REPLACED, StopReason.CANCELLED)
         return True
