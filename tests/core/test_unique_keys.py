@@ -172,6 +172,23 @@ def test_an_existing_task_is_the_answer_also_while_the_queue_is_full(yard):
     assert submit(yard) == Existing(first)
 
 
+def test_a_task_after_the_one_that_it_replaces_is_cancelled_with_it(yard):
+    yard.reconfigure(max_retained_tasks=1)
+    first = submit(yard)
+    other = yard.submit()
+    yard.cancel(other)
+    second = submit(yard, on_conflict=REPLACE, after=(first.id,))
+    yard.pass_time(0)
+    assert (first.state, second.state, second.error) == ("cancelled", "cancelled", f"predecessor {first.id} failed")
+    assert is_free(yard)
+
+
+def test_a_replacement_is_told_its_position_without_the_task_it_replaces(yard):
+    first = submit(yard)
+    yard.submit()
+    assert (first.position, submit(yard, on_conflict=REPLACE).position) == (1, 2)
+
+
 # Together with idempotency keys
 
 

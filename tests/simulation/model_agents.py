@@ -36,7 +36,7 @@ class AgentModel:
         self._check(now, wish)
         after = tuple(dict.fromkeys([*wish.after, *after]))
         self.world.relations.check(after)
-        replaces = self.world.relations.settle_conflict(now, wish, has_room_for(self.world, wish.target))
+        replaces = self.world.relations.conflict(now, wish, has_room_for(self.world, wish.target))
         if isinstance(replaces, Twin):
             return replaces
         world, limits = self.world, self.world.limits
@@ -50,7 +50,7 @@ class AgentModel:
         queued = world.queued()
         full = queued >= limits["max_queue_size"]
         refused = not replaces and (full or world.queued(wish.agent) >= limits["max_per_agent"])
-        has_room = replaces or has_room_for(world, wish.target)
+        has_room = bool(replaces) or has_room_for(world, wish.target)
         world.tasks[task_id] = job
         if refused:
             self._reject(now, job, agent, queued, "global" if full else "agent")
@@ -64,9 +64,10 @@ class AgentModel:
         world.tell(now, "submitted", job, None)
         world.counts["submitted"] += 1
         agent.counts["submitted"] += 1
-        job.position = world.queued()
+        job.position = world.queued() - len(replaces)
         if verdict == "failed":
             world.end(now, job, "cancelled", f"predecessor {failed} failed")
+        world.relations.replace(now, replaces)
         return job
 
     def submit_batch(self, now: float, wishes: Sequence[Wish], ids: Sequence[str], batch: str) -> list[Any]:

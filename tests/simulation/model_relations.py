@@ -151,11 +151,11 @@ class Relations:
             and (job.wish.unique_while != "queued" or job.state in WAITING)
         ]
 
-    def settle_conflict(self, now: float, wish: Wish, has_room: bool) -> Twin | bool:
-        """The answer if the key of a wish is taken; else whether others were replaced, if its target `has_room`."""
-        world, holders = self._world, self.holders(wish)
+    def conflict(self, now: float, wish: Wish, has_room: bool) -> Twin | list[Job]:
+        """The answer if the key of a wish is taken; else those that it replaces, if its target `has_room`."""
+        holders = self.holders(wish)
         if wish.unique is None or not holders:
-            return False
+            return []
         twin = holders[-1]
         if wish.on_conflict == "reject":
             raise Refused("already_exists", "uniqueKey: another task has it", {"taskId": twin.id})
@@ -163,6 +163,9 @@ class Relations:
             if wish.key is not None:
                 twin.bound.append((wish, now))
             return Twin(twin)
-        for job in holders if has_room else ():
-            world.end(now, job, "cancelled", "replaced by a task with the same unique key")
-        return has_room
+        return holders if has_room else []
+
+    def replace(self, now: float, jobs: list[Job]) -> None:
+        """Another task has come in the place of these."""
+        for job in jobs:
+            self._world.end(now, job, "cancelled", "replaced by a task with the same unique key")

@@ -72,16 +72,16 @@ MUTATIONS: dict[str, list[Edit]] = {
         (unique_keys, "_holds", "or task.state in WAITING", "or True"),
     ],
     "a task in flight is replaced": [
-        (unique_keys, "settle_conflict", "and _all_wait(holders)", ""),
+        (unique_keys, "find_conflict", "and _all_wait(holders)", ""),
     ],
     "a task is replaced by one that is refused": [
-        (unique_keys, "settle_conflict", "return None", "pass"),
+        (unique_keys, "find_conflict", "return None", "pass"),
     ],
     "a task is the answer to no key but its own": [
         (unique_keys, "_bind", "life.tasks_by_key[task.agent.id, key.key] = task", "pass"),
     ],
     "the oldest task that has a key is the answer": [
-        (unique_keys, "settle_conflict", "holders[-1]", "holders[0]"),
+        (unique_keys, "find_conflict", "holders[-1]", "holders[0]"),
     ],
 }
 

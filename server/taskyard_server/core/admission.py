@@ -12,7 +12,7 @@ from .batches import BatchSubmission
 from .errors import NOT_YET, AlreadyExists, BadRequest, Conflict, Refusal, Unavailable
 from .predecessors import IN_MEMORY, Known
 from .task import NO_EXTRAS, Existing
-from .unique_keys import settle_conflict
+from .unique_keys import find_conflict, replace
 
 if TYPE_CHECKING:
     from .lifecycle import Lifecycle
@@ -110,18 +110,18 @@ class Admission:
         if first is not None:
             return first if first.options.key == submission.options.key else Existing(first)
         self._check(now, submission)
-        extras, predecessors = submission.options.extras, self._life.predecessors
-        if extras.after:
-            # What it names must be there, also where another task is the answer.
-            predecessors.find(extras, known)
-        replaces = False
-        if extras.unique_key is not None:
-            settled = settle_conflict(self._life, now, submission)
-            if settled is None or isinstance(settled, Existing):
-                return settled
-            replaces = settled
-        following = predecessors.find(extras, known) if extras.after else None
-        return self._life.accept(now, submission, following, replaces)
+        life, extras = self._life, submission.options.extras
+        # What it names must be there, also where another task is the answer.
+        following = life.predecessors.find(extras, known) if extras.after else None
+        if extras.unique_key is None:
+            return life.accept(now, submission, following)
+        replaced = find_conflict(life, now, submission)
+        if replaced is None or isinstance(replaced, Existing):
+            return replaced
+        task = life.accept(now, submission, following, replaces=bool(replaced))
+        if replaced and task is not None:
+            replace(life, now, replaced, task)
+        return task
 
     def _with_ids(self, submission: Submission, outcomes: Sequence[Task | Existing | Refusal]) -> Submission:
         """The same after the tasks that its indexes stand for. Raises `Conflict` if one of these was refused."""

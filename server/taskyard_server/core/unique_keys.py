@@ -70,18 +70,18 @@ class UniqueKeys:
         return holders
 
 
-def settle_conflict(life: Lifecycle, now: float, submission: Submission) -> Existing | bool | None:
-    """Look whether the unique key of a submission is free, or make it so as the submission asks for.
+def find_conflict(life: Lifecycle, now: float, submission: Submission) -> Existing | list[Task] | None:
+    """Look whether the unique key of a submission is free.
 
-    The task that has it is the answer, and then has the submission's idempotency key too. Else it is whether the new
-    task takes the place of another, which limits of the queue do not hinder; None if its target has no room, and so
-    nothing is replaced. Raises `AlreadyExists`.
+    The task that has it is the answer, and then has the submission's idempotency key too. Else these are the tasks that
+    it replaces, none if the key is free; None if its target has no room, so that it replaces none. Raises
+    `AlreadyExists`.
     """
     extras = submission.options.extras
     assert extras.unique_key is not None
     holders = life.unique_keys.holders(submission.agent_id, extras.unique_key)
     if not holders:
-        return False
+        return holders
     youngest = holders[-1]
     if extras.on_conflict is REJECT:
         raise AlreadyExists(TAKEN, {"taskId": youngest.id})
@@ -89,12 +89,18 @@ def settle_conflict(life: Lifecycle, now: float, submission: Submission) -> Exis
         target = submission.options.target
         if target is not None and not life.targets.has_room(target, life.limits.max_blocked_targets):
             return None
-        for task in holders:
-            life.finish(now, task, CANCELLED, None, REPLACED, StopReason.CANCELLED)
-        return True
+        return holders
     if submission.options.key is not None:
         _bind(life, now, youngest, submission.options.key)
     return Existing(youngest)
+
+
+def replace(life: Lifecycle, now: float, tasks: list[Task], task: Task) -> None:
+    """Cancel tasks that a new one replaces, which is there already: so what it comes after is still retained."""
+    for each in tasks:
+        life.finish(now, each, CANCELLED, None, REPLACED, StopReason.CANCELLED)
+    if task.position is not None:
+        task.position -= len(tasks)
 
 
 def _bind(life: Lifecycle, now: float, task: Task, key: IdempotencyKey) -> None:
