@@ -177,6 +177,12 @@ class Predecessors:
         """Since when followers are to be looked at; None if none is."""
         return self._since if self._changed or self._next else None
 
+    def act_on_some(self, now: float, limit: int) -> None:
+        """Look at up to so many followers, if any is to be looked at."""
+        while limit and (self._changed or self._next):
+            self.act_on_one(now)
+            limit -= 1
+
     def act_on_one(self, now: float) -> bool:
         """Look at the next follower, and let it go or cancel it; False if none is to be looked at."""
         if not self._next:
