@@ -77,6 +77,7 @@ class Wish:
     token_limit: int | None = None
     run_timeout: float | None = None
     parent: str | None = None
+    keys: tuple[str, ...] = ()
     on_target_failure: str | None = None
 
 

@@ -244,8 +244,9 @@ def to_profile(machine: Machine) -> HostProfile:
 
 def to_extras(wish: Wish) -> TaskExtras:
     """The core's word for how a task stands to others."""
-    policy = wish.on_target_failure
-    return NO_EXTRAS if policy is None else TaskExtras(on_target_failure=OnTargetFailure(policy))
+    policy = None if wish.on_target_failure is None else OnTargetFailure(wish.on_target_failure)
+    extras = TaskExtras(concurrency_keys=wish.keys, on_target_failure=policy)
+    return NO_EXTRAS if extras == NO_EXTRAS else extras
 
 
 def to_submission(wish: Wish) -> Submission:

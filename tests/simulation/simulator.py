@@ -22,8 +22,10 @@ from taskyard_server.core.scheduler import Scheduler
 from .agent_commands import AgentCommands
 from .agreement import agree, figures_agree
 from .counter_watch import Watch
+from .explanations import explained
 from .host_commands import EXECUTOR, HostCommands
 from .indexes import recount, same
+from .key_indexes import for_core, keys_agree, recount_keys
 from .ledger import ENDING, Ledger
 from .model import Model
 from .model_records import FLYING, Refused
@@ -35,6 +37,8 @@ from .target_indexes import nothing_stays, recount_targets
 from .target_ledger import TargetLedger
 
 START: Final = 1_700_000_000.0
+EXPLAINED: Final = {"pending", "queued", "paused"}
+EXPLAINED_SHARE: Final = 0.3
 RECOUNT_EVERY: Final = 4
 """So many steps apart all indexes of the core are recounted; everything else is checked after every step."""
 
@@ -73,6 +77,8 @@ class Simulation:
         self.chances = Chances(seed)
         self.now = START + self.chances.below(10**6)
         self._recount_every = recount_every
+        # Beside the choices of the history, so that these do not depend on what is looked at.
+        self._looks = Random(f"looks of {seed}")
         self._entropy = partial(Random(f"ids of {seed}").getrandbits, 40)
         self._last: deque[tuple[Any, ...]] = deque(maxlen=20)
         self._over_at = 0
@@ -88,14 +94,24 @@ class Simulation:
         try:
             self._take_a_step()
             self._check()
+            self._explain_one()
             if self.steps % self._recount_every == 0:
                 recount(self.core)
                 recount_offers(self.core, self.now)
                 recount_targets(self.core)
                 figures_agree(self.core, self.model)
+                recount_keys(self.core)
+                keys_agree(self.core, self.model.world, self.now)
         except Exception as error:
             why = str(error) if isinstance(error, AssertionError) else f"{type(error).__name__}: {error}"
             raise Mismatch(self.seed, self.steps, why, [_line(*entry) for entry in self._last], self.test) from error
+
+    def _explain_one(self) -> None:
+        """One task that waits is explained right."""
+        waiting = [job.id for job in self.model.world.tasks.values() if job.state in EXPLAINED]
+        if waiting and self._looks.random() < EXPLAINED_SHARE:
+            for kind in explained(self.core, self.model, self.now, self._looks.choice(waiting)) or ["runnable"]:
+                self.given["explained", kind] += 1
 
     # Lives
 
@@ -144,6 +160,8 @@ class Simulation:
             self.both("drain", (), self.core.drain, lambda _: self.model.drain())
         elif self.steps > self._shut_down_at[0] and self.chances.under(0.3):
             self._commands["cancel"]()
+        elif self.chances.limits_keys():
+            self.limit_keys()
         elif self.chances.weighs():
             self.weigh()
         else:
@@ -207,6 +225,16 @@ class Simulation:
             tuple(self._limits.items()),
             lambda: self.core.reconfigure(Limits(**self._limits)),
             lambda _: self.model.reconfigure(self._limits),
+        )
+
+    def limit_keys(self) -> None:
+        """Other limits of concurrency keys hold."""
+        limits = self.chances.key_limits()
+        self.both(
+            "limit keys",
+            tuple(limits.items()),
+            lambda: self.core.set_key_limits(self.now, for_core(limits)),
+            lambda _: self.model.world.keys.put(self.now, limits),
         )
 
     def weigh(self) -> None:

@@ -23,7 +23,7 @@ def recount_targets(core: Scheduler) -> None:
     same("stopping leases that live", [each.task.id for each in leases if each.task.lease is each], [])
     recount_timer("ends of stopping leases", life.grants.stopping._ends, {each: each.expires_at for each in leases})
     pending = [task for task in tasks if task.state == "pending" and not task.is_held]
-    recount_timer("dues", life.delayed, {task: task.history.not_before for task in pending})
+    recount_timer("dues", life.pending.delayed, {task: task.history.not_before for task in pending})
     due = {host: host.drain_until for hosts in life.liveness._drains._due.values() for host in hosts}
     recount_timer("ends of drains", life.liveness._drains, due)
     same("hosts that drain and are gone", [host.id for host in due if core.hosts.find(host.id) is not host], [])

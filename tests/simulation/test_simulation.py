@@ -131,6 +131,8 @@ OFTEN = {
     ("error", "rejected: global queue full"): 200,
     ("error", "rejected: agent queue full"): 50,
     ("error", TOO_MANY_BLOCKED): 1,
+    **{("explained", kind): 60 for kind in ("no_credit", "no_host", "target", "held", "not_due", "agent_limit")},
+    **{("explained", kind): 10 for kind in ("max_inflight", "draining", "paused", "no_action", "runnable")},
     ("bound by", "maxInflight"): 30,
     ("bound by", "maxPerAgentInflight"): 20,
 }

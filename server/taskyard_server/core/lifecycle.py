@@ -165,6 +165,7 @@ class Lifecycle:
         error, details = refusal_of(self, agent_id)
         agent = self.agents.by_id.get(agent_id) or self.agents.add(agent_id, limits.max_agent_figures)
         task = self._new(now, agent, submission, REJECTED)
+        task.page.entered(REJECTED)
         task.completed_at = now
         task.error = error
         self._events.append(Event(now, task, SUBMITTED, None))
@@ -190,10 +191,7 @@ class Lifecycle:
             self._events.append(Event(now, task, PROGRESSED, task.state))
 
     def pause(self, now: float, task: Task, stop: StopReason = StopReason.PAUSED) -> None:
-        """Interrupt a task so that it can be resumed, or fail it if it is over its budget. `stop` is for its host.
-
-        See docs/rules.md, Pause.
-        """
+        """Interrupt a task, or fail one over its budget (docs/rules.md, Pause). `stop` is for its host."""
         if self.attempts.is_over_budget(task):
             self.finish(now, task, FAILED, None, OVER_BUDGET, StopReason.TOKEN_LIMIT_EXCEEDED)
             return
@@ -202,6 +200,7 @@ class Lifecycle:
         self._clear_deadline(task)
         task.deadline = None
         self.paused += 1
+        task.page.entered(PAUSED)
         self.emit(now, task, before)
         if task.options.target is not None:
             self.targets.block(now, task)
@@ -270,12 +269,15 @@ class Lifecycle:
         if state is DONE:
             counters.completed += 1
             agent.figures.completed += 1
+            task.page.done += 1
         elif state is FAILED:
             counters.failed += 1
             agent.figures.failed += 1
+            task.page.entered(state)
         else:
             counters.cancelled += 1
             agent.figures.cancelled += 1
+            task.page.entered(state)
         if not blocks or self.retention.takes_blockers:
             self.retention.keep(task)
         self.retention.evict_excess(now)
@@ -438,6 +440,7 @@ class Lifecycle:
 
     def _reopen(self, task: Task, before: TaskState) -> None:
         """Uncount a pause or a failure that is taken back."""
+        task.page.left(before)
         if before is PAUSED:
             self.paused -= 1
         else:

@@ -16,7 +16,7 @@ This file knows nothing of states, leases or time.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from heapq import heapify, heappop, heappush, heapreplace
 from typing import TYPE_CHECKING, Final
 
@@ -56,6 +56,8 @@ class Bucket:
     `waiting` counts the lanes with a task that does not wait for a key, `lanes` all that the heap holds, `strands` the
     strands that hold a task. The heap is one of ranks alone, which compare fastest; since no two agents ever have the
     same, a rank tells the lane.
+    `notice` is why no live host may run its tasks, and `unserved_since` when it was seen that none may; `Notices` owns
+    both.
     """
 
     __slots__ = (
@@ -65,9 +67,11 @@ class Bucket:
         "holders",
         "kind",
         "lanes",
+        "notice",
         "open_nodes",
         "strands",
         "triggered",
+        "unserved_since",
         "waiting",
     )
 
@@ -82,6 +86,8 @@ class Bucket:
         self.lanes = 0
         self.strands = 0
         self.open_nodes: dict[Node, None] = {}
+        self.notice: str | None = None
+        self.unserved_since: float | None = None
 
     def lane_waits(self, lane: Lane) -> None:
         """A lane has a task again that does not wait for a key."""
@@ -129,9 +135,16 @@ class Bucket:
                 self._forget(lane)
         return None
 
-    def waiting_lanes(self) -> list[Lane]:
-        """The lanes that hold a task, in no order that matters."""
-        return [lane for lane in dict.fromkeys(self.holders.values()) if lane.size]
+    def rows(self) -> Iterator[Rows]:
+        """Where all tasks stand that may be claimable, in no order that matters: not those at keys that stay full."""
+        for lane in dict.fromkeys(self.holders.values()):
+            if lane.size:
+                yield lane
+            if lane.keyed is not None:
+                yield from lane.keyed.open.strands()
+        for node in self.open_nodes:
+            for stand in node.lanes.values():
+                yield from stand.strands()
 
     def build(self) -> None:
         """Keep each waiting lane once, under its agent's present rank, and forget the others."""
@@ -266,6 +279,10 @@ class ReadyQueue:
             rows.remove(task)
             if not rows.size:
                 self._emptied(rows)
+
+    def __iter__(self) -> Iterator[Bucket]:
+        """The buckets, of which some may be empty."""
+        return iter(self._buckets.values())
 
     def eligible(self, profile: HostProfile) -> Collection[Bucket]:
         """The buckets of which such a host may be handed tasks."""

@@ -303,7 +303,7 @@ class Restoring:
             self._last_seq = task.seq
         else:
             self._is_in_order = False
-        life.tasks.add(task)
+        life.tasks.restore(task)
         life.tasks.continue_after(task.seq)
         agent.tasks += 1
         if options.batch_id is not None:

@@ -52,9 +52,9 @@ class Scheduler:
         self._admission = Admission(self._life)
         self.rules = Rules(self._life)
         self.operations = Operations(self._life, self._admission, self.resume)
-        self.dispatcher = Dispatcher(self._life, self.hosts)
-        self._life.liveness.on_vanished = self.dispatcher.forget
-        self._streams = Streams(self._life, self.hosts, self.dispatcher)
+        self._dispatcher = Dispatcher(self._life, self.hosts)
+        self._life.liveness.on_vanished = self._dispatcher.forget
+        self._streams = Streams(self._life, self.hosts, self._dispatcher)
         # Restored leases of hosts that ended with the process before.
         self.left_behind: list[Lease] = []
         self.reports = Reports(self._life, self.hosts)
@@ -215,7 +215,7 @@ class Scheduler:
         self._life.liveness.registered(now, host)
         if self._life.changes is not None and host.kept() != before:
             self._life.changes.hosts[host] = None
-        self.dispatcher.refresh(now, host)
+        self._dispatcher.refresh(now, host)
         return host
 
     def heartbeat(
@@ -246,7 +246,7 @@ class Scheduler:
 
     def deregister(self, now: float, host_id: str) -> None:
         """Remove a host; its tasks are requeued at once. Raises `NotFound` (docs/rules.md, Registration)."""
-        self.dispatcher.forget(now, self.hosts.get(host_id))
+        self._dispatcher.forget(now, self.hosts.get(host_id))
 
     def claim(
         self,
@@ -265,7 +265,7 @@ class Scheduler:
         Raises `NotFound` for an unknown host, and `BadRequest` for a lease outside of 1 to 3600 s or for a `project`
         other than the host's own, if it has one.
         """
-        return self.dispatcher.claim(now, self.hosts.get(host_id), count, lease_secs, project, claim_id)
+        return self._dispatcher.claim(now, self.hosts.get(host_id), count, lease_secs, project, claim_id)
 
     def offer(
         self,
@@ -280,7 +280,7 @@ class Scheduler:
 
         Raises as `claim` does.
         """
-        return self.dispatcher.offer(now, self.hosts.get(host_id), room, lease_secs, project, claim_id)
+        return self._dispatcher.offer(now, self.hosts.get(host_id), room, lease_secs, project, claim_id)
 
     def offers_of(self, host_id: str) -> list[Offer]:
         """The open offers of a host; none if it is not registered."""
@@ -334,7 +334,7 @@ class Scheduler:
 
     def dispatch(self, now: float) -> dict[Offer, list[Lease]]:
         """Lease waiting tasks to waiting hosts; the host with the smallest share of its slots in use comes first."""
-        return self.dispatcher.dispatch(now)
+        return self._dispatcher.dispatch(now)
 
     def take_stops(self) -> list[Stop]:
         """The leases of streams that have ended since the last call, other than by a report of their host."""
@@ -409,7 +409,7 @@ class Scheduler:
     def drain(self) -> None:
         """Accept and dispatch nothing from now on; what is in flight may finish (docs/rules.md, Drain and shutdown)."""
         self._admission.close()
-        self.dispatcher.stop()
+        self._dispatcher.stop()
         self.schedules.hold()
 
     def shut_down(self, now: float) -> None:
@@ -460,9 +460,14 @@ class Scheduler:
         return self._life.limits
 
     @property
+    def dispatcher(self) -> Dispatcher:
+        """What hands out tasks, for those who look on."""
+        return self._dispatcher
+
+    @property
     def limited_by(self) -> str | None:
         """The configuration key whose limit keeps waiting tasks from a host with room; None if no limit does."""
-        return self.dispatcher.limited_by
+        return self._dispatcher.limited_by
 
     def key_usage(self, now: float, after: str, limit: int) -> list[KeyUsage]:
         """The concurrency keys in use by name: up to `limit` of those after this one, all are after an empty name."""
@@ -479,9 +484,10 @@ class Scheduler:
 
     def stats(self) -> Stats:
         """The figures of this moment (docs/rules.md, Figures)."""
-        return stats_of(self._life, self.limited_by)
+        return stats_of(self._life, self.limited_by, self._dispatcher.notices.noticed(), self.operations.live)
 
     def add_to(self, totals: Totals) -> None:
         """Add this namespace's figures to `totals`."""
-        add_to_totals(totals, self._life)
+        add_to_totals(totals, self._life, self._dispatcher.notices.noticed())
+        totals.operations += self.operations.live
         self.schedules.add_to(totals)

@@ -209,6 +209,12 @@ class MemoryAdmin:
         if not self._namespaces.driver.is_held_back:
             self._namespaces.for_each(lambda state: state.scheduler.reconcile(now))
 
+    def look_for_hosts(self) -> None:
+        now = self._namespaces.now()
+        if not self._namespaces.driver.is_held_back:
+            for state in self._namespaces:
+                state.look_for_hosts(now)
+
     def drain(self, until: float | None = None) -> None:
         notice = self._namespaces.drain_notice = DrainNotice(until, "the server shuts down", reconnect=True)
         for state in self._namespaces:

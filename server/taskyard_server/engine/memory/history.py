@@ -24,7 +24,7 @@ from taskyard_server.store.port import CommitDelayed, StoreError, key_of
 if TYPE_CHECKING:
     from taskyard_server.core.names import Names
     from taskyard_server.core.task import Task
-    from taskyard_server.store.port import Page, Store, TaskRows
+    from taskyard_server.store.port import Page, Sought, Store, TaskRows
 
     from .answers import Answers
     from .driver import Driver
@@ -143,9 +143,12 @@ class History:
                     tasks.append(read_task(state, rows))
         return tasks
 
-    async def scan(self, first_key: int, last_key: int, descending: bool, limit: int) -> Page:
+    async def scan(
+        self, first_key: int, last_key: int, descending: bool, limit: int, sought: Sought | None = None
+    ) -> Page:
         """`Store.scan`, as `answered` has it."""
-        return await self.answered(self._store.scan(first_key, last_key, descending=descending, limit=limit))
+        scan = self._store.scan(first_key, last_key, descending=descending, limit=limit, sought=sought)
+        return await self.answered(scan)
 
     async def answered(self, reading: Coroutine[Any, Any, T]) -> T:
         """What the store answers. Raises `Unavailable` if that takes too long."""

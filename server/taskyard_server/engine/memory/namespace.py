@@ -32,6 +32,8 @@ log = structlog.get_logger(__name__)
 TASK_LIMIT_KEYS: Final = {"scheduler.maxInflight", "scheduler.maxPerAgentInflight"}
 """The limits that hold tasks back. Each is logged once."""
 LIMIT_CHECK_SECS: Final = 1.0
+MAX_NOTICES_LOGGED: Final = 20
+"""Of those that are new at once."""
 ELSEWHERE: Final = DrainNotice(None, "another replica serves this namespace", reconnect=True)
 CLOSED: Final = "the namespace is closed, since its records are at fault; see the server's log"
 DELETED: Final = "the namespace was deleted"
@@ -254,6 +256,14 @@ class NamespaceState:
         """Log once each limit that triggers wait for."""
         if (key := self.scheduler.schedules.limited_by) is not None:
             self._log_limit(f"daemon.{key}")
+
+    def look_for_hosts(self, now: float) -> None:
+        """See which kinds of tasks no live host may run, and log each once."""
+        new = self.scheduler.dispatcher.notices.look(now)
+        for notice in new[:MAX_NOTICES_LOGGED]:
+            log.warning("tasks_without_host", namespace=self.namespace, notice=notice)
+        if len(new) > MAX_NOTICES_LOGGED:
+            log.warning("tasks_without_host", namespace=self.namespace, more=len(new) - MAX_NOTICES_LOGGED)
 
     def release_all(self) -> None:
         """Release every waiting call."""

@@ -6,7 +6,6 @@ import asyncio
 from collections.abc import AsyncIterator, Callable, Sequence
 from copy import copy
 from functools import partial
-from itertools import islice
 from typing import TYPE_CHECKING, Final, TypeVar
 
 from taskyard_server.core.batches import Batch, BatchSubmission
@@ -18,6 +17,7 @@ from taskyard_server.core.stop_waits import StopOutcome
 from taskyard_server.core.targets import Target
 from taskyard_server.core.task import TERMINAL, Submission, Task, TaskState
 from taskyard_server.core.task_filter import TaskFilter
+from taskyard_server.core.task_search import MAX_LOOKED_AT, search
 from taskyard_server.engine.port.answers import Answer
 from taskyard_server.engine.port.tasks import TaskPage
 from taskyard_server.engine.recent_events import LEFT_LOG
@@ -31,8 +31,6 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-MAX_SCANNED_PER_TURN: Final = 2_000
-"""Maximum tasks that a listing scans per turn of the event loop."""
 NO_STORE: Final = "history: this server keeps none, since it has no store (store.url is memory://)"
 NO_HISTORY: Final = "history: this server keeps none, since store.historyDays is 0"
 
@@ -147,7 +145,7 @@ class MemoryTasks:
             return
         after: int | None = 0
         while after is not None:
-            page = await self.list_tasks(namespace, TaskFilter(agents=agents), after, MAX_SCANNED_PER_TURN)
+            page = await self.list_tasks(namespace, TaskFilter(agents=agents), after, MAX_LOOKED_AT)
             yield [task for task in page.tasks if task.commit > commit]
             after = page.next_after
         if namespaces.history is not None:
@@ -329,19 +327,18 @@ class MemoryTasks:
     async def _list_tasks(
         self, state: NamespaceState, task_filter: TaskFilter, after: int, limit: int, newest_first: bool
     ) -> TaskPage:
-        walk = state.scheduler.tasks_before if newest_first else state.scheduler.tasks_after
         matches: list[Task] = []
-        while True:
-            scanned = list(islice(walk(after), MAX_SCANNED_PER_TURN))
-            for task in scanned:
-                if task_filter.matches(task):
-                    if len(matches) == limit:
-                        return TaskPage(matches, matches[-1].seq)
-                    matches.append(copy(task))
-            if len(scanned) < MAX_SCANNED_PER_TURN:
-                return TaskPage(matches, None)
-            after = scanned[-1].seq
-            await asyncio.sleep(0)
+        place: int | None = after
+        while place is not None:
+            room = limit + 1 - len(matches)
+            found = search(state.scheduler, task_filter, place, room, newest_first=newest_first)
+            matches += [copy(task) for task in found.tasks]
+            if len(matches) > limit:
+                return TaskPage(matches[:limit], matches[limit - 1].seq)
+            place = found.after
+            if place is not None:
+                await asyncio.sleep(0)
+        return TaskPage(matches, None)
 
 
 def _batch(state: NamespaceState, batch_id: str, agents: Names | None) -> Batch:

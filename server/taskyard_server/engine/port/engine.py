@@ -101,6 +101,9 @@ class AdminPort(Protocol):
     def reconcile(self) -> None:
         """End the leases of dead hosts, in every namespace."""
 
+    def look_for_hosts(self) -> None:
+        """See which kinds of tasks no live host may run, in every namespace, and log it."""
+
     def drain(self, until: float | None = None) -> None:
         """Stop dispatching, and refuse new work that would be lost at the end of the process.
 
