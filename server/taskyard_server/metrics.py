@@ -155,6 +155,7 @@ class Metrics(Collector):
             "tasks_inflight": ("Tasks that are assigned or running.", totals.inflight),
             "tasks_paused": ("Tasks that were interrupted and can be resumed.", totals.paused),
             "tasks_noticed": ("Queued tasks that no live host may run.", totals.noticed),
+            "tasks_after_others": ("Pending tasks that wait for others to end.", totals.after_others),
             "tasks_retained": ("Ended tasks that can still be asked for.", totals.retained),
             "operations": ("Operations on many tasks that are at work.", totals.operations),
             "namespaces": ("Namespaces in use.", totals.namespaces),

@@ -48,6 +48,7 @@ def recount(core: Scheduler) -> None:
     _batches(core, tasks)
     _families(core, tasks)
     keyed = [((task.agent.id, task.options.key.key), task.id) for task in tasks if _has_key(task)]
+    keyed += [((task.agent.id, bound.key), task.id) for task in tasks for bound in task.history.bound]
     same("keys", sorted((key, task.id) for key, task in core._life.tasks_by_key.items()), sorted(keyed))
     _past_keys(core)
     same("count of queued", core._life.queued, sum(task.state in WAITING for task in tasks))
@@ -100,7 +101,8 @@ def is_claimable(core: Scheduler, task: Task) -> bool:
 
 def is_kept(core: Scheduler, task: Task) -> bool:
     """Whether it has ended and may be forgotten with time."""
-    return task.state in ENDED and task.state != "rejected" and not core._life.targets.blocks(task)
+    is_aside = task in core._life.retention.aside
+    return task.state in ENDED and task.state != "rejected" and not core._life.targets.blocks(task) and not is_aside
 
 
 def _has_key(task: Task) -> bool:

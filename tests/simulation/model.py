@@ -227,8 +227,10 @@ class Model(AgentModel):
             if not told:
                 return done
             kind, task_id = told[0]
-            if not due:
-                if kind != "evicted" or not world.forget_one(now):
+            if not due and kind == "changed" and world.relations.may_go(now, world.get(task_id)):
+                world.relations.settle(now, world.get(task_id))
+            elif not due:
+                if kind != "evicted" or world.relations.overdue() or not world.forget_one(now):
                     raise AssertionError(f"nothing is due, but the core {kind} {task_id}")
             else:
                 fit = [each for each in due if task_id in each.touches(world)]

@@ -24,6 +24,7 @@ from taskyard_server.core.lifecycle import Lifecycle
 from taskyard_server.core.liveness import Liveness
 from taskyard_server.core.offers import OfferGroup, Offers
 from taskyard_server.core.past_keys import PastKeys
+from taskyard_server.core.pending import Pending
 from taskyard_server.core.ready_queue import ReadyQueue
 from taskyard_server.core.reports import Reports
 from taskyard_server.core.retention import RetainedTasks, Retention
@@ -89,7 +90,7 @@ MUTATIONS: dict[str, list[Edit]] = {
         (Lane, "remove", "self._compact()", "pass"),
     ],
     "a key is forgotten with its task": [
-        (Retention, "_evict", "life.past_keys.add(past)", "pass"),
+        (Retention, "_forget_key", "life.past_keys.add(past)", "pass"),
     ],
     "a key is known for ever": [
         (PastKeys, "_forget", "del self._by_name[past.name]", "pass"),
@@ -320,7 +321,7 @@ MUTATIONS: dict[str, list[Edit]] = {
         (Lifecycle, "_reopen", "self.counters.reopened += 1", "pass"),
     ],
     "a held task goes when it is due": [
-        (Lifecycle, "accept", " and not options.hold", ""),
+        (Pending, "add", " and not is_held", ""),
     ],
     "a task within its budget fails": [
         (Attempts, "is_over_budget", "> limit", ">= limit"),

@@ -115,7 +115,7 @@ def _holds(task: Task) -> bool:
 
 
 def _all_wait(tasks: list[Task]) -> bool:
-    return all([task.state in WAITING for task in tasks])
+    return len([task for task in tasks if task.state in WAITING]) == len(tasks)
 
 
 def _seq(task: Task) -> int:

@@ -83,6 +83,7 @@ class StatsService(StatsServiceServicer):
                 total_paused=stats.paused or None,
                 operations=stats.operations or None,
                 noticed=_noticed(stats.noticed),
+                after_others=stats.after_others or None,
                 targets=await self._engine.tasks.list_targets(namespace, "", show=_target_waits),
             ),
             metrics=_metrics(stats, self._webhook_counts(namespace)),
