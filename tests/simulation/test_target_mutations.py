@@ -19,7 +19,7 @@ SEEDS = range(1, 61, 3)
 
 MUTATIONS: dict[str, list[Edit]] = {
     "what fails blocks whatever its policy": [
-        (Lifecycle, "finish", "blocks and blocks_when_failed(task, self.limits.on_target_failure)", "blocks"),
+        (Lifecycle, "finish", " and blocks_when_failed(task, self.limits)", ""),
     ],
     "there may be any number of blocked targets": [
         (Targets, "has_room", "self.blocked < max_blocked or name in self._targets", "True"),
