@@ -21,11 +21,10 @@ async def release(api, lease):
 
 
 @pytest.mark.parametrize("command", STATES)
-async def test_the_answer_says_that_the_host_has_stopped(api, command):
+async def test_the_answer_says_that_the_host_has_stopped(api, eventually, command):
     lease = await running(api)
     call = asyncio.ensure_future(getattr(api, command)(lease.task.id, wait_ms=30_000))
-    while lease.task.state == "running":
-        await asyncio.sleep(0)
+    await eventually(lambda: api.get(lease.task.id), lambda task: task.state == STATES[command])
     await release(api, lease)
     response = await call
     assert (response.status, response.stopping) == (STATES[command], Stopping.released)
