@@ -134,11 +134,11 @@ class Api:
     def list_tasks(self, metadata: Any = None, **fields: Any) -> grpc.aio.UnaryUnaryCall:
         return self.tasks.ListTasks(task_pb2.ListTasksRequest(**fields), metadata=metadata)
 
-    def cancel(self, task_id: str, metadata: Any = None) -> grpc.aio.UnaryUnaryCall:
-        return self.tasks.CancelTask(task_pb2.CancelTaskRequest(task_id=task_id), metadata=metadata)
+    def cancel(self, task_id: str, metadata: Any = None, **fields: Any) -> grpc.aio.UnaryUnaryCall:
+        return self.tasks.CancelTask(task_pb2.CancelTaskRequest(task_id=task_id, **fields), metadata=metadata)
 
-    def pause(self, task_id: str, metadata: Any = None) -> grpc.aio.UnaryUnaryCall:
-        return self.tasks.PauseTask(task_pb2.PauseTaskRequest(task_id=task_id), metadata=metadata)
+    def pause(self, task_id: str, metadata: Any = None, **fields: Any) -> grpc.aio.UnaryUnaryCall:
+        return self.tasks.PauseTask(task_pb2.PauseTaskRequest(task_id=task_id, **fields), metadata=metadata)
 
     def resume(self, task_id: str, metadata: Any = None, **fields: Any) -> grpc.aio.UnaryUnaryCall:
         return self.tasks.ResumeTask(task_pb2.ResumeTaskRequest(task_id=task_id, **fields), metadata=metadata)
