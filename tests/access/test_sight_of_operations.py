@@ -4,6 +4,7 @@ import time
 from typing import Any
 
 import grpc
+
 from taskyard.v1 import operation_pb2 as pb
 from taskyard.v1 import operation_pb2_grpc, task_pb2
 from tests.access.sight_yard import SECS, Stubs, refusal, stubs
