@@ -165,6 +165,12 @@ class Job:
     code: str | None = None
     traceback: str | None = None
     output: bytes | None = None
+    moved_to: int | None = None
+
+    @property
+    def priority(self) -> int:
+        """That of the last operation that gave it one, else that of its submission."""
+        return self.wish.priority if self.moved_to is None else self.moved_to
 
     @property
     def target(self) -> str | None:
@@ -249,6 +255,8 @@ class PastKey:
         job = self.job
         told = Job(job.id, job.order, job.wish, job.state, job.created_at, None, None, job.position)
         told.queued_at = job.created_at
+        # It is not known any more.
+        told.moved_to = 0
         return told
 
 

@@ -29,6 +29,7 @@ from .ledger import ENDING, Ledger
 from .model import Model
 from .model_records import FLYING, Refused
 from .offer_indexes import recount_offers
+from .operation_commands import OperationCommands
 from .plain_values import of_stop, plain
 from .random_choices import ABLE, BUILT_IN, MACHINES, WEIGHTS, Chances
 from .stream_commands import StreamCommands
@@ -126,7 +127,8 @@ class Simulation:
         hosts = HostCommands(self, agents)
         self._streams = StreamCommands(self, hosts)
         agents.let_claim = hosts.claim_up_to
-        self._parts = (agents, hosts, self._streams)
+        self._operations = OperationCommands(self)
+        self._parts = (agents, hosts, self._streams, self._operations)
         own = {name: part for part in (self, agents, hosts, self._streams) for name in dir(part)}
         names = {command: command.replace(" ", "_") for command in WEIGHTS}
         self._commands: dict[str, Callable[[], None]] = {
@@ -159,6 +161,8 @@ class Simulation:
             self._commands["cancel"]()
         elif self.chances.weighs():
             self.weigh()
+        elif self._operations.wants():
+            self._operations.act()
         else:
             self._commands[self.chances.command()]()
         if self.chances.prompt():

@@ -148,7 +148,7 @@ class World:
         if not names:
             return None
         best = min(names, key=lambda name: self.weights.turn(name, self.agents[name], load[name]))
-        return min((job for job in waiting if job.wish.agent == best), key=lambda job: (job.wish.priority, job.order))
+        return min((job for job in waiting if job.wish.agent == best), key=lambda job: (job.priority, job.order))
 
     def limit_that_binds(self, waiting: Sequence[Job]) -> str | None:
         """The limit that keeps hosts from these tasks."""
