@@ -133,7 +133,9 @@ class Scheduler:
         """
         task = self.get(task_id)
         check_pause(task)
+        lease = task.lease
         self._life.pause(now, task)
+        self._life.stop_waits.was_paused(now, lease)
         return task
 
     def resume(self, now: float, task_id: str, target: str | None = None, token_limit: int | None = None) -> Task:

@@ -187,11 +187,11 @@ class PoolDemand(_message.Message):
     pool: _builtins.str
     """The name of the pool."""
     runnable: _builtins.int
-    """Tasks that hosts of the pool may run and that wait only for a host."""
+    """Tasks of the pool that could be handed out at once if its hosts had room for all."""
     inflight: _builtins.int
-    """Tasks in flight at hosts of the pool."""
+    """All that hosts of the pool hold, also while they drain or are offline."""
     oldest_secs: _builtins.float
-    """Seconds for which the oldest of the runnable tasks has waited. Absent while there is none."""
+    """Seconds for which the oldest of the runnable tasks has been queued. Absent while there is none."""
     free_credit: _builtins.int
     """Unused credit of the live hosts of the pool."""
     hosts: _builtins.int
