@@ -1,4 +1,4 @@
-"""Operations of the model, written from docs/rules.md alone (`model.py` says how): each time all tasks are looked at."""
+"""Operations of the model, written from docs/rules.md alone (see `model.py`): all tasks are looked at each time."""
 
 from __future__ import annotations
 

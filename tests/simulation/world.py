@@ -152,7 +152,6 @@ class World:
         if not waiting:
             return None
         load = Counter(job.wish.agent for job in self.flying())
-
         names = {job.wish.agent for job in waiting if load[job.wish.agent] < self.limits["max_per_agent_inflight"]}
         if not names:
             return None
