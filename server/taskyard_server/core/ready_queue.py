@@ -248,7 +248,7 @@ class ReadyQueue:
 
     def add(self, task: Task) -> None:
         """Make a task claimable. One that comes back takes its old place."""
-        kind, options = kind_of(task), task.options
+        kind = kind_of(task)
         bucket = self._buckets.get(kind) or self._open(kind)
         agent = task.agent
         lane = agent.lanes.get(bucket)
