@@ -81,7 +81,7 @@ FILTERS = [
 
 
 @pytest.mark.parametrize("newest_first", [False, True])
-@pytest.mark.parametrize("wanted", FILTERS, ids=str)
+@pytest.mark.parametrize("wanted", FILTERS, ids=[f"filter {place}" for place in range(len(FILTERS))])
 def test_a_search_finds_what_a_look_at_each_task_does(busy_yard, wanted, newest_first):
     expected = looked_at_each(busy_yard, wanted)
     assert found(busy_yard, wanted, newest_first=newest_first)[0] == (expected[::-1] if newest_first else expected)

@@ -14,6 +14,8 @@ export interface BatchOutcome {
   position: number | undefined;
   /** Why it was refused. Undefined if it was accepted. */
   error: TaskyardError | undefined;
+  /** Whether it is a task that had the unique key already, so that nothing was submitted. */
+  existing: boolean;
 }
 
 /** A batch just after its submission. */
@@ -51,6 +53,7 @@ export function submittedBatchFrom(answer: SubmitBatchResponse): SubmittedBatch 
     taskId: each.taskId,
     position: each.position,
     error: each.error && errorFromMessage(each.error, each.taskId),
+    existing: each.existing ?? false,
   }));
   const taskIds = outcomes.flatMap(({ taskId, error }) => (taskId !== undefined && !error ? [taskId] : []));
   return { id: answer.batchId ?? "", outcomes, taskIds };

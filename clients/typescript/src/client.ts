@@ -1,21 +1,17 @@
 /** The client: submit tasks, follow them, interrupt and end them. */
 import { create, type JsonValue } from "@bufbuild/protobuf";
-import { type Client as Stub, createClient, type Transport } from "@connectrpc/connect";
+import type { Client as Stub, Transport } from "@connectrpc/connect";
 import { type Batch, batchFrom, type SubmittedBatch, submittedBatchFrom } from "./batches.js";
 import { Calls } from "./calls.js";
 import type { ClientOptions, GiveUp, ListOptions, RunOptions, SubmitOptions, Wire } from "./client_options.js";
-import { errorFrom, TaskyardError } from "./errors.js";
-import { AdminService } from "./gen/taskyard/v1/admin_pb.js";
-import { BatchService, type GetBatchResponse, SubmitBatchRequestSchema } from "./gen/taskyard/v1/batch_pb.js";
-import { LeaseService } from "./gen/taskyard/v1/lease_pb.js";
-import { RuntimeHostService } from "./gen/taskyard/v1/runtime_host_pb.js";
-import { ScheduleService } from "./gen/taskyard/v1/schedule_pb.js";
-import { type GetStatsResponse, StatsService } from "./gen/taskyard/v1/stats_pb.js";
-import { TargetService } from "./gen/taskyard/v1/target_pb.js";
-import { type Task_State, TaskService } from "./gen/taskyard/v1/task_pb.js";
-import { failureOf, TaskLost } from "./outcomes.js";
+import { type GetBatchResponse, SubmitBatchRequestSchema } from "./gen/taskyard/v1/batch_pb.js";
+import type { GetStatsResponse } from "./gen/taskyard/v1/stats_pb.js";
+import type { TaskService } from "./gen/taskyard/v1/task_pb.js";
+import { failureOf } from "./outcomes.js";
 import { OutageLog } from "./outage_log.js";
 import { outputOf } from "./payloads.js";
+import type { Stopping } from "./queueing.js";
+import { type Stubs, stubsOver } from "./stubs.js";
 import {
   fieldsOf,
   type NewSingleTask,
@@ -27,19 +23,15 @@ import {
   taskFrom,
   type TaskState,
 } from "./tasks.js";
-import { MAX_TIMER_MS, untilRoom } from "./retrying.js";
+import { untilRoom } from "./retrying.js";
 import { Submitter } from "./submitting.js";
+import { stop, transition } from "./transitions.js";
 import { checkCount, dateOf, timestampFrom, valueFrom } from "./values.js";
+import { waitUntilEnded } from "./waiting.js";
 import { type TaskEvent, watchEvents, type WatchOptions } from "./watching.js";
-
-/** The longest wait of one WaitTask call. Proxies end calls that are idle for a minute. */
-const MAX_WAIT_MS = 20_000;
 
 /** How long the cancel of a task may take for which nobody waits any more. */
 const CANCEL_MS = 5_000;
-
-/** How much later than the caller's timeout the server's last answer may come. */
-const WAIT_GRACE_MS = 2_000;
 
 /**
  * Calls a Taskyard server. Create it with `connect`, and close it when done.
@@ -53,16 +45,7 @@ const WAIT_GRACE_MS = 2_000;
  */
 export class Client {
   /** The stubs of all services, with the client's namespace, token, timeouts, retries and errors. */
-  readonly stubs: {
-    readonly tasks: Stub<typeof TaskService>;
-    readonly batches: Stub<typeof BatchService>;
-    readonly stats: Stub<typeof StatsService>;
-    readonly targets: Stub<typeof TargetService>;
-    readonly schedules: Stub<typeof ScheduleService>;
-    readonly hosts: Stub<typeof RuntimeHostService>;
-    readonly leases: Stub<typeof LeaseService>;
-    readonly admin: Stub<typeof AdminService>;
-  };
+  readonly stubs: Stubs;
   readonly #calls: Calls;
   readonly #submitter: Submitter;
   readonly #agentId: string;
@@ -87,16 +70,7 @@ export class Client {
     this.#agentId = options.agentId ?? options.agent ?? "";
     this.#parentId = parentId ?? (() => undefined);
     this.#disconnect = disconnect ?? (() => {});
-    this.stubs = {
-      tasks: createClient(TaskService, this.#calls),
-      batches: createClient(BatchService, this.#calls),
-      stats: createClient(StatsService, this.#calls),
-      targets: createClient(TargetService, this.#calls),
-      schedules: createClient(ScheduleService, this.#calls),
-      hosts: createClient(RuntimeHostService, this.#calls),
-      leases: createClient(LeaseService, this.#calls),
-      admin: createClient(AdminService, this.#calls),
-    };
+    this.stubs = stubsOver(this.#calls);
   }
 
   /**
@@ -117,7 +91,7 @@ export class Client {
    * little more than a batch. Within a handler, in Node, the task of the handler is the parent.
    *
    * @throws TaskyardError `queue_full` (with the id of the task, if it is kept as rejected), `too_large` for the params,
-   *   `already_exists` if another task has the key. With `retryAfterMs` where the server says when to try again.
+   *   `already_exists` if another task has the key, `not_found` for a task in `after`. With `retryAfterMs` where the server says when to try again.
    * @throws TypeError if the params are not JSON, or hold a `bigint` beyond 2^53; it names the field.
    */
   async submit(task: NewSingleTask, options: SubmitOptions = {}): Promise<Submitted> {
@@ -133,6 +107,7 @@ export class Client {
       state: stateOf(answer.state),
       position: answer.position ?? 0,
       createdAt: dateOf(answer.createdAt) ?? new Date(0),
+      existing: answer.existing ?? false,
     };
   }
 
@@ -171,7 +146,7 @@ export class Client {
 
   /**
    * Submits one task and waits until it has ended. When the signal aborts meanwhile, the task is cancelled, unless
-   * `cancelOnExit` is false. When it aborts before the submission was answered, the task may exist and go on.
+   * `cancelOnExit` is false, or it had the unique key before (`existing`). When it aborts before the submission was answered, the task may exist and go on.
    *
    * @returns The output of the task, undefined if it has none. Integers that no `number` holds are `bigint`, which only
    *   tasks of handlers with an `Output` have.
@@ -180,12 +155,12 @@ export class Client {
    */
   async run<O = JsonValue>(task: NewSingleTask, options: RunOptions = {}): Promise<O | undefined> {
     const { signal, cancelOnExit = true } = options;
-    const { id } = await this.submit(task, options);
+    const { id, existing } = await this.submit(task, options);
     let ended: Task;
     try {
-      ended = await this.#wait(id, { ...(signal && { signal }) }, true);
+      ended = await waitUntilEnded(this.#calls, this.stubs.tasks, id, { ...(signal && { signal }) }, true);
     } catch (error) {
-      if (signal?.aborted && cancelOnExit) {
+      if (signal?.aborted && cancelOnExit && !existing) {
         // It may have ended meanwhile, and a client that is closed cannot cancel it.
         await this.cancel(id, { signal: AbortSignal.timeout(CANCEL_MS) }).catch(() => {});
       }
@@ -218,36 +193,7 @@ export class Client {
    * @throws RangeError if `timeoutMs` is not a number.
    */
   wait(taskId: string, options: GiveUp & { timeoutMs?: number } = {}): Promise<Task> {
-    return this.#wait(taskId, options, false);
-  }
-
-  async #wait(taskId: string, options: GiveUp & { timeoutMs?: number }, isKnown: boolean): Promise<Task> {
-    const timeoutMs = options.timeoutMs ?? Number.POSITIVE_INFINITY;
-    if (Number.isNaN(timeoutMs)) throw new RangeError("timeoutMs: must be a number");
-    const until = performance.now() + timeoutMs;
-    const late = (state: string) =>
-      new TaskyardError("deadline_exceeded", `${taskId} ${state}, it has not ended in time`);
-    const [call, end] = this.#calls.begin(options.signal);
-    const timer =
-      timeoutMs + WAIT_GRACE_MS > MAX_TIMER_MS
-        ? undefined
-        : setTimeout(() => call.abort(late("was not reached")), timeoutMs + WAIT_GRACE_MS);
-    try {
-      for (let wasKnown = isKnown; ; wasKnown = true) {
-        const waitMs = Math.round(Math.min(Math.max(until - performance.now(), 0), MAX_WAIT_MS));
-        const callOptions = { signal: call.signal, timeoutMs: this.#calls.timeoutMs + waitMs };
-        const waiting = this.stubs.tasks.waitTask({ taskId, timeoutMs: waitMs }, callOptions);
-        const { task, ended } = await waiting.catch((thrown: unknown) => {
-          const error = errorFrom(thrown);
-          throw wasKnown && error.code === "not_found" ? new TaskLost(taskId, error) : error;
-        });
-        if (ended && task) return taskFrom(task);
-        if (performance.now() >= until) throw late(`is ${stateOf(task?.state)}`);
-      }
-    } finally {
-      clearTimeout(timer);
-      end();
-    }
+    return waitUntilEnded(this.#calls, this.stubs.tasks, taskId, options, false);
   }
 
   /**
@@ -255,13 +201,15 @@ export class Client {
    * Reads page after page as needed.
    */
   async *list(options: ListOptions = {}): AsyncGenerator<Task, void, undefined> {
-    const { agent, agentId = agent, states, createdFrom, createdUntil, signal, ...others } = options;
+    const { agent, agentId = agent, states, signal, ...others } = options;
     const filters = {
       ...others,
       agentId,
       state: states?.join(","),
-      createdFrom: timestampFrom(createdFrom),
-      createdUntil: timestampFrom(createdUntil),
+      createdFrom: timestampFrom(options.createdFrom),
+      createdUntil: timestampFrom(options.createdUntil),
+      endedFrom: timestampFrom(options.endedFrom),
+      endedUntil: timestampFrom(options.endedUntil),
     };
     let pageToken: string | undefined;
     do {
@@ -326,7 +274,7 @@ export class Client {
   cancel(taskId: string, options: GiveUp & { cancelChildren?: boolean } = {}): Promise<TaskState> {
     const request = { taskId, cancelChildren: options.cancelChildren };
     const call = (signal?: AbortSignal) => this.stubs.tasks.cancelTask(request, { signal });
-    return this.#transition(call, taskId, "cancelled", options);
+    return transition(this.#calls, this.stubs.tasks, call, taskId, "cancelled", options);
   }
 
   /**
@@ -343,8 +291,23 @@ export class Client {
       children = answer.childrenCancelled ?? 0;
       return answer;
     };
-    await this.#transition(call, taskId, "cancelled", options);
+    await transition(this.#calls, this.stubs.tasks, call, taskId, "cancelled", options);
     return children;
+  }
+
+  /**
+   * Cancels a task as `cancel` does, and waits for its host to say that nothing of it runs any more.
+   *
+   * @param taskId The task.
+   * @param waitMs How long to wait, in milliseconds, at most 60,000.
+   * @param options `signal`: gives the call up; the task is cancelled all the same.
+   * @returns Whether anything may still run; `waiting` too if the answer was lost and the call was repeated.
+   * @throws TaskyardError `not_found`, `conflict` if the task has ended.
+   * @throws RangeError if `waitMs` is not a whole number of 0 to 4,294,967,295.
+   */
+  cancelAndWait(taskId: string, waitMs: number, options: GiveUp = {}): Promise<Stopping> {
+    const { tasks } = this.stubs;
+    return stop(this.#calls, tasks, tasks.cancelTask, { taskId, waitMs }, "cancelled", options);
   }
 
   /**
@@ -365,7 +328,18 @@ export class Client {
    */
   pause(taskId: string, options: GiveUp = {}): Promise<TaskState> {
     const call = (signal?: AbortSignal) => this.stubs.tasks.pauseTask({ taskId }, { signal });
-    return this.#transition(call, taskId, "paused", options);
+    return transition(this.#calls, this.stubs.tasks, call, taskId, "paused", options);
+  }
+
+  /**
+   * Interrupts a task as `pause` does, and waits as `cancelAndWait` does.
+   *
+   * @throws TaskyardError `not_found`, `conflict` if the task does not run.
+   * @throws RangeError if `waitMs` is not a whole number of 0 to 4,294,967,295.
+   */
+  pauseAndWait(taskId: string, waitMs: number, options: GiveUp = {}): Promise<Stopping> {
+    const { tasks } = this.stubs;
+    return stop(this.#calls, tasks, tasks.pauseTask, { taskId, waitMs }, "paused", options);
   }
 
   /**
@@ -420,26 +394,6 @@ export class Client {
   async resolve(taskId: string, result?: unknown, options: GiveUp = {}): Promise<TaskState> {
     const request = { taskId, result: result === undefined ? undefined : valueFrom(result) };
     const call = (signal?: AbortSignal) => this.stubs.tasks.resolveTask(request, { signal });
-    return this.#transition(call, taskId, "done", options);
-  }
-
-  /** Makes a call that brings a task to a state, in which the same call is a conflict. */
-  #transition(
-    call: (signal: AbortSignal | undefined) => Promise<{ status?: Task_State }>,
-    taskId: string,
-    state: TaskState,
-    { signal }: GiveUp,
-  ): Promise<TaskState> {
-    return this.#calls.repeated(async (isInDoubt, linked) => {
-      try {
-        return stateOf((await call(linked)).status);
-      } catch (thrown) {
-        const error = errorFrom(thrown);
-        // A try before this one may have succeeded, and its answer was lost.
-        const isOwnDoing = error.code === "conflict" && isInDoubt;
-        if (isOwnDoing && (await this.get(taskId, { signal })).state === state) return state;
-        throw error;
-      }
-    }, signal);
+    return transition(this.#calls, this.stubs.tasks, call, taskId, "done", options);
   }
 }

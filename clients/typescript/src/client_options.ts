@@ -74,6 +74,20 @@ export interface ListOptions extends GiveUp {
   createdFrom?: Date;
   /** Tasks submitted before this time. */
   createdUntil?: Date;
+  /** Tasks with labels that match: requirements separated by commas, such as `site=shop,env!=dev,team in (a,b),!old`. */
+  labels?: string;
+  /** Tasks with this action. */
+  action?: string;
+  /** Tasks that this host holds, or held last. */
+  hostId?: string;
+  /** Tasks with this concurrency key. */
+  concurrencyKey?: string;
+  /** Tasks that ended at this time or later. */
+  endedFrom?: Date;
+  /** Tasks that ended before this time. */
+  endedUntil?: Date;
+  /** Tasks whose error holds this text, whatever its case. */
+  error?: string;
   /** The number of tasks in one answer of the server, at most 1,000. Default 1,000. */
   pageSize?: number;
 }

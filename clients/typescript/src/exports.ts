@@ -8,6 +8,8 @@ export { type ErrorCode, type ErrorExtras, TaskyardError } from "./errors.js";
 export type { Logger } from "./logger.js";
 export { TaskCancelled, TaskFailed, TaskLost } from "./outcomes.js";
 export { inputOf, outputOf, Payload } from "./payloads.js";
+export type { AfterPolicy, OnConflict, OnTargetFailure, Stopping, UniqueWhile, Words } from "./queueing.js";
+export type { Stubs } from "./stubs.js";
 export {
   type Attempt,
   hasEnded,

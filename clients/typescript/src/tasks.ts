@@ -10,6 +10,14 @@ import {
   Task_State,
   type SubmitTaskRequest,
 } from "./gen/taskyard/v1/task_pb.js";
+import {
+  type AfterPolicy,
+  type OnTargetFailure,
+  type UniqueWhile,
+  type Words,
+  wordsFrom,
+  wordsOf,
+} from "./queueing.js";
 import { inputFields, type Payload, payloadFrom } from "./payloads.js";
 import { dateOf, jsonOf, plainObject, randomKey, timestampFrom } from "./values.js";
 
@@ -51,10 +59,18 @@ type Plain<M> = Omit<M, "$typeName" | "$unknown">;
 /** How often, and with which delays in milliseconds, a task is tried again after a failure. */
 export interface RetryPolicy extends Partial<Plain<RetryPolicyMessage>> {}
 
-type OwnShape = "action" | "params" | "input" | "deadline" | "notBefore" | "retryPolicy";
+type OwnShape =
+  | "action"
+  | "params"
+  | "input"
+  | "deadline"
+  | "notBefore"
+  | "retryPolicy"
+  | keyof Words
+  | "onTargetFailure";
 
 /** A task to submit. Only `action` is required. Without an `idempotencyKey` the client generates one. */
-export interface NewTask extends Partial<Omit<Plain<SubmitTaskRequest>, OwnShape | "agentId" | "callbackUrl">> {
+export interface NewTask extends Partial<Omit<Plain<SubmitTaskRequest>, OwnShape | "agentId" | "callbackUrl">>, Words {
   /** The kind of action to run. */
   action: string;
   /**
@@ -77,6 +93,16 @@ export interface NewTask extends Partial<Omit<Plain<SubmitTaskRequest>, OwnShape
   notBefore?: Date | number;
   /** How a failed attempt is repeated. Default: one attempt. */
   retryPolicy?: RetryPolicy;
+  /**
+   * What becomes of the target if the task fails after its start. Default: what the settings say of the target, else
+   * `block`.
+   */
+  onTargetFailure?: OnTargetFailure;
+  /**
+   * In a batch: tasks of the same batch that must have ended before, by their place in it from 0. Each must stand before
+   * this one. Default none.
+   */
+  afterIndexes?: number[];
 }
 
 /** A single task to submit, with an agent and a callback of its own. */
@@ -101,6 +127,8 @@ export interface Submitted {
   position: number;
   /** When the task was submitted, by the server's clock. */
   createdAt: Date;
+  /** Whether it is a task that had the unique key already, so that nothing was submitted. */
+  existing: boolean;
 }
 
 /** One execution of a task within a run. */
@@ -121,7 +149,7 @@ export interface Progress extends Omit<Plain<ProgressMessage>, "reportedAt"> {
 
 type Times = "createdAt" | "deadline" | "startedAt" | "completedAt" | "notBefore";
 type OtherShape = "taskId" | "agentId" | "action" | "state" | "priority" | "params" | "result" | "hold" | "run";
-type Parts = "retryPolicy" | "attempts" | "progress" | "input" | "output";
+type Parts = "retryPolicy" | "attempts" | "progress" | "input" | "output" | keyof Words | "onTargetFailure";
 
 /** A task as it stood when the server answered. Fields that do not apply are absent. */
 export interface Task extends Omit<Plain<TaskMessage>, Times | OtherShape | Parts> {
@@ -165,11 +193,18 @@ export interface Task extends Omit<Plain<TaskMessage>, Times | OtherShape | Part
   run: number;
   /** The last reported progress. */
   progress?: Progress;
+  /** What it asks of the tasks in `after`. Absent unless it was set. */
+  afterPolicy?: AfterPolicy;
+  /** For how long its unique key is taken. Absent unless it was set. */
+  uniqueWhile?: UniqueWhile;
+  /** What becomes of its target if it fails after its start. Absent unless it was set. */
+  onTargetFailure?: OnTargetFailure;
 }
 
 /** The task of a message. */
 export function taskFrom(message: TaskMessage): Task {
-  const { taskId, agentId = "", retryPolicy, progress, result, input, output, ...same } = plain(message);
+  const { taskId, agentId = "", retryPolicy, progress, result, input, output, ...other } = plain(message);
+  const { afterPolicy, uniqueWhile, onTargetFailure, ...same } = other;
   const payloads = { input: payloadFrom(input), output: payloadFrom(output) };
   const { createdAt, deadline, startedAt, completedAt, notBefore, ...rest } = same;
   return {
@@ -194,6 +229,8 @@ export function taskFrom(message: TaskMessage): Task {
     }),
     run: message.run ?? 1,
     ...(progress && { progress: progressFrom(progress) }),
+    ...wordsOf({ ...(afterPolicy && { afterPolicy }), ...(uniqueWhile && { uniqueWhile }) }),
+    ...(onTargetFailure && { onTargetFailure: onTargetFailure as OnTargetFailure }),
   };
 }
 
@@ -204,7 +241,8 @@ function progressFrom(message: ProgressMessage): Progress {
 
 /** The request that submits a task, with a new key unless it has one. Throws TypeError for params that are not JSON. */
 export function submitRequest(task: NewSingleTask, agentId: string, parentId?: string): SubmitTaskRequest {
-  const { agent = agentId, agentId: own = agent, callbackUrl, ...fields } = task;
+  const { agent = agentId, agentId: own = agent, callbackUrl, afterIndexes, ...fields } = task;
+  if (afterIndexes?.length) throw new TypeError("afterIndexes: is for the tasks of a batch");
   return create(SubmitTaskRequestSchema, { ...fieldsOf(fields, parentId), agentId: own, callbackUrl });
 }
 
@@ -215,6 +253,7 @@ export function fieldsOf({ params, input, deadline, notBefore, ...same }: NewTas
     ...same,
     ...(params && { params: plainObject(params, "params") }),
     ...inputFields(input),
+    ...wordsFrom(same),
     parentId: same.parentId ?? parentId,
     deadline: timestampFrom(deadline),
     notBefore: timestampFrom(notBefore),

@@ -7,11 +7,13 @@ import dev.taskyard.v1.CancelTaskRequest;
 import dev.taskyard.v1.CancelTaskResponse;
 import dev.taskyard.v1.GetTaskRequest;
 import dev.taskyard.v1.PauseTaskRequest;
+import dev.taskyard.v1.PauseTaskResponse;
 import dev.taskyard.v1.ResolveTaskRequest;
 import dev.taskyard.v1.ResumeTaskRequest;
 import dev.taskyard.v1.Task;
 import dev.taskyard.v1.TaskServiceGrpc;
 import dev.taskyard.v1.TaskServiceGrpc.TaskServiceBlockingStub;
+import java.time.Duration;
 import java.util.function.Supplier;
 
 /** The commands of a client that interrupt and end tasks. */
@@ -54,11 +56,12 @@ abstract sealed class TaskCommands permits Taskyard {
 
     /**
      * Cancels a task at once; with {@code cancel_children} also all that its work has submitted and has not ended, what
-     * theirs has, and so on.
+     * theirs has, and so on. With {@code wait_ms} it waits for the task's host to say that nothing of it runs any more.
      *
      * @param request the task
-     * @return the state of the task, and with {@code cancel_children} how many further tasks were cancelled; that number is
-     *     missing where the answer of a try that succeeded was lost
+     * @return the state of the task, with {@code cancel_children} how many further tasks were cancelled, and with {@code
+     *     wait_ms} in {@code stopping} whether anything may still run; both are missing where the answer of a try that
+     *     succeeded was lost
      * @throws TaskyardException {@code not_found}, {@code conflict} if the task has ended
      */
     public CancelTaskResponse cancel(CancelTaskRequest request) {
@@ -66,7 +69,7 @@ abstract sealed class TaskCommands permits Taskyard {
         var done = CancelTaskResponse.newBuilder().setTaskId(taskId).setStatus(Task.State.cancelled).build();
         return calls.transition(
                 done,
-                () -> calls.timed(tasks).cancelTask(request),
+                () -> calls.timed(tasks, Duration.ofMillis(request.getWaitMs())).cancelTask(request),
                 () -> get(taskId).getState() == Task.State.cancelled);
     }
 
@@ -90,9 +93,25 @@ abstract sealed class TaskCommands permits Taskyard {
      * @throws TaskyardException {@code not_found}, {@code conflict} if the task does not run
      */
     public Task.State pause(String taskId) {
-        PauseTaskRequest request = PauseTaskRequest.newBuilder().setTaskId(taskId).build();
-        return transition(
-                taskId, Task.State.paused, () -> calls.timed(tasks).pauseTask(request).getStatus());
+        return pause(PauseTaskRequest.newBuilder().setTaskId(taskId).build()).getStatus();
+    }
+
+    /**
+     * Interrupts a task that is assigned or running. With {@code wait_ms} it waits for the task's host to say that nothing
+     * of it runs any more.
+     *
+     * @param request the task
+     * @return the state of the task, and with {@code wait_ms} in {@code stopping} whether anything may still run; that is
+     *     missing where the answer of a try that succeeded was lost
+     * @throws TaskyardException {@code not_found}, {@code conflict} if the task does not run
+     */
+    public PauseTaskResponse pause(PauseTaskRequest request) {
+        String taskId = request.getTaskId();
+        var done = PauseTaskResponse.newBuilder().setTaskId(taskId).setStatus(Task.State.paused).build();
+        return calls.transition(
+                done,
+                () -> calls.timed(tasks, Duration.ofMillis(request.getWaitMs())).pauseTask(request),
+                () -> get(taskId).getState() == Task.State.paused);
     }
 
     /**

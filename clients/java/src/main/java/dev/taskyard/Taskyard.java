@@ -144,7 +144,7 @@ public final class Taskyard extends TaskCommands implements AutoCloseable {
      * @param task the task
      * @return the acceptance, with the id of the task
      * @throws TaskyardException {@code queue_full}, {@code too_large} for the params, {@code already_exists} if another
-     *     task has the key; after {@code unavailable} the task may exist
+     *     task has the key, {@code not_found} for a task in {@code after}; after {@code unavailable} the task may exist
      */
     public SubmitTaskResponse submit(SubmitTaskRequest task) {
         SubmitTaskRequest.Builder request = task.toBuilder();
@@ -257,7 +257,7 @@ public final class Taskyard extends TaskCommands implements AutoCloseable {
 
     /**
      * Submits one task, waits until it has ended, without another limit than its deadline, and returns its output. If the
-     * thread is interrupted meanwhile, the task is cancelled.
+     * thread is interrupted meanwhile, the task is cancelled, unless it had its unique key before ({@code existing}).
      *
      * @param task the task, as for {@link #submit(SubmitTaskRequest)}
      * @return its output or result as a plain value, null if it has none
@@ -265,8 +265,9 @@ public final class Taskyard extends TaskCommands implements AutoCloseable {
      * @throws TaskLostException if the server no longer knows the task
      */
     public Object run(SubmitTaskRequest task) {
-        String taskId = submit(task).getTaskId();
-        return results.outputOrCancel(taskId, () -> cancel(taskId));
+        SubmitTaskResponse accepted = submit(task);
+        String taskId = accepted.getTaskId();
+        return results.outputOrCancel(taskId, accepted.getExisting() ? () -> {} : () -> cancel(taskId));
     }
 
     /**
