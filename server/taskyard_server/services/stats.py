@@ -20,8 +20,7 @@ from taskyard_server.core.demand import Demand, Pool
 from taskyard_server.core.hosts import Host
 from taskyard_server.core.limits import Limits
 from taskyard_server.core.names import EVERY_NAME, Names
-from taskyard_server.core.notices import Noticed
-from taskyard_server.core.stats import AgentStats, Stats
+from taskyard_server.core.stats import AgentStats, Noticed, Stats
 from taskyard_server.core.targets import Target
 from taskyard_server.engine.port import Engine
 from taskyard_server.interceptors.callers import current_call
