@@ -24,7 +24,7 @@ from rows import Case, Figure, Result, Run, table
 
 FAMILIES = (
     "core", "memory", "submits", "end_to_end", "latency", "watching", "idle_hosts", "start_up", "durable", "secured",
-    "shared", "maps",
+    "shared", "maps", "many_at_once",
 )  # fmt: skip
 PACKAGES = ("grpcio", "protobuf", "uvloop")
 

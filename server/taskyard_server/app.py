@@ -42,6 +42,7 @@ from taskyard_server.setting_types import secret
 from taskyard_server.snapshots import Snapshots
 from taskyard_server.store.port import StoreError
 from taskyard_server.store.shared_port import is_shared
+from taskyard_server.watchkeeping import end_leases_of_the_dead, look_for_hosts
 from taskyard_server.webhooks import Webhooks
 
 log = structlog.get_logger(__name__)
@@ -212,7 +213,8 @@ class App:
             self._engine.run(),
             self._webhooks.run(),
             self._snapshots.run(),
-            self._reconcile(),
+            end_leases_of_the_dead(self._engine),
+            look_for_hosts(self._engine),
         ]
         if self._sharing is not None:
             parts.append(self._sharing.replica.run())
@@ -387,12 +389,6 @@ class App:
         if self._sharing is not None:
             await self._sharing.replica.leave()
         await self._engine.release()
-
-    async def _reconcile(self) -> None:
-        """End what dead hosts hold, every so often, until cancelled (docs/rules.md, Orphan sweep)."""
-        while True:
-            await asyncio.sleep(self._engine.limits.orphan_check_secs)
-            self._engine.admin.reconcile()
 
     def _apply(self, settings: Settings) -> None:
         self._retry_policies = settings.retry_policies()

@@ -154,6 +154,7 @@ class Metrics(Collector):
             "tasks_queued": ("Tasks that wait for a host.", totals.queued),
             "tasks_inflight": ("Tasks that are assigned or running.", totals.inflight),
             "tasks_paused": ("Tasks that were interrupted and can be resumed.", totals.paused),
+            "tasks_noticed": ("Queued tasks that no live host may run.", totals.noticed),
             "tasks_retained": ("Ended tasks that can still be asked for.", totals.retained),
             "namespaces": ("Namespaces in use.", totals.namespaces),
             "schedules": ("Schedules, paused ones among them.", totals.schedules),

@@ -95,8 +95,8 @@ class BruteForce:
     """The weight of each pattern."""
     passed: Counter[str] = field(default_factory=Counter)
     """The pass of each agent, in units of 2^-32."""
-    last_passed: int = 0
-    """The pass that the agent served last had before it grew."""
+    front: int = 0
+    """The greatest pass that any agent had before it was served."""
     count: int = 0
     last_token: int = 0
 
@@ -104,7 +104,7 @@ class BruteForce:
         """Passes begin equal when the first weight above 1 comes."""
         if max(self.weights.values(), default=1) == 1:
             self.passed.clear()
-            self.last_passed = 0
+            self.front = 0
         self.weights = weights
 
     def weight(self, agent: str) -> int:
@@ -211,8 +211,9 @@ class BruteForce:
         first = min(own, key=lambda job_id: (self.jobs[job_id].submission.priority, self.jobs[job_id].order))
         self.count += 1
         self.last_served[agent] = (1, self.count)
-        self.last_passed = max(self.passed[agent], self.last_passed)
-        self.passed[agent] = self.last_passed + 2**32 // self.weight(agent)
+        passed = max(self.passed[agent], self.front - 2**32)
+        self.front = max(self.front, passed)
+        self.passed[agent] = passed + 2**32 // self.weight(agent)
         job = self.jobs[first]
         job.state = "assigned"
         self.last_token += 1

@@ -117,6 +117,9 @@ def test_the_nearest_host_is_named_with_what_it_lacks(yard):
     assert found.message == ("no live host may run it: the nearest, near, lacks capability tall, action crawl")
     assert reason(yard, task, WaitKind.NO_HOST, OWN).name is None
     yard.now += 61
+    assert reason(yard, task, WaitKind.NO_HOST).name == "near", "it waits for tasks, however quietly"
+    for offer in [*yard.scheduler.offers_of("near"), *yard.scheduler.offers_of("far")]:
+        yard.scheduler.withdraw(offer)
     assert reason(yard, task, WaitKind.NO_HOST).message == "no host is live"
 
 

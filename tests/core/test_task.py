@@ -22,7 +22,8 @@ def record(request, clockwork):
 
 def test_a_copy_has_every_attribute_of_its_original(record):
     kept = copy(record)
-    held = names(type(record))
+    # Only what is in the table has a place there.
+    held = set(names(type(record))) - {"page"}
     assert len(held) >= 15
     assert {name: getattr(kept, name) for name in held} == {name: getattr(record, name) for name in held}
 

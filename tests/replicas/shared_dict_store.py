@@ -20,6 +20,7 @@ from taskyard_server.store.port import (
     Kept,
     Page,
     Row,
+    Sought,
     StoreStats,
     Table,
     TaskRows,
@@ -112,8 +113,10 @@ class SharedDictStore:
     async def task(self, key: int) -> TaskRows | None:
         return await self._call("task", lambda: _at_once(self.shared.kept.task(key)))
 
-    async def scan(self, first_key: int, last_key: int, *, descending: bool, limit: int) -> Page:
-        scan = partial(self.shared.kept.scan, first_key, last_key, descending=descending, limit=limit)
+    async def scan(
+        self, first_key: int, last_key: int, *, descending: bool, limit: int, sought: Sought | None = None
+    ) -> Page:
+        scan = partial(self.shared.kept.scan, first_key, last_key, descending=descending, limit=limit, sought=sought)
         return await self._call("scan", lambda: _at_once(scan()))
 
     async def forget(self, before_ms: int, limit: int) -> int:

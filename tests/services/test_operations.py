@@ -185,7 +185,7 @@ async def test_operations_are_listed_the_newest_first_and_paged(api, eventually)
     assert not rest.HasField("next_page_token")
 
 
-async def test_an_operation_is_cancelled(start_api, eventually, refused):
+async def test_an_operation_is_cancelled(start_api, refused):
     api = await start_api(max_per_agent=1)
     task_id = (await api.submit()).task_id
     await api.run_one()

@@ -19,6 +19,8 @@ from taskyard_server.core.scheduler import Scheduler
 from taskyard_server.core.task import Task
 from taskyard_server.core.timers import TimerQueue
 
+from .page_indexes import recount_pages
+
 FORM_OF_AN_ID = re.compile("tsk_[0-9a-f]{32}")
 ENDED = {"done", "failed", "cancelled", "rejected"}
 FLYING = {"assigned", "running"}
@@ -119,9 +121,7 @@ def _table(core: Scheduler, tasks: list[Task]) -> None:
     same("order of the table", orders, sorted(set(orders)))
     same("order of the ids", _ids(tasks), sorted(_ids(tasks)))
     same("ids of another form", [task.id for task in tasks if not FORM_OF_AN_ID.fullmatch(task.id)], [])
-    for name, page in core._life.tasks._pages.items():
-        same(f"page {name}", {task.id[16:23] for task in page.values()}, {name})
-        same(f"keys of page {name}", list(page), _ids(page.values()))
+    recount_pages(core, same)
     for task in tasks:
         if core.get(task.id) is not task:
             raise AssertionError(f"the table leads from {task.id} to another task")
@@ -145,7 +145,7 @@ def _agents(core: Scheduler, tasks: list[Task]) -> None:
 
 def _rank(core: Scheduler, agent: Agent) -> int:
     """In flight, of the weight where there are weights; what it has passed; when it was served. Limits stand above."""
-    place, weights = agent.rank & (1 << 48) - 1, core._life.ready._weights
+    place, weights = agent.rank & (1 << 48) - 1, core._life.ready.weights
     if not weights.in_force:
         return agent.inflight << 48 | place
     at_limit = agent.inflight >= core.limits.max_per_agent_inflight
@@ -154,7 +154,7 @@ def _rank(core: Scheduler, agent: Agent) -> int:
 
 def _bits_of_order(core: Scheduler) -> int:
     """How many bits of a rank stand below what comes of the number in flight."""
-    return 144 if core._life.ready._weights.in_force else 48
+    return 144 if core._life.ready.weights.in_force else 48
 
 
 def _ready(core: Scheduler, tasks: list[Task]) -> None:

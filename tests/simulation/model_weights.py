@@ -17,7 +17,7 @@ class Weights:
         self._by_pattern: dict[str, int] = {}
         self._passed: dict[int, int] = {}
         """By when the agent came: one that comes anew has passed nothing."""
-        self._last_passed = 0
+        self._front = 0
 
     def put(self, weights: Mapping[str, int]) -> None:
         """All agents begin equal once one may weigh more than 1."""
@@ -27,7 +27,7 @@ class Weights:
 
     def begin_equal(self) -> None:
         self._passed.clear()
-        self._last_passed = 0
+        self._front = 0
 
     def turn(self, name: str, agent: Agent, load: int) -> Turn:
         """The least is served next."""
@@ -36,8 +36,10 @@ class Weights:
         return Fraction(load, self._of(name)), passed, agent.served is not None, last
 
     def serve(self, name: str, agent: Agent) -> None:
-        self._last_passed = max(self._last_passed, self._passed.get(agent.came, 0))
-        self._passed[agent.came] = self._last_passed + 2**32 // self._of(name)
+        """What it lags behind is forgotten but for one round."""
+        passed = max(self._passed.get(agent.came, 0), self._front - 2**32)
+        self._front = max(self._front, passed)
+        self._passed[agent.came] = passed + 2**32 // self._of(name)
 
     def _matter(self) -> bool:
         return any(weight > 1 for weight in self._by_pattern.values())

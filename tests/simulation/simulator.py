@@ -22,6 +22,7 @@ from taskyard_server.core.scheduler import Scheduler
 from .agent_commands import AgentCommands
 from .agreement import agree, figures_agree
 from .counter_watch import Watch
+from .explanations import explained
 from .host_commands import EXECUTOR, HostCommands
 from .indexes import recount, same
 from .ledger import ENDING, Ledger
@@ -35,6 +36,8 @@ from .target_indexes import nothing_stays, recount_targets
 from .target_ledger import TargetLedger
 
 START: Final = 1_700_000_000.0
+EXPLAINED: Final = {"pending", "queued", "paused"}
+EXPLAINED_SHARE: Final = 0.3
 RECOUNT_EVERY: Final = 4
 """So many steps apart all indexes of the core are recounted; everything else is checked after every step."""
 
@@ -73,6 +76,8 @@ class Simulation:
         self.chances = Chances(seed)
         self.now = START + self.chances.below(10**6)
         self._recount_every = recount_every
+        # Beside the choices of the history, so that these do not depend on what is looked at.
+        self._looks = Random(f"looks of {seed}")
         self._entropy = partial(Random(f"ids of {seed}").getrandbits, 40)
         self._last: deque[tuple[Any, ...]] = deque(maxlen=20)
         self._over_at = 0
@@ -88,6 +93,7 @@ class Simulation:
         try:
             self._take_a_step()
             self._check()
+            self._explain_one()
             if self.steps % self._recount_every == 0:
                 recount(self.core)
                 recount_offers(self.core, self.now)
@@ -96,6 +102,13 @@ class Simulation:
         except Exception as error:
             why = str(error) if isinstance(error, AssertionError) else f"{type(error).__name__}: {error}"
             raise Mismatch(self.seed, self.steps, why, [_line(*entry) for entry in self._last], self.test) from error
+
+    def _explain_one(self) -> None:
+        """One task that waits is explained right."""
+        waiting = [job.id for job in self.model.world.tasks.values() if job.state in EXPLAINED]
+        if waiting and self._looks.random() < EXPLAINED_SHARE:
+            for kind in explained(self.core, self.model, self.now, self._looks.choice(waiting)) or ["runnable"]:
+                self.given["explained", kind] += 1
 
     # Lives
 

@@ -48,7 +48,7 @@ def _target(target: Target, tasks: list[Task], stopping: list[object]) -> None:
     for what, found, expected in (
         ("waiting", target.waiting, waiting),
         ("parked", target.parked, parked),
-        ("blockers", target.blockers, blockers),
+        ("blockers", target.blockers.values(), blockers),
     ):
         same(f"{what} of {name}", sorted(task.id for task in found), [task.id for task in expected])
     free = not running and not stopping and not blockers

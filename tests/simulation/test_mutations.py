@@ -266,7 +266,7 @@ MUTATIONS: dict[str, list[Edit]] = {
         (Targets, "take", "target.running = task", "pass"),
     ],
     "a blocked target goes on": [
-        (Targets, "block", "target.blockers[task] = None", "pass"),
+        (Targets, "_add_blocker", "target.blockers[task.id] = task", "pass"),
     ],
     "the youngest task of a target goes first": [
         (Targets, "enter", "heappush(target.heap, (task.seq, task))", "heappush(target.heap, (-task.seq, task))"),

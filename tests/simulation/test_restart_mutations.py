@@ -81,7 +81,7 @@ MUTATIONS: dict[str, list[Edit]] = {
     "a task that waits for a retry has no place in its target": [
         (Targets, "restore", "task.state is QUEUED or task.history.failed", "task.state is QUEUED"),
     ],
-    "what fails does not block after a restart": [(Targets, "restore", "target.blockers[task] = None", "pass")],
+    "what fails does not block after a restart": [(Targets, "restore", "self._add_blocker(target, task)", "pass")],
     "a task has no key after a restart": [(Restoring, "_keep", "life.tasks_by_key[name] = task", "pass")],
     "no history is put back": [(loading, "to_task", "task.history = to_history(state.history)", "pass")],
 }

@@ -25,22 +25,25 @@ MUTATIONS: dict[str, list[Edit]] = {
         (Weights, "serve", "PASS_UNIT // agent.weight", "0"),
     ],
     "an agent that had nothing to do takes what it missed": [
-        (Weights, "serve", "if passed < self.last_pass:", "if False:"),
+        (Weights, "serve", "if passed < self.front - PASS_UNIT:", "if False:"),
+    ],
+    "an agent catches up on nothing": [
+        (Weights, "serve", "passed = self.front - PASS_UNIT", "passed = self.front"),
     ],
     "an agent at its limit holds up those who come after it": [
         (Weights, "rank", "agent.inflight < self.max_per_agent", "True"),
     ],
     "another limit of agents leaves weighted ones where they stood": [
-        (ReadyQueue, "set_max_per_agent", "if self._weights.in_force:", "if False:"),
+        (ReadyQueue, "set_max_per_agent", "if self.weights.in_force:", "if False:"),
     ],
     "other weights leave agents where they stood": [
-        (ReadyQueue, "set_weights", "if were_in_force or self._weights.in_force:", "if False:"),
+        (ReadyQueue, "set_weights", "if were_in_force or self.weights.in_force:", "if False:"),
     ],
     "passes do not begin equal when weights come into use": [
         (Weights, "replace", "agent.passed = 0", "pass"),
     ],
     "an agent that comes while there are weights weighs 1": [
-        (ReadyQueue, "_agent", "agent.weight = self._weights.of(agent_id)", "pass"),
+        (ReadyQueue, "_agent", "agent.weight = self.weights.of(agent_id)", "pass"),
     ],
 }
 

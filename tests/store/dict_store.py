@@ -19,6 +19,7 @@ from taskyard_server.store.port import (
     Kept,
     Page,
     Row,
+    Sought,
     Store,
     StoreError,
     StoreStats,
@@ -99,14 +100,18 @@ class DictStore:
     async def task(self, key: int) -> TaskRows | None:
         return self._of(key) if key in self.tables[Table.TASKS] else None
 
-    async def scan(self, first_key: int, last_key: int, *, descending: bool, limit: int) -> Page:
+    async def scan(
+        self, first_key: int, last_key: int, *, descending: bool, limit: int, sought: Sought | None = None
+    ) -> Page:
         keys: list[int] = []
         for key in self.tables[Table.TASKS]:
             if first_key <= key <= last_key:
                 insort(keys, key)
         if descending:
             keys.reverse()
-        return Page([self._of(key) for key in keys[:limit]], keys[limit] if len(keys) > limit else None)
+        rows = [self._of(key) for key in keys[:limit]]
+        found = [row for row in rows if sought is None or holds(row, sought)]
+        return Page(found, keys[limit] if len(keys) > limit else None, len(rows))
 
     async def forget(self, before_ms: int, limit: int) -> int:
         keys = [key for key, (at, _) in self.ended.items() if at < before_ms][:limit]
@@ -118,7 +123,7 @@ class DictStore:
     async def remove_namespace(self, number: int, limit: int) -> int:
         tasks, states = self.tables[Table.TASKS], self.tables[Table.STATES]
         of_tasks: tuple[dict[int, Any], ...] = (tasks, states, self.ended)
-        belong = (*range(Table.STOPPING, Table.OUTBOX + 1), Table.OPERATIONS)
+        belong = (*range(Table.STOPPING, Table.OUTBOX + 1), Table.OPERATIONS, Table.RULES)
         others = [self.tables[table] for table in Table if table in belong]
         for rows, beside in ((tasks, of_tasks), *((rows, (rows,)) for rows in (states, self.ended, *others))):
             if keys := [key for key in rows if namespace_of(key) == number][:limit]:
@@ -162,3 +167,16 @@ class DictStore:
 def is_a_store(store: DictStore) -> Store:
     """For the type checker."""
     return store
+
+
+def holds(row: TaskRows, sought: Sought) -> bool:
+    """Whether the rows of a task hold what is sought, as the port says it."""
+    state = row.ended if row.state is None else row.state
+    if state is None:
+        return False
+    if sought.ended is not None and (row.ended_at is None or not sought.ended[0] <= row.ended_at <= sought.ended[1]):
+        return False
+    if state == b"" and not sought.may_be_as_submitted:
+        return False
+    groups = [(row.task, group) for group in sought.task] + [(state, group) for group in sought.state if state]
+    return all(any(part in record for part in group) for record, group in groups)

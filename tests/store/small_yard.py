@@ -35,6 +35,7 @@ OTHERS = (
     Table.SECRETS,
     Table.TOKEN_USES,
     Table.OPERATIONS,
+    Table.RULES,
 )
 
 

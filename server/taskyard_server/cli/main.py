@@ -15,10 +15,12 @@ os.environ.setdefault("GRPC_ENABLE_FORK_SUPPORT", "0")
 import typer
 
 from . import (
+    bulk,
     host,
     hosts,
     interruptions,
     namespaces,
+    operations,
     replicas,
     schedules,
     store,
@@ -47,6 +49,8 @@ app.command()(tasks.cancel)
 app.command()(interruptions.pause)
 app.command()(interruptions.resume)
 app.command()(interruptions.resolve)
+app.add_typer(bulk.app, name="bulk")
+app.add_typer(operations.app, name="operations")
 app.command()(targets.targets)
 app.add_typer(namespaces.app, name="namespace")
 app.add_typer(schedules.app, name="schedule")

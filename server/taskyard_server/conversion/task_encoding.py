@@ -89,6 +89,7 @@ UNIQUE_WHILE: Final = {
     span: tag(pb.Task, "unique_while") + LAST[pb.Unique.While.Value(span.value)] for span in UniqueWhile
 }
 ON_TARGET_FAILURE: Final = tag(pb.Task, "on_target_failure")
+NOTICE: Final = tag(pb.Task, "notice")
 
 LABEL_KEY: Final = tag(pb.Task.LabelsEntry, "key")
 LABEL_VALUE: Final = tag(pb.Task.LabelsEntry, "value")
@@ -248,6 +249,8 @@ def _current_parts(task: Task, bare: bool) -> list[bytes]:
         None if task.lease is None else task.lease.started_at,
         bare,
     )
+    if task.lane is not None and task.lane.bucket.notice is not None:
+        add_text(parts, NOTICE, task.lane.bucket.notice)
     if not bare:
         _add_results(parts, task)
     return parts

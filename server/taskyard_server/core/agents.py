@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Final
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
+    from .fairness import SlotTime
     from .lane import Lane
     from .ready_queue import Bucket, ReadyQueue
 
@@ -24,10 +25,21 @@ OTHERS: Final = "(others)"
 class AgentFigures:
     """Counts of one agent's tasks since the start, and the tokens that they have used.
 
-    `number` tells them apart in a store; it is 0 once they were added to those of the others.
+    `number` tells them apart in a store; it is 0 once they were added to those of the others. `slot_time` belongs to
+    `fairness.py`, and is not kept.
     """
 
-    __slots__ = ("cancelled", "completed", "failed", "name", "number", "rejected", "submitted", "tokens_used")
+    __slots__ = (
+        "cancelled",
+        "completed",
+        "failed",
+        "name",
+        "number",
+        "rejected",
+        "slot_time",
+        "submitted",
+        "tokens_used",
+    )
 
     def __init__(self, name: str, number: int) -> None:
         self.name = name
@@ -38,6 +50,7 @@ class AgentFigures:
         self.cancelled = 0
         self.rejected = 0
         self.tokens_used = 0
+        self.slot_time: SlotTime | None = None
 
     def add(self, other: AgentFigures) -> None:
         """Add another agent's figures to these."""

@@ -74,6 +74,7 @@ class Attempts:
         self.note_failure(task, code, traceback)
         task.history = task.history._replace(failed=failed, not_before=due)
         life.counters.retried += 1
+        task.page.entered(PENDING)
         life.count_queued(task)
         if task.options.target is not None:
             # It keeps its position among the waiting tasks of its target.

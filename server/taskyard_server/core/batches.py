@@ -64,6 +64,10 @@ class Batches:
         batch = self._batches[batch_id]
         batch.tasks = {task.id: task for task in sorted(batch.tasks.values(), key=_seq)}
 
+    def find(self, batch_id: str) -> Batch | None:
+        """The batch, or None."""
+        return self._batches.get(batch_id)
+
     def get(self, batch_id: str) -> Batch:
         """The batch, or `NotFound`."""
         batch = self._batches.get(batch_id)

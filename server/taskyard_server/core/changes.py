@@ -3,7 +3,7 @@
 Tasks and the figures of agents are found from the events of a turn, so that the hottest paths do nothing for it. What
 changes without an event is noted where it happens: the deadline of a task that becomes or ceases to be the head of its
 target, a hold that is released before its time, a lease that gets another length or becomes one of a stream. Hosts,
-stopping leases, schedules, triggers and operations are noted where they change.
+stopping leases, schedules, triggers, operations and rules are noted where they change.
 
 A thing that is gone is in none of the dicts of what changed, or its number is in the list of what is gone, or both;
 then it is gone. This file knows no store.
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from .hosts import Host
     from .leases import Lease
     from .operations import Operation
+    from .rules import Rule
     from .schedules.schedule import Schedule, Trigger
     from .task import Task
 
@@ -33,8 +34,8 @@ class Changes:
     `tasks` are those with another state than before, among them the `new` ones, of which nothing was taken before.
     `reopened` are failed ones that someone resumed, resolved or cancelled, `reprioritized` ones with another priority,
     `evicted` ones that left memory; rejected tasks are in none of these. `agents` are figures; what is gone of these,
-    and of hosts, schedules, triggers and operations, is told by its number, and of the leases that are `stopping` no
-    more by the token.
+    and of hosts, schedules, triggers, operations and rules, is told by its number, and of the leases that are
+    `stopping` no more by the token.
 
     `everything` asks for the counters and last numbers to be written even though nothing else changed.
     """
@@ -51,6 +52,8 @@ class Changes:
         "operations_gone",
         "reopened",
         "reprioritized",
+        "rules",
+        "rules_gone",
         "schedules",
         "schedules_gone",
         "stopping",
@@ -81,6 +84,8 @@ class Changes:
         self.reprioritized: dict[Task, None] = {}
         self.operations: dict[Operation, None] = {}
         self.operations_gone: list[int] = []
+        self.rules: dict[Rule, None] = {}
+        self.rules_gone: list[int] = []
         self.everything = False
 
     def see(self, events: Sequence[Event]) -> None:
@@ -121,6 +126,7 @@ class Changes:
         taken.triggers, taken.triggers_gone = self.triggers, self.triggers_gone
         taken.reprioritized = self.reprioritized
         taken.operations, taken.operations_gone = self.operations, self.operations_gone
+        taken.rules, taken.rules_gone = self.rules, self.rules_gone
         taken.everything = self.everything
         self._clear()
         return taken
@@ -142,6 +148,8 @@ class Changes:
             or self.triggers_gone
             or self.operations
             or self.operations_gone
+            or self.rules
+            or self.rules_gone
             or self.everything
         )
 
@@ -179,3 +187,8 @@ class Changes:
         """The operation is kept no longer."""
         self.operations.pop(operation, None)
         self.operations_gone.append(operation.number)
+
+    def rule_gone(self, rule: Rule) -> None:
+        """The rule was deleted."""
+        self.rules.pop(rule, None)
+        self.rules_gone.append(rule.number)

@@ -1,18 +1,19 @@
 """Demand: what pools of hosts have to do, so that somebody else can add hosts and take them away.
 
 A pool is a selector of hosts that the configuration names. What a host of it could be handed is found by the buckets of
-the ready queue and the lanes in them, so it costs nothing while nobody asks, and never depends on the number of tasks
+the ready queue, and the lanes and strands in them, so it costs nothing while nobody asks, and never goes by tasks
 (docs/rules.md, Demand).
 """
 
 from __future__ import annotations
 
+from math import inf
 from typing import TYPE_CHECKING, NamedTuple
 
 from .hosts import Host, HostProfile
+from .runnable import Room, Waiting
 
 if TYPE_CHECKING:
-    from .agents import Agent
     from .lifecycle import Lifecycle
     from .scheduler import Scheduler
 
@@ -76,12 +77,12 @@ class Demand(NamedTuple):
 def demand_of(scheduler: Scheduler, now: float, pool: Pool) -> Demand:
     """The demand of a pool at this moment."""
     life = scheduler.life
-    runnable, since = _runnable(life, pool.profile)
+    runnable, since = _runnable(life, now, pool.profile)
     inflight = free_credit = live = 0
     for host in scheduler.hosts:
         if pool.has(host):
             inflight += len(host.leases)
-            if host.online(now, life.limits.heartbeat_timeout_secs):
+            if life.liveness.is_live(now, host):
                 live += 1
                 free_credit += free_credit_of(life, host, now)
     oldest_secs = None if since is None else max(0.0, now - since)
@@ -100,37 +101,23 @@ def free_credit_of(life: Lifecycle, host: Host, now: float) -> int:
     return credit
 
 
-def _runnable(life: Lifecycle, profile: HostProfile) -> tuple[int, float | None]:
+def _runnable(life: Lifecycle, now: float, profile: HostProfile) -> tuple[int, float | None]:
     """How many tasks enough hosts of a profile could be handed at once, and since when the first of them is queued.
 
     The limits in flight hold for them together: an agent with 100 tasks and one free place has one.
     """
-    limits = life.limits
+    limits, ready = life.limits, life.ready
     free = limits.max_inflight - life.inflight
     if free <= 0:
         return 0, None
-    max_per_agent = limits.max_per_agent_inflight
+    ready.keys.look(now)
+    room, cap = Room(ready.keys), limits.max_per_agent_inflight
+    buckets = ready.eligible(profile)
+    waiting, of_triggers = Waiting(), Waiting()
+    waiting.add([bucket for bucket in buckets if not bucket.triggered], cap, room, {})
     free_of_triggers = limits.max_concurrent - life.triggered_inflight
-    waiting: dict[Agent, int] = {}
-    waiting_of_triggers: dict[Agent, int] = {}
-    since: float | None = None
-    for bucket in life.ready.eligible(profile):
-        if bucket.triggered and free_of_triggers <= 0:
-            continue
-        counts = waiting_of_triggers if bucket.triggered else waiting
-        for lane in bucket.waiting_lanes():
-            agent = lane.agent
-            if agent.inflight >= max_per_agent:
-                continue
-            counts[agent] = counts.get(agent, 0) + lane.size
-            queued_at = lane.queued_since()
-            if since is None or queued_at < since:
-                since = queued_at
-    runnable = 0
-    for agent, count in waiting.items():
-        runnable += min(count, max_per_agent - agent.inflight)
-    of_triggers = 0
-    for agent, count in waiting_of_triggers.items():
-        room = max_per_agent - agent.inflight
-        of_triggers += min(count, room - min(room, waiting.get(agent, 0)))
-    return min(free, runnable + min(of_triggers, free_of_triggers)), since
+    if free_of_triggers > 0:
+        of_triggers.add([bucket for bucket in buckets if bucket.triggered], cap, room, waiting.by_agent)
+    runnable = sum(waiting.by_agent.values()) + min(sum(of_triggers.by_agent.values()), free_of_triggers)
+    since = min(waiting.since, of_triggers.since)
+    return min(free, runnable), None if since == inf else since

@@ -14,6 +14,7 @@ from .errors import BadRequest
 from .hosts import TAB_EXECUTOR, TAB_EXECUTOR_ALONE, Host, HostProfile, Hosts
 from .leases import Lease, lease_length
 from .lifecycle import Lifecycle
+from .notices import Notices
 from .offers import Offer, OfferGroup, Rank
 from .ready_queue import Bucket
 
@@ -28,6 +29,7 @@ class Dispatcher:
 
     def __init__(self, life: Lifecycle, hosts: Hosts) -> None:
         self._stopped = False
+        self.notices = Notices(life, hosts, self.profile_of)
         self._life = life
         self._hosts = hosts
         # The hosts whose last claim got fewer tasks than it could, because a limit was reached; with their profiles.
@@ -144,6 +146,7 @@ class Dispatcher:
 
     def refresh(self, now: float, host: Host) -> None:
         """Update the offers of a host that registered again: it may run other tasks, or more of them."""
+        self.notices.host_came(self.profile_of(now, host))
         for offer in host.offers:
             self._refresh_offer(now, offer)
             self._life.offers.capacity_changed(offer)

@@ -132,7 +132,10 @@ class QueueFull(Refusal):
 
     def of_agent(self) -> QueueFull:
         """The same with the figures of the task's agent alone. Made in the turn of the refusal."""
-        return QueueFull(self.message, {**self.details, "queued": self.task.agent.queued}, self.task)
+        own = {name: figure for name, figure in self.details.items() if name != "blockedTargets"}
+        if "queued" in own:
+            own["queued"] = self.task.agent.queued
+        return QueueFull(self.message, own, self.task)
 
 
 class TooManySchedules(Refusal):

@@ -15,7 +15,7 @@ from .names import EVERY_NAME, Names
 from .order_ahead import ahead_of
 from .ready_queue import Kind, kind_of
 from .targets import WAITS_FOR, Target, TargetStatus
-from .task import PAUSED, PENDING, QUEUED, WAITING, Task, TaskState
+from .task import NO_EXTRAS, PAUSED, PENDING, QUEUED, WAITING, Task, TaskState
 
 if TYPE_CHECKING:
     from .offers import Offer
@@ -89,9 +89,10 @@ def explain(scheduler: Scheduler, now: float, task: Task, sight: Sight = SEES_AL
         return Explanation(task.id, task.state, False, [], None, False)
     kind = kind_of(task)
     reasons = [
-        *_of_itself(scheduler, now, task),
+        *_of_itself(scheduler, now, task, sight),
         *_of_its_target(scheduler, task, sight),
         *_of_limits(scheduler, task, sight),
+        *_of_keys(scheduler, now, task, sight),
         *_of_hosts(scheduler, now, kind, sight),
     ]
     ahead, over_share = None, False
@@ -101,7 +102,7 @@ def explain(scheduler: Scheduler, now: float, task: Task, sight: Sight = SEES_AL
     return Explanation(task.id, task.state, task.state is QUEUED and not reasons, reasons, ahead, over_share)
 
 
-def _of_itself(scheduler: Scheduler, now: float, task: Task) -> Iterable[WaitReason]:
+def _of_itself(scheduler: Scheduler, now: float, task: Task, sight: Sight) -> Iterable[WaitReason]:
     """What was said of it, and what it comes after."""
     if scheduler.dispatcher.is_stopped:
         yield WaitReason(WaitKind.DRAINING, "the server is draining, and hands nothing out")
@@ -112,6 +113,10 @@ def _of_itself(scheduler: Scheduler, now: float, task: Task) -> Iterable[WaitRea
     history = task.history
     if history.held:
         yield WaitReason(WaitKind.HELD, "the task is held until it is resumed")
+    if task.options.extras is not NO_EXTRAS and (awaited := scheduler.life.predecessors.awaited_by(task)):
+        count = f"{len(awaited)} tasks" if len(awaited) > 1 else "a task"
+        message = f"{count} that it comes after {'have' if len(awaited) > 1 else 'has'} not ended"
+        yield WaitReason(WaitKind.AFTER, message, task_ids=sight.ids(awaited))
     if history.not_before is not None and (history.not_before > now or not history.held):
         why = "waits for its next attempt" if history.failed else "is not due"
         yield WaitReason(WaitKind.NOT_DUE, f"the task {why}", until=history.not_before)
@@ -160,10 +165,30 @@ def _of_limits(scheduler: Scheduler, task: Task, sight: Sight) -> Iterable[WaitR
         yield _full(WaitKind.MAX_CONCURRENT, "tasks of triggers", "daemon.maxConcurrent", used, limit, sight)
 
 
-def _full(kind: WaitKind, what: str, key: str, used: int, limit: int, sight: Sight) -> WaitReason:
+def _of_keys(scheduler: Scheduler, now: float, task: Task, sight: Sight) -> Iterable[WaitReason]:
+    extras = task.options.extras
+    if extras is NO_EXTRAS:
+        return
+    keys = scheduler.life.ready.keys
+    for name in extras.concurrency_keys:
+        key = keys.seen(now, name)
+        if key.max_inflight is not None and key.inflight >= key.max_inflight:
+            what = f"tasks of the key {name}"
+            yield _full(WaitKind.KEY_INFLIGHT, what, "maxInflight", key.inflight, key.max_inflight, sight, name)
+        if key.rule is None or key.tokens is None:
+            continue
+        due, rate = key.tokens.due(now), key.rule.limit.per_second
+        if due and rate is not None:
+            message = f"the key {name} has had its {rate:g} hand-outs a second"
+            yield WaitReason(WaitKind.KEY_RATE, message, name=name, until=due, limit=rate)
+
+
+def _full(
+    kind: WaitKind, what: str, key: str, used: int, limit: int, sight: Sight, name: str | None = None
+) -> WaitReason:
     if not sight.sees_others:
-        return WaitReason(kind, f"as many {what} are in flight as may be ({key})", limit=limit)
-    return WaitReason(kind, f"{used} of {limit} {what} are in flight ({key})", used=used, limit=limit)
+        return WaitReason(kind, f"as many {what} are in flight as may be ({key})", name=name, limit=limit)
+    return WaitReason(kind, f"{used} of {limit} {what} are in flight ({key})", name=name, used=used, limit=limit)
 
 
 def _of_hosts(scheduler: Scheduler, now: float, kind: Kind, sight: Sight) -> Iterable[WaitReason]:
@@ -217,10 +242,9 @@ def _has_room(scheduler: Scheduler, now: float, offer: Offer, kind: Kind) -> boo
 
 
 def _live(scheduler: Scheduler, now: float) -> Iterable[tuple[Host, HostProfile]]:
-    """The hosts that are online, each with what it may run now; built-in ones always are."""
-    timeout = scheduler.limits.heartbeat_timeout_secs
+    """The hosts that are live, each with what it may run now."""
     for host in scheduler.hosts:
-        if host.built_in or host.online(now, timeout):
+        if scheduler.life.liveness.is_live(now, host):
             yield host, scheduler.dispatcher.profile_of(now, host)
 
 

@@ -9,10 +9,11 @@ from .stats import AgentStats, Stats
 
 if TYPE_CHECKING:
     from .lifecycle import Lifecycle
+    from .notices import Noticed
     from .stats import Totals
 
 
-def stats_of(life: Lifecycle, limited_by: str | None) -> Stats:
+def stats_of(life: Lifecycle, limited_by: str | None, noticed: Noticed) -> Stats:
     """The figures of this moment; `limited_by` as in `Stats`."""
     return Stats(
         queued=life.queued,
@@ -20,17 +21,19 @@ def stats_of(life: Lifecycle, limited_by: str | None) -> Stats:
         paused=life.paused,
         after_others=len(life.predecessors),
         limited_by=limited_by,
+        noticed=noticed,
         counters=replace(life.counters),
         limits=life.limits,
         agents={name: AgentStats.of(figures, life.agents.by_id.get(name)) for name, figures in life.agents.figures},
     )
 
 
-def add_to_totals(totals: Totals, life: Lifecycle) -> None:
+def add_to_totals(totals: Totals, life: Lifecycle, noticed: Noticed) -> None:
     """Add the figures of a namespace to `totals`."""
     totals.queued += life.queued
     totals.inflight += life.inflight
     totals.paused += life.paused
+    totals.noticed += noticed.waiting
     totals.after_others += len(life.predecessors)
     totals.retained += len(life.retention)
     totals.namespaces += 1

@@ -142,6 +142,22 @@ class Keys:
         """The key of this name, if it is known; what is not known is not full."""
         return self._by_name.get(name)
 
+    def seen(self, now: float, name: str) -> Key:
+        """The key of this name as it stands, for those who look on; one that is not known is as an unused one."""
+        self.look(now)
+        key = self._by_name.get(name)
+        if key is None:
+            key = Key(name)
+            if len(self._rules):
+                self._apply(key)
+                self._settle(key)
+        return key
+
+    def room(self, key: Key) -> float:
+        """For how many tasks a key has places and tokens; `inf` without a limit."""
+        places = inf if key.max_inflight is None else float(max(0, key.max_inflight - key.inflight))
+        return places if key.tokens is None else min(places, float(key.tokens.whole(self.now)))
+
     def look(self, now: float) -> None:
         """Let the keys that tasks wait for open whose tokens have come."""
         if not self._has_rates or now <= self.now:

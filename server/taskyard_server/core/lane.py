@@ -59,22 +59,20 @@ class Rows:
         for row in self._rows:
             for at in range(row.first, len(row.tasks)):
                 task = row.tasks[at]
-                if task is not None and task.lane is self:
+                if task is not None and self._holds(task, row):
                     since = min(since, task.queued_at)
                     break
         return since
 
     def count_before(self, task: Task) -> int:
-        """How many tasks of the lane leave before a task of the agent, which may be in another one."""
+        """How many of the tasks leave before a task of the agent, which may be in another one."""
         count = 0
         for row in self._rows:
             if row.priority <= task.priority:
                 for other in row.tasks[row.first :]:
-                    if (
-                        other is not None
-                        and other.lane is self
-                        and (row.priority, other.seq) < (task.priority, task.seq)
-                    ):
+                    if other is None or not self._holds(other, row):
+                        continue
+                    if (row.priority, other.seq) < (task.priority, task.seq):
                         count += 1
         return count
 
@@ -175,6 +173,11 @@ class Lane(Rows):
     def is_waiting(self) -> bool:
         """Whether a task here may be runnable: all but those that wait at full keys."""
         return self.size > 0 or (self.keyed is not None and self.keyed.open.size > 0)
+
+    @property
+    def count(self) -> int:
+        """How many tasks are here, those included that wait at full keys."""
+        return self.size + (0 if self.keyed is None else sum([each.size for each in self.keyed.strands.values()]))
 
     @property
     def is_empty(self) -> bool:

@@ -26,13 +26,14 @@ from .offers import Offers
 from .past_keys import PastKeys
 from .pending import Pending
 from .predecessors import Following, Predecessors, Verdict
+from .queue_limits import refusal_of
 from .ready_queue import ReadyQueue
 from .rests import Rests
 from .retention import Retention
 from .run_timeouts import RunTimeouts
 from .schedules.schedule import Trigger
 from .stats import Counters
-from .targets import Targets
+from .targets import Targets, blocks_when_failed
 from .task import (
     DONE,
     FAILED,
@@ -122,12 +123,13 @@ class Lifecycle:
 
         None if a limit of the queue is reached. See docs/rules.md, Admission.
         """
-        limits, agent = self.limits, self.agents.by_id.get(submission.agent_id)
+        limits, agent, options = self.limits, self.agents.by_id.get(submission.agent_id), submission.options
         if self.queued >= limits.max_queue_size or (agent is not None and agent.queued >= limits.max_per_agent):
+            return None
+        if options.target is not None and not self.targets.has_room(options.target, limits.max_blocked_targets):
             return None
         if agent is None:
             agent = self.agents.add(submission.agent_id, limits.max_agent_figures)
-        options = submission.options
         not_before = options.not_before if options.not_before is not None and options.not_before > now else None
         is_pending = options.hold or not_before is not None
         if following is not None and following.verdict is not Verdict.CLEAR:
@@ -158,22 +160,17 @@ class Lifecycle:
     def reject(self, now: float, submission: Submission) -> QueueFull:
         """Keep a task that was not accepted, among the newest `max_queue_size`; returns the refusal to raise."""
         limits, agent_id = self.limits, submission.agent_id
+        error, details = refusal_of(self, agent_id)
         agent = self.agents.by_id.get(agent_id) or self.agents.add(agent_id, limits.max_agent_figures)
-        scope = "global" if self.queued >= limits.max_queue_size else "agent"
         task = self._new(now, agent, submission, REJECTED)
+        task.page.entered(REJECTED)
         task.completed_at = now
-        task.error = f"rejected: {scope} queue full"
+        task.error = error
         self._events.append(Event(now, task, SUBMITTED, None))
         self.retention.keep_rejected(now, task)
         agent.figures.rejected += 1
         self.counters.rejected += 1
-        details: dict[str, str | float] = {
-            "agentId": agent.id,
-            "queued": self.queued,
-            "maxQueue": limits.max_queue_size,
-            "maxPerAgent": limits.max_per_agent,
-        }
-        return QueueFull(task.error, details, task)
+        return QueueFull(error, details, task)
 
     def task(self, task_id: str) -> Task:
         """The task; raises `NotFound` if it never existed or is no longer retained."""
@@ -192,10 +189,7 @@ class Lifecycle:
             self._events.append(Event(now, task, PROGRESSED, task.state))
 
     def pause(self, now: float, task: Task, stop: StopReason = StopReason.PAUSED) -> None:
-        """Interrupt a task so that it can be resumed, or fail it if it is over its budget. `stop` is for its host.
-
-        See docs/rules.md, Pause.
-        """
+        """Interrupt a task, or fail one over its budget (docs/rules.md, Pause). `stop` is for its host."""
         if self.attempts.is_over_budget(task):
             self.finish(now, task, FAILED, None, OVER_BUDGET, StopReason.TOKEN_LIMIT_EXCEEDED)
             return
@@ -204,6 +198,7 @@ class Lifecycle:
         self._clear_deadline(task)
         task.deadline = None
         self.paused += 1
+        task.page.entered(PAUSED)
         self.emit(now, task, before)
         if task.options.target is not None:
             self.targets.block(now, task)
@@ -251,8 +246,8 @@ class Lifecycle:
             self.attempts.record(now, task, error, code)
         if in_flight and state is FAILED:
             self.attempts.note_failure(task, code, traceback)
-        # A task that had started when it failed blocks its target, and is not evicted while it does.
         blocks = serial and state is FAILED and task.started_at is not None
+        blocks = blocks and blocks_when_failed(task, self.limits.on_target_failure)
         if blocks:
             self.targets.block(now, task)
         if in_flight:
@@ -272,13 +267,16 @@ class Lifecycle:
         if state is DONE:
             counters.completed += 1
             agent.figures.completed += 1
+            task.page.done += 1
         elif state is FAILED:
             counters.failed += 1
             agent.figures.failed += 1
+            task.page.entered(state)
         else:
             counters.cancelled += 1
             agent.figures.cancelled += 1
-        if not blocks:
+            task.page.entered(state)
+        if not blocks or self.retention.takes_blockers:
             self.retention.keep(task)
         self.retention.evict_excess(now)
         if task.options.parent_id is not None:
@@ -440,6 +438,7 @@ class Lifecycle:
 
     def _reopen(self, task: Task, before: TaskState) -> None:
         """Uncount a pause or a failure that is taken back."""
+        task.page.left(before)
         if before is PAUSED:
             self.paused -= 1
         else:

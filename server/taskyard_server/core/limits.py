@@ -4,10 +4,18 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
+from .patterns import PatternTable
+from .task import OnTargetFailure
+
+NO_POLICIES: Final[PatternTable[OnTargetFailure]] = PatternTable({})
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Limits:
-    """Times are in seconds; each namespace has its own counts. `Scheduler.reconfigure` replaces them at any time."""
+    """Times are in seconds; each namespace has its own counts. `Scheduler.reconfigure` replaces them at any time.
+
+    `on_target_failure` is for tasks without a policy of their own, by the name of their target.
+    """
 
     max_queue_size: int = 1000
     max_per_agent: int = 100
@@ -20,6 +28,8 @@ class Limits:
     lease_secs: float = 60.0
     max_deliveries: int = 5
     max_agent_figures: int = 10_000
+    max_blocked_targets: int = 10_000
+    on_target_failure: PatternTable[OnTargetFailure] = NO_POLICIES
     forget_hosts_secs: float = 86_400.0
     heartbeat_timeout_secs: float = 60.0
     dead_heartbeat_threshold: int = 2

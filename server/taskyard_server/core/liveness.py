@@ -63,6 +63,12 @@ class Liveness:
             now - host.last_heartbeat_at > offer.silence_limit_secs or self.is_dead(now, host)
         )
 
+    def is_live(self, now: float, host: Host) -> bool:
+        """Whether a host may be handed tasks as far as its silence is concerned: it is online, built in, or waits."""
+        if host.built_in or host.online(now, self._life.limits.heartbeat_timeout_secs):
+            return True
+        return any(not offer.streamed for offer in host.offers)
+
     def is_dead(self, now: float, host: Host) -> bool:
         """Whether a host has missed `dead_heartbeat_threshold` heartbeats, so that it loses its leases."""
         limits = self._life.limits

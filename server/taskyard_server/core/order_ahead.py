@@ -11,10 +11,11 @@ from heapq import heapify, heappop, heapreplace
 from typing import TYPE_CHECKING, Final
 
 from .ready_queue import SERVED
+from .runnable import Room, Waiting
 from .weights import PASS_UNIT, SHARE_BITS
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Sequence
+    from collections.abc import Sequence
 
     from .agents import Agent
     from .hosts import HostProfile
@@ -37,16 +38,21 @@ def ahead_of(life: Lifecycle, task: Task, profiles: Sequence[HostProfile]) -> tu
     buckets: dict[Bucket, None] = {task.lane.bucket: None}
     for profile in profiles:
         buckets.update(dict.fromkeys(life.ready.eligible(profile)))
-    waiting = _waiting(life, buckets)
-    agent, cap = task.agent, life.limits.max_per_agent_inflight
-    turns = sum([lane.count_before(task) for bucket, lane in agent.lanes.items() if bucket in buckets])
+    claimable = [bucket for bucket in buckets if life.ready.is_claimable(bucket)]
+    agent, cap, room = task.agent, life.limits.max_per_agent_inflight, Room(life.ready.keys)
+    turns = 0
+    for bucket in claimable:
+        for rows in bucket.rows():
+            if rows.agent is agent:
+                turns += room.take(rows, rows.count_before(task))
+    waiting = Waiting()
+    waiting.add(claimable, cap, room, {})
     ahead, over_share = turns, False
     others: dict[Agent, int] = {}
-    for other, count in waiting.items():
-        room = cap - other.inflight
-        if other is agent or room <= 0:
+    for other, count in waiting.by_agent.items():
+        if other is agent:
             continue
-        others[other] = min(count, room)
+        others[other] = count
         over_share = over_share or other.inflight * agent.weight < agent.inflight * other.weight
     if life.ready.weights.in_force:
         played = _play(life, agent, turns, others)
@@ -72,14 +78,15 @@ def _play(life: Lifecycle, agent: Agent, turns: int, others: dict[Agent, int]) -
     ]
     by_id = {each.id: each for each in left}
     heapify(heap)
-    last_pass = life.ready.weights.last_pass
+    front = life.ready.weights.front
     for ahead in range(MAX_PLAYED):
         each = by_id[heap[0][3]]
         if each is agent and left[agent] == 1:
             return ahead
         left[each] -= 1
-        last_pass = max(passed[each], last_pass)
-        passed[each] = last_pass + PASS_UNIT // each.weight
+        before = max(passed[each], front - PASS_UNIT)
+        front = max(front, before)
+        passed[each] = before + PASS_UNIT // each.weight
         inflight[each] += 1
         if left[each]:
             share = (inflight[each] << SHARE_BITS) // each.weight
@@ -107,13 +114,3 @@ def _turns_before(life: Lifecycle, other: Agent, agent: Agent, turns: int) -> in
     else:
         goes_first = below < turns
     return below + goes_first
-
-
-def _waiting(life: Lifecycle, buckets: Collection[Bucket]) -> dict[Agent, int]:
-    """How many claimable tasks of these kinds each agent has."""
-    waiting: dict[Agent, int] = {}
-    for bucket in buckets:
-        if life.ready.is_claimable(bucket):
-            for lane in bucket.waiting_lanes():
-                waiting[lane.agent] = waiting.get(lane.agent, 0) + lane.size
-    return waiting

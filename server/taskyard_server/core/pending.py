@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from .predecessors import Verdict, failed_text
-from .task import CANCELLED, NO_EXTRAS, QUEUED
+from .task import CANCELLED, NO_EXTRAS, PENDING, QUEUED
 from .timers import TimerOrder
 
 if TYPE_CHECKING:
@@ -27,6 +27,7 @@ class Pending:
     def add(self, now: float, task: Task, not_before: float | None, following: Following | None) -> None:
         """A new task is pending, until `not_before` at least, which lies ahead."""
         life, is_held = self._life, task.options.hold
+        task.page.entered(PENDING)
         if is_held or not_before is not None:
             task.history = task.history._replace(held=is_held, not_before=not_before)
         if following is not None:
@@ -68,6 +69,7 @@ class Pending:
 
     def leave(self, task: Task) -> None:
         """A pending task ends."""
+        task.page.left(PENDING)
         if task.history.not_before is not None:
             self.delayed.remove(task.history.not_before, task)
         if task.options.extras is not NO_EXTRAS:
@@ -88,6 +90,7 @@ class Pending:
         if task.options.extras is not NO_EXTRAS:
             life.predecessors.leave(task)
         before = life.transition(task, QUEUED, None)
+        task.page.left(PENDING)
         task.history = task.history._replace(not_before=None)
         life.enqueue(now, task)
         life.emit(now, task, before)

@@ -16,7 +16,7 @@ This file knows nothing of states, leases or time.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from heapq import heapify, heappop, heappush, heapreplace
 from typing import TYPE_CHECKING, Final
 
@@ -56,6 +56,8 @@ class Bucket:
     `waiting` counts the lanes with a task that does not wait for a key, `lanes` all that the heap holds, `strands` the
     strands that hold a task. The heap is one of ranks alone, which compare fastest; since no two agents ever have the
     same, a rank tells the lane.
+    `notice` is why no live host may run its tasks, and `unserved_since` when it was seen that none may; `Notices` owns
+    both.
     """
 
     __slots__ = (
@@ -65,9 +67,11 @@ class Bucket:
         "holders",
         "kind",
         "lanes",
+        "notice",
         "open_nodes",
         "strands",
         "triggered",
+        "unserved_since",
         "waiting",
     )
 
@@ -82,6 +86,8 @@ class Bucket:
         self.lanes = 0
         self.strands = 0
         self.open_nodes: dict[Node, None] = {}
+        self.notice: str | None = None
+        self.unserved_since: float | None = None
 
     def lane_waits(self, lane: Lane) -> None:
         """A lane has a task again that does not wait for a key."""
@@ -129,9 +135,16 @@ class Bucket:
                 self._forget(lane)
         return None
 
-    def waiting_lanes(self) -> list[Lane]:
-        """The lanes that hold a task, in no order that matters."""
-        return [lane for lane in dict.fromkeys(self.holders.values()) if lane.size]
+    def rows(self) -> Iterator[Rows]:
+        """Where all tasks stand that may be claimable, in no order that matters: not those at keys that stay full."""
+        for lane in dict.fromkeys(self.holders.values()):
+            if lane.size:
+                yield lane
+            if lane.keyed is not None:
+                yield from lane.keyed.open.strands()
+        for node in self.open_nodes:
+            for stand in node.lanes.values():
+                yield from stand.strands()
 
     def build(self) -> None:
         """Keep each waiting lane once, under its agent's present rank, and forget the others."""
@@ -171,7 +184,12 @@ class ReadyQueue:
         self._triggered: dict[Bucket, None] = {}
         self._triggered_held = False
         self._busy_buckets = 0
-        self.weights = Weights()
+        self._weights = Weights()
+
+    @property
+    def weights(self) -> Weights:
+        """The weights of agents in force; only this file changes what belongs to them."""
+        return self._weights
 
     def new_agent(self, agent_id: str) -> Agent:
         """An agent that was never served."""
@@ -189,9 +207,9 @@ class ReadyQueue:
     def _agent(self, agent_id: str, place: int) -> Agent:
         """An agent without tasks in flight."""
         agent = Agent(agent_id, place)
-        if self.weights.in_force:
-            agent.weight = self.weights.of(agent_id)
-            agent.rank = self.weights.rank(agent, place)
+        if self._weights.in_force:
+            agent.weight = self._weights.of(agent_id)
+            agent.rank = self._weights.rank(agent, place)
         return agent
 
     def continue_after(self, places: Iterable[int], last_token: int) -> None:
@@ -209,21 +227,21 @@ class ReadyQueue:
     def set_weights(self, weights: Mapping[str, int], agents: Iterable[Agent]) -> None:
         """Put weights by pattern in force; these are all agents."""
         agents = list(agents)
-        were_in_force = self.weights.in_force
-        self.weights.replace(weights, agents)
-        if were_in_force or self.weights.in_force:
+        were_in_force = self._weights.in_force
+        self._weights.replace(weights, agents)
+        if were_in_force or self._weights.in_force:
             self._rank_anew(agents)
 
     def set_max_per_agent(self, max_per_agent: int, agents: Iterable[Agent]) -> None:
         """Let an agent have so many tasks in flight; these are all agents."""
-        self.weights.max_per_agent = max_per_agent
-        if self.weights.in_force:
+        self._weights.max_per_agent = max_per_agent
+        if self._weights.in_force:
             self._rank_anew(agents)
 
     def _rank(self, agent: Agent, place: int) -> int:
         """The rank of an agent with this place and what it has in flight."""
-        if self.weights.in_force:
-            return self.weights.rank(agent, place)
+        if self._weights.in_force:
+            return self._weights.rank(agent, place)
         return agent.inflight * ONE_IN_FLIGHT + place
 
     def _rank_anew(self, agents: Iterable[Agent]) -> None:
@@ -267,6 +285,10 @@ class ReadyQueue:
             if not rows.size:
                 self._emptied(rows)
 
+    def __iter__(self) -> Iterator[Bucket]:
+        """The buckets, of which some may be empty."""
+        return iter(self._buckets.values())
+
     def eligible(self, profile: HostProfile) -> Collection[Bucket]:
         """The buckets of which such a host may be handed tasks."""
         return self._eligible.get(profile) or self._select(profile)
@@ -307,9 +329,9 @@ class ReadyQueue:
                 self._emptied(rows)
         self._served += 1
         agent.inflight += 1
-        if self.weights.in_force:
-            self.weights.serve(agent)
-            agent.rank = self.weights.rank(agent, SERVED + self._served)
+        if self._weights.in_force:
+            self._weights.serve(agent)
+            agent.rank = self._weights.rank(agent, SERVED + self._served)
         else:
             agent.rank = agent.inflight * ONE_IN_FLIGHT + SERVED + self._served
         return task
@@ -317,8 +339,8 @@ class ReadyQueue:
     def release_slot(self, agent: Agent) -> None:
         """One of the agent's tasks left flight: the agent moves ahead in every bucket where it waits."""
         agent.inflight -= 1
-        if self.weights.in_force:
-            agent.rank = rank = self.weights.rank(agent, self.place_of(agent))
+        if self._weights.in_force:
+            agent.rank = rank = self._weights.rank(agent, self.place_of(agent))
         else:
             agent.rank = rank = agent.rank - ONE_IN_FLIGHT
         for lane in agent.lanes.values():

@@ -1,7 +1,7 @@
 """Puts what was stored back into a fresh scheduler, so that it goes on as if nothing had been in between.
 
-`Restoring` takes figures and hosts, then tasks, then stopping leases, schedules, triggers and operations; `finish`
-ends it, and `Scheduler.recover` follows. What it puts back is not told to the store as a change, but what follows from
+`Restoring` takes figures and hosts, then tasks, then stopping leases, schedules, triggers, operations and rules;
+`finish` ends it, and `Scheduler.recover` follows. What it puts back is not told to the store as a change, but what follows from
 it is.
 
 - A live lease counts one full length from `now`, and hosts count as heard of now. A lease of a host that is not stored
@@ -22,6 +22,7 @@ from .leases import Lease
 from .offers import Offer, OfferGroup
 from .operations import Operation
 from .past_keys import PastKey
+from .rules import Rule
 from .scheduler import Scheduler
 from .schedules.schedule import Schedule, Trigger
 from .stats import Counters, TriggerCounters
@@ -241,10 +242,16 @@ class Restoring:
         """An operation, in order of their numbers."""
         self._scheduler.operations.restore(operation)
 
+    def rule(self, rule: Rule) -> None:
+        """A rule that was set by a call; in any order."""
+        self._scheduler.rules.restore(rule)
+
     def finish(self) -> None:
         """All is there: put it in order, and let what may be claimed be claimable. `recover` follows."""
         life, now = self._life, self._now
         life.ready.keys.begin_empty(now)
+        if self._scheduler.rules.all():
+            self._scheduler.rules.apply(now)
         for agent, token in self._served.items():
             life.ready.restore_served(agent, token)
         if not self._is_in_order:
@@ -287,6 +294,7 @@ class Restoring:
         changes.schedules = dict.fromkeys(self._scheduler.schedules.after(0))
         changes.triggers = dict.fromkeys(self._scheduler.schedules.triggers_before(None))
         changes.operations = dict.fromkeys(self._scheduler.operations.all())
+        changes.rules = dict.fromkeys(self._scheduler.rules.all())
 
     def _keep(self, task: Task, has_no_key: bool) -> None:
         """Put a task into the indexes that all retained tasks are in."""
@@ -295,7 +303,7 @@ class Restoring:
             self._last_seq = task.seq
         else:
             self._is_in_order = False
-        life.tasks.add(task)
+        life.tasks.restore(task)
         life.tasks.continue_after(task.seq)
         agent.tasks += 1
         if options.batch_id is not None:

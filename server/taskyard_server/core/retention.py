@@ -56,6 +56,15 @@ class RetainedTasks:
         self._count += 1
         self._drop_stale_front()
 
+    def merge(self, tasks: list[Task]) -> None:
+        """Add tasks at the places of their ends."""
+        if tasks:
+            entries = [task for task in self._entries if not self._is_stale(task)]
+            for task in tasks:
+                task.retained = True
+            self._count += len(tasks)
+            self._entries = deque(sorted([*entries, *tasks], key=_ended_at))
+
     def remove(self, task: Task) -> None:
         """Remove a task that has left its terminal state; nothing happens if it is not here."""
         if not task.retained:
@@ -100,19 +109,25 @@ class RetainedTasks:
 
 
 class Retention:
-    """The terminal tasks of one namespace, without those that block a target, which are never evicted.
+    """The terminal tasks of one namespace. Those that block a target are among them only if it `takes_blockers`.
 
-    Nor are those that others wait for: one whose turn it would be is put `aside` until nobody waits for it any more.
+    One that others wait for is put `aside` when it is its turn, until nobody waits for it any more.
     """
 
     def __init__(self, life: Lifecycle) -> None:
         self._life = life
+        self.takes_blockers = False
         self.ended = RetainedTasks()
         self.rejected = RetainedTasks()
         self.aside: dict[Task, None] = {}
 
     def __len__(self) -> int:
         return len(self.ended) + len(self.rejected) + len(self.aside)
+
+    def take_blockers(self) -> None:
+        """From now on what blocks a target may leave memory, since it is found in a store; what was loaded, too."""
+        self.takes_blockers = True
+        self.ended.merge(self._life.targets.failed_blockers())
 
     def evict_excess(self, now: float) -> None:
         """Evict the oldest tasks beyond `max_retained_tasks`."""
@@ -160,6 +175,8 @@ class Retention:
             name = (agent.id, bound.key)
             if life.past_keys.give_back(name, task.id):
                 life.tasks_by_key.setdefault(name, task)
+        if options.target is not None:
+            life.targets.come_back(task)
         self.ended.add_oldest(task)
 
     def next_due(self) -> float | None:
@@ -192,6 +209,8 @@ class Retention:
             self.aside[task] = None
             return False
         life.tasks.remove(task)
+        if task.state is FAILED and task.options.target is not None:
+            life.targets.leave_memory(task)
         life.emit(now, task, task.state, EVICTED)
         if task.options.batch_id is not None:
             life.batches.forget(task.options.batch_id, task)
@@ -215,3 +234,8 @@ class Retention:
             if until > now:
                 past = PastKey(name, fingerprint, task.id, task.state, task.position, task.created_at, until)
                 life.past_keys.add(past)
+
+
+def _ended_at(task: Task) -> float:
+    assert task.completed_at is not None
+    return task.completed_at

@@ -29,6 +29,7 @@ from .offers import Offer
 from .operations import Operations
 from .process_end import end_all, pause_inflight
 from .reports import Reports
+from .rules import Rules
 from .schedules.registry import ScheduleRegistry
 from .state_checks import check_cancel, check_pause, check_resolve, check_resume
 from .stats import Stats, Totals
@@ -49,10 +50,11 @@ class Scheduler:
         self._life = Lifecycle(limits, entropy, self.hosts, changes)
         self._entropy = entropy
         self._admission = Admission(self._life)
+        self.rules = Rules(self._life)
         self.operations = Operations(self._life, self._admission, self.resume)
-        self.dispatcher = Dispatcher(self._life, self.hosts)
-        self._life.liveness.on_vanished = self.dispatcher.forget
-        self._streams = Streams(self._life, self.hosts, self.dispatcher)
+        self._dispatcher = Dispatcher(self._life, self.hosts)
+        self._life.liveness.on_vanished = self._dispatcher.forget
+        self._streams = Streams(self._life, self.hosts, self._dispatcher)
         # Restored leases of hosts that ended with the process before.
         self.left_behind: list[Lease] = []
         self.reports = Reports(self._life, self.hosts)
@@ -211,7 +213,7 @@ class Scheduler:
         self._life.liveness.registered(now, host)
         if self._life.changes is not None and host.kept() != before:
             self._life.changes.hosts[host] = None
-        self.dispatcher.refresh(now, host)
+        self._dispatcher.refresh(now, host)
         return host
 
     def heartbeat(
@@ -242,7 +244,7 @@ class Scheduler:
 
     def deregister(self, now: float, host_id: str) -> None:
         """Remove a host; its tasks are requeued at once. Raises `NotFound` (docs/rules.md, Registration)."""
-        self.dispatcher.forget(now, self.hosts.get(host_id))
+        self._dispatcher.forget(now, self.hosts.get(host_id))
 
     def claim(
         self,
@@ -261,7 +263,7 @@ class Scheduler:
         Raises `NotFound` for an unknown host, and `BadRequest` for a lease outside of 1 to 3600 s or for a `project`
         other than the host's own, if it has one.
         """
-        return self.dispatcher.claim(now, self.hosts.get(host_id), count, lease_secs, project, claim_id)
+        return self._dispatcher.claim(now, self.hosts.get(host_id), count, lease_secs, project, claim_id)
 
     def offer(
         self,
@@ -276,7 +278,7 @@ class Scheduler:
 
         Raises as `claim` does.
         """
-        return self.dispatcher.offer(now, self.hosts.get(host_id), room, lease_secs, project, claim_id)
+        return self._dispatcher.offer(now, self.hosts.get(host_id), room, lease_secs, project, claim_id)
 
     def offers_of(self, host_id: str) -> list[Offer]:
         """The open offers of a host; none if it is not registered."""
@@ -330,7 +332,7 @@ class Scheduler:
 
     def dispatch(self, now: float) -> dict[Offer, list[Lease]]:
         """Lease waiting tasks to waiting hosts; the host with the smallest share of its slots in use comes first."""
-        return self.dispatcher.dispatch(now)
+        return self._dispatcher.dispatch(now)
 
     def take_stops(self) -> list[Stop]:
         """The leases of streams that have ended since the last call, other than by a report of their host."""
@@ -405,7 +407,7 @@ class Scheduler:
     def drain(self) -> None:
         """Accept and dispatch nothing from now on; what is in flight may finish (docs/rules.md, Drain and shutdown)."""
         self._admission.close()
-        self.dispatcher.stop()
+        self._dispatcher.stop()
         self.schedules.hold()
 
     def shut_down(self, now: float) -> None:
@@ -456,9 +458,14 @@ class Scheduler:
         return self._life.limits
 
     @property
+    def dispatcher(self) -> Dispatcher:
+        """What hands out tasks, for those who look on."""
+        return self._dispatcher
+
+    @property
     def limited_by(self) -> str | None:
         """The configuration key whose limit keeps waiting tasks from a host with room; None if no limit does."""
-        return self.dispatcher.limited_by
+        return self._dispatcher.limited_by
 
     def key_usage(self, now: float, after: str, limit: int) -> list[KeyUsage]:
         """The concurrency keys in use by name: up to `limit` of those after this one, all are after an empty name."""
@@ -475,9 +482,9 @@ class Scheduler:
 
     def stats(self) -> Stats:
         """The figures of this moment (docs/rules.md, Figures)."""
-        return stats_of(self._life, self.limited_by)
+        return stats_of(self._life, self.limited_by, self._dispatcher.notices.noticed())
 
     def add_to(self, totals: Totals) -> None:
         """Add this namespace's figures to `totals`."""
-        add_to_totals(totals, self._life)
+        add_to_totals(totals, self._life, self._dispatcher.notices.noticed())
         self.schedules.add_to(totals)

@@ -9,6 +9,7 @@ from typing import Self
 
 from .agents import Agent, AgentFigures
 from .limits import Limits
+from .notices import Noticed
 
 
 class _Addable:
@@ -60,6 +61,7 @@ class Totals:
     paused: int = 0
     after_others: int = 0
     retained: int = 0
+    noticed: int = 0
     namespaces: int = 0
     schedules: int = 0
     triggers_pending: int = 0
@@ -105,6 +107,7 @@ class Stats:
     paused: int
     after_others: int
     limited_by: str | None
+    noticed: Noticed
     counters: Counters
     limits: Limits
     agents: dict[str, AgentStats]

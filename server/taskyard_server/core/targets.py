@@ -2,8 +2,10 @@
 
 Only the head of a free target is in the ready queue; the others are parked here. A target is taken while one of its
 tasks is in flight, and while the host of a stopped one has not yet said that nothing runs any more. It is blocked while
-it has a paused task, or one that failed after it had started. What becomes eligible is told by `offer`, what no longer
-is by `withdraw`.
+it has a paused task, or one that failed after it had started and shall block it. What becomes eligible is told by
+`offer`, what no longer is by `withdraw`.
+
+A blocker that has failed may leave memory: what is left of it here is a task with its id, agent, target and end alone.
 """
 
 from __future__ import annotations
@@ -13,11 +15,11 @@ from enum import StrEnum
 from heapq import heapify, heappop, heappush
 from typing import TYPE_CHECKING, Final
 
-from .task import QUEUED
+from .task import FAILED, QUEUED, OnTargetFailure, Submission, Task, TaskOptions
 
 if TYPE_CHECKING:
     from .leases import Lease
-    from .task import Task
+    from .patterns import PatternTable
 
 MIN_ENTRIES_TO_COMPACT: Final = 16
 
@@ -37,7 +39,8 @@ class Target:
 
     `waiting` are its tasks that are queued or wait for their next attempt, `head` is the one of them that may be
     claimed now, `parked` are those that are held or not yet due, `stopping` are leases that ended while the work may
-    still go on. `standing` tells how it stands and which task that is about, `since` when that came to be so.
+    still go on. `blockers` are by id, in the order in which they began to block. `standing` tells how it stands and
+    which task that is about, `since` when that came to be so.
     """
 
     __slots__ = ("blockers", "head", "heap", "name", "parked", "running", "since", "standing", "stopping", "waiting")
@@ -50,7 +53,7 @@ class Target:
         self.head: Task | None = None
         self.running: Task | None = None
         self.stopping: dict[Lease, None] = {}
-        self.blockers: dict[Task, None] = {}
+        self.blockers: dict[str, Task] = {}
         self.standing: tuple[TargetStatus, Task | None] = (TargetStatus.WAITING, None)
         self.since: float | None = None
 
@@ -95,7 +98,7 @@ class Target:
         if self.running is not None:
             return TargetStatus.RUNNING, self.running
         if self.blockers:
-            return TargetStatus.BLOCKED, next(iter(self.blockers))
+            return TargetStatus.BLOCKED, next(iter(self.blockers.values()))
         if self.stopping:
             return TargetStatus.STOPPING, next(iter(self.stopping)).task
         if self.head is not None:
@@ -111,13 +114,29 @@ WAITS_FOR: Final = {
 }
 
 
+def blocks_when_failed(task: Task, configured: PatternTable[OnTargetFailure]) -> bool:
+    """Whether a failure of the task, after its start, blocks its target: its own policy decides, else that of the
+    target's name, else it does (docs/rules.md, Blockers).
+    """
+    policy = task.options.extras.on_target_failure
+    if policy is None:
+        match = configured.match(task.options.target or "")
+        policy = OnTargetFailure.BLOCK if match is None else match[1]
+    return policy is OnTargetFailure.BLOCK
+
+
 class Targets:
-    """All targets that have tasks which wait, run or block."""
+    """All targets that have tasks which wait, run or block; `blocked` counts those that are blocked."""
 
     def __init__(self, offer: Callable[[float, Task], None], withdraw: Callable[[Task], None]) -> None:
         self._offer = offer
         self._withdraw = withdraw
         self._targets: dict[str, Target] = {}
+        self.blocked = 0
+
+    def has_room(self, name: str, max_blocked: int) -> bool:
+        """Whether a task may be added to a target: a new one is taken while fewer than `max_blocked` are blocked."""
+        return self.blocked < max_blocked or name in self._targets
 
     def enter(self, now: float, task: Task) -> None:
         """The task waits for its turn, at the place of its age."""
@@ -172,7 +191,7 @@ class Targets:
     def block(self, now: float, task: Task) -> None:
         """The task blocks its target until it is resumed, resolved or cancelled."""
         target = self._of(task)
-        target.blockers[task] = None
+        self._add_blocker(target, task)
         if target.head is task:
             # It ends while it waits; who ends it takes it out of the ready queue.
             target.head = None
@@ -181,7 +200,8 @@ class Targets:
     def unblock(self, now: float, task: Task) -> None:
         """It blocks no longer; a task that never did changes nothing."""
         target = self._of(task)
-        target.blockers.pop(task, None)
+        if target.blockers.pop(task.id, None) is not None and not target.blockers:
+            self.blocked -= 1
         self._elect(now, target)
 
     def restore(self, task: Task, blocked_at: float | None) -> None:
@@ -191,7 +211,7 @@ class Targets:
         """
         target = self._of(task)
         if blocked_at is not None:
-            target.blockers[task] = None
+            self._add_blocker(target, task)
             target.since = blocked_at if target.since is None else min(target.since, blocked_at)
         elif task.lease is not None:
             target.running = task
@@ -207,7 +227,7 @@ class Targets:
         for target in list(self._targets.values()):
             heapify(target.heap)
             if len(target.blockers) > 1:
-                target.blockers = dict.fromkeys(sorted(target.blockers, key=blocked_at))
+                target.blockers = {task.id: task for task in sorted(target.blockers.values(), key=blocked_at)}
             since = target.since
             self._elect(now, target)
             status, task = target.standing
@@ -221,9 +241,30 @@ class Targets:
         return self._targets.get(name)
 
     def blocks(self, task: Task) -> bool:
-        """Whether the task blocks its target."""
+        """Whether the task, in memory or not, blocks its target."""
         target = self._targets.get(task.options.target or "")
-        return target is not None and task in target.blockers
+        return target is not None and task.id in target.blockers
+
+    def leave_memory(self, task: Task) -> None:
+        """A task that has failed leaves memory: if it blocks its target, only what tells so is kept of it."""
+        target = self._targets.get(task.options.target or "")
+        if target is not None and target.blockers.get(task.id) is task:
+            self._replace(target, task, _what_is_left(task))
+
+    def come_back(self, task: Task) -> None:
+        """A task that had left memory is there again."""
+        target = self._targets.get(task.options.target or "")
+        left = None if target is None else target.blockers.get(task.id)
+        if target is not None and left is not None:
+            self._replace(target, left, task)
+
+    def failed_blockers(self) -> list[Task]:
+        """The failed tasks that block a target, in memory or what is left of them."""
+        return [task for each in self._targets.values() for task in each.blockers.values() if task.state is FAILED]
+
+    def forget_all(self) -> None:
+        """Let go of all targets, of which nothing is used any more."""
+        self._targets.clear()
 
     def after(self, name: str) -> list[Target]:
         """The targets after this name, in order of their names."""
@@ -236,6 +277,18 @@ class Targets:
         if target is None:
             target = self._targets[name] = Target(name)
         return target
+
+    def _add_blocker(self, target: Target, task: Task) -> None:
+        if not target.blockers:
+            self.blocked += 1
+        target.blockers[task.id] = task
+
+    def _replace(self, target: Target, blocker: Task, other: Task) -> None:
+        """Put one task in the place of another of the same id; since when the target stands so is the same."""
+        target.blockers[other.id] = other
+        status, task = target.standing
+        if task is blocker:
+            target.standing = (status, other)
 
     def _elect(self, now: float, target: Target) -> None:
         """Let the right task, or none, be claimable."""
@@ -250,3 +303,11 @@ class Targets:
         target.stand(now)
         if target.is_over:
             self._targets.pop(target.name, None)
+
+
+def _what_is_left(task: Task) -> Task:
+    """What a target has to know of a blocker that has left memory."""
+    submission = Submission(task.agent.id, "", options=TaskOptions(target=task.options.target))
+    left = Task(task.id, task.seq, task.agent, submission, task.created_at, None, task.state)
+    left.completed_at = task.completed_at
+    return left

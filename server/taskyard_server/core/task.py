@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from .agents import Agent
     from .lane import Rows
     from .leases import Lease
+    from .task_pages import TaskPage
 
 
 class TaskState(StrEnum):
@@ -209,9 +210,10 @@ class Task:
     seconds on the core's clock. `seq` is the order of submission. `deadline` is None while a default deadline has not
     started to count; `deadline_secs` is the length of a deadline that the submitter set. `expired` is whether the
     deadline passed while the task was queued. `commit` is the number of the last commit that wrote it to a store.
+    `page` is where it stands in the table of tasks; a copy has none.
     """
 
-    __slots__ = TASK_FIELDS
+    __slots__ = (*TASK_FIELDS, "page")
 
     def __init__(
         self,
@@ -246,6 +248,7 @@ class Task:
         self.token = 0
         self.deliveries = 0
         self.commit = 0
+        self.page: TaskPage
 
     def __copy__(self) -> Task:
         """A shallow copy. `copy.copy` cannot copy a compiled object without this method."""

@@ -2,22 +2,30 @@
 
 An id is `tsk_` and 128 bits in hex: milliseconds, the order of submission, and entropy, which is drawn once a
 millisecond, or for each id where those of other tasks must not be computed from it. The order in it leads to a page of
-some thousand tasks. Pages keep each dict small, so that none is ever resized for long, and let a listing start
-anywhere without a walk from the beginning.
+some hundred tasks. Pages keep each dict small, so that none is ever resized for long, let a listing start anywhere
+without a walk from the beginning, and are passed by where they hold nothing that it wants.
 """
 
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right, insort
 from collections.abc import Callable, Iterator
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
-from .task import Task
+from .task import DONE, IN_FLIGHT, NO_OPTIONS, QUEUED
+from .task_pages import PAGE_BITS, PAGE_SIZE, TaskPage
 
-# Of the ten hex digits of the order, all but the last three name the page.
+if TYPE_CHECKING:
+    from .task import Task
+
+# Of the ten hex digits of the order, all but the last two name the page.
 PAGE_BEGIN: Final = 16
-PAGE_END: Final = 23
+PAGE_END: Final = 24
 ORDER_END: Final = 26
-PAGE_BITS: Final = 12
-IN_PAGE: Final[list[str]] = [f"{number:03x}" for number in range(1 << PAGE_BITS)]
-"""The last three digits, made once: formatting a number is what costs most of an id."""
+IN_PAGE: Final[list[str]] = [f"{number:02x}" for number in range(PAGE_SIZE)]
+"""The last two digits, made once: formatting a number is what costs most of an id."""
+MAX_SEQ: Final = (1 << 40) - 1
+"""The last order of submission that an id has room for."""
 
 
 class TaskTable:
@@ -28,12 +36,15 @@ class TaskTable:
 
     def __init__(self, entropy: Callable[[], int]) -> None:
         self.draws_each = False
-        self._pages: dict[str, dict[str, Task]] = {}
+        self._pages: dict[str, TaskPage] = {}
+        # In order of submission.
+        self._names: list[str] = []
         self._entropy = entropy
         self._last_seq = 0
         self._ms = -1
-        self._page = -1
+        self._number = -1
         self._time = self._head = self._tail = ""
+        self._open = self._page_of("tsk_" + "0" * 32)
 
     @property
     def last_seq(self) -> int:
@@ -45,84 +56,121 @@ class TaskTable:
         if seq > self._last_seq:
             self._last_seq = seq
 
+    def restore(self, task: Task) -> None:
+        """Keep a stored task under the id that it had. Unless they come in order of submission, `sort` follows."""
+        page = self._page_of(task.id)
+        task.page = page
+        page.tasks[task.id] = task
+        page.agents.add(task.agent.id)
+        page.note(task.options)
+        state = task.state
+        if state is DONE:
+            page.done += 1
+        elif state is not QUEUED and state not in IN_FLIGHT:
+            page.entered(state)
+
     def insert(self, task: Task) -> None:
         """Keep a task under the id that it had, at the place of its age."""
-        self.add(task)
-        name = task.id[PAGE_BEGIN:PAGE_END]
-        self._pages[name] = {each.id: each for each in sorted(self._pages[name].values(), key=_seq)}
-        names = list(self._pages)
-        if names != sorted(names):
-            self._pages = {name: self._pages[name] for name in sorted(names)}
+        self.restore(task)
+        task.page.sort()
+        if self._names[-1] == task.page.name:
+            # It may be a page of its own.
+            insort(self._names, self._names.pop())
 
     def sort(self) -> None:
         """Put tasks that were added in another order into that of submission."""
-        names = list(self._pages)
-        if names != sorted(names):
-            self._pages = {name: self._pages[name] for name in sorted(names)}
-        for name, page in self._pages.items():
-            orders = [task.seq for task in page.values()]
-            if orders != sorted(orders):
-                self._pages[name] = {task.id: task for task in sorted(page.values(), key=_seq)}
+        self._names.sort()
+        for page in self._pages.values():
+            page.sort()
 
     def next_id(self, now: float) -> tuple[str, int]:
         """An id that no other task has, and its order of submission."""
         ms = int(now * 1000)
         if ms != self._ms:
             # Within a millisecond the order tells ids apart, so entropy is drawn once for each.
-            self._ms, self._page = ms, -1
+            self._ms, self._number = ms, -1
             self._time, self._tail = f"tsk_{ms:012x}", f"{self._entropy():010x}"
         elif self.draws_each:
             self._tail = f"{self._entropy():010x}"
         self._last_seq = seq = self._last_seq + 1
         page = seq >> PAGE_BITS
-        if page != self._page:
-            self._page, self._head = page, f"{self._time}{page:07x}"
-        return self._head + IN_PAGE[seq & (1 << PAGE_BITS) - 1] + self._tail, seq
+        if page != self._number:
+            self._number, self._head = page, f"{self._time}{page:08x}"
+            self._turn_to(self._head)
+        return self._head + IN_PAGE[seq & PAGE_SIZE - 1] + self._tail, seq
 
     def add(self, task: Task) -> None:
-        """Keep a task under an id from `next_id`."""
-        name = task.id[PAGE_BEGIN:PAGE_END]
-        page = self._pages.get(name)
-        if page is None:
-            page = self._pages[name] = {}
-        page[task.id] = task
+        """Keep a task under the id that `next_id` gave last."""
+        page = self._open
+        task.page = page
+        page.tasks[task.id] = task
+        page.agents.add(task.agent.id)
+        if task.options is not NO_OPTIONS:
+            page.note(task.options)
 
     def remove(self, task: Task) -> None:
-        """Forget a task that is in the table."""
-        name = task.id[PAGE_BEGIN:PAGE_END]
-        page = self._pages[name]
-        del page[task.id]
-        if not page:
-            del self._pages[name]
+        """Forget a task that is in the table, and has ended."""
+        page = task.page
+        del page.tasks[task.id]
+        if task.state is DONE:
+            page.done -= 1
+        else:
+            page.left(task.state)
+        if len(page.tasks) < page.renew_below:
+            if page.tasks:
+                page.renew()
+            elif page is not self._open:
+                self._drop(page)
+
+    def _turn_to(self, task_id: str) -> None:
+        """Open the page of an id, to which tasks are added from now on."""
+        left = self._open
+        self._open = self._page_of(task_id)
+        if left is not self._open and not left.tasks:
+            self._drop(left)
+
+    def _page_of(self, task_id: str) -> TaskPage:
+        """The page of an id, which is made if it is not there."""
+        name = task_id[PAGE_BEGIN:PAGE_END]
+        page = self._pages.get(name)
+        if page is None:
+            page = self._pages[name] = TaskPage(name)
+            self._names.append(name)
+        return page
+
+    def _drop(self, page: TaskPage) -> None:
+        del self._pages[page.name]
+        del self._names[bisect_left(self._names, page.name)]
 
     def get(self, task_id: str) -> Task | None:
         """The task of this id, or None."""
         page = self._pages.get(task_id[PAGE_BEGIN:PAGE_END])
-        return None if page is None else page.get(task_id)
+        return None if page is None else page.tasks.get(task_id)
+
+    def pages(self, seq: int, newest_first: bool = False) -> Iterator[TaskPage]:
+        """The pages of what comes after `seq`, all if it is 0, in that order; the first one may hold other tasks, too.
+
+        The table must not change meanwhile.
+        """
+        name = f"{min(seq, MAX_SEQ) >> PAGE_BITS:08x}"
+        if newest_first:
+            places = range(bisect_right(self._names, name) - 1 if seq else len(self._names) - 1, -1, -1)
+        else:
+            places = range(bisect_left(self._names, name), len(self._names))
+        for place in places:
+            yield self._pages[self._names[place]]
 
     def after(self, seq: int) -> Iterator[Task]:
         """The tasks submitted after `seq`, in order. The table must not change meanwhile."""
-        first = f"{seq:010x}"[:7]
-        for name, page in self._pages.items():
-            if name == first:
-                yield from [task for task in page.values() if task.seq > seq]
-            elif name > first:
-                yield from page.values()
+        for page in self.pages(seq):
+            yield from [task for task in page.tasks.values() if task.seq > seq]
 
     def before(self, seq: int) -> Iterator[Task]:
         """The tasks submitted before `seq`, all if it is 0, the last first. The table must not change meanwhile."""
-        last = f"{seq:010x}"[:7]
-        for name, page in reversed(self._pages.items()):
-            if not seq or name < last:
-                yield from reversed(page.values())
-            elif name == last:
-                yield from [task for task in reversed(page.values()) if task.seq < seq]
+        for page in self.pages(seq, newest_first=True):
+            yield from [task for task in reversed(page.tasks.values()) if not seq or task.seq < seq]
 
 
 def order_of(task_id: str) -> int:
     """The order of submission of the task of this id. Raises `ValueError` for what is no id of a task."""
     return int(task_id[PAGE_BEGIN:ORDER_END], 16)
-
-
-def _seq(task: Task) -> int:
-    return task.seq

@@ -68,6 +68,11 @@ class TokenBucket:
             return 0.0
         return min(self._at - -lacking // self._per_unit, FAR) / UNITS_PER_SECOND
 
+    def whole(self, now: float) -> int:
+        """How many tokens can be taken."""
+        self._fill(now)
+        return self._credit // self._token
+
     def tokens(self, now: float) -> float:
         """How many tokens there are, and the part of the next one that has come."""
         self._fill(now)

@@ -31,17 +31,17 @@ AT_LIMIT: Final = 1 << 224
 class Weights:
     """The weights in force. It owns each agent's `weight` and `passed`, the latter in units of 2^-32.
 
-    `in_force` is false while every agent has the weight 1: then nothing else here counts. `last_pass` is what the agent
-    that was served last had passed before.
+    `in_force` is false while every agent has the weight 1: then nothing else here counts. `front` is the
+    most that an agent had passed before it was served.
     """
 
-    __slots__ = ("_table", "in_force", "last_pass", "max_per_agent")
+    __slots__ = ("_table", "front", "in_force", "max_per_agent")
 
     def __init__(self) -> None:
         self.in_force = False
         self.max_per_agent = 0
         self._table: PatternTable[int] = PatternTable({})
-        self.last_pass = 0
+        self.front = 0
 
     def replace(self, weights: Mapping[str, int], agents: Iterable[Agent]) -> None:
         """Put weights by pattern in force, 1 to 1,000. Passes begin equal when weights come into use."""
@@ -59,11 +59,15 @@ class Weights:
         return 1 if found is None else found[1]
 
     def serve(self, agent: Agent) -> None:
-        """An agent is handed a task: its pass grows."""
+        """An agent is handed a task: its pass grows. What it lags behind the others is forgotten but for one round.
+
+        Without any lag an agent would lose what others are handed while its own task keeps the place that is due to it.
+        """
         passed = agent.passed
-        if passed < self.last_pass:
-            passed = self.last_pass
-        self.last_pass = passed
+        if passed < self.front - PASS_UNIT:
+            passed = self.front - PASS_UNIT
+        if passed > self.front:
+            self.front = passed
         agent.passed = passed + PASS_UNIT // agent.weight
 
     def rank(self, agent: Agent, place: int) -> int:

@@ -19,6 +19,7 @@ from taskyard_server.core.demand import Demand, Pool
 from taskyard_server.core.hosts import Host
 from taskyard_server.core.limits import Limits
 from taskyard_server.core.names import EVERY_NAME, Names
+from taskyard_server.core.notices import Noticed
 from taskyard_server.core.stats import AgentStats, Stats
 from taskyard_server.core.targets import Target
 from taskyard_server.engine.port import Engine
@@ -80,6 +81,7 @@ class StatsService(StatsServiceServicer):
                 agent_counts={name: agent.queued for name, agent in stats.agents.items() if agent.queued},
                 limited_by=stats.limited_by,
                 total_paused=stats.paused or None,
+                noticed=_noticed(stats.noticed),
                 targets=await self._engine.tasks.list_targets(namespace, "", show=_target_waits),
             ),
             metrics=_metrics(stats, self._webhook_counts(namespace)),
@@ -171,6 +173,11 @@ def _target_waits(targets: list[Target]) -> pb.TargetWaits | None:
         waiting=sum(target.held_back for target in waiting),
         waits_for={target.name: target.waits_for or "" for target in longest},
     )
+
+
+def _noticed(noticed: Noticed) -> pb.NoticedTasks | None:
+    """The tasks that no live host may run; None if there are none."""
+    return pb.NoticedTasks(waiting=noticed.waiting, notices=noticed.notices) if noticed.waiting else None
 
 
 def _snapshot(snapshot: Snapshot) -> pb.MachineSnapshot:

@@ -40,6 +40,7 @@ from .records import (
     state_as_submitted,
 )
 from .rows import NOTHING_KNOWN, AboutNamespace
+from .rule_records import decode_rule, to_rule
 from .schedule_records import decode_schedule, decode_trigger, deleted_schedule, to_schedule, to_trigger
 from .shifting import shift_operation, shift_schedule, shift_state, shift_task, shift_trigger
 from .tuples import to_history, to_options, to_profile
@@ -198,6 +199,9 @@ class _Loading:
             shift_operation(operation, self.shift)
         self.restoring.operation(operation)
 
+    def rule(self, number: int, record: bytes) -> None:
+        self.restoring.rule(to_rule(decode_rule(record), number))
+
 
 async def load(
     store: Store,
@@ -266,6 +270,7 @@ async def _load_parts(
     await _each(store, Table.SCHEDULES, parts, _Loading.schedule, only)
     await _each(store, Table.TRIGGERS, parts, _Loading.trigger, only)
     await _each(store, Table.OPERATIONS, parts, _Loading.operation, only)
+    await _each(store, Table.RULES, parts, _Loading.rule, only)
     for part in parts.values():
         if part.loaded.takes_rows:
             try:
@@ -288,13 +293,14 @@ async def _predecessors(store: Store, number: int, part: _Loading) -> AsyncItera
 def adopt(scheduler: Scheduler, rows: TaskRows) -> Task:
     """The task of these rows in memory, as one that has ended; the one that is there if it is there already.
 
-    Raises `ValueError` or `msgspec.MsgspecError` for rows that are not those of a task that has ended.
+    One that blocks its target has ended, too, and has its row among the live ones. Raises `ValueError` or
+    `msgspec.MsgspecError` for rows that are not those of a task that has ended.
     """
     record = decode_task(rows.task)
     task = scheduler.life.tasks.get(record.id)
     if task is not None:
         return task
-    state = decode_state(rows.ended or b"")
+    state = decode_state(rows.ended or rows.state or b"")
     if state.state not in TERMINAL:
         raise ValueError(f"{record.id} has not ended")
     agents, limits = scheduler.life.agents, scheduler.limits

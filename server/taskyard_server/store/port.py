@@ -47,6 +47,7 @@ class Table(IntEnum):
     TOKEN_USES = 12
     """When tokens were last used, by their keys. They are apart so that none who notes a use undoes a revocation."""
     OPERATIONS = 13
+    RULES = 14
 
 
 def key_of(namespace: int, number: int) -> int:
@@ -176,11 +177,25 @@ class TaskRows(NamedTuple):
     ended_at: int | None
 
 
+class Sought(NamedTuple):
+    """Bytes that must stand in the rows of a task, one of each group: of `task` in this row, of `state` in the other.
+
+    `may_be_as_submitted` is whether an empty record of a state will do. `ended` is from and until when it must have
+    ended, both included.
+    """
+
+    task: tuple[tuple[bytes, ...], ...] = ()
+    state: tuple[tuple[bytes, ...], ...] = ()
+    may_be_as_submitted: bool = True
+    ended: tuple[int, int] | None = None
+
+
 class Page(NamedTuple):
-    """Some rows of a scan, and where it goes on; `next_key` is None at its end."""
+    """Some rows of a scan, and where it goes on, None at its end. `looked_at` counts those that it passed by, too."""
 
     rows: list[TaskRows]
     next_key: int | None
+    looked_at: int
 
 
 class StoreStats(NamedTuple):
@@ -240,8 +255,13 @@ class Store(Protocol):
     async def task(self, key: int) -> TaskRows | None:
         """One task, live or ended; None if it is not kept."""
 
-    async def scan(self, first_key: int, last_key: int, *, descending: bool, limit: int) -> Page:
-        """Up to `limit` tasks with keys between the two, both included, live or ended, in order of their keys."""
+    async def scan(
+        self, first_key: int, last_key: int, *, descending: bool, limit: int, sought: Sought | None = None
+    ) -> Page:
+        """Up to `limit` tasks with keys between the two, both included, live or ended, in order of their keys.
+
+        With `sought` only those that hold it. A page may be short, even empty, although more follows.
+        """
 
     async def forget(self, before_ms: int, limit: int) -> int:
         """Remove up to `limit` tasks that ended before `before_ms`; how many were removed. Raises `CommitDelayed`."""

@@ -48,6 +48,7 @@ OF_NAMESPACES: Final = (
     Table.TRIGGERS,
     Table.OUTBOX,
     Table.OPERATIONS,
+    Table.RULES,
 )
 """The tables whose keys bear the number of a namespace, but for `TASKS`."""
 

@@ -31,6 +31,7 @@ CREATE TABLE taskyard.tokens (key bigint PRIMARY KEY, record bytea NOT NULL);
 CREATE TABLE taskyard.secrets (key bigint PRIMARY KEY, record bytea NOT NULL);
 CREATE TABLE taskyard.token_uses (key bigint PRIMARY KEY, record bytea NOT NULL) WITH (fillfactor = 50);
 CREATE TABLE taskyard.operations (key bigint PRIMARY KEY, record bytea NOT NULL) WITH (fillfactor = 50);
+CREATE TABLE taskyard.rules (key bigint PRIMARY KEY, record bytea NOT NULL);
 CREATE TABLE taskyard.replicas (
   instance text PRIMARY KEY,
   name text NOT NULL,
@@ -72,6 +73,7 @@ CREATE TRIGGER tokens_change AFTER INSERT OR UPDATE OR DELETE ON taskyard.tokens
 
 -- name: to 2
 CREATE TABLE taskyard.operations (key bigint PRIMARY KEY, record bytea NOT NULL) WITH (fillfactor = 50);
+CREATE TABLE taskyard.rules (key bigint PRIMARY KEY, record bytea NOT NULL);
 
 -- The schema's version.
 
@@ -246,6 +248,23 @@ SELECT key, task, state, ended, at FROM (
   LEFT JOIN LATERAL (SELECT record FROM taskyard.states WHERE key = t.key OFFSET 0) AS s ON true
   LEFT JOIN LATERAL (SELECT record, at FROM taskyard.ended WHERE key = t.key OFFSET 0) AS e ON true
 ) AS sized WHERE size_before < $4 ORDER BY key {order};
+-- name: seek
+-- Up to $5 of $3 rows, of which the last one and their number stand in each row; a row of nulls and these if none will do.
+WITH looked AS MATERIALIZED (
+  SELECT t.key, t.record AS task, s.record AS state, e.record AS ended, e.at
+  FROM (SELECT key, record FROM taskyard.tasks WHERE key BETWEEN $1 AND $2 ORDER BY key {order} LIMIT $3) AS t
+  LEFT JOIN LATERAL (SELECT record FROM taskyard.states WHERE key = t.key OFFSET 0) AS s ON true
+  LEFT JOIN LATERAL (SELECT record, at FROM taskyard.ended WHERE key = t.key OFFSET 0) AS e ON true
+), sized AS (
+  SELECT key, task, state, ended, at,
+    sum(octet_length(task) + coalesce(octet_length(state), 0) + coalesce(octet_length(ended), 0))
+      OVER (ORDER BY key {order})
+      - octet_length(task) - coalesce(octet_length(state), 0) - coalesce(octet_length(ended), 0) AS size_before
+  FROM looked WHERE {conditions}
+)
+SELECT f.key, f.task, f.state, f.ended, f.at, l.looked_at, l.last
+FROM (SELECT count(*) AS looked_at, {last}(key) AS last FROM looked) AS l
+LEFT JOIN (SELECT * FROM sized WHERE size_before < $4 ORDER BY key {order} LIMIT $5) AS f ON true ORDER BY f.key {order};
 -- name: count
 SELECT count(*) FROM taskyard.{table};
 
@@ -273,6 +292,7 @@ WITH found (space, a_table, key) AS (
   UNION ALL SELECT key >> 40, 'triggers', min(key) FROM taskyard.triggers GROUP BY 1
   UNION ALL SELECT key >> 40, 'outbox', min(key) FROM taskyard.outbox GROUP BY 1
   UNION ALL SELECT key >> 40, 'operations', min(key) FROM taskyard.operations GROUP BY 1
+  UNION ALL SELECT key >> 40, 'rules', min(key) FROM taskyard.rules GROUP BY 1
 )
 SELECT space, a_table, key FROM found WHERE space NOT IN (SELECT key FROM taskyard.namespaces) ORDER BY 1, 2;
 -- name: without_owner

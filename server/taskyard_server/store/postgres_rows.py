@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from typing import Any, Final
 
-from .port import LAST_KEY, Page, Row, Table, TaskRows, keys_of
+from .port import LAST_KEY, Page, Row, Sought, Table, TaskRows, keys_of
 from .postgres_links import Readers
 
 SLICE_ROWS: Final = 1000
@@ -69,8 +69,12 @@ class PostgresRows:
         page = await self.scan(key, key, descending=False, limit=1)
         return page.rows[0] if page.rows else None
 
-    async def scan(self, first_key: int, last_key: int, *, descending: bool, limit: int) -> Page:
+    async def scan(
+        self, first_key: int, last_key: int, *, descending: bool, limit: int, sought: Sought | None = None
+    ) -> Page:
         """See `Store`. A page holds fewer than `limit` where rows are large, or `limit` is over a thousand."""
+        if sought is not None:
+            return await self._seek(first_key, last_key, descending, limit, sought)
         statement = self._sql["scan"].format(order="DESC" if descending else "ASC")
         limit = max(1, min(limit, SLICE_ROWS))
         found = await self._fetch(statement, first_key, last_key, limit + 1, SLICE_BYTES)
@@ -78,7 +82,26 @@ class PostgresRows:
         is_cut = len(found) > limit or _size(found) >= SLICE_BYTES
         next_key = rows[-1].key + (-1 if descending else 1) if is_cut else None
         # A row that is neither live nor ended, which check finds, is none that is shown.
-        return Page([row for row in rows if row.state is not None or row.ended is not None], next_key)
+        return Page([row for row in rows if row.state is not None or row.ended is not None], next_key, len(rows))
+
+    async def _seek(self, first_key: int, last_key: int, descending: bool, limit: int, sought: Sought) -> Page:
+        statement = self._sql["seek"].format(
+            order="DESC" if descending else "ASC",
+            last="min" if descending else "max",
+            conditions=_conditions(sought, first=6),
+        )
+        limit = max(1, min(limit, SLICE_ROWS))
+        groups = [list(group) for group in sought.task + sought.state]
+        arguments = (first_key, last_key, SLICE_ROWS, SLICE_BYTES, limit + 1, *groups, *(sought.ended or ()))
+        found = await self._fetch(statement, *arguments)
+        looked_at, last = found[0]["looked_at"], found[0]["last"]
+        rows = [TaskRows(*row[:5]) for row in found if row["key"] is not None]
+        if len(rows) > limit or (rows and sum(map(_size_of, rows)) >= SLICE_BYTES):
+            rows = rows[:limit]
+            last = rows[-1].key
+        elif looked_at < SLICE_ROWS:
+            return Page(rows, None, looked_at)
+        return Page(rows, last + (-1 if descending else 1), looked_at)
 
     async def _fetch(self, statement: str, *arguments: Any) -> list[Any]:
         while (commit := self._commit_under_way) is not None:
@@ -105,6 +128,23 @@ async def _slices(
     finally:
         if not reading.done():
             reading.cancel()
+
+
+def _conditions(sought: Sought, first: int) -> str:
+    """That a row holds what is sought, whose groups and times are parameters from the `first` one on."""
+    state = "coalesce(state, ended)"
+    is_in = "EXISTS (SELECT FROM unnest(${}::bytea[]) AS f (part) WHERE position(f.part IN {}) > 0)"
+    numbers = iter(range(first, first + len(sought.task) + len(sought.state) + 2))
+    conditions = [f"{state} IS NOT NULL", *[is_in.format(next(numbers), "task") for _ in sought.task]]
+    of_state = " AND ".join([is_in.format(next(numbers), state) for _ in sought.state]) or "true"
+    conditions.append(f"CASE WHEN {state} = '' THEN {sought.may_be_as_submitted} ELSE {of_state} END")
+    if sought.ended is not None:
+        conditions.append(f"at BETWEEN ${next(numbers)}::bigint AND ${next(numbers)}::bigint")
+    return " AND ".join(conditions)
+
+
+def _size_of(row: TaskRows) -> int:
+    return len(row.task) + len(row.state or b"") + len(row.ended or b"")
 
 
 def _size(rows: list[Any]) -> int:

@@ -28,6 +28,7 @@ from .records import (
     encode_task,
     is_as_submitted,
 )
+from .rule_records import encode_rule
 from .schedule_records import encode_schedule, encode_trigger
 
 if TYPE_CHECKING:
@@ -84,6 +85,8 @@ def add_rows(
         group.put(Table.TRIGGERS, key_of(number, trigger.number), encode_trigger(trigger))
     for operation in changes.operations:
         group.put(Table.OPERATIONS, key_of(number, operation.number), encode_operation(operation))
+    for rule in changes.rules:
+        group.put(Table.RULES, key_of(number, rule.number), encode_rule(rule))
     for table, gone in (
         (Table.AGENTS, changes.agents_gone),
         (Table.HOSTS, changes.hosts_gone),
@@ -91,6 +94,7 @@ def add_rows(
         (Table.SCHEDULES, changes.schedules_gone),
         (Table.TRIGGERS, changes.triggers_gone),
         (Table.OPERATIONS, changes.operations_gone),
+        (Table.RULES, changes.rules_gone),
     ):
         for each in gone:
             group.remove(table, key_of(number, each))

@@ -19,6 +19,7 @@ from taskyard_server.store.port import (
     Kept,
     Page,
     Row,
+    Sought,
     StoreStats,
     Table,
     TaskRows,
@@ -129,10 +130,17 @@ class SqliteStore:
         rows, _ = await self._writer.call("scan", key, key, False, 1)
         return TaskRows(*rows[0]) if rows else None
 
-    async def scan(self, first_key: int, last_key: int, *, descending: bool, limit: int) -> Page:
+    async def scan(
+        self, first_key: int, last_key: int, *, descending: bool, limit: int, sought: Sought | None = None
+    ) -> Page:
         """See `Store`. A page holds fewer than `limit` where rows are large, or `limit` is over a thousand."""
-        rows, next_key = await self._writer.call("scan", first_key, last_key, descending, limit)
-        return Page([TaskRows(*row) for row in rows], next_key)
+        if sought is None:
+            rows, next_key = await self._writer.call("scan", first_key, last_key, descending, limit)
+            return Page([TaskRows(*row) for row in rows], next_key, len(rows))
+        rows, next_key, looked_at = await self._writer.call(
+            "seek", first_key, last_key, descending, limit, tuple(sought)
+        )
+        return Page([TaskRows(*row) for row in rows], next_key, looked_at)
 
     async def forget(self, before_ms: int, limit: int) -> int:
         """See `Store`."""

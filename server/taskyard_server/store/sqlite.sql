@@ -25,6 +25,7 @@ CREATE TABLE tokens (key INTEGER PRIMARY KEY, record BLOB NOT NULL);
 CREATE TABLE secrets (key INTEGER PRIMARY KEY, record BLOB NOT NULL);
 CREATE TABLE token_uses (key INTEGER PRIMARY KEY, record BLOB NOT NULL);
 CREATE TABLE operations (key INTEGER PRIMARY KEY, record BLOB NOT NULL);
+CREATE TABLE rules (key INTEGER PRIMARY KEY, record BLOB NOT NULL);
 
 -- name: to 2
 CREATE TABLE tokens (key INTEGER PRIMARY KEY, record BLOB NOT NULL);
@@ -35,6 +36,7 @@ CREATE TABLE token_uses (key INTEGER PRIMARY KEY, record BLOB NOT NULL);
 
 -- name: to 4
 CREATE TABLE operations (key INTEGER PRIMARY KEY, record BLOB NOT NULL);
+CREATE TABLE rules (key INTEGER PRIMARY KEY, record BLOB NOT NULL);
 
 -- name: read_meta
 SELECT number, at, epoch FROM meta;
@@ -69,6 +71,8 @@ INSERT OR REPLACE INTO triggers VALUES (?, ?);
 INSERT OR REPLACE INTO outbox VALUES (?, ?);
 -- name: put_operations
 INSERT OR REPLACE INTO operations VALUES (?, ?);
+-- name: put_rules
+INSERT OR REPLACE INTO rules VALUES (?, ?);
 -- name: put_tokens
 INSERT OR REPLACE INTO tokens VALUES (?, ?);
 -- name: put_secrets
@@ -98,6 +102,8 @@ DELETE FROM triggers WHERE key = ?;
 DELETE FROM outbox WHERE key = ?;
 -- name: remove_operations
 DELETE FROM operations WHERE key = ?;
+-- name: remove_rules
+DELETE FROM rules WHERE key = ?;
 -- name: remove_tokens
 DELETE FROM tokens WHERE key = ?;
 -- name: remove_secrets
@@ -123,6 +129,8 @@ SELECT key, record FROM triggers WHERE key BETWEEN ? AND ? ORDER BY key;
 SELECT key, record FROM outbox WHERE key BETWEEN ? AND ? ORDER BY key;
 -- name: rows_of_operations
 SELECT key, record FROM operations WHERE key BETWEEN ? AND ? ORDER BY key;
+-- name: rows_of_rules
+SELECT key, record FROM rules WHERE key BETWEEN ? AND ? ORDER BY key;
 -- name: rows_of_tokens
 SELECT key, record FROM tokens WHERE key BETWEEN ? AND ? ORDER BY key;
 -- name: rows_of_secrets
@@ -181,6 +189,8 @@ SELECT key FROM triggers WHERE key BETWEEN ? AND ? ORDER BY key LIMIT ?;
 SELECT key FROM outbox WHERE key BETWEEN ? AND ? ORDER BY key LIMIT ?;
 -- name: keys_of_operations
 SELECT key FROM operations WHERE key BETWEEN ? AND ? ORDER BY key LIMIT ?;
+-- name: keys_of_rules
+SELECT key FROM rules WHERE key BETWEEN ? AND ? ORDER BY key LIMIT ?;
 
 -- Rows are counted in slices: how many, and the last key of the slice.
 
@@ -206,6 +216,8 @@ SELECT count(*), max(key) FROM (SELECT key FROM triggers WHERE key >= ? ORDER BY
 SELECT count(*), max(key) FROM (SELECT key FROM outbox WHERE key >= ? ORDER BY key LIMIT ?);
 -- name: count_operations
 SELECT count(*), max(key) FROM (SELECT key FROM operations WHERE key >= ? ORDER BY key LIMIT ?);
+-- name: count_rules
+SELECT count(*), max(key) FROM (SELECT key FROM rules WHERE key >= ? ORDER BY key LIMIT ?);
 -- name: count_tokens
 SELECT count(*), max(key) FROM (SELECT key FROM tokens WHERE key >= ? ORDER BY key LIMIT ?);
 -- name: count_secrets
@@ -237,5 +249,6 @@ WITH found (space, a_table, key) AS (
   UNION ALL SELECT key >> 40, 'triggers', min(key) FROM triggers GROUP BY 1
   UNION ALL SELECT key >> 40, 'outbox', min(key) FROM outbox GROUP BY 1
   UNION ALL SELECT key >> 40, 'operations', min(key) FROM operations GROUP BY 1
+  UNION ALL SELECT key >> 40, 'rules', min(key) FROM rules GROUP BY 1
 )
 SELECT space, a_table, key FROM found WHERE space NOT IN (SELECT key FROM namespaces) ORDER BY 1, 2;

@@ -30,6 +30,7 @@ TABLES: Final = (
     "secrets",
     "token_uses",
     "operations",
+    "rules",
 )
 """The names of the tables in the order of `port.Table`, which is not imported here."""
 _HEADER: Final = b"SQLite format 3\0"

@@ -18,13 +18,18 @@ from taskyard_server.store.sqlite_upkeep import Ballast, Log
 SLICE_ROWS: Final = 1000
 SLICE_BYTES: Final = 1 << 20
 COUNTED_ROWS: Final = 20_000
+SOUGHT_ROWS: Final = 2_000
+"""How many rows are looked at in a slice, of which most are passed by."""
 FORGOTTEN_ROWS: Final = 500
 NAMESPACE_SHIFT: Final = 40
 OF_TASKS: Final = ("states", "ended", "tasks")
-OF_NAMESPACES: Final = ("stopping", "hosts", "agents", "schedules", "triggers", "outbox", "operations")
+OF_NAMESPACES: Final = ("stopping", "hosts", "agents", "schedules", "triggers", "outbox", "operations", "rules")
 
 Rows = list[tuple[Any, ...]]
 Removes = tuple[int, list[int]]
+Groups = tuple[tuple[bytes, ...], ...]
+Sought = tuple[Groups, Groups, bool, tuple[int, int] | None]
+"""`port.Sought`, which is not imported here."""
 Puts = tuple[int, Rows]
 """A table, by its place in `TABLES`, with keys or rows."""
 
@@ -150,6 +155,31 @@ class YardRows:
         rows, more = self._slice(statement, (first_key, last_key), max(1, min(limit, SLICE_ROWS)))
         return rows, rows[-1][0] + (-1 if descending else 1) if more else None
 
+    def seek(
+        self, first_key: int, last_key: int, descending: bool, limit: int, sought: Sought
+    ) -> tuple[Rows, int | None, int]:
+        """Some tasks between two keys that hold what is sought, the key to go on from, and how many it looked at."""
+        task_groups, state_groups, may_be_as_submitted, ended = sought
+        rows: Rows = []
+        looked_at = size = key = 0
+        cursor = self._db.execute(self._sql["scan_down" if descending else "scan_up"], (first_key, last_key))
+        try:
+            for key, task, state, end, at in cursor:
+                looked_at += 1
+                record = end if state is None else state
+                if (
+                    _holds(task, task_groups)
+                    and (_holds(record, state_groups) if record else may_be_as_submitted)
+                    and (ended is None or (at is not None and ended[0] <= at <= ended[1]))
+                ):
+                    rows.append((key, task, state, end, at))
+                    size += len(task) + len(record)
+                if looked_at >= SOUGHT_ROWS or len(rows) >= limit or size > SLICE_BYTES:
+                    return rows, key + (-1 if descending else 1), looked_at
+        finally:
+            cursor.close()
+        return rows, None, looked_at
+
     def _slice(self, statement: str, parameters: Iterable[Any], limit: int) -> tuple[Rows, bool]:
         """Up to `limit` rows, fewer if they are large, at least one; and whether there are more."""
         rows: Rows = []
@@ -176,3 +206,8 @@ class YardRows:
 
     def _used_bytes(self) -> int:
         return os.stat(self._path).st_size + self._log.bytes()
+
+
+def _holds(record: bytes, groups: Groups) -> bool:
+    """Whether one of each group stands in a record."""
+    return all(any(each in record for each in group) for group in groups)

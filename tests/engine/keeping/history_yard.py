@@ -41,9 +41,9 @@ class WaitingStore(DictStore):
         await self.answers.wait()
         return rows
 
-    async def scan(self, first_key, last_key, *, descending, limit):
-        page = await super().scan(first_key, last_key, descending=descending, limit=limit)
-        self.rows_scanned += len(page.rows)
+    async def scan(self, first_key, last_key, *, descending, limit, sought=None):
+        page = await super().scan(first_key, last_key, descending=descending, limit=limit, sought=sought)
+        self.rows_scanned += page.looked_at
         await self.answers.wait()
         return page
 

@@ -48,6 +48,7 @@ async def empty(scheduler: Scheduler, now: float) -> None:
     while life.advance(now + MAX_LEASE_SECS, AT_ONCE):
         _forget_what_happened(scheduler)
         await asyncio.sleep(PAUSE_SECS)
+    life.targets.forget_all()
     _forget_what_happened(scheduler)
 
 

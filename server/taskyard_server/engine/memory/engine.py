@@ -14,6 +14,7 @@ from taskyard_server.core.demand import Demand, Pool, demand_of
 from taskyard_server.core.errors import Unavailable
 from taskyard_server.core.hosts import Host
 from taskyard_server.core.limits import Limits, limits_with
+from taskyard_server.core.rules import ConfiguredRules
 from taskyard_server.core.scheduler import Scheduler
 from taskyard_server.core.stats import Stats, Totals
 from taskyard_server.engine.clock import Clock, SteadyClock
@@ -30,6 +31,7 @@ from .namespace_commands import MemoryNamespaces
 from .namespaces import Namespaces
 from .operations import MemoryOperations
 from .outbox import MemoryOutbox
+from .rules import MemoryRules
 from .schedules import MemorySchedules
 from .stillness import Stillness
 from .tasks import MemoryTasks
@@ -72,6 +74,7 @@ class MemoryEngine:
             self._outbox = self._namespaces.driver.outbox = MemoryOutbox(self._namespaces, store, encode_delivery)
         self.tasks = MemoryTasks(self._namespaces)
         self.operations = MemoryOperations(self._namespaces)
+        self.rules = MemoryRules(self._namespaces)
         self.hosts = MemoryHosts(self._namespaces)
         self.leases = MemoryLeases(self._namespaces)
         self.schedules = MemorySchedules(self._namespaces)
@@ -193,10 +196,22 @@ class MemoryAdmin:
             for session in state.sessions.values():
                 session.set_heartbeat(state.scheduler.heartbeat_secs(session.offer))
 
+    def set_rules(self, rules: ConfiguredRules) -> None:
+        if rules != self._namespaces.rules:
+            self._namespaces.rules = rules
+            now = self._namespaces.now()
+            self._namespaces.for_each(lambda state: state.scheduler.rules.configure(now, rules))
+
     def reconcile(self) -> None:
         now = self._namespaces.now()
         if not self._namespaces.driver.is_held_back:
             self._namespaces.for_each(lambda state: state.scheduler.reconcile(now))
+
+    def look_for_hosts(self) -> None:
+        now = self._namespaces.now()
+        if not self._namespaces.driver.is_held_back:
+            for state in self._namespaces:
+                state.look_for_hosts(now)
 
     def drain(self, until: float | None = None) -> None:
         notice = self._namespaces.drain_notice = DrainNotice(until, "the server shuts down", reconnect=True)

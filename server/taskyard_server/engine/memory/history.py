@@ -24,7 +24,7 @@ from taskyard_server.store.port import CommitDelayed, StoreError, key_of
 if TYPE_CHECKING:
     from taskyard_server.core.names import Names
     from taskyard_server.core.task import Task
-    from taskyard_server.store.port import Page, Store, TaskRows
+    from taskyard_server.store.port import Page, Sought, Store, TaskRows
 
     from .answers import Answers
     from .driver import Driver
@@ -51,7 +51,7 @@ class History:
         self._loads: dict[int, list[asyncio.Future[None]]] = {}
 
     async def find(self, state: NamespaceState, task_id: str, agents: Names | None = None) -> Task | None:
-        """The task as it ended, for reading alone; None if it is in memory.
+        """The task as it ended or as it blocks its target, for reading alone; None if it is in memory.
 
         Raises `NotFound`, also for a task of another agent than these, and `Unavailable` while the store does not
         answer.
@@ -62,7 +62,7 @@ class History:
             if rows is None:
                 return None
             task = _task(state, rows, task_id, agents)
-            if rows.ended is not None:
+            if rows.ended is not None or task.state is FAILED:
                 return task
             # It was brought back, ended, and left memory again while its row was read.
         log.error("task_lost", namespace=state.namespace, task=task_id, check="taskyard store check")
@@ -101,7 +101,7 @@ class History:
             return
         task = _task(state, rows, task_id, agents)
         check(task)
-        if task.state is not FAILED or rows.ended is None:
+        if task.state is not FAILED:
             # A live one is always in memory.
             log.error("task_lost", namespace=state.namespace, task=task_id, check="taskyard store check")
             raise Internal(DAMAGED)
@@ -124,6 +124,7 @@ class History:
     async def ended_since(self, state: NamespaceState, ms: int) -> AsyncIterator[list[Task]]:
         """The tasks of a namespace that ended at a time or later and have left memory, in slices."""
         await self._answers.kept(state)
+        yield await self._blockers_since(state, ms)
         try:
             async for rows in self._store.ended_tasks(ms, state.number):
                 tasks = [read_task(state, each) for each in rows]
@@ -131,9 +132,23 @@ class History:
         except (CommitDelayed, StoreError):
             raise Unavailable(NO_ANSWER) from None
 
-    async def scan(self, first_key: int, last_key: int, descending: bool, limit: int) -> Page:
+    async def _blockers_since(self, state: NamespaceState, ms: int) -> list[Task]:
+        """The tasks that failed at a time or later, block their target, and have left memory."""
+        tasks = []
+        for left in state.scheduler.targets.failed_blockers():
+            if left.completed_at is not None and left.completed_at * 1000 >= ms and state.find(left.id) is None:
+                rows = await self.answered(self._store.task(key_of(state.number, left.seq)))
+                # It may have come back meanwhile.
+                if rows is not None and rows.ended is None and state.find(left.id) is None:
+                    tasks.append(read_task(state, rows))
+        return tasks
+
+    async def scan(
+        self, first_key: int, last_key: int, descending: bool, limit: int, sought: Sought | None = None
+    ) -> Page:
         """`Store.scan`, as `answered` has it."""
-        return await self.answered(self._store.scan(first_key, last_key, descending=descending, limit=limit))
+        scan = self._store.scan(first_key, last_key, descending=descending, limit=limit, sought=sought)
+        return await self.answered(scan)
 
     async def answered(self, reading: Coroutine[Any, Any, T]) -> T:
         """What the store answers. Raises `Unavailable` if that takes too long."""

@@ -17,6 +17,7 @@ from taskyard_server.core.errors import Internal
 from taskyard_server.core.task_filter import NO_FILTER, TaskFilter
 from taskyard_server.engine.port.tasks import TaskPage
 from taskyard_server.store.port import key_of, number_of
+from taskyard_server.store.sought import sought
 
 from .history import read_task
 
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
     from .namespace import NamespaceState
 
 SLICE_ROWS: Final = 250
-MAX_SCANNED_ROWS: Final = 20_000
+MAX_SCANNED_ROWS: Final = 100_000
 MAX_PAGE_BYTES: Final = 16_000_000
 """A page ends once its rows have so many bytes; no answer holds more."""
 
@@ -48,12 +49,15 @@ class HistoryListing:
         if self.state.fault is not None:
             raise Internal(self.state.fault)
         number, wanted = self.state.number, self.task_filter
+        looks_for = sought(wanted)
         low, high = await self._bounds()
         matches: list[Task] = []
         scanned = size = 0
         while low <= high:
-            page = await self.history.scan(key_of(number, low), key_of(number, high), self.newest_first, self._slice())
-            scanned += len(page.rows)
+            page = await self.history.scan(
+                key_of(number, low), key_of(number, high), self.newest_first, self._slice(), looks_for
+            )
+            scanned += page.looked_at
             for rows in page.rows:
                 task = read_task(self.state, rows)
                 if self._is_past(task):
@@ -65,12 +69,13 @@ class HistoryListing:
                     size += len(rows.task) + len(rows.state or b"") + len(rows.ended or b"")
             if page.next_key is None:
                 break
+            goes_on = number_of(page.next_key)
             if scanned >= MAX_SCANNED_ROWS:
-                return TaskPage(matches, number_of(page.rows[-1].key))
+                return TaskPage(matches, goes_on + 1 if self.newest_first else goes_on - 1)
             if self.newest_first:
-                high = number_of(page.next_key)
+                high = goes_on
             else:
-                low = number_of(page.next_key)
+                low = goes_on
             await asyncio.sleep(0)
         return TaskPage(matches, None)
 

@@ -120,7 +120,7 @@ class Keeper:
             gc.enable()
         driver.committer = self.committer
         for state in namespaces:
-            state.keeps_history = self.keeping.has_history
+            state.keep_history(self.keeping.has_history)
             await self.recover(state)
         self._begin_keeping()
         driver.flush()

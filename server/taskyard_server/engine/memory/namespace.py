@@ -31,6 +31,8 @@ log = structlog.get_logger(__name__)
 TASK_LIMIT_KEYS: Final = {"scheduler.maxInflight", "scheduler.maxPerAgentInflight"}
 """The limits that hold tasks back. Each is logged once."""
 LIMIT_CHECK_SECS: Final = 1.0
+MAX_NOTICES_LOGGED: Final = 20
+"""Of those that are new at once."""
 ELSEWHERE: Final = DrainNotice(None, "another replica serves this namespace", reconnect=True)
 CLOSED: Final = "the namespace is closed, since its records are at fault; see the server's log"
 DELETED: Final = "the namespace was deleted"
@@ -89,6 +91,12 @@ class NamespaceState:
     due: float | None = None
     limits_logged: set[str] = field(default_factory=set)
     limits_checked_at: float = 0.0
+
+    def keep_history(self, keeps: bool) -> None:
+        """Set whether what leaves memory stays in the store, so that what blocks a target may leave it too."""
+        self.keeps_history = keeps
+        if keeps and self.fault is None and not self.scheduler.life.retention.takes_blockers:
+            self.scheduler.life.retention.take_blockers()
 
     def add_rows(self, group: Group) -> None:
         """Add what changed since the last commit to the next one."""
@@ -244,6 +252,14 @@ class NamespaceState:
         """Log once each limit that triggers wait for."""
         if (key := self.scheduler.schedules.limited_by) is not None:
             self._log_limit(f"daemon.{key}")
+
+    def look_for_hosts(self, now: float) -> None:
+        """See which kinds of tasks no live host may run, and log each once."""
+        new = self.scheduler.dispatcher.notices.look(now)
+        for notice in new[:MAX_NOTICES_LOGGED]:
+            log.warning("tasks_without_host", namespace=self.namespace, notice=notice)
+        if len(new) > MAX_NOTICES_LOGGED:
+            log.warning("tasks_without_host", namespace=self.namespace, more=len(new) - MAX_NOTICES_LOGGED)
 
     def release_all(self) -> None:
         """Release every waiting call."""

@@ -10,6 +10,7 @@ from taskyard_server.core.changes import Changes
 from taskyard_server.core.errors import Internal, NotFound, NotOwner, Unavailable
 from taskyard_server.core.limits import Limits
 from taskyard_server.core.privacy import keep_private
+from taskyard_server.core.rules import NO_RULES, ConfiguredRules
 from taskyard_server.core.scheduler import Scheduler
 from taskyard_server.core.stats import Counters, TriggerCounters
 from taskyard_server.engine.virtual_clock import VirtualClock
@@ -52,6 +53,7 @@ class Namespaces:
         monotonic: Clock = time.monotonic,
     ) -> None:
         self.limits = limits
+        self.rules: ConfiguredRules = NO_RULES
         self.now = clock
         self.wall = wall
         self.drain_notice: DrainNotice | None = None
@@ -129,7 +131,7 @@ class Namespaces:
             scheduler = Scheduler(self.limits, self._entropy, changes)
             self._set_up(scheduler)
             state = self._states[name] = NamespaceState(name, scheduler, self._last_number, changes)
-            state.keeps_history = self.history is not None
+            state.keep_history(self.history is not None)
             state.about = AboutNamespace(self.now())
             state.outbox.last = self._last_outbox.pop(name, 0)
         elif state.fault is not None:
@@ -159,12 +161,14 @@ class Namespaces:
         state.fault, state.about = loaded.error, loaded.about
         self._set_up(loaded.scheduler)
         state.outbox.last = loaded.last_outbox
-        state.keeps_history = self.history is not None
+        state.keep_history(self.history is not None)
         self._states[loaded.name] = state
         return state
 
     def _set_up(self, scheduler: Scheduler) -> None:
         _keep_level(scheduler.life, self._level)
+        if self.rules != NO_RULES:
+            scheduler.rules.configure(self.now(), self.rules)
         if self._private:
             keep_private(scheduler.life)
         if self.drain_notice is not None:

@@ -19,8 +19,9 @@ if TYPE_CHECKING:
 log = structlog.get_logger(__name__)
 
 LEAST_PAUSE_SECS: Final = 0.001
-"""The least pause after a slice. It is as long as the slice took, with all that followed from it in that turn and what
-others did in it, so that others have at least half of the time, and more the busier the process is."""
+PAUSES: Final = 2.0
+"""The least pause after a slice, and how many times as long it is as the slice took, with all that followed from it in
+that turn and what others did in it: so others have two thirds of the time, and more the busier the process is."""
 HELD_BACK_SECS: Final = 0.05
 """The pause while nothing may come due."""
 AFTER_FAULT_SECS: Final = 1.0
@@ -88,7 +89,7 @@ class Slices:
                     except Refusal:
                         # It has left, or the store has failed.
                         continue
-                await asyncio.sleep(max(LEAST_PAUSE_SECS, spent))
+                await asyncio.sleep(max(LEAST_PAUSE_SECS, PAUSES * spent))
         self._worker = None
 
     def _do_one(self, state: NamespaceState) -> asyncio.Future[None] | None:

@@ -6,7 +6,6 @@ import asyncio
 from collections.abc import AsyncIterator, Callable, Sequence
 from copy import copy
 from functools import partial
-from itertools import islice
 from typing import TYPE_CHECKING, Final, TypeVar
 
 from taskyard_server.core.batches import Batch, BatchSubmission
@@ -17,6 +16,7 @@ from taskyard_server.core.state_checks import check_cancel, check_pause, check_r
 from taskyard_server.core.targets import Target
 from taskyard_server.core.task import TERMINAL, Submission, Task, TaskState
 from taskyard_server.core.task_filter import TaskFilter
+from taskyard_server.core.task_search import MAX_LOOKED_AT, search
 from taskyard_server.engine.port.answers import Answer
 from taskyard_server.engine.port.tasks import TaskPage
 from taskyard_server.engine.recent_events import LEFT_LOG
@@ -29,8 +29,6 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-MAX_SCANNED_PER_TURN: Final = 2_000
-"""Maximum tasks that a listing scans per turn of the event loop."""
 NO_STORE: Final = "history: this server keeps none, since it has no store (store.url is memory://)"
 NO_HISTORY: Final = "history: this server keeps none, since store.historyDays is 0"
 
@@ -145,7 +143,7 @@ class MemoryTasks:
             return
         after: int | None = 0
         while after is not None:
-            page = await self.list_tasks(namespace, TaskFilter(agents=agents), after, MAX_SCANNED_PER_TURN)
+            page = await self.list_tasks(namespace, TaskFilter(agents=agents), after, MAX_LOOKED_AT)
             yield [task for task in page.tasks if task.commit > commit]
             after = page.next_after
         if namespaces.history is not None:
@@ -158,7 +156,7 @@ class MemoryTasks:
         def cancel(state: NamespaceState) -> T:
             return show(state.scheduler.cancel(self._now(), task_id))
 
-        return await self._command(namespace, task_id, agents, cancel, check_cancel)
+        return await self._command(namespace, task_id, agents, cancel, self._check_cancel(namespace))
 
     async def cancel_with_children(
         self, namespace: str, task_id: str, *, agents: Names | None = None, show: Callable[[Task], T]
@@ -167,7 +165,7 @@ class MemoryTasks:
             task, count = state.scheduler.cancel_with_children(self._now(), task_id, agents)
             return show(task), count
 
-        return await self._command(namespace, task_id, agents, cancel, check_cancel)
+        return await self._command(namespace, task_id, agents, cancel, self._check_cancel(namespace))
 
     async def pause(self, namespace: str, task_id: str, *, agents: Names | None = None, show: Callable[[Task], T]) -> T:
         def pause(state: NamespaceState) -> T:
@@ -247,6 +245,15 @@ class MemoryTasks:
 
         return await self._answers.give(state, run)
 
+    def _check_cancel(self, namespace: str) -> Callable[[Task], None]:
+        """What a cancellation asks of a task that has left memory: that it blocks its target."""
+
+        def check(task: Task) -> None:
+            state = self._namespaces.here(namespace)
+            check_cancel(task, state is not None and state.scheduler.targets.blocks(task))
+
+        return check
+
     async def _past(self, state: NamespaceState, task_id: str, agents: Names | None) -> Task | None:
         """The task as it ended, if it has left memory."""
         history = self._namespaces.history
@@ -263,19 +270,18 @@ class MemoryTasks:
     async def _list_tasks(
         self, state: NamespaceState, task_filter: TaskFilter, after: int, limit: int, newest_first: bool
     ) -> TaskPage:
-        walk = state.scheduler.tasks_before if newest_first else state.scheduler.tasks_after
         matches: list[Task] = []
-        while True:
-            scanned = list(islice(walk(after), MAX_SCANNED_PER_TURN))
-            for task in scanned:
-                if task_filter.matches(task):
-                    if len(matches) == limit:
-                        return TaskPage(matches, matches[-1].seq)
-                    matches.append(copy(task))
-            if len(scanned) < MAX_SCANNED_PER_TURN:
-                return TaskPage(matches, None)
-            after = scanned[-1].seq
-            await asyncio.sleep(0)
+        place: int | None = after
+        while place is not None:
+            room = limit + 1 - len(matches)
+            found = search(state.scheduler, task_filter, place, room, newest_first=newest_first)
+            matches += [copy(task) for task in found.tasks]
+            if len(matches) > limit:
+                return TaskPage(matches[:limit], matches[limit - 1].seq)
+            place = found.after
+            if place is not None:
+                await asyncio.sleep(0)
+        return TaskPage(matches, None)
 
 
 def _batch(state: NamespaceState, batch_id: str, agents: Names | None) -> Batch:

@@ -26,6 +26,7 @@ from .namespaces import (
 from .operations import OperationPort
 from .outbox import DeliveryEncoder, DeliveryListener, DueDelivery, OutboxPort
 from .replicas import ReplicaDirectory, ReplicaView
+from .rules import LimitsInForce, RulePort
 from .schedules import SchedulePort, TriggerFilter, TriggerListener, TriggerPage
 from .tasks import TaskPage, TaskPort
 
@@ -39,6 +40,7 @@ __all__ = [
     "Engine",
     "HostPort",
     "LeasePort",
+    "LimitsInForce",
     "Listener",
     "NamespaceDirectory",
     "NamespacePort",
@@ -50,6 +52,7 @@ __all__ = [
     "Ownership",
     "ReplicaDirectory",
     "ReplicaView",
+    "RulePort",
     "SchedulePort",
     "Served",
     "TaskFilter",

@@ -7,12 +7,14 @@ from taskyard_server.core.demand import Demand, Pool
 from taskyard_server.core.events import Event
 from taskyard_server.core.hosts import Host
 from taskyard_server.core.limits import Limits
+from taskyard_server.core.rules import ConfiguredRules
 from taskyard_server.core.stats import Stats, Totals
 
 from .hosts import HostPort, LeasePort
 from .namespaces import NamespacePort
 from .operations import OperationPort
 from .outbox import OutboxPort
+from .rules import RulePort
 from .schedules import SchedulePort
 from .tasks import TaskPort
 
@@ -44,6 +46,10 @@ class Engine(Protocol):
     @property
     def schedules(self) -> SchedulePort:
         """Schedules and their triggers."""
+
+    @property
+    def rules(self) -> RulePort:
+        """Limits of concurrency keys, weights of agents, and how agents share what there is."""
 
     @property
     def namespaces(self) -> NamespacePort:
@@ -92,8 +98,14 @@ class AdminPort(Protocol):
     def reconfigure(self, limits: Limits) -> None:
         """Apply new limits to every namespace."""
 
+    def set_rules(self, rules: ConfiguredRules) -> None:
+        """Let these rules by pattern be those of the configuration, in every namespace."""
+
     def reconcile(self) -> None:
         """End the leases of dead hosts, in every namespace."""
+
+    def look_for_hosts(self) -> None:
+        """See which kinds of tasks no live host may run, in every namespace, and log it."""
 
     def drain(self, until: float | None = None) -> None:
         """Stop dispatching, and refuse new work that would be lost at the end of the process.

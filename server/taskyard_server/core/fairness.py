@@ -1,0 +1,148 @@
+"""How the agents share what is in flight, and how they should by their weights (docs/rules.md, Weights).
+
+What an agent received is the time that its tasks were in flight in the last ten minutes. It is added up by minutes, as
+leases end, with the figures of the agent; of those that live it is counted when somebody asks.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+if TYPE_CHECKING:
+    from .agents import Agent
+    from .hosts import Host
+    from .lifecycle import Lifecycle
+
+MINUTE: Final = 60.0
+MINUTES: Final = 10
+
+
+class AgentShare(NamedTuple):
+    """What an agent is entitled to and what it received, as shares of 1; its tasks in flight, and those claimable now."""
+
+    agent_id: str
+    weight: int
+    inflight: int
+    runnable: int
+    entitled: float
+    received: float
+
+
+class SlotTime:
+    """The seconds that tasks of one agent were in flight, in each of the last minutes."""
+
+    __slots__ = ("_before", "_secs", "_start")
+
+    def __init__(self, now: float) -> None:
+        # The minute that was looked at last: when it began, and its seconds; and those of the minutes before it.
+        self._start = now // MINUTE * MINUTE
+        self._secs = 0.0
+        self._before: list[float] = []
+
+    def add(self, begun: float, ended: float) -> None:
+        """A task was in flight from one time to another, which is no earlier than any before."""
+        if ended >= self._start + MINUTE:
+            self._go_on(ended)
+        if begun >= self._start:
+            self._secs += ended - begun
+            return
+        self._secs += max(0.0, ended - self._start)
+        end = self._start
+        for at, secs in enumerate(self._before):
+            if begun < end:
+                self._before[at] = secs + end - max(begun, end - MINUTE)
+            end -= MINUTE
+        while begun < end and len(self._before) < MINUTES:
+            self._before.append(end - max(begun, end - MINUTE))
+            end -= MINUTE
+
+    def total(self, now: float) -> float:
+        """The seconds of the last ten minutes, and of as much of a minute as has passed since the last full one."""
+        if now >= self._start + MINUTE:
+            self._go_on(now)
+        return self._secs + sum(self._before)
+
+    def _go_on(self, now: float) -> None:
+        start = now // MINUTE * MINUTE
+        passed = round((start - self._start) / MINUTE)
+        self._before = [*[0.0] * min(passed - 1, MINUTES), self._secs, *self._before][:MINUTES]
+        self._start, self._secs = start, 0.0
+
+
+def note_lease_end(agent: Agent, begun: float, now: float) -> None:
+    """A task of an agent left flight."""
+    times = agent.figures.slot_time
+    if times is None:
+        times = agent.figures.slot_time = SlotTime(now)
+    times.add(begun, now)
+
+
+def shares_of(life: Lifecycle, hosts: Iterable[Host], now: float) -> list[AgentShare]:
+    """The agents with tasks in flight or queued, and those that received anything lately, by name."""
+    received = _received(life, hosts, now)
+    in_all = sum(received.values())
+    agents = {name: agent for name, agent in life.agents.by_id.items() if agent.inflight or agent.queued}
+    runnable = {name: _runnable(life, agent) for name, agent in agents.items()}
+    entitled = _entitled(agents, runnable)
+    shares = []
+    for name in sorted(agents.keys() | received.keys()):
+        agent = life.agents.by_id.get(name)
+        shares.append(
+            AgentShare(
+                name,
+                life.ready.weights.of(name),
+                0 if agent is None else agent.inflight,
+                runnable.get(name, 0),
+                entitled.get(name, 0.0),
+                received.get(name, 0.0) / in_all if in_all else 0.0,
+            )
+        )
+    return shares
+
+
+def _received(life: Lifecycle, hosts: Iterable[Host], now: float) -> dict[str, float]:
+    """The seconds of each agent that received any."""
+    received: dict[str, float] = {}
+    for name, figures in life.agents.figures:
+        if figures.slot_time is not None:
+            received[name] = figures.slot_time.total(now)
+    since = now // MINUTE * MINUTE - MINUTES * MINUTE
+    for host in hosts:
+        for lease in host.leases.values():
+            name = lease.task.agent.figures.name
+            received[name] = received.get(name, 0.0) + now - max(lease.claimed_at, since)
+    return {name: secs for name, secs in received.items() if secs > 0}
+
+
+def _runnable(life: Lifecycle, agent: Agent) -> int:
+    """The tasks of an agent that could be claimed now: an agent at its limit has none."""
+    ready = life.ready
+    if agent.inflight >= life.limits.max_per_agent_inflight:
+        return 0
+    count = 0
+    for bucket, lane in agent.lanes.items():
+        if bucket.triggered and ready.holds_triggered:
+            continue
+        count += lane.size
+        if lane.keyed is not None:
+            strands = lane.keyed.strands.values()
+            count += sum([strand.size for strand in strands if strand.size and ready.keys.full_key(strand) is None])
+    return count
+
+
+def _entitled(agents: dict[str, Agent], runnable: dict[str, int]) -> dict[str, float]:
+    """The weighted max-min shares of what is in flight: none gets more than it has and could be handed."""
+    wants = {name: agent.inflight + runnable[name] for name, agent in agents.items() if agent.inflight + runnable[name]}
+    places = float(sum([agent.inflight for agent in agents.values()]))
+    weight = sum([agents[name].weight for name in wants])
+    if not places:
+        return {name: agents[name].weight / weight for name in wants}
+    left, entitled = places, {}
+    for name in sorted(wants, key=lambda name: wants[name] / agents[name].weight):
+        its = agents[name].weight
+        given = min(float(wants[name]), left * its / weight)
+        entitled[name] = given / places
+        left -= given
+        weight -= its
+    return entitled

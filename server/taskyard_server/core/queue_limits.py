@@ -1,0 +1,33 @@
+"""Why a submission is refused that a limit of the queue is in the way of, as text and figures for the submitter."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from .lifecycle import Lifecycle
+
+
+def refusal_of(life: Lifecycle, agent_id: str) -> tuple[str, dict[str, str | float]]:
+    """The text and the details of the refusal of a task that was not accepted (docs/rules.md, Admission)."""
+    limits, agent = life.limits, life.agents.by_id.get(agent_id)
+    is_full = life.queued >= limits.max_queue_size
+    if not is_full and (agent is None or agent.queued < limits.max_per_agent):
+        return (
+            "rejected: too many targets are blocked, and new ones are taken once tasks that block some are resumed, "
+            "resolved or cancelled",
+            {
+                "agentId": agent_id,
+                "blockedTargets": life.targets.blocked,
+                "maxBlockedTargets": limits.max_blocked_targets,
+            },
+        )
+    return (
+        f"rejected: {'global' if is_full else 'agent'} queue full",
+        {
+            "agentId": agent_id,
+            "queued": life.queued,
+            "maxQueue": limits.max_queue_size,
+            "maxPerAgent": limits.max_per_agent,
+        },
+    )

@@ -1,0 +1,43 @@
+"""The port for rules by pattern: limits of concurrency keys, and weights of agents; and how agents share what there is.
+
+What is set stands in the place of what the configuration says, and is kept where there is a store.
+"""
+
+from collections.abc import Sequence
+from typing import NamedTuple, Protocol
+
+from taskyard_server.core.fairness import AgentShare
+from taskyard_server.core.keys import KeyLimit, KeyUsage
+from taskyard_server.core.rules import LimitInForce, WeightInForce
+
+
+class LimitsInForce(NamedTuple):
+    """The limits of a namespace by pattern, and some of the keys in use by name."""
+
+    limits: Sequence[LimitInForce]
+    keys: Sequence[KeyUsage]
+
+
+class RulePort(Protocol):
+    """Commands on rules (docs/rules.md, Concurrency keys, Weights)."""
+
+    async def list_limits(self, namespace: str, after: str, limit: int) -> LimitsInForce:
+        """All limits, and up to `limit` of the keys in use with names after this one."""
+
+    async def put_limit(self, namespace: str, pattern: str, limit: KeyLimit) -> LimitInForce:
+        """Set the limit of a pattern. Raises `BadRequest` for one pattern too many."""
+
+    async def delete_limit(self, namespace: str, pattern: str) -> LimitInForce | None:
+        """Delete the limit that was set for a pattern; returns the configured one. Raises `NotFound`."""
+
+    async def list_weights(self, namespace: str) -> Sequence[WeightInForce]:
+        """All weights."""
+
+    async def put_weight(self, namespace: str, pattern: str, weight: int) -> WeightInForce:
+        """Set the weight of a pattern. Raises `BadRequest` for one pattern too many."""
+
+    async def delete_weight(self, namespace: str, pattern: str) -> WeightInForce | None:
+        """Delete the weight that was set for a pattern; returns the configured one. Raises `NotFound`."""
+
+    async def fairness(self, namespace: str) -> Sequence[AgentShare]:
+        """What each agent is entitled to and gets, by name."""

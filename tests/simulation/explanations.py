@@ -1,0 +1,148 @@
+"""Why a task waits is told right: lifting all reasons makes it runnable, lifting all but any one does not.
+
+A reason is lifted in a twin of the model's world: a limit is raised, a hold is released, a host comes. What it means to
+be runnable the twin says by itself, from docs/rules.md alone (Claim order, Why a task waits).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from copy import copy
+from dataclasses import replace
+from math import inf
+from typing import Final
+
+from taskyard_server.core.explain import WaitReason, explain
+from taskyard_server.core.scheduler import Scheduler
+
+from .indexes import same
+from .model import Model
+from .model_families import Families
+from .model_records import Host, Job, Machine, Offer, may_run
+from .world import World
+
+COMES: Final = "the host that comes"
+
+
+def explained(core: Scheduler, model: Model, now: float, task_id: str) -> list[str]:
+    """Raise AssertionError if a waiting task is explained wrong. Returns the kinds of its reasons."""
+    explanation = explain(core, now, core.get(task_id))
+    reasons = explanation.reasons
+    kinds = [reason.kind.value for reason in reasons]
+    same(f"runnable as {task_id} is", explanation.runnable, is_runnable(model.world, now, task_id))
+    if not explanation.runnable:
+        same(f"runnable once {kinds} of {task_id} are lifted", lifted(model.world, now, task_id, reasons), True)
+    for reason in reasons:
+        others = [other for other in reasons if other is not reason]
+        what = f"runnable once all of {kinds} but {reason.kind.value} of {task_id} are lifted"
+        same(what, lifted(model.world, now, task_id, others), False)
+    return kinds
+
+
+def lifted(world: World, now: float, task_id: str, reasons: Sequence[WaitReason]) -> bool:
+    """Whether a task is runnable once these reasons are lifted, and nothing else has changed."""
+    world = twin(world)
+    job = world.tasks[task_id]
+    # Where a task comes to its target, that is to be free by then.
+    for reason in sorted(reasons, key=lambda reason: list(LIFTS).index(reason.kind.value)):
+        LIFTS[reason.kind.value](world, now, job, reason)
+    return is_runnable(world, now, task_id)
+
+
+def is_runnable(world: World, now: float, task_id: str) -> bool:
+    """Whether a host that is live and has room would get a task, were it the first of all."""
+    job, limits = world.tasks[task_id], world.limits
+    return (
+        job.state == "queued"
+        and (job.target is None or job.is_head)
+        and not world.draining
+        and len(world.flying()) < limits["max_inflight"]
+        and len(world.flying(job.wish.agent)) < limits["max_per_agent_inflight"]
+        and any(_takes(world, now, offer, job) for offer in world.offers)
+    )
+
+
+def _takes(world: World, now: float, offer: Offer, job: Job) -> bool:
+    host = world.hosts[offer.host]
+    if offer.room <= 0 or host.draining or offer.project not in (None, job.wish.project):
+        return False
+    if offer.silence_limit_secs is not None:
+        silent_secs = now - host.heard_at
+        if host.rests_until is not None or silent_secs > offer.silence_limit_secs or world.is_dead(now, host):
+            return False
+    return may_run(world.as_it_is(now, host.machine), job.wish)
+
+
+def twin(world: World) -> World:
+    """The same world, in which something may be changed."""
+    made = copy(world)
+    made.limits = dict(world.limits)
+    made.tasks = {task_id: copy(job) for task_id, job in world.tasks.items()}
+    made.agents = {name: replace(agent, counts=agent.counts.copy()) for name, agent in world.agents.items()}
+    made.hosts, made.offers, made.stopping = dict(world.hosts), list(world.offers), list(world.stopping)
+    made.ended, made.counts = list(world.ended), world.counts.copy()
+    made.happened, made.stops = [], []
+    made.families = Families(made.tasks)
+    return made
+
+
+def _free_target(world: World, now: float, job: Job, _: WaitReason) -> None:
+    """All others of its target are of none, whatever they do."""
+    for other in world.tasks.values():
+        if other is not job and other.target == job.target:
+            other.wish = replace(other.wish, target=None)
+            other.blocks = other.is_head = False
+    world.stopping = [lease for lease in world.stopping if lease.job.wish.target != job.target]
+    world.settle(now, job.target)
+
+
+def _release(world: World, now: float, job: Job, _: WaitReason) -> None:
+    job.held = False
+    if job.due is None or job.due <= now:
+        world.come_due(now, job)
+
+
+def _come_due(world: World, now: float, job: Job, _: WaitReason) -> None:
+    job.due = None
+    if not job.held:
+        world.come_due(now, job)
+
+
+def _resume(world: World, now: float, job: Job, _: WaitReason) -> None:
+    world.resume(now, job)
+
+
+def _raise(limit: str) -> Callable[[World, float, Job, WaitReason], None]:
+    def lift(world: World, now: float, job: Job, reason: WaitReason) -> None:
+        del now, job
+        same(f"limit {limit} of a reason", reason.limit, world.limits[limit])
+        world.limits[limit] = inf
+
+    return lift
+
+
+def _open(world: World, now: float, job: Job, reason: WaitReason) -> None:
+    del now, job, reason
+    world.draining = False
+
+
+def _bring_host(world: World, now: float, job: Job, _: WaitReason) -> None:
+    """A host that may run it, and nothing else than it must for that, waits for tasks."""
+    wish = job.wish
+    machine = Machine(wish.requires, wish.project, frozenset({wish.action}))
+    world.hosts[COMES] = Host(COMES, machine, COMES, now, now)
+    world.offers.append(Offer(world.number(), COMES, 1, 60.0, world.number()))
+
+
+LIFTS: Final[dict[str, Callable[[World, float, Job, WaitReason], None]]] = {
+    "target": _free_target,
+    "paused": _resume,
+    "held": _release,
+    "not_due": _come_due,
+    "agent_limit": _raise("max_per_agent_inflight"),
+    "max_inflight": _raise("max_inflight"),
+    "draining": _open,
+    "no_host": _bring_host,
+    "no_action": _bring_host,
+    "no_credit": _bring_host,
+}
