@@ -18,6 +18,7 @@ from taskyard_server.config import RetrySettings, Settings, TabSettings
 from taskyard_server.config_sources import SEVERAL_VARIABLES, variable
 from taskyard_server.live_config import RELOADABLE
 from taskyard_server.pool_settings import PoolSettings
+from taskyard_server.rule_settings import AgentSettings, KeyLimitSettings, TargetSettings
 from taskyard_server.security_settings import (
     CertificateRule,
     ClaimRule,
@@ -33,6 +34,9 @@ HEAD: Final = ("key", "type", "default", "change", "environment variable", "desc
 PART_HEAD: Final = ("key", "type", "default", "description")
 
 OBJECTS: Final[dict[Any, str]] = {
+    AgentSettings: "agents",
+    TargetSettings: "targets",
+    KeyLimitSettings: "limits of keys",
     PoolSettings: "pools",
     RetrySettings: "retry policies",
     TabSettings: "URLs, or objects of `url` and `token`",
@@ -43,6 +47,21 @@ OBJECTS: Final[dict[Any, str]] = {
     GrantSettings: "grants",
 }
 PARTS: Final[dict[str, tuple[str, type[Section]]]] = {
+    "Limits of concurrency keys": (
+        "The value of each pattern in `scheduler.limits`, such as `site:*`. Of several that match a key the longest "
+        "alone holds ([rules.md](rules.md#concurrency-keys)).",
+        KeyLimitSettings,
+    ),
+    "Agents": (
+        "The value of each pattern in `scheduler.agents`, such as `team-a/*`. Of several that match an agent the "
+        "longest alone holds ([rules.md](rules.md#weights)).",
+        AgentSettings,
+    ),
+    "Targets": (
+        "The value of each pattern in `scheduler.targets`, such as `shop-*`. Of several that match a target the "
+        "longest alone holds ([rules.md](rules.md#blockers)).",
+        TargetSettings,
+    ),
     "Pools": (
         "The value of each name in `scheduler.pools`. Every key narrows the pool; one without keys is all hosts.",
         PoolSettings,

@@ -393,7 +393,7 @@ class App:
     def _apply(self, settings: Settings) -> None:
         self._retry_policies = settings.retry_policies()
         self._pools = settings.pools()
-        self._engine.admin.reconfigure(settings.limits())
+        self._engine.admin.reconfigure(settings.limits(), settings.rules())
         if self._admission is not None:
             self._admission.reconfigure(settings.auth)
         self._metrics.take_token(secret(settings.metrics_token))

@@ -27,8 +27,10 @@ from pydantic_core import PydanticCustomError
 from taskyard_server.core.demand import Pool
 from taskyard_server.core.history import RetryPolicy
 from taskyard_server.core.limits import DEFAULTS, MAX_LEASE_SECS, Limits
+from taskyard_server.core.rules import ConfiguredRules
 from taskyard_server.pool_settings import PoolsByName, pools_of
 from taskyard_server.replica_settings import ReplicaSettings
+from taskyard_server.rule_settings import AgentsByPattern, LimitsByPattern, TargetsByPattern, policies_of, rules_of
 from taskyard_server.security_settings import AuditSettings, AuthSettings, GatewayTlsSettings, LongToken, TlsSettings
 from taskyard_server.setting_types import (
     Address,
@@ -125,7 +127,9 @@ class SchedulerSettings(Section):
     default_deadline_sec: PositiveSeconds = Field(
         default=DEFAULTS.default_deadline_secs, description="Seconds until the deadline of a task that sets none."
     )
-    max_batch_size: PositiveInt = Field(default=50, description="Maximum tasks of one batch.")
+    max_batch_size: Annotated[Integer, Field(ge=1, le=500)] = Field(
+        default=50, description="Maximum tasks of one batch; streams of submissions carry more."
+    )
     watcher_interval_sec: PositiveSeconds = Field(
         default=30, description="Seconds between two checks whether the configuration file has changed."
     )
@@ -173,6 +177,19 @@ class SchedulerSettings(Section):
         description="Seconds from its submission for which an idempotency key is known at least; while its task is in "
         "memory it always is. Of a task that is not, a key takes some 500 bytes; as many are kept as came in these "
         "seconds.",
+    )
+    limits: LimitsByPattern = Field(
+        default={}, description="Limits of concurrency keys, by pattern: a key, or the beginning of keys with `*`."
+    )
+    agents: AgentsByPattern = Field(
+        default={}, description="What holds for agents, by pattern: an agent, or the beginning of names with `*`."
+    )
+    targets: TargetsByPattern = Field(
+        default={}, description="What holds for targets, by pattern: a target, or the beginning of names with `*`."
+    )
+    max_blocked_targets: PositiveInt = Field(
+        default=DEFAULTS.max_blocked_targets,
+        description="Maximum targets that may be blocked; beyond it tasks of new targets are refused as `queue_full`.",
     )
     pools: PoolsByName = Field(
         default={}, description="Pools of hosts whose demand is shown, by name, at most 100. Their keys follow below."
@@ -377,6 +394,10 @@ class Settings(BaseModel):
         """The pools of hosts whose demand is shown, in order of their names."""
         return pools_of(self.scheduler.pools)
 
+    def rules(self) -> ConfiguredRules:
+        """The limits of concurrency keys and the weights of agents, by pattern."""
+        return rules_of(self.scheduler.limits, self.scheduler.agents)
+
     def limits(self) -> Limits:
         """The part that the core works with, all of which can change while it runs."""
         scheduler, daemon = self.scheduler, self.daemon
@@ -395,6 +416,8 @@ class Settings(BaseModel):
             start_timeout_secs=scheduler.start_timeout_secs,
             forget_hosts_secs=scheduler.forget_hosts_secs,
             max_agent_figures=scheduler.max_agent_figures,
+            max_blocked_targets=scheduler.max_blocked_targets,
+            on_target_failure=policies_of(scheduler.targets),
             idempotency_secs=scheduler.idempotency_secs,
             dead_heartbeat_threshold=daemon.dead_heartbeat_threshold,
             orphan_check_secs=daemon.orphan_check_interval_ms / 1000,

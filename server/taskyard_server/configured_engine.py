@@ -49,6 +49,7 @@ def configured_engine(
         encode_delivery=encode_delivery,
         private=authentication_is_on(settings),
     )
+    engine.admin.set_rules(settings.rules())
     if clock is None or not is_shared(kept_in):
         return engine, None
     replicas = settings.replicas

@@ -156,6 +156,7 @@ class Metrics(Collector):
             "tasks_paused": ("Tasks that were interrupted and can be resumed.", totals.paused),
             "tasks_noticed": ("Queued tasks that no live host may run.", totals.noticed),
             "tasks_retained": ("Ended tasks that can still be asked for.", totals.retained),
+            "operations": ("Operations on many tasks that are at work.", totals.operations),
             "namespaces": ("Namespaces in use.", totals.namespaces),
             "schedules": ("Schedules, paused ones among them.", totals.schedules),
             "triggers_pending": ("Triggers that have not fired.", totals.triggers_pending),

@@ -16,7 +16,7 @@ from taskyard_server.admin_socket import address_of, socket_path
 from tests.environment import new_store_file
 
 RED, BLUE = (("taskyard-namespace", "red"),), (("taskyard-namespace", "blue"),)
-ROOMY = {"scheduler": {"maxQueueSize": 100_000, "maxPerAgent": 100_000, "maxBatchSize": 1000}}
+ROOMY = {"scheduler": {"maxQueueSize": 100_000, "maxPerAgent": 100_000, "maxBatchSize": 500}}
 BATCHES = 4
 
 
@@ -48,8 +48,8 @@ async def delete(server):
 async def fill(server, metadata):
     """Thousands of tasks, so that their removal takes many slices."""
     batches = BatchServiceStub(server.channel)
-    tasks = [batch_pb2.BatchTask(action="click")] * 1000
-    for _ in range(BATCHES):
+    tasks = [batch_pb2.BatchTask(action="click")] * 500
+    for _ in range(2 * BATCHES):
         await batches.SubmitBatch(batch_pb2.SubmitBatchRequest(agent_id="ann", tasks=tasks), metadata=metadata)
 
 

@@ -199,6 +199,27 @@ def test_list_filters_by_parent(taskyard, submit):
     assert [task["taskId"] for task in shown["tasks"]] == [child]
 
 
+def test_list_filters_by_labels_action_key_and_error(taskyard, submit):
+    shop = submit("--label", "site=shop", "--label", "team=a", "--concurrency-key", "site:1")
+    news = submit("--label", "site=news")
+    taskyard("submit", "--agent", "ann", "--action", "scroll")
+    taskyard("cancel", news)
+
+    def ids(*words):
+        return [task["taskId"] for task in taskyard("list", "--json", *words).json["tasks"]]
+
+    assert ids("--label", "site=shop") == ids("--label", "site!=news", "--label", "team in (a,b)") == [shop]
+    assert ids("--label", "site") == ids("--action", "click") == [shop, news]
+    assert ids("--concurrency-key", "site:1") == [shop]
+    assert ids("--ended-since", "1h") == [news]
+    assert ids("--ended-until", "1h") == ids("--error", "ink") == ids("--host", "host-1") == []
+    refused = taskyard("list", "--label", "site in shop")
+    assert (refused.code, refused.err) == (
+        1,
+        'taskyard: labels: expected "(" after in, found "shop" at character 9\n',
+    )
+
+
 def test_a_cut_list_says_that_there_is_more(taskyard, submit):
     first, _ = submit(), submit()
     cut = taskyard("list", "--limit", "1")

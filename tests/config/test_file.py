@@ -112,6 +112,7 @@ def test_every_limit_of_the_file_reaches_the_core(settings):
         "forgetHostsSecs": 30.5,
         "maxAgentFigures": 31,
         "idempotencySecs": 33.5,
+        "maxBlockedTargets": 34,
     }
     daemon = {
         "orphanCheckIntervalMs": 23_500,
@@ -147,6 +148,7 @@ def test_every_limit_of_the_file_reaches_the_core(settings):
         max_agent_figures=31,
         idempotency_secs=33.5,
         max_queued_triggers=32,
+        max_blocked_targets=34,
     )
 
 
@@ -218,6 +220,9 @@ def numbers():
     yield "shutdownGracePeriodSeconds", {"shutdownGracePeriodSeconds": True}
     for key in ("maxAttempts", "firstDelayMs", "multiplier", "maxDelayMs"):
         yield f"scheduler.retryPolicies.click.{key}", {"scheduler": {"retryPolicies": {"click": {key: True}}}}
+    for key in ("maxInflight", "perSecond", "burst"):
+        yield f"scheduler.limits.site:*.{key}", {"scheduler": {"limits": {"site:*": {key: True}}}}
+    yield "scheduler.agents.ann.weight", {"scheduler": {"agents": {"ann": {"weight": True}}}}
 
 
 @pytest.mark.parametrize(("key", "content"), list(numbers()))

@@ -5,12 +5,12 @@ ticks.
 """
 
 from collections import Counter
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 from fractions import Fraction
 
 from taskyard_server.core.hosts import HostProfile, Tabs
 from taskyard_server.core.task import Submission
+from tests.core.naive_keys import NaiveKeys
 
 
 @dataclass(frozen=True)
@@ -44,33 +44,6 @@ class TaskRecord:
     over_at: float = 0
 
 
-@dataclass(frozen=True)
-class RateLimit:
-    """A limit of concurrency keys."""
-
-    places: int | None = None
-    rate: float | None = None
-    burst: int = 1
-
-
-@dataclass
-class Tokens:
-    """The tokens of one key, or of one of a pattern that nobody has used, as they were at a time."""
-
-    count: Fraction
-    at: Fraction
-
-    def now(self, now: float, limit: RateLimit) -> Fraction:
-        assert limit.rate is not None
-        return min(Fraction(limit.burst), self.count + Fraction(limit.rate) * (Fraction(now) - self.at))
-
-
-def pattern_of(name: str, patterns: Mapping[str, object]) -> str | None:
-    """The pattern that counts for a key."""
-    fit = [each for each in patterns if each == name or (each.endswith("*") and name.startswith(each[:-1]))]
-    return max(fit, key=lambda each: (len(each.removesuffix("*")), not each.endswith("*")), default=None)
-
-
 LIVE = ("queued", "assigned", "running")
 
 
@@ -88,9 +61,7 @@ class BruteForce:
     heard: dict[str, float] = field(default_factory=dict)
     last_served: dict[str, tuple[int, int]] = field(default_factory=dict)
     """For each agent (1, when it was last served), or (0, when it came) if it was never served."""
-    key_limits: dict[str, RateLimit] = field(default_factory=dict)
-    used: dict[str, Tokens] = field(default_factory=dict)
-    unused: dict[str, Tokens] = field(default_factory=dict)
+    keys: NaiveKeys = field(default_factory=NaiveKeys)
     weights: dict[str, int] = field(default_factory=dict)
     """The weight of each pattern."""
     passed: Counter[str] = field(default_factory=Counter)
@@ -127,50 +98,11 @@ class BruteForce:
         """How many tasks each agent has in flight."""
         return Counter(job.submission.agent_id for job in self.jobs.values() if job.state in ("assigned", "running"))
 
-    def tokens_of(self, now: float, name: str) -> Fraction | None:
-        """The tokens of a key; None if it needs none."""
-        pattern = pattern_of(name, self.key_limits)
-        if pattern is None or self.key_limits[pattern].rate is None:
-            return None
-        return self.used.get(name, self.unused[pattern]).now(now, self.key_limits[pattern])
-
-    def set_key_limits(self, now: float, limits: dict[str, RateLimit]) -> None:
-        """A used key takes its tokens along, one that is as full as an unused one counts as such."""
-        before, unused = self.key_limits, self.unused
-        self.used = {
-            name: Tokens(tokens, Fraction(now))
-            for name in self.used
-            if (tokens := self.tokens_of(now, name)) is not None
-            and (old := pattern_of(name, before)) is not None
-            and tokens != unused[old].now(now, before[old])
-        }
-        self.key_limits, self.unused = limits, {}
-        for pattern, limit in limits.items():
-            if limit.rate is not None:
-                old = pattern_of(pattern.removesuffix("*"), before)
-                known = old is not None and before[old].rate is not None
-                count = unused[old].now(now, before[old]) if known else Fraction(limit.burst)
-                self.unused[pattern] = Tokens(min(Fraction(limit.burst), count), Fraction(now))
-        for name in list(self.used):
-            pattern = pattern_of(name, limits)
-            if pattern is None or limits[pattern].rate is None:
-                del self.used[name]
-            else:
-                self.used[name].count = min(Fraction(limits[pattern].burst), self.used[name].count)
-
-    def is_full(self, now: float, name: str) -> bool:
-        """Whether a key has no place or no token."""
-        pattern = pattern_of(name, self.key_limits)
-        if pattern is None:
-            return False
-        places, tokens = self.key_limits[pattern].places, self.tokens_of(now, name)
-        flying = [job for job in self.jobs.values() if job.holder and name in keys_of(job.submission)]
-        return (places is not None and len(flying) >= places) or (tokens is not None and tokens < 1)
-
     def full_keys(self, now: float) -> set[str]:
         """The keys of all waiting tasks that have no place or no token."""
-        names = {name for job in self.jobs.values() if job.state == "queued" for name in keys_of(job.submission)}
-        return {name for name in names if self.is_full(now, name)}
+        jobs = self.jobs.values()
+        waiting = [keys_of(job.submission) for job in jobs if job.state == "queued"]
+        return self.keys.full(now, waiting, [keys_of(job.submission) for job in jobs if job.holder])
 
     def may_run(self, now: float, host: str, submission: Submission) -> bool:
         kind = self.hosts[host]
@@ -220,9 +152,7 @@ class BruteForce:
         job.token = self.last_token
         job.deliveries += 1
         job.holder, job.held_secs, job.held_until = host, secs, now + secs
-        for name in keys_of(job.submission):
-            if (tokens := self.tokens_of(now, name)) is not None:
-                self.used[name] = Tokens(tokens - 1, Fraction(now))
+        self.keys.take(now, keys_of(job.submission))
         return first
 
     def requeue(self, job: TaskRecord) -> None:

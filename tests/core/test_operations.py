@@ -14,9 +14,9 @@ from taskyard_server.core.operations import (
     OperationRequest,
     OperationStatus,
 )
-from taskyard_server.core.task import TaskState
+from taskyard_server.core.task import TaskExtras, TaskState
 from taskyard_server.core.task_filter import TaskFilter
-from tests.core.yard import TICK, Yard
+from tests.core.yard import Yard
 
 CANCEL = OperationKind.CANCEL
 ALL = TaskFilter()
@@ -143,11 +143,11 @@ def test_a_repeat_is_the_same_operation_and_another_request_is_a_conflict(yard):
 def test_an_ended_one_is_known_for_an_hour(yard):
     operation = begin(yard)
     finish(yard)
-    yard.pass_time(KEPT_SECS - 1)
-    assert yard.scheduler.operations.get("op", None) is operation
-    yard.pass_time(1 + TICK)
+    yard.now += KEPT_SECS - 1
+    assert yard.scheduler.operations.get(yard.now, "op", None) is operation
+    yard.now += 1
     with pytest.raises(NotFound, match="operation not found"):
-        yard.scheduler.operations.get("op", None)
+        yard.scheduler.operations.get(yard.now, "op", None)
     assert begin(yard) is not operation
 
 
@@ -173,16 +173,16 @@ def test_callers_with_other_agents_have_other_operations(yard):
     finish(yard)
     assert states([ann, bob]) == ["cancelled", "queued"]
     operations = yard.scheduler.operations
-    assert operations.get("op", names(["ann"])) is operation
+    assert operations.get(yard.now, "op", names(["ann"])) is operation
     with pytest.raises(NotFound):
-        operations.get("op", names(["bob"]))
+        operations.get(yard.now, "op", names(["bob"]))
     others = begin(yard, agents=names(["bob"]))
     assert others is not operation
-    assert operations.before(0, names(["ann"])) == [operation]
-    assert operations.before(0, None) == [others, operation]
-    assert operations.get("op", None) is others
+    assert operations.before(yard.now, 0, names(["ann"])) == [operation]
+    assert operations.before(yard.now, 0, None) == [others, operation]
+    assert operations.get(yard.now, "op", None) is others
     own = begin(yard)
-    assert operations.get("op", None) is own
+    assert operations.get(yard.now, "op", None) is own
 
 
 def test_they_take_turns(yard):
@@ -389,3 +389,13 @@ def test_watchers_learn_of_another_priority(yard):
     assert [(event.kind.value, event.state.value) for event in yard.scheduler.take_events()] == [
         ("reprioritized", "queued")
     ]
+
+
+def test_tasks_with_concurrency_keys_move_likewise(yard):
+    yard.register()
+    extras = TaskExtras(concurrency_keys=("site:a",))
+    tasks = [yard.submit(action="b" if number == 3 else "a", extras=extras) for number in range(5)]
+    plain = yard.submit(priority=-1)
+    reprioritize(yard, -3, action="b")
+    reprioritize(yard, 7, action="a")
+    assert claimed(yard) == [tasks[3], plain, tasks[0], tasks[1], tasks[2], tasks[4]]

@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule, run_state_machine_as_test
 
 from taskyard_server.core.task import NO_EXTRAS, Submission, TaskExtras, TaskOptions
-from tests.core.brute_force import HostKind, RateLimit
+from tests.core.brute_force import HostKind
+from tests.core.naive_keys import RateLimit
 from tests.core.twin_schedulers import EIGHTH, JUST_BEFORE, TwinSchedulers
 
 

@@ -25,7 +25,6 @@ def test_the_order_is_the_documented_one():
         "FORGET_HOST",
         "FORGET_KEY",
         "HOST_REST",
-        "FORGET_OPERATION",
     ]
 
 

@@ -8,7 +8,8 @@ from taskyard_server.core.keys import KeyLimit, KeyUsage, KeyWaits
 from taskyard_server.core.limits import Limits
 from taskyard_server.core.scheduler import Scheduler
 from taskyard_server.core.task import Submission
-from tests.core.brute_force import BruteForce, HostKind, RateLimit, keys_of, pattern_of
+from tests.core.brute_force import BruteForce, HostKind, keys_of
+from tests.core.naive_keys import RateLimit
 
 EIGHTH = 0.125
 JUST_BEFORE = 0.0625
@@ -123,7 +124,7 @@ class TwinSchedulers:
     def limit_keys(self, limits: dict[str, RateLimit]) -> None:
         core = {pattern: KeyLimit(each.places, each.rate, each.burst) for pattern, each in limits.items()}
         self.core.set_key_limits(self.now, core)
-        self.brute.set_key_limits(self.now, limits)
+        self.brute.keys.put(self.now, limits)
         self.log(f"limit keys {limits}")
 
     def weigh(self, weights: dict[str, int]) -> None:
@@ -171,10 +172,10 @@ class TwinSchedulers:
         expected = [
             KeyUsage(
                 name,
-                pattern_of(name, brute.key_limits),
+                brute.keys.pattern(name),
                 inflight[name],
                 waits[name],
-                None if (tokens := brute.tokens_of(self.now, name)) is None else float(tokens),
+                None if (tokens := brute.keys.tokens(self.now, name)) is None else float(tokens),
             )
             for name in sorted(used)
         ]

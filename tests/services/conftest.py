@@ -215,6 +215,7 @@ async def start_api() -> AsyncIterator[Callable[..., Awaitable[Api]]]:
             engine: Any = None,
             clock: Clock | None = None,
             max_payload_bytes: int = 262_144,
+            max_batch_size: int = 50,
             bookmark_secs: float = 15,
             bounds: Bounds | None = None,
             default_retry: Callable[[str], RetryPolicy | None] = no_default_retry,
@@ -234,7 +235,7 @@ async def start_api() -> AsyncIterator[Callable[..., Awaitable[Api]]]:
             task_pb2_grpc.add_TaskServiceServicer_to_server(
                 TaskService(engine, max_payload_bytes, watches, default_retry), server
             )
-            batches = BatchService(engine, 50, max_payload_bytes, default_retry)
+            batches = BatchService(engine, max_batch_size, max_payload_bytes, default_retry)
             batch_pb2_grpc.add_BatchServiceServicer_to_server(batches, server)
             target_pb2_grpc.add_TargetServiceServicer_to_server(TargetService(engine), server)
             operations = OperationService(engine, max_payload_bytes)

@@ -120,6 +120,13 @@ async def test_a_batch_without_an_admitted_task_is_not_an_error(start_api, heade
     assert (await headers(call))["x-http-status"] == "202"
 
 
+async def test_a_batch_can_have_five_hundred_tasks_where_it_is_set_so(start_api, refused):
+    api = await start_api(max_batch_size=500, max_queue_size=1000, max_per_agent=1000)
+    assert (await api.submit_batch(*[CLICK] * 500)).submitted == 500
+    refusal = await refused(api.submit_batch(*[CLICK] * 501))
+    assert (refusal.code, refusal.message) == ("batch_too_large", "tasks: must be at most 500, are 501")
+
+
 # Batch Validation
 
 

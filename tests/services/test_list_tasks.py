@@ -4,6 +4,7 @@ from itertools import chain
 
 import pytest
 from google.protobuf.struct_pb2 import Struct, Value
+from google.protobuf.timestamp_pb2 import Timestamp
 
 from taskyard.v1.batch_pb2 import BatchTask
 
@@ -115,6 +116,59 @@ async def test_batch_id_selects_the_tasks_of_that_batch(api):
     assert (await api.list_tasks(batch_id="bat_unknown")).count == 0
 
 
+@pytest.mark.parametrize(
+    ("selector", "selected"),
+    [
+        ("site=shop", ["a", "b"]),
+        ("site=shop,team!=red", ["b"]),
+        ("site in (shop,news)", ["a", "b", "c"]),
+        ("!site", ["d"]),
+        (" ", ["a", "b", "c", "d"]),
+    ],
+)
+async def test_labels_select_the_tasks_whose_labels_match(api, selector, selected):
+    marks = {"a": {"site": "shop", "team": "red"}, "b": {"site": "shop"}, "c": {"site": "news"}, "d": {}}
+    for action, labels in marks.items():
+        await api.submit(action=action, labels=labels)
+    assert [task.action for task in (await api.list_tasks(labels=selector)).tasks] == selected
+    newest = (await api.list_tasks(labels=selector, newest_first=True)).tasks
+    assert [task.action for task in newest] == selected[::-1]
+
+
+async def test_action_key_host_end_and_error_select_the_tasks_that_have_them(api):
+    ids = [(await api.submit(action="crawl")).task_id]
+    ids.append((await api.submit(concurrency_keys=["site:1", "site:2"])).task_id)
+    (lease,) = await api.claim()
+    await api.start(lease)
+    await api.fail(lease, error="Out of INK")
+    ended = (await api.get(ids[0])).completed_at
+
+    async def listed(**fields):
+        return [task.task_id for task in (await api.list_tasks(**fields)).tasks]
+
+    assert await listed(action="crawl") == ids[:1]
+    assert await listed(concurrency_key="site:2") == ids[1:]
+    assert await listed(host_id=lease.task.host_id) == ids[:1]
+    assert await listed(error="of ink") == ids[:1]
+    assert await listed(ended_from=ended) == ids[:1]
+    assert await listed(ended_until=ended) == await listed(action="craw") == await listed(error="ink!") == []
+    assert await listed(action="crawl", concurrency_key="site:1") == []
+
+
+@pytest.mark.parametrize(
+    ("fields", "message"),
+    [
+        ({"labels": "site in shop"}, 'labels: expected "(" after in, found "shop" at character 9'),
+        ({"error": "x" * 1_025}, "error: must be at most 1024 characters"),
+        ({"ended_from": Timestamp(seconds=253_402_300_800)}, "endedFrom: must be a time before the year 10000"),
+        ({"ended_until": Timestamp(seconds=1, nanos=-1)}, "endedUntil: must be a time before the year 10000"),
+    ],
+)
+async def test_a_malformed_filter_is_refused(api, refused, fields, message):
+    refusal = await refused(api.list_tasks(**fields))
+    assert (refusal.code, refusal.message) == ("bad_request", message)
+
+
 async def test_a_task_with_its_result_is_listed_as_documented(api):
     task_id = (await api.submit()).task_id
     (lease,) = await api.claim()
@@ -162,7 +216,14 @@ async def test_a_filtered_listing_is_paged(tasks_in_all_states):
 
 
 @pytest.mark.parametrize(
-    "other_filters", [{}, {"agent_id": "bob"}, {"agent_id": "ann", "state": "queued"}, {"batch_id": "ann"}]
+    "other_filters",
+    [
+        {},
+        {"agent_id": "bob"},
+        {"agent_id": "ann", "state": "queued"},
+        {"batch_id": "ann"},
+        {"agent_id": "ann", "labels": "!x"},
+    ],
 )
 async def test_a_page_token_is_valid_for_its_own_filter_only(tasks_in_all_states, refused, other_filters):
     api, _ = tasks_in_all_states
@@ -170,6 +231,17 @@ async def test_a_page_token_is_valid_for_its_own_filter_only(tasks_in_all_states
     refusal = await refused(api.list_tasks(**other_filters, page_token=token))
     assert refusal.code == "bad_request"
     assert refusal.message == "pageToken: is not a token of this listing"
+
+
+@pytest.mark.parametrize(
+    "other", [{"labels": "site"}, {}, {"labels": "site=b"}, {"labels": "site=a", "action": "click"}]
+)
+async def test_a_page_token_is_valid_for_its_own_labels_only(api, refused, other):
+    for _ in range(3):
+        await api.submit(labels={"site": "a"})
+    first = await api.list_tasks(labels="site=a", page_size=2)
+    assert (await api.list_tasks(labels="site=a", page_token=first.next_page_token)).count == 1
+    assert (await refused(api.list_tasks(**other, page_token=first.next_page_token))).code == "bad_request"
 
 
 async def test_the_page_size_can_change_between_pages(tasks_in_all_states):

@@ -158,9 +158,11 @@ async def test_resuming_waits_for_room(start_api, eventually):
         return (await api.operations.GetOperation(pb.GetOperationRequest(operation_id="op"))).operation
 
     await eventually(get, lambda operation: operation.status == pb.Operation.Status.waiting)
+    assert (await api.stats()).queue.operations == 1
     await api.cancel(other)
     assert counts(await ended(api, eventually)) == (1, 1, 0, 0)
     assert (await api.get(task_id)).state == Task.queued
+    assert not (await api.stats()).queue.HasField("operations")
 
 
 async def test_a_dry_run_counts_and_keeps_nothing(api, refused):

@@ -13,9 +13,10 @@ from collections.abc import Collection, Hashable, Iterable, Mapping
 from math import floor
 
 from taskyard_server.core.agents import Agent
-from taskyard_server.core.lane import MIN_ENTRIES_TO_COMPACT, Lane
+from taskyard_server.core.lane import MIN_ENTRIES_TO_COMPACT, Lane, Rows
 from taskyard_server.core.retention import RetainedTasks
 from taskyard_server.core.scheduler import Scheduler
+from taskyard_server.core.strands import Strand
 from taskyard_server.core.task import Task
 from taskyard_server.core.timers import TimerQueue
 
@@ -61,7 +62,7 @@ def bounded(core: Scheduler, task: Task, kinds_before: Collection[Hashable], *, 
         return
     bucket = task.lane.bucket
     if bucket.kind not in kinds_before:
-        waiting = sum(other.waiting > 0 for other in buckets.values() if other is not bucket)
+        waiting = sum(other.waiting > 0 or other.strands > 0 for other in buckets.values() if other is not bucket)
         same(
             f"{len(buckets)} buckets, {waiting} in use", len(buckets) <= 2 * waiting + MIN_ENTRIES_TO_COMPACT + 1, True
         )
@@ -170,15 +171,19 @@ def _ready(core: Scheduler, tasks: list[Task]) -> None:
         is_heap("lanes of a bucket", bucket.heap)
         lanes |= entries.keys()
         same("lanes of a bucket", bucket.lanes, len(entries))
-        same("waiting lanes of a bucket", bucket.waiting, sum(lane.size > 0 for lane in entries))
+        same("waiting lanes of a bucket", bucket.waiting, sum(lane.is_waiting for lane in entries))
         for lane, ranks in entries.items():
             same("entries of a lane", lane.entries, sorted(ranks, reverse=True))
             _once("entries of a lane for one number in flight", [rank >> _bits_of_order(core) for rank in ranks])
             same("bucket of a lane", (lane.bucket is bucket, lane.agent.lanes.get(bucket) is lane), (True, True))
             found += _lane(core, lane)
-    same("buckets in use", ready._busy_buckets, sum(bucket.waiting > 0 for bucket in ready._buckets.values()))
+    busy = sum(bucket.waiting > 0 or bucket.strands > 0 for bucket in ready._buckets.values())
+    same("buckets in use", ready._busy_buckets, busy)
     known = {lane for agent in core._life.agents.by_id.values() for lane in agent.lanes.values()}
-    same("lanes of agents that stand in no bucket", known - lanes, set())
+    alone = {lane for lane in known - lanes if lane.is_empty or lane.is_waiting}
+    same("lanes of agents that stand in no bucket", alone, set())
+    for strand in {task.lane for task in tasks if isinstance(task.lane, Strand)}:
+        found += _lane(core, strand)
     queued = [task for task in tasks if is_claimable(core, task)]
     same("ready queue", sorted(_ids(found)), sorted(_ids(queued)))
     same("tasks with a lane", _ids(task for task in tasks if task.lane is not None), _ids(queued))
@@ -187,8 +192,8 @@ def _ready(core: Scheduler, tasks: list[Task]) -> None:
         same("buckets of a profile", sorted(map(id, buckets)), sorted(map(id, fit)))
 
 
-def _lane(core: Scheduler, lane: Lane) -> list[Task]:
-    """The ready tasks of a lane."""
+def _lane(core: Scheduler, lane: Rows) -> list[Task]:
+    """The ready tasks of a lane or a strand."""
     same("rows of a lane", [row.priority for row in lane._rows], sorted({row.priority for row in lane._rows})[::-1])
     places: list[Task] = []
     for row in lane._rows:
@@ -209,8 +214,8 @@ def _lane(core: Scheduler, lane: Lane) -> list[Task]:
     if live:
         same("head of a lane is live", lane.head().lane is lane, True)
         same("agent of a lane is known", core._life.agents.by_id.get(lane.agent.id) is lane.agent, True)
-        if not lane.entries or lane.entries[-1] > lane.agent.rank:
-            raise AssertionError(f"lane of {lane.agent.id} waits behind its rank")
+    if isinstance(lane, Lane) and lane.is_waiting and (not lane.entries or lane.entries[-1] > lane.agent.rank):
+        raise AssertionError(f"lane of {lane.agent.id} waits behind its rank")
     return tasks
 
 

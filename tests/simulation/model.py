@@ -97,7 +97,7 @@ class Model(AgentModel):
         if host.draining:
             count = 0
         while len(got) < count and not world.draining and len(world.flying()) < world.limits["max_inflight"]:
-            job = world.next_of(world.waiting_for(machine, project))
+            job = world.next_of(now, world.waiting_for(machine, project))
             if job is None:
                 break
             if job.deadline is not None and job.deadline <= now:
@@ -106,7 +106,7 @@ class Model(AgentModel):
             world.grant(now, job, host, secs, None, claim_id)
             got.append((job.id, job.token, job.lease_until))
         self._held_up.pop(host_id, None)
-        if len(got) < count and world.limit_that_binds(world.waiting_for(machine, project)):
+        if len(got) < count and self._limit_that_binds(now, world.waiting_for(machine, project)):
             self._held_up[host_id] = (machine, project)
         return got
 
@@ -276,11 +276,22 @@ class Model(AgentModel):
         world = self.world
         asked = [world.waiting_for(*held_up) for held_up in self._held_up.values()]
         sure, unsure = self.streams.wanted(now)
-        keys = [key for key in map(world.limit_that_binds, [*asked, *sure]) if key]
-        perhaps = [key for key in map(world.limit_that_binds, unsure) if key]
+        keys = [key for each in [*asked, *sure] if (key := self._limit_that_binds(now, each))]
+        perhaps = [key for each in unsure if (key := self._limit_that_binds(now, each))]
         return next(iter(keys), None), next(iter(keys + perhaps), None)
 
     # The rules
+
+    def _limit_that_binds(self, now: float, waiting: Sequence[Job]) -> str | None:
+        """The limit that keeps hosts from these tasks."""
+        world = self.world
+        if world.draining or not waiting:
+            return None
+        if len(world.flying()) >= world.limits["max_inflight"]:
+            return "maxInflight"
+        if world.next_of(now, waiting):
+            return None
+        return "maxPerAgentInflight" if world.without_full_keys(now, waiting) else "limits"
 
     def _use(self, job: Job, tokens: int | None) -> None:
         """What an attempt says that it used, on top of the earlier ones; never less than before."""

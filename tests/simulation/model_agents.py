@@ -4,10 +4,16 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from typing import NoReturn
+from typing import Final, NoReturn
 
 from .model_records import ENDED, FLYING, STOPPED, Agent, Job, Refused, Wish
+from .model_targets import blocked_targets, has_room_for
 from .world import World
+
+TOO_MANY_BLOCKED: Final = (
+    "rejected: too many targets are blocked, and new ones are taken once tasks that block some are resumed, resolved "
+    "or cancelled"
+)
 
 
 class AgentModel:
@@ -34,9 +40,12 @@ class AgentModel:
         queued = world.queued()
         full = queued >= limits["max_queue_size"]
         refused = full or world.queued(wish.agent) >= limits["max_per_agent"]
+        has_room = has_room_for(world, wish.target)
         world.tasks[task_id] = job
         if refused:
             self._reject(now, job, agent, queued, "global" if full else "agent")
+        if not has_room:
+            self._reject(now, job, agent, queued, None)
         if wish.hold or due is not None:
             job.state, job.held, job.due = "pending", wish.hold, due
         else:
@@ -147,21 +156,24 @@ class AgentModel:
         if wish.deadline is not None and wish.deadline <= now:
             raise Refused("bad_request")
 
-    def _reject(self, now: float, job: Job, agent: Agent, queued: int, which: str) -> NoReturn:
+    def _reject(self, now: float, job: Job, agent: Agent, queued: int, which: str | None) -> NoReturn:
+        """`which` queue is full; None if too many targets are blocked."""
         world = self.world
         job.state = "rejected"
         job.completed_at = now
-        job.error = f"rejected: {which} queue full"
+        job.error = f"rejected: {which} queue full" if which else TOO_MANY_BLOCKED
         world.tell(now, "submitted", job, None)
         world.counts["rejected"] += 1
         agent.counts["rejected"] += 1
         world.rejected.append(job.id)
         while len(world.rejected) > world.limits["max_queue_size"]:
             world.forget(now, world.rejected[0])
-        details = {
-            "agentId": job.wish.agent,
-            "queued": queued,
-            "maxQueue": world.limits["max_queue_size"],
-            "maxPerAgent": world.limits["max_per_agent"],
-        }
+        details = {"agentId": job.wish.agent}
+        if which:
+            details["queued"] = queued
+            details["maxQueue"] = world.limits["max_queue_size"]
+            details["maxPerAgent"] = world.limits["max_per_agent"]
+        else:
+            details["blockedTargets"] = len(blocked_targets(world))
+            details["maxBlockedTargets"] = world.limits["max_blocked_targets"]
         raise Refused("queue_full", job.error, details)

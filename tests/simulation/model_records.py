@@ -77,6 +77,8 @@ class Wish:
     token_limit: int | None = None
     run_timeout: float | None = None
     parent: str | None = None
+    keys: tuple[str, ...] = ()
+    on_target_failure: str | None = None
 
 
 @dataclass(frozen=True)

@@ -157,7 +157,7 @@ class Streams:
             for offer in sorted(world.offers, key=lambda offer: (load[offer.number], offer.last_grant)):
                 if not self.may_be_handed(now, offer):
                     continue
-                job = world.next_of(world.waiting_for(machines[offer.host], offer.project))
+                job = world.next_of(now, world.waiting_for(machines[offer.host], offer.project))
                 if job is not None:
                     break
             else:

@@ -112,8 +112,16 @@ def nothing_left(core: Scheduler, now: float) -> None:
 def _takeable(core: Scheduler, profile: HostProfile) -> Iterable[str]:
     limit = core.limits.max_per_agent_inflight
     for task in core.tasks_after(0):
-        if is_claimable(core, task) and task.agent.inflight < limit and profile.may_run(*_kind(task)):
+        fits = is_claimable(core, task) and task.agent.inflight < limit and profile.may_run(*_kind(task))
+        if fits and not has_full_key(core, task):
             yield task.id
+
+
+def has_full_key(core: Scheduler, task: Task) -> bool:
+    """Whether a key of the task had no room when the core looked last; `key_indexes` recounts that."""
+    keys = core._life.ready.keys
+    known = [keys.find(name) for name in task.options.extras.concurrency_keys]
+    return any(key is not None and key.opens_at > keys.now for key in known)
 
 
 def _kind(task: Task) -> tuple[str | None, str, frozenset[str], bool]:

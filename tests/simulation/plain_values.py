@@ -16,7 +16,15 @@ from taskyard_server.core.leases import Stop as CoreStop
 from taskyard_server.core.offers import Offer
 from taskyard_server.core.stats import Counters
 from taskyard_server.core.streams import Welcome
-from taskyard_server.core.task import IdempotencyKey, Submission, Task, TaskOptions
+from taskyard_server.core.task import (
+    NO_EXTRAS,
+    IdempotencyKey,
+    OnTargetFailure,
+    Submission,
+    Task,
+    TaskExtras,
+    TaskOptions,
+)
 
 from .model_records import FLYING, Host, Job, Machine, Refused, Wish
 from .world import Happened, Stop
@@ -234,6 +242,13 @@ def to_profile(machine: Machine) -> HostProfile:
     return HostProfile(machine.capabilities, machine.project, machine.actions, TABS[machine.tabs])
 
 
+def to_extras(wish: Wish) -> TaskExtras:
+    """The core's word for how a task stands to others."""
+    policy = None if wish.on_target_failure is None else OnTargetFailure(wish.on_target_failure)
+    extras = TaskExtras(concurrency_keys=wish.keys, on_target_failure=policy)
+    return NO_EXTRAS if extras == NO_EXTRAS else extras
+
+
 def to_submission(wish: Wish) -> Submission:
     """The core's word for what an agent asks for."""
     key = None if wish.key is None else IdempotencyKey(wish.key, repr(wish).encode())
@@ -249,6 +264,7 @@ def to_submission(wish: Wish) -> Submission:
         retry=retry,
         run_timeout_secs=wish.run_timeout,
         parent_id=wish.parent,
+        extras=to_extras(wish),
     )
     return Submission(
         wish.agent, wish.action, tab_id=wish.tab, priority=wish.priority, deadline=wish.deadline, options=options

@@ -8,6 +8,8 @@ from dataclasses import replace
 from random import Random
 from typing import Final, TypeVar
 
+from tests.core.naive_keys import RateLimit
+
 from .model_records import Machine, Retry, Wish
 
 WEIGHTS: Final = {
@@ -105,6 +107,12 @@ class Chances:
         # Likewise in every third one claims have ids.
         self._names_claims = seed % 3 == 0
         self._claim_dice = Random(f"claims of {seed}")
+        # In every fifth tasks have concurrency keys, whose limits change.
+        self._limits_keys = seed % 5 == 0
+        self._limit_dice = Random(f"key limits of {seed}")
+        # In every third few targets may be blocked.
+        self._bounds_targets = seed % 3 == 1
+        self._target_dice = Random(f"targets of {seed}")
         # In every seventh agents have weights, which change.
         self._weighs = seed % 7 == 0
         self._weight_dice = Random(f"weights of {seed}")
@@ -121,6 +129,8 @@ class Chances:
         self._options = self.one_of([0, 0.03, 0.2])
         self._extras = self._extra_dice.choice([0, 0.2, 0.6])
         self._possible_parents.clear()
+        self._keyed_share = self._limit_dice.choice([0.2, 0.6, 1.0])
+        self._sites = self._limit_dice.choice([1, 3, 20, 300])
         self._keyed: list[Wish] = []
         weights = {name: weight * self.one_of([0.4, 1, 1, 2]) for name, weight in WEIGHTS.items()}
         weights["flood"] = 1.5 * self.floods
@@ -146,6 +156,29 @@ class Chances:
     def command(self) -> str:
         return self._random.choices(list(WEIGHTS), self._weights)[0]
 
+    def limits_keys(self) -> bool:
+        """Whether limits of keys change now."""
+        return self._limits_keys and self._limit_dice.random() < 0.03
+
+    def key_limits(self) -> dict[str, RateLimit]:
+        """Limits of keys by pattern; in some cases of none."""
+        patterns = ["*", "site:*", "site:1*", "site:2", "all"]
+        chosen = self._limit_dice.sample(patterns, self._limit_dice.choice([0, 1, 2, 4]))
+        return {pattern: self._key_limit() for pattern in chosen}
+
+    def _key_limit(self) -> RateLimit:
+        choose = self._limit_dice.choice
+        return RateLimit(
+            choose([None, 0, 1, 1, 2, 5]), choose([None, None, 0.1, 0.3, 1.0, 2.5, 50.0]), choose([1, 2, 5])
+        )
+
+    def concurrency_keys(self) -> tuple[str, ...]:
+        """In some lives of those histories each task has some, in others few do."""
+        if not self._limits_keys or self._limit_dice.random() > self._keyed_share:
+            return ()
+        number = self._limit_dice.randrange(self._sites)
+        return self._limit_dice.choice([(f"site:{number}",), (f"site:{number}",), ("all",), ("all", f"site:{number}")])
+
     def weighs(self) -> bool:
         """Whether weights change now."""
         return self._weighs and self._weight_dice.random() < 0.02
@@ -164,6 +197,7 @@ class Chances:
         """The limits of a new scheduler."""
         limits = {name: self.one_of(values) for name, values in LIMITS.items()}
         limits["idempotency_secs"] = self._idempotency_secs()
+        limits["max_blocked_targets"] = self._max_blocked_targets()
         return limits | ROOM_FOR_FLOODS if self.floods else limits
 
     def new_limits(self) -> dict[str, float]:
@@ -172,7 +206,12 @@ class Chances:
         limits = {name: self.one_of(LIMITS[name]) for name in self.some_of(names, self.one_of([1, 1, 3]))}
         if self._key_dice.random() < 0.1:
             limits["idempotency_secs"] = self._idempotency_secs()
+        if self._target_dice.random() < 0.1:
+            limits["max_blocked_targets"] = self._max_blocked_targets()
         return limits
+
+    def _max_blocked_targets(self) -> int:
+        return self._target_dice.choice([1, 1, 2, 10_000]) if self._bounds_targets else 10_000
 
     def _idempotency_secs(self) -> float:
         return self._key_dice.choice(IDEMPOTENCY_SECS) if self._keys_last else 0.0
@@ -244,7 +283,10 @@ class Chances:
             token_limit=self.one_of([0, 50, 100]) if self.under(self._options) else None,
             run_timeout=self._extra_dice.choice([0.001, 0.25, 1.0, 4.0]) if self.extra() else None,
             parent=self._extra_dice.choice([*self._possible_parents, "tsk_nope"]) if self.extra() else None,
+            keys=self.concurrency_keys(),
         )
+        if wish.target is not None and self._target_dice.random() < 0.3:
+            wish = replace(wish, on_target_failure=self._target_dice.choice(["block", "continue", "continue"]))
         if wish.key is not None:
             self._keyed.append(wish)
         return wish

@@ -24,6 +24,7 @@ from tests.store.dict_store import DictStore
 
 from .host_commands import EXECUTOR
 from .indexes import recount, same
+from .key_indexes import for_core, recount_keys
 from .model import Model
 from .model_records import FLYING
 from .offer_indexes import recount_offers
@@ -105,6 +106,8 @@ class RestartingSimulation(Simulation):
                     names[stream] = self.model.world.number()
                 streams[stream.host.id] = names[stream]
         restart(self.model, self.now, self.now - kept.at, streams)
+        self.model.world.keys.restart(self.now)
+        self.core.set_key_limits(self.now, for_core(self.model.world.keys.limits))
         self.core.set_weights(self.weights)
         self.model.world.weights.put(self.weights)
         for task in core.tasks_after(0):
@@ -115,6 +118,7 @@ class RestartingSimulation(Simulation):
         self.watch, self.ledger, self.targets = prime_watch(core), prime_ledger(core), prime_targets(core)
         self.both("recover", (), lambda: core.recover(self.now), lambda _: self._recover())
         recount(core)
+        recount_keys(core)
         recount_offers(core, self.now)
         recount_targets(core)
         self._commit()

@@ -14,6 +14,7 @@ from tests.core.records import names
 from .counter_watch import Watch
 from .indexes import ENDED, FLYING, in_line, same
 from .ledger import Ledger
+from .target_indexes import has_failed_and_blocks
 from .target_ledger import TargetLedger
 
 OF_A_TASK = tuple(name for name in TASK_FIELDS if name not in ("agent", "lease", "lane", "deadline"))
@@ -147,7 +148,7 @@ def prime_targets(core: Scheduler) -> TargetLedger:
             ledger._flying[name] = task.id
         elif task.state == "queued" or (task.state == "pending" and task.history.failed):
             ledger._waiting.setdefault(name, {})[task.id] = task.seq
-        elif task.state == "paused" or (task.state == "failed" and task.started_at is not None):
+        elif task.state == "paused" or has_failed_and_blocks(task):
             ledger._blockers.setdefault(name, set()).add(task.id)
     for target in core.targets._targets.values():
         for lease in target.stopping:

@@ -25,6 +25,7 @@ from .counter_watch import Watch
 from .explanations import explained
 from .host_commands import EXECUTOR, HostCommands
 from .indexes import recount, same
+from .key_indexes import for_core, keys_agree, recount_keys
 from .ledger import ENDING, Ledger
 from .model import Model
 from .model_records import FLYING, Refused
@@ -99,6 +100,8 @@ class Simulation:
                 recount_offers(self.core, self.now)
                 recount_targets(self.core)
                 figures_agree(self.core, self.model)
+                recount_keys(self.core)
+                keys_agree(self.core, self.model.world, self.now)
         except Exception as error:
             why = str(error) if isinstance(error, AssertionError) else f"{type(error).__name__}: {error}"
             raise Mismatch(self.seed, self.steps, why, [_line(*entry) for entry in self._last], self.test) from error
@@ -157,6 +160,8 @@ class Simulation:
             self.both("drain", (), self.core.drain, lambda _: self.model.drain())
         elif self.steps > self._shut_down_at[0] and self.chances.under(0.3):
             self._commands["cancel"]()
+        elif self.chances.limits_keys():
+            self.limit_keys()
         elif self.chances.weighs():
             self.weigh()
         else:
@@ -220,6 +225,16 @@ class Simulation:
             tuple(self._limits.items()),
             lambda: self.core.reconfigure(Limits(**self._limits)),
             lambda _: self.model.reconfigure(self._limits),
+        )
+
+    def limit_keys(self) -> None:
+        """Other limits of concurrency keys hold."""
+        limits = self.chances.key_limits()
+        self.both(
+            "limit keys",
+            tuple(limits.items()),
+            lambda: self.core.set_key_limits(self.now, for_core(limits)),
+            lambda _: self.model.world.keys.put(self.now, limits),
         )
 
     def weigh(self) -> None:

@@ -23,7 +23,7 @@ def recount_targets(core: Scheduler) -> None:
     same("stopping leases that live", [each.task.id for each in leases if each.task.lease is each], [])
     recount_timer("ends of stopping leases", life.grants.stopping._ends, {each: each.expires_at for each in leases})
     pending = [task for task in tasks if task.state == "pending" and not task.is_held]
-    recount_timer("dues", life.delayed, {task: task.history.not_before for task in pending})
+    recount_timer("dues", life.pending.delayed, {task: task.history.not_before for task in pending})
     due = {host: host.drain_until for hosts in life.liveness._drains._due.values() for host in hosts}
     recount_timer("ends of drains", life.liveness._drains, due)
     same("hosts that drain and are gone", [host.id for host in due if core.hosts.find(host.id) is not host], [])
@@ -35,6 +35,13 @@ def recount_targets(core: Scheduler) -> None:
         target = life.targets._targets.get(name, Target(name))
         _target(target, named.get(name, []), [each for each in leases if each.task.options.target == name])
         same(f"{name} is known", name in life.targets._targets, not target.is_over)
+    same("blocked targets", life.targets.blocked, sum(bool(each.blockers) for each in life.targets._targets.values()))
+
+
+def has_failed_and_blocks(task: Task) -> bool:
+    """Whether a task of a target has failed in a way that blocks it."""
+    goes_on = task.options.extras.on_target_failure == "continue"
+    return task.state == "failed" and task.started_at is not None and not goes_on
 
 
 def _target(target: Target, tasks: list[Task], stopping: list[object]) -> None:
@@ -42,7 +49,7 @@ def _target(target: Target, tasks: list[Task], stopping: list[object]) -> None:
     running = [task for task in tasks if task.state in FLYING]
     waiting = [task for task in tasks if task.state == "queued" or (task.state == "pending" and task.history.failed)]
     parked = [task for task in tasks if task.state == "pending" and not task.history.failed]
-    blockers = [task for task in tasks if task.state == "paused" or (task.state == "failed" and task.started_at)]
+    blockers = [task for task in tasks if task.state == "paused" or has_failed_and_blocks(task)]
     same(f"running of {name}", [] if target.running is None else [target.running], running)
     same(f"stopping of {name}", set(target.stopping), set(stopping))
     for what, found, expected in (

@@ -71,9 +71,10 @@ class TargetLedger:
         task_id = event.task.id
         if event.kind == "evicted":
             return
+        blocks = event.task.options.extras.on_target_failure != "continue"
         if event.state == "queued" or (event.state == "pending" and event.history.failed):
             self._waiting.setdefault(name, {})[task_id] = event.task.seq
-        elif event.state == "paused" or (event.state == "failed" and event.started_at is not None):
+        elif event.state == "paused" or (event.state == "failed" and event.started_at is not None and blocks):
             self._blockers.setdefault(name, set()).add(task_id)
         elif event.state == "assigned":
             self._hand_out(event, name)

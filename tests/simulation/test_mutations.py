@@ -284,7 +284,19 @@ MUTATIONS: dict[str, list[Edit]] = {
         (Streams, "_adopt", "life.grants.has_stopped(now, lease)", "pass"),
     ],
     "a task that blocks its target is forgotten with time": [
-        (Lifecycle, "finish", "if not blocks:", "if True:"),
+        (Lifecycle, "finish", "if not blocks or self.retention.takes_blockers:", "if True:"),
+    ],
+    "what fails blocks whatever its policy": [
+        (Lifecycle, "finish", "blocks and blocks_when_failed(task, self.limits.on_target_failure)", "blocks"),
+    ],
+    "there may be any number of blocked targets": [
+        (Targets, "has_room", "self.blocked < max_blocked or name in self._targets", "True"),
+    ],
+    "no task is added to a target once too many are blocked": [
+        (Targets, "has_room", " or name in self._targets", ""),
+    ],
+    "a target that is free again counts as blocked": [
+        (Targets, "unblock", "self.blocked -= 1", "pass"),
     ],
     "a task that never started blocks its target": [
         (Lifecycle, "finish", " and task.started_at is not None", ""),

@@ -15,6 +15,7 @@ from collections import Counter
 
 import pytest
 
+from .model_agents import TOO_MANY_BLOCKED
 from .simulator import Simulation
 
 SEED = os.environ.get("SEED")
@@ -113,7 +114,7 @@ OFTEN = {
     ("resolve", "conflict"): 30,
     ("stopped", "ok"): 80,
     ("stopped", "of one that may run"): 4,
-    ("error", "token limit exceeded"): 5,
+    ("error", "token limit exceeded"): 3,
     ("reconfigure", "ok"): 50,
     ("weigh", "ok"): 10,
     ("advance", "ok"): 800,
@@ -123,12 +124,15 @@ OFTEN = {
     ("error", "deadline exceeded while queued"): 150,
     ("error", "lease expired"): 4,
     ("stop message", "lease expired"): 10,
-    ("error", "missed heartbeats"): 5,
+    ("error", "missed heartbeats"): 3,
     ("stop message", "not started by its host"): 50,
     ("error", "scheduler shutdown"): 80,
     ("error", "Job was interrupted by user"): 10,
     ("error", "rejected: global queue full"): 200,
     ("error", "rejected: agent queue full"): 50,
+    ("error", TOO_MANY_BLOCKED): 1,
+    **{("explained", kind): 60 for kind in ("no_credit", "no_host", "target", "held", "not_due", "agent_limit")},
+    **{("explained", kind): 10 for kind in ("max_inflight", "draining", "paused", "no_action", "runnable")},
     ("bound by", "maxInflight"): 30,
     ("bound by", "maxPerAgentInflight"): 20,
 }

@@ -10,6 +10,8 @@ from collections.abc import Sequence
 from math import inf
 from typing import NamedTuple
 
+from tests.core.naive_keys import NaiveKeys
+
 from .model_families import Families
 from .model_records import (
     COUNTED,
@@ -79,6 +81,7 @@ class World:
         self.stopping: list[StoppingLeases] = []
         self.families = Families(self.tasks)
         self.weights = Weights()
+        self.keys = NaiveKeys()
         self.retries: dict[str, deque[float]] = {}
         """For tasks that the core lets try again: when, which is partly chance."""
         self._numbers = 0
@@ -138,8 +141,14 @@ class World:
             and may_run(machine, job.wish)
         ]
 
-    def next_of(self, waiting: Sequence[Job]) -> Job | None:
+    def without_full_keys(self, now: float, waiting: Sequence[Job]) -> list[Job]:
+        """Those that do not wait for a place or a token of a key."""
+        full = self.keys.full(now, [job.wish.keys for job in waiting], [job.wish.keys for job in self.flying()])
+        return [job for job in waiting if full.isdisjoint(job.wish.keys)]
+
+    def next_of(self, now: float, waiting: Sequence[Job]) -> Job | None:
         """docs/rules.md, Claim order. One past its deadline takes its turn like any other, and is then expired."""
+        waiting = self.without_full_keys(now, waiting)
         if not waiting:
             return None
         load = Counter(job.wish.agent for job in self.flying())
@@ -149,14 +158,6 @@ class World:
             return None
         best = min(names, key=lambda name: self.weights.turn(name, self.agents[name], load[name]))
         return min((job for job in waiting if job.wish.agent == best), key=lambda job: (job.wish.priority, job.order))
-
-    def limit_that_binds(self, waiting: Sequence[Job]) -> str | None:
-        """The limit that keeps hosts from these tasks."""
-        if self.draining or not waiting:
-            return None
-        if len(self.flying()) >= self.limits["max_inflight"]:
-            return "maxInflight"
-        return None if self.next_of(waiting) else "maxPerAgentInflight"
 
     def get(self, task_id: str) -> Job:
         if task_id not in self.tasks:
@@ -197,6 +198,7 @@ class World:
         """One that came over a stream has to be started in time."""
         self.agents[job.wish.agent].served = self.number()
         self.weights.serve(job.wish.agent, self.agents[job.wish.agent])
+        self.keys.take(now, job.wish.keys)
         self.last_token += 1
         job.token = self.last_token
         job.deliveries += 1
@@ -295,6 +297,7 @@ class World:
             job.code, job.traceback = code, traceback
         self.enter(now, job, state, error)
         job.blocks = state == "failed" and job.target is not None and job.started_at is not None
+        job.blocks = job.blocks and job.wish.on_target_failure != "continue"
         job.held = job.retrying = False
         job.due = None
         if flew:

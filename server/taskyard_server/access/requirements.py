@@ -22,11 +22,14 @@ OTHERS: Final = {
     "externalscaler.ExternalScaler": Requirement(
         roles=frozenset({Role.VIEWER}), namespace_field="scalerMetadata.namespace"
     ),
+}
+"""The requirements of services without the option."""
+OTHERS_METHODS: Final = {
     "externalscaler.ExternalScaler/GetMetrics": Requirement(
         roles=frozenset({Role.VIEWER}), namespace_field="scaledObjectRef.scalerMetadata.namespace"
     ),
 }
-"""The requirements of services without the option, and of single methods of them."""
+"""Those of single methods of them, whose requests are of another form."""
 
 
 class NoRequirement(Exception):
@@ -37,7 +40,7 @@ def requirement_of(method: str) -> Requirement:
     """What a method requires, which is named as in a call: `/SERVICE/METHOD`. Raises `NoRequirement`."""
     service, _, name = method.removeprefix("/").partition("/")
     if service in OTHERS:
-        return OTHERS.get(f"{service}/{name}", OTHERS[service])
+        return OTHERS_METHODS.get(f"{service}/{name}", OTHERS[service])
     try:
         found = descriptor_pool.Default().FindMethodByName(f"{service}.{name}")
     except KeyError:

@@ -21,13 +21,13 @@ from taskyard_server.conversion.payload import message_to_json
 
 from .connection import Connection, with_connection
 from .failure import Failure
+from .filter_options import filter_fields, filter_option
 from .interruptions import MAX_TOKENS
-from .server import JsonOption, moment, out, print_json
+from .server import JsonOption, out, print_json
 from .shared_options import with_options
 
 POLL_SECS: Final = 0.2
 ENDED: Final = (pb.Operation.Status.done, pb.Operation.Status.cancelled)
-PANEL: Final = "Which tasks"
 
 app = typer.Typer(help="Cancel, pause, resume, resolve or reprioritize all tasks that match.", no_args_is_help=True)
 
@@ -54,52 +54,19 @@ class Asked:
         self.waits = waits
 
 
-def _option(words: str, *names: str, panel: str | None = PANEL) -> Any:
-    return typer.Option(*names, help=words, rich_help_panel=panel)
-
-
+@with_options("fields", filter_fields)
 def asked(
-    agent: Annotated[str | None, _option("Only tasks of this agent.")] = None,
-    state: Annotated[str | None, _option("Only tasks in these states, separated by commas.")] = None,
-    label: Annotated[
-        list[str] | None, _option("Only tasks with such labels, such as site=shop or 'team in (a,b)'; repeatable.")
-    ] = None,
-    action: Annotated[str | None, _option("Only tasks with this action.")] = None,
-    target: Annotated[str | None, _option("Only tasks of this target.")] = None,
-    batch: Annotated[str | None, _option("Only tasks of this batch.")] = None,
-    parent: Annotated[str | None, _option("Only tasks that the work of this task submitted.")] = None,
-    host: Annotated[str | None, _option("Only tasks that this host holds, or held last.")] = None,
-    concurrency_key: Annotated[str | None, _option("Only tasks with this concurrency key.")] = None,
-    error: Annotated[str | None, _option("Only tasks whose error holds this text.")] = None,
-    since: Annotated[str | None, _option("Only tasks submitted since, such as 2h or 2026-12-01.")] = None,
-    until: Annotated[str | None, _option("Only tasks submitted before, likewise.")] = None,
-    ended_since: Annotated[str | None, _option("Only tasks that ended since, likewise.")] = None,
-    ended_until: Annotated[str | None, _option("Only tasks that ended before, likewise.")] = None,
-    means_all: Annotated[bool, _option("All tasks, where nothing else says which.", "--all")] = False,
-    dry_run: Annotated[bool, _option("Only count them.", "--dry-run", panel=None)] = False,
+    fields: dict[str, Any],
+    means_all: Annotated[bool, filter_option("All tasks, where nothing else says which.", "--all")] = False,
+    dry_run: Annotated[bool, filter_option("Only count them.", "--dry-run", panel=None)] = False,
     operation_id: Annotated[
         str | None,
-        _option("The id of the operation: the same one twice is one. Default: a new one.", "--id", panel=None),
+        filter_option("The id of the operation: the same one twice is one. Default: a new one.", "--id", panel=None),
     ] = None,
-    no_wait: Annotated[bool, _option("Do not wait for the end.", "--no-wait", panel=None)] = False,
+    no_wait: Annotated[bool, filter_option("Do not wait for the end.", "--no-wait", panel=None)] = False,
 ) -> Asked:
     """The options that all commands share. Raises `Failure` for malformed times."""
-    task_filter = task_pb2.TaskFilter(
-        agent_id=agent,
-        state=state,
-        batch_id=batch,
-        target=target,
-        parent_id=parent,
-        labels=",".join(label) if label else None,
-        action=action,
-        host_id=host,
-        concurrency_key=concurrency_key,
-        error=error,
-        created_from=moment(since, "--since"),
-        created_until=moment(until, "--until"),
-        ended_from=moment(ended_since, "--ended-since"),
-        ended_until=moment(ended_until, "--ended-until"),
-    )
+    task_filter = task_pb2.TaskFilter(**fields)
     return Asked(task_filter, means_all, operation_id or f"cli-{uuid4().hex}", dry_run, not no_wait)
 
 

@@ -4,7 +4,7 @@ import inspect
 from collections.abc import Callable, Sequence
 from typing import Any
 
-Command = Callable[..., None]
+Command = Callable[..., Any]
 
 
 def with_options(
@@ -26,9 +26,9 @@ def with_options(
             for name, parameter in inspect.signature(command).parameters.items()
         }
 
-        def extended(**given: Any) -> None:
+        def extended(**given: Any) -> Any:
             value = provide(**{name: given.pop(name) for name in options})
-            command(**{place: value}, **given)
+            return command(**{place: value}, **given)
 
         parameters = [each for name in own for each in (options.values() if name == place else (own[name],))]
         # These two are what typer reads a command's options from.

@@ -12,19 +12,20 @@ from taskyard.v1 import stats_pb2, stats_pb2_grpc, task_pb2, task_pb2_grpc
 from taskyard_server.conversion.payload import message_to_json
 
 from .connection import Connection, with_connection
+from .filter_options import filter_fields
 from .server import (
     JsonOption,
     TaskArgument,
     fields_table,
     filled,
     given,
-    moment,
     out,
     print_json,
     shown,
     size_text,
     word,
 )
+from .shared_options import with_options
 from .task_options import with_task_options
 
 
@@ -91,34 +92,18 @@ def get(
     _show(task, as_json, fields_table(_readable(_as_dict(task))))
 
 
+@with_options("wanted", filter_fields)
 @with_connection
 def list_tasks(
     connection: Connection,
-    agent: Annotated[str, typer.Option(help="Only tasks of this agent.")] = "",
-    state: Annotated[str, typer.Option(help="Only tasks in these states, separated by commas.")] = "",
-    target: Annotated[str, typer.Option(help="Only tasks of this target.")] = "",
-    batch: Annotated[str, typer.Option(help="Only tasks of this batch.")] = "",
-    parent: Annotated[str, typer.Option(help="Only tasks that the work of this task submitted.")] = "",
+    wanted: dict[str, Any],
     history: Annotated[bool, typer.Option("--history", help="Also tasks that ended days ago.")] = False,
     newest: Annotated[bool, typer.Option("--newest", help="The youngest first.")] = False,
-    since: Annotated[str | None, typer.Option(help="Only tasks submitted since, such as 2h or 2026-12-01.")] = None,
-    until: Annotated[str | None, typer.Option(help="Only tasks submitted before, likewise.")] = None,
     limit: Annotated[int, typer.Option(help="The most tasks to show.", min=1, max=1000)] = 100,
     as_json: JsonOption = False,
 ) -> None:
     """List tasks in order of submission."""
-    request = task_pb2.ListTasksRequest(
-        agent_id=agent,
-        state=state,
-        target=target,
-        batch_id=batch,
-        parent_id=parent,
-        history=history,
-        newest_first=newest,
-        created_from=moment(since, "--since"),
-        created_until=moment(until, "--until"),
-        page_size=limit,
-    )
+    request = task_pb2.ListTasksRequest(**wanted, history=history, newest_first=newest, page_size=limit)
     with connection.opened() as channel:
         stub = task_pb2_grpc.TaskServiceStub(channel)
         answer = stub.ListTasks(request, **connection.call())

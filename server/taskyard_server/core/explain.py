@@ -140,8 +140,8 @@ def _in_the_way(target: Target, task: Task) -> tuple[TargetStatus, Task | None]:
     """Which task of its target a task waits for; None if it would be its turn."""
     if target.running is not None and target.running is not task:
         return TargetStatus.RUNNING, target.running
-    for blocker in target.blockers:
-        if blocker is not task:
+    for blocker in target.blockers.values():
+        if blocker.id != task.id:
             return TargetStatus.BLOCKED, blocker
     for lease in target.stopping:
         return TargetStatus.STOPPING, lease.task
@@ -152,8 +152,10 @@ def _in_the_way(target: Target, task: Task) -> tuple[TargetStatus, Task | None]:
 
 
 def _of_limits(scheduler: Scheduler, task: Task, sight: Sight) -> Iterable[WaitReason]:
-    life, agent = scheduler.life, task.agent
+    life = scheduler.life
     limits = life.limits
+    # One that is paused may have left memory, with the agent that it knows.
+    agent = life.agents.by_id.get(task.agent.id, task.agent)
     if agent.inflight >= limits.max_per_agent_inflight:
         used, limit = agent.inflight, limits.max_per_agent_inflight
         message = f"the agent has {used} of {limit} tasks in flight (maxPerAgentInflight)"

@@ -19,7 +19,7 @@ MINUTES: Final = 10
 
 
 class AgentShare(NamedTuple):
-    """What an agent is entitled to and what it received, as shares of 1; its tasks in flight, and those claimable now."""
+    """What an agent is entitled to and received, as shares of 1; its tasks in flight, and those claimable now."""
 
     agent_id: str
     weight: int

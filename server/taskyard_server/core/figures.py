@@ -13,13 +13,14 @@ if TYPE_CHECKING:
     from .stats import Totals
 
 
-def stats_of(life: Lifecycle, limited_by: str | None, noticed: Noticed) -> Stats:
-    """The figures of this moment; `limited_by` as in `Stats`."""
+def stats_of(life: Lifecycle, limited_by: str | None, noticed: Noticed, operations: int) -> Stats:
+    """The figures of this moment; `limited_by` and `operations` as in `Stats`."""
     return Stats(
         queued=life.queued,
         inflight=life.inflight,
         paused=life.paused,
         after_others=len(life.predecessors),
+        operations=operations,
         limited_by=limited_by,
         noticed=noticed,
         counters=replace(life.counters),

@@ -38,7 +38,7 @@ class Grants:
         # For the streams, until the next `take_stops`.
         self._stops: list[Stop] = []
         self._ends = life.timers.queue(self._expire, TimerOrder.LEASE_END)
-        self.stopping = StoppingLeases(life.timers.queue(self.has_stopped, TimerOrder.STOPPING), life.changes)
+        self.stopping = StoppingLeases(life.timers.queue(self._presume_stopped, TimerOrder.STOPPING), life.changes)
 
     def grant(
         self,
@@ -207,8 +207,15 @@ class Grants:
 
     def has_stopped(self, now: float, lease: Lease) -> None:
         """Free the target of a stopping lease: nothing runs under it any more."""
-        self.stopping.remove(lease)
-        self._life.targets.stopped(now, lease)
+        self._end_stopping(now, lease, is_presumed=False)
+
+    def _presume_stopped(self, now: float, lease: Lease) -> None:
+        self._end_stopping(now, lease, is_presumed=True)
+
+    def _end_stopping(self, now: float, lease: Lease, is_presumed: bool) -> None:
+        self.stopping.remove(lease, is_presumed)
+        if lease.task.options.target is not None:
+            self._life.targets.stopped(now, lease)
 
     def take_stops(self) -> list[Stop]:
         """The leases of streams that have ended since the last call, other than by a report of their host."""

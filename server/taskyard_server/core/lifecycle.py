@@ -33,6 +33,7 @@ from .retention import Retention
 from .run_timeouts import RunTimeouts
 from .schedules.schedule import Trigger
 from .stats import Counters
+from .stop_waits import StopWaits
 from .targets import Targets, blocks_when_failed
 from .task import (
     DONE,
@@ -87,6 +88,7 @@ class Lifecycle:
         self.tasks_by_key: dict[tuple[str, str], Task] = {}
         self.children = Children(self.tasks)
         self.batches = Batches()
+        self.stop_waits = StopWaits(self)
         self.ready = ReadyQueue()
         self.ready.set_max_per_agent(limits.max_per_agent_inflight, [])
         self.agents = Agents(self.ready)

@@ -17,7 +17,6 @@ from .errors import Conflict, NotFound, Refusal, TooManyOperations
 from .events import EventKind
 from .leases import StopReason
 from .task import CANCELLED, DONE, IN_FLIGHT, STOPPED, TERMINAL, WAITING
-from .timers import TimerOrder
 
 if TYPE_CHECKING:
     from .admission import Admission
@@ -141,7 +140,6 @@ class Operations:
         self._live: dict[Operation, None] = {}
         self._ended: dict[Operation, None] = {}
         self._last_number = 0
-        self._forgetting = life.timers.queue(self._forget, TimerOrder.FORGET_OPERATION)
 
     # Commands
 
@@ -150,6 +148,7 @@ class Operations:
 
         Raises `Conflict` if another request has the id, and `TooManyOperations`.
         """
+        self._forget_old(now)
         known = self._by_name.get((request.task_filter.agents, request.operation_id))
         if known is not None:
             if not known.request.asks_the_same(request):
@@ -169,7 +168,7 @@ class Operations:
         self._note(operation)
         return operation
 
-    def get(self, operation_id: str, agents: Names | None) -> Operation:
+    def get(self, now: float, operation_id: str, agents: Names | None) -> Operation:
         """The operation that a caller with these agents began; for None the newest of this id, whoever began it.
 
         Raises `NotFound`.
@@ -179,22 +178,24 @@ class Operations:
             for each in self._by_name.values():
                 if each.request.operation_id == operation_id and (operation is None or each.number > operation.number):
                     operation = each
-        if operation is None:
+        if operation is None or _is_over(operation, now):
             raise NotFound("operation not found")
         return operation
 
-    def before(self, number: int, agents: Names | None) -> list[Operation]:
+    def before(self, now: float, number: int, agents: Names | None) -> list[Operation]:
         """The operations with numbers below this one, all for 0, the newest first; of these agents, or for None all."""
         found = [
             each
             for each in self._by_name.values()
-            if (not number or each.number < number) and (agents is None or each.agents == agents)
+            if (not number or each.number < number)
+            and (agents is None or each.agents == agents)
+            and not _is_over(each, now)
         ]
         return sorted(found, key=_newest_first)
 
     def cancel(self, now: float, operation_id: str, agents: Names | None) -> Operation:
         """End an operation where it stands; one that has ended stays as it is. Raises `NotFound`."""
-        operation = self.get(operation_id, agents)
+        operation = self.get(now, operation_id, agents)
         if operation.ended_at is None:
             self._end(now, operation, OperationStatus.CANCELLED)
         return operation
@@ -331,23 +332,19 @@ class Operations:
     def _end(self, now: float, operation: Operation, status: OperationStatus) -> None:
         operation.status, operation.ended_at, operation.waits_for = status, now, None
         del self._live[operation]
-        self._keep_ended(operation, now)
-        self._note(operation)
-        while len(self._ended) > MAX_ENDED:
-            oldest = next(iter(self._ended))
-            self._forgetting.remove(_ended_at(oldest) + KEPT_SECS, oldest)
-            self._forget(now, oldest)
-
-    def _keep_ended(self, operation: Operation, ended_at: float) -> None:
         self._ended[operation] = None
-        self._forgetting.add(ended_at + KEPT_SECS, operation)
+        self._note(operation)
+        self._forget_old(now)
 
-    def _forget(self, now: float, operation: Operation) -> None:
-        del now
-        del self._ended[operation]
-        del self._by_name[operation.name]
-        if self._life.changes is not None:
-            self._life.changes.operation_gone(operation)
+    def _forget_old(self, now: float) -> None:
+        """Forget those that ended too long ago; nobody finds them before that either."""
+        for operation in list(self._ended):
+            if len(self._ended) <= MAX_ENDED and not _is_over(operation, now):
+                return
+            del self._ended[operation]
+            del self._by_name[operation.name]
+            if self._life.changes is not None:
+                self._life.changes.operation_gone(operation)
 
     def _note(self, operation: Operation) -> None:
         if self._life.changes is not None:
@@ -363,7 +360,7 @@ class Operations:
             operation.status = OperationStatus.RUNNING
             self._live[operation] = None
         else:
-            self._keep_ended(operation, operation.ended_at)
+            self._ended[operation] = None
 
     def all(self) -> list[Operation]:
         """Every operation that is known."""
@@ -374,6 +371,5 @@ def _newest_first(operation: Operation) -> int:
     return -operation.number
 
 
-def _ended_at(operation: Operation) -> float:
-    assert operation.ended_at is not None
-    return operation.ended_at
+def _is_over(operation: Operation, now: float) -> bool:
+    return operation.ended_at is not None and now >= operation.ended_at + KEPT_SECS

@@ -57,6 +57,12 @@ class PatternTable(Generic[Value]):
             at = self._shorter[at]
         return None
 
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, PatternTable) and self._values == other._values
+
+    def __hash__(self) -> int:
+        return hash(tuple(sorted(self._values)))
+
     def __len__(self) -> int:
         """The number of patterns."""
         return len(self._values)

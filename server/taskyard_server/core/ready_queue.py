@@ -184,12 +184,7 @@ class ReadyQueue:
         self._triggered: dict[Bucket, None] = {}
         self._triggered_held = False
         self._busy_buckets = 0
-        self._weights = Weights()
-
-    @property
-    def weights(self) -> Weights:
-        """The weights of agents in force; only this file changes what belongs to them."""
-        return self._weights
+        self.weights = Weights()
 
     def new_agent(self, agent_id: str) -> Agent:
         """An agent that was never served."""
@@ -207,9 +202,9 @@ class ReadyQueue:
     def _agent(self, agent_id: str, place: int) -> Agent:
         """An agent without tasks in flight."""
         agent = Agent(agent_id, place)
-        if self._weights.in_force:
-            agent.weight = self._weights.of(agent_id)
-            agent.rank = self._weights.rank(agent, place)
+        if self.weights.in_force:
+            agent.weight = self.weights.of(agent_id)
+            agent.rank = self.weights.rank(agent, place)
         return agent
 
     def continue_after(self, places: Iterable[int], last_token: int) -> None:
@@ -227,21 +222,21 @@ class ReadyQueue:
     def set_weights(self, weights: Mapping[str, int], agents: Iterable[Agent]) -> None:
         """Put weights by pattern in force; these are all agents."""
         agents = list(agents)
-        were_in_force = self._weights.in_force
-        self._weights.replace(weights, agents)
-        if were_in_force or self._weights.in_force:
+        were_in_force = self.weights.in_force
+        self.weights.replace(weights, agents)
+        if were_in_force or self.weights.in_force:
             self._rank_anew(agents)
 
     def set_max_per_agent(self, max_per_agent: int, agents: Iterable[Agent]) -> None:
         """Let an agent have so many tasks in flight; these are all agents."""
-        self._weights.max_per_agent = max_per_agent
-        if self._weights.in_force:
+        self.weights.max_per_agent = max_per_agent
+        if self.weights.in_force:
             self._rank_anew(agents)
 
     def _rank(self, agent: Agent, place: int) -> int:
         """The rank of an agent with this place and what it has in flight."""
-        if self._weights.in_force:
-            return self._weights.rank(agent, place)
+        if self.weights.in_force:
+            return self.weights.rank(agent, place)
         return agent.inflight * ONE_IN_FLIGHT + place
 
     def _rank_anew(self, agents: Iterable[Agent]) -> None:
@@ -329,9 +324,9 @@ class ReadyQueue:
                 self._emptied(rows)
         self._served += 1
         agent.inflight += 1
-        if self._weights.in_force:
-            self._weights.serve(agent)
-            agent.rank = self._weights.rank(agent, SERVED + self._served)
+        if self.weights.in_force:
+            self.weights.serve(agent)
+            agent.rank = self.weights.rank(agent, SERVED + self._served)
         else:
             agent.rank = agent.inflight * ONE_IN_FLIGHT + SERVED + self._served
         return task
@@ -339,8 +334,8 @@ class ReadyQueue:
     def release_slot(self, agent: Agent) -> None:
         """One of the agent's tasks left flight: the agent moves ahead in every bucket where it waits."""
         agent.inflight -= 1
-        if self._weights.in_force:
-            agent.rank = rank = self._weights.rank(agent, self.place_of(agent))
+        if self.weights.in_force:
+            agent.rank = rank = self.weights.rank(agent, self.place_of(agent))
         else:
             agent.rank = rank = agent.rank - ONE_IN_FLIGHT
         for lane in agent.lanes.values():

@@ -241,6 +241,8 @@ class Reports:
         lease = self._life.grants.stopping.find(host_id, task_id, token)
         if lease is not None:
             self._life.grants.has_stopped(now, lease)
+        else:
+            self._life.stop_waits.has_stopped(host_id, task_id, token)
 
     def _start_or_repeat(self, now: float, host_id: str, task_id: str, token: int) -> Task:
         try:

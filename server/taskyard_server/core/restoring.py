@@ -1,8 +1,8 @@
 """Puts what was stored back into a fresh scheduler, so that it goes on as if nothing had been in between.
 
 `Restoring` takes figures and hosts, then tasks, then stopping leases, schedules, triggers, operations and rules;
-`finish` ends it, and `Scheduler.recover` follows. What it puts back is not told to the store as a change, but what follows from
-it is.
+`finish` ends it, and `Scheduler.recover` follows. What it puts back is not told to the store as a change, but what
+follows from it is.
 
 - A live lease counts one full length from `now`, and hosts count as heard of now. A lease of a host that is not stored
   belonged to the process before: `recover` loses it.

@@ -42,6 +42,15 @@ class RetainedTasks:
         self._entries.appendleft(task)
         self._count += 1
 
+    def merge(self, tasks: list[Task]) -> None:
+        """Add tasks at the places of their ends."""
+        if tasks:
+            entries = [task for task in self._entries if not self._is_stale(task)]
+            for task in tasks:
+                task.retained = True
+            self._count += len(tasks)
+            self._entries = deque(sorted([*entries, *tasks], key=_ended_at))
+
     def put_back(self, task: Task) -> None:
         """Add a task that was taken out as the oldest, before all that ended later."""
         task.retained = True
@@ -55,15 +64,6 @@ class RetainedTasks:
         self._entries.insert(place, task)
         self._count += 1
         self._drop_stale_front()
-
-    def merge(self, tasks: list[Task]) -> None:
-        """Add tasks at the places of their ends."""
-        if tasks:
-            entries = [task for task in self._entries if not self._is_stale(task)]
-            for task in tasks:
-                task.retained = True
-            self._count += len(tasks)
-            self._entries = deque(sorted([*entries, *tasks], key=_ended_at))
 
     def remove(self, task: Task) -> None:
         """Remove a task that has left its terminal state; nothing happens if it is not here."""
@@ -111,7 +111,8 @@ class RetainedTasks:
 class Retention:
     """The terminal tasks of one namespace. Those that block a target are among them only if it `takes_blockers`.
 
-    One that others wait for is put `aside` when it is its turn, until nobody waits for it any more.
+    Those that others wait for are not evicted: one whose turn it would be is put `aside` until nobody waits for it any
+    more.
     """
 
     def __init__(self, life: Lifecycle) -> None:
@@ -171,12 +172,12 @@ class Retention:
             name = (agent.id, options.key.key)
             if life.past_keys.give_back(name, task.id):
                 life.tasks_by_key.setdefault(name, task)
+        if options.target is not None:
+            life.targets.come_back(task)
         for bound in task.history.bound:
             name = (agent.id, bound.key)
             if life.past_keys.give_back(name, task.id):
                 life.tasks_by_key.setdefault(name, task)
-        if options.target is not None:
-            life.targets.come_back(task)
         self.ended.add_oldest(task)
 
     def next_due(self) -> float | None:

@@ -133,7 +133,9 @@ class Scheduler:
         """
         task = self.get(task_id)
         check_pause(task)
+        lease = task.lease
         self._life.pause(now, task)
+        self._life.stop_waits.was_paused(now, lease)
         return task
 
     def resume(self, now: float, task_id: str, target: str | None = None, token_limit: int | None = None) -> Task:
@@ -482,9 +484,10 @@ class Scheduler:
 
     def stats(self) -> Stats:
         """The figures of this moment (docs/rules.md, Figures)."""
-        return stats_of(self._life, self.limited_by, self._dispatcher.notices.noticed())
+        return stats_of(self._life, self.limited_by, self._dispatcher.notices.noticed(), self.operations.live)
 
     def add_to(self, totals: Totals) -> None:
         """Add this namespace's figures to `totals`."""
         add_to_totals(totals, self._life, self._dispatcher.notices.noticed())
+        totals.operations += self.operations.live
         self.schedules.add_to(totals)

@@ -61,6 +61,7 @@ class Totals:
     paused: int = 0
     after_others: int = 0
     retained: int = 0
+    operations: int = 0
     noticed: int = 0
     namespaces: int = 0
     schedules: int = 0
@@ -100,12 +101,17 @@ class AgentStats:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Stats:
-    """The figures of one moment. `after_others` are tasks that wait for others to end; `limited_by` names the configuration key that tasks wait for while hosts are free."""
+    """The figures of one moment.
+
+    `after_others` are tasks that wait for others to end, `operations` those at work. `limited_by` names the
+    configuration key that tasks wait for while hosts are free.
+    """
 
     queued: int
     inflight: int
     paused: int
     after_others: int
+    operations: int
     limited_by: str | None
     noticed: Noticed
     counters: Counters

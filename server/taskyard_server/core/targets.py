@@ -64,6 +64,13 @@ class Target:
             heappop(heap)
         return heap[0][1] if heap else None
 
+    def drop_stale(self, seq: int) -> None:
+        """Let go of a task that waits no longer, and of its place."""
+        heap = [entry for entry in self.heap if entry[0] != seq]
+        if len(heap) < len(self.heap):
+            heapify(heap)
+            self.heap = heap
+
     @property
     def is_free(self) -> bool:
         """Whether its next task may run, as far as the others are concerned."""
@@ -249,14 +256,17 @@ class Targets:
         """A task that has failed leaves memory: if it blocks its target, only what tells so is kept of it."""
         target = self._targets.get(task.options.target or "")
         if target is not None and target.blockers.get(task.id) is task:
+            target.drop_stale(task.seq)
             self._replace(target, task, _what_is_left(task))
 
     def come_back(self, task: Task) -> None:
         """A task that had left memory is there again."""
         target = self._targets.get(task.options.target or "")
-        left = None if target is None else target.blockers.get(task.id)
-        if target is not None and left is not None:
-            self._replace(target, left, task)
+        if target is not None:
+            # Its place may still have the one that left, and two of one place cannot be compared.
+            target.drop_stale(task.seq)
+            if (left := target.blockers.get(task.id)) is not None:
+                self._replace(target, left, task)
 
     def failed_blockers(self) -> list[Task]:
         """The failed tasks that block a target, in memory or what is left of them."""

@@ -36,7 +36,6 @@ class TimerOrder(IntEnum):
     FORGET_HOST = auto()
     FORGET_KEY = auto()
     HOST_REST = auto()
-    FORGET_OPERATION = auto()
 
 
 def tick_of(at: float) -> int:

@@ -24,7 +24,7 @@ from taskyard_server.core.events import Event
 from taskyard_server.core.hosts import RESERVED_HOST_PREFIX, TAB_EXECUTOR, Host
 from taskyard_server.core.leases import Lease
 from taskyard_server.core.reports import Report, ReportKind
-from taskyard_server.core.task import Task
+from taskyard_server.core.task import CANCELLED, PAUSED, Task
 from taskyard_server.engine.port import Engine
 
 from .answers import ActionFailed, result_from_answer
@@ -59,12 +59,16 @@ class BearerAuth(httpx.Auth):
 
 @dataclass(slots=True, eq=False)
 class Execution:
-    """A copy of a task that is executed under a lease, and its token. `deadline` is set while its request runs."""
+    """A copy of a task that is executed under a lease, and its token. `deadline` is set while its request runs.
+
+    It `is_stopped` once somebody has cancelled or paused the task.
+    """
 
     task: Task
     token: int
     job: asyncio.Task[None] = field(init=False)
     deadline: asyncio.Timeout | None = None
+    is_stopped: bool = False
 
     def cancel(self) -> None:
         """Cancel the job, unless it is being cancelled.
@@ -163,8 +167,8 @@ class TabExecutor:
         if self._by_task.get(task.id) is execution:
             del self._by_task[task.id]
         self._slot_freed.set()
-        if task.options.target is not None:
-            # The target may wait for this report, also where the job was cancelled before its first step.
+        if task.options.target is not None or execution.is_stopped:
+            # The target, or who stopped it, may wait for this, also where the job was cancelled before its first step.
             self._begin(partial(self._report, Report(RELEASED, task.id, execution.token)))
 
     def _begin(self, call: Callable[[], Coroutine[Any, Any, None]]) -> None:
@@ -191,6 +195,7 @@ class TabExecutor:
             for event in events:
                 execution = self._by_task.get(event.task.id)
                 if execution is not None and not _is_held(event.task, execution.token):
+                    execution.is_stopped = event.state is CANCELLED or event.state is PAUSED
                     execution.cancel()
 
     def _on_deletion(self, namespace: str) -> None:

@@ -81,6 +81,7 @@ class StatsService(StatsServiceServicer):
                 agent_counts={name: agent.queued for name, agent in stats.agents.items() if agent.queued},
                 limited_by=stats.limited_by,
                 total_paused=stats.paused or None,
+                operations=stats.operations or None,
                 noticed=_noticed(stats.noticed),
                 targets=await self._engine.tasks.list_targets(namespace, "", show=_target_waits),
             ),

@@ -18,6 +18,7 @@ from taskyard_server.conversion.task_encoding import STATES, encode_accepted
 from taskyard_server.conversion.task_filters import listing_criteria, task_filter
 from taskyard_server.conversion.wire import nested, tag
 from taskyard_server.core.errors import QueueFull, Refusal
+from taskyard_server.core.stop_waits import StopOutcome
 from taskyard_server.core.task import TERMINAL, Task, TaskState
 from taskyard_server.engine.port import Engine
 from taskyard_server.interceptors.callers import current_call
@@ -36,7 +37,8 @@ ENDED: Final = {ended: pb.WaitTaskResponse(ended=ended).SerializeToString() for 
 MAX_TASKS_PER_TURN: Final = 100
 DEFAULT_WAIT_SECS: Final = 30.0
 MAX_WAIT_SECS: Final = 300.0
-
+MAX_STOP_WAIT_SECS: Final = 60.0
+OUTCOMES: Final = {outcome: pb.Stopping.Outcome.Value(outcome.value) for outcome in StopOutcome}
 
 SHUTDOWN: Final = "the server shuts down"
 
@@ -128,6 +130,21 @@ class TaskService(TaskServiceServicer):
     async def CancelTask(self, request: pb.CancelTaskRequest, context: Context) -> pb.CancelTaskResponse:  # noqa: N802
         del context
         call, tasks = current_call(), self._engine.tasks
+        if request.HasField("wait_ms"):
+            state, children, outcome = await tasks.cancel_and_wait(
+                call.namespace,
+                request.task_id,
+                min(request.wait_ms / 1000, MAX_STOP_WAIT_SECS),
+                with_children=request.cancel_children,
+                agents=call.access.agents,
+                show=_state,
+            )
+            return pb.CancelTaskResponse(
+                status=STATES[state],
+                task_id=request.task_id,
+                children_cancelled=children if request.cancel_children else None,
+                stopping=OUTCOMES[outcome],
+            )
         if not request.cancel_children:
             state = await tasks.cancel(call.namespace, request.task_id, agents=call.access.agents, show=_state)
             return pb.CancelTaskResponse(status=STATES[state], task_id=request.task_id)
@@ -138,8 +155,14 @@ class TaskService(TaskServiceServicer):
 
     async def PauseTask(self, request: pb.PauseTaskRequest, context: Context) -> pb.PauseTaskResponse:  # noqa: N802
         del context
-        call = current_call()
-        state = await self._engine.tasks.pause(call.namespace, request.task_id, agents=call.access.agents, show=_state)
+        call, tasks = current_call(), self._engine.tasks
+        if request.HasField("wait_ms"):
+            secs = min(request.wait_ms / 1000, MAX_STOP_WAIT_SECS)
+            state, outcome = await tasks.pause_and_wait(
+                call.namespace, request.task_id, secs, agents=call.access.agents, show=_state
+            )
+            return pb.PauseTaskResponse(status=STATES[state], task_id=request.task_id, stopping=OUTCOMES[outcome])
+        state = await tasks.pause(call.namespace, request.task_id, agents=call.access.agents, show=_state)
         return pb.PauseTaskResponse(status=STATES[state], task_id=request.task_id)
 
     async def ResumeTask(self, request: pb.ResumeTaskRequest, context: Context) -> pb.ResumeTaskResponse:  # noqa: N802

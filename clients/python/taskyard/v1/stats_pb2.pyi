@@ -187,11 +187,11 @@ class PoolDemand(_message.Message):
     pool: _builtins.str
     """The name of the pool."""
     runnable: _builtins.int
-    """Tasks that hosts of the pool may run and that wait only for a host."""
+    """Tasks of the pool that could be handed out at once if its hosts had room for all."""
     inflight: _builtins.int
-    """Tasks in flight at hosts of the pool."""
+    """All that hosts of the pool hold, also while they drain or are offline."""
     oldest_secs: _builtins.float
-    """Seconds for which the oldest of the runnable tasks has waited. Absent while there is none."""
+    """Seconds for which the oldest of the runnable tasks has been queued. Absent while there is none."""
     free_credit: _builtins.int
     """Unused credit of the live hosts of the pool."""
     hosts: _builtins.int
@@ -316,6 +316,7 @@ class QueueStats(_message.Message):
     KEYS_FIELD_NUMBER: _builtins.int
     NOTICED_FIELD_NUMBER: _builtins.int
     AFTER_OTHERS_FIELD_NUMBER: _builtins.int
+    OPERATIONS_FIELD_NUMBER: _builtins.int
     total_queued: _builtins.float
     """Tasks that count as queued: queued, pending, waiting for their target and waiting for their next attempt."""
     total_inflight: _builtins.float
@@ -328,6 +329,8 @@ class QueueStats(_message.Message):
     """Paused tasks. Absent while there are none."""
     after_others: _builtins.float
     """Tasks that wait for others to end. Absent while there are none."""
+    operations: _builtins.float
+    """Operations on many tasks that are at work. Absent while there are none."""
     @_builtins.property
     def agent_counts(self) -> _containers.ScalarMap[_builtins.str, _builtins.float]:
         """Tasks that count as queued, by agent; agents without any are omitted."""
@@ -356,21 +359,26 @@ class QueueStats(_message.Message):
         keys: Global___KeyWaits | None = ...,
         noticed: Global___NoticedTasks | None = ...,
         after_others: _builtins.float | None = ...,
+        operations: _builtins.float | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["_after_others", b"_after_others", "_limited_by", b"_limited_by", "_total_paused", b"_total_paused", "after_others", b"after_others", "keys", b"keys", "limited_by", b"limited_by", "noticed", b"noticed", "targets", b"targets", "total_paused", b"total_paused"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_after_others", b"_after_others", "_limited_by", b"_limited_by", "_operations", b"_operations", "_total_paused", b"_total_paused", "after_others", b"after_others", "keys", b"keys", "limited_by", b"limited_by", "noticed", b"noticed", "operations", b"operations", "targets", b"targets", "total_paused", b"total_paused"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_after_others", b"_after_others", "_limited_by", b"_limited_by", "_total_paused", b"_total_paused", "after_others", b"after_others", "agent_counts", b"agent_counts", "keys", b"keys", "limited_by", b"limited_by", "noticed", b"noticed", "targets", b"targets", "total_inflight", b"total_inflight", "total_paused", b"total_paused", "total_queued", b"total_queued"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_after_others", b"_after_others", "_limited_by", b"_limited_by", "_operations", b"_operations", "_total_paused", b"_total_paused", "after_others", b"after_others", "agent_counts", b"agent_counts", "keys", b"keys", "limited_by", b"limited_by", "noticed", b"noticed", "operations", b"operations", "targets", b"targets", "total_inflight", b"total_inflight", "total_paused", b"total_paused", "total_queued", b"total_queued"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__after_others: _TypeAlias = _typing.Literal["after_others"]  # noqa: Y015
     _WhichOneofArgType__after_others: _TypeAlias = _typing.Literal["_after_others", b"_after_others"]  # noqa: Y015
     _WhichOneofReturnType__limited_by: _TypeAlias = _typing.Literal["limited_by"]  # noqa: Y015
     _WhichOneofArgType__limited_by: _TypeAlias = _typing.Literal["_limited_by", b"_limited_by"]  # noqa: Y015
+    _WhichOneofReturnType__operations: _TypeAlias = _typing.Literal["operations"]  # noqa: Y015
+    _WhichOneofArgType__operations: _TypeAlias = _typing.Literal["_operations", b"_operations"]  # noqa: Y015
     _WhichOneofReturnType__total_paused: _TypeAlias = _typing.Literal["total_paused"]  # noqa: Y015
     _WhichOneofArgType__total_paused: _TypeAlias = _typing.Literal["_total_paused", b"_total_paused"]  # noqa: Y015
     @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType__after_others) -> _WhichOneofReturnType__after_others | None: ...
     @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType__limited_by) -> _WhichOneofReturnType__limited_by | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__operations) -> _WhichOneofReturnType__operations | None: ...
     @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType__total_paused) -> _WhichOneofReturnType__total_paused | None: ...
 

@@ -2106,12 +2106,13 @@ class ExplainTaskResponse(_message.Message):
     runnable: _builtins.bool
     """Whether a claim of a host that is live and has credit could get it now, were it first. Always set."""
     ahead: _builtins.int
-    """How many runnable tasks of the same hosts come first in claim order. Being behind others is no reason. Absent unless
-    the task is runnable, and for a principal with the role `agent`.
+    """How many runnable tasks of the same hosts come first in claim order, if nothing ends meanwhile. Being behind others
+    is no reason. Absent while anything but hosts, `max_inflight` or `draining` keeps the task, and for a principal with
+    the role `agent`.
     """
     over_share: _builtins.bool
-    """Whether its agent has more in flight, by weight, than another with runnable tasks. Absent if not, and for a principal
-    with the role `agent`.
+    """Whether its agent has more in flight, by weight, than another with runnable tasks of the same hosts. Absent if not,
+    and wherever `ahead` is.
     """
     @_builtins.property
     def reasons(self) -> _containers.RepeatedCompositeFieldContainer[Global___WaitReason]:
@@ -2209,11 +2210,13 @@ class WaitReason(_message.Message):
         KIND_NO_HOST: WaitReason._Kind.ValueType  # 9
         """Same as `no_host`."""
         no_action: WaitReason._Kind.ValueType  # 10
-        """Hosts have the capabilities, but none of them offers the action: `name`."""
+        """Live hosts have the project and the capabilities, but none of them offers the action: `name`."""
         KIND_NO_ACTION: WaitReason._Kind.ValueType  # 10
         """Same as `no_action`."""
         no_credit: WaitReason._Kind.ValueType  # 11
-        """Hosts offer the action, but none of them has credit, or waits for tasks: `used`, `limit` are their slots."""
+        """Live hosts offer the action, `name`, but none of them has credit, or waits for tasks: `used`, `limit` are their
+        slots.
+        """
         KIND_NO_CREDIT: WaitReason._Kind.ValueType  # 11
         """Same as `no_credit`."""
         max_concurrent: WaitReason._Kind.ValueType  # 12
@@ -2275,11 +2278,13 @@ class WaitReason(_message.Message):
     KIND_NO_HOST: WaitReason.Kind.ValueType  # 9
     """Same as `no_host`."""
     no_action: WaitReason.Kind.ValueType  # 10
-    """Hosts have the capabilities, but none of them offers the action: `name`."""
+    """Live hosts have the project and the capabilities, but none of them offers the action: `name`."""
     KIND_NO_ACTION: WaitReason.Kind.ValueType  # 10
     """Same as `no_action`."""
     no_credit: WaitReason.Kind.ValueType  # 11
-    """Hosts offer the action, but none of them has credit, or waits for tasks: `used`, `limit` are their slots."""
+    """Live hosts offer the action, `name`, but none of them has credit, or waits for tasks: `used`, `limit` are their
+    slots.
+    """
     KIND_NO_CREDIT: WaitReason.Kind.ValueType  # 11
     """Same as `no_credit`."""
     max_concurrent: WaitReason.Kind.ValueType  # 12

@@ -14,7 +14,7 @@ from taskyard_server.core.demand import Demand, Pool, demand_of
 from taskyard_server.core.errors import Unavailable
 from taskyard_server.core.hosts import Host
 from taskyard_server.core.limits import Limits, limits_with
-from taskyard_server.core.rules import ConfiguredRules
+from taskyard_server.core.rules import NO_RULES, ConfiguredRules
 from taskyard_server.core.scheduler import Scheduler
 from taskyard_server.core.stats import Stats, Totals
 from taskyard_server.engine.clock import Clock, SteadyClock
@@ -187,8 +187,9 @@ class MemoryAdmin:
         state = self._namespaces.here(namespace)
         return show([] if state is None else list(state.scheduler.hosts))
 
-    def reconfigure(self, limits: Limits) -> None:
+    def reconfigure(self, limits: Limits, rules: ConfiguredRules = NO_RULES) -> None:
         self._namespaces.limits = limits
+        self.set_rules(rules)
         self._namespaces.for_each(
             lambda state: state.scheduler.reconfigure(limits_with(limits, state.about.own_limits))
         )
@@ -197,6 +198,7 @@ class MemoryAdmin:
                 session.set_heartbeat(state.scheduler.heartbeat_secs(session.offer))
 
     def set_rules(self, rules: ConfiguredRules) -> None:
+        """Let these rules by pattern be those of the configuration, in namespaces here and to come."""
         if rules != self._namespaces.rules:
             self._namespaces.rules = rules
             now = self._namespaces.now()

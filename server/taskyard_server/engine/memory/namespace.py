@@ -25,6 +25,7 @@ from taskyard_server.store.rows import NOTHING_KNOWN, AboutNamespace, add_deleti
 
 from .claim_calls import NamedClaims, WaitingClaim
 from .outbox_rows import OutboxRows
+from .stop_calls import StopCall
 
 log = structlog.get_logger(__name__)
 
@@ -65,7 +66,7 @@ class NamespaceState:
     What is known `about` it beside its scheduler is kept with the next commit if `about_changed`.
 
     `claims` are the calls that wait for a task to run, `named_claims` those that have an id, `sessions` the streams of
-    hosts, and `end_waits` the calls that wait for a task to end, by task id.
+    hosts, `end_waits` the calls that wait for a task to end, by task id, and `stop_calls` those that wait for its host.
     """
 
     namespace: str
@@ -88,6 +89,7 @@ class NamespaceState:
     named_claims: NamedClaims = field(default_factory=NamedClaims)
     sessions: dict[Offer, Session] = field(default_factory=dict)
     end_waits: dict[str, set[asyncio.Future[None]]] = field(default_factory=dict)
+    stop_calls: set[StopCall] = field(default_factory=set)
     due: float | None = None
     limits_logged: set[str] = field(default_factory=set)
     limits_checked_at: float = 0.0
@@ -170,6 +172,8 @@ class NamespaceState:
                 claim.refuse(self.absence)
         for waits in self.end_waits.values():
             _resolve(waits)
+        for call in self.stop_calls:
+            call.end()
         for session in self.sessions.values():
             if self.is_deleted:
                 for lease in session.host.leases.values():
@@ -268,6 +272,8 @@ class NamespaceState:
                 claim.grant([])
         for waits in self.end_waits.values():
             _resolve(waits)
+        for call in self.stop_calls:
+            call.end()
 
     def _log_limits(self, now: float) -> None:
         """Log once each limit that holds tasks back from free hosts."""

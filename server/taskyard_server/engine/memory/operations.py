@@ -53,7 +53,7 @@ class MemoryOperations:
     ) -> T:
         state = self._namespaces.get(namespace, "operation")
         operations = state.scheduler.operations
-        return await self._answers.give(state, lambda: show(operations.get(operation_id, agents)))
+        return await self._answers.give(state, lambda: show(operations.get(self._now(), operation_id, agents)))
 
     async def list_operations(
         self, namespace: str, before: int, *, agents: Names | None = None, show: Callable[[list[Operation]], T]
@@ -61,7 +61,8 @@ class MemoryOperations:
         state = self._namespaces.find(namespace)
         if state is None:
             return show([])
-        return await self._answers.give(state, lambda: show(state.scheduler.operations.before(before, agents)))
+        operations = state.scheduler.operations
+        return await self._answers.give(state, lambda: show(operations.before(self._now(), before, agents)))
 
     async def cancel(
         self, namespace: str, operation_id: str, *, agents: Names | None = None, show: Callable[[Operation], T]

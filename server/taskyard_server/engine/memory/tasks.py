@@ -13,6 +13,7 @@ from taskyard_server.core.errors import BadRequest, CursorExpired, NotFound, Ref
 from taskyard_server.core.explain import Explanation, Sight, explain
 from taskyard_server.core.names import EVERY_NAME, Names
 from taskyard_server.core.state_checks import check_cancel, check_pause, check_resolve, check_resume
+from taskyard_server.core.stop_waits import StopOutcome
 from taskyard_server.core.targets import Target
 from taskyard_server.core.task import TERMINAL, Submission, Task, TaskState
 from taskyard_server.core.task_filter import TaskFilter
@@ -22,6 +23,7 @@ from taskyard_server.engine.port.tasks import TaskPage
 from taskyard_server.engine.recent_events import LEFT_LOG
 
 from .history_listing import HistoryListing
+from .stop_calls import StopCall
 
 if TYPE_CHECKING:
     from .namespace import NamespaceState
@@ -173,6 +175,38 @@ class MemoryTasks:
 
         return await self._command(namespace, task_id, agents, pause, check_pause)
 
+    async def cancel_and_wait(
+        self,
+        namespace: str,
+        task_id: str,
+        secs: float,
+        *,
+        with_children: bool = False,
+        agents: Names | None = None,
+        show: Callable[[Task], T],
+    ) -> tuple[T, int, StopOutcome]:
+        def cancel(state: NamespaceState, call: StopCall) -> tuple[T, int]:
+            scheduler, now = state.scheduler, self._now()
+            tasks = [scheduler.get(task_id)]
+            if not with_children:
+                return show(call.run(now, tasks, lambda: scheduler.cancel(now, task_id))), 0
+            tasks += scheduler.life.children.live_below(task_id)
+            task, count = call.run(now, tasks, lambda: scheduler.cancel_with_children(now, task_id, agents))
+            return show(task), count
+
+        check = self._check_cancel(namespace)
+        (shown, count), outcome = await self._command_and_wait(namespace, task_id, agents, secs, cancel, check)
+        return shown, count, outcome
+
+    async def pause_and_wait(
+        self, namespace: str, task_id: str, secs: float, *, agents: Names | None = None, show: Callable[[Task], T]
+    ) -> tuple[T, StopOutcome]:
+        def pause(state: NamespaceState, call: StopCall) -> T:
+            scheduler, now = state.scheduler, self._now()
+            return show(call.run(now, [scheduler.get(task_id)], lambda: scheduler.pause(now, task_id)))
+
+        return await self._command_and_wait(namespace, task_id, agents, secs, pause, check_pause)
+
     async def resume(
         self,
         namespace: str,
@@ -244,6 +278,29 @@ class MemoryTasks:
             return command(state)
 
         return await self._answers.give(state, run)
+
+    async def _command_and_wait(
+        self,
+        namespace: str,
+        task_id: str,
+        agents: Names | None,
+        secs: float,
+        command: Callable[[NamespaceState, StopCall], T],
+        check: Callable[[Task], None],
+    ) -> tuple[T, StopOutcome]:
+        """Run a command about a task, and wait up to `secs` until its host has stopped."""
+        calls: list[StopCall] = []
+
+        def run(state: NamespaceState) -> T:
+            calls.append(StopCall(state))
+            return command(state, calls[0])
+
+        try:
+            answer = await self._command(namespace, task_id, agents, run, check)
+            return answer, await calls[0].outcome(0.0 if self._namespaces.closed else secs, self._answers)
+        finally:
+            for call in calls:
+                call.close()
 
     def _check_cancel(self, namespace: str) -> Callable[[Task], None]:
         """What a cancellation asks of a task that has left memory: that it blocks its target."""

@@ -7,7 +7,7 @@ from taskyard_server.core.demand import Demand, Pool
 from taskyard_server.core.events import Event
 from taskyard_server.core.hosts import Host
 from taskyard_server.core.limits import Limits
-from taskyard_server.core.rules import ConfiguredRules
+from taskyard_server.core.rules import NO_RULES, ConfiguredRules
 from taskyard_server.core.stats import Stats, Totals
 
 from .hosts import HostPort, LeasePort
@@ -95,11 +95,8 @@ class AdminPort(Protocol):
     def look_at_hosts(self, namespace: str, show: Callable[[list[Host]], T]) -> T:
         """What `show` makes of the hosts of a namespace as they are now, kept or not: for figures."""
 
-    def reconfigure(self, limits: Limits) -> None:
-        """Apply new limits to every namespace."""
-
-    def set_rules(self, rules: ConfiguredRules) -> None:
-        """Let these rules by pattern be those of the configuration, in every namespace."""
+    def reconfigure(self, limits: Limits, rules: ConfiguredRules = NO_RULES) -> None:
+        """Apply new limits to every namespace; and let these rules by pattern be those of the configuration."""
 
     def reconcile(self) -> None:
         """End the leases of dead hosts, in every namespace."""

@@ -8,6 +8,7 @@ from taskyard_server.core.batches import Batch, BatchSubmission
 from taskyard_server.core.errors import Refusal
 from taskyard_server.core.explain import Explanation
 from taskyard_server.core.names import Names
+from taskyard_server.core.stop_waits import StopOutcome
 from taskyard_server.core.targets import Target
 from taskyard_server.core.task import Submission, Task, TaskState
 from taskyard_server.core.task_filter import TaskFilter
@@ -103,6 +104,23 @@ class TaskPort(Protocol):
 
         Raises `NotFound`, or `Conflict` where nothing can be cancelled.
         """
+
+    async def cancel_and_wait(
+        self,
+        namespace: str,
+        task_id: str,
+        secs: float,
+        *,
+        with_children: bool = False,
+        agents: Names | None = None,
+        show: Callable[[Task], T],
+    ) -> tuple[T, int, StopOutcome]:
+        """Cancel as the two above do, and wait up to `secs` until nothing runs any more of what was cancelled."""
+
+    async def pause_and_wait(
+        self, namespace: str, task_id: str, secs: float, *, agents: Names | None = None, show: Callable[[Task], T]
+    ) -> tuple[T, StopOutcome]:
+        """Pause a task in flight, and wait up to `secs` until nothing of it runs any more."""
 
     async def pause(self, namespace: str, task_id: str, *, agents: Names | None = None, show: Callable[[Task], T]) -> T:
         """Pause a task in flight. Raises `NotFound` or `Conflict`."""

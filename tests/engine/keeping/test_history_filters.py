@@ -1,0 +1,77 @@
+"""Listings of the history by every filter: what a look at each task finds, and no more is read than may match."""
+
+from itertools import chain
+
+import pytest
+
+from taskyard_server.core.label_selectors import parse_selector
+from taskyard_server.core.task import TaskExtras, TaskState
+from taskyard_server.engine.port import TaskFilter
+from tests.engine.keeping.history_yard import NS
+from tests.live import live
+
+ALL = TaskFilter()
+
+
+@pytest.fixture
+async def mixed_yard(yard):
+    """A yard with tasks of all kinds, most of which have left memory."""
+    ids = [
+        await yard.submit(labels=(("site", "shop"), ("team", "a")), action="crawl"),
+        await yard.submit(labels=(("site", "news"),), target="till", agent="bob"),
+        await yard.submit(parent_id="tsk_1", extras=TaskExtras(concurrency_keys=("site:1",))),
+        await yard.submit(),
+    ]
+    for task_id in ids[:3]:
+        yard.clock.now += 1
+        await yard.tasks.cancel(NS, task_id, show=live)
+    await yard.failed(ids[3], "Out of Ink")
+    await yard.leave_memory()
+    await yard.submit(labels=(("site", "shop"),))
+    await yard.submit(hold=True, agent="bob")
+    return yard
+
+
+async def listed(yard, wanted, limit=100, **options):
+    found, after = [], 0
+    while after is not None:
+        page = await yard.tasks.list_tasks(NS, wanted, after, limit, history=True, **options)
+        found.append(page.tasks)
+        after = page.next_after
+    return [task.id for task in chain(*found)]
+
+
+FILTERS = [
+    ALL,
+    TaskFilter(agent_id="bob"),
+    TaskFilter(action="crawl"),
+    TaskFilter(target="till"),
+    TaskFilter(parent_id="tsk_1"),
+    TaskFilter(concurrency_key="site:1"),
+    TaskFilter(host_id="host"),
+    TaskFilter(error="out of"),
+    TaskFilter(error="ink", states=frozenset({TaskState.DONE})),
+    *[TaskFilter(states=frozenset({state})) for state in TaskState],
+    *[
+        TaskFilter(labels=parse_selector(text))
+        for text in ("site=shop", "site=shop,team=a", "site in (news,shop)", "team", "!site", "site!=shop")
+    ],
+]
+
+
+@pytest.mark.parametrize("newest_first", [False, True])
+@pytest.mark.parametrize("limit", [1, 100])
+@pytest.mark.parametrize("wanted", FILTERS, ids=str)
+async def test_the_history_is_filtered_as_the_tasks_in_memory_are(mixed_yard, wanted, limit, newest_first):
+    every = (await mixed_yard.tasks.list_tasks(NS, ALL, 0, 100, history=True)).tasks
+    expected = [task.id for task in every if wanted.matches(task)]
+    found = await listed(mixed_yard, wanted, limit, newest_first=newest_first)
+    assert found == (expected[::-1] if newest_first else expected)
+
+
+async def test_tasks_are_found_by_the_time_of_their_end(mixed_yard):
+    every = (await mixed_yard.tasks.list_tasks(NS, ALL, 0, 100, history=True)).tasks
+    second, third = every[1].completed_at, every[2].completed_at
+    assert await listed(mixed_yard, TaskFilter(ended_from=second, ended_until=third)) == [every[1].id]
+    assert await listed(mixed_yard, TaskFilter(ended_from=second - 1e-6, ended_until=second)) == []
+    assert len(await listed(mixed_yard, TaskFilter(ended_from=0))) == 4

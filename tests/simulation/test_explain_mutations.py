@@ -1,0 +1,72 @@
+"""The simulation finds what it is for, of why a task waits: reasons are told wrong one by one, and each is caught."""
+
+from __future__ import annotations
+
+import pytest
+
+from taskyard_server.core import explain
+from taskyard_server.core.liveness import Liveness
+
+from .simulator import Mismatch, Simulation
+from .test_mutations import NEVER, Edit, mutate
+
+# They rewrite the core.
+pytestmark = [pytest.mark.python_core, pytest.mark.mutation]
+
+STEPS = 600
+SEEDS = range(1, 7)
+
+MUTATIONS: dict[str, list[Edit]] = {
+    "a hold is no reason": [(explain, "_of_itself", "if history.held:", "if False:")],
+    "a time is no reason": [(explain, "_of_itself", "if history.not_before is not None", "if False")],
+    "a time is one also when it is over": [
+        (explain, "_of_itself", "(history.not_before > now or not history.held)", "True"),
+    ],
+    "a pause is no reason": [(explain, "_of_itself", "if task.state is PAUSED:", "if False:")],
+    "a drain is no reason": [(explain, "_of_itself", "if scheduler.dispatcher.is_stopped:", "if False:")],
+    "what runs in a target is not in the way": [
+        (explain, "_in_the_way", "if target.running is not None and", "if False and"),
+    ],
+    "what may still run in a target is not in the way": [
+        (explain, "_in_the_way", "for lease in target.stopping:", "for lease in ():"),
+    ],
+    "what is older in a target is not in the way": [(explain, "_in_the_way", "oldest.seq < task.seq", "False")],
+    "an agent over its limit goes on": [
+        (explain, "_of_limits", "agent.inflight >= limits.max_per_agent_inflight", "False"),
+    ],
+    "a full namespace goes on": [(explain, "_of_limits", "life.inflight >= limits.max_inflight", "False")],
+    "a full namespace is one task early": [
+        (explain, "_of_limits", "life.inflight >= limits.max_inflight", "life.inflight + 1 >= limits.max_inflight"),
+    ],
+    "hosts that drain have room": [(explain, "_has_room", "host.draining or ", "")],
+    "hosts that rest have room": [(explain, "_has_room", "or rests ", "")],
+    "silent streams have room": [
+        (explain, "_has_room", "or scheduler.life.liveness.is_silent(now, offer)", ""),
+    ],
+    "a claim for one project takes all": [(explain, "_has_room", ".narrowed(offer.project)", "")],
+    "hosts that wait quietly are none": [
+        (Liveness, "is_live", "any(not offer.streamed for offer in host.offers)", "False"),
+    ],
+    "a task without a host waits for nothing": [
+        (explain, "_of_hosts", "elif able:", "elif True:\n        return\n    elif able:")
+    ],
+}
+
+
+def run() -> int:
+    """A few short histories; how many steps that were."""
+    for seed in SEEDS:
+        Simulation(seed, recount_every=NEVER).run(STEPS)
+    return len(SEEDS) * STEPS
+
+
+@pytest.mark.parametrize("breach", MUTATIONS)
+def test_what_is_told_wrong_is_caught(monkeypatch, breach):
+    for edit in MUTATIONS[breach]:
+        mutate(monkeypatch, *edit)
+    with pytest.raises(Mismatch):
+        run()
+
+
+def test_the_same_histories_pass_with_nothing_told_wrong():
+    assert run() == len(SEEDS) * STEPS
