@@ -1,9 +1,9 @@
 /** The operations of the conformance program on the queue, by the raw stubs. */
 import { setTimeout as sleep } from "node:timers/promises";
-import type { JsonObject } from "@bufbuild/protobuf";
+import type { DescEnum, JsonObject } from "@bufbuild/protobuf";
 import type { Client } from "@taskyard/client";
-import { Operation_Kind, Operation_Status_Value } from "@taskyard/client/v1/operation";
-import { WaitReason_Kind } from "@taskyard/client/v1/task";
+import { Operation_KindSchema, Operation_Status_ValueSchema } from "@taskyard/client/v1/operation";
+import { WaitReason_KindSchema } from "@taskyard/client/v1/task";
 
 /** The outcome of an operation on the queue; undefined if it is another operation. */
 export async function onQueue(client: Client, operation: string, args: JsonObject): Promise<JsonObject | undefined> {
@@ -12,7 +12,7 @@ export async function onQueue(client: Client, operation: string, args: JsonObjec
   switch (operation) {
     case "explain": {
       const { runnable = null, reasons } = await tasks.explainTask({ taskId: args.task as string });
-      const kinds = reasons.map(({ kind }) => WaitReason_Kind[kind ?? 0] ?? null);
+      const kinds = reasons.map(({ kind }) => nameOf(WaitReason_KindSchema, kind));
       return { runnable, kinds, names: reasons.map(({ name }) => name ?? null) };
     }
     case "put_limit": {
@@ -51,8 +51,8 @@ export async function onQueue(client: Client, operation: string, args: JsonObjec
         ({ operation: found } = await operations.getOperation({ operationId }));
       }
       return {
-        kind: Operation_Kind[found?.kind ?? 0] ?? null,
-        status: Operation_Status_Value[found?.status ?? 0] ?? null,
+        kind: nameOf(Operation_KindSchema, found?.kind),
+        status: nameOf(Operation_Status_ValueSchema, found?.status),
         matched: found?.matched ?? null,
         done: found?.done ?? null,
         skipped: found?.skipped ?? null,
@@ -62,4 +62,9 @@ export async function onQueue(client: Client, operation: string, args: JsonObjec
     default:
       return undefined;
   }
+}
+
+/** The first name of an enum value, as JSON shows it. */
+function nameOf(kind: DescEnum, number = 0): string | null {
+  return kind.values.find((value) => value.number === number)?.name ?? null;
 }
