@@ -25,6 +25,12 @@ if TYPE_CHECKING:
 MIN_KEYS_TO_SWEEP: Final = 64
 
 
+MOST: Final = 1_000_000
+"""The greatest number in a limit."""
+LEAST_PER_SECOND: Final = 0.000_001
+"""One in eleven days."""
+
+
 class KeyLimit(NamedTuple):
     """What holds for each key of a pattern: tasks in flight, hand-outs a second, and how many of these at once."""
 
