@@ -278,7 +278,9 @@ class Model(AgentModel):
         sure, unsure = self.streams.wanted(now)
         keys = [key for each in [*asked, *sure] if (key := self._limit_that_binds(now, each))]
         perhaps = [key for each in unsure if (key := self._limit_that_binds(now, each))]
-        return next(iter(keys), None), next(iter(keys + perhaps), None)
+        order = ("maxInflight", "maxPerAgentInflight", "limits")
+        first, second = ([name for name in order if name in each] for each in (keys, keys + perhaps))
+        return next(iter(first), None), next(iter(second), None)
 
     # The rules
 
