@@ -47,7 +47,6 @@ MUTATIONS: dict[str, list[Edit]] = {
     ],
     "who waits at an open node is the first choice": [
         (Strands, "_best_of_node", "best.agent.rank < lane.agent.rank", "False"),
-        (Strands, "_best_of_node", "best is None or strand.agent is not best.agent", "True"),
     ],
     "an agent that moves ahead stays where it is in nodes": [
         (ReadyQueue, "release_slot", "self._keyed.advances.add(agent)", "pass"),
@@ -74,7 +73,6 @@ MUTATIONS: dict[str, list[Edit]] = {
             "min(self._full, self._credit + self._per_unit * (at - self._at))",
             "self._credit + self._per_unit * (at - self._at)",
         ),
-        (TokenBucket, "_fill", "if self._credit < self._full:", "if True:"),
     ],
     "another limit gives a key a full bucket": [(Keys, "_apply", "key.tokens.fill_from(self.now, tokens)", "pass")],
     "another limit begins full": [(Keys, "_rule", "idle.fill_from(self.now, known[1].idle)", "pass")],
