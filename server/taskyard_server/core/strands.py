@@ -38,8 +38,8 @@ LOOKS_PER_STRAND: Final = 16
 class Strand(Rows):
     """The tasks of a lane that have the same keys. It stands in a `stand` while it holds a task.
 
-    `entry` is the place in order of submission of the head under which the stand holds it; it is no later in order than
-    the head that it has.
+    `entry` is the priority and the place in order of submission under which the stand holds it: those of a head that is
+    no later in order than the one that it has.
     """
 
     __slots__ = ("entry", "keys", "owner", "stand")
@@ -49,7 +49,7 @@ class Strand(Rows):
         self.owner = lane
         self.keys: list[Key] = []
         self.stand: Stand | None = None
-        self.entry = 0
+        self.entry = (0, 0)
 
 
 class Stand:
@@ -60,18 +60,17 @@ class Stand:
     def __init__(self, node: Node | None) -> None:
         self.node = node
         self.size = 0
-        # By priority and order of submission; the latter tells the strand.
         self._heap: list[tuple[int, int]] = []
-        self._holders: dict[int, Strand] = {}
+        self._holders: dict[tuple[int, int], Strand] = {}
 
     def add(self, strand: Strand) -> None:
         """A strand, which holds a task, joins."""
         strand.stand = self
         self.size += 1
         head = strand.head()
-        strand.entry = head.seq
-        self._holders[head.seq] = strand
-        heappush(self._heap, (head.priority, head.seq))
+        entry = strand.entry = (head.priority, head.seq)
+        self._holders[entry] = strand
+        heappush(self._heap, entry)
         if len(self._heap) > 2 * self.size + MIN_ENTRIES_TO_COMPACT:
             self._build()
 
@@ -89,19 +88,20 @@ class Stand:
         """The strand whose head comes first, None if none is here."""
         heap = self._heap
         while heap:
-            _, seq = heap[0]
-            strand = self._holders.get(seq)
-            if strand is None or strand.stand is not self or strand.entry != seq:
+            entry = heap[0]
+            strand = self._holders.get(entry)
+            if strand is None or strand.stand is not self or strand.entry != entry:
                 heappop(heap)
-                self._holders.pop(seq, None)
+                self._holders.pop(entry, None)
                 continue
             head = strand.head()
-            if head.seq == seq:
+            # A task may come back under another priority.
+            if head.seq == entry[1] and head.priority == entry[0]:
                 return strand
-            del self._holders[seq]
-            self._holders[head.seq] = strand
-            strand.entry = head.seq
-            heapreplace(heap, (head.priority, head.seq))
+            del self._holders[entry]
+            entry = strand.entry = (head.priority, head.seq)
+            self._holders[entry] = strand
+            heapreplace(heap, entry)
         return None
 
     def _build(self) -> None:
@@ -111,14 +111,14 @@ class Stand:
         self._holders.clear()
         for strand in strands:
             head = strand.head()
-            strand.entry = head.seq
-            self._holders[head.seq] = strand
-            self._heap.append((head.priority, head.seq))
+            entry = strand.entry = (head.priority, head.seq)
+            self._holders[entry] = strand
+            self._heap.append(entry)
         heapify(self._heap)
 
     def strands(self) -> list[Strand]:
         """The strands that stand here, in no order."""
-        return [strand for seq, strand in self._holders.items() if strand.stand is self and strand.entry == seq]
+        return [strand for entry, strand in self._holders.items() if strand.stand is self and strand.entry == entry]
 
 
 class Keyed:
