@@ -158,6 +158,7 @@ class Metrics(Collector):
             "tasks_queued": ("Tasks that wait for a host.", totals.queued),
             "tasks_inflight": ("Tasks that are assigned or running.", totals.inflight),
             "tasks_paused": ("Tasks that were interrupted and can be resumed.", totals.paused),
+            "tasks_after_others": ("Pending tasks that wait for others to end.", totals.after_others),
             "tasks_noticed": ("Queued tasks that no live host may run.", totals.noticed),
             "tasks_retained": ("Ended tasks that can still be asked for.", totals.retained),
             "operations": ("Operations on many tasks that are at work.", totals.operations),

@@ -20,6 +20,7 @@ TYPES = {
     "taskyard_tasks_inflight": "gauge",
     "taskyard_tasks_paused": "gauge",
     "taskyard_operations": "gauge",
+    "taskyard_tasks_noticed": "gauge",
     "taskyard_tasks_retained": "gauge",
     "taskyard_namespaces": "gauge",
     "taskyard_schedules": "gauge",

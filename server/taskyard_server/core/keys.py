@@ -210,7 +210,8 @@ class Keys:
 
     def release(self, now: float, names: Iterable[str]) -> None:
         """A task of these keys left flight."""
-        self.look(now)
+        if self._has_rates:
+            self.look(now)
         for name in names:
             key = self._by_name[name]
             key.inflight -= 1
