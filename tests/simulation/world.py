@@ -150,8 +150,6 @@ class World:
     def next_of(self, now: float, waiting: Sequence[Job]) -> Job | None:
         """docs/rules.md, Claim order. One past its deadline takes its turn like any other, and is then expired."""
         waiting = self.without_full_keys(now, waiting)
-        if not waiting:
-            return None
         load = Counter(job.wish.agent for job in self.flying())
         names = {job.wish.agent for job in waiting if load[job.wish.agent] < self.limits["max_per_agent_inflight"]}
         if not names:
