@@ -7,13 +7,14 @@ be runnable the twin says by itself, from docs/rules.md alone (Claim order, Why 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from copy import copy
+from copy import copy, deepcopy
 from dataclasses import replace
 from math import inf
 from typing import Final
 
 from taskyard_server.core.explain import WaitReason, explain
 from taskyard_server.core.scheduler import Scheduler
+from tests.core.naive_keys import RateLimit
 
 from .indexes import same
 from .model import Model
@@ -59,6 +60,7 @@ def is_runnable(world: World, now: float, task_id: str) -> bool:
         and not world.draining
         and len(world.flying()) < limits["max_inflight"]
         and len(world.flying(job.wish.agent)) < limits["max_per_agent_inflight"]
+        and bool(world.without_full_keys(now, [job]))
         and any(_takes(world, now, offer, job) for offer in world.offers)
     )
 
@@ -85,6 +87,7 @@ def twin(world: World) -> World:
     made.happened, made.stops = [], []
     made.families, made.relations = Families(made.tasks), Relations(made)
     made.relations.aside += world.relations.aside
+    made.keys = deepcopy(world.keys)
     return made
 
 
@@ -131,6 +134,36 @@ def _raise(limit: str) -> Callable[[World, float, Job, WaitReason], None]:
     return lift
 
 
+def _give_places(world: World, now: float, job: Job, reason: WaitReason) -> None:
+    """A limit for this key alone, which leaves it any number of places."""
+    del now, job
+    limit = _limit_of(world, reason)
+    same(f"places of {reason.name}", reason.limit, limit.places)
+    world.keys.limits[reason.name or ""] = replace(limit, places=None)
+
+
+def _give_tokens(world: World, now: float, job: Job, reason: WaitReason) -> None:
+    """A limit for this key alone, without a rate. The time that was told is when it has a token."""
+    del job
+    limit, name, until = _limit_of(world, reason), reason.name or "", reason.until or 0.0
+    same(f"rate of {name}", reason.limit, limit.rate)
+    same(f"tokens of {name} just before they come", (world.keys.tokens(until - 1e-3, name) or 0) < 1, True)
+    same(f"tokens of {name} when they come", (world.keys.tokens(until + 1e-3, name) or 0) >= 1 or until < now, True)
+    world.keys.limits[name] = replace(limit, rate=None)
+
+
+def _limit_of(world: World, reason: WaitReason) -> RateLimit:
+    """The limit of a key, which has one of its own from now on, and the tokens that it had."""
+    keys, name = world.keys, reason.name or ""
+    pattern = keys.pattern(name)
+    assert pattern is not None, f"{name} has no limit"
+    limit = keys.limits[pattern]
+    if limit.rate is not None:
+        keys._unused[name] = keys._used.get(name, keys._unused[pattern])
+    keys.limits[name] = limit
+    return limit
+
+
 def _open(world: World, now: float, job: Job, reason: WaitReason) -> None:
     del now, job, reason
     world.draining = False
@@ -152,6 +185,8 @@ LIFTS: Final[dict[str, Callable[[World, float, Job, WaitReason], None]]] = {
     "not_due": _come_due,
     "agent_limit": _raise("max_per_agent_inflight"),
     "max_inflight": _raise("max_inflight"),
+    "key_inflight": _give_places,
+    "key_rate": _give_tokens,
     "draining": _open,
     "no_host": _bring_host,
     "no_action": _bring_host,

@@ -198,14 +198,16 @@ def _lane(core: Scheduler, lane: Rows) -> list[Task]:
     """The ready tasks of a lane or a strand."""
     same("rows of a lane", [row.priority for row in lane._rows], sorted({row.priority for row in lane._rows})[::-1])
     places: list[Task] = []
+    live: list[Task] = []
     for row in lane._rows:
         same("places that were given up", row.tasks[: row.first], [None] * row.first)
         of_row = [task for task in row.tasks[row.first :] if task is not None]
         same("places of a row", (len(of_row), bool(of_row)), (len(row.tasks) - row.first, True))
-        same("tasks of a row", {task.priority for task in of_row}, {row.priority})
+        # A place that its task has left for another priority is held by none.
         same("order of a row", [task.seq for task in of_row], sorted({task.seq for task in of_row}))
+        live += [task for task in of_row if lane._holds(task, row)]
         places += of_row
-    tasks = live = [task for task in places if task.lane is lane]
+    tasks = live
     same("size of a lane", (lane.size, lane._slots), (len(live), len(places)))
     same("places of tasks that left are few", len(places) - len(live) <= len(live) + MIN_ENTRIES_TO_COMPACT, True)
     for task in live:

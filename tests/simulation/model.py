@@ -13,6 +13,7 @@ from collections.abc import Collection, Mapping, Sequence
 
 from .model_agenda import agenda, bring_about, first_due, name_of
 from .model_agents import AgentModel
+from .model_operations import Operations
 from .model_records import (
     FLYING,
     OVER_BUDGET,
@@ -33,6 +34,7 @@ class Model(AgentModel):
     def __init__(self, limits: dict[str, float]) -> None:
         super().__init__(World(limits))
         self.streams = Streams(self.world)
+        self.operations = Operations(self)
         self._held_up: dict[str, tuple[Machine, str | None]] = {}
 
     # What hosts ask for
@@ -280,7 +282,9 @@ class Model(AgentModel):
         sure, unsure = self.streams.wanted(now)
         keys = [key for each in [*asked, *sure] if (key := self._limit_that_binds(now, each))]
         perhaps = [key for each in unsure if (key := self._limit_that_binds(now, each))]
-        return next(iter(keys), None), next(iter(keys + perhaps), None)
+        order = ("maxInflight", "maxPerAgentInflight", "limits")
+        first, second = ([name for name in order if name in each] for each in (keys, keys + perhaps))
+        return next(iter(first), None), next(iter(second), None)
 
     # The rules
 

@@ -178,6 +178,12 @@ class Job:
     output: bytes | None = None
     after: tuple[str, ...] = ()
     bound: list[tuple[Wish, float]] = field(default_factory=list)
+    moved_to: int | None = None
+
+    @property
+    def priority(self) -> int:
+        """That of the last operation that gave it one, else that of its submission."""
+        return self.wish.priority if self.moved_to is None else self.moved_to
 
     @property
     def target(self) -> str | None:
@@ -263,6 +269,8 @@ class PastKey:
         job = self.job
         told = Job(job.id, job.order, self.wish, job.state, job.created_at, None, None, job.position)
         told.queued_at = job.created_at
+        # It is not known any more.
+        told.moved_to = 0
         return told
 
 

@@ -72,6 +72,7 @@ FIELDS: Final = (
     "traceback",
     "raised token limit",
     "output",
+    "priority",
 )
 
 NO_LEASE: Final = (None,) * 8
@@ -107,6 +108,7 @@ def of_task(task: Task) -> tuple[object, ...]:
         task.history.traceback,
         task.history.token_limit,
         task.history.output,
+        task.priority,
     )
 
 
@@ -153,6 +155,7 @@ def of_job(job: Job) -> tuple[object, ...]:
         job.traceback,
         job.raised_limit,
         job.output,
+        job.priority,
     )
 
 

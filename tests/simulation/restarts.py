@@ -157,6 +157,7 @@ def restart(model: Model, now: float, stood_still: float, streams: dict[str, int
     world.relations.aside.clear()
     world.ended.sort(key=lambda task_id: (world.tasks[task_id].completed_at, world.tasks[task_id].order))
     world.weights.begin_equal()
+    model.operations.restarted()
     world.offers.clear()
     model._held_up.clear()
     world.stops = []

@@ -30,6 +30,7 @@ from .ledger import ENDING, Ledger
 from .model import Model
 from .model_records import FLYING, Refused
 from .offer_indexes import recount_offers
+from .operation_commands import OperationCommands
 from .plain_values import of_stop, plain
 from .random_choices import ABLE, BUILT_IN, MACHINES, WEIGHTS, Chances
 from .relation_indexes import recount_relations
@@ -136,7 +137,8 @@ class Simulation:
         hosts = HostCommands(self, agents)
         self._streams = StreamCommands(self, hosts)
         agents.let_claim = hosts.claim_up_to
-        self._parts = (agents, hosts, self._streams)
+        self._operations = OperationCommands(self)
+        self._parts = (agents, hosts, self._streams, self._operations)
         own = {name: part for part in (self, agents, hosts, self._streams) for name in dir(part)}
         names = {command: command.replace(" ", "_") for command in WEIGHTS}
         self._commands: dict[str, Callable[[], None]] = {
@@ -171,6 +173,8 @@ class Simulation:
             self.limit_keys()
         elif self.chances.weighs():
             self.weigh()
+        elif self._operations.wants():
+            self._operations.act()
         else:
             self._commands[self.chances.command()]()
         if self.chances.prompt():

@@ -54,7 +54,7 @@ MUTATIONS: dict[str, list[Edit]] = {
         (ReadyQueue, "release_slot", "agent.rank - ONE_IN_FLIGHT", "agent.rank"),
     ],
     "an agent whose task lands does not move ahead at once": [
-        (ReadyQueue, "release_slot", "if rank < lane.entries[-1]", "if False"),
+        (ReadyQueue, "release_slot", "lane.is_waiting and rank < lane.entries[-1]", "False"),
     ],
     "a report needs no valid token": [
         (Reports, "_lease_of", "lease.token != token or ", ""),
@@ -286,18 +286,6 @@ MUTATIONS: dict[str, list[Edit]] = {
     ],
     "a task that blocks its target is forgotten with time": [
         (Lifecycle, "finish", "if not blocks or self.retention.takes_blockers:", "if True:"),
-    ],
-    "what fails blocks whatever its policy": [
-        (Lifecycle, "finish", "blocks and blocks_when_failed(task, self.limits.on_target_failure)", "blocks"),
-    ],
-    "there may be any number of blocked targets": [
-        (Targets, "has_room", "self.blocked < max_blocked or name in self._targets", "True"),
-    ],
-    "no task is added to a target once too many are blocked": [
-        (Targets, "has_room", " or name in self._targets", ""),
-    ],
-    "a target that is free again counts as blocked": [
-        (Targets, "unblock", "self.blocked -= 1", "pass"),
     ],
     "a task that never started blocks its target": [
         (Lifecycle, "finish", " and task.started_at is not None", ""),

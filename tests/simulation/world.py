@@ -153,12 +153,11 @@ class World:
         if not waiting:
             return None
         load = Counter(job.wish.agent for job in self.flying())
-
         names = {job.wish.agent for job in waiting if load[job.wish.agent] < self.limits["max_per_agent_inflight"]}
         if not names:
             return None
         best = min(names, key=lambda name: self.weights.turn(name, self.agents[name], load[name]))
-        return min((job for job in waiting if job.wish.agent == best), key=lambda job: (job.wish.priority, job.order))
+        return min((job for job in waiting if job.wish.agent == best), key=lambda job: (job.priority, job.order))
 
     def get(self, task_id: str) -> Job:
         if task_id not in self.tasks:

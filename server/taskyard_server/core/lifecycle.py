@@ -254,8 +254,7 @@ class Lifecycle:
             self.attempts.record(now, task, error, code)
         if in_flight and state is FAILED:
             self.attempts.note_failure(task, code, traceback)
-        blocks = serial and state is FAILED and task.started_at is not None
-        blocks = blocks and blocks_when_failed(task, self.limits.on_target_failure)
+        blocks = serial and state is FAILED and task.started_at is not None and blocks_when_failed(task, self.limits)
         if blocks:
             self.targets.block(now, task)
         if in_flight:

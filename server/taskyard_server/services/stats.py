@@ -12,6 +12,7 @@ from taskyard.v1 import stats_pb2 as pb
 from taskyard.v1.runtime_host_pb2 import Machine
 from taskyard.v1.stats_pb2_grpc import StatsServiceServicer
 from taskyard_server.access.grants import Access, Role
+from taskyard_server.conversion.page_tokens import page_size
 from taskyard_server.conversion.responses import MAX_PAGE_BYTES
 from taskyard_server.conversion.timestamps import go_duration, timestamp
 from taskyard_server.core.agents import OTHERS
@@ -19,8 +20,7 @@ from taskyard_server.core.demand import Demand, Pool
 from taskyard_server.core.hosts import Host
 from taskyard_server.core.limits import Limits
 from taskyard_server.core.names import EVERY_NAME, Names
-from taskyard_server.core.notices import Noticed
-from taskyard_server.core.stats import AgentStats, Stats
+from taskyard_server.core.stats import AgentStats, Noticed, Stats
 from taskyard_server.core.targets import Target
 from taskyard_server.engine.port import Engine
 from taskyard_server.interceptors.callers import current_call
@@ -110,6 +110,20 @@ class StatsService(StatsServiceServicer):
                 break
             response.snapshots.append(message)
         return response
+
+    async def GetFairness(  # noqa: N802
+        self, request: pb.GetFairnessRequest, context: grpc.aio.ServicerContext[Any, Any]
+    ) -> pb.GetFairnessResponse:
+        del context
+        call = current_call()
+        listing = call.listing("fairness")
+        after, limit = listing.start_name(request.page_token), page_size(request.page_size)
+        shares = [each for each in await self._engine.rules.fairness(call.namespace) if each.agent_id > after]
+        page = shares[:limit]
+        return pb.GetFairnessResponse(
+            agents=[pb.AgentShare(**each._asdict()) for each in page],
+            next_page_token=listing.token(page[-1].agent_id) if len(shares) > limit else None,
+        )
 
     async def GetDemand(  # noqa: N802
         self, request: pb.GetDemandRequest, context: grpc.aio.ServicerContext[Any, Any]
