@@ -19,6 +19,7 @@ TYPES = {
     "taskyard_tasks_queued": "gauge",
     "taskyard_tasks_inflight": "gauge",
     "taskyard_tasks_paused": "gauge",
+    "taskyard_tasks_after_others": "gauge",
     "taskyard_operations": "gauge",
     "taskyard_tasks_noticed": "gauge",
     "taskyard_tasks_retained": "gauge",

@@ -33,6 +33,7 @@ OFTEN = {
     ("submit", "bad_request"): 40,
     ("submit", "unavailable"): 50,
     ("submit", "repeat"): 10,
+    ("submit", "after others"): 3,
     ("submit", "repeat of a task of the past"): 1,
     ("submit", "already_exists"): 10,
     ("submit batch", "ok"): 150,
