@@ -15,7 +15,6 @@ from collections import Counter
 
 import pytest
 
-from .model_agents import TOO_MANY_BLOCKED
 from .simulator import Simulation
 
 SEED = os.environ.get("SEED")
@@ -131,7 +130,6 @@ OFTEN = {
     ("error", "Job was interrupted by user"): 10,
     ("error", "rejected: global queue full"): 200,
     ("error", "rejected: agent queue full"): 50,
-    ("error", TOO_MANY_BLOCKED): 1,
     **{("explained", kind): 60 for kind in ("no_credit", "no_host", "target", "held", "not_due", "agent_limit")},
     **{("explained", kind): 10 for kind in ("max_inflight", "draining", "paused", "no_action", "runnable")},
     ("explained", "key_inflight"): 10,
