@@ -4,16 +4,8 @@ import pytest
 
 from taskyard_server.core.errors import Conflict, NotFound, TooManyOperations
 from taskyard_server.core.names import names
-from taskyard_server.core.operations import (
-    KEPT_SECS,
-    MAX_COUNTED,
-    MAX_LIVE,
-    MAX_LIVE_OF_ONE,
-    MAX_TREATED,
-    OperationKind,
-    OperationRequest,
-    OperationStatus,
-)
+from taskyard_server.core.operation import OperationKind, OperationRequest, OperationStatus
+from taskyard_server.core.operations import KEPT_SECS, MAX_COUNTED, MAX_LIVE, MAX_LIVE_OF_ONE, MAX_TREATED
 from taskyard_server.core.task import TaskExtras, TaskState
 from taskyard_server.core.task_filter import TaskFilter
 from tests.core.yard import Yard

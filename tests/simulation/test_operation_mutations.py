@@ -7,10 +7,12 @@ from __future__ import annotations
 
 import pytest
 
+from taskyard_server.core import operations
 from taskyard_server.core.lane import Rows
 from taskyard_server.core.operations import Operations
 from taskyard_server.store import operation_records, rows
 
+from . import model_operations, operation_commands
 from .restarts import RestartingSimulation
 from .simulator import Mismatch
 from .test_mutations import NEVER, Edit, mutate
@@ -18,7 +20,7 @@ from .test_mutations import NEVER, Edit, mutate
 # They rewrite the core.
 pytestmark = [pytest.mark.python_core, pytest.mark.mutation]
 
-SEEDS, STEPS = range(700, 730), 600
+SEEDS, STEPS = range(700, 716), 500
 
 MUTATIONS: dict[str, list[Edit]] = {
     "another priority is not kept": [(rows, "_add_tasks", "elif task in changes.reprioritized:", "elif False:")],
@@ -49,6 +51,14 @@ MUTATIONS: dict[str, list[Edit]] = {
     ],
     "what is refused counts as done": [(Operations, "_treat", "operation.failed += 1", "operation.done += 1")],
 }
+
+
+@pytest.fixture(autouse=True)
+def many_and_small(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Many operations are begun, each of several slices."""
+    monkeypatch.setattr(operation_commands, "BEGUN", 0.25)
+    monkeypatch.setattr(operations, "MAX_TREATED", 2)
+    monkeypatch.setattr(model_operations, "TREATED", 2)
 
 
 def run() -> int:
