@@ -391,3 +391,11 @@ def test_tasks_with_concurrency_keys_move_likewise(yard):
     reprioritize(yard, -3, action="b")
     reprioritize(yard, 7, action="a")
     assert claimed(yard) == [tasks[3], plain, tasks[0], tasks[1], tasks[2], tasks[4]]
+
+
+def test_held_tasks_never_wait_for_room():
+    yard = Yard(max_queue_size=1, max_per_agent=1)
+    held = yard.submit(hold=True)
+    operation = begin(yard, OperationKind.RESUME)
+    finish(yard)
+    assert (held.state, operation.status) == (TaskState.QUEUED, OperationStatus.DONE)
