@@ -23,8 +23,8 @@ from pathlib import Path
 from rows import Case, Figure, Result, Run, table
 
 FAMILIES = (
-    "core", "memory", "submits", "end_to_end", "latency", "watching", "idle_hosts", "start_up", "durable", "secured",
-    "shared", "maps", "many_at_once",
+    "core", "core_keys", "memory", "submits", "end_to_end", "latency", "watching", "idle_hosts", "start_up", "durable",
+    "secured", "shared", "maps", "many_at_once",
 )  # fmt: skip
 PACKAGES = ("grpcio", "protobuf", "uvloop")
 

@@ -34,6 +34,8 @@ const (
 	EventProgressed EventKind = "progressed"
 	// EventEvicted means that the task is no longer retained.
 	EventEvicted EventKind = "evicted"
+	// EventReprioritized means that the task got another priority.
+	EventReprioritized EventKind = "reprioritized"
 )
 
 // Event is one thing that happened to a task.

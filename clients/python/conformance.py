@@ -7,20 +7,22 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import builtins
 import json
 import logging
 import sys
 import urllib.request
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Sequence
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
 import grpc
 from conformance_hosts import RunningHost
+from conformance_queueing import Queueing
 from conformance_workers import Outcome, Workers
 
-from taskyard import Client, Host, NewTask, RetryPolicy, RunningTask, Task, TaskEvent, TaskyardError
+from taskyard import Client, Host, NewTask, RetryPolicy, RunningTask, Task, TaskEvent, TaskState, TaskyardError
 from taskyard.channel import open_channel
 from taskyard.credentials import Credentials, find_credentials
 from taskyard.payloads import Payload
@@ -81,12 +83,12 @@ class OpenWatch:
             self._items.put_nowait(None)
 
 
-class Program(Workers):
+class Program(Workers, Queueing):
     """Performs steps. Each public method is an operation of the scenario, and returns the outcome of the step."""
 
     def __init__(self, credentials: Credentials, channel: grpc.aio.Channel, client: Client) -> None:
-        super().__init__(credentials, channel)
-        self._client = client
+        Workers.__init__(self, credentials, channel)
+        Queueing.__init__(self, client)
         self._tasks = task_pb2_grpc.TaskServiceStub(channel)
         self._watches: dict[str, OpenWatch] = {}
         self._hosts: dict[str, RunningHost] = {}
@@ -113,6 +115,7 @@ class Program(Workers):
         parent: str | None = None,
         input: str | None = None,  # noqa: A002
         input_encoding: str | None = None,
+        keys: Sequence[str] = (),
         **fields: Any,
     ) -> Outcome:
         task = NewTask(
@@ -122,11 +125,12 @@ class Program(Workers):
             retry_policy=None if retry is None else RetryPolicy(**retry),
             run_timeout=None if run_timeout_ms is None else timedelta(milliseconds=run_timeout_ms),
             parent_id=parent,
+            concurrency_keys=keys,
             input=None if input is None else Payload(input.encode(), input_encoding),
             **fields,
         )
         submitted = await self._client.submit(task)
-        return {"task": submitted.id, "state": submitted.state}
+        return {"task": submitted.id, "state": submitted.state, "existing": submitted.existing}
 
     async def submit_inexact(self, agent: str, action: str, number: str) -> Outcome:
         try:
@@ -137,8 +141,10 @@ class Program(Workers):
             return {"refused": True}
         return {"task": submitted.id, "state": submitted.state}
 
-    async def submit_batch(self, agent: str, action: str, count: int, **fields: Any) -> Outcome:
-        tasks = [NewTask(action, params={"n": n}, **fields) for n in range(count)]
+    async def submit_batch(self, agent: str, action: str, count: int, chain: bool = False, **fields: Any) -> Outcome:
+        tasks: builtins.list[NewTask] = []
+        for n in range(count):
+            tasks.append(NewTask(action, params={"n": n}, after=tasks[-1:] if chain else (), **fields))
         batch = await self._client.submit_batch(tasks, agent_id=agent)
         errors = [outcome.error for outcome in batch.outcomes if outcome.error is not None]
         return {
@@ -153,9 +159,14 @@ class Program(Workers):
         return _task_outcome(await self._client.get(task))
 
     async def list(
-        self, batch: str | None = None, states: tuple[str, ...] = (), parent: str | None = None, **filters: Any
+        self,
+        batch: str | None = None,
+        states: tuple[str, ...] = (),
+        parent: str | None = None,
+        selector: str | None = None,
+        **filters: Any,
     ) -> Outcome:
-        listing = self._client.list(batch_id=batch, states=states, parent_id=parent, **filters)
+        listing = self._client.list(batch_id=batch, states=states, parent_id=parent, labels=selector, **filters)
         tasks = [task async for task in listing]
         return {"count": len(tasks), "tasks": [task.id for task in tasks], "states": [task.state for task in tasks]}
 
@@ -166,9 +177,12 @@ class Program(Workers):
             return {"ended": False}
         return _task_outcome(ended) | {"ended": True}
 
-    async def cancel(self, task: str, children: bool = False) -> Outcome:
+    async def cancel(self, task: str, children: bool = False, wait_ms: int | None = None) -> Outcome:
+        if wait_ms is not None:
+            stopping = await self._client.cancel(task, wait=wait_ms / 1000)
+            return {"state": TaskState.CANCELLED, "children_cancelled": None, "stopping": stopping}
         if not children:
-            return {"state": await self._client.cancel(task), "children_cancelled": None}
+            return {"state": await self._client.cancel(task), "children_cancelled": None, "stopping": None}
         answer = await self._call(
             self._tasks.CancelTask, task_pb2.CancelTaskRequest(task_id=task, cancel_children=True)
         )
@@ -263,6 +277,10 @@ def _task_outcome(task: Task) -> Outcome:
         **_payload("output", task.output),
         "code": task.code,
         "traceback": task.traceback,
+        "keys": task.concurrency_keys,
+        "after": task.after,
+        "unique_key": task.unique_key,
+        "on_target_failure": task.on_target_failure,
     }
 
 

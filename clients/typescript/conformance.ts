@@ -8,9 +8,12 @@ import { readFile } from "node:fs/promises";
 import { setTimeout as sleep } from "node:timers/promises";
 import { parseArgs } from "node:util";
 import {
+  type AfterPolicy,
   connect,
   type Client,
   Host,
+  type OnConflict,
+  type OnTargetFailure,
   Payload,
   type Task,
   type TaskEvent,
@@ -19,6 +22,7 @@ import {
 } from "@taskyard/client";
 import type { JsonObject, JsonValue } from "@bufbuild/protobuf";
 import { ObservedHost, work } from "./conformance_hosts.js";
+import { onQueue } from "./conformance_queue.js";
 import { bytesOf, type Outcome, payloadFields, workAlone } from "./conformance_workers.js";
 
 interface Step {
@@ -109,8 +113,15 @@ class Program {
             firstDelayMs: retry.first_delay_ms as number,
             nonRetryableCodes: retry.non_retryable_codes as string[],
           },
+          concurrencyKeys: args.keys as string[],
+          after: args.after as string[],
+          afterPolicy: args.after_policy as AfterPolicy,
+          uniqueKey: text("unique_key"),
+          onConflict: args.on_conflict as OnConflict,
+          target: text("target"),
+          onTargetFailure: args.on_target_failure as OnTargetFailure,
         });
-        return { task: submitted.id, state: submitted.state };
+        return { task: submitted.id, state: submitted.state, existing: submitted.existing };
       }
       case "submit_inexact":
         try {
@@ -122,13 +133,15 @@ class Program {
           throw error;
         }
       case "submit_batch": {
-        const { action, hold, labels, count } = args as {
+        const { action, hold, labels, count, chain } = args as {
           action: string;
           hold: boolean;
           labels?: Labels;
           count: number;
+          chain?: boolean;
         };
-        const tasks = Array.from({ length: count }, (_, n) => ({ action, hold, labels, params: { n } }));
+        const after = (n: number) => (chain && n > 0 ? { afterIndexes: [n - 1] } : {});
+        const tasks = Array.from({ length: count }, (_, n) => ({ action, hold, labels, params: { n }, ...after(n) }));
         const batch = await client.submitBatch(tasks, { agentId: text("agent") });
         const errors = batch.outcomes.flatMap(({ error }) => (error ? [error] : []));
         return {
@@ -147,6 +160,8 @@ class Program {
           batchId: text("batch"),
           parentId: text("parent"),
           states: args.states as TaskState[],
+          labels: text("selector"),
+          concurrencyKey: text("concurrency_key"),
         };
         const tasks: Task[] = [];
         for await (const task of client.list({ ...filters, pageSize: number("page_size") })) tasks.push(task);
@@ -160,8 +175,17 @@ class Program {
           throw error;
         }
       case "cancel":
-        if (!args.children) return { state: await client.cancel(text("task")), children_cancelled: null };
-        return { state: "cancelled", children_cancelled: await client.cancelWithChildren(text("task")) };
+        if (args.wait_ms !== undefined) {
+          const stopping = await client.cancelAndWait(text("task"), number("wait_ms"));
+          return { state: "cancelled", children_cancelled: null, stopping };
+        }
+        if (!args.children)
+          return { state: await client.cancel(text("task")), children_cancelled: null, stopping: null };
+        return {
+          state: "cancelled",
+          children_cancelled: await client.cancelWithChildren(text("task")),
+          stopping: null,
+        };
       case "pause":
         return { state: await client.pause(text("task")) };
       case "resume":
@@ -215,7 +239,7 @@ class Program {
       case "host_wait":
         return this.#counts(text("host"), args);
       default:
-        return workAlone(client, operation, args);
+        return (await onQueue(client, operation, args)) ?? workAlone(client, operation, args);
     }
   }
 
@@ -268,6 +292,10 @@ function outcomeOf(task: Task): Outcome {
     parent: task.parentId ?? null,
     code: task.code ?? null,
     traceback: task.traceback ?? null,
+    keys: task.concurrencyKeys,
+    after: task.after,
+    unique_key: task.uniqueKey ?? null,
+    on_target_failure: task.onTargetFailure ?? null,
     ...payloadFields("input", task.input),
     ...payloadFields("output", task.output),
   };

@@ -1,20 +1,17 @@
 """The settings of concurrency keys, agents and targets, by pattern (docs/rules.md, Weights, Blockers)."""
 
 from collections.abc import Mapping
-from typing import Annotated, Any, Final, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, Field, model_validator
+from pydantic_core import PydanticCustomError
 
-from taskyard_server.core.keys import KeyLimit
+from taskyard_server.core.keys import LEAST_PER_SECOND, MOST, KeyLimit
 from taskyard_server.core.patterns import PatternTable, check_pattern
 from taskyard_server.core.rules import MAX_SET, ConfiguredRules
 from taskyard_server.core.task import OnTargetFailure
 from taskyard_server.core.weights import MAX_WEIGHT
 from taskyard_server.setting_types import Float, Integer, Section
-
-MOST: Final = 1_000_000
-LEAST_PER_SECOND: Final = 0.000_001
-"""One in eleven days."""
 
 
 class KeyLimitSettings(Section):
@@ -34,7 +31,7 @@ class KeyLimitSettings(Section):
     @model_validator(mode="after")
     def _has_rate(self) -> "KeyLimitSettings":
         if self.burst is not None and self.per_second is None:
-            raise ValueError("burst is for perSecond, which is not set")
+            raise _fault("burst is for perSecond, which is not set")
         return self
 
 
@@ -56,14 +53,18 @@ class TargetSettings(Section):
     )
 
 
+def _fault(problem: str) -> PydanticCustomError:
+    return PydanticCustomError("rule", "{problem}", {"problem": problem})
+
+
 def _checked(by_pattern: dict[str, Any]) -> dict[str, Any]:
     if len(by_pattern) > MAX_SET:
-        raise ValueError(f"at most {MAX_SET:,} patterns")
+        raise _fault(f"at most {MAX_SET:,} patterns")
     for pattern in by_pattern:
         try:
             check_pattern(pattern)
         except ValueError as error:
-            raise ValueError(f"the pattern {pattern[:100]!r} {error}") from None
+            raise _fault(f"the pattern {pattern[:100]!r} {error}") from None
     return by_pattern
 
 

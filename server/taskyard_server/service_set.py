@@ -10,8 +10,10 @@ from grpc_reflection.v1alpha import reflection
 
 from taskyard.v1 import (
     admin_pb2_grpc,
+    agent_pb2_grpc,
     batch_pb2_grpc,
     lease_pb2_grpc,
+    limit_pb2_grpc,
     namespace_pb2_grpc,
     operation_pb2_grpc,
     runtime_host_pb2_grpc,
@@ -29,11 +31,13 @@ from taskyard_server.interceptors.calls import Door
 from taskyard_server.keda.externalscaler_pb2_grpc import add_ExternalScalerServicer_to_server
 from taskyard_server.listening import Servers
 from taskyard_server.services.admin import AdminService
+from taskyard_server.services.agents import AgentService
 from taskyard_server.services.batches import BatchService
 from taskyard_server.services.hosts import RuntimeHostService
 from taskyard_server.services.keda import SERVICE as KEDA
 from taskyard_server.services.keda import KedaScaler
 from taskyard_server.services.leases import LeaseService
+from taskyard_server.services.limits import LimitService
 from taskyard_server.services.namespaces import NamespaceService
 from taskyard_server.services.operations import OperationService
 from taskyard_server.services.schedules import ScheduleService
@@ -53,6 +57,8 @@ SERVICES: Final = tuple(
         "RuntimeHost",
         "Lease",
         "Target",
+        "Limit",
+        "Agent",
         "Schedule",
         "Namespace",
         "Admin",
@@ -94,6 +100,8 @@ class ServiceSet:
         self.hosts = RuntimeHostService(engine, most)
         self._leases = LeaseService(engine, most)
         self._targets = TargetService(engine)
+        self._limits = LimitService(engine)
+        self._agents = AgentService(engine)
         self._schedules = ScheduleService(engine, most, default_retry)
         self._namespaces = NamespaceService(engine)
         self._admin = admin
@@ -115,6 +123,8 @@ class ServiceSet:
         runtime_host_pb2_grpc.add_RuntimeHostServiceServicer_to_server(self.hosts, server)
         lease_pb2_grpc.add_LeaseServiceServicer_to_server(self._leases, server)
         target_pb2_grpc.add_TargetServiceServicer_to_server(self._targets, server)
+        limit_pb2_grpc.add_LimitServiceServicer_to_server(self._limits, server)
+        agent_pb2_grpc.add_AgentServiceServicer_to_server(self._agents, server)
         schedule_pb2_grpc.add_ScheduleServiceServicer_to_server(self._schedules, server)
         namespace_pb2_grpc.add_NamespaceServiceServicer_to_server(self._namespaces, server)
         admin_pb2_grpc.add_AdminServiceServicer_to_server(self._admin, server)

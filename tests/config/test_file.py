@@ -221,7 +221,7 @@ def numbers():
     for key in ("maxAttempts", "firstDelayMs", "multiplier", "maxDelayMs"):
         yield f"scheduler.retryPolicies.click.{key}", {"scheduler": {"retryPolicies": {"click": {key: True}}}}
     for key in ("maxInflight", "perSecond", "burst"):
-        yield f"scheduler.limits.site:*.{key}", {"scheduler": {"limits": {"site:*": {key: True}}}}
+        yield f"scheduler.limits.site.{key}", {"scheduler": {"limits": {"site": {key: True}}}}
     yield "scheduler.agents.ann.weight", {"scheduler": {"agents": {"ann": {"weight": True}}}}
 
 

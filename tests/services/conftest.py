@@ -16,8 +16,10 @@ from google.protobuf.message import Message
 from google.rpc import error_details_pb2, status_pb2
 
 from taskyard.v1 import (
+    agent_pb2_grpc,
     batch_pb2,
     batch_pb2_grpc,
+    limit_pb2_grpc,
     namespace_pb2_grpc,
     operation_pb2_grpc,
     schedule_pb2_grpc,
@@ -38,7 +40,9 @@ from taskyard_server.core.limits import Limits
 from taskyard_server.engine.event_log import Bounds, EventLogs
 from taskyard_server.engine.memory.engine import MemoryEngine
 from taskyard_server.interceptors.calls import CallInterceptor
+from taskyard_server.services.agents import AgentService
 from taskyard_server.services.batches import BatchService
+from taskyard_server.services.limits import LimitService
 from taskyard_server.services.namespaces import NamespaceService
 from taskyard_server.services.operations import OperationService
 from taskyard_server.services.schedules import ScheduleService
@@ -131,11 +135,11 @@ class Api:
     def list_tasks(self, metadata: Any = None, **fields: Any) -> grpc.aio.UnaryUnaryCall:
         return self.tasks.ListTasks(task_pb2.ListTasksRequest(**fields), metadata=metadata)
 
-    def cancel(self, task_id: str, metadata: Any = None) -> grpc.aio.UnaryUnaryCall:
-        return self.tasks.CancelTask(task_pb2.CancelTaskRequest(task_id=task_id), metadata=metadata)
+    def cancel(self, task_id: str, metadata: Any = None, **fields: Any) -> grpc.aio.UnaryUnaryCall:
+        return self.tasks.CancelTask(task_pb2.CancelTaskRequest(task_id=task_id, **fields), metadata=metadata)
 
-    def pause(self, task_id: str, metadata: Any = None) -> grpc.aio.UnaryUnaryCall:
-        return self.tasks.PauseTask(task_pb2.PauseTaskRequest(task_id=task_id), metadata=metadata)
+    def pause(self, task_id: str, metadata: Any = None, **fields: Any) -> grpc.aio.UnaryUnaryCall:
+        return self.tasks.PauseTask(task_pb2.PauseTaskRequest(task_id=task_id, **fields), metadata=metadata)
 
     def resume(self, task_id: str, metadata: Any = None, **fields: Any) -> grpc.aio.UnaryUnaryCall:
         return self.tasks.ResumeTask(task_pb2.ResumeTaskRequest(task_id=task_id, **fields), metadata=metadata)
@@ -239,6 +243,8 @@ async def start_api() -> AsyncIterator[Callable[..., Awaitable[Api]]]:
             batches = BatchService(engine, max_batch_size, max_payload_bytes, default_retry)
             batch_pb2_grpc.add_BatchServiceServicer_to_server(batches, server)
             target_pb2_grpc.add_TargetServiceServicer_to_server(TargetService(engine), server)
+            limit_pb2_grpc.add_LimitServiceServicer_to_server(LimitService(engine), server)
+            agent_pb2_grpc.add_AgentServiceServicer_to_server(AgentService(engine), server)
             operations = OperationService(engine, max_payload_bytes)
             operation_pb2_grpc.add_OperationServiceServicer_to_server(operations, server)
             schedules = ScheduleService(engine, max_payload_bytes, default_retry)

@@ -20,6 +20,7 @@ from .indexes import same
 from .model import Model
 from .model_families import Families
 from .model_records import Host, Job, Machine, Offer, may_run
+from .model_relations import Relations
 from .world import World
 
 COMES: Final = "the host that comes"
@@ -84,8 +85,9 @@ def twin(world: World) -> World:
     made.hosts, made.offers, made.stopping = dict(world.hosts), list(world.offers), list(world.stopping)
     made.ended, made.counts = list(world.ended), world.counts.copy()
     made.happened, made.stops = [], []
+    made.families, made.relations = Families(made.tasks), Relations(made)
+    made.relations.aside += world.relations.aside
     made.keys = deepcopy(world.keys)
-    made.families = Families(made.tasks)
     return made
 
 
@@ -101,13 +103,21 @@ def _free_target(world: World, now: float, job: Job, _: WaitReason) -> None:
 
 def _release(world: World, now: float, job: Job, _: WaitReason) -> None:
     job.held = False
-    if job.due is None or job.due <= now:
-        world.come_due(now, job)
+    _go_on(world, now, job)
 
 
 def _come_due(world: World, now: float, job: Job, _: WaitReason) -> None:
     job.due = None
-    if not job.held:
+    _go_on(world, now, job)
+
+
+def _end_others(world: World, now: float, job: Job, _: WaitReason) -> None:
+    job.after = ()
+    _go_on(world, now, job)
+
+
+def _go_on(world: World, now: float, job: Job) -> None:
+    if not job.held and (job.due is None or job.due <= now) and not world.relations.waits(job):
         world.come_due(now, job)
 
 
@@ -171,6 +181,7 @@ LIFTS: Final[dict[str, Callable[[World, float, Job, WaitReason], None]]] = {
     "target": _free_target,
     "paused": _resume,
     "held": _release,
+    "after": _end_others,
     "not_due": _come_due,
     "agent_limit": _raise("max_per_agent_inflight"),
     "max_inflight": _raise("max_inflight"),

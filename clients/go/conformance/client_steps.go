@@ -17,7 +17,10 @@ func submit(ctx context.Context, p *program, _ string, with arguments) (outcome,
 	task := taskyard.NewTask{
 		AgentID: with.Agent, Action: with.Action, Params: with.Params, Labels: with.Labels, Priority: with.Priority,
 		Hold: with.Hold, TokenLimit: with.TokenLimit, IdempotencyKey: with.Key, ParentID: with.Parent,
-		RunTimeout: milliseconds(with.RunTimeoutMs),
+		RunTimeout: milliseconds(with.RunTimeoutMs), ConcurrencyKeys: with.Keys, After: with.After,
+		AfterPolicy: taskyard.AfterPolicy(with.AfterPolicy), UniqueKey: with.UniqueKey,
+		OnConflict: taskyard.OnConflict(with.OnConflict), Target: with.Target,
+		OnTargetFailure: taskyard.OnTargetFailure(with.OnTargetFailure),
 	}
 	if with.Input != nil {
 		task.Input = taskyard.Payload{Data: []byte(*with.Input), Encoding: with.InputEncoding}
@@ -33,7 +36,7 @@ func submit(ctx context.Context, p *program, _ string, with arguments) (outcome,
 	if err != nil {
 		return nil, err
 	}
-	return outcome{"task": submitted.ID, "state": submitted.State}, nil
+	return outcome{"task": submitted.ID, "state": submitted.State, "existing": submitted.Existing}, nil
 }
 
 // submitInexact submits an integer that params cannot hold exactly, which the client refuses.
@@ -57,9 +60,13 @@ func submitInexact(ctx context.Context, p *program, _ string, with arguments) (o
 func submitBatch(ctx context.Context, p *program, _ string, with arguments) (outcome, error) {
 	batch := taskyard.NewBatch{AgentID: with.Agent}
 	for n := range with.Count {
-		batch.Tasks = append(batch.Tasks, taskyard.NewTask{
+		task := taskyard.NewTask{
 			Action: with.Action, Params: map[string]int{"n": n}, Labels: with.Labels, Hold: with.Hold,
-		})
+		}
+		if with.Chain && n > 0 {
+			task.AfterIndexes = []uint32{uint32(n - 1)}
+		}
+		batch.Tasks = append(batch.Tasks, task)
 	}
 	submitted, err := p.client.SubmitBatch(ctx, batch)
 	if err != nil {
@@ -89,6 +96,7 @@ func list(ctx context.Context, p *program, _ string, with arguments) (outcome, e
 	ids, states := []string{}, []taskyard.State{}
 	options := taskyard.ListOptions{
 		AgentID: with.Agent, States: with.States, BatchID: with.Batch, PageSize: with.PageSize, ParentID: with.Parent,
+		Labels: with.Selector, ConcurrencyKey: with.ConcurrencyKey,
 	}
 	for task, err := range p.client.List(ctx, options) {
 		if err != nil {
@@ -115,12 +123,16 @@ func wait(ctx context.Context, p *program, _ string, with arguments) (outcome, e
 }
 
 func cancel(ctx context.Context, p *program, _ string, with arguments) (outcome, error) {
+	if with.WaitMs != nil {
+		stopping, err := p.client.CancelAndWait(ctx, with.Task, milliseconds(*with.WaitMs))
+		return outcome{"state": taskyard.StateCancelled, "children_cancelled": nil, "stopping": stopping}, err
+	}
 	if with.Children {
 		count, err := p.client.CancelWithChildren(ctx, with.Task)
-		return outcome{"state": taskyard.StateCancelled, "children_cancelled": count}, err
+		return outcome{"state": taskyard.StateCancelled, "children_cancelled": count, "stopping": nil}, err
 	}
 	state, err := p.client.Cancel(ctx, with.Task)
-	return outcome{"state": state, "children_cancelled": nil}, err
+	return outcome{"state": state, "children_cancelled": nil, "stopping": nil}, err
 }
 
 // command returns the operation of a call that changes the state of a task.
@@ -199,6 +211,8 @@ func taskOutcome(task *taskyard.Task) outcome {
 		"attempts": len(task.Attempts), "codes": codes, "progress": nil, "tokens": absent(task.TokensUsed),
 		"token_limit": absent(task.TokenLimit), "run_timeout_ms": absent(task.RunTimeout.Milliseconds()),
 		"parent": absent(task.ParentID), "code": absent(task.Code), "traceback": absent(task.Traceback),
+		"keys": present(task.ConcurrencyKeys), "after": present(task.After), "unique_key": absent(task.UniqueKey),
+		"on_target_failure": absent(task.OnTargetFailure),
 	}
 	addPayload(found, "input", task.Input)
 	addPayload(found, "output", task.Output)
@@ -233,5 +247,8 @@ func absent[T comparable](value T) any {
 	}
 	return value
 }
+
+// present returns an empty list for nil.
+func present(list []string) []string { return append([]string{}, list...) }
 
 func milliseconds(count int) time.Duration { return time.Duration(count) * time.Millisecond }

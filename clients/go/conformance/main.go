@@ -68,6 +68,22 @@ type arguments struct {
 	Ended          int               `json:"ended"`
 	Stopped        int               `json:"stopped"`
 	Left           bool              `json:"left"`
+
+	Keys            []string `json:"keys"`
+	After           []string `json:"after"`
+	AfterPolicy     string   `json:"after_policy"`
+	UniqueKey       string   `json:"unique_key"`
+	OnConflict      string   `json:"on_conflict"`
+	Target          string   `json:"target"`
+	OnTargetFailure string   `json:"on_target_failure"`
+	Chain           bool     `json:"chain"`
+	Selector        string   `json:"selector"`
+	ConcurrencyKey  string   `json:"concurrency_key"`
+	WaitMs          *int     `json:"wait_ms"`
+	Pattern         string   `json:"pattern"`
+	MaxInflight     *uint32  `json:"max_inflight"`
+	Weight          uint32   `json:"weight"`
+	Operation       string   `json:"operation"`
 }
 
 type retry struct {
@@ -96,6 +112,8 @@ var operations = map[string]operation{
 	"watch": watch, "watch_more": watchMore, "cut": cut, "sleep": sleep,
 	"register": register, "claim": claim, "claim_many": claimMany, "start": start, "complete": complete,
 	"fail": failByCall, "deregister": deregister, "drain": drain,
+	"explain": explain, "put_limit": putLimit, "limits": limits, "delete_limit": deleteLimit,
+	"put_weight": putWeight, "weights": weights, "delete_weight": deleteWeight, "cancel_tasks": cancelTasks,
 	"host_start": hostStart, "host_wait": hostWait, "host_stop": hostStop,
 }
 

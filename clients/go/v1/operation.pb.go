@@ -208,15 +208,16 @@ type Operation struct {
 	Kind Operation_Kind `protobuf:"varint,2,opt,name=kind,proto3,enum=taskyard.v1.Operation_Kind" json:"kind,omitempty"`
 	// How far it is.
 	Status Operation_Status_Value `protobuf:"varint,3,opt,name=status,proto3,enum=taskyard.v1.Operation_Status_Value" json:"status,omitempty"`
-	// Tasks that matched when it began. It grows no more.
+	// Tasks that matched, in a state in which this can be done to them, when they were counted at the beginning: in slices,
+	// so that it grows until the first is treated. Afterwards it grows only where more come to match than cease to.
 	Matched uint32 `protobuf:"varint,4,opt,name=matched,proto3" json:"matched,omitempty"`
 	// Tasks that were treated.
 	Done uint32 `protobuf:"varint,5,opt,name=done,proto3" json:"done,omitempty"`
-	// Tasks that matched no longer when their turn came, or were in a state where nothing was to be done.
+	// Tasks of those matched that matched no longer when their turn came, or were in another state. Known at the end.
 	Skipped uint32 `protobuf:"varint,6,opt,name=skipped,proto3" json:"skipped,omitempty"`
 	// Tasks that were refused.
 	Failed uint32 `protobuf:"varint,7,opt,name=failed,proto3" json:"failed,omitempty"`
-	// Why the first of these was refused. Absent if none was.
+	// The first of these and why it was refused, such as `TASK: REASON`. Absent if none was.
 	FirstError *string `protobuf:"bytes,8,opt,name=first_error,json=firstError,proto3,oneof" json:"first_error,omitempty"`
 	// When it began.
 	CreatedAt *timestamppb.Timestamp `protobuf:"bytes,9,opt,name=created_at,json=createdAt,proto3" json:"created_at,omitempty"`
@@ -342,7 +343,8 @@ type CancelTasksRequest struct {
 	Filter *TaskFilter `protobuf:"bytes,1,opt,name=filter,proto3" json:"filter,omitempty"`
 	// Whether an empty filter means all tasks. Default false.
 	All *bool `protobuf:"varint,2,opt,name=all,proto3,oneof" json:"all,omitempty"`
-	// The id of the operation, of the caller's making: repeats are one. Required unless `dry_run` is set.
+	// The id of the operation, of the caller's making, up to 128 characters: repeats are one. Required unless `dry_run` is
+	// set.
 	OperationId string `protobuf:"bytes,3,opt,name=operation_id,json=operationId,proto3" json:"operation_id,omitempty"`
 	// Only count the tasks that match; nothing is changed or kept. Default false.
 	DryRun        *bool `protobuf:"varint,4,opt,name=dry_run,json=dryRun,proto3,oneof" json:"dry_run,omitempty"`
@@ -411,7 +413,7 @@ func (x *CancelTasksRequest) GetDryRun() bool {
 // CancelTasksResponse shows the operation.
 type CancelTasksResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// The operation. With `dry_run` only its kind and `matched` mean anything.
+	// The operation as it stands. With `dry_run` only its kind and `matched` mean anything.
 	Operation     *Operation `protobuf:"bytes,1,opt,name=operation,proto3" json:"operation,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -461,7 +463,8 @@ type PauseTasksRequest struct {
 	Filter *TaskFilter `protobuf:"bytes,1,opt,name=filter,proto3" json:"filter,omitempty"`
 	// Whether an empty filter means all tasks. Default false.
 	All *bool `protobuf:"varint,2,opt,name=all,proto3,oneof" json:"all,omitempty"`
-	// The id of the operation, of the caller's making: repeats are one. Required unless `dry_run` is set.
+	// The id of the operation, of the caller's making, up to 128 characters: repeats are one. Required unless `dry_run` is
+	// set.
 	OperationId string `protobuf:"bytes,3,opt,name=operation_id,json=operationId,proto3" json:"operation_id,omitempty"`
 	// Only count the tasks that match; nothing is changed or kept. Default false.
 	DryRun        *bool `protobuf:"varint,4,opt,name=dry_run,json=dryRun,proto3,oneof" json:"dry_run,omitempty"`
@@ -530,7 +533,7 @@ func (x *PauseTasksRequest) GetDryRun() bool {
 // PauseTasksResponse shows the operation.
 type PauseTasksResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// The operation. With `dry_run` only its kind and `matched` mean anything.
+	// The operation as it stands. With `dry_run` only its kind and `matched` mean anything.
 	Operation     *Operation `protobuf:"bytes,1,opt,name=operation,proto3" json:"operation,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -580,7 +583,8 @@ type ResumeTasksRequest struct {
 	Filter *TaskFilter `protobuf:"bytes,1,opt,name=filter,proto3" json:"filter,omitempty"`
 	// Whether an empty filter means all tasks. Default false.
 	All *bool `protobuf:"varint,2,opt,name=all,proto3,oneof" json:"all,omitempty"`
-	// The id of the operation, of the caller's making: repeats are one. Required unless `dry_run` is set.
+	// The id of the operation, of the caller's making, up to 128 characters: repeats are one. Required unless `dry_run` is
+	// set.
 	OperationId string `protobuf:"bytes,3,opt,name=operation_id,json=operationId,proto3" json:"operation_id,omitempty"`
 	// Only count the tasks that match; nothing is changed or kept. Default false.
 	DryRun *bool `protobuf:"varint,4,opt,name=dry_run,json=dryRun,proto3,oneof" json:"dry_run,omitempty"`
@@ -658,7 +662,7 @@ func (x *ResumeTasksRequest) GetTokenLimit() uint32 {
 // ResumeTasksResponse shows the operation.
 type ResumeTasksResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// The operation. With `dry_run` only its kind and `matched` mean anything.
+	// The operation as it stands. With `dry_run` only its kind and `matched` mean anything.
 	Operation     *Operation `protobuf:"bytes,1,opt,name=operation,proto3" json:"operation,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -708,7 +712,8 @@ type ResolveTasksRequest struct {
 	Filter *TaskFilter `protobuf:"bytes,1,opt,name=filter,proto3" json:"filter,omitempty"`
 	// Whether an empty filter means all tasks. Default false.
 	All *bool `protobuf:"varint,2,opt,name=all,proto3,oneof" json:"all,omitempty"`
-	// The id of the operation, of the caller's making: repeats are one. Required unless `dry_run` is set.
+	// The id of the operation, of the caller's making, up to 128 characters: repeats are one. Required unless `dry_run` is
+	// set.
 	OperationId string `protobuf:"bytes,3,opt,name=operation_id,json=operationId,proto3" json:"operation_id,omitempty"`
 	// Only count the tasks that match; nothing is changed or kept. Default false.
 	DryRun *bool `protobuf:"varint,4,opt,name=dry_run,json=dryRun,proto3,oneof" json:"dry_run,omitempty"`
@@ -786,7 +791,7 @@ func (x *ResolveTasksRequest) GetResult() *structpb.Value {
 // ResolveTasksResponse shows the operation.
 type ResolveTasksResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// The operation. With `dry_run` only its kind and `matched` mean anything.
+	// The operation as it stands. With `dry_run` only its kind and `matched` mean anything.
 	Operation     *Operation `protobuf:"bytes,1,opt,name=operation,proto3" json:"operation,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -836,7 +841,8 @@ type ReprioritizeTasksRequest struct {
 	Filter *TaskFilter `protobuf:"bytes,1,opt,name=filter,proto3" json:"filter,omitempty"`
 	// Whether an empty filter means all tasks. Default false.
 	All *bool `protobuf:"varint,2,opt,name=all,proto3,oneof" json:"all,omitempty"`
-	// The id of the operation, of the caller's making: repeats are one. Required unless `dry_run` is set.
+	// The id of the operation, of the caller's making, up to 128 characters: repeats are one. Required unless `dry_run` is
+	// set.
 	OperationId string `protobuf:"bytes,3,opt,name=operation_id,json=operationId,proto3" json:"operation_id,omitempty"`
 	// Only count the tasks that match; nothing is changed or kept. Default false.
 	DryRun *bool `protobuf:"varint,4,opt,name=dry_run,json=dryRun,proto3,oneof" json:"dry_run,omitempty"`
@@ -914,7 +920,7 @@ func (x *ReprioritizeTasksRequest) GetPriority() int32 {
 // ReprioritizeTasksResponse shows the operation.
 type ReprioritizeTasksResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// The operation. With `dry_run` only its kind and `matched` mean anything.
+	// The operation as it stands. With `dry_run` only its kind and `matched` mean anything.
 	Operation     *Operation `protobuf:"bytes,1,opt,name=operation,proto3" json:"operation,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache

@@ -39,8 +39,9 @@ const (
 // For semantics around ctx use and closing/ending streaming RPCs, please refer to https://pkg.go.dev/google.golang.org/grpc/?tab=doc#ClientConn.NewStream.
 //
 // OperationService does one thing to many tasks (docs/rules.md, Operations). An operation touches tasks that were submitted
-// before it, slice by slice; each is judged when its turn comes, and skipped if it no longer matches or cannot be treated
-// so. With a store it goes on after a restart. For a principal with the role `agent` only the tasks of its agents match.
+// before it and are retained, slice by slice; each is judged when its turn comes, and skipped if it no longer matches or
+// cannot be treated so. With a store it goes on after a restart. For a principal with the role `agent` only the tasks of its
+// agents match, and only operations of the same agents are shown.
 type OperationServiceClient interface {
 	// Cancels the tasks that match, as CancelTask does.
 	//
@@ -182,8 +183,9 @@ func (c *operationServiceClient) CancelOperation(ctx context.Context, in *Cancel
 // for forward compatibility.
 //
 // OperationService does one thing to many tasks (docs/rules.md, Operations). An operation touches tasks that were submitted
-// before it, slice by slice; each is judged when its turn comes, and skipped if it no longer matches or cannot be treated
-// so. With a store it goes on after a restart. For a principal with the role `agent` only the tasks of its agents match.
+// before it and are retained, slice by slice; each is judged when its turn comes, and skipped if it no longer matches or
+// cannot be treated so. With a store it goes on after a restart. For a principal with the role `agent` only the tasks of its
+// agents match, and only operations of the same agents are shown.
 type OperationServiceServer interface {
 	// Cancels the tasks that match, as CancelTask does.
 	//

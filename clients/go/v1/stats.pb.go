@@ -319,11 +319,11 @@ type PoolDemand struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The name of the pool.
 	Pool string `protobuf:"bytes,1,opt,name=pool,proto3" json:"pool,omitempty"`
-	// Tasks that hosts of the pool may run and that wait only for a host.
+	// Tasks of the pool that could be handed out at once if its hosts had room for all.
 	Runnable uint32 `protobuf:"varint,2,opt,name=runnable,proto3" json:"runnable,omitempty"`
-	// Tasks in flight at hosts of the pool.
+	// All that hosts of the pool hold, also while they drain or are offline.
 	Inflight uint32 `protobuf:"varint,3,opt,name=inflight,proto3" json:"inflight,omitempty"`
-	// Seconds for which the oldest of the runnable tasks has waited. Absent while there is none.
+	// Seconds for which the oldest of the runnable tasks has been queued. Absent while there is none.
 	OldestSecs *float64 `protobuf:"fixed64,4,opt,name=oldest_secs,json=oldestSecs,proto3,oneof" json:"oldest_secs,omitempty"`
 	// Unused credit of the live hosts of the pool.
 	FreeCredit uint32 `protobuf:"varint,5,opt,name=free_credit,json=freeCredit,proto3" json:"free_credit,omitempty"`
@@ -545,7 +545,9 @@ type QueueStats struct {
 	// Queued tasks that no live host could run, and why. Absent while there are none.
 	Noticed *NoticedTasks `protobuf:"bytes,8,opt,name=noticed,proto3" json:"noticed,omitempty"`
 	// Tasks that wait for others to end. Absent while there are none.
-	AfterOthers   *float64 `protobuf:"fixed64,9,opt,name=after_others,json=afterOthers,proto3,oneof" json:"after_others,omitempty"`
+	AfterOthers *float64 `protobuf:"fixed64,9,opt,name=after_others,json=afterOthers,proto3,oneof" json:"after_others,omitempty"`
+	// Operations on many tasks that are at work. Absent while there are none.
+	Operations    *float64 `protobuf:"fixed64,10,opt,name=operations,proto3,oneof" json:"operations,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -639,6 +641,13 @@ func (x *QueueStats) GetNoticed() *NoticedTasks {
 func (x *QueueStats) GetAfterOthers() float64 {
 	if x != nil && x.AfterOthers != nil {
 		return *x.AfterOthers
+	}
+	return 0
+}
+
+func (x *QueueStats) GetOperations() float64 {
+	if x != nil && x.Operations != nil {
+		return *x.Operations
 	}
 	return 0
 }
@@ -1610,7 +1619,7 @@ const file_taskyard_v1_stats_proto_rawDesc = "" +
 	"\ametrics\x18\x02 \x01(\v2\x1d.taskyard.v1.SchedulerMetricsR\ametrics\x124\n" +
 	"\x06config\x18\x03 \x01(\v2\x1c.taskyard.v1.SchedulerConfigR\x06config\x12,\n" +
 	"\x05hosts\x18\x04 \x01(\v2\x16.taskyard.v1.HostStatsR\x05hosts\x12,\n" +
-	"\x05store\x18\x05 \x01(\v2\x16.taskyard.v1.StoreSizeR\x05store\"\x9c\x04\n" +
+	"\x05store\x18\x05 \x01(\v2\x16.taskyard.v1.StoreSizeR\x05store\"\xd0\x04\n" +
 	"\n" +
 	"QueueStats\x12!\n" +
 	"\ftotal_queued\x18\x01 \x01(\x01R\vtotalQueued\x12%\n" +
@@ -1622,13 +1631,18 @@ const file_taskyard_v1_stats_proto_rawDesc = "" +
 	"\atargets\x18\x06 \x01(\v2\x18.taskyard.v1.TargetWaitsR\atargets\x12)\n" +
 	"\x04keys\x18\a \x01(\v2\x15.taskyard.v1.KeyWaitsR\x04keys\x123\n" +
 	"\anoticed\x18\b \x01(\v2\x19.taskyard.v1.NoticedTasksR\anoticed\x12&\n" +
-	"\fafter_others\x18\t \x01(\x01H\x02R\vafterOthers\x88\x01\x01\x1a>\n" +
+	"\fafter_others\x18\t \x01(\x01H\x02R\vafterOthers\x88\x01\x01\x12#\n" +
+	"\n" +
+	"operations\x18\n" +
+	" \x01(\x01H\x03R\n" +
+	"operations\x88\x01\x01\x1a>\n" +
 	"\x10AgentCountsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\x01R\x05value:\x028\x01B\r\n" +
 	"\v_limited_byB\x0f\n" +
 	"\r_total_pausedB\x0f\n" +
-	"\r_after_others\"\x92\x01\n" +
+	"\r_after_othersB\r\n" +
+	"\v_operations\"\x92\x01\n" +
 	"\bKeyWaits\x12\x18\n" +
 	"\awaiting\x18\x01 \x01(\x01R\awaiting\x123\n" +
 	"\x04keys\x18\x02 \x03(\v2\x1f.taskyard.v1.KeyWaits.KeysEntryR\x04keys\x1a7\n" +

@@ -491,11 +491,12 @@ const (
 	WaitReason_no_host WaitReason_Kind = 9
 	// Same as `no_host`.
 	WaitReason_KIND_NO_HOST WaitReason_Kind = 9
-	// Hosts have the capabilities, but none of them offers the action: `name`.
+	// Live hosts have the project and the capabilities, but none of them offers the action: `name`.
 	WaitReason_no_action WaitReason_Kind = 10
 	// Same as `no_action`.
 	WaitReason_KIND_NO_ACTION WaitReason_Kind = 10
-	// Hosts offer the action, but none of them has credit, or waits for tasks: `used`, `limit` are their slots.
+	// Live hosts offer the action, `name`, but none of them has credit, or waits for tasks: `used`, `limit` are their
+	// slots.
 	WaitReason_no_credit WaitReason_Kind = 11
 	// Same as `no_credit`.
 	WaitReason_KIND_NO_CREDIT WaitReason_Kind = 11
@@ -636,6 +637,10 @@ const (
 	TaskEvent_evicted TaskEvent_Kind = 5
 	// Same as `evicted`.
 	TaskEvent_KIND_EVICTED TaskEvent_Kind = 5
+	// The task got another priority.
+	TaskEvent_reprioritized TaskEvent_Kind = 6
+	// Same as `reprioritized`.
+	TaskEvent_KIND_REPRIORITIZED TaskEvent_Kind = 6
 )
 
 // Enum value maps for TaskEvent_Kind.
@@ -653,20 +658,24 @@ var (
 		// Duplicate value: 4: "KIND_PROGRESSED",
 		5: "evicted",
 		// Duplicate value: 5: "KIND_EVICTED",
+		6: "reprioritized",
+		// Duplicate value: 6: "KIND_REPRIORITIZED",
 	}
 	TaskEvent_Kind_value = map[string]int32{
-		"unspecified":      0,
-		"KIND_UNSPECIFIED": 0,
-		"current":          1,
-		"KIND_CURRENT":     1,
-		"submitted":        2,
-		"KIND_SUBMITTED":   2,
-		"changed":          3,
-		"KIND_CHANGED":     3,
-		"progressed":       4,
-		"KIND_PROGRESSED":  4,
-		"evicted":          5,
-		"KIND_EVICTED":     5,
+		"unspecified":        0,
+		"KIND_UNSPECIFIED":   0,
+		"current":            1,
+		"KIND_CURRENT":       1,
+		"submitted":          2,
+		"KIND_SUBMITTED":     2,
+		"changed":            3,
+		"KIND_CHANGED":       3,
+		"progressed":         4,
+		"KIND_PROGRESSED":    4,
+		"evicted":            5,
+		"KIND_EVICTED":       5,
+		"reprioritized":      6,
+		"KIND_REPRIORITIZED": 6,
 	}
 )
 
@@ -3433,11 +3442,12 @@ type ExplainTaskResponse struct {
 	Runnable *bool `protobuf:"varint,3,opt,name=runnable,proto3,oneof" json:"runnable,omitempty"`
 	// Why it does not run, each reason by itself. Absent if it is runnable, in flight, or has ended.
 	Reasons []*WaitReason `protobuf:"bytes,4,rep,name=reasons,proto3" json:"reasons,omitempty"`
-	// How many runnable tasks of the same hosts come first in claim order. Being behind others is no reason. Absent unless
-	// the task is runnable, and for a principal with the role `agent`.
+	// How many runnable tasks of the same hosts come first in claim order, if nothing ends meanwhile. Being behind others
+	// is no reason. Absent while anything but hosts, `max_inflight` or `draining` keeps the task, and for a principal with
+	// the role `agent`.
 	Ahead *uint32 `protobuf:"varint,5,opt,name=ahead,proto3,oneof" json:"ahead,omitempty"`
-	// Whether its agent has more in flight, by weight, than another with runnable tasks. Absent if not, and for a principal
-	// with the role `agent`.
+	// Whether its agent has more in flight, by weight, than another with runnable tasks of the same hosts. Absent if not,
+	// and wherever `ahead` is.
 	OverShare     *bool `protobuf:"varint,6,opt,name=over_share,json=overShare,proto3,oneof" json:"over_share,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -4462,13 +4472,13 @@ const file_taskyard_v1_task_proto_rawDesc = "" +
 	"\bbookmark\x18\x03 \x01(\bH\x01R\bbookmark\x88\x01\x01\x12'\n" +
 	"\x03end\x18\x04 \x01(\v2\x15.taskyard.v1.WatchEndR\x03endB\t\n" +
 	"\a_cursorB\v\n" +
-	"\t_bookmark\"\xdf\x03\n" +
+	"\t_bookmark\"\x8a\x04\n" +
 	"\tTaskEvent\x124\n" +
 	"\x04kind\x18\x01 \x01(\x0e2\x1b.taskyard.v1.TaskEvent.KindH\x00R\x04kind\x88\x01\x01\x12;\n" +
 	"\voccurred_at\x18\x02 \x01(\v2\x1a.google.protobuf.TimestampR\n" +
 	"occurredAt\x12%\n" +
 	"\x04task\x18\x03 \x01(\v2\x11.taskyard.v1.TaskR\x04task\x12C\n" +
-	"\x0eprevious_state\x18\x04 \x01(\x0e2\x17.taskyard.v1.Task.StateH\x01R\rpreviousState\x88\x01\x01\"\xd6\x01\n" +
+	"\x0eprevious_state\x18\x04 \x01(\x0e2\x17.taskyard.v1.Task.StateH\x01R\rpreviousState\x88\x01\x01\"\x81\x02\n" +
 	"\x04Kind\x12\x0f\n" +
 	"\vunspecified\x10\x00\x12\x14\n" +
 	"\x10KIND_UNSPECIFIED\x10\x00\x12\v\n" +
@@ -4482,7 +4492,9 @@ const file_taskyard_v1_task_proto_rawDesc = "" +
 	"progressed\x10\x04\x12\x13\n" +
 	"\x0fKIND_PROGRESSED\x10\x04\x12\v\n" +
 	"\aevicted\x10\x05\x12\x10\n" +
-	"\fKIND_EVICTED\x10\x05\x1a\x02\x10\x01B\a\n" +
+	"\fKIND_EVICTED\x10\x05\x12\x11\n" +
+	"\rreprioritized\x10\x06\x12\x16\n" +
+	"\x12KIND_REPRIORITIZED\x10\x06\x1a\x02\x10\x01B\a\n" +
 	"\x05_kindB\x11\n" +
 	"\x0f_previous_state\"\xf2\x02\n" +
 	"\bWatchEnd\x129\n" +

@@ -39,7 +39,7 @@ class Limits:
         answer = await self._calls.sure(self._stub.ListLimits, limit_pb2.ListLimitsRequest(page_size=1))
         return [Limit.from_message(limit) for limit in answer.limits]
 
-    def keys(self, *, page_size: int | None = None) -> AsyncGenerator[KeyUsage, None]:
+    def usage(self, *, page_size: int | None = None) -> AsyncGenerator[KeyUsage, None]:
         """List the keys that have tasks in flight or waiting, by name, one page after the other.
 
         Args:

@@ -149,7 +149,7 @@ class SyncLimits:
         self._iterate = client._iterate
 
     list = blocking(Limits.list)
-    keys = iterating(Limits.keys)
+    usage = iterating(Limits.usage)
     put = blocking(Limits.put)
     delete = blocking(Limits.delete)
 

@@ -41,6 +41,7 @@ class EventKind(StrEnum):
     CHANGED = "changed"
     PROGRESSED = "progressed"
     EVICTED = "evicted"
+    REPRIORITIZED = "reprioritized"
 
 
 KIND_OF_NUMBER: Final = {pb.TaskEvent.Kind.Value(kind.value): kind for kind in EventKind}
@@ -181,7 +182,11 @@ class Watch:
         left = len(message.events)
         for event in message.events:
             left -= 1
-            if event.kind == pb.TaskEvent.current:
+            kind = KIND_OF_NUMBER.get(event.kind)
+            # A later server may send kinds that this client does not know.
+            if kind is None:
+                continue
+            if kind is EventKind.CURRENT:
                 if self._was_shown(event.task):
                     continue
                 cursor = None
@@ -191,7 +196,7 @@ class Watch:
             if self._filters.until_ended and self._was_ended(event.task):
                 continue
             yield TaskEvent(
-                kind=KIND_OF_NUMBER[event.kind],
+                kind=kind,
                 at=datetime_from(event.occurred_at),
                 task=Task.from_message(event.task, self._codec),
                 previous_state=STATE_OF_NUMBER[event.previous_state] if event.HasField("previous_state") else None,

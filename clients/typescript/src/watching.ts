@@ -21,7 +21,7 @@ import { dateOf } from "./values.js";
 /** A stream without a message for so long is dead: the server sends a bookmark every 15 s. */
 const SILENCE_LIMIT_MS = 45_000;
 
-const KINDS = ["current", "submitted", "changed", "progressed", "evicted"] as const;
+const KINDS = ["current", "submitted", "changed", "progressed", "evicted", "reprioritized"] as const;
 
 /** What happened to a task. `current` is not a change: it is the task as it stood when the watch began or began anew. */
 export type EventKind = (typeof KINDS)[number];

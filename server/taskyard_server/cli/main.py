@@ -22,6 +22,7 @@ from . import (
     namespaces,
     operations,
     replicas,
+    rules,
     schedules,
     store,
     targets,
@@ -52,6 +53,9 @@ app.command()(interruptions.resolve)
 app.add_typer(bulk.app, name="bulk")
 app.add_typer(operations.app, name="operations")
 app.command()(targets.targets)
+app.add_typer(rules.limits, name="limits")
+app.add_typer(rules.weights, name="weights")
+app.command()(rules.fairness)
 app.add_typer(namespaces.app, name="namespace")
 app.add_typer(schedules.app, name="schedule")
 app.add_typer(schedules.app, name="schedules", hidden=True)

@@ -20,6 +20,9 @@ from .ready_queue import Bucket
 
 NO_LIMIT: Final = 1 << 40
 
+LIMITS_BY_REACH: Final = ("maxInflight", "maxPerAgentInflight", "limits")
+"""The configuration keys of what may keep tasks from hosts with room: first what holds back most."""
+
 Candidate = tuple[Rank | None, Offer, OfferGroup]
 """The first offer of a group, under the rank that it had when it was entered."""
 
@@ -171,10 +174,8 @@ class Dispatcher:
         ready = self._life.ready
         claimed = [ready.eligible(profile) for profile in self._limited_hosts.values()]
         waiting = [group.buckets for group in self._life.offers if group.waiting]
-        for buckets in (*claimed, *waiting):
-            if (key := self._limit_reached(buckets)) is not None:
-                return key
-        return None
+        reached = {self._limit_reached(buckets) for buckets in (*claimed, *waiting)}
+        return next((key for key in LIMITS_BY_REACH if key in reached), None)
 
     def _clear_limited(self, host: Host) -> None:
         if host.id in self._limited_hosts:

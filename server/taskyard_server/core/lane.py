@@ -130,6 +130,9 @@ class Rows:
         rows = self._rows
         if rows and rows[-1].priority == priority:
             return rows[-1]
+        if not rows:
+            rows.append(Row(priority))
+            return rows[0]
         at = bisect_left(rows, -priority, key=_urgency)
         if at == len(rows) or rows[at].priority != priority:
             rows.insert(at, Row(priority))

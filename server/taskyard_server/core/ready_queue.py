@@ -125,13 +125,14 @@ class Bucket:
             entries = lane.entries
             entries.pop()
             del self.holders[entry]
-            if (lane.size or lane.is_waiting) and (not entries or rank < entries[-1]):
+            is_waiting = lane.size or (lane.keyed is not None and lane.keyed.open.size)
+            if is_waiting and (not entries or rank < entries[-1]):
                 entries.append(rank)
                 self.holders[rank] = lane
                 heapreplace(heap, rank)
                 continue
             heappop(heap)
-            if not lane.size and not entries and not lane.is_waiting:
+            if not is_waiting and not entries:
                 self._forget(lane)
         return None
 
@@ -243,6 +244,7 @@ class ReadyQueue:
         """Rank all agents, and build all heaps."""
         for agent in agents:
             agent.rank = self._rank(agent, self.place_of(agent))
+        self._keyed.advances.forget()
         for bucket in self._buckets.values():
             bucket.build()
 
@@ -338,6 +340,8 @@ class ReadyQueue:
             agent.rank = rank = self.weights.rank(agent, self.place_of(agent))
         else:
             agent.rank = rank = agent.rank - ONE_IN_FLIGHT
+        if self._keyed.parked:
+            self._keyed.advances.add(agent)
         for lane in agent.lanes.values():
             if lane.size or lane.keyed is not None:
                 # Of a keyed one all tasks may be parked, perhaps at a key that has room.

@@ -5,10 +5,11 @@ holds its strands in a heap by their heads. When a key fills nothing is moved: a
 lane while a key of it is full is *parked* at that key then. What is parked at one key in one bucket is a *node*, with a
 heap for each lane.
 
-When a key has room again its nodes are open, and a claim looks at these beside the heap of its bucket: at the ranks of
-the agents that wait there, which is cheap. So a key of which one place comes free at a time costs no more than that
-for all who wait. A strand whose other key is full is moved on to that one. If a node was looked at for long enough, its
-strands return to their lanes: that costs as much as the looking did.
+When a key has room again its nodes are open, and a claim looks at these beside the heap of its bucket. A node holds its
+lanes by the ranks of their agents, which it brings up to date when it is looked at: so whoever waits for a key costs
+nothing meanwhile, and a key of which one place comes free at a time costs O(log n) each. A strand whose other key is
+full is moved on to that one. A node that was looked at too often is given up, and its strands return to their lanes:
+that costs as much as the looking did.
 
 This file knows nothing of states, leases or time.
 """
@@ -24,12 +25,14 @@ from .lane import Lane, Rows
 from .task import Task
 
 if TYPE_CHECKING:
+    from .agents import Agent
     from .ready_queue import Bucket
 
 MIN_ENTRIES_TO_COMPACT: Final = 16
 MIN_STRANDS_TO_SWEEP: Final = 64
+MAX_ADVANCES: Final = 10_000
 LOOKS_PER_STRAND: Final = 16
-"""How many looks at a rank cost as much as it costs to move a strand."""
+"""How many looks at a node cost as much as it costs to move a strand, at least."""
 
 
 class Strand(Rows):
@@ -63,14 +66,16 @@ class Stand:
         """A strand, which holds a task, joins."""
         strand.stand = self
         self.size += 1
-        self.enter(strand)
+        head = strand.head()
+        strand.entry = head.seq
+        heappush(self._heap, (head.priority, head.seq, strand))
+        if len(self._heap) > 2 * self.size + MIN_ENTRIES_TO_COMPACT:
+            self._build()
 
     def enter(self, strand: Strand) -> None:
-        """A strand has a better head than the entry that it has, or has none."""
-        heappush(self._heap, _entry(strand))
-        if len(self._heap) > 2 * self.size + MIN_ENTRIES_TO_COMPACT:
-            self._heap = [_entry(strand) for strand in self.strands()]
-            heapify(self._heap)
+        """A strand that stands here has a better head than the entry that it has."""
+        self.size -= 1
+        self.add(strand)
 
     def leave(self, strand: Strand) -> None:
         """A strand stands here no longer; its entries are dropped when they come to the top."""
@@ -88,8 +93,19 @@ class Stand:
             head = strand.head()
             if head.seq == seq:
                 return strand
-            heapreplace(heap, _entry(strand))
+            strand.entry = head.seq
+            heapreplace(heap, (head.priority, head.seq, strand))
         return None
+
+    def _build(self) -> None:
+        """Keep each strand once, under the head that it has."""
+        strands = self.strands()
+        self._heap.clear()
+        for strand in strands:
+            head = strand.head()
+            strand.entry = head.seq
+            self._heap.append((head.priority, head.seq, strand))
+        heapify(self._heap)
 
     def strands(self) -> list[Strand]:
         """The strands that stand here, in no order."""
@@ -107,28 +123,103 @@ class Keyed:
         self.size = 0
 
 
+class Advances:
+    """The agents that moved ahead, in order, as far as those need to know who hold agents in heaps by their ranks.
+
+    `last` is the number of the last one. The oldest are forgotten once they are many, and all of them when other ranks
+    hold.
+    """
+
+    __slots__ = ("_agents", "_before", "last")
+
+    def __init__(self) -> None:
+        self._agents: list[Agent] = []
+        self._before = 0
+        self.last = 0
+
+    def add(self, agent: Agent) -> None:
+        """An agent has moved ahead."""
+        self._agents.append(agent)
+        self.last += 1
+        if len(self._agents) > MAX_ADVANCES:
+            self.forget()
+
+    def forget(self) -> None:
+        """Whoever wants to know what was so far has to look at all agents."""
+        self._agents.clear()
+        self.last += 1
+        self._before = self.last
+
+    def after(self, number: int, most: int) -> list[Agent] | None:
+        """Who moved ahead after this number; None if these are more than `most`, or are forgotten."""
+        if number < self._before or self.last - number > most:
+            return None
+        return self._agents[number - self._before :]
+
+
 class Node:
     """What is parked at one key in one bucket: `size` strands, in a stand for each lane.
 
-    `looks` counts the ranks that were looked at since the key had room again.
+    `looks` counts how often it was looked at since the key had room again. Its heap holds the lanes by their agent's
+    rank as a bucket does, but for those that moved ahead after `seen`.
     """
 
-    __slots__ = ("bucket", "key", "lanes", "looks", "size")
+    __slots__ = ("_heap", "bucket", "key", "lanes", "looks", "seen", "size")
 
-    def __init__(self, key: Key, bucket: Bucket) -> None:
+    def __init__(self, key: Key, bucket: Bucket, advances: Advances) -> None:
         self.key = key
         self.bucket = bucket
         self.lanes: dict[Lane, Stand] = {}
         self.looks = 0
         self.size = 0
+        self.seen = advances.last
+        self._heap: list[tuple[int, Lane]] = []
+
+    def enter(self, lane: Lane) -> None:
+        """Hold a lane under its agent's rank."""
+        heappush(self._heap, (lane.agent.rank, lane))
+
+    def front(self, advances: Advances) -> Lane | None:
+        """The lane whose agent comes first, None if nothing is parked here."""
+        if self.seen != advances.last:
+            moved = advances.after(self.seen, len(self.lanes))
+            self.seen = advances.last
+            if moved is None:
+                self._build()
+            else:
+                for agent in moved:
+                    ahead = agent.lanes.get(self.bucket)
+                    if ahead is not None and ahead in self.lanes:
+                        self.enter(ahead)
+        if len(self._heap) > 2 * len(self.lanes) + MIN_ENTRIES_TO_COMPACT:
+            self._build()
+        heap = self._heap
+        while heap:
+            rank, lane = heap[0]
+            if lane not in self.lanes:
+                heappop(heap)
+            elif rank == lane.agent.rank:
+                return lane
+            else:
+                heapreplace(heap, (lane.agent.rank, lane))
+        return None
+
+    def _build(self) -> None:
+        self._heap = [(lane.agent.rank, lane) for lane in self.lanes]
+        heapify(self._heap)
 
 
 class Strands:
-    """The front door of this file. `wake` is called with a bucket where a strand may have become runnable."""
+    """The front door of this file. `wake` is called with a bucket where a strand may have become runnable.
+
+    `parked` counts the strands that stand aside; while there are any, `advances` has to learn who moved ahead.
+    """
 
     def __init__(self, keys: Keys, wake: Callable[[Bucket], None]) -> None:
         self._keys = keys
         self._wake = wake
+        self.advances = Advances()
+        self.parked = 0
         keys.on_open = self._open
 
     def add(self, lane: Lane, task: Task, names: tuple[str, ...]) -> None:
@@ -209,26 +300,15 @@ class Strands:
         return best
 
     def _best_of_node(self, node: Node, best: Rows | None) -> Rows | None:
-        node.looks += len(node.lanes)
-        first: Lane | None = None
-        for lane in node.lanes:
-            if first is None or lane.agent.rank < first.agent.rank:
-                first = lane
-        assert first is not None
-        if best is not None and best.agent.rank < first.agent.rank:
-            return best
-        strand = self._front_of_node(node, first)
-        if strand is None:
-            for lane in sorted(node.lanes, key=_rank):
-                if best is not None and best.agent.rank < lane.agent.rank:
-                    return best
-                strand = self._front_of_node(node, lane)
-                if strand is not None:
-                    break
-            else:
+        node.looks += 1
+        while (lane := node.front(self.advances)) is not None:
+            if best is not None and best.agent.rank < lane.agent.rank:
                 return best
-        if best is None or strand.agent is not best.agent or comes_before(strand.head(), best.head()):
-            return strand
+            strand = self._front_of_node(node, lane)
+            if strand is not None:
+                if best is None or strand.agent is not best.agent or comes_before(strand.head(), best.head()):
+                    return strand
+                return best
         return best
 
     def _front_of_node(self, node: Node, lane: Lane) -> Strand | None:
@@ -254,12 +334,14 @@ class Strands:
         bucket, lane = strand.bucket, strand.owner
         node = key.nodes.get(bucket)
         if node is None:
-            node = key.nodes[bucket] = Node(key, bucket)
+            node = key.nodes[bucket] = Node(key, bucket, self.advances)
         stand = node.lanes.get(lane)
         if stand is None:
             stand = node.lanes[lane] = Stand(node)
+            node.enter(lane)
         stand.add(strand)
         node.size += 1
+        self.parked += 1
         self._keys.note_due(key)
 
     def _unpark(self, node: Node) -> None:
@@ -273,7 +355,7 @@ class Strands:
         """A strand that holds a task and stands nowhere joins those of its lane that are not parked."""
         keyed = lane.keyed
         assert keyed is not None
-        was_waiting = lane.is_waiting
+        was_waiting = lane.size or keyed.open.size
         keyed.open.add(strand)
         if not was_waiting:
             lane.bucket.lane_waits(lane)
@@ -285,10 +367,12 @@ class Strands:
         stand.leave(strand)
         node = stand.node
         if node is None:
-            if not lane.is_waiting:
+            # What it leaves are the open ones of its lane.
+            if not lane.size and not stand.size:
                 bucket.waiting -= 1
             return
         node.size -= 1
+        self.parked -= 1
         if not stand.size:
             del node.lanes[lane]
             if not node.lanes:
@@ -304,7 +388,7 @@ class Strands:
         if len(strand.keys) > 1:
             for key in strand.keys:
                 del key.shared[strand]
-        if lane.is_empty and not lane.entries:
+        if not lane.entries and lane.is_empty:
             # The bucket's heap does not hold it, and so would not forget it.
             del lane.agent.lanes[bucket]
 
@@ -312,14 +396,3 @@ class Strands:
 def comes_before(one: Task, other: Task) -> bool:
     """Whether a task comes before another one of its agent."""
     return (one.priority, one.seq) < (other.priority, other.seq)
-
-
-def _entry(strand: Strand) -> tuple[int, int, Strand]:
-    """What a stand holds a strand under from now on."""
-    head = strand.head()
-    strand.entry = head.seq
-    return head.priority, head.seq, strand
-
-
-def _rank(lane: Lane) -> int:
-    return lane.agent.rank

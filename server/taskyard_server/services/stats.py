@@ -12,6 +12,7 @@ from taskyard.v1 import stats_pb2 as pb
 from taskyard.v1.runtime_host_pb2 import Machine
 from taskyard.v1.stats_pb2_grpc import StatsServiceServicer
 from taskyard_server.access.grants import Access, Role
+from taskyard_server.conversion.page_tokens import page_size
 from taskyard_server.conversion.responses import MAX_PAGE_BYTES
 from taskyard_server.conversion.timestamps import go_duration, timestamp
 from taskyard_server.core.agents import OTHERS
@@ -80,6 +81,7 @@ class StatsService(StatsServiceServicer):
                 agent_counts={name: agent.queued for name, agent in stats.agents.items() if agent.queued},
                 limited_by=stats.limited_by,
                 total_paused=stats.paused or None,
+                after_others=stats.after_others or None,
                 operations=stats.operations or None,
                 noticed=_noticed(stats.noticed),
                 targets=await self._engine.tasks.list_targets(namespace, "", show=_target_waits),
@@ -108,6 +110,20 @@ class StatsService(StatsServiceServicer):
                 break
             response.snapshots.append(message)
         return response
+
+    async def GetFairness(  # noqa: N802
+        self, request: pb.GetFairnessRequest, context: grpc.aio.ServicerContext[Any, Any]
+    ) -> pb.GetFairnessResponse:
+        del context
+        call = current_call()
+        listing = call.listing("fairness")
+        after, limit = listing.start_name(request.page_token), page_size(request.page_size)
+        shares = [each for each in await self._engine.rules.fairness(call.namespace) if each.agent_id > after]
+        page = shares[:limit]
+        return pb.GetFairnessResponse(
+            agents=[pb.AgentShare(**each._asdict()) for each in page],
+            next_page_token=listing.token(page[-1].agent_id) if len(shares) > limit else None,
+        )
 
     async def GetDemand(  # noqa: N802
         self, request: pb.GetDemandRequest, context: grpc.aio.ServicerContext[Any, Any]

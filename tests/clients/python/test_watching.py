@@ -88,6 +88,14 @@ async def watched_tasks(client, **filters):
 # Events
 
 
+async def test_kinds_that_only_a_later_server_knows_are_left_out():
+    unknown = event("b")
+    unknown.kind = 99
+    message = pb.WatchTasksResponse(events=[event("a"), unknown, event("c", "reprioritized")], cursor="1")
+    async with watched([message, DONE]) as (client, _), aclosing(client.watch()) as events:
+        assert [(each.task.id, each.kind) async for each in events] == [("a", "changed"), ("c", "reprioritized")]
+
+
 async def test_an_event_says_what_happened_when_and_from_which_state():
     message = update("c1", "t1", previous_state=pb.Task.assigned)
     async with watched([message, DONE]) as (client, _):

@@ -40,7 +40,7 @@ class Limit(_message.Message):
     max_inflight: _builtins.int
     """Maximum tasks of a key in flight, 0 to 1,000,000. Absent if any number may be."""
     per_second: _builtins.float
-    """Maximum hand-outs of a key a second, above 0, up to 1,000,000. Absent if they come at any rate."""
+    """Maximum hand-outs of a key a second, 0.000001 to 1,000,000. Absent if they come at any rate."""
     burst: _builtins.int
     """How many hand-outs may come at once after a pause, at least 1, up to 1,000,000. Absent without `per_second`; default
     `per_second`, but at least 1.

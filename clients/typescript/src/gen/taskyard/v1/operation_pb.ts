@@ -51,7 +51,8 @@ export type Operation = Message<"taskyard.v1.Operation"> & {
   status: Operation_Status_Value;
 
   /**
-   * Tasks that matched when it began. It grows no more.
+   * Tasks that matched, in a state in which this can be done to them, when they were counted at the beginning: in slices,
+   * so that it grows until the first is treated. Afterwards it grows only where more come to match than cease to.
    *
    * @generated from field: uint32 matched = 4;
    */
@@ -65,7 +66,7 @@ export type Operation = Message<"taskyard.v1.Operation"> & {
   done: number;
 
   /**
-   * Tasks that matched no longer when their turn came, or were in a state where nothing was to be done.
+   * Tasks of those matched that matched no longer when their turn came, or were in another state. Known at the end.
    *
    * @generated from field: uint32 skipped = 6;
    */
@@ -79,7 +80,7 @@ export type Operation = Message<"taskyard.v1.Operation"> & {
   failed: number;
 
   /**
-   * Why the first of these was refused. Absent if none was.
+   * The first of these and why it was refused, such as `TASK: REASON`. Absent if none was.
    *
    * @generated from field: optional string first_error = 8;
    */
@@ -330,7 +331,8 @@ export type CancelTasksRequest = Message<"taskyard.v1.CancelTasksRequest"> & {
   all?: boolean;
 
   /**
-   * The id of the operation, of the caller's making: repeats are one. Required unless `dry_run` is set.
+   * The id of the operation, of the caller's making, up to 128 characters: repeats are one. Required unless `dry_run` is
+   * set.
    *
    * @generated from field: string operation_id = 3;
    */
@@ -358,7 +360,7 @@ export const CancelTasksRequestSchema: GenMessage<CancelTasksRequest> = /*@__PUR
  */
 export type CancelTasksResponse = Message<"taskyard.v1.CancelTasksResponse"> & {
   /**
-   * The operation. With `dry_run` only its kind and `matched` mean anything.
+   * The operation as it stands. With `dry_run` only its kind and `matched` mean anything.
    *
    * @generated from field: taskyard.v1.Operation operation = 1;
    */
@@ -393,7 +395,8 @@ export type PauseTasksRequest = Message<"taskyard.v1.PauseTasksRequest"> & {
   all?: boolean;
 
   /**
-   * The id of the operation, of the caller's making: repeats are one. Required unless `dry_run` is set.
+   * The id of the operation, of the caller's making, up to 128 characters: repeats are one. Required unless `dry_run` is
+   * set.
    *
    * @generated from field: string operation_id = 3;
    */
@@ -421,7 +424,7 @@ export const PauseTasksRequestSchema: GenMessage<PauseTasksRequest> = /*@__PURE_
  */
 export type PauseTasksResponse = Message<"taskyard.v1.PauseTasksResponse"> & {
   /**
-   * The operation. With `dry_run` only its kind and `matched` mean anything.
+   * The operation as it stands. With `dry_run` only its kind and `matched` mean anything.
    *
    * @generated from field: taskyard.v1.Operation operation = 1;
    */
@@ -456,7 +459,8 @@ export type ResumeTasksRequest = Message<"taskyard.v1.ResumeTasksRequest"> & {
   all?: boolean;
 
   /**
-   * The id of the operation, of the caller's making: repeats are one. Required unless `dry_run` is set.
+   * The id of the operation, of the caller's making, up to 128 characters: repeats are one. Required unless `dry_run` is
+   * set.
    *
    * @generated from field: string operation_id = 3;
    */
@@ -491,7 +495,7 @@ export const ResumeTasksRequestSchema: GenMessage<ResumeTasksRequest> = /*@__PUR
  */
 export type ResumeTasksResponse = Message<"taskyard.v1.ResumeTasksResponse"> & {
   /**
-   * The operation. With `dry_run` only its kind and `matched` mean anything.
+   * The operation as it stands. With `dry_run` only its kind and `matched` mean anything.
    *
    * @generated from field: taskyard.v1.Operation operation = 1;
    */
@@ -526,7 +530,8 @@ export type ResolveTasksRequest = Message<"taskyard.v1.ResolveTasksRequest"> & {
   all?: boolean;
 
   /**
-   * The id of the operation, of the caller's making: repeats are one. Required unless `dry_run` is set.
+   * The id of the operation, of the caller's making, up to 128 characters: repeats are one. Required unless `dry_run` is
+   * set.
    *
    * @generated from field: string operation_id = 3;
    */
@@ -561,7 +566,7 @@ export const ResolveTasksRequestSchema: GenMessage<ResolveTasksRequest> = /*@__P
  */
 export type ResolveTasksResponse = Message<"taskyard.v1.ResolveTasksResponse"> & {
   /**
-   * The operation. With `dry_run` only its kind and `matched` mean anything.
+   * The operation as it stands. With `dry_run` only its kind and `matched` mean anything.
    *
    * @generated from field: taskyard.v1.Operation operation = 1;
    */
@@ -596,7 +601,8 @@ export type ReprioritizeTasksRequest = Message<"taskyard.v1.ReprioritizeTasksReq
   all?: boolean;
 
   /**
-   * The id of the operation, of the caller's making: repeats are one. Required unless `dry_run` is set.
+   * The id of the operation, of the caller's making, up to 128 characters: repeats are one. Required unless `dry_run` is
+   * set.
    *
    * @generated from field: string operation_id = 3;
    */
@@ -631,7 +637,7 @@ export const ReprioritizeTasksRequestSchema: GenMessage<ReprioritizeTasksRequest
  */
 export type ReprioritizeTasksResponse = Message<"taskyard.v1.ReprioritizeTasksResponse"> & {
   /**
-   * The operation. With `dry_run` only its kind and `matched` mean anything.
+   * The operation as it stands. With `dry_run` only its kind and `matched` mean anything.
    *
    * @generated from field: taskyard.v1.Operation operation = 1;
    */
@@ -787,8 +793,9 @@ export const CancelOperationResponseSchema: GenMessage<CancelOperationResponse> 
 
 /**
  * OperationService does one thing to many tasks (docs/rules.md, Operations). An operation touches tasks that were submitted
- * before it, slice by slice; each is judged when its turn comes, and skipped if it no longer matches or cannot be treated
- * so. With a store it goes on after a restart. For a principal with the role `agent` only the tasks of its agents match.
+ * before it and are retained, slice by slice; each is judged when its turn comes, and skipped if it no longer matches or
+ * cannot be treated so. With a store it goes on after a restart. For a principal with the role `agent` only the tasks of its
+ * agents match, and only operations of the same agents are shown.
  *
  * @generated from service taskyard.v1.OperationService
  */

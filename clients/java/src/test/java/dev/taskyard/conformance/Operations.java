@@ -28,12 +28,14 @@ import java.util.stream.IntStream;
 final class Operations {
     private final Taskyard taskyard;
     private final WorkerOperations worker;
+    private final QueueOperations queue;
     private final Map<String, BackgroundHost> hosts = new HashMap<>();
     private final Map<String, OpenWatch> watches = new HashMap<>();
 
     Operations(Taskyard taskyard) {
         this.taskyard = taskyard;
         worker = new WorkerOperations(taskyard);
+        queue = new QueueOperations(taskyard);
     }
 
     Map<String, Object> perform(String step, String name, Arguments with) throws Exception {
@@ -55,6 +57,14 @@ final class Operations {
             case "watch_more" -> watches.get(with.text("watch")).take(with);
             case "cut" -> cut(with);
             case "sleep" -> sleep(with);
+            case "explain" -> queue.explain(with);
+            case "put_limit" -> queue.putLimit(with);
+            case "limits" -> queue.limits();
+            case "delete_limit" -> queue.deleteLimit(with);
+            case "put_weight" -> queue.putWeight(with);
+            case "weights" -> queue.weights();
+            case "delete_weight" -> queue.deleteWeight(with);
+            case "cancel_tasks" -> queue.cancelTasks(with);
             case "host_start" -> hostStart(with);
             case "host_wait" -> hosts.get(with.text("host")).await(with, with.truth("left"));
             case "host_stop" -> hostStop(with);
@@ -97,9 +107,12 @@ final class Operations {
             }
             request.setRetryPolicy(policy.addAllNonRetryableCodes(retry.texts("non_retryable_codes")));
         }
+        queue.addTo(request, with);
         var submitted = taskyard.submit(request.build());
         return Map.of(
-                "task", submitted.getTaskId(), "state", submitted.getState().name());
+                "task", submitted.getTaskId(),
+                "state", submitted.getState().name(),
+                "existing", submitted.getExisting());
     }
 
     private Map<String, Object> submitInexact(Arguments with) {
@@ -118,7 +131,16 @@ final class Operations {
 
     private Map<String, Object> cancel(Arguments with) {
         Map<String, Object> outcome = new LinkedHashMap<>();
-        if (with.truth("children")) {
+        outcome.put("stopping", null);
+        if (with.has("wait_ms")) {
+            CancelTaskResponse answer = taskyard.cancel(CancelTaskRequest.newBuilder()
+                    .setTaskId(with.text("task"))
+                    .setWaitMs(with.number("wait_ms"))
+                    .build());
+            outcome.put("state", answer.getStatus().name());
+            outcome.put("children_cancelled", null);
+            outcome.put("stopping", answer.getStopping().name());
+        } else if (with.truth("children")) {
             CancelTaskResponse answer = taskyard.cancel(CancelTaskRequest.newBuilder()
                     .setTaskId(with.text("task"))
                     .setCancelChildren(true)
@@ -152,6 +174,9 @@ final class Operations {
                     .setParams(Json.struct(Map.of("n", n)));
             if (with.has("labels")) {
                 with.object("labels").forEach((key, label) -> task.putLabels(key, (String) label));
+            }
+            if (with.truth("chain") && n > 0) {
+                task.addAfterIndexes(n - 1);
             }
             request.addTasks(task);
         });
@@ -196,6 +221,12 @@ final class Operations {
         }
         if (with.has("page_size")) {
             request.setPageSize(with.number("page_size"));
+        }
+        if (with.has("selector")) {
+            request.setLabels(with.text("selector"));
+        }
+        if (with.has("concurrency_key")) {
+            request.setConcurrencyKey(with.text("concurrency_key"));
         }
         List<Task> found = taskyard.list(request.build()).toList();
         return Map.of(

@@ -35,6 +35,10 @@ final class TaskOutcomes {
         outcome.put("output_encoding", encoding(task.getOutput()));
         outcome.put("code", task.hasCode() ? task.getCode() : null);
         outcome.put("traceback", task.hasTraceback() ? task.getTraceback() : null);
+        outcome.put("keys", task.getConcurrencyKeysList().toArray());
+        outcome.put("after", task.getAfterList().toArray());
+        outcome.put("unique_key", task.hasUniqueKey() ? task.getUniqueKey() : null);
+        outcome.put("on_target_failure", task.hasOnTargetFailure() ? task.getOnTargetFailure() : null);
         return outcome;
     }
 

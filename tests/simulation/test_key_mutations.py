@@ -1,0 +1,119 @@
+"""The simulation finds what it is for, of concurrency keys: rules are broken one by one, and each breach is caught."""
+
+from __future__ import annotations
+
+import pytest
+
+from taskyard_server.core.grants import Grants
+from taskyard_server.core.keys import Keys
+from taskyard_server.core.ready_queue import ReadyQueue
+from taskyard_server.core.restoring import Restoring
+from taskyard_server.core.strands import Node, Stand, Strands
+from taskyard_server.core.token_bucket import TokenBucket
+
+from .restarts import RestartingSimulation
+from .simulator import Mismatch, Simulation
+from .test_mutations import NEVER, Edit, mutate
+
+# They rewrite the core.
+pytestmark = [pytest.mark.python_core, pytest.mark.mutation]
+
+STEPS = 600
+SEEDS = range(0, 100, 5)
+"""Only these histories have keys."""
+
+MUTATIONS: dict[str, list[Edit]] = {
+    "a task that leaves flight keeps its places": [
+        (Grants, "end", "life.ready.keys.release(now, extras.concurrency_keys)", "pass"),
+    ],
+    "a hand-out takes no place": [(Keys, "took", "key.inflight += 1", "pass")],
+    "a hand-out takes no token": [(Keys, "took", "key.tokens.take(self.now)", "pass")],
+    "one place more than the limit": [
+        (Keys, "_settle", "key.inflight >= key.max_inflight", "key.inflight > key.max_inflight"),
+        (Keys, "took", "key.inflight >= key.max_inflight", "key.inflight > key.max_inflight"),
+    ],
+    "only the first key of a task counts": [
+        (Keys, "full_key", "for key in strand.keys:", "for key in strand.keys[:1]:")
+    ],
+    "a key that has room again wakes nobody": [(Strands, "_open", "self._wake(bucket)", "pass")],
+    "a key that has room again opens no node": [(Strands, "_open", "bucket.open_nodes[node] = None", "pass")],
+    "tokens that come open nothing": [(Keys, "look", "self._open_or_note(key)", "pass")],
+    "who waits at an open node is the last choice": [
+        (Strands, "_best_of_node", "best.agent.rank < lane.agent.rank", "True"),
+    ],
+    "who waits at an open node is the first choice": [
+        (Strands, "_best_of_node", "best.agent.rank < lane.agent.rank", "False"),
+        (Strands, "_best_of_node", "best is None or strand.agent is not best.agent", "True"),
+    ],
+    "an agent that moves ahead stays where it is in nodes": [
+        (ReadyQueue, "release_slot", "self._keyed.advances.add(agent)", "pass"),
+    ],
+    "a node that catches up leaves out who moved ahead": [(Node, "front", "self.enter(ahead)", "pass")],
+    "a strand is not moved on to its other full key": [
+        (Strands, "_front_of_node", "key = self._keys.full_key(strand)", "key = None"),
+    ],
+    "a better head leaves its strand where it was": [(Strands, "add", "stand.enter(strand)", "pass")],
+    "strands stand by the heads that they had": [
+        (Stand, "first", "if head.seq == seq:", "if True:"),
+    ],
+    "tasks without keys go before those with keys": [
+        (Strands, "front", "comes_before(plain, strand.head())", "True"),
+    ],
+    "a burst is one token more": [
+        (TokenBucket, "__init__", "if burst is None else burst", "if burst is None else burst + 1")
+    ],
+    "a bucket fills twice as fast": [(TokenBucket, "_fill", "self._per_unit * (at", "2 * self._per_unit * (at")],
+    "a bucket keeps what is above its burst": [
+        (
+            TokenBucket,
+            "_fill",
+            "min(self._full, self._credit + self._per_unit * (at - self._at))",
+            "self._credit + self._per_unit * (at - self._at)",
+        ),
+        (TokenBucket, "_fill", "if self._credit < self._full:", "if True:"),
+    ],
+    "another limit gives a key a full bucket": [(Keys, "_apply", "key.tokens.fill_from(self.now, tokens)", "pass")],
+    "another limit begins full": [(Keys, "_rule", "idle.fill_from(self.now, known[1].idle)", "pass")],
+    "other limits open nothing": [
+        (Keys, "set_limits", "if key.nodes:", "if False:"),
+    ],
+    "a key is forgotten while its bucket is not full": [
+        (Keys, "_is_in_use", "not key.tokens.is_level_with(self.now, key.rule.idle)", "False"),
+    ],
+}
+RESTARTS: dict[str, list[Edit]] = {
+    "a restart forgets who holds a place": [
+        (Restoring, "live", "life.ready.keys.restore(task.options.extras.concurrency_keys)", "pass"),
+    ],
+    "buckets are full after a restart": [(Restoring, "finish", "life.ready.keys.begin_empty(now)", "pass")],
+}
+
+
+def run(kind: type[Simulation]) -> int:
+    """A few short histories; how many steps that were."""
+    for seed in SEEDS:
+        kind(seed, recount_every=NEVER).run(STEPS)
+    return len(SEEDS) * STEPS
+
+
+@pytest.mark.parametrize("breach", MUTATIONS)
+def test_a_broken_rule_is_caught(monkeypatch, breach):
+    for edit in MUTATIONS[breach]:
+        mutate(monkeypatch, *edit)
+    with pytest.raises(Mismatch):
+        run(Simulation)
+
+
+@pytest.mark.parametrize("breach", RESTARTS)
+def test_a_rule_of_restarts_that_is_broken_is_caught(monkeypatch, breach):
+    for edit in RESTARTS[breach]:
+        mutate(monkeypatch, *edit)
+    with pytest.raises(Mismatch):
+        run(RestartingSimulation)
+
+
+def test_the_same_histories_pass_with_no_rule_broken(monkeypatch):
+    every = MUTATIONS | RESTARTS
+    for (owner, name), words in {edit[:2]: edit[2] for edits in every.values() for edit in edits}.items():
+        mutate(monkeypatch, owner, name, words, words)
+    assert run(Simulation) == len(SEEDS) * STEPS
