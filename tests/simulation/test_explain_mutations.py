@@ -15,15 +15,16 @@ from .test_mutations import NEVER, Edit, mutate
 pytestmark = [pytest.mark.python_core, pytest.mark.mutation]
 
 STEPS = 600
-SEEDS = (1, 2, 3, 5, 10, 15, 20)
-"""Of these, multiples of 5 have keys."""
+SEEDS = (1, 2, 3, 5, 6, 10, 12, 15, 20)
+"""Of these, multiples of 5 have keys, and of 6 predecessors."""
 
 MUTATIONS: dict[str, list[Edit]] = {
     "a hold is no reason": [(explain, "_of_itself", "if history.held:", "if False:")],
     "a time is no reason": [(explain, "_of_itself", "if history.not_before is not None", "if False")],
     "a time is one also when it is over": [
-        (explain, "_of_itself", "(history.not_before > now or not history.held)", "True"),
+        (explain, "_of_itself", "(history.not_before > now or not (history.held or awaited))", "True"),
     ],
+    "what it comes after is no reason": [(explain, "_of_itself", "if awaited:", "if False:")],
     "a pause is no reason": [(explain, "_of_itself", "if task.state is PAUSED:", "if False:")],
     "a drain is no reason": [(explain, "_of_itself", "if scheduler.dispatcher.is_stopped:", "if False:")],
     "what runs in a target is not in the way": [
