@@ -5,7 +5,6 @@ from __future__ import annotations
 import pytest
 
 from taskyard_server.core import explain
-from taskyard_server.core.keys import Keys
 from taskyard_server.core.liveness import Liveness
 
 from .simulator import Mismatch, Simulation
@@ -43,15 +42,11 @@ MUTATIONS: dict[str, list[Edit]] = {
     ],
     "a key without a place goes on": [(explain, "_of_keys", "key.inflight >= key.max_inflight", "False")],
     "a key without a token goes on": [(explain, "_of_keys", "if due and rate", "if False and rate")],
-    "a key that nobody has used goes on": [
-        (Keys, "seen", "if len(self._rules):", "if False:"),
-    ],
     "hosts that drain have room": [(explain, "_has_room", "host.draining or ", "")],
     "hosts that rest have room": [(explain, "_has_room", "or rests ", "")],
     "silent streams have room": [
         (explain, "_has_room", "or scheduler.life.liveness.is_silent(now, offer)", ""),
     ],
-    "a claim for one project takes all": [(explain, "_has_room", ".narrowed(offer.project)", "")],
     "hosts that wait quietly are none": [
         (Liveness, "is_live", "any(not offer.streamed for offer in host.offers)", "False"),
     ],
