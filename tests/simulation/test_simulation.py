@@ -130,10 +130,12 @@ OFTEN = {
     ("error", "Job was interrupted by user"): 10,
     ("error", "rejected: global queue full"): 200,
     ("error", "rejected: agent queue full"): 50,
-    **{("explained", kind): 60 for kind in ("no_credit", "no_host", "target", "held", "not_due", "agent_limit")},
-    **{("explained", kind): 10 for kind in ("max_inflight", "draining", "paused", "no_action", "runnable")},
-    ("explained", "key_inflight"): 10,
-    ("explained", "key_rate"): 2,
+    ("error", TOO_MANY_BLOCKED): 1,
+    **{
+        ("explained", kind): 20 for kind in ("no_credit", "no_host", "target", "not_due", "agent_limit", "max_inflight")
+    },
+    **{("explained", kind): 4 for kind in ("held", "draining", "paused", "no_action", "runnable", "after")},
+    ("explained", "key_inflight"): 2,
     ("bound by", "maxInflight"): 30,
     ("bound by", "maxPerAgentInflight"): 20,
 }
