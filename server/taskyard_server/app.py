@@ -109,6 +109,7 @@ class App:
             self._admission,
             list if self._sharing is None else ReplicaMetrics(self._sharing.replica).families,
             lambda: self._engine.admin.total_demand(self._pools),
+            self._engine.rules.usage_by_pattern,
         )
         end_stale = None if auth is None or self._admission is None else self._admission.open_calls.end_stale
         if self._tokens is not None and end_stale is not None:

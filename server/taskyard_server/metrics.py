@@ -6,7 +6,7 @@ and asks the event loop for a snapshot at each scrape.
 
 import asyncio
 from bisect import bisect_left
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict
 from typing import Final
 
@@ -17,6 +17,7 @@ from prometheus_client.registry import Collector
 from taskyard_server.certificates import CertificateFiles
 from taskyard_server.core.demand import Demand
 from taskyard_server.core.events import Event, EventKind
+from taskyard_server.core.keys import PatternUsage
 from taskyard_server.core.stats import Totals
 from taskyard_server.core.task import ASSIGNED, TERMINAL
 from taskyard_server.interceptors.admission import Admission
@@ -78,7 +79,8 @@ class Metrics(Collector):
     """Measures durations as an engine listener, and collects all metrics.
 
     `store` is None where nothing is kept, `admission` where everybody may do everything. `replica` answers the metrics
-    of a server that shares its store with others, and `demand` that of the configured pools of hosts.
+    of a server that shares its store with others, and `demand` that of the configured pools of hosts. `keys` answers
+    the usage of concurrency keys, by few patterns.
     """
 
     def __init__(
@@ -90,10 +92,12 @@ class Metrics(Collector):
         admission: Admission | None = None,
         replica: Callable[[], list[Metric]] = list,
         demand: Callable[[], Sequence[Demand]] = tuple,
+        keys: Callable[[], Mapping[str, PatternUsage]] = dict,
     ) -> None:
         self._totals = totals
         self._replica = replica
         self._demand = demand
+        self._keys = keys
         self._admission = admission
         self._webhooks = webhooks
         self._snapshots = snapshots
@@ -154,6 +158,7 @@ class Metrics(Collector):
             "tasks_queued": ("Tasks that wait for a host.", totals.queued),
             "tasks_inflight": ("Tasks that are assigned or running.", totals.inflight),
             "tasks_paused": ("Tasks that were interrupted and can be resumed.", totals.paused),
+            "tasks_after_others": ("Pending tasks that wait for others to end.", totals.after_others),
             "tasks_noticed": ("Queued tasks that no live host may run.", totals.noticed),
             "tasks_retained": ("Ended tasks that can still be asked for.", totals.retained),
             "operations": ("Operations on many tasks that are at work.", totals.operations),
@@ -205,6 +210,7 @@ class Metrics(Collector):
             families += _admission_families(self._admission)
         families += self._replica()
         families += _demand_families(self._demand())
+        families += _key_families(self._keys())
         families.append(self._queue_wait.family("taskyard_queue_wait_seconds", "From queue entry to hand-out."))
         families.append(self._run_time.family("taskyard_run_time_seconds", "From the first start to the end."))
         return families
@@ -249,6 +255,21 @@ class Metrics(Collector):
             text = "Memory in use of the server's machine, in MiB."
             families.append(GaugeMetricFamily("taskyard_machine_memory_mb", text, machine.memory_mb))
         return families
+
+
+def _key_families(usage: Mapping[str, PatternUsage]) -> list[Metric]:
+    """The gauges of concurrency keys, by the patterns of the configuration."""
+    families: list[Metric] = []
+    for name, text in (
+        ("", "Concurrency keys with tasks in flight or waiting, by the pattern of their limit."),
+        ("inflight", "Tasks in flight of each of these keys, summed up."),
+        ("waiting", "Tasks that wait for a place or a token of a key, summed up over the keys."),
+    ):
+        family = GaugeMetricFamily(f"taskyard_keys{name and '_' + name}", text, labels=["pattern"])
+        for pattern, its in usage.items():
+            family.add_metric([pattern], getattr(its, name or "keys"))
+        families.append(family)
+    return families
 
 
 def _demand_families(demands: Sequence[Demand]) -> list[Metric]:

@@ -17,7 +17,20 @@ from tests.architecture.circles import circles
 ROOT = Path(__file__).parents[2]
 SERVER = "taskyard_server"
 
-RECORDS = {"agents", "errors", "hosts", "keys", "lane", "leases", "offers", "ready_queue", "strands", "task", "weights"}
+RECORDS = {
+    "agents",
+    "errors",
+    "hosts",
+    "keys",
+    "lane",
+    "leases",
+    "offers",
+    "ready_queue",
+    "strands",
+    "task",
+    "task_pages",
+    "weights",
+}
 """The core's domain: a task is in its agent's lane and under a lease, which is one of a host, which makes offers."""
 TRANSITIONS = {"attempts", "grants", "lifecycle", "liveness", "rests", "retention", "run_timeouts"}
 """`Lifecycle` owns the state of a namespace; each of the others does one part of its transitions, and calls it back."""

@@ -44,6 +44,26 @@ def test_a_task_is_paused_and_resumed(taskyard, server):
     assert taskyard("get", task_id, "--json").json["run"] == 2
 
 
+def test_a_pause_waits_for_the_host_and_says_whether_it_may_still_run(taskyard, server):
+    task_id = server.submit()
+    server.run()
+    text = f"{task_id} is paused, it may still run, its host has not stopped yet\n"
+    assert taskyard("pause", task_id, "--wait", "1ms").out == text
+
+
+def test_a_cancel_of_what_no_host_had_says_so(taskyard, server):
+    task_id = server.submit()
+    assert taskyard("cancel", task_id, "--wait", "30s").out == f"{task_id} is cancelled, no host had it\n"
+    other = server.submit()
+    assert taskyard("cancel", other, "--wait", "1s", "--json").json["stopping"] == "not_running"
+
+
+def test_a_wait_is_a_span(taskyard, server):
+    refused = taskyard("cancel", server.submit(), "--wait", "soon")
+    assert refused.code
+    assert "--wait: must be a span" in refused.err
+
+
 class ResumedTasks(task_pb2_grpc.TaskServiceServicer):
     """A server that records the requests for resuming a task."""
 

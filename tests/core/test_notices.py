@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from taskyard_server.core.notices import Noticed
+from taskyard_server.core.stats import Noticed
 
 DEADLINE = 1_700_010_000.0
 

@@ -53,6 +53,16 @@ async def test_a_namespace_that_is_deleted_ends_its_requests_and_the_next_one_is
     assert (await server.run()).state == "done"
 
 
+@pytest.mark.parametrize("command", ["cancel_and_wait", "pause_and_wait"])
+async def test_who_waits_is_told_once_the_request_has_ended(server, instance, soon, command):
+    instance.hold()
+    task = await server.submit()
+    request = await soon(instance.arrived.get())
+    answer = await soon(getattr(server.engine.tasks, command)("default", task.id, 30, show=live))
+    assert answer[-1] == "released"
+    await soon(request.gone.wait())
+
+
 # Targets
 
 

@@ -13,6 +13,7 @@ import pytest
 from prometheus_client.metrics_core import Metric
 from prometheus_client.parser import text_string_to_metric_families
 
+from taskyard_server.core.demand import Pool
 from taskyard_server.core.hosts import HostProfile
 from taskyard_server.core.leases import Lease
 from taskyard_server.core.limits import Limits
@@ -72,6 +73,7 @@ class Harness:
     def __init__(self) -> None:
         self.now = START
         self.webhooks = WebhookCounts()
+        self.pools: list[Pool] = []
         self._ends = AsyncExitStack()
         with socket.create_server(("127.0.0.1", 0)) as server:
             self.port = int(server.getsockname()[1])
@@ -86,7 +88,8 @@ class Harness:
         """
         engine = self.engine = await self._ends.enter_async_context(running_engine(limits, lambda: self.now, seed=1))
         self.snapshots = Snapshots(engine, lambda: 60.0)
-        self.metrics = Metrics(engine.admin.totals, self.webhooks, self.snapshots, store, admission)
+        demand = lambda: engine.admin.total_demand(self.pools)  # noqa: E731
+        self.metrics = Metrics(engine.admin.totals, self.webhooks, self.snapshots, store, admission, demand=demand)
         engine.subscribe(self.metrics)
         self.metrics.serve(self.address, **serving)
         self._ends.push_async_callback(asyncio.to_thread, self.metrics.stop)

@@ -32,6 +32,7 @@ from taskyard.v1 import (
 )
 from taskyard_server.conversion.requests import no_default_retry
 from taskyard_server.conversion.task_encoding import encode_event
+from taskyard_server.core.demand import Pool
 from taskyard_server.core.history import RetryPolicy
 from taskyard_server.core.hosts import HostProfile
 from taskyard_server.core.leases import Lease
@@ -134,11 +135,11 @@ class Api:
     def list_tasks(self, metadata: Any = None, **fields: Any) -> grpc.aio.UnaryUnaryCall:
         return self.tasks.ListTasks(task_pb2.ListTasksRequest(**fields), metadata=metadata)
 
-    def cancel(self, task_id: str, metadata: Any = None) -> grpc.aio.UnaryUnaryCall:
-        return self.tasks.CancelTask(task_pb2.CancelTaskRequest(task_id=task_id), metadata=metadata)
+    def cancel(self, task_id: str, metadata: Any = None, **fields: Any) -> grpc.aio.UnaryUnaryCall:
+        return self.tasks.CancelTask(task_pb2.CancelTaskRequest(task_id=task_id, **fields), metadata=metadata)
 
-    def pause(self, task_id: str, metadata: Any = None) -> grpc.aio.UnaryUnaryCall:
-        return self.tasks.PauseTask(task_pb2.PauseTaskRequest(task_id=task_id), metadata=metadata)
+    def pause(self, task_id: str, metadata: Any = None, **fields: Any) -> grpc.aio.UnaryUnaryCall:
+        return self.tasks.PauseTask(task_pb2.PauseTaskRequest(task_id=task_id, **fields), metadata=metadata)
 
     def resume(self, task_id: str, metadata: Any = None, **fields: Any) -> grpc.aio.UnaryUnaryCall:
         return self.tasks.ResumeTask(task_pb2.ResumeTaskRequest(task_id=task_id, **fields), metadata=metadata)
@@ -251,8 +252,9 @@ async def start_api() -> AsyncIterator[Callable[..., Awaitable[Api]]]:
             if isinstance(engine, MemoryEngine):
                 namespace_pb2_grpc.add_NamespaceServiceServicer_to_server(NamespaceService(engine), server)
             snapshots = Snapshots(engine, lambda: 60.0)
+            pools: list[Pool] = []
             webhook_counts: defaultdict[str, WebhookCounts] = defaultdict(WebhookCounts)
-            stats = StatsService(engine, snapshots, webhook_counts.__getitem__, "fair-fifo", 4, store)
+            stats = StatsService(engine, snapshots, webhook_counts.__getitem__, "fair-fifo", 4, store, lambda: pools)
             stats_pb2_grpc.add_StatsServiceServicer_to_server(stats, server)
             port = server.add_insecure_port("127.0.0.1:0")
             await server.start()
@@ -260,6 +262,7 @@ async def start_api() -> AsyncIterator[Callable[..., Awaitable[Api]]]:
             channel = await cleanup.enter_async_context(grpc.aio.insecure_channel(f"127.0.0.1:{port}"))
             api = Api(engine, watches, channel)
             api.snapshots = snapshots
+            api.pools = pools
             api.webhook_counts = webhook_counts
             return api
 

@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
 from taskyard_server.core.errors import QueueFull, Refusal
-from taskyard_server.core.task import Task
+from taskyard_server.core.task import Existing, Task
 
 from .agreement import within_limits_for_one_more
 from .indexes import bounded
@@ -47,12 +47,19 @@ class AgentCommands:
             lambda: self._core.submit(now, to_submission(wish)),
             lambda told: self._model.submit(now, wish, self._named(told.refusal or told.answer)),
         )
-        if task is not None and task.id in known:
+        if isinstance(task, Existing):
+            self._sim.given["submit", "existing"] += 1
+        elif task is not None and task.id in known:
             self._sim.given["submit", "repeat"] += 1
         elif task is not None and task.id not in world.tasks:
             self._sim.given["submit", "repeat of a task of the past"] += 1
         elif task is not None:
-            within_limits_for_one_more(self._core.limits, before, wish.agent)
+            if wish.on_conflict != "replaceQueued":
+                within_limits_for_one_more(self._core.limits, before, wish.agent)
+            if task.state == "cancelled":
+                self._sim.given["submit", "after a failed one"] += 1
+            elif task.state == "pending" and wish.after:
+                self._sim.given["submit", "after others"] += 1
             bounded(self._core, task, kinds, new_agent=new_agent)
             self._places.append((task.seq, world.tasks[task.id].order))
 

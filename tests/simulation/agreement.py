@@ -78,6 +78,11 @@ def _due(core: Scheduler, model: Model, now: float) -> None:
     asks to be woken for a look at a host that may be dead by then, and need not be.
     """
     due, silence = core.next_due(), model.silent_from()
+    if core._life.predecessors.next_due() is not None:
+        same("next_due while tasks are to be looked at for what they come after", due is not None and due <= now, True)
+        return
+    same("tasks that the core has not looked at", [job.id for job in model.world.relations.overdue()], [])
+    same("tasks that wait for others", core.stats().after_others, model.world.relations.count())
     first = model.next_due()
     looks = [tick_of(at) / 8 for host in core.hosts for at in (host.silence_at, host.forget_at) if at is not None]
     keys = core._life.ready.keys.next_due()
@@ -123,7 +128,8 @@ def figures_agree(core: Scheduler, model: Model) -> None:
     core.add_to(totals)
     core.add_to(totals)
     found = (totals.queued, totals.inflight, totals.retained, totals.namespaces)
-    retained = len(world.ended) + len(world.rejected)
+    same("put aside", sorted(task.id for task in core._life.retention.aside), sorted(world.relations.aside))
+    retained = len(world.ended) + len(world.rejected) + len(world.relations.aside)
     same("totals of two namespaces", found, (*(2 * each for each in (*load, retained)), 2))
     for name in COUNTERS:
         same(f"{name} of two namespaces", getattr(totals.counters, name), 2 * world.counts[name])

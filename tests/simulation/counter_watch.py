@@ -35,6 +35,8 @@ class Watch:
                 self._forget(task_id, event.state)
             elif event.kind == "progressed":
                 same(f"state of {task_id} that goes on", (event.state, before), ("running", "running"))
+            elif event.kind == "reprioritized":
+                same(f"state of {task_id} with another priority", event.state, before)
             else:
                 same(f"kind of the event of {task_id}", event.kind, "changed" if before else "submitted")
                 self._move(event, before)

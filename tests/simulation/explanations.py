@@ -7,18 +7,20 @@ be runnable the twin says by itself, from docs/rules.md alone (Claim order, Why 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from copy import copy
+from copy import copy, deepcopy
 from dataclasses import replace
 from math import inf
 from typing import Final
 
 from taskyard_server.core.explain import WaitReason, explain
 from taskyard_server.core.scheduler import Scheduler
+from tests.core.naive_keys import RateLimit
 
 from .indexes import same
 from .model import Model
 from .model_families import Families
 from .model_records import Host, Job, Machine, Offer, may_run
+from .model_relations import Relations
 from .world import World
 
 COMES: Final = "the host that comes"
@@ -58,6 +60,7 @@ def is_runnable(world: World, now: float, task_id: str) -> bool:
         and not world.draining
         and len(world.flying()) < limits["max_inflight"]
         and len(world.flying(job.wish.agent)) < limits["max_per_agent_inflight"]
+        and bool(world.without_full_keys(now, [job]))
         and any(_takes(world, now, offer, job) for offer in world.offers)
     )
 
@@ -82,7 +85,9 @@ def twin(world: World) -> World:
     made.hosts, made.offers, made.stopping = dict(world.hosts), list(world.offers), list(world.stopping)
     made.ended, made.counts = list(world.ended), world.counts.copy()
     made.happened, made.stops = [], []
-    made.families = Families(made.tasks)
+    made.families, made.relations = Families(made.tasks), Relations(made)
+    made.relations.aside += world.relations.aside
+    made.keys = deepcopy(world.keys)
     return made
 
 
@@ -98,13 +103,21 @@ def _free_target(world: World, now: float, job: Job, _: WaitReason) -> None:
 
 def _release(world: World, now: float, job: Job, _: WaitReason) -> None:
     job.held = False
-    if job.due is None or job.due <= now:
-        world.come_due(now, job)
+    _go_on(world, now, job)
 
 
 def _come_due(world: World, now: float, job: Job, _: WaitReason) -> None:
     job.due = None
-    if not job.held:
+    _go_on(world, now, job)
+
+
+def _end_others(world: World, now: float, job: Job, _: WaitReason) -> None:
+    job.after = ()
+    _go_on(world, now, job)
+
+
+def _go_on(world: World, now: float, job: Job) -> None:
+    if not job.held and (job.due is None or job.due <= now) and not world.relations.waits(job):
         world.come_due(now, job)
 
 
@@ -119,6 +132,36 @@ def _raise(limit: str) -> Callable[[World, float, Job, WaitReason], None]:
         world.limits[limit] = inf
 
     return lift
+
+
+def _give_places(world: World, now: float, job: Job, reason: WaitReason) -> None:
+    """A limit for this key alone, which leaves it any number of places."""
+    del now, job
+    limit = _limit_of(world, reason)
+    same(f"places of {reason.name}", reason.limit, limit.places)
+    world.keys.limits[reason.name or ""] = replace(limit, places=None)
+
+
+def _give_tokens(world: World, now: float, job: Job, reason: WaitReason) -> None:
+    """A limit for this key alone, without a rate. The time that was told is when it has a token."""
+    del job
+    limit, name, until = _limit_of(world, reason), reason.name or "", reason.until or 0.0
+    same(f"rate of {name}", reason.limit, limit.rate)
+    same(f"tokens of {name} just before they come", (world.keys.tokens(until - 1e-3, name) or 0) < 1, True)
+    same(f"tokens of {name} when they come", (world.keys.tokens(until + 1e-3, name) or 0) >= 1 or until < now, True)
+    world.keys.limits[name] = replace(limit, rate=None)
+
+
+def _limit_of(world: World, reason: WaitReason) -> RateLimit:
+    """The limit of a key, which has one of its own from now on, and the tokens that it had."""
+    keys, name = world.keys, reason.name or ""
+    pattern = keys.pattern(name)
+    assert pattern is not None, f"{name} has no limit"
+    limit = keys.limits[pattern]
+    if limit.rate is not None:
+        keys._unused[name] = keys._used.get(name, keys._unused[pattern])
+    keys.limits[name] = limit
+    return limit
 
 
 def _open(world: World, now: float, job: Job, reason: WaitReason) -> None:
@@ -138,9 +181,12 @@ LIFTS: Final[dict[str, Callable[[World, float, Job, WaitReason], None]]] = {
     "target": _free_target,
     "paused": _resume,
     "held": _release,
+    "after": _end_others,
     "not_due": _come_due,
     "agent_limit": _raise("max_per_agent_inflight"),
     "max_inflight": _raise("max_inflight"),
+    "key_inflight": _give_places,
+    "key_rate": _give_tokens,
     "draining": _open,
     "no_host": _bring_host,
     "no_action": _bring_host,

@@ -48,6 +48,7 @@ def recount(core: Scheduler) -> None:
     _batches(core, tasks)
     _families(core, tasks)
     keyed = [((task.agent.id, task.options.key.key), task.id) for task in tasks if _has_key(task)]
+    keyed += [((task.agent.id, bound.key), task.id) for task in tasks for bound in task.history.bound]
     same("keys", sorted((key, task.id) for key, task in core._life.tasks_by_key.items()), sorted(keyed))
     _past_keys(core)
     same("count of queued", core._life.queued, sum(task.state in WAITING for task in tasks))
@@ -100,7 +101,8 @@ def is_claimable(core: Scheduler, task: Task) -> bool:
 
 def is_kept(core: Scheduler, task: Task) -> bool:
     """Whether it has ended and may be forgotten with time."""
-    return task.state in ENDED and task.state != "rejected" and not core._life.targets.blocks(task)
+    is_aside = task in core._life.retention.aside
+    return task.state in ENDED and task.state != "rejected" and not core._life.targets.blocks(task) and not is_aside
 
 
 def _has_key(task: Task) -> bool:
@@ -196,14 +198,16 @@ def _lane(core: Scheduler, lane: Rows) -> list[Task]:
     """The ready tasks of a lane or a strand."""
     same("rows of a lane", [row.priority for row in lane._rows], sorted({row.priority for row in lane._rows})[::-1])
     places: list[Task] = []
+    live: list[Task] = []
     for row in lane._rows:
         same("places that were given up", row.tasks[: row.first], [None] * row.first)
         of_row = [task for task in row.tasks[row.first :] if task is not None]
         same("places of a row", (len(of_row), bool(of_row)), (len(row.tasks) - row.first, True))
-        same("tasks of a row", {task.priority for task in of_row}, {row.priority})
+        # A place that its task has left for another priority is held by none.
         same("order of a row", [task.seq for task in of_row], sorted({task.seq for task in of_row}))
+        live += [task for task in of_row if lane._holds(task, row)]
         places += of_row
-    tasks = live = [task for task in places if task.lane is lane]
+    tasks = live
     same("size of a lane", (lane.size, lane._slots), (len(live), len(places)))
     same("places of tasks that left are few", len(places) - len(live) <= len(live) + MIN_ENTRIES_TO_COMPACT, True)
     for task in live:

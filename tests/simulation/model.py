@@ -13,6 +13,7 @@ from collections.abc import Collection, Mapping, Sequence
 
 from .model_agenda import agenda, bring_about, first_due, name_of
 from .model_agents import AgentModel
+from .model_operations import Operations
 from .model_records import (
     FLYING,
     OVER_BUDGET,
@@ -33,6 +34,7 @@ class Model(AgentModel):
     def __init__(self, limits: dict[str, float]) -> None:
         super().__init__(World(limits))
         self.streams = Streams(self.world)
+        self.operations = Operations(self)
         self._held_up: dict[str, tuple[Machine, str | None]] = {}
 
     # What hosts ask for
@@ -227,8 +229,10 @@ class Model(AgentModel):
             if not told:
                 return done
             kind, task_id = told[0]
-            if not due:
-                if kind != "evicted" or not world.forget_one(now):
+            if not due and kind == "changed" and world.relations.may_go(now, world.get(task_id)):
+                world.relations.settle(now, world.get(task_id))
+            elif not due:
+                if kind != "evicted" or world.relations.overdue() or not world.forget_one(now):
                     raise AssertionError(f"nothing is due, but the core {kind} {task_id}")
             else:
                 fit = [each for each in due if task_id in each.touches(world)]

@@ -43,7 +43,8 @@ def agenda(world: World, looks: Mapping[str, float]) -> list[Due]:
             timers.append(Due(tick_of(host.drain_until), DRAIN, host))
         if host.rests_until is not None:
             timers.append(Due(tick_of(host.rests_until), REST, host))
-    timers += [Due(tick_of(job.due), DUE, job) for job in world.tasks.values() if job.due is not None and not job.held]
+    pending = [job for job in world.tasks.values() if job.due is not None and not job.held]
+    timers += [Due(tick_of(job.due), DUE, job) for job in pending if not world.relations.waits(job)]
     timers += [Due(tick_of(lease.until), STOPPING, lease) for lease in world.stopping]
     return timers + [Due(tick_of(past.until), KEY, past) for past in world.past_keys]
 
@@ -53,7 +54,10 @@ def first_due(world: World, now: float, looks: Mapping[str, float]) -> list[Due]
     timers = [
         due
         for due in agenda(world, looks)
-        if due.tick <= floor(8 * now) and not (due.rank == SILENCE and not world.is_dead(now, due.thing))
+        if due.tick <= floor(8 * now)
+        and not (due.rank == SILENCE and not world.is_dead(now, due.thing))
+        # Whether one that came after others waits for its time alone the core has to notice first.
+        and not (due.rank == DUE and world.relations.follows(due.thing) and due.thing.id not in world.relations.armed)
     ]
     first = min((due[:2] for due in timers), default=None)
     return [due for due in timers if due[:2] == first]

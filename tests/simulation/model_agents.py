@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from typing import Final, NoReturn
+from typing import Any, Final, NoReturn
 
 from .model_records import ENDED, FLYING, STOPPED, Agent, Job, Refused, Wish
+from .model_relations import Twin
 from .model_targets import blocked_targets, has_room_for
 from .world import World
 
@@ -22,49 +23,66 @@ class AgentModel:
     def __init__(self, world: World) -> None:
         self.world = world
 
-    def submit(self, now: float, wish: Wish, task_id: str, batch: str | None = None) -> Job:
-        """Admission; a refused task is kept under the same id. A repeat is answered with the first task."""
+    def submit(
+        self, now: float, wish: Wish, task_id: str, batch: str | None = None, after: tuple[str, ...] = ()
+    ) -> Job | Twin:
+        """Admission; a refused task is kept under the same id. A repeat is answered with the first task.
+
+        It comes `after` these tasks, and those that the wish names.
+        """
         first = self._first_under(wish)
         if first is not None:
-            if first.wish != wish:
-                raise Refused("already_exists")
             return first
         self._check(now, wish)
+        after = tuple(dict.fromkeys([*wish.after, *after]))
+        self.world.relations.check(after)
+        replaces = self.world.relations.conflict(now, wish, has_room_for(self.world, wish.target))
+        if isinstance(replaces, Twin):
+            return replaces
         world, limits = self.world, self.world.limits
         world.families.more_come()
         figures = world.figures.setdefault(wish.agent, Counter())
         agent = world.agents.setdefault(wish.agent, Agent(world.number(), counts=figures))
         job = Job(task_id, world.number(), wish, "queued", now, wish.deadline, batch, queued_at=now)
+        job.after = after
         job.own_secs = None if wish.deadline is None else wish.deadline - now
         due = wish.not_before if wish.not_before is not None and wish.not_before > now else None
         queued = world.queued()
         full = queued >= limits["max_queue_size"]
-        refused = full or world.queued(wish.agent) >= limits["max_per_agent"]
-        has_room = has_room_for(world, wish.target)
+        refused = not replaces and (full or world.queued(wish.agent) >= limits["max_per_agent"])
+        has_room = bool(replaces) or has_room_for(world, wish.target)
         world.tasks[task_id] = job
         if refused:
             self._reject(now, job, agent, queued, "global" if full else "agent")
         if not has_room:
             self._reject(now, job, agent, queued, None)
-        if wish.hold or due is not None:
+        verdict, failed = world.relations.verdict(job)
+        if wish.hold or due is not None or verdict != "clear":
             job.state, job.held, job.due = "pending", wish.hold, due
         else:
             world.place(now, job)
         world.tell(now, "submitted", job, None)
         world.counts["submitted"] += 1
         agent.counts["submitted"] += 1
-        job.position = world.queued()
+        job.position = world.queued() - len(replaces)
+        if verdict == "failed":
+            world.end(now, job, "cancelled", f"predecessor {failed} failed")
+        world.relations.replace(now, replaces)
         return job
 
-    def submit_batch(self, now: float, wishes: Sequence[Wish], ids: Sequence[str], batch: str) -> list[Job | Refused]:
+    def submit_batch(self, now: float, wishes: Sequence[Wish], ids: Sequence[str], batch: str) -> list[Any]:
         """One by one; nothing at all where one of them could never be accepted."""
         for wish in wishes:
-            if self._first_under(wish) is None:
+            if not self._is_known(wish):
                 self._check(now, wish)
-        outcomes: list[Job | Refused] = []
+        outcomes: list[Any] = []
         for wish, task_id in zip(wishes, ids, strict=True):
+            earlier = [outcomes[place] for place in wish.places]
             try:
-                outcomes.append(self.submit(now, wish, task_id, batch))
+                if any(isinstance(each, Refused) for each in earlier) and not self._is_known(wish, strict=True):
+                    raise Refused("conflict")
+                after = tuple([each.job.id if isinstance(each, Twin) else getattr(each, "id", "") for each in earlier])
+                outcomes.append(self.submit(now, wish, task_id, batch, after))
             except Refused as refused:
                 outcomes.append(refused)
         return outcomes
@@ -125,7 +143,7 @@ class AgentModel:
             self.world.resume(now, job)
         else:
             job.held = False
-            if job.due is None or job.due <= now:
+            if (job.due is None or job.due <= now) and not self.world.relations.waits(job):
                 self.world.come_due(now, job)
         return job
 
@@ -141,14 +159,32 @@ class AgentModel:
 
     # The rules
 
-    def _first_under(self, wish: Wish) -> Job | None:
-        """The task that the agent submitted under this key, or what is known of it; a rejection consumed none."""
+    def _first_under(self, wish: Wish) -> Job | Twin | None:
+        """The answer to a repeat, or what is known of it; a rejection consumed no key. Another wish is refused."""
         if wish.key is None:
             return None
+        name = (wish.agent, wish.key)
         for job in self.world.tasks.values():
-            if job.state != "rejected" and (job.wish.agent, job.wish.key) == (wish.agent, wish.key):
-                return job
-        return next((past.answer() for past in self.world.past_keys if past.key == (wish.agent, wish.key)), None)
+            if job.state == "rejected":
+                continue
+            for known, _ in [(job.wish, 0.0), *job.bound]:
+                if (known.agent, known.key) == name:
+                    _same(known, wish)
+                    return job if known is job.wish else Twin(job)
+        past = next((past for past in self.world.past_keys if past.key == name), None)
+        if past is None:
+            return None
+        _same(past.wish, wish)
+        return past.answer()
+
+    def _is_known(self, wish: Wish, *, strict: bool = False) -> bool:
+        """Whether something is known under its key; if `strict`, another wish is refused."""
+        try:
+            return self._first_under(wish) is not None
+        except Refused:
+            if strict:
+                raise
+            return True
 
     def _check(self, now: float, wish: Wish) -> None:
         if self.world.draining:
@@ -177,3 +213,8 @@ class AgentModel:
             details["blockedTargets"] = len(blocked_targets(world))
             details["maxBlockedTargets"] = world.limits["max_blocked_targets"]
         raise Refused("queue_full", job.error, details)
+
+
+def _same(known: Wish, wish: Wish) -> None:
+    if known != wish:
+        raise Refused("already_exists")

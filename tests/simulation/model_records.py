@@ -60,7 +60,10 @@ class Retry(NamedTuple):
 
 @dataclass(frozen=True)
 class Wish:
-    """What an agent asks for. `deadline` and `not_before` are absolute; None is the default, or at once."""
+    """What an agent asks for. `deadline` and `not_before` are absolute; None is the default, or at once.
+
+    It comes after the tasks `after`, and after those of its batch in these `places`.
+    """
 
     agent: str
     action: str
@@ -77,6 +80,12 @@ class Wish:
     token_limit: int | None = None
     run_timeout: float | None = None
     parent: str | None = None
+    after: tuple[str, ...] = ()
+    places: tuple[int, ...] = ()
+    after_policy: str | None = None
+    unique: str | None = None
+    unique_while: str | None = None
+    on_conflict: str | None = None
     keys: tuple[str, ...] = ()
     on_target_failure: str | None = None
 
@@ -123,7 +132,7 @@ class Job:
 
     `own_secs` is the length of a deadline that the agent set. A pending task waits to be released if it is `held`, for
     its `due` time, or to be tried again, when `retrying`. `blocks` and `is_head` are about its target. Its attempt may
-    run until `run_until`.
+    run until `run_until`. It was the answer to what it is `bound` to, at those times.
     """
 
     id: str
@@ -167,6 +176,14 @@ class Job:
     code: str | None = None
     traceback: str | None = None
     output: bytes | None = None
+    after: tuple[str, ...] = ()
+    bound: list[tuple[Wish, float]] = field(default_factory=list)
+    moved_to: int | None = None
+
+    @property
+    def priority(self) -> int:
+        """That of the last operation that gave it one, else that of its submission."""
+        return self.wish.priority if self.moved_to is None else self.moved_to
 
     @property
     def target(self) -> str | None:
@@ -240,17 +257,20 @@ class PastKey:
     """An idempotency key that is known `until` then, though its task is not."""
 
     job: Job
+    wish: Wish
     until: float
 
     @property
     def key(self) -> tuple[str, str | None]:
-        return (self.job.wish.agent, self.job.wish.key)
+        return (self.wish.agent, self.wish.key)
 
     def answer(self) -> Job:
         """What a repeat is told."""
         job = self.job
-        told = Job(job.id, job.order, job.wish, job.state, job.created_at, None, None, job.position)
+        told = Job(job.id, job.order, self.wish, job.state, job.created_at, None, None, job.position)
         told.queued_at = job.created_at
+        # It is not known any more.
+        told.moved_to = 0
         return told
 
 

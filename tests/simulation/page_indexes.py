@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
+from taskyard_server.core.page_notes import may_hold
 from taskyard_server.core.task_filter import TaskFilter
 from taskyard_server.core.task_pages import TaskPage
 
@@ -45,4 +46,4 @@ def _passed_by(page: TaskPage, task: Task) -> TaskFilter | None:
         filters.append(TaskFilter(error=task.error.casefold()))
     if task.completed_at is not None:
         filters.append(TaskFilter(ended_from=task.completed_at))
-    return next((each for each in filters if not (each.matches(task) and page.may_hold(each, {page}))), None)
+    return next((each for each in filters if not (each.matches(task) and may_hold(page, each, {page}))), None)

@@ -18,15 +18,20 @@ from taskyard_server.core.stats import Counters
 from taskyard_server.core.streams import Welcome
 from taskyard_server.core.task import (
     NO_EXTRAS,
+    AfterPolicy,
+    Existing,
     IdempotencyKey,
+    OnConflict,
     OnTargetFailure,
     Submission,
     Task,
     TaskExtras,
     TaskOptions,
+    UniqueWhile,
 )
 
 from .model_records import FLYING, Host, Job, Machine, Refused, Wish
+from .model_relations import Twin
 from .world import Happened, Stop
 
 TABS: Final = {"any": Tabs.ANY, "only": Tabs.ONLY, "or plain": Tabs.OR_PLAIN}
@@ -67,6 +72,7 @@ FIELDS: Final = (
     "traceback",
     "raised token limit",
     "output",
+    "priority",
 )
 
 NO_LEASE: Final = (None,) * 8
@@ -102,6 +108,7 @@ def of_task(task: Task) -> tuple[object, ...]:
         task.history.traceback,
         task.history.token_limit,
         task.history.output,
+        task.priority,
     )
 
 
@@ -148,6 +155,7 @@ def of_job(job: Job) -> tuple[object, ...]:
         job.traceback,
         job.raised_limit,
         job.output,
+        job.priority,
     )
 
 
@@ -192,6 +200,8 @@ def plain(answer: Any) -> Any:
             return [*map(plain, answer)]
         case (Task() | Job() as first, int(count)):
             return (plain(first), count)
+        case Existing() | Twin():
+            return ("existing", plain(answer[0]))
         case Task():
             return of_task(answer)
         case Job():
@@ -245,7 +255,16 @@ def to_profile(machine: Machine) -> HostProfile:
 def to_extras(wish: Wish) -> TaskExtras:
     """The core's word for how a task stands to others."""
     policy = None if wish.on_target_failure is None else OnTargetFailure(wish.on_target_failure)
-    extras = TaskExtras(concurrency_keys=wish.keys, on_target_failure=policy)
+    extras = TaskExtras(
+        concurrency_keys=wish.keys,
+        after=wish.after,
+        after_indexes=wish.places,
+        after_policy=None if wish.after_policy is None else AfterPolicy(wish.after_policy),
+        unique_key=wish.unique,
+        unique_while=None if wish.unique_while is None else UniqueWhile(wish.unique_while),
+        on_conflict=None if wish.on_conflict is None else OnConflict(wish.on_conflict),
+        on_target_failure=policy,
+    )
     return NO_EXTRAS if extras == NO_EXTRAS else extras
 
 

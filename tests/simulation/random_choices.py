@@ -107,6 +107,9 @@ class Chances:
         # Likewise in every third one claims have ids.
         self._names_claims = seed % 3 == 0
         self._claim_dice = Random(f"claims of {seed}")
+        # In every sixth tasks come after others, and have unique keys.
+        self._relates = seed % 6 == 0
+        self._relation_dice = Random(f"relations of {seed}")
         # In every fifth tasks have concurrency keys, whose limits change.
         self._limits_keys = seed % 5 == 0
         self._limit_dice = Random(f"key limits of {seed}")
@@ -287,9 +290,42 @@ class Chances:
         )
         if wish.target is not None and self._target_dice.random() < 0.3:
             wish = replace(wish, on_target_failure=self._target_dice.choice(["block", "continue", "continue"]))
+        wish = self._related(wish)
         if wish.key is not None:
             self._keyed.append(wish)
         return wish
+
+    def _related(self, wish: Wish) -> Wish:
+        """The same, perhaps after some tasks, or with a unique key."""
+        if not self._relates:
+            return wish
+        dice = self._relation_dice
+        if dice.random() < 0.4 and self._possible_parents:
+            known = [*self._possible_parents][-6:]
+            after = tuple(dice.choices(known, k=dice.choice([1, 1, 2, 4])))
+            if dice.random() < 0.05:
+                after = (*after, "tsk_nope")
+            wish = replace(wish, after=after, after_policy=dice.choice([None, "success", "ended"]))
+        if dice.random() < 0.4:
+            wish = replace(
+                wish,
+                unique=dice.choice(["sync", "sync", "sync", "clean"]),
+                unique_while=dice.choice([None, "live", "queued", "queued"]),
+                on_conflict=dice.choice([None, "existing", "reject", "replaceQueued", "replaceQueued"]),
+            )
+        return wish
+
+    def _placed(self, wishes: list[Wish]) -> list[Wish]:
+        """The tasks of a batch, some of them after earlier ones."""
+        dice = self._relation_dice
+        if not self._relates:
+            return wishes
+        return [
+            replace(wish, places=tuple(dice.choices(range(place), k=dice.choice([1, 2]))))
+            if place and wish.key is None and dice.random() < 0.4
+            else wish
+            for place, wish in enumerate(wishes)
+        ]
 
     def extra(self) -> bool:
         """Whether something is tried that few do."""
@@ -317,9 +353,9 @@ class Chances:
         """The tasks of one batch; in most batches none has a deadline that is not in the future."""
         agent = self.agent()
         wishes = [self.wish(now, agent) for _ in range(self.one_of([1, 2, 3, 8]))]
-        if self.under(0.2):
-            return wishes
-        return [wish for wish in wishes if wish.deadline is None or wish.deadline > now] or [Wish(agent, "action-0")]
+        if not self.under(0.2):
+            wishes = [wish for wish in wishes if wish.deadline is None or wish.deadline > now]
+        return self._placed(wishes) or [Wish(agent, "action-0")]
 
     def flood(self, now: float) -> list[Wish]:
         """Many tasks of one kind, all of one agent or of many in no order."""

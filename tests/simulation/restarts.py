@@ -29,6 +29,7 @@ from .model import Model
 from .model_records import FLYING
 from .offer_indexes import recount_offers
 from .random_choices import BUILT_IN
+from .relation_indexes import recount_relations
 from .restored_state import prime_ledger, prime_targets, prime_watch, same_state
 from .simulator import Simulation
 from .target_indexes import recount_targets
@@ -121,6 +122,7 @@ class RestartingSimulation(Simulation):
         recount_keys(core)
         recount_offers(core, self.now)
         recount_targets(core)
+        recount_relations(core)
         self._commit()
         self._parts[1].register_one(EXECUTOR, None, BUILT_IN, None)
 
@@ -151,8 +153,11 @@ def restart(model: Model, now: float, stood_still: float, streams: dict[str, int
     world.families.absent.clear()
     owners = {job.wish.agent for job in world.tasks.values()}
     world.agents = {name: agent for name, agent in world.agents.items() if name in owners}
+    world.ended += world.relations.aside
+    world.relations.aside.clear()
     world.ended.sort(key=lambda task_id: (world.tasks[task_id].completed_at, world.tasks[task_id].order))
     world.weights.begin_equal()
+    model.operations.restarted()
     world.offers.clear()
     model._held_up.clear()
     world.stops = []

@@ -38,9 +38,23 @@ def same_state(was: Scheduler, loaded: Scheduler, now: float) -> None:
     same("last order", one.tasks.last_seq, other.tasks.last_seq)
     same("last host", loaded.hosts.last_number, was.hosts.last_number)
     same("served", (one.ready._served, one.ready._triggered_held), (other.ready._served, other.ready._triggered_held))
+    same(
+        "followers",
+        *[
+            {task.id: [each.id for each in its] for task, its in each.predecessors._waiting.items()}
+            for each in (one, other)
+        ],
+    )
+    same(
+        "unique keys",
+        *[
+            {key: sorted(task.id for task in its) for key, its in each.unique_keys._live.items()}
+            for each in (one, other)
+        ],
+    )
     keys = {key: task.id for key, task in other.tasks_by_key.items()}
     same("keys", {key: task.id for key, task in one.tasks_by_key.items()}, keys)
-    ends = [(task.completed_at, task.id) for task in in_line(other.retention.ended)]
+    ends = [(task.completed_at, task.id) for task in (*in_line(other.retention.ended), *other.retention.aside)]
     same("ended", [(task.completed_at, task.id) for task in in_line(one.retention.ended)], sorted(ends))
     batches = {batch.id: _batch(batch) for batch in other.batches._batches.values() if _batch(batch)[2]}
     same("batches", {batch.id: _batch(batch) for batch in one.batches._batches.values()}, batches)

@@ -30,8 +30,10 @@ from .ledger import ENDING, Ledger
 from .model import Model
 from .model_records import FLYING, Refused
 from .offer_indexes import recount_offers
+from .operation_commands import OperationCommands
 from .plain_values import of_stop, plain
 from .random_choices import ABLE, BUILT_IN, MACHINES, WEIGHTS, Chances
+from .relation_indexes import recount_relations
 from .stream_commands import StreamCommands
 from .target_indexes import nothing_stays, recount_targets
 from .target_ledger import TargetLedger
@@ -41,6 +43,9 @@ EXPLAINED: Final = {"pending", "queued", "paused"}
 EXPLAINED_SHARE: Final = 0.3
 RECOUNT_EVERY: Final = 4
 """So many steps apart all indexes of the core are recounted; everything else is checked after every step."""
+
+
+MANY: Final = 1_000
 
 
 class Mismatch(AssertionError):
@@ -99,6 +104,7 @@ class Simulation:
                 recount(self.core)
                 recount_offers(self.core, self.now)
                 recount_targets(self.core)
+                recount_relations(self.core)
                 figures_agree(self.core, self.model)
                 recount_keys(self.core)
                 keys_agree(self.core, self.model.world, self.now)
@@ -109,7 +115,9 @@ class Simulation:
     def _explain_one(self) -> None:
         """One task that waits is explained right."""
         waiting = [job.id for job in self.model.world.tasks.values() if job.state in EXPLAINED]
-        if waiting and self._looks.random() < EXPLAINED_SHARE:
+        # While followers are to be looked at, one of them may wait for that alone.
+        is_settled = self.core._life.predecessors.next_due() is None
+        if waiting and self._looks.random() < EXPLAINED_SHARE and is_settled:
             for kind in explained(self.core, self.model, self.now, self._looks.choice(waiting)) or ["runnable"]:
                 self.given["explained", kind] += 1
 
@@ -129,7 +137,8 @@ class Simulation:
         hosts = HostCommands(self, agents)
         self._streams = StreamCommands(self, hosts)
         agents.let_claim = hosts.claim_up_to
-        self._parts = (agents, hosts, self._streams)
+        self._operations = OperationCommands(self)
+        self._parts = (agents, hosts, self._streams, self._operations)
         own = {name: part for part in (self, agents, hosts, self._streams) for name in dir(part)}
         names = {command: command.replace(" ", "_") for command in WEIGHTS}
         self._commands: dict[str, Callable[[], None]] = {
@@ -164,6 +173,8 @@ class Simulation:
             self.limit_keys()
         elif self.chances.weighs():
             self.weigh()
+        elif self._operations.wants():
+            self._operations.act()
         else:
             self._commands[self.chances.command()]()
         if self.chances.prompt():
@@ -306,6 +317,8 @@ class Simulation:
             more = self._advance_by(most)
             if more and turns:
                 self._check()
+        if not more and (left := self.model.world.relations.overdue()):
+            raise AssertionError(f"advance says that nothing is due, but {left[0].id} is to be queued or cancelled")
         for due in (self.model.next_due(), self.core.next_due()):
             if not more and due is not None and due <= self.now:
                 raise AssertionError(f"advance says that nothing is due, but something was at {due - START}")
@@ -313,10 +326,16 @@ class Simulation:
     def _advance_by(self, most: int) -> bool:
         """A look at a host that lives is something to do, too, though nothing comes of it."""
         looks = {host.id: host.silence_at for host in self.core.hosts if host.silence_at is not None}
-        checks = len(looks) + sum(host.forget_at is not None for host in self.core.hosts)
+        # What is looked at may come to nothing, and so may the turn of a task that others wait for.
+        predecessors = self.core._life.predecessors
+        silent = MANY if predecessors.followers or predecessors.next_due() is not None else 0
+        armed = {task.id for tasks in self.core._life.pending.delayed._due.values() for task in tasks}
+        self.model.world.relations.armed = armed
+        checks = silent + len(looks) + sum(host.forget_at is not None for host in self.core.hosts)
 
         def model(told: Told) -> bool:
             done = self.model.advance(self.now, told.events, looks, still_to_come(self.core))
+            self.model.world.relations.seen_aside(self.now, [task.id for task in self.core._life.retention.aside])
             same(f"{done} things of {most} done", done <= most, True)
             same("more to do", told.answer is False or done + checks >= most, True)
             return bool(told.answer)

@@ -23,7 +23,9 @@ def recount_targets(core: Scheduler) -> None:
     same("stopping leases that live", [each.task.id for each in leases if each.task.lease is each], [])
     recount_timer("ends of stopping leases", life.grants.stopping._ends, {each: each.expires_at for each in leases})
     pending = [task for task in tasks if task.state == "pending" and not task.is_held]
-    recount_timer("dues", life.pending.delayed, {task: task.history.not_before for task in pending})
+    if life.predecessors.next_due() is None:
+        due = [task for task in pending if not life.predecessors.holds_back(task)]
+        recount_timer("dues", life.pending.delayed, {task: task.history.not_before for task in due})
     due = {host: host.drain_until for hosts in life.liveness._drains._due.values() for host in hosts}
     recount_timer("ends of drains", life.liveness._drains, due)
     same("hosts that drain and are gone", [host.id for host in due if core.hosts.find(host.id) is not host], [])
@@ -89,6 +91,8 @@ def nothing_stays(core: Scheduler, now: float) -> None:
         ("agents", [*life.agents.by_id]),
         ("keys", [*life.tasks_by_key]),
         ("past keys", [None] * len(life.past_keys)),
+        ("followers", [*life.predecessors._waiting, *life.predecessors.followers, *life.retention.aside]),
+        ("unique keys", [None] * len(life.unique_keys)),
         ("batches", [*life.batches._batches]),
         ("targets", [*life.targets._targets]),
         ("stopping leases", [*life.grants.stopping._by_host]),

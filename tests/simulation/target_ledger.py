@@ -54,6 +54,8 @@ class TargetLedger:
                     del leases[key]
 
     def _leave(self, event: Event, name: str, reported: Collection[Key]) -> None:
+        if event.kind == "reprioritized":
+            return
         task_id = event.task.id
         if event.kind == "evicted" and task_id in self._blockers.get(name, ()):
             raise AssertionError(f"{task_id} blocks {name} and is forgotten")
@@ -69,7 +71,7 @@ class TargetLedger:
 
     def _enter(self, event: Event, name: str) -> None:
         task_id = event.task.id
-        if event.kind == "evicted":
+        if event.kind in ("evicted", "reprioritized"):
             return
         blocks = event.task.options.extras.on_target_failure != "continue"
         if event.state == "queued" or (event.state == "pending" and event.history.failed):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from taskyard_server.core import explain
+from taskyard_server.core.keys import Keys
 from taskyard_server.core.liveness import Liveness
 
 from .simulator import Mismatch, Simulation
@@ -14,7 +15,8 @@ from .test_mutations import NEVER, Edit, mutate
 pytestmark = [pytest.mark.python_core, pytest.mark.mutation]
 
 STEPS = 600
-SEEDS = range(1, 7)
+SEEDS = (1, 2, 3, 5, 10, 15, 20)
+"""Of these, multiples of 5 have keys."""
 
 MUTATIONS: dict[str, list[Edit]] = {
     "a hold is no reason": [(explain, "_of_itself", "if history.held:", "if False:")],
@@ -37,6 +39,11 @@ MUTATIONS: dict[str, list[Edit]] = {
     "a full namespace goes on": [(explain, "_of_limits", "life.inflight >= limits.max_inflight", "False")],
     "a full namespace is one task early": [
         (explain, "_of_limits", "life.inflight >= limits.max_inflight", "life.inflight + 1 >= limits.max_inflight"),
+    ],
+    "a key without a place goes on": [(explain, "_of_keys", "key.inflight >= key.max_inflight", "False")],
+    "a key without a token goes on": [(explain, "_of_keys", "if due and rate", "if False and rate")],
+    "a key that nobody has used goes on": [
+        (Keys, "seen", "if len(self._rules):", "if False:"),
     ],
     "hosts that drain have room": [(explain, "_has_room", "host.draining or ", "")],
     "hosts that rest have room": [(explain, "_has_room", "or rests ", "")],

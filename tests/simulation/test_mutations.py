@@ -24,6 +24,7 @@ from taskyard_server.core.lifecycle import Lifecycle
 from taskyard_server.core.liveness import Liveness
 from taskyard_server.core.offers import OfferGroup, Offers
 from taskyard_server.core.past_keys import PastKeys
+from taskyard_server.core.pending import Pending
 from taskyard_server.core.ready_queue import ReadyQueue
 from taskyard_server.core.reports import Reports
 from taskyard_server.core.retention import RetainedTasks, Retention
@@ -89,7 +90,7 @@ MUTATIONS: dict[str, list[Edit]] = {
         (Lane, "remove", "self._compact()", "pass"),
     ],
     "a key is forgotten with its task": [
-        (Retention, "_evict", "life.past_keys.add(past)", "pass"),
+        (Retention, "_forget_key", "life.past_keys.add(past)", "pass"),
     ],
     "a key is known for ever": [
         (PastKeys, "_forget", "del self._by_name[past.name]", "pass"),
@@ -286,18 +287,6 @@ MUTATIONS: dict[str, list[Edit]] = {
     "a task that blocks its target is forgotten with time": [
         (Lifecycle, "finish", "if not blocks or self.retention.takes_blockers:", "if True:"),
     ],
-    "what fails blocks whatever its policy": [
-        (Lifecycle, "finish", "blocks and blocks_when_failed(task, self.limits.on_target_failure)", "blocks"),
-    ],
-    "there may be any number of blocked targets": [
-        (Targets, "has_room", "self.blocked < max_blocked or name in self._targets", "True"),
-    ],
-    "no task is added to a target once too many are blocked": [
-        (Targets, "has_room", " or name in self._targets", ""),
-    ],
-    "a target that is free again counts as blocked": [
-        (Targets, "unblock", "self.blocked -= 1", "pass"),
-    ],
     "a task that never started blocks its target": [
         (Lifecycle, "finish", " and task.started_at is not None", ""),
     ],
@@ -320,7 +309,7 @@ MUTATIONS: dict[str, list[Edit]] = {
         (Lifecycle, "_reopen", "self.counters.reopened += 1", "pass"),
     ],
     "a held task goes when it is due": [
-        (Lifecycle, "accept", " and not options.hold", ""),
+        (Pending, "add", " and not is_held", ""),
     ],
     "a task within its budget fails": [
         (Attempts, "is_over_budget", "> limit", ">= limit"),

@@ -12,6 +12,7 @@ from taskyard_server.core.dispatcher import Dispatcher
 from taskyard_server.core.grants import Grants
 from taskyard_server.core.lifecycle import Lifecycle
 from taskyard_server.core.liveness import Liveness
+from taskyard_server.core.pending import Pending
 from taskyard_server.core.ready_queue import ReadyQueue
 from taskyard_server.core.reports import Reports
 from taskyard_server.core.restoring import Restoring
@@ -31,7 +32,7 @@ pytestmark = [pytest.mark.python_core, pytest.mark.mutation]
 SEEDS, STEPS = range(400, 440), 500
 
 MUTATIONS: dict[str, list[Edit]] = {
-    "a hold that is released before its time is not kept": [(Lifecycle, "release_hold", "self.note(task)", "pass")],
+    "a hold that is released before its time is not kept": [(Pending, "release_hold", "self._life.note(task)", "pass")],
     "the deadline of a new head is not kept": [(Lifecycle, "_offer", "self.note(task)", "pass")],
     "a deadline that stops is not kept": [(Lifecycle, "_withdraw", "self.note(task)", "pass")],
     "another length of a lease is not kept": [(Reports, "renew", "self._life.note(lease.task)", "pass")],

@@ -133,6 +133,8 @@ OFTEN = {
     ("error", TOO_MANY_BLOCKED): 1,
     **{("explained", kind): 60 for kind in ("no_credit", "no_host", "target", "held", "not_due", "agent_limit")},
     **{("explained", kind): 10 for kind in ("max_inflight", "draining", "paused", "no_action", "runnable")},
+    ("explained", "key_inflight"): 10,
+    ("explained", "key_rate"): 2,
     ("bound by", "maxInflight"): 30,
     ("bound by", "maxPerAgentInflight"): 20,
 }

@@ -30,6 +30,7 @@ from .model_records import (
     StoppingLeases,
     may_run,
 )
+from .model_relations import Relations
 from .model_weights import Weights
 
 
@@ -73,13 +74,13 @@ class World:
         self.past_keys: list[PastKey] = []
         self.counts: Counter[str] = Counter()
         self.last_token = 0
-        """Each grant has the next token, whatever its task."""
         self.latency = 0.0
         self.draining = False
         self.happened: list[Happened] = []
         self.stops: list[Stop] = []
         self.stopping: list[StoppingLeases] = []
         self.families = Families(self.tasks)
+        self.relations = Relations(self)
         self.weights = Weights()
         self.keys = NaiveKeys()
         self.retries: dict[str, deque[float]] = {}
@@ -152,12 +153,11 @@ class World:
         if not waiting:
             return None
         load = Counter(job.wish.agent for job in self.flying())
-
         names = {job.wish.agent for job in waiting if load[job.wish.agent] < self.limits["max_per_agent_inflight"]}
         if not names:
             return None
         best = min(names, key=lambda name: self.weights.turn(name, self.agents[name], load[name]))
-        return min((job for job in waiting if job.wish.agent == best), key=lambda job: (job.wish.priority, job.order))
+        return min((job for job in waiting if job.wish.agent == best), key=lambda job: (job.priority, job.order))
 
     def get(self, task_id: str) -> Job:
         if task_id not in self.tasks:
@@ -253,6 +253,7 @@ class World:
         job.due = None
         job.retrying = False
         self.enter(now, job, "queued")
+        self.relations.let_go()
         self.place(now, job)
 
     def place(self, now: float, job: Job) -> None:
@@ -300,6 +301,7 @@ class World:
         job.blocks = job.blocks and job.wish.on_target_failure != "continue"
         job.held = job.retrying = False
         job.due = None
+        self.relations.let_go()
         if flew:
             self._end_lease(now, job, stop, error or "task cancelled")
         job.completed_at = now
@@ -309,8 +311,9 @@ class World:
         if not job.blocks:
             self.ended.append(job.id)
         while len(self.ended) > self.limits["max_retained_tasks"]:
-            self.counts["evicted"] += 1
-            self.forget(now, self.ended[0])
+            if not self.relations.put_aside(self.tasks[self.ended[0]]):
+                self.counts["evicted"] += 1
+                self.forget(now, self.ended[0])
         self.settle(now, job.target)
 
     def use_tokens(self, now: float, job: Job, used: int) -> None:
@@ -404,9 +407,10 @@ class World:
     def forget_one(self, now: float) -> bool:
         """Forget the first task whose time is over; accepted ones go before rejected ones, where `most` cuts."""
         for kept in (self.ended, self.rejected):
-            if kept and self.tasks[kept[0]].completed_at + self.limits["result_ttl_secs"] <= now:
-                self.forget(now, kept[0])
-                return True
+            while kept and self.tasks[kept[0]].completed_at + self.limits["result_ttl_secs"] <= now:
+                if not self.relations.put_aside(self.tasks[kept[0]]):
+                    self.forget(now, kept[0])
+                    return True
         return False
 
     def forget(self, now: float, task_id: str) -> None:
@@ -414,9 +418,7 @@ class World:
         job = self.tasks.pop(task_id)
         (self.rejected if job.state == "rejected" else self.ended).remove(task_id)
         self.tell(now, "evicted", job, job.state)
-        until = job.created_at + self.limits["idempotency_secs"]
-        if job.wish.key is not None and job.state != "rejected" and until > now:
-            self.past_keys.append(PastKey(job, until))
+        self.past_keys += self.relations.past_keys(now, job)
         if all(other.wish.agent != job.wish.agent for other in self.tasks.values()):
             del self.agents[job.wish.agent]
 
@@ -433,8 +435,7 @@ class World:
             self.counts["reopened"] += 1
             self.counts["expired_reopened"] += job.error == "deadline exceeded while queued"
             self.agents[job.wish.agent].counts["failed"] -= 1
-            if job.id in self.ended:
-                self.ended.remove(job.id)
+            self.relations.retain_no_more(job.id)
 
     def _end_lease(self, now: float, job: Job, stop: str | None, message: str | None) -> None:
         """`stop` is why its host shall stop; None where the host itself ended it. Till it has, its target is taken."""

@@ -4,7 +4,7 @@ import pytest
 from msgspec import msgpack
 
 from taskyard_server.cadence import parse_interval
-from taskyard_server.core.history import NO_HISTORY, RetryPolicy
+from taskyard_server.core.history import NO_HISTORY, Bound, RetryPolicy
 from taskyard_server.core.limits import RESTART_GRACE_SECS
 from taskyard_server.core.reports import Report, ReportKind
 from taskyard_server.core.schedules.schedule import ScheduleSpec
@@ -21,6 +21,7 @@ from taskyard_server.core.task import (
 from taskyard_server.store.records import encode_state, encode_task
 from taskyard_server.store.tuples import (
     HISTORY_OF_LEVEL_1,
+    HISTORY_OF_LEVEL_2,
     OPTIONS_OF_LEVEL_1,
     OPTIONS_OF_LEVEL_2,
     kept_history,
@@ -91,9 +92,14 @@ def test_options_with_extras_are_written_as_a_whole(field):
     assert kept_options(options) == options
 
 
-@pytest.mark.parametrize("field", NO_HISTORY._fields[HISTORY_OF_LEVEL_1:])
-def test_a_history_with_any_of_it_is_written_as_a_whole(field):
+@pytest.mark.parametrize("field", NO_HISTORY._fields[HISTORY_OF_LEVEL_1:HISTORY_OF_LEVEL_2])
+def test_a_history_with_any_of_it_is_written_as_level_2_reads_it(field):
     history = NO_HISTORY._replace(**{field: VALUES[field]})
+    assert kept_history(history) == history[:HISTORY_OF_LEVEL_2]
+
+
+def test_a_history_with_bound_keys_is_written_as_a_whole():
+    history = NO_HISTORY._replace(bound=(Bound("once", b"fingerprint", 1.0),))
     assert kept_history(history) == history
 
 

@@ -19,6 +19,7 @@ from .server import (
     print_json,
     word,
 )
+from .stops import WaitOption, stop_text, timeout_secs, wait_ms
 
 MAX_TOKENS: Final = 2**32 - 1
 
@@ -27,12 +28,15 @@ MAX_TOKENS: Final = 2**32 - 1
 def pause(
     task_id: TaskArgument,
     connection: Connection,
+    wait: WaitOption = None,
     as_json: JsonOption = False,
 ) -> None:
     """Interrupt a task that is assigned or running, so that it can be resumed."""
+    ms = wait_ms(wait)
+    request = pb.PauseTaskRequest(task_id=task_id, wait_ms=ms)
     with connection.opened() as channel:
-        answer = TaskServiceStub(channel).PauseTask(pb.PauseTaskRequest(task_id=task_id), **connection.call())
-    _show(answer, as_json)
+        answer = TaskServiceStub(channel).PauseTask(request, **connection.call(timeout_secs(ms)))
+    _show(answer, as_json, stop_text(answer))
 
 
 @with_connection
@@ -71,8 +75,10 @@ def resolve(
     _show(answer, as_json)
 
 
-def _show(answer: pb.PauseTaskResponse | pb.ResumeTaskResponse | pb.ResolveTaskResponse, as_json: bool) -> None:
+def _show(
+    answer: pb.PauseTaskResponse | pb.ResumeTaskResponse | pb.ResolveTaskResponse, as_json: bool, more: str = ""
+) -> None:
     if as_json:
         print_json(message_to_json(answer))
     else:
-        out.print(f"{answer.task_id} is {word(answer.status)}")
+        out.print(f"{answer.task_id} is {word(answer.status)}{more}")

@@ -26,6 +26,7 @@ from .server import (
     word,
 )
 from .shared_options import with_options
+from .stops import WaitOption, stop_text, timeout_secs, wait_ms
 from .task_options import with_task_options
 
 
@@ -133,16 +134,19 @@ def cancel(
     cancel_children: Annotated[
         bool, typer.Option("--cancel-children", help="Also what its work has submitted, and what theirs has.")
     ] = False,
+    wait: WaitOption = None,
     as_json: JsonOption = False,
 ) -> None:
     """Cancel a task that has not ended."""
     request = task_pb2.CancelTaskRequest(task_id=task_id)
     if cancel_children:
         request.cancel_children = True
+    if (ms := wait_ms(wait)) is not None:
+        request.wait_ms = ms
     with connection.opened() as channel:
-        answer = task_pb2_grpc.TaskServiceStub(channel).CancelTask(request, **connection.call())
+        answer = task_pb2_grpc.TaskServiceStub(channel).CancelTask(request, **connection.call(timeout_secs(ms)))
     below = f", and {answer.children_cancelled} below it are cancelled" if cancel_children else ""
-    _show(answer, as_json, f"{answer.task_id} is {word(answer.status)}{below}")
+    _show(answer, as_json, f"{answer.task_id} is {word(answer.status)}{below}{stop_text(answer)}")
 
 
 @with_connection

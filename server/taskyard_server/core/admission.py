@@ -5,22 +5,18 @@ This file does not know the limits of the queue, which `Lifecycle` checks when i
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from types import MappingProxyType
-from typing import TYPE_CHECKING, Final
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from .batches import BatchSubmission
 from .errors import NOT_YET, AlreadyExists, BadRequest, Conflict, Refusal, Unavailable
-from .task import NO_EXTRAS, Existing, TaskState
-from .unique_keys import settle_conflict
+from .predecessors import IN_MEMORY, Known
+from .task import NO_EXTRAS, Existing
+from .unique_keys import find_conflict, replace
 
 if TYPE_CHECKING:
     from .lifecycle import Lifecycle
-    from .names import Names
     from .task import IdempotencyKey, Submission, Task, TaskOptions
-
-NO_PAST: Final[Mapping[str, TaskState]] = MappingProxyType({})
-"""No task has left memory that a submission names."""
 
 
 def require_readers(life: Lifecycle, options: TaskOptions) -> None:
@@ -32,11 +28,7 @@ def require_readers(life: Lifecycle, options: TaskOptions) -> None:
 
 
 class Admission:
-    """Validates submissions, until it `is_closed` by a drain.
-
-    Where a submission names predecessors, those of others than `agents` are not known, and `past` says how those ended
-    that have left memory.
-    """
+    """Validates submissions, until it `is_closed` by a drain. What predecessors a submission may name is `known`."""
 
     def __init__(self, life: Lifecycle) -> None:
         self._life = life
@@ -54,24 +46,18 @@ class Admission:
         self._check(now, submission)
         return self._life.accept(now, submission)
 
-    def submit(
-        self, now: float, submission: Submission, agents: Names | None = None, past: Mapping[str, TaskState] = NO_PAST
-    ) -> Task | Existing:
+    def submit(self, now: float, submission: Submission, known: Known = IN_MEMORY) -> Task | Existing:
         """See `Scheduler.submit`."""
         if submission.options.extras is NO_EXTRAS:
             task: Task | Existing | None = self.admit(now, submission)
         else:
-            task = self._admit_with_extras(now, submission, agents, past)
+            task = self._admit_with_extras(now, submission, known)
         if task is None:
             raise self._life.reject(now, submission)
         return task
 
     def submit_each(
-        self,
-        now: float,
-        submissions: Sequence[Submission],
-        agents: Names | None = None,
-        past: Mapping[str, TaskState] = NO_PAST,
+        self, now: float, submissions: Sequence[Submission], known: Known = IN_MEMORY
     ) -> list[Task | Existing | Refusal]:
         """Submit tasks one by one; for each, in order, the task, the one that it stands for, or why it was refused."""
         outcomes: list[Task | Existing | Refusal] = []
@@ -79,19 +65,14 @@ class Admission:
             try:
                 if submission.options.extras is not NO_EXTRAS:
                     submission = self._with_ids(submission, outcomes)
-                outcomes.append(self.submit(now, submission, agents, past))
+                outcomes.append(self.submit(now, submission, known))
             except Refusal as refusal:
                 # With its traceback, the refusal would hold this frame and so the list that holds it: a cycle.
                 outcomes.append(refusal.with_traceback(None))
         return outcomes
 
     def submit_batch(
-        self,
-        now: float,
-        submissions: Sequence[Submission],
-        batch_id: str,
-        agents: Names | None = None,
-        past: Mapping[str, TaskState] = NO_PAST,
+        self, now: float, submissions: Sequence[Submission], batch_id: str, known: Known = IN_MEMORY
     ) -> BatchSubmission:
         """See `Scheduler.submit_batch`."""
         self._check_each(now, submissions)
@@ -99,8 +80,7 @@ class Admission:
         outcomes = self.submit_each(
             now,
             [submission._replace(options=submission.options._replace(batch_id=batch_id)) for submission in submissions],
-            agents,
-            past,
+            known,
         )
         self._life.batches.close(batch)
         return BatchSubmission(batch, outcomes)
@@ -109,8 +89,8 @@ class Admission:
         """Raise `Unavailable` or `BadRequest` for the first submission that would be refused with it."""
         for place, submission in enumerate(submissions):
             extras = submission.options.extras
-            if extras is not NO_EXTRAS and any([index >= place for index in extras.after_indexes]):
-                raise BadRequest(f"tasks[{place}].afterIndexes: must be of earlier tasks of this request")
+            if extras is not NO_EXTRAS and max(extras.after_indexes, default=-1) >= place:
+                raise BadRequest(f"tasks[{place}].afterIndexes: must be places of tasks that stand before this one")
             key = submission.options.key
             if key is None or self._first_under((submission.agent_id, key.key)) is None:
                 self._check(now, submission)
@@ -124,25 +104,24 @@ class Admission:
         """Accept nothing from now on."""
         self.is_closed = True
 
-    def _admit_with_extras(
-        self, now: float, submission: Submission, agents: Names | None, past: Mapping[str, TaskState]
-    ) -> Task | Existing | None:
+    def _admit_with_extras(self, now: float, submission: Submission, known: Known) -> Task | Existing | None:
         """As `admit`, of a submission that has extras. Keys come first, as everywhere (docs/rules.md, Unique keys)."""
         first = self._first_task(submission)
         if first is not None:
             return first if first.options.key == submission.options.key else Existing(first)
         self._check(now, submission)
-        extras, predecessors = submission.options.extras, self._life.predecessors
-        if extras.after:
-            # What it names must be there, also where another task is the answer.
-            predecessors.find(extras, agents, past)
-        if extras.unique_key is not None:
-            settled = settle_conflict(self._life, now, submission)
-            if isinstance(settled, Existing):
-                return settled
-            if not settled:
-                return None
-        return self._life.accept(now, submission, predecessors.find(extras, agents, past) if extras.after else None)
+        life, extras = self._life, submission.options.extras
+        # What it names must be there, also where another task is the answer.
+        following = life.predecessors.find(extras, known) if extras.after else None
+        if extras.unique_key is None:
+            return life.accept(now, submission, following)
+        replaced = find_conflict(life, now, submission)
+        if replaced is None or isinstance(replaced, Existing):
+            return replaced
+        task = life.accept(now, submission, following, replaces=bool(replaced))
+        if replaced and task is not None:
+            replace(life, now, replaced, task)
+        return task
 
     def _with_ids(self, submission: Submission, outcomes: Sequence[Task | Existing | Refusal]) -> Submission:
         """The same after the tasks that its indexes stand for. Raises `Conflict` if one of these was refused."""
@@ -181,6 +160,4 @@ class Admission:
 
 def _is_bound(task: Task, key: IdempotencyKey | None) -> bool:
     """Whether a task was the answer to a submission with this key before."""
-    return key is not None and any(
-        [bound.key == key.key and bound.fingerprint == key.fingerprint for bound in task.history.bound]
-    )
+    return key is not None and key in [(bound.key, bound.fingerprint) for bound in task.history.bound]

@@ -41,17 +41,19 @@ class Batches:
 
     def __init__(self) -> None:
         self._batches: dict[str, Batch] = {}
+        # The one whose tasks come now: the first may have ended and been forgotten before the last.
+        self._open: Batch | None = None
 
     def open(self, batch_id: str, agent_id: str, now: float) -> Batch:
-        """Begin a batch, whose tasks follow by `add`."""
-        batch = self._batches[batch_id] = Batch(batch_id, agent_id, now)
+        """Begin a batch, whose tasks follow by `add`, until `close`."""
+        batch = self._open = self._batches[batch_id] = Batch(batch_id, agent_id, now)
         return batch
 
     def restore(self, batch_id: str, task: Task) -> None:
         """A stored task of a batch, which is made if it is not known; `sort` follows once all are there."""
         batch = self._batches.get(batch_id)
         if batch is None:
-            batch = self.open(batch_id, task.agent_id, task.created_at)
+            batch = self._batches[batch_id] = Batch(batch_id, task.agent_id, task.created_at)
         batch.tasks[task.id] = task
 
     def sort(self) -> None:
@@ -81,15 +83,20 @@ class Batches:
 
     def close(self, batch: Batch) -> None:
         """All tasks of a batch were added; one that holds none, because all were repeats, is not kept."""
-        if not batch.tasks:
-            self._batches.pop(batch.id, None)
+        self._open = None
+        self._drop_empty(batch)
 
     def forget(self, batch_id: str, task: Task) -> None:
         """A task of the batch is no longer retained."""
         batch = self._batches.get(batch_id)
         if batch is not None:
             del batch.tasks[task.id]
-            self.close(batch)
+            if batch is not self._open:
+                self._drop_empty(batch)
+
+    def _drop_empty(self, batch: Batch) -> None:
+        if not batch.tasks:
+            self._batches.pop(batch.id, None)
 
 
 def _seq(task: Task) -> int:

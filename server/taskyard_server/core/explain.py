@@ -113,11 +113,12 @@ def _of_itself(scheduler: Scheduler, now: float, task: Task, sight: Sight) -> It
     history = task.history
     if history.held:
         yield WaitReason(WaitKind.HELD, "the task is held until it is resumed")
-    if task.options.extras is not NO_EXTRAS and (awaited := scheduler.life.predecessors.awaited_by(task)):
+    awaited = [] if task.options.extras is NO_EXTRAS else scheduler.life.predecessors.awaited_by(task)
+    if awaited:
         count = f"{len(awaited)} tasks" if len(awaited) > 1 else "a task"
         message = f"{count} that it comes after {'have' if len(awaited) > 1 else 'has'} not ended"
         yield WaitReason(WaitKind.AFTER, message, task_ids=sight.ids(awaited))
-    if history.not_before is not None and (history.not_before > now or not history.held):
+    if history.not_before is not None and (history.not_before > now or not (history.held or awaited)):
         why = "waits for its next attempt" if history.failed else "is not due"
         yield WaitReason(WaitKind.NOT_DUE, f"the task {why}", until=history.not_before)
 

@@ -9,8 +9,7 @@ from .stats import AgentStats, Stats
 
 if TYPE_CHECKING:
     from .lifecycle import Lifecycle
-    from .notices import Noticed
-    from .stats import Totals
+    from .stats import Noticed, Totals
 
 
 def stats_of(life: Lifecycle, limited_by: str | None, noticed: Noticed, operations: int) -> Stats:

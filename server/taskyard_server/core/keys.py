@@ -52,11 +52,26 @@ class KeyUsage(NamedTuple):
     tokens: float | None
 
 
+class PatternUsage(NamedTuple):
+    """The keys in use that the limit of a pattern holds for, their tasks in flight, and those that wait, per key."""
+
+    keys: int = 0
+    inflight: int = 0
+    waiting: int = 0
+
+    def plus(self, other: PatternUsage) -> PatternUsage:
+        """The sum of both."""
+        return PatternUsage(self.keys + other.keys, self.inflight + other.inflight, self.waiting + other.waiting)
+
+
 class KeyWaits(NamedTuple):
     """How many tasks wait for keys, and how many at each of the keys where most do."""
 
     waiting: int
     keys: dict[str, int]
+
+
+NO_USAGE: Final = PatternUsage()
 
 
 class Rule:
@@ -225,6 +240,17 @@ class Keys:
         self.look(now)
         used = [key.name for key in self._by_name.values() if key.name > after and (key.inflight or key.waiting)]
         return [self._usage(self._by_name[name]) for name in nsmallest(limit, used)]
+
+    def usage_by_pattern(self, now: float) -> dict[str, PatternUsage]:
+        """The usage of each pattern of a limit whose keys are in use."""
+        self.look(now)
+        found: dict[str, PatternUsage] = {}
+        for key in self._by_name.values():
+            if key.rule is not None and (key.inflight or key.waiting):
+                usage = self._usage(key)
+                its = found.get(key.rule.pattern, NO_USAGE)
+                found[key.rule.pattern] = its.plus(PatternUsage(1, usage.inflight, usage.waiting))
+        return found
 
     def waits(self, now: float, limit: int) -> KeyWaits:
         """How many tasks wait for keys, and the full keys where most do, up to `limit`."""

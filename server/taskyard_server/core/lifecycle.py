@@ -120,15 +120,15 @@ class Lifecycle:
 
     # Admission
 
-    def accept(self, now: float, submission: Submission, following: Following | None = None) -> Task | None:
+    def accept(
+        self, now: float, submission: Submission, following: Following | None = None, replaces: bool = False
+    ) -> Task | None:
         """Make a task: queued, or pending if it is held, not yet due, or waits for others that it is `following`.
 
-        None if a limit of the queue is reached. See docs/rules.md, Admission.
+        None if a limit of the queue is reached, unless it `replaces` another (docs/rules.md, Admission, Unique keys).
         """
         limits, agent, options = self.limits, self.agents.by_id.get(submission.agent_id), submission.options
-        if self.queued >= limits.max_queue_size or (agent is not None and agent.queued >= limits.max_per_agent):
-            return None
-        if options.target is not None and not self.targets.has_room(options.target, limits.max_blocked_targets):
+        if not replaces and not self._has_room(agent, options.target):
             return None
         if agent is None:
             agent = self.agents.add(submission.agent_id, limits.max_agent_figures)
@@ -158,6 +158,12 @@ class Lifecycle:
             if following is not None:
                 self.pending.end_failed(now, task, following)
         return task
+
+    def _has_room(self, agent: Agent | None, target: str | None) -> bool:
+        limits = self.limits
+        if self.queued >= limits.max_queue_size or (agent is not None and agent.queued >= limits.max_per_agent):
+            return False
+        return target is None or self.targets.has_room(target, limits.max_blocked_targets)
 
     def reject(self, now: float, submission: Submission) -> QueueFull:
         """Keep a task that was not accepted, among the newest `max_queue_size`; returns the refusal to raise."""
@@ -248,8 +254,7 @@ class Lifecycle:
             self.attempts.record(now, task, error, code)
         if in_flight and state is FAILED:
             self.attempts.note_failure(task, code, traceback)
-        blocks = serial and state is FAILED and task.started_at is not None
-        blocks = blocks and blocks_when_failed(task, self.limits.on_target_failure)
+        blocks = serial and state is FAILED and task.started_at is not None and blocks_when_failed(task, self.limits)
         if blocks:
             self.targets.block(now, task)
         if in_flight:

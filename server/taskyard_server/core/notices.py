@@ -8,7 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from heapq import nlargest
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final
+
+from .stats import NOTHING_NOTICED, Noticed
 
 if TYPE_CHECKING:
     from .hosts import Host, HostProfile, Hosts
@@ -20,16 +22,6 @@ MAX_NOTICES: Final = 100
 MAX_TEXT_LENGTH: Final = 500
 MAX_MATCHES = 100_000
 """So many matches of a kind and a profile are made in one look, which take some milliseconds."""
-
-
-class Noticed(NamedTuple):
-    """How many queued tasks no live host may run, and how many there are of each notice."""
-
-    waiting: int
-    notices: dict[str, int]
-
-
-NOTHING_NOTICED: Final = Noticed(0, {})
 
 
 class Notices:

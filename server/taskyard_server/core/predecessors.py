@@ -11,20 +11,31 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from enum import IntEnum
-from typing import TYPE_CHECKING, Final
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from .errors import Conflict, NotFound
-from .task import CANCELLED, DONE, FAILED, REJECTED, AfterPolicy
+from .names import Names
+from .task import CANCELLED, DONE, FAILED, REJECTED, AfterPolicy, TaskState
 
 if TYPE_CHECKING:
     from .lifecycle import Lifecycle
-    from .names import Names
-    from .task import Task, TaskExtras, TaskState
+    from .task import Task, TaskExtras
 
 ENDED: Final = AfterPolicy.ENDED
 
-PastTasks = Mapping[str, "TaskState"]
-"""How tasks ended that have left memory, by their ids."""
+
+class Known(NamedTuple):
+    """What a submission may name: tasks in memory of these `agents`, None for all, and some that have left it.
+
+    `past` says how those ended, by their ids.
+    """
+
+    agents: Names | None = None
+    past: Mapping[str, TaskState] = MappingProxyType({})
+
+
+IN_MEMORY: Final = Known()
 
 
 class Verdict(IntEnum):
@@ -67,12 +78,12 @@ class Predecessors:
         """How many tasks wait for others to end."""
         return len(self._waiting) - len(self._clear)
 
-    def find(self, extras: TaskExtras, agents: Names | None, past: PastTasks) -> Following:
-        """What a task with these extras comes after; of tasks that have left memory `past` says how they ended.
+    def find(self, extras: TaskExtras, known: Known) -> Following:
+        """What a task with these extras comes after.
 
-        Raises `NotFound` for one that is not known, or not one of these agents', and `Conflict` for one that was
-        rejected.
+        Raises `NotFound` for one that is not known, and `Conflict` for one that was rejected.
         """
+        agents, past = known
         tasks: list[Task] = []
         failed = None
         waits = False
@@ -115,13 +126,13 @@ class Predecessors:
     def restore(self, now: float, task: Task) -> Verdict:
         """Add a stored task that has not been queued yet; all tasks are there. What is to follow comes by `act_on_one`.
 
-        Raises `ValueError` if it comes after a later one.
+        Raises `ValueError` if it does not come after earlier ones alone: so there are no circles.
         """
         found = [self._life.tasks.get(task_id) for task_id in dict.fromkeys(task.options.extras.after)]
         predecessors = [each for each in found if each is not None]
         for each in predecessors:
             if each.seq >= task.seq:
-                raise ValueError(f"{task.id} comes after {each.id}, which is later")
+                raise ValueError(f"{task.id} comes after {each.id}, which is no earlier one")
         self.add(task, predecessors)
         verdict, _ = self._verdict(task)
         if verdict is Verdict.CLEAR:
@@ -165,6 +176,12 @@ class Predecessors:
     def next_due(self) -> float | None:
         """Since when followers are to be looked at; None if none is."""
         return self._since if self._changed or self._next else None
+
+    def act_on_some(self, now: float, limit: int) -> None:
+        """Look at up to so many followers, if any is to be looked at."""
+        while limit and (self._changed or self._next):
+            self.act_on_one(now)
+            limit -= 1
 
     def act_on_one(self, now: float) -> bool:
         """Look at the next follower, and let it go or cancel it; False if none is to be looked at."""

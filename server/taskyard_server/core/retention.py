@@ -58,7 +58,7 @@ class RetainedTasks:
         assert ended is not None
         for each in self._entries:
             # An entry that is stale may be that of a task which lives.
-            if each.completed_at is not None and each.completed_at >= ended:
+            if each.completed_at is not None and (each.completed_at, each.seq) > (ended, task.seq):
                 break
             place += 1
         self._entries.insert(place, task)
@@ -145,8 +145,11 @@ class Retention:
 
     def remove(self, task: Task) -> None:
         """Retain a task no longer, because it is live again; nothing happens if it was not retained."""
-        self.aside.pop(task, None)
-        self.ended.remove(task)
+        if task in self.aside:
+            del self.aside[task]
+            task.retained = False
+        else:
+            self.ended.remove(task)
 
     def let_go(self, task: Task) -> None:
         """Nobody waits for a task any more."""
@@ -208,6 +211,7 @@ class Retention:
         life = self._life
         if life.predecessors.followers and task in life.predecessors.followers:
             self.aside[task] = None
+            task.retained = True
             return False
         life.tasks.remove(task)
         if task.state is FAILED and task.options.target is not None:

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Final
 
-from .admission import NO_PAST, Admission
+from .admission import Admission
 from .batches import Batch, BatchSubmission
 from .changes import Changes
 from .dispatcher import Dispatcher
@@ -27,6 +27,7 @@ from .limits import Limits
 from .names import Names
 from .offers import Offer
 from .operations import Operations
+from .predecessors import IN_MEMORY, Known
 from .process_end import end_all, pause_inflight
 from .reports import Reports
 from .rules import Rules
@@ -35,7 +36,7 @@ from .state_checks import check_cancel, check_pause, check_resolve, check_resume
 from .stats import Stats, Totals
 from .streams import HeldLease, Hello, Streams, TokenUse, Welcome
 from .targets import Targets
-from .task import CANCELLED, DONE, TERMINAL, Existing, Submission, Task, TaskState
+from .task import CANCELLED, DONE, TERMINAL, Existing, Submission, Task
 
 RESTARTED: Final = "lease expired: the server was started anew"
 MAX_SCHEDULES_PER_ADVANCE: Final = 50
@@ -62,44 +63,29 @@ class Scheduler:
 
     # Commands of agents
 
-    def submit(
-        self, now: float, submission: Submission, agents: Names | None = None, past: Mapping[str, TaskState] = NO_PAST
-    ) -> Task | Existing:
+    def submit(self, now: float, submission: Submission, known: Known = IN_MEMORY) -> Task | Existing:
         """Accept a task into the queue, or return the first one that the agent submitted under the same key.
 
-        Of the tasks that it comes after, those of others than `agents` are not known, and `past` says how those ended
-        that have left memory. `Existing` is the task that has the unique key.
-
-        Raises `BadRequest` for a deadline that is not in the future, `AlreadyExists` for the key of another task,
-        `NotFound` for a predecessor that is not known, `Conflict` for a rejected one, `Unavailable` during a drain, and
-        `QueueFull` if a limit is reached; the refused task is then kept as `rejected` and uses no key (docs/rules.md,
-        Admission, Idempotency, Predecessors, Unique keys).
+        It may come after tasks that are `known`. One that has its unique key is returned as `Existing`. Raises
+        `BadRequest` for a deadline that has passed, `AlreadyExists` for the key of another task, `NotFound` or
+        `Conflict` for what it comes after, `Unavailable` during a drain, and `QueueFull` if a limit is reached; the
+        refused task is then `rejected` and uses no key (docs/rules.md, Admission, Idempotency, Unique keys).
         """
-        return self._admission.submit(now, submission, agents, past)
+        return self._admission.submit(now, submission, known)
 
     def submit_each(
-        self,
-        now: float,
-        submissions: Sequence[Submission],
-        agents: Names | None = None,
-        past: Mapping[str, TaskState] = NO_PAST,
+        self, now: float, submissions: Sequence[Submission], known: Known = IN_MEMORY
     ) -> list[Task | Existing | Refusal]:
         """Submit tasks one by one; for each, in order, what `submit` returns, or why it was refused."""
-        return self._admission.submit_each(now, submissions, agents, past)
+        return self._admission.submit_each(now, submissions, known)
 
-    def submit_batch(
-        self,
-        now: float,
-        submissions: Sequence[Submission],
-        agents: Names | None = None,
-        past: Mapping[str, TaskState] = NO_PAST,
-    ) -> BatchSubmission:
-        """Submit the tasks of one agent as one batch (docs/rules.md, Batches).
+    def submit_batch(self, now: float, submissions: Sequence[Submission], known: Known = IN_MEMORY) -> BatchSubmission:
+        """Submit the tasks of one agent as one batch (docs/rules.md, Batches). Other refusals are outcomes.
 
-        Raises `BadRequest` or `Unavailable` before any task is accepted; other refusals are outcomes of their tasks.
+        Raises `BadRequest` or `Unavailable` before any task is accepted.
         """
         batch_id = f"bat_{int(now * 1000) << 80 | self._entropy() << 40 | self._entropy():032x}"
-        return self._admission.submit_batch(now, submissions, batch_id, agents, past)
+        return self._admission.submit_batch(now, submissions, batch_id, known)
 
     def cancel(self, now: float, task_id: str) -> Task:
         """Cancel a task at once. A host without a stream learns of it by its lost lease.
@@ -115,8 +101,7 @@ class Scheduler:
     def cancel_with_children(self, now: float, task_id: str, agents: Names | None = None) -> tuple[Task, int]:
         """Cancel a task and all that descends from it, of these agents, and has not ended; with how many these were.
 
-        A task that has ended stays as it is, and is a `Conflict` only where nothing descends from it that could be
-        cancelled. Raises `NotFound` (docs/rules.md, Parents).
+        One that has ended stays as it is, and is a `Conflict` if nothing can be cancelled. Raises `NotFound`.
         """
         task = self.get(task_id)
         below = [each for each in self._life.children.live_below(task_id) if agents is None or each.agent_id in agents]

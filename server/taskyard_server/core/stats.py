@@ -5,11 +5,20 @@ live, always; `expired` and `evicted` tasks are counted elsewhere too.
 """
 
 from dataclasses import dataclass, field, fields
-from typing import Self
+from typing import Final, NamedTuple, Self
 
 from .agents import Agent, AgentFigures
 from .limits import Limits
-from .notices import Noticed
+
+
+class Noticed(NamedTuple):
+    """How many queued tasks no live host may run, and how many there are of each notice."""
+
+    waiting: int
+    notices: dict[str, int]
+
+
+NOTHING_NOTICED: Final = Noticed(0, {})
 
 
 class _Addable:

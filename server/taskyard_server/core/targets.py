@@ -19,7 +19,7 @@ from .task import FAILED, QUEUED, OnTargetFailure, Submission, Task, TaskOptions
 
 if TYPE_CHECKING:
     from .leases import Lease
-    from .patterns import PatternTable
+    from .limits import Limits
 
 MIN_ENTRIES_TO_COMPACT: Final = 16
 
@@ -121,13 +121,13 @@ WAITS_FOR: Final = {
 }
 
 
-def blocks_when_failed(task: Task, configured: PatternTable[OnTargetFailure]) -> bool:
+def blocks_when_failed(task: Task, limits: Limits) -> bool:
     """Whether a failure of the task, after its start, blocks its target: its own policy decides, else that of the
     target's name, else it does (docs/rules.md, Blockers).
     """
     policy = task.options.extras.on_target_failure
     if policy is None:
-        match = configured.match(task.options.target or "")
+        match = limits.on_target_failure.match(task.options.target or "")
         policy = OnTargetFailure.BLOCK if match is None else match[1]
     return policy is OnTargetFailure.BLOCK
 

@@ -5,10 +5,16 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
+from .task import CANCELLED, FAILED, PAUSED, REJECTED
+
 if TYPE_CHECKING:
     from .label_selectors import Selector
     from .names import Names
     from .task import Task, TaskState
+
+
+WITH_ERROR: Final = frozenset({PAUSED, FAILED, CANCELLED, REJECTED})
+"""The states in which a task can have an error."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,4 +1,4 @@
-"""A page of the table of tasks, and what it says of them, so that a listing passes by those that hold nothing it wants.
+"""A page of the table of tasks, and what it says of them, so that a search passes by those that hold nothing it wants.
 
 In which states its tasks are a page knows exactly. Which agents, labels, targets, parents and keys they have it may
 know too well: what was there stays noted until few of its tasks are left. So a removal costs nothing, and what a page
@@ -9,21 +9,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from .label_selectors import IN, PRESENT
-from .task import CANCELLED, DONE, FAILED, IN_FLIGHT, PAUSED, QUEUED, REJECTED, TERMINAL, TaskState
+from .task import DONE, IN_FLIGHT, QUEUED, TaskState
 
 if TYPE_CHECKING:
-    from .label_selectors import Requirement
     from .task import Task, TaskOptions
-    from .task_filter import TaskFilter
 
 PAGE_BITS: Final = 8
 PAGE_SIZE: Final = 1 << PAGE_BITS
 NOTED_TIMES: Final = 8
 """How many times as many tasks a page may have noted as it holds."""
-WITH_ERROR: Final = frozenset({PAUSED, FAILED, CANCELLED, REJECTED})
-"""The states in which a task can have an error."""
-
 Mark = tuple[str, str]
 """What few tasks have: the kind of a thing and its name."""
 TARGET: Final = "target"
@@ -39,12 +33,12 @@ class TaskPage:
     """
 
     __slots__ = (
-        "_label_keys",
-        "_labels",
-        "_marks",
         "agents",
         "done",
         "is_timely",
+        "label_keys",
+        "labels",
+        "marks",
         "name",
         "others",
         "renew_below",
@@ -59,15 +53,15 @@ class TaskPage:
         self.is_timely = True
         self.renew_below = PAGE_SIZE // NOTED_TIMES
         self.agents: set[str] = set()
-        self._labels: set[tuple[str, str]] | None = None
-        self._label_keys: set[str] | None = None
-        self._marks: set[Mark] | None = None
+        self.labels: set[tuple[str, str]] | None = None
+        self.label_keys: set[str] | None = None
+        self.marks: set[Mark] | None = None
 
     def renew(self) -> None:
         """Note what the tasks have that are here, and nothing else."""
         self.renew_below = max(1, len(self.tasks) // NOTED_TIMES)
         self.agents = {task.agent.id for task in self.tasks.values()}
-        self._labels = self._label_keys = self._marks = None
+        self.labels = self.label_keys = self.marks = None
         for task in self.tasks.values():
             self.note(task.options)
 
@@ -98,67 +92,19 @@ class TaskPage:
             return self.others.get(state, 0)
         return len(self.tasks) - self.done - sum(self.others.values())
 
-    def may_hold(self, wanted: TaskFilter, in_flight: set[TaskPage]) -> bool:
-        """Whether a task that matches may be here; false if certainly none is.
-
-        `in_flight` are the pages that have tasks in flight, if some in these states are wanted, but no queued ones.
-        """
-        options_named = wanted.target is not None or wanted.parent_id is not None or wanted.concurrency_key is not None
-        return (
-            (wanted.agent_id is None or wanted.agent_id in self.agents)
-            and (wanted.agents is None or any(agent in wanted.agents for agent in self.agents))
-            and (not options_named or self._has_marks(wanted))
-            and (wanted.labels is None or all(self._may_meet(each) for each in wanted.labels.requirements))
-            and (wanted.states is None or self in in_flight or self._has_any_of(wanted.states - IN_FLIGHT))
-            and ((wanted.ended_from is None and wanted.ended_until is None) or self._has_any_of(TERMINAL))
-            and (wanted.error is None or self._has_any_of(WITH_ERROR))
-            and ((wanted.created_from is None and wanted.created_until is None) or self._was_created_in_time(wanted))
-        )
-
-    def _has_any_of(self, states: frozenset[TaskState]) -> bool:
-        return any(self.count(state) > 0 for state in states)
-
-    def _has_marks(self, wanted: TaskFilter) -> bool:
-        marks = self._marks
-        return marks is not None and (
-            (wanted.target is None or (TARGET, wanted.target) in marks)
-            and (wanted.parent_id is None or (PARENT, wanted.parent_id) in marks)
-            and (wanted.concurrency_key is None or (KEY, wanted.concurrency_key) in marks)
-        )
-
-    def _may_meet(self, requirement: Requirement) -> bool:
-        relation, key = requirement.relation, requirement.key
-        if relation is IN:
-            labels = self._labels
-            return labels is not None and any((key, value) in labels for value in requirement.values)
-        if relation is PRESENT:
-            return self._label_keys is not None and key in self._label_keys
-        # That a task lacks a label is not noted.
-        return True
-
-    def _was_created_in_time(self, wanted: TaskFilter) -> bool:
-        if not self.is_timely:
-            return True
-        if not self.tasks:
-            return False
-        first, last = next(iter(self.tasks.values())), next(reversed(self.tasks.values()))
-        return (wanted.created_from is None or last.created_at >= wanted.created_from) and (
-            wanted.created_until is None or first.created_at < wanted.created_until
-        )
-
     def note(self, options: TaskOptions) -> None:
         """A task has these options."""
         if options.labels:
-            if self._labels is None or self._label_keys is None:
-                self._labels, self._label_keys = set(), set()
+            if self.labels is None or self.label_keys is None:
+                self.labels, self.label_keys = set(), set()
             for pair in options.labels:
-                self._labels.add(pair)
-                self._label_keys.add(pair[0])
+                self.labels.add(pair)
+                self.label_keys.add(pair[0])
         keys = options.extras.concurrency_keys
         if options.target is not None or options.parent_id is not None or keys:
-            marks = self._marks
+            marks = self.marks
             if marks is None:
-                marks = self._marks = set()
+                marks = self.marks = set()
             if options.target is not None:
                 marks.add((TARGET, options.target))
             if options.parent_id is not None:

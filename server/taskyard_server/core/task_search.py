@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+from .page_notes import may_hold
 from .task import IN_FLIGHT, QUEUED
 from .task_pages import PAGE_BITS, PAGE_SIZE
 
@@ -53,7 +54,7 @@ def search(scheduler: Scheduler, wanted: TaskFilter, after: int, limit: int, *, 
             # Before this page, as seen from where the search came.
             first = int(page.name, 16) << PAGE_BITS
             return Found(found, first + PAGE_SIZE if newest_first else first - 1)
-        if page.may_hold(wanted, in_flight):
+        if may_hold(page, wanted, in_flight):
             tasks = page.tasks.values()
             if _add(found, reversed(tasks) if newest_first else tasks, wanted, after, limit, newest_first):
                 return Found(found, found[-1].seq)

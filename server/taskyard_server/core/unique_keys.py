@@ -70,31 +70,37 @@ class UniqueKeys:
         return holders
 
 
-def settle_conflict(life: Lifecycle, now: float, submission: Submission) -> Existing | bool:
-    """Look whether the unique key of a submission is free, or make it so as the submission asks for.
+def find_conflict(life: Lifecycle, now: float, submission: Submission) -> Existing | list[Task] | None:
+    """Look whether the unique key of a submission is free.
 
-    The task that has it is the answer, and then has the submission's idempotency key too; True if the key is free now;
-    False if it is not made free, since a limit of the queue would refuse the submission all the same. Raises
+    The task that has it is the answer, and then has the submission's idempotency key too. Else these are the tasks that
+    it replaces, none if the key is free; None if its target has no room, so that it replaces none. Raises
     `AlreadyExists`.
     """
     extras = submission.options.extras
     assert extras.unique_key is not None
     holders = life.unique_keys.holders(submission.agent_id, extras.unique_key)
     if not holders:
-        return True
+        return holders
     youngest = holders[-1]
     if extras.on_conflict is REJECT:
         raise AlreadyExists(TAKEN, {"taskId": youngest.id})
     if extras.on_conflict is REPLACE_QUEUED and _all_wait(holders):
-        leaving, agent, limits = len(holders), youngest.agent, life.limits
-        if life.queued - leaving >= limits.max_queue_size or agent.queued - leaving >= limits.max_per_agent:
-            return False
-        for task in holders:
-            life.finish(now, task, CANCELLED, None, REPLACED, StopReason.CANCELLED)
-        return True
+        target = submission.options.target
+        if target is not None and not life.targets.has_room(target, life.limits.max_blocked_targets):
+            return None
+        return holders
     if submission.options.key is not None:
         _bind(life, now, youngest, submission.options.key)
     return Existing(youngest)
+
+
+def replace(life: Lifecycle, now: float, tasks: list[Task], task: Task) -> None:
+    """Cancel tasks that a new one replaces, which is there already: so what it comes after is still retained."""
+    for each in tasks:
+        life.finish(now, each, CANCELLED, None, REPLACED, StopReason.CANCELLED)
+    if task.position is not None:
+        task.position -= len(tasks)
 
 
 def _bind(life: Lifecycle, now: float, task: Task, key: IdempotencyKey) -> None:
@@ -115,7 +121,7 @@ def _holds(task: Task) -> bool:
 
 
 def _all_wait(tasks: list[Task]) -> bool:
-    return all([task.state in WAITING for task in tasks])
+    return len([task for task in tasks if task.state in WAITING]) == len(tasks)
 
 
 def _seq(task: Task) -> int:

@@ -68,7 +68,7 @@ class BatchService(BatchServiceServicer):
         ]
         _check_places(submissions)
         response = await self._engine.tasks.submit_batch(
-            call.namespace, submissions, show=partial(_submitted, call.access)
+            call.namespace, submissions, agents=call.access.agents, show=partial(_submitted, call.access)
         )
         if call.by_rest:
             await send_hint(context, ACCEPTED)

@@ -20,8 +20,7 @@ from taskyard_server.core.demand import Demand, Pool
 from taskyard_server.core.hosts import Host
 from taskyard_server.core.limits import Limits
 from taskyard_server.core.names import EVERY_NAME, Names
-from taskyard_server.core.notices import Noticed
-from taskyard_server.core.stats import AgentStats, Stats
+from taskyard_server.core.stats import AgentStats, Noticed, Stats
 from taskyard_server.core.targets import Target
 from taskyard_server.engine.port import Engine
 from taskyard_server.interceptors.callers import current_call
@@ -82,6 +81,7 @@ class StatsService(StatsServiceServicer):
                 agent_counts={name: agent.queued for name, agent in stats.agents.items() if agent.queued},
                 limited_by=stats.limited_by,
                 total_paused=stats.paused or None,
+                after_others=stats.after_others or None,
                 operations=stats.operations or None,
                 noticed=_noticed(stats.noticed),
                 targets=await self._engine.tasks.list_targets(namespace, "", show=_target_waits),

@@ -20,6 +20,7 @@ from taskyard_server.conversion.refusals import converted, with_refusals
 from taskyard_server.conversion.responses import error_message
 from taskyard_server.conversion.task_encoding import encode_outcomes
 from taskyard_server.core.errors import PermissionDenied, QueueFull, Refusal, Unavailable
+from taskyard_server.core.predecessors import IN_MEMORY
 from taskyard_server.core.task import Submission
 from taskyard_server.engine.port import Answer, Engine
 from taskyard_server.interceptors.callers import Call, current_call
@@ -82,25 +83,29 @@ class SubmissionStreams:
     async def _submit(self, call: Call, tasks: Sequence[pb.SubmitTaskRequest]) -> Answer[bytes]:
         """The outcome of each task, encoded. A refusal affects neither the stream nor other tasks."""
         if len(tasks) <= MAX_TASKS_PER_TURN:
-            return self._submit_chunk(call, tasks)
+            return await self._submit_chunk(call, tasks)
         outcomes: list[bytes] = []
         for first in range(0, len(tasks), MAX_TASKS_PER_TURN):
             if first:
                 # A message may hold thousands of tasks: let other calls run in between.
                 await asyncio.sleep(0)
-            answer = self._submit_chunk(call, tasks[first : first + MAX_TASKS_PER_TURN])
+            answer = await self._submit_chunk(call, tasks[first : first + MAX_TASKS_PER_TURN])
             outcomes.append(answer.value)
         # What was applied last is kept last.
         return Answer(b"".join(outcomes), answer.kept)
 
-    def _submit_chunk(self, call: Call, tasks: Sequence[pb.SubmitTaskRequest]) -> Answer[bytes]:
+    async def _submit_chunk(self, call: Call, tasks: Sequence[pb.SubmitTaskRequest]) -> Answer[bytes]:
         submissions = requests.submissions(tasks, call.traceparent, self._max_payload_bytes, self._default_retry)
         if call.access.agents is not None:
             submissions = _judged(call.access, submissions)
         encode_refusal = partial(_encode_refusal, call.access)
+        valid, known = converted(submissions), IN_MEMORY
+        if any(each.options.extras.after for each in valid):
+            known = await self._engine.tasks.known(call.namespace, valid, agents=call.access.agents)
         return self._engine.tasks.submit_each(
             call.namespace,
-            converted(submissions),
+            valid,
+            known=known,
             show=lambda admitted: encode_outcomes(with_refusals(submissions, admitted), encode_refusal),
         )
 

@@ -70,7 +70,9 @@ class TaskService(TaskServiceServicer):
             self._default_retry,
         )
         try:
-            response = await self._engine.tasks.submit(call.namespace, submission, show=encode_accepted)
+            response = await self._engine.tasks.submit(
+                call.namespace, submission, agents=call.access.agents, show=encode_accepted
+            )
         except QueueFull as refusal:
             raise shown_refusal(call.access, refusal) from None
         if call.by_rest:

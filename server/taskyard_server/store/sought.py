@@ -13,7 +13,7 @@ from msgspec.msgpack import Encoder
 
 from taskyard_server.core.label_selectors import IN, PRESENT
 from taskyard_server.core.task import PENDING, QUEUED
-from taskyard_server.core.task_pages import WITH_ERROR
+from taskyard_server.core.task_filter import WITH_ERROR
 
 from .port import Sought
 
@@ -47,8 +47,8 @@ def sought(wanted: TaskFilter) -> Sought | None:
         first = -(1 << 62) if wanted.ended_from is None else floor(wanted.ended_from * 1000)
         last = 1 << 62 if wanted.ended_until is None else floor(wanted.ended_until * 1000)
         ended = (first, last)
-    found = Sought(tuple(task), tuple(state), may_be_as_submitted, ended)
-    return None if found == Sought() else found
+    looks_for = Sought(tuple(task), tuple(state), may_be_as_submitted, ended)
+    return None if looks_for == Sought() else looks_for
 
 
 class _States(NamedTuple):

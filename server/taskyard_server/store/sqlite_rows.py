@@ -18,7 +18,7 @@ from taskyard_server.store.sqlite_upkeep import Ballast, Log
 SLICE_ROWS: Final = 1000
 SLICE_BYTES: Final = 1 << 20
 COUNTED_ROWS: Final = 20_000
-SOUGHT_ROWS: Final = 2_000
+SOUGHT_ROWS: Final = 1_000
 """How many rows are looked at in a slice, of which most are passed by."""
 FORGOTTEN_ROWS: Final = 500
 NAMESPACE_SHIFT: Final = 40

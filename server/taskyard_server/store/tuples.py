@@ -153,10 +153,11 @@ def kept_history(history: History) -> tuple[object, ...] | None:
     """The course of a task as it stands in a record."""
     if history is NO_HISTORY:
         return None
+    if history.bound:
+        return history
     if history.code is None and history.traceback is None and history.output is None:
-        if not history.bound:
-            return history[:HISTORY_OF_LEVEL_1]
-    return history if history.bound else history[:HISTORY_OF_LEVEL_2]
+        return history[:HISTORY_OF_LEVEL_1]
+    return history[:HISTORY_OF_LEVEL_2]
 
 
 def to_options(its: OptionsTuple | None) -> TaskOptions:

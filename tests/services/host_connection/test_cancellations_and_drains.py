@@ -46,6 +46,25 @@ async def test_a_cancelled_task_is_sent_as_a_cancellation_and_can_be_released(se
     await stream.assert_quiet()
 
 
+@pytest.mark.parametrize("target", [None, "shop"])
+async def test_who_waits_is_told_once_the_host_has_released_the_task(server, stream, target):
+    (task,) = await start_tasks(server, stream, target=target)
+    call = server.engine.tasks.cancel_and_wait("default", task.task.task_id, 30, show=live)
+    waiting = asyncio.ensure_future(call)
+    assert lease_and_reason(await stream.cancellation()) == (held_lease(task), Cancellation.cancelled)
+    assert not waiting.done()
+    assert await stream.report_one(task, released=True) == "cancelled"
+    assert (await waiting)[-1] == "released"
+
+
+async def test_a_host_that_comes_back_without_the_task_has_stopped(server, stream):
+    (task,) = await start_tasks(server, stream)
+    waiting = asyncio.ensure_future(server.engine.tasks.pause_and_wait("default", task.task.task_id, 30, show=live))
+    await stream.cancellation()
+    await server.connect(credit=1)
+    assert (await waiting)[-1] == "released"
+
+
 async def test_an_assigned_task_that_is_not_started_is_cancelled_too(server, stream):
     task_id = await server.submit()
     task = await stream.task()

@@ -29,6 +29,8 @@ if TYPE_CHECKING:
 
 SLICE_ROWS: Final = 250
 MAX_SCANNED_ROWS: Final = 100_000
+READ_ROW: Final = 5
+"""To read a row costs as much as so many that the store passes by."""
 MAX_PAGE_BYTES: Final = 16_000_000
 """A page ends once its rows have so many bytes; no answer holds more."""
 
@@ -57,7 +59,7 @@ class HistoryListing:
             page = await self.history.scan(
                 key_of(number, low), key_of(number, high), self.newest_first, self._slice(), looks_for
             )
-            scanned += page.looked_at
+            scanned += page.looked_at + (READ_ROW - 1) * len(page.rows)
             for rows in page.rows:
                 task = read_task(self.state, rows)
                 if self._is_past(task):
@@ -88,12 +90,19 @@ class HistoryListing:
         wanted = self.task_filter
         if self.newest_first:
             return wanted.created_from is not None and task.created_at < wanted.created_from
-        return wanted.created_until is not None and task.created_at >= wanted.created_until
+        until = self._created_until
+        return until is not None and task.created_at >= until
+
+    @property
+    def _created_until(self) -> float | None:
+        """Before when all that match were created: also before they ended."""
+        created, ended = self.task_filter.created_until, self.task_filter.ended_until
+        return min([each for each in (created, ended) if each is not None], default=None)
 
     async def _bounds(self) -> tuple[int, int]:
         """Between which numbers the page lies, both included."""
         low, high = 1, self.state.scheduler.life.tasks.last_seq
-        since, until = self.task_filter.created_from, self.task_filter.created_until
+        since, until = self.task_filter.created_from, self._created_until
         if self.newest_first:
             if self.after:
                 high = min(high, self.after - 1)

@@ -38,6 +38,8 @@ ELSEWHERE: Final = DrainNotice(None, "another replica serves this namespace", re
 CLOSED: Final = "the namespace is closed, since its records are at fault; see the server's log"
 DELETED: Final = "the namespace was deleted"
 BEING_DELETED: Final = "the namespace is being deleted"
+MAX_FOLLOWERS_PER_TURN: Final = 100
+"""The others are looked at when time advances."""
 GRANT_DELAY_SECS: Final = 0.1
 """After a commit that took longer, the leases that it granted begin to count when it is over."""
 
@@ -210,6 +212,9 @@ class NamespaceState:
     def take_turn(self, now: float) -> Turn:
         """Dispatch claimable tasks to waiting hosts, and take all that the turn has to tell."""
         scheduler = self.scheduler
+        if not self.is_leaving:
+            # What comes after a task that has ended in this turn goes on in it, unless it is much.
+            scheduler.life.predecessors.act_on_some(now, MAX_FOLLOWERS_PER_TURN)
         granted: dict[Offer, list[Lease]] = {}
         # A task that is handed out while the namespace leaves could hardly be started in time.
         if (self.claims or self.sessions) and not self.is_leaving:

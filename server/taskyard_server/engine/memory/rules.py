@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from taskyard_server.core.fairness import AgentShare, shares_of
-from taskyard_server.core.keys import KeyLimit
+from taskyard_server.core.keys import NO_USAGE, KeyLimit, PatternUsage
 from taskyard_server.core.rules import LimitInForce, Rules, WeightInForce
 from taskyard_server.core.scheduler import Scheduler
-from taskyard_server.engine.port.rules import LimitsInForce
+from taskyard_server.engine.port.rules import SET_BY_CALLS, LimitsInForce
 
 if TYPE_CHECKING:
     from .namespaces import Namespaces
@@ -31,6 +31,15 @@ class MemoryRules:
         return await self._answers.give(
             state, lambda: LimitsInForce(scheduler.rules.limits(), scheduler.key_usage(now, after, limit))
         )
+
+    def usage_by_pattern(self) -> Mapping[str, PatternUsage]:
+        now, configured = self._now(), self._namespaces.rules.limits
+        total = dict.fromkeys([*configured, SET_BY_CALLS], NO_USAGE)
+        for state in self._namespaces:
+            for pattern, usage in state.scheduler.life.ready.keys.usage_by_pattern(now).items():
+                name = pattern if pattern in configured else SET_BY_CALLS
+                total[name] = total[name].plus(usage)
+        return total
 
     async def put_limit(self, namespace: str, pattern: str, limit: KeyLimit) -> LimitInForce:
         state = self._namespaces.get_or_create(namespace)

@@ -12,10 +12,11 @@ from taskyard_server.core.batches import Batch, BatchSubmission
 from taskyard_server.core.errors import BadRequest, CursorExpired, NotFound, Refusal, Unavailable
 from taskyard_server.core.explain import Explanation, Sight, explain
 from taskyard_server.core.names import EVERY_NAME, Names
+from taskyard_server.core.predecessors import IN_MEMORY, Known
 from taskyard_server.core.state_checks import check_cancel, check_pause, check_resolve, check_resume
 from taskyard_server.core.stop_waits import StopOutcome
 from taskyard_server.core.targets import Target
-from taskyard_server.core.task import TERMINAL, Submission, Task, TaskState
+from taskyard_server.core.task import TERMINAL, Existing, Submission, Task, TaskState
 from taskyard_server.core.task_filter import TaskFilter
 from taskyard_server.core.task_search import MAX_LOOKED_AT, search
 from taskyard_server.engine.port.answers import Answer
@@ -23,6 +24,7 @@ from taskyard_server.engine.port.tasks import TaskPage
 from taskyard_server.engine.recent_events import LEFT_LOG
 
 from .history_listing import HistoryListing
+from .known_tasks import known_of
 from .stop_calls import StopCall
 
 if TYPE_CHECKING:
@@ -43,31 +45,60 @@ class MemoryTasks:
         self._now = namespaces.now
         self._answers = namespaces.answers
 
-    async def submit(self, namespace: str, submission: Submission, *, show: Callable[[Task], T]) -> T:
+    async def submit(
+        self,
+        namespace: str,
+        submission: Submission,
+        *,
+        agents: Names | None = None,
+        show: Callable[[Task | Existing], T],
+    ) -> T:
         self._namespaces.require_room()
+        known = IN_MEMORY
+        if submission.options.extras.after:
+            known = await self.known(namespace, [submission], agents=agents)
         state = self._namespaces.get_or_create(namespace)
 
         def command() -> T:
-            return show(state.scheduler.submit(self._now(), submission))
+            return show(state.scheduler.submit(self._now(), submission, known))
 
         return command() if self._answers.keeper is None else await self._answers.give(state, command)
 
+    async def known(self, namespace: str, submissions: Sequence[Submission], *, agents: Names | None = None) -> Known:
+        state, history = self._namespaces.find(namespace), self._namespaces.history
+        return Known(agents) if state is None else await known_of(state, history, submissions, agents)
+
     def submit_each(
-        self, namespace: str, submissions: Sequence[Submission], *, show: Callable[[list[Task | Refusal]], T]
+        self,
+        namespace: str,
+        submissions: Sequence[Submission],
+        *,
+        known: Known = IN_MEMORY,
+        show: Callable[[list[Task | Existing | Refusal]], T],
     ) -> Answer[T]:
         try:
             self._namespaces.require_room()
         except Unavailable as refusal:
             return Answer(show([Unavailable(refusal.message) for _ in submissions]))
         state = self._namespaces.get_or_create(namespace)
-        return self._answers.of(state, show(state.scheduler.submit_each(self._now(), submissions)))
+        return self._answers.of(state, show(state.scheduler.submit_each(self._now(), submissions, known)))
 
     async def submit_batch(
-        self, namespace: str, submissions: Sequence[Submission], *, show: Callable[[BatchSubmission], T]
+        self,
+        namespace: str,
+        submissions: Sequence[Submission],
+        *,
+        agents: Names | None = None,
+        show: Callable[[BatchSubmission], T],
     ) -> T:
         self._namespaces.require_room()
+        known = IN_MEMORY
+        if any(submission.options.extras.after for submission in submissions):
+            known = await self.known(namespace, submissions, agents=agents)
         state = self._namespaces.get_or_create(namespace)
-        return await self._answers.give(state, lambda: show(state.scheduler.submit_batch(self._now(), submissions)))
+        return await self._answers.give(
+            state, lambda: show(state.scheduler.submit_batch(self._now(), submissions, known))
+        )
 
     async def get(self, namespace: str, task_id: str, *, agents: Names | None = None, show: Callable[[Task], T]) -> T:
         state = self._namespaces.get(namespace, "task")

@@ -3,12 +3,14 @@
 What is set stands in the place of what the configuration says, and is kept where there is a store.
 """
 
-from collections.abc import Sequence
-from typing import NamedTuple, Protocol
+from collections.abc import Mapping, Sequence
+from typing import Final, NamedTuple, Protocol
 
 from taskyard_server.core.fairness import AgentShare
-from taskyard_server.core.keys import KeyLimit, KeyUsage
+from taskyard_server.core.keys import KeyLimit, KeyUsage, PatternUsage
 from taskyard_server.core.rules import LimitInForce, WeightInForce
+
+SET_BY_CALLS: Final = "(set by calls)"
 
 
 class LimitsInForce(NamedTuple):
@@ -23,6 +25,12 @@ class RulePort(Protocol):
 
     async def list_limits(self, namespace: str, after: str, limit: int) -> LimitsInForce:
         """All limits, and up to `limit` of the keys in use with names after this one."""
+
+    def usage_by_pattern(self) -> Mapping[str, PatternUsage]:
+        """The usage of the keys of each configured pattern, and of `SET_BY_CALLS`, over all namespaces: for figures.
+
+        Patterns that calls have set are summed up: there may be many of them.
+        """
 
     async def put_limit(self, namespace: str, pattern: str, limit: KeyLimit) -> LimitInForce:
         """Set the limit of a pattern. Raises `BadRequest` for one pattern too many."""

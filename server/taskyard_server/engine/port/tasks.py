@@ -8,9 +8,10 @@ from taskyard_server.core.batches import Batch, BatchSubmission
 from taskyard_server.core.errors import Refusal
 from taskyard_server.core.explain import Explanation
 from taskyard_server.core.names import Names
+from taskyard_server.core.predecessors import IN_MEMORY, Known
 from taskyard_server.core.stop_waits import StopOutcome
 from taskyard_server.core.targets import Target
-from taskyard_server.core.task import Submission, Task, TaskState
+from taskyard_server.core.task import Existing, Submission, Task, TaskState
 from taskyard_server.core.task_filter import TaskFilter
 
 from .answers import Answer
@@ -35,16 +36,39 @@ class TaskPort(Protocol):
     `agents` are those of the caller, None for all: a task or a batch of another agent is as if it were not there.
     """
 
-    async def submit(self, namespace: str, submission: Submission, *, show: Callable[[Task], T]) -> T:
-        """Admit one task. Raises `BadRequest`, `AlreadyExists`, `QueueFull` or `Unavailable`."""
+    async def submit(
+        self,
+        namespace: str,
+        submission: Submission,
+        *,
+        agents: Names | None = None,
+        show: Callable[[Task | Existing], T],
+    ) -> T:
+        """Admit one task. Raises `BadRequest`, `NotFound`, `Conflict`, `AlreadyExists`, `QueueFull` or `Unavailable`.
+
+        Only tasks of these agents can be named as predecessors.
+        """
+
+    async def known(self, namespace: str, submissions: Sequence[Submission], *, agents: Names | None = None) -> Known:
+        """What these submissions may name, right before `submit_each`. Raises `Unavailable`."""
 
     def submit_each(
-        self, namespace: str, submissions: Sequence[Submission], *, show: Callable[[list[Task | Refusal]], T]
+        self,
+        namespace: str,
+        submissions: Sequence[Submission],
+        *,
+        known: Known = IN_MEMORY,
+        show: Callable[[list[Task | Existing | Refusal]], T],
     ) -> Answer[T]:
         """Admit several tasks in one step, now, each on its own. Shows each task or its refusal, in order."""
 
     async def submit_batch(
-        self, namespace: str, submissions: Sequence[Submission], *, show: Callable[[BatchSubmission], T]
+        self,
+        namespace: str,
+        submissions: Sequence[Submission],
+        *,
+        agents: Names | None = None,
+        show: Callable[[BatchSubmission], T],
     ) -> T:
         """Admit several tasks as one batch. Raises `BadRequest` for an invalid one before any is admitted."""
 

@@ -1,0 +1,171 @@
+"""How tasks stand to others in the model: what comes after what, and who has which unique key.
+
+Written from docs/rules.md (Predecessors, Unique keys) alone; every question is a look at all tasks.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from typing import TYPE_CHECKING, Literal, NamedTuple
+
+from .model_records import ENDED, WAITING, Job, PastKey, Refused, Wish
+
+if TYPE_CHECKING:
+    from .world import World
+
+Verdict = Literal["clear", "waits", "failed"]
+
+
+class Twin(NamedTuple):
+    """The answer to a submission whose unique key is taken."""
+
+    job: Job
+
+
+class Relations:
+    """What follows from the tasks of a world.
+
+    `aside` are tasks that would have been forgotten, had nobody waited for them. `armed` are those followers of which
+    the core says that it waits for their time alone.
+    """
+
+    def __init__(self, world: World) -> None:
+        self._world = world
+        self.aside: list[str] = []
+        self.armed: Collection[str] = ()
+
+    # Predecessors
+
+    def check(self, after: tuple[str, ...]) -> None:
+        """All that a task names must be there, and not have been rejected."""
+        for task_id in after:
+            job = self._world.tasks.get(task_id)
+            if job is None:
+                raise Refused("not_found", f"after: task {task_id} not found")
+            if job.state == "rejected":
+                raise Refused("conflict", f"after: task {task_id} was rejected")
+
+    def follows(self, job: Job) -> bool:
+        """Whether a task was never queued, and comes after others."""
+        return bool(job.after) and job.state == "pending" and not job.retrying
+
+    def verdict(self, job: Job) -> tuple[Verdict, str | None]:
+        """What those that a task comes after mean for it now; what is gone had ended well enough."""
+        its = [self._world.tasks[task_id] for task_id in job.after if task_id in self._world.tasks]
+        any_end = job.wish.after_policy == "ended"
+        for each in its:
+            if each.state in ("failed", "cancelled") and not any_end and not each.blocks:
+                return "failed", each.id
+        if all(each.state == "done" or (any_end and each.state in ENDED) for each in its):
+            return "clear", None
+        return "waits", None
+
+    def waits(self, job: Job) -> bool:
+        """Whether anything that it comes after keeps a task from being queued."""
+        return self.follows(job) and self.verdict(job)[0] != "clear"
+
+    def count(self) -> int:
+        """How many tasks wait for others."""
+        return sum(self.waits(job) for job in self._world.tasks.values())
+
+    def awaited(self, job: Job) -> bool:
+        """Whether a task is retained since it is named by one that was not queued yet."""
+        return any(job.id in each.after for each in self._world.tasks.values() if self.follows(each))
+
+    def overdue(self) -> list[Job]:
+        """The tasks that have to be queued or cancelled now, for all that they come after have ended, or one failed."""
+        its = [job for job in self._world.tasks.values() if self.follows(job)]
+        verdicts = [(job, self.verdict(job)[0]) for job in its]
+        return [
+            job
+            for job, verdict in verdicts
+            if verdict == "failed" or (verdict == "clear" and not job.held and job.due is None)
+        ]
+
+    def may_go(self, now: float, job: Job) -> bool:
+        """Whether a task may be queued or cancelled for what it comes after."""
+        if not self.follows(job):
+            return False
+        verdict, _ = self.verdict(job)
+        return verdict == "failed" or (verdict == "clear" and not job.held and (job.due is None or job.due <= now))
+
+    def settle(self, now: float, job: Job) -> None:
+        """Queue or cancel it."""
+        verdict, failed = self.verdict(job)
+        if verdict == "failed":
+            self._world.end(now, job, "cancelled", f"predecessor {failed} failed")
+        else:
+            self._world.come_due(now, job)
+
+    # Retention
+
+    def put_aside(self, job: Job) -> bool:
+        """Put a task aside whose turn to be forgotten it is, if others wait for it."""
+        if not self.awaited(job):
+            return False
+        self._world.ended.remove(job.id)
+        self.aside.append(job.id)
+        return True
+
+    def seen_aside(self, now: float, aside: Collection[str]) -> None:
+        """The core has put these aside; the time of each must be over."""
+        world = self._world
+        for task_id in [each for each in aside if each not in self.aside]:
+            job = world.tasks[task_id]
+            if job.completed_at + world.limits["result_ttl_secs"] > now or not self.put_aside(job):
+                raise AssertionError(f"{task_id} is put aside, and its time is not over, or nobody waits for it")
+
+    def let_go(self) -> None:
+        """Those that nobody waits for any more take their places among the retained ones, by their ends."""
+        world = self._world
+        for task_id in list(self.aside):
+            job = world.tasks[task_id]
+            if not self.awaited(job):
+                self.aside.remove(task_id)
+                ends = [(world.tasks[each].completed_at, world.tasks[each].order) for each in world.ended]
+                later = [place for place, end in enumerate(ends) if end > (job.completed_at, job.order)]
+                place = later[0] if later else len(ends)
+                world.ended.insert(place, task_id)
+
+    def retain_no_more(self, task_id: str) -> None:
+        """A task has left its end."""
+        for kept in (self._world.ended, self.aside):
+            if task_id in kept:
+                kept.remove(task_id)
+
+    # Keys
+
+    def past_keys(self, now: float, job: Job) -> list[PastKey]:
+        """The keys that are known longer than a task which is forgotten now."""
+        keys = [] if job.state == "rejected" else [(job.wish, job.created_at), *job.bound]
+        untils = [(wish, at + self._world.limits["idempotency_secs"]) for wish, at in keys if wish.key is not None]
+        return [PastKey(job, wish, until) for wish, until in untils if until > now]
+
+    def holders(self, wish: Wish) -> list[Job]:
+        """The live tasks of the agent that have the unique key of a wish."""
+        return [
+            job
+            for job in self._world.tasks.values()
+            if (job.wish.agent, job.wish.unique) == (wish.agent, wish.unique)
+            and job.state not in ENDED
+            and (job.wish.unique_while != "queued" or job.state in WAITING)
+        ]
+
+    def conflict(self, now: float, wish: Wish, has_room: bool) -> Twin | list[Job]:
+        """The answer if the key of a wish is taken; else those that it replaces, if its target `has_room`."""
+        holders = self.holders(wish)
+        if wish.unique is None or not holders:
+            return []
+        twin = holders[-1]
+        if wish.on_conflict == "reject":
+            raise Refused("already_exists", "uniqueKey: another task has it", {"taskId": twin.id})
+        if wish.on_conflict != "replaceQueued" or any(job.state not in WAITING for job in holders):
+            if wish.key is not None:
+                twin.bound.append((wish, now))
+            return Twin(twin)
+        return holders if has_room else []
+
+    def replace(self, now: float, jobs: list[Job]) -> None:
+        """Another task has come in the place of these."""
+        for job in jobs:
+            self._world.end(now, job, "cancelled", "replaced by a task with the same unique key")

@@ -1,0 +1,39 @@
+"""What comes after what, and who has which unique key, recounted from the tasks of a `Scheduler` alone."""
+
+from __future__ import annotations
+
+from taskyard_server.core.scheduler import Scheduler
+from taskyard_server.core.task import Task
+
+from .indexes import ENDED, same
+
+
+def recount_relations(core: Scheduler) -> None:
+    """Raise AssertionError, naming the structure, if it is not what the tasks say."""
+    tasks, life = list(core.tasks_after(0)), core._life
+    predecessors, known = life.predecessors, {task.id: task for task in tasks}
+    waiting = {
+        task: [known[each] for each in dict.fromkeys(task.options.extras.after) if each in known]
+        for task in tasks
+        if task.state == "pending" and task.options.extras.after and not task.history.failed
+    }
+    same("tasks that come after others", predecessors._waiting, waiting)
+    followers: dict[Task, dict[Task, None]] = {}
+    for task, its in waiting.items():
+        for each in its:
+            followers.setdefault(each, {})[task] = None
+    same("followers", predecessors.followers, followers)
+    same(
+        "followers that are older", [task for task, its in waiting.items() for each in its if each.seq >= task.seq], []
+    )
+    same("put aside for nobody", [task.id for task in life.retention.aside if task not in followers], [])
+    if predecessors.next_due() is None:
+        clear = {task for task in waiting if not predecessors.holds_back(task)}
+        same("tasks whose predecessors have ended", set(predecessors._clear), clear)
+    unique: dict[tuple[str, str], set[str]] = {}
+    for task in tasks:
+        key = task.options.extras.unique_key
+        if key is not None and task.state not in ENDED:
+            unique.setdefault((task.agent.id, key), set()).add(task.id)
+    found = {name: {task.id for task in its} for name, its in life.unique_keys._live.items()}
+    same("unique keys", found, unique)

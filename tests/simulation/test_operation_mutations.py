@@ -1,0 +1,81 @@
+"""The histories find what is done wrongly to many tasks at once, and what of it a restart loses.
+
+As in `test_mutations`, a few words of the source are replaced for the length of a test.
+"""
+
+from __future__ import annotations
+
+import pytest
+
+from taskyard_server.core.lane import Rows
+from taskyard_server.core.operations import Operations
+from taskyard_server.store import operation_records, rows
+
+from .restarts import RestartingSimulation
+from .simulator import Mismatch
+from .test_mutations import NEVER, Edit, mutate
+
+# They rewrite the core.
+pytestmark = [pytest.mark.python_core, pytest.mark.mutation]
+
+SEEDS, STEPS = range(700, 730), 600
+
+MUTATIONS: dict[str, list[Edit]] = {
+    "another priority is not kept": [(rows, "_add_tasks", "elif task in changes.reprioritized:", "elif False:")],
+    "a slice is not kept": [(Operations, "step", "self._note(operation)", "pass")],
+    "an operation that has begun is not kept": [(Operations, "begin", "self._note(operation)", "pass")],
+    "the end of an operation is not kept": [(Operations, "_end", "self._note(operation)", "pass")],
+    "an operation begins again after a restart": [
+        (operation_records, "to_operation", "operation.after, operation.is_counted = record.after,", "_, _ = 0,"),
+    ],
+    "the counts of an operation begin again": [
+        (operation_records, "to_operation", "record.matched, record.done", "record.matched, 0"),
+    ],
+    "what was submitted later is touched": [(Operations, "_next", "task.seq > operation.until or", "")],
+    "a place that a task has left is its place": [(Rows, "_holds", " and task.priority == row.priority", "")],
+    "a task stays at its old place": [(Operations, "_reprioritize", "life.ready.remove(task)", "is_ready = False")],
+    "a resume waits for no room": [(Operations, "_has_room", "return life.queued <", "return True or life.queued <")],
+    "a held task waits for room": [(Operations, "_has_room", "task.state in WAITING", "False")],
+    "what may wait never goes on": [(Operations, "_can_go_on", "task is None or self._has_room(task)", "task is None")],
+    "the filter is looked at once": [(Operations, "is_about", "can_be and task_filter.matches(task)", "can_be")],
+    "a blocker cannot be cancelled": [(Operations, "is_about", " or self._life.targets.blocks(task)", "")],
+    "an id can be used twice": [
+        (Operations, "begin", "not known.request.asks_the_same(request)", "known is None"),
+    ],
+    "no turns are taken": [(Operations, "step", "del self._live[operation]", "pass")],
+    "one that is cancelled goes on": [(Operations, "_end", "del self._live[operation]", "pass")],
+    "what is skipped is not told": [
+        (Operations, "_treat_some", "max(0, operation.matched - operation.done - operation.failed)", "0"),
+    ],
+    "what is refused counts as done": [(Operations, "_treat", "operation.failed += 1", "operation.done += 1")],
+}
+
+
+def run() -> int:
+    """A few short histories; how many steps that were."""
+    steps = 0
+    for seed in SEEDS:
+        simulation = RestartingSimulation(seed, recount_every=NEVER)
+        try:
+            simulation.run(STEPS)
+        except Mismatch as mismatch:
+            mismatch.add_note(f"caught after {steps + simulation.steps} steps")
+            raise
+        steps += simulation.steps
+    return steps
+
+
+@pytest.mark.parametrize("breach", MUTATIONS)
+def test_a_broken_rule_is_caught(monkeypatch, breach):
+    for edit in MUTATIONS[breach]:
+        mutate(monkeypatch, *edit)
+    with pytest.raises(Mismatch) as caught:
+        run()
+    print(caught.value.__notes__[0], caught.value.why)
+
+
+def test_the_same_histories_pass_with_no_rule_broken(monkeypatch):
+    rewritten = {(owner, name): words for edits in MUTATIONS.values() for owner, name, words, _ in edits}
+    for (owner, name), words in rewritten.items():
+        mutate(monkeypatch, owner, name, words, words)
+    assert run() == len(SEEDS) * STEPS

@@ -1,0 +1,128 @@
+"""The simulation finds what it is for, of predecessors and unique keys: broken rules are caught one by one."""
+
+from __future__ import annotations
+
+import pytest
+
+from taskyard_server.core import unique_keys
+from taskyard_server.core.admission import Admission
+from taskyard_server.core.lifecycle import Lifecycle
+from taskyard_server.core.pending import Pending
+from taskyard_server.core.predecessors import Predecessors
+from taskyard_server.core.restoring import Restoring
+from taskyard_server.core.retention import Retention
+from taskyard_server.store import rows
+
+from .restarts import RestartingSimulation
+from .simulator import Mismatch, Simulation
+from .test_mutations import NEVER, Edit, mutate
+
+# They rewrite the core.
+pytestmark = [pytest.mark.python_core, pytest.mark.mutation]
+
+STEPS = 700
+SEEDS = range(0, 180, 6)
+"""Only these histories have predecessors and unique keys."""
+
+MUTATIONS: dict[str, list[Edit]] = {
+    "a task waits for the first alone of those that it comes after": [
+        (Predecessors, "_verdict", "for each in self._waiting[task]:", "for each in self._waiting[task][:1]:"),
+    ],
+    "a failed predecessor lets its followers go": [
+        (Predecessors, "_judge", "return Verdict.FAILED", "return Verdict.CLEAR"),
+    ],
+    "a failure that blocks its target cancels its followers": [
+        (Predecessors, "_judge", "self._life.targets.blocks(task)", "False"),
+    ],
+    "the policy ended is that of success": [
+        (Predecessors, "_judge", "if is_ended_enough", "if False"),
+    ],
+    "followers of a task that ends are not looked at": [
+        (Predecessors, "changed", "self._changed[task] = None", "pass"),
+    ],
+    "a task that may go is let go in spite of its hold": [
+        (Pending, "go_on", "if not task.history.held", "if True"),
+    ],
+    "a release does not wait for what a task comes after": [
+        (Pending, "release_hold", "self._life.predecessors.holds_back(task) or ", ""),
+    ],
+    "the time of a task does not wait for what it comes after": [
+        (Pending, "add", " and (following is None or following.verdict is Verdict.CLEAR)", ""),
+        (Pending, "come_due", "not self._life.predecessors.holds_back(task)", "True"),
+    ],
+    "a task after what has failed already waits": [
+        (Pending, "end_failed", "if following.failed is not None", "if False"),
+    ],
+    "a task that others wait for is forgotten": [
+        (Retention, "_evict", "task in life.predecessors.followers", "False"),
+    ],
+    "a task that others waited for is kept for ever": [
+        (Retention, "let_go", "self.ended.put_back(task)", "pass"),
+    ],
+    "what comes after a refused task of its batch is accepted": [
+        (Admission, "_with_ids", "raise Conflict(", "continue; raise Conflict("),
+    ],
+    "a unique key is taken for ever": [
+        (Lifecycle, "finish", "self.unique_keys.remove(task)", "pass"),
+    ],
+    "a task that is resumed has no unique key": [
+        (Lifecycle, "resume", "self.unique_keys.add(task)", "pass"),
+    ],
+    "with queued a key is taken while its task is in flight": [
+        (unique_keys, "_holds", "or task.state in WAITING", "or True"),
+    ],
+    "a task in flight is replaced": [
+        (unique_keys, "find_conflict", "and _all_wait(holders)", ""),
+    ],
+    "a task is replaced by one that is refused": [
+        (unique_keys, "find_conflict", "return None", "pass"),
+    ],
+    "a task is the answer to no key but its own": [
+        (unique_keys, "_bind", "life.tasks_by_key[task.agent.id, key.key] = task", "pass"),
+    ],
+    "the oldest task that has a key is the answer": [
+        (unique_keys, "find_conflict", "holders[-1]", "holders[0]"),
+    ],
+}
+
+RESTARTS: dict[str, list[Edit]] = {
+    "a restart forgets what waits for others": [
+        (Restoring, "live", "self._followers.append(task)", "pass"),
+    ],
+    "a restart forgets what was to follow": [
+        (Predecessors, "restore", "self._look_at(now, task)", "pass"),
+    ],
+    "a restart frees unique keys": [
+        (Restoring, "live", "life.unique_keys.add(task)", "pass"),
+    ],
+    "a restart forgets bound keys": [
+        (Restoring, "_keep", "for bound in task.history.bound", "for bound in ()"),
+    ],
+    "a bound key is not kept": [
+        (unique_keys, "_bind", "life.note(task)", "pass"),
+    ],
+    "a task that waits for others is kept as one that is queued": [
+        (rows, "is_as_submitted", "and not task.options.extras.after", ""),
+    ],
+}
+
+
+def run(kind: type[Simulation]) -> None:
+    for seed in SEEDS:
+        kind(seed, recount_every=NEVER).run(STEPS)
+
+
+@pytest.mark.parametrize("breach", MUTATIONS)
+def test_a_broken_rule_is_caught(monkeypatch, breach):
+    for edit in MUTATIONS[breach]:
+        mutate(monkeypatch, *edit)
+    with pytest.raises(Mismatch):
+        run(Simulation)
+
+
+@pytest.mark.parametrize("breach", RESTARTS)
+def test_what_a_restart_loses_is_missed(monkeypatch, breach):
+    for edit in RESTARTS[breach]:
+        mutate(monkeypatch, *edit)
+    with pytest.raises(Mismatch):
+        run(RestartingSimulation)
