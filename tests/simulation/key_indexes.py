@@ -96,13 +96,13 @@ def _strand(core: Scheduler, strand: Strand) -> None:
 
 
 def _stand(stand: Stand) -> None:
-    is_heap("strands of a stand", [entry[:2] for entry in stand._heap])
+    is_heap("strands of a stand", stand._heap)
     same("strands of a stand", len(stand.strands()), stand.size)
     same("entries of a stand are few", len(stand._heap) <= 2 * stand.size + 18 + len(stand._heap) // 2, True)
-    for priority, seq, strand in stand._heap:
-        if strand.stand is stand and strand.entry == seq:
-            head = strand.head()
-            same("a strand stands no further behind than its head", (priority, seq) <= (head.priority, head.seq), True)
+    places = {seq: (priority, seq) for priority, seq in stand._heap}
+    for strand in stand.strands():
+        head = strand.head()
+        same("a strand stands no further behind than its head", places[strand.entry] <= (head.priority, head.seq), True)
 
 
 def keys_agree(core: Scheduler, world: World, now: float) -> None:

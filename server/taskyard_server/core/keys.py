@@ -255,6 +255,8 @@ class Keys:
     def waits(self, now: float, limit: int) -> KeyWaits:
         """How many tasks wait for keys, and the full keys where most do, up to `limit`."""
         self.look(now)
+        if not len(self._rules):
+            return KeyWaits(0, {})
         total = 0
         shared: dict[Strand, None] = {}
         full: list[tuple[int, str]] = []

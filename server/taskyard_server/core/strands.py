@@ -55,12 +55,14 @@ class Strand(Rows):
 class Stand:
     """`size` strands of one lane in a heap by their heads: those of the lane itself, or those parked at a node."""
 
-    __slots__ = ("_heap", "node", "size")
+    __slots__ = ("_heap", "_holders", "node", "size")
 
     def __init__(self, node: Node | None) -> None:
         self.node = node
         self.size = 0
-        self._heap: list[tuple[int, int, Strand]] = []
+        # By priority and order of submission; the latter tells the strand.
+        self._heap: list[tuple[int, int]] = []
+        self._holders: dict[int, Strand] = {}
 
     def add(self, strand: Strand) -> None:
         """A strand, which holds a task, joins."""
@@ -68,7 +70,8 @@ class Stand:
         self.size += 1
         head = strand.head()
         strand.entry = head.seq
-        heappush(self._heap, (head.priority, head.seq, strand))
+        self._holders[head.seq] = strand
+        heappush(self._heap, (head.priority, head.seq))
         if len(self._heap) > 2 * self.size + MIN_ENTRIES_TO_COMPACT:
             self._build()
 
@@ -86,30 +89,36 @@ class Stand:
         """The strand whose head comes first, None if none is here."""
         heap = self._heap
         while heap:
-            _, seq, strand = heap[0]
-            if strand.stand is not self or strand.entry != seq:
+            _, seq = heap[0]
+            strand = self._holders.get(seq)
+            if strand is None or strand.stand is not self or strand.entry != seq:
                 heappop(heap)
+                self._holders.pop(seq, None)
                 continue
             head = strand.head()
             if head.seq == seq:
                 return strand
+            del self._holders[seq]
+            self._holders[head.seq] = strand
             strand.entry = head.seq
-            heapreplace(heap, (head.priority, head.seq, strand))
+            heapreplace(heap, (head.priority, head.seq))
         return None
 
     def _build(self) -> None:
         """Keep each strand once, under the head that it has."""
         strands = self.strands()
         self._heap.clear()
+        self._holders.clear()
         for strand in strands:
             head = strand.head()
             strand.entry = head.seq
-            self._heap.append((head.priority, head.seq, strand))
+            self._holders[head.seq] = strand
+            self._heap.append((head.priority, head.seq))
         heapify(self._heap)
 
     def strands(self) -> list[Strand]:
         """The strands that stand here, in no order."""
-        return list({strand: None for _, seq, strand in self._heap if strand.stand is self and strand.entry == seq})
+        return [strand for seq, strand in self._holders.items() if strand.stand is self and strand.entry == seq]
 
 
 class Keyed:
@@ -164,7 +173,7 @@ class Node:
     rank as a bucket does, but for those that moved ahead after `seen`.
     """
 
-    __slots__ = ("_heap", "bucket", "key", "lanes", "looks", "seen", "size")
+    __slots__ = ("_heap", "_holders", "bucket", "key", "lanes", "looks", "seen", "size")
 
     def __init__(self, key: Key, bucket: Bucket, advances: Advances) -> None:
         self.key = key
@@ -173,11 +182,13 @@ class Node:
         self.looks = 0
         self.size = 0
         self.seen = advances.last
-        self._heap: list[tuple[int, Lane]] = []
+        self._heap: list[int] = []
+        self._holders: dict[int, Lane] = {}
 
     def enter(self, lane: Lane) -> None:
         """Hold a lane under its agent's rank."""
-        heappush(self._heap, (lane.agent.rank, lane))
+        self._holders[lane.agent.rank] = lane
+        heappush(self._heap, lane.agent.rank)
 
     def front(self, advances: Advances) -> Lane | None:
         """The lane whose agent comes first, None if nothing is parked here."""
@@ -195,17 +206,23 @@ class Node:
             self._build()
         heap = self._heap
         while heap:
-            rank, lane = heap[0]
-            if lane not in self.lanes:
+            entry = heap[0]
+            lane = self._holders.get(entry)
+            if lane is None or lane not in self.lanes:
                 heappop(heap)
-            elif rank == lane.agent.rank:
+                self._holders.pop(entry, None)
+                continue
+            rank = lane.agent.rank
+            if rank == entry:
                 return lane
-            else:
-                heapreplace(heap, (lane.agent.rank, lane))
+            del self._holders[entry]
+            self._holders[rank] = lane
+            heapreplace(heap, rank)
         return None
 
     def _build(self) -> None:
-        self._heap = [(lane.agent.rank, lane) for lane in self.lanes]
+        self._holders = {lane.agent.rank: lane for lane in self.lanes}
+        self._heap = list(self._holders)
         heapify(self._heap)
 
 
