@@ -52,8 +52,8 @@ class Operation:
         id: The id that its caller gave it.
         kind: What is done.
         status: How far it is.
-        matched: Tasks that matched, in a state in which this can be done to them, when they were counted at the beginning:
-            in slices, so that it grows until the first is treated.
+        matched: Tasks that matched, in a state in which this can be done to them, when they were counted at the
+            beginning: in slices, so that it grows until the first is treated.
         done: Tasks that were treated.
         skipped: Those that matched no longer when their turn came, or were in another state. Known at the end.
         failed: Tasks that were refused.
