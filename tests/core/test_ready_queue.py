@@ -61,7 +61,9 @@ MIXES = {
     "keys with rates under tight limits": Mix(
         max_inflight=5, max_per_agent_inflight=2, limits=1, keys=3, shared_keys=1, key_limits=1, rates=True, passes=6
     ),
-    "keys and agents that are forgotten": Mix(agents=40, backlog=20, ttl_secs=4, passes=3, keys=200, rates=True),
+    "keys and agents that are forgotten": Mix(
+        agents=40, backlog=20, ttl_secs=4, passes=3, keys=200, key_limits=1, rates=True
+    ),
     "most tasks with keys are cancelled": Mix(
         agents=3, keys=5, shared_keys=2, backlog=200, submits=30, cancels=25, claims=3, reports=3, key_limits=1
     ),

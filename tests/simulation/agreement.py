@@ -31,7 +31,7 @@ def agree(core: Scheduler, model: Model, now: float, events: Sequence[Event], na
     same("sum of latencies", counters.dispatch_latency_secs, world.latency)
     sure, perhaps = model.limited_by(now)
     # Tokens that came since then are not known before the next command.
-    is_behind = core._life.ready.keys._has_rates and core._life.ready.keys.now < now
+    is_behind = core._life.ready.keys.has_rates and core._life.ready.keys.now < now
     if core.limited_by not in (sure, perhaps) and not is_behind:
         same("limited_by", core.limited_by, sure)
     hosts = list(core.hosts)

@@ -96,18 +96,18 @@ def _strand(core: Scheduler, strand: Strand) -> None:
 
 
 def _stand(stand: Stand) -> None:
-    is_heap("strands of a stand", [entry[:2] for entry in stand._heap])
+    is_heap("strands of a stand", stand._heap)
     same("strands of a stand", len(stand.strands()), stand.size)
     same("entries of a stand are few", len(stand._heap) <= 2 * stand.size + 18 + len(stand._heap) // 2, True)
-    for priority, seq, strand in stand._heap:
-        if strand.stand is stand and strand.entry == seq:
-            head = strand.head()
-            same("a strand stands no further behind than its head", (priority, seq) <= (head.priority, head.seq), True)
+    for strand in stand.strands():
+        head = strand.head()
+        same("an entry of a strand", strand.entry in stand._heap, True)
+        same("a strand stands no further behind than its head", strand.entry <= (head.priority, head.seq), True)
 
 
 def keys_agree(core: Scheduler, world: World, now: float) -> None:
     """The figures of keys are the model's."""
-    if core._life.ready.keys._has_rates and core._life.ready.keys.now < now:
+    if core._life.ready.keys.has_rates and core._life.ready.keys.now < now:
         return
     jobs = [job for job in world.tasks.values() if job.wish.keys]
     claimable = [job for job in jobs if job.state == "queued" and (job.target is None or job.is_head)]

@@ -54,7 +54,7 @@ MUTATIONS: dict[str, list[Edit]] = {
         (ReadyQueue, "release_slot", "agent.rank - ONE_IN_FLIGHT", "agent.rank"),
     ],
     "an agent whose task lands does not move ahead at once": [
-        (ReadyQueue, "release_slot", "lane.is_waiting and rank < lane.entries[-1]", "False"),
+        (ReadyQueue, "release_slot", "if rank < lane.entries[-1]", "if False"),
     ],
     "a report needs no valid token": [
         (Reports, "_lease_of", "lease.token != token or ", ""),

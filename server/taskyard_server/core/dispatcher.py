@@ -60,7 +60,8 @@ class Dispatcher:
         if self._stopped or host.draining:
             self._clear_limited(host)
             return leases
-        life.ready.keys.look(now)
+        if life.ready.keys.has_rates:
+            life.ready.keys.look(now)
         while len(leases) < count and life.inflight < limits.max_inflight:
             rows = life.ready.first(life.ready.eligible(profile), limits.max_per_agent_inflight)
             if rows is None:
@@ -100,7 +101,8 @@ class Dispatcher:
         if self._stopped:
             return granted
         self._refresh_built_in(now)
-        ready.keys.look(now)
+        if ready.keys.has_rates:
+            ready.keys.look(now)
         awake = offers.awake()
         if not awake or life.inflight >= limits.max_inflight:
             return granted

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from .stats import AgentStats, Stats
 
 if TYPE_CHECKING:
     from .lifecycle import Lifecycle
     from .stats import Noticed, Totals
+
+MAX_KEY_WAITS: Final = 100
+"""The keys of which the stats say how many tasks wait there."""
 
 
 def stats_of(life: Lifecycle, limited_by: str | None, noticed: Noticed, operations: int) -> Stats:
@@ -22,6 +25,7 @@ def stats_of(life: Lifecycle, limited_by: str | None, noticed: Noticed, operatio
         operations=operations,
         limited_by=limited_by,
         noticed=noticed,
+        key_waits=life.ready.keys.waits(life.ready.keys.now, MAX_KEY_WAITS),
         counters=replace(life.counters),
         limits=life.limits,
         agents={name: AgentStats.of(figures, life.agents.by_id.get(name)) for name, figures in life.agents.figures},
@@ -33,6 +37,7 @@ def add_to_totals(totals: Totals, life: Lifecycle, noticed: Noticed) -> None:
     totals.queued += life.queued
     totals.inflight += life.inflight
     totals.paused += life.paused
+    totals.blocked_targets += life.targets.blocked
     totals.noticed += noticed.waiting
     totals.after_others += len(life.predecessors)
     totals.retained += len(life.retention)

@@ -108,7 +108,7 @@ class Key:
 
 
 class Keys:
-    """The keys in use by name, and the limits. `now` is the latest time that it was told, which rates alone need.
+    """The keys in use by name, and the limits. `now` is the latest time that it was told, which only rates need.
 
     `on_open` is called with a key that has room again, if tasks wait at it.
     """
@@ -118,7 +118,7 @@ class Keys:
         self.on_open: Callable[[Key], None]
         self._by_name: dict[str, Key] = {}
         self._rules: PatternTable[Rule] = PatternTable({})
-        self._has_rates = False
+        self.has_rates = False
         self._dues: list[tuple[float, str]] = []
         self._sweep_at = MIN_KEYS_TO_SWEEP
         # When buckets began empty, if it is not the first time that this namespace is served.
@@ -134,7 +134,7 @@ class Keys:
         before = self._rules
         rules = PatternTable({pattern: self._rule(pattern, limit, before) for pattern, limit in limits.items()})
         self._rules = rules
-        self._has_rates = any(rule.idle is not None for _, rule in rules.items())
+        self.has_rates = any(rule.idle is not None for _, rule in rules.items())
         self._dues = []
         for key in self._by_name.values():
             key.due = 0.0
@@ -181,7 +181,7 @@ class Keys:
 
     def look(self, now: float) -> None:
         """Let the keys that tasks wait for open whose tokens have come."""
-        if not self._has_rates or now <= self.now:
+        if not self.has_rates or now <= self.now:
             return
         self.now = now
         dues = self._dues
@@ -210,7 +210,7 @@ class Keys:
 
     def release(self, now: float, names: Iterable[str]) -> None:
         """A task of these keys left flight."""
-        if self._has_rates:
+        if self.has_rates:
             self.look(now)
         for name in names:
             key = self._by_name[name]
@@ -255,6 +255,8 @@ class Keys:
     def waits(self, now: float, limit: int) -> KeyWaits:
         """How many tasks wait for keys, and the full keys where most do, up to `limit`."""
         self.look(now)
+        if not len(self._rules):
+            return KeyWaits(0, {})
         total = 0
         shared: dict[Strand, None] = {}
         full: list[tuple[int, str]] = []

@@ -343,12 +343,14 @@ class ReadyQueue:
         if self._keyed.parked:
             self._keyed.advances.add(agent)
         for lane in agent.lanes.values():
-            if lane.size or lane.keyed is not None:
-                # Of a keyed one all tasks may be parked, perhaps at a key that has room.
-                if lane.is_waiting and rank < lane.entries[-1]:
+            if lane.size or (lane.keyed is not None and lane.keyed.open.size):
+                if rank < lane.entries[-1]:
                     lane.bucket.enter(lane)
-                if lane.bucket.groups:
-                    self._woken[lane.bucket] = None
+            elif lane.is_empty:
+                continue
+            # All of its tasks may be parked, perhaps at a key that has room.
+            if lane.bucket.groups:
+                self._woken[lane.bucket] = None
 
     def hold_triggered(self, held: bool) -> None:
         """Let no task of a trigger be claimed while this is so: as many are in flight as may be."""

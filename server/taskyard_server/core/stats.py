@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, fields
 from typing import Final, NamedTuple, Self
 
 from .agents import Agent, AgentFigures
+from .keys import KeyWaits
 from .limits import Limits
 
 
@@ -68,6 +69,7 @@ class Totals:
     queued: int = 0
     inflight: int = 0
     paused: int = 0
+    blocked_targets: int = 0
     after_others: int = 0
     retained: int = 0
     operations: int = 0
@@ -112,8 +114,8 @@ class AgentStats:
 class Stats:
     """The figures of one moment.
 
-    `after_others` are tasks that wait for others to end, `operations` those at work. `limited_by` names the
-    configuration key that tasks wait for while hosts are free.
+    `after_others` are tasks that wait for others to end, `operations` those at work, `key_waits` tasks that wait for
+    concurrency keys. `limited_by` names the configuration key that tasks wait for while hosts are free.
     """
 
     queued: int
@@ -123,6 +125,7 @@ class Stats:
     operations: int
     limited_by: str | None
     noticed: Noticed
+    key_waits: KeyWaits
     counters: Counters
     limits: Limits
     agents: dict[str, AgentStats]

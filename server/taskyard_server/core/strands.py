@@ -38,8 +38,8 @@ LOOKS_PER_STRAND: Final = 16
 class Strand(Rows):
     """The tasks of a lane that have the same keys. It stands in a `stand` while it holds a task.
 
-    `entry` is the place in order of submission of the head under which the stand holds it; it is no later in order than
-    the head that it has.
+    `entry` is the priority and the place in order of submission under which the stand holds it: those of a head that is
+    no later in order than the one that it has.
     """
 
     __slots__ = ("entry", "keys", "owner", "stand")
@@ -49,26 +49,28 @@ class Strand(Rows):
         self.owner = lane
         self.keys: list[Key] = []
         self.stand: Stand | None = None
-        self.entry = 0
+        self.entry = (0, 0)
 
 
 class Stand:
     """`size` strands of one lane in a heap by their heads: those of the lane itself, or those parked at a node."""
 
-    __slots__ = ("_heap", "node", "size")
+    __slots__ = ("_heap", "_holders", "node", "size")
 
     def __init__(self, node: Node | None) -> None:
         self.node = node
         self.size = 0
-        self._heap: list[tuple[int, int, Strand]] = []
+        self._heap: list[tuple[int, int]] = []
+        self._holders: dict[tuple[int, int], Strand] = {}
 
     def add(self, strand: Strand) -> None:
         """A strand, which holds a task, joins."""
         strand.stand = self
         self.size += 1
         head = strand.head()
-        strand.entry = head.seq
-        heappush(self._heap, (head.priority, head.seq, strand))
+        entry = strand.entry = (head.priority, head.seq)
+        self._holders[entry] = strand
+        heappush(self._heap, entry)
         if len(self._heap) > 2 * self.size + MIN_ENTRIES_TO_COMPACT:
             self._build()
 
@@ -86,30 +88,37 @@ class Stand:
         """The strand whose head comes first, None if none is here."""
         heap = self._heap
         while heap:
-            _, seq, strand = heap[0]
-            if strand.stand is not self or strand.entry != seq:
+            entry = heap[0]
+            strand = self._holders.get(entry)
+            if strand is None or strand.stand is not self or strand.entry != entry:
                 heappop(heap)
+                self._holders.pop(entry, None)
                 continue
             head = strand.head()
-            if head.seq == seq:
+            # A task may come back under another priority.
+            if head.seq == entry[1] and head.priority == entry[0]:
                 return strand
-            strand.entry = head.seq
-            heapreplace(heap, (head.priority, head.seq, strand))
+            del self._holders[entry]
+            entry = strand.entry = (head.priority, head.seq)
+            self._holders[entry] = strand
+            heapreplace(heap, entry)
         return None
 
     def _build(self) -> None:
         """Keep each strand once, under the head that it has."""
         strands = self.strands()
         self._heap.clear()
+        self._holders.clear()
         for strand in strands:
             head = strand.head()
-            strand.entry = head.seq
-            self._heap.append((head.priority, head.seq, strand))
+            entry = strand.entry = (head.priority, head.seq)
+            self._holders[entry] = strand
+            self._heap.append(entry)
         heapify(self._heap)
 
     def strands(self) -> list[Strand]:
         """The strands that stand here, in no order."""
-        return list({strand: None for _, seq, strand in self._heap if strand.stand is self and strand.entry == seq})
+        return [strand for entry, strand in self._holders.items() if strand.stand is self and strand.entry == entry]
 
 
 class Keyed:
@@ -164,7 +173,7 @@ class Node:
     rank as a bucket does, but for those that moved ahead after `seen`.
     """
 
-    __slots__ = ("_heap", "bucket", "key", "lanes", "looks", "seen", "size")
+    __slots__ = ("_heap", "_holders", "bucket", "key", "lanes", "looks", "seen", "size")
 
     def __init__(self, key: Key, bucket: Bucket, advances: Advances) -> None:
         self.key = key
@@ -173,11 +182,13 @@ class Node:
         self.looks = 0
         self.size = 0
         self.seen = advances.last
-        self._heap: list[tuple[int, Lane]] = []
+        self._heap: list[int] = []
+        self._holders: dict[int, Lane] = {}
 
     def enter(self, lane: Lane) -> None:
         """Hold a lane under its agent's rank."""
-        heappush(self._heap, (lane.agent.rank, lane))
+        self._holders[lane.agent.rank] = lane
+        heappush(self._heap, lane.agent.rank)
 
     def front(self, advances: Advances) -> Lane | None:
         """The lane whose agent comes first, None if nothing is parked here."""
@@ -195,17 +206,23 @@ class Node:
             self._build()
         heap = self._heap
         while heap:
-            rank, lane = heap[0]
-            if lane not in self.lanes:
+            entry = heap[0]
+            lane = self._holders.get(entry)
+            if lane is None or lane not in self.lanes:
                 heappop(heap)
-            elif rank == lane.agent.rank:
+                self._holders.pop(entry, None)
+                continue
+            rank = lane.agent.rank
+            if rank == entry:
                 return lane
-            else:
-                heapreplace(heap, (lane.agent.rank, lane))
+            del self._holders[entry]
+            self._holders[rank] = lane
+            heapreplace(heap, rank)
         return None
 
     def _build(self) -> None:
-        self._heap = [(lane.agent.rank, lane) for lane in self.lanes]
+        self._holders = {lane.agent.rank: lane for lane in self.lanes}
+        self._heap = list(self._holders)
         heapify(self._heap)
 
 

@@ -18,6 +18,7 @@ from taskyard_server.conversion.timestamps import go_duration, timestamp
 from taskyard_server.core.agents import OTHERS
 from taskyard_server.core.demand import Demand, Pool
 from taskyard_server.core.hosts import Host
+from taskyard_server.core.keys import KeyWaits
 from taskyard_server.core.limits import Limits
 from taskyard_server.core.names import EVERY_NAME, Names
 from taskyard_server.core.stats import AgentStats, Noticed, Stats
@@ -84,6 +85,7 @@ class StatsService(StatsServiceServicer):
                 after_others=stats.after_others or None,
                 operations=stats.operations or None,
                 noticed=_noticed(stats.noticed),
+                keys=_key_waits(stats.key_waits),
                 targets=await self._engine.tasks.list_targets(namespace, "", show=_target_waits),
             ),
             metrics=_metrics(stats, self._webhook_counts(namespace)),
@@ -189,6 +191,11 @@ def _target_waits(targets: list[Target]) -> pb.TargetWaits | None:
         waiting=sum(target.held_back for target in waiting),
         waits_for={target.name: target.waits_for or "" for target in longest},
     )
+
+
+def _key_waits(waits: KeyWaits) -> pb.KeyWaits | None:
+    """The concurrency keys that hold tasks back; None if none does."""
+    return pb.KeyWaits(waiting=waits.waiting, keys=waits.keys) if waits.waiting else None
 
 
 def _noticed(noticed: Noticed) -> pb.NoticedTasks | None:
