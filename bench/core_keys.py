@@ -36,7 +36,7 @@ class KeyedQueue:
         self._scheduler = Scheduler(UNBOUNDED, lambda: draw.getrandbits(40))
         self._now = 1_700_000_000.0
         self._scheduler.register(self._now, "host", None, HostProfile())
-        self._scheduler.set_key_limits(self._now, limits)
+        self._scheduler.keys.set_limits(self._now, limits)
         self._submissions = [
             Submission(f"agent-{draw.randrange(AGENTS)}", "click", options=TaskOptions(extras=extras_of(keys(number))))
             for number in range(SITES)

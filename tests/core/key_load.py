@@ -40,7 +40,7 @@ class KeyLoad:
         self.scheduler = Scheduler(BOUNDLESS, partial(Random(1).getrandbits, 40))
         self.now = 1_700_000_000.0
         self.scheduler.register(self.now, "host", None, HostProfile())
-        self.scheduler.set_key_limits(self.now, limits)
+        self.scheduler.keys.set_limits(self.now, limits)
         draw = Random(7)
         extras = [TaskExtras(concurrency_keys=names) if (names := keys(at)) else NO_EXTRAS for at in range(20_000)]
         self._submissions = [

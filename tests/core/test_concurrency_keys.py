@@ -7,7 +7,7 @@ from taskyard_server.core.token_bucket import TokenBucket
 
 
 def limit(yard, limits):
-    yard.scheduler.set_key_limits(yard.now, limits)
+    yard.scheduler.keys.set_limits(yard.now, limits)
 
 
 def submit(yard, *keys, agent="ann", **fields):
@@ -134,12 +134,12 @@ def test_the_figures_of_keys(yard):
     limit(yard, {"a*": KeyLimit(max_inflight=1), "b": KeyLimit(None, 2.0, 3)})
     for keys in (("a1",), ("a1",), ("a1", "c"), ("b", "c"), ("b",)):
         submit(yard, *keys)
-    assert yard.scheduler.key_waits(yard.now) == KeyWaits(0, {})
+    assert yard.scheduler.keys.waits(yard.now, 100) == KeyWaits(0, {})
     claimed(yard)
     expected = [KeyUsage("a1", "a*", 1, 2, None), KeyUsage("b", "b", 2, 0, 1.0), KeyUsage("c", None, 1, 1, None)]
-    assert yard.scheduler.key_usage(yard.now, "", 10) == expected
-    assert yard.scheduler.key_usage(yard.now, "a1", 1) == expected[1:2]
-    assert yard.scheduler.key_waits(yard.now) == KeyWaits(2, {"a1": 2})
+    assert yard.scheduler.keys.usage(yard.now, "", 10) == expected
+    assert yard.scheduler.keys.usage(yard.now, "a1", 1) == expected[1:2]
+    assert yard.scheduler.keys.waits(yard.now, 100) == KeyWaits(2, {"a1": 2})
 
 
 def test_keys_that_are_made_up_take_no_memory_for_longer_than_their_tasks(make_yard, object_count):

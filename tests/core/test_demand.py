@@ -163,7 +163,7 @@ def test_so_many_tasks_are_runnable_as_a_host_of_the_pool_with_room_for_all_is_h
 
 
 def test_of_tasks_that_wait_for_a_key_as_many_are_runnable_as_it_has_room_for(yard):
-    yard.scheduler.set_key_limits(yard.now, {"site:*": KeyLimit(3), "rate": KeyLimit(per_second=1, burst=2)})
+    yard.scheduler.keys.set_limits(yard.now, {"site:*": KeyLimit(3), "rate": KeyLimit(per_second=1, burst=2)})
     for _ in range(10):
         yard.submit(extras=TaskExtras(concurrency_keys=("site:a",)))
         yard.submit("bob", extras=TaskExtras(concurrency_keys=("site:b",)))

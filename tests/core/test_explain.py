@@ -226,7 +226,7 @@ def keyed(yard, *keys: str, **fields):
 
 
 def test_each_full_key_is_a_reason_by_itself(yard):
-    yard.scheduler.set_key_limits(yard.now, {"site:*": KeyLimit(1), "rate": KeyLimit(per_second=0.5, burst=1)})
+    yard.scheduler.keys.set_limits(yard.now, {"site:*": KeyLimit(1), "rate": KeyLimit(per_second=0.5, burst=1)})
     yard.register()
     keyed(yard, "site:a", "rate")
     yard.claim_one()
@@ -240,14 +240,14 @@ def test_each_full_key_is_a_reason_by_itself(yard):
 
 
 def test_a_key_that_nobody_has_used_may_be_full(yard):
-    yard.scheduler.set_key_limits(yard.now, {"closed": KeyLimit(0)})
+    yard.scheduler.keys.set_limits(yard.now, {"closed": KeyLimit(0)})
     waiting_host(yard)
     task = keyed(yard, "closed", hold=True)
     assert kinds(yard, task) == ["held", "key_inflight"]
 
 
 def test_tasks_that_wait_for_keys_are_not_ahead(yard):
-    yard.scheduler.set_key_limits(yard.now, {"one": KeyLimit(2)})
+    yard.scheduler.keys.set_limits(yard.now, {"one": KeyLimit(2)})
     for _ in range(10):
         keyed(yard, "one")
     task = yard.submit()

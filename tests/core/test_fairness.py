@@ -2,7 +2,8 @@
 
 import pytest
 
-from taskyard_server.core.fairness import SlotTime, shares_of
+from taskyard_server.core.fairness import shares_of
+from taskyard_server.core.slot_time import SlotTime
 
 
 def shares(yard):

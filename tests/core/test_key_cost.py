@@ -89,7 +89,7 @@ def test_a_change_of_limits_costs_by_the_keys_in_use_and_not_by_tasks(instructio
         load = KeyLoad(lambda number: (f"site:{number % 100}",), {"site:*": KeyLimit(1)}, queued=queued)
         load.cycles(50)
         taken.append(
-            instructions(lambda load=load: load.scheduler.set_key_limits(load.now, {"site:*": KeyLimit(2, 5.0, 5)}))
+            instructions(lambda load=load: load.scheduler.keys.set_limits(load.now, {"site:*": KeyLimit(2, 5.0, 5)}))
         )
     few, many = taken
     assert many < few * 1.1

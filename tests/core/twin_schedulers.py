@@ -123,7 +123,7 @@ class TwinSchedulers:
 
     def limit_keys(self, limits: dict[str, RateLimit]) -> None:
         core = {pattern: KeyLimit(each.places, each.rate, each.burst) for pattern, each in limits.items()}
-        self.core.set_key_limits(self.now, core)
+        self.core.keys.set_limits(self.now, core)
         self.brute.keys.put(self.now, limits)
         self.log(f"limit keys {limits}")
 
@@ -179,6 +179,6 @@ class TwinSchedulers:
             )
             for name in sorted(used)
         ]
-        assert self.core.key_usage(self.now, "", 1000) == expected, self.recent()
+        assert self.core.keys.usage(self.now, "", 1000) == expected, self.recent()
         its = {name: count for name, count in waits.items() if name in full}
-        assert self.core.key_waits(self.now) == KeyWaits(len(held), its), self.recent()
+        assert self.core.keys.waits(self.now, 100) == KeyWaits(len(held), its), self.recent()

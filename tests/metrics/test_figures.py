@@ -21,7 +21,6 @@ TYPES = {
     "taskyard_tasks_paused": "gauge",
     "taskyard_tasks_after_others": "gauge",
     "taskyard_operations": "gauge",
-    "taskyard_tasks_after_others": "gauge",
     "taskyard_tasks_noticed": "gauge",
     "taskyard_targets_blocked": "gauge",
     "taskyard_tasks_retained": "gauge",

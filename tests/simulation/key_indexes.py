@@ -126,8 +126,8 @@ def keys_agree(core: Scheduler, world: World, now: float) -> None:
         )
         for name in sorted(used)
     ]
-    same("usage of keys", core.key_usage(now, "", 10_000), expected)
+    same("usage of keys", core.keys.usage(now, "", 10_000), expected)
     if len(expected) > 2:
-        same("a page of keys", core.key_usage(now, expected[0].key, 1), expected[1:2])
+        same("a page of keys", core.keys.usage(now, expected[0].key, 1), expected[1:2])
     full = {name: count for name, count in waits.items() if world.keys.is_full(now, name, flying)}
-    same("waits for keys", core.key_waits(now, 10_000), KeyWaits(len(held), full))
+    same("waits for keys", core.keys.waits(now, 10_000), KeyWaits(len(held), full))

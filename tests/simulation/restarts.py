@@ -108,7 +108,7 @@ class RestartingSimulation(Simulation):
                 streams[stream.host.id] = names[stream]
         restart(self.model, self.now, self.now - kept.at, streams)
         self.model.world.keys.restart(self.now)
-        self.core.set_key_limits(self.now, for_core(self.model.world.keys.limits))
+        self.core.keys.set_limits(self.now, for_core(self.model.world.keys.limits))
         self.core.set_weights(self.weights)
         self.model.world.weights.put(self.weights)
         for task in core.tasks_after(0):

@@ -244,7 +244,7 @@ class Simulation:
         self.both(
             "limit keys",
             tuple(limits.items()),
-            lambda: self.core.set_key_limits(self.now, for_core(limits)),
+            lambda: self.core.keys.set_limits(self.now, for_core(limits)),
             lambda _: self.model.world.keys.put(self.now, limits),
         )
 

@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING, Final
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from .fairness import SlotTime
     from .lane import Lane
     from .ready_queue import Bucket, ReadyQueue
+    from .slot_time import SlotTime
 
 OTHERS: Final = "(others)"
 """The name under which the figures of forgotten agents are summed."""

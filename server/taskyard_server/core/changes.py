@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from .hosts import Host
     from .leases import Lease
     from .operation import Operation
-    from .rules import Rule
+    from .rule import Rule
     from .schedules.schedule import Schedule, Trigger
     from .task import Task
 

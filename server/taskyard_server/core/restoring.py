@@ -22,7 +22,7 @@ from .leases import Lease
 from .offers import Offer, OfferGroup
 from .operation import Operation
 from .past_keys import PastKey
-from .rules import Rule
+from .rule import Rule
 from .scheduler import Scheduler
 from .schedules.schedule import Schedule, Trigger
 from .stats import Counters, TriggerCounters

@@ -158,7 +158,10 @@ class Retention:
             self.ended.put_back(task)
 
     def adopt(self, task: Task) -> None:
-        """Keep a task again that has left memory, in all indexes; `_evict` undoes it. See `Scheduler.adopt_ended`."""
+        """Keep a task again that has left memory, in all indexes, so that a command can be about it; `_evict` undoes it.
+
+        It has its key where that is free. It is evicted again at the next `advance` unless a command made it live.
+        """
         life, agent, options = self._life, task.agent, task.options
         if task.deadline is not None and task.deadline_secs is None:
             task.deadline += life.stood_still_secs

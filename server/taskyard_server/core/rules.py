@@ -7,11 +7,11 @@ One that was set stands in the place of the configured one of the same pattern, 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from types import MappingProxyType
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from .errors import NOT_YET, BadRequest, NotFound, Unavailable
 from .keys import KeyLimit
+from .rule import Rule
 
 if TYPE_CHECKING:
     from .lifecycle import Lifecycle
@@ -23,23 +23,11 @@ MAX_SET: Final = 1000
 class ConfiguredRules(NamedTuple):
     """What the configuration says, by pattern."""
 
-    limits: Mapping[str, KeyLimit] = MappingProxyType({})
-    weights: Mapping[str, int] = MappingProxyType({})
+    limits: Mapping[str, KeyLimit] = {}
+    weights: Mapping[str, int] = {}
 
 
 NO_RULES: Final = ConfiguredRules()
-
-
-class Rule:
-    """One that was set: the limit of keys, or the weight of agents, that match a pattern. `number` is for a store."""
-
-    __slots__ = ("limit", "number", "pattern", "weight")
-
-    def __init__(self, number: int, pattern: str, limit: KeyLimit | None, weight: int) -> None:
-        self.number = number
-        self.pattern = pattern
-        self.limit = limit
-        self.weight = weight
 
 
 class LimitInForce(NamedTuple):

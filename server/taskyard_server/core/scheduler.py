@@ -20,7 +20,6 @@ from .errors import BadRequest, Conflict, Refusal
 from .events import Event
 from .figures import add_to_totals, stats_of
 from .hosts import Host, HostProfile, Hosts, HostStatus
-from .keys import KeyLimit, KeyUsage, KeyWaits
 from .leases import Lease, Stop, StopReason
 from .lifecycle import Lifecycle
 from .limits import Limits
@@ -53,9 +52,10 @@ class Scheduler:
         self._admission = Admission(self._life)
         self.rules = Rules(self._life)
         self.operations = Operations(self._life, self._admission, self.resume)
-        self._dispatcher = Dispatcher(self._life, self.hosts)
-        self._life.liveness.on_vanished = self._dispatcher.forget
-        self._streams = Streams(self._life, self.hosts, self._dispatcher)
+        self.dispatcher = Dispatcher(self._life, self.hosts)
+        self._life.liveness.on_vanished = self.dispatcher.forget
+        self._streams = Streams(self._life, self.hosts, self.dispatcher)
+        self.keys = self._life.ready.keys
         # Restored leases of hosts that ended with the process before.
         self.left_behind: list[Lease] = []
         self.reports = Reports(self._life, self.hosts)
@@ -200,7 +200,7 @@ class Scheduler:
         self._life.liveness.registered(now, host)
         if self._life.changes is not None and host.kept() != before:
             self._life.changes.hosts[host] = None
-        self._dispatcher.refresh(now, host)
+        self.dispatcher.refresh(now, host)
         return host
 
     def heartbeat(
@@ -231,7 +231,7 @@ class Scheduler:
 
     def deregister(self, now: float, host_id: str) -> None:
         """Remove a host; its tasks are requeued at once. Raises `NotFound` (docs/rules.md, Registration)."""
-        self._dispatcher.forget(now, self.hosts.get(host_id))
+        self.dispatcher.forget(now, self.hosts.get(host_id))
 
     def claim(
         self,
@@ -250,7 +250,7 @@ class Scheduler:
         Raises `NotFound` for an unknown host, and `BadRequest` for a lease outside of 1 to 3600 s or for a `project`
         other than the host's own, if it has one.
         """
-        return self._dispatcher.claim(now, self.hosts.get(host_id), count, lease_secs, project, claim_id)
+        return self.dispatcher.claim(now, self.hosts.get(host_id), count, lease_secs, project, claim_id)
 
     def offer(
         self,
@@ -265,7 +265,7 @@ class Scheduler:
 
         Raises as `claim` does.
         """
-        return self._dispatcher.offer(now, self.hosts.get(host_id), room, lease_secs, project, claim_id)
+        return self.dispatcher.offer(now, self.hosts.get(host_id), room, lease_secs, project, claim_id)
 
     def offers_of(self, host_id: str) -> list[Offer]:
         """The open offers of a host; none if it is not registered."""
@@ -319,7 +319,7 @@ class Scheduler:
 
     def dispatch(self, now: float) -> dict[Offer, list[Lease]]:
         """Lease waiting tasks to waiting hosts; the host with the smallest share of its slots in use comes first."""
-        return self._dispatcher.dispatch(now)
+        return self.dispatcher.dispatch(now)
 
     def take_stops(self) -> list[Stop]:
         """The leases of streams that have ended since the last call, other than by a report of their host."""
@@ -380,13 +380,6 @@ class Scheduler:
         self._streams.timeouts_changed()
         self._life.liveness.timeouts_changed()
 
-    def set_key_limits(self, now: float, limits: Mapping[str, KeyLimit]) -> None:
-        """Put the limits of concurrency keys in force, by pattern; no other holds any more.
-
-        Tasks in flight stay, even above a lowered limit (docs/rules.md, Concurrency keys).
-        """
-        self._life.ready.keys.set_limits(now, limits)
-
     def set_weights(self, weights: Mapping[str, int]) -> None:
         """Put weights of agents by pattern in force, 1 to 1,000; no other holds any more (docs/rules.md, Weights)."""
         self._life.ready.set_weights(weights, self._life.agents.by_id.values())
@@ -394,7 +387,7 @@ class Scheduler:
     def drain(self) -> None:
         """Accept and dispatch nothing from now on; what is in flight may finish (docs/rules.md, Drain and shutdown)."""
         self._admission.close()
-        self._dispatcher.stop()
+        self.dispatcher.stop()
         self.schedules.hold()
 
     def shut_down(self, now: float) -> None:
@@ -417,13 +410,6 @@ class Scheduler:
         """The tasks and all that is derived from them, for what keeps and restores them."""
         return self._life
 
-    def adopt_ended(self, task: Task) -> None:
-        """Keep a task again that has left memory, with its key where that is free, so that a command can be about it.
-
-        It must not be in memory. It is evicted again at the next `advance` unless a command made it live.
-        """
-        self._life.retention.adopt(task)
-
     # Figures
 
     def inflight_of(self, built_in_only: bool) -> int:
@@ -445,22 +431,9 @@ class Scheduler:
         return self._life.limits
 
     @property
-    def dispatcher(self) -> Dispatcher:
-        """What hands out tasks, for those who look on."""
-        return self._dispatcher
-
-    @property
     def limited_by(self) -> str | None:
         """The configuration key whose limit keeps waiting tasks from a host with room; None if no limit does."""
-        return self._dispatcher.limited_by
-
-    def key_usage(self, now: float, after: str, limit: int) -> list[KeyUsage]:
-        """The concurrency keys in use by name: up to `limit` of those after this one, all are after an empty name."""
-        return self._life.ready.keys.usage(now, after, limit)
-
-    def key_waits(self, now: float, limit: int = 100) -> KeyWaits:
-        """How many tasks wait for concurrency keys, and for up to `limit` keys where most do."""
-        return self._life.ready.keys.waits(now, limit)
+        return self.dispatcher.limited_by
 
     @property
     def targets(self) -> Targets:
@@ -469,10 +442,10 @@ class Scheduler:
 
     def stats(self) -> Stats:
         """The figures of this moment (docs/rules.md, Figures)."""
-        return stats_of(self._life, self.limited_by, self._dispatcher.notices.noticed(), self.operations.live)
+        return stats_of(self._life, self.limited_by, self.dispatcher.notices.noticed(), self.operations.live)
 
     def add_to(self, totals: Totals) -> None:
         """Add this namespace's figures to `totals`."""
-        add_to_totals(totals, self._life, self._dispatcher.notices.noticed())
+        add_to_totals(totals, self._life, self.dispatcher.notices.noticed())
         totals.operations += self.operations.live
         self.schedules.add_to(totals)

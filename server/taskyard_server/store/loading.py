@@ -306,7 +306,7 @@ def adopt(scheduler: Scheduler, rows: TaskRows) -> Task:
     agents, limits = scheduler.life.agents, scheduler.limits
     agent = agents.by_id.get(record.agent_id) or agents.add(record.agent_id, limits.max_agent_figures)
     task = to_task(number_of(rows.key), record, state, agent)
-    scheduler.adopt_ended(task)
+    scheduler.life.retention.adopt(task)
     return task
 
 

@@ -7,7 +7,7 @@ from typing import Final
 from msgspec.msgpack import Decoder
 
 from taskyard_server.core.keys import KeyLimit
-from taskyard_server.core.rules import Rule
+from taskyard_server.core.rule import Rule
 
 from .records import Record, encode
 

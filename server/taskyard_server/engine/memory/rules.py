@@ -29,7 +29,7 @@ class MemoryRules:
             return LimitsInForce(self._of_none().limits(), [])
         scheduler, now = state.scheduler, self._now()
         return await self._answers.give(
-            state, lambda: LimitsInForce(scheduler.rules.limits(), scheduler.key_usage(now, after, limit))
+            state, lambda: LimitsInForce(scheduler.rules.limits(), scheduler.keys.usage(now, after, limit))
         )
 
     def usage_by_pattern(self) -> Mapping[str, PatternUsage]:

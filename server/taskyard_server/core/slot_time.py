@@ -1,0 +1,49 @@
+"""The time that the tasks of one agent were in flight in the last ten minutes, added up by minutes."""
+
+from __future__ import annotations
+
+from typing import Final
+
+MINUTE: Final = 60.0
+MINUTES: Final = 10
+
+
+class SlotTime:
+    """The seconds that tasks of one agent were in flight, in each of the last minutes."""
+
+    __slots__ = ("_before", "_secs", "_start")
+
+    def __init__(self, now: float) -> None:
+        # The minute that was looked at last: when it began, and its seconds; and those of the minutes before it.
+        self._start = now // MINUTE * MINUTE
+        self._secs = 0.0
+        self._before: list[float] = []
+
+    def add(self, begun: float, ended: float) -> None:
+        """A task was in flight from one time to another, which is no earlier than any before."""
+        if ended >= self._start + MINUTE:
+            self._go_on(ended)
+        if begun >= self._start:
+            self._secs += ended - begun
+            return
+        self._secs += max(0.0, ended - self._start)
+        end = self._start
+        for at, secs in enumerate(self._before):
+            if begun < end:
+                self._before[at] = secs + end - max(begun, end - MINUTE)
+            end -= MINUTE
+        while begun < end and len(self._before) < MINUTES:
+            self._before.append(end - max(begun, end - MINUTE))
+            end -= MINUTE
+
+    def total(self, now: float) -> float:
+        """The seconds of the last ten minutes, and of as much of a minute as has passed since the last full one."""
+        if now >= self._start + MINUTE:
+            self._go_on(now)
+        return self._secs + sum(self._before)
+
+    def _go_on(self, now: float) -> None:
+        start = now // MINUTE * MINUTE
+        passed = round((start - self._start) / MINUTE)
+        self._before = [*[0.0] * min(passed - 1, MINUTES), self._secs, *self._before][:MINUTES]
+        self._start, self._secs = start, 0.0
