@@ -24,6 +24,7 @@ RECORDS = {
     "keys",
     "lane",
     "leases",
+    "limits",
     "offers",
     "ready_queue",
     "strands",
@@ -31,7 +32,10 @@ RECORDS = {
     "task_pages",
     "weights",
 }
-"""The core's domain: a task is in its agent's lane and under a lease, which is one of a host, which makes offers."""
+"""The core's domain: a task is in its agent's lane and under a lease, which is one of a host, which makes offers.
+
+Limits know what a target does when a task of it fails.
+"""
 TRANSITIONS = {
     "attempts",
     "grants",
@@ -43,6 +47,8 @@ TRANSITIONS = {
     "rests",
     "retention",
     "run_timeouts",
+    "stop_waits",
+    "stopping_leases",
     "unique_keys",
 }
 """`Lifecycle` owns the state of a namespace; each of the others does one part of its transitions, and calls it back."""

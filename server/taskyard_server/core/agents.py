@@ -11,12 +11,13 @@ from __future__ import annotations
 from collections import OrderedDict
 from typing import TYPE_CHECKING, Final
 
+from .slot_time import SlotTime
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from .lane import Lane
     from .ready_queue import Bucket, ReadyQueue
-    from .slot_time import SlotTime
 
 OTHERS: Final = "(others)"
 """The name under which the figures of forgotten agents are summed."""
@@ -25,8 +26,8 @@ OTHERS: Final = "(others)"
 class AgentFigures:
     """Counts of one agent's tasks since the start, and the tokens that they have used.
 
-    `number` tells them apart in a store; it is 0 once they were added to those of the others. `slot_time` belongs to
-    `fairness.py`, and is not kept.
+    `number` tells them apart in a store; it is 0 once they were added to those of the others. `slot_time` is not
+    kept.
     """
 
     __slots__ = (
@@ -60,6 +61,12 @@ class AgentFigures:
         self.cancelled += other.cancelled
         self.rejected += other.rejected
         self.tokens_used += other.tokens_used
+
+    def note_lease_end(self, begun: float, now: float) -> None:
+        """A task of the agent left flight."""
+        if self.slot_time is None:
+            self.slot_time = SlotTime(now)
+        self.slot_time.add(begun, now)
 
 
 class Agent:

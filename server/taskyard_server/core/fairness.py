@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, NamedTuple
 
-from .slot_time import MINUTE, MINUTES, SlotTime
+from .slot_time import MINUTE, MINUTES
 
 if TYPE_CHECKING:
     from .agents import Agent
@@ -26,14 +26,6 @@ class AgentShare(NamedTuple):
     runnable: int
     entitled: float
     received: float
-
-
-def note_lease_end(agent: Agent, begun: float, now: float) -> None:
-    """A task of an agent left flight."""
-    times = agent.figures.slot_time
-    if times is None:
-        times = agent.figures.slot_time = SlotTime(now)
-    times.add(begun, now)
 
 
 def shares_of(life: Lifecycle, hosts: Iterable[Host], now: float) -> list[AgentShare]:

@@ -10,7 +10,6 @@ from __future__ import annotations
 from math import inf
 from typing import TYPE_CHECKING, Final
 
-from .fairness import note_lease_end
 from .history import NO_HISTORY
 from .leases import Lease, Stop, StopReason
 from .limits import RESTART_GRACE_SECS
@@ -188,7 +187,7 @@ class Grants:
         if task.options.run_timeout_secs is not None:
             life.run_timeouts.end(lease)
         life.inflight -= 1
-        note_lease_end(task.agent, lease.claimed_at, now)
+        task.agent.figures.note_lease_end(lease.claimed_at, now)
         life.ready.release_slot(task.agent)
         extras = task.options.extras
         if extras is not NO_EXTRAS and extras.concurrency_keys:

@@ -158,7 +158,7 @@ class Retention:
             self.ended.put_back(task)
 
     def adopt(self, task: Task) -> None:
-        """Keep a task again that has left memory, in all indexes, so that a command can be about it; `_evict` undoes it.
+        """Keep a task again that has left memory, in all indexes, so that a command can be about it; see `_evict`.
 
         It has its key where that is free. It is evicted again at the next `advance` unless a command made it live.
         """

@@ -34,7 +34,6 @@ from .schedules.registry import ScheduleRegistry
 from .state_checks import check_cancel, check_pause, check_resolve, check_resume
 from .stats import Stats, Totals
 from .streams import HeldLease, Hello, Streams, TokenUse, Welcome
-from .targets import Targets
 from .task import CANCELLED, DONE, TERMINAL, Existing, Submission, Task
 
 RESTARTED: Final = "lease expired: the server was started anew"
@@ -53,9 +52,9 @@ class Scheduler:
         self.rules = Rules(self._life)
         self.operations = Operations(self._life, self._admission, self.resume)
         self.dispatcher = Dispatcher(self._life, self.hosts)
+        self.keys, self.targets = self._life.ready.keys, self._life.targets
         self._life.liveness.on_vanished = self.dispatcher.forget
         self._streams = Streams(self._life, self.hosts, self.dispatcher)
-        self.keys = self._life.ready.keys
         # Restored leases of hosts that ended with the process before.
         self.left_behind: list[Lease] = []
         self.reports = Reports(self._life, self.hosts)
@@ -434,11 +433,6 @@ class Scheduler:
     def limited_by(self) -> str | None:
         """The configuration key whose limit keeps waiting tasks from a host with room; None if no limit does."""
         return self.dispatcher.limited_by
-
-    @property
-    def targets(self) -> Targets:
-        """The targets that have waiting, running or blocking tasks. Read it before the next command."""
-        return self._life.targets
 
     def stats(self) -> Stats:
         """The figures of this moment (docs/rules.md, Figures)."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, Protocol
 
 import structlog
 
@@ -25,7 +25,6 @@ from taskyard_server.store.rows import NOTHING_KNOWN, AboutNamespace, add_deleti
 
 from .claim_calls import NamedClaims, WaitingClaim
 from .outbox_rows import OutboxRows
-from .stop_calls import StopCall
 
 log = structlog.get_logger(__name__)
 
@@ -51,6 +50,13 @@ class Turn(NamedTuple):
     stops: list[Stop]
     events: list[Event]
     trigger_events: list[TriggerEvent]
+
+
+class StopCall(Protocol):
+    """A call that waits until a host has stopped; see `stop_calls.py`."""
+
+    def end(self) -> None:
+        """Wait no longer."""
 
 
 @dataclass(slots=True, eq=False)
