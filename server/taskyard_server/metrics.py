@@ -160,6 +160,10 @@ class Metrics(Collector):
             "tasks_paused": ("Tasks that were interrupted and can be resumed.", totals.paused),
             "tasks_after_others": ("Pending tasks that wait for others to end.", totals.after_others),
             "tasks_noticed": ("Queued tasks that no live host may run.", totals.noticed),
+            "targets_blocked": (
+                "Targets that a paused or failed task blocks.",
+                totals.blocked_targets,
+            ),
             "tasks_retained": ("Ended tasks that can still be asked for.", totals.retained),
             "operations": ("Operations on many tasks that are at work.", totals.operations),
             "namespaces": ("Namespaces in use.", totals.namespaces),

@@ -32,7 +32,19 @@ RECORDS = {
     "weights",
 }
 """The core's domain: a task is in its agent's lane and under a lease, which is one of a host, which makes offers."""
-TRANSITIONS = {"attempts", "grants", "lifecycle", "liveness", "rests", "retention", "run_timeouts"}
+TRANSITIONS = {
+    "attempts",
+    "grants",
+    "lifecycle",
+    "liveness",
+    "pending",
+    "predecessors",
+    "queue_limits",
+    "rests",
+    "retention",
+    "run_timeouts",
+    "unique_keys",
+}
 """`Lifecycle` owns the state of a namespace; each of the others does one part of its transitions, and calls it back."""
 
 LAYERS = (

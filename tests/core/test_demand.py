@@ -7,6 +7,8 @@ from random import Random
 import pytest
 
 from taskyard_server.core.demand import Demand, Pool, demand_of
+from taskyard_server.core.keys import KeyLimit
+from taskyard_server.core.task import TaskExtras
 
 EVERY_HOST = Pool("all")
 
@@ -158,3 +160,16 @@ def test_so_many_tasks_are_runnable_as_a_host_of_the_pool_with_room_for_all_is_h
     expected = demand(yard, pool).runnable
     yard.register("pool", *pool.capabilities, project=pool.project, actions=pool.actions)
     assert len(yard.claim("pool", 1000)) == expected
+
+
+def test_of_tasks_that_wait_for_a_key_as_many_are_runnable_as_it_has_room_for(yard):
+    yard.scheduler.set_key_limits(yard.now, {"site:*": KeyLimit(3), "rate": KeyLimit(per_second=1, burst=2)})
+    for _ in range(10):
+        yard.submit(extras=TaskExtras(concurrency_keys=("site:a",)))
+        yard.submit("bob", extras=TaskExtras(concurrency_keys=("site:b",)))
+        yard.submit("bob", extras=TaskExtras(concurrency_keys=("rate",)))
+    assert demand(yard).runnable == 3 + 3 + 2
+    yard.register()
+    assert len(yard.claim(count=100)) == 8
+    assert demand(yard).runnable == 0
+    assert demand(yard).oldest_secs is None

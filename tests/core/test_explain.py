@@ -7,7 +7,9 @@ from random import Random
 import pytest
 
 from taskyard_server.core.explain import Explanation, Sight, WaitKind, WaitReason, explain
+from taskyard_server.core.keys import KeyLimit
 from taskyard_server.core.names import Names
+from taskyard_server.core.task import TaskExtras
 
 OWN = Sight(Names(["ann"]), sees_others=False)
 CRAWL = frozenset({"crawl"})
@@ -217,3 +219,36 @@ def test_so_many_are_ahead_as_are_handed_out_first_if_nothing_ends(make_yard, se
     order = [lease.task.id for lease in yard.claim("host", 1000)]
     found = {task_id: ahead for task_id, ahead in expected.items() if task_id in order}
     assert found == {task_id: place for place, task_id in enumerate(order)}
+
+
+def keyed(yard, *keys: str, **fields):
+    return yard.submit(extras=TaskExtras(concurrency_keys=keys), **fields)
+
+
+def test_each_full_key_is_a_reason_by_itself(yard):
+    yard.scheduler.set_key_limits(yard.now, {"site:*": KeyLimit(1), "rate": KeyLimit(per_second=0.5, burst=1)})
+    yard.register()
+    keyed(yard, "site:a", "rate")
+    yard.claim_one()
+    waiting_host(yard)
+    task = keyed(yard, "rate", "site:a", "site:b")
+    rate, places = why(yard, task).reasons
+    assert (rate.kind, rate.name, rate.limit, rate.until) == ("key_rate", "rate", 0.5, yard.now + 2)
+    assert (places.kind, places.name, places.used, places.limit) == ("key_inflight", "site:a", 1, 1)
+    assert why(yard, task, OWN).reasons[1].used is None
+    assert why(yard, task).ahead is None
+
+
+def test_a_key_that_nobody_has_used_may_be_full(yard):
+    yard.scheduler.set_key_limits(yard.now, {"closed": KeyLimit(0)})
+    waiting_host(yard)
+    task = keyed(yard, "closed", hold=True)
+    assert kinds(yard, task) == ["held", "key_inflight"]
+
+
+def test_tasks_that_wait_for_keys_are_not_ahead(yard):
+    yard.scheduler.set_key_limits(yard.now, {"one": KeyLimit(2)})
+    for _ in range(10):
+        keyed(yard, "one")
+    task = yard.submit()
+    assert why(yard, task).ahead == 2, "as many as the key has places"

@@ -4,16 +4,8 @@ import pytest
 
 from taskyard_server.core.errors import Conflict, NotFound, TooManyOperations
 from taskyard_server.core.names import names
-from taskyard_server.core.operations import (
-    KEPT_SECS,
-    MAX_COUNTED,
-    MAX_LIVE,
-    MAX_LIVE_OF_ONE,
-    MAX_TREATED,
-    OperationKind,
-    OperationRequest,
-    OperationStatus,
-)
+from taskyard_server.core.operation import OperationKind, OperationRequest, OperationStatus
+from taskyard_server.core.operations import KEPT_SECS, MAX_COUNTED, MAX_LIVE, MAX_LIVE_OF_ONE, MAX_TREATED
 from taskyard_server.core.task import TaskExtras, TaskState
 from taskyard_server.core.task_filter import TaskFilter
 from tests.core.yard import Yard
@@ -399,3 +391,11 @@ def test_tasks_with_concurrency_keys_move_likewise(yard):
     reprioritize(yard, -3, action="b")
     reprioritize(yard, 7, action="a")
     assert claimed(yard) == [tasks[3], plain, tasks[0], tasks[1], tasks[2], tasks[4]]
+
+
+def test_held_tasks_never_wait_for_room():
+    yard = Yard(max_queue_size=1, max_per_agent=1)
+    held = yard.submit(hold=True)
+    operation = begin(yard, OperationKind.RESUME)
+    finish(yard)
+    assert (held.state, operation.status) == (TaskState.QUEUED, OperationStatus.DONE)

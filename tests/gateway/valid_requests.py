@@ -110,6 +110,12 @@ class ValidRequests:
         self._post("/namespaces", {"namespace": name, "limits": LIMITS})
         return {"namespace": name}
 
+    def _rule(self, kind: str, rule: dict[str, Any]) -> dict[str, str]:
+        pattern = f"pattern-{next(self._numbers)}"
+        answer = self._http.put(f"/{kind}/{pattern}", json=rule)
+        assert answer.is_success, answer.text
+        return {"pattern": pattern}
+
     def _trigger(self) -> dict[str, str]:
         answer = self._post(f"/schedules/{self._schedule()['scheduleId']}/trigger", {})
         return {"triggerId": answer["trigger"]["triggerId"]}
@@ -150,6 +156,7 @@ REQUESTS: dict[str, Callable[[ValidRequests], Request]] = {
     "CancelOperation": lambda valid: Request(valid._operation()),
     "GetStats": lambda _: Request(),
     "ListSnapshots": lambda _: Request(),
+    "GetFairness": lambda _: Request(query={"pageSize": 2}),
     "RegisterHost": lambda _: Request(body={"host_id": "other", "machine": {"cpu_percent": 1.5}}),
     "HeartbeatHost": lambda _: Request({"host_id": HOST}, {"status": "busy"}),
     "DeregisterHost": lambda valid: Request(valid._host()),
@@ -165,6 +172,12 @@ REQUESTS: dict[str, Callable[[ValidRequests], Request]] = {
     "ListLeases": lambda valid: Request(query={"host_id": valid._lease().path["host_id"]}),
     "ListTargets": lambda valid: Request(query={"status": "blocked"} if valid._blocked() else {}),
     "ResumeTargetTask": lambda valid: Request(valid._blocked()),
+    "ListLimits": lambda _: Request(query={"pageSize": 2}),
+    "PutLimit": lambda _: Request({"pattern": "site:*"}, {"maxInflight": 3, "perSecond": 2.5, "burst": 4}),
+    "DeleteLimit": lambda valid: Request(valid._rule("limits", {"maxInflight": 3})),
+    "ListAgentWeights": lambda _: Request(),
+    "PutAgentWeight": lambda _: Request({"pattern": "team-a*"}, {"weight": 3}),
+    "DeleteAgentWeight": lambda valid: Request(valid._rule("agents", {"weight": 3})),
     "CreateSchedule": lambda _: Request(body=SCHEDULE),
     "GetSchedule": lambda valid: Request(valid._schedule()),
     "ListSchedules": lambda _: Request(),

@@ -40,3 +40,13 @@ async def test_tasks_that_no_host_may_run_are_counted_once_they_have_a_notice(ma
     assert (await harness.scrape()).value("taskyard_tasks_noticed") == 2
     await harness.engine.hosts.register("one", "host", None, HostProfile(), show=live)
     assert (await harness.scrape()).value("taskyard_tasks_noticed") == 1
+
+
+async def test_blocked_targets_of_all_namespaces_are_counted(harness):
+    for namespace in ("one", "two"):
+        task = await harness.submit(namespace, target="shop")
+        await harness.start(await harness.claim(namespace), namespace)
+        await harness.engine.tasks.pause(namespace, task.id, show=live)
+    assert (await harness.scrape()).value("taskyard_targets_blocked") == 2
+    await harness.engine.tasks.cancel("two", task.id, show=live)
+    assert (await harness.scrape()).value("taskyard_targets_blocked") == 1

@@ -85,6 +85,23 @@ async def test_the_history_says_how_a_task_ended_that_has_left_memory(start_kept
     assert STATE.Name(answer.outcomes[0].accepted.state) == then
 
 
+async def test_a_failure_that_blocks_its_target_is_waited_for_though_it_has_left_memory(start_kept):
+    api = await start_kept()
+    first = (await api.submit(target="till")).task_id
+    (lease,) = await api.claim()
+    reports = [
+        Report(ReportKind.STARTED, first, lease.token),
+        Report(ReportKind.FAILED, first, lease.token, error="broken", retryable=False),
+    ]
+    await api.engine.leases.report("default", "host", reports)
+    assert api.engine.tasks.state_of("default", first) is None
+    second = await api.submit(after=[first])
+    assert second.state == STATE.pending
+    assert api.engine.tasks.state_of("default", first) == "failed"
+    await api.resolve(first)
+    assert await state(api, second.task_id) == "queued"
+
+
 async def test_without_history_a_task_that_has_left_memory_is_not_found(start_kept, refused):
     api = await start_kept(history_days=0)
     first = (await api.submit()).task_id

@@ -5,7 +5,7 @@ from __future__ import annotations
 from random import Random
 from typing import TYPE_CHECKING, Final
 
-from taskyard_server.core.operations import Operation, OperationKind, OperationRequest
+from taskyard_server.core.operation import Operation, OperationKind, OperationRequest
 from taskyard_server.core.task import TaskState
 from taskyard_server.core.task_filter import TaskFilter
 
@@ -20,6 +20,10 @@ KINDS: Final = ["cancel", "cancel", "pause", "resume", "resume", "resolve", "rep
 STATES: Final = [None, None, ("queued",), ("queued", "pending"), ("running", "assigned"), ("paused", "failed")]
 
 
+BEGUN: Final = 0.02
+"""The share of steps that begin one where none is at work."""
+
+
 class OperationCommands:
     """The operations of one history."""
 
@@ -30,7 +34,7 @@ class OperationCommands:
 
     def wants(self) -> bool:
         """Whether something about operations is done now."""
-        return self._dice.random() < (0.3 if self._core.operations.live else 0.02)
+        return self._dice.random() < (0.3 if self._core.operations.live else BEGUN)
 
     def act(self) -> None:
         """Begin one, do a slice, or look at one."""

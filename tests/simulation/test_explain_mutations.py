@@ -5,7 +5,6 @@ from __future__ import annotations
 import pytest
 
 from taskyard_server.core import explain
-from taskyard_server.core.keys import Keys
 from taskyard_server.core.liveness import Liveness
 
 from .simulator import Mismatch, Simulation
@@ -15,15 +14,16 @@ from .test_mutations import NEVER, Edit, mutate
 pytestmark = [pytest.mark.python_core, pytest.mark.mutation]
 
 STEPS = 600
-SEEDS = (1, 2, 3, 5, 10, 15, 20)
-"""Of these, multiples of 5 have keys."""
+SEEDS = (1, 2, 3, 5, 6, 10, 12, 15, 20)
+"""Of these, multiples of 5 have keys, and of 6 predecessors."""
 
 MUTATIONS: dict[str, list[Edit]] = {
     "a hold is no reason": [(explain, "_of_itself", "if history.held:", "if False:")],
     "a time is no reason": [(explain, "_of_itself", "if history.not_before is not None", "if False")],
     "a time is one also when it is over": [
-        (explain, "_of_itself", "(history.not_before > now or not history.held)", "True"),
+        (explain, "_of_itself", "(history.not_before > now or not (history.held or awaited))", "True"),
     ],
+    "what it comes after is no reason": [(explain, "_of_itself", "if awaited:", "if False:")],
     "a pause is no reason": [(explain, "_of_itself", "if task.state is PAUSED:", "if False:")],
     "a drain is no reason": [(explain, "_of_itself", "if scheduler.dispatcher.is_stopped:", "if False:")],
     "what runs in a target is not in the way": [
@@ -42,15 +42,11 @@ MUTATIONS: dict[str, list[Edit]] = {
     ],
     "a key without a place goes on": [(explain, "_of_keys", "key.inflight >= key.max_inflight", "False")],
     "a key without a token goes on": [(explain, "_of_keys", "if due and rate", "if False and rate")],
-    "a key that nobody has used goes on": [
-        (Keys, "seen", "if len(self._rules):", "if False:"),
-    ],
     "hosts that drain have room": [(explain, "_has_room", "host.draining or ", "")],
     "hosts that rest have room": [(explain, "_has_room", "or rests ", "")],
     "silent streams have room": [
         (explain, "_has_room", "or scheduler.life.liveness.is_silent(now, offer)", ""),
     ],
-    "a claim for one project takes all": [(explain, "_has_room", ".narrowed(offer.project)", "")],
     "hosts that wait quietly are none": [
         (Liveness, "is_live", "any(not offer.streamed for offer in host.offers)", "False"),
     ],

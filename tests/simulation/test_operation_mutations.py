@@ -7,10 +7,11 @@ from __future__ import annotations
 
 import pytest
 
-from taskyard_server.core.lane import Rows
+from taskyard_server.core import operations
 from taskyard_server.core.operations import Operations
-from taskyard_server.store import operation_records, rows
+from taskyard_server.store import rows
 
+from . import model_operations, operation_commands
 from .restarts import RestartingSimulation
 from .simulator import Mismatch
 from .test_mutations import NEVER, Edit, mutate
@@ -18,24 +19,16 @@ from .test_mutations import NEVER, Edit, mutate
 # They rewrite the core.
 pytestmark = [pytest.mark.python_core, pytest.mark.mutation]
 
-SEEDS, STEPS = range(700, 730), 600
+SEEDS, STEPS = range(700, 716), 500
 
 MUTATIONS: dict[str, list[Edit]] = {
     "another priority is not kept": [(rows, "_add_tasks", "elif task in changes.reprioritized:", "elif False:")],
     "a slice is not kept": [(Operations, "step", "self._note(operation)", "pass")],
     "an operation that has begun is not kept": [(Operations, "begin", "self._note(operation)", "pass")],
     "the end of an operation is not kept": [(Operations, "_end", "self._note(operation)", "pass")],
-    "an operation begins again after a restart": [
-        (operation_records, "to_operation", "operation.after, operation.is_counted = record.after,", "_, _ = 0,"),
-    ],
-    "the counts of an operation begin again": [
-        (operation_records, "to_operation", "record.matched, record.done", "record.matched, 0"),
-    ],
     "what was submitted later is touched": [(Operations, "_next", "task.seq > operation.until or", "")],
-    "a place that a task has left is its place": [(Rows, "_holds", " and task.priority == row.priority", "")],
     "a task stays at its old place": [(Operations, "_reprioritize", "life.ready.remove(task)", "is_ready = False")],
     "a resume waits for no room": [(Operations, "_has_room", "return life.queued <", "return True or life.queued <")],
-    "a held task waits for room": [(Operations, "_has_room", "task.state in WAITING", "False")],
     "what may wait never goes on": [(Operations, "_can_go_on", "task is None or self._has_room(task)", "task is None")],
     "the filter is looked at once": [(Operations, "is_about", "can_be and task_filter.matches(task)", "can_be")],
     "a blocker cannot be cancelled": [(Operations, "is_about", " or self._life.targets.blocks(task)", "")],
@@ -49,6 +42,14 @@ MUTATIONS: dict[str, list[Edit]] = {
     ],
     "what is refused counts as done": [(Operations, "_treat", "operation.failed += 1", "operation.done += 1")],
 }
+
+
+@pytest.fixture(autouse=True)
+def many_and_small(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Many operations are begun, each of several slices."""
+    monkeypatch.setattr(operation_commands, "BEGUN", 0.25)
+    monkeypatch.setattr(operations, "MAX_TREATED", 2)
+    monkeypatch.setattr(model_operations, "TREATED", 2)
 
 
 def run() -> int:

@@ -15,7 +15,6 @@ from collections import Counter
 
 import pytest
 
-from .model_agents import TOO_MANY_BLOCKED
 from .simulator import Simulation
 
 SEED = os.environ.get("SEED")
@@ -33,6 +32,7 @@ OFTEN = {
     ("submit", "bad_request"): 40,
     ("submit", "unavailable"): 50,
     ("submit", "repeat"): 10,
+    ("submit", "after others"): 3,
     ("submit", "repeat of a task of the past"): 1,
     ("submit", "already_exists"): 10,
     ("submit batch", "ok"): 150,
@@ -131,10 +131,11 @@ OFTEN = {
     ("error", "rejected: global queue full"): 200,
     ("error", "rejected: agent queue full"): 50,
     ("error", TOO_MANY_BLOCKED): 1,
-    **{("explained", kind): 60 for kind in ("no_credit", "no_host", "target", "held", "not_due", "agent_limit")},
-    **{("explained", kind): 10 for kind in ("max_inflight", "draining", "paused", "no_action", "runnable")},
-    ("explained", "key_inflight"): 10,
-    ("explained", "key_rate"): 2,
+    **{
+        ("explained", kind): 20 for kind in ("no_credit", "no_host", "target", "not_due", "agent_limit", "max_inflight")
+    },
+    **{("explained", kind): 4 for kind in ("held", "draining", "paused", "no_action", "runnable", "after")},
+    ("explained", "key_inflight"): 2,
     ("bound by", "maxInflight"): 30,
     ("bound by", "maxPerAgentInflight"): 20,
 }

@@ -66,7 +66,6 @@ class World:
         self.tasks: dict[str, Job] = {}
         self.agents: dict[str, Agent] = {}
         self.figures: dict[str, Counter[str]] = {}
-        """The counts of each agent, also of those that have no task any more."""
         self.hosts: dict[str, Host] = {}
         self.offers: list[Offer] = []
         self.ended: list[str] = []
@@ -84,7 +83,6 @@ class World:
         self.weights = Weights()
         self.keys = NaiveKeys()
         self.retries: dict[str, deque[float]] = {}
-        """For tasks that the core lets try again: when, which is partly chance."""
         self._numbers = 0
 
     def number(self) -> int:
@@ -150,8 +148,6 @@ class World:
     def next_of(self, now: float, waiting: Sequence[Job]) -> Job | None:
         """docs/rules.md, Claim order. One past its deadline takes its turn like any other, and is then expired."""
         waiting = self.without_full_keys(now, waiting)
-        if not waiting:
-            return None
         load = Counter(job.wish.agent for job in self.flying())
         names = {job.wish.agent for job in waiting if load[job.wish.agent] < self.limits["max_per_agent_inflight"]}
         if not names:

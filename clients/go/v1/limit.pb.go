@@ -35,7 +35,7 @@ type Limit struct {
 	Pattern string `protobuf:"bytes,1,opt,name=pattern,proto3" json:"pattern,omitempty"`
 	// Maximum tasks of a key in flight, 0 to 1,000,000. Absent if any number may be.
 	MaxInflight *uint32 `protobuf:"varint,2,opt,name=max_inflight,json=maxInflight,proto3,oneof" json:"max_inflight,omitempty"`
-	// Maximum hand-outs of a key a second, above 0, up to 1,000,000. Absent if they come at any rate.
+	// Maximum hand-outs of a key a second, 0.000001 to 1,000,000. Absent if they come at any rate.
 	PerSecond *float64 `protobuf:"fixed64,3,opt,name=per_second,json=perSecond,proto3,oneof" json:"per_second,omitempty"`
 	// How many hand-outs may come at once after a pause, at least 1, up to 1,000,000. Absent without `per_second`; default
 	// `per_second`, but at least 1.

@@ -14,11 +14,11 @@ class PoolDemand:
 
     Attributes:
         pool: The name of the pool.
-        runnable: Tasks that hosts of the pool may run and that wait only for a host.
-        inflight: Tasks in flight at hosts of the pool.
+        runnable: Tasks of the pool that could be handed out at once if its hosts had room for all.
+        inflight: All that hosts of the pool hold, also while they drain or are offline.
         free_credit: How many tasks the live hosts of the pool could be handed at once.
         hosts: Live hosts of the pool.
-        oldest: For how long the oldest of the runnable tasks has waited. None while there is none.
+        oldest: For how long the oldest of the runnable tasks has been queued. None while there is none.
     """
 
     pool: str

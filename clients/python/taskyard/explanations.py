@@ -35,9 +35,9 @@ class WaitKind(StrEnum):
     NO_HOST = "no_host"
     """No live host has the project and the capabilities: `name` is the nearest one, `missing` what it lacks."""
     NO_ACTION = "no_action"
-    """Hosts have the capabilities, but none of them offers the action: `name`."""
+    """Live hosts have the project and the capabilities, but none of them offers the action: `name`."""
     NO_CREDIT = "no_credit"
-    """Hosts offer the action, but none of them has a free slot: `used`, `limit`."""
+    """Live hosts offer the action, `name`, but none of them has a free slot: `used`, `limit`."""
     MAX_CONCURRENT = "max_concurrent"
     """As many tasks of triggers are in flight as may be: `used`, `limit`."""
     DRAINING = "draining"
@@ -107,9 +107,9 @@ class Explanation:
         runnable: Whether a claim of a live host with a free slot could get it now, were it first.
         reasons: Why it does not run, each reason by itself. Lifting all of them makes it runnable. None if it is
             runnable, in flight, or has ended.
-        ahead: How many runnable tasks of the same hosts come first. None unless it is runnable, and for callers that
-            are only agents.
-        over_share: Whether its agent has more in flight, by weight, than another with runnable tasks.
+        ahead: How many runnable tasks of the same hosts come first. None while anything but hosts keeps it, and for
+            callers that are only agents.
+        over_share: Whether its agent has more in flight, by weight, than another with runnable tasks of the same hosts.
     """
 
     task_id: str

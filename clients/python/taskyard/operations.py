@@ -52,11 +52,12 @@ class Operation:
         id: The id that its caller gave it.
         kind: What is done.
         status: How far it is.
-        matched: Tasks that matched when it began. It grows no more.
+        matched: Tasks that matched, in a state in which this can be done to them, when they were counted at the
+            beginning: in slices, so that it grows until the first is treated.
         done: Tasks that were treated.
-        skipped: Tasks that matched no longer when their turn came, or where nothing was to be done.
+        skipped: Those that matched no longer when their turn came, or were in another state. Known at the end.
         failed: Tasks that were refused.
-        first_error: Why the first of these was refused, None if none was.
+        first_error: The first of these and why it was refused. None if none was.
         created_at: When it began. None for a dry run.
         ended_at: When it ended.
     """

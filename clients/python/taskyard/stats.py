@@ -27,6 +27,7 @@ class QueueStats:
         without_host: Queued tasks that no live host could run.
         notices: How many of those there are by `Task.notice`; at most 100 notices, those of most tasks.
         after_others: Tasks that wait for others to end.
+        operations: Operations on many tasks that are at work.
     """
 
     total_queued: int
@@ -41,6 +42,7 @@ class QueueStats:
     without_host: int = 0
     notices: dict[str, int] = field(default_factory=dict)
     after_others: int = 0
+    operations: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -193,6 +195,7 @@ def _queue(queue: pb.QueueStats) -> QueueStats:
         without_host=int(queue.noticed.waiting),
         notices={notice: int(count) for notice, count in queue.noticed.notices.items()},
         after_others=int(queue.after_others),
+        operations=int(queue.operations),
     )
 
 

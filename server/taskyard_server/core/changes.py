@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from .events import Event
     from .hosts import Host
     from .leases import Lease
-    from .operations import Operation
+    from .operation import Operation
     from .rules import Rule
     from .schedules.schedule import Schedule, Trigger
     from .task import Task

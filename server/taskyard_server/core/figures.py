@@ -37,6 +37,7 @@ def add_to_totals(totals: Totals, life: Lifecycle, noticed: Noticed) -> None:
     totals.queued += life.queued
     totals.inflight += life.inflight
     totals.paused += life.paused
+    totals.blocked_targets += life.targets.blocked
     totals.noticed += noticed.waiting
     totals.after_others += len(life.predecessors)
     totals.retained += len(life.retention)

@@ -67,6 +67,14 @@ class Rows:
     def count_before(self, task: Task) -> int:
         """How many of the tasks leave before a task of the agent, which may be in another one."""
         count = 0
+        if self._slots == self.size:
+            # No place is empty.
+            for row in self._rows:
+                if row.priority < task.priority:
+                    count += len(row.tasks) - row.first
+                elif row.priority == task.priority:
+                    count += bisect_left(row.tasks, task.seq, row.first, key=_seq) - row.first
+            return count
         for row in self._rows:
             if row.priority <= task.priority:
                 for other in row.tasks[row.first :]:

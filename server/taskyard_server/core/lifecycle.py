@@ -26,7 +26,7 @@ from .offers import Offers
 from .past_keys import PastKeys
 from .pending import Pending
 from .predecessors import Following, Predecessors, Verdict
-from .queue_limits import refusal_of
+from .queue_limits import has_room, refusal_of
 from .ready_queue import ReadyQueue
 from .rests import Rests
 from .retention import Retention
@@ -128,7 +128,7 @@ class Lifecycle:
         None if a limit of the queue is reached, unless it `replaces` another (docs/rules.md, Admission, Unique keys).
         """
         limits, agent, options = self.limits, self.agents.by_id.get(submission.agent_id), submission.options
-        if not replaces and not self._has_room(agent, options.target):
+        if not replaces and not has_room(self, agent, options.target):
             return None
         if agent is None:
             agent = self.agents.add(submission.agent_id, limits.max_agent_figures)
@@ -158,12 +158,6 @@ class Lifecycle:
             if following is not None:
                 self.pending.end_failed(now, task, following)
         return task
-
-    def _has_room(self, agent: Agent | None, target: str | None) -> bool:
-        limits = self.limits
-        if self.queued >= limits.max_queue_size or (agent is not None and agent.queued >= limits.max_per_agent):
-            return False
-        return target is None or self.targets.has_room(target, limits.max_blocked_targets)
 
     def reject(self, now: float, submission: Submission) -> QueueFull:
         """Keep a task that was not accepted, among the newest `max_queue_size`; returns the refusal to raise."""

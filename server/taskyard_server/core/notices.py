@@ -20,8 +20,8 @@ if TYPE_CHECKING:
 MAX_NOTICES: Final = 100
 """So many are told in the figures, those of most tasks."""
 MAX_TEXT_LENGTH: Final = 500
-MAX_MATCHES = 100_000
-"""So many matches of a kind and a profile are made in one look, which take some milliseconds."""
+MAX_MATCHES = 20_000
+"""So many matches of a kind and a profile are made in one look, which take some milliseconds. Tests lower it."""
 
 
 class Notices:

@@ -41,10 +41,13 @@ def ahead_of(life: Lifecycle, task: Task, profiles: Sequence[HostProfile]) -> tu
     claimable = [bucket for bucket in buckets if life.ready.is_claimable(bucket)]
     agent, cap, room = task.agent, life.limits.max_per_agent_inflight, Room(life.ready.keys)
     turns = 0
-    for bucket in claimable:
-        for rows in bucket.rows():
-            if rows.agent is agent:
-                turns += room.take(rows, rows.count_before(task))
+    present = dict.fromkeys(claimable)
+    for lane in agent.lanes.values():
+        if lane.bucket in present:
+            turns += lane.count_before(task)
+            if lane.keyed is not None:
+                for strand in lane.keyed.strands.values():
+                    turns += room.take(strand, strand.count_before(task))
     waiting = Waiting()
     waiting.add(claimable, cap, room, {})
     ahead, over_share = turns, False

@@ -62,6 +62,11 @@ class Pending:
         if not task.history.held:
             self._goes_on(now, task)
 
+    def wait_again(self, task: Task) -> None:
+        """A task that a pending one comes after has not ended, or was resumed: its time alone does not queue it."""
+        if task.history.not_before is not None:
+            self.delayed.remove(task.history.not_before, task)
+
     def come_due(self, now: float, task: Task) -> None:
         """Queue a pending task whose time has come, unless a task that it comes after was resumed meanwhile."""
         if task.options.extras is NO_EXTRAS or not self._life.predecessors.holds_back(task):

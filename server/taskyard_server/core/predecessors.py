@@ -204,6 +204,7 @@ class Predecessors:
             self._life.finish(now, task, CANCELLED, None, failed_text(failed))
         elif verdict is Verdict.WAITS:
             self._clear.pop(task, None)
+            self._life.pending.wait_again(task)
         else:
             self._clear[task] = None
             self._life.pending.go_on(now, task)

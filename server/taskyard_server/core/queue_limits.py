@@ -5,7 +5,16 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from .agents import Agent
     from .lifecycle import Lifecycle
+
+
+def has_room(life: Lifecycle, agent: Agent | None, target: str | None) -> bool:
+    """Whether one more task of an agent, which has none yet if it is None, is within the limits."""
+    limits = life.limits
+    if life.queued >= limits.max_queue_size or (agent is not None and agent.queued >= limits.max_per_agent):
+        return False
+    return target is None or life.targets.has_room(target, limits.max_blocked_targets)
 
 
 def refusal_of(life: Lifecycle, agent_id: str) -> tuple[str, dict[str, str | float]]:

@@ -20,7 +20,7 @@ from .agents import Agent, AgentFigures
 from .hosts import Host
 from .leases import Lease
 from .offers import Offer, OfferGroup
-from .operations import Operation
+from .operation import Operation
 from .past_keys import PastKey
 from .rules import Rule
 from .scheduler import Scheduler

@@ -69,6 +69,7 @@ class Totals:
     queued: int = 0
     inflight: int = 0
     paused: int = 0
+    blocked_targets: int = 0
     after_others: int = 0
     retained: int = 0
     operations: int = 0

@@ -11,7 +11,7 @@ from taskyard.v1.operation_pb2_grpc import OperationServiceServicer
 from taskyard_server.conversion.operations import Request, dry_run_message, operation_message, operation_request
 from taskyard_server.conversion.page_tokens import page_size
 from taskyard_server.conversion.responses import MAX_PAGE_BYTES
-from taskyard_server.core.operations import Operation, OperationKind
+from taskyard_server.core.operation import Operation, OperationKind
 from taskyard_server.engine.port import Engine
 from taskyard_server.interceptors.callers import current_call
 

@@ -14,7 +14,7 @@ from taskyard.v1 import task_pb2 as pb
 from taskyard_server.conversion.task_filters import task_filter
 from taskyard_server.core.errors import BadRequest
 from taskyard_server.core.names import names
-from taskyard_server.core.operations import Operation, OperationKind, OperationRequest, OperationStatus
+from taskyard_server.core.operation import Operation, OperationKind, OperationRequest, OperationStatus
 
 from .records import Record, encode
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from taskyard_server.core.schedules.processed_times import TimeRange
 
 if TYPE_CHECKING:
-    from taskyard_server.core.operations import Operation
+    from taskyard_server.core.operation import Operation
     from taskyard_server.core.schedules.schedule import Schedule, Trigger
 
     from .records import StateRecord, TaskRecord

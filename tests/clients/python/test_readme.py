@@ -38,15 +38,19 @@ def address():
 
 
 def test_the_readme_shows_the_examples():
-    assert [code_of("agent.py"), code_of("host.py")] == BLOCKS
+    assert [code_of("agent.py"), code_of("host.py"), code_of("shares.py")] == BLOCKS
 
 
-def test_the_agent_gets_its_greeting_from_the_host(address):
-    agent, host = (block.replace(ADDRESS, address) for block in BLOCKS)
+def test_the_agents_get_their_greetings_from_the_host(address):
+    agent, host, shares = (block.replace(ADDRESS, address) for block in BLOCKS)
     with subprocess.Popen([sys.executable, "-c", host]) as working:
         try:
-            done = subprocess.run([sys.executable, "-c", agent], capture_output=True, text=True, timeout=30)
+            done = [
+                subprocess.run([sys.executable, "-c", each], capture_output=True, text=True, timeout=30)
+                for each in (agent, shares)
+            ]
         finally:
             working.terminate()
         assert working.wait(timeout=30) == 0
-    assert done.stdout == "done {'greeting': 'Hello, Alan Turing!'}\n"
+    assert done[0].stdout == "done {'greeting': 'Hello, Alan Turing!'}\n"
+    assert done[1].stdout == "True {'greeting': 'Hello, report!'}\n0\n"

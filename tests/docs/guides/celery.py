@@ -61,3 +61,25 @@ def test_without_a_deadline_it_fails_after_a_minute(sync_yard):
     assert sync_yard.task(submitted).state == "queued"
     sync_yard.advance(seconds=2)
     assert sync_yard.task(submitted).state == "failed"
+
+
+def test_a_rate_holds_over_all_workers(sync_yard):
+    sync_yard.client.limits.put("mail", per_second=1)
+    for host_id in ("worker-1", "worker-2"):
+        sync_yard.host({"send": lambda _: None}, host_id)
+    mails = [sync_yard.client.submit("send", concurrency_keys=["mail"]) for _ in range(4)]
+    sync_yard.advance(seconds=2)
+    assert [sync_yard.task(mail).state for mail in mails] == ["done", "done", "done", "queued"]
+
+
+def test_a_chain_goes_on_where_its_first_task_is_done(sync_yard):
+    order = []
+    sync_yard.host({name: lambda task: order.append(task.action) for name in ("first", "second", "last")})
+    first, second = sync_yard.client.submit("first"), sync_yard.client.submit("second")
+    sync_yard.until_ended(sync_yard.client.submit("last", after=[first, second]))
+    assert (sorted(order[:2]), order[2:]) == (["first", "second"], ["last"])
+
+
+def test_a_task_is_there_once(sync_yard):
+    first = sync_yard.client.submit("report", unique_key="daily")
+    assert sync_yard.client.submit("report", unique_key="daily").id == first.id

@@ -66,3 +66,18 @@ async def test_the_first_delay_is_about_ten_seconds(yard):
     task = await yard.until_ended(await yard.client.submit(words.count, words.Page("x")))
     between = task.attempts[1].started_at - task.attempts[0].ended_at
     assert timedelta(seconds=5) <= between <= timedelta(seconds=15)
+
+
+def test_a_job_comes_after_another_even_if_that_fails(sync_yard):
+    def fail(_):
+        raise ValueError("no")
+
+    sync_yard.host({"first": fail, "second": lambda _: None})
+    first = sync_yard.client.submit("first")
+    second = sync_yard.client.submit("second", after=[first], after_policy="ended")
+    assert sync_yard.until_ended(second).state == "done"
+
+
+def test_a_unique_job_is_there_once(sync_yard):
+    first = sync_yard.client.submit("report", unique_key="daily")
+    assert sync_yard.client.submit("report", unique_key="daily").id == first.id

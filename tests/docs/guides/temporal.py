@@ -88,3 +88,23 @@ async def test_a_host_that_dies_costs_a_task_without_a_policy_nothing_but_time(y
     at = yard.now
     assert (await yard.until_ended(submitted)).state == "done"
     assert yard.now - at < timedelta(seconds=10)
+
+
+async def test_a_limit_holds_for_each_key(yard):
+    await yard.client.limits.put("api*", max_inflight=1)
+    yard.host({"walk": hang}, slots=5)
+    for key in ("api-1", "api-1", "api-2"):
+        await yard.client.submit("walk", concurrency_keys=[key], deadline=timedelta(hours=1))
+    await yard.advance(seconds=1, wait=False)
+    assert [task.state async for task in yard.client.list()] == ["running", "queued", "running"]
+
+
+async def test_agents_have_shares_by_their_weights(yard):
+    await yard.client.agents.put("shop", 3)
+    for agent_id in ("shop", "blog"):
+        for _ in range(8):
+            await yard.client.submit("walk", agent_id=agent_id, deadline=timedelta(hours=1))
+    yard.host({"walk": hang}, slots=8)
+    await yard.advance(seconds=1, wait=False)
+    running = [task.agent_id async for task in yard.client.list(states=["running"])]
+    assert (running.count("shop"), running.count("blog")) == (6, 2)

@@ -7,7 +7,8 @@ import pytest
 from taskyard_server.core.errors import NotFound
 from taskyard_server.core.limits import Limits
 from taskyard_server.core.names import names
-from taskyard_server.core.operations import KEPT_SECS, MAX_TREATED, OperationKind, OperationRequest
+from taskyard_server.core.operation import OperationKind, OperationRequest
+from taskyard_server.core.operations import KEPT_SECS, MAX_TREATED
 from taskyard_server.core.task_filter import TaskFilter
 from taskyard_server.engine.memory.engine import MemoryEngine
 from taskyard_server.engine.memory.keeper import Keeping

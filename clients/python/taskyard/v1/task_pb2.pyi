@@ -1183,7 +1183,9 @@ class SubmitTaskResponse(_message.Message):
     task_id: _builtins.str
     """The id that the server assigned. Always set."""
     state: Global___Task.State.ValueType
-    """`queued` or `pending`; for a repeat with an idempotency key, the state of the first task. Always set."""
+    """`queued` or `pending`; for a repeat with an idempotency key, the state of the first task; `cancelled` if a task that it
+    comes after had failed. Always set.
+    """
     position: _builtins.int
     """The number of queued tasks of the namespace just after this one was admitted. Always set."""
     existing: _builtins.bool

@@ -10,10 +10,11 @@ from typing import TYPE_CHECKING, Final
 
 from taskyard_server.core.errors import NotFound
 from taskyard_server.core.predecessors import Known
+from taskyard_server.core.task import FAILED
 
 if TYPE_CHECKING:
     from taskyard_server.core.names import Names
-    from taskyard_server.core.task import Submission, TaskState
+    from taskyard_server.core.task import Submission, Task, TaskState
 
     from .history import History
     from .namespace import NamespaceState
@@ -37,8 +38,19 @@ async def known_of(
                         task = await history.find(state, task_id, agents)
                     except NotFound:
                         continue
-                    if task is not None:
-                        past[task_id], found = task.state, True
+                    if task is None:
+                        continue
+                    found = True
+                    if task.state is FAILED and state.scheduler.targets.blocks(task):
+                        # It may still be resumed or resolved, which is to be waited for.
+                        await history.bring_back(state, task_id, _any_state, agents)
+                    else:
+                        past[task_id] = task.state
             if not found:
                 break
     return Known(agents, past)
+
+
+def _any_state(task: Task) -> None:
+    """Whatever it is, it may be named."""
+    del task

@@ -8,7 +8,7 @@ from itertools import islice
 from typing import TYPE_CHECKING, Final, TypeVar
 
 from taskyard_server.core.names import Names
-from taskyard_server.core.operations import Operation, OperationRequest
+from taskyard_server.core.operation import Operation, OperationRequest
 
 if TYPE_CHECKING:
     from .namespaces import Namespaces

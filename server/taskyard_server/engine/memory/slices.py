@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Protocol
 
 import structlog
 
@@ -12,8 +12,8 @@ from taskyard_server.core.errors import Refusal
 
 if TYPE_CHECKING:
     from taskyard_server.engine.clock import Clock
+    from taskyard_server.store.committer import Committer
 
-    from .driver import Driver
     from .namespace import NamespaceState
 
 log = structlog.get_logger(__name__)
@@ -27,13 +27,26 @@ HELD_BACK_SECS: Final = 0.05
 AFTER_FAULT_SECS: Final = 1.0
 
 
+class Turns(Protocol):
+    """What follows from commands, once a turn of the event loop."""
+
+    committer: Committer | None
+
+    @property
+    def is_held_back(self) -> bool:
+        """Whether nothing may come due."""
+
+    def mark_dirty(self, state: NamespaceState) -> None:
+        """Handle the consequences of what was done in a namespace at the end of this turn."""
+
+
 class Slices:
     """Does slices one after the other, each in a turn of its own, while namespaces have any.
 
     With a store the next one follows only once the last is committed: so what is under way at a time stays little.
     """
 
-    def __init__(self, driver: Driver, clock: Clock) -> None:
+    def __init__(self, driver: Turns, clock: Clock) -> None:
         self._driver = driver
         self._clock = clock
         self._ready: dict[NamespaceState, None] = {}

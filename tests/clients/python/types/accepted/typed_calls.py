@@ -3,18 +3,25 @@
 from collections.abc import AsyncIterator, Mapping
 from dataclasses import dataclass
 from datetime import timedelta
-from typing import Any, TypedDict, assert_type
+from typing import Any, Literal, TypedDict, assert_type
 
 from taskyard import (
     Action,
     Client,
+    Explanation,
+    Limit,
     NewTask,
+    Operation,
+    OperationHandle,
     Outcome,
     RetryPolicy,
+    Stopping,
     SyncClient,
+    SyncOperationHandle,
     SyncTaskHandle,
     TaskFailed,
     TaskHandle,
+    TaskState,
     as_completed,
     task_of,
 )
@@ -40,6 +47,9 @@ crawl = Action[Page, Links](
     deadline=lambda page: timedelta(minutes=len(page.host)),
     target=lambda page: f"site/{page.host}",
     labels={"kind": "crawl"},
+    concurrency_keys=lambda page: [f"site:{page.host}"],
+    unique_key=lambda page: page.host,
+    on_conflict="replaceQueued",
 )
 count = Action[list[int], int]("count")
 ping = Action[None, str]("ping")
@@ -76,7 +86,19 @@ async def agent() -> None:
                 assert_type(one.input, Mapping[str, Any])
         async for ended in as_completed([handle]):
             assert_type(ended, TaskHandle[Links])
-        await client.submit_batch([task_of(crawl, Page("a")), NewTask("other")])
+        await client.submit_batch(
+            [first := task_of(crawl, Page("a")), NewTask("other", after=[first, handle, "tsk_2"])]
+        )
+        await client.submit("report", after=[handle, await handle.task()], after_policy="ended", unique_while="queued")
+        assert_type(await client.cancel("tsk_1"), TaskState)
+        assert_type(await client.cancel("tsk_1", wait=timedelta(seconds=5)), Stopping)
+        assert_type(await handle.cancel(wait=5), Stopping)
+        assert_type(await client.pause("tsk_1", wait=5), Stopping)
+        assert_type(await handle.explain(), Explanation)
+        assert_type(await client.limits.put("site:*", max_inflight=3), Limit)
+        assert_type(await client.cancel_tasks(labels="site=shop", states=["queued"]), OperationHandle)
+        async for task in client.list(labels="site=shop", newest_first=True):
+            assert_type(task.after_policy, Literal["success", "ended"] | None)
         await client.schedules.put("nightly", task_of(crawl, Page("a")), cron="0 3 * * *")
 
 
@@ -87,6 +109,12 @@ def blocking_agent() -> None:
         assert_type(client.submit(count, [1]), SyncTaskHandle[int])
         assert_type(client.submit(count, [1]).result(), int)
         assert_type(client.handle("tsk_1", crawl), SyncTaskHandle[Links])
+        assert_type(client.cancel("tsk_1"), TaskState)
+        assert_type(client.cancel("tsk_1", wait=5), Stopping)
+        assert_type(client.explain("tsk_1"), Explanation)
+        assert_type(client.cancel_tasks(labels="site=shop"), SyncOperationHandle)
+        assert_type(client.cancel_tasks(all=True).wait(), Operation)
+        assert_type(client.limits.list(), list[Limit])
         with client.map(crawl, [Page("a")]) as outcomes:
             for outcome in outcomes:
                 assert_type(outcome.result, Links)

@@ -47,6 +47,13 @@ async def agent(client: Client) -> None:
     print(links, task_of(crawl, "a"))  # wrong
     RetryPolicy(first_delay=5)  # wrong
     await client.submit("crawl", run_timeout=timedelta(seconds=5), retry=3)  # wrong
+    await client.submit("crawl", after_policy="always")  # wrong
+    await client.submit("crawl", after=[5])  # wrong
+    await client.submit("crawl", on_conflict="replace")  # wrong
+    await client.cancel_tasks(colour="red")  # wrong
+    client.list(labels={"site": "shop"})  # wrong
+    stopped: bool = await client.cancel("tsk_1", wait=5)  # wrong
+    print(stopped)
 
 
 def blocking_agent(client: SyncClient) -> None:

@@ -41,7 +41,7 @@ export type Limit = Message<"taskyard.v1.Limit"> & {
   maxInflight?: number;
 
   /**
-   * Maximum hand-outs of a key a second, above 0, up to 1,000,000. Absent if they come at any rate.
+   * Maximum hand-outs of a key a second, 0.000001 to 1,000,000. Absent if they come at any rate.
    *
    * @generated from field: optional double per_second = 3;
    */
