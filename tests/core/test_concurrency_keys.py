@@ -238,6 +238,34 @@ def test_each_attempt_takes_a_token_anew(yard):
     assert len(claimed(yard)) == 1
 
 
+def test_a_key_is_not_forgotten_before_its_tokens_are_back(yard):
+    limit(yard, {"*": KeyLimit(None, 0.01, 1)})
+    for key in ("a", *[f"made-up-{number}" for number in range(300)]):
+        submit(yard, key)
+        yard.complete(yard.claim_one())
+    submit(yard, "a")
+    assert claimed(yard) == []
+    yard.pass_time(100)
+    assert len(claimed(yard)) == 1
+
+
+def test_a_task_that_gets_another_priority_stands_where_it_belongs(yard):
+    """One strand waits at a full key, and its head goes behind that of another one."""
+    limit(yard, {"a": KeyLimit(max_inflight=1)})
+    (lease,) = [submit(yard, "a"), yard.claim_one()][1:]
+    first, second = submit(yard, "a", "b", priority=-1), submit(yard, "a")
+    assert claimed(yard) == []
+    ready = yard.scheduler.life.ready
+    ready.remove(first)
+    first.priority = 1
+    ready.add(first)
+    yard.complete(lease)
+    (lease,) = yard.claim(count=5)
+    assert lease.task is second
+    yard.complete(lease)
+    assert claimed(yard) == [first]
+
+
 def test_the_default_burst_is_what_comes_in_a_second_and_at_least_one(yard):
     limit(yard, {"a": KeyLimit(None, 7.9), "b": KeyLimit(None, 0.1)})
     for _ in range(20):

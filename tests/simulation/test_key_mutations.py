@@ -79,9 +79,6 @@ MUTATIONS: dict[str, list[Edit]] = {
     "other limits open nothing": [
         (Keys, "set_limits", "if key.nodes:", "if False:"),
     ],
-    "a key is forgotten while its bucket is not full": [
-        (Keys, "_is_in_use", "not key.tokens.is_level_with(self.now, key.rule.idle)", "False"),
-    ],
 }
 RESTARTS: dict[str, list[Edit]] = {
     "a restart forgets who holds a place": [
