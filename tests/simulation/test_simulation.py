@@ -15,6 +15,7 @@ from collections import Counter
 
 import pytest
 
+from .model_agents import TOO_MANY_BLOCKED
 from .simulator import Simulation
 
 SEED = os.environ.get("SEED")
