@@ -31,9 +31,6 @@ MUTATIONS: dict[str, list[Edit]] = {
     "an agent catches up on nothing": [
         (Weights, "serve", "passed = self.front - PASS_UNIT", "passed = self.front"),
     ],
-    "another limit of agents leaves weighted ones where they stood": [
-        (ReadyQueue, "set_max_per_agent", "if self.weights.in_force:", "if False:"),
-    ],
     "other weights leave agents where they stood": [
         (ReadyQueue, "set_weights", "if were_in_force or self.weights.in_force:", "if False:"),
     ],
@@ -45,12 +42,26 @@ MUTATIONS: dict[str, list[Edit]] = {
     ],
 }
 
+OF_LIMITS: dict[str, list[Edit]] = {
+    "an agent at its limit holds up those who come after it": [
+        (Weights, "rank", "agent.inflight < self.max_per_agent", "True"),
+    ],
+    "another limit of agents leaves weighted ones where they stood": [
+        (ReadyQueue, "set_max_per_agent", "if self.weights.in_force:", "if False:"),
+    ],
+}
+
 
 def run() -> int:
     """A few short histories; how many steps that were."""
     for seed in SEEDS:
         Simulation(seed, recount_every=NEVER).run(STEPS)
     return len(SEEDS) * STEPS
+
+
+def by_brute_force() -> None:
+    for seed in range(6):
+        test_ready_queue.test_each_claim_equals_the_choice_of_brute_force("weights and limits that move", seed)
 
 
 @pytest.mark.parametrize("breach", MUTATIONS)
@@ -61,11 +72,13 @@ def test_a_broken_rule_is_caught(monkeypatch, breach):
         run()
 
 
-def test_an_agent_at_its_limit_that_holds_up_those_who_come_after_it_is_caught(monkeypatch):
-    """By brute force: few histories of the simulation have so many tasks of several agents in flight."""
-    mutate(monkeypatch, Weights, "rank", "agent.inflight < self.max_per_agent", "True")
+@pytest.mark.parametrize("breach", OF_LIMITS)
+def test_a_broken_rule_of_limits_is_caught_by_brute_force(monkeypatch, breach):
+    """Few histories of the simulation have so many tasks of several agents in flight."""
+    for edit in OF_LIMITS[breach]:
+        mutate(monkeypatch, *edit)
     with pytest.raises(AssertionError, match="the last steps were"):
-        test_ready_queue.test_each_claim_equals_the_choice_of_brute_force("weights and limits that move", 0)
+        by_brute_force()
 
 
 def test_the_same_histories_pass_with_no_rule_broken(monkeypatch):
