@@ -57,8 +57,8 @@ async def test_a_batch_whose_answer_was_lost_has_the_id_of_the_first_try(server,
     task_ids = []
     real = server.engine.tasks.submit_batch
 
-    async def loses_its_first_answer(namespace, submissions, *, show):
-        answer = await real(namespace, submissions, show=show)
+    async def loses_its_first_answer(namespace, submissions, **given):
+        answer = await real(namespace, submissions, **given)
         task_ids.append([task.task_id for task in answer.tasks])
         if len(task_ids) == 1:
             raise refusals.Unavailable("gone")

@@ -244,7 +244,7 @@ async def test_tasks_that_a_draining_server_refuses_are_sent_again(server, clien
     real = server.engine.tasks.submit_each
     refused = asyncio.Event()
 
-    def drains(_, submissions, *, show):
+    def drains(_, submissions, *, show, **__):
         refused.set()
         return Answer(show([refusals.Unavailable("draining") for _ in submissions]))
 
