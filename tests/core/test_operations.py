@@ -399,3 +399,21 @@ def test_held_tasks_never_wait_for_room():
     operation = begin(yard, OperationKind.RESUME)
     finish(yard)
     assert (held.state, operation.status) == (TaskState.QUEUED, OperationStatus.DONE)
+
+
+def test_restored_ones_are_forgotten_in_the_order_of_their_ends(yard):
+    operations = yard.scheduler.operations
+    for _ in range(MAX_COUNTED + 1):
+        yard.submit("ann")
+    first, second = begin(yard, operation_id="first"), begin(yard, operation_id="second")
+    operations.cancel(yard.now, "second", None)
+    yard.now += 100
+    operations.cancel(yard.now, "first", None)
+    restored = Yard()
+    for each in (first, second):
+        restored.scheduler.operations.restore(each)
+    restored.scheduler.operations.settle()
+    restored.now = yard.now - 100 + KEPT_SECS
+    assert begin(restored, OperationKind.RESUME, "second") is not second
+    with pytest.raises(Conflict):
+        begin(restored, OperationKind.RESUME, "first")

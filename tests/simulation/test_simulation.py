@@ -15,7 +15,6 @@ from collections import Counter
 
 import pytest
 
-from .model_agents import TOO_MANY_BLOCKED
 from .simulator import Simulation
 
 SEED = os.environ.get("SEED")
@@ -26,7 +25,8 @@ SECONDS = 0 if SEED or "STEPS" in os.environ else 120
 
 REPORTS = ("start", "progress", "complete", "fail", "release", "renew")
 
-# Every command, with every way in which it may end, at least so often in one chunk of the default run.
+# Every command, with every way in which it may end, at least so often in one chunk of the default run. What not every
+# chunk shows, the mutations hold: repeats of what has left memory, targets beyond the bound.
 OFTEN = {
     ("submit", "ok"): 500,
     ("submit", "queue_full"): 150,
@@ -34,7 +34,6 @@ OFTEN = {
     ("submit", "unavailable"): 50,
     ("submit", "repeat"): 10,
     ("submit", "after others"): 3,
-    ("submit", "repeat of a task of the past"): 1,
     ("submit", "already_exists"): 10,
     ("submit batch", "ok"): 150,
     ("submit batch", "bad_request"): 3,
@@ -82,7 +81,7 @@ OFTEN = {
     ("deregister", "ok"): 20,
     ("connect", "ok"): 200,
     ("connect", "kept a lease"): 80,
-    ("connect", "adopted a lease"): 10,
+    ("connect", "adopted a lease"): 5,
     ("connect", "lost a lease"): 50,
     ("connect", "already_exists"): 10,
     ("connect", "bad_request"): 10,
@@ -99,9 +98,9 @@ OFTEN = {
     ("handed over", "a claim"): 40,
     ("reconcile", "ok"): 30,
     ("stop", "cancelled"): 15,
-    ("stop", "deadline_exceeded"): 20,
+    ("stop", "deadline_exceeded"): 15,
     ("stop", "lease_ended"): 80,
-    ("stop", "shutdown"): 3,
+    ("stop", "shutdown"): 2,
     ("stop", "paused"): 5,
     ("pause", "ok"): 15,
     ("pause", "conflict"): 60,
@@ -109,12 +108,12 @@ OFTEN = {
     ("resume", "ok"): 60,
     ("resume", "conflict"): 30,
     ("resume", "not_found"): 20,
-    ("resume", "unavailable"): 3,
+    ("resume", "unavailable"): 2,
     **{("resume of", state): often for state, often in (("pending", 1), ("paused", 3), ("failed", 40))},
-    ("resolve", "ok"): 8,
+    ("resolve", "ok"): 4,
     ("resolve", "conflict"): 30,
     ("stopped", "ok"): 80,
-    ("stopped", "of one that may run"): 4,
+    ("stopped", "of one that may run"): 3,
     ("error", "token limit exceeded"): 3,
     ("reconfigure", "ok"): 50,
     ("weigh", "ok"): 10,
@@ -131,7 +130,6 @@ OFTEN = {
     ("error", "Job was interrupted by user"): 10,
     ("error", "rejected: global queue full"): 200,
     ("error", "rejected: agent queue full"): 50,
-    ("error", TOO_MANY_BLOCKED): 1,
     **{
         ("explained", kind): 20 for kind in ("no_credit", "no_host", "target", "not_due", "agent_limit", "max_inflight")
     },

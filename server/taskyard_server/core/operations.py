@@ -273,6 +273,10 @@ class Operations:
         else:
             self._ended[operation] = None
 
+    def settle(self) -> None:
+        """All are restored: those that have ended are forgotten in the order of their ends."""
+        self._ended = dict.fromkeys(sorted(self._ended, key=_ended_at))
+
     def all(self) -> list[Operation]:
         """Every operation that is known."""
         return list(self._by_name.values())
@@ -280,6 +284,10 @@ class Operations:
 
 def _newest_first(operation: Operation) -> int:
     return -operation.number
+
+
+def _ended_at(operation: Operation) -> float:
+    return operation.ended_at or 0.0
 
 
 def _is_over(operation: Operation, now: float) -> bool:

@@ -275,6 +275,7 @@ class Restoring:
         for host in hosts:
             life.liveness.arm_silence_timer(host)
         self._scheduler.left_behind.sort(key=_token)
+        self._scheduler.operations.settle()
         for trigger in sorted(self._triggers, key=_trigger_order):
             self._scheduler.schedules.restore_trigger(trigger)
         life.targets.settle(now, _blocked_at)
