@@ -10,6 +10,7 @@ from typing import Final
 
 import pytest
 
+from taskyard_server.core import lifecycle
 from taskyard_server.core.lifecycle import Lifecycle
 from taskyard_server.core.schedules.registry import ScheduleRegistry
 from taskyard_server.core.schedules.trigger_dispatcher import TriggerDispatcher
@@ -284,7 +285,7 @@ MUTATIONS: dict[str, list[Edit]] = {
         ),
     ],
     "the limit of an agent fails a trigger": [
-        (Lifecycle, "accept", "agent.queued >= limits.max_per_agent", "False"),
+        (lifecycle, "has_room", "agent.queued >= limits.max_per_agent", "False"),
     ],
     "a deadline counts from the due time": [
         (TriggerDispatcher, "_fire", "now + spec.deadline_secs", "max(now - 1, trigger.due_at) + spec.deadline_secs"),
