@@ -1,6 +1,6 @@
 -- Refuses bodies that are not strict JSON (RFC 8259). The transcoder's own parser also accepts single quotes, bare keys,
--- trailing commas, unknown escapes, repeated keys, and a single item in place of a list. It does check UTF-8, surrogates
--- and types, after this filter. README.md has the rules.
+-- trailing commas, unknown escapes, repeated keys, a single item in place of a list, and everywhere unknown fields. It does
+-- check UTF-8, surrogates and types, after this filter. README.md has the rules.
 
 local byte, char, find, sub = string.byte, string.char, string.find, string.sub
 local floor = math.floor
@@ -38,20 +38,43 @@ local TASKS = {items = {opens = OPEN_OBJECT, name = "an object", fields = {requi
 local SCHEDULE = {fields = {task = TEMPLATE}}
 local GRANT = {namespaces = STRINGS, agents = STRINGS, hosts = STRINGS, projects = STRINGS, actions = STRINGS}
 local GRANTS = {items = {opens = OPEN_OBJECT, name = "an object", fields = GRANT}}
+-- What no part of may be passed by unnoticed: with a misspelt condition more tasks would be cancelled, and with a
+-- misspelt limit there would be none. Every field is named here, and others are refused.
+local function closed(...)
+  local fields = {}
+  for _, name in ipairs({...}) do
+    fields[name] = {}
+  end
+  return {fields = fields, closed = true}
+end
+local FILTER = closed("agentId", "state", "batchId", "target", "parentId", "action", "hostId", "concurrencyKey", "labels",
+  "createdFrom", "createdUntil", "endedFrom", "endedUntil", "error")
+local function operation(...)
+  local message = closed("operationId", "all", "dryRun", ...)
+  message.fields.filter = FILTER
+  return message
+end
+local LIMIT = closed("pattern", "maxInflight", "perSecond", "burst")
 local OTHER = {fields = {}}
 local MESSAGES = {
   {"^/tasks$", TASK},
   {"^/tasks/batch$", {fields = {tasks = TASKS}}},
+  {"^/tasks:cancel$", operation()},
+  {"^/tasks:pause$", operation()},
+  {"^/tasks:resume$", operation("tokenLimit")},
+  {"^/tasks:resolve$", operation("result")},
+  {"^/tasks:reprioritize$", operation("priority")},
+  {"^/limits/[^/]+$", LIMIT, "PUT"},
   {"^/schedules$", SCHEDULE},
   {"^/schedules/[^/]+$", SCHEDULE},
   {"^/tokens$", {fields = {grants = GRANTS}}},
   {"^/api/runtime%-hosts/register$", {fields = {capabilities = STRINGS, actions = STRINGS}}},
 }
 
-local function message_of(target)
+local function message_of(method, target)
   local path = target:match("^[^?]*"):gsub("/+$", "")
   for _, message in ipairs(MESSAGES) do
-    if path:find(message[1]) then
+    if path:find(message[1]) and (message[3] or method) == method then
       return message[2]
     end
   end
@@ -256,7 +279,10 @@ local function skip_object(text, i, depth, message, at)
     if fields then
       key = camel(key)
       field = fields[key]
-      inner = field and (at == "" and key or at .. "." .. key)
+      inner = (field or message.closed) and (at == "" and key or at .. "." .. key)
+      if not field and message.closed then
+        refuse("%s: is no field of this request", sub(inner, 1, QUOTED_BYTES))
+      end
     end
     if seen[key] then
       local name = sub(key, 1, QUOTED_BYTES)
@@ -318,8 +344,8 @@ function envoy_on_request(handle)
   local body = handle:body()
   local length = body and body:length() or 0
   if length > 0 then
-    local text, target = body:getBytes(0, length), handle:headers():get(":path")
-    local is_strict, problem = pcall(check, text, message_of(target))
+    local text, headers = body:getBytes(0, length), handle:headers()
+    local is_strict, problem = pcall(check, text, message_of(headers:get(":method"), headers:get(":path")))
     if not is_strict then
       -- An error that is not a table is a defect of this file.
       handle:respond({[":status"] = "400"}, type(problem) == "table" and problem[1] or error(problem, 0))

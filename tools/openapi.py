@@ -35,9 +35,10 @@ INTRODUCTION: Final = """\
 Taskyard queues, leases and tracks tasks for fleets of agents. The same API as gRPC, streams of hosts included, is on
 the same port and described by reflection.
 
-Errors are answered as the schema `Error`, each code with its one status. Unknown fields of a body are ignored, unknown
-query parameters refused. A body may have 1 MiB. Whole numbers beyond 2^53 in `params` and `result` lose precision. An
-unknown path or verb is answered by 404, and so are tasks, batches and stats where the scheduler is off.
+Errors are answered as the schema `Error`, each code with its one status. Unknown fields of a body are ignored (but by
+operations and limits, which refuse them), unknown query parameters refused. A body may have 1 MiB. Whole numbers
+beyond 2^53 in `params` and `result` lose precision. An unknown path or verb is answered by 404, and so are tasks,
+batches and stats where the scheduler is off.
 """
 
 Schema = dict[str, Any]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from taskyard_server.core.limits import DEFAULTS
 from taskyard_server.core.stats import Noticed
 
 DEADLINE = 1_700_010_000.0
@@ -144,3 +145,11 @@ def test_kinds_that_are_gone_are_kept_nowhere(make_yard):
     yard.submit(deadline=DEADLINE)
     look(yard, 1)
     assert len(yard.scheduler.dispatcher.notices._noticed) == 0
+
+
+def test_by_default_a_task_says_so_before_its_default_deadline(make_yard):
+    yard = make_yard()
+    task = yard.submit(action="crawl")
+    look(yard)
+    look(yard, DEFAULTS.default_deadline_secs / 2)
+    assert notice(task) == "no live host offers the action crawl"

@@ -17,6 +17,8 @@ LIMIT = 1_048_576
 SECS_FOR_THE_LARGEST_BODY = 10.0
 FREE = ("google.protobuf.Struct", "google.protobuf.Value")
 CHANGING = [route for route in ROUTES if route.verb != "GET"]
+CLOSED = [route for route in CHANGING if route.template.startswith(("/tasks:", "/limits/")) and route.has_body]
+"""The calls where a misspelt field would let more be done than was meant."""
 
 
 async def post(rest: httpx.AsyncClient, body: str | bytes, path: str = "/tasks") -> httpx.Response:
@@ -148,8 +150,9 @@ async def test_keys_that_differ_are_two(rest: httpx.AsyncClient, keys: tuple[str
 
 @pytest.mark.parametrize("route", CHANGING, ids=lambda route: f"{route.verb} {route.template}")
 async def test_every_path_is_strict(rest: httpx.AsyncClient, route: Route) -> None:
+    name = "operationId" if route.template.startswith("/tasks:") else "pattern" if route in CLOSED else "x"
     for body in ("{'x': 1}", "{x: 1}", '{"x": 1,}', "{", "x", '{"x": 1, "x": 1}'):
-        answer = await rest.request(route.verb, route.path(), content=body)
+        answer = await rest.request(route.verb, route.path(), content=body.replace('"x"', f'"{name}"'))
         assert answer.status_code == 400
         assert answer.json()["error"].startswith("invalid JSON: ")
     assert_refused(await rest.request(route.verb, route.path(), content="[]"), "the body must be a JSON object")
@@ -217,6 +220,34 @@ async def test_a_list_takes_nothing_else(
 async def test_a_list_has_two_names_as_every_field(rest: httpx.AsyncClient) -> None:
     answer = await post(rest, '{"retry_policy":{"non_retryable_codes":"x"}}')
     assert_refused(answer, "retryPolicy.nonRetryableCodes: must be an array")
+
+
+# Unknown fields
+
+
+def fields_of(message: Descriptor, at: tuple[str, ...] = ()) -> Iterator[tuple[str, ...]]:
+    """The fields of a message and of ours in it, by the names on the way to them."""
+    for field in message.fields:
+        yield (*at, field.json_name)
+        inner = field.message_type
+        if inner is not None and inner.full_name not in FREE and inner.full_name.startswith("taskyard"):
+            yield from fields_of(inner, (*at, field.json_name))
+
+
+@pytest.mark.parametrize("route", CLOSED, ids=lambda route: route.template)
+async def test_a_field_that_is_misspelt_widens_no_operation_and_no_limit(rest: httpx.AsyncClient, route: Route) -> None:
+    fields = list(fields_of(route.request))
+    for at in {field[:-1] for field in fields}:
+        for wrong in ("colour", "lables", "agentID"):
+            answer = await rest.request(route.verb, route.path(), json=around((*at, wrong), "x"))
+            assert_refused(answer, f"{'.'.join((*at, wrong))}: is no field of this request")
+    for at in fields:
+        assert "is no field" not in (await rest.request(route.verb, route.path(), json=around(at, None))).text
+
+
+async def test_a_payload_of_an_operation_is_free(rest: httpx.AsyncClient) -> None:
+    body = {"dryRun": True, "all": True, "result": {"colour": {"lables": [{"x": 1}]}}}
+    assert "is no field" not in (await rest.post("/tasks:resolve", json=body)).text
 
 
 # Size and depth

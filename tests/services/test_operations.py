@@ -106,6 +106,13 @@ async def test_what_is_malformed_is_refused_by_its_name(api, refused, fields, me
     assert refusal.message.startswith(message)
 
 
+async def test_a_filter_of_a_later_version_is_refused(api, refused):
+    unknown = b"\xfa\x7f\x01x"
+    later = TaskFilter.FromString(TaskFilter(agent_id="ann").SerializeToString() + unknown)
+    refusal = await refused(begin(api, "CancelTasks", filter=later))
+    assert (refusal.code, refusal.message) == ("bad_request", "the request has fields that this server does not know")
+
+
 async def test_a_priority_must_be_given(api, refused):
     refusal = await refused(api.operations.ReprioritizeTasks(pb.ReprioritizeTasksRequest(all=True, operation_id="op")))
     assert (refusal.code, refusal.message) == ("bad_request", "priority: is required")
