@@ -227,9 +227,9 @@ def _no_credit(offering: list[Host], action: str, sight: Sight) -> WaitReason:
         if all(host.slots is not None for host in offering):
             limit = sum([host.slots or 0 for host in offering])
             message = f"{message}; {used} of {limit} slots are in use"
-        reasons = (("draining", [host.draining for host in offering]),)
-        rests = ("resting", [host.rests_until is not None for host in offering])
-        counted = [f"{sum(which)} {word}" for word, which in (*reasons, rests) if any(which)]
+        draining = sum([host.draining for host in offering])
+        resting = sum([host.rests_until is not None for host in offering])
+        counted = [f"{count} {word}" for count, word in ((draining, "draining"), (resting, "resting")) if count]
         if counted:
             message = f"{message} ({', '.join(counted)})"
     return WaitReason(WaitKind.NO_CREDIT, message, name=action, used=used, limit=limit)
