@@ -15,7 +15,7 @@ from .names import EVERY_NAME, Names
 from .order_ahead import ahead_of
 from .ready_queue import Kind, kind_of
 from .targets import WAITS_FOR, Target, TargetStatus
-from .task import NO_EXTRAS, PAUSED, PENDING, QUEUED, WAITING, Task, TaskState
+from .task import FAILED, NO_EXTRAS, PAUSED, PENDING, QUEUED, WAITING, Task, TaskState
 
 if TYPE_CHECKING:
     from .offers import Offer
@@ -117,6 +117,11 @@ def _of_itself(scheduler: Scheduler, now: float, task: Task, sight: Sight) -> It
     if awaited:
         count = f"{len(awaited)} tasks" if len(awaited) > 1 else "a task"
         message = f"{count} that it comes after {'have' if len(awaited) > 1 else 'has'} not ended"
+        # They are shown as failed, so that one wonders.
+        blocking = len([each for each in awaited if each.state is FAILED and each.agent.id in sight.agents])
+        if blocking:
+            blocks = "blocks its target" if blocking == 1 else "block their targets"
+            message += f"; {blocking} failed, and {blocks} until resumed, resolved or cancelled"
         yield WaitReason(WaitKind.AFTER, message, task_ids=sight.ids(awaited))
     if history.not_before is not None and (history.not_before > now or not (history.held or awaited)):
         why = "waits for its next attempt" if history.failed else "is not due"
