@@ -55,7 +55,7 @@ def test_what_was_received_is_the_time_in_flight_of_ended_and_of_live_leases(yar
 
 def test_slot_time_is_that_of_the_last_ten_minutes():
     start = 6_000.0
-    times = SlotTime(start)
+    times = SlotTime()
     times.add(start - 5_000, start + 30)
     assert times.total(start + 30) == 630
     times.add(start + 40, start + 100)

@@ -156,6 +156,8 @@ REQUESTS: dict[str, Callable[[ValidRequests], Request]] = {
     "CancelOperation": lambda valid: Request(valid._operation()),
     "GetStats": lambda _: Request(),
     "ListSnapshots": lambda _: Request(),
+    "ExplainTask": lambda valid: Request(valid._task()),
+    "GetDemand": lambda _: Request(),
     "GetFairness": lambda _: Request(query={"pageSize": 2}),
     "RegisterHost": lambda _: Request(body={"host_id": "other", "machine": {"cpu_percent": 1.5}}),
     "HeartbeatHost": lambda _: Request({"host_id": HOST}, {"status": "busy"}),

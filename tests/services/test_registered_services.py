@@ -19,10 +19,13 @@ import taskyard.v1
 from taskyard.v1 import store_pb2
 from taskyard.v1.store_pb2_grpc import StoreServiceStub
 from taskyard_server.services.admin import AdminService
+from taskyard_server.services.agents import AgentService
 from taskyard_server.services.batches import BatchService
 from taskyard_server.services.hosts import RuntimeHostService
 from taskyard_server.services.leases import LeaseService
+from taskyard_server.services.limits import LimitService
 from taskyard_server.services.namespaces import NamespaceService
+from taskyard_server.services.operations import OperationService
 from taskyard_server.services.schedules import ScheduleService
 from taskyard_server.services.stats import StatsService
 from taskyard_server.services.store import StoreService
@@ -46,9 +49,12 @@ SERVICERS = {
     servicer.__mro__[1].__name__: servicer
     for servicer in (
         AdminService,
+        AgentService,
         BatchService,
         LeaseService,
+        LimitService,
         NamespaceService,
+        OperationService,
         RuntimeHostService,
         ScheduleService,
         StatsService,

@@ -28,7 +28,7 @@ SEEDS = range(0, 60, 5)
 
 MUTATIONS: dict[str, list[Edit]] = {
     "a task that leaves flight keeps its places": [
-        (Grants, "end", "life.ready.keys.release(now, extras.concurrency_keys)", "pass"),
+        (Grants, "end", "life.ready.keys.release(now, task.options.extras.concurrency_keys)", "pass"),
     ],
     "a hand-out takes no place": [(Keys, "took", "key.inflight += 1", "pass")],
     "a hand-out takes no token": [(Keys, "took", "key.tokens.take(self.now)", "pass")],

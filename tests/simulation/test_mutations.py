@@ -105,7 +105,7 @@ MUTATIONS: dict[str, list[Edit]] = {
         (RetainedTasks, "remove", "self._stale.get(task, 0) + 1", "0"),
     ],
     "an agent that was never served goes last": [
-        (ReadyQueue, "new_agent", "Agent(agent_id, self._arrived)", "Agent(agent_id, SERVED + self._arrived)"),
+        (ReadyQueue, "new_agent", "(agent_id, self._arrived)", "(agent_id, SERVED + self._arrived)"),
     ],
     "an agent gets one more than its limit": [
         (ReadyQueue, "first", "best.agent.inflight >= max_per_agent", "best.agent.inflight > max_per_agent"),

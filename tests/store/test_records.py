@@ -10,7 +10,7 @@ from hypothesis import strategies as some
 
 from taskyard_server.cadence import Cron, Every, Once
 from taskyard_server.core.agents import Agent, AgentFigures
-from taskyard_server.core.history import Attempt, History, RetryPolicy
+from taskyard_server.core.history import Attempt, Bound, History, RetryPolicy
 from taskyard_server.core.hosts import Host, HostProfile, Tabs
 from taskyard_server.core.leases import Lease
 from taskyard_server.core.schedules.processed_times import TimeRange
@@ -94,6 +94,7 @@ OPTIONS = some.builds(
     EXTRAS,
 )
 ATTEMPTS = some.builds(Attempt, COUNT, NAME, AT, AT, NAME, NAME)
+BOUND = some.lists(some.builds(Bound, TEXT, some.binary(max_size=32), TIME), max_size=2).map(tuple)
 HISTORIES = some.builds(
     History,
     COUNT,
@@ -108,6 +109,7 @@ HISTORIES = some.builds(
     NAME,
     NAME,
     BYTES,
+    BOUND,
 )
 PROFILES = some.builds(
     HostProfile,

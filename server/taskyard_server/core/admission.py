@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from .batches import BatchSubmission
 from .errors import NOT_YET, AlreadyExists, BadRequest, Conflict, Refusal, Unavailable
 from .predecessors import IN_MEMORY, Known
-from .task import NO_EXTRAS, Existing
+from .task import NO_EXTRAS, NO_OPTIONS, Existing
 from .unique_keys import find_conflict, replace
 
 if TYPE_CHECKING:
@@ -48,7 +48,8 @@ class Admission:
 
     def submit(self, now: float, submission: Submission, known: Known = IN_MEMORY) -> Task | Existing:
         """See `Scheduler.submit`."""
-        if submission.options.extras is NO_EXTRAS:
+        options = submission.options
+        if options is NO_OPTIONS or options.extras is NO_EXTRAS:
             task: Task | Existing | None = self.admit(now, submission)
         else:
             task = self._admit_with_extras(now, submission, known)

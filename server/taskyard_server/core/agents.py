@@ -51,7 +51,7 @@ class AgentFigures:
         self.cancelled = 0
         self.rejected = 0
         self.tokens_used = 0
-        self.slot_time: SlotTime | None = None
+        self.slot_time = SlotTime()
 
     def add(self, other: AgentFigures) -> None:
         """Add another agent's figures to these."""
@@ -61,12 +61,6 @@ class AgentFigures:
         self.cancelled += other.cancelled
         self.rejected += other.rejected
         self.tokens_used += other.tokens_used
-
-    def note_lease_end(self, begun: float, now: float) -> None:
-        """A task of the agent left flight."""
-        if self.slot_time is None:
-            self.slot_time = SlotTime(now)
-        self.slot_time.add(begun, now)
 
 
 class Agent:

@@ -55,8 +55,7 @@ def _received(life: Lifecycle, hosts: Iterable[Host], now: float) -> dict[str, f
     """The seconds of each agent that received any."""
     received: dict[str, float] = {}
     for name, figures in life.agents.figures:
-        if figures.slot_time is not None:
-            received[name] = figures.slot_time.total(now)
+        received[name] = figures.slot_time.total(now)
     since = now // MINUTE * MINUTE - MINUTES * MINUTE
     for host in hosts:
         for lease in host.leases.values():

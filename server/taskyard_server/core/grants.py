@@ -14,7 +14,7 @@ from .history import NO_HISTORY
 from .leases import Lease, Stop, StopReason
 from .limits import RESTART_GRACE_SECS
 from .stopping_leases import StoppingLeases
-from .task import ASSIGNED, FAILED, NO_EXTRAS, QUEUED, RUNNING
+from .task import ASSIGNED, FAILED, NO_EXTRAS, NO_OPTIONS, QUEUED, RUNNING
 from .timers import TimerOrder
 
 if TYPE_CHECKING:
@@ -60,7 +60,7 @@ class Grants:
         if task.history is not NO_HISTORY:
             task.history = task.history._replace(tokens_before=task.history.tokens_used or 0)
         life.emit(now, task, life.transition(task, ASSIGNED, None))
-        if task.options.target is not None:
+        if task.options is not NO_OPTIONS and task.options.target is not None:
             life.targets.take(now, task)
         counters = life.counters
         counters.dispatched += 1
@@ -110,7 +110,7 @@ class Grants:
         if lease.stream is not None and not is_over:
             lease.start_by = inf
             self.retime(lease)
-        if task.options.run_timeout_secs is not None and not is_over:
+        if not is_over and task.options is not NO_OPTIONS and task.options.run_timeout_secs is not None:
             life.run_timeouts.begin(lease)
 
     def retime(self, lease: Lease) -> None:
@@ -184,20 +184,20 @@ class Grants:
         if lease.claim_id is not None:
             _forget_claim(host, lease, lease.claim_id)
         self._ends.remove(lease.due, lease)
-        if task.options.run_timeout_secs is not None:
-            life.run_timeouts.end(lease)
         life.inflight -= 1
-        task.agent.figures.note_lease_end(lease.claimed_at, now)
+        task.agent.figures.slot_time.add(lease.claimed_at, now)
         life.ready.release_slot(task.agent)
-        extras = task.options.extras
-        if extras is not NO_EXTRAS and extras.concurrency_keys:
-            life.ready.keys.release(now, extras.concurrency_keys)
+        if task.options is not NO_OPTIONS:
+            if task.options.run_timeout_secs is not None:
+                life.run_timeouts.end(lease)
+            if task.options.extras is not NO_EXTRAS:
+                life.ready.keys.release(now, task.options.extras.concurrency_keys)
         for offer in host.offers:
             life.offers.capacity_changed(offer)
         if stop is not None and lease.stream is not None:
             lease.has_stop = True
             self._stops.append(Stop(lease, stop, message))
-        if task.options.target is not None:
+        if task.options is not NO_OPTIONS and task.options.target is not None:
             may_run = lease.stream is None or lease.started_at is not None
             if stop is not None and may_run and lease.expires_at > now:
                 self.stopping.add(lease)

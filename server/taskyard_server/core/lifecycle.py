@@ -41,6 +41,7 @@ from .task import (
     IN_FLIGHT,
     LEGAL,
     NO_EXTRAS,
+    NO_OPTIONS,
     PAUSED,
     PENDING,
     QUEUED,
@@ -51,7 +52,7 @@ from .task import (
     TaskState,
 )
 from .task_table import TaskTable
-from .timers import TimerOrder, Timers
+from .timers import TimerOrder, Timers, sooner
 from .unique_keys import UniqueKeys
 
 SUBMITTED: Final = EventKind.SUBMITTED
@@ -128,21 +129,23 @@ class Lifecycle:
         None if a limit of the queue is reached, unless it `replaces` another (docs/rules.md, Admission, Unique keys).
         """
         limits, agent, options = self.limits, self.agents.by_id.get(submission.agent_id), submission.options
-        if not replaces and not has_room(self, agent, options.target):
+        if not replaces and not has_room(self, agent, options):
             return None
         if agent is None:
             agent = self.agents.add(submission.agent_id, limits.max_agent_figures)
-        not_before = options.not_before if options.not_before is not None and options.not_before > now else None
-        is_pending = options.hold or not_before is not None
-        if following is not None and following.verdict is not Verdict.CLEAR:
-            is_pending = True
+        not_before, is_pending = None, False
+        if options is not NO_OPTIONS:
+            not_before = options.not_before if options.not_before is not None and options.not_before > now else None
+            is_following = following is not None and following.verdict is not Verdict.CLEAR
+            is_pending = options.hold or not_before is not None or is_following
         task = self._new(now, agent, submission, PENDING if is_pending else QUEUED)
-        if options.key is not None:
-            self.tasks_by_key[agent.id, options.key.key] = task
         if task.deadline is not None:
             self._deadlines.add(task.deadline, task)
-        if options.parent_id is not None:
-            self.children.add(task)
+        if options is not NO_OPTIONS:
+            if options.key is not None:
+                self.tasks_by_key[agent.id, options.key.key] = task
+            if options.parent_id is not None:
+                self.children.add(task)
         agent.figures.submitted += 1
         self.counters.submitted += 1
         self.count_queued(task)
@@ -153,7 +156,7 @@ class Lifecycle:
         else:
             self.pending.add(now, task, not_before, following)
         self._events.append(Event(now, task, SUBMITTED, None))
-        if options.extras is not NO_EXTRAS:
+        if options is not NO_OPTIONS and options.extras is not NO_EXTRAS:
             self.unique_keys.add(task)
             if following is not None:
                 self.pending.end_failed(now, task, following)
@@ -242,9 +245,9 @@ class Lifecycle:
         traceback: str | None = None,
     ) -> None:
         """End a task as done, failed or cancelled. `stop` is why its host shall stop, None after the host's report."""
-        before = self.transition(task, state, error)
-        in_flight, serial = before in IN_FLIGHT, task.options.target is not None
-        if in_flight and (task.history is not NO_HISTORY or task.options.retry is not None):
+        before, options = self.transition(task, state, error), task.options
+        in_flight, serial = before in IN_FLIGHT, options is not NO_OPTIONS and options.target is not None
+        if in_flight and (task.history is not NO_HISTORY or (options is not NO_OPTIONS and options.retry is not None)):
             self.attempts.record(now, task, error, code)
         if in_flight and state is FAILED:
             self.attempts.note_failure(task, code, traceback)
@@ -254,7 +257,8 @@ class Lifecycle:
         if in_flight:
             self.grants.end(now, task, stop, error or "task cancelled")
         elif before in WAITING:
-            self._uncount_queued(task)
+            task.agent.queued -= 1
+            self.queued -= 1
             self._dequeue(now, task, before)
         else:
             self._reopen(task, before)
@@ -280,10 +284,11 @@ class Lifecycle:
         if not blocks or self.retention.takes_blockers:
             self.retention.keep(task)
         self.retention.evict_excess(now)
-        if task.options.parent_id is not None:
-            self.children.ended(task)
-        if task.options.extras is not NO_EXTRAS:
-            self.unique_keys.remove(task)
+        if options is not NO_OPTIONS:
+            if options.parent_id is not None:
+                self.children.ended(task)
+            if options.extras is not NO_EXTRAS:
+                self.unique_keys.remove(task)
         if self.predecessors.followers:
             self.predecessors.changed(now, task)
         if self.triggered and task in self.triggered:
@@ -302,16 +307,14 @@ class Lifecycle:
 
     def next_due(self) -> float | None:
         """When `advance` has something to do; None while nothing can come due."""
-        followers, ended, tokens = self.predecessors.next_due(), self.retention.next_due(), self.ready.keys.next_due()
-        dues = (self.timers.next_due(), followers, ended, tokens)
-        return min((due for due in dues if due is not None), default=None)
+        due = sooner(self.timers.next_due(), self.retention.next_due())
+        return sooner(sooner(due, self.predecessors.next_due()), self.ready.keys.next_due())
 
     def advance(self, now: float, max_items: int) -> bool:
         """Act on what has come due, on `max_items` at most; whether more may be due."""
         self.ready.keys.look(now)
-        timers, predecessors, retention = self.timers, self.predecessors, self.retention
         for _ in range(max_items):
-            if not (timers.act_on_one(now) or predecessors.act_on_one(now) or retention.evict_one(now)):
+            if not (self.timers.act_on_one(now) or self.predecessors.act_on_one(now) or self.retention.evict_one(now)):
                 return False
         return True
 
@@ -344,7 +347,7 @@ class Lifecycle:
             raise Conflict(f"task is {before.value} and cannot become {state.value}")
         task.state = state
         task.error = error
-        if task.options.trigger_id is not None:
+        if task.options is not NO_OPTIONS and task.options.trigger_id is not None:
             self._count_triggered(task, before, state)
         return before
 
@@ -382,7 +385,7 @@ class Lifecycle:
         task = Task(task_id, seq, agent, submission, now, submission.deadline, state)
         self.tasks.add(task)
         agent.tasks += 1
-        if task.options.batch_id is not None:
+        if task.options is not NO_OPTIONS and task.options.batch_id is not None:
             self.batches.add(task.options.batch_id, task)
         return task
 
@@ -391,14 +394,10 @@ class Lifecycle:
         task.agent.queued += 1
         self.queued += 1
 
-    def _uncount_queued(self, task: Task) -> None:
-        task.agent.queued -= 1
-        self.queued -= 1
-
     def enqueue(self, now: float, task: Task) -> None:
         """Put a queued task into the ready queue, or let it wait for its target."""
         task.queued_at = now
-        if task.options.target is None:
+        if task.options is NO_OPTIONS or task.options.target is None:
             self._make_ready(now, task)
         else:
             self.targets.enter(now, task)

@@ -5,10 +5,12 @@ from __future__ import annotations
 from enum import StrEnum
 from typing import TYPE_CHECKING, NamedTuple
 
+# The compiled form needs a class that is the type of a field when it makes the named tuple.
+from .task_filter import TaskFilter
+
 if TYPE_CHECKING:
     from .names import Names
     from .task import Task
-    from .task_filter import TaskFilter
 
 
 class OperationKind(StrEnum):

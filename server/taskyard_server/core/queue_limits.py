@@ -4,16 +4,22 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from .task import NO_OPTIONS
+
 if TYPE_CHECKING:
     from .agents import Agent
     from .lifecycle import Lifecycle
+    from .task import TaskOptions
 
 
-def has_room(life: Lifecycle, agent: Agent | None, target: str | None) -> bool:
+def has_room(life: Lifecycle, agent: Agent | None, options: TaskOptions) -> bool:
     """Whether one more task of an agent, which has none yet if it is None, is within the limits."""
     limits = life.limits
     if life.queued >= limits.max_queue_size or (agent is not None and agent.queued >= limits.max_per_agent):
         return False
+    if options is NO_OPTIONS:
+        return True
+    target = options.target
     return target is None or life.targets.has_room(target, limits.max_blocked_targets)
 
 

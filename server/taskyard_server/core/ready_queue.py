@@ -25,7 +25,7 @@ from .hosts import HostProfile
 from .keys import Keys
 from .lane import Lane, Rows
 from .strands import Node, Strand, Strands, comes_before
-from .task import NO_EXTRAS, Task
+from .task import NO_EXTRAS, NO_OPTIONS, Task
 from .weights import PLACE_MASK, Weights
 
 if TYPE_CHECKING:
@@ -40,6 +40,8 @@ SERVED: Final = 1 << 47
 MAX_CACHED_PROFILES: Final = 1024
 MIN_ENTRIES_TO_COMPACT: Final = 64
 
+NOTHING_REQUIRED: Final[frozenset[str]] = NO_OPTIONS.requires
+
 Kind = tuple[str | None, str, frozenset[str], bool, bool]
 """What a host must match: project, action, requires, whether there is a tab. And whether a trigger made the task."""
 
@@ -47,6 +49,8 @@ Kind = tuple[str | None, str, frozenset[str], bool, bool]
 def kind_of(task: Task) -> Kind:
     """The kind of a task."""
     options = task.options
+    if options is NO_OPTIONS:
+        return (None, task.action, NOTHING_REQUIRED, task.tab_id is not None, False)
     return (options.project, task.action, options.requires, task.tab_id is not None, options.trigger_id is not None)
 
 
@@ -256,10 +260,10 @@ class ReadyQueue:
         lane = agent.lanes.get(bucket)
         if lane is None:
             lane = agent.lanes[bucket] = Lane(agent, bucket)
-        extras = task.options.extras
-        if extras is not NO_EXTRAS and extras.concurrency_keys:
+        options = task.options
+        if options is not NO_OPTIONS and options.extras is not NO_EXTRAS and options.extras.concurrency_keys:
             self._busy_buckets += not bucket.waiting and not bucket.strands
-            self._keyed.add(lane, task, extras.concurrency_keys)
+            self._keyed.add(lane, task, options.extras.concurrency_keys)
         else:
             task.lane = lane
             lane.add(task)

@@ -310,16 +310,16 @@ class Restoring:
         if options.batch_id is not None:
             life.batches.restore(options.batch_id, task)
         if options.key is not None and not has_no_key:
-            name = (agent.id, options.key.key)
-            first = life.tasks_by_key.get(name)
-            # Where two have it, the older one had left memory before the other came, and is back by the restart.
-            if first is None or first.seq < task.seq:
-                life.tasks_by_key[name] = task
+            self._keep_key(task, options.key.key)
         for bound in task.history.bound:
-            name = (agent.id, bound.key)
-            first = life.tasks_by_key.get(name)
-            if first is None or first.seq < task.seq:
-                life.tasks_by_key[name] = task
+            self._keep_key(task, bound.key)
+
+    def _keep_key(self, task: Task, key: str) -> None:
+        """A task has a key. Of two the older one had left memory before the other came, and is back by the restart."""
+        name = (task.agent.id, key)
+        first = self._life.tasks_by_key.get(name)
+        if first is None or first.seq < task.seq:
+            self._life.tasks_by_key[name] = task
 
     def _host(self, host_id: str) -> Host:
         """The stored host of this id, else one that is known to nobody."""

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 from .events import EventKind
 from .past_keys import PastKey
-from .task import FAILED
+from .task import FAILED, NO_OPTIONS
 
 if TYPE_CHECKING:
     from .lifecycle import Lifecycle
@@ -216,23 +216,32 @@ class Retention:
             self.aside[task] = None
             task.retained = True
             return False
+        options = task.options
         life.tasks.remove(task)
-        if task.state is FAILED and task.options.target is not None:
+        if task.state is FAILED and options.target is not None:
             life.targets.leave_memory(task)
         life.emit(now, task, task.state, EVICTED)
-        if task.options.batch_id is not None:
-            life.batches.forget(task.options.batch_id, task)
-        agent, key = task.agent, task.options.key
-        # A trigger fires once: its task's key is looked up by nobody later.
-        lasts_secs = 0.0 if task.options.trigger_id is not None else life.limits.idempotency_secs
-        if key is not None:
-            self._forget_key(now, task, key.key, key.fingerprint, task.created_at + lasts_secs)
-        for bound in task.history.bound:
-            self._forget_key(now, task, bound.key, bound.fingerprint, bound.at + lasts_secs)
+        if options is not NO_OPTIONS:
+            if options.batch_id is not None:
+                life.batches.forget(options.batch_id, task)
+            self._forget_keys(now, task)
+        agent = task.agent
         agent.tasks -= 1
         if not agent.tasks:
             life.agents.remove(agent, life.limits.max_agent_figures)
         return True
+
+    def _forget_keys(self, now: float, task: Task) -> None:
+        """Forget the keys of a task, which may be known for a while yet."""
+        key, bound_keys = task.options.key, task.history.bound
+        if key is None and not bound_keys:
+            return
+        # A trigger fires once: its task's key is looked up by nobody later.
+        lasts_secs = 0.0 if task.options.trigger_id is not None else self._life.limits.idempotency_secs
+        if key is not None:
+            self._forget_key(now, task, key.key, key.fingerprint, task.created_at + lasts_secs)
+        for bound in bound_keys:
+            self._forget_key(now, task, bound.key, bound.fingerprint, bound.at + lasts_secs)
 
     def _forget_key(self, now: float, task: Task, key: str, fingerprint: bytes, until: float) -> None:
         """Forget which task has a key, if it is this one; what is to be told of it is known `until` then."""

@@ -11,17 +11,23 @@ MINUTES: Final = 10
 class SlotTime:
     """The seconds that tasks of one agent were in flight, in each of the last minutes."""
 
-    __slots__ = ("_before", "_secs", "_start")
+    __slots__ = ("_before", "_end", "_secs", "_start")
 
-    def __init__(self, now: float) -> None:
-        # The minute that was looked at last: when it began, and its seconds; and those of the minutes before it.
-        self._start = now // MINUTE * MINUTE
-        self._secs = 0.0
+    def __init__(self) -> None:
+        # The minute that was looked at last: when it begins and ends, and its seconds; and those of the minutes before.
+        self._start = self._end = self._secs = 0.0
         self._before: list[float] = []
 
     def add(self, begun: float, ended: float) -> None:
         """A task was in flight from one time to another, which is no earlier than any before."""
-        if ended >= self._start + MINUTE:
+        if begun >= self._start and ended < self._end:
+            self._secs += ended - begun
+        else:
+            self._add_to_minutes(begun, ended)
+
+    def _add_to_minutes(self, begun: float, ended: float) -> None:
+        """As `add`, of a task that was not in flight in the minute alone that was looked at last."""
+        if ended >= self._end:
             self._go_on(ended)
         if begun >= self._start:
             self._secs += ended - begun
@@ -38,7 +44,7 @@ class SlotTime:
 
     def total(self, now: float) -> float:
         """The seconds of the last ten minutes, and of as much of a minute as has passed since the last full one."""
-        if now >= self._start + MINUTE:
+        if now >= self._end:
             self._go_on(now)
         return self._secs + sum(self._before)
 
@@ -46,4 +52,4 @@ class SlotTime:
         start = now // MINUTE * MINUTE
         passed = round((start - self._start) / MINUTE)
         self._before = [*[0.0] * min(passed - 1, MINUTES), self._secs, *self._before][:MINUTES]
-        self._start, self._secs = start, 0.0
+        self._start, self._end, self._secs = start, start + MINUTE, 0.0

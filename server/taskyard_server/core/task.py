@@ -155,6 +155,7 @@ class TaskOptions(NamedTuple):
 
 
 NO_OPTIONS: Final = TaskOptions()
+"""What runs for every task asks first whether its options are these: that is cheaper than to read one of them."""
 
 
 class Submission(NamedTuple):

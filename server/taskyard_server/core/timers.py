@@ -125,3 +125,10 @@ class Timers:
 
 def _order(entry: tuple[TimerOrder, TimerQueue[Any], Callable[[float, Any], None]]) -> TimerOrder:
     return entry[0]
+
+
+def sooner(due: float | None, other: float | None) -> float | None:
+    """The sooner of two times, of which None is never."""
+    if due is None or (other is not None and other < due):
+        return other
+    return due

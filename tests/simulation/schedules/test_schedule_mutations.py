@@ -284,7 +284,7 @@ MUTATIONS: dict[str, list[Edit]] = {
         ),
     ],
     "the limit of an agent fails a trigger": [
-        (Lifecycle, "accept", "agent.queued >= limits.max_per_agent", "False"),
+        (Lifecycle, "accept", "has_room(self, agent, options)", "has_room(self, None, options)"),
     ],
     "a deadline counts from the due time": [
         (TriggerDispatcher, "_fire", "now + spec.deadline_secs", "max(now - 1, trigger.due_at) + spec.deadline_secs"),
