@@ -3533,17 +3533,17 @@ type WaitReason struct {
 	Kind *WaitReason_Kind `protobuf:"varint,1,opt,name=kind,proto3,enum=taskyard.v1.WaitReason_Kind,oneof" json:"kind,omitempty"`
 	// The reason as text for people. Always set.
 	Message *string `protobuf:"bytes,2,opt,name=message,proto3,oneof" json:"message,omitempty"`
-	// What the reason is about: a target, a key, an agent, an action, a host.
+	// What the reason is about: a target, a key, an agent, an action, a host. Absent where the kind does not name it.
 	Name *string `protobuf:"bytes,3,opt,name=name,proto3,oneof" json:"name,omitempty"`
-	// When it is over at the earliest.
+	// When it is over at the earliest. Absent where the kind does not name it.
 	Until *timestamppb.Timestamp `protobuf:"bytes,4,opt,name=until,proto3" json:"until,omitempty"`
-	// Tasks that it is about.
+	// Tasks that it is about. Absent where the kind does not name it.
 	TaskIds []string `protobuf:"bytes,5,rep,name=task_ids,json=taskIds,proto3" json:"task_ids,omitempty"`
-	// How much of the limit is in use.
+	// How much of the limit is in use. Absent where the kind does not name it.
 	Used *float64 `protobuf:"fixed64,6,opt,name=used,proto3,oneof" json:"used,omitempty"`
-	// The limit.
+	// The limit. Absent where the kind does not name it.
 	Limit *float64 `protobuf:"fixed64,7,opt,name=limit,proto3,oneof" json:"limit,omitempty"`
-	// What the nearest host lacks.
+	// What the nearest host lacks. Absent where the kind does not name it.
 	Missing       []string `protobuf:"bytes,8,rep,name=missing,proto3" json:"missing,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache

@@ -2315,22 +2315,22 @@ class WaitReason(_message.Message):
     message: _builtins.str
     """The reason as text for people. Always set."""
     name: _builtins.str
-    """What the reason is about: a target, a key, an agent, an action, a host."""
+    """What the reason is about: a target, a key, an agent, an action, a host. Absent where the kind does not name it."""
     used: _builtins.float
-    """How much of the limit is in use."""
+    """How much of the limit is in use. Absent where the kind does not name it."""
     limit: _builtins.float
-    """The limit."""
+    """The limit. Absent where the kind does not name it."""
     @_builtins.property
     def until(self) -> _timestamp_pb2.Timestamp:
-        """When it is over at the earliest."""
+        """When it is over at the earliest. Absent where the kind does not name it."""
 
     @_builtins.property
     def task_ids(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
-        """Tasks that it is about."""
+        """Tasks that it is about. Absent where the kind does not name it."""
 
     @_builtins.property
     def missing(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
-        """What the nearest host lacks."""
+        """What the nearest host lacks. Absent where the kind does not name it."""
 
     def __init__(
         self,

@@ -2144,42 +2144,42 @@ export type WaitReason = Message<"taskyard.v1.WaitReason"> & {
   message?: string;
 
   /**
-   * What the reason is about: a target, a key, an agent, an action, a host.
+   * What the reason is about: a target, a key, an agent, an action, a host. Absent where the kind does not name it.
    *
    * @generated from field: optional string name = 3;
    */
   name?: string;
 
   /**
-   * When it is over at the earliest.
+   * When it is over at the earliest. Absent where the kind does not name it.
    *
    * @generated from field: google.protobuf.Timestamp until = 4;
    */
   until?: Timestamp;
 
   /**
-   * Tasks that it is about.
+   * Tasks that it is about. Absent where the kind does not name it.
    *
    * @generated from field: repeated string task_ids = 5;
    */
   taskIds: string[];
 
   /**
-   * How much of the limit is in use.
+   * How much of the limit is in use. Absent where the kind does not name it.
    *
    * @generated from field: optional double used = 6;
    */
   used?: number;
 
   /**
-   * The limit.
+   * The limit. Absent where the kind does not name it.
    *
    * @generated from field: optional double limit = 7;
    */
   limit?: number;
 
   /**
-   * What the nearest host lacks.
+   * What the nearest host lacks. Absent where the kind does not name it.
    *
    * @generated from field: repeated string missing = 8;
    */
