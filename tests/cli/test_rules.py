@@ -23,7 +23,8 @@ def test_a_limit_is_set_listed_and_deleted(taskyard, namespace):
         ["site:*", "3", "2.5", "2", "set by a call"],
     ]
     shown = taskyard("limits", "list", "--json", "--namespace", namespace).json
-    assert shown["limits"][0]["pattern"] == "site:*"
+    limit = {"pattern": "site:*", "maxInflight": 3, "perSecond": 2.5, "burst": 2, "configured": False}
+    assert shown == {"limits": [limit], "keys": []}, "as REST answers it"
     done = taskyard("limits", "delete", "site:*", "--namespace", namespace)
     assert (done.code, done.out.strip()) == (0, "deleted the limit of site:*")
     done = taskyard("limits", "delete", "site:*", "--namespace", namespace)
@@ -37,6 +38,8 @@ def test_a_weight_is_set_listed_and_deleted(taskyard, namespace):
         ["pattern", "weight", "from"],
         ["team-a/*", "3", "set by a call"],
     ]
+    weight = {"pattern": "team-a/*", "weight": 3, "configured": False}
+    assert taskyard("weights", "list", "--json", "--namespace", namespace).json == {"weights": [weight]}
     assert taskyard("weights", "delete", "team-a/*", "--json", "--namespace", namespace).json == {}
     done = taskyard("weights", "put", "a*b", "3", "--namespace", namespace)
     assert (done.code, "pattern: may hold a * only at its end" in done.err) == (1, True)

@@ -57,6 +57,18 @@ def test_each_thing_that_keeps_a_task_pending_is_a_reason(yard):
     assert not why(yard, task).runnable
 
 
+def test_a_predecessor_that_failed_and_blocks_its_target_is_told_of(yard):
+    yard.register()
+    yard.submit(target="db")
+    lease = yard.claim_one()
+    task = yard.submit(after=(lease.task.id,))
+    assert reason(yard, task, WaitKind.AFTER).message == "a task that it comes after has not ended"
+    yard.start(lease)
+    yard.fail(lease)
+    message = reason(yard, task, WaitKind.AFTER).message
+    assert message.endswith("; 1 failed, and blocks its target until resumed, resolved or cancelled")
+
+
 def test_the_time_of_a_held_task_is_no_reason_once_it_has_passed(yard):
     waiting_host(yard)
     task = yard.submit(hold=True, not_before=yard.now + 10)

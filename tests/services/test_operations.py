@@ -94,6 +94,8 @@ async def test_an_empty_filter_needs_all(api, refused, method):
     [
         ({"filter": TaskFilter(labels="a in b")}, "filter.labels: "),
         ({"filter": TaskFilter(state="lost")}, "filter.state: unknown state"),
+        ({"filter": TaskFilter(agent_id="a" * 1025)}, "filter.agentId: must be at most 1024 characters"),
+        ({"filter": TaskFilter(state="queued" + "," * 1024)}, "filter.state: must be at most 1024 characters"),
         ({"all": True, "operation_id": ""}, "operationId: is required"),
         ({"all": True, "operation_id": " "}, "operationId: is required"),
         ({"all": True, "operation_id": "x" * 129}, "operationId: must be at most 128 characters"),

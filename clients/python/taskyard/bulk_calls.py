@@ -13,6 +13,7 @@ from .calls import Calls
 from .listing import TaskCriteria, task_filter
 from .operation_calls import OperationHandle, Operations
 from .operations import Operation, OperationStatus
+from .task_fields import check_number
 from .values import value_from
 
 if TYPE_CHECKING:
@@ -103,6 +104,7 @@ class BulkCalls:
         Returns:
             The handle of the operation. It raises as `cancel_tasks` does.
         """
+        check_number("token_limit", token_limit)
         request = pb.ResumeTasksRequest(filter=task_filter(criteria), token_limit=token_limit)
         return await self._begin(self._bulk.ResumeTasks, request, all, operation_id, dry_run)
 
@@ -153,6 +155,7 @@ class BulkCalls:
         Returns:
             The handle of the operation. It raises as `cancel_tasks` does.
         """
+        check_number("priority", priority)
         request = pb.ReprioritizeTasksRequest(filter=task_filter(criteria), priority=priority)
         return await self._begin(self._bulk.ReprioritizeTasks, request, all, operation_id, dry_run)
 

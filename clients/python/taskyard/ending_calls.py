@@ -12,6 +12,7 @@ from .calls import Calls
 from .stopping import Stopping
 from .task_calls import move
 from .task_desk import TaskDesk
+from .task_fields import check_number
 from .tasks import STATE_OF_NUMBER, TaskState
 from .values import Span, value_from
 
@@ -121,6 +122,7 @@ class EndingCalls:
             Conflict: The task is neither paused, failed nor held.
             ValueError: The limit is negative, or does not fit 32 bits.
         """
+        check_number("token_limit", token_limit)
         request = pb.ResumeTaskRequest(task_id=task_id, token_limit=token_limit)
         return STATE_OF_NUMBER[(await self._calls.once(self._tasks.ResumeTask, request)).status]
 
@@ -140,6 +142,7 @@ class EndingCalls:
             Conflict: The task is neither paused, failed nor held.
             ValueError: The limit is negative, or does not fit 32 bits.
         """
+        check_number("token_limit", token_limit)
         request = target_pb2.ResumeTargetTaskRequest(target=target, task_id=task_id, token_limit=token_limit)
         return STATE_OF_NUMBER[(await self._calls.once(self._targets.ResumeTargetTask, request)).status]
 

@@ -13,6 +13,7 @@ from .calls import Calls
 from .errors import NotFound
 from .limits import KeyUsage, Limit
 from .servers import Servers
+from .task_fields import check_number, shown
 from .weights import AgentWeight
 
 
@@ -77,6 +78,10 @@ class Limits:
             TypeError: A limit is no number.
             ValueError: A limit has a value that the API cannot express.
         """
+        check_number("max_inflight", max_inflight)
+        check_number("burst", burst)
+        if per_second is not None and (isinstance(per_second, bool) or not isinstance(per_second, int | float)):
+            raise TypeError(f"per_second: is a number, not {shown(per_second)}")
         request = limit_pb2.PutLimitRequest(
             pattern=pattern, max_inflight=max_inflight, per_second=per_second, burst=burst
         )
@@ -149,6 +154,7 @@ class Agents:
             TypeError: The weight is no whole number.
             ValueError: The weight has a value that the API cannot express.
         """
+        check_number("weight", weight)
         request = agent_pb2.PutAgentWeightRequest(pattern=pattern, weight=weight)
         return AgentWeight.from_message((await self._calls.sure(self._stub.PutAgentWeight, request)).weight)
 

@@ -23,6 +23,8 @@ TIME: Final = (datetime, timedelta)
 MAX_RUN_TIMEOUT: Final = timedelta(milliseconds=2**32 - 1)
 RANGES: Final = {"priority": (-(2**31), 2**31 - 1), "token_limit": (0, 2**32 - 1)}
 """What the API can express, by field."""
+COUNT: Final = (0, 2**32 - 1)
+"""What it can express elsewhere."""
 TAKEN: Final[Mapping[str, tuple[tuple[type, ...], str]]] = {
     "action": (TEXT, "a text, or an Action"),
     "params": ((Mapping,), "a dict of JSON; for models, dataclasses and other values make an Action"),
@@ -150,14 +152,32 @@ def check(task: NewTask) -> None:
         raise TypeError("params, input: a task has one of them")
     if task.run_timeout is not None and not timedelta() < task.run_timeout <= MAX_RUN_TIMEOUT:
         raise ValueError(f"run_timeout: is longer than nothing, at most {MAX_RUN_TIMEOUT}, not {task.run_timeout}")
-    for name, (least, most) in RANGES.items():
-        number = getattr(task, name)
-        if number is not None and not least <= number <= most:
-            raise ValueError(f"{name}: is from {least} to {most}, not {number}")
+    for name in RANGES:
+        check_number(name, getattr(task, name))
     for name, words in CHOICES.items():
         word = getattr(task, name)
         if word is not None and word not in words:
             raise ValueError(f"{name}: is {' or '.join(map(repr, words))}, not {shown(word)}")
+
+
+def check_number(name: str, number: int | None) -> None:
+    """Check a whole number that a message is to hold; None is none.
+
+    Args:
+        name: The name of the argument, for the error.
+        number: The number.
+
+    Raises:
+        TypeError: It is no whole number.
+        ValueError: The API cannot express it.
+    """
+    if number is None:
+        return
+    if isinstance(number, bool) or not isinstance(number, int):
+        raise TypeError(f"{name}: is a whole number, not {shown(number)}")
+    least, most = RANGES.get(name, COUNT)
+    if not least <= number <= most:
+        raise ValueError(f"{name}: is from {least} to {most}, not {number}")
 
 
 def shown(value: Any) -> str:

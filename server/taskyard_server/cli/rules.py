@@ -39,7 +39,7 @@ def list_limits(
         request = limit_pb2.ListLimitsRequest(page_size=limit)
         answer = LimitServiceStub(channel).ListLimits(request, **connection.call())
     if as_json:
-        print_json({"limits": [], "keys": [], **message_to_json(answer)})
+        print_json({"limits": [], "keys": [], **message_to_json(answer, zeros=True)})
         return
     heads = (folded("pattern"), _right("in flight"), _right("per second"), _right("burst"), Column("from"))
     table = Table(*heads, box=None)
@@ -96,7 +96,7 @@ def list_weights(connection: Connection, as_json: JsonOption = False) -> None:
         request = agent_pb2.ListAgentWeightsRequest()
         answer = AgentServiceStub(channel).ListAgentWeights(request, **connection.call())
     if as_json:
-        print_json({"weights": [], **message_to_json(answer)})
+        print_json({"weights": [], **message_to_json(answer, zeros=True)})
         return
     table = Table(folded("pattern"), _right("weight"), Column("from"), box=None)
     for each in answer.weights:
@@ -140,7 +140,7 @@ def fairness(
         request = stats_pb2.GetFairnessRequest(page_size=limit)
         answer = StatsServiceStub(channel).GetFairness(request, **connection.call())
     if as_json:
-        print_json({"agents": [], **message_to_json(answer)})
+        print_json({"agents": [], **message_to_json(answer, zeros=True)})
         return
     heads = ("weight", "in flight", "runnable", "entitled", "received")
     table = Table(folded("agent"), *(_right(head) for head in heads), box=None)
@@ -163,7 +163,7 @@ def _given(message: Any, name: str) -> str:
 
 def _done(answer: Message, as_json: bool, what: str, pattern: str, configured: bool = False) -> None:
     if as_json:
-        print_json(message_to_json(answer))
+        print_json(message_to_json(answer, zeros=True))
         return
     then = ", that of the configuration holds" if configured else ""
     out.print(shown(f"{what} {pattern}{then}"))

@@ -12,7 +12,7 @@ from taskyard_server.core.errors import BadRequest
 from taskyard_server.core.names import Names
 from taskyard_server.core.operation import Operation, OperationKind, OperationRequest, OperationStatus
 
-from .requests import operation_id, payload
+from .requests import MAX_NAME_CHARS, operation_id, payload
 from .task_filters import task_filter
 from .timestamps import timestamp
 
@@ -25,6 +25,8 @@ Request: TypeAlias = (
 )
 
 UNKNOWN: Final = "the request has fields that this server does not know"
+KEPT_NAMES: Final = ("agent_id", "state", "batch_id", "target", "parent_id", "action", "host_id", "concurrency_key")
+"""What is kept of a filter for as long as its operation is known, and bounded by nothing else."""
 EMPTY_FILTER: Final = "filter: is empty; set all to mean all tasks"
 KINDS: Final = {kind: pb.Operation.Kind.Value(kind.value) for kind in OperationKind}
 STATUSES: Final = {status: pb.Operation.Status.Value.Value(status.value) for status in OperationStatus}
@@ -37,6 +39,10 @@ def operation_request(
     # A condition of a later version that is passed by would let more be done than was meant.
     if any(len(UnknownFieldSet(message)) for message in (request, request.filter)):
         raise BadRequest(UNKNOWN)
+    for name in KEPT_NAMES:
+        if len(getattr(request.filter, name)) > MAX_NAME_CHARS:
+            field = TaskFilter.DESCRIPTOR.fields_by_name[name].json_name
+            raise BadRequest(f"filter.{field}: must be at most {MAX_NAME_CHARS} characters")
     selected = task_filter(request.filter, agents, "filter.")
     if selected.is_empty and not request.all:
         raise BadRequest(EMPTY_FILTER)

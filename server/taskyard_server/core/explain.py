@@ -15,7 +15,7 @@ from .names import EVERY_NAME, Names
 from .order_ahead import ahead_of
 from .ready_queue import Kind, kind_of
 from .targets import WAITS_FOR, Target, TargetStatus
-from .task import NO_EXTRAS, PAUSED, PENDING, QUEUED, WAITING, Task, TaskState
+from .task import FAILED, NO_EXTRAS, PAUSED, PENDING, QUEUED, WAITING, Task, TaskState
 
 if TYPE_CHECKING:
     from .offers import Offer
@@ -117,6 +117,11 @@ def _of_itself(scheduler: Scheduler, now: float, task: Task, sight: Sight) -> It
     if awaited:
         count = f"{len(awaited)} tasks" if len(awaited) > 1 else "a task"
         message = f"{count} that it comes after {'have' if len(awaited) > 1 else 'has'} not ended"
+        # They are shown as failed, so that one wonders.
+        blocking = len([each for each in awaited if each.state is FAILED and each.agent.id in sight.agents])
+        if blocking:
+            blocks = "blocks its target" if blocking == 1 else "block their targets"
+            message += f"; {blocking} failed, and {blocks} until resumed, resolved or cancelled"
         yield WaitReason(WaitKind.AFTER, message, task_ids=sight.ids(awaited))
     if history.not_before is not None and (history.not_before > now or not (history.held or awaited)):
         why = "waits for its next attempt" if history.failed else "is not due"
@@ -227,9 +232,9 @@ def _no_credit(offering: list[Host], action: str, sight: Sight) -> WaitReason:
         if all(host.slots is not None for host in offering):
             limit = sum([host.slots or 0 for host in offering])
             message = f"{message}; {used} of {limit} slots are in use"
-        reasons = (("draining", [host.draining for host in offering]),)
-        rests = ("resting", [host.rests_until is not None for host in offering])
-        counted = [f"{sum(which)} {word}" for word, which in (*reasons, rests) if any(which)]
+        draining = sum([host.draining for host in offering])
+        resting = sum([host.rests_until is not None for host in offering])
+        counted = [f"{count} {word}" for count, word in ((draining, "draining"), (resting, "resting")) if count]
         if counted:
             message = f"{message} ({', '.join(counted)})"
     return WaitReason(WaitKind.NO_CREDIT, message, name=action, used=used, limit=limit)

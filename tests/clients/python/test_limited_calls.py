@@ -64,3 +64,25 @@ def test_the_delay_is_never_shorter_than_the_server_says_and_little_longer():
 
 def test_without_a_word_of_the_server_the_delay_is_that_of_an_outage():
     assert Backoff().delay(TooManyRequests("too many")) <= FIRST_DELAY_SECS
+
+
+@pytest.mark.parametrize(
+    ("call", "error", "message"),
+    [
+        (lambda client: client.limits.put("k", max_inflight=-1), ValueError, "max_inflight: is from 0 to 4294967295"),
+        (lambda client: client.limits.put("k", burst=1.5), TypeError, r"burst: is a whole number, not 1.5 \(float\)"),
+        (lambda client: client.limits.put("k", per_second="5"), TypeError, r"per_second: is a number, not '5' \(str\)"),
+        (lambda client: client.agents.put("a", 1.5), TypeError, r"weight: is a whole number, not 1.5 \(float\)"),
+        (
+            lambda client: client.agents.put("a", 2**40),
+            ValueError,
+            "weight: is from 0 to 4294967295, not 1099511627776",
+        ),
+        (lambda client: client.reprioritize_tasks(2**31, all=True), ValueError, "priority: is from -2147483648 to "),
+        (lambda client: client.resume_tasks(token_limit=-1, all=True), ValueError, "token_limit: is from 0 to "),
+        (lambda client: client.resume("tsk_1", token_limit=2**32), ValueError, "token_limit: is from 0 to "),
+    ],
+)
+async def test_a_number_that_the_api_cannot_express_is_refused_by_its_name(client, call, error, message):
+    with pytest.raises(error, match=message):
+        await call(client)
