@@ -10,7 +10,7 @@ from math import inf
 
 from taskyard_server.core.keys import Key, KeyLimit, KeyUsage, KeyWaits
 from taskyard_server.core.scheduler import Scheduler
-from taskyard_server.core.strands import Stand, Strand
+from taskyard_server.core.strands import Stand, Strand, turn_of
 from tests.core.naive_keys import RateLimit
 
 from .indexes import FLYING, is_heap, same
@@ -100,9 +100,8 @@ def _stand(stand: Stand) -> None:
     same("strands of a stand", len(stand.strands()), stand.size)
     same("entries of a stand are few", len(stand._heap) <= 2 * stand.size + 18 + len(stand._heap) // 2, True)
     for strand in stand.strands():
-        head = strand.head()
         same("an entry of a strand", strand.entry in stand._heap, True)
-        same("a strand stands no further behind than its head", strand.entry <= (head.priority, head.seq), True)
+        same("a strand stands no further behind than its head", strand.entry <= turn_of(strand.head()), True)
 
 
 def keys_agree(core: Scheduler, world: World, now: float) -> None:
