@@ -109,7 +109,11 @@ def task_filter(criteria: TaskCriteria) -> pb.TaskFilter:
     """
     if unknown := criteria.keys() - TaskCriteria.__annotations__.keys():
         raise TypeError(f"tasks are not selected by {', '.join(sorted(unknown))}")
-    return pb.TaskFilter(**_fields(criteria))
+    fields = _fields(criteria)
+    if criteria.get("states") is not None and fields["state"] is None:
+        # The server refuses it: no states must not mean tasks in any state.
+        fields["state"] = ""
+    return pb.TaskFilter(**fields)
 
 
 def _fields(criteria: Mapping[str, Any]) -> dict[str, Any]:

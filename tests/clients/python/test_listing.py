@@ -79,3 +79,10 @@ def test_a_criterion_of_another_type_is_refused_by_its_name(criteria: Any, probl
         list_request(criteria)
     with pytest.raises(TypeError, match=problem):
         task_filter(criteria)
+
+
+def test_no_states_are_not_all_states_for_an_operation() -> None:
+    given = task_filter({"action": "one", "states": []})
+    assert given.HasField("state"), "so that the server refuses it"
+    assert not list_request({"action": "one", "states": []}).HasField("state")
+    assert not task_filter({"action": "one"}).HasField("state")
