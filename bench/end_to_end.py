@@ -6,6 +6,9 @@ message. A host answers each message of tasks by one of reports and one of credi
 
 50 watchers are connected, each to the tasks of one agent of a thousand: a twentieth of all events is delivered. The
 bare server of bare_streams.py passes tasks from one stream to another, and sends its watchers nothing.
+
+In the row with a key all tasks have the same one, with a limit as high as the slots of all hosts; it stands beside the
+same server and load without keys.
 """
 
 import sys
@@ -24,6 +27,7 @@ HOST_WARM_UP_SECS = 0.2
 """Short, because the queue becomes empty."""
 Start = Callable[[], AbstractContextManager[servers.Server]]
 Side = Callable[[], AbstractContextManager[Measure]]
+SHARED_KEY = "all"
 SLOTS = {1: 400, 4: 200, 50: 50}
 """Maximum tasks that a host holds, by the number of hosts."""
 
@@ -36,6 +40,7 @@ def cases() -> list[Case]:
     ]
     return [
         *flows,
+        _keyed_flow(4),
         _host_flow(Row("host flow, 50 streams, 10 tasks a message", "tasks/s", aim=Aim(0.60)), 10, queued=80_000),
         _host_flow(Row("host flow, 50 streams, 1 task a message", "tasks/s", aim=Aim(0.60)), 1, queued=15_000),
     ]
@@ -69,6 +74,23 @@ def _flow(row: Row, hosts: int) -> Case:
         return opened
 
     return Case((row,), side(servers.taskyard), side(bare_streams))
+
+
+def _keyed_flow(hosts: int) -> Case:
+    limits = {SHARED_KEY: {"maxInflight": hosts * SLOTS[hosts]}}
+    settings = {"scheduler": {**servers.SETTINGS["scheduler"], "limits": limits}}
+
+    def side(**flags: str) -> Side:
+        @contextmanager
+        def opened() -> Iterator[Measure]:
+            with servers.taskyard(settings=settings) as server:
+                yield lambda secs: [servers.throughput(server, "flow", secs, **flow_flags(hosts), **flags)]
+
+        return opened
+
+    name = f"end to end, {hosts} hosts, one key of all tasks"
+    row = Row(name, "tasks/s", aim=Aim(0.90), remark="beside no keys")
+    return Case((row,), side(shared_key=SHARED_KEY), side())
 
 
 def _host_flow(row: Row, tasks_a_message: int, queued: int) -> Case:

@@ -44,7 +44,7 @@ batches and stats where the scheduler is off.
 Schema = dict[str, Any]
 
 
-MAY_BE_ABSENT: Final = re.compile(r"\b(Absent|Only in|Default)\b")
+MAY_BE_ABSENT: Final = re.compile(r"\b(Absent|Only in|Default)\b|^Only ")
 
 WELL_KNOWN: Final[dict[str, Schema]] = {
     "google.protobuf.Timestamp": {"type": "string", "format": "date-time"},

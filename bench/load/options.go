@@ -31,6 +31,7 @@ type Options struct {
 	CA          string        // A file with the authority of the server's certificate; empty for no TLS.
 	Cert        string        // A file with the client certificate, empty for none.
 	Key         string        // A file with its key.
+	Shared      string        // The concurrency key of all tasks, empty for none.
 }
 
 func parse(mode string, args []string) (*Options, error) {
@@ -57,6 +58,7 @@ func parse(mode string, args []string) (*Options, error) {
 	flags.StringVar(&o.CA, "ca", "", "file with the authority of the server's certificate; without it no TLS")
 	flags.StringVar(&o.Cert, "cert", "", "file with the client certificate")
 	flags.StringVar(&o.Key, "key", "", "file with its key")
+	flags.StringVar(&o.Shared, "shared-key", "", "concurrency key of all tasks; none without it")
 	if err := flags.Parse(args); err != nil {
 		return nil, err
 	}

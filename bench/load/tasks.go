@@ -15,21 +15,27 @@ import (
 type Tasks struct {
 	agents int
 	action string
+	keys   []string
 	next   atomic.Int64
 }
 
 func newTasks(o *Options) *Tasks {
-	return &Tasks{agents: o.Agents, action: o.Action}
+	tasks := &Tasks{agents: o.Agents, action: o.Action}
+	if o.Shared != "" {
+		tasks.keys = []string{o.Shared}
+	}
+	return tasks
 }
 
 // One returns a task of the next agent.
 func (t *Tasks) One() *taskyardv1.SubmitTaskRequest {
 	number := int(t.next.Add(1))
 	return &taskyardv1.SubmitTaskRequest{
-		AgentId: agentName(number % t.agents),
-		Action:  t.action,
-		Params:  params(number),
-		Labels:  labels(number),
+		AgentId:         agentName(number % t.agents),
+		Action:          t.action,
+		Params:          params(number),
+		Labels:          labels(number),
+		ConcurrencyKeys: t.keys,
 	}
 }
 
@@ -47,7 +53,12 @@ func (t *Tasks) Batch(count int) *taskyardv1.SubmitBatchRequest {
 	first := int(t.next.Add(int64(count)))
 	tasks := make([]*taskyardv1.BatchTask, count)
 	for i := range tasks {
-		tasks[i] = &taskyardv1.BatchTask{Action: t.action, Params: params(first - i), Labels: labels(first - i)}
+		tasks[i] = &taskyardv1.BatchTask{
+			Action:          t.action,
+			Params:          params(first - i),
+			Labels:          labels(first - i),
+			ConcurrencyKeys: t.keys,
+		}
 	}
 	return &taskyardv1.SubmitBatchRequest{AgentId: agentName(first / count % t.agents), Tasks: tasks}
 }

@@ -128,6 +128,12 @@ async def test_the_settings_in_force_are_shown_in_the_layout_of_the_file(make_ad
         "forgetHostsSecs": 86_400,
         "maxAgentFigures": 10_000,
         "idempotencySecs": 0,
+        "limits": {},
+        "agents": {},
+        "targets": {},
+        "pools": {},
+        "maxBlockedTargets": 10_000,
+        "noHostNoticeSecs": 30,
     }
     assert (config["grpc"], config["rest"], config["metrics"]) == (
         "127.0.0.1:50051",

@@ -72,7 +72,7 @@ def test_create_as_json_is_the_documented_answer(create):
         "scheduleId": "s",
         "at": "2100-01-01T09:00:00Z",
         "timeZone": "UTC",
-        "task": {"agentId": "ann", "action": "note", "requires": [], "labels": {}},
+        "task": {"agentId": "ann", "action": "note", "requires": [], "labels": {}, "concurrencyKeys": []},
         "overlap": "skip",
         "catchUp": "last",
         "catchUpWindowSecs": 86_400,
@@ -114,6 +114,7 @@ def test_every_option_of_create_reaches_the_schedule(create, shown):
             "project": "p",
             "requires": ["gpu", "x86"],
             "labels": {"a": "b=c", "e": ""},
+            "concurrencyKeys": [],
             "target": "tree",
             "tokenLimit": 0,
             "retryPolicy": {

@@ -64,7 +64,7 @@ async def test_a_preflight_from_an_allowed_page_is_granted(http: httpx.AsyncClie
         name: {word.strip().lower() for word in value.split(",")} for name, value in cors_headers(answer).items()
     }
     assert granted["access-control-allow-origin"] == {PAGE}
-    assert granted["access-control-allow-methods"] == {"get", "post", "patch", "delete"}
+    assert granted["access-control-allow-methods"] == {"get", "post", "put", "patch", "delete"}
     assert granted["access-control-allow-headers"] >= {
         *("authorization", "content-type", "taskyard-namespace", "traceparent"),
         *("grpc-timeout", "x-grpc-web", "x-user-agent"),

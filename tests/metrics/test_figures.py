@@ -54,6 +54,8 @@ TYPES = {
     "taskyard_queue_wait_seconds": "histogram",
     "taskyard_run_time_seconds": "histogram",
 }
+BY_PATTERN = {"taskyard_keys", "taskyard_keys_inflight", "taskyard_keys_waiting"}
+"""These have a sample for each pattern, of which there are none here."""
 COUNTED = (
     "submitted",
     "completed",
@@ -143,6 +145,8 @@ async def test_all_metrics_exist_before_the_first_event(harness):
 async def test_counters_end_in_total_and_durations_are_in_seconds(harness):
     scrape = await harness.scrape()
     for name, kind in TYPES.items():
+        if name in BY_PATTERN:
+            continue
         samples = {sample.name for sample in scrape.families[name].samples}
         expected = {
             "gauge": {name},

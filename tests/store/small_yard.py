@@ -23,6 +23,8 @@ ROWS = {
     "tokens": 3,
     "secrets": 3,
     "token_uses": 3,
+    "operations": 3,
+    "rules": 3,
 }
 OTHERS = (
     Table.STOPPING,

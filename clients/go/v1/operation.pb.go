@@ -219,7 +219,7 @@ type Operation struct {
 	Failed uint32 `protobuf:"varint,7,opt,name=failed,proto3" json:"failed,omitempty"`
 	// The first of these and why it was refused, such as `TASK: REASON`. Absent if none was.
 	FirstError *string `protobuf:"bytes,8,opt,name=first_error,json=firstError,proto3,oneof" json:"first_error,omitempty"`
-	// When it began.
+	// When it began. Absent with `dry_run`.
 	CreatedAt *timestamppb.Timestamp `protobuf:"bytes,9,opt,name=created_at,json=createdAt,proto3" json:"created_at,omitempty"`
 	// When it ended. Absent before.
 	EndedAt *timestamppb.Timestamp `protobuf:"bytes,10,opt,name=ended_at,json=endedAt,proto3" json:"ended_at,omitempty"`

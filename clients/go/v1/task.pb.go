@@ -2018,7 +2018,8 @@ type SubmitTaskResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The id that the server assigned. Always set.
 	TaskId *string `protobuf:"bytes,1,opt,name=task_id,json=taskId,proto3,oneof" json:"task_id,omitempty"`
-	// `queued` or `pending`; for a repeat with an idempotency key, the state of the first task. Always set.
+	// `queued` or `pending`; for a repeat with an idempotency key, the state of the first task; `cancelled` if a task that it
+	// comes after had failed. Always set.
 	State *Task_State `protobuf:"varint,2,opt,name=state,proto3,enum=taskyard.v1.Task_State,oneof" json:"state,omitempty"`
 	// The number of queued tasks of the namespace just after this one was admitted. Always set.
 	Position *uint32 `protobuf:"varint,3,opt,name=position,proto3,oneof" json:"position,omitempty"`

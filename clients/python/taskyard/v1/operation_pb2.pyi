@@ -188,7 +188,7 @@ class Operation(_message.Message):
     """The first of these and why it was refused, such as `TASK: REASON`. Absent if none was."""
     @_builtins.property
     def created_at(self) -> _timestamp_pb2.Timestamp:
-        """When it began."""
+        """When it began. Absent with `dry_run`."""
 
     @_builtins.property
     def ended_at(self) -> _timestamp_pb2.Timestamp:

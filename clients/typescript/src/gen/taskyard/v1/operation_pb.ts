@@ -87,7 +87,7 @@ export type Operation = Message<"taskyard.v1.Operation"> & {
   firstError?: string;
 
   /**
-   * When it began.
+   * When it began. Absent with `dry_run`.
    *
    * @generated from field: google.protobuf.Timestamp created_at = 9;
    */

@@ -1200,7 +1200,8 @@ export type SubmitTaskResponse = Message<"taskyard.v1.SubmitTaskResponse"> & {
   taskId?: string;
 
   /**
-   * `queued` or `pending`; for a repeat with an idempotency key, the state of the first task. Always set.
+   * `queued` or `pending`; for a repeat with an idempotency key, the state of the first task; `cancelled` if a task that it
+   * comes after had failed. Always set.
    *
    * @generated from field: optional taskyard.v1.Task.State state = 2;
    */
@@ -2825,7 +2826,8 @@ export const TaskService: GenService<{
    *
    * REST answers 202.
    * Errors: `bad_request` (no agent or action, a deadline in the past, a malformed field), `too_large` (params),
-   * `queue_full` (the task is kept as `rejected`), `already_exists` (a different task has the idempotency key).
+   * `queue_full` (the task is kept as `rejected`), `already_exists` (a different task has the idempotency key, or the
+   * unique key where `on_conflict` is `reject`), `not_found` (a task of `after`), `conflict` (a task of `after` was rejected).
    * Retry: safe with an `idempotency_key`; without one a repeat may submit the task twice.
    *
    * @generated from rpc taskyard.v1.TaskService.SubmitTask
