@@ -48,7 +48,8 @@ def test_an_unknown_task_is_one_line(taskyard):
 
 def test_without_pools_there_is_no_demand(taskyard):
     done = taskyard("demand")
-    assert (done.code, done.out) == (0, "no such pool is configured, see scheduler.pools\n")
+    assert (done.code, done.out) == (0, "no pool is configured, see scheduler.pools\n")
+    assert taskyard("demand", "--pool", "gpu").out == "no such pool is configured, see scheduler.pools\n"
     assert taskyard("demand", "--json").json == {"pools": []}
 
 

@@ -158,6 +158,17 @@ def test_what_comes_after_a_refused_task_of_the_batch_is_refused(yard):
     assert third.details == {"index": 1, "code": "queue_full"}
 
 
+def test_in_a_chain_of_a_batch_each_refusal_names_the_first_one_alone(yard):
+    chain = [{"after_indexes": (index,)} for index in range(499)]
+    refused = batch(yard, {"after": ("tsk_nope",)}, *chain)[1:]
+    assert {each.message for each in refused} == {"afterIndexes: task 0 was refused: after: task tsk_nope not found"}, (
+        "they would be 4 MB together, more than an answer may have"
+    )
+    assert {(each.code, each.details["index"], each.details["code"]) for each in refused} == {
+        ("conflict", 0, "not_found")
+    }
+
+
 def test_what_comes_after_an_unknown_task_is_refused_with_all_that_comes_after_it(yard):
     first, second = batch(yard, {"after": ("tsk_nope",)}, {"after_indexes": (0,)})
     assert (first.code, second.code) == ("not_found", "conflict")

@@ -108,6 +108,14 @@ async def test_what_is_malformed_is_refused_by_its_name(api, refused, fields, me
     assert refusal.message.startswith(message)
 
 
+@pytest.mark.parametrize(("field", "value"), [("agent_id", ""), ("state", ""), ("state", " , "), ("labels", " ")])
+async def test_a_criterion_without_a_value_does_not_let_the_others_alone_decide(api, refused, field, value):
+    given = TaskFilter(action="crawl", **{field: value})
+    shown = TaskFilter.DESCRIPTOR.fields_by_name[field].json_name
+    refusal = await refused(begin(api, "CancelTasks", filter=given))
+    assert (refusal.code, refusal.message) == ("bad_request", f"filter.{shown}: must not be empty")
+
+
 async def test_a_filter_of_a_later_version_is_refused(api, refused):
     unknown = b"\xfa\x7f\x01x"
     later = TaskFilter.FromString(TaskFilter(agent_id="ann").SerializeToString() + unknown)

@@ -9,6 +9,7 @@ from typing import Any, Final, TypedDict
 from taskyard.v1 import task_pb2 as pb
 
 from .renamed import either
+from .task_fields import shown
 from .values import state_filter, timestamp_from
 
 
@@ -78,7 +79,7 @@ def list_request(filters: TaskFilters) -> pb.ListTasksRequest:
         The request.
 
     Raises:
-        TypeError: A filter is unknown, or `states` is one state instead of several.
+        TypeError: A filter is unknown or of another type, or `states` is one state instead of several.
         ValueError: A time has no time zone.
     """
     if unknown := filters.keys() - TaskFilters.__annotations__.keys() - TaskCriteria.__annotations__.keys():
@@ -103,16 +104,24 @@ def task_filter(criteria: TaskCriteria) -> pb.TaskFilter:
         The filter.
 
     Raises:
-        TypeError: A criterion is unknown, or `states` is one state instead of several.
+        TypeError: A criterion is unknown or of another type, or `states` is one state instead of several.
         ValueError: A time has no time zone.
     """
     if unknown := criteria.keys() - TaskCriteria.__annotations__.keys():
         raise TypeError(f"tasks are not selected by {', '.join(sorted(unknown))}")
-    return pb.TaskFilter(**_fields(criteria))
+    fields = _fields(criteria)
+    if criteria.get("states") is not None and fields["state"] is None:
+        # The server refuses it: no states must not mean tasks in any state.
+        fields["state"] = ""
+    return pb.TaskFilter(**fields)
 
 
 def _fields(criteria: Mapping[str, Any]) -> dict[str, Any]:
     """The fields that both requests have. They are named alike, but for the states."""
     values: dict[str, Any] = {name: criteria.get(name) for name in TaskCriteria.__annotations__}
+    for name, value in values.items():
+        kind, what = (datetime, "a datetime with a time zone") if name in TIMES else (str, "a text")
+        if name != "states" and value is not None and not isinstance(value, kind):
+            raise TypeError(f"{name}: is {what}, not {shown(value)}")
     values["state"] = state_filter(values.pop("states") or ())
     return values | {name: None if values[name] is None else timestamp_from(values[name]) for name in TIMES}

@@ -52,7 +52,7 @@ def demand(
         print_json({"pools": [message_to_json(each, zeros=True) for each in pools]})
         return
     if not pools:
-        out.print("no such pool is configured, see scheduler.pools")
+        out.print(f"no {'such ' if pool else ''}pool is configured, see scheduler.pools")
         return
     counts = [Column(name, justify="right") for name in ("runnable", "in flight", "oldest", "free credit", "hosts")]
     table = Table("pool", *counts, box=None)

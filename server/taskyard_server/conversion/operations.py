@@ -44,8 +44,11 @@ def operation_request(
             field = TaskFilter.DESCRIPTOR.fields_by_name[name].json_name
             raise BadRequest(f"filter.{field}: must be at most {MAX_NAME_CHARS} characters")
     selected = task_filter(request.filter, agents, "filter.")
-    if selected.is_empty and not request.all:
-        raise BadRequest(EMPTY_FILTER)
+    if selected.is_empty:
+        if not request.all:
+            raise BadRequest(EMPTY_FILTER)
+    else:
+        _refuse_empty(request.filter)
     shown = None if selected.is_empty else request.filter.SerializeToString(deterministic=True)
     given_id = request.operation_id
     asked = OperationRequest(
@@ -63,6 +66,13 @@ def operation_request(
             raise BadRequest("priority: is required")
         return asked._replace(priority=request.priority)
     return asked
+
+
+def _refuse_empty(given: TaskFilter) -> None:
+    """A criterion whose value is missing must not let the others alone decide. Raises `BadRequest`."""
+    for field, value in given.ListFields():
+        if isinstance(value, str) and not value.strip(" ,"):
+            raise BadRequest(f"filter.{field.json_name}: must not be empty")
 
 
 def operation_message(operation: Operation) -> pb.Operation:

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from .batches import BatchSubmission
-from .errors import NOT_YET, AlreadyExists, BadRequest, Conflict, Refusal, Unavailable
+from .errors import NOT_YET, AlreadyExists, BadRequest, Refusal, RefusedBefore, Unavailable
 from .predecessors import IN_MEMORY, Known
 from .task import NO_EXTRAS, NO_OPTIONS, Existing
 from .unique_keys import find_conflict, replace
@@ -125,16 +125,19 @@ class Admission:
         return task
 
     def _with_ids(self, submission: Submission, outcomes: Sequence[Task | Existing | Refusal]) -> Submission:
-        """The same after the tasks that its indexes stand for. Raises `Conflict` if one of these was refused."""
+        """The same after the tasks that its indexes stand for. Raises `RefusedBefore` if one of these was refused."""
         options, extras = submission.options, submission.options.extras
         if not extras.after_indexes or self._first_task(submission) is not None:
             return submission
         after = list(extras.after)
         for index in extras.after_indexes:
             earlier = outcomes[index]
+            if isinstance(earlier, RefusedBefore):
+                # In a chain each tells of the first one, or the texts would grow from task to task.
+                raise RefusedBefore(earlier.message, earlier.details)
             if isinstance(earlier, Refusal):
                 details: dict[str, str | float] = {"index": index, "code": earlier.code}
-                raise Conflict(f"afterIndexes: task {index} was refused: {earlier.message}", details)
+                raise RefusedBefore(f"afterIndexes: task {index} was refused: {earlier.message}", details)
             after.append(earlier.task.id if isinstance(earlier, Existing) else earlier.id)
         extras = extras._replace(after=tuple(dict.fromkeys(after)), after_indexes=())
         return submission._replace(options=options._replace(extras=extras))

@@ -102,6 +102,10 @@ class Conflict(Refusal):
     code = "conflict"
 
 
+class RefusedBefore(Conflict):
+    """A task of a batch comes after one there that was refused; the message and `details` name the first such one."""
+
+
 class LeaseLost(Refusal):
     """A report whose lease has ended: its fencing token is no longer the task's."""
 

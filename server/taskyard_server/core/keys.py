@@ -23,8 +23,6 @@ if TYPE_CHECKING:
     from .strands import Node, Strand
 
 MIN_KEYS_TO_SWEEP: Final = 64
-
-
 MOST: Final = 1_000_000
 """The greatest number in a limit."""
 LEAST_PER_SECOND: Final = 0.000_001

@@ -22,8 +22,8 @@ class TaskFilter:
     """The tasks that match every criterion; None matches all.
 
     `agents` are those of the caller. The others are as in the messages: times are seconds on the core's clock, of which
-    `created_from` and `ended_from` are included, the others are not. `host_id` is the host that has
-    the task or had it last. `error` is a text that the error must hold, case-folded.
+    `created_from` and `ended_from` are included, the others are not. `host_id` is the host that has the task or had it
+    last. `error` is a text that the error must hold, case-folded.
     """
 
     agents: Names | None = None

@@ -64,3 +64,25 @@ async def test_a_selector_that_is_malformed_is_refused(client: Client) -> None:
     await client.submit_batch([NewTask("one")])
     with pytest.raises(BadRequest, match="labels"):
         await actions(client, labels="site in (shop")
+
+
+@pytest.mark.parametrize(
+    ("criteria", "problem"),
+    [
+        ({"labels": {"site": "shop"}}, r"labels: is a text, not {'site': 'shop'} \(dict\)"),
+        ({"error": 3}, r"error: is a text, not 3 \(int\)"),
+        ({"created_from": 5}, r"created_from: is a datetime with a time zone, not 5 \(int\)"),
+    ],
+)
+def test_a_criterion_of_another_type_is_refused_by_its_name(criteria: Any, problem: str) -> None:
+    with pytest.raises(TypeError, match=problem):
+        list_request(criteria)
+    with pytest.raises(TypeError, match=problem):
+        task_filter(criteria)
+
+
+def test_no_states_are_not_all_states_for_an_operation() -> None:
+    given = task_filter({"action": "one", "states": []})
+    assert given.HasField("state"), "so that the server refuses it"
+    assert not list_request({"action": "one", "states": []}).HasField("state")
+    assert not task_filter({"action": "one"}).HasField("state")
