@@ -60,7 +60,8 @@ MUTATIONS: dict[str, list[Edit]] = {
         (Retention, "let_go", "self.ended.put_back(task)", "pass"),
     ],
     "what comes after a refused task of its batch is accepted": [
-        (Admission, "_with_ids", "raise Conflict(", "continue; raise Conflict("),
+        (Admission, "_with_ids", "raise RefusedBefore(earlier.message", "continue; raise RefusedBefore(earlier.message"),
+        (Admission, "_with_ids", "details: dict[", "continue; details: dict["),
     ],
     "a unique key is taken for ever": [
         (Lifecycle, "finish", "self.unique_keys.remove(task)", "pass"),
