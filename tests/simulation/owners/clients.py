@@ -26,6 +26,7 @@ from taskyard_server.core.errors import (
 from taskyard_server.core.history import RetryPolicy
 from taskyard_server.core.reports import Report, ReportKind
 from taskyard_server.core.task import IdempotencyKey, Submission, TaskOptions
+from taskyard_server.replicas.ownership import MISSES_SECS
 
 from .network import NoAnswer
 from .requests import read_message, tasks_in
@@ -247,17 +248,22 @@ class Janitor(Client):
 class Planner(Client):
     """Makes a schedule, and deletes it at the end."""
 
+    def __init__(self, simulation: OwnersSimulation, namespace: str, name: str) -> None:
+        super().__init__(simulation, namespace, name)
+        self._made = asyncio.Event()
+
     async def make(self, interval: str) -> None:
         """Make it."""
-        try:
+        # If the first call had made it, without an answer, it is refused.
+        with contextlib.suppress(AlreadyExists, Conflict):
             await self.insist("CreateSchedule", (self.name, interval))
-        except (AlreadyExists, Conflict):
-            # The first call had made it, without an answer.
-            return
+        self._made.set()
 
     async def delete(self) -> None:
-        """Delete it."""
-        try:
+        """Delete it, once it is known to be there: before that, a repeated call would make it anew after its end."""
+        if not self._made.is_set():
+            await self._made.wait()
+            # A replica may have missed the namespace just before, and remember that for a moment.
+            await asyncio.sleep(2 * MISSES_SECS)
+        with contextlib.suppress(NotFound):
             await self.insist("DeleteSchedule", self.name)
-        except NotFound:
-            return

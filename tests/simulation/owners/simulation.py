@@ -99,6 +99,7 @@ class OwnersSimulation:
         for planner in self._planners:
             self._agents.append(self.network.clients.create_task(planner.delete()))
         self._run_until(self._is_at_rest, REST_SECS)
+        self.note("all has come to rest" if self._is_at_rest() else f"there is no rest after {REST_SECS:.0f} s")
         self._run_until(lambda: False, 8.0)
         if wrong := self.witness.at_rest():
             raise Broken("; ".join(wrong[:5]))

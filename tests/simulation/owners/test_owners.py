@@ -1,12 +1,15 @@
 """Random histories of several owners of one store. `SEED=n` sees one again, `SEEDS=n` makes more of them."""
 
+import asyncio
 import os
 import subprocess
 import sys
 
 import pytest
 
-from .simulation import OwnersSimulation
+from .clients import Planner
+from .network import NoAnswer
+from .simulation import Failure, OwnersSimulation
 
 SEED = os.environ.get("SEED")
 SEEDS = int(os.environ.get("SEEDS", "200"))
@@ -53,3 +56,41 @@ def test_what_goes_wrong_does_so_often_enough():
         assert simulation.witness.told > 100
     kinds = ("stands still", "is killed", "weather", "stops", "drains", "store's clock")
     assert not [kind for kind in kinds if happened[kind] < 3]
+
+
+def test_a_schedule_is_deleted_once_no_call_can_make_it_anew(monkeypatch):
+    """The answer of the first call is lost, and the planner is to delete the schedule before it calls again."""
+    simulation = OwnersSimulation(0)
+    time, clients = simulation.time, simulation.network.clients
+    planner = Planner(simulation, "yard-0", "plan")
+    done: list[str] = []
+
+    async def call(method, request):
+        del request
+        done.append(method)
+        if done == ["CreateSchedule"]:
+            await asyncio.sleep(6.0)
+            raise NoAnswer
+
+    monkeypatch.setattr(planner, "call", call)
+    making = clients.create_task(planner.make("3s"))
+    time.run_for(1.0)
+    time.run(clients, planner.delete(), 20.0)
+    assert making.done()
+    assert done == ["CreateSchedule", "CreateSchedule", "DeleteSchedule"]
+    time.close()
+
+
+def test_a_schedule_that_stays_is_told_of(monkeypatch):
+    async def delete(self):
+        del self
+
+    monkeypatch.setattr(Planner, "delete", delete)
+    whys = []
+    for seed in range(PART):
+        try:
+            OwnersSimulation(seed).run()
+        except Failure as failure:
+            whys.append(failure.why)
+    assert whys
+    assert all("the schedule plan is still there" in why for why in whys)

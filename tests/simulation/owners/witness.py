@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from taskyard_server.core.task import TERMINAL, TaskState
 from taskyard_server.store.port import Fence, Group, Table, key_of, namespace_of
 from taskyard_server.store.records import AS_SUBMITTED, StateRecord, decode_state, decode_task
-from taskyard_server.store.schedule_records import decode_trigger
+from taskyard_server.store.schedule_records import decode_schedule, decode_trigger
 from taskyard_server.store.shared_port import OwnerRow, Taken
 
 if TYPE_CHECKING:
@@ -272,8 +272,11 @@ class Witness:
     # The end
 
     def at_rest(self) -> list[str]:
-        """What is wrong once everything has come to rest, a line each."""
-        wrong = self._rows.kept.wrong()
+        """What is wrong once everything has come to rest and all schedules are deleted, a line each."""
+        # Schedules come first: tasks that have not ended may follow from them.
+        schedules = self._rows.kept.tables[Table.SCHEDULES].values()
+        wrong = [f"the schedule {decode_schedule(record).id} is still there" for record in schedules]
+        wrong += self._rows.kept.wrong()
         keys: dict[tuple[int, str], int] = {}
         for key, record in self._rows.kept.tables[Table.TASKS].items():
             its = decode_task(record)
