@@ -19,7 +19,7 @@ from .test_mutations import NEVER, Edit, mutate
 # They rewrite the core.
 pytestmark = [pytest.mark.python_core, pytest.mark.mutation]
 
-SEEDS, STEPS = [725, *range(700, 716)], 500
+SEEDS, STEPS = [755, *range(700, 716)], 500
 
 MUTATIONS: dict[str, list[Edit]] = {
     "another priority is not kept": [(rows, "_add_tasks", "elif task in changes.reprioritized:", "elif False:")],

@@ -63,10 +63,9 @@ MUTATIONS: dict[str, list[Edit]] = {
         (
             Admission,
             "_with_ids",
-            "raise RefusedBefore(earlier.message",
-            "continue; raise RefusedBefore(earlier.message",
+            "earlier = outcomes[index]\n",
+            "earlier = outcomes[index]\n        if isinstance(earlier, Refusal): continue\n",
         ),
-        (Admission, "_with_ids", "details: dict[", "continue; details: dict["),
     ],
     "a unique key is taken for ever": [
         (Lifecycle, "finish", "self.unique_keys.remove(task)", "pass"),
