@@ -8,10 +8,10 @@ import pytest
 
 from taskyard_server.core.explain import Explanation, Sight, WaitKind, WaitReason, explain
 from taskyard_server.core.keys import KeyLimit
-from taskyard_server.core.names import Names
+from taskyard_server.core.names import names
 from taskyard_server.core.task import TaskExtras
 
-OWN = Sight(Names(["ann"]), sees_others=False)
+OWN = Sight(names(["ann"]), sees_others=False)
 CRAWL = frozenset({"crawl"})
 
 
