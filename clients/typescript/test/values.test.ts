@@ -63,6 +63,8 @@ test("optional fields that are not set are absent, all others are present", () =
     labels: {},
     hold: false,
     attempts: [],
+    concurrencyKeys: [],
+    after: [],
     run: 1,
   });
 });
