@@ -92,7 +92,8 @@ class RecentEvents:
         self._bounds = bounds
         self._last_commit = last_commit
         # Commits by the number of their last event, and before them the one that came before the log.
-        self._commits: list[tuple[int, CommitMark]] = [(0, last_commit())]
+        self._latest = last_commit()
+        self._commits: list[tuple[int, CommitMark]] = [(0, self._latest)]
         self._events: list[Event] = []
         self._bytes = 0
         # A cache of encoded events in two generations: a full new generation replaces the old one. Those without
@@ -105,7 +106,7 @@ class RecentEvents:
         """Add the events of one turn of the event loop. `trim` follows once they have been matched."""
         self._events.extend(events)
         self.last += len(events)
-        commit = self._last_commit()
+        commit = self._latest = self._last_commit()
         if commit.is_kept:
             # The turns of one commit come one after the other.
             if self._commits[-1][1].number == commit.number:
@@ -160,7 +161,10 @@ class RecentEvents:
     def _commit_before(self, position: int) -> CommitMark:
         """The last commit whose events all lie before a position."""
         if position == self.last:
-            return self._last_commit()
+            if self.closed is None:
+                # What follows the end, at another replica, is none of this log.
+                self._latest = self._last_commit()
+            return self._latest
         index = bisect_right(self._commits, position, key=_last_event)
         return self._commits[index - 1][1] if index else NO_COMMIT
 

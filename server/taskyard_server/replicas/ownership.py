@@ -209,10 +209,12 @@ class Ownership:
             if self._looked >= wanted:
                 return
             self._looks = wanted
+            began_at = self._tenures.now()
             self._since, rows = await self._store.owners(self._since)
             self._looked = wanted
             for row in rows:
                 self._note(row)
+            self._tenures.looked(began_at)
         if rows:
             self.on_change()
 

@@ -108,7 +108,7 @@ class MemoryEngine:
         if self.tenures is not None:
             state = self._namespaces.here(namespace)
             # Of a namespace that is not there yet nothing is committed, and all that follows can be found.
-            return CommitMark(0, int(self.now() * 1000)) if state is None else state.told
+            return CommitMark(0, int(self.tenures.absent_until() * 1000)) if state is None else state.told
         return CommitMark(self.keeper.committer.number, int(self.keeper.committer.kept_at * 1000))
 
     def knows_commit(self, namespace: str, commit: CommitMark) -> bool:

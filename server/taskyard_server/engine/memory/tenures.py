@@ -29,6 +29,8 @@ log = structlog.get_logger(__name__)
 
 MOST_AHEAD_SECS: Final = 0.03
 """How far the clocks of replicas may be apart; times that are further ahead are moved to this replica's clock."""
+CLOCKS_APART_SECS: Final = 1.0
+"""The clocks of replicas are never so far apart."""
 LOADS_AT_ONCE: Final = 4
 """More would not be faster: the rows of all of them are decoded by one thread."""
 
@@ -49,6 +51,7 @@ class Tenures:
         self._namespaces = namespaces
         self._keeper = keeper
         self._store = store
+        self._looked_at: float | None = None
         self._loading = asyncio.Semaphore(LOADS_AT_ONCE)
         keeper.on_lost = self._lost
 
@@ -60,6 +63,17 @@ class Tenures:
     def now(self) -> float:
         """The engine's time."""
         return self._namespaces.now()
+
+    def looked(self, at: float) -> None:
+        """All namespaces that there were at this time of the engine are known to `use`'s `is_elsewhere`."""
+        self._looked_at = at
+
+    def absent_until(self) -> float:
+        """A time of the engine, in seconds: in a namespace that is not known, nothing has happened before.
+
+        Another replica may have made it since the last look, and its clock may be behind this one's.
+        """
+        return self.now() if self._looked_at is None else self._looked_at - CLOCKS_APART_SECS
 
     def names(self) -> list[str]:
         """The namespaces that are served here."""
