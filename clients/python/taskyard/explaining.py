@@ -53,6 +53,21 @@ def explained(error: TaskyardError, credentials: Credentials, address: str) -> T
     return error
 
 
+def unreached(credentials: Credentials, address: str) -> Unavailable:
+    """Make the error of a call that was given up before there was a connection.
+
+    Args:
+        credentials: How the caller has tried to reach the server.
+        address: The address of that server.
+
+    Returns:
+        The error.
+    """
+    error = Unavailable(_connection_problem("", credentials, address))
+    error.details["raw"] = "not connected in time"
+    return error
+
+
 def _connection_problem(raw: str, credentials: Credentials, address: str) -> str:
     """Why there is no connection, in one line."""
     problem = _known_problem(raw, credentials, address)

@@ -19,7 +19,7 @@ import grpc
 from .channel import check_cancelled, check_process, open_channel
 from .credentials import Credentials
 from .errors import CallCancelled, ClientClosed, DeadlineExceeded, NotOwner, TaskyardError, Unavailable, error_from_rpc
-from .explaining import explained
+from .explaining import explained, unreached
 from .retrying import Notice
 
 HEAD_START_SECS: Final = 0.25
@@ -171,6 +171,20 @@ class Server:
             The error to raise, which says what to do about wrong credentials.
         """
         return explained(error_from_rpc(error), self._credentials, self.address)
+
+    def error_of_silence(self, channel: grpc.aio.Channel, secs: float) -> Unavailable:
+        """Make the error of a stream that has owed an answer for too long.
+
+        Args:
+            channel: The channel of the stream.
+            secs: For how long.
+
+        Returns:
+            The error to raise, which tells a server that says nothing from one that is not there.
+        """
+        if channel.get_state() is grpc.ChannelConnectivity.READY:
+            return Unavailable(f"the server has owed an answer for {secs:g} s")
+        return unreached(self._credentials, self.address)
 
 
 class Servers:

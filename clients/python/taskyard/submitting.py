@@ -25,7 +25,7 @@ from .channel import answer_of, check_cancelled
 from .credentials import Credentials, Metadata, Renewal
 from .errors import ClientClosed, Internal, TaskyardError, Unauthenticated, Unavailable, error_from_message
 from .retrying import BROKEN, backoff_within, call_persistently, given_up
-from .servers import Servers
+from .servers import Server, Servers
 
 log = logging.getLogger(__name__)
 
@@ -163,7 +163,7 @@ class Submitter:
                 server = await self._servers.pick()
                 try:
                     with server.used() as channel:
-                        await self._run_stream(channel)
+                        await self._run_stream(server, channel)
                 except grpc.aio.AioRpcError as broken:
                     check_cancelled()
                     error = server.error_of(broken)
@@ -186,7 +186,7 @@ class Submitter:
 
     # One stream
 
-    async def _run_stream(self, channel: grpc.aio.Channel) -> None:
+    async def _run_stream(self, server: Server, channel: grpc.aio.Channel) -> None:
         """Send tasks and take answers over one stream, until it is closed in order."""
         self._sent = self._credentials.metadata()
         call = TaskServiceStub(channel).SubmitTasks(metadata=self._sent)
@@ -197,7 +197,7 @@ class Submitter:
                 while isinstance(answer := await call.read(), pb.SubmitTasksResponse):
                     self._handle_answer(answer)
         except TimeoutError:
-            raise Unavailable(f"the server has owed an answer for {self._stall_secs:g} s") from None
+            raise server.error_of_silence(channel, self._stall_secs) from None
         finally:
             self._stall = None
             if writer is not None:

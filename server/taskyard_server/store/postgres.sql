@@ -90,6 +90,10 @@ CREATE SCHEMA taskyard;
 -- name: keep_others_out
 -- Of a migration: until the transaction ends.
 SELECT pg_advisory_xact_lock(1413829202);
+-- name: try_alone
+SELECT pg_try_advisory_lock(1413829203);
+-- name: end_alone
+SELECT pg_advisory_unlock(1413829203);
 -- name: read_version
 SELECT version FROM taskyard.meta;
 -- name: write_version

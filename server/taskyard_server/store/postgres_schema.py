@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import re
 from functools import cache
 from pathlib import Path
@@ -14,6 +15,8 @@ from .postgres_address import Address
 
 VERSION: Final = 2
 """The version of the schema. A step "to N" in postgres.sql leads from N - 1 to N."""
+ASK_AGAIN_SECS: Final = 0.1
+"""How long one migration lets pass before it asks again whether another has ended."""
 _FILES: Final = ("postgres.sql", "postgres_members.sql")
 
 
@@ -53,8 +56,7 @@ async def migrate(
             if found == version:
                 return
             if (concurrent := sql.get(f"to {(found or 0) + 1} concurrently")) is not None:
-                # Who is second finds it done: such a statement says IF NOT EXISTS.
-                await connection.execute(concurrent)
+                await _execute_alone(connection, sql, concurrent)
             async with connection.transaction():
                 await connection.execute(sql["keep_others_out"])
                 if await _version(connection, sql) == found:
@@ -70,6 +72,20 @@ async def migrate(
         raise StoreError(
             f"{address.shown}: its schema taskyard is of something else ({text}); name another database"
         ) from error
+
+
+async def _execute_alone(connection: Any, sql: dict[str, str], statement: str) -> None:
+    """Execute a statement outside of transactions while no other migration executes one.
+
+    Two that build an index at once wait for each other's transactions; so would one whose statement waits for a lock,
+    which is why it is asked for again and again. Who is second finds it done: the statement says IF NOT EXISTS.
+    """
+    while not await connection.fetchval(sql["try_alone"]):  # noqa: ASYNC110 - others are other processes
+        await asyncio.sleep(ASK_AGAIN_SECS)
+    try:
+        await connection.execute(statement)
+    finally:
+        await connection.execute(sql["end_alone"])
 
 
 async def _version(connection: Any, sql: dict[str, str]) -> int | None:
