@@ -234,6 +234,8 @@ class Page:
 def role_of(method: MethodDescriptor) -> str:
     """Who may call."""
     requirement = requirement_in(method)
+    if requirement.anyone:
+        return "anyone, without a credential"
     if requirement.any_principal:
         return "any"
     return " or ".join(f"`{role.word}`" for role in sorted(requirement.roles))

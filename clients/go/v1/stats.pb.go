@@ -29,6 +29,279 @@ const (
 	_ = protoimpl.EnforceVersion(protoimpl.MaxVersion - 20)
 )
 
+// ListSamplesRequest asks for samples.
+type ListSamplesRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Only samples taken after this time. RFC 3339. Default: all that there are.
+	After         *timestamppb.Timestamp `protobuf:"bytes,1,opt,name=after,proto3" json:"after,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ListSamplesRequest) Reset() {
+	*x = ListSamplesRequest{}
+	mi := &file_taskyard_v1_stats_proto_msgTypes[0]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ListSamplesRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ListSamplesRequest) ProtoMessage() {}
+
+func (x *ListSamplesRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_taskyard_v1_stats_proto_msgTypes[0]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ListSamplesRequest.ProtoReflect.Descriptor instead.
+func (*ListSamplesRequest) Descriptor() ([]byte, []int) {
+	return file_taskyard_v1_stats_proto_rawDescGZIP(), []int{0}
+}
+
+func (x *ListSamplesRequest) GetAfter() *timestamppb.Timestamp {
+	if x != nil {
+		return x.After
+	}
+	return nil
+}
+
+// ListSamplesResponse holds the samples.
+type ListSamplesResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The samples, oldest first, at most 360.
+	Samples []*Sample `protobuf:"bytes,1,rep,name=samples,proto3" json:"samples,omitempty"`
+	// Seconds between two samples: 10.
+	IntervalSecs  uint32 `protobuf:"varint,2,opt,name=interval_secs,json=intervalSecs,proto3" json:"interval_secs,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ListSamplesResponse) Reset() {
+	*x = ListSamplesResponse{}
+	mi := &file_taskyard_v1_stats_proto_msgTypes[1]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ListSamplesResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ListSamplesResponse) ProtoMessage() {}
+
+func (x *ListSamplesResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_taskyard_v1_stats_proto_msgTypes[1]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ListSamplesResponse.ProtoReflect.Descriptor instead.
+func (*ListSamplesResponse) Descriptor() ([]byte, []int) {
+	return file_taskyard_v1_stats_proto_rawDescGZIP(), []int{1}
+}
+
+func (x *ListSamplesResponse) GetSamples() []*Sample {
+	if x != nil {
+		return x.Samples
+	}
+	return nil
+}
+
+func (x *ListSamplesResponse) GetIntervalSecs() uint32 {
+	if x != nil {
+		return x.IntervalSecs
+	}
+	return 0
+}
+
+// Sample shows a namespace at one moment, and what has happened in it since the sample before.
+type Sample struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// When it was taken.
+	At *timestamppb.Timestamp `protobuf:"bytes,1,opt,name=at,proto3" json:"at,omitempty"`
+	// Tasks that wait for a host.
+	Queued uint32 `protobuf:"varint,2,opt,name=queued,proto3" json:"queued,omitempty"`
+	// Tasks that are assigned or running.
+	Inflight uint32 `protobuf:"varint,3,opt,name=inflight,proto3" json:"inflight,omitempty"`
+	// Paused tasks.
+	Paused uint32 `protobuf:"varint,4,opt,name=paused,proto3" json:"paused,omitempty"`
+	// Hosts that were heard of in time.
+	HostsOnline uint32 `protobuf:"varint,5,opt,name=hosts_online,json=hostsOnline,proto3" json:"hosts_online,omitempty"`
+	// Tasks accepted since the sample before.
+	Submitted uint32 `protobuf:"varint,6,opt,name=submitted,proto3" json:"submitted,omitempty"`
+	// Tasks handed to hosts since then.
+	Dispatched uint32 `protobuf:"varint,7,opt,name=dispatched,proto3" json:"dispatched,omitempty"`
+	// Tasks that ended as `done` since then.
+	Completed uint32 `protobuf:"varint,8,opt,name=completed,proto3" json:"completed,omitempty"`
+	// Tasks that failed since then.
+	Failed uint32 `protobuf:"varint,9,opt,name=failed,proto3" json:"failed,omitempty"`
+	// Tasks that were cancelled since then.
+	Cancelled uint32 `protobuf:"varint,10,opt,name=cancelled,proto3" json:"cancelled,omitempty"`
+	// Tasks refused at admission since then.
+	Rejected uint32 `protobuf:"varint,11,opt,name=rejected,proto3" json:"rejected,omitempty"`
+	// Failed attempts that were retried since then.
+	Retried uint32 `protobuf:"varint,12,opt,name=retried,proto3" json:"retried,omitempty"`
+	// Leases lost since then.
+	LeasesExpired uint32 `protobuf:"varint,13,opt,name=leases_expired,json=leasesExpired,proto3" json:"leases_expired,omitempty"`
+	// Milliseconds from queue entry to dispatch, averaged over the dispatches since then. Absent if there were none.
+	AvgDispatchLatencyMs *float64 `protobuf:"fixed64,14,opt,name=avg_dispatch_latency_ms,json=avgDispatchLatencyMs,proto3,oneof" json:"avg_dispatch_latency_ms,omitempty"`
+	// Seconds for which the oldest queued task has been queued. Absent while none is.
+	OldestQueuedSecs *float64 `protobuf:"fixed64,15,opt,name=oldest_queued_secs,json=oldestQueuedSecs,proto3,oneof" json:"oldest_queued_secs,omitempty"`
+	unknownFields    protoimpl.UnknownFields
+	sizeCache        protoimpl.SizeCache
+}
+
+func (x *Sample) Reset() {
+	*x = Sample{}
+	mi := &file_taskyard_v1_stats_proto_msgTypes[2]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Sample) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Sample) ProtoMessage() {}
+
+func (x *Sample) ProtoReflect() protoreflect.Message {
+	mi := &file_taskyard_v1_stats_proto_msgTypes[2]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Sample.ProtoReflect.Descriptor instead.
+func (*Sample) Descriptor() ([]byte, []int) {
+	return file_taskyard_v1_stats_proto_rawDescGZIP(), []int{2}
+}
+
+func (x *Sample) GetAt() *timestamppb.Timestamp {
+	if x != nil {
+		return x.At
+	}
+	return nil
+}
+
+func (x *Sample) GetQueued() uint32 {
+	if x != nil {
+		return x.Queued
+	}
+	return 0
+}
+
+func (x *Sample) GetInflight() uint32 {
+	if x != nil {
+		return x.Inflight
+	}
+	return 0
+}
+
+func (x *Sample) GetPaused() uint32 {
+	if x != nil {
+		return x.Paused
+	}
+	return 0
+}
+
+func (x *Sample) GetHostsOnline() uint32 {
+	if x != nil {
+		return x.HostsOnline
+	}
+	return 0
+}
+
+func (x *Sample) GetSubmitted() uint32 {
+	if x != nil {
+		return x.Submitted
+	}
+	return 0
+}
+
+func (x *Sample) GetDispatched() uint32 {
+	if x != nil {
+		return x.Dispatched
+	}
+	return 0
+}
+
+func (x *Sample) GetCompleted() uint32 {
+	if x != nil {
+		return x.Completed
+	}
+	return 0
+}
+
+func (x *Sample) GetFailed() uint32 {
+	if x != nil {
+		return x.Failed
+	}
+	return 0
+}
+
+func (x *Sample) GetCancelled() uint32 {
+	if x != nil {
+		return x.Cancelled
+	}
+	return 0
+}
+
+func (x *Sample) GetRejected() uint32 {
+	if x != nil {
+		return x.Rejected
+	}
+	return 0
+}
+
+func (x *Sample) GetRetried() uint32 {
+	if x != nil {
+		return x.Retried
+	}
+	return 0
+}
+
+func (x *Sample) GetLeasesExpired() uint32 {
+	if x != nil {
+		return x.LeasesExpired
+	}
+	return 0
+}
+
+func (x *Sample) GetAvgDispatchLatencyMs() float64 {
+	if x != nil && x.AvgDispatchLatencyMs != nil {
+		return *x.AvgDispatchLatencyMs
+	}
+	return 0
+}
+
+func (x *Sample) GetOldestQueuedSecs() float64 {
+	if x != nil && x.OldestQueuedSecs != nil {
+		return *x.OldestQueuedSecs
+	}
+	return 0
+}
+
 // GetFairnessRequest asks for a page of agents.
 type GetFairnessRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -42,7 +315,7 @@ type GetFairnessRequest struct {
 
 func (x *GetFairnessRequest) Reset() {
 	*x = GetFairnessRequest{}
-	mi := &file_taskyard_v1_stats_proto_msgTypes[0]
+	mi := &file_taskyard_v1_stats_proto_msgTypes[3]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -54,7 +327,7 @@ func (x *GetFairnessRequest) String() string {
 func (*GetFairnessRequest) ProtoMessage() {}
 
 func (x *GetFairnessRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_taskyard_v1_stats_proto_msgTypes[0]
+	mi := &file_taskyard_v1_stats_proto_msgTypes[3]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -67,7 +340,7 @@ func (x *GetFairnessRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetFairnessRequest.ProtoReflect.Descriptor instead.
 func (*GetFairnessRequest) Descriptor() ([]byte, []int) {
-	return file_taskyard_v1_stats_proto_rawDescGZIP(), []int{0}
+	return file_taskyard_v1_stats_proto_rawDescGZIP(), []int{3}
 }
 
 func (x *GetFairnessRequest) GetPageSize() uint32 {
@@ -97,7 +370,7 @@ type GetFairnessResponse struct {
 
 func (x *GetFairnessResponse) Reset() {
 	*x = GetFairnessResponse{}
-	mi := &file_taskyard_v1_stats_proto_msgTypes[1]
+	mi := &file_taskyard_v1_stats_proto_msgTypes[4]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -109,7 +382,7 @@ func (x *GetFairnessResponse) String() string {
 func (*GetFairnessResponse) ProtoMessage() {}
 
 func (x *GetFairnessResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_taskyard_v1_stats_proto_msgTypes[1]
+	mi := &file_taskyard_v1_stats_proto_msgTypes[4]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -122,7 +395,7 @@ func (x *GetFairnessResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetFairnessResponse.ProtoReflect.Descriptor instead.
 func (*GetFairnessResponse) Descriptor() ([]byte, []int) {
-	return file_taskyard_v1_stats_proto_rawDescGZIP(), []int{1}
+	return file_taskyard_v1_stats_proto_rawDescGZIP(), []int{4}
 }
 
 func (x *GetFairnessResponse) GetAgents() []*AgentShare {
@@ -161,7 +434,7 @@ type AgentShare struct {
 
 func (x *AgentShare) Reset() {
 	*x = AgentShare{}
-	mi := &file_taskyard_v1_stats_proto_msgTypes[2]
+	mi := &file_taskyard_v1_stats_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -173,7 +446,7 @@ func (x *AgentShare) String() string {
 func (*AgentShare) ProtoMessage() {}
 
 func (x *AgentShare) ProtoReflect() protoreflect.Message {
-	mi := &file_taskyard_v1_stats_proto_msgTypes[2]
+	mi := &file_taskyard_v1_stats_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -186,7 +459,7 @@ func (x *AgentShare) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AgentShare.ProtoReflect.Descriptor instead.
 func (*AgentShare) Descriptor() ([]byte, []int) {
-	return file_taskyard_v1_stats_proto_rawDescGZIP(), []int{2}
+	return file_taskyard_v1_stats_proto_rawDescGZIP(), []int{5}
 }
 
 func (x *AgentShare) GetAgentId() string {
@@ -240,7 +513,7 @@ type GetDemandRequest struct {
 
 func (x *GetDemandRequest) Reset() {
 	*x = GetDemandRequest{}
-	mi := &file_taskyard_v1_stats_proto_msgTypes[3]
+	mi := &file_taskyard_v1_stats_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -252,7 +525,7 @@ func (x *GetDemandRequest) String() string {
 func (*GetDemandRequest) ProtoMessage() {}
 
 func (x *GetDemandRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_taskyard_v1_stats_proto_msgTypes[3]
+	mi := &file_taskyard_v1_stats_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -265,7 +538,7 @@ func (x *GetDemandRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetDemandRequest.ProtoReflect.Descriptor instead.
 func (*GetDemandRequest) Descriptor() ([]byte, []int) {
-	return file_taskyard_v1_stats_proto_rawDescGZIP(), []int{3}
+	return file_taskyard_v1_stats_proto_rawDescGZIP(), []int{6}
 }
 
 // GetDemandResponse shows the pools.
@@ -279,7 +552,7 @@ type GetDemandResponse struct {
 
 func (x *GetDemandResponse) Reset() {
 	*x = GetDemandResponse{}
-	mi := &file_taskyard_v1_stats_proto_msgTypes[4]
+	mi := &file_taskyard_v1_stats_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -291,7 +564,7 @@ func (x *GetDemandResponse) String() string {
 func (*GetDemandResponse) ProtoMessage() {}
 
 func (x *GetDemandResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_taskyard_v1_stats_proto_msgTypes[4]
+	mi := &file_taskyard_v1_stats_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -304,7 +577,7 @@ func (x *GetDemandResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetDemandResponse.ProtoReflect.Descriptor instead.
 func (*GetDemandResponse) Descriptor() ([]byte, []int) {
-	return file_taskyard_v1_stats_proto_rawDescGZIP(), []int{4}
+	return file_taskyard_v1_stats_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *GetDemandResponse) GetPools() []*PoolDemand {
@@ -335,7 +608,7 @@ type PoolDemand struct {
 
 func (x *PoolDemand) Reset() {
 	*x = PoolDemand{}
-	mi := &file_taskyard_v1_stats_proto_msgTypes[5]
+	mi := &file_taskyard_v1_stats_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -347,7 +620,7 @@ func (x *PoolDemand) String() string {
 func (*PoolDemand) ProtoMessage() {}
 
 func (x *PoolDemand) ProtoReflect() protoreflect.Message {
-	mi := &file_taskyard_v1_stats_proto_msgTypes[5]
+	mi := &file_taskyard_v1_stats_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -360,7 +633,7 @@ func (x *PoolDemand) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PoolDemand.ProtoReflect.Descriptor instead.
 func (*PoolDemand) Descriptor() ([]byte, []int) {
-	return file_taskyard_v1_stats_proto_rawDescGZIP(), []int{5}
+	return file_taskyard_v1_stats_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *PoolDemand) GetPool() string {
@@ -414,7 +687,7 @@ type GetStatsRequest struct {
 
 func (x *GetStatsRequest) Reset() {
 	*x = GetStatsRequest{}
-	mi := &file_taskyard_v1_stats_proto_msgTypes[6]
+	mi := &file_taskyard_v1_stats_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -426,7 +699,7 @@ func (x *GetStatsRequest) String() string {
 func (*GetStatsRequest) ProtoMessage() {}
 
 func (x *GetStatsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_taskyard_v1_stats_proto_msgTypes[6]
+	mi := &file_taskyard_v1_stats_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -439,7 +712,7 @@ func (x *GetStatsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetStatsRequest.ProtoReflect.Descriptor instead.
 func (*GetStatsRequest) Descriptor() ([]byte, []int) {
-	return file_taskyard_v1_stats_proto_rawDescGZIP(), []int{6}
+	return file_taskyard_v1_stats_proto_rawDescGZIP(), []int{9}
 }
 
 // GetStatsResponse is the documented snapshot in its three sections.
@@ -461,7 +734,7 @@ type GetStatsResponse struct {
 
 func (x *GetStatsResponse) Reset() {
 	*x = GetStatsResponse{}
-	mi := &file_taskyard_v1_stats_proto_msgTypes[7]
+	mi := &file_taskyard_v1_stats_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -473,7 +746,7 @@ func (x *GetStatsResponse) String() string {
 func (*GetStatsResponse) ProtoMessage() {}
 
 func (x *GetStatsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_taskyard_v1_stats_proto_msgTypes[7]
+	mi := &file_taskyard_v1_stats_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -486,7 +759,7 @@ func (x *GetStatsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetStatsResponse.ProtoReflect.Descriptor instead.
 func (*GetStatsResponse) Descriptor() ([]byte, []int) {
-	return file_taskyard_v1_stats_proto_rawDescGZIP(), []int{7}
+	return file_taskyard_v1_stats_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *GetStatsResponse) GetQueue() *QueueStats {
@@ -554,7 +827,7 @@ type QueueStats struct {
 
 func (x *QueueStats) Reset() {
 	*x = QueueStats{}
-	mi := &file_taskyard_v1_stats_proto_msgTypes[8]
+	mi := &file_taskyard_v1_stats_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -566,7 +839,7 @@ func (x *QueueStats) String() string {
 func (*QueueStats) ProtoMessage() {}
 
 func (x *QueueStats) ProtoReflect() protoreflect.Message {
-	mi := &file_taskyard_v1_stats_proto_msgTypes[8]
+	mi := &file_taskyard_v1_stats_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -579,7 +852,7 @@ func (x *QueueStats) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use QueueStats.ProtoReflect.Descriptor instead.
 func (*QueueStats) Descriptor() ([]byte, []int) {
-	return file_taskyard_v1_stats_proto_rawDescGZIP(), []int{8}
+	return file_taskyard_v1_stats_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *QueueStats) GetTotalQueued() float64 {
@@ -665,7 +938,7 @@ type KeyWaits struct {
 
 func (x *KeyWaits) Reset() {
 	*x = KeyWaits{}
-	mi := &file_taskyard_v1_stats_proto_msgTypes[9]
+	mi := &file_taskyard_v1_stats_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -677,7 +950,7 @@ func (x *KeyWaits) String() string {
 func (*KeyWaits) ProtoMessage() {}
 
 func (x *KeyWaits) ProtoReflect() protoreflect.Message {
-	mi := &file_taskyard_v1_stats_proto_msgTypes[9]
+	mi := &file_taskyard_v1_stats_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -690,7 +963,7 @@ func (x *KeyWaits) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use KeyWaits.ProtoReflect.Descriptor instead.
 func (*KeyWaits) Descriptor() ([]byte, []int) {
-	return file_taskyard_v1_stats_proto_rawDescGZIP(), []int{9}
+	return file_taskyard_v1_stats_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *KeyWaits) GetWaiting() float64 {
@@ -720,7 +993,7 @@ type NoticedTasks struct {
 
 func (x *NoticedTasks) Reset() {
 	*x = NoticedTasks{}
-	mi := &file_taskyard_v1_stats_proto_msgTypes[10]
+	mi := &file_taskyard_v1_stats_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -732,7 +1005,7 @@ func (x *NoticedTasks) String() string {
 func (*NoticedTasks) ProtoMessage() {}
 
 func (x *NoticedTasks) ProtoReflect() protoreflect.Message {
-	mi := &file_taskyard_v1_stats_proto_msgTypes[10]
+	mi := &file_taskyard_v1_stats_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -745,7 +1018,7 @@ func (x *NoticedTasks) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NoticedTasks.ProtoReflect.Descriptor instead.
 func (*NoticedTasks) Descriptor() ([]byte, []int) {
-	return file_taskyard_v1_stats_proto_rawDescGZIP(), []int{10}
+	return file_taskyard_v1_stats_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *NoticedTasks) GetWaiting() float64 {
@@ -776,7 +1049,7 @@ type TargetWaits struct {
 
 func (x *TargetWaits) Reset() {
 	*x = TargetWaits{}
-	mi := &file_taskyard_v1_stats_proto_msgTypes[11]
+	mi := &file_taskyard_v1_stats_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -788,7 +1061,7 @@ func (x *TargetWaits) String() string {
 func (*TargetWaits) ProtoMessage() {}
 
 func (x *TargetWaits) ProtoReflect() protoreflect.Message {
-	mi := &file_taskyard_v1_stats_proto_msgTypes[11]
+	mi := &file_taskyard_v1_stats_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -801,7 +1074,7 @@ func (x *TargetWaits) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TargetWaits.ProtoReflect.Descriptor instead.
 func (*TargetWaits) Descriptor() ([]byte, []int) {
-	return file_taskyard_v1_stats_proto_rawDescGZIP(), []int{11}
+	return file_taskyard_v1_stats_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *TargetWaits) GetWaiting() float64 {
@@ -859,7 +1132,7 @@ type SchedulerMetrics struct {
 
 func (x *SchedulerMetrics) Reset() {
 	*x = SchedulerMetrics{}
-	mi := &file_taskyard_v1_stats_proto_msgTypes[12]
+	mi := &file_taskyard_v1_stats_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -871,7 +1144,7 @@ func (x *SchedulerMetrics) String() string {
 func (*SchedulerMetrics) ProtoMessage() {}
 
 func (x *SchedulerMetrics) ProtoReflect() protoreflect.Message {
-	mi := &file_taskyard_v1_stats_proto_msgTypes[12]
+	mi := &file_taskyard_v1_stats_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -884,7 +1157,7 @@ func (x *SchedulerMetrics) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SchedulerMetrics.ProtoReflect.Descriptor instead.
 func (*SchedulerMetrics) Descriptor() ([]byte, []int) {
-	return file_taskyard_v1_stats_proto_rawDescGZIP(), []int{12}
+	return file_taskyard_v1_stats_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *SchedulerMetrics) GetTasksSubmitted() float64 {
@@ -1013,7 +1286,7 @@ type AgentMetrics struct {
 
 func (x *AgentMetrics) Reset() {
 	*x = AgentMetrics{}
-	mi := &file_taskyard_v1_stats_proto_msgTypes[13]
+	mi := &file_taskyard_v1_stats_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1025,7 +1298,7 @@ func (x *AgentMetrics) String() string {
 func (*AgentMetrics) ProtoMessage() {}
 
 func (x *AgentMetrics) ProtoReflect() protoreflect.Message {
-	mi := &file_taskyard_v1_stats_proto_msgTypes[13]
+	mi := &file_taskyard_v1_stats_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1038,7 +1311,7 @@ func (x *AgentMetrics) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AgentMetrics.ProtoReflect.Descriptor instead.
 func (*AgentMetrics) Descriptor() ([]byte, []int) {
-	return file_taskyard_v1_stats_proto_rawDescGZIP(), []int{13}
+	return file_taskyard_v1_stats_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *AgentMetrics) GetSubmitted() float64 {
@@ -1106,7 +1379,7 @@ type SchedulerConfig struct {
 
 func (x *SchedulerConfig) Reset() {
 	*x = SchedulerConfig{}
-	mi := &file_taskyard_v1_stats_proto_msgTypes[14]
+	mi := &file_taskyard_v1_stats_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1118,7 +1391,7 @@ func (x *SchedulerConfig) String() string {
 func (*SchedulerConfig) ProtoMessage() {}
 
 func (x *SchedulerConfig) ProtoReflect() protoreflect.Message {
-	mi := &file_taskyard_v1_stats_proto_msgTypes[14]
+	mi := &file_taskyard_v1_stats_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1131,7 +1404,7 @@ func (x *SchedulerConfig) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SchedulerConfig.ProtoReflect.Descriptor instead.
 func (*SchedulerConfig) Descriptor() ([]byte, []int) {
-	return file_taskyard_v1_stats_proto_rawDescGZIP(), []int{14}
+	return file_taskyard_v1_stats_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *SchedulerConfig) GetStrategy() string {
@@ -1198,7 +1471,7 @@ type HostStats struct {
 
 func (x *HostStats) Reset() {
 	*x = HostStats{}
-	mi := &file_taskyard_v1_stats_proto_msgTypes[15]
+	mi := &file_taskyard_v1_stats_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1210,7 +1483,7 @@ func (x *HostStats) String() string {
 func (*HostStats) ProtoMessage() {}
 
 func (x *HostStats) ProtoReflect() protoreflect.Message {
-	mi := &file_taskyard_v1_stats_proto_msgTypes[15]
+	mi := &file_taskyard_v1_stats_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1223,7 +1496,7 @@ func (x *HostStats) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HostStats.ProtoReflect.Descriptor instead.
 func (*HostStats) Descriptor() ([]byte, []int) {
-	return file_taskyard_v1_stats_proto_rawDescGZIP(), []int{15}
+	return file_taskyard_v1_stats_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *HostStats) GetRegistered() float64 {
@@ -1262,7 +1535,7 @@ type StoreSize struct {
 
 func (x *StoreSize) Reset() {
 	*x = StoreSize{}
-	mi := &file_taskyard_v1_stats_proto_msgTypes[16]
+	mi := &file_taskyard_v1_stats_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1274,7 +1547,7 @@ func (x *StoreSize) String() string {
 func (*StoreSize) ProtoMessage() {}
 
 func (x *StoreSize) ProtoReflect() protoreflect.Message {
-	mi := &file_taskyard_v1_stats_proto_msgTypes[16]
+	mi := &file_taskyard_v1_stats_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1287,7 +1560,7 @@ func (x *StoreSize) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StoreSize.ProtoReflect.Descriptor instead.
 func (*StoreSize) Descriptor() ([]byte, []int) {
-	return file_taskyard_v1_stats_proto_rawDescGZIP(), []int{16}
+	return file_taskyard_v1_stats_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *StoreSize) GetUrl() string {
@@ -1328,7 +1601,7 @@ type ListSnapshotsRequest struct {
 
 func (x *ListSnapshotsRequest) Reset() {
 	*x = ListSnapshotsRequest{}
-	mi := &file_taskyard_v1_stats_proto_msgTypes[17]
+	mi := &file_taskyard_v1_stats_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1340,7 +1613,7 @@ func (x *ListSnapshotsRequest) String() string {
 func (*ListSnapshotsRequest) ProtoMessage() {}
 
 func (x *ListSnapshotsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_taskyard_v1_stats_proto_msgTypes[17]
+	mi := &file_taskyard_v1_stats_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1353,7 +1626,7 @@ func (x *ListSnapshotsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListSnapshotsRequest.ProtoReflect.Descriptor instead.
 func (*ListSnapshotsRequest) Descriptor() ([]byte, []int) {
-	return file_taskyard_v1_stats_proto_rawDescGZIP(), []int{17}
+	return file_taskyard_v1_stats_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *ListSnapshotsRequest) GetHostId() string {
@@ -1397,7 +1670,7 @@ type ListSnapshotsResponse struct {
 
 func (x *ListSnapshotsResponse) Reset() {
 	*x = ListSnapshotsResponse{}
-	mi := &file_taskyard_v1_stats_proto_msgTypes[18]
+	mi := &file_taskyard_v1_stats_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1409,7 +1682,7 @@ func (x *ListSnapshotsResponse) String() string {
 func (*ListSnapshotsResponse) ProtoMessage() {}
 
 func (x *ListSnapshotsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_taskyard_v1_stats_proto_msgTypes[18]
+	mi := &file_taskyard_v1_stats_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1422,7 +1695,7 @@ func (x *ListSnapshotsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListSnapshotsResponse.ProtoReflect.Descriptor instead.
 func (*ListSnapshotsResponse) Descriptor() ([]byte, []int) {
-	return file_taskyard_v1_stats_proto_rawDescGZIP(), []int{18}
+	return file_taskyard_v1_stats_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *ListSnapshotsResponse) GetSnapshots() []*MachineSnapshot {
@@ -1470,7 +1743,7 @@ type MachineSnapshot struct {
 
 func (x *MachineSnapshot) Reset() {
 	*x = MachineSnapshot{}
-	mi := &file_taskyard_v1_stats_proto_msgTypes[19]
+	mi := &file_taskyard_v1_stats_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1482,7 +1755,7 @@ func (x *MachineSnapshot) String() string {
 func (*MachineSnapshot) ProtoMessage() {}
 
 func (x *MachineSnapshot) ProtoReflect() protoreflect.Message {
-	mi := &file_taskyard_v1_stats_proto_msgTypes[19]
+	mi := &file_taskyard_v1_stats_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1495,7 +1768,7 @@ func (x *MachineSnapshot) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MachineSnapshot.ProtoReflect.Descriptor instead.
 func (*MachineSnapshot) Descriptor() ([]byte, []int) {
-	return file_taskyard_v1_stats_proto_rawDescGZIP(), []int{19}
+	return file_taskyard_v1_stats_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *MachineSnapshot) GetId() string {
@@ -1579,7 +1852,33 @@ var File_taskyard_v1_stats_proto protoreflect.FileDescriptor
 
 const file_taskyard_v1_stats_proto_rawDesc = "" +
 	"\n" +
-	"\x17taskyard/v1/stats.proto\x12\vtaskyard.v1\x1a\x1cgoogle/api/annotations.proto\x1a\x1cgoogle/protobuf/struct.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x18taskyard/v1/access.proto\"w\n" +
+	"\x17taskyard/v1/stats.proto\x12\vtaskyard.v1\x1a\x1cgoogle/api/annotations.proto\x1a\x1cgoogle/protobuf/struct.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x18taskyard/v1/access.proto\"F\n" +
+	"\x12ListSamplesRequest\x120\n" +
+	"\x05after\x18\x01 \x01(\v2\x1a.google.protobuf.TimestampR\x05after\"i\n" +
+	"\x13ListSamplesResponse\x12-\n" +
+	"\asamples\x18\x01 \x03(\v2\x13.taskyard.v1.SampleR\asamples\x12#\n" +
+	"\rinterval_secs\x18\x02 \x01(\rR\fintervalSecs\"\xb4\x04\n" +
+	"\x06Sample\x12*\n" +
+	"\x02at\x18\x01 \x01(\v2\x1a.google.protobuf.TimestampR\x02at\x12\x16\n" +
+	"\x06queued\x18\x02 \x01(\rR\x06queued\x12\x1a\n" +
+	"\binflight\x18\x03 \x01(\rR\binflight\x12\x16\n" +
+	"\x06paused\x18\x04 \x01(\rR\x06paused\x12!\n" +
+	"\fhosts_online\x18\x05 \x01(\rR\vhostsOnline\x12\x1c\n" +
+	"\tsubmitted\x18\x06 \x01(\rR\tsubmitted\x12\x1e\n" +
+	"\n" +
+	"dispatched\x18\a \x01(\rR\n" +
+	"dispatched\x12\x1c\n" +
+	"\tcompleted\x18\b \x01(\rR\tcompleted\x12\x16\n" +
+	"\x06failed\x18\t \x01(\rR\x06failed\x12\x1c\n" +
+	"\tcancelled\x18\n" +
+	" \x01(\rR\tcancelled\x12\x1a\n" +
+	"\brejected\x18\v \x01(\rR\brejected\x12\x18\n" +
+	"\aretried\x18\f \x01(\rR\aretried\x12%\n" +
+	"\x0eleases_expired\x18\r \x01(\rR\rleasesExpired\x12:\n" +
+	"\x17avg_dispatch_latency_ms\x18\x0e \x01(\x01H\x00R\x14avgDispatchLatencyMs\x88\x01\x01\x121\n" +
+	"\x12oldest_queued_secs\x18\x0f \x01(\x01H\x01R\x10oldestQueuedSecs\x88\x01\x01B\x1a\n" +
+	"\x18_avg_dispatch_latency_msB\x15\n" +
+	"\x13_oldest_queued_secs\"w\n" +
 	"\x12GetFairnessRequest\x12 \n" +
 	"\tpage_size\x18\x01 \x01(\rH\x00R\bpageSize\x88\x01\x01\x12\"\n" +
 	"\n" +
@@ -1755,7 +2054,7 @@ const file_taskyard_v1_stats_proto_rawDesc = "" +
 	"\n" +
 	"_memory_mbB\x11\n" +
 	"\x0f_inflight_tasksB\x0f\n" +
-	"\r_queued_tasks2\xe6\x03\n" +
+	"\r_queued_tasks2\xde\x04\n" +
 	"\fStatsService\x12l\n" +
 	"\bGetStats\x12\x1c.taskyard.v1.GetStatsRequest\x1a\x1d.taskyard.v1.GetStatsResponse\"#\xba\xd7\x18\x04\n" +
 	"\x02\x01\x03\x82\xd3\xe4\x93\x02\x12\x12\x10/scheduler/stats\x90\x02\x01\x12~\n" +
@@ -1764,7 +2063,9 @@ const file_taskyard_v1_stats_proto_rawDesc = "" +
 	"\vGetFairness\x12\x1f.taskyard.v1.GetFairnessRequest\x1a .taskyard.v1.GetFairnessResponse\"%\xba\xd7\x18\x03\n" +
 	"\x01\x03\x82\xd3\xe4\x93\x02\x15\x12\x13/scheduler/fairness\x90\x02\x01\x12o\n" +
 	"\tGetDemand\x12\x1d.taskyard.v1.GetDemandRequest\x1a\x1e.taskyard.v1.GetDemandResponse\"#\xba\xd7\x18\x03\n" +
-	"\x01\x03\x82\xd3\xe4\x93\x02\x13\x12\x11/scheduler/demand\x90\x02\x01B\x88\x01\n" +
+	"\x01\x03\x82\xd3\xe4\x93\x02\x13\x12\x11/scheduler/demand\x90\x02\x01\x12v\n" +
+	"\vListSamples\x12\x1f.taskyard.v1.ListSamplesRequest\x1a .taskyard.v1.ListSamplesResponse\"$\xba\xd7\x18\x03\n" +
+	"\x01\x03\x82\xd3\xe4\x93\x02\x14\x12\x12/scheduler/samples\x90\x02\x01B\x88\x01\n" +
 	"\x0fdev.taskyard.v1B\n" +
 	"StatsProtoP\x01Z5github.com/taskyard/taskyard/clients/go/v1;taskyardv1\xa2\x02\x04TYV1\xaa\x02\vTaskyard.V1\xca\x02\vTaskyard\\V1\xea\x02\fTaskyard::V1b\x06proto3"
 
@@ -1780,69 +2081,77 @@ func file_taskyard_v1_stats_proto_rawDescGZIP() []byte {
 	return file_taskyard_v1_stats_proto_rawDescData
 }
 
-var file_taskyard_v1_stats_proto_msgTypes = make([]protoimpl.MessageInfo, 25)
+var file_taskyard_v1_stats_proto_msgTypes = make([]protoimpl.MessageInfo, 28)
 var file_taskyard_v1_stats_proto_goTypes = []any{
-	(*GetFairnessRequest)(nil),    // 0: taskyard.v1.GetFairnessRequest
-	(*GetFairnessResponse)(nil),   // 1: taskyard.v1.GetFairnessResponse
-	(*AgentShare)(nil),            // 2: taskyard.v1.AgentShare
-	(*GetDemandRequest)(nil),      // 3: taskyard.v1.GetDemandRequest
-	(*GetDemandResponse)(nil),     // 4: taskyard.v1.GetDemandResponse
-	(*PoolDemand)(nil),            // 5: taskyard.v1.PoolDemand
-	(*GetStatsRequest)(nil),       // 6: taskyard.v1.GetStatsRequest
-	(*GetStatsResponse)(nil),      // 7: taskyard.v1.GetStatsResponse
-	(*QueueStats)(nil),            // 8: taskyard.v1.QueueStats
-	(*KeyWaits)(nil),              // 9: taskyard.v1.KeyWaits
-	(*NoticedTasks)(nil),          // 10: taskyard.v1.NoticedTasks
-	(*TargetWaits)(nil),           // 11: taskyard.v1.TargetWaits
-	(*SchedulerMetrics)(nil),      // 12: taskyard.v1.SchedulerMetrics
-	(*AgentMetrics)(nil),          // 13: taskyard.v1.AgentMetrics
-	(*SchedulerConfig)(nil),       // 14: taskyard.v1.SchedulerConfig
-	(*HostStats)(nil),             // 15: taskyard.v1.HostStats
-	(*StoreSize)(nil),             // 16: taskyard.v1.StoreSize
-	(*ListSnapshotsRequest)(nil),  // 17: taskyard.v1.ListSnapshotsRequest
-	(*ListSnapshotsResponse)(nil), // 18: taskyard.v1.ListSnapshotsResponse
-	(*MachineSnapshot)(nil),       // 19: taskyard.v1.MachineSnapshot
-	nil,                           // 20: taskyard.v1.QueueStats.AgentCountsEntry
-	nil,                           // 21: taskyard.v1.KeyWaits.KeysEntry
-	nil,                           // 22: taskyard.v1.NoticedTasks.NoticesEntry
-	nil,                           // 23: taskyard.v1.TargetWaits.WaitsForEntry
-	nil,                           // 24: taskyard.v1.SchedulerMetrics.AgentsEntry
-	(*structpb.Struct)(nil),       // 25: google.protobuf.Struct
-	(*timestamppb.Timestamp)(nil), // 26: google.protobuf.Timestamp
+	(*ListSamplesRequest)(nil),    // 0: taskyard.v1.ListSamplesRequest
+	(*ListSamplesResponse)(nil),   // 1: taskyard.v1.ListSamplesResponse
+	(*Sample)(nil),                // 2: taskyard.v1.Sample
+	(*GetFairnessRequest)(nil),    // 3: taskyard.v1.GetFairnessRequest
+	(*GetFairnessResponse)(nil),   // 4: taskyard.v1.GetFairnessResponse
+	(*AgentShare)(nil),            // 5: taskyard.v1.AgentShare
+	(*GetDemandRequest)(nil),      // 6: taskyard.v1.GetDemandRequest
+	(*GetDemandResponse)(nil),     // 7: taskyard.v1.GetDemandResponse
+	(*PoolDemand)(nil),            // 8: taskyard.v1.PoolDemand
+	(*GetStatsRequest)(nil),       // 9: taskyard.v1.GetStatsRequest
+	(*GetStatsResponse)(nil),      // 10: taskyard.v1.GetStatsResponse
+	(*QueueStats)(nil),            // 11: taskyard.v1.QueueStats
+	(*KeyWaits)(nil),              // 12: taskyard.v1.KeyWaits
+	(*NoticedTasks)(nil),          // 13: taskyard.v1.NoticedTasks
+	(*TargetWaits)(nil),           // 14: taskyard.v1.TargetWaits
+	(*SchedulerMetrics)(nil),      // 15: taskyard.v1.SchedulerMetrics
+	(*AgentMetrics)(nil),          // 16: taskyard.v1.AgentMetrics
+	(*SchedulerConfig)(nil),       // 17: taskyard.v1.SchedulerConfig
+	(*HostStats)(nil),             // 18: taskyard.v1.HostStats
+	(*StoreSize)(nil),             // 19: taskyard.v1.StoreSize
+	(*ListSnapshotsRequest)(nil),  // 20: taskyard.v1.ListSnapshotsRequest
+	(*ListSnapshotsResponse)(nil), // 21: taskyard.v1.ListSnapshotsResponse
+	(*MachineSnapshot)(nil),       // 22: taskyard.v1.MachineSnapshot
+	nil,                           // 23: taskyard.v1.QueueStats.AgentCountsEntry
+	nil,                           // 24: taskyard.v1.KeyWaits.KeysEntry
+	nil,                           // 25: taskyard.v1.NoticedTasks.NoticesEntry
+	nil,                           // 26: taskyard.v1.TargetWaits.WaitsForEntry
+	nil,                           // 27: taskyard.v1.SchedulerMetrics.AgentsEntry
+	(*timestamppb.Timestamp)(nil), // 28: google.protobuf.Timestamp
+	(*structpb.Struct)(nil),       // 29: google.protobuf.Struct
 }
 var file_taskyard_v1_stats_proto_depIdxs = []int32{
-	2,  // 0: taskyard.v1.GetFairnessResponse.agents:type_name -> taskyard.v1.AgentShare
-	5,  // 1: taskyard.v1.GetDemandResponse.pools:type_name -> taskyard.v1.PoolDemand
-	8,  // 2: taskyard.v1.GetStatsResponse.queue:type_name -> taskyard.v1.QueueStats
-	12, // 3: taskyard.v1.GetStatsResponse.metrics:type_name -> taskyard.v1.SchedulerMetrics
-	14, // 4: taskyard.v1.GetStatsResponse.config:type_name -> taskyard.v1.SchedulerConfig
-	15, // 5: taskyard.v1.GetStatsResponse.hosts:type_name -> taskyard.v1.HostStats
-	16, // 6: taskyard.v1.GetStatsResponse.store:type_name -> taskyard.v1.StoreSize
-	20, // 7: taskyard.v1.QueueStats.agent_counts:type_name -> taskyard.v1.QueueStats.AgentCountsEntry
-	11, // 8: taskyard.v1.QueueStats.targets:type_name -> taskyard.v1.TargetWaits
-	9,  // 9: taskyard.v1.QueueStats.keys:type_name -> taskyard.v1.KeyWaits
-	10, // 10: taskyard.v1.QueueStats.noticed:type_name -> taskyard.v1.NoticedTasks
-	21, // 11: taskyard.v1.KeyWaits.keys:type_name -> taskyard.v1.KeyWaits.KeysEntry
-	22, // 12: taskyard.v1.NoticedTasks.notices:type_name -> taskyard.v1.NoticedTasks.NoticesEntry
-	23, // 13: taskyard.v1.TargetWaits.waits_for:type_name -> taskyard.v1.TargetWaits.WaitsForEntry
-	24, // 14: taskyard.v1.SchedulerMetrics.agents:type_name -> taskyard.v1.SchedulerMetrics.AgentsEntry
-	19, // 15: taskyard.v1.ListSnapshotsResponse.snapshots:type_name -> taskyard.v1.MachineSnapshot
-	25, // 16: taskyard.v1.MachineSnapshot.context:type_name -> google.protobuf.Struct
-	26, // 17: taskyard.v1.MachineSnapshot.created_at:type_name -> google.protobuf.Timestamp
-	13, // 18: taskyard.v1.SchedulerMetrics.AgentsEntry.value:type_name -> taskyard.v1.AgentMetrics
-	6,  // 19: taskyard.v1.StatsService.GetStats:input_type -> taskyard.v1.GetStatsRequest
-	17, // 20: taskyard.v1.StatsService.ListSnapshots:input_type -> taskyard.v1.ListSnapshotsRequest
-	0,  // 21: taskyard.v1.StatsService.GetFairness:input_type -> taskyard.v1.GetFairnessRequest
-	3,  // 22: taskyard.v1.StatsService.GetDemand:input_type -> taskyard.v1.GetDemandRequest
-	7,  // 23: taskyard.v1.StatsService.GetStats:output_type -> taskyard.v1.GetStatsResponse
-	18, // 24: taskyard.v1.StatsService.ListSnapshots:output_type -> taskyard.v1.ListSnapshotsResponse
-	1,  // 25: taskyard.v1.StatsService.GetFairness:output_type -> taskyard.v1.GetFairnessResponse
-	4,  // 26: taskyard.v1.StatsService.GetDemand:output_type -> taskyard.v1.GetDemandResponse
-	23, // [23:27] is the sub-list for method output_type
-	19, // [19:23] is the sub-list for method input_type
-	19, // [19:19] is the sub-list for extension type_name
-	19, // [19:19] is the sub-list for extension extendee
-	0,  // [0:19] is the sub-list for field type_name
+	28, // 0: taskyard.v1.ListSamplesRequest.after:type_name -> google.protobuf.Timestamp
+	2,  // 1: taskyard.v1.ListSamplesResponse.samples:type_name -> taskyard.v1.Sample
+	28, // 2: taskyard.v1.Sample.at:type_name -> google.protobuf.Timestamp
+	5,  // 3: taskyard.v1.GetFairnessResponse.agents:type_name -> taskyard.v1.AgentShare
+	8,  // 4: taskyard.v1.GetDemandResponse.pools:type_name -> taskyard.v1.PoolDemand
+	11, // 5: taskyard.v1.GetStatsResponse.queue:type_name -> taskyard.v1.QueueStats
+	15, // 6: taskyard.v1.GetStatsResponse.metrics:type_name -> taskyard.v1.SchedulerMetrics
+	17, // 7: taskyard.v1.GetStatsResponse.config:type_name -> taskyard.v1.SchedulerConfig
+	18, // 8: taskyard.v1.GetStatsResponse.hosts:type_name -> taskyard.v1.HostStats
+	19, // 9: taskyard.v1.GetStatsResponse.store:type_name -> taskyard.v1.StoreSize
+	23, // 10: taskyard.v1.QueueStats.agent_counts:type_name -> taskyard.v1.QueueStats.AgentCountsEntry
+	14, // 11: taskyard.v1.QueueStats.targets:type_name -> taskyard.v1.TargetWaits
+	12, // 12: taskyard.v1.QueueStats.keys:type_name -> taskyard.v1.KeyWaits
+	13, // 13: taskyard.v1.QueueStats.noticed:type_name -> taskyard.v1.NoticedTasks
+	24, // 14: taskyard.v1.KeyWaits.keys:type_name -> taskyard.v1.KeyWaits.KeysEntry
+	25, // 15: taskyard.v1.NoticedTasks.notices:type_name -> taskyard.v1.NoticedTasks.NoticesEntry
+	26, // 16: taskyard.v1.TargetWaits.waits_for:type_name -> taskyard.v1.TargetWaits.WaitsForEntry
+	27, // 17: taskyard.v1.SchedulerMetrics.agents:type_name -> taskyard.v1.SchedulerMetrics.AgentsEntry
+	22, // 18: taskyard.v1.ListSnapshotsResponse.snapshots:type_name -> taskyard.v1.MachineSnapshot
+	29, // 19: taskyard.v1.MachineSnapshot.context:type_name -> google.protobuf.Struct
+	28, // 20: taskyard.v1.MachineSnapshot.created_at:type_name -> google.protobuf.Timestamp
+	16, // 21: taskyard.v1.SchedulerMetrics.AgentsEntry.value:type_name -> taskyard.v1.AgentMetrics
+	9,  // 22: taskyard.v1.StatsService.GetStats:input_type -> taskyard.v1.GetStatsRequest
+	20, // 23: taskyard.v1.StatsService.ListSnapshots:input_type -> taskyard.v1.ListSnapshotsRequest
+	3,  // 24: taskyard.v1.StatsService.GetFairness:input_type -> taskyard.v1.GetFairnessRequest
+	6,  // 25: taskyard.v1.StatsService.GetDemand:input_type -> taskyard.v1.GetDemandRequest
+	0,  // 26: taskyard.v1.StatsService.ListSamples:input_type -> taskyard.v1.ListSamplesRequest
+	10, // 27: taskyard.v1.StatsService.GetStats:output_type -> taskyard.v1.GetStatsResponse
+	21, // 28: taskyard.v1.StatsService.ListSnapshots:output_type -> taskyard.v1.ListSnapshotsResponse
+	4,  // 29: taskyard.v1.StatsService.GetFairness:output_type -> taskyard.v1.GetFairnessResponse
+	7,  // 30: taskyard.v1.StatsService.GetDemand:output_type -> taskyard.v1.GetDemandResponse
+	1,  // 31: taskyard.v1.StatsService.ListSamples:output_type -> taskyard.v1.ListSamplesResponse
+	27, // [27:32] is the sub-list for method output_type
+	22, // [22:27] is the sub-list for method input_type
+	22, // [22:22] is the sub-list for extension type_name
+	22, // [22:22] is the sub-list for extension extendee
+	0,  // [0:22] is the sub-list for field type_name
 }
 
 func init() { file_taskyard_v1_stats_proto_init() }
@@ -1851,22 +2160,23 @@ func file_taskyard_v1_stats_proto_init() {
 		return
 	}
 	file_taskyard_v1_access_proto_init()
-	file_taskyard_v1_stats_proto_msgTypes[0].OneofWrappers = []any{}
-	file_taskyard_v1_stats_proto_msgTypes[1].OneofWrappers = []any{}
-	file_taskyard_v1_stats_proto_msgTypes[5].OneofWrappers = []any{}
+	file_taskyard_v1_stats_proto_msgTypes[2].OneofWrappers = []any{}
+	file_taskyard_v1_stats_proto_msgTypes[3].OneofWrappers = []any{}
+	file_taskyard_v1_stats_proto_msgTypes[4].OneofWrappers = []any{}
 	file_taskyard_v1_stats_proto_msgTypes[8].OneofWrappers = []any{}
-	file_taskyard_v1_stats_proto_msgTypes[12].OneofWrappers = []any{}
-	file_taskyard_v1_stats_proto_msgTypes[13].OneofWrappers = []any{}
-	file_taskyard_v1_stats_proto_msgTypes[17].OneofWrappers = []any{}
-	file_taskyard_v1_stats_proto_msgTypes[18].OneofWrappers = []any{}
-	file_taskyard_v1_stats_proto_msgTypes[19].OneofWrappers = []any{}
+	file_taskyard_v1_stats_proto_msgTypes[11].OneofWrappers = []any{}
+	file_taskyard_v1_stats_proto_msgTypes[15].OneofWrappers = []any{}
+	file_taskyard_v1_stats_proto_msgTypes[16].OneofWrappers = []any{}
+	file_taskyard_v1_stats_proto_msgTypes[20].OneofWrappers = []any{}
+	file_taskyard_v1_stats_proto_msgTypes[21].OneofWrappers = []any{}
+	file_taskyard_v1_stats_proto_msgTypes[22].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_taskyard_v1_stats_proto_rawDesc), len(file_taskyard_v1_stats_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   25,
+			NumMessages:   28,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

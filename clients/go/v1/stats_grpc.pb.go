@@ -28,6 +28,7 @@ const (
 	StatsService_ListSnapshots_FullMethodName = "/taskyard.v1.StatsService/ListSnapshots"
 	StatsService_GetFairness_FullMethodName   = "/taskyard.v1.StatsService/GetFairness"
 	StatsService_GetDemand_FullMethodName     = "/taskyard.v1.StatsService/GetDemand"
+	StatsService_ListSamples_FullMethodName   = "/taskyard.v1.StatsService/ListSamples"
 )
 
 // StatsServiceClient is the client API for StatsService service.
@@ -59,6 +60,12 @@ type StatsServiceClient interface {
 	// Errors: only the common ones.
 	// Retry: safe.
 	GetDemand(ctx context.Context, in *GetDemandRequest, opts ...grpc.CallOption) (*GetDemandResponse, error)
+	// Lists samples of the namespace's figures over the last hour, oldest first: one every ten seconds (docs/rules.md,
+	// Samples).
+	//
+	// Errors: only the common ones.
+	// Retry: safe.
+	ListSamples(ctx context.Context, in *ListSamplesRequest, opts ...grpc.CallOption) (*ListSamplesResponse, error)
 }
 
 type statsServiceClient struct {
@@ -109,6 +116,16 @@ func (c *statsServiceClient) GetDemand(ctx context.Context, in *GetDemandRequest
 	return out, nil
 }
 
+func (c *statsServiceClient) ListSamples(ctx context.Context, in *ListSamplesRequest, opts ...grpc.CallOption) (*ListSamplesResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(ListSamplesResponse)
+	err := c.cc.Invoke(ctx, StatsService_ListSamples_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
 // StatsServiceServer is the server API for StatsService service.
 // All implementations must embed UnimplementedStatsServiceServer
 // for forward compatibility.
@@ -138,6 +155,12 @@ type StatsServiceServer interface {
 	// Errors: only the common ones.
 	// Retry: safe.
 	GetDemand(context.Context, *GetDemandRequest) (*GetDemandResponse, error)
+	// Lists samples of the namespace's figures over the last hour, oldest first: one every ten seconds (docs/rules.md,
+	// Samples).
+	//
+	// Errors: only the common ones.
+	// Retry: safe.
+	ListSamples(context.Context, *ListSamplesRequest) (*ListSamplesResponse, error)
 	mustEmbedUnimplementedStatsServiceServer()
 }
 
@@ -159,6 +182,9 @@ func (UnimplementedStatsServiceServer) GetFairness(context.Context, *GetFairness
 }
 func (UnimplementedStatsServiceServer) GetDemand(context.Context, *GetDemandRequest) (*GetDemandResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method GetDemand not implemented")
+}
+func (UnimplementedStatsServiceServer) ListSamples(context.Context, *ListSamplesRequest) (*ListSamplesResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method ListSamples not implemented")
 }
 func (UnimplementedStatsServiceServer) mustEmbedUnimplementedStatsServiceServer() {}
 func (UnimplementedStatsServiceServer) testEmbeddedByValue()                      {}
@@ -253,6 +279,24 @@ func _StatsService_GetDemand_Handler(srv interface{}, ctx context.Context, dec f
 	return interceptor(ctx, in, info, handler)
 }
 
+func _StatsService_ListSamples_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(ListSamplesRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(StatsServiceServer).ListSamples(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: StatsService_ListSamples_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(StatsServiceServer).ListSamples(ctx, req.(*ListSamplesRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
 // StatsService_ServiceDesc is the grpc.ServiceDesc for StatsService service.
 // It's only intended for direct use with grpc.RegisterService,
 // and not to be introspected or modified (even as a copy)
@@ -275,6 +319,10 @@ var StatsService_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "GetDemand",
 			Handler:    _StatsService_GetDemand_Handler,
+		},
+		{
+			MethodName: "ListSamples",
+			Handler:    _StatsService_ListSamples_Handler,
 		},
 	},
 	Streams:  []grpc.StreamDesc{},

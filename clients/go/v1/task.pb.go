@@ -2370,7 +2370,9 @@ type ListTasksRequest struct {
 	// Only tasks that ended before this time. RFC 3339.
 	EndedUntil *timestamppb.Timestamp `protobuf:"bytes,17,opt,name=ended_until,json=endedUntil,proto3" json:"ended_until,omitempty"`
 	// Only tasks whose error holds this text, whatever its case.
-	Error         *string `protobuf:"bytes,18,opt,name=error,proto3,oneof" json:"error,omitempty"`
+	Error *string `protobuf:"bytes,18,opt,name=error,proto3,oneof" json:"error,omitempty"`
+	// Only tasks whose id begins with this text. 4 to 64 characters.
+	IdPrefix      *string `protobuf:"bytes,19,opt,name=id_prefix,json=idPrefix,proto3,oneof" json:"id_prefix,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2531,6 +2533,13 @@ func (x *ListTasksRequest) GetError() string {
 	return ""
 }
 
+func (x *ListTasksRequest) GetIdPrefix() string {
+	if x != nil && x.IdPrefix != nil {
+		return *x.IdPrefix
+	}
+	return ""
+}
+
 // TaskFilter selects tasks that match all that it names, as ListTasks does.
 type TaskFilter struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -2562,7 +2571,9 @@ type TaskFilter struct {
 	// Only tasks that ended before this time. RFC 3339.
 	EndedUntil *timestamppb.Timestamp `protobuf:"bytes,13,opt,name=ended_until,json=endedUntil,proto3" json:"ended_until,omitempty"`
 	// Only tasks whose error holds this text, whatever its case.
-	Error         *string `protobuf:"bytes,14,opt,name=error,proto3,oneof" json:"error,omitempty"`
+	Error *string `protobuf:"bytes,14,opt,name=error,proto3,oneof" json:"error,omitempty"`
+	// Only tasks whose id begins with this text. 4 to 64 characters.
+	IdPrefix      *string `protobuf:"bytes,15,opt,name=id_prefix,json=idPrefix,proto3,oneof" json:"id_prefix,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2691,6 +2702,13 @@ func (x *TaskFilter) GetEndedUntil() *timestamppb.Timestamp {
 func (x *TaskFilter) GetError() string {
 	if x != nil && x.Error != nil {
 		return *x.Error
+	}
+	return ""
+}
+
+func (x *TaskFilter) GetIdPrefix() string {
+	if x != nil && x.IdPrefix != nil {
+		return *x.IdPrefix
 	}
 	return ""
 }
@@ -4231,7 +4249,7 @@ const file_taskyard_v1_task_proto_rawDesc = "" +
 	"\aoutcomeB\x13\n" +
 	"\x11_rejected_task_id\")\n" +
 	"\x0eGetTaskRequest\x12\x17\n" +
-	"\atask_id\x18\x01 \x01(\tR\x06taskId\"\x89\a\n" +
+	"\atask_id\x18\x01 \x01(\tR\x06taskId\"\xb9\a\n" +
 	"\x10ListTasksRequest\x12\x1e\n" +
 	"\bagent_id\x18\x01 \x01(\tH\x00R\aagentId\x88\x01\x01\x12\x19\n" +
 	"\x05state\x18\x02 \x01(\tH\x01R\x05state\x88\x01\x01\x12\x1e\n" +
@@ -4255,7 +4273,8 @@ const file_taskyard_v1_task_proto_rawDesc = "" +
 	"ended_from\x18\x10 \x01(\v2\x1a.google.protobuf.TimestampR\tendedFrom\x12;\n" +
 	"\vended_until\x18\x11 \x01(\v2\x1a.google.protobuf.TimestampR\n" +
 	"endedUntil\x12\x19\n" +
-	"\x05error\x18\x12 \x01(\tH\rR\x05error\x88\x01\x01B\v\n" +
+	"\x05error\x18\x12 \x01(\tH\rR\x05error\x88\x01\x01\x12 \n" +
+	"\tid_prefix\x18\x13 \x01(\tH\x0eR\bidPrefix\x88\x01\x01B\v\n" +
 	"\t_agent_idB\b\n" +
 	"\x06_stateB\v\n" +
 	"\t_batch_idB\t\n" +
@@ -4273,7 +4292,9 @@ const file_taskyard_v1_task_proto_rawDesc = "" +
 	"\n" +
 	"\b_host_idB\x12\n" +
 	"\x10_concurrency_keyB\b\n" +
-	"\x06_error\"\xbc\x05\n" +
+	"\x06_errorB\f\n" +
+	"\n" +
+	"_id_prefix\"\xec\x05\n" +
 	"\n" +
 	"TaskFilter\x12\x1e\n" +
 	"\bagent_id\x18\x01 \x01(\tH\x00R\aagentId\x88\x01\x01\x12\x19\n" +
@@ -4292,7 +4313,9 @@ const file_taskyard_v1_task_proto_rawDesc = "" +
 	"ended_from\x18\f \x01(\v2\x1a.google.protobuf.TimestampR\tendedFrom\x12;\n" +
 	"\vended_until\x18\r \x01(\v2\x1a.google.protobuf.TimestampR\n" +
 	"endedUntil\x12\x19\n" +
-	"\x05error\x18\x0e \x01(\tH\tR\x05error\x88\x01\x01B\v\n" +
+	"\x05error\x18\x0e \x01(\tH\tR\x05error\x88\x01\x01\x12 \n" +
+	"\tid_prefix\x18\x0f \x01(\tH\n" +
+	"R\bidPrefix\x88\x01\x01B\v\n" +
 	"\t_agent_idB\b\n" +
 	"\x06_stateB\v\n" +
 	"\t_batch_idB\t\n" +
@@ -4304,7 +4327,9 @@ const file_taskyard_v1_task_proto_rawDesc = "" +
 	"\n" +
 	"\b_host_idB\x12\n" +
 	"\x10_concurrency_keyB\b\n" +
-	"\x06_error\"\xa2\x01\n" +
+	"\x06_errorB\f\n" +
+	"\n" +
+	"_id_prefix\"\xa2\x01\n" +
 	"\x11ListTasksResponse\x12'\n" +
 	"\x05tasks\x18\x01 \x03(\v2\x11.taskyard.v1.TaskR\x05tasks\x12\x19\n" +
 	"\x05count\x18\x02 \x01(\rH\x00R\x05count\x88\x01\x01\x12+\n" +

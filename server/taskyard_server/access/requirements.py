@@ -53,11 +53,12 @@ def requirement_in(method: MethodDescriptor) -> Requirement:
     options = method.GetOptions()
     option = options.Extensions[access_pb2.requires]
     roles = frozenset(map(Role, option.roles))
-    if not roles and not option.any_principal:
+    if not roles and not option.any_principal and not option.anyone:
         raise NoRequirement(method.full_name)
     return Requirement(
         roles=roles,
         any_principal=option.any_principal,
+        anyone=option.anyone,
         agent_field=option.agent_field,
         host_field=option.host_field,
         namespace_field=option.namespace_field,

@@ -94,6 +94,7 @@ class Requirement(_message.Message):
     AGENT_FIELD_FIELD_NUMBER: _builtins.int
     HOST_FIELD_FIELD_NUMBER: _builtins.int
     NAMESPACE_FIELD_FIELD_NUMBER: _builtins.int
+    ANYONE_FIELD_NUMBER: _builtins.int
     any_principal: _builtins.bool
     """Whether every principal may call, whatever its grants are."""
     agent_field: _builtins.str
@@ -104,6 +105,8 @@ class Requirement(_message.Message):
     """The field of the request with the namespace that it is about; the roles must be held there, not in the namespace of
     the call. Empty if there is none.
     """
+    anyone: _builtins.bool
+    """Whether everybody may call, without a credential."""
     @_builtins.property
     def roles(self) -> _containers.RepeatedScalarFieldContainer[Global___Role.ValueType]:
         """The roles of which one is needed. `operator` and `admin` need not be named, except where nobody else may call."""
@@ -116,10 +119,11 @@ class Requirement(_message.Message):
         agent_field: _builtins.str = ...,
         host_field: _builtins.str = ...,
         namespace_field: _builtins.str = ...,
+        anyone: _builtins.bool = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["agent_field", b"agent_field", "any_principal", b"any_principal", "host_field", b"host_field", "namespace_field", b"namespace_field", "roles", b"roles"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["agent_field", b"agent_field", "any_principal", b"any_principal", "anyone", b"anyone", "host_field", b"host_field", "namespace_field", b"namespace_field", "roles", b"roles"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

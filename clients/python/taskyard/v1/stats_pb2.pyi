@@ -25,6 +25,145 @@ else:
 DESCRIPTOR: _descriptor.FileDescriptor
 
 @_typing.final
+class ListSamplesRequest(_message.Message):
+    """ListSamplesRequest asks for samples."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    AFTER_FIELD_NUMBER: _builtins.int
+    @_builtins.property
+    def after(self) -> _timestamp_pb2.Timestamp:
+        """Only samples taken after this time. RFC 3339. Default: all that there are."""
+
+    def __init__(
+        self,
+        *,
+        after: _timestamp_pb2.Timestamp | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["after", b"after"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["after", b"after"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ListSamplesRequest: _TypeAlias = ListSamplesRequest  # noqa: Y015
+
+@_typing.final
+class ListSamplesResponse(_message.Message):
+    """ListSamplesResponse holds the samples."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    SAMPLES_FIELD_NUMBER: _builtins.int
+    INTERVAL_SECS_FIELD_NUMBER: _builtins.int
+    interval_secs: _builtins.int
+    """Seconds between two samples: 10."""
+    @_builtins.property
+    def samples(self) -> _containers.RepeatedCompositeFieldContainer[Global___Sample]:
+        """The samples, oldest first, at most 360."""
+
+    def __init__(
+        self,
+        *,
+        samples: _abc.Iterable[Global___Sample] | None = ...,
+        interval_secs: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["interval_secs", b"interval_secs", "samples", b"samples"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ListSamplesResponse: _TypeAlias = ListSamplesResponse  # noqa: Y015
+
+@_typing.final
+class Sample(_message.Message):
+    """Sample shows a namespace at one moment, and what has happened in it since the sample before."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    AT_FIELD_NUMBER: _builtins.int
+    QUEUED_FIELD_NUMBER: _builtins.int
+    INFLIGHT_FIELD_NUMBER: _builtins.int
+    PAUSED_FIELD_NUMBER: _builtins.int
+    HOSTS_ONLINE_FIELD_NUMBER: _builtins.int
+    SUBMITTED_FIELD_NUMBER: _builtins.int
+    DISPATCHED_FIELD_NUMBER: _builtins.int
+    COMPLETED_FIELD_NUMBER: _builtins.int
+    FAILED_FIELD_NUMBER: _builtins.int
+    CANCELLED_FIELD_NUMBER: _builtins.int
+    REJECTED_FIELD_NUMBER: _builtins.int
+    RETRIED_FIELD_NUMBER: _builtins.int
+    LEASES_EXPIRED_FIELD_NUMBER: _builtins.int
+    AVG_DISPATCH_LATENCY_MS_FIELD_NUMBER: _builtins.int
+    OLDEST_QUEUED_SECS_FIELD_NUMBER: _builtins.int
+    queued: _builtins.int
+    """Tasks that wait for a host."""
+    inflight: _builtins.int
+    """Tasks that are assigned or running."""
+    paused: _builtins.int
+    """Paused tasks."""
+    hosts_online: _builtins.int
+    """Hosts that were heard of in time."""
+    submitted: _builtins.int
+    """Tasks accepted since the sample before."""
+    dispatched: _builtins.int
+    """Tasks handed to hosts since then."""
+    completed: _builtins.int
+    """Tasks that ended as `done` since then."""
+    failed: _builtins.int
+    """Tasks that failed since then."""
+    cancelled: _builtins.int
+    """Tasks that were cancelled since then."""
+    rejected: _builtins.int
+    """Tasks refused at admission since then."""
+    retried: _builtins.int
+    """Failed attempts that were retried since then."""
+    leases_expired: _builtins.int
+    """Leases lost since then."""
+    avg_dispatch_latency_ms: _builtins.float
+    """Milliseconds from queue entry to dispatch, averaged over the dispatches since then. Absent if there were none."""
+    oldest_queued_secs: _builtins.float
+    """Seconds for which the oldest queued task has been queued. Absent while none is."""
+    @_builtins.property
+    def at(self) -> _timestamp_pb2.Timestamp:
+        """When it was taken."""
+
+    def __init__(
+        self,
+        *,
+        at: _timestamp_pb2.Timestamp | None = ...,
+        queued: _builtins.int = ...,
+        inflight: _builtins.int = ...,
+        paused: _builtins.int = ...,
+        hosts_online: _builtins.int = ...,
+        submitted: _builtins.int = ...,
+        dispatched: _builtins.int = ...,
+        completed: _builtins.int = ...,
+        failed: _builtins.int = ...,
+        cancelled: _builtins.int = ...,
+        rejected: _builtins.int = ...,
+        retried: _builtins.int = ...,
+        leases_expired: _builtins.int = ...,
+        avg_dispatch_latency_ms: _builtins.float | None = ...,
+        oldest_queued_secs: _builtins.float | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_avg_dispatch_latency_ms", b"_avg_dispatch_latency_ms", "_oldest_queued_secs", b"_oldest_queued_secs", "at", b"at", "avg_dispatch_latency_ms", b"avg_dispatch_latency_ms", "oldest_queued_secs", b"oldest_queued_secs"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_avg_dispatch_latency_ms", b"_avg_dispatch_latency_ms", "_oldest_queued_secs", b"_oldest_queued_secs", "at", b"at", "avg_dispatch_latency_ms", b"avg_dispatch_latency_ms", "cancelled", b"cancelled", "completed", b"completed", "dispatched", b"dispatched", "failed", b"failed", "hosts_online", b"hosts_online", "inflight", b"inflight", "leases_expired", b"leases_expired", "oldest_queued_secs", b"oldest_queued_secs", "paused", b"paused", "queued", b"queued", "rejected", b"rejected", "retried", b"retried", "submitted", b"submitted"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    _WhichOneofReturnType__avg_dispatch_latency_ms: _TypeAlias = _typing.Literal["avg_dispatch_latency_ms"]  # noqa: Y015
+    _WhichOneofArgType__avg_dispatch_latency_ms: _TypeAlias = _typing.Literal["_avg_dispatch_latency_ms", b"_avg_dispatch_latency_ms"]  # noqa: Y015
+    _WhichOneofReturnType__oldest_queued_secs: _TypeAlias = _typing.Literal["oldest_queued_secs"]  # noqa: Y015
+    _WhichOneofArgType__oldest_queued_secs: _TypeAlias = _typing.Literal["_oldest_queued_secs", b"_oldest_queued_secs"]  # noqa: Y015
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__avg_dispatch_latency_ms) -> _WhichOneofReturnType__avg_dispatch_latency_ms | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__oldest_queued_secs) -> _WhichOneofReturnType__oldest_queued_secs | None: ...
+
+Global___Sample: _TypeAlias = Sample  # noqa: Y015
+
+@_typing.final
 class GetFairnessRequest(_message.Message):
     """GetFairnessRequest asks for a page of agents."""
 

@@ -55,6 +55,11 @@ class StatsServiceStub(object):
                 request_serializer=taskyard_dot_v1_dot_stats__pb2.GetDemandRequest.SerializeToString,
                 response_deserializer=taskyard_dot_v1_dot_stats__pb2.GetDemandResponse.FromString,
                 _registered_method=True)
+        self.ListSamples = channel.unary_unary(
+                '/taskyard.v1.StatsService/ListSamples',
+                request_serializer=taskyard_dot_v1_dot_stats__pb2.ListSamplesRequest.SerializeToString,
+                response_deserializer=taskyard_dot_v1_dot_stats__pb2.ListSamplesResponse.FromString,
+                _registered_method=True)
 
 
 class StatsServiceServicer(object):
@@ -104,6 +109,17 @@ class StatsServiceServicer(object):
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def ListSamples(self, request, context):
+        """Lists samples of the namespace's figures over the last hour, oldest first: one every ten seconds (docs/rules.md,
+        Samples).
+
+        Errors: only the common ones.
+        Retry: safe.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
 
 def add_StatsServiceServicer_to_server(servicer, server):
     rpc_method_handlers = {
@@ -126,6 +142,11 @@ def add_StatsServiceServicer_to_server(servicer, server):
                     servicer.GetDemand,
                     request_deserializer=taskyard_dot_v1_dot_stats__pb2.GetDemandRequest.FromString,
                     response_serializer=taskyard_dot_v1_dot_stats__pb2.GetDemandResponse.SerializeToString,
+            ),
+            'ListSamples': grpc.unary_unary_rpc_method_handler(
+                    servicer.ListSamples,
+                    request_deserializer=taskyard_dot_v1_dot_stats__pb2.ListSamplesRequest.FromString,
+                    response_serializer=taskyard_dot_v1_dot_stats__pb2.ListSamplesResponse.SerializeToString,
             ),
     }
     generic_handler = grpc.method_handlers_generic_handler(
@@ -237,6 +258,33 @@ class StatsService(object):
             '/taskyard.v1.StatsService/GetDemand',
             taskyard_dot_v1_dot_stats__pb2.GetDemandRequest.SerializeToString,
             taskyard_dot_v1_dot_stats__pb2.GetDemandResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def ListSamples(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/taskyard.v1.StatsService/ListSamples',
+            taskyard_dot_v1_dot_stats__pb2.ListSamplesRequest.SerializeToString,
+            taskyard_dot_v1_dot_stats__pb2.ListSamplesResponse.FromString,
             options,
             channel_credentials,
             insecure,

@@ -64,6 +64,13 @@ class StatsServiceStub:
     Errors: only the common ones.
     Retry: safe.
     """
+    ListSamples: _grpc.UnaryUnaryMultiCallable[_stats_pb2.ListSamplesRequest, _stats_pb2.ListSamplesResponse]
+    """Lists samples of the namespace's figures over the last hour, oldest first: one every ten seconds (docs/rules.md,
+    Samples).
+
+    Errors: only the common ones.
+    Retry: safe.
+    """
 
 @_typing.type_check_only
 class StatsServiceAsyncStub(StatsServiceStub):
@@ -93,6 +100,13 @@ class StatsServiceAsyncStub(StatsServiceStub):
     """
     GetDemand: _aio.UnaryUnaryMultiCallable[_stats_pb2.GetDemandRequest, _stats_pb2.GetDemandResponse]  # type: ignore[assignment]
     """Shows what the configured pools of hosts have to do (docs/rules.md, Demand), in order of their names.
+
+    Errors: only the common ones.
+    Retry: safe.
+    """
+    ListSamples: _aio.UnaryUnaryMultiCallable[_stats_pb2.ListSamplesRequest, _stats_pb2.ListSamplesResponse]  # type: ignore[assignment]
+    """Lists samples of the namespace's figures over the last hour, oldest first: one every ten seconds (docs/rules.md,
+    Samples).
 
     Errors: only the common ones.
     Retry: safe.
@@ -147,6 +161,19 @@ class StatsServiceServicer(metaclass=_abc_1.ABCMeta):
         context: _ServicerContext,
     ) -> _typing.Union[_stats_pb2.GetDemandResponse, _abc.Awaitable[_stats_pb2.GetDemandResponse]]:
         """Shows what the configured pools of hosts have to do (docs/rules.md, Demand), in order of their names.
+
+        Errors: only the common ones.
+        Retry: safe.
+        """
+
+    @_abc_1.abstractmethod
+    def ListSamples(
+        self,
+        request: _stats_pb2.ListSamplesRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_stats_pb2.ListSamplesResponse, _abc.Awaitable[_stats_pb2.ListSamplesResponse]]:
+        """Lists samples of the namespace's figures over the last hour, oldest first: one every ten seconds (docs/rules.md,
+        Samples).
 
         Errors: only the common ones.
         Retry: safe.

@@ -1361,6 +1361,7 @@ class ListTasksRequest(_message.Message):
     ENDED_FROM_FIELD_NUMBER: _builtins.int
     ENDED_UNTIL_FIELD_NUMBER: _builtins.int
     ERROR_FIELD_NUMBER: _builtins.int
+    ID_PREFIX_FIELD_NUMBER: _builtins.int
     agent_id: _builtins.str
     """Only tasks of this agent."""
     state: _builtins.str
@@ -1393,6 +1394,8 @@ class ListTasksRequest(_message.Message):
     """Only tasks with this concurrency key."""
     error: _builtins.str
     """Only tasks whose error holds this text, whatever its case."""
+    id_prefix: _builtins.str
+    """Only tasks whose id begins with this text. 4 to 64 characters."""
     @_builtins.property
     def created_from(self) -> _timestamp_pb2.Timestamp:
         """Only tasks submitted at this time or later. RFC 3339."""
@@ -1430,10 +1433,11 @@ class ListTasksRequest(_message.Message):
         ended_from: _timestamp_pb2.Timestamp | None = ...,
         ended_until: _timestamp_pb2.Timestamp | None = ...,
         error: _builtins.str | None = ...,
+        id_prefix: _builtins.str | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["_action", b"_action", "_agent_id", b"_agent_id", "_batch_id", b"_batch_id", "_concurrency_key", b"_concurrency_key", "_error", b"_error", "_history", b"_history", "_host_id", b"_host_id", "_labels", b"_labels", "_newest_first", b"_newest_first", "_page_size", b"_page_size", "_page_token", b"_page_token", "_parent_id", b"_parent_id", "_state", b"_state", "_target", b"_target", "action", b"action", "agent_id", b"agent_id", "batch_id", b"batch_id", "concurrency_key", b"concurrency_key", "created_from", b"created_from", "created_until", b"created_until", "ended_from", b"ended_from", "ended_until", b"ended_until", "error", b"error", "history", b"history", "host_id", b"host_id", "labels", b"labels", "newest_first", b"newest_first", "page_size", b"page_size", "page_token", b"page_token", "parent_id", b"parent_id", "state", b"state", "target", b"target"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_action", b"_action", "_agent_id", b"_agent_id", "_batch_id", b"_batch_id", "_concurrency_key", b"_concurrency_key", "_error", b"_error", "_history", b"_history", "_host_id", b"_host_id", "_id_prefix", b"_id_prefix", "_labels", b"_labels", "_newest_first", b"_newest_first", "_page_size", b"_page_size", "_page_token", b"_page_token", "_parent_id", b"_parent_id", "_state", b"_state", "_target", b"_target", "action", b"action", "agent_id", b"agent_id", "batch_id", b"batch_id", "concurrency_key", b"concurrency_key", "created_from", b"created_from", "created_until", b"created_until", "ended_from", b"ended_from", "ended_until", b"ended_until", "error", b"error", "history", b"history", "host_id", b"host_id", "id_prefix", b"id_prefix", "labels", b"labels", "newest_first", b"newest_first", "page_size", b"page_size", "page_token", b"page_token", "parent_id", b"parent_id", "state", b"state", "target", b"target"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_action", b"_action", "_agent_id", b"_agent_id", "_batch_id", b"_batch_id", "_concurrency_key", b"_concurrency_key", "_error", b"_error", "_history", b"_history", "_host_id", b"_host_id", "_labels", b"_labels", "_newest_first", b"_newest_first", "_page_size", b"_page_size", "_page_token", b"_page_token", "_parent_id", b"_parent_id", "_state", b"_state", "_target", b"_target", "action", b"action", "agent_id", b"agent_id", "batch_id", b"batch_id", "concurrency_key", b"concurrency_key", "created_from", b"created_from", "created_until", b"created_until", "ended_from", b"ended_from", "ended_until", b"ended_until", "error", b"error", "history", b"history", "host_id", b"host_id", "labels", b"labels", "newest_first", b"newest_first", "page_size", b"page_size", "page_token", b"page_token", "parent_id", b"parent_id", "state", b"state", "target", b"target"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_action", b"_action", "_agent_id", b"_agent_id", "_batch_id", b"_batch_id", "_concurrency_key", b"_concurrency_key", "_error", b"_error", "_history", b"_history", "_host_id", b"_host_id", "_id_prefix", b"_id_prefix", "_labels", b"_labels", "_newest_first", b"_newest_first", "_page_size", b"_page_size", "_page_token", b"_page_token", "_parent_id", b"_parent_id", "_state", b"_state", "_target", b"_target", "action", b"action", "agent_id", b"agent_id", "batch_id", b"batch_id", "concurrency_key", b"concurrency_key", "created_from", b"created_from", "created_until", b"created_until", "ended_from", b"ended_from", "ended_until", b"ended_until", "error", b"error", "history", b"history", "host_id", b"host_id", "id_prefix", b"id_prefix", "labels", b"labels", "newest_first", b"newest_first", "page_size", b"page_size", "page_token", b"page_token", "parent_id", b"parent_id", "state", b"state", "target", b"target"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__action: _TypeAlias = _typing.Literal["action"]  # noqa: Y015
     _WhichOneofArgType__action: _TypeAlias = _typing.Literal["_action", b"_action"]  # noqa: Y015
@@ -1449,6 +1453,8 @@ class ListTasksRequest(_message.Message):
     _WhichOneofArgType__history: _TypeAlias = _typing.Literal["_history", b"_history"]  # noqa: Y015
     _WhichOneofReturnType__host_id: _TypeAlias = _typing.Literal["host_id"]  # noqa: Y015
     _WhichOneofArgType__host_id: _TypeAlias = _typing.Literal["_host_id", b"_host_id"]  # noqa: Y015
+    _WhichOneofReturnType__id_prefix: _TypeAlias = _typing.Literal["id_prefix"]  # noqa: Y015
+    _WhichOneofArgType__id_prefix: _TypeAlias = _typing.Literal["_id_prefix", b"_id_prefix"]  # noqa: Y015
     _WhichOneofReturnType__labels: _TypeAlias = _typing.Literal["labels"]  # noqa: Y015
     _WhichOneofArgType__labels: _TypeAlias = _typing.Literal["_labels", b"_labels"]  # noqa: Y015
     _WhichOneofReturnType__newest_first: _TypeAlias = _typing.Literal["newest_first"]  # noqa: Y015
@@ -1477,6 +1483,8 @@ class ListTasksRequest(_message.Message):
     def WhichOneof(self, oneof_group: _WhichOneofArgType__history) -> _WhichOneofReturnType__history | None: ...
     @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType__host_id) -> _WhichOneofReturnType__host_id | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__id_prefix) -> _WhichOneofReturnType__id_prefix | None: ...
     @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType__labels) -> _WhichOneofReturnType__labels | None: ...
     @_typing.overload
@@ -1514,6 +1522,7 @@ class TaskFilter(_message.Message):
     ENDED_FROM_FIELD_NUMBER: _builtins.int
     ENDED_UNTIL_FIELD_NUMBER: _builtins.int
     ERROR_FIELD_NUMBER: _builtins.int
+    ID_PREFIX_FIELD_NUMBER: _builtins.int
     agent_id: _builtins.str
     """Only tasks of this agent."""
     state: _builtins.str
@@ -1536,6 +1545,8 @@ class TaskFilter(_message.Message):
     """Only tasks with this concurrency key."""
     error: _builtins.str
     """Only tasks whose error holds this text, whatever its case."""
+    id_prefix: _builtins.str
+    """Only tasks whose id begins with this text. 4 to 64 characters."""
     @_builtins.property
     def created_from(self) -> _timestamp_pb2.Timestamp:
         """Only tasks submitted at this time or later. RFC 3339."""
@@ -1569,10 +1580,11 @@ class TaskFilter(_message.Message):
         ended_from: _timestamp_pb2.Timestamp | None = ...,
         ended_until: _timestamp_pb2.Timestamp | None = ...,
         error: _builtins.str | None = ...,
+        id_prefix: _builtins.str | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["_action", b"_action", "_agent_id", b"_agent_id", "_batch_id", b"_batch_id", "_concurrency_key", b"_concurrency_key", "_error", b"_error", "_host_id", b"_host_id", "_labels", b"_labels", "_parent_id", b"_parent_id", "_state", b"_state", "_target", b"_target", "action", b"action", "agent_id", b"agent_id", "batch_id", b"batch_id", "concurrency_key", b"concurrency_key", "created_from", b"created_from", "created_until", b"created_until", "ended_from", b"ended_from", "ended_until", b"ended_until", "error", b"error", "host_id", b"host_id", "labels", b"labels", "parent_id", b"parent_id", "state", b"state", "target", b"target"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_action", b"_action", "_agent_id", b"_agent_id", "_batch_id", b"_batch_id", "_concurrency_key", b"_concurrency_key", "_error", b"_error", "_host_id", b"_host_id", "_id_prefix", b"_id_prefix", "_labels", b"_labels", "_parent_id", b"_parent_id", "_state", b"_state", "_target", b"_target", "action", b"action", "agent_id", b"agent_id", "batch_id", b"batch_id", "concurrency_key", b"concurrency_key", "created_from", b"created_from", "created_until", b"created_until", "ended_from", b"ended_from", "ended_until", b"ended_until", "error", b"error", "host_id", b"host_id", "id_prefix", b"id_prefix", "labels", b"labels", "parent_id", b"parent_id", "state", b"state", "target", b"target"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_action", b"_action", "_agent_id", b"_agent_id", "_batch_id", b"_batch_id", "_concurrency_key", b"_concurrency_key", "_error", b"_error", "_host_id", b"_host_id", "_labels", b"_labels", "_parent_id", b"_parent_id", "_state", b"_state", "_target", b"_target", "action", b"action", "agent_id", b"agent_id", "batch_id", b"batch_id", "concurrency_key", b"concurrency_key", "created_from", b"created_from", "created_until", b"created_until", "ended_from", b"ended_from", "ended_until", b"ended_until", "error", b"error", "host_id", b"host_id", "labels", b"labels", "parent_id", b"parent_id", "state", b"state", "target", b"target"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_action", b"_action", "_agent_id", b"_agent_id", "_batch_id", b"_batch_id", "_concurrency_key", b"_concurrency_key", "_error", b"_error", "_host_id", b"_host_id", "_id_prefix", b"_id_prefix", "_labels", b"_labels", "_parent_id", b"_parent_id", "_state", b"_state", "_target", b"_target", "action", b"action", "agent_id", b"agent_id", "batch_id", b"batch_id", "concurrency_key", b"concurrency_key", "created_from", b"created_from", "created_until", b"created_until", "ended_from", b"ended_from", "ended_until", b"ended_until", "error", b"error", "host_id", b"host_id", "id_prefix", b"id_prefix", "labels", b"labels", "parent_id", b"parent_id", "state", b"state", "target", b"target"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__action: _TypeAlias = _typing.Literal["action"]  # noqa: Y015
     _WhichOneofArgType__action: _TypeAlias = _typing.Literal["_action", b"_action"]  # noqa: Y015
@@ -1586,6 +1598,8 @@ class TaskFilter(_message.Message):
     _WhichOneofArgType__error: _TypeAlias = _typing.Literal["_error", b"_error"]  # noqa: Y015
     _WhichOneofReturnType__host_id: _TypeAlias = _typing.Literal["host_id"]  # noqa: Y015
     _WhichOneofArgType__host_id: _TypeAlias = _typing.Literal["_host_id", b"_host_id"]  # noqa: Y015
+    _WhichOneofReturnType__id_prefix: _TypeAlias = _typing.Literal["id_prefix"]  # noqa: Y015
+    _WhichOneofArgType__id_prefix: _TypeAlias = _typing.Literal["_id_prefix", b"_id_prefix"]  # noqa: Y015
     _WhichOneofReturnType__labels: _TypeAlias = _typing.Literal["labels"]  # noqa: Y015
     _WhichOneofArgType__labels: _TypeAlias = _typing.Literal["_labels", b"_labels"]  # noqa: Y015
     _WhichOneofReturnType__parent_id: _TypeAlias = _typing.Literal["parent_id"]  # noqa: Y015
@@ -1606,6 +1620,8 @@ class TaskFilter(_message.Message):
     def WhichOneof(self, oneof_group: _WhichOneofArgType__error) -> _WhichOneofReturnType__error | None: ...
     @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType__host_id) -> _WhichOneofReturnType__host_id | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__id_prefix) -> _WhichOneofReturnType__id_prefix | None: ...
     @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType__labels) -> _WhichOneofReturnType__labels | None: ...
     @_typing.overload
