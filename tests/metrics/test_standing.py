@@ -2,6 +2,7 @@
 
 from taskyard_server.core.hosts import HostProfile
 from taskyard_server.core.keys import KeyLimit
+from taskyard_server.core.task import TaskExtras
 from tests.live import live
 
 
@@ -38,7 +39,7 @@ async def test_an_agent_starves_while_it_waits_with_nothing_in_flight(make_harne
 async def test_who_waits_for_a_key_neither_starves_nor_ages_the_queue(harness):
     await harness.engine.rules.put_limit("default", "site:*", KeyLimit(1))
     for agent in ("ann", "bob"):
-        await harness.submit(agent=agent, concurrency_keys=("site:a",))
+        await harness.submit(agent=agent, extras=TaskExtras(concurrency_keys=("site:a",)))
     await harness.claim()
     harness.now += 30
     assert (await standing(harness))[-3:] == (0, 0, 0)
