@@ -18,6 +18,7 @@ from taskyard.v1 import (
     operation_pb2_grpc,
     runtime_host_pb2_grpc,
     schedule_pb2_grpc,
+    sign_in_pb2_grpc,
     stats_pb2_grpc,
     target_pb2_grpc,
     task_pb2_grpc,
@@ -41,6 +42,7 @@ from taskyard_server.services.limits import LimitService
 from taskyard_server.services.namespaces import NamespaceService
 from taskyard_server.services.operations import OperationService
 from taskyard_server.services.schedules import ScheduleService
+from taskyard_server.services.sign_in import SignInService
 from taskyard_server.services.stats import StatsService
 from taskyard_server.services.targets import TargetService
 from taskyard_server.services.task_watches import TaskWatches
@@ -63,6 +65,7 @@ SERVICES: Final = tuple(
         "Namespace",
         "Admin",
         "Token",
+        "SignIn",
     )
 )
 SCHEDULER_SERVICES: Final = SERVICES[:4]
@@ -86,6 +89,7 @@ class ServiceSet:
         stats: StatsService,
         admin: AdminService,
         tokens: TokenService,
+        sign_in: SignInService,
         pools: Callable[[], Sequence[Pool]],
         door: Door | None,
     ) -> None:
@@ -106,6 +110,7 @@ class ServiceSet:
         self._namespaces = NamespaceService(engine)
         self._admin = admin
         self._tokens = tokens
+        self._sign_in = sign_in
         self._keda = KedaScaler(engine, pools, None if door is None else door.enter)
         scaler = [KEDA] if scheduler.enabled else []
         self._names = [*served(settings), *scaler, health.SERVICE_NAME, CHANNELZ, reflection.SERVICE_NAME]
@@ -129,6 +134,7 @@ class ServiceSet:
         namespace_pb2_grpc.add_NamespaceServiceServicer_to_server(self._namespaces, server)
         admin_pb2_grpc.add_AdminServiceServicer_to_server(self._admin, server)
         token_pb2_grpc.add_TokenServiceServicer_to_server(self._tokens, server)
+        sign_in_pb2_grpc.add_SignInServiceServicer_to_server(self._sign_in, server)
         health_pb2_grpc.add_HealthServicer_to_server(health_service, server)
         servers.add_tools(self._names)
 

@@ -21,6 +21,7 @@ import structlog
 from google.protobuf import descriptor_pool
 from google.protobuf.message import DecodeError
 
+from taskyard_server.access.requirements import requirement_of
 from taskyard_server.core.errors import BadRequest, Refusal, TooLarge
 from taskyard_server.logs import Throttle
 
@@ -101,7 +102,7 @@ class CallInterceptor(grpc.aio.ServerInterceptor):
             check = _target_check(method) if by_rest else None
             wrapped = self._wrap(method, handler) if check is None else self._wrap_for_rest(method, handler, check)
             remembered[method] = wrapped
-        if self._admission is not None:
+        if self._admission is not None and self._is_guarded(method):
             metadata = handler_call_details.invocation_metadata
             refusal = self._admission.refusal_by_metadata(metadata, self._takes_certificates)
             if refusal is not None and await self._admission.is_known_now(metadata):
@@ -154,7 +155,8 @@ class CallInterceptor(grpc.aio.ServerInterceptor):
         gate = None if self._admission is None else self._admission.gate(method)
         if gate is not None:
             serve = gate.audited(serve)
-        if self._door is not None:
+        # What anyone may ask is about this server, and is told by one that has lost its trust in itself, too.
+        if self._door is not None and not requirement_of(method).anyone:
             serve = _behind(self._door, method, serve)
 
         async def around(request: Any, context: Context) -> Any:
