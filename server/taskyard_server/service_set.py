@@ -27,6 +27,7 @@ from taskyard.v1 import (
 from taskyard_server.config import Settings
 from taskyard_server.core.demand import Pool
 from taskyard_server.core.history import RetryPolicy
+from taskyard_server.core.task import Task
 from taskyard_server.engine.port import Engine
 from taskyard_server.interceptors.calls import Door
 from taskyard_server.keda.externalscaler_pb2_grpc import add_ExternalScalerServicer_to_server
@@ -37,7 +38,7 @@ from taskyard_server.services.batches import BatchService
 from taskyard_server.services.hosts import RuntimeHostService
 from taskyard_server.services.keda import SERVICE as KEDA
 from taskyard_server.services.keda import KedaScaler
-from taskyard_server.services.leases import LeaseService
+from taskyard_server.services.leases import LeaseService, as_it_is
 from taskyard_server.services.limits import LimitService
 from taskyard_server.services.namespaces import NamespaceService
 from taskyard_server.services.operations import OperationService
@@ -92,6 +93,7 @@ class ServiceSet:
         sign_in: SignInService,
         pools: Callable[[], Sequence[Pool]],
         door: Door | None,
+        handed: Callable[[Task], Task] | None = None,
     ) -> None:
         scheduler = settings.scheduler
         most = scheduler.max_payload_bytes
@@ -101,8 +103,8 @@ class ServiceSet:
             self._batches = BatchService(engine, scheduler.max_batch_size, most, default_retry)
             self._stats = stats
             self._operations = OperationService(engine, most)
-        self.hosts = RuntimeHostService(engine, most)
-        self._leases = LeaseService(engine, most)
+        self.hosts = RuntimeHostService(engine, most, handed)
+        self._leases = LeaseService(engine, most, handed or as_it_is)
         self._targets = TargetService(engine)
         self._limits = LimitService(engine)
         self._agents = AgentService(engine)
