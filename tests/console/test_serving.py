@@ -9,7 +9,7 @@ def test_the_console_is_at_ui(console: Console) -> None:
     answer = console.page.goto(f"{console.url}/ui")
     assert answer is not None
     assert (answer.status, answer.url.removeprefix(console.url)) == (200, "/ui/")
-    expect(console.page).to_have_title("Taskyard")
+    expect(console.page).to_have_title("Now · Taskyard")
 
 
 def test_a_breach_of_the_policy_is_noted(console: Console) -> None:
