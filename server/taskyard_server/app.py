@@ -13,7 +13,7 @@ from taskyard_server import gc_policy
 from taskyard_server.access.token_directory import TokenDirectory
 from taskyard_server.access.token_news import TokenNews
 from taskyard_server.admin_socket import AdminSocket, socket_of
-from taskyard_server.audit import AuditLog
+from taskyard_server.audit import AuditLogError, configured_audit_log
 from taskyard_server.certificates import CertificateError, certificate_files, replica_files
 from taskyard_server.config import Settings
 from taskyard_server.configured_engine import configured_engine
@@ -30,9 +30,10 @@ from taskyard_server.interceptors.calls import CallInterceptor
 from taskyard_server.listening import Servers, gateway_of
 from taskyard_server.live_config import LiveConfig, Reload
 from taskyard_server.logs import TransitionLog, TriggerLog
-from taskyard_server.security_settings import AuditSettings
+from taskyard_server.samples import Samples
 from taskyard_server.service_set import ServiceSet, served
 from taskyard_server.services.admin import AdminService
+from taskyard_server.services.sign_in import SignInService
 from taskyard_server.services.stats import StatsService
 from taskyard_server.services.store import StoreService
 from taskyard_server.services.task_watches import TaskWatches
@@ -51,8 +52,6 @@ PASS_ON_SECS: Final = 0.3
 NOTICED_SECS: Final = 3.0
 """How long a replica goes on carrying calls after it has said that it ends."""
 WEBHOOK_GRACE_SECS: Final = 10.0
-
-
 T = TypeVar("T")
 
 
@@ -91,10 +90,14 @@ class App:
         )
         self._task_watches = TaskWatches(self._engine, self._event_logs)
         self._snapshots = Snapshots(self._engine, lambda: config.settings.daemon.heartbeat_interval_ms / 1000)
+        self._samples = Samples(self._engine, virtual)
         self._webhooks = Webhooks(settings.webhooks, self._engine.outbox)
         keeper = self._engine.keeper
         self._figures = None if keeper is None else keeper.figures
-        self._audit = _audit_log(settings.audit)
+        try:
+            self._audit = configured_audit_log(settings.audit)
+        except AuditLogError as error:
+            raise StartError(str(error)) from None
         self._tokens = None if keeper is None else TokenDirectory(self._engine.now)
         auth = settings.auth if authentication_is_on(settings) else None
         self._admission = (
@@ -131,9 +134,12 @@ class App:
         door = None if self._sharing is None else self._sharing.door
         by_grpc, by_gateway = settings.tls.client_ca is not None, settings.gateway_tls.client_ca is not None
         by_gateway = by_gateway or (is_replica and by_grpc)
+        refused = self._metrics.refused
         self._servers = Servers(
-            None if is_replica else CallInterceptor(self._admission, by_grpc, door, self._metrics.refused),
-            CallInterceptor(self._admission, by_gateway, door, self._metrics.refused) if settings.gateway else None,
+            None if is_replica else CallInterceptor(self._admission, by_grpc, door, refused=self._metrics.refused),
+            CallInterceptor(self._admission, by_gateway, door, refused=self._metrics.refused)
+            if settings.gateway
+            else None,
             is_limited=auth is not None,
             has_replicas=is_replica,
             is_guest=guest is not None,
@@ -144,15 +150,25 @@ class App:
             self._engine,
             self._task_watches,
             lambda action: self._retry_policies.get(action),
-            self._stats_service,
+            StatsService(
+                self._engine,
+                self._snapshots,
+                self._samples,
+                self._webhooks.counts_of,
+                settings.scheduler,
+                self._figures,
+                lambda: self._pools,
+            ),
             AdminService(self._engine, config, self.drain, self._sharing),
             self._token_service,
+            SignInService(config, self._admission),
             lambda: self._pools,
             door,
         )
         if self._sharing is not None:
             followers, webhooks = (self._event_logs, self._services.hosts.watches), self._webhooks
             self._sharing.tell(*followers, begun=webhooks.begin, left=webhooks.leave)
+            self._sharing.tell(begun=self._samples.begin, left=self._samples.leave)
         try:
             self._certificates = certificate_files("tls", settings.tls)
             self._replica_files = replica_files(settings.replicas)
@@ -178,13 +194,14 @@ class App:
         if self._engine.outbox is None:
             self._engine.subscribe(self._webhooks)
         self._engine.schedules.subscribe(TriggerLog())
-        followers = (self._event_logs, self._webhooks, self._snapshots, self._services.hosts.watches, self._metrics)
-        for part in followers:
+        figures = (self._snapshots, self._samples, self._metrics)
+        for part in (self._event_logs, self._webhooks, *figures, self._services.hosts.watches):
             self._engine.namespaces.subscribe(part.deleted)
         self._config.apply = self._apply
         self._config.reloaded = self._note_reload
         try:
             await self._engine.open()
+            self._samples.open()
             if self._sharing is not None:
                 await self._sharing.replica.start()
             if self._tokens is not None and self._engine.keeper is not None:
@@ -231,7 +248,7 @@ class App:
         if self._executor is not None:
             parts.append(self._executor.run())
         if self._guest is None:
-            parts.append(gc_policy.collect_periodically())
+            parts += [self._samples.run(), gc_policy.collect_periodically()]
         self._background = [asyncio.create_task(part) for part in parts]
         for name in ("", *served(settings)):
             await self._health.set(name, health_pb2.HealthCheckResponse.SERVING)
@@ -405,13 +422,6 @@ class App:
         outcome = "conflict" if reload is None else "ok"
         self._note("reload", changed=[] if reload is None else reload.changed, outcome=outcome)
 
-    def _stats_service(self) -> StatsService:
-        scheduler, counts_of = self._settings.scheduler, self._webhooks.counts_of
-        strategy, workers = scheduler.strategy, scheduler.worker_count
-        return StatsService(
-            self._engine, self._snapshots, counts_of, strategy, workers, self._figures, lambda: self._pools
-        )
-
     def _listen(self) -> None:
         settings = self._settings
         self._services.add_to(self._servers, self._health)
@@ -436,13 +446,3 @@ class App:
         except OSError as error:
             reason = (error.strerror or str(error)).lower()
             raise StartError(f"cannot listen on {settings.metrics} for metrics: {reason}") from None
-
-
-def _audit_log(settings: AuditSettings) -> AuditLog | None:
-    if settings.file is None:
-        return None
-    try:
-        return AuditLog(settings.file, settings.max_bytes, settings.backups)
-    except (OSError, ValueError) as error:
-        reason = (getattr(error, "strerror", None) or str(error)).lower()
-        raise StartError(f"cannot write the audit log to {settings.file}: {reason}") from None

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Final
 
-from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric, SummaryMetricFamily
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 
 from taskyard_server.core.events import Event, EventKind
 from taskyard_server.core.standing import Standing
@@ -25,13 +25,13 @@ EXPIRED: Final = "expired"
 class ActionCounts:
     """What happened to the tasks of one action in one namespace."""
 
-    __slots__ = ("dispatched", "ended", "run", "run_secs", "submitted")
+    __slots__ = ("dispatched", "ended", "run_secs", "runs", "submitted")
 
     def __init__(self) -> None:
         self.submitted = 0
         self.dispatched = 0
         self.ended: dict[str, int] = {}
-        self.run = 0
+        self.runs = 0
         self.run_secs = 0.0
 
     def see(self, event: Event) -> None:
@@ -49,7 +49,7 @@ class ActionCounts:
             outcome = EXPIRED if state is FAILED and event.task.expired else state.value
             self.ended[outcome] = self.ended.get(outcome, 0) + 1
             if event.started_at is not None:
-                self.run += 1
+                self.runs += 1
                 self.run_secs += event.at - event.started_at
 
 
@@ -95,8 +95,9 @@ class TaskMetrics:
         ended = CounterMetricFamily(
             "taskyard_action_ended", "Tasks that ended, by action and outcome.", labels=[*names, "outcome"]
         )
-        run = SummaryMetricFamily(
-            "taskyard_action_run_seconds", "From the first start of tasks to their end, by action.", labels=names
+        runs = CounterMetricFamily("taskyard_action_runs", "Tasks that ended after they had begun.", labels=names)
+        run_secs = CounterMetricFamily(
+            "taskyard_action_run_seconds", "From the first start of these tasks to their end, summed up.", labels=names
         )
         for namespace, actions in list(self._counts.items()):
             for action, counts in list(actions.items()):
@@ -104,8 +105,9 @@ class TaskMetrics:
                 dispatched.add_metric([namespace, action], counts.dispatched)
                 for outcome, count in list(counts.ended.items()):
                     ended.add_metric([namespace, action, outcome], count)
-                run.add_metric([namespace, action], counts.run, counts.run_secs)
-        return [submitted, dispatched, ended, run]
+                runs.add_metric([namespace, action], counts.runs)
+                run_secs.add_metric([namespace, action], counts.run_secs)
+        return [submitted, dispatched, ended, runs, run_secs]
 
     def standing_families(self, standings: Mapping[str, Standing]) -> list[Metric]:
         """How the namespaces stand that have a name here, and all others together."""

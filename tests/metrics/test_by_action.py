@@ -44,8 +44,8 @@ async def test_tasks_are_counted_by_namespace_action_and_outcome(make_harness):
     of = {"namespace": "acme", "action": "crawl"}
     assert scrape.value("taskyard_action_submitted_total", **of) == 5
     assert scrape.value("taskyard_action_dispatched_total", **of) == 3
-    assert scrape.value("taskyard_action_run_seconds_count", **of) == 1
-    assert scrape.value("taskyard_action_run_seconds_sum", **of) == 3
+    assert scrape.value("taskyard_action_runs_total", **of) == 1
+    assert scrape.value("taskyard_action_run_seconds_total", **of) == 3
 
 
 async def test_only_the_first_actions_of_a_namespace_have_names(harness):

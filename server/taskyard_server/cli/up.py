@@ -13,6 +13,7 @@ from rich.markup import escape
 from taskyard_server import logs
 from taskyard_server.app import App, StartError
 from taskyard_server.config import ConfigError, LogSettings, Settings
+from taskyard_server.console_page import PATH as CONSOLE
 from taskyard_server.envoy_config import GatewayError
 from taskyard_server.exposure import authentication_is_on
 from taskyard_server.live_config import LiveConfig
@@ -121,6 +122,8 @@ def _announce(settings: Settings, others: int | None) -> None:
     url = f"http{'s' if settings.gateway_tls.cert else ''}://{settings.rest}"
     rest = f" and REST at [cyan]{url}[/cyan]" if settings.gateway else ""
     out.print(f"[bold]Taskyard[/bold] serves gRPC at [cyan]{settings.grpc}[/cyan]{rest}.")
+    if settings.gateway and settings.console.enabled:
+        out.print(f"The console is at [cyan]{escape(settings.console.url or url + CONSOLE)}[/cyan].")
     scheme = "http" if settings.tls.cert is None else "https"
     out.print(f"Metrics are at [cyan]{scheme}://{settings.metrics}/metrics[/cyan].")
     if is_postgres(settings.store.url):

@@ -8,6 +8,8 @@ from __future__ import annotations
 from math import inf
 from typing import TYPE_CHECKING, NamedTuple
 
+from .strands import Strand
+
 if TYPE_CHECKING:
     from .agents import Agent
     from .lifecycle import Lifecycle
@@ -48,6 +50,8 @@ def standing_of(life: Lifecycle, now: float) -> Standing:
     for bucket in ready:
         may_run = bucket.notice is None and ready.is_claimable(bucket)
         for rows in bucket.rows():
+            if isinstance(rows, Strand) and any([ready.keys.room(key) < 1 for key in rows.keys]):
+                continue
             since = rows.queued_since()
             oldest = min(oldest, since)
             if may_run and not rows.agent.inflight:
