@@ -34,6 +34,7 @@ from taskyard_server.replica_metrics import ReplicaMetrics
 from taskyard_server.samples import Samples
 from taskyard_server.service_set import ServiceSet, served
 from taskyard_server.services.admin import AdminService
+from taskyard_server.services.sign_in import SignInService
 from taskyard_server.services.stats import StatsService
 from taskyard_server.services.store import StoreService
 from taskyard_server.services.task_watches import TaskWatches
@@ -46,15 +47,13 @@ from taskyard_server.watchkeeping import end_leases_of_the_dead, look_for_hosts
 from taskyard_server.webhooks import Webhooks
 
 log = structlog.get_logger(__name__)
+T = TypeVar("T")
 
 STOP_GRACE_SECS: Final = 2.0
 PASS_ON_SECS: Final = 0.3
 NOTICED_SECS: Final = 3.0
 """How long a replica goes on carrying calls after it has said that it ends."""
 WEBHOOK_GRACE_SECS: Final = 10.0
-
-
-T = TypeVar("T")
 
 
 class StartError(Exception):
@@ -163,6 +162,7 @@ class App:
             AdminService(self._engine, config, self.drain, self._sharing),
             self._token_service,
             self._readiness,
+            SignInService(config, self._admission),
             lambda: self._pools,
             door,
         )
