@@ -13,7 +13,7 @@ from taskyard_server import gc_policy
 from taskyard_server.access.token_directory import TokenDirectory
 from taskyard_server.access.token_news import TokenNews
 from taskyard_server.admin_socket import AdminSocket, socket_of
-from taskyard_server.audit import AuditLog
+from taskyard_server.audit import AuditLogError, configured_audit_log
 from taskyard_server.certificates import CertificateError, certificate_files, replica_files
 from taskyard_server.config import Settings
 from taskyard_server.configured_engine import configured_engine
@@ -31,7 +31,7 @@ from taskyard_server.live_config import LiveConfig, Reload
 from taskyard_server.logs import TransitionLog, TriggerLog
 from taskyard_server.metrics import Metrics
 from taskyard_server.replica_metrics import ReplicaMetrics
-from taskyard_server.security_settings import AuditSettings
+from taskyard_server.samples import Samples
 from taskyard_server.service_set import ServiceSet, served
 from taskyard_server.services.admin import AdminService
 from taskyard_server.services.sign_in import SignInService
@@ -91,10 +91,14 @@ class App:
         )
         self._task_watches = TaskWatches(self._engine, self._event_logs)
         self._snapshots = Snapshots(self._engine, lambda: config.settings.daemon.heartbeat_interval_ms / 1000)
+        self._samples = Samples(self._engine, virtual)
         self._webhooks = Webhooks(settings.webhooks, self._engine.outbox)
         keeper = self._engine.keeper
         self._figures = None if keeper is None else keeper.figures
-        self._audit = _audit_log(settings.audit)
+        try:
+            self._audit = configured_audit_log(settings.audit)
+        except AuditLogError as error:
+            raise StartError(str(error)) from None
         self._tokens = None if keeper is None else TokenDirectory(self._engine.now)
         auth = settings.auth if authentication_is_on(settings) else None
         self._admission = (
@@ -145,7 +149,15 @@ class App:
             self._engine,
             self._task_watches,
             lambda action: self._retry_policies.get(action),
-            self._stats_service,
+            StatsService(
+                self._engine,
+                self._snapshots,
+                self._samples,
+                self._webhooks.counts_of,
+                settings.scheduler,
+                self._figures,
+                lambda: self._pools,
+            ),
             AdminService(self._engine, config, self.drain, self._sharing),
             self._token_service,
             SignInService(config, self._admission),
@@ -155,6 +167,7 @@ class App:
         if self._sharing is not None:
             followers, webhooks = (self._event_logs, self._services.hosts.watches), self._webhooks
             self._sharing.tell(*followers, begun=webhooks.begin, left=webhooks.leave)
+            self._sharing.tell(begun=self._samples.begin, left=self._samples.leave)
         try:
             self._certificates = certificate_files("tls", settings.tls)
             self._replica_files = replica_files(settings.replicas)
@@ -180,12 +193,14 @@ class App:
         if self._engine.outbox is None:
             self._engine.subscribe(self._webhooks)
         self._engine.schedules.subscribe(TriggerLog())
-        for part in (self._event_logs, self._webhooks, self._snapshots, self._services.hosts.watches):
+        figures = (self._snapshots, self._samples)
+        for part in (self._event_logs, self._webhooks, *figures, self._services.hosts.watches):
             self._engine.namespaces.subscribe(part.deleted)
         self._config.apply = self._apply
         self._config.reloaded = self._note_reload
         try:
             await self._engine.open()
+            self._samples.open()
             if self._sharing is not None:
                 await self._sharing.replica.start()
             if self._tokens is not None and self._engine.keeper is not None:
@@ -232,7 +247,7 @@ class App:
         if self._executor is not None:
             parts.append(self._executor.run())
         if self._guest is None:
-            parts.append(gc_policy.collect_periodically())
+            parts += [self._samples.run(), gc_policy.collect_periodically()]
         self._background = [asyncio.create_task(part) for part in parts]
         for name in ("", *served(settings)):
             await self._health.set(name, health_pb2.HealthCheckResponse.SERVING)
@@ -406,13 +421,6 @@ class App:
         outcome = "conflict" if reload is None else "ok"
         self._note("reload", changed=[] if reload is None else reload.changed, outcome=outcome)
 
-    def _stats_service(self) -> StatsService:
-        scheduler, counts_of = self._settings.scheduler, self._webhooks.counts_of
-        strategy, workers = scheduler.strategy, scheduler.worker_count
-        return StatsService(
-            self._engine, self._snapshots, counts_of, strategy, workers, self._figures, lambda: self._pools
-        )
-
     def _listen(self) -> None:
         settings = self._settings
         self._services.add_to(self._servers, self._health)
@@ -437,13 +445,3 @@ class App:
         except OSError as error:
             reason = (error.strerror or str(error)).lower()
             raise StartError(f"cannot listen on {settings.metrics} for metrics: {reason}") from None
-
-
-def _audit_log(settings: AuditSettings) -> AuditLog | None:
-    if settings.file is None:
-        return None
-    try:
-        return AuditLog(settings.file, settings.max_bytes, settings.backups)
-    except (OSError, ValueError) as error:
-        reason = (getattr(error, "strerror", None) or str(error)).lower()
-        raise StartError(f"cannot write the audit log to {settings.file}: {reason}") from None

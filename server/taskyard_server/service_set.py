@@ -86,7 +86,7 @@ class ServiceSet:
         engine: Engine,
         watches: TaskWatches,
         default_retry: Callable[[str], RetryPolicy | None],
-        stats: Callable[[], StatsService],
+        stats: StatsService,
         admin: AdminService,
         tokens: TokenService,
         sign_in: SignInService,
@@ -99,7 +99,7 @@ class ServiceSet:
         if scheduler.enabled:
             self.tasks = TaskService(engine, most, watches, default_retry)
             self._batches = BatchService(engine, scheduler.max_batch_size, most, default_retry)
-            self._stats = stats()
+            self._stats = stats
             self._operations = OperationService(engine, most)
         self.hosts = RuntimeHostService(engine, most)
         self._leases = LeaseService(engine, most)

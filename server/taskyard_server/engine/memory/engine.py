@@ -12,6 +12,7 @@ from typing import TypeVar
 
 from taskyard_server.core.demand import Demand, Pool, demand_of
 from taskyard_server.core.errors import Unavailable
+from taskyard_server.core.figures import queued_since
 from taskyard_server.core.hosts import Host
 from taskyard_server.core.limits import Limits, limits_with
 from taskyard_server.core.rules import NO_RULES, ConfiguredRules
@@ -161,13 +162,20 @@ class MemoryAdmin:
 
     def totals(self, namespace: str | None = None) -> Totals:
         totals = Totals()
-        for state in self._namespaces:
-            if namespace in (None, state.namespace):
+        if namespace is not None:
+            state = self._namespaces.here(namespace)
+            if state is not None:
                 state.scheduler.add_to(totals)
-        if namespace is None:
-            totals.counters.add(self._namespaces.deleted_counters)
-            totals.triggers.add(self._namespaces.deleted_trigger_counters)
+            return totals
+        for state in self._namespaces:
+            state.scheduler.add_to(totals)
+        totals.counters.add(self._namespaces.deleted_counters)
+        totals.triggers.add(self._namespaces.deleted_trigger_counters)
         return totals
+
+    def queued_since(self, namespace: str) -> float | None:
+        state = self._namespaces.here(namespace)
+        return None if state is None else queued_since(state.scheduler.life)
 
     async def demand(self, namespace: str, pools: Sequence[Pool]) -> list[Demand]:
         state = self._namespaces.find(namespace)

@@ -86,6 +86,12 @@ class AdminPort(Protocol):
     def totals(self, namespace: str | None = None) -> Totals:
         """The figures of one namespace, or of all together. The cost does not depend on the number of tasks."""
 
+    def queued_since(self, namespace: str) -> float | None:
+        """Since when the task of a namespace is queued that has waited longest for a host alone; None if none does.
+
+        Kept or not: for figures.
+        """
+
     async def demand(self, namespace: str, pools: Sequence[Pool]) -> list[Demand]:
         """What each of these pools of hosts has to do in a namespace."""
 

@@ -1,0 +1,6 @@
+/** Now. */
+import { Page } from "../parts/page";
+
+export function Now() {
+  return <Page title="Now">{null}</Page>;
+}

@@ -1,0 +1,6 @@
+/** Targets. */
+import { Page } from "../parts/page";
+
+export function Targets() {
+  return <Page title="Targets">{null}</Page>;
+}
