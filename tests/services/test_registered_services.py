@@ -27,6 +27,7 @@ from taskyard_server.services.limits import LimitService
 from taskyard_server.services.namespaces import NamespaceService
 from taskyard_server.services.operations import OperationService
 from taskyard_server.services.schedules import ScheduleService
+from taskyard_server.services.sign_in import SignInService
 from taskyard_server.services.stats import StatsService
 from taskyard_server.services.store import StoreService
 from taskyard_server.services.targets import TargetService
@@ -57,6 +58,7 @@ SERVICERS = {
         OperationService,
         RuntimeHostService,
         ScheduleService,
+        SignInService,
         StatsService,
         StoreService,
         TargetService,
