@@ -34,6 +34,7 @@ from taskyard_server.replica_metrics import ReplicaMetrics
 from taskyard_server.samples import Samples
 from taskyard_server.service_set import ServiceSet, served
 from taskyard_server.services.admin import AdminService
+from taskyard_server.services.sign_in import SignInService
 from taskyard_server.services.stats import StatsService
 from taskyard_server.services.store import StoreService
 from taskyard_server.services.task_watches import TaskWatches
@@ -52,8 +53,6 @@ PASS_ON_SECS: Final = 0.3
 NOTICED_SECS: Final = 3.0
 """How long a replica goes on carrying calls after it has said that it ends."""
 WEBHOOK_GRACE_SECS: Final = 10.0
-
-
 T = TypeVar("T")
 
 
@@ -161,6 +160,7 @@ class App:
             ),
             AdminService(self._engine, config, self.drain, self._sharing),
             self._token_service,
+            SignInService(config, self._admission),
             lambda: self._pools,
             door,
         )

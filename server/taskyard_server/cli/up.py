@@ -123,7 +123,7 @@ def _announce(settings: Settings, others: int | None) -> None:
     rest = f" and REST at [cyan]{url}[/cyan]" if settings.gateway else ""
     out.print(f"[bold]Taskyard[/bold] serves gRPC at [cyan]{settings.grpc}[/cyan]{rest}.")
     if settings.gateway and settings.console.enabled:
-        out.print(f"The console is at [cyan]{url}{CONSOLE}[/cyan].")
+        out.print(f"The console is at [cyan]{escape(settings.console.url or url + CONSOLE)}[/cyan].")
     scheme = "http" if settings.tls.cert is None else "https"
     out.print(f"Metrics are at [cyan]{scheme}://{settings.metrics}/metrics[/cyan].")
     if is_postgres(settings.store.url):
