@@ -12,7 +12,8 @@ from grpc_health.v1 import health, health_pb2
 from taskyard_server import gc_policy
 from taskyard_server.access.token_directory import TokenDirectory
 from taskyard_server.access.token_news import TokenNews
-from taskyard_server.admin_socket import AdminSocket, socket_of
+from taskyard_server.admin_address import socket_of
+from taskyard_server.admin_socket import AdminSocket
 from taskyard_server.audit import AuditLog
 from taskyard_server.certificates import CertificateError, certificate_files, replica_files
 from taskyard_server.config import Settings
