@@ -11,7 +11,8 @@ import structlog
 from taskyard_server import gc_policy
 from taskyard_server.access.token_directory import TokenDirectory
 from taskyard_server.access.token_news import TokenNews
-from taskyard_server.admin_socket import AdminSocket, socket_of
+from taskyard_server.admin_address import socket_of
+from taskyard_server.admin_socket import AdminSocket
 from taskyard_server.audit import AuditLogError, configured_audit_log
 from taskyard_server.certificates import CertificateError, certificate_files, replica_files
 from taskyard_server.config import Settings
