@@ -17,6 +17,7 @@ from taskyard_server.audit import AuditLogError, configured_audit_log
 from taskyard_server.certificates import CertificateError, certificate_files, replica_files
 from taskyard_server.config import Settings
 from taskyard_server.configured_engine import configured_engine
+from taskyard_server.configured_metrics import configured_metrics
 from taskyard_server.conversion.task_encoding import encode_event
 from taskyard_server.engine.event_log import EventLogs
 from taskyard_server.engine.memory.engine import MemoryEngine
@@ -29,9 +30,7 @@ from taskyard_server.interceptors.calls import CallInterceptor
 from taskyard_server.listening import Servers, gateway_of
 from taskyard_server.live_config import LiveConfig, Reload
 from taskyard_server.logs import TransitionLog, TriggerLog
-from taskyard_server.metrics import Metrics
 from taskyard_server.readiness import Readiness
-from taskyard_server.replica_metrics import ReplicaMetrics
 from taskyard_server.samples import Samples
 from taskyard_server.service_set import ServiceSet, served
 from taskyard_server.services.admin import AdminService
@@ -105,15 +104,14 @@ class App:
         self._admission = (
             None if auth is None and self._audit is None else Admission(auth, self._tokens, audit=self._audit)
         )
-        self._metrics = Metrics(
-            self._engine.admin.totals,
+        self._metrics = configured_metrics(
+            settings,
+            self._engine,
+            self._sharing,
+            self._admission,
             self._webhooks.counts,
             self._snapshots,
-            self._figures,
-            self._admission,
-            list if self._sharing is None else ReplicaMetrics(self._sharing.replica).families,
-            lambda: self._engine.admin.total_demand(self._pools),
-            self._engine.rules.usage_by_pattern,
+            lambda: self._pools,
         )
         end_stale = None if auth is None or self._admission is None else self._admission.open_calls.end_stale
         if self._tokens is not None and end_stale is not None:
@@ -138,8 +136,10 @@ class App:
         by_grpc, by_gateway = settings.tls.client_ca is not None, settings.gateway_tls.client_ca is not None
         by_gateway = by_gateway or (is_replica and by_grpc)
         self._servers = Servers(
-            None if is_replica else CallInterceptor(self._admission, by_grpc, door),
-            CallInterceptor(self._admission, by_gateway, door) if settings.gateway else None,
+            None if is_replica else CallInterceptor(self._admission, by_grpc, door, refused=self._metrics.refused),
+            CallInterceptor(self._admission, by_gateway, door, refused=self._metrics.refused)
+            if settings.gateway
+            else None,
             is_limited=auth is not None,
             has_replicas=is_replica,
             is_guest=guest is not None,
@@ -196,7 +196,7 @@ class App:
         if self._engine.outbox is None:
             self._engine.subscribe(self._webhooks)
         self._engine.schedules.subscribe(TriggerLog())
-        figures = (self._snapshots, self._samples)
+        figures = (self._snapshots, self._samples, self._metrics)
         for part in (self._event_logs, self._webhooks, *figures, self._services.hosts.watches):
             self._engine.namespaces.subscribe(part.deleted)
         self._config.apply = self._apply
