@@ -50,7 +50,7 @@ def standing_of(life: Lifecycle, now: float) -> Standing:
     for bucket in ready:
         may_run = bucket.notice is None and ready.is_claimable(bucket)
         for rows in bucket.rows():
-            if isinstance(rows, Strand) and any([ready.keys.room(key) < 1 for key in rows.keys]):  # noqa: C419 - a generator would not be compiled well
+            if isinstance(rows, Strand) and any([ready.keys.room(key) < 1 for key in rows.keys]):  # noqa: C419 - compiled
                 continue
             since = rows.queued_since()
             oldest = min(oldest, since)
