@@ -1,0 +1,65 @@
+/**
+ * The calls of the page: generated stubs over gRPC-Web at its own origin, in the namespace of the address.
+ *
+ * `api().tasks.getTask({ taskId })` throws a `TaskyardError`; views call inside `useRead` or `act`, which show it.
+ */
+import { type Client as Stub, createClient } from "@connectrpc/connect";
+import { createGrpcWebTransport } from "@connectrpc/connect-web";
+import { computed } from "@preact/signals";
+import { Calls } from "@client/calls";
+import { type Stubs, stubsOver } from "@client/stubs";
+import { type TaskEvent, watchEvents, type WatchOptions } from "@client/watching";
+import { NamespaceService } from "@v1/namespace_pb";
+import { SignInService } from "@v1/sign_in_pb";
+import { StoreService } from "@v1/store_pb";
+import { TokenService } from "@v1/token_pb";
+import { noting } from "./connection";
+import { credential, refusal } from "./credential";
+import { namespace } from "./route";
+
+export interface Api extends Stubs {
+  readonly namespaces: Stub<typeof NamespaceService>;
+  readonly tokens: Stub<typeof TokenService>;
+  readonly store: Stub<typeof StoreService>;
+  readonly signIn: Stub<typeof SignInService>;
+}
+
+const transport = createGrpcWebTransport({
+  baseUrl: location.origin,
+  interceptors: [
+    noting((reason) => {
+      // Only a token that was shown is known to be bad.
+      if (credential.value) refusal.value = reason;
+      credential.value = undefined;
+    }),
+  ],
+});
+
+const credentials = {
+  token: () => credential.peek()?.token,
+  tried: "the token of this page",
+  renew: () => false,
+};
+
+const calls = computed(
+  () => new Calls(transport, { namespace: namespace.value, patienceMs: 0 }, undefined, credentials),
+);
+
+const stubs = computed<Api>(() => ({
+  ...stubsOver(calls.value),
+  namespaces: createClient(NamespaceService, calls.value),
+  tokens: createClient(TokenService, calls.value),
+  store: createClient(StoreService, calls.value),
+  signIn: createClient(SignInService, calls.value),
+}));
+
+/** The stubs in the present namespace. */
+export function api(): Api {
+  return stubs.value;
+}
+
+/** The events of tasks, over outages of any length, until the signal aborts. */
+export function watchTasks(options: WatchOptions & { signal: AbortSignal }): AsyncGenerator<TaskEvent, void> {
+  const { tasks } = stubs.peek();
+  return watchEvents((request, signal) => tasks.watchTasks(request, { signal }), options, Number.POSITIVE_INFINITY);
+}

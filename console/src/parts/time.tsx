@@ -1,0 +1,67 @@
+/** Times and lengths of time, for people. One clock ticks for the whole page, once a second while it is seen. */
+import type { Timestamp } from "@bufbuild/protobuf/wkt";
+import { signal } from "@preact/signals";
+import { dateOf } from "@client/values";
+
+/** The time now, in milliseconds since 1970. Reading it draws anew every second. */
+export const now = signal(Date.now());
+setInterval(() => {
+  if (!document.hidden) now.value = Date.now();
+}, 1_000);
+
+type Moment = Date | Timestamp | undefined;
+
+function toDate(moment: Moment): Date | undefined {
+  return moment instanceof Date ? moment : dateOf(moment);
+}
+
+/** A moment as `4 min ago` or `in 2 h`; its full date and time stands in the title. */
+export function Ago({ at }: { at: Moment }) {
+  const date = toDate(at);
+  if (!date) return <span class="dim">–</span>;
+  const ms = now.value - date.getTime();
+  const text = Math.abs(ms) < 1_000 ? "now" : ms > 0 ? `${lengthOf(ms)} ago` : `in ${lengthOf(-ms)}`;
+  return (
+    <time dateTime={date.toISOString()} title={fullTime(date)}>
+      {text}
+    </time>
+  );
+}
+
+/** A moment as a date and time. */
+export function At({ at }: { at: Moment }) {
+  const date = toDate(at);
+  if (!date) return <span class="dim">–</span>;
+  return (
+    <time dateTime={date.toISOString()} title={date.toISOString()}>
+      {fullTime(date)}
+    </time>
+  );
+}
+
+/** How long it is from one moment to another, or until now. */
+export function Lasting({ from, to }: { from: Moment; to?: Moment }) {
+  const start = toDate(from);
+  if (!start) return <span class="dim">–</span>;
+  const end = toDate(to)?.getTime() ?? now.value;
+  return <span class="figure">{lengthOf(Math.max(0, end - start.getTime()))}</span>;
+}
+
+/** A length of time in its largest unit or two: `320 ms`, `4.2 s`, `3 min 20 s`, `5 h 2 min`, `3 d 4 h`. */
+export function lengthOf(ms: number): string {
+  if (ms < 1_000) return `${Math.round(ms)} ms`;
+  const secs = ms / 1_000;
+  if (secs < 10) return `${(Math.floor(secs * 10) / 10).toString()} s`;
+  if (secs < 60) return `${Math.floor(secs)} s`;
+  const pair = (value: number, inner: number, outer: string, unit: string) => {
+    const rest = Math.floor(value % inner);
+    return `${Math.floor(value / inner)} ${outer}${rest ? ` ${rest} ${unit}` : ""}`;
+  };
+  if (secs < 3_600) return pair(secs, 60, "min", "s");
+  if (secs < 86_400) return pair(secs / 60, 60, "h", "min");
+  return pair(secs / 3_600, 24, "d", "h");
+}
+
+export function fullTime(date: Date): string {
+  return date.toLocaleString(undefined, { dateStyle: "medium", timeStyle: "medium" });
+}

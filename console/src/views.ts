@@ -1,0 +1,44 @@
+/** The views, in the order of the navigation. */
+import type { DescMethod } from "@bufbuild/protobuf";
+import type { FunctionComponent } from "preact";
+import { AdminService } from "@v1/admin_pb";
+import { LimitService } from "@v1/limit_pb";
+import { RuntimeHostService } from "@v1/runtime_host_pb";
+import { ScheduleService } from "@v1/schedule_pb";
+import { StatsService } from "@v1/stats_pb";
+import { TargetService } from "@v1/target_pb";
+import { TaskService } from "@v1/task_pb";
+import type { IconName } from "./parts/icon";
+import { Hosts } from "./views/hosts";
+import { Limits } from "./views/limits";
+import { Now } from "./views/now";
+import { Schedules } from "./views/schedules";
+import { Server } from "./views/server";
+import { Targets } from "./views/targets";
+import { Tasks } from "./views/tasks";
+
+export interface View {
+  /** Its word in the address. */
+  readonly name: string;
+  readonly title: string;
+  readonly icon: IconName;
+  /** The call without which the view would be empty: it is offered to those who may make it. */
+  readonly needs: DescMethod;
+  readonly component: FunctionComponent;
+}
+
+export const VIEWS: readonly View[] = [
+  { name: "now", title: "Now", icon: "pulse", needs: StatsService.method.getStats, component: Now },
+  { name: "tasks", title: "Tasks", icon: "list", needs: TaskService.method.listTasks, component: Tasks },
+  { name: "hosts", title: "Hosts", icon: "server", needs: RuntimeHostService.method.listHosts, component: Hosts },
+  { name: "targets", title: "Targets", icon: "target", needs: TargetService.method.listTargets, component: Targets },
+  {
+    name: "schedules",
+    title: "Schedules",
+    icon: "clock",
+    needs: ScheduleService.method.listSchedules,
+    component: Schedules,
+  },
+  { name: "limits", title: "Limits", icon: "gauge", needs: LimitService.method.listLimits, component: Limits },
+  { name: "server", title: "Server", icon: "gear", needs: AdminService.method.getConfig, component: Server },
+];
