@@ -126,7 +126,7 @@ def _curve(label: str, value: str, past: Sequence[float], note: str, style: str,
     if cells >= BAR_CELLS:
         line.append("  ")
         line.append(marks(past, cells).rjust(cells), style)
-    if note:
+    if note and note_width:
         line.append(f"  {note}", "dim")
     return line
 
@@ -158,7 +158,7 @@ def _held_back(figures: Figures) -> list[Text]:
             f"{queue.targets.waiting:,.0f} wait for their target" + (f": {first[0]} for {first[1]}" if first else "")
         )
     if queue.keys.waiting:
-        most = sorted(queue.keys.keys.items(), key=lambda each: -each[1])[:3]
+        most = sorted(queue.keys.keys.items(), key=lambda each: (-each[1], each[0]))[:3]
         told.append(
             f"{queue.keys.waiting:,.0f} wait for keys: " + ", ".join(f"{key} ({count:,.0f})" for key, count in most)
         )
