@@ -1,8 +1,11 @@
 """A namespace in which something of everything is to be seen, for pictures and for the looks of views."""
 
-from taskyard.v1 import task_pb2
-from tests.console.yards import Yard
+import random
+import threading
 
+from tests.console.yards import Lease, Yard
+
+STATES = {"pending", "queued", "assigned", "running", "paused", "done", "failed", "cancelled"}
 SOURCE = "https://example.org/catalogue"
 
 
@@ -14,8 +17,8 @@ def populate(yard: Yard) -> None:
     _targets(yard)
     _schedules(yard)
     found = {each["state"] for each in yard.tasks(pageSize=200)}
-    # One state is that of tasks that were refused and kept, which only a full queue makes.
-    assert found == set(task_pb2.Task.State.keys()) - {"STATE_UNSPECIFIED", "rejected"}, found
+    # Rejected is what only a full queue makes.
+    assert found == STATES, found
 
 
 def _rules(yard: Yard) -> None:
@@ -91,3 +94,33 @@ def _schedules(yard: Yard) -> None:
     hourly = {"scheduleId": "refresh", "interval": "1h", "task": {**task, "action": "refresh"}}
     yard.call("POST", "/schedules", **hourly)
     yard.call("POST", "/schedules/refresh/pause")
+
+
+def work(yard: Yard, is_over: threading.Event) -> None:
+    """Let agents submit and hosts work at a few tasks a second, until it is over."""
+    chance = random.Random(20)
+    for name in ("web-3", "web-4"):
+        yard.host(name, display_name=name.replace("web-", "Web "), capabilities=["worker"], slots=4)
+    with yard.plane.http(yard.namespace) as client:
+        other = Yard(yard.plane, yard.namespace, client)
+        turn = 0
+        while not is_over.wait(0.2):
+            turn += 1
+            wave = 1 + (turn // 100) % 3
+            for _ in range(wave):
+                agent = chance.choice(["crawler-0", "crawler-1", "indexer", "artist"])
+                other.submit(chance.choice(["extract", "index", "embed"]), agentId=agent, requires=["worker"])
+            for _ in range(chance.randint(0, wave + 1)):
+                answer = other.call("POST", f"/api/runtime-hosts/web-{chance.choice('34')}/tasks/claim", lease_secs=60)
+                if not answer["claimed"]:
+                    break
+                host = answer["task"]["host_id"]
+                lease = Lease(other, host, answer["task_id"], answer["fencing_token"])
+                lease.report("start")
+                if chance.random() < 0.06:
+                    lease.report("fail", error="the page did not answer within 30 s", code="timeout")
+                else:
+                    lease.report("complete", result={"items": chance.randint(1, 40)})
+            if turn % 50 == 0:
+                for name in ("web-1", "web-2", "web-3", "web-4", "gpu-1", "till-1"):
+                    other.call("POST", f"/api/runtime-hosts/{name}/heartbeat")

@@ -66,7 +66,7 @@ export function Chart({ label, times, series, span, gapMs, height = 180 }: Chart
             </text>
           </g>
         ))}
-        {ticks(span).map((time) => (
+        {ticks(span, inner).map((time) => (
           <text key={time} class="scale" x={x(time)} y={height - 4} text-anchor="middle">
             {clockOf(time, false)}
           </text>
@@ -149,13 +149,15 @@ function roundUp(value: number): number {
   return [1, 2, 4, 5, 10].map((step) => step * power).find((step) => step >= value) ?? value;
 }
 
-/** Every ten minutes. */
-function ticks([from, to]: readonly [number, number]): number[] {
-  const step = 600_000;
-  const first = Math.ceil((from + step / 4) / step) * step;
-  return Array.from({ length: Math.max(0, Math.ceil((to - step / 4 - first) / step)) }, (_, at) => first + at * step);
+/** Round times, of which the width has room for. */
+function ticks([from, to]: readonly [number, number], width: number): number[] {
+  const most = Math.max(2, Math.floor(width / 64));
+  const step = [1, 2, 5, 10, 15, 20, 30, 60].map((mins) => mins * 60_000).find((ms) => (to - from) / ms <= most)!;
+  const first = Math.ceil((from + step / 6) / step) * step;
+  return Array.from({ length: Math.max(0, Math.ceil((to - step / 6 - first) / step)) }, (_, at) => first + at * step);
 }
 
 function clockOf(time: number, withSeconds = true): string {
-  return new Date(time).toLocaleTimeString(undefined, { timeStyle: withSeconds ? "medium" : "short" });
+  const parts = { hour: "2-digit", minute: "2-digit", hourCycle: "h23" } as const;
+  return new Date(time).toLocaleTimeString(undefined, withSeconds ? { ...parts, second: "2-digit" } : parts);
 }

@@ -68,8 +68,10 @@ export function Now() {
             {may(StatsService.method.listSamples) && <Charts samples={samples} />}
             <div class="grid">
               <Obstacles stats={value} />
-              {may(StatsService.method.getFairness) && <AgentShares />}
-              {may(RuntimeHostService.method.listHosts) && <HostLoads />}
+              <div class="stack">
+                {may(StatsService.method.getFairness) && <AgentShares />}
+                {may(RuntimeHostService.method.listHosts) && <HostLoads />}
+              </div>
             </div>
           </>
         )}
@@ -78,10 +80,17 @@ export function Now() {
   );
 }
 
+/** A server that has just begun shows at least so much. */
+const LEAST_MS = 600_000;
+
 function Charts({ samples }: { samples: readonly Sample[] }) {
   const times = samples.map(timeOf);
   const end = Math.max(now.value, times.at(-1) ?? 0);
-  const common = { times, span: [end - SPAN_MS, end] as const, gapMs: 25_000 };
+  const common = {
+    times,
+    span: [Math.max(end - SPAN_MS, Math.min(end - LEAST_MS, times[0] ?? end)), end] as const,
+    gapMs: 25_000,
+  };
   return (
     <div class="grid">
       <Card title="Tasks">

@@ -4,7 +4,7 @@ import type { AgentShare } from "@v1/stats_pb";
 import { api } from "../api";
 import { countOf, Meter } from "../parts/figures";
 import { Card, Empty, Loaded } from "../parts/page";
-import { State } from "../parts/state";
+import { State, wordOf } from "../parts/state";
 import { type Column, Table } from "../parts/table";
 import { useRead } from "../reading";
 import { href } from "../route";
@@ -82,7 +82,7 @@ const HOST_COLUMNS: readonly Column<RuntimeHost>[] = [
   { title: "Host", cell: (host) => <a href={href(["hosts", host.id])}>{host.displayName || host.id}</a> },
   {
     title: "State",
-    cell: (host) => <State of={host.draining ? "draining" : (RuntimeHost_Status[host.status] ?? "")} />,
+    cell: (host) => <State of={host.draining ? "draining" : wordOf(RuntimeHost_Status, host.status)} />,
   },
   {
     title: "Load",
