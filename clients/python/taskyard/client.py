@@ -8,7 +8,7 @@ from datetime import datetime
 from types import TracebackType
 from typing import Final, Self, Unpack
 
-from taskyard.v1 import stats_pb2, target_pb2
+from taskyard.v1 import sample_pb2, stats_pb2, target_pb2
 from taskyard.v1 import task_pb2 as pb
 from taskyard.v1.batch_pb2_grpc import BatchServiceStub
 from taskyard.v1.operation_pb2_grpc import OperationServiceStub
@@ -242,7 +242,7 @@ class Client(SubmitCalls, EndingCalls, BulkCalls):
         Returns:
             The samples, oldest first.
         """
-        request = stats_pb2.ListSamplesRequest(after=None if after is None else timestamp_from(after))
+        request = sample_pb2.ListSamplesRequest(after=None if after is None else timestamp_from(after))
         answer = await self._calls.sure(self._figures.ListSamples, request)
         return [Sample.from_message(sample) for sample in answer.samples]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
-from taskyard.v1 import stats_pb2 as pb
+from taskyard.v1 import sample_pb2 as pb
 
 from .values import datetime_from, optional_span
 
