@@ -14,7 +14,7 @@ WITH_STORE := $(addprefix tests/,services executors webhooks metrics app faults 
 	$(addprefix clients/python/host/test_,real_server.py handlers_real_server.py short_heartbeats.py) \
 	$(addprefix gateway/test_,transcripts.py shutdown.py host_streams.py openapi.py))
 # Of what is never compiled, or comes to what is by no other way than the rest does.
-OF_SOURCES := $(addprefix --ignore=tests/,access architecture cadence cli clients config docs gateway live_config proto replicas store tools)
+OF_SOURCES := $(addprefix --ignore=tests/,access architecture cadence cli clients config console docs gateway live_config proto replicas store tools)
 PYTEST = pytest --numprocesses=$(WORKERS) --maxprocesses=8 --dist=worksteal
 export PATH := $(CURDIR)/$(VENV)/bin:$(PATH)
 

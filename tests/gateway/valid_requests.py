@@ -158,6 +158,8 @@ REQUESTS: dict[str, Callable[[ValidRequests], Request]] = {
     "CancelOperation": lambda valid: Request(valid._operation()),
     "GetStats": lambda _: Request(),
     "ListSnapshots": lambda _: Request(),
+    "GetHealth": lambda _: Request(),
+    "GetReadiness": lambda _: Request(),
     "ListSamples": lambda _: Request(query={"after": "2026-11-23T08:00:00Z"}),
     "ExplainTask": lambda valid: Request(valid._task()),
     "GetDemand": lambda _: Request(),

@@ -21,6 +21,7 @@ from taskyard.v1.store_pb2_grpc import StoreServiceStub
 from taskyard_server.services.admin import AdminService
 from taskyard_server.services.agents import AgentService
 from taskyard_server.services.batches import BatchService
+from taskyard_server.services.health import HealthService
 from taskyard_server.services.hosts import RuntimeHostService
 from taskyard_server.services.leases import LeaseService
 from taskyard_server.services.limits import LimitService
@@ -52,6 +53,7 @@ SERVICERS = {
         AdminService,
         AgentService,
         BatchService,
+        HealthService,
         LeaseService,
         LimitService,
         NamespaceService,
