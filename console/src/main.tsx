@@ -1,6 +1,7 @@
 /** The console of Taskyard. */
+import "./style.css";
+import "./parts/figures.css";
 import { render } from "preact";
 import { Shell } from "./shell";
-import "./style.css";
 
 render(<Shell />, document.getElementById("app")!);
