@@ -11,6 +11,7 @@ import { countOf } from "../parts/figures";
 import { Card, Empty, Facts, Page } from "../parts/page";
 import { State } from "../parts/state";
 import { type Column, Table } from "../parts/table";
+import { shortId, TaskText } from "../parts/task_text";
 import { Ago, At, Lasting, lengthOf } from "../parts/time";
 import { Tree } from "../parts/tree";
 import { useRead } from "../reading";
@@ -18,7 +19,6 @@ import { href } from "../route";
 import { asCurl, asGrpcurl, asPython } from "./copies";
 import { maySubmit, openSubmit } from "./submit_dialog";
 import { ALL_DEEDS, begin, can, DEEDS } from "./task_actions";
-import { shortId } from "./task_rows";
 import { Timeline } from "./timeline";
 import { useTask } from "./use_task";
 import { isWaiting, Waits } from "./waits";
@@ -136,7 +136,7 @@ function Failure({ task }: { task: Task }) {
       role="note"
     >
       <span class="grow">
-        {task.error}
+        <TaskText text={task.error ?? ""} />
         {task.code && <code class="tag">{task.code}</code>}
       </span>
       {task.traceback && <Button onPress={show}>Traceback</Button>}

@@ -1,7 +1,7 @@
 /** The life of a task on a line of time: when it waited, when it ran, and what came when. */
 import type { Attempt, Task } from "@client/tasks";
 import { State, type Tone, toneOf } from "../parts/state";
-import { At, lengthOf, now } from "../parts/time";
+import { fullTime, lengthOf, now } from "../parts/time";
 
 interface Span {
   readonly from: number;
@@ -47,12 +47,29 @@ export function Timeline({ task }: { task: Task }) {
             <span class="dot" />
             <span>{what}</span>
             <span class="dim figure">
-              <At at={at} />
+              <Clock at={at} />
             </span>
           </li>
         ))}
       </ol>
     </div>
+  );
+}
+
+/** The time of the day to the millisecond, with the date if it is not today's. */
+function Clock({ at }: { at: Date }) {
+  const isToday = at.toDateString() === new Date().toDateString();
+  const time = at.toLocaleTimeString(undefined, {
+    hourCycle: "h23",
+    hour: "2-digit",
+    minute: "2-digit",
+    second: "2-digit",
+    fractionalSecondDigits: 3,
+  });
+  return (
+    <time dateTime={at.toISOString()} title={fullTime(at)}>
+      {isToday ? time : `${at.toLocaleDateString()} ${time}`}
+    </time>
   );
 }
 

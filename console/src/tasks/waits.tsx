@@ -3,10 +3,10 @@ import type { Task } from "@client/tasks";
 import { api } from "../api";
 import { countOf } from "../parts/figures";
 import { Card, Loaded } from "../parts/page";
+import { shortId, TaskText } from "../parts/task_text";
 import { Ago } from "../parts/time";
 import { useRead } from "../reading";
 import { href } from "../route";
-import { shortId } from "./task_rows";
 
 const WAITING = ["pending", "queued", "paused"];
 
@@ -25,19 +25,21 @@ export function Waits({ taskId }: { taskId: string }) {
               <li key={at} class="tone-warn">
                 <span class="dot" />
                 <span>
-                  {message}
+                  <TaskText text={message ?? ""} />
                   {until && (
                     <span class="dim">
                       {" "}
                       (<Ago at={until} />)
                     </span>
                   )}
-                  {taskIds.map((id) => (
-                    <a key={id} class="mono" href={href(["tasks", id])}>
-                      {" "}
-                      {shortId(id)}
-                    </a>
-                  ))}
+                  {taskIds
+                    .filter((id) => !message?.includes(id))
+                    .map((id) => (
+                      <a key={id} class="mono" href={href(["tasks", id])}>
+                        {" "}
+                        {shortId(id)}
+                      </a>
+                    ))}
                 </span>
               </li>
             ))}
