@@ -47,6 +47,7 @@ from taskyard_server.setting_types import (
     UrlWithPassword,
 )
 from taskyard_server.store_settings import StoreSettings
+from taskyard_server.telemetry_settings import TelemetrySettings
 
 RETRY_DEFAULTS: Final = RetryPolicy()
 WEBHOOK_SECRET: Final = re.compile("(whsec_)?([A-Za-z0-9+/]{4})*[A-Za-z0-9+/]{2,4}=?=?")
@@ -309,6 +310,7 @@ class Settings(BaseModel):
     )
     audit: AuditSettings = AuditSettings()
     replicas: ReplicaSettings = Field(default_factory=ReplicaSettings)
+    telemetry: TelemetrySettings = TelemetrySettings()
     grpc: Address = Field(default="127.0.0.1:50051", description="Address of the gRPC server.")
     rest: Address = Field(default="127.0.0.1:9867", description="Address of the gateway: REST, gRPC-Web and gRPC.")
     metrics: Address = Field(default="127.0.0.1:9464", description="Address of the metrics for Prometheus.")
@@ -317,6 +319,12 @@ class Settings(BaseModel):
         description="Bearer token that scrapes must bring, of 20 characters or more. Never shown.",
         validation_alias="metricsToken",
         serialization_alias="metricsToken",
+    )
+    metrics_max_names: CountOrZero = Field(
+        default=50,
+        description="Namespaces that metrics name, and actions of each; all further ones together are `other`.",
+        validation_alias="metricsMaxNames",
+        serialization_alias="metricsMaxNames",
     )
     gateway: bool = Field(default=True, description="Whether the gateway runs.")
     executor: UrlWithPassword | None = Field(
