@@ -60,7 +60,7 @@ function Sections({ answer, onDone }: { answer: GetConfigResponse; onDone: () =>
       </div>
       {sections.length === 0 && <Empty icon="search" title="No setting matches" />}
       {sections.map((section) => (
-        <Card key={section} title={section || "general"} flush>
+        <Card key={section} title={section || "general"} flush class="settings">
           <Table
             label={`Settings of ${section || "the server"}`}
             columns={COLUMNS}

@@ -45,9 +45,11 @@ function TokenDialog({ close, onDone }: { close: () => void; onDone: () => void 
       {grants.map((grant, at) => (
         <GrantFields key={at} grant={grant} number={at + 1} onChange={setGrant(at)}>
           {grants.length > 1 && (
-            <Button icon="trash" onPress={() => setGrants((now) => now.filter((_, i) => i !== at))}>
-              Remove this grant
-            </Button>
+            <div>
+              <Button icon="trash" onPress={() => setGrants((now) => now.filter((_, i) => i !== at))}>
+                Remove this grant
+              </Button>
+            </div>
           )}
         </GrantFields>
       ))}
