@@ -3,23 +3,24 @@
 import asyncio
 import logging
 import signal
-from collections.abc import Awaitable
-from typing import Any, Final, TypeVar
+from typing import Any, Final
 
 import structlog
-from grpc_health.v1 import health, health_pb2
 
 from taskyard_server import gc_policy
 from taskyard_server.access.token_directory import TokenDirectory
 from taskyard_server.access.token_news import TokenNews
-from taskyard_server.admin_socket import AdminSocket, socket_of
-from taskyard_server.audit import AuditLog
+from taskyard_server.admin_address import socket_of
+from taskyard_server.admin_socket import AdminSocket
+from taskyard_server.audit import AuditLogError, configured_audit_log
 from taskyard_server.certificates import CertificateError, certificate_files, replica_files
 from taskyard_server.config import Settings
 from taskyard_server.configured_engine import configured_engine
+from taskyard_server.configured_metrics import configured_metrics
 from taskyard_server.conversion.task_encoding import encode_event
 from taskyard_server.engine.event_log import EventLogs
 from taskyard_server.engine.memory.engine import MemoryEngine
+from taskyard_server.engine.port import Listener
 from taskyard_server.executors.connections import TlsFilesError
 from taskyard_server.executors.from_settings import configured_executor
 from taskyard_server.exposure import authentication_is_on, exposed
@@ -29,11 +30,12 @@ from taskyard_server.interceptors.calls import CallInterceptor
 from taskyard_server.listening import Servers, gateway_of
 from taskyard_server.live_config import LiveConfig, Reload
 from taskyard_server.logs import TransitionLog, TriggerLog
-from taskyard_server.metrics import Metrics
-from taskyard_server.replica_metrics import ReplicaMetrics
-from taskyard_server.security_settings import AuditSettings
+from taskyard_server.racing import unless
+from taskyard_server.readiness import Readiness
+from taskyard_server.samples import Samples
 from taskyard_server.service_set import ServiceSet, served
 from taskyard_server.services.admin import AdminService
+from taskyard_server.services.sign_in import SignInService
 from taskyard_server.services.stats import StatsService
 from taskyard_server.services.store import StoreService
 from taskyard_server.services.task_watches import TaskWatches
@@ -42,6 +44,7 @@ from taskyard_server.setting_types import secret
 from taskyard_server.snapshots import Snapshots
 from taskyard_server.store.port import StoreError
 from taskyard_server.store.shared_port import is_shared
+from taskyard_server.telemetry.parts import OFF, Telemetry
 from taskyard_server.watchkeeping import end_leases_of_the_dead, look_for_hosts
 from taskyard_server.webhooks import Webhooks
 
@@ -54,9 +57,6 @@ NOTICED_SECS: Final = 3.0
 WEBHOOK_GRACE_SECS: Final = 10.0
 
 
-T = TypeVar("T")
-
-
 class StartError(Exception):
     """The control plane cannot start; the text is one line for the operator."""
 
@@ -66,11 +66,17 @@ class App:
 
     With `accept_clock` it starts although what is stored is ahead of the clock (docs/keeping.md, The clock). With
     `insecure` it listens to other machines although it is not protected (docs/security.md). A `guest` is started and
-    closed, instead of run.
+    closed, instead of run. What observes it is in `telemetry`.
     """
 
     def __init__(
-        self, config: LiveConfig, *, accept_clock: bool = False, insecure: bool = False, guest: Guest | None = None
+        self,
+        config: LiveConfig,
+        *,
+        accept_clock: bool = False,
+        insecure: bool = False,
+        guest: Guest | None = None,
+        telemetry: Telemetry = OFF,
     ) -> None:
         settings = config.settings
         problems = exposed(settings)
@@ -79,7 +85,7 @@ class App:
         self._is_exposed = bool(problems)
         self._config = config
         self._settings = settings
-        self._guest = guest
+        self._guest, self._telemetry = guest, telemetry
         virtual = None if guest is None else guest.clock
         self._engine, self._sharing = configured_engine(settings, accept_clock=accept_clock, virtual=virtual)
         self._retry_policies = settings.retry_policies()
@@ -92,24 +98,27 @@ class App:
         )
         self._task_watches = TaskWatches(self._engine, self._event_logs)
         self._snapshots = Snapshots(self._engine, lambda: config.settings.daemon.heartbeat_interval_ms / 1000)
-        self._webhooks = Webhooks(settings.webhooks, self._engine.outbox)
+        self._samples = Samples(self._engine, virtual)
+        self._webhooks = Webhooks(settings.webhooks, self._engine.outbox, telemetry.posts)
         keeper = self._engine.keeper
         self._figures = None if keeper is None else keeper.figures
-        self._audit = _audit_log(settings.audit)
+        try:
+            self._audit = configured_audit_log(settings.audit)
+        except AuditLogError as error:
+            raise StartError(str(error)) from None
         self._tokens = None if keeper is None else TokenDirectory(self._engine.now)
         auth = settings.auth if authentication_is_on(settings) else None
         self._admission = (
             None if auth is None and self._audit is None else Admission(auth, self._tokens, audit=self._audit)
         )
-        self._metrics = Metrics(
-            self._engine.admin.totals,
+        self._metrics = configured_metrics(
+            settings,
+            self._engine,
+            self._sharing,
+            self._admission,
             self._webhooks.counts,
             self._snapshots,
-            self._figures,
-            self._admission,
-            list if self._sharing is None else ReplicaMetrics(self._sharing.replica).families,
-            lambda: self._engine.admin.total_demand(self._pools),
-            self._engine.rules.usage_by_pattern,
+            lambda: self._pools,
         )
         end_stale = None if auth is None or self._admission is None else self._admission.open_calls.end_stale
         if self._tokens is not None and end_stale is not None:
@@ -133,33 +142,47 @@ class App:
         door = None if self._sharing is None else self._sharing.door
         by_grpc, by_gateway = settings.tls.client_ca is not None, settings.gateway_tls.client_ca is not None
         by_gateway = by_gateway or (is_replica and by_grpc)
+        refused = self._metrics.refused
         self._servers = Servers(
-            None if is_replica else CallInterceptor(self._admission, by_grpc, door),
-            CallInterceptor(self._admission, by_gateway, door) if settings.gateway else None,
+            None if is_replica else CallInterceptor(self._admission, by_grpc, door, telemetry.calls, refused),
+            CallInterceptor(self._admission, by_gateway, door, telemetry.calls, refused) if settings.gateway else None,
             is_limited=auth is not None,
             has_replicas=is_replica,
             is_guest=guest is not None,
         )
-        self._health = health.aio.HealthServicer()
+        trust = None if self._sharing is None else self._sharing.replica.trust
+        self._readiness = Readiness(keeper, lambda: trust is None or trust.holds)
         self._services = ServiceSet(
             settings,
             self._engine,
             self._task_watches,
             lambda action: self._retry_policies.get(action),
-            self._stats_service,
+            StatsService(
+                self._engine,
+                self._snapshots,
+                self._samples,
+                self._webhooks.counts_of,
+                settings.scheduler,
+                self._figures,
+                lambda: self._pools,
+            ),
             AdminService(self._engine, config, self.drain, self._sharing),
             self._token_service,
+            self._readiness,
+            SignInService(config, self._admission),
             lambda: self._pools,
             door,
+            telemetry.handed,
         )
         if self._sharing is not None:
             followers, webhooks = (self._event_logs, self._services.hosts.watches), self._webhooks
             self._sharing.tell(*followers, begun=webhooks.begin, left=webhooks.leave)
+            self._sharing.tell(begun=self._samples.begin, left=self._samples.leave)
         try:
             self._certificates = certificate_files("tls", settings.tls)
             self._replica_files = replica_files(settings.replicas)
             self._gateway = gateway_of(settings, self._certificates, self._replica_files) if settings.gateway else None
-            self._executor = configured_executor(self._engine, settings)
+            self._executor = configured_executor(self._engine, settings, telemetry.handed)
         except (CertificateError, TlsFilesError) as error:
             raise StartError(str(error)) from None
         self._background: list[asyncio.Task[None]] = []
@@ -175,17 +198,21 @@ class App:
         settings = self._settings
         if self._guest is None:
             self._take_signals()
-        for listener in (TransitionLog(), self._metrics, self._event_logs):
+        self._telemetry.take_clock(self._engine.now)
+        listeners: list[Listener] = [TransitionLog(), self._metrics, self._event_logs]
+        for listener in (*listeners, *self._telemetry.listeners):
             self._engine.subscribe(listener)
         if self._engine.outbox is None:
             self._engine.subscribe(self._webhooks)
         self._engine.schedules.subscribe(TriggerLog())
-        for part in (self._event_logs, self._webhooks, self._snapshots, self._services.hosts.watches):
+        figures = (self._snapshots, self._samples, self._metrics)
+        for part in (self._event_logs, self._webhooks, *figures, self._services.hosts.watches):
             self._engine.namespaces.subscribe(part.deleted)
         self._config.apply = self._apply
         self._config.reloaded = self._note_reload
         try:
             await self._engine.open()
+            self._samples.open()
             if self._sharing is not None:
                 await self._sharing.replica.start()
             if self._tokens is not None and self._engine.keeper is not None:
@@ -216,6 +243,7 @@ class App:
             self._snapshots.run(),
             end_leases_of_the_dead(self._engine),
             look_for_hosts(self._engine),
+            self._readiness.run(),
         ]
         if self._sharing is not None:
             parts.append(self._sharing.replica.run())
@@ -232,10 +260,9 @@ class App:
         if self._executor is not None:
             parts.append(self._executor.run())
         if self._guest is None:
-            parts.append(gc_policy.collect_periodically())
+            parts += [self._telemetry.run(self._metrics), self._samples.run(), gc_policy.collect_periodically()]
         self._background = [asyncio.create_task(part) for part in parts]
-        for name in ("", *served(settings)):
-            await self._health.set(name, health_pb2.HealthCheckResponse.SERVING)
+        await self._readiness.begin(served(settings))
         if self._guest is None:
             gc_policy.install()
         if not authentication_is_on(settings):
@@ -314,12 +341,12 @@ class App:
             self._audit.write({"event": event, "principal": "local", **fields})
 
     async def _drain(self) -> None:
-        await self._health.enter_graceful_shutdown()
+        await self._readiness.end()
         if self._sharing is not None:
             # What others take over is not drained. Whoever asks for health must see that nothing more is to come here.
             noticed = asyncio.create_task(asyncio.sleep(NOTICED_SECS))
-            await self._unless(self._sharing.replica.stop(), self._hurry)
-            await self._unless(asyncio.shield(noticed), self._hurry)
+            await unless(self._sharing.replica.stop(), self._hurry)
+            await unless(asyncio.shield(noticed), self._hurry)
             self._engine.admin.drain(self._drain_until)
         inflight = self._engine.admin.totals().inflight
         log.info("draining", inflight=inflight, grace_secs=round(self._drain_until - self._engine.now(), 1))
@@ -327,23 +354,14 @@ class App:
         while not self._hurry.is_set() and (left := self._drain_until - self._engine.now()) > 0:
             self._drain_changed.clear()
             drained = self._engine.admin.drained(left, built_in_only=not self._waits_for_hosts)
-            if await self._unless(drained, self._hurry, self._drain_changed):
+            if await unless(drained, self._hurry, self._drain_changed):
                 break
 
-    async def _unless(self, work: Awaitable[T], *events: asyncio.Event) -> T | None:
-        """The result of `work`, or None if one of the events comes first."""
-        task = asyncio.ensure_future(work)
-        waits = [asyncio.create_task(event.wait()) for event in events]
-        await asyncio.wait((task, *waits), return_when=asyncio.FIRST_COMPLETED)
-        for other in waits if task.done() else (task, *waits):
-            other.cancel()
-        return task.result() if task.done() else None
-
     async def _stop(self) -> None:
-        await self._unless(self._engine.admin.close(built_in_only=not self._waits_for_hosts), self._hurry)
+        await unless(self._engine.admin.close(built_in_only=not self._waits_for_hosts), self._hurry)
         if not self._hurry.is_set():
-            await self._unless(self._end_calls(), self._hurry)
-            await self._unless(self._webhooks.finish(WEBHOOK_GRACE_SECS), self._hurry)
+            await unless(self._end_calls(), self._hurry)
+            await unless(self._webhooks.finish(WEBHOOK_GRACE_SECS), self._hurry)
         await self._end_parts()
         log.info("stopped")
 
@@ -366,6 +384,7 @@ class App:
             await self._gateway.stop()
         await self._servers.stop(None if self._hurry.is_set() else STOP_GRACE_SECS)
         await asyncio.to_thread(self._metrics.stop)
+        await self._telemetry.close()
         if self._admin_socket is not None:
             await self._admin_socket.close()
         await self._release()
@@ -406,16 +425,9 @@ class App:
         outcome = "conflict" if reload is None else "ok"
         self._note("reload", changed=[] if reload is None else reload.changed, outcome=outcome)
 
-    def _stats_service(self) -> StatsService:
-        scheduler, counts_of = self._settings.scheduler, self._webhooks.counts_of
-        strategy, workers = scheduler.strategy, scheduler.worker_count
-        return StatsService(
-            self._engine, self._snapshots, counts_of, strategy, workers, self._figures, lambda: self._pools
-        )
-
     def _listen(self) -> None:
         settings = self._settings
-        self._services.add_to(self._servers, self._health)
+        self._services.add_to(self._servers)
         address = settings.replicas.listens_on or settings.grpc
         if self._guest is not None:
             address = self._guest.address
@@ -433,17 +445,8 @@ class App:
         if self._guest is not None:
             return
         try:
-            self._metrics.serve(settings.metrics, secret(settings.metrics_token), self._certificates)
+            token, probes = secret(settings.metrics_token), self._readiness.probes()
+            self._metrics.serve(settings.metrics, token, self._certificates, probes)
         except OSError as error:
             reason = (error.strerror or str(error)).lower()
             raise StartError(f"cannot listen on {settings.metrics} for metrics: {reason}") from None
-
-
-def _audit_log(settings: AuditSettings) -> AuditLog | None:
-    if settings.file is None:
-        return None
-    try:
-        return AuditLog(settings.file, settings.max_bytes, settings.backups)
-    except (OSError, ValueError) as error:
-        reason = (getattr(error, "strerror", None) or str(error)).lower()
-        raise StartError(f"cannot write the audit log to {settings.file}: {reason}") from None

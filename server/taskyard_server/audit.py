@@ -20,6 +20,7 @@ import structlog
 
 from taskyard_server.core.errors import Unavailable
 from taskyard_server.log_file import LogFile
+from taskyard_server.security_settings import AuditSettings
 
 log = structlog.get_logger(__name__)
 
@@ -37,6 +38,10 @@ OTHERS: Final = "others"
 ENCODER: Final = json.JSONEncoder(separators=(",", ":"))
 
 Fields = Mapping[str, Any]
+
+
+class AuditLogError(Exception):
+    """The audit log cannot be written; the text is one line for the operator."""
 
 
 class Reserve:
@@ -169,6 +174,17 @@ class AuditLog:
             if len(line) < MAX_LINE_BYTES:
                 break
         return line
+
+
+def configured_audit_log(settings: AuditSettings) -> AuditLog | None:
+    """The audit log of these settings; None where none is configured. Raises `AuditLogError`."""
+    if settings.file is None:
+        return None
+    try:
+        return AuditLog(settings.file, settings.max_bytes, settings.backups)
+    except (OSError, ValueError) as error:
+        reason = (getattr(error, "strerror", None) or str(error)).lower()
+        raise AuditLogError(f"cannot write the audit log to {settings.file}: {reason}") from None
 
 
 class _Tally:

@@ -8,7 +8,6 @@ import re
 from typing import Annotated, Any, Final, Literal
 
 from pydantic import (
-    AfterValidator,
     AliasChoices,
     BaseModel,
     ConfigDict,
@@ -28,6 +27,7 @@ from taskyard_server.core.demand import Pool
 from taskyard_server.core.history import RetryPolicy
 from taskyard_server.core.limits import DEFAULTS, MAX_LEASE_SECS, Limits
 from taskyard_server.core.rules import ConfiguredRules
+from taskyard_server.page_settings import ConsoleSettings, CorsSettings
 from taskyard_server.pool_settings import PoolsByName, pools_of
 from taskyard_server.replica_settings import ReplicaSettings
 from taskyard_server.rule_settings import AgentsByPattern, LimitsByPattern, TargetsByPattern, policies_of, rules_of
@@ -47,22 +47,10 @@ from taskyard_server.setting_types import (
     UrlWithPassword,
 )
 from taskyard_server.store_settings import StoreSettings
+from taskyard_server.telemetry_settings import TelemetrySettings
 
 RETRY_DEFAULTS: Final = RetryPolicy()
 WEBHOOK_SECRET: Final = re.compile("(whsec_)?([A-Za-z0-9+/]{4})*[A-Za-z0-9+/]{2,4}=?=?")
-ORIGIN: Final = re.compile(
-    r"\*|(?!https:.*:443$|http:.*:80$)[a-z][a-z0-9+.-]*://(\*\.)?([a-z0-9._-]+|\[[0-9a-f:.]+\])(:(\d{1,5}|\*))?"
-)
-
-
-def _check_origin(origin: str) -> str:
-    if not ORIGIN.fullmatch(origin):
-        raise ValueError("must be an origin as browsers send it: https://app.example, without a path or a default port")
-    return origin
-
-
-HostName = Annotated[str, Field(pattern=r"^(\*|(\*\.)?[A-Za-z0-9_-]+(\.[A-Za-z0-9_-]+)*|\[[0-9a-fA-F:.]+\])$")]
-Origin = Annotated[str, AfterValidator(_check_origin)]
 
 
 class ConfigError(Exception):
@@ -276,21 +264,6 @@ class LogSettings(Section):
     backups: Annotated[Integer, Field(ge=1, le=1_000)] = Field(default=5, description="Rotated files that are kept.")
 
 
-class CorsSettings(Section):
-    """Which browser pages may call the gateway."""
-
-    origins: list[Origin] = Field(
-        default=[],
-        description="Origins of pages that may call, such as `https://app.example`; `https://*.example` is every name "
-        "below, `http://localhost:*` every port, `*` every page. Other pages read nothing and change nothing.",
-    )
-    hosts: list[HostName] = Field(
-        default=[],
-        description="Names by which a gateway on loopback may be called besides those of this machine, such as that "
-        "of a proxy in front; `*` is every name.",
-    )
-
-
 class TabSettings(Section):
     """Where the actions of one tab are sent, and the bearer token that is sent along."""
 
@@ -329,6 +302,7 @@ class Settings(BaseModel):
     webhooks: WebhookSettings = WebhookSettings()
     log: LogSettings = LogSettings()
     cors: CorsSettings = CorsSettings()
+    console: ConsoleSettings = ConsoleSettings()
     auth: AuthSettings = AuthSettings()
     tls: TlsSettings = TlsSettings()
     gateway_tls: GatewayTlsSettings = Field(
@@ -336,6 +310,7 @@ class Settings(BaseModel):
     )
     audit: AuditSettings = AuditSettings()
     replicas: ReplicaSettings = Field(default_factory=ReplicaSettings)
+    telemetry: TelemetrySettings = TelemetrySettings()
     grpc: Address = Field(default="127.0.0.1:50051", description="Address of the gRPC server.")
     rest: Address = Field(default="127.0.0.1:9867", description="Address of the gateway: REST, gRPC-Web and gRPC.")
     metrics: Address = Field(default="127.0.0.1:9464", description="Address of the metrics for Prometheus.")
@@ -344,6 +319,12 @@ class Settings(BaseModel):
         description="Bearer token that scrapes must bring, of 20 characters or more. Never shown.",
         validation_alias="metricsToken",
         serialization_alias="metricsToken",
+    )
+    metrics_max_names: CountOrZero = Field(
+        default=50,
+        description="Namespaces that metrics name, and actions of each; all further ones together are `other`.",
+        validation_alias="metricsMaxNames",
+        serialization_alias="metricsMaxNames",
     )
     gateway: bool = Field(default=True, description="Whether the gateway runs.")
     executor: UrlWithPassword | None = Field(

@@ -17,6 +17,7 @@ from pathlib import Path
 from textwrap import dedent, indent
 from typing import Any, Final, NamedTuple
 
+from taskyard_server.console_page import ConsolePage, as_yaml
 from taskyard_server.envoy_secrets import Secrets
 
 
@@ -73,6 +74,7 @@ OTHER_FILES: Final = 256
 """Open files of Envoy that are no callers."""
 LEAST_HEAP_BYTES: Final = 1 << 30
 EARLY_IN_FILE: Final = "early_header_mutation_extensions: []"
+CONSOLE_IN_FILE: Final = "              # The console, from a file: `taskyard up` puts its routes in here.\n"
 FILTERS_IN_FILE: Final = "          http_filters:\n"
 CLUSTERS_IN_FILE: Final = "\n  clusters:\n"
 STREAMS_IN_FILE: Final = "{cluster: taskyard, timeout: 0s"
@@ -120,6 +122,7 @@ class EnvoyConfig:
     max_connections: int = MAX_CONNECTIONS
     is_limited: bool = False
     carrying: Carrying | None = None
+    console: ConsolePage | None = None
 
     def write(self, config: Path, template: Path, admin: Path) -> None:
         """Write the configuration, with an admin endpoint that only this user can reach. Raises `GatewayError`.
@@ -139,6 +142,7 @@ class EnvoyConfig:
             ("connections", CONNECTIONS_IN_FILE, f"max_active_downstream_connections: {self._connections()}", 1),
             ("memory", HEAP_IN_FILE, f"max_heap_size_bytes: {_heap_bytes()}", 1),
             ("requests of a turn", TURN_IN_FILE, self._turn(), 1),
+            ("the console", CONSOLE_IN_FILE, CONSOLE_IN_FILE + self._console(config.parent), 1),
             (TLS_IN_FILE, TLS_IN_FILE, TLS_IN_FILE if self.secrets is None else self.secrets.yaml, 1),
             *(() if self.carrying is None else _edits_for(self.carrying)),
         ):
@@ -163,6 +167,9 @@ class EnvoyConfig:
         own = [f"[{host}]" if ":" in host else host for host in hosts]
         names = (*LOOPBACK_NAMES, *own, machine, machine.partition(".")[0], *(name.lower() for name in self.hosts))
         return ["*"] if "*" in names else list(dict.fromkeys(name for name in names if name))
+
+    def _console(self, folder: Path) -> str:
+        return "" if self.console is None else as_yaml(self.console.routes(folder), indent=14)
 
     def _turn(self) -> str:
         return f"http.max_requests_per_io_cycle: {LIMITED_TURN}" if self.is_limited else TURN_IN_FILE

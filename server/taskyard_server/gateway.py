@@ -23,6 +23,7 @@ import structlog
 
 from taskyard_server.carrying import Carrier
 from taskyard_server.certificates import CertificateError, CertificateFiles
+from taskyard_server.console_page import PAGE, ConsolePage
 from taskyard_server.envoy_config import (
     GRPC_IN_FILE,
     MAX_CONNECTIONS,
@@ -93,6 +94,7 @@ class Gateway:
     `address` tells which. Pages of `origins` may call from browsers, and on loopback `hosts` are further names by which
     it may be called (`CorsSettings`). With `certificates` it serves TLS; new files are in force within a second.
     `is_limited` is for callers that nobody trusts (`EnvoyConfig`). With `yard` it tells Envoy what `carrier` is told.
+    With `has_console` it serves the console.
     """
 
     def __init__(
@@ -105,12 +107,14 @@ class Gateway:
         max_connections: int = MAX_CONNECTIONS,
         is_limited: bool = False,
         yard: Yard | None = None,
+        has_console: bool = True,
     ) -> None:
         self._rest_asked, self._grpc_asked = rest, grpc
         self._origins, self._hosts = origins, hosts
         self._certificates = certificates
         self._limits = (max_connections, is_limited)
         self._yard = yard
+        self._has_console = has_console
         self.carrier = Carrier()
         self._renewed: list[tuple[CertificateFiles, Secrets]] = []
         self._secrets: Secrets | None = None
@@ -167,8 +171,7 @@ class Gateway:
             raise GatewayError(str(error)) from None
         except OSError as error:
             self._remove_folder()
-            reason = (error.strerror or str(error)).lower()
-            raise GatewayError(f"cannot write what the gateway reads: {reason}") from None
+            raise _unwritable(error) from None
         except BaseException:
             self._remove_folder()
             raise
@@ -236,7 +239,11 @@ class Gateway:
         files = _gateway_files()
         config, admin = self._folder / "envoy.yaml", self._folder / "admin.sock"
         wanted = (self._rest, self._server, self._origins, self._hosts, self._secrets)
-        EnvoyConfig(*wanted, *self._limits, self._carrying).write(config, files / "envoy.yaml", admin)
+        try:
+            console = ConsolePage(files / PAGE) if self._has_console else None
+            EnvoyConfig(*wanted, *self._limits, self._carrying, console).write(config, files / "envoy.yaml", admin)
+        except OSError as error:
+            raise _unwritable(error) from None
         self._refusal = ""
         self._starting = True
         try:
@@ -353,6 +360,10 @@ class Gateway:
         if self._folder is not None:
             shutil.rmtree(self._folder, ignore_errors=True)
             self._folder = self._pipe = None
+
+
+def _unwritable(error: OSError) -> GatewayError:
+    return GatewayError(f"cannot write what the gateway reads: {(error.strerror or str(error)).lower()}")
 
 
 async def _is_ready(http: httpx.AsyncClient) -> bool:

@@ -143,6 +143,7 @@ def gateway_of(settings: Settings, tls: CertificateFiles | None, replica: Certif
         certificates=certificate_files("gatewayTls", settings.gateway_tls),
         is_limited=authentication_is_on(settings),
         yard=None if replica is None else Yard(settings.grpc, replica, tls),
+        has_console=settings.console.enabled,
     )
 
 

@@ -23,8 +23,13 @@ MAX_LINES_PER_SEC: Final = 100
 log = structlog.get_logger(__name__)
 
 
-def configure(level: str = "info", as_json: bool | None = None, file: LogFile | None = None) -> None:
-    """Write all logs to standard error, and as JSON to `file`.
+def configure(
+    level: str = "info",
+    as_json: bool | None = None,
+    file: LogFile | None = None,
+    also: structlog.typing.Processor | None = None,
+) -> None:
+    """Write all logs to standard error, and as JSON to `file`; `also` sees each line.
 
     `as_json` None means JSON unless standard error is a terminal.
     """
@@ -39,6 +44,7 @@ def configure(level: str = "info", as_json: bool | None = None, file: LogFile | 
             # "iso" would omit a fraction of zero.
             structlog.processors.TimeStamper(fmt="%Y-%m-%dT%H:%M:%S.%fZ", utc=True, key="timestamp"),
             structlog.processors.format_exc_info,
+            *([] if also is None else [also]),
             *([] if file is None else [ToFile(file)]),
             renderer,
         ],

@@ -16,10 +16,11 @@ import ipaddress
 import json
 import socket
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Any, Final
+from functools import partial
+from typing import Any, Final, Protocol
 
 import httpcore
 import structlog
@@ -52,6 +53,15 @@ class AddressRefused(Exception):
     """The URL leads to a loopback, private, link-local or otherwise special address."""
 
 
+class Tracer(Protocol):
+    """Makes spans of tries."""
+
+    async def around(
+        self, task_id: str, run: int, url: str, traceparent: str | None, post: Callable[[str | None], Awaitable[int]]
+    ) -> int:
+        """Make one try, which is told the trace context to send; the status of the answer."""
+
+
 @dataclass(slots=True)
 class WebhookCounts:
     """Counts of deliveries since the start of the process."""
@@ -73,6 +83,7 @@ class Delivery:
     id: str
     namespace: str
     task_id: str
+    run: int
     url: str
     body: bytes
     traceparent: str | None
@@ -92,7 +103,10 @@ class Webhooks:
     Without one this is an engine listener. `counts` are those of all namespaces.
     """
 
-    def __init__(self, settings: WebhookSettings, outbox: OutboxPort | None = None) -> None:
+    def __init__(
+        self, settings: WebhookSettings, outbox: OutboxPort | None = None, tracer: Tracer | None = None
+    ) -> None:
+        self._tracer = tracer
         self.counts = WebhookCounts()
         self._by_namespace: defaultdict[str, WebhookCounts] = defaultdict(WebhookCounts)
         self._settings = settings
@@ -241,7 +255,7 @@ class Webhooks:
                 return
             try:
                 async with asyncio.timeout(self._settings.timeout_secs):
-                    status = await self._post(delivery)
+                    status = await self._try(delivery)
             except AddressRefused as error:
                 problem = str(error)
                 break
@@ -260,8 +274,14 @@ class Webhooks:
         self._count_failed(delivery)
         log.warning("webhook_failed", task_id=delivery.task_id, tries=number + 1, problem=problem)
 
-    async def _post(self, delivery: Delivery) -> int:
+    async def _try(self, delivery: Delivery) -> int:
         """One try; the status of the answer."""
+        if self._tracer is None:
+            return await self._post(delivery, delivery.traceparent)
+        its = delivery
+        return await self._tracer.around(its.task_id, its.run, its.url, its.traceparent, partial(self._post, its))
+
+    async def _post(self, delivery: Delivery, traceparent: str | None) -> int:
         headers: dict[bytes | str, bytes | str] = {
             "content-type": "application/json",
             "user-agent": "taskyard",
@@ -269,8 +289,8 @@ class Webhooks:
             "X-PinchTab-Task-ID": delivery.task_id,
             "webhook-id": delivery.id,
         }
-        if delivery.traceparent:
-            headers["traceparent"] = delivery.traceparent
+        if traceparent:
+            headers["traceparent"] = traceparent
         if self._signer:
             now = datetime.now(UTC)
             headers["webhook-timestamp"] = str(int(now.timestamp()))
@@ -315,6 +335,7 @@ def _delivery(namespace: str, record: DeliveryRecord, number: int | None = None)
         f"{record.task_id}-{record.run}-{record.state}",
         namespace,
         record.task_id,
+        record.run,
         record.url,
         record.body,
         record.traceparent,

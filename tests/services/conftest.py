@@ -30,6 +30,7 @@ from taskyard.v1 import (
     task_pb2,
     task_pb2_grpc,
 )
+from taskyard_server.config import SchedulerSettings
 from taskyard_server.conversion.requests import no_default_retry
 from taskyard_server.conversion.task_encoding import encode_event
 from taskyard_server.core.demand import Pool
@@ -40,6 +41,7 @@ from taskyard_server.core.limits import Limits
 from taskyard_server.engine.event_log import Bounds, EventLogs
 from taskyard_server.engine.memory.engine import MemoryEngine
 from taskyard_server.interceptors.calls import CallInterceptor
+from taskyard_server.samples import Samples
 from taskyard_server.services.agents import AgentService
 from taskyard_server.services.batches import BatchService
 from taskyard_server.services.limits import LimitService
@@ -254,7 +256,12 @@ async def start_api() -> AsyncIterator[Callable[..., Awaitable[Api]]]:
             snapshots = Snapshots(engine, lambda: 60.0)
             pools: list[Pool] = []
             webhook_counts: defaultdict[str, WebhookCounts] = defaultdict(WebhookCounts)
-            stats = StatsService(engine, snapshots, webhook_counts.__getitem__, "fair-fifo", 4, store, lambda: pools)
+            samples = Samples(engine)
+            if isinstance(engine, MemoryEngine):
+                engine.namespaces.subscribe(samples.deleted)
+            stats = StatsService(
+                engine, snapshots, samples, webhook_counts.__getitem__, SchedulerSettings(), store, lambda: pools
+            )
             stats_pb2_grpc.add_StatsServiceServicer_to_server(stats, server)
             port = server.add_insecure_port("127.0.0.1:0")
             await server.start()
@@ -262,6 +269,7 @@ async def start_api() -> AsyncIterator[Callable[..., Awaitable[Api]]]:
             channel = await cleanup.enter_async_context(grpc.aio.insecure_channel(f"127.0.0.1:{port}"))
             api = Api(engine, watches, channel)
             api.snapshots = snapshots
+            api.samples = samples
             api.pools = pools
             api.webhook_counts = webhook_counts
             return api

@@ -107,7 +107,7 @@ def test_it_holds_the_packages_and_the_gateway_and_nothing_else(wheel: Path) -> 
         if path.suffix in (".py", ".pyi", ".sql") or path.name == "py.typed"
     } | {
         f"taskyard_server/gateway_files/{name}": (ROOT / "gateway" / name).read_bytes()
-        for name in ("envoy.yaml", "openapi.json", "rest.lua", "strict_json.lua", "taskyard.binpb")
+        for name in (path.name for path in (ROOT / "gateway").iterdir() if path.name != "README.md")
     }
     with zipfile.ZipFile(wheel) as archive:
         held = {

@@ -135,7 +135,7 @@ type Sample struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// When it was taken.
 	At *timestamppb.Timestamp `protobuf:"bytes,1,opt,name=at,proto3" json:"at,omitempty"`
-	// Tasks that wait for a host.
+	// Tasks that are queued or pending.
 	Queued uint32 `protobuf:"varint,2,opt,name=queued,proto3" json:"queued,omitempty"`
 	// Tasks that are assigned or running.
 	Inflight uint32 `protobuf:"varint,3,opt,name=inflight,proto3" json:"inflight,omitempty"`
@@ -161,7 +161,8 @@ type Sample struct {
 	LeasesExpired uint32 `protobuf:"varint,13,opt,name=leases_expired,json=leasesExpired,proto3" json:"leases_expired,omitempty"`
 	// Milliseconds from queue entry to dispatch, averaged over the dispatches since then. Absent if there were none.
 	AvgDispatchLatencyMs *float64 `protobuf:"fixed64,14,opt,name=avg_dispatch_latency_ms,json=avgDispatchLatencyMs,proto3,oneof" json:"avg_dispatch_latency_ms,omitempty"`
-	// Seconds for which the oldest queued task has been queued. Absent while none is.
+	// Seconds for which the task has been queued that has waited longest for nothing but a host and its turn. Absent while
+	// none does.
 	OldestQueuedSecs *float64 `protobuf:"fixed64,15,opt,name=oldest_queued_secs,json=oldestQueuedSecs,proto3,oneof" json:"oldest_queued_secs,omitempty"`
 	unknownFields    protoimpl.UnknownFields
 	sizeCache        protoimpl.SizeCache

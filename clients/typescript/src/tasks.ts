@@ -201,42 +201,65 @@ export interface Task extends Omit<Plain<TaskMessage>, Times | OtherShape | Part
   onTargetFailure?: OnTargetFailure;
 }
 
-/** The task of a message. */
+/** What a task has in another shape than its message, or not at all. */
+const SHAPED = new Set<string>(
+  "$typeName $unknown taskId agentId action state createdAt priority params hold run attempts retryPolicy progress result"
+    .concat(" input output afterPolicy uniqueWhile onTargetFailure deadline startedAt completedAt notBefore")
+    .split(" "),
+);
+
+/**
+ * The task of a message.
+ *
+ * Lists and watches convert thousands at once, and a page draws meanwhile: patterns with a rest, spreads and lists of
+ * entries cost ten times as much here as plain assignments.
+ */
 export function taskFrom(message: TaskMessage): Task {
-  const { taskId, agentId = "", retryPolicy, progress, result, input, output, ...other } = plain(message);
-  const { afterPolicy, uniqueWhile, onTargetFailure, ...same } = other;
-  const payloads = { input: payloadFrom(input), output: payloadFrom(output) };
-  const { createdAt, deadline, startedAt, completedAt, notBefore, ...rest } = same;
-  return {
-    ...rest,
-    id: taskId ?? "",
+  const agentId = message.agentId ?? "";
+  const task: Task = {
+    id: message.taskId ?? "",
     agentId,
     agent: agentId,
     action: message.action ?? "",
     state: stateOf(message.state),
-    createdAt: dateOf(createdAt) ?? new Date(0),
+    createdAt: dateOf(message.createdAt) ?? new Date(0),
     priority: message.priority ?? 0,
     params: message.params ?? {},
-    ...(result && { result: jsonOf(result) }),
-    ...(payloads.input && { input: payloads.input }),
-    ...(payloads.output && { output: payloads.output }),
-    ...dates({ deadline, startedAt, completedAt, notBefore }),
     hold: message.hold ?? false,
-    ...(retryPolicy && { retryPolicy: plain(retryPolicy) }),
-    attempts: message.attempts.map((each) => {
-      const { startedAt, endedAt, ...rest } = plain(each);
-      return { ...rest, number: each.number ?? 0, ...dates({ startedAt, endedAt }) };
-    }),
+    attempts: message.attempts.map(attemptFrom),
     run: message.run ?? 1,
-    ...(progress && { progress: progressFrom(progress) }),
-    ...wordsOf({ ...(afterPolicy && { afterPolicy }), ...(uniqueWhile && { uniqueWhile }) }),
-    ...(onTargetFailure && { onTargetFailure: onTargetFailure as OnTargetFailure }),
+    requires: message.requires,
+    labels: message.labels,
+    concurrencyKeys: message.concurrencyKeys,
+    after: message.after,
   };
+  const same = task as unknown as Record<string, unknown>;
+  for (const name of Object.keys(message)) {
+    if (!SHAPED.has(name)) same[name] = message[name as keyof TaskMessage];
+  }
+  if (message.result) task.result = jsonOf(message.result) as JsonValue;
+  if (message.input) task.input = payloadFrom(message.input) as Payload;
+  if (message.output) task.output = payloadFrom(message.output) as Payload;
+  setDates(task, message, ["deadline", "startedAt", "completedAt", "notBefore"]);
+  if (message.retryPolicy) task.retryPolicy = plain(message.retryPolicy);
+  if (message.progress) task.progress = progressFrom(message.progress);
+  if (message.afterPolicy || message.uniqueWhile) Object.assign(task, wordsOf(message));
+  if (message.onTargetFailure) task.onTargetFailure = message.onTargetFailure as OnTargetFailure;
+  return task;
+}
+
+function attemptFrom(message: AttemptMessage): Attempt {
+  const { startedAt, endedAt, ...rest } = plain(message);
+  const attempt: Attempt = { ...rest, number: message.number ?? 0 };
+  setDates(attempt, { startedAt, endedAt }, ["startedAt", "endedAt"]);
+  return attempt;
 }
 
 function progressFrom(message: ProgressMessage): Progress {
   const { reportedAt, ...rest } = plain(message);
-  return { ...rest, ...dates({ reportedAt }) };
+  const progress: Progress = rest;
+  setDates(progress, { reportedAt }, ["reportedAt"]);
+  return progress;
 }
 
 /** The request that submits a task, with a new key unless it has one. Throws TypeError for params that are not JSON. */
@@ -267,8 +290,14 @@ function plain<M extends { $typeName: string; $unknown?: unknown }>(message: M):
   return rest;
 }
 
-/** The times that are set, as dates. */
-function dates<K extends string>(times: Record<K, Timestamp | undefined>): Partial<Record<K, Date>> {
-  const found = Object.entries<Timestamp | undefined>(times).filter(([, time]) => time);
-  return Object.fromEntries(found.map(([name, time]) => [name, dateOf(time)])) as Partial<Record<K, Date>>;
+/** Sets the times that there are, as dates. */
+function setDates<K extends string>(
+  target: Partial<Record<K, Date>>,
+  times: Partial<Record<K, Timestamp>>,
+  names: readonly K[],
+): void {
+  for (const name of names) {
+    const date = dateOf(times[name]);
+    if (date) target[name] = date;
+  }
 }

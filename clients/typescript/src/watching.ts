@@ -4,7 +4,7 @@
  * Each message of a watch carries a cursor, from which a new stream resumes. There is no cursor while the current tasks
  * are listed: a new stream then lists them again, and those that were reported before are left out.
  */
-import { create, type MessageInitShape, toBinary } from "@bufbuild/protobuf";
+import { create, equals, type MessageInitShape } from "@bufbuild/protobuf";
 import { errorFrom, isBreak, TaskyardError } from "./errors.js";
 import {
   type Task as TaskMessage,
@@ -20,6 +20,9 @@ import { dateOf } from "./values.js";
 
 /** A stream without a message for so long is dead: the server sends a bookmark every 15 s. */
 const SILENCE_LIMIT_MS = 45_000;
+
+/** From so many events on, what else waits has its turn before the next message: a page draws, a host renews leases. */
+const LONG_MESSAGE = 50;
 
 const KINDS = ["current", "submitted", "changed", "progressed", "evicted", "reprioritized"] as const;
 
@@ -109,6 +112,7 @@ export async function* watchEvents(
     try {
       for await (const message of withSilenceLimit(open(position.request(), stream.signal), stream, silenceLimitMs)) {
         yield* position.newEvents(message);
+        if (message.events.length >= LONG_MESSAGE) await nextTurn();
         if (message.end) {
           if (message.end.reason === WatchEnd_Reason.tasks_ended) return;
           const code = message.end.reason === WatchEnd_Reason.cursor_expired ? "cursor_expired" : "unavailable";
@@ -140,8 +144,8 @@ export class WatchPosition {
   #cursor: string | undefined;
   /** Whether the current tasks are being listed, so that there is no cursor to resume from. */
   #isListing: boolean;
-  /** The current tasks that were reported, as they stood. */
-  readonly #reported = new Map<string, string>();
+  /** The current tasks that were reported, as they stood. They are compared only where the list came a second time. */
+  readonly #reported = new Map<string, TaskMessage>();
   /** The tasks that were reported as ended, of a watch that ends with them; undefined for others. */
   readonly #ended: Set<string> | undefined;
 
@@ -204,10 +208,9 @@ export class WatchPosition {
   /** Whether a current task was reported before the stream broke, and has not changed since. */
   #wasReported(task: TaskMessage): boolean {
     const id = task.taskId ?? "";
-    const encoded = toBinary(TaskSchema, task).join();
-    const wasReported = this.#reported.get(id) === encoded;
-    this.#reported.set(id, encoded);
-    return wasReported;
+    const before = this.#reported.get(id);
+    this.#reported.set(id, task);
+    return before !== undefined && equals(TaskSchema, before, task);
   }
 
   /** All current tasks were listed: from here on the cursor is valid. */
@@ -215,6 +218,15 @@ export class WatchPosition {
     this.#isListing = false;
     this.#reported.clear();
   }
+}
+
+/** Where a turn ends soonest: Node, and browsers that have it. Timers of a page in the background come once a second. */
+const turns = globalThis as { setImmediate?: (done: () => void) => void; scheduler?: { yield?: () => Promise<void> } };
+
+/** Lets the event loop run. Messages that are there already would otherwise all be read in one turn of it. */
+function nextTurn(): Promise<void> {
+  if (turns.setImmediate) return new Promise(turns.setImmediate);
+  return turns.scheduler?.yield?.() ?? new Promise((resolve) => setTimeout(resolve));
 }
 
 /** The messages of a stream. It is aborted as `unavailable` when no message comes for `limitMs`. */

@@ -106,6 +106,22 @@ for (const [why, breaks] of [
   });
 }
 
+test("between the messages of a long list, what else waits has its turn", async () => {
+  const ids = Array.from({ length: 100 }, (_, place) => `t${place}`);
+  let turns = 0;
+  let isOver = false;
+  const count = () => {
+    turns += 1;
+    if (!isOver) globalThis.setImmediate(count);
+  };
+  count();
+  const lists = ["a", "b", "c", "d"].map((part) => current(...ids.map((id) => part + id)));
+  const { names } = await watch([[...lists, bookmark("1"), ENDED]], { includeCurrent: true });
+  isOver = true;
+  assert.equal(names.length, 400);
+  assert.ok(turns >= lists.length, `${turns} turns`);
+});
+
 test("a bookmark moves the cursor", async () => {
   const { requests } = await watch([[bookmark("1"), bookmark("5"), broken()], [ENDED]]);
   assert.equal(requests[1]?.cursor, "5");

@@ -5,6 +5,7 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any, Final
 
+import structlog
 import typer
 import uvloop
 from rich.console import Console
@@ -13,14 +14,20 @@ from rich.markup import escape
 from taskyard_server import logs
 from taskyard_server.app import App, StartError
 from taskyard_server.config import ConfigError, LogSettings, Settings
+from taskyard_server.console_page import PATH as CONSOLE
 from taskyard_server.envoy_config import GatewayError
 from taskyard_server.exposure import authentication_is_on
 from taskyard_server.live_config import LiveConfig
 from taskyard_server.log_file import LogFile
 from taskyard_server.setting_types import shown_url
-from taskyard_server.store_url import DOCUMENTED_DEFAULT, MEMORY, is_postgres, shown_store_url, sqlite_path
+from taskyard_server.store_url import MEMORY, is_postgres, shown_store_url, sqlite_path
+from taskyard_server.telemetry.parts import Telemetry
+from taskyard_server.telemetry.starting import configured_telemetry
 
 from .failure import Failure
+from .settings_options import ConfigOption, StoreOption
+
+log = structlog.get_logger(__name__)
 
 DEFAULTS: Final = Settings()
 
@@ -34,20 +41,10 @@ class LogLevel(StrEnum):
     ERROR = "error"
 
 
-ConfigOption = Annotated[
-    Path | None,
-    typer.Option("--config", help="JSON or TOML file; environment variables TASKYARD_* and flags come after it."),
-]
 GrpcOption = Annotated[str | None, typer.Option(help="Where to serve gRPC, HOST:PORT.", show_default=DEFAULTS.grpc)]
 RestOption = Annotated[str | None, typer.Option(help="Where to serve REST, HOST:PORT.", show_default=DEFAULTS.rest)]
 MetricsOption = Annotated[
     str | None, typer.Option(help="Where Prometheus scrapes, HOST:PORT.", show_default=DEFAULTS.metrics)
-]
-StoreOption = Annotated[
-    str | None,
-    typer.Option(
-        help="Where tasks are kept: sqlite:///PATH, or memory:// for nowhere.", show_default=DOCUMENTED_DEFAULT
-    ),
 ]
 AcceptClockOption = Annotated[
     bool, typer.Option("--accept-clock", help="Start although the clock is behind what the store holds; shifts that.")
@@ -92,9 +89,12 @@ def up(
     flags: dict[str, Any] = {key: value for key, value in given.items() if value is not None}
     try:
         config = LiveConfig(config_file, flags)
-        logs.configure(log_level.value, file=_log_file(config.settings.log))
+        telemetry, why_not = configured_telemetry(config.settings)
+        logs.configure(log_level.value, file=_log_file(config.settings.log), also=telemetry.log_processor)
+        if why_not is not None:
+            log.warning("telemetry_off", why=why_not)
         with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
-            runner.run(_serve(config, accept_clock, insecure))
+            runner.run(_serve(config, accept_clock, insecure, telemetry))
     except (ConfigError, StartError, GatewayError) as error:
         raise Failure(str(error)) from None
 
@@ -109,8 +109,8 @@ def _log_file(settings: LogSettings) -> LogFile | None:
         raise StartError(f"cannot write the log to {settings.file}: {reason}") from None
 
 
-async def _serve(config: LiveConfig, accept_clock: bool, insecure: bool) -> None:
-    app = App(config, accept_clock=accept_clock, insecure=insecure)
+async def _serve(config: LiveConfig, accept_clock: bool, insecure: bool, telemetry: Telemetry) -> None:
+    app = App(config, accept_clock=accept_clock, insecure=insecure, telemetry=telemetry)
     await app.start()
     _announce(config.settings, app.other_replicas)
     await app.run()
@@ -121,6 +121,8 @@ def _announce(settings: Settings, others: int | None) -> None:
     url = f"http{'s' if settings.gateway_tls.cert else ''}://{settings.rest}"
     rest = f" and REST at [cyan]{url}[/cyan]" if settings.gateway else ""
     out.print(f"[bold]Taskyard[/bold] serves gRPC at [cyan]{settings.grpc}[/cyan]{rest}.")
+    if settings.gateway and settings.console.enabled:
+        out.print(f"The console is at [cyan]{escape(settings.console.url or url + CONSOLE)}[/cyan].")
     scheme = "http" if settings.tls.cert is None else "https"
     out.print(f"Metrics are at [cyan]{scheme}://{settings.metrics}/metrics[/cyan].")
     if is_postgres(settings.store.url):

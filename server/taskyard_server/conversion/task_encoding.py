@@ -221,11 +221,11 @@ def encode_lease(lease: Lease) -> bytes:
     return b"".join(parts)
 
 
-def encode_assignment(lease: Lease) -> bytes:
-    """An `Assignment`: a lease and its task."""
+def encode_assignment(lease: Lease, task: Task | None = None) -> bytes:
+    """An `Assignment`: a lease and its task, or what is to be shown in its place."""
     parts: list[bytes] = []
     add_nested(parts, LEASE, encode_lease(lease))
-    add_nested(parts, LEASED, encode_task(lease.task))
+    add_nested(parts, LEASED, encode_task(lease.task if task is None else task))
     return b"".join(parts)
 
 

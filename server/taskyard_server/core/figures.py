@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from math import inf
 from typing import TYPE_CHECKING, Final
 
 from .stats import AgentStats, Stats
@@ -43,3 +44,15 @@ def add_to_totals(totals: Totals, life: Lifecycle, noticed: Noticed) -> None:
     totals.retained += len(life.retention)
     totals.namespaces += 1
     totals.counters.add(life.counters)
+
+
+def queued_since(life: Lifecycle) -> float | None:
+    """Since when the task is queued that has waited longest for nothing but a host and its turn; None if none does.
+
+    Found by lanes, never by tasks: of each priority the first one is looked at.
+    """
+    since = inf
+    for bucket in life.ready:
+        for rows in bucket.rows():
+            since = min(since, rows.queued_since())
+    return None if since == inf else since

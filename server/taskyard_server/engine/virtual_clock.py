@@ -14,6 +14,8 @@ class VirtualClock:
 
     def __init__(self, start: float) -> None:
         self._now = start
+        self.before_move: Callable[[float], None] = lambda _: None
+        """Called before the time is moved, with the time to come: what is there now holds until then."""
         self._alarm: VirtualAlarm | None = None
 
     def __call__(self) -> float:
@@ -32,6 +34,7 @@ class VirtualClock:
 
     def move_to(self, at: float) -> None:
         """Show this time, and never an earlier one. What is due then happens at the next `ring`."""
+        self.before_move(at)
         self._now = max(self._now, at)
 
     def ring(self) -> None:

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from copy import copy
+
 from pydantic import HttpUrl, SecretStr
 
 from taskyard_server.config import Settings
+from taskyard_server.core.task import Task
 from taskyard_server.engine.port import Engine
 from taskyard_server.setting_types import secret
 
@@ -16,7 +20,7 @@ from .tab_resolver import Endpoint, TabMap
 class ConfiguredExecutor:
     """A tab executor that takes another `executorToken` while it runs."""
 
-    def __init__(self, engine: Engine, settings: Settings) -> None:
+    def __init__(self, engine: Engine, settings: Settings, handed: Callable[[Task], Task] | None = None) -> None:
         """Raises `TlsFilesError`."""
         tabs = {tab_id: _endpoint(tab.url, tab.token) for tab_id, tab in settings.tabs.items()}
         self._resolver = TabMap(tabs)
@@ -29,6 +33,7 @@ class ConfiguredExecutor:
             workers=workers,
             max_answer_bytes=settings.scheduler.max_payload_bytes,
             connections=Connections(workers, None if files == TlsFiles() else files),
+            handed=handed or copy,
         )
 
     def take(self, settings: Settings) -> None:
@@ -41,11 +46,16 @@ class ConfiguredExecutor:
         await self._executor.run()
 
 
-def configured_executor(engine: Engine, settings: Settings) -> ConfiguredExecutor | None:
-    """The executor, if the settings name any instance. Raises `TlsFilesError`."""
+def configured_executor(
+    engine: Engine, settings: Settings, handed: Callable[[Task], Task] | None = None
+) -> ConfiguredExecutor | None:
+    """The executor, if the settings name any instance; it forwards what `handed` makes of a task.
+
+    Raises `TlsFilesError`.
+    """
     if settings.executor is None and not settings.tabs:
         return None
-    return ConfiguredExecutor(engine, settings)
+    return ConfiguredExecutor(engine, settings, handed)
 
 
 def _endpoint(url: HttpUrl, token: SecretStr | None, *, is_executor: bool = False) -> Endpoint:

@@ -83,7 +83,10 @@ class Execution:
 
 
 class TabExecutor:
-    """Forwards the tasks of one namespace. `max_answer_bytes` limits what is read of an answer."""
+    """Forwards the tasks of one namespace. `max_answer_bytes` limits what is read of an answer.
+
+    What it forwards of a task is what `handed` makes of it.
+    """
 
     def __init__(
         self,
@@ -94,8 +97,10 @@ class TabExecutor:
         max_answer_bytes: int = 262_144,
         namespace: str = "default",
         connections: Connections | None = None,
+        handed: Callable[[Task], Task] = copy,
     ) -> None:
         self._engine = engine
+        self._handed = handed
         self._resolver = resolver
         self._namespace = namespace
         self._max_answer_bytes = max_answer_bytes
@@ -145,7 +150,7 @@ class TabExecutor:
     async def _claim(self, free: int) -> None:
         try:
             executions = await self._engine.leases.claim(
-                self._namespace, HOST_ID, free, LEASE_SECS, CLAIM_WAIT_SECS, show=_executions
+                self._namespace, HOST_ID, free, LEASE_SECS, CLAIM_WAIT_SECS, show=partial(_executions, self._handed)
             )
         except Unavailable:
             await asyncio.sleep(AGAIN_SECS)
@@ -281,8 +286,8 @@ class TabExecutor:
         return bytes(body)
 
 
-def _executions(leases: list[Lease]) -> list[Execution]:
-    return [Execution(copy(lease.task), lease.token) for lease in leases]
+def _executions(handed: Callable[[Task], Task], leases: list[Lease]) -> list[Execution]:
+    return [Execution(copy(handed(lease.task)), lease.token) for lease in leases]
 
 
 def _nothing(_: Host | Lease) -> None:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import time
+from collections import Counter
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from functools import partial
@@ -21,7 +22,8 @@ import structlog
 from google.protobuf import descriptor_pool
 from google.protobuf.message import DecodeError
 
-from taskyard_server.core.errors import BadRequest, Refusal, TooLarge
+from taskyard_server.access.requirements import requirement_of
+from taskyard_server.core.errors import BadRequest, NotOwner, Refusal, TooLarge
 from taskyard_server.logs import Throttle
 
 from .admission import Admission, Entry, Gate
@@ -58,6 +60,15 @@ class Door(Protocol):
         """None if what a call has to tell may be told; else it is to wait for that. It raises `Unavailable` if not."""
 
 
+class Tracer(Protocol):
+    """Makes spans of calls."""
+
+    def around(
+        self, method: str, serve: Callable[[Any, Any], Awaitable[Any]], is_stream: bool
+    ) -> Callable[[Any, Any], Awaitable[Any]]:
+        """The same handler, with spans of its calls."""
+
+
 class RestRequest(NamedTuple):
     """The message of a REST call, and its bytes."""
 
@@ -69,14 +80,22 @@ class CallInterceptor(grpc.aio.ServerInterceptor):
     """Wraps each handler once for gRPC and once for REST, and keeps it. Without `admission` everybody is admin.
 
     `takes_certificates` says that callers may be known by a client certificate at this server. Without a `door` all
-    namespaces are served here.
+    namespaces are served here, and without a `tracer` no call has a span. `refused` counts, by code, the calls that end
+    with an error.
     """
 
     def __init__(
-        self, admission: Admission | None = None, takes_certificates: bool = True, door: Door | None = None
+        self,
+        admission: Admission | None = None,
+        takes_certificates: bool = True,
+        door: Door | None = None,
+        tracer: Tracer | None = None,
+        refused: Counter[str] | None = None,
     ) -> None:
         self._admission = admission
+        self._refused: Counter[str] = Counter() if refused is None else refused
         self._door = door
+        self._tracer = tracer
         self._takes_certificates = takes_certificates
         self._wrapped: dict[str, grpc.RpcMethodHandler[Any, Any]] = {}
         self._wrapped_for_rest: dict[str, grpc.RpcMethodHandler[Any, Any]] = {}
@@ -101,7 +120,7 @@ class CallInterceptor(grpc.aio.ServerInterceptor):
             check = _target_check(method) if by_rest else None
             wrapped = self._wrap(method, handler) if check is None else self._wrap_for_rest(method, handler, check)
             remembered[method] = wrapped
-        if self._admission is not None:
+        if self._admission is not None and self._is_guarded(method):
             metadata = handler_call_details.invocation_metadata
             refusal = self._admission.refusal_by_metadata(metadata, self._takes_certificates)
             if refusal is not None and await self._admission.is_known_now(metadata):
@@ -129,7 +148,7 @@ class CallInterceptor(grpc.aio.ServerInterceptor):
     ) -> grpc.RpcMethodHandler[Any, Any]:
         parse, serialize = _keeping_what_came(handler.request_deserializer), _unless_bytes(handler.response_serializer)
         if handler.response_streaming:
-            stream = self._around(method, _checked_stream(_writing(handler.unary_stream), check))
+            stream = self._around(method, _checked_stream(_writing(handler.unary_stream), check), True)
             return grpc.unary_stream_rpc_method_handler(stream, parse, serialize)
         unary = self._around(method, _checked(handler.unary_unary, check))
         return grpc.unary_unary_rpc_method_handler(unary, parse, serialize)
@@ -143,19 +162,24 @@ class CallInterceptor(grpc.aio.ServerInterceptor):
                 if handler.request_streaming
                 else grpc.unary_stream_rpc_method_handler
             )
-            return make(self._around(method, serve), codecs[0], _unless_bytes(codecs[1]))  # type: ignore[no-any-return]
+            around = self._around(method, serve, True)
+            return make(around, codecs[0], _unless_bytes(codecs[1]))  # type: ignore[no-any-return]
         serve = handler.stream_unary or handler.unary_unary
         make = (
             grpc.stream_unary_rpc_method_handler if handler.request_streaming else grpc.unary_unary_rpc_method_handler
         )
-        return make(self._around(method, serve), codecs[0], _unless_bytes(codecs[1]))  # type: ignore[no-any-return]
+        around = self._around(method, serve, handler.request_streaming)
+        return make(around, codecs[0], _unless_bytes(codecs[1]))  # type: ignore[no-any-return]
 
-    def _around(self, method: str, serve: Callable[[Any, Context], Awaitable[Any]]) -> Any:
+    def _around(self, method: str, serve: Callable[[Any, Context], Awaitable[Any]], is_stream: bool = False) -> Any:
         gate = None if self._admission is None else self._admission.gate(method)
         if gate is not None:
             serve = gate.audited(serve)
-        if self._door is not None:
+        # What anyone may ask is about this server, and is told by one that has lost its trust in itself, too.
+        if self._door is not None and not requirement_of(method).anyone:
             serve = _behind(self._door, method, serve)
+        if self._tracer is not None:
+            serve = self._tracer.around(method, serve, is_stream)
 
         async def around(request: Any, context: Context) -> Any:
             begin = time.perf_counter()
@@ -201,6 +225,9 @@ class CallInterceptor(grpc.aio.ServerInterceptor):
         if isinstance(error, grpc.aio.AbortError):
             raise error
         refusal = refusal_of(error)
+        # Whoever carries a call of another replica's namespace goes on to that one.
+        if not isinstance(refusal, NotOwner):
+            self._refused[refusal.code] += 1
         if refusal.code == "internal":
             log.error("internal_error", method=method, exc_info=error)
         self._log(method, headers, begin, refusal.code)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import secrets
 from collections import deque
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from typing import Any, Final, TypeAlias
 
 import grpc
@@ -22,11 +22,11 @@ from taskyard_server.conversion import requests
 from taskyard_server.conversion.refusals import converted, with_refusals
 from taskyard_server.conversion.report_requests import reports, whole_token
 from taskyard_server.conversion.responses import error_message, lease_message
-from taskyard_server.conversion.task_encoding import STATES, encode_assignment, encode_reported
+from taskyard_server.conversion.task_encoding import STATES, encode_reported
 from taskyard_server.conversion.timestamps import timestamp
 from taskyard_server.conversion.wire import nested, tag
 from taskyard_server.core.errors import BadRequest, Refusal
-from taskyard_server.core.leases import Stop
+from taskyard_server.core.leases import Lease, Stop
 from taskyard_server.core.streams import HeldLease, Hello, Welcome
 from taskyard_server.engine.port import Engine
 from taskyard_server.engine.sessions import DrainNotice, Session
@@ -71,12 +71,13 @@ RESULT: Final = tag(pb.ReportResults, "results")
 
 
 class Connection:
-    """Serves one stream, from its first message to its end."""
+    """Serves one stream, from its first message to its end. `encode` makes an `Assignment` of a lease."""
 
-    def __init__(self, engine: Engine, max_payload_bytes: int, context: Context) -> None:
-        self._engine = engine
+    def __init__(
+        self, engine: Engine, max_payload_bytes: int, context: Context, encode: Callable[[Lease], bytes]
+    ) -> None:
+        self._engine, self._context, self._encode = engine, context, encode
         self._max_payload_bytes = max_payload_bytes
-        self._context = context
         call = current_call()
         self._namespace, self._access, self._own_only = call.namespace, call.access, call.access.hosts is not None
         self._ended: asyncio.Future[None] = asyncio.get_running_loop().create_future()
@@ -92,10 +93,9 @@ class Connection:
         self._responses: deque[bytes] = deque()
         self._unsent_bytes = 0
         self._assignments_first = False
-        self._closing = False
+        self._closing = self._writing = False
         self._unkept: BaseException | None = None
         self._write_error: Exception | None = None
-        self._writing = False
         self._write_done: asyncio.Future[None] | None = None
         self._writer: asyncio.Task[None] | None = None
 
@@ -419,7 +419,7 @@ class Connection:
         size = 0
         while not assignments and session.has_leases:
             for lease in session.next_leases(MAX_ASSIGNMENTS_PER_MESSAGE):
-                assignment = encode_assignment(lease)
+                assignment = self._encode(lease)
                 size += len(assignment)
                 if assignments and size > MAX_ASSIGNMENTS_BYTES:
                     break

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
 from typing import Any, Final, TypeAlias
 
 import grpc
@@ -11,8 +13,11 @@ from taskyard.v1.runtime_host_pb2_grpc import RuntimeHostServiceServicer
 from taskyard_server.access.judging import check_offer
 from taskyard_server.conversion import requests
 from taskyard_server.conversion.page_tokens import page_size
+from taskyard_server.conversion.task_encoding import encode_assignment
 from taskyard_server.conversion.timestamps import timestamp
 from taskyard_server.core.hosts import Host, HostStatus
+from taskyard_server.core.leases import Lease
+from taskyard_server.core.task import Task
 from taskyard_server.engine.port import Engine
 from taskyard_server.interceptors.callers import current_call
 
@@ -24,10 +29,15 @@ Context: TypeAlias = "grpc.aio.ServicerContext[Any, Any]"
 STATUSES: Final = {status: pb.RuntimeHost.Status.Value(status.value) for status in HostStatus}
 
 
-class RuntimeHostService(RuntimeHostServiceServicer):
-    """Serves `taskyard.v1.RuntimeHostService`."""
+def _encode_handed(handed: Callable[[Task], Task], lease: Lease) -> bytes:
+    return encode_assignment(lease, handed(lease.task))
 
-    def __init__(self, engine: Engine, max_payload_bytes: int) -> None:
+
+class RuntimeHostService(RuntimeHostServiceServicer):
+    """Serves `taskyard.v1.RuntimeHostService`. Hosts are told of a task what `handed` makes of it."""
+
+    def __init__(self, engine: Engine, max_payload_bytes: int, handed: Callable[[Task], Task] | None = None) -> None:
+        self._encode = encode_assignment if handed is None else partial(_encode_handed, handed)
         self._engine = engine
         self._max_payload_bytes = max_payload_bytes
         self.watches = HostWatches(engine, self._message)
@@ -35,7 +45,7 @@ class RuntimeHostService(RuntimeHostServiceServicer):
     async def Connect(  # type: ignore[override]  # noqa: N802
         self, request_iterator: RequestStream, context: Context
     ) -> None:
-        await Connection(self._engine, self._max_payload_bytes, context).serve(request_iterator)
+        await Connection(self._engine, self._max_payload_bytes, context, self._encode).serve(request_iterator)
 
     async def RegisterHost(  # noqa: N802
         self, request: pb.RegisterHostRequest, context: Context

@@ -22,6 +22,7 @@ from taskyard_server.conversion.wire import nested, tag
 from taskyard_server.core.errors import BadRequest, Refusal
 from taskyard_server.core.leases import Lease
 from taskyard_server.core.reports import Report, ReportKind
+from taskyard_server.core.task import Task
 from taskyard_server.engine.port import Engine
 from taskyard_server.interceptors.callers import current_call
 
@@ -37,22 +38,30 @@ MAX_WAIT_SECS: Final = 60.0
 MAX_TASKS_PER_CLAIM: Final = 1_000
 
 
-class LeaseService(LeaseServiceServicer):
-    """Serves `taskyard.v1.LeaseService`."""
+def as_it_is(task: Task) -> Task:
+    """Tell hosts of a task what everybody is told."""
+    return task
 
-    def __init__(self, engine: Engine, max_payload_bytes: int) -> None:
+
+class LeaseService(LeaseServiceServicer):
+    """Serves `taskyard.v1.LeaseService`. Hosts are told of a task what `handed` makes of it."""
+
+    def __init__(self, engine: Engine, max_payload_bytes: int, handed: Callable[[Task], Task] = as_it_is) -> None:
         self._engine = engine
+        self._handed = handed
         self._max_payload_bytes = max_payload_bytes
 
     async def ClaimTask(self, request: pb.ClaimTaskRequest, context: Context) -> Any:  # noqa: N802
         del context
-        return await self._claim(request, 1, _encode_claimed)
+        return await self._claim(request, 1, partial(_encode_claimed, self._handed))
 
     async def ClaimTasks(self, request: pb.ClaimTasksRequest, context: Context) -> Any:  # noqa: N802
         del context
         if not 1 <= request.max_tasks <= MAX_TASKS_PER_CLAIM:
             raise BadRequest(f"max_tasks: must be from 1 to {MAX_TASKS_PER_CLAIM}")
-        assignments, released = await self._claim(request, request.max_tasks, _encode_assignments)
+        assignments, released = await self._claim(
+            request, request.max_tasks, partial(_encode_assignments, self._handed)
+        )
         if released:
             await self._engine.leases.report(current_call().namespace, request.host_id, released)
         return assignments
@@ -140,7 +149,7 @@ class LeaseService(LeaseServiceServicer):
         )
 
 
-def _encode_claimed(leases: list[Lease]) -> bytes:
+def _encode_claimed(handed: Callable[[Task], Task], leases: list[Lease]) -> bytes:
     """A `ClaimTaskResponse` for one lease, the oldest of those that were claimed under its id; or for none."""
     if not leases:
         return NOTHING_CLAIMED
@@ -151,16 +160,16 @@ def _encode_claimed(leases: list[Lease]) -> bytes:
         lease_expires_at=timestamp(lease.expires_at),
         fencing_token=lease.token,
     )
-    return claimed.SerializeToString() + nested(CLAIMED_TASK, encode_task(lease.task))
+    return claimed.SerializeToString() + nested(CLAIMED_TASK, encode_task(handed(lease.task)))
 
 
-def _encode_assignments(leases: list[Lease]) -> tuple[bytes, list[Report]]:
+def _encode_assignments(handed: Callable[[Task], Task], leases: list[Lease]) -> tuple[bytes, list[Report]]:
     """A `ClaimTasksResponse`, and the reports that give back what does not fit into it."""
     assignments: list[bytes] = []
     released: list[Report] = []
     size = 0
     for lease in leases:
-        assignment = nested(ASSIGNMENT, encode_assignment(lease))
+        assignment = nested(ASSIGNMENT, encode_assignment(lease, handed(lease.task)))
         size += len(assignment)
         if size > MAX_PAGE_BYTES and assignments:
             # Tasks that do not fit into the response return to their place in the queue. One that was started is known

@@ -12,7 +12,9 @@ from taskyard.v1 import stats_pb2 as pb
 from taskyard.v1.runtime_host_pb2 import Machine
 from taskyard.v1.stats_pb2_grpc import StatsServiceServicer
 from taskyard_server.access.grants import Access, Role
+from taskyard_server.config import SchedulerSettings
 from taskyard_server.conversion.page_tokens import page_size
+from taskyard_server.conversion.requests import seconds
 from taskyard_server.conversion.responses import MAX_PAGE_BYTES
 from taskyard_server.conversion.timestamps import go_duration, timestamp
 from taskyard_server.core.agents import OTHERS
@@ -25,6 +27,7 @@ from taskyard_server.core.stats import AgentStats, Noticed, Stats
 from taskyard_server.core.targets import Target
 from taskyard_server.engine.port import Engine
 from taskyard_server.interceptors.callers import current_call
+from taskyard_server.samples import INTERVAL_SECS, Sample, Samples
 from taskyard_server.snapshots import Snapshot, Snapshots
 from taskyard_server.store.figures import StoreFigures
 from taskyard_server.store.port import UNKNOWN_BYTES
@@ -52,17 +55,17 @@ class StatsService(StatsServiceServicer):
         self,
         engine: Engine,
         snapshots: Snapshots,
+        samples: Samples,
         webhook_counts: Callable[[str], WebhookCounts],
-        strategy: str,
-        worker_count: int,
+        settings: SchedulerSettings,
         store: StoreFigures | None = None,
         pools: Callable[[], Sequence[Pool]] = tuple,
     ) -> None:
         self._engine = engine
         self._snapshots = snapshots
+        self._samples = samples
         self._webhook_counts = webhook_counts
-        self._strategy = strategy
-        self._worker_count = worker_count
+        self._settings = settings
         self._store = store
         self._pools = pools
 
@@ -134,14 +137,26 @@ class StatsService(StatsServiceServicer):
         demands = await self._engine.admin.demand(current_call().namespace, self._pools())
         return pb.GetDemandResponse(pools=[_pool_demand(demand) for demand in demands])
 
+    async def ListSamples(  # noqa: N802
+        self, request: pb.ListSamplesRequest, context: grpc.aio.ServicerContext[Any, Any]
+    ) -> pb.ListSamplesResponse:
+        del context
+        after = None
+        if request.HasField("after"):
+            seconds(request.after, "after")
+            # Times are shown to the microsecond, and one that was shown is not after itself.
+            after = (request.after.seconds * 1_000_000 + request.after.nanos // 1000 + 0.5) / 1e6
+        samples = self._samples.listed(current_call().namespace, after)
+        return pb.ListSamplesResponse(samples=map(_sample, samples), interval_secs=int(INTERVAL_SECS))
+
     def _config(self, limits: Limits) -> pb.SchedulerConfig:
         return pb.SchedulerConfig(
-            strategy=self._strategy,
+            strategy=self._settings.strategy,
             max_queue_size=limits.max_queue_size,
             max_per_agent=limits.max_per_agent,
             max_inflight=limits.max_inflight,
             max_per_agent_flight=limits.max_per_agent_inflight,
-            worker_count=self._worker_count,
+            worker_count=self._settings.worker_count,
             result_ttl=go_duration(limits.result_ttl_secs),
         )
 
@@ -217,6 +232,28 @@ def _snapshot(snapshot: Snapshot) -> pb.MachineSnapshot:
         created_at=timestamp(snapshot.at),
         inflight_tasks=snapshot.tasks.inflight if snapshot.tasks else None,
         queued_tasks=snapshot.tasks.queued if snapshot.tasks else None,
+    )
+
+
+def _sample(sample: Sample) -> pb.Sample:
+    figures = sample.figures
+    since = figures.queued_since
+    return pb.Sample(
+        at=timestamp(sample.at),
+        queued=figures.queued,
+        inflight=figures.inflight,
+        paused=figures.paused,
+        hosts_online=figures.hosts_online,
+        submitted=figures.submitted,
+        dispatched=figures.dispatched,
+        completed=figures.completed,
+        failed=figures.failed,
+        cancelled=figures.cancelled,
+        rejected=figures.rejected,
+        retried=figures.retried,
+        leases_expired=figures.leases_expired,
+        avg_dispatch_latency_ms=figures.avg_dispatch_latency_ms,
+        oldest_queued_secs=None if since is None else max(0.0, sample.at - since),
     )
 
 

@@ -19,6 +19,7 @@ from taskyard.v1 import (
     task_pb2,
     task_pb2_grpc,
 )
+from taskyard_server.config import SchedulerSettings
 from taskyard_server.conversion.task_encoding import encode_event
 from taskyard_server.core.hosts import HostProfile
 from taskyard_server.core.leases import Lease
@@ -26,6 +27,7 @@ from taskyard_server.core.limits import Limits
 from taskyard_server.engine.event_log import EventLogs
 from taskyard_server.engine.memory.engine import MemoryEngine
 from taskyard_server.interceptors.calls import CallInterceptor
+from taskyard_server.samples import Samples
 from taskyard_server.services.batches import BatchService
 from taskyard_server.services.namespaces import NamespaceService
 from taskyard_server.services.schedules import ScheduleService
@@ -98,6 +100,7 @@ class Server:
         engine.subscribe(logs)
         engine.namespaces.subscribe(logs.deleted)
         self.watches = TaskWatches(engine, logs)
+        self.samples = Samples(engine)
         self.service = WatchedTasks(engine, self.watches)
         self._serving: grpc.aio.Server | None = None
 
@@ -110,7 +113,13 @@ class Server:
         task_pb2_grpc.add_TaskServiceServicer_to_server(self.service, server)
         batch_pb2_grpc.add_BatchServiceServicer_to_server(BatchService(self.engine, 50, MAX_PAYLOAD_BYTES), server)
         stats_pb2_grpc.add_StatsServiceServicer_to_server(
-            StatsService(self.engine, Snapshots(self.engine, lambda: 60.0), lambda _: WebhookCounts(), "fair-fifo", 4),
+            StatsService(
+                self.engine,
+                Snapshots(self.engine, lambda: 60.0),
+                self.samples,
+                lambda _: WebhookCounts(),
+                SchedulerSettings(),
+            ),
             server,
         )
         target_pb2_grpc.add_TargetServiceServicer_to_server(TargetService(self.engine), server)

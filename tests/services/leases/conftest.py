@@ -16,10 +16,12 @@ from taskyard.v1 import (
     task_pb2_grpc,
 )
 from taskyard.v1.task_pb2 import Task
+from taskyard_server.config import SchedulerSettings
 from taskyard_server.conversion.task_encoding import encode_event
 from taskyard_server.core.limits import Limits
 from taskyard_server.engine.event_log import EventLogs
 from taskyard_server.interceptors.calls import CallInterceptor
+from taskyard_server.samples import Samples
 from taskyard_server.services.hosts import RuntimeHostService
 from taskyard_server.services.leases import LeaseService
 from taskyard_server.services.stats import StatsService
@@ -93,7 +95,9 @@ async def start_api():
             server = grpc.aio.server(interceptors=(CallInterceptor(),))
             watches = TaskWatches(engine, EventLogs(encode_event, engine.now))
             task_pb2_grpc.add_TaskServiceServicer_to_server(TaskService(engine, 262_144, watches), server)
-            stats = StatsService(engine, Snapshots(engine, lambda: 60.0), lambda _: WebhookCounts(), "fair-fifo", 4)
+            stats = StatsService(
+                engine, Snapshots(engine, lambda: 60.0), Samples(engine), lambda _: WebhookCounts(), SchedulerSettings()
+            )
             stats_pb2_grpc.add_StatsServiceServicer_to_server(stats, server)
             lease_pb2_grpc.add_LeaseServiceServicer_to_server(LeaseService(engine, 262_144), server)
             runtime_host_pb2_grpc.add_RuntimeHostServiceServicer_to_server(RuntimeHostService(engine, 262_144), server)

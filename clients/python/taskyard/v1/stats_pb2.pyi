@@ -98,7 +98,7 @@ class Sample(_message.Message):
     AVG_DISPATCH_LATENCY_MS_FIELD_NUMBER: _builtins.int
     OLDEST_QUEUED_SECS_FIELD_NUMBER: _builtins.int
     queued: _builtins.int
-    """Tasks that wait for a host."""
+    """Tasks that are queued or pending."""
     inflight: _builtins.int
     """Tasks that are assigned or running."""
     paused: _builtins.int
@@ -124,7 +124,9 @@ class Sample(_message.Message):
     avg_dispatch_latency_ms: _builtins.float
     """Milliseconds from queue entry to dispatch, averaged over the dispatches since then. Absent if there were none."""
     oldest_queued_secs: _builtins.float
-    """Seconds for which the oldest queued task has been queued. Absent while none is."""
+    """Seconds for which the task has been queued that has waited longest for nothing but a host and its turn. Absent while
+    none does.
+    """
     @_builtins.property
     def at(self) -> _timestamp_pb2.Timestamp:
         """When it was taken."""

@@ -7,15 +7,17 @@ for all commands of that turn (`driver.py`).
 import asyncio
 import contextlib
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TypeVar
 
 from taskyard_server.core.demand import Demand, Pool, demand_of
 from taskyard_server.core.errors import Unavailable
+from taskyard_server.core.figures import queued_since
 from taskyard_server.core.hosts import Host
 from taskyard_server.core.limits import Limits, limits_with
 from taskyard_server.core.rules import NO_RULES, ConfiguredRules
 from taskyard_server.core.scheduler import Scheduler
+from taskyard_server.core.standing import Standing, standing_of
 from taskyard_server.core.stats import Stats, Totals
 from taskyard_server.engine.clock import Clock, SteadyClock
 from taskyard_server.engine.port import DeliveryEncoder, Listener, OutboxPort
@@ -161,13 +163,20 @@ class MemoryAdmin:
 
     def totals(self, namespace: str | None = None) -> Totals:
         totals = Totals()
-        for state in self._namespaces:
-            if namespace in (None, state.namespace):
+        if namespace is not None:
+            state = self._namespaces.here(namespace)
+            if state is not None:
                 state.scheduler.add_to(totals)
-        if namespace is None:
-            totals.counters.add(self._namespaces.deleted_counters)
-            totals.triggers.add(self._namespaces.deleted_trigger_counters)
+            return totals
+        for state in self._namespaces:
+            state.scheduler.add_to(totals)
+        totals.counters.add(self._namespaces.deleted_counters)
+        totals.triggers.add(self._namespaces.deleted_trigger_counters)
         return totals
+
+    def queued_since(self, namespace: str) -> float | None:
+        state = self._namespaces.here(namespace)
+        return None if state is None else queued_since(state.scheduler.life)
 
     async def demand(self, namespace: str, pools: Sequence[Pool]) -> list[Demand]:
         state = self._namespaces.find(namespace)
@@ -182,6 +191,10 @@ class MemoryAdmin:
             demands = [demand_of(state.scheduler, now, pool) for pool in pools]
             total = [one.plus(other) for one, other in zip(total, demands, strict=True)]
         return total
+
+    def standings(self) -> Mapping[str, Standing]:
+        now = self._namespaces.now()
+        return {state.namespace: standing_of(state.scheduler.life, now) for state in self._namespaces}
 
     def look_at_hosts(self, namespace: str, show: Callable[[list[Host]], T]) -> T:
         state = self._namespaces.here(namespace)

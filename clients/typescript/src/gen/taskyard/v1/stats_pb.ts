@@ -84,7 +84,7 @@ export type Sample = Message<"taskyard.v1.Sample"> & {
   at?: Timestamp;
 
   /**
-   * Tasks that wait for a host.
+   * Tasks that are queued or pending.
    *
    * @generated from field: uint32 queued = 2;
    */
@@ -175,7 +175,8 @@ export type Sample = Message<"taskyard.v1.Sample"> & {
   avgDispatchLatencyMs?: number;
 
   /**
-   * Seconds for which the oldest queued task has been queued. Absent while none is.
+   * Seconds for which the task has been queued that has waited longest for nothing but a host and its turn. Absent while
+   * none does.
    *
    * @generated from field: optional double oldest_queued_secs = 15;
    */
