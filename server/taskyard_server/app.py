@@ -7,12 +7,12 @@ from collections.abc import Awaitable
 from typing import Any, Final, TypeVar
 
 import structlog
-from grpc_health.v1 import health, health_pb2
 
 from taskyard_server import gc_policy
 from taskyard_server.access.token_directory import TokenDirectory
 from taskyard_server.access.token_news import TokenNews
-from taskyard_server.admin_socket import AdminSocket, socket_of
+from taskyard_server.admin_address import socket_of
+from taskyard_server.admin_socket import AdminSocket
 from taskyard_server.audit import AuditLogError, configured_audit_log
 from taskyard_server.certificates import CertificateError, certificate_files, replica_files
 from taskyard_server.config import Settings
@@ -30,6 +30,7 @@ from taskyard_server.listening import Servers, gateway_of
 from taskyard_server.live_config import LiveConfig, Reload
 from taskyard_server.logs import TransitionLog, TriggerLog
 from taskyard_server.metrics import Metrics
+from taskyard_server.readiness import Readiness
 from taskyard_server.replica_metrics import ReplicaMetrics
 from taskyard_server.samples import Samples
 from taskyard_server.service_set import ServiceSet, served
@@ -47,13 +48,13 @@ from taskyard_server.watchkeeping import end_leases_of_the_dead, look_for_hosts
 from taskyard_server.webhooks import Webhooks
 
 log = structlog.get_logger(__name__)
+T = TypeVar("T")
 
 STOP_GRACE_SECS: Final = 2.0
 PASS_ON_SECS: Final = 0.3
 NOTICED_SECS: Final = 3.0
 """How long a replica goes on carrying calls after it has said that it ends."""
 WEBHOOK_GRACE_SECS: Final = 10.0
-T = TypeVar("T")
 
 
 class StartError(Exception):
@@ -143,7 +144,8 @@ class App:
             has_replicas=is_replica,
             is_guest=guest is not None,
         )
-        self._health = health.aio.HealthServicer()
+        trust = None if self._sharing is None else self._sharing.replica.trust
+        self._readiness = Readiness(keeper, lambda: trust is None or trust.holds)
         self._services = ServiceSet(
             settings,
             self._engine,
@@ -160,6 +162,7 @@ class App:
             ),
             AdminService(self._engine, config, self.drain, self._sharing),
             self._token_service,
+            self._readiness,
             SignInService(config, self._admission),
             lambda: self._pools,
             door,
@@ -231,6 +234,7 @@ class App:
             self._snapshots.run(),
             end_leases_of_the_dead(self._engine),
             look_for_hosts(self._engine),
+            self._readiness.run(),
         ]
         if self._sharing is not None:
             parts.append(self._sharing.replica.run())
@@ -249,8 +253,7 @@ class App:
         if self._guest is None:
             parts += [self._samples.run(), gc_policy.collect_periodically()]
         self._background = [asyncio.create_task(part) for part in parts]
-        for name in ("", *served(settings)):
-            await self._health.set(name, health_pb2.HealthCheckResponse.SERVING)
+        await self._readiness.begin(served(settings))
         if self._guest is None:
             gc_policy.install()
         if not authentication_is_on(settings):
@@ -329,7 +332,7 @@ class App:
             self._audit.write({"event": event, "principal": "local", **fields})
 
     async def _drain(self) -> None:
-        await self._health.enter_graceful_shutdown()
+        await self._readiness.end()
         if self._sharing is not None:
             # What others take over is not drained. Whoever asks for health must see that nothing more is to come here.
             noticed = asyncio.create_task(asyncio.sleep(NOTICED_SECS))
@@ -423,7 +426,7 @@ class App:
 
     def _listen(self) -> None:
         settings = self._settings
-        self._services.add_to(self._servers, self._health)
+        self._services.add_to(self._servers)
         address = settings.replicas.listens_on or settings.grpc
         if self._guest is not None:
             address = self._guest.address
@@ -441,7 +444,8 @@ class App:
         if self._guest is not None:
             return
         try:
-            self._metrics.serve(settings.metrics, secret(settings.metrics_token), self._certificates)
+            token, probes = secret(settings.metrics_token), self._readiness.probes()
+            self._metrics.serve(settings.metrics, token, self._certificates, probes)
         except OSError as error:
             reason = (error.strerror or str(error)).lower()
             raise StartError(f"cannot listen on {settings.metrics} for metrics: {reason}") from None

@@ -123,13 +123,22 @@ class Metrics(Collector):
             elif event.state in TERMINAL and event.started_at is not None:
                 self._run_time.observe(event.at - event.started_at)
 
-    def serve(self, address: str, token: str | None = None, certificates: CertificateFiles | None = None) -> None:
-        """Answer scrapes at HOST:PORT that bring the token, until `stop`. Raises `OSError` if it cannot listen."""
+    def serve(
+        self,
+        address: str,
+        token: str | None = None,
+        certificates: CertificateFiles | None = None,
+        probes: Mapping[str, Callable[[], str | None]] | None = None,
+    ) -> None:
+        """Answer scrapes at HOST:PORT that bring the token, and probes, until `stop`.
+
+        Raises `OSError` if it cannot listen.
+        """
         self._loop = asyncio.get_running_loop()
         registry = CollectorRegistry()
         for collector in (self, PROCESS_COLLECTOR, PLATFORM_COLLECTOR, GC_COLLECTOR):
             registry.register(collector)
-        self._server = MetricsServer(address, registry, token, certificates)
+        self._server = MetricsServer(address, registry, token, certificates, probes)
 
     def take_token(self, token: str | None) -> None:
         """Let scrapes bring this token from now on."""

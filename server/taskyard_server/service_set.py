@@ -5,13 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, Final
 
-from grpc_health.v1 import health, health_pb2_grpc
+from grpc_health.v1 import health
+from grpc_health.v1.health_pb2_grpc import add_HealthServicer_to_server
 from grpc_reflection.v1alpha import reflection
 
 from taskyard.v1 import (
     admin_pb2_grpc,
     agent_pb2_grpc,
     batch_pb2_grpc,
+    health_pb2_grpc,
     lease_pb2_grpc,
     limit_pb2_grpc,
     namespace_pb2_grpc,
@@ -32,9 +34,11 @@ from taskyard_server.engine.port import Engine
 from taskyard_server.interceptors.calls import Door
 from taskyard_server.keda.externalscaler_pb2_grpc import add_ExternalScalerServicer_to_server
 from taskyard_server.listening import Servers
+from taskyard_server.readiness import Readiness
 from taskyard_server.services.admin import AdminService
 from taskyard_server.services.agents import AgentService
 from taskyard_server.services.batches import BatchService
+from taskyard_server.services.health import HealthService
 from taskyard_server.services.hosts import RuntimeHostService
 from taskyard_server.services.keda import SERVICE as KEDA
 from taskyard_server.services.keda import KedaScaler
@@ -66,6 +70,7 @@ SERVICES: Final = tuple(
         "Namespace",
         "Admin",
         "Token",
+        "Health",
         "SignIn",
     )
 )
@@ -90,6 +95,7 @@ class ServiceSet:
         stats: StatsService,
         admin: AdminService,
         tokens: TokenService,
+        readiness: Readiness,
         sign_in: SignInService,
         pools: Callable[[], Sequence[Pool]],
         door: Door | None,
@@ -112,12 +118,13 @@ class ServiceSet:
         self._namespaces = NamespaceService(engine)
         self._admin = admin
         self._tokens = tokens
+        self._health, self._health_by_grpc = HealthService(lambda: readiness.obstacle), readiness.by_grpc
         self._sign_in = sign_in
         self._keda = KedaScaler(engine, pools, None if door is None else door.enter)
         scaler = [KEDA] if scheduler.enabled else []
         self._names = [*served(settings), *scaler, health.SERVICE_NAME, CHANNELZ, reflection.SERVICE_NAME]
 
-    def add_to(self, servers: Servers, health_service: health.aio.HealthServicer) -> None:
+    def add_to(self, servers: Servers) -> None:
         """Add all of them, and the tools of operators."""
         server: Any = servers
         # Generated servicers refuse what a subclass leaves out; mypy takes them for abstract.
@@ -136,8 +143,9 @@ class ServiceSet:
         namespace_pb2_grpc.add_NamespaceServiceServicer_to_server(self._namespaces, server)
         admin_pb2_grpc.add_AdminServiceServicer_to_server(self._admin, server)
         token_pb2_grpc.add_TokenServiceServicer_to_server(self._tokens, server)
+        health_pb2_grpc.add_HealthServiceServicer_to_server(self._health, server)
+        add_HealthServicer_to_server(self._health_by_grpc, server)
         sign_in_pb2_grpc.add_SignInServiceServicer_to_server(self._sign_in, server)
-        health_pb2_grpc.add_HealthServicer_to_server(health_service, server)
         servers.add_tools(self._names)
 
     def close(self) -> None:

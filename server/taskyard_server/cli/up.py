@@ -19,9 +19,10 @@ from taskyard_server.exposure import authentication_is_on
 from taskyard_server.live_config import LiveConfig
 from taskyard_server.log_file import LogFile
 from taskyard_server.setting_types import shown_url
-from taskyard_server.store_url import DOCUMENTED_DEFAULT, MEMORY, is_postgres, shown_store_url, sqlite_path
+from taskyard_server.store_url import MEMORY, is_postgres, shown_store_url, sqlite_path
 
 from .failure import Failure
+from .settings_options import ConfigOption, StoreOption
 
 DEFAULTS: Final = Settings()
 
@@ -35,20 +36,10 @@ class LogLevel(StrEnum):
     ERROR = "error"
 
 
-ConfigOption = Annotated[
-    Path | None,
-    typer.Option("--config", help="JSON or TOML file; environment variables TASKYARD_* and flags come after it."),
-]
 GrpcOption = Annotated[str | None, typer.Option(help="Where to serve gRPC, HOST:PORT.", show_default=DEFAULTS.grpc)]
 RestOption = Annotated[str | None, typer.Option(help="Where to serve REST, HOST:PORT.", show_default=DEFAULTS.rest)]
 MetricsOption = Annotated[
     str | None, typer.Option(help="Where Prometheus scrapes, HOST:PORT.", show_default=DEFAULTS.metrics)
-]
-StoreOption = Annotated[
-    str | None,
-    typer.Option(
-        help="Where tasks are kept: sqlite:///PATH, or memory:// for nowhere.", show_default=DOCUMENTED_DEFAULT
-    ),
 ]
 AcceptClockOption = Annotated[
     bool, typer.Option("--accept-clock", help="Start although the clock is behind what the store holds; shifts that.")

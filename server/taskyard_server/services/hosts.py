@@ -36,9 +36,7 @@ def _encode_handed(handed: Callable[[Task], Task], lease: Lease) -> bytes:
 class RuntimeHostService(RuntimeHostServiceServicer):
     """Serves `taskyard.v1.RuntimeHostService`. Hosts are told of a task what `handed` makes of it."""
 
-    def __init__(
-        self, engine: Engine, max_payload_bytes: int, handed: Callable[[Task], Task] | None = None
-    ) -> None:
+    def __init__(self, engine: Engine, max_payload_bytes: int, handed: Callable[[Task], Task] | None = None) -> None:
         self._encode = encode_assignment if handed is None else partial(_encode_handed, handed)
         self._engine = engine
         self._max_payload_bytes = max_payload_bytes

@@ -59,7 +59,9 @@ class LeaseService(LeaseServiceServicer):
         del context
         if not 1 <= request.max_tasks <= MAX_TASKS_PER_CLAIM:
             raise BadRequest(f"max_tasks: must be from 1 to {MAX_TASKS_PER_CLAIM}")
-        assignments, released = await self._claim(request, request.max_tasks, partial(_encode_assignments, self._handed))
+        assignments, released = await self._claim(
+            request, request.max_tasks, partial(_encode_assignments, self._handed)
+        )
         if released:
             await self._engine.leases.report(current_call().namespace, request.host_id, released)
         return assignments

@@ -42,7 +42,9 @@ class Signals:
     `endpoint` None leaves it to the variables. Raises ValueError for a variable that says nothing.
     """
 
-    def __init__(self, endpoint: str | None, ratio: float | None, instance: str, environment: Mapping[str, str]) -> None:
+    def __init__(
+        self, endpoint: str | None, ratio: float | None, instance: str, environment: Mapping[str, str]
+    ) -> None:
         def is_on(signal: str) -> bool:
             has_place = endpoint is not None or environment.get(EVERY) or environment.get(ONE.format(signal))
             return bool(has_place) and environment.get(f"OTEL_{signal}_EXPORTER", "otlp") != "none"

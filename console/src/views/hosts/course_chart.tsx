@@ -1,11 +1,10 @@
 /** How a machine did over the last hour: processor and memory as lines, and its last counts. */
 import type { Machine } from "@v1/runtime_host_pb";
-import { Sparkline } from "../../parts/figures";
 import { Empty } from "../../parts/page";
 import { lengthOf } from "../../parts/time";
-import { type Course, memoryText } from "./snapshots";
+import { type Course as Measured, memoryText } from "./snapshots";
 
-export function CourseChart({ course, machine }: { course: Course | undefined; machine: Machine | undefined }) {
+export function CourseChart({ course, machine }: { course: Measured | undefined; machine: Machine | undefined }) {
   if (!machine)
     return (
       <Empty icon="gauge" title="No figures">
@@ -66,11 +65,27 @@ function Line({ name, now, values = [], times = [], max }: LineProps) {
         <span class="figure">{now}</span>
       </figcaption>
       {known.length > 1 ? (
-        <Sparkline label={label} values={known} max={max} width={400} height={64} />
+        <Course label={label} values={known} top={max ?? Math.max(1, ...known)} />
       ) : (
         <p class="dim">Its course is drawn from the second snapshot on.</p>
       )}
       {span > 0 && <small class="dim">the last {lengthOf(span)}</small>}
     </figure>
+  );
+}
+
+const WIDE = 400;
+const HIGH = 64;
+
+/** A line as wide as there is room. */
+function Course({ label, values, top }: { label: string; values: number[]; top: number }) {
+  const point = (value: number, at: number) =>
+    `${((at / (values.length - 1)) * WIDE).toFixed(1)} ${(HIGH - 2 - (Math.min(value, top) / top) * (HIGH - 4)).toFixed(1)}`;
+  const line = `M${values.map(point).join("L")}`;
+  return (
+    <svg class="sparkline" viewBox={`0 0 ${WIDE} ${HIGH}`} preserveAspectRatio="none" role="img" aria-label={label}>
+      <path class="area" d={`${line}L${WIDE} ${HIGH}L0 ${HIGH}Z`} />
+      <path class="line" d={line} vector-effect="non-scaling-stroke" />
+    </svg>
   );
 }
