@@ -3,8 +3,7 @@
 import asyncio
 import logging
 import signal
-from collections.abc import Awaitable
-from typing import Any, Final, TypeVar
+from typing import Any, Final
 
 import structlog
 
@@ -17,9 +16,11 @@ from taskyard_server.audit import AuditLogError, configured_audit_log
 from taskyard_server.certificates import CertificateError, certificate_files, replica_files
 from taskyard_server.config import Settings
 from taskyard_server.configured_engine import configured_engine
+from taskyard_server.configured_metrics import configured_metrics
 from taskyard_server.conversion.task_encoding import encode_event
 from taskyard_server.engine.event_log import EventLogs
 from taskyard_server.engine.memory.engine import MemoryEngine
+from taskyard_server.engine.port import Listener
 from taskyard_server.executors.connections import TlsFilesError
 from taskyard_server.executors.from_settings import configured_executor
 from taskyard_server.exposure import authentication_is_on, exposed
@@ -29,9 +30,8 @@ from taskyard_server.interceptors.calls import CallInterceptor
 from taskyard_server.listening import Servers, gateway_of
 from taskyard_server.live_config import LiveConfig, Reload
 from taskyard_server.logs import TransitionLog, TriggerLog
-from taskyard_server.metrics import Metrics
+from taskyard_server.racing import unless
 from taskyard_server.readiness import Readiness
-from taskyard_server.replica_metrics import ReplicaMetrics
 from taskyard_server.samples import Samples
 from taskyard_server.service_set import ServiceSet, served
 from taskyard_server.services.admin import AdminService
@@ -44,11 +44,11 @@ from taskyard_server.setting_types import secret
 from taskyard_server.snapshots import Snapshots
 from taskyard_server.store.port import StoreError
 from taskyard_server.store.shared_port import is_shared
+from taskyard_server.telemetry.parts import OFF, Telemetry
 from taskyard_server.watchkeeping import end_leases_of_the_dead, look_for_hosts
 from taskyard_server.webhooks import Webhooks
 
 log = structlog.get_logger(__name__)
-T = TypeVar("T")
 
 STOP_GRACE_SECS: Final = 2.0
 PASS_ON_SECS: Final = 0.3
@@ -66,11 +66,17 @@ class App:
 
     With `accept_clock` it starts although what is stored is ahead of the clock (docs/keeping.md, The clock). With
     `insecure` it listens to other machines although it is not protected (docs/security.md). A `guest` is started and
-    closed, instead of run.
+    closed, instead of run. What observes it is in `telemetry`.
     """
 
     def __init__(
-        self, config: LiveConfig, *, accept_clock: bool = False, insecure: bool = False, guest: Guest | None = None
+        self,
+        config: LiveConfig,
+        *,
+        accept_clock: bool = False,
+        insecure: bool = False,
+        guest: Guest | None = None,
+        telemetry: Telemetry = OFF,
     ) -> None:
         settings = config.settings
         problems = exposed(settings)
@@ -79,7 +85,7 @@ class App:
         self._is_exposed = bool(problems)
         self._config = config
         self._settings = settings
-        self._guest = guest
+        self._guest, self._telemetry = guest, telemetry
         virtual = None if guest is None else guest.clock
         self._engine, self._sharing = configured_engine(settings, accept_clock=accept_clock, virtual=virtual)
         self._retry_policies = settings.retry_policies()
@@ -93,7 +99,7 @@ class App:
         self._task_watches = TaskWatches(self._engine, self._event_logs)
         self._snapshots = Snapshots(self._engine, lambda: config.settings.daemon.heartbeat_interval_ms / 1000)
         self._samples = Samples(self._engine, virtual)
-        self._webhooks = Webhooks(settings.webhooks, self._engine.outbox)
+        self._webhooks = Webhooks(settings.webhooks, self._engine.outbox, telemetry.posts)
         keeper = self._engine.keeper
         self._figures = None if keeper is None else keeper.figures
         try:
@@ -105,15 +111,14 @@ class App:
         self._admission = (
             None if auth is None and self._audit is None else Admission(auth, self._tokens, audit=self._audit)
         )
-        self._metrics = Metrics(
-            self._engine.admin.totals,
+        self._metrics = configured_metrics(
+            settings,
+            self._engine,
+            self._sharing,
+            self._admission,
             self._webhooks.counts,
             self._snapshots,
-            self._figures,
-            self._admission,
-            list if self._sharing is None else ReplicaMetrics(self._sharing.replica).families,
-            lambda: self._engine.admin.total_demand(self._pools),
-            self._engine.rules.usage_by_pattern,
+            lambda: self._pools,
         )
         end_stale = None if auth is None or self._admission is None else self._admission.open_calls.end_stale
         if self._tokens is not None and end_stale is not None:
@@ -137,9 +142,10 @@ class App:
         door = None if self._sharing is None else self._sharing.door
         by_grpc, by_gateway = settings.tls.client_ca is not None, settings.gateway_tls.client_ca is not None
         by_gateway = by_gateway or (is_replica and by_grpc)
+        refused = self._metrics.refused
         self._servers = Servers(
-            None if is_replica else CallInterceptor(self._admission, by_grpc, door),
-            CallInterceptor(self._admission, by_gateway, door) if settings.gateway else None,
+            None if is_replica else CallInterceptor(self._admission, by_grpc, door, telemetry.calls, refused),
+            CallInterceptor(self._admission, by_gateway, door, telemetry.calls, refused) if settings.gateway else None,
             is_limited=auth is not None,
             has_replicas=is_replica,
             is_guest=guest is not None,
@@ -166,6 +172,7 @@ class App:
             SignInService(config, self._admission),
             lambda: self._pools,
             door,
+            telemetry.handed,
         )
         if self._sharing is not None:
             followers, webhooks = (self._event_logs, self._services.hosts.watches), self._webhooks
@@ -175,7 +182,7 @@ class App:
             self._certificates = certificate_files("tls", settings.tls)
             self._replica_files = replica_files(settings.replicas)
             self._gateway = gateway_of(settings, self._certificates, self._replica_files) if settings.gateway else None
-            self._executor = configured_executor(self._engine, settings)
+            self._executor = configured_executor(self._engine, settings, telemetry.handed)
         except (CertificateError, TlsFilesError) as error:
             raise StartError(str(error)) from None
         self._background: list[asyncio.Task[None]] = []
@@ -191,12 +198,14 @@ class App:
         settings = self._settings
         if self._guest is None:
             self._take_signals()
-        for listener in (TransitionLog(), self._metrics, self._event_logs):
+        self._telemetry.take_clock(self._engine.now)
+        listeners: list[Listener] = [TransitionLog(), self._metrics, self._event_logs]
+        for listener in (*listeners, *self._telemetry.listeners):
             self._engine.subscribe(listener)
         if self._engine.outbox is None:
             self._engine.subscribe(self._webhooks)
         self._engine.schedules.subscribe(TriggerLog())
-        figures = (self._snapshots, self._samples)
+        figures = (self._snapshots, self._samples, self._metrics)
         for part in (self._event_logs, self._webhooks, *figures, self._services.hosts.watches):
             self._engine.namespaces.subscribe(part.deleted)
         self._config.apply = self._apply
@@ -251,7 +260,7 @@ class App:
         if self._executor is not None:
             parts.append(self._executor.run())
         if self._guest is None:
-            parts += [self._samples.run(), gc_policy.collect_periodically()]
+            parts += [self._telemetry.run(self._metrics), self._samples.run(), gc_policy.collect_periodically()]
         self._background = [asyncio.create_task(part) for part in parts]
         await self._readiness.begin(served(settings))
         if self._guest is None:
@@ -336,8 +345,8 @@ class App:
         if self._sharing is not None:
             # What others take over is not drained. Whoever asks for health must see that nothing more is to come here.
             noticed = asyncio.create_task(asyncio.sleep(NOTICED_SECS))
-            await self._unless(self._sharing.replica.stop(), self._hurry)
-            await self._unless(asyncio.shield(noticed), self._hurry)
+            await unless(self._sharing.replica.stop(), self._hurry)
+            await unless(asyncio.shield(noticed), self._hurry)
             self._engine.admin.drain(self._drain_until)
         inflight = self._engine.admin.totals().inflight
         log.info("draining", inflight=inflight, grace_secs=round(self._drain_until - self._engine.now(), 1))
@@ -345,23 +354,14 @@ class App:
         while not self._hurry.is_set() and (left := self._drain_until - self._engine.now()) > 0:
             self._drain_changed.clear()
             drained = self._engine.admin.drained(left, built_in_only=not self._waits_for_hosts)
-            if await self._unless(drained, self._hurry, self._drain_changed):
+            if await unless(drained, self._hurry, self._drain_changed):
                 break
 
-    async def _unless(self, work: Awaitable[T], *events: asyncio.Event) -> T | None:
-        """The result of `work`, or None if one of the events comes first."""
-        task = asyncio.ensure_future(work)
-        waits = [asyncio.create_task(event.wait()) for event in events]
-        await asyncio.wait((task, *waits), return_when=asyncio.FIRST_COMPLETED)
-        for other in waits if task.done() else (task, *waits):
-            other.cancel()
-        return task.result() if task.done() else None
-
     async def _stop(self) -> None:
-        await self._unless(self._engine.admin.close(built_in_only=not self._waits_for_hosts), self._hurry)
+        await unless(self._engine.admin.close(built_in_only=not self._waits_for_hosts), self._hurry)
         if not self._hurry.is_set():
-            await self._unless(self._end_calls(), self._hurry)
-            await self._unless(self._webhooks.finish(WEBHOOK_GRACE_SECS), self._hurry)
+            await unless(self._end_calls(), self._hurry)
+            await unless(self._webhooks.finish(WEBHOOK_GRACE_SECS), self._hurry)
         await self._end_parts()
         log.info("stopped")
 
@@ -384,6 +384,7 @@ class App:
             await self._gateway.stop()
         await self._servers.stop(None if self._hurry.is_set() else STOP_GRACE_SECS)
         await asyncio.to_thread(self._metrics.stop)
+        await self._telemetry.close()
         if self._admin_socket is not None:
             await self._admin_socket.close()
         await self._release()

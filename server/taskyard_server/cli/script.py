@@ -12,4 +12,5 @@ def main() -> None:
     except ModuleNotFoundError as missing:
         if (missing.name or "").startswith("taskyard"):
             raise
-        sys.exit(f"taskyard: {(missing.name or '').partition('.')[0]} is not installed: pip install 'taskyard[server,gateway]'")
+        name = (missing.name or "").partition(".")[0]
+        sys.exit(f"taskyard: {name} is not installed: pip install 'taskyard[server,gateway]'")

@@ -5,6 +5,7 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any, Final
 
+import structlog
 import typer
 import uvloop
 from rich.console import Console
@@ -20,9 +21,13 @@ from taskyard_server.live_config import LiveConfig
 from taskyard_server.log_file import LogFile
 from taskyard_server.setting_types import shown_url
 from taskyard_server.store_url import MEMORY, is_postgres, shown_store_url, sqlite_path
+from taskyard_server.telemetry.parts import Telemetry
+from taskyard_server.telemetry.starting import configured_telemetry
 
 from .failure import Failure
 from .settings_options import ConfigOption, StoreOption
+
+log = structlog.get_logger(__name__)
 
 DEFAULTS: Final = Settings()
 
@@ -84,9 +89,12 @@ def up(
     flags: dict[str, Any] = {key: value for key, value in given.items() if value is not None}
     try:
         config = LiveConfig(config_file, flags)
-        logs.configure(log_level.value, file=_log_file(config.settings.log))
+        telemetry, why_not = configured_telemetry(config.settings)
+        logs.configure(log_level.value, file=_log_file(config.settings.log), also=telemetry.log_processor)
+        if why_not is not None:
+            log.warning("telemetry_off", why=why_not)
         with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
-            runner.run(_serve(config, accept_clock, insecure))
+            runner.run(_serve(config, accept_clock, insecure, telemetry))
     except (ConfigError, StartError, GatewayError) as error:
         raise Failure(str(error)) from None
 
@@ -101,8 +109,8 @@ def _log_file(settings: LogSettings) -> LogFile | None:
         raise StartError(f"cannot write the log to {settings.file}: {reason}") from None
 
 
-async def _serve(config: LiveConfig, accept_clock: bool, insecure: bool) -> None:
-    app = App(config, accept_clock=accept_clock, insecure=insecure)
+async def _serve(config: LiveConfig, accept_clock: bool, insecure: bool, telemetry: Telemetry) -> None:
+    app = App(config, accept_clock=accept_clock, insecure=insecure, telemetry=telemetry)
     await app.start()
     _announce(config.settings, app.other_replicas)
     await app.run()

@@ -20,7 +20,7 @@ from .tab_resolver import Endpoint, TabMap
 class ConfiguredExecutor:
     """A tab executor that takes another `executorToken` while it runs."""
 
-    def __init__(self, engine: Engine, settings: Settings, handed: Callable[[Task], Task] = copy) -> None:
+    def __init__(self, engine: Engine, settings: Settings, handed: Callable[[Task], Task] | None = None) -> None:
         """Raises `TlsFilesError`."""
         tabs = {tab_id: _endpoint(tab.url, tab.token) for tab_id, tab in settings.tabs.items()}
         self._resolver = TabMap(tabs)
@@ -33,7 +33,7 @@ class ConfiguredExecutor:
             workers=workers,
             max_answer_bytes=settings.scheduler.max_payload_bytes,
             connections=Connections(workers, None if files == TlsFiles() else files),
-            handed=handed,
+            handed=handed or copy,
         )
 
     def take(self, settings: Settings) -> None:
@@ -47,7 +47,7 @@ class ConfiguredExecutor:
 
 
 def configured_executor(
-    engine: Engine, settings: Settings, handed: Callable[[Task], Task] = copy
+    engine: Engine, settings: Settings, handed: Callable[[Task], Task] | None = None
 ) -> ConfiguredExecutor | None:
     """The executor, if the settings name any instance; it forwards what `handed` makes of a task.
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import time
+from collections import Counter
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from functools import partial
@@ -22,7 +23,7 @@ from google.protobuf import descriptor_pool
 from google.protobuf.message import DecodeError
 
 from taskyard_server.access.requirements import requirement_of
-from taskyard_server.core.errors import BadRequest, Refusal, TooLarge
+from taskyard_server.core.errors import BadRequest, NotOwner, Refusal, TooLarge
 from taskyard_server.logs import Throttle
 
 from .admission import Admission, Entry, Gate
@@ -79,7 +80,8 @@ class CallInterceptor(grpc.aio.ServerInterceptor):
     """Wraps each handler once for gRPC and once for REST, and keeps it. Without `admission` everybody is admin.
 
     `takes_certificates` says that callers may be known by a client certificate at this server. Without a `door` all
-    namespaces are served here, and without a `tracer` no call has a span.
+    namespaces are served here, and without a `tracer` no call has a span. `refused` counts, by code, the calls that end
+    with an error.
     """
 
     def __init__(
@@ -88,8 +90,10 @@ class CallInterceptor(grpc.aio.ServerInterceptor):
         takes_certificates: bool = True,
         door: Door | None = None,
         tracer: Tracer | None = None,
+        refused: Counter[str] | None = None,
     ) -> None:
         self._admission = admission
+        self._refused: Counter[str] = Counter() if refused is None else refused
         self._door = door
         self._tracer = tracer
         self._takes_certificates = takes_certificates
@@ -221,6 +225,9 @@ class CallInterceptor(grpc.aio.ServerInterceptor):
         if isinstance(error, grpc.aio.AbortError):
             raise error
         refusal = refusal_of(error)
+        # Whoever carries a call of another replica's namespace goes on to that one.
+        if not isinstance(refusal, NotOwner):
+            self._refused[refusal.code] += 1
         if refusal.code == "internal":
             log.error("internal_error", method=method, exc_info=error)
         self._log(method, headers, begin, refusal.code)

@@ -45,7 +45,7 @@ def _metric(family: Family, begun: int, now: int) -> Metric | None:
         points = _histograms(family, begun, now)
         return Metric(family.name, family.documentation, family.unit, Histogram(points, CUMULATIVE)) if points else None
     numbers = [
-        NumberDataPoint(sample.labels, begun, now, sample.value)
+        NumberDataPoint(sample.labels, begun, now, float(sample.value))
         for sample in family.samples
         if not sample.name.endswith("_created")
     ]

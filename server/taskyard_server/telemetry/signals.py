@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Callable, Mapping
 from importlib.metadata import version
 from threading import Thread
 from typing import Any, Final
@@ -23,6 +23,7 @@ from prometheus_client.registry import Collector
 
 from .log_export import LogExport
 from .metric_export import metrics_data
+from .parts import Telemetry
 from .sampling import configured_sampler
 from .tracing import Tracing
 
@@ -69,10 +70,27 @@ class Signals:
             self.log_processor = LogExport(provider.get_logger("taskyard_server"))
         _pass_on_complaints()
 
+    @property
+    def telemetry(self) -> Telemetry:
+        """What a server is given of these."""
+        its = self.tracing
+        if its is None:
+            return Telemetry(log_processor=self.log_processor, run=self.run, close=self.close)
+        return Telemetry(
+            calls=its.calls,
+            posts=its.posts,
+            handed=its.tasks.handed,
+            listeners=(its.tasks,),
+            log_processor=self.log_processor,
+            run=self.run,
+            close=self.close,
+            take_clock=its.take_clock,
+        )
+
     async def run(self, metrics: Collector) -> None:
         """Export metrics every so often until cancelled."""
         if self._metrics is None:
-            return
+            await asyncio.Event().wait()
         registry = CollectorRegistry()
         for collector in (metrics, PROCESS_COLLECTOR, GC_COLLECTOR):
             registry.register(collector)

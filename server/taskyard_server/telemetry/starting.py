@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from taskyard_server.config import ConfigError, Settings
 
-if TYPE_CHECKING:
-    from .signals import Signals
+from .parts import OFF, Telemetry
 
 ENDPOINTS: Final = (
     "OTEL_EXPORTER_OTLP_ENDPOINT",
@@ -21,32 +20,33 @@ PROTOCOL: Final = "OTEL_EXPORTER_OTLP_PROTOCOL"
 MISSING: Final = "what sends telemetry is not installed: pip install 'taskyard[otel]'"
 
 
-def configured_signals(
+def configured_telemetry(
     settings: Settings, environment: Mapping[str, str] = os.environ
-) -> tuple[Signals | None, str | None]:
-    """What is sent, None for nothing; and why nothing is sent although a variable names a collector.
+) -> tuple[Telemetry, str | None]:
+    """What a server is observed by, and why by nothing although a variable names a collector.
 
     Variables may be set for all programs of a machine, so that what they ask for in vain is no error. Raises
     `ConfigError` where the settings ask for it in vain, or a variable cannot be read.
     """
     given = settings.telemetry.endpoint
     if environment.get("OTEL_SDK_DISABLED", "").lower() == "true":
-        return None, None
+        return OFF, None
     if given is None and not any(environment.get(name) for name in ENDPOINTS):
-        return None, None
+        return OFF, None
     protocol = environment.get(PROTOCOL) or "grpc"
     if given is None and protocol != "grpc":
-        return None, f"{PROTOCOL}: only grpc is spoken, not {protocol}"
+        return OFF, f"{PROTOCOL}: only grpc is spoken, not {protocol}"
     try:
         from .signals import Signals
     except ModuleNotFoundError as missing:
         if (missing.name or "").startswith("taskyard"):
             raise
         if given is None:
-            return None, MISSING
+            return OFF, MISSING
         raise ConfigError(f"telemetry.endpoint: {MISSING}") from None
     try:
         endpoint = None if given is None else str(given)
-        return Signals(endpoint, settings.telemetry.sample_ratio, settings.replicas.name, environment), None
+        signals = Signals(endpoint, settings.telemetry.sample_ratio, settings.replicas.name, environment)
     except ValueError as error:
         raise ConfigError(str(error)) from None
+    return signals.telemetry, None
