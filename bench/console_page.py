@@ -32,6 +32,7 @@ TASKS = 10_000
 AGENTS = 10
 EVENTS_A_SECOND = 2_000
 SLICE = 50
+PARTS = 10
 SETTLE_SECS = 3.0
 SCROLL_SECS = 10.0
 OPEN = 50
@@ -71,6 +72,7 @@ class Yard:
         self.http = httpx.Client(base_url=f"http://{server.rest}", timeout=60, trust_env=False)
         self.client = httpx.Client(base_url=f"http://{server.rest}", timeout=60, trust_env=False)
         self._names = count()
+        self.events = 0
 
     @property
     def url(self) -> str:
@@ -88,13 +90,15 @@ class Yard:
 
         def work() -> None:
             due = time.monotonic()
+            rounds = max(1, events_a_second // (4 * SLICE))
             for turn in count():
                 if is_over.is_set():
                     return
-                self._submit(self.http, f"guest-{turn}")
-                self._post("/tasks:cancel", filter={"agentId": f"guest-{turn}"})
-                labels = f"part={turn % (TASKS // (2 * SLICE))}"
-                self._post("/tasks:reprioritize", filter={"labels": labels}, priority=turn % 9)
+                batch = self._submit(self.http, f"guest-{turn}")
+                self.http.post(f"/batches/{batch}/cancel").raise_for_status()
+                self.events += 2 * SLICE
+                if turn % rounds == 0:
+                    self._reprioritize(turn)
                 due += 4 * SLICE / events_a_second
                 is_over.wait(max(0.0, due - time.monotonic()))
 
@@ -112,15 +116,16 @@ class Yard:
         envoys = [each for each in children if "envoy" in each.name()]
         return servers.cpu_secs(self.server.process), sum(map(servers.cpu_secs, envoys))
 
-    def _submit(self, http: httpx.Client, agent: str) -> None:
-        number = next(self._names)
-        labels = {"site": "shop", "part": str(number // 2 % (TASKS // (2 * SLICE)))}
+    def _submit(self, http: httpx.Client, agent: str) -> str:
+        labels = {"site": "shop", "part": str(next(self._names) % PARTS)}
         task = {"action": "crawl", "requires": ["nobody"], "labels": labels, "params": {"url": "https://example.org"}}
-        http.post("/tasks/batch", json={"agentId": agent, "tasks": [task] * SLICE}).raise_for_status()
+        answer = http.post("/tasks/batch", json={"agentId": agent, "tasks": [task] * SLICE})
+        return str(answer.raise_for_status().json()["batchId"])
 
-    def _post(self, path: str, **body: Any) -> None:
-        sent = {"operationId": f"op-{next(self._names)}-{time.time_ns()}", **body}
-        self.http.post(path, json=sent).raise_for_status()
+    def _reprioritize(self, turn: int) -> None:
+        sent = {"operationId": f"op-{turn}-{time.time_ns()}", "filter": {"labels": f"part={turn % PARTS}"}}
+        self.http.post("/tasks:reprioritize", json={**sent, "priority": turn % 9}).raise_for_status()
+        self.events += TASKS // PARTS
 
 
 def opened(chrome: Browser, url: str) -> Console:
@@ -168,9 +173,9 @@ def report_frames(yard: Yard, chrome: Browser) -> None:
     quiet = console.page.evaluate(SCROLL, SCROLL_SECS)
     with yard.busy(EVENTS_A_SECOND):
         time.sleep(SETTLE_SECS)
-        before = _events(yard)
+        before = yard.events
         busy = console.page.evaluate(SCROLL, SCROLL_SECS)
-        events = (_events(yard) - before) / SCROLL_SECS
+        events = (yard.events - before) / SCROLL_SECS
     print(f"frames a second: {quiet['frames']:.1f} quiet, {busy['frames']:.1f} with {events:,.0f} events/s")
     print(f"longest between two: {quiet['longest']:.0f} ms, {busy['longest']:.0f} ms; box {busy['height']:,} px high")
     console.page.context.close()
@@ -222,11 +227,6 @@ def _read(stream: Any) -> None:
             pass
     except grpc.RpcError:
         pass
-
-
-def _events(yard: Yard) -> int:
-    stats = yard.client.get("/scheduler/stats").json()
-    return 2 * int(stats["metrics"]["totalSubmitted"])
 
 
 def _heap_mib(devtools: CDPSession) -> float:

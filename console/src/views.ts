@@ -11,11 +11,11 @@ import { TaskService } from "@v1/task_pb";
 import type { IconName } from "./parts/icon";
 import { Hosts } from "./views/hosts";
 import { Limits } from "./views/limits";
-import { Now } from "./views/now";
+import { Now } from "./now/now";
 import { Schedules } from "./views/schedules";
 import { Server } from "./views/server";
 import { Targets } from "./views/targets";
-import { Tasks } from "./views/tasks";
+import { Tasks } from "./tasks/tasks";
 
 export interface View {
   /** Its word in the address. */

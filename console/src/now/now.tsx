@@ -9,9 +9,10 @@ import type { Tone } from "../parts/state";
 import { lengthOf, now } from "../parts/time";
 import { href } from "../route";
 import { may } from "../session";
-import { ratesOf, SPAN_MS, timeOf, usePresent, useSamples } from "./now_figures";
-import { Obstacles } from "./now_obstacles";
-import { AgentShares, HostLoads } from "./now_shares";
+import { ratesOf, SPAN_MS, timeOf, usePresent, useSamples } from "./figures";
+import { Obstacles } from "./obstacles";
+import { AgentShares, HostLoads } from "./shares";
+import "./now.css";
 
 export function Now() {
   const { stats, rates } = usePresent();
