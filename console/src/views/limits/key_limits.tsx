@@ -116,7 +116,7 @@ function Keys({ keys, limits }: { keys: KeyUsage[]; limits: Limit[] }) {
     {
       title: "Key",
       sortBy: (key) => key.key,
-      cell: (key) => <a href={href(["tasks"], { key: key.key })}>{key.key}</a>,
+      cell: (key) => <a href={href(["tasks"], { concurrencyKey: key.key })}>{key.key}</a>,
     },
     {
       title: "In flight",
