@@ -23,7 +23,7 @@ export function Now() {
       <Loaded from={stats}>
         {(value) => (
           <>
-            <div class="tiles">
+            <div class="now-tiles">
               <Tile
                 name="Queued"
                 tone="wait"
@@ -130,13 +130,13 @@ interface TileProps {
 
 function Tile({ name, tone, figure, line, to, children }: TileProps) {
   return (
-    <section class={`card tile tone-${tone}`} aria-label={name}>
-      <div class="tile-head">
+    <section class={`card now-tile tone-${tone}`} aria-label={name}>
+      <div class="now-tile-head">
         <a href={to}>{name}</a>
         {line.length > 1 && <Sparkline label={`${name}, the last ten minutes`} values={line} width={84} height={26} />}
       </div>
-      <p class="tile-figure">{figure === undefined ? "–" : countOf(figure)}</p>
-      <div class="tile-foot">{children}</div>
+      <p class="now-tile-figure">{figure === undefined ? "–" : countOf(figure)}</p>
+      <div class="now-tile-foot">{children}</div>
     </section>
   );
 }

@@ -8,6 +8,7 @@ import { Component, type ComponentChildren } from "preact";
 import { useEffect, useRef, useState } from "preact/hooks";
 import { State } from "../parts/state";
 import { opensRow } from "../parts/table";
+import { shortId } from "../parts/task_text";
 import { Ago, Lasting } from "../parts/time";
 import { go, href } from "../route";
 
@@ -241,9 +242,4 @@ function Detail({ task }: { task: Task }) {
       ))}
     </span>
   );
-}
-
-/** The end of an id, which differs from task to task. */
-export function shortId(id: string): string {
-  return id.slice(-6);
 }

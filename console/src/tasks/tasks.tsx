@@ -126,7 +126,7 @@ function List({ query, tasks, counts, note, ...rows }: ListProps) {
       fill
       actions={
         <>
-          <div class="tabs">
+          <div class="switch">
             <a href={href(["tasks"], { ...query, history: "" })} aria-current={query.history ? undefined : "true"}>
               Live
             </a>
