@@ -12,7 +12,7 @@ export function Chips({ of, most = Number.POSITIVE_INFINITY, none = "–" }: Chi
   if (!of.length) return <span class="dim">{none}</span>;
   const rest = of.slice(most);
   return (
-    <span class="tags">
+    <span class="tag-list">
       {of.slice(0, most).map((each) => (
         <span key={each} class="tag">
           {each}

@@ -125,7 +125,7 @@ function Description({ host }: { host: RuntimeHost }) {
     <>
       <Facts rows={rows} />
       {host.machine?.context && (
-        <details class="more">
+        <details class="unfold">
           <summary>What it says of itself</summary>
           <Tree value={host.machine.context} />
         </details>

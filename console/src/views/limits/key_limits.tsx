@@ -38,7 +38,7 @@ export function KeyLimits() {
           {({ limits, keys, nextPageToken }) => (
             <>
               <Keys keys={keys} limits={limits} />
-              {nextPageToken && <p class="note dim">The first {keys.length} keys by name are shown.</p>}
+              {nextPageToken && <p class="table-note dim">The first {keys.length} keys by name are shown.</p>}
             </>
           )}
         </Loaded>

@@ -33,7 +33,7 @@ export function Replicas() {
             }
           />
           {formatLevel !== undefined && (
-            <p class="note dim">
+            <p class="table-note dim">
               Records are written in format {formatLevel}, the newest that all living replicas know.
             </p>
           )}
