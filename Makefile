@@ -14,11 +14,11 @@ WITH_STORE := $(addprefix tests/,services executors webhooks metrics app faults 
 	$(addprefix clients/python/host/test_,real_server.py handlers_real_server.py short_heartbeats.py) \
 	$(addprefix gateway/test_,transcripts.py shutdown.py host_streams.py openapi.py))
 # Of what is never compiled, or comes to what is by no other way than the rest does.
-OF_SOURCES := $(addprefix --ignore=tests/,access architecture cadence cli clients config docs gateway live_config proto replicas store tools)
+OF_SOURCES := $(addprefix --ignore=tests/,access architecture cadence cli clients config console docs gateway live_config proto replicas store tools)
 PYTEST = pytest --numprocesses=$(WORKERS) --maxprocesses=8 --dist=worksteal
 export PATH := $(CURDIR)/$(VENV)/bin:$(PATH)
 
-.PHONY: help setup compile plugins up up-secure up-replicas test test-all wheel lint format generate clients conformance bench clean
+.PHONY: help setup compile plugins up up-secure up-replicas test test-all wheel lint format generate console clients conformance bench clean
 help:            ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*##/\t/' | expand -t 12
 
@@ -70,6 +70,7 @@ lint: $(READY)   ## style, types, layers, proto rules, stale generated code
 	lint-imports
 	tools/generate.sh --check
 	tools/generate.sh --breaking $(BASE)
+	tools/console.sh --check
 
 format: $(READY) ## let ruff rewrite what it can
 	ruff check --fix .
@@ -78,6 +79,9 @@ format: $(READY) ## let ruff rewrite what it can
 generate: $(READY) ## all that is generated and committed: stubs, descriptor set, OpenAPI, docs/api.md, docs/python.md, tables of docs/settings.md
 	tools/generate.sh
 	for each in $(filter-out java,$(CLIENTS)); do MAKE=$(MAKE) tools/client.sh $$each setup generate || exit 1; done
+
+console:         ## build gateway/console.html from console/, where there are Node and npm
+	tools/console.sh
 
 clients: compile ## check and test the clients in Go, TypeScript and Java (CLIENTS=go picks one)
 	for each in $(CLIENTS); do MAKE=$(MAKE) tools/client.sh $$each setup check test || exit 1; done
@@ -93,4 +97,4 @@ bench: compile   ## what it costs, beside the bare transport (ROWS="core unary" 
 clean:           ## remove everything that make made
 	find server -name "*.so" -delete
 	rm -f server/taskyard_server/.compiled
-	rm -rf $(VENV) .venv-others bench/load/bin third_party/googleapis dist .mypy_cache .pytest_cache .ruff_cache .hypothesis .import_linter_cache
+	rm -rf $(VENV) .venv-others console/node_modules bench/load/bin third_party/googleapis dist .mypy_cache .pytest_cache .ruff_cache .hypothesis .import_linter_cache

@@ -30,6 +30,16 @@ export default defineConfig({
   server: {
     host: "127.0.0.1",
     fs: { allow: [here("..")] },
-    proxy: { "^/taskyard\\.v1\\.": { target: gateway, changeOrigin: true, headers: { origin: gateway } } },
+    proxy: {
+      "^/taskyard\\.v1\\.": {
+        target: gateway,
+        changeOrigin: true,
+        // To the gateway, this server is a program and no page.
+        configure: (proxy) =>
+          proxy.on("proxyReq", (request) => {
+            for (const name of ["origin", "referer", "sec-fetch-site", "sec-fetch-mode"]) request.removeHeader(name);
+          }),
+      },
+    },
   },
 });

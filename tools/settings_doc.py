@@ -25,6 +25,7 @@ from taskyard_server.security_settings import (
     GrantSettings,
     IssuerSettings,
     LimitSettings,
+    SignInSettings,
 )
 from taskyard_server.setting_types import Section
 
@@ -42,6 +43,7 @@ OBJECTS: Final[dict[Any, str]] = {
     TabSettings: "URLs, or objects of `url` and `token`",
     LimitSettings: "limits",
     IssuerSettings: "issuers",
+    SignInSettings: "object, see [signing in](#signing-in)",
     ClaimRule: "claim rules",
     CertificateRule: "certificate rules",
     GrantSettings: "grants",
@@ -69,6 +71,7 @@ PARTS: Final[dict[str, tuple[str, type[Section]]]] = {
     "Retry policies": ("The value of each action in `scheduler.retryPolicies`.", RetrySettings),
     "Limits of principals": ("The value of each role in `auth.limits`.", LimitSettings),
     "Issuers of JWTs": ("The values of `auth.jwt`.", IssuerSettings),
+    "Signing in": ("The value of `signIn` of an issuer ([security.md](security.md#signing-in)).", SignInSettings),
     "Claim rules": ("The `rules` of an issuer. A token gets the grants of all rules that it meets.", ClaimRule),
     "Certificate rules": ("The values of `auth.certificates`.", CertificateRule),
     "Grants": ("The `grants` of a rule. Names may end with `*`.", GrantSettings),
@@ -170,7 +173,7 @@ def type_of(info: FieldInfo) -> str:
         return "HOST:PORT"
     bounds = {name: getattr(mark, name) for mark in info.metadata for name in ("gt", "ge", "le") if hasattr(mark, name)}
     least = bounds["gt"] + 1 if "gt" in bounds and kind is int else bounds.get("ge")
-    words = TYPES[kind]
+    words = TYPES.get(kind) or OBJECTS[kind]
     if least is not None:
         words += f", {least} or more" if "le" not in bounds else f", {least} to {bounds['le']:g}"
     elif "gt" in bounds:

@@ -6,16 +6,17 @@ import signal
 from typing import Any, Final
 
 import structlog
-from grpc_health.v1 import health, health_pb2
 
 from taskyard_server import gc_policy
 from taskyard_server.access.token_directory import TokenDirectory
 from taskyard_server.access.token_news import TokenNews
-from taskyard_server.admin_socket import AdminSocket, socket_of
+from taskyard_server.admin_address import socket_of
+from taskyard_server.admin_socket import AdminSocket
 from taskyard_server.audit import AuditLogError, configured_audit_log
 from taskyard_server.certificates import CertificateError, certificate_files, replica_files
 from taskyard_server.config import Settings
 from taskyard_server.configured_engine import configured_engine
+from taskyard_server.configured_metrics import configured_metrics
 from taskyard_server.conversion.task_encoding import encode_event
 from taskyard_server.engine.event_log import EventLogs
 from taskyard_server.engine.memory.engine import MemoryEngine
@@ -29,12 +30,12 @@ from taskyard_server.interceptors.calls import CallInterceptor
 from taskyard_server.listening import Servers, gateway_of
 from taskyard_server.live_config import LiveConfig, Reload
 from taskyard_server.logs import TransitionLog, TriggerLog
-from taskyard_server.metrics import Metrics
 from taskyard_server.racing import unless
-from taskyard_server.replica_metrics import ReplicaMetrics
+from taskyard_server.readiness import Readiness
 from taskyard_server.samples import Samples
 from taskyard_server.service_set import ServiceSet, served
 from taskyard_server.services.admin import AdminService
+from taskyard_server.services.sign_in import SignInService
 from taskyard_server.services.stats import StatsService
 from taskyard_server.services.store import StoreService
 from taskyard_server.services.task_watches import TaskWatches
@@ -110,15 +111,14 @@ class App:
         self._admission = (
             None if auth is None and self._audit is None else Admission(auth, self._tokens, audit=self._audit)
         )
-        self._metrics = Metrics(
-            self._engine.admin.totals,
+        self._metrics = configured_metrics(
+            settings,
+            self._engine,
+            self._sharing,
+            self._admission,
             self._webhooks.counts,
             self._snapshots,
-            self._figures,
-            self._admission,
-            list if self._sharing is None else ReplicaMetrics(self._sharing.replica).families,
-            lambda: self._engine.admin.total_demand(self._pools),
-            self._engine.rules.usage_by_pattern,
+            lambda: self._pools,
         )
         end_stale = None if auth is None or self._admission is None else self._admission.open_calls.end_stale
         if self._tokens is not None and end_stale is not None:
@@ -142,14 +142,16 @@ class App:
         door = None if self._sharing is None else self._sharing.door
         by_grpc, by_gateway = settings.tls.client_ca is not None, settings.gateway_tls.client_ca is not None
         by_gateway = by_gateway or (is_replica and by_grpc)
+        refused = self._metrics.refused
         self._servers = Servers(
-            None if is_replica else CallInterceptor(self._admission, by_grpc, door, telemetry.calls),
-            CallInterceptor(self._admission, by_gateway, door, telemetry.calls) if settings.gateway else None,
+            None if is_replica else CallInterceptor(self._admission, by_grpc, door, telemetry.calls, refused),
+            CallInterceptor(self._admission, by_gateway, door, telemetry.calls, refused) if settings.gateway else None,
             is_limited=auth is not None,
             has_replicas=is_replica,
             is_guest=guest is not None,
         )
-        self._health = health.aio.HealthServicer()
+        trust = None if self._sharing is None else self._sharing.replica.trust
+        self._readiness = Readiness(keeper, lambda: trust is None or trust.holds)
         self._services = ServiceSet(
             settings,
             self._engine,
@@ -166,6 +168,8 @@ class App:
             ),
             AdminService(self._engine, config, self.drain, self._sharing),
             self._token_service,
+            self._readiness,
+            SignInService(config, self._admission),
             lambda: self._pools,
             door,
             telemetry.handed,
@@ -201,7 +205,7 @@ class App:
         if self._engine.outbox is None:
             self._engine.subscribe(self._webhooks)
         self._engine.schedules.subscribe(TriggerLog())
-        figures = (self._snapshots, self._samples)
+        figures = (self._snapshots, self._samples, self._metrics)
         for part in (self._event_logs, self._webhooks, *figures, self._services.hosts.watches):
             self._engine.namespaces.subscribe(part.deleted)
         self._config.apply = self._apply
@@ -239,6 +243,7 @@ class App:
             self._snapshots.run(),
             end_leases_of_the_dead(self._engine),
             look_for_hosts(self._engine),
+            self._readiness.run(),
         ]
         if self._sharing is not None:
             parts.append(self._sharing.replica.run())
@@ -257,8 +262,7 @@ class App:
         if self._guest is None:
             parts += [self._telemetry.run(self._metrics), self._samples.run(), gc_policy.collect_periodically()]
         self._background = [asyncio.create_task(part) for part in parts]
-        for name in ("", *served(settings)):
-            await self._health.set(name, health_pb2.HealthCheckResponse.SERVING)
+        await self._readiness.begin(served(settings))
         if self._guest is None:
             gc_policy.install()
         if not authentication_is_on(settings):
@@ -337,7 +341,7 @@ class App:
             self._audit.write({"event": event, "principal": "local", **fields})
 
     async def _drain(self) -> None:
-        await self._health.enter_graceful_shutdown()
+        await self._readiness.end()
         if self._sharing is not None:
             # What others take over is not drained. Whoever asks for health must see that nothing more is to come here.
             noticed = asyncio.create_task(asyncio.sleep(NOTICED_SECS))
@@ -423,7 +427,7 @@ class App:
 
     def _listen(self) -> None:
         settings = self._settings
-        self._services.add_to(self._servers, self._health)
+        self._services.add_to(self._servers)
         address = settings.replicas.listens_on or settings.grpc
         if self._guest is not None:
             address = self._guest.address
@@ -441,7 +445,8 @@ class App:
         if self._guest is not None:
             return
         try:
-            self._metrics.serve(settings.metrics, secret(settings.metrics_token), self._certificates)
+            token, probes = secret(settings.metrics_token), self._readiness.probes()
+            self._metrics.serve(settings.metrics, token, self._certificates, probes)
         except OSError as error:
             reason = (error.strerror or str(error)).lower()
             raise StartError(f"cannot listen on {settings.metrics} for metrics: {reason}") from None

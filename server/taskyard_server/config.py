@@ -320,6 +320,12 @@ class Settings(BaseModel):
         validation_alias="metricsToken",
         serialization_alias="metricsToken",
     )
+    metrics_max_names: CountOrZero = Field(
+        default=50,
+        description="Namespaces that metrics name, and actions of each; all further ones together are `other`.",
+        validation_alias="metricsMaxNames",
+        serialization_alias="metricsMaxNames",
+    )
     gateway: bool = Field(default=True, description="Whether the gateway runs.")
     executor: UrlWithPassword | None = Field(
         default=None, description="Base URL that tab actions are sent to. Without it tasks wait for runtime hosts."

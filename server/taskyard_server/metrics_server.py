@@ -1,15 +1,18 @@
 """Answers scrapes over HTTP, in threads: with a token where one is set, and with TLS where the server has certificates.
 
+Probes of supervisors are answered at the same port, and need no token (docs/rules.md, Health).
+
 Scrapes are few. What calls more often, or slowly, is cut off before it costs much.
 """
 
 from __future__ import annotations
 
 import contextlib
+import json
 import socket
 import ssl
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from socketserver import ThreadingMixIn
 from threading import BoundedSemaphore, Thread
 from typing import Any, Final
@@ -28,13 +31,17 @@ SILENCE_SECS: Final = 10
 LONGEST_SECS: Final = 30.0
 """For how long a caller may take in all, who says a little every so often: it keeps a place from others."""
 UNAUTHORIZED: Final = "401 Unauthorized"
+UNAVAILABLE: Final = "503 Service Unavailable"
 
 Start = Callable[..., Any]
 Wsgi = Callable[[dict[str, Any], Start], Iterable[bytes]]
 
 
 class MetricsServer:
-    """A listener at HOST:PORT until `stop`. `token` may change; None lets everybody scrape."""
+    """A listener at HOST:PORT until `stop`. `token` may change; None lets everybody scrape.
+
+    `probes` answer at their paths: None where all is well, else what is not.
+    """
 
     def __init__(
         self,
@@ -42,9 +49,11 @@ class MetricsServer:
         registry: CollectorRegistry,
         token: str | None = None,
         certificates: CertificateFiles | None = None,
+        probes: Mapping[str, Callable[[], str | None]] | None = None,
     ) -> None:
         """Listen. Raises `OSError` if that is not possible."""
         self.token = token
+        self._probes = probes or {}
         host, _, port = address.rpartition(":")
         host = host.removeprefix("[").removesuffix("]")
         self._scrape: Wsgi = make_wsgi_app(registry)
@@ -60,11 +69,23 @@ class MetricsServer:
         self._thread.join(timeout=2)
 
     def _answer(self, environ: dict[str, Any], start: Start) -> Iterable[bytes]:
+        probe = self._probes.get(environ.get("PATH_INFO", ""))
+        if probe is not None:
+            return _answer_of(probe(), environ, start)
         token = self.token
         if token is not None and not _brings(environ.get("HTTP_AUTHORIZATION", ""), token):
             start(UNAUTHORIZED, [("WWW-Authenticate", "Bearer"), ("Content-Length", "0")])
             return [b""]
         return self._scrape(environ, start)
+
+
+def _answer_of(obstacle: str | None, environ: dict[str, Any], start: Start) -> Iterable[bytes]:
+    """As the gateway answers the same question."""
+    answer = {"status": "ok"} if obstacle is None else {"code": "unavailable", "error": obstacle, "retryable": True}
+    body = json.dumps(answer, separators=(",", ":")).encode()
+    headers = [("Content-Type", "application/json"), ("Content-Length", str(len(body)))]
+    start("200 OK" if obstacle is None else UNAVAILABLE, headers)
+    return [] if environ.get("REQUEST_METHOD") == "HEAD" else [body]
 
 
 def _brings(authorization: str, token: str) -> bool:

@@ -6,7 +6,7 @@ from typing import Final
 
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 
-from taskyard_server.metrics import Histogram
+from taskyard_server.histograms import Histogram
 from taskyard_server.replicas.replica import ReplicaRun
 
 SECONDS: Final = (0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0, 30.0)
@@ -24,6 +24,7 @@ class ReplicaMetrics:
         """One scrape."""
         replica = self._replica
         figures, trust, membership = replica.figures, replica.trust, replica.membership
+        ownerless = replica.ownership.without_owner
         terms = [row.term for row in replica.ownership.owned()]
         families: list[Metric] = [
             GaugeMetricFamily(f"taskyard_{name}", text, value)
@@ -31,6 +32,7 @@ class ReplicaMetrics:
                 ("replicas_alive", "Replicas that live, as this one sees it.", len(membership.living())),
                 ("replica_draining", "1 while an operator lets this replica take nothing.", membership.is_draining()),
                 ("owned_namespaces", "Namespaces that this replica owns.", len(terms)),
+                ("namespaces_without_owner", "Namespaces with something to do that no replica owns.", ownerless),
                 ("highest_term", "The highest term of a namespace that this replica owns.", max(terms, default=0)),
                 ("trust_seconds", "For how long this replica is trusted without another renewal.", trust.left_secs),
             )

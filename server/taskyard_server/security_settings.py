@@ -1,13 +1,12 @@
 """The settings of who may do what, of encryption, and of the audit log (docs/security.md)."""
 
-from ipaddress import ip_address
 from pathlib import Path
 from typing import Annotated, Literal
 
-from pydantic import AfterValidator, Field, SecretStr
+from pydantic import AfterValidator, Field, SecretStr, field_validator
 from pydantic_core import PydanticCustomError, Url
 
-from taskyard_server.setting_types import BearerToken, Count, HomePath, PositiveSeconds, Section, expand_home
+from taskyard_server.setting_types import BearerToken, Count, HomePath, PositiveSeconds, Section, expand_home, is_here
 
 MIN_TOKEN_CHARS = 20
 
@@ -35,25 +34,25 @@ def is_url(place: str) -> bool:
 
 
 def _check_key_place(place: str) -> str:
-    if not is_url(place):
-        return str(expand_home(Path(place)))
+    return _check_url(place, "a file, an https URL") if is_url(place) else str(expand_home(Path(place)))
+
+
+def _check_url(place: str, kinds: str = "an https URL") -> str:
     try:
         url = Url(place)
     except ValueError:
-        raise PydanticCustomError("url", "must be a file or a URL") from None
-    if url.scheme != "https" and not (url.scheme == "http" and _is_here(url.host or "")):
-        raise PydanticCustomError("url", "must be a file, an https URL, or an http one on loopback")
+        raise PydanticCustomError("url", "must be {kinds}", {"kinds": kinds}) from None
+    if url.scheme != "https" and not (url.scheme == "http" and is_here(url.host or "")):
+        raise PydanticCustomError("url", "must be {kinds}, or an http one on loopback", {"kinds": kinds})
     if url.username or url.password:
         raise PydanticCustomError("url", "must not hold a password, since it is shown")
+    if url.fragment is not None:
+        raise PydanticCustomError("url", "must not have a fragment")
     return place
 
 
-def _is_here(host: str) -> bool:
-    """Whether a host of a URL is this machine by its address, or `localhost`."""
-    try:
-        return ip_address(host.strip("[]")).is_loopback
-    except ValueError:
-        return host == "localhost"
+SafeUrl = Annotated[str, AfterValidator(_check_url)]
+"""An address that nobody on the way can change: an https URL, or an http one on loopback."""
 
 
 class ClaimRule(Section):
@@ -66,6 +65,33 @@ class ClaimRule(Section):
     grants: list[GrantSettings] = Field(min_length=1, description="What they are granted.")
 
 
+class SignInSettings(Section):
+    """How people sign in to the console with an issuer: by the authorization code flow of OpenID Connect, with PKCE."""
+
+    name: str = Field(min_length=1, max_length=100, description="What people call the issuer.")
+    client_id: str = Field(min_length=1, max_length=512, description="The client that this server is there.")
+    client_secret: BearerToken | None = Field(
+        default=None, description="The secret of that client, if it has one. Never shown."
+    )
+    secret_in: Literal["header", "body"] = Field(
+        default="header", description="How the secret is sent: by HTTP Basic, or in the form."
+    )
+    authorization_url: SafeUrl = Field(description="Where browsers are sent to sign in.")
+    token_url: SafeUrl = Field(description="Where this server exchanges the code that they come back with.")
+    scopes: str = Field(
+        default="openid profile email",
+        pattern=r"^[!#-\[\]-~]+( [!#-\[\]-~]+)*$",
+        description="What to ask for, `openid` among it; `offline_access` is what many issuers renew tokens for.",
+    )
+
+    @field_validator("scopes")
+    @classmethod
+    def _has_openid(cls, scopes: str) -> str:
+        if "openid" not in scopes.split():
+            raise PydanticCustomError("scopes", "must have openid")
+        return scopes
+
+
 class IssuerSettings(Section):
     """An issuer of JWTs that are taken as credentials."""
 
@@ -75,6 +101,9 @@ class IssuerSettings(Section):
         min_length=1, description="Its keys: a file, or an https URL, in the format of JWKS."
     )
     rules: list[ClaimRule] = Field(default=[], description="Which of its tokens get which grants.")
+    sign_in: SignInSettings | None = Field(
+        default=None, description="How people sign in to the console with it, at most once for each issuer."
+    )
 
 
 class CertificateRule(Section):
@@ -118,6 +147,14 @@ class AuthSettings(Section):
     limits: dict[RoleWord, LimitSettings] = Field(
         default={}, description="How much one principal may ask for, by its strongest role."
     )
+
+    @field_validator("jwt")
+    @classmethod
+    def _sign_in_once(cls, issuers: list[IssuerSettings]) -> list[IssuerSettings]:
+        names = [each.issuer for each in issuers if each.sign_in is not None]
+        if len(set(names)) < len(names):
+            raise PydanticCustomError("sign_in", "must have signIn once for each issuer")
+        return issuers
 
     def is_on(self, tls: "TlsSettings") -> bool:
         """Whether a call needs a credential."""

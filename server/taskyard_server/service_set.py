@@ -5,19 +5,22 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, Final
 
-from grpc_health.v1 import health, health_pb2_grpc
+from grpc_health.v1 import health
+from grpc_health.v1.health_pb2_grpc import add_HealthServicer_to_server
 from grpc_reflection.v1alpha import reflection
 
 from taskyard.v1 import (
     admin_pb2_grpc,
     agent_pb2_grpc,
     batch_pb2_grpc,
+    health_pb2_grpc,
     lease_pb2_grpc,
     limit_pb2_grpc,
     namespace_pb2_grpc,
     operation_pb2_grpc,
     runtime_host_pb2_grpc,
     schedule_pb2_grpc,
+    sign_in_pb2_grpc,
     stats_pb2_grpc,
     target_pb2_grpc,
     task_pb2_grpc,
@@ -31,9 +34,11 @@ from taskyard_server.engine.port import Engine
 from taskyard_server.interceptors.calls import Door
 from taskyard_server.keda.externalscaler_pb2_grpc import add_ExternalScalerServicer_to_server
 from taskyard_server.listening import Servers
+from taskyard_server.readiness import Readiness
 from taskyard_server.services.admin import AdminService
 from taskyard_server.services.agents import AgentService
 from taskyard_server.services.batches import BatchService
+from taskyard_server.services.health import HealthService
 from taskyard_server.services.hosts import RuntimeHostService
 from taskyard_server.services.keda import SERVICE as KEDA
 from taskyard_server.services.keda import KedaScaler
@@ -42,6 +47,7 @@ from taskyard_server.services.limits import LimitService
 from taskyard_server.services.namespaces import NamespaceService
 from taskyard_server.services.operations import OperationService
 from taskyard_server.services.schedules import ScheduleService
+from taskyard_server.services.sign_in import SignInService
 from taskyard_server.services.stats import StatsService
 from taskyard_server.services.targets import TargetService
 from taskyard_server.services.task_watches import TaskWatches
@@ -64,6 +70,8 @@ SERVICES: Final = tuple(
         "Namespace",
         "Admin",
         "Token",
+        "Health",
+        "SignIn",
     )
 )
 SCHEDULER_SERVICES: Final = SERVICES[:4]
@@ -87,6 +95,8 @@ class ServiceSet:
         stats: StatsService,
         admin: AdminService,
         tokens: TokenService,
+        readiness: Readiness,
+        sign_in: SignInService,
         pools: Callable[[], Sequence[Pool]],
         door: Door | None,
         handed: Callable[[Task], Task] | None = None,
@@ -108,11 +118,13 @@ class ServiceSet:
         self._namespaces = NamespaceService(engine)
         self._admin = admin
         self._tokens = tokens
+        self._health, self._health_by_grpc = HealthService(lambda: readiness.obstacle), readiness.by_grpc
+        self._sign_in = sign_in
         self._keda = KedaScaler(engine, pools, None if door is None else door.enter)
         scaler = [KEDA] if scheduler.enabled else []
         self._names = [*served(settings), *scaler, health.SERVICE_NAME, CHANNELZ, reflection.SERVICE_NAME]
 
-    def add_to(self, servers: Servers, health_service: health.aio.HealthServicer) -> None:
+    def add_to(self, servers: Servers) -> None:
         """Add all of them, and the tools of operators."""
         server: Any = servers
         # Generated servicers refuse what a subclass leaves out; mypy takes them for abstract.
@@ -131,7 +143,9 @@ class ServiceSet:
         namespace_pb2_grpc.add_NamespaceServiceServicer_to_server(self._namespaces, server)
         admin_pb2_grpc.add_AdminServiceServicer_to_server(self._admin, server)
         token_pb2_grpc.add_TokenServiceServicer_to_server(self._tokens, server)
-        health_pb2_grpc.add_HealthServicer_to_server(health_service, server)
+        health_pb2_grpc.add_HealthServiceServicer_to_server(self._health, server)
+        add_HealthServicer_to_server(self._health_by_grpc, server)
+        sign_in_pb2_grpc.add_SignInServiceServicer_to_server(self._sign_in, server)
         servers.add_tools(self._names)
 
     def close(self) -> None:

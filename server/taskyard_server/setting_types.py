@@ -1,6 +1,7 @@
 """What settings are made of: the types of their values, and sections of keys."""
 
 import re
+from ipaddress import ip_address
 from pathlib import Path
 from typing import Annotated, Any, Final
 
@@ -59,6 +60,14 @@ def expand_home(path: Path) -> Path:
         return path.expanduser()
     except RuntimeError:
         raise ValueError("no such home directory") from None
+
+
+def is_here(host: str) -> bool:
+    """Whether a host of a URL is this machine by its address, or `localhost`."""
+    try:
+        return ip_address(host.strip("[]")).is_loopback
+    except ValueError:
+        return host == "localhost"
 
 
 def shown_url(url: object) -> str:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections import Counter, deque
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
 from typing import Final
 
 import structlog
@@ -52,10 +52,11 @@ class Snapshot:
 
 @dataclass(frozen=True, slots=True)
 class HostCounts:
-    """Runtime hosts that are online, and open streams of hosts. The built-in executor does not count."""
+    """Runtime hosts that are online, open streams of hosts, hosts by status. The built-in executor does not count."""
 
     online: int = 0
     streams: int = 0
+    by_status: Mapping[HostStatus, int] = field(default_factory=dict)
 
 
 class Snapshots:
@@ -116,13 +117,18 @@ class Snapshots:
 
     async def count_hosts(self) -> HostCounts:
         """Count the hosts of all namespaces, by visiting each of them."""
-        now, timeout = self._engine.now(), self._engine.limits.heartbeat_timeout_secs
+        now, limits = self._engine.now(), self._engine.limits
+        timeout, dead_after = limits.heartbeat_timeout_secs, limits.dead_heartbeat_threshold
+        by_status: Counter[HostStatus] = Counter()
+
+        def look(listed: list[Host]) -> HostCounts:
+            hosts = _runtime_hosts(listed)
+            by_status.update([host.status(now, timeout, dead_after) for host in hosts])
+            return _count(hosts, now, timeout)
+
         admin = self._engine.admin
-        counts = [
-            admin.look_at_hosts(namespace, lambda hosts: _count(_runtime_hosts(hosts), now, timeout))
-            for namespace in admin.namespaces()
-        ]
-        return HostCounts(sum(each.online for each in counts), sum(each.streams for each in counts))
+        counts = [admin.look_at_hosts(namespace, look) for namespace in admin.namespaces()]
+        return HostCounts(sum(each.online for each in counts), sum(each.streams for each in counts), by_status)
 
     def newest_first(self, namespace: str, host_id: str | None, before: int, own: bool | None) -> Iterator[Snapshot]:
         """The snapshots of a namespace that match, newest first.

@@ -58,6 +58,8 @@ def _methods() -> Iterator[MethodDescriptor]:
 
 METHODS = {method.name: method for method in _methods()}
 SERVED = [name for name, method in METHODS.items() if method.containing_service.full_name not in ON_THE_ADMIN_SOCKET]
+FOR_ANYONE = {name for name in SERVED if requirement_in(METHODS[name]).anyone}
+FOR_ANY_PRINCIPAL = FOR_ANYONE | {name for name in SERVED if requirement_in(METHODS[name]).any_principal}
 BY_REST = {route.name: route for route in ROUTES}
 ENDS_THE_SERVER = "DrainServer"
 
@@ -124,11 +126,17 @@ def test_the_table_has_every_rpc():
 
 
 @pytest.mark.parametrize("name", SERVED)
-def test_nobody_is_let_in_without_a_credential(running, name):
+def test_nobody_is_let_in_without_a_credential_unless_anyone_is(running, name):
+    expected = "let in" if name in FOR_ANYONE else "unauthenticated"
     with grpc.insecure_channel(running.address) as channel:
-        assert (
-            outcome(channel, METHODS[name], request_of(METHODS[name]), running.metadata("nobody")) == "unauthenticated"
-        )
+        assert outcome(channel, METHODS[name], request_of(METHODS[name]), running.metadata("nobody")) == expected
+
+
+@pytest.mark.parametrize("name", sorted(FOR_ANYONE))
+def test_a_credential_that_does_not_hold_is_none_where_anyone_is_let_in(running, name):
+    metadata = (("authorization", "Bearer not-a-token"),)
+    with grpc.insecure_channel(running.address) as channel:
+        assert outcome(channel, METHODS[name], request_of(METHODS[name]), metadata) == "let in"
 
 
 @pytest.mark.parametrize("role", ROLES)
@@ -144,7 +152,7 @@ def test_a_role_is_let_in_as_the_table_says(running, tmp_path, name, role):
 
 
 @pytest.mark.parametrize("role", ROLES[:-1])
-@pytest.mark.parametrize("name", [name for name in SERVED if not requirement_in(METHODS[name]).any_principal])
+@pytest.mark.parametrize("name", [name for name in SERVED if name not in FOR_ANY_PRINCIPAL])
 def test_a_role_is_worth_nothing_in_another_namespace(running, name, role):
     metadata = running.metadata(role, OTHER_NAMESPACE)
     request = request_of(METHODS[name], namespace=OTHER_NAMESPACE)
@@ -196,8 +204,10 @@ def status(running: Yard, route: Route, role: str, agent: str = AGENT, host: str
 @pytest.mark.parametrize("name", BY_REST)
 def test_a_path_lets_in_whom_its_rpc_lets_in(running, tmp_path, name, role):
     route = BY_REST[name]
-    if role == "nobody":
+    if role == "nobody" and name not in FOR_ANYONE:
         assert status(running, route, role) == 401
+    elif role == "nobody":
+        assert status(running, route, role) not in (401, 403)
     elif not is_allowed(name, role):
         assert status(running, route, role) == 403
     elif name == ENDS_THE_SERVER:

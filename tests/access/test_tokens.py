@@ -5,17 +5,8 @@ import re
 import pytest
 
 from taskyard_server.access.grants import Grant, Role
-from taskyard_server.access.tokens import (
-    BASE62,
-    Token,
-    checksum,
-    digest_of,
-    encode_token,
-    is_whole,
-    new_id,
-    new_secret,
-    token_of,
-)
+from taskyard_server.access.token_text import BASE62, checksum, is_whole
+from taskyard_server.access.tokens import Token, digest_of, encode_token, new_id, new_secret, token_of
 from taskyard_server.core.names import EVERY_NAME, names
 
 RECORD = (

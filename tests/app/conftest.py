@@ -10,6 +10,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
+from urllib.error import HTTPError
 from urllib.request import ProxyHandler, build_opener
 
 import grpc
@@ -123,6 +124,10 @@ class Up:
         """The answer for Prometheus."""
         return await asyncio.to_thread(_get, f"http://127.0.0.1:{self.metrics_port}/metrics")
 
+    async def probe(self, path: str) -> int:
+        """The status with which the port of the metrics answers a probe."""
+        return await asyncio.to_thread(_status, f"http://127.0.0.1:{self.metrics_port}{path}")
+
     async def close(self) -> None:
         if self.channel is not None:
             await self.channel.close()
@@ -136,6 +141,14 @@ class Up:
 def _get(url: str) -> str:
     with build_opener(ProxyHandler({})).open(url, timeout=10) as answer:
         return str(answer.read().decode())
+
+
+def _status(url: str) -> int:
+    try:
+        with build_opener(ProxyHandler({})).open(url, timeout=10) as answer:
+            return int(answer.status)
+    except HTTPError as error:
+        return error.code
 
 
 @pytest.fixture(scope="session")

@@ -39,11 +39,13 @@ async def test_a_signal_ends_an_idle_process_at_once_with_0(up):
 async def test_a_draining_server_is_not_healthy_but_answers_reads(up):
     server = await up()
     assert await server.health() == "SERVING"
+    assert [await server.probe(path) for path in ("/healthz", "/readyz")] == [200, 200]
     task_id = await server.start_task(ENDLESS_MS)
     server.signal(signal.SIGTERM)
     await server.logged("draining")
     services = ("", "taskyard.v1.TaskService", "taskyard.v1.AdminService")
     assert [await server.health(service) for service in services] == ["NOT_SERVING"] * 3
+    assert [await server.probe(path) for path in ("/healthz", "/readyz")] == [200, 503]
     assert (await server.get(task_id)).state == task_pb2.Task.running
     assert (await server.stats.GetStats(stats_pb2.GetStatsRequest())).queue.total_inflight == 1
     assert "taskyard_tasks_inflight 1.0" in await server.metrics()

@@ -49,7 +49,7 @@ def test_each_verb(taskyard, submit):
 
 def test_a_result_must_be_json(taskyard):
     refused = taskyard("bulk", "resolve", "--all", "--result", "{")
-    assert (refused.code, refused.err.startswith("taskyard: --result: ")) == (1, True)
+    assert (refused.code, refused.err.startswith("taskyard: --result: ")) == (2, True)
 
 
 @pytest.mark.parametrize("waits", [(), ("--no-wait",)])

@@ -138,7 +138,7 @@ def test_a_span_that_is_none_is_one_line(taskyard, span):
 
 def test_an_input_that_is_no_json_is_one_line(taskyard):
     done = taskyard("submit", "--agent", "ann", "--action", "click", "--input", "{")
-    assert (done.code, done.err.count("\n"), done.err.startswith("taskyard: --input: ")) == (1, 1, True)
+    assert (done.code, done.err.count("\n"), done.err.startswith("taskyard: --input: ")) == (2, 1, True)
 
 
 # List
@@ -312,7 +312,7 @@ def test_namespaces_do_not_mix(taskyard, submit):
 def test_an_option_overrides_the_environment(taskyard, address, monkeypatch, submit):
     submit()
     monkeypatch.setenv("TASKYARD_SERVER", "127.0.0.1:1")
-    assert taskyard("list").code == 1
+    assert taskyard("list").code == 3
     assert taskyard("list", "--server", address, "--json").json["count"] == 1
 
 

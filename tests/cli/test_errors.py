@@ -1,10 +1,11 @@
-"""Every error is one line on standard error, nothing on standard output, and exit code 1."""
+"""Every error is one line on standard error, nothing on standard output, and an exit code that says of which kind."""
 
 import subprocess
 import sys
 
 import pytest
 
+from taskyard_server.cli.failure import FAILED, MISUSED, UNREACHED
 from tests.ports import free_port
 
 
@@ -14,7 +15,7 @@ def error_of(taskyard):
 
     def run(*words):
         failed = taskyard(*words)
-        assert failed.code == 1
+        assert failed.code in (FAILED, MISUSED, UNREACHED)
         assert failed.out == ""
         assert failed.err.startswith("taskyard: ")
         assert failed.err.endswith("\n")
@@ -159,17 +160,18 @@ def run(*words):
     return subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
 
 
-def test_the_process_ends_with_1_and_without_a_traceback():
+def test_the_process_ends_with_its_exit_code_and_without_a_traceback():
     nobody = f"127.0.0.1:{free_port()}"
     failed = run("list", "--server", nobody)
-    assert failed.returncode == 1
+    assert failed.returncode == UNREACHED
     assert failed.stdout == ""
     assert failed.stderr == f"taskyard: no server answers at {nobody}\n"
 
 
-@pytest.mark.parametrize("missing", ["typer", "structlog"])
-def test_without_the_server_extra_it_is_one_line_too(missing: str) -> None:
+@pytest.mark.parametrize(("missing", "words"), [("typer", ()), ("rich", ("list",)), ("structlog", ("up",))])
+def test_without_the_server_extra_it_is_one_line_too(missing: str, words: tuple[str, ...]) -> None:
     program = f"import sys; sys.modules['{missing}'] = None; from taskyard_server.cli.script import main; main()"
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=30, check=False)
+    command = [sys.executable, "-c", program, *words]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=30, check=False)
     assert (done.returncode, done.stdout) == (1, "")
     assert done.stderr == f"taskyard: {missing} is not installed: pip install 'taskyard[server,gateway]'\n"

@@ -5,11 +5,13 @@ import sys
 
 PROGRAM = """
 import os, sys
-import taskyard_server.cli.main
-print(os.environ["GRPC_ENABLE_FORK_SUPPORT"], "grpc" in sys.modules)
+from taskyard_server.cli.main import app
+before = "grpc" in sys.modules
+import taskyard_server.cli.tasks
+print(os.environ["GRPC_ENABLE_FORK_SUPPORT"], before, "grpc" in sys.modules)
 """
 
 
 def test_fork_support_of_grpc_is_off():
     ran = subprocess.run([sys.executable, "-c", PROGRAM], capture_output=True, text=True, check=True)
-    assert ran.stdout.split() == ["0", "True"]
+    assert ran.stdout.split() == ["0", "False", "True"]

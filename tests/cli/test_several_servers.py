@@ -83,7 +83,7 @@ def test_a_command_calls_a_server_that_answers(anywhere, serve, silent, monkeypa
 def test_where_none_answers_the_error_names_all(anywhere):
     addresses = [f"127.0.0.1:{free_port()}" for _ in range(2)]
     failed = anywhere("list", "--server", ",".join(addresses))
-    assert (failed.code, failed.err) == (1, f"taskyard: no server answers at any of {', '.join(addresses)}\n")
+    assert (failed.code, failed.err) == (3, f"taskyard: no server answers at any of {', '.join(addresses)}\n")
 
 
 @pytest.mark.parametrize("words", [("list",), ("watch", "--task", "t", "--until-ended")], ids=" ".join)
@@ -102,7 +102,7 @@ def test_but_not_for_ever(anywhere, serve, monkeypatch, words):
     replica = serve()
     replica.strays = 1_000_000
     failed = anywhere(*words, "--server", replica.address)
-    assert (failed.code, failed.err) == (1, "taskyard: this namespace is served by the replica other\n")
+    assert (failed.code, failed.err) == (3, "taskyard: this namespace is served by the replica other\n")
 
 
 def test_a_malformed_list_is_refused_by_the_name_of_the_option(anywhere):

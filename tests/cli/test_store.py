@@ -7,7 +7,8 @@ import sys
 
 import pytest
 
-from taskyard_server.admin_socket import AdminSocket, socket_path
+from taskyard_server.admin_address import socket_path
+from taskyard_server.admin_socket import AdminSocket
 from taskyard_server.services.store import StoreService
 from taskyard_server.services.tokens import TokenService
 from taskyard_server.store.port import EPOCH_JUMP

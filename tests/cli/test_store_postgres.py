@@ -133,7 +133,7 @@ def test_a_database_is_migrated_by_who_may(anywhere, empty_postgres_url):
     )
     assert anywhere("store", "migrate", empty_postgres_url).out.endswith("has the tables of this version\n")
     assert anywhere("store", "check", "--store", empty_postgres_url).code == 0
-    assert anywhere("store", "migrate", "sqlite:///x.db").code == 1
+    assert anywhere("store", "migrate", "sqlite:///x.db").code == 2
 
 
 def test_no_password_is_shown(anywhere, tmp_path):

@@ -10,7 +10,16 @@ import httpx
 import pytest
 import pytest_asyncio
 
-from taskyard.v1 import runtime_host_pb2, runtime_host_pb2_grpc, task_pb2, task_pb2_grpc, token_pb2, token_pb2_grpc
+from taskyard.v1 import (
+    health_pb2,
+    health_pb2_grpc,
+    runtime_host_pb2,
+    runtime_host_pb2_grpc,
+    task_pb2,
+    task_pb2_grpc,
+    token_pb2,
+    token_pb2_grpc,
+)
 from tests.gateway.gateways import SECS
 from tests.gateway.test_grpc_web import Frames, framed
 from tests.gateway.yards import NAMESPACE, Replica, pair, whose
@@ -91,7 +100,12 @@ async def test_what_is_about_a_server_is_never_carried(a: Replica) -> None:
     async with a.client(taskyard_namespace="theirs") as http, a.channel() as channel:
         assert (await http.get("/whoami")).json()["name"] == "a"
         assert (await http.get("/whoami?x")).status_code == 400
+        assert (await http.get("/readyz")).json()["status"] == "a"
         assert (await http.get("/openapi.json")).json()["openapi"].startswith("3.1.")
+        health = health_pb2_grpc.HealthServiceStub(channel)
+        assert (
+            await health.GetReadiness(health_pb2.GetReadinessRequest(), metadata=THEIRS, timeout=SECS)
+        ).status == "a"
         stub = token_pb2_grpc.TokenServiceStub(channel)
         assert (await stub.WhoAmI(token_pb2.WhoAmIRequest(), metadata=THEIRS, timeout=SECS)).name == "a"
 

@@ -13,6 +13,8 @@ import grpc
 import httpx
 
 from taskyard.v1 import (
+    health_pb2,
+    health_pb2_grpc,
     runtime_host_pb2,
     runtime_host_pb2_grpc,
     task_pb2,
@@ -72,6 +74,16 @@ class Hosts(runtime_host_pb2_grpc.RuntimeHostServiceServicer):
     ) -> AsyncIterator[runtime_host_pb2.ConnectResponse]:
         async for _message in requests:
             yield runtime_host_pb2.ConnectResponse(welcome=runtime_host_pb2.Welcome(session=self.name))
+
+
+class Health(health_pb2_grpc.HealthServiceServicer):
+    """The name of the replica, as its state."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+
+    async def GetReadiness(self, *_: object) -> health_pb2.GetReadinessResponse:  # noqa: N802
+        return health_pb2.GetReadinessResponse(status=self._name)
 
 
 class Tokens(token_pb2_grpc.TokenServiceServicer):
@@ -165,6 +177,7 @@ async def replica(
     task_pb2_grpc.add_TaskServiceServicer_to_server(Tasks(name), servers)
     runtime_host_pb2_grpc.add_RuntimeHostServiceServicer_to_server(Hosts(name), servers)
     token_pb2_grpc.add_TokenServiceServicer_to_server(Tokens(name), servers)
+    health_pb2_grpc.add_HealthServiceServicer_to_server(Health(name), servers)
     yard = Yard("127.0.0.1:0", files, tls)
     gateway = Gateway("127.0.0.1:0", origins=origins, certificates=gateway_tls, yard=yard)
     servers.listen_for_gateway(gateway.make_server_socket())

@@ -30,6 +30,9 @@ from tests.engines import running_engine, settled
 from tests.live import live
 
 START = 1_700_000_000.0
+MAX_NAMES = 3
+"""Namespaces, and actions of each, that have series of their own."""
+MIN_FREE_BYTES = 1_000
 
 
 @dataclass
@@ -89,7 +92,17 @@ class Harness:
         engine = self.engine = await self._ends.enter_async_context(running_engine(limits, lambda: self.now, seed=1))
         self.snapshots = Snapshots(engine, lambda: 60.0)
         demand = lambda: engine.admin.total_demand(self.pools)  # noqa: E731
-        self.metrics = Metrics(engine.admin.totals, self.webhooks, self.snapshots, store, admission, demand=demand)
+        self.metrics = Metrics(
+            engine.admin.totals,
+            self.webhooks,
+            self.snapshots,
+            store,
+            admission,
+            demand=demand,
+            standings=engine.admin.standings,
+            min_free_bytes=MIN_FREE_BYTES,
+            max_names=MAX_NAMES,
+        )
         engine.subscribe(self.metrics)
         self.metrics.serve(self.address, **serving)
         self._ends.push_async_callback(asyncio.to_thread, self.metrics.stop)
@@ -100,10 +113,12 @@ class Harness:
         body, content_type = await asyncio.to_thread(_get, f"http://{self.address}/metrics")
         return Scrape(body.decode(), content_type)
 
-    async def submit(self, namespace: str = "default", agent: str = "ann", **fields: Any) -> Task:
+    async def submit(
+        self, namespace: str = "default", agent: str = "ann", action: str = "click", **fields: Any
+    ) -> Task:
         """Submit a task with these fields of `Submission` and `TaskOptions`."""
         options = {name: fields.pop(name) for name in TaskOptions._fields if name in fields}
-        submission = Submission(agent, "click", **fields, options=TaskOptions(**options))
+        submission = Submission(agent, action, **fields, options=TaskOptions(**options))
         return await self.engine.tasks.submit(namespace, submission, show=live)
 
     async def claim(self, namespace: str = "default", lease_secs: float | None = None) -> Lease:

@@ -37,4 +37,8 @@ async def test_who_was_let_in_is_counted(make_harness, admission):
 
 async def test_where_everybody_may_do_everything_there_are_no_such_figures(harness):
     scrape = await harness.scrape()
-    assert not [name for name in scrape.families if "credential" in name or name.startswith("taskyard_calls")]
+    assert not [
+        name
+        for name in scrape.families
+        if "credential" in name or name in ("taskyard_calls_denied", "taskyard_calls_limited")
+    ]

@@ -15,6 +15,8 @@ from taskyard_server.core.streams import Hello
 from taskyard_server.core.task import Submission
 from tests.live import live
 
+from .conftest import MAX_NAMES
+
 TYPES = {
     "taskyard_tasks_queued": "gauge",
     "taskyard_tasks_inflight": "gauge",
@@ -33,6 +35,7 @@ TYPES = {
     "taskyard_triggers_failed": "counter",
     "taskyard_triggers_skipped": "counter",
     "taskyard_triggers_deferred": "counter",
+    "taskyard_hosts": "gauge",
     "taskyard_hosts_online": "gauge",
     "taskyard_host_streams": "gauge",
     "taskyard_tasks_submitted": "counter",
@@ -51,11 +54,25 @@ TYPES = {
     "taskyard_keys_inflight": "gauge",
     "taskyard_keys_waiting": "gauge",
     "taskyard_webhooks": "counter",
+    "taskyard_calls_refused": "counter",
+    "taskyard_action_submitted": "counter",
+    "taskyard_action_dispatched": "counter",
+    "taskyard_action_ended": "counter",
+    "taskyard_action_runs": "counter",
+    "taskyard_action_run_seconds": "counter",
+    "taskyard_namespace_queued": "gauge",
+    "taskyard_namespace_inflight": "gauge",
+    "taskyard_namespace_paused": "gauge",
+    "taskyard_namespace_oldest_seconds": "gauge",
+    "taskyard_namespace_starving": "gauge",
+    "taskyard_namespace_starving_seconds": "gauge",
     "taskyard_queue_wait_seconds": "histogram",
     "taskyard_run_time_seconds": "histogram",
 }
-BY_PATTERN = {"taskyard_keys", "taskyard_keys_inflight", "taskyard_keys_waiting"}
-"""These have a sample for each pattern, of which there are none here."""
+BY_NAME = {name for name in TYPES if name.startswith(("taskyard_keys", "taskyard_action", "taskyard_namespace_"))} | {
+    "taskyard_calls_refused"
+}
+"""These have a sample for each pattern, action, namespace or code, of which there are none here."""
 COUNTED = (
     "submitted",
     "completed",
@@ -145,7 +162,7 @@ async def test_all_metrics_exist_before_the_first_event(harness):
 async def test_counters_end_in_total_and_durations_are_in_seconds(harness):
     scrape = await harness.scrape()
     for name, kind in TYPES.items():
-        if name in BY_PATTERN:
+        if name in BY_NAME:
             continue
         samples = {sample.name for sample in scrape.families[name].samples}
         expected = {
@@ -228,9 +245,9 @@ async def test_webhooks_are_counted_by_outcome(harness):
     assert by_outcome == {"delivered": 5, "failed": 3, "dropped": 2}
 
 
-async def test_no_label_has_a_value_that_callers_choose(harness):
-    await harness.submit("namespace-of-theirs", "agent-of-theirs", tab_id="tab-of-theirs", project="project-of-theirs")
-    await harness.claim("namespace-of-theirs")
+async def test_no_label_has_a_value_that_callers_choose_but_for_namespaces_and_actions(harness):
+    await harness.submit("acme", "agent-of-theirs", tab_id="tab-of-theirs", project="project-of-theirs")
+    await harness.claim("acme")
     scrape = await harness.scrape()
     assert scrape.value("taskyard_tasks_dispatched_total") == 1
     assert "of-theirs" not in scrape.text
@@ -241,15 +258,17 @@ async def test_no_label_has_a_value_that_callers_choose(harness):
         for sample in family.samples
         for label in sample.labels
     }
-    assert labels == {"outcome", "le"}
+    assert labels == {"outcome", "le", "namespace", "action", "status"}
 
 
 async def test_the_number_of_series_does_not_grow_with_agents_namespaces_and_tasks(make_harness):
     harness = await make_harness(max_queue_size=1)
     await run_every_outcome(harness, "default", 1)
+    for number in range(2 * MAX_NAMES):
+        await harness.submit(f"namespace-{number}", f"agent-{number}")
     few = (await harness.scrape()).families
     for number in range(20):
-        await harness.submit(f"namespace-{number}", f"agent-{number}")
+        await harness.submit(f"namespace-{number}-more", f"agent-{number}")
     many = (await harness.scrape()).families
     assert {name: len(family.samples) for name, family in many.items()} == {
         name: len(family.samples) for name, family in few.items()

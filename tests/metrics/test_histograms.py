@@ -2,7 +2,7 @@
 
 import pytest
 
-from taskyard_server.metrics import BUCKETS, Histogram
+from taskyard_server.histograms import BUCKETS, Histogram
 from tests import reporting
 from tests.live import live
 

@@ -1,11 +1,14 @@
 """The figures of the store as Prometheus metrics (docs/keeping.md, Metrics)."""
 
+import asyncio
 from pathlib import Path
 
 import pytest
 
 from taskyard_server.store.figures import StoreFigures
 from taskyard_server.store.port import Committed
+
+from .conftest import MIN_FREE_BYTES
 
 PAGE = (Path(__file__).parents[2] / "docs" / "keeping.md").read_text()
 TYPES = {
@@ -16,7 +19,9 @@ TYPES = {
     "taskyard_store_forgotten_tasks": "counter",
     "taskyard_store_bytes": "gauge",
     "taskyard_store_free_bytes": "gauge",
+    "taskyard_store_min_free_bytes": "gauge",
     "taskyard_store_load_seconds": "gauge",
+    "taskyard_store_commit_under_way_seconds": "gauge",
     "taskyard_store_commit_rows": "histogram",
     "taskyard_store_commit_seconds": "histogram",
 }
@@ -59,6 +64,16 @@ async def test_commits_and_their_rows_are_counted(harness, figures):
     assert scrape.value("taskyard_store_rows_total") == 43
     assert scrape.value("taskyard_store_bytes") == 16_384
     assert scrape.value("taskyard_store_free_bytes") == 900_000
+
+
+async def test_a_commit_that_hangs_is_seen_while_it_does(harness, figures):
+    assert (await harness.scrape()).value("taskyard_store_commit_under_way_seconds") == 0
+    figures.under_way_since = asyncio.get_running_loop().time() - 100
+    assert (await harness.scrape()).value("taskyard_store_commit_under_way_seconds") >= 100
+
+
+async def test_the_bound_below_which_tasks_are_refused_stands_beside_what_is_free(harness):
+    assert (await harness.scrape()).value("taskyard_store_min_free_bytes") == MIN_FREE_BYTES
 
 
 async def test_failures_history_and_loading_are_shown(harness, figures):

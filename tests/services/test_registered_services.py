@@ -21,12 +21,14 @@ from taskyard.v1.store_pb2_grpc import StoreServiceStub
 from taskyard_server.services.admin import AdminService
 from taskyard_server.services.agents import AgentService
 from taskyard_server.services.batches import BatchService
+from taskyard_server.services.health import HealthService
 from taskyard_server.services.hosts import RuntimeHostService
 from taskyard_server.services.leases import LeaseService
 from taskyard_server.services.limits import LimitService
 from taskyard_server.services.namespaces import NamespaceService
 from taskyard_server.services.operations import OperationService
 from taskyard_server.services.schedules import ScheduleService
+from taskyard_server.services.sign_in import SignInService
 from taskyard_server.services.stats import StatsService
 from taskyard_server.services.store import StoreService
 from taskyard_server.services.targets import TargetService
@@ -51,12 +53,14 @@ SERVICERS = {
         AdminService,
         AgentService,
         BatchService,
+        HealthService,
         LeaseService,
         LimitService,
         NamespaceService,
         OperationService,
         RuntimeHostService,
         ScheduleService,
+        SignInService,
         StatsService,
         StoreService,
         TargetService,

@@ -21,6 +21,7 @@ const TONES: Record<string, Tone> = {
   cancelled: "off",
   rejected: "bad",
   idle: "good",
+  alive: "good",
   busy: "busy",
   online: "good",
   offline: "off",
@@ -34,6 +35,11 @@ const TONES: Record<string, Tone> = {
   serving: "good",
   lost: "bad",
 };
+
+/** The word of a value of an enum, such as `alive`. The generated enums have each value under two names. */
+export function wordOf(names: Readonly<Record<string, string | number>>, value: number | undefined): string {
+  return Object.keys(names).find((name) => names[name] === value) ?? "";
+}
 
 export function toneOf(state: string): Tone {
   return TONES[state] ?? "calm";

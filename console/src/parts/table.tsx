@@ -10,6 +10,8 @@ export interface Column<T> {
   readonly sortBy?: (row: T) => number | string;
   /** Figures stand at the right. */
   readonly right?: boolean;
+  /** Long text may take several lines. */
+  readonly wrap?: boolean;
   /** Left out where the page is narrow. */
   readonly wideOnly?: boolean;
 }
@@ -33,7 +35,8 @@ export function Table<T>({ label, columns, rows, rowKey, onOpen, empty }: TableP
   const sorted = by ? [...rows].sort((a, b) => compare(by(a), by(b)) * (order.isDown ? -1 : 1)) : rows;
   const sortOn = (column: number) =>
     setOrder((now) => ({ column, isDown: now?.column === column ? !now.isDown : false }));
-  const classOf = (column: Column<T>) => `${column.right ? "right" : ""} ${column.wideOnly ? "wide-only" : ""}`;
+  const classOf = (column: Column<T>) =>
+    `${column.right ? "right" : ""} ${column.wideOnly ? "wide-only" : ""} ${column.wrap ? "wrap" : ""}`;
   return (
     <div class="table-box">
       <table class="table" aria-label={label}>

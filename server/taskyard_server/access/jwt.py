@@ -13,7 +13,7 @@ import re
 import time
 from base64 import urlsafe_b64decode
 from collections import OrderedDict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from hashlib import sha256
 from typing import Any, Final, NamedTuple, TypeGuard
 
@@ -38,6 +38,7 @@ MAX_CREDENTIAL_CHARS: Final = 256
 THREE_PARTS: Final = re.compile(r"([A-Za-z0-9_-]+)\.([A-Za-z0-9_-]+)\.([A-Za-z0-9_-]*)")
 
 WRONG_HEADER: Final = "authorization: the header of the JWT is not one that can be relied on"
+WRONG_ISSUER: Final = "authorization: the JWT is not of this issuer"
 UNKNOWN_KEY: Final = (
     "authorization: the JWT names no key of its issuer that is known, or another algorithm than the key's"
 )
@@ -123,6 +124,21 @@ class Jwts:
         now = time.monotonic()
         await asyncio.gather(*(source.refresh(now) for source in self._sources.values() if source.is_due(now)))
 
+    def claims(self, token: str, settings: IssuerSettings, audience: str) -> Mapping[str, Any]:
+        """What an issuer says to this audience, which need not be one whose tokens are credentials.
+
+        Raises `Unauthenticated`.
+        """
+        parts = _parts_of(token) if len(token) <= MAX_TOKEN_CHARS and token.isascii() else None
+        issuers = [each for each in self._issuers.get(settings.issuer, ()) if each.settings == settings]
+        if parts is None or not issuers or parts.claims.get("iss") != settings.issuer:
+            raise Unauthenticated(WRONG_ISSUER)
+        _check_signature(parts, issuers[0])
+        if audience not in _audiences(parts.claims):
+            raise Unauthenticated(WRONG_AUDIENCE)
+        _check_claims(parts.claims, self._clock())
+        return parts.claims
+
     def find(self, token: str) -> Principal | None:
         """The principal of a JWT; None if it is not one of these issuers. Raises `Unauthenticated`."""
         if "." not in token or len(token) > MAX_TOKEN_CHARS or not token.isascii():
@@ -152,17 +168,30 @@ class Jwts:
 
 def _verify(parts: _Parts, issuers: Sequence[_Issuer], now: float) -> tuple[_Issuer, Principal]:
     """Who a JWT is, by the first of its issuer's entries with its audience. Raises `Unauthenticated`."""
-    header, claims = parts.header, parts.claims
+    claims = parts.claims
+    audiences = _audiences(claims)
+    fitting = [issuer for issuer in issuers if issuer.settings.audience in audiences]
+    issuer = fitting[0] if fitting else issuers[0]
+    _check_signature(parts, issuer)
+    # From here on it is the issuer who speaks.
+    if not fitting:
+        raise Unauthenticated(WRONG_AUDIENCE)
+    return issuer, issuer.principal(claims, *_check_claims(claims, now))
+
+
+def _audiences(claims: dict[str, Any]) -> list[Any]:
+    audiences = claims.get("aud")
+    return audiences if isinstance(audiences, list) else [audiences]
+
+
+def _check_signature(parts: _Parts, issuer: _Issuer) -> None:
+    """Raises `Unauthenticated` unless it is by a key of this issuer."""
+    header = parts.header
     kid, algorithm = header.get("kid"), header.get("alg")
     is_named = kid is None or (isinstance(kid, str) and len(kid) <= MAX_KID_CHARS)
     # `crit` and `b64` would change what is signed.
     if not is_named or not isinstance(algorithm, str) or "crit" in header or "b64" in header:
         raise Unauthenticated(WRONG_HEADER)
-    audiences = claims.get("aud")
-    if not isinstance(audiences, list):
-        audiences = [audiences]
-    fitting = [issuer for issuer in issuers if issuer.settings.audience in audiences]
-    issuer = fitting[0] if fitting else issuers[0]
     keys = issuer.keys.keys
     key = keys.find(kid, algorithm)
     if key is None:
@@ -171,9 +200,10 @@ def _verify(parts: _Parts, issuers: Sequence[_Issuer], now: float) -> tuple[_Iss
         raise Unauthenticated(UNKNOWN_KEY)
     if not key.verifies(parts.signed, parts.signature):
         raise Unauthenticated(WRONG_SIGNATURE)
-    # From here on it is the issuer who speaks.
-    if not fitting:
-        raise Unauthenticated(WRONG_AUDIENCE)
+
+
+def _check_claims(claims: dict[str, Any], now: float) -> tuple[str, float]:
+    """Who it is about, and until when it holds. Raises `Unauthenticated`."""
     subject, expires_at = claims.get("sub"), claims.get("exp")
     not_before, issued_at = claims.get("nbf", 0), claims.get("iat", 0)
     if not isinstance(subject, str) or not subject.strip() or not _is_time(expires_at):
@@ -184,7 +214,7 @@ def _verify(parts: _Parts, issuers: Sequence[_Issuer], now: float) -> tuple[_Iss
         raise Unauthenticated(EXPIRED)
     if now + LEEWAY_SECS < max(not_before, issued_at):
         raise Unauthenticated(TOO_EARLY)
-    return issuer, issuer.principal(claims, subject, float(expires_at))
+    return subject, float(expires_at)
 
 
 def _parts_of(token: str) -> _Parts | None:

@@ -26,7 +26,8 @@ from taskyard_server.store.token_records import TokenUseRecord, decode_token_use
 
 from .authentication import UNKNOWN
 from .grants import Grant, Principal
-from .tokens import PREFIX, SECRET_CHARS, Token, digest_of, encode_token, new_id, new_secret, token_of
+from .token_text import PREFIX, SECRET_CHARS
+from .tokens import Token, digest_of, encode_token, new_id, new_secret, token_of
 
 log = structlog.get_logger(__name__)
 

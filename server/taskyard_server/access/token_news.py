@@ -14,7 +14,7 @@ import structlog
 from taskyard_server.store.port import CommitDelayed, StoreError
 
 from .token_directory import TokenDirectory
-from .tokens import PREFIX, is_whole
+from .token_text import PREFIX, is_whole
 
 if TYPE_CHECKING:
     from taskyard_server.store.shared_port import SharedStore

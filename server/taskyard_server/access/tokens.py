@@ -5,23 +5,16 @@ from __future__ import annotations
 import secrets
 from dataclasses import dataclass, field
 from hashlib import sha256
-from string import ascii_letters, digits
 from typing import Final
-from zlib import crc32
 
 from taskyard_server.core.names import Names, names
 from taskyard_server.store.records import encode
 from taskyard_server.store.token_records import GrantRecord, TokenRecord, decode_token
 
 from .grants import Grant, Principal, Role
+from .token_text import BASE62, PREFIX, RANDOM_CHARS, checksum
 
-PREFIX: Final = "tyd_"
 ID_PREFIX: Final = "tok_"
-BASE62: Final = digits + ascii_letters
-RANDOM_CHARS: Final = 32
-"""So many characters of 62 kinds are 190 bits, which nobody guesses."""
-CHECKSUM_CHARS: Final = 6
-SECRET_CHARS: Final = len(PREFIX) + RANDOM_CHARS + CHECKSUM_CHARS
 ID_CHARS: Final = 20
 
 
@@ -34,27 +27,6 @@ def new_secret() -> str:
 def new_id() -> str:
     """The id of a token, which is no secret."""
     return ID_PREFIX + _drawn(ID_CHARS)
-
-
-def checksum(drawn: str) -> str:
-    """The CRC-32 of the random characters, in base 62."""
-    rest = crc32(drawn.encode())
-    chars = ""
-    for _ in range(CHECKSUM_CHARS):
-        rest, digit = divmod(rest, len(BASE62))
-        chars = BASE62[digit] + chars
-    return chars
-
-
-def is_whole(secret: str) -> bool:
-    """Whether this is a secret as they are made, with none of its characters lost or mistyped."""
-    drawn, check = secret[len(PREFIX) : -CHECKSUM_CHARS], secret[-CHECKSUM_CHARS:]
-    return (
-        len(secret) == SECRET_CHARS
-        and secret.startswith(PREFIX)
-        and all(char in BASE62 for char in drawn)
-        and check == checksum(drawn)
-    )
 
 
 def digest_of(secret: str) -> bytes:

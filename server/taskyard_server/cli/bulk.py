@@ -20,7 +20,7 @@ from taskyard.v1.operation_pb2_grpc import OperationServiceStub
 from taskyard_server.conversion.payload import message_to_json
 
 from .connection import Connection, with_connection
-from .failure import Failure
+from .failure import Misuse
 from .filter_options import filter_fields, filter_option
 from .interruptions import MAX_TOKENS
 from .server import JsonOption, out, print_json
@@ -65,7 +65,7 @@ def asked(
     ] = None,
     no_wait: Annotated[bool, filter_option("Do not wait for the end.", "--no-wait", panel=None)] = False,
 ) -> Asked:
-    """The options that all commands share. Raises `Failure` for malformed times."""
+    """The options that all commands share. Raises `Misuse` for malformed times."""
     task_filter = task_pb2.TaskFilter(**fields)
     return Asked(task_filter, means_all, operation_id or f"cli-{uuid4().hex}", dry_run, not no_wait)
 
@@ -128,7 +128,7 @@ def resolve(
         try:
             json_format.ParseDict(json.loads(result), request.result)
         except (json_format.ParseError, ValueError, RecursionError) as error:
-            raise Failure(f"--result: {error}") from None
+            raise Misuse(f"--result: {error}") from None
     with connection.opened() as channel:
         stub = OperationServiceStub(channel)
         _follow(stub, connection, stub.ResolveTasks(request, **connection.call()).operation, asked, as_json)

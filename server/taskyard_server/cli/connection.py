@@ -11,9 +11,9 @@ import grpc
 import typer
 
 from taskyard.credentials import AT_THE_TERMINAL, Credentials, find_credentials
-from taskyard_server.access.tokens import PREFIX, is_whole
+from taskyard_server.access.token_text import PREFIX, is_whole
 
-from .failure import Failure
+from .failure import Failure, Misuse
 from .several_servers import opened_channel
 from .shared_options import with_options
 
@@ -83,7 +83,7 @@ def connection(
     profile: Annotated[str | None, _option("A profile of ~/.config/taskyard/config.toml.", "TASKYARD_PROFILE")] = None,
     insecure: Annotated[bool, _option("Send a token in the clear to another machine.", "", "--insecure")] = False,
 ) -> Connection:
-    """How to reach the server that these options, the environment or a profile name. Raises `Failure` for mistakes."""
+    """How to reach the server that these options, the environment or a profile name. Raises `Misuse` for mistakes."""
     environment = dict(os.environ)
     if named := environment.get("TASKYARD_SERVER"):
         environment["TASKYARD_ADDRESS"] = named
@@ -101,7 +101,7 @@ def connection(
             spelling=AT_THE_TERMINAL,
         )
     except ValueError as error:
-        raise Failure(str(error)) from None
+        raise Misuse(str(error)) from None
     _check_whole(found)
     is_given = server is not None or profile is not None
     is_named = is_given or "TASKYARD_ADDRESS" in environment or found.token is not None or found.tls is not None

@@ -9,7 +9,7 @@ import typer
 
 from taskyard.hosting.options import REST, Slots
 
-from .failure import Failure
+from .failure import Misuse
 from .host_fleet import HostFleet
 from .host_process import HostOrders, load_host, run_host
 
@@ -81,7 +81,7 @@ def parse_slots(text: str) -> Slots:
     for part in text.split(","):
         action, _, number = part.strip().rpartition("=")
         if not action or action in slots:
-            raise Failure(f"--slots: must be as in crawl=8,render=2 or {REST}=4, each action once, is {text!r}")
+            raise Misuse(f"--slots: must be as in crawl=8,render=2 or {REST}=4, each action once, is {text!r}")
         slots[action] = _number(number)
     named: Mapping[str, int] = slots
     return named
@@ -89,7 +89,7 @@ def parse_slots(text: str) -> Slots:
 
 def _number(text: str) -> int:
     if not (text.isascii() and text.isdigit() and int(text) > 0):
-        raise Failure(f"--slots: must be a number from 1, auto, or numbers by action as in crawl=8, is {text!r}")
+        raise Misuse(f"--slots: must be a number from 1, auto, or numbers by action as in crawl=8, is {text!r}")
     return int(text)
 
 

@@ -89,11 +89,11 @@ def run_host(host: Host) -> None:
 
 
 class HostFailure(Failure):
-    """A host that cannot run. `exit_code` is that of its process."""
+    """A host that cannot run. `process_code` is what its process of a fleet ends with."""
 
     def __init__(self, text: str, exit_code: int) -> None:
         super().__init__(text)
-        self.exit_code = exit_code
+        self.process_code = exit_code
 
 
 def _in_one_line(error: BaseException) -> str:
@@ -126,7 +126,7 @@ def main() -> None:
         run_host(host)
     except Failure as failure:
         print(f"taskyard: {failure}", file=sys.stderr, flush=True)
-        sys.exit(failure.exit_code if isinstance(failure, HostFailure) else CANNOT_START)
+        sys.exit(failure.process_code if isinstance(failure, HostFailure) else CANNOT_START)
 
 
 if __name__ == "__main__":

@@ -11,7 +11,7 @@ from taskyard.v1.task_pb2_grpc import TaskServiceStub
 from taskyard_server.conversion.payload import message_to_json
 
 from .connection import Connection, with_connection
-from .failure import Failure
+from .failure import Misuse
 from .server import (
     JsonOption,
     TaskArgument,
@@ -31,7 +31,7 @@ def pause(
     wait: WaitOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Interrupt a task that is assigned or running, so that it can be resumed."""
+    """Interrupt a task that is assigned or running. It can be resumed."""
     ms = wait_ms(wait)
     request = pb.PauseTaskRequest(task_id=task_id, wait_ms=ms)
     with connection.opened() as channel:
@@ -69,7 +69,7 @@ def resolve(
         try:
             json_format.ParseDict(json.loads(result), request.result)
         except (json_format.ParseError, ValueError, RecursionError) as error:
-            raise Failure(f"--result: {error}") from None
+            raise Misuse(f"--result: {error}") from None
     with connection.opened() as channel:
         answer = TaskServiceStub(channel).ResolveTask(request, **connection.call())
     _show(answer, as_json)

@@ -1,10 +1,11 @@
 """The command line: its commands, and how they fail.
 
-Every error is one line on standard error and exit code 1.
+Every error is one line on standard error. The exit codes are those of `failure`.
 """
 
 import os
 import sys
+from typing import Annotated, Final
 
 # grpc would write to standard error beside our one line.
 os.environ.setdefault("GRPC_VERBOSITY", "NONE")
@@ -14,73 +15,93 @@ os.environ.setdefault("GRPC_ENABLE_FORK_SUPPORT", "0")
 
 import typer
 
-from . import (
-    bulk,
-    host,
-    hosts,
-    interruptions,
-    namespaces,
-    operations,
-    replicas,
-    rules,
-    schedules,
-    store,
-    targets,
-    tasks,
-    tokens,
-    triggers,
-    up,
-    waiting,
-    watch,
-)
-from .failure import Failure
+from .failure import FAILED, MISUSED, Failure
+from .lazy_commands import Commands, Entry
 
-app = typer.Typer(
-    name="taskyard",
-    help="Queue, lease and track tasks for fleets of agents.",
-    no_args_is_help=True,
-    pretty_exceptions_enable=False,
-    add_completion=False,
+NAME: Final = "taskyard"
+TASKS: Final = "Tasks"
+MANY: Final = "Many tasks"
+HOSTS: Final = "Hosts and shares"
+SERVER: Final = "The server"
+
+ENTRIES: Final = (
+    Entry("submit", "tasks:submit", "Submit one task.", TASKS),
+    Entry("get", "tasks:get", "Show one task.", TASKS),
+    Entry("list", "tasks:list_tasks", "List tasks in order of submission.", TASKS),
+    Entry("watch", "watch:watch", "Show what happens to tasks until Ctrl-C.", TASKS),
+    Entry("why", "waiting:why", "Say why a task waits: each reason has to go before it runs.", TASKS),
+    Entry("cancel", "tasks:cancel", "Cancel a task that has not ended.", TASKS),
+    Entry(
+        "pause",
+        "interruptions:pause",
+        "Interrupt a task that is assigned or running.",
+        TASKS,
+    ),
+    Entry("resume", "interruptions:resume", "Queue a paused or failed task again, or release a held one.", TASKS),
+    Entry("resolve", "interruptions:resolve", "End a paused or failed task as done, which frees its target.", TASKS),
+    Entry("bulk", "bulk:app", "Cancel, pause, resume, resolve or reprioritize all tasks that match.", MANY),
+    Entry("operations", "operations:app", "Show and cancel what is done to many tasks at once.", MANY),
+    Entry("schedule", "schedules:app", "Submit tasks by the clock.", MANY),
+    Entry("schedules", "schedules:app", "Submit tasks by the clock.", hidden=True),
+    Entry("triggers", "triggers:triggers", "List the triggers of schedules, latest due first.", MANY),
+    Entry("targets", "targets:targets", "List the targets by name, with what each waits for.", MANY),
+    Entry("hosts", "hosts:hosts", "List the runtime hosts.", HOSTS),
+    Entry("drain", "hosts:drain", "Hand a host nothing new, and tell it to finish and leave.", HOSTS),
+    Entry("host", "host:app", "Run the host of a program.", HOSTS),
+    Entry("demand", "waiting:demand", "Show what the configured pools of hosts have to do.", HOSTS),
+    Entry("limits", "rules:limits", "Show, set and delete limits of concurrency keys.", HOSTS),
+    Entry("weights", "rules:weights", "Show, set and delete weights of agents.", HOSTS),
+    Entry(
+        "fairness",
+        "rules:fairness",
+        "Show what each agent is entitled to by its weight.",
+        HOSTS,
+    ),
+    Entry("up", "up:up", "Run the control plane: the gRPC server, the REST gateway, and the tab executor.", SERVER),
+    Entry("stats", "tasks:stats", "Show the scheduler's figures.", SERVER),
+    Entry("namespace", "namespaces:app", "Show, limit and delete namespaces.", SERVER),
+    Entry("replicas", "replicas:app", "List the replicas that share the store of the server.", SERVER),
+    Entry("store", "store:app", "Look after what a yard keeps: check, back up, restore, copy.", SERVER),
+    Entry("token", "tokens:app", "Make, show and revoke the tokens that calls come with.", SERVER),
+    Entry("whoami", "tokens:whoami", "Show who the server takes one for.", SERVER),
 )
-app.command()(up.up)
-app.command()(tasks.submit)
-app.command()(tasks.get)
-app.command("list")(tasks.list_tasks)
-app.command()(tasks.cancel)
-app.command()(interruptions.pause)
-app.command()(interruptions.resume)
-app.command()(interruptions.resolve)
-app.add_typer(bulk.app, name="bulk")
-app.add_typer(operations.app, name="operations")
-app.command()(targets.targets)
-app.add_typer(rules.limits, name="limits")
-app.add_typer(rules.weights, name="weights")
-app.command()(rules.fairness)
-app.add_typer(namespaces.app, name="namespace")
-app.add_typer(schedules.app, name="schedule")
-app.add_typer(schedules.app, name="schedules", hidden=True)
-app.command()(triggers.triggers)
-app.command()(waiting.why)
-app.command()(waiting.demand)
-app.command()(watch.watch)
-app.command()(tasks.stats)
-app.command()(hosts.hosts)
-app.command()(hosts.drain)
-app.add_typer(host.app, name="host")
-app.add_typer(replicas.app, name="replicas")
-app.add_typer(store.app, name="store")
-app.add_typer(tokens.app, name="token")
-app.command()(tokens.whoami)
+
+
+class Taskyard(Commands):
+    """All commands."""
+
+    entries = ENTRIES
+
+
+def _tell_version(is_asked: bool) -> None:
+    if is_asked:
+        from importlib.metadata import version
+
+        print(f"{NAME} {version(NAME)}")
+        raise typer.Exit
+
+
+VersionOption = Annotated[
+    bool, typer.Option("--version", help="Show the version.", is_eager=True, callback=_tell_version)
+]
+
+app: Final = typer.Typer(cls=Taskyard, name=NAME, no_args_is_help=True, pretty_exceptions_enable=False)
+
+
+@app.callback()
+def taskyard(version: VersionOption = False) -> None:
+    """Queue, lease and track tasks for fleets of agents."""
 
 
 def main() -> None:
     """The entry point of the `taskyard` script."""
+    exit_code = FAILED
     try:
-        sys.exit(app(standalone_mode=False))
+        sys.exit(app(standalone_mode=False, prog_name=NAME))
     except typer.Exit as end:
         sys.exit(end.exit_code)
     except Failure as error:
-        problem = str(error)
+        problem, exit_code = str(error), error.exit_code
     except typer.Abort:
         problem = "aborted"
     except Exception as error:
@@ -88,9 +109,10 @@ def main() -> None:
         if not hasattr(error, "format_message"):
             raise
         problem = error.format_message()
-    if problem:  # It is empty if the help was shown.
+        exit_code = MISUSED if problem else 0  # It is empty if the help was shown, since there were no words.
+    if problem:
         print(f"taskyard: {problem}", file=sys.stderr)
-    sys.exit(1)
+    sys.exit(exit_code)
 
 
 if __name__ == "__main__":

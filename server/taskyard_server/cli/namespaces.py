@@ -13,7 +13,7 @@ from taskyard.v1 import namespace_pb2 as pb
 from taskyard.v1.namespace_pb2_grpc import NamespaceServiceStub
 
 from .connection import Connection, with_connection_to_server
-from .failure import Failure
+from .failure import Failure, Misuse
 from .server import JsonOption, fields_table, filled, folded, local_time, out, print_json, shown
 
 app = typer.Typer(help="Show, limit and delete namespaces.", no_args_is_help=True)
@@ -65,7 +65,7 @@ def create(
     request = pb.CreateNamespaceRequest(namespace=namespace)
     given, given_back = _limits(limits)
     if given_back:
-        raise Failure(f"{given_back[0]}: a new namespace has the server's limits but for those that are given")
+        raise Misuse(f"{given_back[0]}: a new namespace has the server's limits but for those that are given")
     request.limits.CopyFrom(filled(pb.NamespaceLimits(), given))
     with connection.opened() as channel:
         answer = NamespaceServiceStub(channel).CreateNamespace(request, **connection.call())
@@ -90,7 +90,7 @@ def limit(
     """Change limits of a namespace, at once. LIMIT=default gives one back, so that the server's holds."""
     given, given_back = _limits(limits)
     if not given and not given_back:
-        raise Failure("give what is to change, such as maxInflight=50")
+        raise Misuse("give what is to change, such as maxInflight=50")
     request = pb.UpdateNamespaceRequest(namespace=namespace, limits=filled(pb.NamespaceLimits(), given))
     request.update_mask.paths.extend(f"limits.{LIMITS[name]}" for name in (*given, *given_back))
     with connection.opened() as channel:
@@ -132,16 +132,16 @@ def _limits(words: list[str] | None) -> tuple[dict[str, Any], list[str]]:
     for word in words or ():
         name, equals, number = word.partition("=")
         if name not in LIMITS or not equals:
-            raise Failure(f"{word}: must be LIMIT=NUMBER, with one of {', '.join(LIMITS)}")
+            raise Misuse(f"{word}: must be LIMIT=NUMBER, with one of {', '.join(LIMITS)}")
         if name in given or name in given_back:
-            raise Failure(f"{name}: is given more than once")
+            raise Misuse(f"{name}: is given more than once")
         if number == GIVE_BACK:
             given_back.append(name)
             continue
         try:
             given[name] = float(number) if "." in number else int(number)
         except ValueError:
-            raise Failure(f"{word}: must be a number, or {GIVE_BACK}") from None
+            raise Misuse(f"{word}: must be a number, or {GIVE_BACK}") from None
     return given, given_back
 
 

@@ -13,7 +13,7 @@ from taskyard.v1 import admin_pb2 as pb
 from taskyard.v1.admin_pb2_grpc import AdminServiceStub
 
 from .connection import Connection, with_connection_to_server
-from .failure import Failure
+from .failure import Misuse
 from .server import JsonOption, folded, local_time, out, print_json, shown, time_ago
 
 app = typer.Typer()
@@ -35,7 +35,7 @@ def replicas(
     if context.invoked_subcommand is not None:
         sources = [context.get_parameter_source(name) for name in context.params]
         if any(source is not None and source.name == "COMMANDLINE" for source in sources):
-            raise Failure(f"give options after {context.invoked_subcommand}")
+            raise Misuse(f"give options after {context.invoked_subcommand}")
         return
     with connection.opened() as channel:
         answer = AdminServiceStub(channel).ListReplicas(pb.ListReplicasRequest(), **connection.call())

@@ -135,7 +135,7 @@ def fairness(
     limit: Annotated[int, typer.Option(help="The most agents to show.", min=1, max=1000)] = 100,
     as_json: JsonOption = False,
 ) -> None:
-    """Show what each agent is entitled to by its weight, and what it received in the last 10 minutes."""
+    """Show what each agent is entitled to by its weight. Beside it is what it received in the last 10 minutes."""
     with connection.opened() as channel:
         request = stats_pb2.GetFairnessRequest(page_size=limit)
         answer = StatsServiceStub(channel).GetFairness(request, **connection.call())

@@ -13,7 +13,7 @@ from taskyard_server.conversion.payload import message_to_json
 from taskyard_server.core.schedules.schedule import CatchUp, Overlap
 
 from .connection import Connection, with_connection
-from .failure import Failure
+from .failure import Misuse
 from .server import (
     JsonOption,
     fields_table,
@@ -80,7 +80,7 @@ def create(
     """Create a schedule: give one of --cron, --every and --at."""
     cadence = _cadence(cron, every, at)
     if not cadence:
-        raise Failure("give one of --cron, --every and --at")
+        raise Misuse("give one of --cron, --every and --at")
     fields = {
         "scheduleId": schedule_id,
         "timeZone": _time_zone(time_zone, zone),
@@ -118,7 +118,7 @@ def put(
     """Create a schedule, or replace all parts of the one that has the id; what is not given has its default."""
     cadence = _cadence(cron, every, at)
     if not cadence:
-        raise Failure("give one of --cron, --every and --at")
+        raise Misuse("give one of --cron, --every and --at")
     parts = cadence | given(
         {
             "scheduleId": schedule_id,
@@ -218,7 +218,7 @@ def update(
     }
     changes = _cadence(cron, every, at) | given(fields)
     if not changes and not task:
-        raise Failure("give what is to change")
+        raise Misuse("give what is to change")
     request = filled(pb.UpdateScheduleRequest(), changes | {"scheduleId": schedule_id})
     with connection.opened() as channel:
         stub = ScheduleServiceStub(channel)
@@ -326,7 +326,7 @@ def _cadence(cron: str | None, every: str | None, at: str | None) -> dict[str, A
     """The JSON field that says when the schedule is due, empty if no option was given."""
     cadence = given({"cron": cron, "interval": every, "at": instant(at, "--at")})
     if len(cadence) > 1:
-        raise Failure("give only one of --cron, --every and --at")
+        raise Misuse("give only one of --cron, --every and --at")
     return cadence
 
 
@@ -335,7 +335,7 @@ def _time_zone(given: str | None, old: str | None) -> str | None:
     if old is None:
         return given
     if given is not None:
-        raise Failure("give only one of --time-zone and --zone")
+        raise Misuse("give only one of --time-zone and --zone")
     typer.echo("taskyard: --zone is now --time-zone, and goes with the next release", err=True)
     return old
 

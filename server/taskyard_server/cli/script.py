@@ -7,8 +7,10 @@ def main() -> None:
     """Run the command line. A missing package of the `server` extra is one line on standard error and exit code 1."""
     try:
         from .main import main as run
+
+        run()
     except ModuleNotFoundError as missing:
         if (missing.name or "").startswith("taskyard"):
             raise
-        sys.exit(f"taskyard: {missing.name} is not installed: pip install 'taskyard[server,gateway]'")
-    run()
+        name = (missing.name or "").partition(".")[0]
+        sys.exit(f"taskyard: {name} is not installed: pip install 'taskyard[server,gateway]'")

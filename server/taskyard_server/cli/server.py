@@ -18,7 +18,7 @@ from rich.text import Text
 
 from taskyard.v1 import task_pb2
 
-from .failure import Failure
+from .failure import Misuse
 
 JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON, as REST answers it.")]
 
@@ -53,27 +53,27 @@ def given(fields: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def filled(message: M, fields: dict[str, Any]) -> M:
-    """The message with these JSON fields. Raises `Failure` for values that do not fit."""
+    """The message with these JSON fields. Raises `Misuse` for values that do not fit."""
     try:
         return json_format.ParseDict(fields, message)
     except (json_format.ParseError, OverflowError, ValueError) as error:
-        raise Failure(str(error)) from None
+        raise Misuse(str(error)) from None
 
 
 def instant(text: str | None, option: str) -> str | None:
-    """A time that was given as an option. Raises `Failure` for a malformed one."""
+    """A time that was given as an option. Raises `Misuse` for a malformed one."""
     if text is not None:
         try:
             Timestamp().FromJsonString(text)
         except ValueError:
-            raise Failure(f"{option}: must be a time with its zone, such as 2026-12-01T09:00:00Z") from None
+            raise Misuse(f"{option}: must be a time with its zone, such as 2026-12-01T09:00:00Z") from None
     return text
 
 
 def moment(text: str | None, option: str) -> Timestamp | None:
     """A time that was given as an option: so long ago, or a date or time, a local one if it names no zone.
 
-    Raises `Failure` for anything else.
+    Raises `Misuse` for anything else.
     """
     if text is None:
         return None
@@ -84,18 +84,18 @@ def moment(text: str | None, option: str) -> Timestamp | None:
         else:
             found.FromDatetime(datetime.fromisoformat(text).astimezone(UTC))
     except (ValueError, OverflowError):
-        raise Failure(
+        raise Misuse(
             f"{option}: must be a duration such as 30m, 2h or 7d, or a time such as 2026-12-01 or 2026-12-01T09:00:00Z"
         ) from None
     return found
 
 
 def milliseconds(text: str, option: str) -> int:
-    """A span that was given as an option, at least 1 ms. Raises `Failure` for anything else."""
+    """A span that was given as an option, at least 1 ms. Raises `Misuse` for anything else."""
     match = SPAN.fullmatch(text)
     ms = 0 if match is None else round(float(match[1]) * UNIT_MS[match[2]])
     if not ms:
-        raise Failure(f"{option}: must be a span such as 500ms, 30s, 10m or 1.5h")
+        raise Misuse(f"{option}: must be a span such as 500ms, 30s, 10m or 1.5h")
     return ms
 
 

@@ -11,11 +11,11 @@ import grpc
 
 from taskyard.channel import options_for
 from taskyard.credentials import Credentials
-from taskyard.errors import NotOwner, error_from_rpc
+from taskyard.errors import DeadlineExceeded, NotOwner, Unavailable, error_from_rpc
 from taskyard.explaining import explained
 from taskyard.retrying import Backoff
 
-from .failure import Failure
+from .failure import Failure, Misuse, NoServer
 
 CONNECT_SECS: Final = 5.0
 PATIENCE_SECS: Final = 30.0
@@ -32,7 +32,7 @@ def opened_channel(credentials: Credentials) -> Iterator[grpc.Channel]:
     try:
         encryption = credentials.for_channel()
     except ValueError as error:
-        raise Failure(f"--{error}") from None
+        raise Misuse(f"--{error}") from None
     addresses = random.sample(credentials.addresses, len(credentials.addresses))
     with ExitStack() as ends:
         channels: list[grpc.Channel] = []
@@ -53,7 +53,9 @@ def opened_channel(credentials: Credentials) -> Iterator[grpc.Channel]:
         except grpc.RpcError as error:
             if not isinstance(error, grpc.Call):
                 raise
-            raise Failure(explained(error_from_rpc(error), credentials, addresses[chosen]).reason) from None
+            problem = explained(error_from_rpc(error), credentials, addresses[chosen])
+            kind = NoServer if isinstance(problem, Unavailable | DeadlineExceeded) else Failure
+            raise kind(problem.reason) from None
 
 
 def first_to_answer(channels: Sequence[grpc.Channel], secs: float) -> int:

@@ -7,35 +7,23 @@ where none runs; a database they open beside its servers. `restore` and `copy` n
 import asyncio
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, TypeVar, cast
+from typing import Annotated, Any
 
 import typer
 from google.protobuf.message import Message
 
 from taskyard.v1 import store_pb2 as pb
 from taskyard.v1.store_pb2_grpc import StoreServiceStub
-from taskyard_server.admin_socket import address_of, is_served, socket_path
-from taskyard_server.core.errors import Refusal
-from taskyard_server.services.store import StoreService
-from taskyard_server.store.choosing import store_of
-from taskyard_server.store.copying import copy as copy_rows
-from taskyard_server.store.port import BackupFailed, CommitDelayed, Store, StoreError, StoreStats
-from taskyard_server.store.sqlite_restore import restore as put_in_place
-from taskyard_server.store_url import POSTGRES, SQLITE, is_postgres, shown_store_url, sqlite_path
+from taskyard_server.admin_address import address_of, is_served, socket_path
+from taskyard_server.store_url import POSTGRES, is_postgres, shown_store_url, sqlite_path
 
 from .connection import connected
-from .failure import Failure
+from .failure import Failure, Misuse
 from .server import JsonOption, fields_table, local_time, out, print_json, shown, size_text
+from .settings_options import ConfigOption, StoreOption
 from .store_choice import existing, sqlite_in, store_in, store_named
-from .store_files import new_store_file
-from .up import ConfigOption, StoreOption
-
-if TYPE_CHECKING:
-    from taskyard_server.store.postgres import PostgresStore
 
 app = typer.Typer(help="Look after what a yard keeps: check, back up, restore, copy.", no_args_is_help=True)
-
-M = TypeVar("M", bound=Message)
 
 FileArgument = Annotated[Path, typer.Argument(metavar="FILE", help="The file of the backup.")]
 
@@ -92,10 +80,9 @@ def restore(
         return
     target = sqlite_in(config_file, store)
     _refuse_served(target)
-    try:
-        done = put_in_place(str(Path(source).expanduser()), str(target), replace=replace)
-    except StoreError as error:
-        raise Failure(str(error)) from None
+    from .store_work import restored
+
+    done = restored(str(Path(source).expanduser()), str(target), replace=replace)
     if as_json:
         aside = {} if done.set_aside is None else {"setAside": done.set_aside}
         print_json({"path": str(target), "committedAt": _time(done.at), "epoch": done.epoch, **aside})
@@ -115,7 +102,9 @@ def copy(
     source, target = (store_named(each, name) for each, name in ((source, "FROM"), (target, "TO")))
     if (file := sqlite_path(source)) is not None:
         _refuse_served(existing(file))
-    stats = asyncio.run(_copied(source, target))
+    from .store_work import copied
+
+    stats = asyncio.run(copied(source, target))
     if as_json:
         print_json({"path": _shown(target), "rows": stats.rows})
     else:
@@ -129,8 +118,10 @@ def migrate(
     """Make or change the tables of a store in PostgreSQL for this version, before a role that may not uses them."""
     url = store_named(url, "URL")
     if not is_postgres(url):
-        raise Failure("URL: a file is migrated by the server that opens it")
-    asyncio.run(_opened_once(url))
+        raise Misuse("URL: a file is migrated by the server that opens it")
+    from .store_work import open_once
+
+    asyncio.run(open_once(url))
     out.print(shown(f"{_shown(url)} has the tables of this version"))
 
 
@@ -174,73 +165,23 @@ def _asked(url: str, method: str, request: Message) -> Any:
     path = sqlite_path(url)
     admin = None if path is None else socket_path(existing(path))
     if admin is None or not is_served(admin):
-        return asyncio.run(_answered(url, method, request))
+        # It imports the server.
+        from .store_work import answered
+
+        return asyncio.run(answered(url, method, request))
     with connected(address_of(admin)) as channel:
         return getattr(StoreServiceStub(channel), method)(request)
 
 
-async def _answered(url: str, method: str, request: Message) -> Any:
-    async with _Opened(url, must_exist=True) as store:
-        try:
-            return await getattr(StoreService(store), method)(request, None)
-        except Refusal as refusal:
-            raise Failure(refusal.message) from None
-
-
-async def _copied(source: str, target: str) -> StoreStats:
-    async with _Opened(source, must_exist=True) as one:
-        if is_postgres(source):
-            await _as_postgres(one).keep_replicas_out()
-        if (file := sqlite_path(target)) is None:
-            async with _Opened(target) as other:
-                return await copy_rows(one, other)
-        with new_store_file(file) as new:
-            async with _Opened(f"{SQLITE}{new}") as other:
-                return await copy_rows(one, other)
-
-
-async def _opened_once(url: str) -> None:
-    async with _Opened(url):
-        pass
-
-
 def _begin_epoch(url: str, as_json: bool) -> None:
     """What a restore by PostgreSQL's own tools needs besides."""
+    from .store_work import epoch_begun
 
-    async def begun() -> tuple[StoreStats, int]:
-        async with _Opened(url, must_exist=True) as store:
-            return await store.stats(), await _as_postgres(store).begin_epoch()
-
-    before, epoch = asyncio.run(begun())
+    before, epoch = asyncio.run(epoch_begun(url))
     if as_json:
         print_json({"path": _shown(url), "committedAt": _time(before.at), "epoch": epoch})
     else:
         out.print(shown(f"{_shown(url)} is as it was at {_local(before.at)}; epoch {epoch} begins with the next start"))
-
-
-def _as_postgres(store: Store) -> "PostgresStore":
-    return cast("PostgresStore", store)
-
-
-class _Opened:
-    """A store that is opened for a while. Errors of stores become `Failure`."""
-
-    def __init__(self, url: str, *, must_exist: bool = False) -> None:
-        store = store_of(url, must_exist=must_exist)
-        assert store is not None
-        self._store: Store = store
-
-    async def __aenter__(self) -> Store:
-        try:
-            await self._store.open()
-        except StoreError as error:
-            raise Failure(str(error)) from None
-        return self._store
-
-    async def __aexit__(self, kind: object, error: BaseException | None, trace: object) -> None:
-        await self._store.close()
-        if isinstance(error, StoreError | BackupFailed | CommitDelayed):
-            raise Failure(str(error)) from None
 
 
 # How it is shown

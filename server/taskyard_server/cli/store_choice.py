@@ -1,13 +1,17 @@
 """Which store commands about one mean, and which server: those of the settings, as `taskyard up` finds them."""
 
-from pathlib import Path
+from __future__ import annotations
 
-from taskyard_server.admin_socket import socket_of
-from taskyard_server.config import ConfigError, Settings
-from taskyard_server.config_sources import load
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from taskyard_server.admin_address import socket_of
 from taskyard_server.store_url import MEMORY, checked_store_url, shown_store_url, sqlite_path
 
 from .failure import Failure
+
+if TYPE_CHECKING:
+    from taskyard_server.config import Settings
 
 
 def store_in(config_file: Path | None, store: str | None) -> str:
@@ -26,6 +30,10 @@ def admin_socket_in(config_file: Path | None, store: str | None) -> tuple[Path, 
 
 
 def _settings(config_file: Path | None, store: str | None) -> Settings:
+    # Importing these takes longer than most calls, and the commands that name a server do without.
+    from taskyard_server.config import ConfigError
+    from taskyard_server.config_sources import load
+
     try:
         return load(config_file, {} if store is None else {"store": {"url": store}}).settings
     except ConfigError as error:

@@ -10,7 +10,7 @@ from typing import Annotated, Any
 
 import typer
 
-from .failure import Failure
+from .failure import Misuse
 from .server import given, milliseconds
 from .shared_options import with_options
 
@@ -45,7 +45,7 @@ def task_fields(
         typer.Option(metavar="block|continue", help="What its target does once it has failed after its start."),
     ] = None,
 ) -> dict[str, Any]:
-    """The JSON fields of the options that were given. Raises `Failure` for malformed values."""
+    """The JSON fields of the options that were given. Raises `Misuse` for malformed values."""
     fields = {
         "agentId": agent,
         "action": action,
@@ -79,7 +79,7 @@ def with_task_options(*required: str) -> Callable[[Callable[..., None]], Callabl
 def _label(text: str) -> tuple[str, str]:
     key, mark, value = text.partition("=")
     if not mark:
-        raise Failure("--label: must be KEY=VALUE")
+        raise Misuse("--label: must be KEY=VALUE")
     return key, value
 
 
@@ -93,11 +93,11 @@ def _json(text: str, option: str) -> Any:
     try:
         return json.loads(text)
     except (ValueError, RecursionError) as error:
-        raise Failure(f"{option}: {error}") from None
+        raise Misuse(f"{option}: {error}") from None
 
 
 def _object(text: str | None, option: str) -> dict[str, Any] | None:
     value = _json(text, option) if text is not None else None
     if value is not None and not isinstance(value, dict):
-        raise Failure(f"{option}: must be a JSON object")
+        raise Misuse(f"{option}: must be a JSON object")
     return value

@@ -20,10 +20,10 @@ from taskyard.v1 import access_pb2
 from taskyard.v1 import token_pb2 as pb
 from taskyard.v1.token_pb2_grpc import TokenServiceStub
 from taskyard_server.access.grants import Role
-from taskyard_server.admin_socket import address_of, is_served
+from taskyard_server.admin_address import address_of, is_served
 
 from .connection import Connection, to_socket, with_connection_to_server
-from .failure import Failure
+from .failure import Failure, Misuse
 from .server import (
     UNIT_SECS,
     JsonOption,
@@ -36,8 +36,8 @@ from .server import (
     print_json,
     shown,
 )
+from .settings_options import ConfigOption, StoreOption
 from .store_choice import admin_socket_in
-from .up import ConfigOption, StoreOption
 
 app = typer.Typer(help="Make, show and revoke the tokens that calls come with.", no_args_is_help=True)
 
@@ -76,12 +76,12 @@ def create(
 ) -> None:
     """Make a token, and print its secret, which is never shown again."""
     if admin and role not in (None, Role.ADMIN.word):
-        raise Failure("--admin: is --role admin; give one of them")
+        raise Misuse("--admin: is --role admin; give one of them")
     word = Role.ADMIN.word if admin else role
     if word is None:
-        raise Failure("give --role or --admin")
+        raise Misuse("give --role or --admin")
     if word not in [each.word for each in Role]:
-        raise Failure(f"--role: must be among {ROLES}")
+        raise Misuse(f"--role: must be among {ROLES}")
     if namespace is None and word != Role.ADMIN.word:
         namespace = ["default"]
     grant = {
@@ -218,7 +218,7 @@ def _service(connection: Connection, config_file: Path | None, store: str | None
 def _reached(connection: Connection, config_file: Path | None, store: str | None) -> Connection:
     names_a_store = store is not None or config_file is not None
     if connection.is_given and names_a_store:
-        raise Failure("give --server, or --store and --config, not both")
+        raise Misuse("give --server, or --store and --config, not both")
     if connection.is_named and not names_a_store:
         return connection
     try:
@@ -243,7 +243,7 @@ def _seconds(text: str | None) -> int | None:
     match = DURATION.fullmatch(text)
     secs = int(match[1]) * UNIT_SECS[match[2]] if match else 0
     if not 1 <= secs <= MOST_SECS:
-        raise Failure("--expires: must be a duration such as 12h or 30d")
+        raise Misuse("--expires: must be a duration such as 12h or 30d")
     return secs
 
 

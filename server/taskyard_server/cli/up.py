@@ -20,11 +20,12 @@ from taskyard_server.exposure import authentication_is_on
 from taskyard_server.live_config import LiveConfig
 from taskyard_server.log_file import LogFile
 from taskyard_server.setting_types import shown_url
-from taskyard_server.store_url import DOCUMENTED_DEFAULT, MEMORY, is_postgres, shown_store_url, sqlite_path
+from taskyard_server.store_url import MEMORY, is_postgres, shown_store_url, sqlite_path
 from taskyard_server.telemetry.parts import Telemetry
 from taskyard_server.telemetry.starting import configured_telemetry
 
 from .failure import Failure
+from .settings_options import ConfigOption, StoreOption
 
 log = structlog.get_logger(__name__)
 
@@ -40,20 +41,10 @@ class LogLevel(StrEnum):
     ERROR = "error"
 
 
-ConfigOption = Annotated[
-    Path | None,
-    typer.Option("--config", help="JSON or TOML file; environment variables TASKYARD_* and flags come after it."),
-]
 GrpcOption = Annotated[str | None, typer.Option(help="Where to serve gRPC, HOST:PORT.", show_default=DEFAULTS.grpc)]
 RestOption = Annotated[str | None, typer.Option(help="Where to serve REST, HOST:PORT.", show_default=DEFAULTS.rest)]
 MetricsOption = Annotated[
     str | None, typer.Option(help="Where Prometheus scrapes, HOST:PORT.", show_default=DEFAULTS.metrics)
-]
-StoreOption = Annotated[
-    str | None,
-    typer.Option(
-        help="Where tasks are kept: sqlite:///PATH, or memory:// for nowhere.", show_default=DOCUMENTED_DEFAULT
-    ),
 ]
 AcceptClockOption = Annotated[
     bool, typer.Option("--accept-clock", help="Start although the clock is behind what the store holds; shifts that.")
@@ -131,7 +122,7 @@ def _announce(settings: Settings, others: int | None) -> None:
     rest = f" and REST at [cyan]{url}[/cyan]" if settings.gateway else ""
     out.print(f"[bold]Taskyard[/bold] serves gRPC at [cyan]{settings.grpc}[/cyan]{rest}.")
     if settings.gateway and settings.console.enabled:
-        out.print(f"The console is at [cyan]{url}{CONSOLE}[/cyan].")
+        out.print(f"The console is at [cyan]{escape(settings.console.url or url + CONSOLE)}[/cyan].")
     scheme = "http" if settings.tls.cert is None else "https"
     out.print(f"Metrics are at [cyan]{scheme}://{settings.metrics}/metrics[/cyan].")
     if is_postgres(settings.store.url):

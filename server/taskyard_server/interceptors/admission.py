@@ -76,7 +76,8 @@ class Admission:
         self._clock = clock
         self._door = door
         self._tokens = tokens
-        self._jwts: Jwts | None = None
+        self.jwts: Jwts | None = None
+        """The issuers of JWTs, once there have been any."""
         self._gates: dict[str, Gate] = {}
         self._is_on = settings is not None
         self.sealing = None if settings is None else _sealing(None)
@@ -94,7 +95,7 @@ class Admission:
             bearers.append(AdminToken(settings.admin_token.get_secret_value()))
         if self._tokens is not None:
             bearers.append(self._tokens)
-        if settings.jwt or self._jwts is not None:
+        if settings.jwt or self.jwts is not None:
             bearers.append(self._issuers(settings))
         self._authentication.replace(bearers, Certificates(settings.certificates))
         self.limits.reconfigure(settings.limits)
@@ -109,12 +110,12 @@ class Admission:
                 self.sealing = _sealing(await kept_secret(keeper))
             except (StoreError, Unavailable) as error:
                 raise AdmissionError(str(error)) from None
-        if self._jwts is None:
+        if self.jwts is None:
             return
         from taskyard_server.access.key_sets import KeySetError
 
         try:
-            await self._jwts.open()
+            await self.jwts.open()
         except KeySetError as error:
             raise AdmissionError(str(error)) from None
 
@@ -146,18 +147,18 @@ class Admission:
     async def _keep_keys(self) -> None:
         while True:
             await asyncio.sleep(KEYS_SECS)
-            if self._jwts is not None:
-                await self._jwts.refresh()
+            if self.jwts is not None:
+                await self.jwts.refresh()
 
     def _issuers(self, settings: AuthSettings) -> Jwts:
         """The issuers of JWTs, by these settings from now on."""
-        if self._jwts is None:
+        if self.jwts is None:
             # It loads much that is of no use without issuers.
             from taskyard_server.access.jwt import Jwts
 
-            self._jwts = Jwts()
-        self._jwts.reconfigure(settings.jwt)
-        return self._jwts
+            self.jwts = Jwts()
+        self.jwts.reconfigure(settings.jwt)
+        return self.jwts
 
     def refusal_by_metadata(self, metadata: Any, takes_certificates: bool) -> Unauthenticated | None:
         """Why a call cannot be let in, whatever its message is; None where that cannot be told yet.

@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import time
+from collections import Counter
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from functools import partial
@@ -21,7 +22,8 @@ import structlog
 from google.protobuf import descriptor_pool
 from google.protobuf.message import DecodeError
 
-from taskyard_server.core.errors import BadRequest, Refusal, TooLarge
+from taskyard_server.access.requirements import requirement_of
+from taskyard_server.core.errors import BadRequest, NotOwner, Refusal, TooLarge
 from taskyard_server.logs import Throttle
 
 from .admission import Admission, Entry, Gate
@@ -78,7 +80,8 @@ class CallInterceptor(grpc.aio.ServerInterceptor):
     """Wraps each handler once for gRPC and once for REST, and keeps it. Without `admission` everybody is admin.
 
     `takes_certificates` says that callers may be known by a client certificate at this server. Without a `door` all
-    namespaces are served here, and without a `tracer` no call has a span.
+    namespaces are served here, and without a `tracer` no call has a span. `refused` counts, by code, the calls that end
+    with an error.
     """
 
     def __init__(
@@ -87,8 +90,10 @@ class CallInterceptor(grpc.aio.ServerInterceptor):
         takes_certificates: bool = True,
         door: Door | None = None,
         tracer: Tracer | None = None,
+        refused: Counter[str] | None = None,
     ) -> None:
         self._admission = admission
+        self._refused: Counter[str] = Counter() if refused is None else refused
         self._door = door
         self._tracer = tracer
         self._takes_certificates = takes_certificates
@@ -115,7 +120,7 @@ class CallInterceptor(grpc.aio.ServerInterceptor):
             check = _target_check(method) if by_rest else None
             wrapped = self._wrap(method, handler) if check is None else self._wrap_for_rest(method, handler, check)
             remembered[method] = wrapped
-        if self._admission is not None:
+        if self._admission is not None and self._is_guarded(method):
             metadata = handler_call_details.invocation_metadata
             refusal = self._admission.refusal_by_metadata(metadata, self._takes_certificates)
             if refusal is not None and await self._admission.is_known_now(metadata):
@@ -170,7 +175,8 @@ class CallInterceptor(grpc.aio.ServerInterceptor):
         gate = None if self._admission is None else self._admission.gate(method)
         if gate is not None:
             serve = gate.audited(serve)
-        if self._door is not None:
+        # What anyone may ask is about this server, and is told by one that has lost its trust in itself, too.
+        if self._door is not None and not requirement_of(method).anyone:
             serve = _behind(self._door, method, serve)
         if self._tracer is not None:
             serve = self._tracer.around(method, serve, is_stream)
@@ -219,6 +225,9 @@ class CallInterceptor(grpc.aio.ServerInterceptor):
         if isinstance(error, grpc.aio.AbortError):
             raise error
         refusal = refusal_of(error)
+        # Whoever carries a call of another replica's namespace goes on to that one.
+        if not isinstance(refusal, NotOwner):
+            self._refused[refusal.code] += 1
         if refusal.code == "internal":
             log.error("internal_error", method=method, exc_info=error)
         self._log(method, headers, begin, refusal.code)

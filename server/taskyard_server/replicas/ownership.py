@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import math
 import time
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Sequence
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import structlog
@@ -106,6 +106,11 @@ class Ownership:
         """The namespaces that this replica owns."""
         me = self._membership.me.instance
         return [row for row in self.rows.values() if row.instance == me and self._tenures.term_of(row.name or "")]
+
+    @property
+    def without_owner(self) -> int:
+        """How many namespaces need an owner and had none when that was looked for last; at most `TAKEN_AT_ONCE`."""
+        return len(self._orphans)
 
     async def bring(self, name: str, *, create: bool) -> None:
         """Serve a namespace from now on, if it is this replica's or nobody's; make it, if it is to be created.
@@ -276,6 +281,8 @@ class Ownership:
             # What was given to it before the others heard of that, nobody else could take.
             await self._take_gifts()
             await self.hand_over_all()
+            # For people alone, where all replicas drain.
+            await self._find_orphans()
 
     async def hand_over_all(self) -> None:
         """Give everything up for those that it falls to next. What falls to nobody is served on."""
@@ -313,17 +320,22 @@ class Ownership:
         gifts = [row.name for row in self.rows.values() if row.instance == me and row.name is not None]
         await self._take([name for name in gifts if not self._tenures.term_of(name)])
 
-    async def _take_orphans(self) -> None:
+    async def _find_orphans(self) -> Sequence[OwnerRow]:
+        """The namespaces that need an owner and have none."""
         if all(self._membership.is_alive(row.instance) for row in self.rows.values()):
             self._orphans.clear()
-            return
-        now, me = self._steady(), self._membership.me.instance
+            return []
+        now, since = self._steady(), self._orphans
         orphans = await self._store.needing_owner(TAKEN_AT_ONCE)
-        since = self._orphans
         self._orphans = {row.number: since.get(row.number, now) for row in orphans}
-        instances = [me, *self._others()]
         for row in orphans:
             self._note(row)
+        return orphans
+
+    async def _take_orphans(self) -> None:
+        orphans = await self._find_orphans()
+        now, me = self._steady(), self._membership.me.instance
+        instances = [me, *self._others()]
         await self._take(
             [
                 row.name

@@ -247,7 +247,7 @@ class Committer:
         self._time_wanted = False
         self._is_committing = True
         self._under_way = turns
-        self._begun_at = self._loop.time()
+        self._begun_at = self.figures.under_way_since = self._loop.time()
         self._idle.clear()
         self._commit = self._loop.create_task(self._keep(group, turns))
 
@@ -274,6 +274,7 @@ class Committer:
         for source in turns:
             source.committed(group.at)
         self._under_way, self._is_committing, self._stuck = {}, False, False
+        self.figures.under_way_since = None
         self.figures.note(len(group), time.perf_counter() - began_at, committed)
         _publish(turns.values(), secs)
         self._on_kept()

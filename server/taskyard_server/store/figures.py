@@ -29,6 +29,8 @@ class StoreFigures:
     free_bytes: int = 0
     load_secs: float = 0.0
     """How long the start took to load what was kept."""
+    under_way_since: float | None = None
+    """When the present commit was begun, by the clock of the event loop; None while there is none."""
     observers: list[Callable[[int, float], None]] = field(default_factory=list)
 
     def note(self, rows: int, secs: float, committed: Committed) -> None:

@@ -7,7 +7,7 @@ for all commands of that turn (`driver.py`).
 import asyncio
 import contextlib
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TypeVar
 
 from taskyard_server.core.demand import Demand, Pool, demand_of
@@ -17,6 +17,7 @@ from taskyard_server.core.hosts import Host
 from taskyard_server.core.limits import Limits, limits_with
 from taskyard_server.core.rules import NO_RULES, ConfiguredRules
 from taskyard_server.core.scheduler import Scheduler
+from taskyard_server.core.standing import Standing, standing_of
 from taskyard_server.core.stats import Stats, Totals
 from taskyard_server.engine.clock import Clock, SteadyClock
 from taskyard_server.engine.port import DeliveryEncoder, Listener, OutboxPort
@@ -190,6 +191,10 @@ class MemoryAdmin:
             demands = [demand_of(state.scheduler, now, pool) for pool in pools]
             total = [one.plus(other) for one, other in zip(total, demands, strict=True)]
         return total
+
+    def standings(self) -> Mapping[str, Standing]:
+        now = self._namespaces.now()
+        return {state.namespace: standing_of(state.scheduler.life, now) for state in self._namespaces}
 
     def look_at_hosts(self, namespace: str, show: Callable[[list[Host]], T]) -> T:
         state = self._namespaces.here(namespace)

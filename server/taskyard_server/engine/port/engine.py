@@ -1,6 +1,6 @@
 """The port of an engine: its facets, clock and listeners, and the commands of operators."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Protocol, TypeAlias, TypeVar
 
 from taskyard_server.core.demand import Demand, Pool
@@ -8,6 +8,7 @@ from taskyard_server.core.events import Event
 from taskyard_server.core.hosts import Host
 from taskyard_server.core.limits import Limits
 from taskyard_server.core.rules import NO_RULES, ConfiguredRules
+from taskyard_server.core.standing import Standing
 from taskyard_server.core.stats import Stats, Totals
 
 from .hosts import HostPort, LeasePort
@@ -97,6 +98,9 @@ class AdminPort(Protocol):
 
     def total_demand(self, pools: Sequence[Pool]) -> list[Demand]:
         """The same, summed over all namespaces, kept or not: for figures."""
+
+    def standings(self) -> Mapping[str, Standing]:
+        """How each namespace stands, kept or not: for figures. The cost depends on agents that wait, not on tasks."""
 
     def look_at_hosts(self, namespace: str, show: Callable[[list[Host]], T]) -> T:
         """What `show` makes of the hosts of a namespace as they are now, kept or not: for figures."""

@@ -1,0 +1,126 @@
+/** What holds work back, and which key to raise or what else ends it. */
+import type { ComponentChildren } from "preact";
+import type { GetStatsResponse } from "@v1/stats_pb";
+import { countOf } from "../parts/figures";
+import { Icon } from "../parts/icon";
+import { Card } from "../parts/page";
+import { href } from "../route";
+
+interface Obstacle {
+  readonly what: ComponentChildren;
+  /** What ends it. */
+  readonly remedy: ComponentChildren;
+  readonly to: string;
+  readonly tone: "warn" | "bad" | "calm";
+}
+
+const MOST = 5;
+
+export function Obstacles({ stats }: { stats: GetStatsResponse }) {
+  const found = obstacles(stats);
+  return (
+    <Card title="What holds work back">
+      {found.length ? (
+        <ul class="obstacles">
+          {found.map((each, at) => (
+            <li key={at} class={`tone-${each.tone}`}>
+              <span class="dot" />
+              <a href={each.to}>{each.what}</a>
+              <span class="dim">{each.remedy}</span>
+            </li>
+          ))}
+        </ul>
+      ) : (
+        <p class="nothing">
+          <Icon name="check" />
+          Nothing: tasks are handed out as they come.
+        </p>
+      )}
+    </Card>
+  );
+}
+
+function obstacles({ queue, hosts, config }: GetStatsResponse): Obstacle[] {
+  const found: Obstacle[] = [];
+  if (!queue || !config) return found;
+  const add = (tone: Obstacle["tone"], to: string, what: ComponentChildren, remedy: ComponentChildren) =>
+    found.push({ tone, to, what, remedy });
+  const queued = queue.totalQueued;
+  const toHosts = href(["hosts"]);
+  if (queued && !hosts?.online) add("bad", toHosts, "No host is online", `${countOf(queued)} wait for one`);
+  else if (queued && hosts?.freeCredit === 0)
+    add("warn", toHosts, "All hosts are full", "more slots or hosts take more");
+  const limit = queue.limitedBy;
+  if (limit && limit !== "limits") {
+    const most = limit === "maxInflight" ? config.maxInflight : config.maxPerAgentFlight;
+    const whose = limit === "maxInflight" ? "the namespace" : "an agent";
+    add(
+      "warn",
+      href(["server"]),
+      `${countOf(most)} tasks of ${whose} in flight`,
+      <>
+        raise <code>scheduler.{limit}</code>
+      </>,
+    );
+  }
+  if (queued >= config.maxQueueSize * 0.8) {
+    const share = `${countOf(queued)} of ${countOf(config.maxQueueSize)} places taken`;
+    add(
+      "bad",
+      href(["server"]),
+      `The queue is nearly full: ${share}`,
+      <>
+        raise <code>scheduler.maxQueueSize</code>
+      </>,
+    );
+  }
+  for (const [key, waiting] of largest(queue.keys?.keys)) {
+    const remedy = <>{countOf(waiting)} wait; raise its limit</>;
+    add(
+      "warn",
+      href(["limits"]),
+      <>
+        Key <code>{key}</code>
+      </>,
+      remedy,
+    );
+  }
+  for (const [target, waitsFor] of Object.entries(queue.targets?.waitsFor ?? {}).slice(0, MOST)) {
+    add(
+      "warn",
+      href(["targets"]),
+      <>
+        Target <code>{target}</code>
+      </>,
+      `waits for ${waitsFor}`,
+    );
+  }
+  for (const [notice, waiting] of largest(queue.noticed?.notices)) {
+    add("bad", toHosts, capitalized(notice), `${countOf(waiting)} wait`);
+  }
+  if (queue.afterOthers)
+    add(
+      "calm",
+      href(["tasks"], { state: "pending" }),
+      `${countOf(queue.afterOthers)} come after others`,
+      "they wait for these to end",
+    );
+  if (queue.totalPaused)
+    add(
+      "calm",
+      href(["tasks"], { state: "paused" }),
+      `${countOf(queue.totalPaused)} paused`,
+      "until resumed, resolved or cancelled",
+    );
+  return found;
+}
+
+function largest(counts: Record<string, number> = {}): [string, number][] {
+  return Object.entries(counts)
+    .sort((a, b) => b[1] - a[1])
+    .slice(0, MOST);
+}
+
+function capitalized(text: string): string {
+  return text.charAt(0).toUpperCase() + text.slice(1);
+}

@@ -1,0 +1,136 @@
+"""Counts of tasks by namespace, action and outcome, and how each namespace stands.
+
+Callers choose the names of namespaces and actions, and each name is a series that Prometheus keeps. So only the first
+`most` namespaces, and the first `most` actions of each, have their own; all others are counted as `other`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
+
+from taskyard_server.core.events import Event, EventKind
+from taskyard_server.core.standing import Standing
+from taskyard_server.core.task import ASSIGNED, FAILED, REJECTED, TERMINAL
+
+CHANGED: Final = EventKind.CHANGED
+SUBMITTED: Final = EventKind.SUBMITTED
+OTHER: Final = "other"
+EXPIRED: Final = "expired"
+"""The outcome of a task that failed since its deadline passed while it waited."""
+
+
+class ActionCounts:
+    """What happened to the tasks of one action in one namespace."""
+
+    __slots__ = ("dispatched", "ended", "run_secs", "runs", "submitted")
+
+    def __init__(self) -> None:
+        self.submitted = 0
+        self.dispatched = 0
+        self.ended: dict[str, int] = {}
+        self.runs = 0
+        self.run_secs = 0.0
+
+    def see(self, event: Event) -> None:
+        """Count one event."""
+        kind, state = event.kind, event.state
+        if kind is SUBMITTED:
+            if state is not REJECTED:
+                self.submitted += 1
+                return
+        elif kind is not CHANGED:
+            return
+        if state is ASSIGNED:
+            self.dispatched += 1
+        elif state in TERMINAL:
+            outcome = EXPIRED if state is FAILED and event.task.expired else state.value
+            self.ended[outcome] = self.ended.get(outcome, 0) + 1
+            if event.started_at is not None:
+                self.runs += 1
+                self.run_secs += event.at - event.started_at
+
+
+class TaskMetrics:
+    """Sees the events of all namespaces. `most` is how many names there are of each kind, beside `other`."""
+
+    def __init__(self, most: int) -> None:
+        self._most = most
+        self._counts: dict[str, dict[str, ActionCounts]] = {}
+
+    def see(self, namespace: str, events: Sequence[Event]) -> None:
+        """Count events of a namespace."""
+        actions = self._actions(namespace)
+        for event in events:
+            action = event.task.action
+            counts = actions.get(action)
+            if counts is None:
+                if len(actions) - (OTHER in actions) >= self._most:
+                    action = OTHER
+                counts = actions.get(action)
+                if counts is None:
+                    counts = actions[action] = ActionCounts()
+            counts.see(event)
+
+    def deleted(self, namespace: str) -> None:
+        """A namespace was deleted: its counts go, and another one may have a name."""
+        if namespace != OTHER:
+            self._counts.pop(namespace, None)
+
+    def _actions(self, namespace: str) -> dict[str, ActionCounts]:
+        actions = self._counts.get(namespace)
+        if actions is None:
+            if len(self._counts) - (OTHER in self._counts) >= self._most:
+                namespace = OTHER
+            actions = self._counts.setdefault(namespace, {})
+        return actions
+
+    def families(self) -> list[Metric]:
+        """One scrape. It may run in another thread, since there may be many series."""
+        names = ["namespace", "action"]
+        submitted = CounterMetricFamily("taskyard_action_submitted", "Tasks accepted, by action.", labels=names)
+        dispatched = CounterMetricFamily("taskyard_action_dispatched", "Hand-outs to hosts, by action.", labels=names)
+        ended = CounterMetricFamily(
+            "taskyard_action_ended", "Tasks that ended, by action and outcome.", labels=[*names, "outcome"]
+        )
+        runs = CounterMetricFamily("taskyard_action_runs", "Tasks that ended after they had begun.", labels=names)
+        run_secs = CounterMetricFamily(
+            "taskyard_action_run_seconds", "From the first start of these tasks to their end, summed up.", labels=names
+        )
+        for namespace, actions in list(self._counts.items()):
+            for action, counts in list(actions.items()):
+                submitted.add_metric([namespace, action], counts.submitted)
+                dispatched.add_metric([namespace, action], counts.dispatched)
+                for outcome, count in list(counts.ended.items()):
+                    ended.add_metric([namespace, action, outcome], count)
+                runs.add_metric([namespace, action], counts.runs)
+                run_secs.add_metric([namespace, action], counts.run_secs)
+        return [submitted, dispatched, ended, runs, run_secs]
+
+    def standing_families(self, standings: Mapping[str, Standing]) -> list[Metric]:
+        """How the namespaces stand that have a name here, and all others together."""
+        named: dict[str, Standing] = {}
+        for namespace, standing in standings.items():
+            label = namespace
+            if label not in self._counts:
+                if len(self._counts) - (OTHER in self._counts) < self._most:
+                    self._counts[label] = {}
+                else:
+                    label = OTHER
+            named[label] = named[label].plus(standing) if label in named else standing
+        families: list[Metric] = []
+        for name, text in (
+            ("queued", "Tasks that wait, by namespace."),
+            ("inflight", "Tasks that are assigned or running, by namespace."),
+            ("paused", "Tasks that were interrupted and can be resumed, by namespace."),
+            ("oldest_seconds", "How long the task that could be claimed and waits longest has been queued."),
+            ("starving", "Agents that have tasks which could be claimed, and none in flight."),
+            ("starving_seconds", "How long the tasks of these agents have been queued, the longest of all."),
+        ):
+            family = GaugeMetricFamily(f"taskyard_namespace_{name}", text, labels=["namespace"])
+            for label, standing in named.items():
+                family.add_metric([label], getattr(standing, name.replace("_seconds", "_secs")))
+            families.append(family)
+        return families
