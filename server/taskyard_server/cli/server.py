@@ -38,7 +38,7 @@ def filled(message: M, fields: dict[str, Any]) -> M:
     try:
         return json_format.ParseDict(fields, message)
     except (json_format.ParseError, OverflowError, ValueError) as error:
-        raise Misuse(str(error)) from None
+        raise Misuse(" ".join(str(error).split())) from None
 
 
 def instant(text: str | None, option: str) -> str | None:
