@@ -78,7 +78,7 @@ def test_a_token_is_renewed_before_it_ends(page: Console, endpoint: TokenEndpoin
     endpoint.claims = {"exp": time.time() + 4}
     try:
         with page.page.expect_response(
-            lambda answer: "ExchangeCode" in answer.url and len(endpoint.asked) > before + 1
+            lambda it: "ExchangeCode" in it.url and len(endpoint.asked) > before + 1
         ):
             go(page)
     finally:
