@@ -14,7 +14,11 @@ const MOST = 12;
 export function AgentShares() {
   const read = useRead((signal) => api().stats.getFairness({}, { signal }), [], 5_000);
   return (
-    <Card title="Agents by share" flush actions={<span class="dim now-note">of the time in flight, last 10 minutes</span>}>
+    <Card
+      title="Agents by share"
+      flush
+      actions={<span class="dim now-note">of the time in flight, last 10 minutes</span>}
+    >
       <Loaded from={read}>
         {({ agents }) => {
           const shown = [...agents].sort((a, b) => b.received - a.received || b.runnable - a.runnable);
