@@ -6,7 +6,7 @@ from types import SimpleNamespace
 import pytest
 
 from taskyard.v1.namespace_pb2 import DeleteNamespaceRequest
-from taskyard.v1.stats_pb2 import ListSamplesRequest
+from taskyard.v1.sample_pb2 import ListSamplesRequest
 from taskyard_server import samples
 from taskyard_server.core.hosts import HostProfile
 from tests.live import live
