@@ -2,6 +2,7 @@
 import { fileURLToPath } from "node:url";
 import { defineConfig } from "vite";
 import { viteSingleFile } from "vite-plugin-singlefile";
+import { leanDescriptors } from "./lean_descriptors";
 
 const here = (path: string) => fileURLToPath(new URL(path, import.meta.url));
 /** The gateway that the development server passes calls on to. */
@@ -10,7 +11,7 @@ const gateway = process.env.TASKYARD_GATEWAY ?? "http://127.0.0.1:8080";
 export default defineConfig({
   base: "./",
   publicDir: false,
-  plugins: [viteSingleFile({ removeViteModuleLoader: true })],
+  plugins: [leanDescriptors(), viteSingleFile({ removeViteModuleLoader: true })],
   resolve: {
     alias: {
       "@client": here("../clients/typescript/src"),
