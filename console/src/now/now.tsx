@@ -1,7 +1,8 @@
 /** Now: what the namespace does at this moment, and how the last hour went. */
 import type { ComponentChildren } from "preact";
 import { RuntimeHostService } from "@v1/runtime_host_pb";
-import { type Sample, StatsService } from "@v1/stats_pb";
+import type { Sample } from "@v1/sample_pb";
+import { StatsService } from "@v1/stats_pb";
 import { Chart } from "../parts/chart";
 import { countOf, Meter, Sparkline } from "../parts/figures";
 import { Card, Loaded, Page } from "../parts/page";

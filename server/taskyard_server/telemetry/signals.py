@@ -16,7 +16,13 @@ from opentelemetry.exporter.otlp.proto.grpc.metric_exporter import OTLPMetricExp
 from opentelemetry.exporter.otlp.proto.grpc.trace_exporter import OTLPSpanExporter
 from opentelemetry.sdk._logs import LoggerProvider
 from opentelemetry.sdk._logs.export import BatchLogRecordProcessor
-from opentelemetry.sdk.resources import SERVICE_INSTANCE_ID, SERVICE_NAME, SERVICE_VERSION, Resource
+from opentelemetry.sdk.resources import (
+    SERVICE_INSTANCE_ID,
+    SERVICE_NAME,
+    SERVICE_VERSION,
+    OTELResourceDetector,
+    Resource,
+)
 from opentelemetry.sdk.trace.export import BatchSpanProcessor
 from prometheus_client import GC_COLLECTOR, PROCESS_COLLECTOR, CollectorRegistry
 from prometheus_client.registry import Collector
@@ -52,7 +58,7 @@ class Signals:
 
         sampler = configured_sampler(environment, ratio)
         self._interval_secs = _interval_secs(environment)
-        self._resource = _resource(instance, environment)
+        self._resource = _resource(instance)
         self._closers: list[Callable[[], Any]] = []
         self._metrics = OTLPMetricExporter(endpoint) if is_on("METRICS") else None
         self.tracing: Tracing | None = None
@@ -118,12 +124,10 @@ class Signals:
             log.warning("metrics_not_sent", error=str(error))
 
 
-def _resource(instance: str, environment: Mapping[str, str]) -> Resource:
+def _resource(instance: str) -> Resource:
     """What all that is sent is about. The variables of OpenTelemetry come before what we say."""
     ours = {SERVICE_NAME: "taskyard", SERVICE_VERSION: version("taskyard"), SERVICE_INSTANCE_ID: instance}
-    given = Resource.create({}).attributes
-    named = environment.get("OTEL_SERVICE_NAME") or "service.name=" in environment.get("OTEL_RESOURCE_ATTRIBUTES", "")
-    return Resource({**ours, **{name: value for name, value in given.items() if named or name != SERVICE_NAME}})
+    return Resource({**Resource.create().attributes, **ours, **OTELResourceDetector().detect().attributes})
 
 
 def _interval_secs(environment: Mapping[str, str]) -> float:
