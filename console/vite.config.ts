@@ -1,8 +1,8 @@
 /** Builds the console into one file, gateway/console.html. `npm run dev` serves it with calls passed on to a gateway. */
 import { fileURLToPath } from "node:url";
 import { defineConfig } from "vite";
+import { leanDescriptors } from "./descriptors.js";
 import { viteSingleFile } from "vite-plugin-singlefile";
-import { leanDescriptors } from "./lean_descriptors";
 
 const here = (path: string) => fileURLToPath(new URL(path, import.meta.url));
 /** The gateway that the development server passes calls on to. */

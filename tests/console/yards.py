@@ -50,8 +50,14 @@ class Plane:
         store = f"sqlite:///{self.folder}/yard.db"
         environment = without_settings() | ({"TASKYARD_ADMIN_TOKEN": self.token} if self.token else {})
         self.process = subprocess.Popen(
-            (sys.executable, "-m", "taskyard_server.cli.main", "up", *addresses)
-            + ("--config", str(config), "--store", store),
+            [
+                sys.executable,
+                "-m",
+                "taskyard_server.cli.main",
+                "up",
+                *addresses,
+                *("--config", config, "--store", store),
+            ],
             stdout=subprocess.PIPE,
             stderr=(self.folder / "log").open("ab"),
             env=environment,
