@@ -14,7 +14,7 @@ from urllib.parse import quote, urlencode, urlsplit
 from playwright.sync_api import Browser, Locator, Page, expect, sync_playwright
 
 WAIT_MS = 10_000
-VIEWS = ("now", "tasks", "hosts", "targets", "schedules", "limits", "server")
+VIEWS = ("now", "tasks", "operations", "hosts", "targets", "schedules", "limits", "server")
 CHROMIUMS = ("chromium", "chromium-browser", "google-chrome")
 # A breach of the policy is told by Chromium itself; this also catches those that it only reports.
 NOTE_BREACHES = """
@@ -75,7 +75,7 @@ class Console:
         """Sign in with a token on the page that asks for it."""
         self.page.goto(f"{self.url}/ui/#/{self.namespace}/now")
         self.page.get_by_label("Token").fill(token)
-        self.page.get_by_role("button", name="Sign in", exact=True).click()
+        self.page.get_by_role("button", name="Sign in with a token").click()
         expect(self.page.get_by_role("navigation", name="Views")).to_be_visible()
 
     def button(self, name: str | re.Pattern[str], within: Locator | None = None) -> Locator:
