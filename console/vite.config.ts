@@ -3,7 +3,6 @@ import { fileURLToPath } from "node:url";
 import { defineConfig } from "vite";
 import { leanDescriptors } from "./descriptors.js";
 import { viteSingleFile } from "vite-plugin-singlefile";
-import { leanDescriptors } from "./lean_descriptors";
 
 const here = (path: string) => fileURLToPath(new URL(path, import.meta.url));
 /** The gateway that the development server passes calls on to. */
