@@ -52,6 +52,8 @@ class Console:
     namespace: str
     problems: list[str] = field(default_factory=list)
     allowed: list[str] = field(default_factory=list)
+    foreign: list[str] = field(default_factory=list)
+    """Other origins that the page may go to."""
 
     def watch(self) -> None:
         """Note from now on what a page is not to do."""
@@ -119,7 +121,8 @@ class Console:
             self.problems.append(text)
 
     def _note_foreign(self, url: str) -> None:
-        if urlsplit(url).scheme in ("http", "https", "ws", "wss") and not url.startswith(f"{self.url}/"):
+        is_known = any(url.startswith(f"{origin}/") for origin in (self.url, *self.foreign))
+        if urlsplit(url).scheme in ("http", "https", "ws", "wss") and not is_known:
             self._note(f"calls {url}")
 
 

@@ -88,7 +88,7 @@ VIEWED = ["Now", "Tasks", "Operations", "Hosts", "Targets", "Schedules", "Limits
     [
         ("viewer", {}, VIEWED),
         ("operator", {}, VIEWED),
-        ("agent", {"agents": ["ann"]}, ["Now", "Tasks", "Operations", "Targets"]),
+        ("agent", {"agents": ["ann"]}, ["Now", "Tasks", "Operations"]),
         ("admin", {}, [*VIEWED, "Server"]),
     ],
 )
