@@ -1,4 +1,5 @@
 /** Hosts: who is alive, how full each is, and how its machine does. One of them, where the address names it. */
+import { useMemo } from "preact/hooks";
 import { RuntimeHost_Status, type RuntimeHost } from "@v1/runtime_host_pb";
 import { api } from "../api";
 import { Meter, Sparkline } from "../parts/figures";

@@ -41,13 +41,13 @@ const MOST = 6_000;
 export function snapshotReader(): (signal: AbortSignal) => Promise<MachineSnapshot[]> {
   let known: MachineSnapshot[] = [];
   return async (signal) => {
-    const ids = new Set(known.map(({ id }) => id));
+    const ids = new Set(known.map(nameOf));
     const fresh: MachineSnapshot[] = [];
     const pageSize = known.length ? NEXT_PAGE : FIRST_PAGE;
     let pageToken: string | undefined;
     do {
       const page = await api().stats.listSnapshots({ server: false, pageSize, pageToken }, { signal });
-      const added = page.snapshots.filter(({ id }) => !ids.has(id));
+      const added = page.snapshots.filter((each) => !ids.has(nameOf(each)));
       fresh.push(...added);
       // They come newest first: behind one that is known all are.
       pageToken = added.length === page.snapshots.length ? page.nextPageToken : undefined;
@@ -56,6 +56,11 @@ export function snapshotReader(): (signal: AbortSignal) => Promise<MachineSnapsh
     known = [...fresh, ...known].slice(0, MOST).filter(({ createdAt }) => createdAt && timestampMs(createdAt) >= since);
     return known;
   };
+}
+
+/** Ids begin anew with the server. */
+function nameOf({ id, createdAt }: MachineSnapshot): string {
+  return `${id} ${createdAt?.seconds}`;
 }
 
 /** MiB as people read it. */
