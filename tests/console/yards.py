@@ -45,7 +45,7 @@ class Plane:
     def start(self) -> None:
         """Start it, and return once it serves."""
         config = self.folder / "taskyard.json"
-        config.write_text(json.dumps(self.settings))
+        self.write(self.settings)
         addresses = [word for name, port in self.ports.items() for word in (f"--{name}", f"127.0.0.1:{port}")]
         store = f"sqlite:///{self.folder}/yard.db"
         environment = without_settings() | ({"TASKYARD_ADMIN_TOKEN": self.token} if self.token else {})
@@ -64,6 +64,10 @@ class Plane:
         )
         assert self.process.stdout is not None
         assert b"serves" in self.process.stdout.readline(), (self.folder / "log").read_text()
+
+    def write(self, settings: Mapping[str, Any]) -> None:
+        """Write the file of settings, which holds from the next start or reload on."""
+        (self.folder / "taskyard.json").write_text(json.dumps(settings))
 
     def stop(self, how: signal.Signals = signal.SIGKILL) -> None:
         """End it, and return once it has ended. Its gateway ends with it."""
