@@ -33,7 +33,7 @@ GROUPS: Final = {
     "Schedules": ("What calls return about schedules.", "Schedule CatchUp Overlap Trigger TriggerState"),
     "Figures and namespaces": (
         "What calls return about a namespace.",
-        "Stats QueueStats SchedulerMetrics SchedulerConfig AgentMetrics HostStats Namespace NamespaceLimits "
+        "Sample Stats QueueStats SchedulerMetrics SchedulerConfig AgentMetrics HostStats Namespace NamespaceLimits "
         "NamespaceTotals Limit KeyUsage AgentWeight AgentShare PoolDemand",
     ),
     "Payloads": ("Inputs and outputs on their way.", "Payload Codec FernetCodec"),

@@ -12,6 +12,7 @@ import { type TaskEvent, watchEvents, type WatchOptions } from "@client/watching
 import { NamespaceService } from "@v1/namespace_pb";
 import { SignInService } from "@v1/sign_in_pb";
 import { StoreService } from "@v1/store_pb";
+import type { WatchTasksResponse } from "@v1/task_pb";
 import { TokenService } from "@v1/token_pb";
 import { noting } from "./connection";
 import { credential, refusal } from "./credential";
@@ -58,8 +59,20 @@ export function api(): Api {
   return stubs.value;
 }
 
-/** The events of tasks, over outages of any length, until the signal aborts. */
-export function watchTasks(options: WatchOptions & { signal: AbortSignal }): AsyncGenerator<TaskEvent, void> {
+/**
+ * The events of tasks, over outages of any length, until the signal aborts. `onMessage` sees each message before its
+ * events: its cursor is the place at which another watch can go on, and there is none while current tasks are listed.
+ */
+export function watchTasks(
+  options: WatchOptions & { signal: AbortSignal },
+  onMessage: (message: WatchTasksResponse) => void = () => {},
+): AsyncGenerator<TaskEvent, void> {
   const { tasks } = stubs.peek();
-  return watchEvents((request, signal) => tasks.watchTasks(request, { signal }), options, Number.POSITIVE_INFINITY);
+  async function* open(request: Parameters<typeof tasks.watchTasks>[0], signal: AbortSignal) {
+    for await (const message of tasks.watchTasks(request, { signal })) {
+      onMessage(message);
+      yield message;
+    }
+  }
+  return watchEvents(open, options, Number.POSITIVE_INFINITY);
 }

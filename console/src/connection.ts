@@ -26,6 +26,8 @@ export function noting(onRefused: (reason: string) => void): Interceptor {
       noteAnswer();
       return answer;
     } catch (thrown) {
+      // A view that went away has given its call up, which says nothing of the server.
+      if (request.signal.aborted) throw thrown;
       const error = errorFrom(thrown);
       if (isBreak(error)) isLost.value = true;
       else if (error.code !== "cancelled") noteAnswer();

@@ -1,8 +1,15 @@
 /** How views read: once or every so often, anew after an outage, never while the page is hidden. */
 import { useEffect, useRef, useState } from "preact/hooks";
 import { errorFrom, type TaskyardError } from "@client/errors";
+import { signal } from "@preact/signals";
 import { generation } from "./connection";
 import { namespace } from "./route";
+
+/** Whether the page is seen. What holds a connection lets go of it while it is not. */
+export const isShown = signal(!document.hidden);
+document.addEventListener("visibilitychange", () => {
+  isShown.value = !document.hidden;
+});
 
 export interface Read<T> {
   /** The last answer; it stays while the next one is awaited, and over outages. */

@@ -3,6 +3,7 @@ import type { DescMethod } from "@bufbuild/protobuf";
 import type { FunctionComponent } from "preact";
 import { AdminService } from "@v1/admin_pb";
 import { LimitService } from "@v1/limit_pb";
+import { OperationService } from "@v1/operation_pb";
 import { RuntimeHostService } from "@v1/runtime_host_pb";
 import { ScheduleService } from "@v1/schedule_pb";
 import { StatsService } from "@v1/stats_pb";
@@ -11,11 +12,12 @@ import { TaskService } from "@v1/task_pb";
 import type { IconName } from "./parts/icon";
 import { Hosts } from "./views/hosts";
 import { Limits } from "./views/limits";
-import { Now } from "./views/now";
+import { Now } from "./now/now";
+import { Operations } from "./views/operations";
 import { Schedules } from "./views/schedules";
 import { Server } from "./views/server";
 import { Targets } from "./views/targets";
-import { Tasks } from "./views/tasks";
+import { Tasks } from "./tasks/tasks";
 
 export interface View {
   /** Its word in the address. */
@@ -30,6 +32,13 @@ export interface View {
 export const VIEWS: readonly View[] = [
   { name: "now", title: "Now", icon: "pulse", needs: StatsService.method.getStats, component: Now },
   { name: "tasks", title: "Tasks", icon: "list", needs: TaskService.method.listTasks, component: Tasks },
+  {
+    name: "operations",
+    title: "Operations",
+    icon: "filter",
+    needs: OperationService.method.listOperations,
+    component: Operations,
+  },
   { name: "hosts", title: "Hosts", icon: "server", needs: RuntimeHostService.method.listHosts, component: Hosts },
   { name: "targets", title: "Targets", icon: "target", needs: TargetService.method.listTargets, component: Targets },
   {

@@ -18,6 +18,7 @@ from taskyard_server.config import Settings
 from taskyard_server.configured_engine import configured_engine
 from taskyard_server.configured_metrics import configured_metrics
 from taskyard_server.conversion.task_encoding import encode_event
+from taskyard_server.draining import Draining
 from taskyard_server.engine.event_log import EventLogs
 from taskyard_server.engine.memory.engine import MemoryEngine
 from taskyard_server.engine.port import Listener
@@ -52,8 +53,6 @@ log = structlog.get_logger(__name__)
 
 STOP_GRACE_SECS: Final = 2.0
 PASS_ON_SECS: Final = 0.3
-NOTICED_SECS: Final = 3.0
-"""How long a replica goes on carrying calls after it has said that it ends."""
 WEBHOOK_GRACE_SECS: Final = 10.0
 
 
@@ -152,6 +151,11 @@ class App:
         )
         trust = None if self._sharing is None else self._sharing.replica.trust
         self._readiness = Readiness(keeper, lambda: trust is None or trust.holds)
+        secs, is_set = (
+            settings.shutdown_grace_period_seconds,
+            "shutdown_grace_period_seconds" in settings.model_fields_set,
+        )
+        self.draining = Draining(self._engine, self._sharing, secs, is_set)
         self._services = ServiceSet(
             settings,
             self._engine,
@@ -166,7 +170,7 @@ class App:
                 self._figures,
                 lambda: self._pools,
             ),
-            AdminService(self._engine, config, self.drain, self._sharing),
+            AdminService(self._engine, config, self.draining.begin, self._sharing),
             self._token_service,
             self._readiness,
             SignInService(config, self._admission),
@@ -186,12 +190,6 @@ class App:
         except (CertificateError, TlsFilesError) as error:
             raise StartError(str(error)) from None
         self._background: list[asyncio.Task[None]] = []
-        self._draining = asyncio.Event()
-        self._drain_until = 0.0
-        self._waits_for_hosts = False
-        self._drain_changed = asyncio.Event()
-        self._signalled = False
-        self._hurry = asyncio.Event()
 
     async def start(self) -> None:
         """Serve; raises `StartError` or `GatewayError`, with nothing left running."""
@@ -280,15 +278,16 @@ class App:
 
         A second signal ends it at once (docs/rules.md, Drain and shutdown).
         """
-        draining = asyncio.create_task(self._draining.wait())
+        draining = asyncio.create_task(self.draining.begun.wait())
         await asyncio.wait([draining, *self._background], return_when=asyncio.FIRST_COMPLETED)
         try:
             for part in self._background:
                 if part.done():
                     await part
-            await self._drain()
+            await self._readiness.end()
+            await self.draining.wait()
         except StoreError as error:
-            self._hurry.set()
+            self.draining.hurry.set()
             raise StartError(str(error)) from None
         finally:
             draining.cancel()
@@ -303,23 +302,9 @@ class App:
         """End a guest at once: what is kept is committed, and what hosts run may go on after the next start."""
         await self._engine.admin.close(built_in_only=True)
         self._services.close()
-        self._hurry.set()
+        self.draining.hurry.set()
         await self._task_watches.close(STOP_GRACE_SECS)
         await self._end_parts()
-
-    def drain(self, grace_secs: float | None = None) -> float:
-        """Begin an orderly shutdown; when it stops waiting, in the engine's time."""
-        settings = self._settings
-        grace = settings.shutdown_grace_period_seconds if grace_secs is None else grace_secs
-        is_set = grace_secs is not None or "shutdown_grace_period_seconds" in settings.model_fields_set
-        # What hosts run goes on under the leases that are kept; what the server runs itself does not.
-        self._waits_for_hosts = self._waits_for_hosts or is_set or not self._engine.is_kept
-        self._drain_until = self._engine.now() + grace
-        if self._sharing is None:
-            self._engine.admin.drain(self._drain_until)
-        self._draining.set()
-        self._drain_changed.set()
-        return self._drain_until
 
     def _take_signals(self) -> None:
         loop = asyncio.get_running_loop()
@@ -328,40 +313,19 @@ class App:
         loop.add_signal_handler(signal.SIGHUP, self._config.try_reload)
 
     def _on_signal(self) -> None:
-        if self._signalled:
-            self._hurry.set()
-        elif not self._draining.is_set():
+        if self.draining.on_signal():
             self._note("stop_signal")
-            self.drain()
-        self._signalled = True
 
     def _note(self, event: str, **fields: Any) -> None:
         """Write what the owner of the process did to the audit log."""
         if self._audit is not None:
             self._audit.write({"event": event, "principal": "local", **fields})
 
-    async def _drain(self) -> None:
-        await self._readiness.end()
-        if self._sharing is not None:
-            # What others take over is not drained. Whoever asks for health must see that nothing more is to come here.
-            noticed = asyncio.create_task(asyncio.sleep(NOTICED_SECS))
-            await unless(self._sharing.replica.stop(), self._hurry)
-            await unless(asyncio.shield(noticed), self._hurry)
-            self._engine.admin.drain(self._drain_until)
-        inflight = self._engine.admin.totals().inflight
-        log.info("draining", inflight=inflight, grace_secs=round(self._drain_until - self._engine.now(), 1))
-        # A repeated drain call moves the end of the grace period.
-        while not self._hurry.is_set() and (left := self._drain_until - self._engine.now()) > 0:
-            self._drain_changed.clear()
-            drained = self._engine.admin.drained(left, built_in_only=not self._waits_for_hosts)
-            if await unless(drained, self._hurry, self._drain_changed):
-                break
-
     async def _stop(self) -> None:
-        await unless(self._engine.admin.close(built_in_only=not self._waits_for_hosts), self._hurry)
-        if not self._hurry.is_set():
-            await unless(self._end_calls(), self._hurry)
-            await unless(self._webhooks.finish(WEBHOOK_GRACE_SECS), self._hurry)
+        await unless(self._engine.admin.close(built_in_only=self.draining.built_in_only), self.draining.hurry)
+        if not self.draining.hurry.is_set():
+            await unless(self._end_calls(), self.draining.hurry)
+            await unless(self._webhooks.finish(WEBHOOK_GRACE_SECS), self.draining.hurry)
         await self._end_parts()
         log.info("stopped")
 
@@ -382,7 +346,7 @@ class App:
     async def _stop_serving(self) -> None:
         if self._gateway is not None:
             await self._gateway.stop()
-        await self._servers.stop(None if self._hurry.is_set() else STOP_GRACE_SECS)
+        await self._servers.stop(None if self.draining.hurry.is_set() else STOP_GRACE_SECS)
         await asyncio.to_thread(self._metrics.stop)
         await self._telemetry.close()
         if self._admin_socket is not None:
@@ -396,7 +360,7 @@ class App:
         if self._tokens is not None:
             self._tokens.write_used()
         release = asyncio.create_task(self._let_go())
-        hurry = asyncio.create_task(self._hurry.wait())
+        hurry = asyncio.create_task(self.draining.hurry.wait())
         await asyncio.wait((release, hurry), return_when=asyncio.FIRST_COMPLETED)
         hurry.cancel()
         await asyncio.wait((release,), timeout=STOP_GRACE_SECS)

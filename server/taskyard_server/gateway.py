@@ -114,7 +114,7 @@ class Gateway:
         self._certificates = certificates
         self._limits = (max_connections, is_limited)
         self._yard = yard
-        self._has_console = has_console
+        self.has_console = has_console
         self.carrier = Carrier()
         self._renewed: list[tuple[CertificateFiles, Secrets]] = []
         self._secrets: Secrets | None = None
@@ -240,7 +240,7 @@ class Gateway:
         config, admin = self._folder / "envoy.yaml", self._folder / "admin.sock"
         wanted = (self._rest, self._server, self._origins, self._hosts, self._secrets)
         try:
-            console = ConsolePage(files / PAGE) if self._has_console else None
+            console = ConsolePage(files / PAGE) if self.has_console else None
             EnvoyConfig(*wanted, *self._limits, self._carrying, console).write(config, files / "envoy.yaml", admin)
         except OSError as error:
             raise _unwritable(error) from None

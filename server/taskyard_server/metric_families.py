@@ -12,6 +12,7 @@ from taskyard_server.core.hosts import HostStatus
 from taskyard_server.core.keys import PatternUsage
 from taskyard_server.core.stats import Totals
 from taskyard_server.interceptors.admission import Admission
+from taskyard_server.interceptors.errors import MAPPINGS
 from taskyard_server.snapshots import HostCounts
 
 
@@ -128,8 +129,9 @@ def refusal_families(refused: Mapping[str, int]) -> list[Metric]:
     family = CounterMetricFamily(
         "taskyard_calls_refused", "Calls that ended with an error, by its code.", labels=["code"]
     )
-    for code, count in sorted(refused.items()):
-        family.add_metric([code], count)
+    for code in MAPPINGS:
+        # Those that did not happen yet, too: the first one must be seen as an increase.
+        family.add_metric([code], refused.get(code, 0))
     return [family]
 
 

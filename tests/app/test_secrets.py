@@ -26,6 +26,8 @@ METRICS = "s3cret-of-the-metrics-0123456789"
 EXECUTOR = "s3cret-of-the-executor"
 PASSWORD = "s3cret-in-the-url"
 TAB = "s3cret-of-a-tab"
+CLIENT = "s3cret-of-the-client-of-an-issuer"
+CODE = "s3cret-code-of-somebody-who-signs-in"
 WEBHOOK = "czNjcmV0LW9mLXRoZS13ZWJob29r"
 LATER = "s3cret-after-the-reload-0123456789"
 WRONG = "s3cret-that-is-wrong-0123456789"
@@ -42,16 +44,28 @@ class Yard:
         self.grpc, self.rest, self.metrics = (f"127.0.0.1:{free_port()}" for _ in range(3))
         self.log, self.audit, self.config = folder / "yard.log", folder / "audit.log", folder / "taskyard.json"
         self.store = new_store_url()
+        self.away = free_port()
         self.output = b""
         self.answers: list[str] = []
         self._reading: list[asyncio.Task[None]] = []
+
+    def issuer(self, client_secret: object = CLIENT) -> dict[str, object]:
+        """An issuer with which people sign in, and which does not answer."""
+        url = f"http://127.0.0.1:{self.away}/"
+        sign_in = {"name": "Ours", "clientId": "c", "authorizationUrl": url, "tokenUrl": url}
+        return {
+            "issuer": "https://issuer.example",
+            "audience": "c",
+            "jwks": url,
+            "signIn": {**sign_in, "clientSecret": client_secret},
+        }
 
     def settings(self, admin: str = ADMIN) -> dict[str, object]:
         return {
             "grpc": self.grpc,
             "rest": self.rest,
             "metrics": self.metrics,
-            "auth": {"adminToken": admin},
+            "auth": {"adminToken": admin, "jwt": [self.issuer()]},
             "metricsToken": METRICS,
             "executor": f"http://user:{PASSWORD}@127.0.0.1:{free_port()}",
             "executorToken": EXECUTOR,
@@ -163,6 +177,12 @@ async def by_rest(yard: Yard) -> None:
         ):
             answer = await http.get("/tasks", **more)
             yard.answers.append(f"{answer.status_code} {answer.headers} {answer.text}")
+        code = {"code": CODE, "codeVerifier": CODE * 2, "nonce": CODE, "redirectUri": f"http://{yard.rest}/ui/"}
+        for sent in (code, code | {"codeVerifier": CODE}, code | {"redirectUri": CODE}, {"refreshToken": CODE}):
+            body = {"issuer": "https://issuer.example", **sent}
+            answer = await http.post("/sign-in:exchange", json=body, timeout=30)
+            yard.answers.append(f"{answer.status_code} {answer.headers} {answer.text}")
+        assert "503" in yard.answers[-1], "the issuer was asked"
 
 
 async def by_the_sdk(yard: Yard) -> None:
@@ -187,6 +207,8 @@ async def with_reloads(yard: Yard) -> None:
     wrong: list[object] = [
         yard.settings() | {"metricsToken": f"{WRONG} {WRONG}"},
         yard.settings() | {"auth": {"adminToken": [WRONG]}},
+        yard.settings() | {"auth": {"adminToken": ADMIN, "jwt": [yard.issuer([WRONG])]}},
+        yard.settings() | {"auth": {"adminToken": ADMIN, "jwt": [yard.issuer(f"{WRONG} {WRONG}")]}},
         yard.settings() | {"executorToken": {"token": WRONG}},
         yard.settings() | {"executor": f"ftp://user:{WRONG}@host:x"},
         yard.settings() | {"tabs": {"own": {"url": f"ftp://user:{WRONG}@host", "token": WRONG + "\n"}}},
@@ -232,7 +254,7 @@ def seen_of_processes(yard: Yard) -> dict[str, str]:
         # Those of other tests are there too.
         if (folder / "envoy.yaml").is_file() and yard.rest.rpartition(":")[2] in (folder / "envoy.yaml").read_text():
             assert stat.S_IMODE(folder.stat().st_mode) == 0o700
-            seen |= {str(file): file.read_text() for file in folder.rglob("*") if file.is_file()}
+            seen |= {str(file): file.read_text(errors="replace") for file in folder.rglob("*") if file.is_file()}
             break
     else:
         pytest.fail("no folder of Envoy was found")

@@ -106,7 +106,7 @@ def test_a_task_keeps_its_token_limit_unless_a_new_one_is_given(anywhere, resume
 def test_a_malformed_token_limit_is_refused(anywhere, resumed, limit):
     address, requests = resumed
     done = anywhere("resume", "tsk_1", "--token-limit", limit, "--server", address)
-    assert done.code == 1
+    assert done.code == 2
     assert "--token-limit" in done.err
     assert requests == []
 
@@ -135,7 +135,7 @@ def test_a_task_is_resolved_without_a_result(taskyard, server):
 
 def test_a_malformed_result_is_one_line(taskyard, server):
     done = taskyard("resolve", server.submit(), "--result", "{oops")
-    assert (done.code, done.out) == (1, "")
+    assert (done.code, done.out) == (2, "")
     assert done.err.startswith("taskyard: --result: ")
     assert done.err.count("\n") == 1
 

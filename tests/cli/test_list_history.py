@@ -64,7 +64,7 @@ def test_a_span_says_how_long_ago(taskyard, submit, span):
 @pytest.mark.parametrize("text", ["yesterday", "", "2", "-2h", "2w", "2026-13-01", "9" * 400 + "d", "99999999d"])
 def test_what_is_no_time_is_refused_in_one_line(taskyard, option, text):
     refused = taskyard("list", f"{option}={text}")
-    assert refused.code == 1
+    assert refused.code == 2
     assert refused.err.startswith(f"{option}: must be a duration such as 30m") or f"{option}: must be" in refused.err
 
 

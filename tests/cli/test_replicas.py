@@ -92,7 +92,7 @@ def test_one_is_drained_and_resumed(anywhere, shared, admin):
 
 def test_options_of_the_list_are_not_lost_before_a_command(anywhere, shared, admin):
     failed = anywhere("replicas", "--server", shared, "drain", "one")
-    assert (failed.code, failed.err) == (1, "taskyard: give options after drain\n")
+    assert (failed.code, failed.err) == (2, "taskyard: give options after drain\n")
     assert admin.asked == []
 
 

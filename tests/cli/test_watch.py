@@ -40,7 +40,7 @@ def test_the_watch_of_a_task_shows_its_state_and_ends_with_it(taskyard, submit):
     task_id = submit()
     taskyard("cancel", task_id)
     watched = taskyard("watch", "--task", task_id, "--until-ended")
-    assert watched.code == 0
+    assert watched.code == 1, "it was cancelled"
     (line,) = watched.out.splitlines()
     assert re.fullmatch(rf"\d\d:\d\d:\d\d\.\d\d\d  {task_id}  ann  click  cancelled", line)
 
@@ -83,7 +83,7 @@ def test_a_refusal_of_the_server_is_one_line(taskyard, words, message):
 def test_without_a_server_it_fails_at_once(anywhere):
     address = f"127.0.0.1:{free_port()}"
     watched = anywhere("watch", "--server", address)
-    assert (watched.err, watched.code) == (f"taskyard: no server answers at {address}\n", 1)
+    assert (watched.err, watched.code) == (f"taskyard: no server answers at {address}\n", 3)
 
 
 def test_texts_of_callers_cannot_control_the_terminal():
@@ -107,7 +107,7 @@ def test_a_terminal_shows_the_newest_at_the_bottom(taskyard, submit, address, na
     words = [word for task_id in ids for word in ("--task", task_id)]
     terminal = {"stdout": theirs, "stderr": theirs, "stdin": subprocess.DEVNULL}
     with start_watch(*words, "--until-ended", address=address, namespace=namespace, **terminal) as process:
-        assert process.wait(timeout=30) == 0
+        assert process.wait(timeout=30) == 1
         os.close(theirs)
         drawn = ""
         # Reading a terminal whose other end is closed is an error on Linux.

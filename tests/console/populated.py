@@ -67,7 +67,9 @@ def _tasks(yard: Yard) -> None:
     retried.report("fail", error="out of memory on the device", code="oom")
     yard.submit("render", agentId="artist", requires=["gpu"], concurrencyKeys=["model:large"], params={"scene": "hall"})
     yard.claim("gpu-1")
-    yard.submit("render", agentId="artist", requires=["gpu"], concurrencyKeys=["model:large"], params={"scene": "attic"})
+    yard.submit(
+        "render", agentId="artist", requires=["gpu"], concurrencyKeys=["model:large"], params={"scene": "attic"}
+    )
     yard.submit("train", agentId="artist", requires=["quantum"], params={"epochs": 3})
     report = yard.submit("report", agentId="reporter", hold=True, labels={"team": "finance"})
     yard.submit("send", agentId="reporter", after=[report])

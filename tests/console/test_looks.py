@@ -21,13 +21,24 @@ def full_yard(open_plane: Plane) -> Iterator[Yard]:
         yield yard
 
 
+def hidden_px(console: Console) -> int:
+    """How much wider the page is than its window, once charts have taken up the new width."""
+    hidden = 0
+    for _ in range(20):
+        needed, there = console.page.evaluate(WIDTH)
+        hidden = needed - there
+        if hidden <= 0:
+            break
+        console.page.wait_for_timeout(100)
+    return hidden
+
+
 def looks(console: Console) -> None:
     """Look at the page as it is, wide and narrow."""
     console.settled()
     for width in (WIDE, NARROW):
         console.page.set_viewport_size({"width": width, "height": 900})
-        needed, there = console.page.evaluate(WIDTH)
-        assert needed <= there, f"{needed - there} px are out of sight at {width}"
+        assert hidden_px(console) <= 0, f"out of sight at {width}"
         assert console.serious_findings() == []
 
 

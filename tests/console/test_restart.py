@@ -48,7 +48,11 @@ def test_every_view_goes_on_after_a_restart(new_page: NewPage, own_yard: Yard, h
     own_yard.host(f"after-{how.name}")
     for view, console in consoles.items():
         expect(console.page.get_by_text(AWAY), view).to_have_count(0, timeout=BACK_MS)
-    for view, text in (("tasks", f"after-{how.name}"), ("hosts", f"after-{how.name}"), ("targets", f"target-{how.name}")):
+    for view, text in (
+        ("tasks", f"after-{how.name}"),
+        ("hosts", f"after-{how.name}"),
+        ("targets", f"target-{how.name}"),
+    ):
         expect(consoles[view].main.get_by_text(text).first, view).to_be_visible()
 
 

@@ -8,7 +8,7 @@ from playwright.sync_api import expect
 
 from tests.console.browsing import Console
 from tests.console.conftest import NewPage
-from tests.console.yards import Plane, Yard, plane
+from tests.console.yards import Yard, plane
 
 ADMIN = "an-admin-token-of-the-tests"
 SignedIn = Callable[..., Console]

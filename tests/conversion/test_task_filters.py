@@ -26,9 +26,11 @@ FIELDS = {
     "ended_from": Timestamp(seconds=3),
     "ended_until": Timestamp(seconds=4),
     "error": "STRASSE",
+    "id_prefix": "tsk_01a2",
 }
 MESSAGES = [pb.ListTasksRequest, pb.TaskFilter]
-ADDED = ("labels", "action", "host_id", "concurrency_key", "ended_from", "ended_until", "error", "parent_id")
+ADDED_TEXTS = ("labels", "action", "host_id", "concurrency_key", "error", "parent_id", "id_prefix")
+ADDED = (*ADDED_TEXTS, "ended_from", "ended_until")
 
 
 @pytest.mark.parametrize("message", MESSAGES)
@@ -51,6 +53,7 @@ def test_every_field_becomes_a_criterion(message):
         ended_from=3 - half,
         ended_until=4 - half,
         error="strasse",
+        id_prefix="tsk_01a2",
     )
 
 
@@ -82,6 +85,8 @@ def test_what_only_the_caller_is_limited_to_is_no_criterion():
         ({"state": "gone"}, "filter.state: unknown state"),
         ({"labels": "="}, "filter.labels: expected a key"),
         ({"error": "x" * 1_025}, "filter.error: must be at most 1024 characters"),
+        ({"id_prefix": "tsk"}, "filter.idPrefix: must be 4 to 64 characters"),
+        ({"id_prefix": "t" * 65}, "filter.idPrefix: must be 4 to 64 characters"),
         ({"created_from": Timestamp(nanos=-1)}, "filter.createdFrom: must be"),
         ({"ended_until": Timestamp(nanos=-1)}, "filter.endedUntil: must be"),
     ],

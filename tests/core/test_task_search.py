@@ -69,6 +69,7 @@ FILTERS = [
     TaskFilter(host_id="host"),
     TaskFilter(error="out of ink"),
     TaskFilter(ended_from=0),
+    *[TaskFilter(id_prefix=prefix) for prefix in ("tsk_", "tsk_000", "bat_", "tsk_" + "0" * 32, "tsk_" + "0" * 33)],
     TaskFilter(ended_until=0),
     *[TaskFilter(states=frozenset({state})) for state in TaskState],
     TaskFilter(states=frozenset({TaskState.RUNNING, TaskState.PAUSED})),

@@ -1,6 +1,8 @@
 """Fixtures of the tests of metrics: an engine whose figures are served over HTTP, and a scraper."""
 
 import asyncio
+import os
+import shutil
 import socket
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AsyncExitStack
@@ -167,6 +169,14 @@ async def make_harness(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Callabl
     yield make
     for harness in made:
         await harness.close()
+
+
+@pytest.fixture(scope="session")
+def needs_promtool() -> None:
+    """Without Prometheus's own tool a test is skipped; CI has it."""
+    if shutil.which("promtool") is None:
+        assert "CI" not in os.environ, "promtool is missing: tools/debian_tools.sh promtool"
+        pytest.skip("promtool is missing: tools/debian_tools.sh promtool")
 
 
 @pytest.fixture

@@ -3,6 +3,7 @@
 import pytest
 
 from taskyard_server.core.errors import QueueFull
+from taskyard_server.interceptors.errors import MAPPINGS
 from tests.live import live
 
 from .conftest import MAX_NAMES
@@ -90,7 +91,7 @@ async def test_refused_calls_are_counted_by_their_code(harness):
     harness.metrics.refused.update({"queue_full": 3, "not_found": 1})
     scrape = await harness.scrape()
     counts = {sample.labels["code"]: sample.value for sample in scrape.families["taskyard_calls_refused"].samples}
-    assert counts == {"queue_full": 3, "not_found": 1}
+    assert counts == dict.fromkeys(MAPPINGS, 0) | {"queue_full": 3, "not_found": 1}
 
 
 async def test_hosts_are_counted_by_status(harness):

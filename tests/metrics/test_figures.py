@@ -258,7 +258,7 @@ async def test_no_label_has_a_value_that_callers_choose_but_for_namespaces_and_a
         for sample in family.samples
         for label in sample.labels
     }
-    assert labels == {"outcome", "le", "namespace", "action", "status"}
+    assert labels == {"outcome", "le", "namespace", "action", "status", "code"}
 
 
 async def test_the_number_of_series_does_not_grow_with_agents_namespaces_and_tasks(make_harness):

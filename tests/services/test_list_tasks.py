@@ -155,11 +155,24 @@ async def test_action_key_host_end_and_error_select_the_tasks_that_have_them(api
     assert await listed(action="crawl", concurrency_key="site:1") == []
 
 
+async def test_a_task_is_found_by_how_its_id_begins(api):
+    ids = [(await api.submit()).task_id for _ in range(3)]
+
+    async def listed(prefix, **fields):
+        return [task.task_id for task in (await api.list_tasks(id_prefix=prefix, **fields)).tasks]
+
+    assert await listed("tsk_") == ids
+    assert await listed("tsk_", newest_first=True) == ids[::-1]
+    assert await listed(ids[1]) == await listed(ids[1][:26]) == ids[1:2]
+    assert await listed(ids[1].upper()) == await listed("bat_0") == await listed(ids[1] + "0") == []
+
+
 @pytest.mark.parametrize(
     ("fields", "message"),
     [
         ({"labels": "site in shop"}, 'labels: expected "(" after in, found "shop" at character 9'),
         ({"error": "x" * 1_025}, "error: must be at most 1024 characters"),
+        ({"id_prefix": "tsk"}, "idPrefix: must be 4 to 64 characters"),
         ({"ended_from": Timestamp(seconds=253_402_300_800)}, "endedFrom: must be a time before the year 10000"),
         ({"ended_until": Timestamp(seconds=1, nanos=-1)}, "endedUntil: must be a time before the year 10000"),
     ],

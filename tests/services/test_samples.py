@@ -6,7 +6,7 @@ from types import SimpleNamespace
 import pytest
 
 from taskyard.v1.namespace_pb2 import DeleteNamespaceRequest
-from taskyard.v1.stats_pb2 import ListSamplesRequest
+from taskyard.v1.sample_pb2 import ListSamplesRequest
 from taskyard_server import samples
 from taskyard_server.core.hosts import HostProfile
 from tests.live import live
@@ -227,3 +227,8 @@ async def test_they_are_taken_at_full_tens_of_seconds(api, clock, monkeypatch):
     await asyncio.wait_for(sleeps.get(), 5)
     running.cancel()
     assert [sample.at.seconds for sample in await list_samples(api)] == [1_000_010, 1_000_020]
+
+
+@pytest.mark.parametrize(("now", "secs"), [(27.0, 3.0), (30.0, 10.0), (29.99998, 10.00002), (20.1, 9.9)])
+def test_a_sleep_that_ends_a_little_early_takes_no_second_sample(now, secs):
+    assert samples.secs_to_next(now) == pytest.approx(secs)

@@ -125,6 +125,7 @@ def filters(draw: st.DrawFn) -> TaskFilter:
         ended_from=draw(st.none() | st.floats(0, 100)),
         ended_until=draw(st.none() | st.floats(0, 100)),
         error=draw(text),
+        id_prefix=draw(st.sampled_from([None, None, "tsk_", "tsk_1", "tsk_2"])),
     )
 
 

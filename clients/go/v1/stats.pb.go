@@ -29,280 +29,6 @@ const (
 	_ = protoimpl.EnforceVersion(protoimpl.MaxVersion - 20)
 )
 
-// ListSamplesRequest asks for samples.
-type ListSamplesRequest struct {
-	state protoimpl.MessageState `protogen:"open.v1"`
-	// Only samples taken after this time. RFC 3339. Default: all that there are.
-	After         *timestamppb.Timestamp `protobuf:"bytes,1,opt,name=after,proto3" json:"after,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *ListSamplesRequest) Reset() {
-	*x = ListSamplesRequest{}
-	mi := &file_taskyard_v1_stats_proto_msgTypes[0]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *ListSamplesRequest) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*ListSamplesRequest) ProtoMessage() {}
-
-func (x *ListSamplesRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_taskyard_v1_stats_proto_msgTypes[0]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use ListSamplesRequest.ProtoReflect.Descriptor instead.
-func (*ListSamplesRequest) Descriptor() ([]byte, []int) {
-	return file_taskyard_v1_stats_proto_rawDescGZIP(), []int{0}
-}
-
-func (x *ListSamplesRequest) GetAfter() *timestamppb.Timestamp {
-	if x != nil {
-		return x.After
-	}
-	return nil
-}
-
-// ListSamplesResponse holds the samples.
-type ListSamplesResponse struct {
-	state protoimpl.MessageState `protogen:"open.v1"`
-	// The samples, oldest first, at most 360.
-	Samples []*Sample `protobuf:"bytes,1,rep,name=samples,proto3" json:"samples,omitempty"`
-	// Seconds between two samples: 10.
-	IntervalSecs  uint32 `protobuf:"varint,2,opt,name=interval_secs,json=intervalSecs,proto3" json:"interval_secs,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *ListSamplesResponse) Reset() {
-	*x = ListSamplesResponse{}
-	mi := &file_taskyard_v1_stats_proto_msgTypes[1]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *ListSamplesResponse) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*ListSamplesResponse) ProtoMessage() {}
-
-func (x *ListSamplesResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_taskyard_v1_stats_proto_msgTypes[1]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use ListSamplesResponse.ProtoReflect.Descriptor instead.
-func (*ListSamplesResponse) Descriptor() ([]byte, []int) {
-	return file_taskyard_v1_stats_proto_rawDescGZIP(), []int{1}
-}
-
-func (x *ListSamplesResponse) GetSamples() []*Sample {
-	if x != nil {
-		return x.Samples
-	}
-	return nil
-}
-
-func (x *ListSamplesResponse) GetIntervalSecs() uint32 {
-	if x != nil {
-		return x.IntervalSecs
-	}
-	return 0
-}
-
-// Sample shows a namespace at one moment, and what has happened in it since the sample before.
-type Sample struct {
-	state protoimpl.MessageState `protogen:"open.v1"`
-	// When it was taken.
-	At *timestamppb.Timestamp `protobuf:"bytes,1,opt,name=at,proto3" json:"at,omitempty"`
-	// Tasks that are queued or pending.
-	Queued uint32 `protobuf:"varint,2,opt,name=queued,proto3" json:"queued,omitempty"`
-	// Tasks that are assigned or running.
-	Inflight uint32 `protobuf:"varint,3,opt,name=inflight,proto3" json:"inflight,omitempty"`
-	// Paused tasks.
-	Paused uint32 `protobuf:"varint,4,opt,name=paused,proto3" json:"paused,omitempty"`
-	// Hosts that were heard of in time.
-	HostsOnline uint32 `protobuf:"varint,5,opt,name=hosts_online,json=hostsOnline,proto3" json:"hosts_online,omitempty"`
-	// Tasks accepted since the sample before.
-	Submitted uint32 `protobuf:"varint,6,opt,name=submitted,proto3" json:"submitted,omitempty"`
-	// Tasks handed to hosts since then.
-	Dispatched uint32 `protobuf:"varint,7,opt,name=dispatched,proto3" json:"dispatched,omitempty"`
-	// Tasks that ended as `done` since then.
-	Completed uint32 `protobuf:"varint,8,opt,name=completed,proto3" json:"completed,omitempty"`
-	// Tasks that failed since then.
-	Failed uint32 `protobuf:"varint,9,opt,name=failed,proto3" json:"failed,omitempty"`
-	// Tasks that were cancelled since then.
-	Cancelled uint32 `protobuf:"varint,10,opt,name=cancelled,proto3" json:"cancelled,omitempty"`
-	// Tasks refused at admission since then.
-	Rejected uint32 `protobuf:"varint,11,opt,name=rejected,proto3" json:"rejected,omitempty"`
-	// Failed attempts that were retried since then.
-	Retried uint32 `protobuf:"varint,12,opt,name=retried,proto3" json:"retried,omitempty"`
-	// Leases lost since then.
-	LeasesExpired uint32 `protobuf:"varint,13,opt,name=leases_expired,json=leasesExpired,proto3" json:"leases_expired,omitempty"`
-	// Milliseconds from queue entry to dispatch, averaged over the dispatches since then. Absent if there were none.
-	AvgDispatchLatencyMs *float64 `protobuf:"fixed64,14,opt,name=avg_dispatch_latency_ms,json=avgDispatchLatencyMs,proto3,oneof" json:"avg_dispatch_latency_ms,omitempty"`
-	// Seconds for which the task has been queued that has waited longest for nothing but a host and its turn. Absent while
-	// none does.
-	OldestQueuedSecs *float64 `protobuf:"fixed64,15,opt,name=oldest_queued_secs,json=oldestQueuedSecs,proto3,oneof" json:"oldest_queued_secs,omitempty"`
-	unknownFields    protoimpl.UnknownFields
-	sizeCache        protoimpl.SizeCache
-}
-
-func (x *Sample) Reset() {
-	*x = Sample{}
-	mi := &file_taskyard_v1_stats_proto_msgTypes[2]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *Sample) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*Sample) ProtoMessage() {}
-
-func (x *Sample) ProtoReflect() protoreflect.Message {
-	mi := &file_taskyard_v1_stats_proto_msgTypes[2]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use Sample.ProtoReflect.Descriptor instead.
-func (*Sample) Descriptor() ([]byte, []int) {
-	return file_taskyard_v1_stats_proto_rawDescGZIP(), []int{2}
-}
-
-func (x *Sample) GetAt() *timestamppb.Timestamp {
-	if x != nil {
-		return x.At
-	}
-	return nil
-}
-
-func (x *Sample) GetQueued() uint32 {
-	if x != nil {
-		return x.Queued
-	}
-	return 0
-}
-
-func (x *Sample) GetInflight() uint32 {
-	if x != nil {
-		return x.Inflight
-	}
-	return 0
-}
-
-func (x *Sample) GetPaused() uint32 {
-	if x != nil {
-		return x.Paused
-	}
-	return 0
-}
-
-func (x *Sample) GetHostsOnline() uint32 {
-	if x != nil {
-		return x.HostsOnline
-	}
-	return 0
-}
-
-func (x *Sample) GetSubmitted() uint32 {
-	if x != nil {
-		return x.Submitted
-	}
-	return 0
-}
-
-func (x *Sample) GetDispatched() uint32 {
-	if x != nil {
-		return x.Dispatched
-	}
-	return 0
-}
-
-func (x *Sample) GetCompleted() uint32 {
-	if x != nil {
-		return x.Completed
-	}
-	return 0
-}
-
-func (x *Sample) GetFailed() uint32 {
-	if x != nil {
-		return x.Failed
-	}
-	return 0
-}
-
-func (x *Sample) GetCancelled() uint32 {
-	if x != nil {
-		return x.Cancelled
-	}
-	return 0
-}
-
-func (x *Sample) GetRejected() uint32 {
-	if x != nil {
-		return x.Rejected
-	}
-	return 0
-}
-
-func (x *Sample) GetRetried() uint32 {
-	if x != nil {
-		return x.Retried
-	}
-	return 0
-}
-
-func (x *Sample) GetLeasesExpired() uint32 {
-	if x != nil {
-		return x.LeasesExpired
-	}
-	return 0
-}
-
-func (x *Sample) GetAvgDispatchLatencyMs() float64 {
-	if x != nil && x.AvgDispatchLatencyMs != nil {
-		return *x.AvgDispatchLatencyMs
-	}
-	return 0
-}
-
-func (x *Sample) GetOldestQueuedSecs() float64 {
-	if x != nil && x.OldestQueuedSecs != nil {
-		return *x.OldestQueuedSecs
-	}
-	return 0
-}
-
 // GetFairnessRequest asks for a page of agents.
 type GetFairnessRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -316,7 +42,7 @@ type GetFairnessRequest struct {
 
 func (x *GetFairnessRequest) Reset() {
 	*x = GetFairnessRequest{}
-	mi := &file_taskyard_v1_stats_proto_msgTypes[3]
+	mi := &file_taskyard_v1_stats_proto_msgTypes[0]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -328,7 +54,7 @@ func (x *GetFairnessRequest) String() string {
 func (*GetFairnessRequest) ProtoMessage() {}
 
 func (x *GetFairnessRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_taskyard_v1_stats_proto_msgTypes[3]
+	mi := &file_taskyard_v1_stats_proto_msgTypes[0]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -341,7 +67,7 @@ func (x *GetFairnessRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetFairnessRequest.ProtoReflect.Descriptor instead.
 func (*GetFairnessRequest) Descriptor() ([]byte, []int) {
-	return file_taskyard_v1_stats_proto_rawDescGZIP(), []int{3}
+	return file_taskyard_v1_stats_proto_rawDescGZIP(), []int{0}
 }
 
 func (x *GetFairnessRequest) GetPageSize() uint32 {
@@ -371,7 +97,7 @@ type GetFairnessResponse struct {
 
 func (x *GetFairnessResponse) Reset() {
 	*x = GetFairnessResponse{}
-	mi := &file_taskyard_v1_stats_proto_msgTypes[4]
+	mi := &file_taskyard_v1_stats_proto_msgTypes[1]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -383,7 +109,7 @@ func (x *GetFairnessResponse) String() string {
 func (*GetFairnessResponse) ProtoMessage() {}
 
 func (x *GetFairnessResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_taskyard_v1_stats_proto_msgTypes[4]
+	mi := &file_taskyard_v1_stats_proto_msgTypes[1]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -396,7 +122,7 @@ func (x *GetFairnessResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetFairnessResponse.ProtoReflect.Descriptor instead.
 func (*GetFairnessResponse) Descriptor() ([]byte, []int) {
-	return file_taskyard_v1_stats_proto_rawDescGZIP(), []int{4}
+	return file_taskyard_v1_stats_proto_rawDescGZIP(), []int{1}
 }
 
 func (x *GetFairnessResponse) GetAgents() []*AgentShare {
@@ -435,7 +161,7 @@ type AgentShare struct {
 
 func (x *AgentShare) Reset() {
 	*x = AgentShare{}
-	mi := &file_taskyard_v1_stats_proto_msgTypes[5]
+	mi := &file_taskyard_v1_stats_proto_msgTypes[2]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -447,7 +173,7 @@ func (x *AgentShare) String() string {
 func (*AgentShare) ProtoMessage() {}
 
 func (x *AgentShare) ProtoReflect() protoreflect.Message {
-	mi := &file_taskyard_v1_stats_proto_msgTypes[5]
+	mi := &file_taskyard_v1_stats_proto_msgTypes[2]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -460,7 +186,7 @@ func (x *AgentShare) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AgentShare.ProtoReflect.Descriptor instead.
 func (*AgentShare) Descriptor() ([]byte, []int) {
-	return file_taskyard_v1_stats_proto_rawDescGZIP(), []int{5}
+	return file_taskyard_v1_stats_proto_rawDescGZIP(), []int{2}
 }
 
 func (x *AgentShare) GetAgentId() string {
@@ -514,7 +240,7 @@ type GetDemandRequest struct {
 
 func (x *GetDemandRequest) Reset() {
 	*x = GetDemandRequest{}
-	mi := &file_taskyard_v1_stats_proto_msgTypes[6]
+	mi := &file_taskyard_v1_stats_proto_msgTypes[3]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -526,7 +252,7 @@ func (x *GetDemandRequest) String() string {
 func (*GetDemandRequest) ProtoMessage() {}
 
 func (x *GetDemandRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_taskyard_v1_stats_proto_msgTypes[6]
+	mi := &file_taskyard_v1_stats_proto_msgTypes[3]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -539,7 +265,7 @@ func (x *GetDemandRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetDemandRequest.ProtoReflect.Descriptor instead.
 func (*GetDemandRequest) Descriptor() ([]byte, []int) {
-	return file_taskyard_v1_stats_proto_rawDescGZIP(), []int{6}
+	return file_taskyard_v1_stats_proto_rawDescGZIP(), []int{3}
 }
 
 // GetDemandResponse shows the pools.
@@ -553,7 +279,7 @@ type GetDemandResponse struct {
 
 func (x *GetDemandResponse) Reset() {
 	*x = GetDemandResponse{}
-	mi := &file_taskyard_v1_stats_proto_msgTypes[7]
+	mi := &file_taskyard_v1_stats_proto_msgTypes[4]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -565,7 +291,7 @@ func (x *GetDemandResponse) String() string {
 func (*GetDemandResponse) ProtoMessage() {}
 
 func (x *GetDemandResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_taskyard_v1_stats_proto_msgTypes[7]
+	mi := &file_taskyard_v1_stats_proto_msgTypes[4]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -578,7 +304,7 @@ func (x *GetDemandResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetDemandResponse.ProtoReflect.Descriptor instead.
 func (*GetDemandResponse) Descriptor() ([]byte, []int) {
-	return file_taskyard_v1_stats_proto_rawDescGZIP(), []int{7}
+	return file_taskyard_v1_stats_proto_rawDescGZIP(), []int{4}
 }
 
 func (x *GetDemandResponse) GetPools() []*PoolDemand {
@@ -609,7 +335,7 @@ type PoolDemand struct {
 
 func (x *PoolDemand) Reset() {
 	*x = PoolDemand{}
-	mi := &file_taskyard_v1_stats_proto_msgTypes[8]
+	mi := &file_taskyard_v1_stats_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -621,7 +347,7 @@ func (x *PoolDemand) String() string {
 func (*PoolDemand) ProtoMessage() {}
 
 func (x *PoolDemand) ProtoReflect() protoreflect.Message {
-	mi := &file_taskyard_v1_stats_proto_msgTypes[8]
+	mi := &file_taskyard_v1_stats_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -634,7 +360,7 @@ func (x *PoolDemand) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PoolDemand.ProtoReflect.Descriptor instead.
 func (*PoolDemand) Descriptor() ([]byte, []int) {
-	return file_taskyard_v1_stats_proto_rawDescGZIP(), []int{8}
+	return file_taskyard_v1_stats_proto_rawDescGZIP(), []int{5}
 }
 
 func (x *PoolDemand) GetPool() string {
@@ -688,7 +414,7 @@ type GetStatsRequest struct {
 
 func (x *GetStatsRequest) Reset() {
 	*x = GetStatsRequest{}
-	mi := &file_taskyard_v1_stats_proto_msgTypes[9]
+	mi := &file_taskyard_v1_stats_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -700,7 +426,7 @@ func (x *GetStatsRequest) String() string {
 func (*GetStatsRequest) ProtoMessage() {}
 
 func (x *GetStatsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_taskyard_v1_stats_proto_msgTypes[9]
+	mi := &file_taskyard_v1_stats_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -713,7 +439,7 @@ func (x *GetStatsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetStatsRequest.ProtoReflect.Descriptor instead.
 func (*GetStatsRequest) Descriptor() ([]byte, []int) {
-	return file_taskyard_v1_stats_proto_rawDescGZIP(), []int{9}
+	return file_taskyard_v1_stats_proto_rawDescGZIP(), []int{6}
 }
 
 // GetStatsResponse is the documented snapshot in its three sections.
@@ -735,7 +461,7 @@ type GetStatsResponse struct {
 
 func (x *GetStatsResponse) Reset() {
 	*x = GetStatsResponse{}
-	mi := &file_taskyard_v1_stats_proto_msgTypes[10]
+	mi := &file_taskyard_v1_stats_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -747,7 +473,7 @@ func (x *GetStatsResponse) String() string {
 func (*GetStatsResponse) ProtoMessage() {}
 
 func (x *GetStatsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_taskyard_v1_stats_proto_msgTypes[10]
+	mi := &file_taskyard_v1_stats_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -760,7 +486,7 @@ func (x *GetStatsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetStatsResponse.ProtoReflect.Descriptor instead.
 func (*GetStatsResponse) Descriptor() ([]byte, []int) {
-	return file_taskyard_v1_stats_proto_rawDescGZIP(), []int{10}
+	return file_taskyard_v1_stats_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *GetStatsResponse) GetQueue() *QueueStats {
@@ -828,7 +554,7 @@ type QueueStats struct {
 
 func (x *QueueStats) Reset() {
 	*x = QueueStats{}
-	mi := &file_taskyard_v1_stats_proto_msgTypes[11]
+	mi := &file_taskyard_v1_stats_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -840,7 +566,7 @@ func (x *QueueStats) String() string {
 func (*QueueStats) ProtoMessage() {}
 
 func (x *QueueStats) ProtoReflect() protoreflect.Message {
-	mi := &file_taskyard_v1_stats_proto_msgTypes[11]
+	mi := &file_taskyard_v1_stats_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -853,7 +579,7 @@ func (x *QueueStats) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use QueueStats.ProtoReflect.Descriptor instead.
 func (*QueueStats) Descriptor() ([]byte, []int) {
-	return file_taskyard_v1_stats_proto_rawDescGZIP(), []int{11}
+	return file_taskyard_v1_stats_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *QueueStats) GetTotalQueued() float64 {
@@ -939,7 +665,7 @@ type KeyWaits struct {
 
 func (x *KeyWaits) Reset() {
 	*x = KeyWaits{}
-	mi := &file_taskyard_v1_stats_proto_msgTypes[12]
+	mi := &file_taskyard_v1_stats_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -951,7 +677,7 @@ func (x *KeyWaits) String() string {
 func (*KeyWaits) ProtoMessage() {}
 
 func (x *KeyWaits) ProtoReflect() protoreflect.Message {
-	mi := &file_taskyard_v1_stats_proto_msgTypes[12]
+	mi := &file_taskyard_v1_stats_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -964,7 +690,7 @@ func (x *KeyWaits) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use KeyWaits.ProtoReflect.Descriptor instead.
 func (*KeyWaits) Descriptor() ([]byte, []int) {
-	return file_taskyard_v1_stats_proto_rawDescGZIP(), []int{12}
+	return file_taskyard_v1_stats_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *KeyWaits) GetWaiting() float64 {
@@ -994,7 +720,7 @@ type NoticedTasks struct {
 
 func (x *NoticedTasks) Reset() {
 	*x = NoticedTasks{}
-	mi := &file_taskyard_v1_stats_proto_msgTypes[13]
+	mi := &file_taskyard_v1_stats_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1006,7 +732,7 @@ func (x *NoticedTasks) String() string {
 func (*NoticedTasks) ProtoMessage() {}
 
 func (x *NoticedTasks) ProtoReflect() protoreflect.Message {
-	mi := &file_taskyard_v1_stats_proto_msgTypes[13]
+	mi := &file_taskyard_v1_stats_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1019,7 +745,7 @@ func (x *NoticedTasks) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NoticedTasks.ProtoReflect.Descriptor instead.
 func (*NoticedTasks) Descriptor() ([]byte, []int) {
-	return file_taskyard_v1_stats_proto_rawDescGZIP(), []int{13}
+	return file_taskyard_v1_stats_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *NoticedTasks) GetWaiting() float64 {
@@ -1050,7 +776,7 @@ type TargetWaits struct {
 
 func (x *TargetWaits) Reset() {
 	*x = TargetWaits{}
-	mi := &file_taskyard_v1_stats_proto_msgTypes[14]
+	mi := &file_taskyard_v1_stats_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1062,7 +788,7 @@ func (x *TargetWaits) String() string {
 func (*TargetWaits) ProtoMessage() {}
 
 func (x *TargetWaits) ProtoReflect() protoreflect.Message {
-	mi := &file_taskyard_v1_stats_proto_msgTypes[14]
+	mi := &file_taskyard_v1_stats_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1075,7 +801,7 @@ func (x *TargetWaits) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TargetWaits.ProtoReflect.Descriptor instead.
 func (*TargetWaits) Descriptor() ([]byte, []int) {
-	return file_taskyard_v1_stats_proto_rawDescGZIP(), []int{14}
+	return file_taskyard_v1_stats_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *TargetWaits) GetWaiting() float64 {
@@ -1133,7 +859,7 @@ type SchedulerMetrics struct {
 
 func (x *SchedulerMetrics) Reset() {
 	*x = SchedulerMetrics{}
-	mi := &file_taskyard_v1_stats_proto_msgTypes[15]
+	mi := &file_taskyard_v1_stats_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1145,7 +871,7 @@ func (x *SchedulerMetrics) String() string {
 func (*SchedulerMetrics) ProtoMessage() {}
 
 func (x *SchedulerMetrics) ProtoReflect() protoreflect.Message {
-	mi := &file_taskyard_v1_stats_proto_msgTypes[15]
+	mi := &file_taskyard_v1_stats_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1158,7 +884,7 @@ func (x *SchedulerMetrics) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SchedulerMetrics.ProtoReflect.Descriptor instead.
 func (*SchedulerMetrics) Descriptor() ([]byte, []int) {
-	return file_taskyard_v1_stats_proto_rawDescGZIP(), []int{15}
+	return file_taskyard_v1_stats_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *SchedulerMetrics) GetTasksSubmitted() float64 {
@@ -1287,7 +1013,7 @@ type AgentMetrics struct {
 
 func (x *AgentMetrics) Reset() {
 	*x = AgentMetrics{}
-	mi := &file_taskyard_v1_stats_proto_msgTypes[16]
+	mi := &file_taskyard_v1_stats_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1299,7 +1025,7 @@ func (x *AgentMetrics) String() string {
 func (*AgentMetrics) ProtoMessage() {}
 
 func (x *AgentMetrics) ProtoReflect() protoreflect.Message {
-	mi := &file_taskyard_v1_stats_proto_msgTypes[16]
+	mi := &file_taskyard_v1_stats_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1312,7 +1038,7 @@ func (x *AgentMetrics) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AgentMetrics.ProtoReflect.Descriptor instead.
 func (*AgentMetrics) Descriptor() ([]byte, []int) {
-	return file_taskyard_v1_stats_proto_rawDescGZIP(), []int{16}
+	return file_taskyard_v1_stats_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *AgentMetrics) GetSubmitted() float64 {
@@ -1380,7 +1106,7 @@ type SchedulerConfig struct {
 
 func (x *SchedulerConfig) Reset() {
 	*x = SchedulerConfig{}
-	mi := &file_taskyard_v1_stats_proto_msgTypes[17]
+	mi := &file_taskyard_v1_stats_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1392,7 +1118,7 @@ func (x *SchedulerConfig) String() string {
 func (*SchedulerConfig) ProtoMessage() {}
 
 func (x *SchedulerConfig) ProtoReflect() protoreflect.Message {
-	mi := &file_taskyard_v1_stats_proto_msgTypes[17]
+	mi := &file_taskyard_v1_stats_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1405,7 +1131,7 @@ func (x *SchedulerConfig) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SchedulerConfig.ProtoReflect.Descriptor instead.
 func (*SchedulerConfig) Descriptor() ([]byte, []int) {
-	return file_taskyard_v1_stats_proto_rawDescGZIP(), []int{17}
+	return file_taskyard_v1_stats_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *SchedulerConfig) GetStrategy() string {
@@ -1472,7 +1198,7 @@ type HostStats struct {
 
 func (x *HostStats) Reset() {
 	*x = HostStats{}
-	mi := &file_taskyard_v1_stats_proto_msgTypes[18]
+	mi := &file_taskyard_v1_stats_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1484,7 +1210,7 @@ func (x *HostStats) String() string {
 func (*HostStats) ProtoMessage() {}
 
 func (x *HostStats) ProtoReflect() protoreflect.Message {
-	mi := &file_taskyard_v1_stats_proto_msgTypes[18]
+	mi := &file_taskyard_v1_stats_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1497,7 +1223,7 @@ func (x *HostStats) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HostStats.ProtoReflect.Descriptor instead.
 func (*HostStats) Descriptor() ([]byte, []int) {
-	return file_taskyard_v1_stats_proto_rawDescGZIP(), []int{18}
+	return file_taskyard_v1_stats_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *HostStats) GetRegistered() float64 {
@@ -1536,7 +1262,7 @@ type StoreSize struct {
 
 func (x *StoreSize) Reset() {
 	*x = StoreSize{}
-	mi := &file_taskyard_v1_stats_proto_msgTypes[19]
+	mi := &file_taskyard_v1_stats_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1548,7 +1274,7 @@ func (x *StoreSize) String() string {
 func (*StoreSize) ProtoMessage() {}
 
 func (x *StoreSize) ProtoReflect() protoreflect.Message {
-	mi := &file_taskyard_v1_stats_proto_msgTypes[19]
+	mi := &file_taskyard_v1_stats_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1561,7 +1287,7 @@ func (x *StoreSize) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StoreSize.ProtoReflect.Descriptor instead.
 func (*StoreSize) Descriptor() ([]byte, []int) {
-	return file_taskyard_v1_stats_proto_rawDescGZIP(), []int{19}
+	return file_taskyard_v1_stats_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *StoreSize) GetUrl() string {
@@ -1602,7 +1328,7 @@ type ListSnapshotsRequest struct {
 
 func (x *ListSnapshotsRequest) Reset() {
 	*x = ListSnapshotsRequest{}
-	mi := &file_taskyard_v1_stats_proto_msgTypes[20]
+	mi := &file_taskyard_v1_stats_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1614,7 +1340,7 @@ func (x *ListSnapshotsRequest) String() string {
 func (*ListSnapshotsRequest) ProtoMessage() {}
 
 func (x *ListSnapshotsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_taskyard_v1_stats_proto_msgTypes[20]
+	mi := &file_taskyard_v1_stats_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1627,7 +1353,7 @@ func (x *ListSnapshotsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListSnapshotsRequest.ProtoReflect.Descriptor instead.
 func (*ListSnapshotsRequest) Descriptor() ([]byte, []int) {
-	return file_taskyard_v1_stats_proto_rawDescGZIP(), []int{20}
+	return file_taskyard_v1_stats_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *ListSnapshotsRequest) GetHostId() string {
@@ -1671,7 +1397,7 @@ type ListSnapshotsResponse struct {
 
 func (x *ListSnapshotsResponse) Reset() {
 	*x = ListSnapshotsResponse{}
-	mi := &file_taskyard_v1_stats_proto_msgTypes[21]
+	mi := &file_taskyard_v1_stats_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1683,7 +1409,7 @@ func (x *ListSnapshotsResponse) String() string {
 func (*ListSnapshotsResponse) ProtoMessage() {}
 
 func (x *ListSnapshotsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_taskyard_v1_stats_proto_msgTypes[21]
+	mi := &file_taskyard_v1_stats_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1696,7 +1422,7 @@ func (x *ListSnapshotsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListSnapshotsResponse.ProtoReflect.Descriptor instead.
 func (*ListSnapshotsResponse) Descriptor() ([]byte, []int) {
-	return file_taskyard_v1_stats_proto_rawDescGZIP(), []int{21}
+	return file_taskyard_v1_stats_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *ListSnapshotsResponse) GetSnapshots() []*MachineSnapshot {
@@ -1744,7 +1470,7 @@ type MachineSnapshot struct {
 
 func (x *MachineSnapshot) Reset() {
 	*x = MachineSnapshot{}
-	mi := &file_taskyard_v1_stats_proto_msgTypes[22]
+	mi := &file_taskyard_v1_stats_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1756,7 +1482,7 @@ func (x *MachineSnapshot) String() string {
 func (*MachineSnapshot) ProtoMessage() {}
 
 func (x *MachineSnapshot) ProtoReflect() protoreflect.Message {
-	mi := &file_taskyard_v1_stats_proto_msgTypes[22]
+	mi := &file_taskyard_v1_stats_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1769,7 +1495,7 @@ func (x *MachineSnapshot) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MachineSnapshot.ProtoReflect.Descriptor instead.
 func (*MachineSnapshot) Descriptor() ([]byte, []int) {
-	return file_taskyard_v1_stats_proto_rawDescGZIP(), []int{22}
+	return file_taskyard_v1_stats_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *MachineSnapshot) GetId() string {
@@ -1853,33 +1579,7 @@ var File_taskyard_v1_stats_proto protoreflect.FileDescriptor
 
 const file_taskyard_v1_stats_proto_rawDesc = "" +
 	"\n" +
-	"\x17taskyard/v1/stats.proto\x12\vtaskyard.v1\x1a\x1cgoogle/api/annotations.proto\x1a\x1cgoogle/protobuf/struct.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x18taskyard/v1/access.proto\"F\n" +
-	"\x12ListSamplesRequest\x120\n" +
-	"\x05after\x18\x01 \x01(\v2\x1a.google.protobuf.TimestampR\x05after\"i\n" +
-	"\x13ListSamplesResponse\x12-\n" +
-	"\asamples\x18\x01 \x03(\v2\x13.taskyard.v1.SampleR\asamples\x12#\n" +
-	"\rinterval_secs\x18\x02 \x01(\rR\fintervalSecs\"\xb4\x04\n" +
-	"\x06Sample\x12*\n" +
-	"\x02at\x18\x01 \x01(\v2\x1a.google.protobuf.TimestampR\x02at\x12\x16\n" +
-	"\x06queued\x18\x02 \x01(\rR\x06queued\x12\x1a\n" +
-	"\binflight\x18\x03 \x01(\rR\binflight\x12\x16\n" +
-	"\x06paused\x18\x04 \x01(\rR\x06paused\x12!\n" +
-	"\fhosts_online\x18\x05 \x01(\rR\vhostsOnline\x12\x1c\n" +
-	"\tsubmitted\x18\x06 \x01(\rR\tsubmitted\x12\x1e\n" +
-	"\n" +
-	"dispatched\x18\a \x01(\rR\n" +
-	"dispatched\x12\x1c\n" +
-	"\tcompleted\x18\b \x01(\rR\tcompleted\x12\x16\n" +
-	"\x06failed\x18\t \x01(\rR\x06failed\x12\x1c\n" +
-	"\tcancelled\x18\n" +
-	" \x01(\rR\tcancelled\x12\x1a\n" +
-	"\brejected\x18\v \x01(\rR\brejected\x12\x18\n" +
-	"\aretried\x18\f \x01(\rR\aretried\x12%\n" +
-	"\x0eleases_expired\x18\r \x01(\rR\rleasesExpired\x12:\n" +
-	"\x17avg_dispatch_latency_ms\x18\x0e \x01(\x01H\x00R\x14avgDispatchLatencyMs\x88\x01\x01\x121\n" +
-	"\x12oldest_queued_secs\x18\x0f \x01(\x01H\x01R\x10oldestQueuedSecs\x88\x01\x01B\x1a\n" +
-	"\x18_avg_dispatch_latency_msB\x15\n" +
-	"\x13_oldest_queued_secs\"w\n" +
+	"\x17taskyard/v1/stats.proto\x12\vtaskyard.v1\x1a\x1cgoogle/api/annotations.proto\x1a\x1cgoogle/protobuf/struct.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x18taskyard/v1/access.proto\x1a\x18taskyard/v1/sample.proto\"w\n" +
 	"\x12GetFairnessRequest\x12 \n" +
 	"\tpage_size\x18\x01 \x01(\rH\x00R\bpageSize\x88\x01\x01\x12\"\n" +
 	"\n" +
@@ -2082,77 +1782,73 @@ func file_taskyard_v1_stats_proto_rawDescGZIP() []byte {
 	return file_taskyard_v1_stats_proto_rawDescData
 }
 
-var file_taskyard_v1_stats_proto_msgTypes = make([]protoimpl.MessageInfo, 28)
+var file_taskyard_v1_stats_proto_msgTypes = make([]protoimpl.MessageInfo, 25)
 var file_taskyard_v1_stats_proto_goTypes = []any{
-	(*ListSamplesRequest)(nil),    // 0: taskyard.v1.ListSamplesRequest
-	(*ListSamplesResponse)(nil),   // 1: taskyard.v1.ListSamplesResponse
-	(*Sample)(nil),                // 2: taskyard.v1.Sample
-	(*GetFairnessRequest)(nil),    // 3: taskyard.v1.GetFairnessRequest
-	(*GetFairnessResponse)(nil),   // 4: taskyard.v1.GetFairnessResponse
-	(*AgentShare)(nil),            // 5: taskyard.v1.AgentShare
-	(*GetDemandRequest)(nil),      // 6: taskyard.v1.GetDemandRequest
-	(*GetDemandResponse)(nil),     // 7: taskyard.v1.GetDemandResponse
-	(*PoolDemand)(nil),            // 8: taskyard.v1.PoolDemand
-	(*GetStatsRequest)(nil),       // 9: taskyard.v1.GetStatsRequest
-	(*GetStatsResponse)(nil),      // 10: taskyard.v1.GetStatsResponse
-	(*QueueStats)(nil),            // 11: taskyard.v1.QueueStats
-	(*KeyWaits)(nil),              // 12: taskyard.v1.KeyWaits
-	(*NoticedTasks)(nil),          // 13: taskyard.v1.NoticedTasks
-	(*TargetWaits)(nil),           // 14: taskyard.v1.TargetWaits
-	(*SchedulerMetrics)(nil),      // 15: taskyard.v1.SchedulerMetrics
-	(*AgentMetrics)(nil),          // 16: taskyard.v1.AgentMetrics
-	(*SchedulerConfig)(nil),       // 17: taskyard.v1.SchedulerConfig
-	(*HostStats)(nil),             // 18: taskyard.v1.HostStats
-	(*StoreSize)(nil),             // 19: taskyard.v1.StoreSize
-	(*ListSnapshotsRequest)(nil),  // 20: taskyard.v1.ListSnapshotsRequest
-	(*ListSnapshotsResponse)(nil), // 21: taskyard.v1.ListSnapshotsResponse
-	(*MachineSnapshot)(nil),       // 22: taskyard.v1.MachineSnapshot
-	nil,                           // 23: taskyard.v1.QueueStats.AgentCountsEntry
-	nil,                           // 24: taskyard.v1.KeyWaits.KeysEntry
-	nil,                           // 25: taskyard.v1.NoticedTasks.NoticesEntry
-	nil,                           // 26: taskyard.v1.TargetWaits.WaitsForEntry
-	nil,                           // 27: taskyard.v1.SchedulerMetrics.AgentsEntry
-	(*timestamppb.Timestamp)(nil), // 28: google.protobuf.Timestamp
-	(*structpb.Struct)(nil),       // 29: google.protobuf.Struct
+	(*GetFairnessRequest)(nil),    // 0: taskyard.v1.GetFairnessRequest
+	(*GetFairnessResponse)(nil),   // 1: taskyard.v1.GetFairnessResponse
+	(*AgentShare)(nil),            // 2: taskyard.v1.AgentShare
+	(*GetDemandRequest)(nil),      // 3: taskyard.v1.GetDemandRequest
+	(*GetDemandResponse)(nil),     // 4: taskyard.v1.GetDemandResponse
+	(*PoolDemand)(nil),            // 5: taskyard.v1.PoolDemand
+	(*GetStatsRequest)(nil),       // 6: taskyard.v1.GetStatsRequest
+	(*GetStatsResponse)(nil),      // 7: taskyard.v1.GetStatsResponse
+	(*QueueStats)(nil),            // 8: taskyard.v1.QueueStats
+	(*KeyWaits)(nil),              // 9: taskyard.v1.KeyWaits
+	(*NoticedTasks)(nil),          // 10: taskyard.v1.NoticedTasks
+	(*TargetWaits)(nil),           // 11: taskyard.v1.TargetWaits
+	(*SchedulerMetrics)(nil),      // 12: taskyard.v1.SchedulerMetrics
+	(*AgentMetrics)(nil),          // 13: taskyard.v1.AgentMetrics
+	(*SchedulerConfig)(nil),       // 14: taskyard.v1.SchedulerConfig
+	(*HostStats)(nil),             // 15: taskyard.v1.HostStats
+	(*StoreSize)(nil),             // 16: taskyard.v1.StoreSize
+	(*ListSnapshotsRequest)(nil),  // 17: taskyard.v1.ListSnapshotsRequest
+	(*ListSnapshotsResponse)(nil), // 18: taskyard.v1.ListSnapshotsResponse
+	(*MachineSnapshot)(nil),       // 19: taskyard.v1.MachineSnapshot
+	nil,                           // 20: taskyard.v1.QueueStats.AgentCountsEntry
+	nil,                           // 21: taskyard.v1.KeyWaits.KeysEntry
+	nil,                           // 22: taskyard.v1.NoticedTasks.NoticesEntry
+	nil,                           // 23: taskyard.v1.TargetWaits.WaitsForEntry
+	nil,                           // 24: taskyard.v1.SchedulerMetrics.AgentsEntry
+	(*structpb.Struct)(nil),       // 25: google.protobuf.Struct
+	(*timestamppb.Timestamp)(nil), // 26: google.protobuf.Timestamp
+	(*ListSamplesRequest)(nil),    // 27: taskyard.v1.ListSamplesRequest
+	(*ListSamplesResponse)(nil),   // 28: taskyard.v1.ListSamplesResponse
 }
 var file_taskyard_v1_stats_proto_depIdxs = []int32{
-	28, // 0: taskyard.v1.ListSamplesRequest.after:type_name -> google.protobuf.Timestamp
-	2,  // 1: taskyard.v1.ListSamplesResponse.samples:type_name -> taskyard.v1.Sample
-	28, // 2: taskyard.v1.Sample.at:type_name -> google.protobuf.Timestamp
-	5,  // 3: taskyard.v1.GetFairnessResponse.agents:type_name -> taskyard.v1.AgentShare
-	8,  // 4: taskyard.v1.GetDemandResponse.pools:type_name -> taskyard.v1.PoolDemand
-	11, // 5: taskyard.v1.GetStatsResponse.queue:type_name -> taskyard.v1.QueueStats
-	15, // 6: taskyard.v1.GetStatsResponse.metrics:type_name -> taskyard.v1.SchedulerMetrics
-	17, // 7: taskyard.v1.GetStatsResponse.config:type_name -> taskyard.v1.SchedulerConfig
-	18, // 8: taskyard.v1.GetStatsResponse.hosts:type_name -> taskyard.v1.HostStats
-	19, // 9: taskyard.v1.GetStatsResponse.store:type_name -> taskyard.v1.StoreSize
-	23, // 10: taskyard.v1.QueueStats.agent_counts:type_name -> taskyard.v1.QueueStats.AgentCountsEntry
-	14, // 11: taskyard.v1.QueueStats.targets:type_name -> taskyard.v1.TargetWaits
-	12, // 12: taskyard.v1.QueueStats.keys:type_name -> taskyard.v1.KeyWaits
-	13, // 13: taskyard.v1.QueueStats.noticed:type_name -> taskyard.v1.NoticedTasks
-	24, // 14: taskyard.v1.KeyWaits.keys:type_name -> taskyard.v1.KeyWaits.KeysEntry
-	25, // 15: taskyard.v1.NoticedTasks.notices:type_name -> taskyard.v1.NoticedTasks.NoticesEntry
-	26, // 16: taskyard.v1.TargetWaits.waits_for:type_name -> taskyard.v1.TargetWaits.WaitsForEntry
-	27, // 17: taskyard.v1.SchedulerMetrics.agents:type_name -> taskyard.v1.SchedulerMetrics.AgentsEntry
-	22, // 18: taskyard.v1.ListSnapshotsResponse.snapshots:type_name -> taskyard.v1.MachineSnapshot
-	29, // 19: taskyard.v1.MachineSnapshot.context:type_name -> google.protobuf.Struct
-	28, // 20: taskyard.v1.MachineSnapshot.created_at:type_name -> google.protobuf.Timestamp
-	16, // 21: taskyard.v1.SchedulerMetrics.AgentsEntry.value:type_name -> taskyard.v1.AgentMetrics
-	9,  // 22: taskyard.v1.StatsService.GetStats:input_type -> taskyard.v1.GetStatsRequest
-	20, // 23: taskyard.v1.StatsService.ListSnapshots:input_type -> taskyard.v1.ListSnapshotsRequest
-	3,  // 24: taskyard.v1.StatsService.GetFairness:input_type -> taskyard.v1.GetFairnessRequest
-	6,  // 25: taskyard.v1.StatsService.GetDemand:input_type -> taskyard.v1.GetDemandRequest
-	0,  // 26: taskyard.v1.StatsService.ListSamples:input_type -> taskyard.v1.ListSamplesRequest
-	10, // 27: taskyard.v1.StatsService.GetStats:output_type -> taskyard.v1.GetStatsResponse
-	21, // 28: taskyard.v1.StatsService.ListSnapshots:output_type -> taskyard.v1.ListSnapshotsResponse
-	4,  // 29: taskyard.v1.StatsService.GetFairness:output_type -> taskyard.v1.GetFairnessResponse
-	7,  // 30: taskyard.v1.StatsService.GetDemand:output_type -> taskyard.v1.GetDemandResponse
-	1,  // 31: taskyard.v1.StatsService.ListSamples:output_type -> taskyard.v1.ListSamplesResponse
-	27, // [27:32] is the sub-list for method output_type
-	22, // [22:27] is the sub-list for method input_type
-	22, // [22:22] is the sub-list for extension type_name
-	22, // [22:22] is the sub-list for extension extendee
-	0,  // [0:22] is the sub-list for field type_name
+	2,  // 0: taskyard.v1.GetFairnessResponse.agents:type_name -> taskyard.v1.AgentShare
+	5,  // 1: taskyard.v1.GetDemandResponse.pools:type_name -> taskyard.v1.PoolDemand
+	8,  // 2: taskyard.v1.GetStatsResponse.queue:type_name -> taskyard.v1.QueueStats
+	12, // 3: taskyard.v1.GetStatsResponse.metrics:type_name -> taskyard.v1.SchedulerMetrics
+	14, // 4: taskyard.v1.GetStatsResponse.config:type_name -> taskyard.v1.SchedulerConfig
+	15, // 5: taskyard.v1.GetStatsResponse.hosts:type_name -> taskyard.v1.HostStats
+	16, // 6: taskyard.v1.GetStatsResponse.store:type_name -> taskyard.v1.StoreSize
+	20, // 7: taskyard.v1.QueueStats.agent_counts:type_name -> taskyard.v1.QueueStats.AgentCountsEntry
+	11, // 8: taskyard.v1.QueueStats.targets:type_name -> taskyard.v1.TargetWaits
+	9,  // 9: taskyard.v1.QueueStats.keys:type_name -> taskyard.v1.KeyWaits
+	10, // 10: taskyard.v1.QueueStats.noticed:type_name -> taskyard.v1.NoticedTasks
+	21, // 11: taskyard.v1.KeyWaits.keys:type_name -> taskyard.v1.KeyWaits.KeysEntry
+	22, // 12: taskyard.v1.NoticedTasks.notices:type_name -> taskyard.v1.NoticedTasks.NoticesEntry
+	23, // 13: taskyard.v1.TargetWaits.waits_for:type_name -> taskyard.v1.TargetWaits.WaitsForEntry
+	24, // 14: taskyard.v1.SchedulerMetrics.agents:type_name -> taskyard.v1.SchedulerMetrics.AgentsEntry
+	19, // 15: taskyard.v1.ListSnapshotsResponse.snapshots:type_name -> taskyard.v1.MachineSnapshot
+	25, // 16: taskyard.v1.MachineSnapshot.context:type_name -> google.protobuf.Struct
+	26, // 17: taskyard.v1.MachineSnapshot.created_at:type_name -> google.protobuf.Timestamp
+	13, // 18: taskyard.v1.SchedulerMetrics.AgentsEntry.value:type_name -> taskyard.v1.AgentMetrics
+	6,  // 19: taskyard.v1.StatsService.GetStats:input_type -> taskyard.v1.GetStatsRequest
+	17, // 20: taskyard.v1.StatsService.ListSnapshots:input_type -> taskyard.v1.ListSnapshotsRequest
+	0,  // 21: taskyard.v1.StatsService.GetFairness:input_type -> taskyard.v1.GetFairnessRequest
+	3,  // 22: taskyard.v1.StatsService.GetDemand:input_type -> taskyard.v1.GetDemandRequest
+	27, // 23: taskyard.v1.StatsService.ListSamples:input_type -> taskyard.v1.ListSamplesRequest
+	7,  // 24: taskyard.v1.StatsService.GetStats:output_type -> taskyard.v1.GetStatsResponse
+	18, // 25: taskyard.v1.StatsService.ListSnapshots:output_type -> taskyard.v1.ListSnapshotsResponse
+	1,  // 26: taskyard.v1.StatsService.GetFairness:output_type -> taskyard.v1.GetFairnessResponse
+	4,  // 27: taskyard.v1.StatsService.GetDemand:output_type -> taskyard.v1.GetDemandResponse
+	28, // 28: taskyard.v1.StatsService.ListSamples:output_type -> taskyard.v1.ListSamplesResponse
+	24, // [24:29] is the sub-list for method output_type
+	19, // [19:24] is the sub-list for method input_type
+	19, // [19:19] is the sub-list for extension type_name
+	19, // [19:19] is the sub-list for extension extendee
+	0,  // [0:19] is the sub-list for field type_name
 }
 
 func init() { file_taskyard_v1_stats_proto_init() }
@@ -2161,23 +1857,23 @@ func file_taskyard_v1_stats_proto_init() {
 		return
 	}
 	file_taskyard_v1_access_proto_init()
-	file_taskyard_v1_stats_proto_msgTypes[2].OneofWrappers = []any{}
-	file_taskyard_v1_stats_proto_msgTypes[3].OneofWrappers = []any{}
-	file_taskyard_v1_stats_proto_msgTypes[4].OneofWrappers = []any{}
+	file_taskyard_v1_sample_proto_init()
+	file_taskyard_v1_stats_proto_msgTypes[0].OneofWrappers = []any{}
+	file_taskyard_v1_stats_proto_msgTypes[1].OneofWrappers = []any{}
+	file_taskyard_v1_stats_proto_msgTypes[5].OneofWrappers = []any{}
 	file_taskyard_v1_stats_proto_msgTypes[8].OneofWrappers = []any{}
-	file_taskyard_v1_stats_proto_msgTypes[11].OneofWrappers = []any{}
-	file_taskyard_v1_stats_proto_msgTypes[15].OneofWrappers = []any{}
-	file_taskyard_v1_stats_proto_msgTypes[16].OneofWrappers = []any{}
-	file_taskyard_v1_stats_proto_msgTypes[20].OneofWrappers = []any{}
-	file_taskyard_v1_stats_proto_msgTypes[21].OneofWrappers = []any{}
-	file_taskyard_v1_stats_proto_msgTypes[22].OneofWrappers = []any{}
+	file_taskyard_v1_stats_proto_msgTypes[12].OneofWrappers = []any{}
+	file_taskyard_v1_stats_proto_msgTypes[13].OneofWrappers = []any{}
+	file_taskyard_v1_stats_proto_msgTypes[17].OneofWrappers = []any{}
+	file_taskyard_v1_stats_proto_msgTypes[18].OneofWrappers = []any{}
+	file_taskyard_v1_stats_proto_msgTypes[19].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_taskyard_v1_stats_proto_rawDesc), len(file_taskyard_v1_stats_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   28,
+			NumMessages:   25,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

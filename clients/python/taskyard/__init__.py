@@ -57,6 +57,7 @@ if TYPE_CHECKING:
     from .payloads import BadValue, Codec, Payload
     from .retry_policy import RetryPolicy
     from .rule_calls import Agents, Limits
+    from .samples import Sample
     from .schedules import CatchUp, Overlap, Schedule, Trigger, TriggerState
     from .scheduling import Schedules
     from .stats import AgentMetrics, HostStats, QueueStats, SchedulerConfig, SchedulerMetrics, Stats
@@ -115,6 +116,7 @@ _PLACES: Final = {
     "rule_calls": ("Agents", "Limits"),
     "schedules": ("CatchUp", "Overlap", "Schedule", "Trigger", "TriggerState"),
     "scheduling": ("Schedules",),
+    "samples": ("Sample",),
     "stats": ("AgentMetrics", "HostStats", "QueueStats", "SchedulerConfig", "SchedulerMetrics", "Stats"),
     "stopping": ("Stopping",),
     "submitted": ("Submitted",),
@@ -191,6 +193,7 @@ __all__ = [
     "Retry",
     "RetryPolicy",
     "RunningTask",
+    "Sample",
     "Schedule",
     "SchedulerConfig",
     "SchedulerMetrics",

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import os
 from collections.abc import AsyncGenerator, Callable, Iterable, Sequence
+from datetime import datetime
 from types import TracebackType
 from typing import Final, Self, Unpack
 
-from taskyard.v1 import stats_pb2, target_pb2
+from taskyard.v1 import sample_pb2, stats_pb2, target_pb2
 from taskyard.v1 import task_pb2 as pb
 from taskyard.v1.batch_pb2_grpc import BatchServiceStub
 from taskyard.v1.operation_pb2_grpc import OperationServiceStub
@@ -28,6 +29,7 @@ from .operation_calls import Operations
 from .payloads import Codec
 from .renamed import either
 from .rule_calls import Agents, Limits
+from .samples import Sample
 from .scheduling import Schedules
 from .servers import Servers
 from .stats import Stats
@@ -36,7 +38,7 @@ from .targets import Target, TargetStatus
 from .task_calls import get_whole_batch
 from .task_desk import SubmitMiddleware, TaskDesk
 from .tasks import Task
-from .values import Span, seconds, state_filter
+from .values import Span, seconds, state_filter, timestamp_from
 from .watching import TaskEvent
 from .weights import AgentShare
 
@@ -230,6 +232,19 @@ class Client(SubmitCalls, EndingCalls, BulkCalls):
             The figures as they are now.
         """
         return Stats.from_message(await self._calls.sure(self._figures.GetStats, stats_pb2.GetStatsRequest()))
+
+    async def samples(self, *, after: datetime | None = None) -> Sequence[Sample]:
+        """Get the figures of the client's namespace over the last hour, one sample every ten seconds.
+
+        Args:
+            after: Only samples taken after this time. It has a time zone. Default: all that there are.
+
+        Returns:
+            The samples, oldest first.
+        """
+        request = sample_pb2.ListSamplesRequest(after=None if after is None else timestamp_from(after))
+        answer = await self._calls.sure(self._figures.ListSamples, request)
+        return [Sample.from_message(sample) for sample in answer.samples]
 
     async def explain(self, task_id: str) -> Explanation:
         """Find out why a task waits.

@@ -32,6 +32,7 @@ class TaskCriteria(TypedDict, total=False):
         ended_from: Only tasks that ended at this time or later. It has a time zone.
         ended_until: Only tasks that ended before this time. It has a time zone.
         error: Only tasks whose error holds this text, whatever its case.
+        id_prefix: Only tasks whose id begins with this text, 4 to 64 characters.
     """
 
     agent_id: str | None
@@ -48,6 +49,7 @@ class TaskCriteria(TypedDict, total=False):
     ended_from: datetime | None
     ended_until: datetime | None
     error: str | None
+    id_prefix: str | None
 
 
 class TaskFilters(TaskCriteria, total=False):

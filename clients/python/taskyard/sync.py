@@ -153,6 +153,7 @@ class SyncClient(SyncSubmitCalls):
     targets = iterating(Client.targets)
     get_batch = blocking(Client.get_batch)
     stats = blocking(Client.stats)
+    samples = blocking(Client.samples)
     watch = iterating(Client.watch)
     explain = blocking(Client.explain)
     fairness = iterating(Client.fairness)

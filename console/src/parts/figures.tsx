@@ -19,7 +19,6 @@ export function bytesOf(bytes: number): string {
 export function Meter({ label, value, max }: { label: string; value: number; max: number }) {
   const share = max > 0 ? Math.min(1, value / max) : 0;
   return (
-    // biome-ignore lint/a11y/useSemanticElements: browsers do not let a meter element be styled alike
     <span class="meter" role="meter" aria-label={label} aria-valuenow={value} aria-valuemin={0} aria-valuemax={max}>
       <span class={share >= 1 ? "full" : ""} style={{ width: `${share * 100}%` }} />
     </span>

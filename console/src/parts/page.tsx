@@ -9,12 +9,14 @@ export interface PageProps {
   actions?: ComponentChildren;
   /** What stands above the title, such as the way back. */
   above?: ComponentChildren;
+  /** Whether it is as high as the window, so that its content scrolls by itself. */
+  fill?: boolean;
   children: ComponentChildren;
 }
 
-export function Page({ title, actions, above, children }: PageProps) {
+export function Page({ title, actions, above, fill, children }: PageProps) {
   return (
-    <div class="page">
+    <div class={`page ${fill ? "fill" : ""}`}>
       {above && <div class="above">{above}</div>}
       <header class="page-head">
         <h1>{title}</h1>

@@ -20,7 +20,8 @@ export function Ago({ at }: { at: Moment }) {
   const date = toDate(at);
   if (!date) return <span class="dim">–</span>;
   const ms = now.value - date.getTime();
-  const text = Math.abs(ms) < 1_000 ? "now" : ms > 0 ? `${lengthOf(ms)} ago` : `in ${lengthOf(-ms)}`;
+  const length = lengthOf(Math.floor(Math.abs(ms) / 1_000) * 1_000);
+  const text = Math.abs(ms) < 1_000 ? "now" : ms > 0 ? `${length} ago` : `in ${length}`;
   return (
     <time dateTime={date.toISOString()} title={fullTime(date)}>
       {text}

@@ -1,12 +1,12 @@
 /** A JSON value as a tree whose parts open and close. */
-import type { JsonValue } from "@bufbuild/protobuf";
+import type { ExactJson } from "@client/values";
 import { useState } from "preact/hooks";
 import { Icon } from "./icon";
 
 const FIRST = 100;
 
 /** `depth` levels are open at first. */
-export function Tree({ value, name, depth = 2 }: { value: JsonValue; name?: string; depth?: number }) {
+export function Tree({ value, name, depth = 2 }: { value: ExactJson; name?: string; depth?: number }) {
   if (value === null || typeof value !== "object") {
     return (
       <div class="leaf">
@@ -57,7 +57,7 @@ function Name({ of }: { of: string }) {
   return <span class="name">{of}: </span>;
 }
 
-function Leaf({ value }: { value: string | number | boolean | null }) {
+function Leaf({ value }: { value: string | number | bigint | boolean | null }) {
   const kind = value === null ? "null" : typeof value;
   return <span class={`value ${kind}`}>{kind === "string" ? `"${value}"` : String(value)}</span>;
 }

@@ -4,13 +4,15 @@ export interface ChipsProps {
   of: readonly string[];
   /** How many are shown; the others stand in the title of a last one. Default all. */
   most?: number;
+  /** What stands in the place of none. Default a dash. */
+  none?: string;
 }
 
-export function Chips({ of, most = Number.POSITIVE_INFINITY }: ChipsProps) {
-  if (!of.length) return <span class="dim">–</span>;
+export function Chips({ of, most = Number.POSITIVE_INFINITY, none = "–" }: ChipsProps) {
+  if (!of.length) return <span class="dim">{none}</span>;
   const rest = of.slice(most);
   return (
-    <span class="tags">
+    <span class="tag-list">
       {of.slice(0, most).map((each) => (
         <span key={each} class="tag">
           {each}

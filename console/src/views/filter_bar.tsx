@@ -16,6 +16,8 @@ export interface FilterBarProps {
   /** The chosen one; empty for all. */
   choice?: string;
   onChoice?: (name: string) => void;
+  /** What the choice of all is called. Default `all`. */
+  first?: string;
 }
 
 export function FilterBar({
@@ -26,6 +28,7 @@ export function FilterBar({
   choices = [],
   choice = "",
   onChoice,
+  first = "all",
 }: FilterBarProps) {
   return (
     <div class="filter-bar">
@@ -52,7 +55,7 @@ export function FilterBar({
               aria-pressed={choice === each.name}
               onClick={() => onChoice(each.name)}
             >
-              {each.name || "all"}
+              {each.name || first}
               {each.count !== undefined && <span class="dim"> {each.count}</span>}
             </button>
           ))}

@@ -15,7 +15,7 @@ export function Tabs({ view, tabs }: { view: string; tabs: readonly Tab[] }) {
   const tab = tabs.find((each) => each.name === name);
   return (
     <>
-      <nav class="tabs" aria-label={`Parts of ${view}`}>
+      <nav class="part-tabs" aria-label={`Parts of ${view}`}>
         {tabs.map((each) => (
           <a key={each.name} href={href([view, each.name])} aria-current={each.name === name ? "page" : undefined}>
             {each.title}

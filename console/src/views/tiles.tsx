@@ -4,7 +4,7 @@ import { countOf } from "../parts/figures";
 import type { Tone } from "../parts/state";
 
 export function Tiles({ children }: { children: ComponentChildren }) {
-  return <div class="tiles">{children}</div>;
+  return <div class="stats">{children}</div>;
 }
 
 export interface TileProps {
@@ -17,9 +17,9 @@ export interface TileProps {
 
 export function Tile({ label, value, of, tone }: TileProps) {
   return (
-    <div class="tile">
-      <span class="tile-label">{label}</span>
-      <span class={`tile-value ${tone ? `tone-${tone}` : ""}`}>
+    <div class="stat">
+      <span class="stat-label">{label}</span>
+      <span class={`stat-value ${tone ? `tone-${tone}` : ""}`}>
         {typeof value === "number" ? countOf(value) : value}
         {of !== undefined && <span class="dim"> / {countOf(of)}</span>}
       </span>

@@ -20,10 +20,11 @@ from taskyard.v1.operation_pb2_grpc import OperationServiceStub
 from taskyard_server.conversion.payload import message_to_json
 
 from .connection import Connection, with_connection
+from .console import out
 from .failure import Misuse
 from .filter_options import filter_fields, filter_option
 from .interruptions import MAX_TOKENS
-from .server import JsonOption, out, print_json
+from .output_form import print_data, with_output
 from .shared_options import with_options
 
 POLL_SECS: Final = 0.2
@@ -74,9 +75,10 @@ with_asked: Final = with_options("asked", asked)
 
 
 @app.command()
+@with_output
 @with_connection
 @with_asked
-def cancel(asked: Asked, connection: Connection, as_json: JsonOption = False) -> None:
+def cancel(asked: Asked, connection: Connection, as_json: bool = False) -> None:
     """Cancel the tasks that match and have not ended."""
     request = pb.CancelTasksRequest(**asked.fields)
     with connection.opened() as channel:
@@ -85,9 +87,10 @@ def cancel(asked: Asked, connection: Connection, as_json: JsonOption = False) ->
 
 
 @app.command()
+@with_output
 @with_connection
 @with_asked
-def pause(asked: Asked, connection: Connection, as_json: JsonOption = False) -> None:
+def pause(asked: Asked, connection: Connection, as_json: bool = False) -> None:
     """Pause the tasks that match and are in flight."""
     request = pb.PauseTasksRequest(**asked.fields)
     with connection.opened() as channel:
@@ -96,6 +99,7 @@ def pause(asked: Asked, connection: Connection, as_json: JsonOption = False) -> 
 
 
 @app.command()
+@with_output
 @with_connection
 @with_asked
 def resume(
@@ -104,7 +108,7 @@ def resume(
     token_limit: Annotated[
         int | None, typer.Option(help="A new limit of the tokens that each may use.", min=0, max=MAX_TOKENS)
     ] = None,
-    as_json: JsonOption = False,
+    as_json: bool = False,
 ) -> None:
     """Resume the tasks that match and are paused, failed or held, as the queue has room."""
     request = pb.ResumeTasksRequest(**asked.fields, token_limit=token_limit)
@@ -114,13 +118,14 @@ def resume(
 
 
 @app.command()
+@with_output
 @with_connection
 @with_asked
 def resolve(
     asked: Asked,
     connection: Connection,
     result: Annotated[str | None, typer.Option(help="The result to record for each, any JSON.")] = None,
-    as_json: JsonOption = False,
+    as_json: bool = False,
 ) -> None:
     """End the tasks that match and are paused or failed as done."""
     request = pb.ResolveTasksRequest(**asked.fields)
@@ -135,13 +140,14 @@ def resolve(
 
 
 @app.command()
+@with_output
 @with_connection
 @with_asked
 def reprioritize(
     asked: Asked,
     connection: Connection,
     priority: Annotated[int, typer.Option(help="The new priority; a lower number is claimed first.")],
-    as_json: JsonOption = False,
+    as_json: bool = False,
 ) -> None:
     """Give the tasks that match and have not ended another priority."""
     request = pb.ReprioritizeTasksRequest(**asked.fields, priority=priority)
@@ -157,7 +163,7 @@ def _follow(
     if not asked.dry_run and asked.waits:
         operation = wait_for_end(stub, connection, operation)
     if as_json:
-        print_json({"operation": message_to_json(operation, zeros=True)})
+        print_data({"operation": message_to_json(operation, zeros=True)})
     elif asked.dry_run:
         out.print(f"{operation.matched} {_tasks(operation.matched)} would be treated")
     else:

@@ -5,22 +5,26 @@ from typing import Annotated, Any
 import typer
 from google.protobuf import json_format
 from google.protobuf.message import Message
-from rich.table import Table
 from rich.text import Text
 
 from taskyard.v1 import runtime_host_pb2 as pb
 from taskyard.v1.runtime_host_pb2_grpc import RuntimeHostServiceStub
 
+from . import completed
 from .connection import Connection, with_connection
-from .server import JsonOption, out, print_json, shown, time_ago
+from .console import out
+from .listing import Head, Listing, number
+from .output_form import print_data, with_output
+from .server import shown, time_ago
 
 STYLES = {"alive": "green", "idle": "cyan", "busy": "yellow", "dead": "red"}
 
 
+@with_output
 @with_connection
 def hosts(
     connection: Connection,
-    as_json: JsonOption = False,
+    as_json: bool = False,
 ) -> None:
     """List the runtime hosts."""
     found = pb.ListHostsResponse()
@@ -36,17 +40,21 @@ def hosts(
     if as_json:
         _print_json(found)
         return
-    table = Table("host", "status", "leases", "slots", "seen", "cpu", "memory", "actions", "capabilities", box=None)
+    table = Listing(
+        *("host", "status", number("leases"), number("slots", 4), number("seen", 3)),
+        *(number("cpu", 5), number("memory", 6), Head("actions", 1), Head("capabilities", 2)),
+    )
     for host in found.hosts:
-        table.add_row(*_row(host))
-    out.print(table)
+        table.add(*_row(host))
+    table.print()
 
 
+@with_output
 @with_connection
 def drain(
-    host_id: Annotated[str, typer.Argument(metavar="HOST", help="The host's id.")],
+    host_id: Annotated[str, typer.Argument(metavar="HOST", help="The host's id.", autocompletion=completed.hosts)],
     connection: Connection,
-    as_json: JsonOption = False,
+    as_json: bool = False,
 ) -> None:
     """Hand a host nothing new, and tell it to finish and leave."""
     with connection.opened() as channel:
@@ -84,4 +92,4 @@ def _print_json(answer: Message) -> None:
         answer, preserving_proto_field_name=True, always_print_fields_with_no_presence=True
     )
     fields.pop("next_page_token", None)
-    print_json(fields)
+    print_data(fields)

@@ -11,34 +11,33 @@ from taskyard.v1.task_pb2_grpc import TaskServiceStub
 from taskyard_server.conversion.payload import message_to_json
 
 from .connection import Connection, with_connection
+from .console import out
 from .failure import Misuse
-from .server import (
-    JsonOption,
-    TaskArgument,
-    out,
-    print_json,
-    word,
-)
+from .output_form import print_data, with_output
+from .server import word
 from .stops import WaitOption, stop_text, timeout_secs, wait_ms
+from .task_ids import TaskArgument, whole_id
 
 MAX_TOKENS: Final = 2**32 - 1
 
 
+@with_output
 @with_connection
 def pause(
     task_id: TaskArgument,
     connection: Connection,
     wait: WaitOption = None,
-    as_json: JsonOption = False,
+    as_json: bool = False,
 ) -> None:
     """Interrupt a task that is assigned or running. It can be resumed."""
     ms = wait_ms(wait)
-    request = pb.PauseTaskRequest(task_id=task_id, wait_ms=ms)
     with connection.opened() as channel:
+        request = pb.PauseTaskRequest(task_id=whole_id(channel, connection, task_id), wait_ms=ms)
         answer = TaskServiceStub(channel).PauseTask(request, **connection.call(timeout_secs(ms)))
     _show(answer, as_json, stop_text(answer))
 
 
+@with_output
 @with_connection
 def resume(
     task_id: TaskArgument,
@@ -47,30 +46,32 @@ def resume(
         int | None,
         typer.Option(help="A new limit of the tokens that it may use, over all its runs.", min=0, max=MAX_TOKENS),
     ] = None,
-    as_json: JsonOption = False,
+    as_json: bool = False,
 ) -> None:
     """Queue a paused or failed task again, or release a held one."""
     with connection.opened() as channel:
-        request = pb.ResumeTaskRequest(task_id=task_id, token_limit=token_limit)
+        request = pb.ResumeTaskRequest(task_id=whole_id(channel, connection, task_id), token_limit=token_limit)
         answer = TaskServiceStub(channel).ResumeTask(request, **connection.call())
     _show(answer, as_json)
 
 
+@with_output
 @with_connection
 def resolve(
     task_id: TaskArgument,
     connection: Connection,
     result: Annotated[str | None, typer.Option(help="The result to record, any JSON.")] = None,
-    as_json: JsonOption = False,
+    as_json: bool = False,
 ) -> None:
     """End a paused or failed task as done, which frees its target."""
-    request = pb.ResolveTaskRequest(task_id=task_id)
+    request = pb.ResolveTaskRequest()
     if result is not None:
         try:
             json_format.ParseDict(json.loads(result), request.result)
         except (json_format.ParseError, ValueError, RecursionError) as error:
             raise Misuse(f"--result: {error}") from None
     with connection.opened() as channel:
+        request.task_id = whole_id(channel, connection, task_id)
         answer = TaskServiceStub(channel).ResolveTask(request, **connection.call())
     _show(answer, as_json)
 
@@ -79,6 +80,6 @@ def _show(
     answer: pb.PauseTaskResponse | pb.ResumeTaskResponse | pb.ResolveTaskResponse, as_json: bool, more: str = ""
 ) -> None:
     if as_json:
-        print_json(message_to_json(answer))
+        print_data(message_to_json(answer))
     else:
-        out.print(f"{answer.task_id} is {word(answer.status)}{more}")
+        out.print(f"{answer.task_id} is {word(answer.status)}{more}", soft_wrap=True)

@@ -25,10 +25,11 @@ HOSTS: Final = "Hosts and shares"
 SERVER: Final = "The server"
 
 ENTRIES: Final = (
-    Entry("submit", "tasks:submit", "Submit one task.", TASKS),
+    Entry("submit", "submit:submit", "Submit one task.", TASKS),
     Entry("get", "tasks:get", "Show one task.", TASKS),
     Entry("list", "tasks:list_tasks", "List tasks in order of submission.", TASKS),
     Entry("watch", "watch:watch", "Show what happens to tasks until Ctrl-C.", TASKS),
+    Entry("wait", "wait:wait", "Wait until tasks have ended.", TASKS),
     Entry("why", "waiting:why", "Say why a task waits: each reason has to go before it runs.", TASKS),
     Entry("cancel", "tasks:cancel", "Cancel a task that has not ended.", TASKS),
     Entry(
@@ -58,7 +59,7 @@ ENTRIES: Final = (
         HOSTS,
     ),
     Entry("up", "up:up", "Run the control plane: the gRPC server, the REST gateway, and the tab executor.", SERVER),
-    Entry("stats", "tasks:stats", "Show the scheduler's figures.", SERVER),
+    Entry("stats", "stats:stats", "Show the scheduler's figures.", SERVER),
     Entry("namespace", "namespaces:app", "Show, limit and delete namespaces.", SERVER),
     Entry("replicas", "replicas:app", "List the replicas that share the store of the server.", SERVER),
     Entry("store", "store:app", "Look after what a yard keeps: check, back up, restore, copy.", SERVER),

@@ -6,15 +6,16 @@ from typing import Annotated, Any, Final
 import typer
 from google.protobuf import json_format
 from google.protobuf.message import Message
-from rich.console import RenderableType
-from rich.table import Column, Table
 
 from taskyard.v1 import namespace_pb2 as pb
 from taskyard.v1.namespace_pb2_grpc import NamespaceServiceStub
 
 from .connection import Connection, with_connection_to_server
+from .console import out
 from .failure import Failure, Misuse
-from .server import JsonOption, fields_table, filled, folded, local_time, out, print_json, shown
+from .listing import Head, Listing, number
+from .output_form import print_data, with_output
+from .server import fields_table, filled, local_time, shown
 
 app = typer.Typer(help="Show, limit and delete namespaces.", no_args_is_help=True)
 
@@ -30,8 +31,9 @@ LimitsArgument = Annotated[
 
 
 @app.command("list")
+@with_output
 @with_connection_to_server
-def list_namespaces(connection: Connection, as_json: JsonOption = False) -> None:
+def list_namespaces(connection: Connection, as_json: bool = False) -> None:
     """List the namespaces that one may see, by name."""
     found, request = pb.ListNamespacesResponse(), pb.ListNamespacesRequest()
     with connection.opened() as channel:
@@ -46,20 +48,22 @@ def list_namespaces(connection: Connection, as_json: JsonOption = False) -> None
         _print_json(found)
         return
     has_owners = any(namespace.HasField("term") for namespace in found.namespaces)
-    heads = (folded("namespace"), *(Column(name, justify="right") for name in COUNTS), folded("limits of its own"))
-    table = Table(*heads, *([folded("owner"), Column("term", justify="right")] if has_owners else []), box=None)
+    counted = (number(name, lesser) for lesser, name in enumerate(COUNTS))
+    owners = (Head("owner", 20), number("term", 21)) if has_owners else ()
+    table = Listing("namespace", *counted, Head("limits of its own", 10), *owners)
     for namespace in found.namespaces:
         totals = namespace.totals if namespace.HasField("totals") else None
         counts = ("" if totals is None else str(getattr(totals, name)) for name in COUNTS)
-        owner: list[RenderableType] = [shown(namespace.owner or NOBODY), f"{namespace.term:.0f}"] if has_owners else []
-        table.add_row(shown(namespace.name), *counts, _words(namespace.limits), *owner)
-    out.print(table)
+        owner = [namespace.owner or NOBODY, f"{namespace.term:.0f}"] if has_owners else []
+        table.add(namespace.name, *counts, _words(namespace.limits), *owner)
+    table.print()
 
 
 @app.command()
+@with_output
 @with_connection_to_server
 def create(
-    connection: Connection, namespace: NamespaceArgument, limits: LimitsArgument = None, as_json: JsonOption = False
+    connection: Connection, namespace: NamespaceArgument, limits: LimitsArgument = None, as_json: bool = False
 ) -> None:
     """Create a namespace, with limits of its own. Without any the first task makes it as well."""
     request = pb.CreateNamespaceRequest(namespace=namespace)
@@ -73,8 +77,9 @@ def create(
 
 
 @app.command()
+@with_output
 @with_connection_to_server
-def show(connection: Connection, namespace: NamespaceArgument, as_json: JsonOption = False) -> None:
+def show(connection: Connection, namespace: NamespaceArgument, as_json: bool = False) -> None:
     """Show one namespace: what is in it, and the limits in force."""
     request = pb.GetNamespaceRequest(namespace=namespace)
     with connection.opened() as channel:
@@ -83,9 +88,10 @@ def show(connection: Connection, namespace: NamespaceArgument, as_json: JsonOpti
 
 
 @app.command()
+@with_output
 @with_connection_to_server
 def limit(
-    connection: Connection, namespace: NamespaceArgument, limits: LimitsArgument = None, as_json: JsonOption = False
+    connection: Connection, namespace: NamespaceArgument, limits: LimitsArgument = None, as_json: bool = False
 ) -> None:
     """Change limits of a namespace, at once. LIMIT=default gives one back, so that the server's holds."""
     given, given_back = _limits(limits)
@@ -99,13 +105,14 @@ def limit(
 
 
 @app.command()
+@with_output
 @with_connection_to_server
 def delete(
     connection: Connection,
     namespace: NamespaceArgument,
     force: Annotated[bool, typer.Option("--force", help="Also with live tasks, online hosts or schedules.")] = False,
     yes: Annotated[bool, typer.Option("--yes", help="Do not ask for the name again.")] = False,
-    as_json: JsonOption = False,
+    as_json: bool = False,
 ) -> None:
     """Delete a namespace with everything in it: tasks, history, schedules."""
     if not yes and _asked(f"All that is in {namespace} will be gone. To delete it, type its name: ") != namespace:
@@ -169,4 +176,4 @@ def _show(
 def _print_json(answer: Message) -> None:
     """Print an answer as REST does: zeros included."""
     fields: dict[str, Any] = json_format.MessageToDict(answer, always_print_fields_with_no_presence=True)
-    print_json(fields)
+    print_data(fields)

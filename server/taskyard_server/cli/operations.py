@@ -4,7 +4,6 @@ from typing import Annotated
 
 import typer
 from google.protobuf import json_format
-from rich.table import Column, Table
 
 from taskyard.v1 import operation_pb2 as pb
 from taskyard.v1.operation_pb2_grpc import OperationServiceStub
@@ -12,7 +11,10 @@ from taskyard_server.conversion.payload import message_to_json
 
 from .bulk import summary, wait_for_end
 from .connection import Connection, with_connection
-from .server import JsonOption, local_time, out, print_json, shown
+from .console import out
+from .listing import Head, Listing, number
+from .output_form import print_data, with_output
+from .server import local_time
 
 app = typer.Typer(help="Show and cancel what is done to many tasks at once.", no_args_is_help=True)
 
@@ -20,21 +22,22 @@ IdArgument = Annotated[str, typer.Argument(metavar="ID", help="The operation's i
 
 
 @app.command("list")
+@with_output
 @with_connection
 def list_operations(
     connection: Connection,
     limit: Annotated[int, typer.Option(help="The most operations to show.", min=1, max=1000)] = 100,
-    as_json: JsonOption = False,
+    as_json: bool = False,
 ) -> None:
     """List the operations that are at work or ended within the hour, the newest first."""
     with connection.opened() as channel:
         request = pb.ListOperationsRequest(page_size=limit)
         answer = OperationServiceStub(channel).ListOperations(request, **connection.call())
     if as_json:
-        print_json({"operations": [], **message_to_json(answer, zeros=True)})
+        print_data({"operations": [], **message_to_json(answer, zeros=True)})
         return
-    numbers = [Column(name, justify="right") for name in ("matched", "done", "skipped", "failed")]
-    table = Table(Column("operation", overflow="fold"), "what", "status", *numbers, "begun", "which", box=None)
+    counted = number("matched", 2), number("done"), number("skipped", 4), number("failed", 3)
+    table = Listing("operation", "what", "status", *counted, Head("begun", 1), Head("which", 5))
     for each in answer.operations:
         counts = (each.matched, each.done, each.skipped, each.failed)
         texts = (
@@ -45,15 +48,16 @@ def list_operations(
             local_time(each.created_at),
             _filter_text(each),
         )
-        table.add_row(*map(shown, texts))
+        table.add(*texts)
     if answer.next_page_token:
-        table.caption = f"the newest {len(answer.operations)}; there are more"
-    out.print(table)
+        table.note = f"the newest {len(answer.operations)}; there are more"
+    table.print()
 
 
 @app.command()
+@with_output
 @with_connection
-def get(operation_id: IdArgument, connection: Connection, as_json: JsonOption = False) -> None:
+def get(operation_id: IdArgument, connection: Connection, as_json: bool = False) -> None:
     """Show one operation."""
     with connection.opened() as channel:
         request = pb.GetOperationRequest(operation_id=operation_id)
@@ -62,8 +66,9 @@ def get(operation_id: IdArgument, connection: Connection, as_json: JsonOption = 
 
 
 @app.command()
+@with_output
 @with_connection
-def wait(operation_id: IdArgument, connection: Connection, as_json: JsonOption = False) -> None:
+def wait(operation_id: IdArgument, connection: Connection, as_json: bool = False) -> None:
     """Wait until an operation has ended."""
     with connection.opened() as channel:
         stub = OperationServiceStub(channel)
@@ -73,8 +78,9 @@ def wait(operation_id: IdArgument, connection: Connection, as_json: JsonOption =
 
 
 @app.command()
+@with_output
 @with_connection
-def cancel(operation_id: IdArgument, connection: Connection, as_json: JsonOption = False) -> None:
+def cancel(operation_id: IdArgument, connection: Connection, as_json: bool = False) -> None:
     """End an operation where it stands; what it has done stays."""
     with connection.opened() as channel:
         request = pb.CancelOperationRequest(operation_id=operation_id)
@@ -84,7 +90,7 @@ def cancel(operation_id: IdArgument, connection: Connection, as_json: JsonOption
 
 def _show(operation: pb.Operation, as_json: bool) -> None:
     if as_json:
-        print_json({"operation": message_to_json(operation, zeros=True)})
+        print_data({"operation": message_to_json(operation, zeros=True)})
     else:
         out.print(summary(operation), markup=False)
 

@@ -6,15 +6,17 @@ from typing import Annotated, Any, Final
 import typer
 from google.protobuf import json_format
 from google.protobuf.message import Message
-from rich.table import Column, Table
 from rich.text import Text
 
 from taskyard.v1 import admin_pb2 as pb
 from taskyard.v1.admin_pb2_grpc import AdminServiceStub
 
 from .connection import Connection, with_connection_to_server
+from .console import out
 from .failure import Misuse
-from .server import JsonOption, folded, local_time, out, print_json, shown, time_ago
+from .listing import Head, Listing, number
+from .output_form import print_data, with_output
+from .server import local_time, shown, time_ago
 
 app = typer.Typer()
 
@@ -25,11 +27,12 @@ NameArgument = Annotated[str, typer.Argument(metavar="NAME", help="The name of a
 
 
 @app.callback(invoke_without_command=True)
+@with_output
 @with_connection_to_server
 def replicas(
     context: typer.Context,
     connection: Connection,
-    as_json: JsonOption = False,
+    as_json: bool = False,
 ) -> None:
     """List the replicas that share the store of the server, those too that died within the last day."""
     if context.invoked_subcommand is not None:
@@ -44,12 +47,13 @@ def replicas(
     elif not answer.HasField("format_level"):
         out.print(NONE)
     else:
-        out.print(_table(answer.replicas, answer.format_level))
+        _table(answer.replicas, answer.format_level).print()
 
 
 @app.command()
+@with_output
 @with_connection_to_server
-def drain(name: NameArgument, connection: Connection, as_json: JsonOption = False) -> None:
+def drain(name: NameArgument, connection: Connection, as_json: bool = False) -> None:
     """Let a replica give its namespaces to the others, and take none, until it is resumed or ends."""
     with connection.opened() as channel:
         request = pb.DrainReplicaRequest(replica=name)
@@ -58,8 +62,9 @@ def drain(name: NameArgument, connection: Connection, as_json: JsonOption = Fals
 
 
 @app.command()
+@with_output
 @with_connection_to_server
-def resume(name: NameArgument, connection: Connection, as_json: JsonOption = False) -> None:
+def resume(name: NameArgument, connection: Connection, as_json: bool = False) -> None:
     """Let a replica take namespaces again."""
     with connection.opened() as channel:
         request = pb.ResumeReplicaRequest(replica=name)
@@ -76,12 +81,12 @@ def _tell(answer: pb.DrainReplicaResponse | pb.ResumeReplicaResponse, what: str,
         out.print(shown(f"{replica.name} {what}, and owns {namespaces}"))
 
 
-def _table(found: Iterable[pb.Replica], level: int) -> Table:
-    heads = (folded("name"), "status", Column("namespaces", justify="right"), folded("address"), "version", "level")
-    table = Table(*heads, "started", "renewed", "instance", box=None)
+def _table(found: Iterable[pb.Replica], level: int) -> Listing:
+    heads = ("name", "status", number("namespaces"), Head("address", 1), Head("version", 3), Head("level", 2))
+    table = Listing(*heads, Head("started", 5), Head("renewed", 4), Head("instance", 6))
     for replica in found:
         own = str(replica.format_level)
-        table.add_row(
+        table.add(
             shown(replica.name + (" (this one)" if replica.answering else "")),
             _status(replica),
             str(replica.namespaces),
@@ -105,4 +110,4 @@ def _status(replica: pb.Replica) -> Text:
 def _print_json(answer: Message) -> None:
     """Print an answer as REST does: zeros included."""
     fields: dict[str, Any] = json_format.MessageToDict(answer, always_print_fields_with_no_presence=True)
-    print_json(fields)
+    print_data(fields)

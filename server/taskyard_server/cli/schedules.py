@@ -5,27 +5,19 @@ from typing import Annotated, Any, Final
 import grpc
 import typer
 from google.protobuf.message import Message
-from rich.table import Table
 
 from taskyard.v1 import schedule_pb2 as pb
 from taskyard.v1.schedule_pb2_grpc import ScheduleServiceStub
 from taskyard_server.conversion.payload import message_to_json
 from taskyard_server.core.schedules.schedule import CatchUp, Overlap
 
+from . import completed
 from .connection import Connection, with_connection
+from .console import out
 from .failure import Misuse
-from .server import (
-    JsonOption,
-    fields_table,
-    filled,
-    folded,
-    given,
-    instant,
-    local_time,
-    out,
-    print_json,
-    shown,
-)
+from .listing import Head, Listing
+from .output_form import print_data, with_output
+from .server import fields_table, filled, given, instant, local_time, shown
 from .task_options import with_task_options
 
 app = typer.Typer(help="Submit tasks by the clock.", no_args_is_help=True)
@@ -33,7 +25,9 @@ app = typer.Typer(help="Submit tasks by the clock.", no_args_is_help=True)
 REPLACED: Final = ("time_zone", "display_name", "overlap", "catch_up", "catch_up_window_secs", "task")
 STYLES: Final = {"active": "green", "paused": "magenta"}
 
-ScheduleArgument = Annotated[str, typer.Argument(metavar="SCHEDULE", help="The schedule's id.")]
+ScheduleArgument = Annotated[
+    str, typer.Argument(metavar="SCHEDULE", help="The schedule's id.", autocompletion=completed.schedules)
+]
 CronOption = Annotated[str | None, typer.Option(help="When it is due: five fields, such as '0 9 * * 1-5'.")]
 EveryOption = Annotated[str | None, typer.Option(help="When it is due: an interval, such as 30s, 10m, 1.5h or 1d.")]
 AtOption = Annotated[str | None, typer.Option(help="When it is due: once, RFC 3339.")]
@@ -58,6 +52,7 @@ DeadlineOption = Annotated[
 
 
 @app.command()
+@with_output
 @with_task_options("agent", "action")
 @with_connection
 def create(
@@ -75,7 +70,7 @@ def create(
     catch_up: CatchUpOption = None,
     window: WindowOption = None,
     paused: Annotated[bool, typer.Option("--paused", help="Create it paused.")] = False,
-    as_json: JsonOption = False,
+    as_json: bool = False,
 ) -> None:
     """Create a schedule: give one of --cron, --every and --at."""
     cadence = _cadence(cron, every, at)
@@ -98,6 +93,7 @@ def create(
 
 
 @app.command()
+@with_output
 @with_task_options("agent", "action")
 @with_connection
 def put(
@@ -113,7 +109,7 @@ def put(
     overlap: OverlapOption = None,
     catch_up: CatchUpOption = None,
     window: WindowOption = None,
-    as_json: JsonOption = False,
+    as_json: bool = False,
 ) -> None:
     """Create a schedule, or replace all parts of the one that has the id; what is not given has its default."""
     cadence = _cadence(cron, every, at)
@@ -145,11 +141,12 @@ def put(
 
 
 @app.command()
+@with_output
 @with_connection
 def get(
     schedule_id: ScheduleArgument,
     connection: Connection,
-    as_json: JsonOption = False,
+    as_json: bool = False,
 ) -> None:
     """Show one schedule."""
     request = filled(pb.GetScheduleRequest(), {"scheduleId": schedule_id})
@@ -162,11 +159,12 @@ def get(
 
 
 @app.command("list")
+@with_output
 @with_connection
 def list_schedules(
     connection: Connection,
     limit: Annotated[int, typer.Option(help="The most schedules to show.", min=1, max=1000)] = 100,
-    as_json: JsonOption = False,
+    as_json: bool = False,
 ) -> None:
     """List the schedules, oldest first."""
     with connection.opened() as channel:
@@ -175,20 +173,21 @@ def list_schedules(
     if as_json:
         _print_json(answer)
         return
-    table = Table(*map(folded, ("id", "when", "zone", "status", "next due", "last fired")), box=None)
+    table = Listing("id", "when", Head("zone", 2), "status", Head("next due", 1), Head("last fired", 3))
     for schedule in answer.schedules:
         status = shown(_status(schedule))
         status.stylize(STYLES[status.plain])
         when = local_time(schedule.at) or schedule.interval or schedule.cron
         zone = schedule.time_zone if schedule.cron else ""
         times = local_time(schedule.next_due_at), local_time(schedule.last_fired_at)
-        table.add_row(*map(shown, (schedule.schedule_id, when, zone)), status, *times)
+        table.add(*map(shown, (schedule.schedule_id, when, zone)), status, *times)
     if answer.next_page_token:
-        table.caption = f"the first {len(answer.schedules)}; there are more"
-    out.print(table)
+        table.note = f"the first {len(answer.schedules)}; there are more"
+    table.print()
 
 
 @app.command()
+@with_output
 @with_task_options()
 @with_connection
 def update(
@@ -205,7 +204,7 @@ def update(
     overlap: OverlapOption = None,
     catch_up: CatchUpOption = None,
     window: WindowOption = None,
-    as_json: JsonOption = False,
+    as_json: bool = False,
 ) -> None:
     """Change what is given of a schedule, of when it is due and of its task."""
     task |= given({"deadlineSecs": deadline})
@@ -235,11 +234,12 @@ def update(
 
 
 @app.command()
+@with_output
 @with_connection
 def delete(
     schedule_id: ScheduleArgument,
     connection: Connection,
-    as_json: JsonOption = False,
+    as_json: bool = False,
 ) -> None:
     """Delete a schedule; the tasks that it has submitted go on."""
     request = filled(pb.DeleteScheduleRequest(), {"scheduleId": schedule_id})
@@ -252,11 +252,12 @@ def delete(
 
 
 @app.command()
+@with_output
 @with_connection
 def pause(
     schedule_id: ScheduleArgument,
     connection: Connection,
-    as_json: JsonOption = False,
+    as_json: bool = False,
 ) -> None:
     """Let a schedule fire no more until it is resumed."""
     request = filled(pb.PauseScheduleRequest(), {"scheduleId": schedule_id})
@@ -266,12 +267,13 @@ def pause(
 
 
 @app.command()
+@with_output
 @with_connection
 def resume(
     schedule_id: ScheduleArgument,
     connection: Connection,
     catch_up: Annotated[CatchUp | None, typer.Option(help="What the pause delayed.", show_default="none")] = None,
-    as_json: JsonOption = False,
+    as_json: bool = False,
 ) -> None:
     """Let a paused schedule go on."""
     request = filled(pb.ResumeScheduleRequest(), given({"scheduleId": schedule_id, "catchUp": catch_up}))
@@ -281,12 +283,13 @@ def resume(
 
 
 @app.command()
+@with_output
 @with_connection
 def trigger(
     schedule_id: ScheduleArgument,
     connection: Connection,
     idempotency_key: Annotated[str | None, typer.Option(help="The same key twice fires once.")] = None,
-    as_json: JsonOption = False,
+    as_json: bool = False,
 ) -> None:
     """Let a schedule fire now, even a paused one."""
     fields = {"scheduleId": schedule_id, "idempotencyKey": idempotency_key}
@@ -302,13 +305,14 @@ def trigger(
 
 
 @app.command()
+@with_output
 @with_connection
 def preview(
     schedule_id: ScheduleArgument,
     connection: Connection,
     count: Annotated[int, typer.Option(help="How many times to show.", min=1, max=1000)] = 10,
     after: Annotated[str | None, typer.Option(help="Only times after this one, RFC 3339.", show_default="now")] = None,
-    as_json: JsonOption = False,
+    as_json: bool = False,
 ) -> None:
     """Show when a schedule will be due."""
     fields = {"scheduleId": schedule_id, "count": count, "after": instant(after, "--after")}
@@ -365,4 +369,4 @@ def _show_status(
 
 
 def _print_json(answer: Message) -> None:
-    print_json(message_to_json(answer, zeros=True))
+    print_data(message_to_json(answer, zeros=True))

@@ -12,5 +12,5 @@ def main() -> None:
     except ModuleNotFoundError as missing:
         if (missing.name or "").startswith("taskyard"):
             raise
-        name = (missing.name or "").partition(".")[0]
-        sys.exit(f"taskyard: {name} is not installed: pip install 'taskyard[server,gateway]'")
+        package = (missing.name or "").partition(".")[0]
+        sys.exit(f"taskyard: {package} is not installed: pip install 'taskyard[server,gateway]'")

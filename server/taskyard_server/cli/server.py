@@ -1,48 +1,29 @@
 """How the commands read what they are given, and how they print what a server answers."""
 
 import json
-import os
 import re
 import time
 from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
-from typing import Annotated, Any, Final, TypeVar
+from typing import Any, Final, TypeVar
 
-import typer
 from google.protobuf import json_format
 from google.protobuf.message import Message
 from google.protobuf.timestamp_pb2 import Timestamp
-from rich.console import Console, ConsoleDimensions
-from rich.table import Column, Table
+from rich.table import Table
 from rich.text import Text
 
 from taskyard.v1 import task_pb2
 
 from .failure import Misuse
 
-JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON, as REST answers it.")]
-
-TaskArgument = Annotated[str, typer.Argument(help="The task's id.")]
-
 KIB: Final = 1024
 UNITS: Final = ("bytes", "KiB", "MiB", "GiB", "TiB")
-PROGRAM_COLUMNS: Final = 1_000
 AGO: Final = re.compile(r"([0-9]+(?:\.[0-9]+)?)([smhd])")
 UNIT_SECS: Final = {"s": 1, "m": 60, "h": 3_600, "d": 86_400}
 SPAN: Final = re.compile(r"([0-9]+(?:\.[0-9]+)?)(ms|[smhd])")
 UNIT_MS: Final = {"ms": 1} | {unit: secs * 1_000 for unit, secs in UNIT_SECS.items()}
 
-
-class Output(Console):
-    """Where commands print: as wide as the terminal, and wide for a program, so that no id is cut."""
-
-    @property  # type: ignore[misc]
-    def size(self) -> ConsoleDimensions:
-        size = super().size
-        return size if self.is_terminal or "COLUMNS" in os.environ else ConsoleDimensions(PROGRAM_COLUMNS, size.height)
-
-
-out = Output(highlight=False)
 
 M = TypeVar("M", bound=Message)
 
@@ -99,11 +80,6 @@ def milliseconds(text: str, option: str) -> int:
     return ms
 
 
-def print_json(fields: Mapping[str, Any]) -> None:
-    """Print an answer as JSON."""
-    print(json.dumps(fields, indent=2, ensure_ascii=False))
-
-
 def shown(text: str) -> Text:
     """A text from a caller, without markup and without control characters."""
     return Text("".join(char if char.isprintable() else "\ufffd" for char in text))
@@ -120,11 +96,6 @@ def fields_table(fields: Mapping[str, Any]) -> Table:
     for field, value in fields.items():
         table.add_row(Text(field, "bold"), shown_lines(value if isinstance(value, str) else json.dumps(value)))
     return table
-
-
-def folded(name: str) -> Column:
-    """A column that folds its text on a narrow terminal instead of cutting it."""
-    return Column(name, overflow="fold")
 
 
 def local_time(at: Timestamp) -> str:

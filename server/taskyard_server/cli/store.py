@@ -18,8 +18,10 @@ from taskyard_server.admin_address import address_of, is_served, socket_path
 from taskyard_server.store_url import POSTGRES, is_postgres, shown_store_url, sqlite_path
 
 from .connection import connected
+from .console import out
 from .failure import Failure, Misuse
-from .server import JsonOption, fields_table, local_time, out, print_json, shown, size_text
+from .output_form import print_data, with_output
+from .server import fields_table, local_time, shown, size_text
 from .settings_options import ConfigOption, StoreOption
 from .store_choice import existing, sqlite_in, store_in, store_named
 
@@ -29,11 +31,12 @@ FileArgument = Annotated[Path, typer.Argument(metavar="FILE", help="The file of 
 
 
 @app.command()
-def check(config_file: ConfigOption = None, store: StoreOption = None, as_json: JsonOption = False) -> None:
+@with_output
+def check(config_file: ConfigOption = None, store: StoreOption = None, as_json: bool = False) -> None:
     """Look for damage and contradictions in a store. Exit status 1 if there are any."""
     answer = _asked(store_in(config_file, store), "CheckStore", pb.CheckStoreRequest())
     if as_json:
-        print_json({"problems": list(answer.problems)})
+        print_data({"problems": list(answer.problems)})
     else:
         for problem in answer.problems:
             out.print(shown(problem))
@@ -44,22 +47,24 @@ def check(config_file: ConfigOption = None, store: StoreOption = None, as_json: 
 
 
 @app.command()
+@with_output
 def backup(
     file: FileArgument,
     config_file: ConfigOption = None,
     store: StoreOption = None,
-    as_json: JsonOption = False,
+    as_json: bool = False,
 ) -> None:
     """Write a copy of a store to a new file, also while a server runs on it."""
     path = str(file.expanduser().absolute())
     answer = _asked(store_in(config_file, store), "BackupStore", pb.BackupStoreRequest(path=path))
     if as_json:
-        print_json({"path": path, "bytes": int(answer.bytes)})
+        print_data({"path": path, "bytes": int(answer.bytes)})
     else:
         out.print(shown(f"{path} holds a backup of {size_text(answer.bytes)}"))
 
 
 @app.command()
+@with_output
 def restore(
     source: Annotated[
         str,
@@ -72,7 +77,7 @@ def restore(
     replace: Annotated[
         bool, typer.Option("--replace", help="Replace the store that is there; it stays beside, under another name.")
     ] = False,
-    as_json: JsonOption = False,
+    as_json: bool = False,
 ) -> None:
     """Make a store from a backup, in a new epoch, while no server runs on it."""
     if source.startswith(POSTGRES):
@@ -85,7 +90,7 @@ def restore(
     done = restored(str(Path(source).expanduser()), str(target), replace=replace)
     if as_json:
         aside = {} if done.set_aside is None else {"setAside": done.set_aside}
-        print_json({"path": str(target), "committedAt": _time(done.at), "epoch": done.epoch, **aside})
+        print_data({"path": str(target), "committedAt": _time(done.at), "epoch": done.epoch, **aside})
         return
     out.print(shown(f"{target} is as it was at {_local(done.at)}; epoch {done.epoch} begins with the next start"))
     if done.set_aside is not None:
@@ -93,10 +98,11 @@ def restore(
 
 
 @app.command()
+@with_output
 def copy(
     source: Annotated[str, typer.Argument(metavar="FROM", help="The URL of the store to copy.")],
     target: Annotated[str, typer.Argument(metavar="TO", help="The URL of the store to make.")],
-    as_json: JsonOption = False,
+    as_json: bool = False,
 ) -> None:
     """Copy a store into another that does not exist yet, while no server runs on it."""
     source, target = (store_named(each, name) for each, name in ((source, "FROM"), (target, "TO")))
@@ -106,7 +112,7 @@ def copy(
 
     stats = asyncio.run(copied(source, target))
     if as_json:
-        print_json({"path": _shown(target), "rows": stats.rows})
+        print_data({"path": _shown(target), "rows": stats.rows})
     else:
         out.print(shown(f"{_shown(target)} holds all {sum(stats.rows.values()):,} rows of {_shown(source)}"))
 
@@ -126,11 +132,12 @@ def migrate(
 
 
 @app.command()
-def stats(config_file: ConfigOption = None, store: StoreOption = None, as_json: JsonOption = False) -> None:
+@with_output
+def stats(config_file: ConfigOption = None, store: StoreOption = None, as_json: bool = False) -> None:
     """Show the figures of a store."""
     answer = _asked(store_in(config_file, store), "GetStoreStats", pb.GetStoreStatsRequest())
     if as_json:
-        print_json(_figures(answer))
+        print_data(_figures(answer))
         return
     fields: dict[str, Any] = {
         "store": answer.url,
@@ -179,7 +186,7 @@ def _begin_epoch(url: str, as_json: bool) -> None:
 
     before, epoch = asyncio.run(epoch_begun(url))
     if as_json:
-        print_json({"path": _shown(url), "committedAt": _time(before.at), "epoch": epoch})
+        print_data({"path": _shown(url), "committedAt": _time(before.at), "epoch": epoch})
     else:
         out.print(shown(f"{_shown(url)} is as it was at {_local(before.at)}; epoch {epoch} begins with the next start"))
 

@@ -3,7 +3,6 @@
 from typing import Annotated
 
 import typer
-from rich.table import Column, Table
 
 from taskyard.v1 import target_pb2 as pb
 from taskyard.v1.target_pb2_grpc import TargetServiceStub
@@ -11,17 +10,20 @@ from taskyard_server.conversion.payload import message_to_json
 from taskyard_server.core.targets import TargetStatus
 
 from .connection import Connection, with_connection
-from .server import JsonOption, out, print_json, shown
+from .listing import Listing, number
+from .output_form import print_data, with_output
+from .server import shown
 
 STYLES = {"ready": "green", "running": "green", "stopping": "yellow", "blocked": "red", "waiting": "cyan"}
 
 
+@with_output
 @with_connection
 def targets(
     connection: Connection,
     status: Annotated[TargetStatus | None, typer.Option(help="Only targets with this status.")] = None,
     limit: Annotated[int, typer.Option(help="The most targets to show.", min=1, max=1000)] = 100,
-    as_json: JsonOption = False,
+    as_json: bool = False,
 ) -> None:
     """List the targets by name, with what each waits for."""
     request = pb.ListTargetsRequest(page_size=limit)
@@ -30,14 +32,14 @@ def targets(
     with connection.opened() as channel:
         answer = TargetServiceStub(channel).ListTargets(request, **connection.call())
     if as_json:
-        print_json({"targets": [], **message_to_json(answer)})
+        print_data({"targets": [], **message_to_json(answer)})
         return
-    table = Table("target", "status", Column("queued", justify="right"), "waits for", box=None)
+    table = Listing("target", "status", number("queued"), "waits for")
     for target in answer.targets:
         name = pb.Target.Status.Name(target.status)
         standing = shown(name)
         standing.stylize(STYLES[name])
-        table.add_row(shown(target.target), standing, str(target.queued), shown(target.waits_for))
+        table.add(target.target, standing, str(target.queued), target.waits_for)
     if answer.next_page_token:
-        table.caption = f"the first {len(answer.targets)}; there are more"
-    out.print(table)
+        table.note = f"the first {len(answer.targets)}; there are more"
+    table.print()

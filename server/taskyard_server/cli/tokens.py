@@ -14,7 +14,6 @@ from typing import Annotated, Any, Final
 import typer
 from google.protobuf import json_format
 from google.protobuf.message import Message
-from rich.table import Table
 
 from taskyard.v1 import access_pb2
 from taskyard.v1 import token_pb2 as pb
@@ -23,19 +22,11 @@ from taskyard_server.access.grants import Role
 from taskyard_server.admin_address import address_of, is_served
 
 from .connection import Connection, to_socket, with_connection_to_server
+from .console import out
 from .failure import Failure, Misuse
-from .server import (
-    UNIT_SECS,
-    JsonOption,
-    fields_table,
-    filled,
-    folded,
-    given,
-    local_time,
-    out,
-    print_json,
-    shown,
-)
+from .listing import Head, Listing
+from .output_form import print_data, with_output
+from .server import UNIT_SECS, fields_table, filled, given, local_time, shown
 from .settings_options import ConfigOption, StoreOption
 from .store_choice import admin_socket_in
 
@@ -53,6 +44,7 @@ def _patterns(what: str, default: str = "") -> Any:
 
 
 @app.command()
+@with_output
 @with_connection_to_server
 def create(
     connection: Connection,
@@ -70,7 +62,7 @@ def create(
         str | None, typer.Option(metavar="DURATION", help="When it ends: 12h, 30d.", show_default="never")
     ] = None,
     admin: Annotated[bool, typer.Option("--admin", help="The same as --role admin.")] = False,
-    as_json: JsonOption = False,
+    as_json: bool = False,
     config_file: ConfigOption = None,
     store: StoreOption = None,
 ) -> None:
@@ -108,11 +100,12 @@ def create(
 
 
 @app.command("list")
+@with_output
 @with_connection_to_server
 def list_tokens(
     connection: Connection,
     ended: Annotated[bool, typer.Option("--ended", help="Show those, too, that ended in the last 30 days.")] = False,
-    as_json: JsonOption = False,
+    as_json: bool = False,
     config_file: ConfigOption = None,
     store: StoreOption = None,
 ) -> None:
@@ -128,22 +121,23 @@ def list_tokens(
     if as_json:
         _print_json(found)
         return
-    table = Table(*map(folded, ("id", "name", "may", "created", "last used", "ends")), box=None)
+    table = Listing("id", "name", Head("may", 1), Head("created", 4), Head("last used", 3), Head("ends", 2))
     for token in found.tokens:
         end = (
             f"revoked {local_time(token.revoked_at)}" if token.HasField("revoked_at") else local_time(token.expires_at)
         )
         texts = token.token_id, token.name, _words(token.grants)
-        table.add_row(*map(shown, texts), local_time(token.created_at), local_time(token.last_used_at), end)
-    out.print(table)
+        table.add(*map(shown, texts), local_time(token.created_at), local_time(token.last_used_at), end)
+    table.print()
 
 
 @app.command()
+@with_output
 @with_connection_to_server
 def show(
     connection: Connection,
     token_id: TokenArgument,
-    as_json: JsonOption = False,
+    as_json: bool = False,
     config_file: ConfigOption = None,
     store: StoreOption = None,
 ) -> None:
@@ -168,11 +162,12 @@ def show(
 
 
 @app.command()
+@with_output
 @with_connection_to_server
 def revoke(
     connection: Connection,
     token_id: TokenArgument,
-    as_json: JsonOption = False,
+    as_json: bool = False,
     config_file: ConfigOption = None,
     store: StoreOption = None,
 ) -> None:
@@ -186,8 +181,9 @@ def revoke(
         out.print(shown(f"{answer.token.token_id} ({answer.token.name}) is revoked"))
 
 
+@with_output
 @with_connection_to_server
-def whoami(connection: Connection, as_json: JsonOption = False) -> None:
+def whoami(connection: Connection, as_json: bool = False) -> None:
     """Show who the server takes one for."""
     with connection.opened() as channel:
         answer: pb.WhoAmIResponse = TokenServiceStub(channel).WhoAmI(pb.WhoAmIRequest(), **connection.call())
@@ -267,4 +263,4 @@ def _grant_words(grant: pb.Grant) -> str:
 def _print_json(answer: Message) -> None:
     """Print an answer as REST does: zeros included."""
     fields: dict[str, Any] = json_format.MessageToDict(answer, always_print_fields_with_no_presence=True)
-    print_json(fields)
+    print_data(fields)

@@ -3,24 +3,15 @@
 from typing import Annotated, Final
 
 import typer
-from rich.table import Table
 
 from taskyard.v1 import schedule_pb2 as pb
 from taskyard.v1.schedule_pb2_grpc import ScheduleServiceStub
 from taskyard_server.conversion.payload import message_to_json
 
 from .connection import Connection, with_connection
-from .server import (
-    JsonOption,
-    filled,
-    folded,
-    given,
-    instant,
-    local_time,
-    out,
-    print_json,
-    shown,
-)
+from .listing import Head, Listing, task_id
+from .output_form import print_data, with_output
+from .server import filled, given, instant, local_time, shown
 
 STYLES: Final = {
     "pending": "cyan",
@@ -31,6 +22,7 @@ STYLES: Final = {
 }
 
 
+@with_output
 @with_connection
 def triggers(
     connection: Connection,
@@ -43,7 +35,7 @@ def triggers(
         str | None, typer.Option("--before", help="Only those due before this time, RFC 3339.")
     ] = None,
     limit: Annotated[int, typer.Option(help="The most triggers to show.", min=1, max=1000)] = 100,
-    as_json: JsonOption = False,
+    as_json: bool = False,
 ) -> None:
     """List the triggers of schedules, latest due first."""
     fields = {
@@ -57,17 +49,17 @@ def triggers(
     with connection.opened() as channel:
         answer = ScheduleServiceStub(channel).ListTriggers(request, **connection.call())
     if as_json:
-        print_json(message_to_json(answer, zeros=True))
+        print_data(message_to_json(answer, zeros=True))
         return
-    table = Table(*map(folded, ("id", "schedule", "due", "state", "task", "reason")), box=None)
+    table = Listing(Head("id", 3), "schedule", Head("due", 1), "state", task_id("task", 2), "reason")
     for trigger in answer.triggers:
         state_cell = shown(pb.Trigger.State.Name(trigger.state))
         state_cell.stylize(STYLES[state_cell.plain])
-        table.add_row(
+        table.add(
             *map(shown, (trigger.trigger_id, trigger.schedule_id, local_time(trigger.due_at))),
             state_cell,
             *map(shown, (trigger.task_id, trigger.reason)),
         )
     if answer.next_page_token:
-        table.caption = f"the latest {len(answer.triggers)}; there are more"
-    out.print(table)
+        table.note = f"the latest {len(answer.triggers)}; there are more"
+    table.print()

@@ -112,12 +112,13 @@ def _log_file(settings: LogSettings) -> LogFile | None:
 async def _serve(config: LiveConfig, accept_clock: bool, insecure: bool, telemetry: Telemetry) -> None:
     app = App(config, accept_clock=accept_clock, insecure=insecure, telemetry=telemetry)
     await app.start()
-    _announce(config.settings, app.other_replicas)
+    out = Console(highlight=False, soft_wrap=True)
+    _announce(out, config.settings, app.other_replicas)
+    app.draining.tell = lambda words: out.print(escape(words))
     await app.run()
 
 
-def _announce(settings: Settings, others: int | None) -> None:
-    out = Console(highlight=False, soft_wrap=True)
+def _announce(out: Console, settings: Settings, others: int | None) -> None:
     url = f"http{'s' if settings.gateway_tls.cert else ''}://{settings.rest}"
     rest = f" and REST at [cyan]{url}[/cyan]" if settings.gateway else ""
     out.print(f"[bold]Taskyard[/bold] serves gRPC at [cyan]{settings.grpc}[/cyan]{rest}.")

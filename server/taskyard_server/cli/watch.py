@@ -4,7 +4,6 @@ A terminal shows a table of the last events, any other output one line or one JS
 broken connections and restarts of the server; it ends when it is interrupted, or when the watched tasks have ended.
 """
 
-import json
 import os
 import sys
 import time
@@ -28,8 +27,12 @@ from taskyard.v1 import task_pb2, task_pb2_grpc
 from taskyard_server.conversion.payload import message_to_json
 
 from .connection import Connection, with_connection
-from .server import out, shown, word
+from .console import out
+from .output_form import print_line, with_output
+from .server import shown, word
 from .several_servers import PATIENCE_SECS
+from .task_ends import exit_as
+from .task_ids import whole_id
 
 Show = Callable[[task_pb2.TaskEvent], None]
 
@@ -51,6 +54,7 @@ COLOURS: Final = {
 trouble = Console(stderr=True, highlight=False)
 
 
+@with_output
 @with_connection
 def watch(
     connection: Connection,
@@ -60,9 +64,13 @@ def watch(
     state: Annotated[str, typer.Option(help="Only what leaves a task in these states, separated by commas.")] = "",
     target: Annotated[str, typer.Option(help="Only tasks of this target.")] = "",
     until_ended: Annotated[
-        bool, typer.Option("--until-ended", help="End once all tasks given by --task or --batch have.")
+        bool,
+        typer.Option(
+            "--until-ended",
+            help="End once all tasks given by --task or --batch have: exit code 1 unless all are done.",
+        ),
     ] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object a line, an event each.")] = False,
+    as_json: bool = False,
 ) -> None:
     """Show what happens to tasks until Ctrl-C; with --task or --batch, first how they stand."""
     asked = task_pb2.WatchTasksRequest(
@@ -74,10 +82,17 @@ def watch(
         include_current=bool(task or batch) or None,
         until_ended=until_ended or None,
     )
+    states: dict[str, int] = {}
     try:
         with _display(as_json) as show:
+            if task:
+                with connection.opened() as channel:
+                    asked.task_ids[:] = [whole_id(channel, connection, each) for each in task]
             for event in _events(asked, connection):
+                states[event.task.task_id] = event.task.state
                 show(event)
+        if until_ended:
+            exit_as(*states.values())
     except KeyboardInterrupt:
         pass
     except BrokenPipeError:
@@ -139,7 +154,7 @@ def _may_go_on(status: grpc.StatusCode, asked: task_pb2.WatchTasksRequest) -> bo
 def _display(as_json: bool) -> Iterator[Show]:
     """A function that shows an event: in a table on a terminal, as a line elsewhere."""
     if as_json:
-        yield lambda event: print(json.dumps(message_to_json(event), ensure_ascii=False), flush=True)
+        yield lambda event: print_line(message_to_json(event))
     elif not out.is_terminal:
         yield lambda event: print("  ".join(cell.plain for cell in _cells(event) if cell.plain), flush=True)
     else:

@@ -14,7 +14,9 @@ from taskyard_server.core.task_filter import TaskFilter
 
 Filtered: TypeAlias = pb.ListTasksRequest | pb.TaskFilter
 
-ADDED_NAMES: Final = ("labels", "action", "host_id", "concurrency_key", "error")
+ADDED_NAMES: Final = ("labels", "action", "host_id", "concurrency_key", "error", "id_prefix")
+LEAST_ID_CHARS: Final = 4
+MOST_ID_CHARS: Final = 64
 ADDED_TIMES: Final = ("ended_from", "ended_until")
 
 
@@ -39,6 +41,7 @@ def task_filter(message: Filtered, agents: Names | None = None, prefix: str = ""
         ended_from=bound(message, "ended_from", f"{prefix}endedFrom"),
         ended_until=bound(message, "ended_until", f"{prefix}endedUntil"),
         error=_text(message.error, f"{prefix}error"),
+        id_prefix=_id_prefix(message.id_prefix, f"{prefix}idPrefix"),
     )
 
 
@@ -58,6 +61,12 @@ def listing_criteria(request: pb.ListTasksRequest) -> list[object]:
         criteria.append(request.parent_id)
     criteria += [(field, getattr(request, field)) for field in ADDED_NAMES if getattr(request, field)]
     return criteria + [(field, bound(request, field, field)) for field in ADDED_TIMES if request.HasField(field)]
+
+
+def _id_prefix(value: str, field: str) -> str | None:
+    if value and not LEAST_ID_CHARS <= len(value) <= MOST_ID_CHARS:
+        raise BadRequest(f"{field}: must be {LEAST_ID_CHARS} to {MOST_ID_CHARS} characters")
+    return value or None
 
 
 def _text(value: str, field: str) -> str | None:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from .label_selectors import IN, PRESENT
 from .task import IN_FLIGHT, TERMINAL
 from .task_filter import WITH_ERROR
-from .task_pages import KEY, PARENT, TARGET
+from .task_pages import KEY, PAGE_BEGIN, PAGE_END, PARENT, TARGET
 
 if TYPE_CHECKING:
     from .label_selectors import Requirement
@@ -23,7 +23,8 @@ def may_hold(page: TaskPage, wanted: TaskFilter, in_flight: set[TaskPage]) -> bo
     """
     has_marks = wanted.target is not None or wanted.parent_id is not None or wanted.concurrency_key is not None
     return (
-        (wanted.agent_id is None or wanted.agent_id in page.agents)
+        (wanted.id_prefix is None or _may_begin(page, wanted.id_prefix))
+        and (wanted.agent_id is None or wanted.agent_id in page.agents)
         and (wanted.agents is None or any(agent in wanted.agents for agent in page.agents))
         and (not has_marks or _has_marks(page, wanted))
         and (wanted.labels is None or all(_may_meet(page, each) for each in wanted.labels.requirements))
@@ -32,6 +33,12 @@ def may_hold(page: TaskPage, wanted: TaskFilter, in_flight: set[TaskPage]) -> bo
         and (wanted.error is None or _has_any_of(page, WITH_ERROR))
         and ((wanted.created_from is None and wanted.created_until is None) or _was_created_in_time(page, wanted))
     )
+
+
+def _may_begin(page: TaskPage, prefix: str) -> bool:
+    """Whether the ids of a page, in all of which its name stands, may begin with this text."""
+    digits = prefix[PAGE_BEGIN:PAGE_END]
+    return page.name.startswith(digits)
 
 
 def _has_any_of(page: TaskPage, states: frozenset[TaskState]) -> bool:

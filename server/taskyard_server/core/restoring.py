@@ -39,7 +39,7 @@ from .task import (
     Task,
     TaskOptions,
 )
-from .task_table import order_of
+from .task_ids import order_of
 
 
 class Damaged(Exception):

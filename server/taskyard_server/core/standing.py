@@ -50,7 +50,7 @@ def standing_of(life: Lifecycle, now: float) -> Standing:
     for bucket in ready:
         may_run = bucket.notice is None and ready.is_claimable(bucket)
         for rows in bucket.rows():
-            if isinstance(rows, Strand) and any([ready.keys.room(key) < 1 for key in rows.keys]):  # noqa: C419 - compiled
+            if isinstance(rows, Strand) and min([ready.keys.room(key) for key in rows.keys]) < 1:
                 continue
             since = rows.queued_since()
             oldest = min(oldest, since)

@@ -23,7 +23,7 @@ class TaskFilter:
 
     `agents` are those of the caller. The others are as in the messages: times are seconds on the core's clock, of which
     `created_from` and `ended_from` are included, the others are not. `host_id` is the host that has the task or had it
-    last. `error` is a text that the error must hold, case-folded.
+    last. `id_prefix` is how the id begins. `error` is a text that the error must hold, case-folded.
     """
 
     agents: Names | None = None
@@ -41,12 +41,14 @@ class TaskFilter:
     ended_from: float | None = None
     ended_until: float | None = None
     error: str | None = None
+    id_prefix: str | None = None
 
     def matches(self, task: Task) -> bool:
         """Whether the task matches every criterion."""
         options = task.options
         return (
-            (self.agents is None or task.agent_id in self.agents)
+            (self.id_prefix is None or task.id.startswith(self.id_prefix))
+            and (self.agents is None or task.agent_id in self.agents)
             and (self.agent_id is None or task.agent_id == self.agent_id)
             and (self.states is None or task.state in self.states)
             and (self.batch_id is None or options.batch_id == self.batch_id)

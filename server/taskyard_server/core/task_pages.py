@@ -14,6 +14,9 @@ from .task import DONE, IN_FLIGHT, QUEUED, TaskState
 if TYPE_CHECKING:
     from .task import Task, TaskOptions
 
+# Of an id the digits that name the page: all but the last two of the order of submission.
+PAGE_BEGIN: Final = 16
+PAGE_END: Final = 24
 PAGE_BITS: Final = 8
 PAGE_SIZE: Final = 1 << PAGE_BITS
 NOTED_TIMES: Final = 8

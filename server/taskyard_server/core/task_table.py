@@ -13,15 +13,11 @@ from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Final
 
 from .task import DONE, IN_FLIGHT, NO_OPTIONS, QUEUED
-from .task_pages import PAGE_BITS, PAGE_SIZE, TaskPage
+from .task_pages import PAGE_BEGIN, PAGE_BITS, PAGE_END, PAGE_SIZE, TaskPage
 
 if TYPE_CHECKING:
     from .task import Task
 
-# Of the ten hex digits of the order, all but the last two name the page.
-PAGE_BEGIN: Final = 16
-PAGE_END: Final = 24
-ORDER_END: Final = 26
 IN_PAGE: Final[list[str]] = [f"{number:02x}" for number in range(PAGE_SIZE)]
 """The last two digits, made once: formatting a number is what costs most of an id."""
 MAX_SEQ: Final = (1 << 40) - 1
@@ -169,8 +165,3 @@ class TaskTable:
         """The tasks submitted before `seq`, all if it is 0, the last first. The table must not change meanwhile."""
         for page in self.pages(seq, newest_first=True):
             yield from [task for task in reversed(page.tasks.values()) if not seq or task.seq < seq]
-
-
-def order_of(task_id: str) -> int:
-    """The order of submission of the task of this id. Raises `ValueError` for what is no id of a task."""
-    return int(task_id[PAGE_BEGIN:ORDER_END], 16)

@@ -8,6 +8,7 @@ from typing import Any, Final, TypedDict
 
 import grpc
 
+from taskyard.v1 import sample_pb2
 from taskyard.v1 import stats_pb2 as pb
 from taskyard.v1.runtime_host_pb2 import Machine
 from taskyard.v1.stats_pb2_grpc import StatsServiceServicer
@@ -138,8 +139,8 @@ class StatsService(StatsServiceServicer):
         return pb.GetDemandResponse(pools=[_pool_demand(demand) for demand in demands])
 
     async def ListSamples(  # noqa: N802
-        self, request: pb.ListSamplesRequest, context: grpc.aio.ServicerContext[Any, Any]
-    ) -> pb.ListSamplesResponse:
+        self, request: sample_pb2.ListSamplesRequest, context: grpc.aio.ServicerContext[Any, Any]
+    ) -> sample_pb2.ListSamplesResponse:
         del context
         after = None
         if request.HasField("after"):
@@ -147,7 +148,7 @@ class StatsService(StatsServiceServicer):
             # Times are shown to the microsecond, and one that was shown is not after itself.
             after = (request.after.seconds * 1_000_000 + request.after.nanos // 1000 + 0.5) / 1e6
         samples = self._samples.listed(current_call().namespace, after)
-        return pb.ListSamplesResponse(samples=map(_sample, samples), interval_secs=int(INTERVAL_SECS))
+        return sample_pb2.ListSamplesResponse(samples=map(_sample, samples), interval_secs=int(INTERVAL_SECS))
 
     def _config(self, limits: Limits) -> pb.SchedulerConfig:
         return pb.SchedulerConfig(
@@ -235,10 +236,10 @@ def _snapshot(snapshot: Snapshot) -> pb.MachineSnapshot:
     )
 
 
-def _sample(sample: Sample) -> pb.Sample:
+def _sample(sample: Sample) -> sample_pb2.Sample:
     figures = sample.figures
     since = figures.queued_since
-    return pb.Sample(
+    return sample_pb2.Sample(
         at=timestamp(sample.at),
         queued=figures.queued,
         inflight=figures.inflight,

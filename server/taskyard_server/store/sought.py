@@ -33,6 +33,9 @@ def sought(wanted: TaskFilter) -> Sought | None:
     for text in (wanted.agent_id, wanted.action, wanted.batch_id, wanted.target, wanted.parent_id):
         if text is not None:
             task.append((encode(text),))
+    if wanted.id_prefix is not None:
+        # It stands in the record of the task, with its length in front.
+        task.append((wanted.id_prefix.encode(),))
     if wanted.concurrency_key is not None:
         task.append((encode(wanted.concurrency_key),))
     if wanted.agents is not None and not wanted.agents.is_every:

@@ -24,6 +24,8 @@ async def test_labels_actions_and_keys_select_tasks(client: Client) -> None:
     assert await actions(client, labels="site in (shop,blog)", newest_first=True) == ["three", "two", "one"]
     assert await actions(client, action="three") == ["three"]
     assert await actions(client, concurrency_key="site:shop") == ["one"]
+    (one,) = [task.id async for task in client.list(action="one")]
+    assert await actions(client, id_prefix=one) == ["one"]
 
 
 async def test_ends_and_errors_select_tasks(client: Client, server: Any) -> None:

@@ -92,3 +92,43 @@ async def test_tasks_are_found_by_the_time_of_their_end(mixed_yard):
     assert await listed(mixed_yard, TaskFilter(ended_from=second, ended_until=third)) == [every[1].id]
     assert await listed(mixed_yard, TaskFilter(ended_from=second - 1e-6, ended_until=second)) == []
     assert len(await listed(mixed_yard, TaskFilter(ended_from=0))) == 4
+
+
+@pytest.mark.parametrize("newest_first", [False, True])
+@pytest.mark.parametrize("limit", [1, 100])
+async def test_tasks_are_found_by_how_their_ids_begin(yard, limit, newest_first):
+    ids = []
+    for _ in range(6):
+        ids += [await yard.submit() for _ in range(3)]
+        yard.clock.now += 7
+    for task_id in ids[:6]:
+        await yard.tasks.cancel(NS, task_id, show=live)
+    await yard.leave_memory(*ids[:6])
+    prefixes = {task_id[:length] for task_id in ids for length in (4, 10, 13, 14, 16, 20, 25, 26, 36)}
+    for prefix in (*prefixes, "tsk_" + "0" * 32, "tsk_" + "f" * 12, "tsk_xyz", "bat_", ids[0].upper(), ids[0] + "0"):
+        expected = [task_id for task_id in ids if task_id.startswith(prefix)]
+        found = await listed(yard, TaskFilter(id_prefix=prefix), limit, newest_first=newest_first)
+        assert found == (expected[::-1] if newest_first else expected), prefix
+
+
+async def test_no_more_is_read_than_may_begin_so(clock):
+    yard = await HistoryYard(clock).open()
+    ids = []
+    for _ in range(300):
+        ids.append(await yard.submit())
+        yard.clock.now += 10
+    for prefix in (ids[150], ids[150][:16]):
+        yard.store.rows_scanned = 0
+        assert await listed(yard, TaskFilter(id_prefix=prefix)) == [ids[150]]
+        assert yard.store.rows_scanned < 40
+
+
+async def test_an_id_is_found_among_those_of_a_server_whose_clock_was_ahead(clock):
+    yard = await HistoryYard(clock).open()
+    ids = []
+    for step in (1.0, 1.0, -1.3, 0.1, 1.0, 1.0) * 5:
+        ids.append(await yard.submit())
+        yard.clock.now += step
+    for task_id in ids:
+        for newest_first in (False, True):
+            assert await listed(yard, TaskFilter(id_prefix=task_id[:16]), newest_first=newest_first) == [task_id]

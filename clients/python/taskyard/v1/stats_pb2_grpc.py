@@ -3,6 +3,7 @@
 import grpc
 import warnings
 
+from taskyard.v1 import sample_pb2 as taskyard_dot_v1_dot_sample__pb2
 from taskyard.v1 import stats_pb2 as taskyard_dot_v1_dot_stats__pb2
 
 GRPC_GENERATED_VERSION = '1.75.0'
@@ -57,8 +58,8 @@ class StatsServiceStub(object):
                 _registered_method=True)
         self.ListSamples = channel.unary_unary(
                 '/taskyard.v1.StatsService/ListSamples',
-                request_serializer=taskyard_dot_v1_dot_stats__pb2.ListSamplesRequest.SerializeToString,
-                response_deserializer=taskyard_dot_v1_dot_stats__pb2.ListSamplesResponse.FromString,
+                request_serializer=taskyard_dot_v1_dot_sample__pb2.ListSamplesRequest.SerializeToString,
+                response_deserializer=taskyard_dot_v1_dot_sample__pb2.ListSamplesResponse.FromString,
                 _registered_method=True)
 
 
@@ -145,8 +146,8 @@ def add_StatsServiceServicer_to_server(servicer, server):
             ),
             'ListSamples': grpc.unary_unary_rpc_method_handler(
                     servicer.ListSamples,
-                    request_deserializer=taskyard_dot_v1_dot_stats__pb2.ListSamplesRequest.FromString,
-                    response_serializer=taskyard_dot_v1_dot_stats__pb2.ListSamplesResponse.SerializeToString,
+                    request_deserializer=taskyard_dot_v1_dot_sample__pb2.ListSamplesRequest.FromString,
+                    response_serializer=taskyard_dot_v1_dot_sample__pb2.ListSamplesResponse.SerializeToString,
             ),
     }
     generic_handler = grpc.method_handlers_generic_handler(
@@ -283,8 +284,8 @@ class StatsService(object):
             request,
             target,
             '/taskyard.v1.StatsService/ListSamples',
-            taskyard_dot_v1_dot_stats__pb2.ListSamplesRequest.SerializeToString,
-            taskyard_dot_v1_dot_stats__pb2.ListSamplesResponse.FromString,
+            taskyard_dot_v1_dot_sample__pb2.ListSamplesRequest.SerializeToString,
+            taskyard_dot_v1_dot_sample__pb2.ListSamplesResponse.FromString,
             options,
             channel_credentials,
             insecure,

@@ -9,6 +9,7 @@ only when set. Therefore optional lists and maps are in messages of their own.
 
 from collections import abc as _abc
 from grpc import aio as _aio
+from taskyard.v1 import sample_pb2 as _sample_pb2
 from taskyard.v1 import stats_pb2 as _stats_pb2
 import abc as _abc_1
 import grpc as _grpc
@@ -64,7 +65,7 @@ class StatsServiceStub:
     Errors: only the common ones.
     Retry: safe.
     """
-    ListSamples: _grpc.UnaryUnaryMultiCallable[_stats_pb2.ListSamplesRequest, _stats_pb2.ListSamplesResponse]
+    ListSamples: _grpc.UnaryUnaryMultiCallable[_sample_pb2.ListSamplesRequest, _sample_pb2.ListSamplesResponse]
     """Lists samples of the namespace's figures over the last hour, oldest first: one every ten seconds (docs/rules.md,
     Samples).
 
@@ -104,7 +105,7 @@ class StatsServiceAsyncStub(StatsServiceStub):
     Errors: only the common ones.
     Retry: safe.
     """
-    ListSamples: _aio.UnaryUnaryMultiCallable[_stats_pb2.ListSamplesRequest, _stats_pb2.ListSamplesResponse]  # type: ignore[assignment]
+    ListSamples: _aio.UnaryUnaryMultiCallable[_sample_pb2.ListSamplesRequest, _sample_pb2.ListSamplesResponse]  # type: ignore[assignment]
     """Lists samples of the namespace's figures over the last hour, oldest first: one every ten seconds (docs/rules.md,
     Samples).
 
@@ -169,9 +170,9 @@ class StatsServiceServicer(metaclass=_abc_1.ABCMeta):
     @_abc_1.abstractmethod
     def ListSamples(
         self,
-        request: _stats_pb2.ListSamplesRequest,
+        request: _sample_pb2.ListSamplesRequest,
         context: _ServicerContext,
-    ) -> _typing.Union[_stats_pb2.ListSamplesResponse, _abc.Awaitable[_stats_pb2.ListSamplesResponse]]:
+    ) -> _typing.Union[_sample_pb2.ListSamplesResponse, _abc.Awaitable[_sample_pb2.ListSamplesResponse]]:
         """Lists samples of the namespace's figures over the last hour, oldest first: one every ten seconds (docs/rules.md,
         Samples).
 

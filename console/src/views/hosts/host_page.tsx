@@ -125,7 +125,7 @@ function Description({ host }: { host: RuntimeHost }) {
     <>
       <Facts rows={rows} />
       {host.machine?.context && (
-        <details class="more">
+        <details class="unfold">
           <summary>What it says of itself</summary>
           <Tree value={host.machine.context} />
         </details>
@@ -137,8 +137,8 @@ function Description({ host }: { host: RuntimeHost }) {
 function TaskLinks({ id }: { id: string }) {
   return (
     <span class="links">
-      <a href={href(["tasks"], { host: id })}>all that it held last</a>
-      <a href={href(["tasks"], { host: id, state: "failed" })}>failed</a>
+      <a href={href(["tasks"], { hostId: id })}>all that it held last</a>
+      <a href={href(["tasks"], { hostId: id, state: "failed" })}>failed</a>
     </span>
   );
 }

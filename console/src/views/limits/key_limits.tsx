@@ -38,7 +38,7 @@ export function KeyLimits() {
           {({ limits, keys, nextPageToken }) => (
             <>
               <Keys keys={keys} limits={limits} />
-              {nextPageToken && <p class="note dim">The first {keys.length} keys by name are shown.</p>}
+              {nextPageToken && <p class="table-note dim">The first {keys.length} keys by name are shown.</p>}
             </>
           )}
         </Loaded>
@@ -116,7 +116,7 @@ function Keys({ keys, limits }: { keys: KeyUsage[]; limits: Limit[] }) {
     {
       title: "Key",
       sortBy: (key) => key.key,
-      cell: (key) => <a href={href(["tasks"], { key: key.key })}>{key.key}</a>,
+      cell: (key) => <a href={href(["tasks"], { concurrencyKey: key.key })}>{key.key}</a>,
     },
     {
       title: "In flight",

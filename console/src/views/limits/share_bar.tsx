@@ -10,7 +10,7 @@ export function ShareBar({ received, entitled }: ShareBarProps) {
   const percent = (share: number) => `${Math.round(share * 100)} %`;
   return (
     <span class="measured" title={`received ${percent(received)} in 10 min, entitled to ${percent(entitled)} now`}>
-      <span class="share" aria-hidden="true">
+      <span class="share-bar" aria-hidden="true">
         <span class="share-received" style={{ width: `${Math.min(1, received) * 100}%` }} />
         <span class="share-entitled" style={{ left: `${Math.min(1, entitled) * 100}%` }} />
       </span>

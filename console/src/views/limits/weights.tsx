@@ -96,7 +96,7 @@ function Shares({ shares }: { shares: AgentShare[] }) {
     {
       title: "Agent",
       sortBy: (share) => share.agentId,
-      cell: (share) => <a href={href(["tasks"], { agent: share.agentId })}>{share.agentId}</a>,
+      cell: (share) => <a href={href(["tasks"], { agentId: share.agentId })}>{share.agentId}</a>,
     },
     {
       title: "Weight",

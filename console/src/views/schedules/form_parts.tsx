@@ -19,7 +19,7 @@ export function TaskFields({ draft, set, faults }: FormProps) {
         rows={4}
         error={faults.params}
       />
-      <details class="more">
+      <details class="unfold">
         <summary>More of the task</summary>
         <div class="form">
           <div class="pair">

@@ -31,7 +31,7 @@ export function Template({ task }: { task: TaskTemplate }) {
         ]}
       />
       {task.params && (
-        <details class="more" open>
+        <details class="unfold" open>
           <summary>Params</summary>
           <Tree value={task.params} />
         </details>

@@ -42,7 +42,7 @@ export function Triggers({ schedule }: { schedule: Schedule }) {
               rowKey={(trigger) => trigger.triggerId}
               empty={<Empty icon="clock" title={state ? `No trigger is ${state}` : "It has not been due yet"} />}
             />
-            {nextPageToken && <p class="note dim">The latest {MOST} are shown.</p>}
+            {nextPageToken && <p class="table-note dim">The latest {MOST} are shown.</p>}
           </>
         )}
       </Loaded>

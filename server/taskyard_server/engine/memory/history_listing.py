@@ -4,7 +4,8 @@ They are read from the store in slices, so that neither its writer nor the event
 is full, or after so many rows that its caller had better ask again.
 
 Tasks are created in order of submission, so a range of times is found without reading what is outside of it. Only
-where an operator had stored times moved (`--accept-clock`) the two orders may differ.
+where an operator had stored times moved (`--accept-clock`) the two orders may differ. So it is with ids, in which the
+time of the submission stands; there the clocks of replicas may differ, too.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from typing import TYPE_CHECKING, Final
 
 from taskyard_server.core.errors import Internal
 from taskyard_server.core.task_filter import NO_FILTER, TaskFilter
+from taskyard_server.core.task_ids import ids_that_begin_with, ms_of
 from taskyard_server.engine.port.tasks import TaskPage
 from taskyard_server.store.port import key_of, number_of
 from taskyard_server.store.sought import sought
@@ -22,6 +24,8 @@ from taskyard_server.store.sought import sought
 from .history import read_task
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from taskyard_server.core.task import Task
 
     from .history import History
@@ -31,6 +35,8 @@ SLICE_ROWS: Final = 250
 MAX_SCANNED_ROWS: Final = 100_000
 READ_ROW: Final = 5
 """To read a row costs as much as so many that the store passes by."""
+SLACK_MS: Final = 5_000
+"""By how much an id may be older than one of an earlier task: the clocks of replicas are never so far apart."""
 MAX_PAGE_BYTES: Final = 16_000_000
 """A page ends once its rows have so many bytes; no answer holds more."""
 
@@ -107,20 +113,35 @@ class HistoryListing:
             if self.after:
                 high = min(high, self.after - 1)
             elif until is not None:
-                high = await self._first_since(until, high) - 1
+                high = await self._first(high, lambda task: task.created_at >= until) - 1
         elif self.after:
             low = self.after + 1
         elif since is not None:
-            low = await self._first_since(since, high)
+            low = await self._first(high, lambda task: task.created_at >= since)
+        return await self._bounds_by_id(low, high)
+
+    async def _bounds_by_id(self, low: int, high: int) -> tuple[int, int]:
+        """What is left of that where only ids with a beginning are wanted: the store would pass by all others."""
+        prefix = self.task_filter.id_prefix
+        if prefix is None:
+            return low, high
+        ids = ids_that_begin_with(prefix)
+        if ids is None:
+            return 1, 0
+        low, high = max(low, ids.first_seq), min(high, ids.last_seq)
+        if low < high:
+            low = max(low, await self._first(high, lambda task: ms_of(task.id) >= ids.first_ms - SLACK_MS))
+        if low < high:
+            high = min(high, await self._first(high, lambda task: ms_of(task.id) > ids.last_ms + SLACK_MS) - 1)
         return low, high
 
-    async def _first_since(self, at: float, last: int) -> int:
-        """The number from which on all tasks were created at a time or later."""
+    async def _first(self, last: int, is_reached: Callable[[Task], bool]) -> int:
+        """The number from which on something is so of all tasks, up to the `last` one."""
         number, low, high = self.state.number, 1, last + 1
         while low < high:
             middle = (low + high) // 2
             page = await self.history.scan(key_of(number, middle), key_of(number, last), False, 1)
-            if not page.rows or read_task(self.state, page.rows[0]).created_at >= at:
+            if not page.rows or is_reached(read_task(self.state, page.rows[0])):
                 high = middle
             else:
                 low = number_of(page.rows[0].key) + 1

@@ -194,3 +194,26 @@ async def test_handlers_do_not_move_the_time(yard):
     yard.host({"impatient": impatient})
     task = await yard.until_ended(await yard.client.submit("impatient"))
     assert task.error == "YardError: a handler cannot let time pass, since that waits for the handler: the test does"
+
+
+async def test_samples_are_taken_by_the_clock_of_the_yard(yard):
+    begin = yard.now
+    await yard.advance(seconds=9)
+    assert await yard.client.samples() == []
+    await yard.client.submit("greet")
+    await yard.advance(seconds=21)
+    samples = await yard.client.samples()
+    assert [(sample.at - begin).total_seconds() for sample in samples] == [10, 20, 30]
+    assert [(sample.queued, sample.submitted) for sample in samples] == [(1, 1), (1, 0), (1, 0)]
+    assert [sample.oldest_queued for sample in samples] == [timedelta(seconds=secs) for secs in (1, 11, 21)]
+    assert await yard.client.samples(after=samples[1].at) == samples[2:]
+
+
+async def test_after_a_jump_the_samples_are_those_of_the_last_hour(yard):
+    yard.host({"work": lambda _: None})
+    await yard.client.submit("work")
+    await yard.advance(seconds=1)
+    await yard.advance(days=300)
+    samples = await yard.client.samples()
+    assert (len(samples), yard.now - samples[-1].at) == (360, timedelta(seconds=1))
+    assert {(sample.completed, sample.hosts_online) for sample in samples} == {(0, 1)}

@@ -13,182 +13,15 @@ import { file_google_api_annotations } from "../../google/api/annotations_pb.js"
 import type { Timestamp } from "@bufbuild/protobuf/wkt";
 import { file_google_protobuf_struct, file_google_protobuf_timestamp } from "@bufbuild/protobuf/wkt";
 import { file_taskyard_v1_access } from "./access_pb.js";
+import type { ListSamplesRequestSchema, ListSamplesResponseSchema } from "./sample_pb.js";
+import { file_taskyard_v1_sample } from "./sample_pb.js";
 import type { JsonObject, Message } from "@bufbuild/protobuf";
 
 /**
  * Describes the file taskyard/v1/stats.proto.
  */
 export const file_taskyard_v1_stats: GenFile = /*@__PURE__*/
-  fileDesc("Chd0YXNreWFyZC92MS9zdGF0cy5wcm90bxILdGFza3lhcmQudjEiPwoSTGlzdFNhbXBsZXNSZXF1ZXN0EikKBWFmdGVyGAEgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcCJSChNMaXN0U2FtcGxlc1Jlc3BvbnNlEiQKB3NhbXBsZXMYASADKAsyEy50YXNreWFyZC52MS5TYW1wbGUSFQoNaW50ZXJ2YWxfc2VjcxgCIAEoDSKKAwoGU2FtcGxlEiYKAmF0GAEgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBIOCgZxdWV1ZWQYAiABKA0SEAoIaW5mbGlnaHQYAyABKA0SDgoGcGF1c2VkGAQgASgNEhQKDGhvc3RzX29ubGluZRgFIAEoDRIRCglzdWJtaXR0ZWQYBiABKA0SEgoKZGlzcGF0Y2hlZBgHIAEoDRIRCgljb21wbGV0ZWQYCCABKA0SDgoGZmFpbGVkGAkgASgNEhEKCWNhbmNlbGxlZBgKIAEoDRIQCghyZWplY3RlZBgLIAEoDRIPCgdyZXRyaWVkGAwgASgNEhYKDmxlYXNlc19leHBpcmVkGA0gASgNEiQKF2F2Z19kaXNwYXRjaF9sYXRlbmN5X21zGA4gASgBSACIAQESHwoSb2xkZXN0X3F1ZXVlZF9zZWNzGA8gASgBSAGIAQFCGgoYX2F2Z19kaXNwYXRjaF9sYXRlbmN5X21zQhUKE19vbGRlc3RfcXVldWVkX3NlY3MiYgoSR2V0RmFpcm5lc3NSZXF1ZXN0EhYKCXBhZ2Vfc2l6ZRgBIAEoDUgAiAEBEhcKCnBhZ2VfdG9rZW4YAiABKAlIAYgBAUIMCgpfcGFnZV9zaXplQg0KC19wYWdlX3Rva2VuInAKE0dldEZhaXJuZXNzUmVzcG9uc2USJwoGYWdlbnRzGAEgAygLMhcudGFza3lhcmQudjEuQWdlbnRTaGFyZRIcCg9uZXh0X3BhZ2VfdG9rZW4YAiABKAlIAIgBAUISChBfbmV4dF9wYWdlX3Rva2VuInYKCkFnZW50U2hhcmUSEAoIYWdlbnRfaWQYASABKAkSDgoGd2VpZ2h0GAIgASgNEhAKCGluZmxpZ2h0GAMgASgNEhAKCHJ1bm5hYmxlGAQgASgNEhAKCGVudGl0bGVkGAUgASgBEhAKCHJlY2VpdmVkGAYgASgBIhIKEEdldERlbWFuZFJlcXVlc3QiOwoRR2V0RGVtYW5kUmVzcG9uc2USJgoFcG9vbHMYASADKAsyFy50YXNreWFyZC52MS5Qb29sRGVtYW5kIowBCgpQb29sRGVtYW5kEgwKBHBvb2wYASABKAkSEAoIcnVubmFibGUYAiABKA0SEAoIaW5mbGlnaHQYAyABKA0SGAoLb2xkZXN0X3NlY3MYBCABKAFIAIgBARITCgtmcmVlX2NyZWRpdBgFIAEoDRINCgVob3N0cxgGIAEoDUIOCgxfb2xkZXN0X3NlY3MiEQoPR2V0U3RhdHNSZXF1ZXN0IuYBChBHZXRTdGF0c1Jlc3BvbnNlEiYKBXF1ZXVlGAEgASgLMhcudGFza3lhcmQudjEuUXVldWVTdGF0cxIuCgdtZXRyaWNzGAIgASgLMh0udGFza3lhcmQudjEuU2NoZWR1bGVyTWV0cmljcxIsCgZjb25maWcYAyABKAsyHC50YXNreWFyZC52MS5TY2hlZHVsZXJDb25maWcSJQoFaG9zdHMYBCABKAsyFi50YXNreWFyZC52MS5Ib3N0U3RhdHMSJQoFc3RvcmUYBSABKAsyFi50YXNreWFyZC52MS5TdG9yZVNpemUi0gMKClF1ZXVlU3RhdHMSFAoMdG90YWxfcXVldWVkGAEgASgBEhYKDnRvdGFsX2luZmxpZ2h0GAIgASgBEj4KDGFnZW50X2NvdW50cxgDIAMoCzIoLnRhc2t5YXJkLnYxLlF1ZXVlU3RhdHMuQWdlbnRDb3VudHNFbnRyeRIXCgpsaW1pdGVkX2J5GAQgASgJSACIAQESGQoMdG90YWxfcGF1c2VkGAUgASgBSAGIAQESKQoHdGFyZ2V0cxgGIAEoCzIYLnRhc2t5YXJkLnYxLlRhcmdldFdhaXRzEiMKBGtleXMYByABKAsyFS50YXNreWFyZC52MS5LZXlXYWl0cxIqCgdub3RpY2VkGAggASgLMhkudGFza3lhcmQudjEuTm90aWNlZFRhc2tzEhkKDGFmdGVyX290aGVycxgJIAEoAUgCiAEBEhcKCm9wZXJhdGlvbnMYCiABKAFIA4gBARoyChBBZ2VudENvdW50c0VudHJ5EgsKA2tleRgBIAEoCRINCgV2YWx1ZRgCIAEoAToCOAFCDQoLX2xpbWl0ZWRfYnlCDwoNX3RvdGFsX3BhdXNlZEIPCg1fYWZ0ZXJfb3RoZXJzQg0KC19vcGVyYXRpb25zIncKCEtleVdhaXRzEg8KB3dhaXRpbmcYASABKAESLQoEa2V5cxgCIAMoCzIfLnRhc2t5YXJkLnYxLktleVdhaXRzLktleXNFbnRyeRorCglLZXlzRW50cnkSCwoDa2V5GAEgASgJEg0KBXZhbHVlGAIgASgBOgI4ASKIAQoMTm90aWNlZFRhc2tzEg8KB3dhaXRpbmcYASABKAESNwoHbm90aWNlcxgCIAMoCzImLnRhc2t5YXJkLnYxLk5vdGljZWRUYXNrcy5Ob3RpY2VzRW50cnkaLgoMTm90aWNlc0VudHJ5EgsKA2tleRgBIAEoCRINCgV2YWx1ZRgCIAEoAToCOAEiigEKC1RhcmdldFdhaXRzEg8KB3dhaXRpbmcYASABKAESOQoJd2FpdHNfZm9yGAIgAygLMiYudGFza3lhcmQudjEuVGFyZ2V0V2FpdHMuV2FpdHNGb3JFbnRyeRovCg1XYWl0c0ZvckVudHJ5EgsKA2tleRgBIAEoCRINCgV2YWx1ZRgCIAEoCToCOAEiggUKEFNjaGVkdWxlck1ldHJpY3MSFwoPdGFza3Nfc3VibWl0dGVkGAEgASgBEhcKD3Rhc2tzX2NvbXBsZXRlZBgCIAEoARIUCgx0YXNrc19mYWlsZWQYAyABKAESFwoPdGFza3NfY2FuY2VsbGVkGAQgASgBEhYKDnRhc2tzX3JlamVjdGVkGAUgASgBEhUKDXRhc2tzX2V4cGlyZWQYBiABKAESFgoOZGlzcGF0Y2hfY291bnQYByABKAESHwoXYXZnX2Rpc3BhdGNoX2xhdGVuY3lfbXMYCCABKAESOQoGYWdlbnRzGAkgAygLMikudGFza3lhcmQudjEuU2NoZWR1bGVyTWV0cmljcy5BZ2VudHNFbnRyeRIaCg10YXNrc19ldmljdGVkGAogASgBSACIAQESGQoMbGF0ZV9yZXBvcnRzGAsgASgBSAGIAQESGwoObGVhc2VzX2V4cGlyZWQYDCABKAFIAogBARIaCg10YXNrc19yZXRyaWVkGA0gASgBSAOIAQESHwoSd2ViaG9va3NfZGVsaXZlcmVkGA4gASgBSASIAQESHAoPd2ViaG9va3NfZmFpbGVkGA8gASgBSAWIAQEaSAoLQWdlbnRzRW50cnkSCwoDa2V5GAEgASgJEigKBXZhbHVlGAIgASgLMhkudGFza3lhcmQudjEuQWdlbnRNZXRyaWNzOgI4AUIQCg5fdGFza3NfZXZpY3RlZEIPCg1fbGF0ZV9yZXBvcnRzQhEKD19sZWFzZXNfZXhwaXJlZEIQCg5fdGFza3NfcmV0cmllZEIVChNfd2ViaG9va3NfZGVsaXZlcmVkQhIKEF93ZWJob29rc19mYWlsZWQikwEKDEFnZW50TWV0cmljcxIRCglzdWJtaXR0ZWQYASABKAESEQoJY29tcGxldGVkGAIgASgBEg4KBmZhaWxlZBgDIAEoARIRCgljYW5jZWxsZWQYBCABKAESEAoIcmVqZWN0ZWQYBSABKAESGAoLdG9rZW5zX3VzZWQYBiABKAFIAIgBAUIOCgxfdG9rZW5zX3VzZWQiuwEKD1NjaGVkdWxlckNvbmZpZxIQCghzdHJhdGVneRgBIAEoCRIWCg5tYXhfcXVldWVfc2l6ZRgCIAEoDRIVCg1tYXhfcGVyX2FnZW50GAMgASgNEhQKDG1heF9pbmZsaWdodBgEIAEoDRIcChRtYXhfcGVyX2FnZW50X2ZsaWdodBgFIAEoDRIUCgx3b3JrZXJfY291bnQYBiABKA0SHQoKcmVzdWx0X3R0bBgHIAEoCVIJcmVzdWx0VFRMIkQKCUhvc3RTdGF0cxISCgpyZWdpc3RlcmVkGAEgASgBEg4KBm9ubGluZRgCIAEoARITCgtmcmVlX2NyZWRpdBgDIAEoASJACglTdG9yZVNpemUSCwoDdXJsGAEgASgJEhIKCnVzZWRfYnl0ZXMYAiABKAESEgoKZnJlZV9ieXRlcxgDIAEoASKmAQoUTGlzdFNuYXBzaG90c1JlcXVlc3QSFAoHaG9zdF9pZBgBIAEoCUgAiAEBEhYKCXBhZ2Vfc2l6ZRgCIAEoDUgBiAEBEhcKCnBhZ2VfdG9rZW4YAyABKAlIAogBARITCgZzZXJ2ZXIYBCABKAhIA4gBAUIKCghfaG9zdF9pZEIMCgpfcGFnZV9zaXplQg0KC19wYWdlX3Rva2VuQgkKB19zZXJ2ZXIiegoVTGlzdFNuYXBzaG90c1Jlc3BvbnNlEi8KCXNuYXBzaG90cxgBIAMoCzIcLnRhc2t5YXJkLnYxLk1hY2hpbmVTbmFwc2hvdBIcCg9uZXh0X3BhZ2VfdG9rZW4YAiABKAlIAIgBAUISChBfbmV4dF9wYWdlX3Rva2VuIoUDCg9NYWNoaW5lU25hcHNob3QSCgoCaWQYASABKAkSFAoHaG9zdF9pZBgCIAEoCUgAiAEBEhYKDmFjdGl2ZV93b3JrZXJzGAMgASgNEhQKDGFjdGl2ZV90ZWFtcxgEIAEoDRIQCghzZXNzaW9ucxgFIAEoDRIYCgtjcHVfcGVyY2VudBgGIAEoAUgBiAEBEhYKCW1lbW9yeV9tYhgHIAEoAUgCiAEBEigKB2NvbnRleHQYCCABKAsyFy5nb29nbGUucHJvdG9idWYuU3RydWN0Ei4KCmNyZWF0ZWRfYXQYCSABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEhsKDmluZmxpZ2h0X3Rhc2tzGAogASgNSAOIAQESGQoMcXVldWVkX3Rhc2tzGAsgASgNSASIAQFCCgoIX2hvc3RfaWRCDgoMX2NwdV9wZXJjZW50QgwKCl9tZW1vcnlfbWJCEQoPX2luZmxpZ2h0X3Rhc2tzQg8KDV9xdWV1ZWRfdGFza3My3gQKDFN0YXRzU2VydmljZRJsCghHZXRTdGF0cxIcLnRhc2t5YXJkLnYxLkdldFN0YXRzUmVxdWVzdBodLnRhc2t5YXJkLnYxLkdldFN0YXRzUmVzcG9uc2UiI5ACAbrXGAQKAgEDgtPkkwISEhAvc2NoZWR1bGVyL3N0YXRzEn4KDUxpc3RTbmFwc2hvdHMSIS50YXNreWFyZC52MS5MaXN0U25hcHNob3RzUmVxdWVzdBoiLnRhc2t5YXJkLnYxLkxpc3RTbmFwc2hvdHNSZXNwb25zZSImkAIButcYAwoBA4LT5JMCFhIUL3NjaGVkdWxlci9zbmFwc2hvdHMSdwoLR2V0RmFpcm5lc3MSHy50YXNreWFyZC52MS5HZXRGYWlybmVzc1JlcXVlc3QaIC50YXNreWFyZC52MS5HZXRGYWlybmVzc1Jlc3BvbnNlIiWQAgG61xgDCgEDgtPkkwIVEhMvc2NoZWR1bGVyL2ZhaXJuZXNzEm8KCUdldERlbWFuZBIdLnRhc2t5YXJkLnYxLkdldERlbWFuZFJlcXVlc3QaHi50YXNreWFyZC52MS5HZXREZW1hbmRSZXNwb25zZSIjkAIButcYAwoBA4LT5JMCExIRL3NjaGVkdWxlci9kZW1hbmQSdgoLTGlzdFNhbXBsZXMSHy50YXNreWFyZC52MS5MaXN0U2FtcGxlc1JlcXVlc3QaIC50YXNreWFyZC52MS5MaXN0U2FtcGxlc1Jlc3BvbnNlIiSQAgG61xgDCgEDgtPkkwIUEhIvc2NoZWR1bGVyL3NhbXBsZXNCiAEKD2Rldi50YXNreWFyZC52MUIKU3RhdHNQcm90b1ABWjVnaXRodWIuY29tL3Rhc2t5YXJkL3Rhc2t5YXJkL2NsaWVudHMvZ28vdjE7dGFza3lhcmR2MaICBFRZVjGqAgtUYXNreWFyZC5WMcoCC1Rhc2t5YXJkXFYx6gIMVGFza3lhcmQ6OlYxYgZwcm90bzM", [file_google_api_annotations, file_google_protobuf_struct, file_google_protobuf_timestamp, file_taskyard_v1_access]);
-
-/**
- * ListSamplesRequest asks for samples.
- *
- * @generated from message taskyard.v1.ListSamplesRequest
- */
-export type ListSamplesRequest = Message<"taskyard.v1.ListSamplesRequest"> & {
-  /**
-   * Only samples taken after this time. RFC 3339. Default: all that there are.
-   *
-   * @generated from field: google.protobuf.Timestamp after = 1;
-   */
-  after?: Timestamp;
-};
-
-/**
- * Describes the message taskyard.v1.ListSamplesRequest.
- * Use `create(ListSamplesRequestSchema)` to create a new message.
- */
-export const ListSamplesRequestSchema: GenMessage<ListSamplesRequest> = /*@__PURE__*/
-  messageDesc(file_taskyard_v1_stats, 0);
-
-/**
- * ListSamplesResponse holds the samples.
- *
- * @generated from message taskyard.v1.ListSamplesResponse
- */
-export type ListSamplesResponse = Message<"taskyard.v1.ListSamplesResponse"> & {
-  /**
-   * The samples, oldest first, at most 360.
-   *
-   * @generated from field: repeated taskyard.v1.Sample samples = 1;
-   */
-  samples: Sample[];
-
-  /**
-   * Seconds between two samples: 10.
-   *
-   * @generated from field: uint32 interval_secs = 2;
-   */
-  intervalSecs: number;
-};
-
-/**
- * Describes the message taskyard.v1.ListSamplesResponse.
- * Use `create(ListSamplesResponseSchema)` to create a new message.
- */
-export const ListSamplesResponseSchema: GenMessage<ListSamplesResponse> = /*@__PURE__*/
-  messageDesc(file_taskyard_v1_stats, 1);
-
-/**
- * Sample shows a namespace at one moment, and what has happened in it since the sample before.
- *
- * @generated from message taskyard.v1.Sample
- */
-export type Sample = Message<"taskyard.v1.Sample"> & {
-  /**
-   * When it was taken.
-   *
-   * @generated from field: google.protobuf.Timestamp at = 1;
-   */
-  at?: Timestamp;
-
-  /**
-   * Tasks that are queued or pending.
-   *
-   * @generated from field: uint32 queued = 2;
-   */
-  queued: number;
-
-  /**
-   * Tasks that are assigned or running.
-   *
-   * @generated from field: uint32 inflight = 3;
-   */
-  inflight: number;
-
-  /**
-   * Paused tasks.
-   *
-   * @generated from field: uint32 paused = 4;
-   */
-  paused: number;
-
-  /**
-   * Hosts that were heard of in time.
-   *
-   * @generated from field: uint32 hosts_online = 5;
-   */
-  hostsOnline: number;
-
-  /**
-   * Tasks accepted since the sample before.
-   *
-   * @generated from field: uint32 submitted = 6;
-   */
-  submitted: number;
-
-  /**
-   * Tasks handed to hosts since then.
-   *
-   * @generated from field: uint32 dispatched = 7;
-   */
-  dispatched: number;
-
-  /**
-   * Tasks that ended as `done` since then.
-   *
-   * @generated from field: uint32 completed = 8;
-   */
-  completed: number;
-
-  /**
-   * Tasks that failed since then.
-   *
-   * @generated from field: uint32 failed = 9;
-   */
-  failed: number;
-
-  /**
-   * Tasks that were cancelled since then.
-   *
-   * @generated from field: uint32 cancelled = 10;
-   */
-  cancelled: number;
-
-  /**
-   * Tasks refused at admission since then.
-   *
-   * @generated from field: uint32 rejected = 11;
-   */
-  rejected: number;
-
-  /**
-   * Failed attempts that were retried since then.
-   *
-   * @generated from field: uint32 retried = 12;
-   */
-  retried: number;
-
-  /**
-   * Leases lost since then.
-   *
-   * @generated from field: uint32 leases_expired = 13;
-   */
-  leasesExpired: number;
-
-  /**
-   * Milliseconds from queue entry to dispatch, averaged over the dispatches since then. Absent if there were none.
-   *
-   * @generated from field: optional double avg_dispatch_latency_ms = 14;
-   */
-  avgDispatchLatencyMs?: number;
-
-  /**
-   * Seconds for which the task has been queued that has waited longest for nothing but a host and its turn. Absent while
-   * none does.
-   *
-   * @generated from field: optional double oldest_queued_secs = 15;
-   */
-  oldestQueuedSecs?: number;
-};
-
-/**
- * Describes the message taskyard.v1.Sample.
- * Use `create(SampleSchema)` to create a new message.
- */
-export const SampleSchema: GenMessage<Sample> = /*@__PURE__*/
-  messageDesc(file_taskyard_v1_stats, 2);
+  fileDesc("Chd0YXNreWFyZC92MS9zdGF0cy5wcm90bxILdGFza3lhcmQudjEiYgoSR2V0RmFpcm5lc3NSZXF1ZXN0EhYKCXBhZ2Vfc2l6ZRgBIAEoDUgAiAEBEhcKCnBhZ2VfdG9rZW4YAiABKAlIAYgBAUIMCgpfcGFnZV9zaXplQg0KC19wYWdlX3Rva2VuInAKE0dldEZhaXJuZXNzUmVzcG9uc2USJwoGYWdlbnRzGAEgAygLMhcudGFza3lhcmQudjEuQWdlbnRTaGFyZRIcCg9uZXh0X3BhZ2VfdG9rZW4YAiABKAlIAIgBAUISChBfbmV4dF9wYWdlX3Rva2VuInYKCkFnZW50U2hhcmUSEAoIYWdlbnRfaWQYASABKAkSDgoGd2VpZ2h0GAIgASgNEhAKCGluZmxpZ2h0GAMgASgNEhAKCHJ1bm5hYmxlGAQgASgNEhAKCGVudGl0bGVkGAUgASgBEhAKCHJlY2VpdmVkGAYgASgBIhIKEEdldERlbWFuZFJlcXVlc3QiOwoRR2V0RGVtYW5kUmVzcG9uc2USJgoFcG9vbHMYASADKAsyFy50YXNreWFyZC52MS5Qb29sRGVtYW5kIowBCgpQb29sRGVtYW5kEgwKBHBvb2wYASABKAkSEAoIcnVubmFibGUYAiABKA0SEAoIaW5mbGlnaHQYAyABKA0SGAoLb2xkZXN0X3NlY3MYBCABKAFIAIgBARITCgtmcmVlX2NyZWRpdBgFIAEoDRINCgVob3N0cxgGIAEoDUIOCgxfb2xkZXN0X3NlY3MiEQoPR2V0U3RhdHNSZXF1ZXN0IuYBChBHZXRTdGF0c1Jlc3BvbnNlEiYKBXF1ZXVlGAEgASgLMhcudGFza3lhcmQudjEuUXVldWVTdGF0cxIuCgdtZXRyaWNzGAIgASgLMh0udGFza3lhcmQudjEuU2NoZWR1bGVyTWV0cmljcxIsCgZjb25maWcYAyABKAsyHC50YXNreWFyZC52MS5TY2hlZHVsZXJDb25maWcSJQoFaG9zdHMYBCABKAsyFi50YXNreWFyZC52MS5Ib3N0U3RhdHMSJQoFc3RvcmUYBSABKAsyFi50YXNreWFyZC52MS5TdG9yZVNpemUi0gMKClF1ZXVlU3RhdHMSFAoMdG90YWxfcXVldWVkGAEgASgBEhYKDnRvdGFsX2luZmxpZ2h0GAIgASgBEj4KDGFnZW50X2NvdW50cxgDIAMoCzIoLnRhc2t5YXJkLnYxLlF1ZXVlU3RhdHMuQWdlbnRDb3VudHNFbnRyeRIXCgpsaW1pdGVkX2J5GAQgASgJSACIAQESGQoMdG90YWxfcGF1c2VkGAUgASgBSAGIAQESKQoHdGFyZ2V0cxgGIAEoCzIYLnRhc2t5YXJkLnYxLlRhcmdldFdhaXRzEiMKBGtleXMYByABKAsyFS50YXNreWFyZC52MS5LZXlXYWl0cxIqCgdub3RpY2VkGAggASgLMhkudGFza3lhcmQudjEuTm90aWNlZFRhc2tzEhkKDGFmdGVyX290aGVycxgJIAEoAUgCiAEBEhcKCm9wZXJhdGlvbnMYCiABKAFIA4gBARoyChBBZ2VudENvdW50c0VudHJ5EgsKA2tleRgBIAEoCRINCgV2YWx1ZRgCIAEoAToCOAFCDQoLX2xpbWl0ZWRfYnlCDwoNX3RvdGFsX3BhdXNlZEIPCg1fYWZ0ZXJfb3RoZXJzQg0KC19vcGVyYXRpb25zIncKCEtleVdhaXRzEg8KB3dhaXRpbmcYASABKAESLQoEa2V5cxgCIAMoCzIfLnRhc2t5YXJkLnYxLktleVdhaXRzLktleXNFbnRyeRorCglLZXlzRW50cnkSCwoDa2V5GAEgASgJEg0KBXZhbHVlGAIgASgBOgI4ASKIAQoMTm90aWNlZFRhc2tzEg8KB3dhaXRpbmcYASABKAESNwoHbm90aWNlcxgCIAMoCzImLnRhc2t5YXJkLnYxLk5vdGljZWRUYXNrcy5Ob3RpY2VzRW50cnkaLgoMTm90aWNlc0VudHJ5EgsKA2tleRgBIAEoCRINCgV2YWx1ZRgCIAEoAToCOAEiigEKC1RhcmdldFdhaXRzEg8KB3dhaXRpbmcYASABKAESOQoJd2FpdHNfZm9yGAIgAygLMiYudGFza3lhcmQudjEuVGFyZ2V0V2FpdHMuV2FpdHNGb3JFbnRyeRovCg1XYWl0c0ZvckVudHJ5EgsKA2tleRgBIAEoCRINCgV2YWx1ZRgCIAEoCToCOAEiggUKEFNjaGVkdWxlck1ldHJpY3MSFwoPdGFza3Nfc3VibWl0dGVkGAEgASgBEhcKD3Rhc2tzX2NvbXBsZXRlZBgCIAEoARIUCgx0YXNrc19mYWlsZWQYAyABKAESFwoPdGFza3NfY2FuY2VsbGVkGAQgASgBEhYKDnRhc2tzX3JlamVjdGVkGAUgASgBEhUKDXRhc2tzX2V4cGlyZWQYBiABKAESFgoOZGlzcGF0Y2hfY291bnQYByABKAESHwoXYXZnX2Rpc3BhdGNoX2xhdGVuY3lfbXMYCCABKAESOQoGYWdlbnRzGAkgAygLMikudGFza3lhcmQudjEuU2NoZWR1bGVyTWV0cmljcy5BZ2VudHNFbnRyeRIaCg10YXNrc19ldmljdGVkGAogASgBSACIAQESGQoMbGF0ZV9yZXBvcnRzGAsgASgBSAGIAQESGwoObGVhc2VzX2V4cGlyZWQYDCABKAFIAogBARIaCg10YXNrc19yZXRyaWVkGA0gASgBSAOIAQESHwoSd2ViaG9va3NfZGVsaXZlcmVkGA4gASgBSASIAQESHAoPd2ViaG9va3NfZmFpbGVkGA8gASgBSAWIAQEaSAoLQWdlbnRzRW50cnkSCwoDa2V5GAEgASgJEigKBXZhbHVlGAIgASgLMhkudGFza3lhcmQudjEuQWdlbnRNZXRyaWNzOgI4AUIQCg5fdGFza3NfZXZpY3RlZEIPCg1fbGF0ZV9yZXBvcnRzQhEKD19sZWFzZXNfZXhwaXJlZEIQCg5fdGFza3NfcmV0cmllZEIVChNfd2ViaG9va3NfZGVsaXZlcmVkQhIKEF93ZWJob29rc19mYWlsZWQikwEKDEFnZW50TWV0cmljcxIRCglzdWJtaXR0ZWQYASABKAESEQoJY29tcGxldGVkGAIgASgBEg4KBmZhaWxlZBgDIAEoARIRCgljYW5jZWxsZWQYBCABKAESEAoIcmVqZWN0ZWQYBSABKAESGAoLdG9rZW5zX3VzZWQYBiABKAFIAIgBAUIOCgxfdG9rZW5zX3VzZWQiuwEKD1NjaGVkdWxlckNvbmZpZxIQCghzdHJhdGVneRgBIAEoCRIWCg5tYXhfcXVldWVfc2l6ZRgCIAEoDRIVCg1tYXhfcGVyX2FnZW50GAMgASgNEhQKDG1heF9pbmZsaWdodBgEIAEoDRIcChRtYXhfcGVyX2FnZW50X2ZsaWdodBgFIAEoDRIUCgx3b3JrZXJfY291bnQYBiABKA0SHQoKcmVzdWx0X3R0bBgHIAEoCVIJcmVzdWx0VFRMIkQKCUhvc3RTdGF0cxISCgpyZWdpc3RlcmVkGAEgASgBEg4KBm9ubGluZRgCIAEoARITCgtmcmVlX2NyZWRpdBgDIAEoASJACglTdG9yZVNpemUSCwoDdXJsGAEgASgJEhIKCnVzZWRfYnl0ZXMYAiABKAESEgoKZnJlZV9ieXRlcxgDIAEoASKmAQoUTGlzdFNuYXBzaG90c1JlcXVlc3QSFAoHaG9zdF9pZBgBIAEoCUgAiAEBEhYKCXBhZ2Vfc2l6ZRgCIAEoDUgBiAEBEhcKCnBhZ2VfdG9rZW4YAyABKAlIAogBARITCgZzZXJ2ZXIYBCABKAhIA4gBAUIKCghfaG9zdF9pZEIMCgpfcGFnZV9zaXplQg0KC19wYWdlX3Rva2VuQgkKB19zZXJ2ZXIiegoVTGlzdFNuYXBzaG90c1Jlc3BvbnNlEi8KCXNuYXBzaG90cxgBIAMoCzIcLnRhc2t5YXJkLnYxLk1hY2hpbmVTbmFwc2hvdBIcCg9uZXh0X3BhZ2VfdG9rZW4YAiABKAlIAIgBAUISChBfbmV4dF9wYWdlX3Rva2VuIoUDCg9NYWNoaW5lU25hcHNob3QSCgoCaWQYASABKAkSFAoHaG9zdF9pZBgCIAEoCUgAiAEBEhYKDmFjdGl2ZV93b3JrZXJzGAMgASgNEhQKDGFjdGl2ZV90ZWFtcxgEIAEoDRIQCghzZXNzaW9ucxgFIAEoDRIYCgtjcHVfcGVyY2VudBgGIAEoAUgBiAEBEhYKCW1lbW9yeV9tYhgHIAEoAUgCiAEBEigKB2NvbnRleHQYCCABKAsyFy5nb29nbGUucHJvdG9idWYuU3RydWN0Ei4KCmNyZWF0ZWRfYXQYCSABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEhsKDmluZmxpZ2h0X3Rhc2tzGAogASgNSAOIAQESGQoMcXVldWVkX3Rhc2tzGAsgASgNSASIAQFCCgoIX2hvc3RfaWRCDgoMX2NwdV9wZXJjZW50QgwKCl9tZW1vcnlfbWJCEQoPX2luZmxpZ2h0X3Rhc2tzQg8KDV9xdWV1ZWRfdGFza3My3gQKDFN0YXRzU2VydmljZRJsCghHZXRTdGF0cxIcLnRhc2t5YXJkLnYxLkdldFN0YXRzUmVxdWVzdBodLnRhc2t5YXJkLnYxLkdldFN0YXRzUmVzcG9uc2UiI5ACAbrXGAQKAgEDgtPkkwISEhAvc2NoZWR1bGVyL3N0YXRzEn4KDUxpc3RTbmFwc2hvdHMSIS50YXNreWFyZC52MS5MaXN0U25hcHNob3RzUmVxdWVzdBoiLnRhc2t5YXJkLnYxLkxpc3RTbmFwc2hvdHNSZXNwb25zZSImkAIButcYAwoBA4LT5JMCFhIUL3NjaGVkdWxlci9zbmFwc2hvdHMSdwoLR2V0RmFpcm5lc3MSHy50YXNreWFyZC52MS5HZXRGYWlybmVzc1JlcXVlc3QaIC50YXNreWFyZC52MS5HZXRGYWlybmVzc1Jlc3BvbnNlIiWQAgG61xgDCgEDgtPkkwIVEhMvc2NoZWR1bGVyL2ZhaXJuZXNzEm8KCUdldERlbWFuZBIdLnRhc2t5YXJkLnYxLkdldERlbWFuZFJlcXVlc3QaHi50YXNreWFyZC52MS5HZXREZW1hbmRSZXNwb25zZSIjkAIButcYAwoBA4LT5JMCExIRL3NjaGVkdWxlci9kZW1hbmQSdgoLTGlzdFNhbXBsZXMSHy50YXNreWFyZC52MS5MaXN0U2FtcGxlc1JlcXVlc3QaIC50YXNreWFyZC52MS5MaXN0U2FtcGxlc1Jlc3BvbnNlIiSQAgG61xgDCgEDgtPkkwIUEhIvc2NoZWR1bGVyL3NhbXBsZXNCiAEKD2Rldi50YXNreWFyZC52MUIKU3RhdHNQcm90b1ABWjVnaXRodWIuY29tL3Rhc2t5YXJkL3Rhc2t5YXJkL2NsaWVudHMvZ28vdjE7dGFza3lhcmR2MaICBFRZVjGqAgtUYXNreWFyZC5WMcoCC1Rhc2t5YXJkXFYx6gIMVGFza3lhcmQ6OlYxYgZwcm90bzM", [file_google_api_annotations, file_google_protobuf_struct, file_google_protobuf_timestamp, file_taskyard_v1_access, file_taskyard_v1_sample]);
 
 /**
  * GetFairnessRequest asks for a page of agents.
@@ -216,7 +49,7 @@ export type GetFairnessRequest = Message<"taskyard.v1.GetFairnessRequest"> & {
  * Use `create(GetFairnessRequestSchema)` to create a new message.
  */
 export const GetFairnessRequestSchema: GenMessage<GetFairnessRequest> = /*@__PURE__*/
-  messageDesc(file_taskyard_v1_stats, 3);
+  messageDesc(file_taskyard_v1_stats, 0);
 
 /**
  * GetFairnessResponse is one page of agents.
@@ -244,7 +77,7 @@ export type GetFairnessResponse = Message<"taskyard.v1.GetFairnessResponse"> & {
  * Use `create(GetFairnessResponseSchema)` to create a new message.
  */
 export const GetFairnessResponseSchema: GenMessage<GetFairnessResponse> = /*@__PURE__*/
-  messageDesc(file_taskyard_v1_stats, 4);
+  messageDesc(file_taskyard_v1_stats, 1);
 
 /**
  * AgentShare is what one agent is entitled to, and what it gets.
@@ -301,7 +134,7 @@ export type AgentShare = Message<"taskyard.v1.AgentShare"> & {
  * Use `create(AgentShareSchema)` to create a new message.
  */
 export const AgentShareSchema: GenMessage<AgentShare> = /*@__PURE__*/
-  messageDesc(file_taskyard_v1_stats, 5);
+  messageDesc(file_taskyard_v1_stats, 2);
 
 /**
  * GetDemandRequest asks for the demand of the pools.
@@ -316,7 +149,7 @@ export type GetDemandRequest = Message<"taskyard.v1.GetDemandRequest"> & {
  * Use `create(GetDemandRequestSchema)` to create a new message.
  */
 export const GetDemandRequestSchema: GenMessage<GetDemandRequest> = /*@__PURE__*/
-  messageDesc(file_taskyard_v1_stats, 6);
+  messageDesc(file_taskyard_v1_stats, 3);
 
 /**
  * GetDemandResponse shows the pools.
@@ -337,7 +170,7 @@ export type GetDemandResponse = Message<"taskyard.v1.GetDemandResponse"> & {
  * Use `create(GetDemandResponseSchema)` to create a new message.
  */
 export const GetDemandResponseSchema: GenMessage<GetDemandResponse> = /*@__PURE__*/
-  messageDesc(file_taskyard_v1_stats, 7);
+  messageDesc(file_taskyard_v1_stats, 4);
 
 /**
  * PoolDemand is what one pool of hosts has to do.
@@ -393,7 +226,7 @@ export type PoolDemand = Message<"taskyard.v1.PoolDemand"> & {
  * Use `create(PoolDemandSchema)` to create a new message.
  */
 export const PoolDemandSchema: GenMessage<PoolDemand> = /*@__PURE__*/
-  messageDesc(file_taskyard_v1_stats, 8);
+  messageDesc(file_taskyard_v1_stats, 5);
 
 /**
  * GetStatsRequest asks for the figures of the caller's namespace.
@@ -408,7 +241,7 @@ export type GetStatsRequest = Message<"taskyard.v1.GetStatsRequest"> & {
  * Use `create(GetStatsRequestSchema)` to create a new message.
  */
 export const GetStatsRequestSchema: GenMessage<GetStatsRequest> = /*@__PURE__*/
-  messageDesc(file_taskyard_v1_stats, 9);
+  messageDesc(file_taskyard_v1_stats, 6);
 
 /**
  * GetStatsResponse is the documented snapshot in its three sections.
@@ -457,7 +290,7 @@ export type GetStatsResponse = Message<"taskyard.v1.GetStatsResponse"> & {
  * Use `create(GetStatsResponseSchema)` to create a new message.
  */
 export const GetStatsResponseSchema: GenMessage<GetStatsResponse> = /*@__PURE__*/
-  messageDesc(file_taskyard_v1_stats, 10);
+  messageDesc(file_taskyard_v1_stats, 7);
 
 /**
  * QueueStats counts the waiting and running tasks.
@@ -542,7 +375,7 @@ export type QueueStats = Message<"taskyard.v1.QueueStats"> & {
  * Use `create(QueueStatsSchema)` to create a new message.
  */
 export const QueueStatsSchema: GenMessage<QueueStats> = /*@__PURE__*/
-  messageDesc(file_taskyard_v1_stats, 11);
+  messageDesc(file_taskyard_v1_stats, 8);
 
 /**
  * KeyWaits shows which concurrency keys hold tasks back.
@@ -570,7 +403,7 @@ export type KeyWaits = Message<"taskyard.v1.KeyWaits"> & {
  * Use `create(KeyWaitsSchema)` to create a new message.
  */
 export const KeyWaitsSchema: GenMessage<KeyWaits> = /*@__PURE__*/
-  messageDesc(file_taskyard_v1_stats, 12);
+  messageDesc(file_taskyard_v1_stats, 9);
 
 /**
  * NoticedTasks shows for which tasks there is no host (docs/rules.md, Why a task waits).
@@ -598,7 +431,7 @@ export type NoticedTasks = Message<"taskyard.v1.NoticedTasks"> & {
  * Use `create(NoticedTasksSchema)` to create a new message.
  */
 export const NoticedTasksSchema: GenMessage<NoticedTasks> = /*@__PURE__*/
-  messageDesc(file_taskyard_v1_stats, 13);
+  messageDesc(file_taskyard_v1_stats, 10);
 
 /**
  * TargetWaits shows which targets hold tasks back, and why.
@@ -627,7 +460,7 @@ export type TargetWaits = Message<"taskyard.v1.TargetWaits"> & {
  * Use `create(TargetWaitsSchema)` to create a new message.
  */
 export const TargetWaitsSchema: GenMessage<TargetWaits> = /*@__PURE__*/
-  messageDesc(file_taskyard_v1_stats, 14);
+  messageDesc(file_taskyard_v1_stats, 11);
 
 /**
  * SchedulerMetrics holds the counters since the server started (docs/rules.md, Figures). At any time, submitted =
@@ -748,7 +581,7 @@ export type SchedulerMetrics = Message<"taskyard.v1.SchedulerMetrics"> & {
  * Use `create(SchedulerMetricsSchema)` to create a new message.
  */
 export const SchedulerMetricsSchema: GenMessage<SchedulerMetrics> = /*@__PURE__*/
-  messageDesc(file_taskyard_v1_stats, 15);
+  messageDesc(file_taskyard_v1_stats, 12);
 
 /**
  * AgentMetrics holds the counters of one agent.
@@ -804,7 +637,7 @@ export type AgentMetrics = Message<"taskyard.v1.AgentMetrics"> & {
  * Use `create(AgentMetricsSchema)` to create a new message.
  */
 export const AgentMetricsSchema: GenMessage<AgentMetrics> = /*@__PURE__*/
-  messageDesc(file_taskyard_v1_stats, 16);
+  messageDesc(file_taskyard_v1_stats, 13);
 
 /**
  * SchedulerConfig shows some of the settings in force; AdminService.GetConfig shows all.
@@ -867,7 +700,7 @@ export type SchedulerConfig = Message<"taskyard.v1.SchedulerConfig"> & {
  * Use `create(SchedulerConfigSchema)` to create a new message.
  */
 export const SchedulerConfigSchema: GenMessage<SchedulerConfig> = /*@__PURE__*/
-  messageDesc(file_taskyard_v1_stats, 17);
+  messageDesc(file_taskyard_v1_stats, 14);
 
 /**
  * HostStats counts the registered hosts.
@@ -902,7 +735,7 @@ export type HostStats = Message<"taskyard.v1.HostStats"> & {
  * Use `create(HostStatsSchema)` to create a new message.
  */
 export const HostStatsSchema: GenMessage<HostStats> = /*@__PURE__*/
-  messageDesc(file_taskyard_v1_stats, 18);
+  messageDesc(file_taskyard_v1_stats, 15);
 
 /**
  * StoreSize is the size of the server's store, which all namespaces share (docs/keeping.md, Sizing).
@@ -937,7 +770,7 @@ export type StoreSize = Message<"taskyard.v1.StoreSize"> & {
  * Use `create(StoreSizeSchema)` to create a new message.
  */
 export const StoreSizeSchema: GenMessage<StoreSize> = /*@__PURE__*/
-  messageDesc(file_taskyard_v1_stats, 19);
+  messageDesc(file_taskyard_v1_stats, 16);
 
 /**
  * ListSnapshotsRequest selects snapshots; an absent filter selects all.
@@ -979,7 +812,7 @@ export type ListSnapshotsRequest = Message<"taskyard.v1.ListSnapshotsRequest"> &
  * Use `create(ListSnapshotsRequestSchema)` to create a new message.
  */
 export const ListSnapshotsRequestSchema: GenMessage<ListSnapshotsRequest> = /*@__PURE__*/
-  messageDesc(file_taskyard_v1_stats, 20);
+  messageDesc(file_taskyard_v1_stats, 17);
 
 /**
  * ListSnapshotsResponse is one page of snapshots.
@@ -1007,7 +840,7 @@ export type ListSnapshotsResponse = Message<"taskyard.v1.ListSnapshotsResponse">
  * Use `create(ListSnapshotsResponseSchema)` to create a new message.
  */
 export const ListSnapshotsResponseSchema: GenMessage<ListSnapshotsResponse> = /*@__PURE__*/
-  messageDesc(file_taskyard_v1_stats, 21);
+  messageDesc(file_taskyard_v1_stats, 18);
 
 /**
  * MachineSnapshot holds the figures of a machine at one moment (docs/rules.md, Machine figures).
@@ -1098,7 +931,7 @@ export type MachineSnapshot = Message<"taskyard.v1.MachineSnapshot"> & {
  * Use `create(MachineSnapshotSchema)` to create a new message.
  */
 export const MachineSnapshotSchema: GenMessage<MachineSnapshot> = /*@__PURE__*/
-  messageDesc(file_taskyard_v1_stats, 22);
+  messageDesc(file_taskyard_v1_stats, 19);
 
 /**
  * StatsService shows the figures of the caller's namespace.

@@ -1,7 +1,8 @@
 /** The figures of the view Now: samples over the last hour, and the rates of the present moment. */
 import { useEffect, useRef, useState } from "preact/hooks";
 import { dateOf } from "@client/values";
-import { type GetStatsResponse, type Sample, StatsService } from "@v1/stats_pb";
+import type { Sample } from "@v1/sample_pb";
+import { type GetStatsResponse, StatsService } from "@v1/stats_pb";
 import { api } from "../api";
 import { type Read, useRead } from "../reading";
 import { may } from "../session";

@@ -4,6 +4,7 @@ import type { GetStatsResponse } from "@v1/stats_pb";
 import { countOf } from "../parts/figures";
 import { Icon } from "../parts/icon";
 import { Card } from "../parts/page";
+import { TaskText } from "../parts/task_text";
 import { href } from "../route";
 
 interface Obstacle {
@@ -92,7 +93,7 @@ function obstacles({ queue, hosts, config }: GetStatsResponse): Obstacle[] {
       <>
         Target <code>{target}</code>
       </>,
-      `waits for ${waitsFor}`,
+      <TaskText text={`waits for ${waitsFor}`} />,
     );
   }
   for (const [notice, waiting] of largest(queue.noticed?.notices)) {

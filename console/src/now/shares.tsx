@@ -14,7 +14,11 @@ const MOST = 12;
 export function AgentShares() {
   const read = useRead((signal) => api().stats.getFairness({}, { signal }), [], 5_000);
   return (
-    <Card title="Agents by share" flush actions={<span class="dim note">of the time in flight, last 10 minutes</span>}>
+    <Card
+      title="Agents by share"
+      flush
+      actions={<span class="dim now-note">of the time in flight, last 10 minutes</span>}
+    >
       <Loaded from={read}>
         {({ agents }) => {
           const shown = [...agents].sort((a, b) => b.received - a.received || b.runnable - a.runnable);
@@ -41,7 +45,7 @@ const AGENT_COLUMNS: readonly Column<AgentShare>[] = [
   {
     title: "Share",
     cell: (agent) => (
-      <span class="share">
+      <span class="now-share">
         <Meter label={`Share of ${agent.agentId}, of 100`} value={Math.round(agent.received * 100)} max={100} />
         <span class="figure">{Math.round(agent.received * 100)} %</span>
       </span>
@@ -88,7 +92,7 @@ const HOST_COLUMNS: readonly Column<RuntimeHost>[] = [
     title: "Load",
     cell: (host) =>
       host.slots ? (
-        <span class="share">
+        <span class="now-share">
           <Meter label={`Tasks at ${host.id}, of its slots`} value={host.leases} max={host.slots} />
           <span class="figure">
             {host.leases} / {host.slots}
@@ -107,5 +111,5 @@ const HOST_COLUMNS: readonly Column<RuntimeHost>[] = [
 ];
 
 function More({ of }: { of: number }) {
-  return of > MOST ? <p class="dim more">and {countOf(of - MOST)} more</p> : null;
+  return of > MOST ? <p class="dim now-more">and {countOf(of - MOST)} more</p> : null;
 }

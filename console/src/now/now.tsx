@@ -1,7 +1,8 @@
 /** Now: what the namespace does at this moment, and how the last hour went. */
 import type { ComponentChildren } from "preact";
 import { RuntimeHostService } from "@v1/runtime_host_pb";
-import { type Sample, StatsService } from "@v1/stats_pb";
+import type { Sample } from "@v1/sample_pb";
+import { StatsService } from "@v1/stats_pb";
 import { Chart } from "../parts/chart";
 import { countOf, Meter, Sparkline } from "../parts/figures";
 import { Card, Loaded, Page } from "../parts/page";
@@ -9,9 +10,10 @@ import type { Tone } from "../parts/state";
 import { lengthOf, now } from "../parts/time";
 import { href } from "../route";
 import { may } from "../session";
-import { ratesOf, SPAN_MS, timeOf, usePresent, useSamples } from "./now_figures";
-import { Obstacles } from "./now_obstacles";
-import { AgentShares, HostLoads } from "./now_shares";
+import { ratesOf, SPAN_MS, timeOf, usePresent, useSamples } from "./figures";
+import { Obstacles } from "./obstacles";
+import { AgentShares, HostLoads } from "./shares";
+import "./now.css";
 
 export function Now() {
   const { stats, rates } = usePresent();
@@ -22,7 +24,7 @@ export function Now() {
       <Loaded from={stats}>
         {(value) => (
           <>
-            <div class="tiles">
+            <div class="now-tiles">
               <Tile
                 name="Queued"
                 tone="wait"
@@ -129,13 +131,13 @@ interface TileProps {
 
 function Tile({ name, tone, figure, line, to, children }: TileProps) {
   return (
-    <section class={`card tile tone-${tone}`} aria-label={name}>
-      <div class="tile-head">
+    <section class={`card now-tile tone-${tone}`} aria-label={name}>
+      <div class="now-tile-head">
         <a href={to}>{name}</a>
         {line.length > 1 && <Sparkline label={`${name}, the last ten minutes`} values={line} width={84} height={26} />}
       </div>
-      <p class="tile-figure">{figure === undefined ? "–" : countOf(figure)}</p>
-      <div class="tile-foot">{children}</div>
+      <p class="now-tile-figure">{figure === undefined ? "–" : countOf(figure)}</p>
+      <div class="now-tile-foot">{children}</div>
     </section>
   );
 }

@@ -1,0 +1,66 @@
+/** One task as it changes. */
+import { errorFrom, type TaskyardError } from "@client/errors";
+import { type Task, taskFrom } from "@client/tasks";
+import { useEffect, useRef, useState } from "preact/hooks";
+import { api, watchTasks } from "../api";
+import { generation } from "../connection";
+import { isShown } from "../reading";
+
+export interface OneTask {
+  readonly task: Task | undefined;
+  readonly error: TaskyardError | undefined;
+  /** Whether the server has forgotten it since the page read it. */
+  readonly isGone: boolean;
+}
+
+/**
+ * Reads a task, and again at each change: events leave out params and tracebacks. Its progress is taken from the events.
+ * Nothing is watched while the page is hidden.
+ */
+export function useTask(taskId: string): OneTask {
+  const [state, setState] = useState<OneTask>({ task: undefined, error: undefined, isGone: false });
+  const isReading = useRef(false);
+  useEffect(() => {
+    if (!isShown.value) return;
+    const end = new AbortController();
+    const { signal } = end;
+    let isStale = false;
+    const read = async () => {
+      isStale = true;
+      if (isReading.current) return;
+      isReading.current = true;
+      try {
+        while (isStale && !signal.aborted) {
+          isStale = false;
+          const task = taskFrom(await api().tasks.getTask({ taskId }, { signal }));
+          if (!signal.aborted) setState({ task, error: undefined, isGone: false });
+        }
+      } catch (thrown) {
+        const error = errorFrom(thrown);
+        const isGone = error.code === "not_found";
+        if (!signal.aborted) setState(({ task }) => ({ task, error, isGone }));
+      }
+      isReading.current = false;
+    };
+    const follow = async () => {
+      for await (const { kind, task } of watchTasks({ taskIds: [taskId], signal })) {
+        if (signal.aborted) return;
+        if (kind !== "progressed") void read();
+        else
+          setState((before) => ({ ...before, ...(before.task && { task: { ...before.task, ...progressOf(task) } }) }));
+      }
+    };
+    void read();
+    // What the watch is refused with, the reading is, too.
+    follow().catch(() => {});
+    return () => {
+      end.abort();
+      isReading.current = false;
+    };
+  }, [taskId, generation.value, isShown.value]);
+  return state;
+}
+
+function progressOf({ progress, tokensUsed }: Task): Partial<Task> {
+  return { ...(progress && { progress }), ...(tokensUsed !== undefined && { tokensUsed }) };
+}

@@ -1,0 +1,22 @@
+"""The completions of arguments, which are imported when the shell asks for one."""
+
+
+def tasks(incomplete: str) -> list[tuple[str, str]]:
+    """The ids of tasks that begin with this text, with what they are."""
+    from .completion import task_ids
+
+    return task_ids(incomplete)
+
+
+def hosts(incomplete: str) -> list[tuple[str, str]]:
+    """The ids of hosts, likewise."""
+    from .completion import host_ids
+
+    return host_ids(incomplete)
+
+
+def schedules(incomplete: str) -> list[tuple[str, str]]:
+    """The ids of schedules, likewise."""
+    from .completion import schedule_ids
+
+    return schedule_ids(incomplete)

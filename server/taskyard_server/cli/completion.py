@@ -1,0 +1,68 @@
+"""What the shell completes beside words: ids and names that the server knows, if it answers at once.
+
+The options that say where it is are taken from the environment and the profile, since a shell has parsed no others.
+Nothing that goes wrong here may be seen: the terminal holds a line that somebody is typing.
+"""
+
+from collections.abc import Callable, Iterable
+from typing import Any, Final
+
+import grpc
+
+from taskyard.v1 import runtime_host_pb2, schedule_pb2, task_pb2
+from taskyard.v1.runtime_host_pb2_grpc import RuntimeHostServiceStub
+from taskyard.v1.schedule_pb2_grpc import ScheduleServiceStub
+from taskyard.v1.task_pb2_grpc import TaskServiceStub
+
+from .connection import connection
+from .server import shown, word
+
+TIMEOUT_SECS: Final = 1.0
+MOST: Final = 50
+LEAST: Final = 4
+Found = list[tuple[str, str]]
+
+
+def task_ids(incomplete: str) -> Found:
+    """The youngest tasks whose ids begin so, with what they are."""
+    request = task_pb2.ListTasksRequest(page_size=MOST, newest_first=True)
+    if len(incomplete) >= LEAST:
+        request.id_prefix = incomplete
+
+    def ask(channel: grpc.Channel, call: dict[str, Any]) -> Iterable[tuple[str, str]]:
+        for task in TaskServiceStub(channel).ListTasks(request, **call).tasks:
+            yield task.task_id, f"{task.agent_id} {task.action} {word(task.state)}"
+
+    return _found(ask, incomplete)
+
+
+def host_ids(incomplete: str) -> Found:
+    """The hosts whose ids begin so, with their status."""
+
+    def ask(channel: grpc.Channel, call: dict[str, Any]) -> Iterable[tuple[str, str]]:
+        request = runtime_host_pb2.ListHostsRequest()
+        for host in RuntimeHostServiceStub(channel).ListHosts(request, **call).hosts:
+            yield host.id, runtime_host_pb2.RuntimeHost.Status.Name(host.status)
+
+    return _found(ask, incomplete)
+
+
+def schedule_ids(incomplete: str) -> Found:
+    """The schedules whose ids begin so, with their names."""
+
+    def ask(channel: grpc.Channel, call: dict[str, Any]) -> Iterable[tuple[str, str]]:
+        request = schedule_pb2.ListSchedulesRequest(page_size=MOST)
+        for schedule in ScheduleServiceStub(channel).ListSchedules(request, **call).schedules:
+            yield schedule.schedule_id, schedule.display_name or schedule.task.action
+
+    return _found(ask, incomplete)
+
+
+def _found(ask: Callable[[grpc.Channel, dict[str, Any]], Iterable[tuple[str, str]]], incomplete: str) -> Found:
+    try:
+        reached = connection()
+        with reached.opened() as channel:
+            pairs = list(ask(channel, reached.call(TIMEOUT_SECS)))
+    except Exception:
+        return []
+    return [(name, shown(words).plain) for name, words in pairs if name.startswith(incomplete)]

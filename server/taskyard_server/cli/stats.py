@@ -1,0 +1,54 @@
+"""`taskyard stats`: show the scheduler's figures."""
+
+from rich.text import Text
+
+from taskyard.v1 import stats_pb2, stats_pb2_grpc
+from taskyard_server.conversion.payload import message_to_json
+
+from .connection import Connection, with_connection
+from .listing import Listing, number
+from .output_form import print_data, with_output
+from .server import size_text
+
+
+@with_output
+@with_connection
+def stats(
+    connection: Connection,
+    as_json: bool = False,
+) -> None:
+    """Show the scheduler's figures."""
+    with connection.opened() as channel:
+        request = stats_pb2.GetStatsRequest()
+        answer = stats_pb2_grpc.StatsServiceStub(channel).GetStats(request, **connection.call())
+    if as_json:
+        print_data(message_to_json(answer, zeros=True))
+        return
+    counted = number("submitted", 1), number("completed"), number("failed"), number("cancelled", 2)
+    table = Listing("agent", number("queued"), *counted, number("rejected", 3))
+    metrics, queue = answer.metrics, answer.queue
+    for name, agent in sorted(metrics.agents.items()):
+        counts = (agent.submitted, agent.completed, agent.failed, agent.cancelled, agent.rejected)
+        table.add(name, f"{queue.agent_counts.get(name, 0):.0f}", *(f"{count:.0f}" for count in counts))
+    totals = (
+        metrics.tasks_submitted,
+        metrics.tasks_completed,
+        metrics.tasks_failed,
+        metrics.tasks_cancelled,
+        metrics.tasks_rejected,
+    )
+    table.add(Text("all", "bold"), f"{queue.total_queued:.0f}", *(f"{count:.0f}" for count in totals), last=True)
+    table.note = f"{queue.total_inflight:.0f} in flight, {metrics.avg_dispatch_latency_ms:.1f} ms to hand-out"
+    if queue.total_paused:
+        table.note += f", {queue.total_paused:.0f} paused"
+    if queue.targets.waiting:
+        table.note += f", {queue.targets.waiting:.0f} wait for their target (see: taskyard targets)"
+    if answer.HasField("hosts"):
+        table.note += f", {answer.hosts.online:.0f} of {answer.hosts.registered:.0f} hosts online"
+    if answer.HasField("store"):
+        table.note += f", {size_text(answer.store.used_bytes)} kept"
+        if answer.store.free_bytes:
+            table.note += f", {size_text(answer.store.free_bytes)} free"
+    if queue.limited_by:
+        table.note += f", tasks wait: raise scheduler.{queue.limited_by}"
+    table.print()
