@@ -105,8 +105,12 @@ class TokenEndpoint:
     def code(self, redirect_uri: str = REDIRECT, nonce: str = "n1", verifier: str = VERIFIER) -> str:
         """A code, as if somebody had signed in."""
         challenge = urlsafe_b64encode(sha256(verifier.encode()).digest()).rstrip(b"=").decode()
+        return self.grant(Granted(challenge, redirect_uri, nonce))
+
+    def grant(self, granted: Granted) -> str:
+        """A code for somebody who has asked for it in this way."""
         code = secrets.token_urlsafe()
-        self._codes[code] = Granted(challenge, redirect_uri, nonce)
+        self._codes[code] = granted
         return code
 
     def sent_back(self, query: dict[str, str]) -> str:
