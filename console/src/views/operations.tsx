@@ -102,11 +102,13 @@ function columnsFor(onDone: () => void): Column<Operation>[] {
     { title: "Tasks", sortBy: (operation) => operation.matched, cell: (operation) => <Progress of={operation} /> },
     {
       title: "Which",
+      wrap: true,
       wideOnly: true,
       cell: (operation) => <Chips of={filterTexts(operation.filter)} most={4} none="all tasks" />,
     },
     {
       title: "Refused",
+      wrap: true,
       wideOnly: true,
       sortBy: (operation) => operation.failed,
       cell: (operation) => <Refused of={operation} />,

@@ -86,6 +86,7 @@ function columnsFor(onDone: () => void): Column<Token>[] {
     },
     {
       title: "Grants",
+      wrap: true,
       cell: (token) => (
         <span class="two-lines">
           {token.grants.map((grant) => (
