@@ -28,6 +28,11 @@ def of_clients():
     return exporter, provider
 
 
+def total(collector, name):
+    metric = collector.metrics.get(name)
+    return None if metric is None else metric.sum.data_points[0].as_double
+
+
 async def test_one_trace_leads_from_the_caller_to_the_webhook(up, hook, collector, monkeypatch):
     for name, value in {"BSP_SCHEDULE_DELAY": 100, "BLRP_SCHEDULE_DELAY": 100, "METRIC_EXPORT_INTERVAL": 200}.items():
         monkeypatch.setenv(f"OTEL_{name}", str(value))
@@ -59,10 +64,8 @@ async def test_one_trace_leads_from_the_caller_to_the_webhook(up, hook, collecto
     assert attributes(task)["taskyard.task.state"] == "done"
 
     # Metrics and lines are of the same server.
-    metrics = await asyncio.to_thread(
-        collector.wait, lambda its: "taskyard_queue_wait_seconds" in its.metrics and its.metrics
-    )
-    assert metrics["taskyard_tasks_completed"].sum.data_points[0].as_double == 1
+    assert await asyncio.to_thread(collector.wait, lambda its: total(its, "taskyard_tasks_completed") == 1)
+    assert collector.metrics["taskyard_queue_wait_seconds"].histogram.data_points[0].count == 1
     lines = await asyncio.to_thread(collector.wait, lambda its: [line for line in its.logs if line.trace_id == trace])
     assert lines[0].body.string_value == "task_queued"
     assert {each["service.name"] for each in collector.resources} == {"taskyard"}

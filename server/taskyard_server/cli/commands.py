@@ -45,6 +45,12 @@ ENTRIES: Final = (
         HOSTS,
     ),
     Entry("up", "up:up", "Run the control plane: the gRPC server, the REST gateway, and the tab executor.", SERVER),
+    Entry(
+        "top",
+        "top:top",
+        "Show the queue, rates, agents and hosts live, and what holds tasks back, until q or Ctrl-C.",
+        SERVER,
+    ),
     Entry("stats", "stats:stats", "Show the scheduler's figures.", SERVER),
     Entry("namespace", "namespaces:app", "Show, limit and delete namespaces.", SERVER),
     Entry("replicas", "replicas:app", "List the replicas that share the store of the server.", SERVER),
