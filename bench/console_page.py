@@ -1,4 +1,4 @@
-"""What the console costs in a real Chromium, and 50 open consoles the server: `python bench/console_page.py [PART ...]`.
+"""What the console costs, and 50 open consoles the server: `python -m bench.console_page [PART ...]`.
 
     sizes     bytes over the wire, and milliseconds until figures are to be seen
     list      10,000 tasks: the longest tasks of the page's thread while the first list is read
@@ -20,7 +20,6 @@ from typing import Any
 
 import grpc
 import httpx
-import psutil
 import servers
 from playwright.sync_api import Browser, CDPSession, Page
 

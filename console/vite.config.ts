@@ -1,6 +1,7 @@
 /** Builds the console into one file, gateway/console.html. `npm run dev` serves it with calls passed on to a gateway. */
 import { fileURLToPath } from "node:url";
 import { defineConfig } from "vite";
+import { leanDescriptors } from "./descriptors.js";
 import { viteSingleFile } from "vite-plugin-singlefile";
 
 const here = (path: string) => fileURLToPath(new URL(path, import.meta.url));
@@ -10,7 +11,7 @@ const gateway = process.env.TASKYARD_GATEWAY ?? "http://127.0.0.1:8080";
 export default defineConfig({
   base: "./",
   publicDir: false,
-  plugins: [viteSingleFile({ removeViteModuleLoader: true })],
+  plugins: [leanDescriptors(), viteSingleFile({ removeViteModuleLoader: true })],
   resolve: {
     alias: {
       "@client": here("../clients/typescript/src"),

@@ -17,7 +17,7 @@ from playwright.sync_api import Browser, expect
 
 from tests.console.browsing import VIEWS, Console, browser, chromium
 from tests.console.populated import populate, work
-from tests.console.yards import Plane, Yard, plane
+from tests.console.yards import Yard, plane
 
 FOLDER: Final = Path(__file__).resolve().parents[1] / "docs" / "pictures"
 WORK_SECS: Final = 150.0

@@ -181,6 +181,8 @@ type ListOptions struct {
 	EndedUntil time.Time
 	// Error selects the tasks whose error holds this text, whatever its case.
 	Error string
+	// IDPrefix selects the tasks whose id begins with this text, 4 to 64 characters.
+	IDPrefix string
 	// PageSize is how many tasks one call asks for. Default and maximum: 1,000.
 	PageSize uint32
 }
@@ -198,6 +200,7 @@ func (c *Client) List(ctx context.Context, options ListOptions) iter.Seq2[*Task,
 			Labels: optional(options.Labels), Action: optional(options.Action), HostId: optional(options.HostID),
 			ConcurrencyKey: optional(options.ConcurrencyKey), Error: optional(options.Error),
 			EndedFrom: timestampOf(options.EndedFrom), EndedUntil: timestampOf(options.EndedUntil),
+			IdPrefix: optional(options.IDPrefix),
 		}
 		for {
 			page, err := c.tasks.ListTasks(ctx, request)

@@ -162,6 +162,7 @@ class Program {
           states: args.states as TaskState[],
           labels: text("selector"),
           concurrencyKey: text("concurrency_key"),
+          idPrefix: text("id_prefix"),
         };
         const tasks: Task[] = [];
         for await (const task of client.list({ ...filters, pageSize: number("page_size") })) tasks.push(task);

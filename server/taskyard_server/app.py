@@ -30,7 +30,7 @@ from taskyard_server.interceptors.admission import Admission, AdmissionError
 from taskyard_server.interceptors.calls import CallInterceptor
 from taskyard_server.listening import Servers, gateway_of
 from taskyard_server.live_config import LiveConfig, Reload
-from taskyard_server.logs import TransitionLog, TriggerLog
+from taskyard_server.logs import LossLog, TransitionLog, TriggerLog
 from taskyard_server.racing import unless
 from taskyard_server.readiness import Readiness
 from taskyard_server.samples import Samples
@@ -202,6 +202,7 @@ class App:
             self._engine.subscribe(listener)
         if self._engine.outbox is None:
             self._engine.subscribe(self._webhooks)
+        self._engine.leases.subscribe(LossLog())
         self._engine.schedules.subscribe(TriggerLog())
         figures = (self._snapshots, self._samples, self._metrics)
         for part in (self._event_logs, self._webhooks, *figures, self._services.hosts.watches):

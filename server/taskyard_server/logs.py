@@ -15,6 +15,7 @@ from typing import Final
 import structlog
 
 from taskyard_server.core.events import Event, EventKind
+from taskyard_server.core.leases import Loss
 from taskyard_server.core.schedules.schedule import TriggerEvent, TriggerEventKind
 from taskyard_server.log_file import LogFile, ToFile
 
@@ -117,6 +118,30 @@ class TransitionLog:
                 task_id=task.id,
                 agent_id=task.agent_id,
                 action=task.action,
+                namespace=namespace,
+                **fields,
+            )
+
+
+class LossLog:
+    """A listener that logs each lease that is lost (docs/rules.md, Logs)."""
+
+    def __init__(self) -> None:
+        self._throttle = Throttle("leases_expired")
+
+    def __call__(self, namespace: str, losses: Sequence[Loss]) -> None:
+        """Log the losses of one turn."""
+        for loss in losses[: self._throttle.admits_of([loss.state for loss in losses])]:
+            fields = {} if loss.traceparent is None else {"trace_id": trace_id(loss.traceparent)}
+            log.warning(
+                "lease_expired",
+                why=loss.reason,
+                task_id=loss.task_id,
+                agent_id=loss.agent_id,
+                host_id=loss.host_id,
+                attempt=loss.attempt,
+                fencing_token=loss.token,
+                state=loss.state,
                 namespace=namespace,
                 **fields,
             )

@@ -1,4 +1,4 @@
-"""A small issuer on loopback, as people sign in with: its token endpoint and its keys, served over HTTP by a thread.
+"""A small issuer on loopback, as people sign in with: its endpoints and its keys, served over HTTP by a thread.
 
 with TokenEndpoint() as endpoint:
     code = endpoint.code(redirect_uri, nonce)     # as the browser brings it back
@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from hashlib import sha256
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any, NamedTuple
-from urllib.parse import parse_qs, unquote_plus
+from urllib.parse import parse_qs, unquote_plus, urlencode, urlsplit
 
 from tests.access.issuers import Issuer, key_set
 
@@ -54,7 +54,15 @@ class TokenEndpoint:
 
         class Handler(BaseHTTPRequestHandler):
             def do_GET(self) -> None:
-                self._send(200, endpoint.keys or key_set(endpoint.issuer.jwk()))
+                place = urlsplit(self.path)
+                if place.path != "/authorize":
+                    self._send(200, endpoint.keys or key_set(endpoint.issuer.jwk()))
+                    return
+                query = {name: values[0] for name, values in parse_qs(place.query).items()}
+                self.send_response(302)
+                self.send_header("location", endpoint.sent_back(query))
+                self.send_header("content-length", "0")
+                self.end_headers()
 
             def do_POST(self) -> None:
                 body = self.rfile.read(int(self.headers["content-length"])).decode()
@@ -97,9 +105,20 @@ class TokenEndpoint:
     def code(self, redirect_uri: str = REDIRECT, nonce: str = "n1", verifier: str = VERIFIER) -> str:
         """A code, as if somebody had signed in."""
         challenge = urlsafe_b64encode(sha256(verifier.encode()).digest()).rstrip(b"=").decode()
+        return self.grant(Granted(challenge, redirect_uri, nonce))
+
+    def grant(self, granted: Granted) -> str:
+        """A code for somebody who has asked for it in this way."""
         code = secrets.token_urlsafe()
-        self._codes[code] = Granted(challenge, redirect_uri, nonce)
+        self._codes[code] = granted
         return code
+
+    def sent_back(self, query: dict[str, str]) -> str:
+        """Where a browser is sent that came to sign in: there is one user, who always agrees."""
+        assert (query["response_type"], query["client_id"], query["code_challenge_method"]) == ("code", CLIENT, "S256")
+        code = secrets.token_urlsafe()
+        self._codes[code] = Granted(query["code_challenge"], query["redirect_uri"], query["nonce"])
+        return f"{query['redirect_uri']}?{urlencode({'code': code, 'state': query['state']})}"
 
     def respond(self, form: dict[str, str], authorization: str) -> Answer:
         """What the token endpoint answers."""

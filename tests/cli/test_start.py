@@ -7,8 +7,8 @@ import sys
 
 import pytest
 
+from taskyard_server.cli.commands import ENTRIES
 from taskyard_server.cli.lazy_commands import Listed
-from taskyard_server.cli.main import ENTRIES
 from tests.cli.every_command import every_command
 from tests.ports import free_port
 

@@ -14,7 +14,7 @@ from urllib.parse import quote, urlencode, urlsplit
 from playwright.sync_api import Browser, Locator, Page, expect, sync_playwright
 
 WAIT_MS = 10_000
-VIEWS = ("now", "tasks", "hosts", "targets", "schedules", "limits", "server")
+VIEWS = ("now", "tasks", "operations", "hosts", "targets", "schedules", "limits", "server")
 CHROMIUMS = ("chromium", "chromium-browser", "google-chrome")
 # A breach of the policy is told by Chromium itself; this also catches those that it only reports.
 NOTE_BREACHES = """
@@ -52,6 +52,8 @@ class Console:
     namespace: str
     problems: list[str] = field(default_factory=list)
     allowed: list[str] = field(default_factory=list)
+    foreign: list[str] = field(default_factory=list)
+    """Other origins that the page may go to."""
 
     def watch(self) -> None:
         """Note from now on what a page is not to do."""
@@ -75,7 +77,7 @@ class Console:
         """Sign in with a token on the page that asks for it."""
         self.page.goto(f"{self.url}/ui/#/{self.namespace}/now")
         self.page.get_by_label("Token").fill(token)
-        self.page.get_by_role("button", name="Sign in", exact=True).click()
+        self.page.get_by_role("button", name="Sign in with a token").click()
         expect(self.page.get_by_role("navigation", name="Views")).to_be_visible()
 
     def button(self, name: str | re.Pattern[str], within: Locator | None = None) -> Locator:
@@ -119,7 +121,8 @@ class Console:
             self.problems.append(text)
 
     def _note_foreign(self, url: str) -> None:
-        if urlsplit(url).scheme in ("http", "https", "ws", "wss") and not url.startswith(f"{self.url}/"):
+        is_known = any(url.startswith(f"{origin}/") for origin in (self.url, *self.foreign))
+        if urlsplit(url).scheme in ("http", "https", "ws", "wss") and not is_known:
             self._note(f"calls {url}")
 
 

@@ -17,7 +17,8 @@ def busy(yard: Yard) -> Yard:
     return yard
 
 
-def test_all_hosts_are_listed_with_their_load(console: Console, busy: Yard) -> None:
+@pytest.mark.usefixtures("busy")
+def test_all_hosts_are_listed_with_their_load(console: Console) -> None:
     console.open("hosts")
     table = console.page.get_by_role("table", name="Hosts")
     row = table.get_by_role("row").filter(has_text="The first")

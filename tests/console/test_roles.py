@@ -78,3 +78,109 @@ def test_a_token_that_is_revoked_ends_at_the_sign_in(signed_in: SignedIn, guarde
     guarded.call("POST", f"/tokens/{token['tokenId']}/revoke")
     expect(console.page.get_by_label("Token")).to_be_visible()
     expect(console.page.get_by_role("alert")).to_be_visible()
+
+
+VIEWED = ["Now", "Tasks", "Operations", "Hosts", "Targets", "Schedules", "Limits"]
+
+
+@pytest.mark.parametrize(
+    ("role", "grant", "wanted"),
+    [
+        ("viewer", {}, VIEWED),
+        ("operator", {}, VIEWED),
+        ("agent", {"agents": ["ann"]}, ["Now", "Tasks", "Operations"]),
+        ("admin", {}, [*VIEWED, "Server"]),
+    ],
+)
+def test_each_role_is_offered_the_views_that_it_may_see(
+    signed_in: SignedIn, role: str, grant: dict[str, Any], wanted: list[str]
+) -> None:
+    console = signed_in(role, **grant)
+    assert links(console) == wanted
+    for view in wanted:
+        console.page.get_by_role("link", name=view, exact=True).click()
+        expect(console.page.get_by_role("heading", level=1)).to_have_text(view)
+        console.settled()
+        expect(console.main.get_by_text("could not be")).to_have_count(0)
+    console.page.goto(f"{console.url}/ui/#/default/server")
+    if "Server" not in wanted:
+        expect(console.main).to_contain_text("You may not see this")
+
+
+DEEDS = {"Cancel", "Pause", "Resume", "Resolve", "Submit", "Submit again", "All that match…"}
+WRITES = {
+    ("hosts", "host-1"): {"Drain", "Deregister"},
+    ("limits",): {"New limit"},
+    ("limits", "weights"): {"New weight"},
+    ("schedules",): {"New schedule"},
+    ("schedules", "nightly"): {"Trigger now", "Pause", "Edit", "Delete"},
+    ("targets",): {"Resume", "Resolve"},
+    ("tasks",): {"Submit", "All that match…"},
+}
+
+
+@pytest.fixture(scope="module")
+def full(guarded: Yard) -> dict[str, str]:
+    """A task of `ann` and one of `bob`, by their agents, and something of all else."""
+    guarded.host()
+    guarded.submit(target="shop")
+    guarded.run().report("fail", error="no till")
+    task = {"agentId": "ann", "action": "index"}
+    guarded.call("POST", "/schedules", scheduleId="nightly", cron="0 3 * * *", task=task)
+    return {agent: guarded.submit(agentId=agent, params={"secret": "thing"}) for agent in ("ann", "bob")}
+
+
+def buttons(console: Console) -> set[str]:
+    console.settled()
+    return {name.strip() for name in console.main.get_by_role("button").all_inner_texts()}
+
+
+@pytest.mark.usefixtures("full")
+def test_a_viewer_is_offered_nothing_that_changes_anything(signed_in: SignedIn, full: dict[str, str]) -> None:
+    console = signed_in("viewer")
+    for path, writes in {**WRITES, ("tasks", full["ann"]): DEEDS}.items():
+        console.open(*path)
+        assert not buttons(console) & (writes | DEEDS), path
+    expect(console.main.get_by_role("checkbox")).to_have_count(0)
+
+
+@pytest.mark.usefixtures("full")
+def test_a_viewer_sees_params_only_where_they_are_granted(signed_in: SignedIn, full: dict[str, str]) -> None:
+    console = signed_in("viewer")
+    console.open("tasks", full["ann"])
+    console.settled()
+    expect(console.main.get_by_text("thing")).to_have_count(0)
+    console = signed_in("viewer", payloads=True)
+    console.open("tasks", full["ann"])
+    expect(console.main.get_by_text("thing").first).to_be_visible()
+
+
+def test_an_operator_is_offered_all_of_a_namespace(signed_in: SignedIn, full: dict[str, str]) -> None:
+    console = signed_in("operator")
+    for path, writes in {**WRITES, ("tasks", full["bob"]): {"Cancel", "Submit again"}}.items():
+        console.open(*path)
+        assert writes <= buttons(console), path
+
+
+def test_an_agent_is_offered_its_own_tasks(signed_in: SignedIn, full: dict[str, str]) -> None:
+    console = signed_in("agent", agents=["ann"])
+    console.open("tasks", full["ann"])
+    assert {"Cancel", "Submit again"} <= buttons(console)
+    console.open("tasks")
+    expect(console.page.get_by_role("table", name="Tasks").locator(f"a[href$='{full['bob']}']")).to_have_count(0)
+    console.button("Submit", console.page.locator("header")).click()
+    expect(console.dialog.get_by_label("Agent")).to_have_value("ann")
+
+
+def test_an_admin_makes_tokens_that_let_in(signed_in: SignedIn, new_page: NewPage, guarded: Yard) -> None:
+    console = signed_in("admin")
+    console.open("server", "tokens")
+    console.button("New token").click()
+    console.dialog.get_by_label("Whom or what it is for").fill("a guest")
+    console.button("Create", console.dialog).click()
+    expect(console.dialog.locator("code")).to_contain_text("tyd_")
+    secret = console.dialog.locator("code").inner_text()
+    guest = new_page(guarded.plane.url, guarded.namespace)
+    guest.sign_in(secret)
+    assert "Server" not in links(guest)
+    expect(guest.page.get_by_text("a guest")).to_be_visible()

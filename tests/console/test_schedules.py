@@ -23,7 +23,8 @@ def schedule(yard: Yard, name: str = "nightly") -> dict[str, Any]:
     return found
 
 
-def test_all_schedules_are_listed_with_their_next_time(console: Console, scheduled: Yard) -> None:
+@pytest.mark.usefixtures("scheduled")
+def test_all_schedules_are_listed_with_their_next_time(console: Console) -> None:
     console.open("schedules")
     row = console.page.get_by_role("table", name="Schedules").get_by_role("row").filter(has_text="nightly")
     for text in ("active", "0 3 * * *", "Europe/Berlin", "index"):
@@ -67,7 +68,8 @@ def test_a_schedule_is_changed(console: Console, scheduled: Yard) -> None:
     assert (schedule(scheduled)["cron"], schedule(scheduled)["timeZone"]) == ("30 4 * * *", "Europe/Berlin")
 
 
-def test_the_next_times_are_previewed(console: Console, scheduled: Yard) -> None:
+@pytest.mark.usefixtures("scheduled")
+def test_the_next_times_are_previewed(console: Console) -> None:
     console.open("schedules", "nightly")
     times = console.main.get_by_role("list").get_by_role("listitem")
     expect(times).to_have_count(5)

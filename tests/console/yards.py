@@ -45,19 +45,29 @@ class Plane:
     def start(self) -> None:
         """Start it, and return once it serves."""
         config = self.folder / "taskyard.json"
-        config.write_text(json.dumps(self.settings))
+        self.write(self.settings)
         addresses = [word for name, port in self.ports.items() for word in (f"--{name}", f"127.0.0.1:{port}")]
         store = f"sqlite:///{self.folder}/yard.db"
         environment = without_settings() | ({"TASKYARD_ADMIN_TOKEN": self.token} if self.token else {})
         self.process = subprocess.Popen(
-            (sys.executable, "-m", "taskyard_server.cli.main", "up", *addresses)
-            + ("--config", str(config), "--store", store),
+            [
+                sys.executable,
+                "-m",
+                "taskyard_server.cli.main",
+                "up",
+                *addresses,
+                *("--config", config, "--store", store),
+            ],
             stdout=subprocess.PIPE,
             stderr=(self.folder / "log").open("ab"),
             env=environment,
         )
         assert self.process.stdout is not None
         assert b"serves" in self.process.stdout.readline(), (self.folder / "log").read_text()
+
+    def write(self, settings: Mapping[str, Any]) -> None:
+        """Write the file of settings, which holds from the next start or reload on."""
+        (self.folder / "taskyard.json").write_text(json.dumps(settings))
 
     def stop(self, how: signal.Signals = signal.SIGKILL) -> None:
         """End it, and return once it has ended. Its gateway ends with it."""

@@ -15,6 +15,8 @@ from taskyard.v1 import (
     health_pb2_grpc,
     runtime_host_pb2,
     runtime_host_pb2_grpc,
+    sign_in_pb2,
+    sign_in_pb2_grpc,
     task_pb2,
     task_pb2_grpc,
     token_pb2,
@@ -100,12 +102,16 @@ async def test_what_is_about_a_server_is_never_carried(a: Replica) -> None:
     async with a.client(taskyard_namespace="theirs") as http, a.channel() as channel:
         assert (await http.get("/whoami")).json()["name"] == "a"
         assert (await http.get("/whoami?x")).status_code == 400
+        assert (await http.get("/sign-in")).json()["issuers"][0]["name"] == "a"
         assert (await http.get("/readyz")).json()["status"] == "a"
         assert (await http.get("/openapi.json")).json()["openapi"].startswith("3.1.")
         health = health_pb2_grpc.HealthServiceStub(channel)
         assert (
             await health.GetReadiness(health_pb2.GetReadinessRequest(), metadata=THEIRS, timeout=SECS)
         ).status == "a"
+        signing_in = sign_in_pb2_grpc.SignInServiceStub(channel)
+        ways = await signing_in.GetSignIn(sign_in_pb2.GetSignInRequest(), metadata=THEIRS, timeout=SECS)
+        assert ways.issuers[0].name == "a"
         stub = token_pb2_grpc.TokenServiceStub(channel)
         assert (await stub.WhoAmI(token_pb2.WhoAmIRequest(), metadata=THEIRS, timeout=SECS)).name == "a"
 

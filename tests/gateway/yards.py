@@ -17,6 +17,8 @@ from taskyard.v1 import (
     health_pb2_grpc,
     runtime_host_pb2,
     runtime_host_pb2_grpc,
+    sign_in_pb2,
+    sign_in_pb2_grpc,
     task_pb2,
     task_pb2_grpc,
     token_pb2,
@@ -94,6 +96,16 @@ class Tokens(token_pb2_grpc.TokenServiceServicer):
 
     async def WhoAmI(self, _: token_pb2.WhoAmIRequest, __: Context) -> token_pb2.WhoAmIResponse:  # noqa: N802
         return token_pb2.WhoAmIResponse(name=self.name)
+
+
+class SignIns(sign_in_pb2_grpc.SignInServiceServicer):
+    """Is about no namespace either."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+    async def GetSignIn(self, _: sign_in_pb2.GetSignInRequest, __: Context) -> sign_in_pb2.GetSignInResponse:  # noqa: N802
+        return sign_in_pb2.GetSignInResponse(issuers=[sign_in_pb2.SignInIssuer(name=self.name)])
 
 
 @dataclass(frozen=True)
@@ -177,6 +189,7 @@ async def replica(
     task_pb2_grpc.add_TaskServiceServicer_to_server(Tasks(name), servers)
     runtime_host_pb2_grpc.add_RuntimeHostServiceServicer_to_server(Hosts(name), servers)
     token_pb2_grpc.add_TokenServiceServicer_to_server(Tokens(name), servers)
+    sign_in_pb2_grpc.add_SignInServiceServicer_to_server(SignIns(name), servers)
     health_pb2_grpc.add_HealthServiceServicer_to_server(Health(name), servers)
     yard = Yard("127.0.0.1:0", files, tls)
     gateway = Gateway("127.0.0.1:0", origins=origins, certificates=gateway_tls, yard=yard)

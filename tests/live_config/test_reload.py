@@ -97,6 +97,8 @@ AFTER_RESTART = {
     "log.file": "/elsewhere/taskyard.log",
     "log.maxBytes": 100_000,
     "log.backups": 2,
+    "console.enabled": False,
+    "console.url": "https://yard.example/ui/",
     "cors.origins": ["https://app.example"],
     "cors.hosts": ["yard.example"],
     "auth.required": True,

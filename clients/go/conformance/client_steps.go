@@ -96,7 +96,7 @@ func list(ctx context.Context, p *program, _ string, with arguments) (outcome, e
 	ids, states := []string{}, []taskyard.State{}
 	options := taskyard.ListOptions{
 		AgentID: with.Agent, States: with.States, BatchID: with.Batch, PageSize: with.PageSize, ParentID: with.Parent,
-		Labels: with.Selector, ConcurrencyKey: with.ConcurrencyKey,
+		Labels: with.Selector, ConcurrencyKey: with.ConcurrencyKey, IDPrefix: with.IDPrefix,
 	}
 	for task, err := range p.client.List(ctx, options) {
 		if err != nil {

@@ -79,6 +79,7 @@ type arguments struct {
 	Chain           bool     `json:"chain"`
 	Selector        string   `json:"selector"`
 	ConcurrencyKey  string   `json:"concurrency_key"`
+	IDPrefix        string   `json:"id_prefix"`
 	WaitMs          *int     `json:"wait_ms"`
 	Pattern         string   `json:"pattern"`
 	MaxInflight     *uint32  `json:"max_inflight"`

@@ -88,6 +88,8 @@ export interface ListOptions extends GiveUp {
   endedUntil?: Date;
   /** Tasks whose error holds this text, whatever its case. */
   error?: string;
+  /** Tasks whose id begins with this text, 4 to 64 characters. */
+  idPrefix?: string;
   /** The number of tasks in one answer of the server, at most 1,000. Default 1,000. */
   pageSize?: number;
 }

@@ -96,7 +96,7 @@ export function FormDialog({ submit, danger, disabled, onSubmit, children, ...di
   const form = useId();
   const footer = (
     <>
-      <Button onPress={dialog.close}>Cancel</Button>
+      <Button onPress={dialog.close}>Back</Button>
       <button
         class={`button ${danger ? "danger" : "primary"}`}
         type="submit"

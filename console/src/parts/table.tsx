@@ -1,7 +1,10 @@
-/** Tables of up to some hundred rows. The list of tasks has its own, which draws only what is seen. */
+/** Tables, which draw some hundred rows at first. The list of tasks has its own, which draws only what is seen. */
 import type { ComponentChildren } from "preact";
 import { useState } from "preact/hooks";
 import { Icon } from "./icon";
+
+/** How many rows are drawn at first, and with each step. */
+const FIRST = 200;
 
 export interface Column<T> {
   readonly title: string;
@@ -30,6 +33,7 @@ export interface TableProps<T> {
 
 export function Table<T>({ label, columns, rows, rowKey, onOpen, empty }: TableProps<T>) {
   const [order, setOrder] = useState<{ column: number; isDown: boolean } | undefined>();
+  const [most, setMost] = useState(FIRST);
   if (!rows.length && empty) return <>{empty}</>;
   const by = order && columns[order.column]?.sortBy;
   const sorted = by ? [...rows].sort((a, b) => compare(by(a), by(b)) * (order.isDown ? -1 : 1)) : rows;
@@ -61,7 +65,7 @@ export function Table<T>({ label, columns, rows, rowKey, onOpen, empty }: TableP
           </tr>
         </thead>
         <tbody>
-          {sorted.map((row) => (
+          {sorted.slice(0, most).map((row) => (
             <tr
               key={rowKey(row)}
               class={onOpen && "opens"}
@@ -76,6 +80,16 @@ export function Table<T>({ label, columns, rows, rowKey, onOpen, empty }: TableP
           ))}
         </tbody>
       </table>
+      {sorted.length > most && (
+        <p class="table-more">
+          <span class="dim">
+            {most} of {sorted.length} are shown.
+          </span>{" "}
+          <button type="button" class="link" onClick={() => setMost(most + FIRST)}>
+            Show {Math.min(FIRST, sorted.length - most)} more
+          </button>
+        </p>
+      )}
     </div>
   );
 }

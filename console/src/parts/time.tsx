@@ -20,13 +20,21 @@ export function Ago({ at }: { at: Moment }) {
   const date = toDate(at);
   if (!date) return <span class="dim">–</span>;
   const ms = now.value - date.getTime();
-  const length = lengthOf(Math.floor(Math.abs(ms) / 1_000) * 1_000);
+  const length = roughly(Math.abs(ms));
   const text = Math.abs(ms) < 1_000 ? "now" : ms > 0 ? `${length} ago` : `in ${length}`;
   return (
     <time dateTime={date.toISOString()} title={fullTime(date)}>
       {text}
     </time>
   );
+}
+
+/** A length of time in its largest unit alone. */
+function roughly(ms: number): string {
+  const secs = Math.floor(ms / 1_000);
+  if (secs < 60) return `${secs} s`;
+  if (secs < 3_600) return `${Math.floor(secs / 60)} min`;
+  return secs < 86_400 ? `${Math.floor(secs / 3_600)} h` : `${Math.floor(secs / 86_400)} d`;
 }
 
 /** A moment as a date and time. */
@@ -63,6 +71,9 @@ export function lengthOf(ms: number): string {
   return pair(secs / 3_600, 24, "d", "h");
 }
 
+/** Made once: to make one takes a hundred times as long as to use it. */
+const FULL = new Intl.DateTimeFormat(undefined, { dateStyle: "medium", timeStyle: "medium" });
+
 export function fullTime(date: Date): string {
-  return date.toLocaleString(undefined, { dateStyle: "medium", timeStyle: "medium" });
+  return FULL.format(date);
 }

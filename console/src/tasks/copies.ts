@@ -26,7 +26,9 @@ const FIELDS = [
 function submission(task: Task): Record<string, unknown> {
   const isGiven = (value: unknown) =>
     value !== undefined && value !== 0 && !(typeof value === "object" && value !== null && !Object.keys(value).length);
-  return Object.fromEntries(FIELDS.map((name) => [name, task[name]] as const).filter(([, value]) => isGiven(value)));
+  const given = (fields: object) => Object.fromEntries(Object.entries(fields).filter(([, value]) => isGiven(value)));
+  const { retryPolicy, ...fields } = Object.fromEntries(FIELDS.map((name) => [name, task[name]])) as Partial<Task>;
+  return given({ ...fields, retryPolicy: given(retryPolicy ?? {}) });
 }
 
 const QUOTE = "'";

@@ -27,13 +27,13 @@ export function Tasks() {
 function Live({ query }: { query: Query }) {
   const live = useMemo(() => new LiveTasks(query), [namespace.value]);
   const [isHeld, setHeld] = useState(false);
-  const [isAway, setAway] = useState(false);
+  const [isInUse, setInUse] = useState(false);
   useEffect(() => () => live.close(), [live]);
   useEffect(() => live.filter(query), [live, JSON.stringify(query)]);
   useEffect(() => {
     if (generation.value) live.reopen();
   }, [generation.value]);
-  useEffect(() => live.hold(isHeld || isAway), [live, isHeld, isAway]);
+  useEffect(() => live.hold(isHeld || isInUse), [live, isHeld, isInUse]);
   const { tasks, counts, fresh, isListed, error } = live.rows.value;
   const ordered = query.order === "oldest" ? [...tasks].reverse() : tasks;
   return (
@@ -41,7 +41,7 @@ function Live({ query }: { query: Query }) {
       query={query}
       tasks={ordered}
       counts={counts}
-      onScrolled={setAway}
+      onBusy={setInUse}
       note={
         <>
           <span class="dim figure">{countOf(tasks.length)} tasks</span>
@@ -112,12 +112,16 @@ interface ListProps {
   counts?: FilterBarProps["counts"];
   note: preact.ComponentChildren;
   empty: preact.ComponentChildren;
-  onScrolled?: (isAway: boolean) => void;
+  /** Told whether the list is scrolled or rows are selected, so that it should keep still. */
+  onBusy?: (isBusy: boolean) => void;
   onEnd?: () => void;
 }
 
-function List({ query, tasks, counts, note, ...rows }: ListProps) {
+function List({ query, tasks, counts, note, onBusy, ...rows }: ListProps) {
   const [selected, setSelected] = useState<ReadonlySet<string>>(new Set());
+  const [isScrolled, setScrolled] = useState(false);
+  const isBusy = isScrolled || selected.size > 0;
+  useEffect(() => onBusy?.(isBusy), [isBusy]);
   const mayAct = ALL_DEEDS.some((deed) => may(DEEDS[deed].method));
   const chosen = selected.size ? tasks.filter((task) => selected.has(task.id)) : [];
   return (
@@ -172,7 +176,13 @@ function List({ query, tasks, counts, note, ...rows }: ListProps) {
             </>
           )}
         </header>
-        <TaskRows tasks={tasks} selected={selected} onSelect={mayAct ? setSelected : undefined} {...rows} />
+        <TaskRows
+          tasks={tasks}
+          selected={selected}
+          onSelect={mayAct ? setSelected : undefined}
+          onScrolled={setScrolled}
+          {...rows}
+        />
       </section>
     </Page>
   );

@@ -1,7 +1,7 @@
 /** One task as it changes. */
 import { errorFrom, type TaskyardError } from "@client/errors";
 import { type Task, taskFrom } from "@client/tasks";
-import { useEffect, useRef, useState } from "preact/hooks";
+import { useEffect, useState } from "preact/hooks";
 import { api, watchTasks } from "../api";
 import { generation } from "../connection";
 import { isShown } from "../reading";
@@ -19,16 +19,16 @@ export interface OneTask {
  */
 export function useTask(taskId: string): OneTask {
   const [state, setState] = useState<OneTask>({ task: undefined, error: undefined, isGone: false });
-  const isReading = useRef(false);
   useEffect(() => {
     if (!isShown.value) return;
     const end = new AbortController();
     const { signal } = end;
     let isStale = false;
+    let isReading = false;
     const read = async () => {
       isStale = true;
-      if (isReading.current) return;
-      isReading.current = true;
+      if (isReading) return;
+      isReading = true;
       try {
         while (isStale && !signal.aborted) {
           isStale = false;
@@ -40,7 +40,7 @@ export function useTask(taskId: string): OneTask {
         const isGone = error.code === "not_found";
         if (!signal.aborted) setState(({ task }) => ({ task, error, isGone }));
       }
-      isReading.current = false;
+      isReading = false;
     };
     const follow = async () => {
       for await (const { kind, task } of watchTasks({ taskIds: [taskId], signal })) {
@@ -53,10 +53,7 @@ export function useTask(taskId: string): OneTask {
     void read();
     // What the watch is refused with, the reading is, too.
     follow().catch(() => {});
-    return () => {
-      end.abort();
-      isReading.current = false;
-    };
+    return () => end.abort();
   }, [taskId, generation.value, isShown.value]);
   return state;
 }

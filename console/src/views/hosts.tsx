@@ -1,4 +1,5 @@
 /** Hosts: who is alive, how full each is, and how its machine does. One of them, where the address names it. */
+import { useMemo } from "preact/hooks";
 import { RuntimeHost_Status, type RuntimeHost } from "@v1/runtime_host_pb";
 import { api } from "../api";
 import { Meter, Sparkline } from "../parts/figures";
@@ -10,7 +11,7 @@ import { go, href, route, setQuery } from "../route";
 import { Chips } from "./chips";
 import { FilterBar } from "./filter_bar";
 import { HostPage } from "./hosts/host_page";
-import { type Course, coursesOf, memoryText } from "./hosts/snapshots";
+import { type Course, coursesOf, memoryText, snapshotReader } from "./hosts/snapshots";
 import { StatusPills, statusOf } from "./hosts/status";
 import { allPages } from "./paging";
 import { Tile, Tiles } from "./tiles";
@@ -26,6 +27,7 @@ export function Hosts() {
 
 function HostList() {
   const hosts = useRead((signal) => readHosts(signal), [], LOOK_MS);
+  const readSnapshots = useMemo(snapshotReader, []);
   const courses = useRead(async (signal) => coursesOf(await readSnapshots(signal)), [], MEASURE_MS);
   return (
     <Page title="Hosts">
@@ -184,15 +186,5 @@ function readHosts(signal: AbortSignal): Promise<RuntimeHost[]> {
   return allPages(async (pageToken) => {
     const { hosts, nextPageToken } = await api().hosts.listHosts({ pageToken }, { signal });
     return { items: hosts, next: nextPageToken };
-  });
-}
-
-function readSnapshots(signal: AbortSignal) {
-  return allPages(async (pageToken) => {
-    const { snapshots, nextPageToken } = await api().stats.listSnapshots(
-      { server: false, pageSize: 1_000, pageToken },
-      { signal },
-    );
-    return { items: snapshots, next: nextPageToken };
   });
 }

@@ -9,6 +9,8 @@ import typer
 from typer.core import TyperCommand, TyperGroup
 from typer.main import get_command
 
+from .examples import EXAMPLES
+
 PACKAGE: Final = __name__.rpartition(".")[0]
 
 
@@ -40,7 +42,20 @@ class Listed(TyperCommand):
             found.command()(command)
         built = get_command(found)
         built.name = self._entry.name
+        _give_examples(built, self._entry.name)
         return built
+
+
+def _give_examples(command: Any, words: str) -> None:
+    """Let the help of a command, and of those in it, end with an example."""
+    command.epilog = escaped_example(words) if words in EXAMPLES else None
+    for name, inner in getattr(command, "commands", {}).items():
+        _give_examples(inner, f"{words} {name}")
+
+
+def escaped_example(words: str) -> str:
+    """The last line of the help of these words, in rich's markup."""
+    return "Example: " + f"taskyard {EXAMPLES[words]}".replace("[", "\\[")
 
 
 class Commands(TyperGroup):

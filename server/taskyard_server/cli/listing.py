@@ -59,8 +59,11 @@ class Listing:
         """Print it."""
         to.print(self.table(to.size.width if to.is_fitted else None))
 
-    def table(self, width: int | None = None) -> Table:
-        """The table for so many cells in a line; None for as many as it takes."""
+    def table(self, width: int | None = None, *, is_cut: bool = False) -> Table:
+        """The table for so many cells in a line; None for as many as it takes.
+
+        With `is_cut` texts are cut in place of folded, for tables with a line a row that are drawn again and again.
+        """
         heads, rows = self._heads, self._rows
         left_out: list[str] = []
         if width is not None:
@@ -76,8 +79,8 @@ class Listing:
             Column(
                 head.name,
                 justify="right" if head.is_number else "left",
-                overflow="fold",
-                no_wrap=not fold,
+                overflow="ellipsis" if is_cut else "fold",
+                no_wrap=is_cut or not fold,
                 min_width=LEAST_WIDTH if fold else None,
             )
             for head, fold in zip(heads, folded, strict=True)

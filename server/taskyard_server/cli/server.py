@@ -25,6 +25,17 @@ SPAN: Final = re.compile(r"([0-9]+(?:\.[0-9]+)?)(ms|[smhd])")
 UNIT_MS: Final = {"ms": 1} | {unit: secs * 1_000 for unit, secs in UNIT_SECS.items()}
 
 
+COLOURS: Final = {
+    "queued": "cyan",
+    "assigned": "blue",
+    "running": "yellow",
+    "paused": "magenta",
+    "done": "green",
+    "failed": "red",
+    "rejected": "red",
+    "cancelled": "bright_black",
+}
+
 M = TypeVar("M", bound=Message)
 
 
@@ -38,7 +49,7 @@ def filled(message: M, fields: dict[str, Any]) -> M:
     try:
         return json_format.ParseDict(fields, message)
     except (json_format.ParseError, OverflowError, ValueError) as error:
-        raise Misuse(str(error)) from None
+        raise Misuse(" ".join(str(error).split())) from None
 
 
 def instant(text: str | None, option: str) -> str | None:
@@ -124,3 +135,9 @@ def size_text(count: float) -> str:
 def word(state: int) -> str:
     """The lower-case name of a task's state."""
     return task_pb2.Task.State.Name(state)  # type: ignore[arg-type]
+
+
+def state_cell(state: int) -> Text:
+    """The same in the colour of the state."""
+    name = word(state)
+    return Text(name, COLOURS.get(name, ""))

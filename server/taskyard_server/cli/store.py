@@ -21,6 +21,7 @@ from .connection import connected
 from .console import out
 from .failure import Failure, Misuse
 from .output_form import print_data, with_output
+from .progress import waiting_line
 from .server import fields_table, local_time, shown, size_text
 from .settings_options import ConfigOption, StoreOption
 from .store_choice import existing, sqlite_in, store_in, store_named
@@ -34,7 +35,8 @@ FileArgument = Annotated[Path, typer.Argument(metavar="FILE", help="The file of 
 @with_output
 def check(config_file: ConfigOption = None, store: StoreOption = None, as_json: bool = False) -> None:
     """Look for damage and contradictions in a store. Exit status 1 if there are any."""
-    answer = _asked(store_in(config_file, store), "CheckStore", pb.CheckStoreRequest())
+    with waiting_line("checking"):
+        answer = _asked(store_in(config_file, store), "CheckStore", pb.CheckStoreRequest())
     if as_json:
         print_data({"problems": list(answer.problems)})
     else:
@@ -56,7 +58,8 @@ def backup(
 ) -> None:
     """Write a copy of a store to a new file, also while a server runs on it."""
     path = str(file.expanduser().absolute())
-    answer = _asked(store_in(config_file, store), "BackupStore", pb.BackupStoreRequest(path=path))
+    with waiting_line("writing"):
+        answer = _asked(store_in(config_file, store), "BackupStore", pb.BackupStoreRequest(path=path))
     if as_json:
         print_data({"path": path, "bytes": int(answer.bytes)})
     else:
@@ -87,7 +90,8 @@ def restore(
     _refuse_served(target)
     from .store_work import restored
 
-    done = restored(str(Path(source).expanduser()), str(target), replace=replace)
+    with waiting_line("restoring"):
+        done = restored(str(Path(source).expanduser()), str(target), replace=replace)
     if as_json:
         aside = {} if done.set_aside is None else {"setAside": done.set_aside}
         print_data({"path": str(target), "committedAt": _time(done.at), "epoch": done.epoch, **aside})
@@ -110,7 +114,8 @@ def copy(
         _refuse_served(existing(file))
     from .store_work import copied
 
-    stats = asyncio.run(copied(source, target))
+    with waiting_line("copying"):
+        stats = asyncio.run(copied(source, target))
     if as_json:
         print_data({"path": _shown(target), "rows": stats.rows})
     else:

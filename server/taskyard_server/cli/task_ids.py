@@ -15,7 +15,7 @@ from .failure import Failure
 from .server import shown, word
 
 PREFIX: Final = "tsk_"
-BEGINNING: Final = re.compile(r"(?:tsk_)?([0-9a-f]{8,31})")
+BEGINNING: Final = re.compile(r"tsk_(?P<rest>[0-9a-f]{8,31})|(?P<digits>[0-9a-f]{8,32})")
 """Ids begin with their time. With fewer digits whoever names a task that is gone may mean the only one that is left."""
 CANDIDATES: Final = 8
 """So many are named where a beginning is that of several."""
@@ -29,10 +29,10 @@ def whole_id(channel: grpc.Channel, connection: Connection, text: str) -> str:
     match = BEGINNING.fullmatch(text)
     if match is None:
         return text
-    beginning = PREFIX + match[1]
+    beginning = PREFIX + (match["rest"] or match["digits"])
     stub = TaskServiceStub(channel)
     request = pb.ListTasksRequest(id_prefix=beginning, page_size=CANDIDATES + 1, newest_first=True)
-    found = _listed(stub, connection, request, beginning)
+    found = _listed(stub, connection, request, beginning) or _past(stub, connection, request, beginning)
     if len(found) > 1:
         raise Failure(_ambiguous(text, found))
     return found[0].task_id if len(found) == 1 else text
@@ -42,6 +42,17 @@ def _listed(stub: Any, connection: Connection, request: pb.ListTasksRequest, beg
     tasks = stub.ListTasks(request, **connection.call()).tasks
     # A server of before knows no beginnings, and lists everything.
     return [task for task in tasks if task.task_id.startswith(beginning)]
+
+
+def _past(stub: Any, connection: Connection, request: pb.ListTasksRequest, beginning: str) -> list[pb.Task]:
+    """The tasks of the history, if the server has one."""
+    request.history = True
+    try:
+        return _listed(stub, connection, request, beginning)
+    except grpc.RpcError as error:
+        if isinstance(error, grpc.Call) and error.code() is grpc.StatusCode.INVALID_ARGUMENT:
+            return []
+        raise
 
 
 def _ambiguous(text: str, found: list[pb.Task]) -> str:

@@ -17,7 +17,7 @@ import grpc
 import typer
 from rich.console import Console
 from rich.live import Live
-from rich.table import Column, Table
+from rich.table import Table
 from rich.text import Text
 
 from taskyard.credentials import Renewal
@@ -28,8 +28,9 @@ from taskyard_server.conversion.payload import message_to_json
 
 from .connection import Connection, with_connection
 from .console import out
+from .listing import Head, Listing, number, task_id
 from .output_form import print_line, with_output
-from .server import shown, word
+from .server import shown, state_cell
 from .several_servers import PATIENCE_SECS
 from .task_ends import exit_as
 from .task_ids import whole_id
@@ -38,18 +39,8 @@ Show = Callable[[task_pb2.TaskEvent], None]
 
 RECONNECT_SECS: Final = 1.0
 REFRESHES_PER_SEC: Final = 8
-FRAME_LINES: Final = 3
+FRAME_LINES: Final = 4
 """Lines of the terminal that hold no events."""
-COLOURS: Final = {
-    "queued": "cyan",
-    "assigned": "blue",
-    "running": "yellow",
-    "paused": "magenta",
-    "done": "green",
-    "failed": "red",
-    "rejected": "red",
-    "cancelled": "bright_black",
-}
 
 trouble = Console(stderr=True, highlight=False)
 
@@ -165,21 +156,17 @@ def _display(as_json: bool) -> Iterator[Show]:
 
 def _table(events: deque[task_pb2.TaskEvent]) -> Table:
     """The last events that fit on the terminal, the newest at the bottom."""
-    names = ("time", "task", "agent", "action", "state", "host")
-    columns = [Column(name, no_wrap=True) for name in names]
-    note = Column("error or progress", no_wrap=True, ratio=1)
-    table = Table(*columns, Column("ms", no_wrap=True, justify="right"), note, box=None, expand=True)
+    heads = Head("time", 4), task_id("task"), Head("agent", 2), "action", "state", Head("host", 3), number("ms", 1)
+    table = Listing(*heads, "error or progress")
     room = max(out.height - FRAME_LINES, 1)
     for event in list(events)[-room:]:
-        table.add_row(*_cells(event))
-    return table
+        table.add(*_cells(event))
+    return table.table(out.width if out.is_fitted else None, is_cut=True)
 
 
 def _cells(event: task_pb2.TaskEvent) -> tuple[Text, ...]:
     task = event.task
     at = event.occurred_at.ToDatetime(UTC).astimezone()
-    state = word(task.state)
-    label = "evicted" if event.kind == task_pb2.TaskEvent.evicted else state
     note = task.error
     if event.kind == task_pb2.TaskEvent.progressed:
         share = f"{task.progress.fraction:.0%} " if task.progress.HasField("fraction") else ""
@@ -187,7 +174,7 @@ def _cells(event: task_pb2.TaskEvent) -> tuple[Text, ...]:
     return (
         Text(f"{at:%H:%M:%S}.{at.microsecond // 1000:03d}"),
         *map(shown, (task.task_id, task.agent_id, task.action)),
-        Text(label, COLOURS.get(label, "")),
+        Text("evicted") if event.kind == task_pb2.TaskEvent.evicted else state_cell(task.state),
         shown(task.host_id),
         Text(str(task.latency_ms) if task.HasField("latency_ms") else ""),
         shown(note),

@@ -37,7 +37,10 @@ def _entry(head: str, value: Any) -> Iterator[str]:
 
 
 def _scalar(value: Any) -> str:
-    # What JSON writes is YAML, too.
+    if isinstance(value, float) and "." not in (text := repr(value)):
+        # 1e+300 is text to many readers.
+        return text.replace("e", ".0e")
+    # What JSON writes is YAML otherwise.
     if isinstance(value, str) and PLAIN.fullmatch(value) and value.lower() not in WORDS:
         return value
     return json.dumps(value, ensure_ascii=not (isinstance(value, str) and value.isprintable()))

@@ -11,7 +11,7 @@ from math import inf
 from typing import TYPE_CHECKING, Final
 
 from .history import NO_HISTORY
-from .leases import Lease, Stop, StopReason
+from .leases import Lease, Loss, Stop, StopReason
 from .limits import RESTART_GRACE_SECS
 from .stopping_leases import StoppingLeases
 from .task import ASSIGNED, FAILED, NO_EXTRAS, NO_OPTIONS, QUEUED, RUNNING
@@ -36,6 +36,7 @@ class Grants:
         self._life = life
         # For the streams, until the next `take_stops`.
         self._stops: list[Stop] = []
+        self._losses: list[Loss] = []
         self._ends = life.timers.queue(self._expire, TimerOrder.LEASE_END)
         self.stopping = StoppingLeases(life.timers.queue(self._presume_stopped, TimerOrder.STOPPING), life.changes)
 
@@ -151,13 +152,30 @@ class Grants:
         policy, if there is one, decides alone. Otherwise a task with a target fails, since its host may still work on
         it (docs/rules.md, Lost leases).
         """
-        task, life = lease.task, self._life
+        task, attempt = lease.task, lease.task.history.last_number + 1
         if lease.stream is not None and lease.stream is lease.host.stream:
-            life.rests.lost(now, lease)
+            self._life.rests.lost(now, lease)
         if lease.stream is not None and task.state is ASSIGNED:
+            reason = NOT_STARTED
             task.deliveries -= 1
-            self._requeue(now, task, NOT_STARTED, LEASE_ENDED)
-            return
+            self._requeue(now, task, reason, LEASE_ENDED)
+        else:
+            self._fail_attempt(now, task, reason)
+        loss = Loss(
+            task.id,
+            task.agent_id,
+            lease.host.id,
+            attempt,
+            lease.token,
+            reason,
+            task.state,
+            task.options.traceparent,
+        )
+        self._losses.append(loss)
+
+    def _fail_attempt(self, now: float, task: Task, reason: str) -> None:
+        """The host of a task was lost, which it may have begun."""
+        life = self._life
         life.counters.leases_expired += 1
         options = task.options
         if options.retry is not None:
@@ -219,6 +237,13 @@ class Grants:
     def take_stops(self) -> list[Stop]:
         """The leases of streams that have ended since the last call, other than by a report of their host."""
         taken, self._stops = self._stops, []
+        return taken
+
+    def take_losses(self) -> list[Loss]:
+        """The leases that were lost since the last call, in order."""
+        if not self._losses:
+            return []
+        taken, self._losses = self._losses, []
         return taken
 
     def _expire(self, now: float, lease: Lease) -> None:

@@ -15,7 +15,7 @@ from .limits import MAX_LEASE_SECS
 if TYPE_CHECKING:
     from .hosts import Host
     from .offers import Offer
-    from .task import Task
+    from .task import Task, TaskState
 
 
 class Lease:
@@ -62,6 +62,22 @@ class Lease:
         self.due = self.expires_at
         self.has_stop = False
         self.claim_id = claim_id
+
+
+class Loss(NamedTuple):
+    """A lease that ended since its host was lost, or did not begin in time; `reason` says which.
+
+    `attempt` is the number that the execution has in its run. `state` is the one that the task took then.
+    """
+
+    task_id: str
+    agent_id: str
+    host_id: str
+    attempt: int
+    token: int
+    reason: str
+    state: TaskState
+    traceparent: str | None
 
 
 class StopReason(StrEnum):

@@ -1,6 +1,7 @@
 /** Figures of machines over the last hour, by host. */
 import { timestampMs } from "@bufbuild/protobuf/wkt";
 import type { MachineSnapshot } from "@v1/stats_pb";
+import { api } from "../../api";
 
 /** What a machine measured, oldest first. Times in milliseconds since 1970. */
 export interface Course {
@@ -27,6 +28,39 @@ export function coursesOf(snapshots: readonly MachineSnapshot[]): Map<string, Co
     course.memoryMb.push(snapshot.memoryMb);
   }
   return courses;
+}
+
+const HOUR_MS = 3_600_000;
+/** How many snapshots are asked for at once: at first, and to add what is new. */
+const FIRST_PAGE = 1_000;
+const NEXT_PAGE = 200;
+/** The most snapshots that are kept: those of 100 hosts over the last hour, or the newest of more. */
+const MOST = 6_000;
+
+/** Reads snapshots of hosts, and later only those that are new. Each reader begins with all of the last hour. */
+export function snapshotReader(): (signal: AbortSignal) => Promise<MachineSnapshot[]> {
+  let known: MachineSnapshot[] = [];
+  return async (signal) => {
+    const ids = new Set(known.map(nameOf));
+    const fresh: MachineSnapshot[] = [];
+    const pageSize = known.length ? NEXT_PAGE : FIRST_PAGE;
+    let pageToken: string | undefined;
+    do {
+      const page = await api().stats.listSnapshots({ server: false, pageSize, pageToken }, { signal });
+      const added = page.snapshots.filter((each) => !ids.has(nameOf(each)));
+      fresh.push(...added);
+      // They come newest first: behind one that is known all are.
+      pageToken = added.length === page.snapshots.length ? page.nextPageToken : undefined;
+    } while (pageToken && fresh.length < MOST);
+    const since = Date.now() - HOUR_MS;
+    known = [...fresh, ...known].slice(0, MOST).filter(({ createdAt }) => createdAt && timestampMs(createdAt) >= since);
+    return known;
+  };
+}
+
+/** Ids begin anew with the server. */
+function nameOf({ id, createdAt }: MachineSnapshot): string {
+  return `${id} ${createdAt?.seconds}`;
 }
 
 /** MiB as people read it. */

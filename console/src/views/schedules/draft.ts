@@ -114,7 +114,7 @@ export function creation(draft: Draft): MessageInitShape<typeof CreateScheduleRe
     ...(draft.scheduleId.trim() && { scheduleId: draft.scheduleId.trim() }),
     ...(draft.displayName.trim() && { displayName: draft.displayName.trim() }),
     cadence: cadenceOf(draft),
-    timeZone: draft.timeZone.trim(),
+    timeZone: draft.timeZone.trim() || "UTC",
     task: templateOf(draft),
     ...policiesOf(draft),
     paused: draft.paused,
@@ -135,7 +135,7 @@ export function change(
   const parts = {
     ...(differs("displayName") && { displayName: draft.displayName.trim() }),
     ...(differs("cadence", draft.cadence) && { cadence: cadenceOf(draft) }),
-    ...(differs("timeZone") && { timeZone: draft.timeZone.trim() }),
+    ...(differs("timeZone") && { timeZone: draft.timeZone.trim() || "UTC" }),
     ...(differs("overlap", "catchUp", "catchUpWindow") && policiesOf(draft)),
     ...((!before.task || !equals(TaskTemplateSchema, task, before.task)) && { task }),
   };

@@ -12,7 +12,7 @@ import { may } from "../../session";
 import { FilterBar } from "../filter_bar";
 import { matching, type SettingRow, sectionOf, settingRows } from "./setting_rows";
 
-const LOOK_MS = 30_000;
+const LOOK_MS = 10_000;
 const SOURCES = ["file", "environment", "flag", "default"] as const;
 
 export function Settings() {

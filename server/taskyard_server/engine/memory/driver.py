@@ -23,7 +23,7 @@ from .slices import Slices
 if TYPE_CHECKING:
     from taskyard_server.core.events import Event
     from taskyard_server.engine.clock import Clock
-    from taskyard_server.engine.port import DueDelivery, Listener, TriggerListener
+    from taskyard_server.engine.port import DueDelivery, Listener, LossListener, TriggerListener
     from taskyard_server.store.committer import Committer
 
     from .namespace import NamespaceState, Turn
@@ -64,6 +64,7 @@ class Driver:
     ) -> None:
         self.listeners: list[Listener] = []
         self.trigger_listeners: list[TriggerListener] = []
+        self.loss_listeners: list[LossListener] = []
         self.activity = asyncio.Event()
         self.committer: Committer | None = None
         self.outbox: Outbox | None = None
@@ -204,6 +205,8 @@ class Driver:
         if turn.trigger_events:
             state.log_trigger_limit()
             _notify(self.trigger_listeners, state.namespace, turn.trigger_events)
+        if turn.losses:
+            _notify(self.loss_listeners, state.namespace, turn.losses)
         if deliveries and self.outbox is not None:
             self.outbox.publish(deliveries)
 

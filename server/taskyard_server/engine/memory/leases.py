@@ -13,6 +13,7 @@ from taskyard_server.core.leases import Lease
 from taskyard_server.core.reports import Report
 from taskyard_server.core.task import TaskState
 from taskyard_server.engine.port.answers import Answer
+from taskyard_server.engine.port.hosts import LossListener
 
 from .claim_calls import WaitingClaim
 
@@ -153,6 +154,11 @@ class MemoryLeases:
         offer = state.scheduler.offer(self._now(), host_id, count, lease_secs, project, claim_id)
         state.claims[offer] = claim
         return offer
+
+    def subscribe(self, listener: LossListener) -> Callable[[], None]:
+        listeners = self._namespaces.driver.loss_listeners
+        listeners.append(listener)
+        return lambda: listeners.remove(listener)
 
     def _end_earlier(self, state: NamespaceState, host_id: str, claim_id: str) -> None:
         """Answer the claim that waits under this id with no leases: its repeat is here."""

@@ -12,7 +12,7 @@ import structlog
 from taskyard_server.core.changes import Changes
 from taskyard_server.core.errors import NotFound, NotOwner, Refusal, Unavailable
 from taskyard_server.core.events import Event
-from taskyard_server.core.leases import Lease, Stop, StopReason
+from taskyard_server.core.leases import Lease, Loss, Stop, StopReason
 from taskyard_server.core.names import Names
 from taskyard_server.core.offers import Offer
 from taskyard_server.core.scheduler import Scheduler
@@ -50,6 +50,7 @@ class Turn(NamedTuple):
     stops: list[Stop]
     events: list[Event]
     trigger_events: list[TriggerEvent]
+    losses: list[Loss]
 
 
 class StopCall(Protocol):
@@ -231,7 +232,13 @@ class NamespaceState:
                     self.claims.pop(offer).grant(leases)
                     scheduler.withdraw(offer)
             self._log_limits(now)
-        return Turn(granted, scheduler.take_stops(), scheduler.take_events(), scheduler.schedules.take_events())
+        return Turn(
+            granted,
+            scheduler.take_stops(),
+            scheduler.take_events(),
+            scheduler.schedules.take_events(),
+            scheduler.life.grants.take_losses(),
+        )
 
     def hand_over(self, turn: Turn, now: float, secs: float) -> bool:
         """Pass grants and stops to their streams, after a commit that took so many seconds.

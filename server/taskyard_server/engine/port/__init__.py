@@ -12,7 +12,7 @@ from taskyard_server.core.task_filter import TaskFilter
 
 from .answers import Answer
 from .engine import AdminPort, Engine, Listener
-from .hosts import HostPort, LeasePort
+from .hosts import HostPort, LeasePort, LossListener
 from .namespaces import (
     DeletionListener,
     NamespaceDirectory,
@@ -42,6 +42,7 @@ __all__ = [
     "LeasePort",
     "LimitsInForce",
     "Listener",
+    "LossListener",
     "NamespaceDirectory",
     "NamespacePort",
     "NamespaceTotals",

@@ -1,11 +1,11 @@
 """The ports for runtime hosts: the registry, streams, claims and reports."""
 
 from collections.abc import Callable, Sequence
-from typing import Protocol, TypeVar
+from typing import Protocol, TypeAlias, TypeVar
 
 from taskyard_server.core.errors import Refusal
 from taskyard_server.core.hosts import Host, HostProfile, HostStatus
-from taskyard_server.core.leases import Lease
+from taskyard_server.core.leases import Lease, Loss
 from taskyard_server.core.reports import Report
 from taskyard_server.core.streams import HeldLease, Hello, TokenUse, Welcome
 from taskyard_server.core.task import TaskState
@@ -84,6 +84,10 @@ class HostPort(Protocol):
         """Close the stream. Its leases continue for the reconnect grace."""
 
 
+LossListener: TypeAlias = Callable[[str, Sequence[Loss]], None]
+"""Called with a namespace and the leases that were lost in it, in order. It must not block or raise."""
+
+
 class LeasePort(Protocol):
     """Claims, renewals and reports. A `token` is the fencing token of the lease that a call concerns."""
 
@@ -149,3 +153,6 @@ class LeasePort(Protocol):
         self, namespace: str, after: int, host_id: str | None = None, *, show: Callable[[list[Lease]], T]
     ) -> T:
         """The live leases with a fencing token above `after`, in order. Raises `NotFound` for an unknown host."""
+
+    def subscribe(self, listener: LossListener) -> Callable[[], None]:
+        """Call a listener with all leases that are lost from now on. Returns a function that removes the listener."""

@@ -228,6 +228,9 @@ final class Operations {
         if (with.has("concurrency_key")) {
             request.setConcurrencyKey(with.text("concurrency_key"));
         }
+        if (with.has("id_prefix")) {
+            request.setIdPrefix(with.text("id_prefix"));
+        }
         List<Task> found = taskyard.list(request.build()).toList();
         return Map.of(
                 "count", found.size(),

@@ -1,0 +1,74 @@
+"""The shell completes words, options, their values, and ids that the server knows; whatever goes wrong is silent."""
+
+import os
+import subprocess
+import sys
+
+import pytest
+
+from tests.environment import without_settings
+from tests.ports import free_port
+
+
+@pytest.fixture
+def completed(address, namespace):
+    """What bash is offered for the last word of a line."""
+
+    def run(*words, server=address):
+        environment = {
+            **without_settings(),
+            "TASKYARD_SERVER": server,
+            "TASKYARD_NAMESPACE": namespace,
+            "COMP_WORDS": " ".join(("taskyard", *words)),
+            "COMP_CWORD": str(len(words)),
+            "_TASKYARD_COMPLETE": "complete_bash",
+        }
+        command = [sys.executable, "-m", "taskyard_server"]
+        done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=60, check=True)
+        assert done.stderr == ""
+        return done.stdout.split()
+
+    return run
+
+
+@pytest.mark.parametrize(
+    ("words", "offered"),
+    [
+        (("wa",), ["watch", "wait"]),
+        (("schedule", "cr"), ["create"]),
+        (("list", "--sta"), ["--state"]),
+        (("list", "-o", "j"), ["json"]),
+        (("targets", "--status", "b"), ["blocked"]),
+    ],
+)
+def test_words_options_and_values_are_completed(completed, words, offered):
+    assert completed(*words) == offered
+
+
+def test_ids_of_tasks_are_completed_youngest_first(completed, submit):
+    ids = [submit(), submit()]
+    assert completed("get", "tsk") == ids[::-1]
+    assert completed("wait", ids[0], ids[1][:-1]) == [ids[1]]
+    assert completed("cancel", "tsk_f") == []
+
+
+def test_ids_of_schedules_are_completed(completed, taskyard):
+    words = ("--agent", "ann", "--action", "click", "--every", "1h")
+    for name in ("nightly", "noon"):
+        taskyard("schedule", "create", "--id", name, *words)
+    assert completed("schedule", "trigger", "ni") == ["nightly"]
+
+
+def test_without_a_server_nothing_is_offered_and_nothing_is_said(completed):
+    assert completed("get", "tsk", server=f"127.0.0.1:{free_port()}") == []
+    assert completed("get", "tsk", server="nonsense:::") == []
+
+
+def test_completion_is_installed_for_the_shell_of_the_terminal(tmp_path):
+    environment = {**os.environ, "HOME": str(tmp_path)}
+    command = f"{sys.executable} -m taskyard_server --install-completion; true"
+    done = subprocess.run(["bash", "-c", command], env=environment, capture_output=True, text=True, check=True)
+    assert "bash completion installed in" in done.stdout
+    script = tmp_path / ".bash_completions" / "taskyard.sh"
+    assert "_TASKYARD_COMPLETE=complete_bash" in script.read_text()
+    assert str(script) in (tmp_path / ".bashrc").read_text()

@@ -1,0 +1,68 @@
+"""The help of every command and group ends with an example, which is one that the command takes."""
+
+import shlex
+
+import pytest
+from typer.main import get_command
+
+from taskyard_server.cli.commands import ENTRIES
+from taskyard_server.cli.examples import EXAMPLES
+from taskyard_server.cli.lazy_commands import Listed
+from taskyard_server.cli.main import app
+from tests.cli.every_command import every_command
+
+
+def groups_and_commands():
+    groups = [(entry.name,) for entry in ENTRIES]
+    return sorted({*groups, *(words for words, _ in every_command())})
+
+
+@pytest.mark.parametrize("words", [(), *groups_and_commands()], ids=" ".join)
+def test_the_help_ends_with_an_example(anywhere, monkeypatch, words):
+    monkeypatch.setenv("COLUMNS", "200")
+    shown = anywhere(*words, "--help")
+    assert shown.code == 0
+    assert shown.out.strip().splitlines()[-1].strip() == f"Example: taskyard {EXAMPLES[' '.join(words)]}"
+
+
+@pytest.mark.parametrize("example", [each for each in EXAMPLES if each != "top"], ids=str)
+def test_an_example_is_taken_by_its_command(example):
+    words = shlex.split(EXAMPLES[example])
+    if example and not example.startswith("schedules"):
+        assert words[: len(example.split())] == example.split()
+    command = get_command(app)
+    with command.make_context("taskyard", words) as context:
+        while context.protected_args if hasattr(context, "protected_args") else context._protected_args:
+            rest = [*context._protected_args, *context.args]
+            name, inner, rest = context.command.resolve_command(context, rest)
+            context = inner.make_context(name, rest, parent=context)
+    assert not getattr(context.command, "commands", {}) or context.command.invoke_without_command
+
+
+def test_no_example_is_of_a_command_that_is_not_there():
+    known = {"", "top", *(" ".join(words) for words in groups_and_commands())}
+    assert set(EXAMPLES) <= known
+
+
+def test_bare_words_show_the_help_and_are_no_mistake(anywhere):
+    for words in ((), ("schedule",), ("store",)):
+        shown = anywhere(*words)
+        assert (shown.code, shown.err) == (0, "")
+        assert "Usage: taskyard" in shown.out
+
+
+def test_the_version_is_told(anywhere):
+    from importlib.metadata import version
+
+    shown = anywhere("--version")
+    assert (shown.code, shown.out) == (0, f"taskyard {version('taskyard')}\n")
+
+
+def test_a_word_that_is_none_is_a_mistake_and_near_ones_are_named(anywhere):
+    shown = anywhere("lst")
+    assert (shown.code, shown.err) == (2, "taskyard: No such command 'lst'. Did you mean 'list'?\n")
+
+
+def test_a_listed_command_is_the_one_that_is_loaded():
+    for entry in ENTRIES:
+        assert Listed(entry).loaded().name == entry.name
