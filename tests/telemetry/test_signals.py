@@ -70,6 +70,15 @@ def test_a_line_is_exported_with_its_fields_and_its_trace_and_passed_on():
     assert attributes(record) == {"task_id": "t", "tries": 2, "by": "{'a': 1}"}
 
 
+def test_a_line_that_no_message_can_hold_is_dropped_alone():
+    sent = []
+    export = LogExport({}, sent.append, 60)
+    for value in (2**70, "\ud800", 1):
+        export(None, "info", {"event": "line", "level": "info", "value": value})
+    export.close()
+    assert [attributes(each) for each in sent[0].resource_logs[0].scope_logs[0].log_records] == [{"value": 1}]
+
+
 def test_lines_go_in_messages_that_a_collector_takes_and_of_too_many_the_newest():
     sent = []
     export = LogExport({}, sent.append, 60)
