@@ -139,7 +139,7 @@ function Progress({ of }: { of: Operation }) {
   const treated = of.done + of.skipped + of.failed;
   return (
     <span
-      class="measured"
+      class="measured is-progress"
       title={`${of.done} treated, ${of.skipped} skipped, ${of.failed} refused, of ${of.matched} that matched`}
     >
       <Meter label={`Progress of ${of.operationId}`} value={Math.min(treated, of.matched)} max={of.matched} />

@@ -97,6 +97,7 @@ function columnsFor(onDone: () => void): Column<Token>[] {
     },
     {
       title: "State",
+      wideOnly: true,
       sortBy: stateOf,
       cell: (token) => <State of={stateOf(token)} tone={isInForce(token) ? "good" : "off"} />,
     },
