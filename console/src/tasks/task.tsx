@@ -17,6 +17,7 @@ import { Tree } from "../parts/tree";
 import { useRead } from "../reading";
 import { href } from "../route";
 import { asCurl, asGrpcurl, asPython } from "./copies";
+import { listAddress } from "./place";
 import { maySubmit, openSubmit } from "./submit_dialog";
 import { ALL_DEEDS, begin, can, DEEDS } from "./task_actions";
 import { Timeline } from "./timeline";
@@ -25,7 +26,7 @@ import { isWaiting, Waits } from "./waits";
 
 export function TaskView({ taskId }: { taskId: string }) {
   const { task, error, isGone } = useTask(taskId);
-  const above = <a href={href(["tasks"])}>← Tasks</a>;
+  const above = <a href={listAddress()}>← Tasks</a>;
   if (!task) {
     return (
       <Page title="Task" above={above}>
