@@ -77,9 +77,7 @@ def test_a_token_is_renewed_before_it_ends(page: Console, endpoint: TokenEndpoin
     before = len(endpoint.asked)
     endpoint.claims = {"exp": time.time() + 4}
     try:
-        with page.page.expect_response(
-            lambda it: "ExchangeCode" in it.url and len(endpoint.asked) > before + 1
-        ):
+        with page.page.expect_response(lambda it: "ExchangeCode" in it.url and len(endpoint.asked) > before + 1):
             go(page)
     finally:
         endpoint.claims = {}
