@@ -12,7 +12,7 @@ import { href } from "../route";
 import { may } from "../session";
 import { ratesOf, SPAN_MS, timeOf, usePresent, useSamples } from "./figures";
 import { Obstacles } from "./obstacles";
-import { AgentShares, HostLoads } from "./shares";
+import { AgentShares, HostLoads, PoolDemands } from "./shares";
 import "./now.css";
 
 export function Now() {
@@ -73,6 +73,7 @@ export function Now() {
               <div class="stack">
                 {may(StatsService.method.getFairness) && <AgentShares />}
                 {may(RuntimeHostService.method.listHosts) && <HostLoads />}
+                {may(StatsService.method.getDemand) && <PoolDemands />}
               </div>
             </div>
           </>

@@ -1,17 +1,23 @@
 /** What holds work back, and which key to raise or what else ends it. */
 import type { ComponentChildren } from "preact";
+import { AdminService } from "@v1/admin_pb";
+import { LimitService } from "@v1/limit_pb";
+import { RuntimeHostService } from "@v1/runtime_host_pb";
 import type { GetStatsResponse } from "@v1/stats_pb";
 import { countOf } from "../parts/figures";
 import { Icon } from "../parts/icon";
 import { Card } from "../parts/page";
 import { TaskText } from "../parts/task_text";
+import { TargetService } from "@v1/target_pb";
 import { href } from "../route";
+import { may } from "../session";
 
 interface Obstacle {
   readonly what: ComponentChildren;
   /** What ends it. */
   readonly remedy: ComponentChildren;
-  readonly to: string;
+  /** Undefined where the caller may not go. */
+  readonly to: string | undefined;
   readonly tone: "warn" | "bad" | "calm";
 }
 
@@ -26,7 +32,7 @@ export function Obstacles({ stats }: { stats: GetStatsResponse }) {
           {found.map((each, at) => (
             <li key={at} class={`tone-${each.tone}`}>
               <span class="dot" />
-              <a href={each.to}>{each.what}</a>
+              {each.to ? <a href={each.to}>{each.what}</a> : <b>{each.what}</b>}
               <span class="dim">{each.remedy}</span>
             </li>
           ))}
@@ -44,10 +50,10 @@ export function Obstacles({ stats }: { stats: GetStatsResponse }) {
 function obstacles({ queue, hosts, config }: GetStatsResponse): Obstacle[] {
   const found: Obstacle[] = [];
   if (!queue || !config) return found;
-  const add = (tone: Obstacle["tone"], to: string, what: ComponentChildren, remedy: ComponentChildren) =>
+  const add = (tone: Obstacle["tone"], to: string | undefined, what: ComponentChildren, remedy: ComponentChildren) =>
     found.push({ tone, to, what, remedy });
   const queued = queue.totalQueued;
-  const toHosts = href(["hosts"]);
+  const toHosts = to("hosts");
   if (queued && !hosts?.online) add("bad", toHosts, "No host is online", `${countOf(queued)} wait for one`);
   else if (queued && hosts?.freeCredit === 0)
     add("warn", toHosts, "All hosts are full", "more slots or hosts take more");
@@ -57,7 +63,7 @@ function obstacles({ queue, hosts, config }: GetStatsResponse): Obstacle[] {
     const whose = limit === "maxInflight" ? "the namespace" : "an agent";
     add(
       "warn",
-      href(["server"]),
+      to("server"),
       `${countOf(most)} tasks of ${whose} in flight`,
       <>
         raise <code>scheduler.{limit}</code>
@@ -68,7 +74,7 @@ function obstacles({ queue, hosts, config }: GetStatsResponse): Obstacle[] {
     const share = `${countOf(queued)} of ${countOf(config.maxQueueSize)} places taken`;
     add(
       "bad",
-      href(["server"]),
+      to("server"),
       `The queue is nearly full: ${share}`,
       <>
         raise <code>scheduler.maxQueueSize</code>
@@ -79,7 +85,7 @@ function obstacles({ queue, hosts, config }: GetStatsResponse): Obstacle[] {
     const remedy = <>{countOf(waiting)} wait; raise its limit</>;
     add(
       "warn",
-      href(["limits"]),
+      to("limits"),
       <>
         Key <code>{key}</code>
       </>,
@@ -89,7 +95,7 @@ function obstacles({ queue, hosts, config }: GetStatsResponse): Obstacle[] {
   for (const [target, waitsFor] of Object.entries(queue.targets?.waitsFor ?? {}).slice(0, MOST)) {
     add(
       "warn",
-      href(["targets"]),
+      to("targets"),
       <>
         Target <code>{target}</code>
       </>,
@@ -115,6 +121,18 @@ function obstacles({ queue, hosts, config }: GetStatsResponse): Obstacle[] {
     );
   return found;
 }
+
+/** The address of a view, if the caller may see it. */
+function to(view: keyof typeof NEEDS): string | undefined {
+  return may(NEEDS[view]) ? href([view]) : undefined;
+}
+
+const NEEDS = {
+  hosts: RuntimeHostService.method.listHosts,
+  limits: LimitService.method.listLimits,
+  server: AdminService.method.getConfig,
+  targets: TargetService.method.listTargets,
+};
 
 function largest(counts: Record<string, number> = {}): [string, number][] {
   return Object.entries(counts)

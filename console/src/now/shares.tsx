@@ -1,11 +1,12 @@
 /** Who has the work: agents by their share, hosts by their load. */
 import { RuntimeHost_Status, type RuntimeHost } from "@v1/runtime_host_pb";
-import type { AgentShare } from "@v1/stats_pb";
+import type { AgentShare, PoolDemand } from "@v1/stats_pb";
 import { api } from "../api";
 import { countOf, Meter } from "../parts/figures";
 import { Card, Empty, Loaded } from "../parts/page";
 import { State, wordOf } from "../parts/state";
 import { type Column, Table } from "../parts/table";
+import { lengthOf } from "../parts/time";
 import { useRead } from "../reading";
 import { href } from "../route";
 
@@ -109,6 +110,30 @@ const HOST_COLUMNS: readonly Column<RuntimeHost>[] = [
     cell: (host) => (host.machine?.cpuPercent === undefined ? "" : `${Math.round(host.machine.cpuPercent)} %`),
   },
 ];
+
+const POOL_COLUMNS: readonly Column<PoolDemand>[] = [
+  { title: "Pool", cell: (pool) => pool.pool },
+  { title: "Runnable", right: true, cell: (pool) => countOf(pool.runnable) },
+  { title: "In flight", right: true, cell: (pool) => countOf(pool.inflight) },
+  { title: "Hosts", right: true, cell: (pool) => countOf(pool.hosts) },
+  {
+    title: "Oldest",
+    right: true,
+    wideOnly: true,
+    cell: (pool) => (pool.oldestSecs === undefined ? "" : lengthOf(pool.oldestSecs * 1_000)),
+  },
+];
+
+/** What the configured pools have to do. Nothing where there is none. */
+export function PoolDemands() {
+  const read = useRead((signal) => api().stats.getDemand({}, { signal }), [], 5_000);
+  if (!read.value?.pools.length) return null;
+  return (
+    <Card title="Pools" flush>
+      <Table label="Pools" columns={POOL_COLUMNS} rows={read.value.pools} rowKey={(pool) => pool.pool} />
+    </Card>
+  );
+}
 
 function More({ of }: { of: number }) {
   return of > MOST ? <p class="dim now-more">and {countOf(of - MOST)} more</p> : null;

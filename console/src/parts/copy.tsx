@@ -16,7 +16,7 @@ export function Copy({
   const [isDone, setDone] = useState(false);
   const copy = async () => {
     try {
-      await navigator.clipboard.writeText(typeof text === "string" ? text : text());
+      await write(typeof text === "string" ? text : text());
       setDone(true);
       setTimeout(() => setDone(false), 1_500);
     } catch {
@@ -35,6 +35,18 @@ export function Copy({
       {children}
     </button>
   );
+}
+
+async function write(text: string): Promise<void> {
+  if (navigator.clipboard) return navigator.clipboard.writeText(text);
+  // Without encryption, browsers have the clipboard for the selection alone.
+  const area = document.createElement("textarea");
+  area.value = text;
+  (document.querySelector("dialog[open]") ?? document.body).append(area);
+  area.select();
+  const isDone = document.execCommand("copy");
+  area.remove();
+  if (!isDone) throw new Error("refused");
 }
 
 /** An id in the type of machines, with a button that copies it. `short` cuts it to so many characters. */

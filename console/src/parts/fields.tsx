@@ -1,4 +1,5 @@
 /** Fields of forms: a label, a control, and a hint or what is wrong. */
+import { type ExactJson, parseExactly } from "@client/values";
 import { useId } from "preact/hooks";
 
 interface Common<T> {
@@ -159,7 +160,7 @@ export function CheckField({ label, value, onChange, hint, disabled }: Common<bo
   );
 }
 
-/** The value of a JSON text: undefined for an empty one. Throws SyntaxError. */
-export function jsonIn(text: string): unknown {
-  return text.trim() ? JSON.parse(text) : undefined;
+/** The value of a JSON text, with each digit of its integers: undefined for an empty one. Throws SyntaxError. */
+export function jsonIn(text: string): ExactJson | undefined {
+  return text.trim() ? parseExactly(text) : undefined;
 }

@@ -1,6 +1,6 @@
 /** What is done to all tasks that match: counted first, then at work on the server, with its progress. */
 import { create } from "@bufbuild/protobuf";
-import { valueFrom } from "@client/values";
+import { randomKey, valueFrom } from "@client/values";
 import { type Operation, Operation_Status_Value, OperationService } from "@v1/operation_pb";
 import { TaskFilterSchema } from "@v1/task_pb";
 import { useEffect, useState } from "preact/hooks";
@@ -54,7 +54,7 @@ async function start(
   const common = {
     filter,
     ...(isAll && { all: true }),
-    ...(dryRun ? { dryRun } : { operationId: crypto.randomUUID() }),
+    ...(dryRun ? { dryRun } : { operationId: randomKey() }),
   };
   const options = signal ? { signal } : {};
   const answer = await {

@@ -1,7 +1,8 @@
 /** Submitting a task, from nothing or from an earlier one. */
-import { create, type JsonObject } from "@bufbuild/protobuf";
+import { create } from "@bufbuild/protobuf";
+import { inputFields, inputOf } from "@client/payloads";
 import type { Task } from "@client/tasks";
-import { randomKey, timestampFrom } from "@client/values";
+import { exactText, randomKey, timestampFrom, withoutTags } from "@client/values";
 import { RetryPolicySchema, SubmitTaskRequestSchema, TaskService } from "@v1/task_pb";
 import { useState } from "preact/hooks";
 import { notify } from "../acting";
@@ -56,7 +57,7 @@ function formOf(task: Task | undefined): Form {
     ...EMPTY,
     agentId: task.agentId,
     action: task.action,
-    params: Object.keys(task.params).length ? JSON.stringify(task.params, null, 2) : "",
+    params: paramsOf(task),
     priority: task.priority ? String(task.priority) : "",
     target: task.target ?? "",
     labels: Object.entries(task.labels ?? {})
@@ -75,6 +76,13 @@ function formOf(task: Task | undefined): Form {
   };
 }
 
+/** The params of a task as text. Empty for bytes of a codec, which go along as they are. */
+function paramsOf(task: Task): string {
+  if (task.input?.encoding || (!task.input && !Object.keys(task.params).length)) return "";
+  const text = withoutTags(exactText(inputOf(task)));
+  return task.input ? text : JSON.stringify(JSON.parse(text), null, 2);
+}
+
 function wordsIn(text: string): string[] {
   return text
     .split(/[,\n]/)
@@ -91,16 +99,17 @@ function labelsIn(text: string): Record<string, string> {
   );
 }
 
-function paramsIn(text: string): JsonObject | undefined {
+/** The params as they are sent: beside an object of its own where a number would lose digits. */
+function paramsIn(text: string, like: Task | undefined) {
   const params = jsonIn(text);
-  if (params === undefined) return undefined;
+  if (params === undefined) return inputFields(like?.input?.encoding ? like.input : undefined);
   if (params === null || typeof params !== "object" || Array.isArray(params)) {
     throw new TypeError('The params must be a JSON object, such as {"url": "https://example.com"}');
   }
-  return params as JsonObject;
+  return inputFields(params);
 }
 
-function requestOf(form: Form, idempotencyKey: string) {
+function requestOf(form: Form, idempotencyKey: string, like: Task | undefined) {
   const number = (text: string, factor = 1) => (text.trim() ? Math.round(Number(text) * factor) : undefined);
   const text = (value: string) => value.trim() || undefined;
   const inSecs = (secs: string) =>
@@ -109,7 +118,7 @@ function requestOf(form: Form, idempotencyKey: string) {
   return create(SubmitTaskRequestSchema, {
     agentId: form.agentId.trim(),
     action: form.action.trim(),
-    params: paramsIn(form.params),
+    ...paramsIn(form.params, like),
     priority: number(form.priority),
     target: text(form.target),
     labels: labelsIn(form.labels),
@@ -137,7 +146,7 @@ function SubmitDialog({ like, close }: { like: Task | undefined; close: () => vo
   // One key for all presses of the button: after a lost answer the second makes no second task.
   const [key] = useState(randomKey);
   const submit = async () => {
-    const { taskId = "", existing } = await api().tasks.submitTask(requestOf(form, key));
+    const { taskId = "", existing } = await api().tasks.submitTask(requestOf(form, key, like));
     sessionStorage.setItem(LAST_AGENT, form.agentId.trim());
     notify(existing ? "A task had the unique key already" : "The task is submitted");
     go(href(["tasks", taskId]));
@@ -155,7 +164,7 @@ function SubmitDialog({ like, close }: { like: Task | undefined; close: () => vo
       <AreaField
         label="Params"
         placeholder={'{"url": "https://example.com"}'}
-        hint="a JSON object"
+        hint={like?.input?.encoding ? `its input of the codec ${like.input.encoding} goes along` : "a JSON object"}
         {...field("params")}
       />
       <div class="pair">

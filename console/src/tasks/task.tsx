@@ -17,6 +17,7 @@ import { Tree } from "../parts/tree";
 import { useRead } from "../reading";
 import { href } from "../route";
 import { asCurl, asGrpcurl, asPython } from "./copies";
+import { listAddress } from "./place";
 import { maySubmit, openSubmit } from "./submit_dialog";
 import { ALL_DEEDS, begin, can, DEEDS } from "./task_actions";
 import { Timeline } from "./timeline";
@@ -25,13 +26,13 @@ import { isWaiting, Waits } from "./waits";
 
 export function TaskView({ taskId }: { taskId: string }) {
   const { task, error, isGone } = useTask(taskId);
-  const above = <a href={href(["tasks"])}>← Tasks</a>;
+  const above = <a href={listAddress()}>← Tasks</a>;
   if (!task) {
     return (
       <Page title="Task" above={above}>
         {error && error.code !== "unavailable" ? (
-          <Empty icon="search" title={isGone ? "There is no such task" : "The task could not be read"}>
-            {isGone ? "It may have ended so long ago that the server has forgotten it." : error.reason}
+          <Empty icon="search" title={isGone ? "Not found" : "The task could not be read"}>
+            {isGone ? "There is no such task, or it ended so long ago that the server has forgotten it." : error.reason}
             <p>
               <Id of={taskId} />
             </p>

@@ -10,7 +10,8 @@ import { State } from "../parts/state";
 import { opensRow } from "../parts/table";
 import { shortId } from "../parts/task_text";
 import { Ago, Lasting } from "../parts/time";
-import { go, href } from "../route";
+import { go, href, route } from "../route";
+import { enter, scrolledTo } from "./place";
 
 const ROW = 40;
 /** Rows that are drawn beyond the edges. */
@@ -32,6 +33,8 @@ export interface TaskRowsProps {
 export function TaskRows({ tasks, selected, onSelect, onScrolled, onEnd, empty }: TaskRowsProps) {
   const box = useRef<HTMLDivElement>(null);
   const [view, setView] = useState({ top: 0, height: 600 });
+  /** Where the list is to begin once it has so many rows. Undefined when it has begun. */
+  const wanted = useRef<number | undefined>(enter(route.value));
   const lastPicked = useRef<string | undefined>(undefined);
   useEffect(() => {
     const element = box.current!;
@@ -40,8 +43,23 @@ export function TaskRows({ tasks, selected, onSelect, onScrolled, onEnd, empty }
     observer.observe(element);
     return () => observer.disconnect();
   }, []);
+  useEffect(() => {
+    if (wanted.current === undefined || (tasks.length + 1) * ROW < wanted.current + box.current!.clientHeight) return;
+    box.current!.scrollTop = wanted.current;
+    wanted.current = undefined;
+  }, [tasks.length]);
+  const filters = JSON.stringify(route.value.query);
+  const lastFilters = useRef(filters);
+  useEffect(() => {
+    if (lastFilters.current === filters) return;
+    lastFilters.current = filters;
+    enter(route.value);
+    box.current!.scrollTop = 0;
+  }, [filters]);
   const onScroll = () => {
+    wanted.current = undefined;
     const { scrollTop: top, clientHeight: height } = box.current!;
+    scrolledTo(top);
     setView({ top, height });
     onScrolled?.(top > ROW / 2);
     if (top + 2 * height > tasks.length * ROW) onEnd?.();
@@ -77,46 +95,46 @@ export function TaskRows({ tasks, selected, onSelect, onScrolled, onEnd, empty }
         ref={box}
         onScroll={onScroll}
         onKeyDown={onKeyDown}
-        role="table"
-        aria-label="Tasks"
-        aria-rowcount={tasks.length + 1}
+        role="region"
+        aria-label="List of tasks"
         // biome-ignore lint/a11y/noNoninteractiveTabindex: what scrolls must be reached by keyboard
         tabIndex={0}
       >
-        <div class="tasks-head" role="rowgroup">
-          <div class="task-row" role="row" aria-rowindex={1}>
-            {onSelect && (
-              <span role="columnheader">
-                <input
-                  type="checkbox"
-                  aria-label="Select all that are listed"
-                  checked={isAll}
-                  onChange={() => onSelect(new Set(isAll ? [] : tasks.map((task) => task.id)))}
+        <div role="table" aria-label="Tasks" aria-rowcount={tasks.length + 1}>
+          <div class="tasks-head" role="rowgroup">
+            <div class="task-row" role="row" aria-rowindex={1}>
+              {onSelect && (
+                <span role="columnheader">
+                  <input
+                    type="checkbox"
+                    aria-label="Select all that are listed"
+                    checked={isAll}
+                    onChange={() => onSelect(new Set(isAll ? [] : tasks.map((task) => task.id)))}
+                  />
+                </span>
+              )}
+              {HEADS.map(([name, more]) => (
+                <span key={name} role="columnheader" class={more}>
+                  {name}
+                </span>
+              ))}
+            </div>
+          </div>
+          {tasks.length > 0 && (
+            <div class="tasks-rows" role="rowgroup" style={{ height: `${tasks.length * ROW}px` }}>
+              {shown.map((task, at) => (
+                <TaskRow
+                  key={task.id}
+                  at={first + at}
+                  task={task}
+                  isSelected={selected.has(task.id)}
+                  onPick={onSelect && pick}
                 />
-              </span>
-            )}
-            {HEADS.map(([name, more]) => (
-              <span key={name} role="columnheader" class={more}>
-                {name}
-              </span>
-            ))}
-          </div>
+              ))}
+            </div>
+          )}
         </div>
-        {tasks.length ? (
-          <div class="tasks-rows" role="rowgroup" style={{ height: `${tasks.length * ROW}px` }}>
-            {shown.map((task, at) => (
-              <TaskRow
-                key={task.id}
-                at={first + at}
-                task={task}
-                isSelected={selected.has(task.id)}
-                onPick={onSelect && pick}
-              />
-            ))}
-          </div>
-        ) : (
-          empty
-        )}
+        {!tasks.length && empty}
       </div>
     </div>
   );
