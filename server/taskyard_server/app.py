@@ -349,7 +349,7 @@ class App:
             await self._gateway.stop()
         await self._servers.stop(None if self.draining.hurry.is_set() else STOP_GRACE_SECS)
         await asyncio.to_thread(self._metrics.stop)
-        await self._telemetry.close()
+        await unless(self._telemetry.close(), self.draining.hurry)
         if self._admin_socket is not None:
             await self._admin_socket.close()
         await self._release()

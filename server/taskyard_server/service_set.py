@@ -42,7 +42,7 @@ from taskyard_server.services.health import HealthService
 from taskyard_server.services.hosts import RuntimeHostService
 from taskyard_server.services.keda import SERVICE as KEDA
 from taskyard_server.services.keda import KedaScaler
-from taskyard_server.services.leases import LeaseService, as_it_is
+from taskyard_server.services.leases import LeaseService
 from taskyard_server.services.limits import LimitService
 from taskyard_server.services.namespaces import NamespaceService
 from taskyard_server.services.operations import OperationService
@@ -110,7 +110,7 @@ class ServiceSet:
             self._stats = stats
             self._operations = OperationService(engine, most)
         self.hosts = RuntimeHostService(engine, most, handed)
-        self._leases = LeaseService(engine, most, handed or as_it_is)
+        self._leases = LeaseService(engine, most, handed)
         self._targets = TargetService(engine)
         self._limits = LimitService(engine)
         self._agents = AgentService(engine)

@@ -4,6 +4,7 @@ The server, the host of the SDK, the collector and HTTP are real.
 """
 
 import asyncio
+import signal
 
 import pytest
 from opentelemetry.sdk.trace import TracerProvider
@@ -70,3 +71,27 @@ async def test_one_trace_leads_from_the_caller_to_the_webhook(up, hook, collecto
     assert lines[0].body.string_value == "task_queued"
     assert {each["service.name"] for each in collector.resources} == {"taskyard"}
     assert len({each["service.instance.id"] for each in collector.resources}) == 1
+
+
+async def test_a_collector_that_is_not_there_holds_up_nothing(up):
+    server = await up({"telemetry": {"endpoint": "http://127.0.0.1:1"}}, OTEL_METRIC_EXPORT_INTERVAL="50")
+    task_id = await server.submit()
+    await server.logged("task_done", task_id=task_id)
+    (complaint, *_) = await server.logged("telemetry")
+    assert "127.0.0.1:1" in complaint["problem"]
+    server.signal(signal.SIGTERM)
+    assert await server.exited(20) == 0
+    assert server.noise == []
+
+
+async def test_an_endpoint_for_another_protocol_is_said_once(up):
+    given = {"OTEL_EXPORTER_OTLP_ENDPOINT": "http://127.0.0.1:1", "OTEL_EXPORTER_OTLP_PROTOCOL": "http/json"}
+    server = await up(None, **given)
+    (line,) = await server.logged("telemetry_off")
+    assert line["why"] == "OTEL_EXPORTER_OTLP_PROTOCOL: only grpc is spoken, not http/json"
+
+
+def test_a_sampler_that_is_not_known_is_an_error(refused):
+    ended = refused('{"telemetry": {"endpoint": "http://127.0.0.1:1"}}', OTEL_TRACES_SAMPLER="jaeger_remote")
+    (error,) = ended.errors
+    assert error.startswith("OTEL_TRACES_SAMPLER: must be among always_on, ")

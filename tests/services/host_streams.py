@@ -19,7 +19,7 @@ from taskyard_server.core.limits import Limits
 from taskyard_server.engine.event_log import EventLogs
 from taskyard_server.engine.memory.engine import MemoryEngine
 from taskyard_server.interceptors.admission import Admission
-from taskyard_server.interceptors.calls import CallInterceptor
+from taskyard_server.interceptors.calls import CallInterceptor, Tracer
 from taskyard_server.services.hosts import RuntimeHostService
 from taskyard_server.services.leases import LeaseService
 from taskyard_server.services.task_watches import TaskWatches
@@ -219,6 +219,7 @@ async def serving(
     max_payload_bytes: int = 262_144,
     store: Store | None = None,
     admission: Admission | None = None,
+    tracer: Tracer | None = None,
     **limits: Any,
 ) -> AsyncIterator[ServerUnderTest]:
     """A server with the given limits. The defaults are raised for tests with many tasks."""
@@ -229,7 +230,9 @@ async def serving(
         engine = await cleanup.enter_async_context(running_engine(raised, clock, store=store))
         logs = EventLogs(encode_event, engine.now)
         engine.subscribe(logs)
-        server = grpc.aio.server(interceptors=(CallInterceptor(admission),), options=(("grpc.so_reuseport", 0),))
+        server = grpc.aio.server(
+            interceptors=(CallInterceptor(admission, tracer=tracer),), options=(("grpc.so_reuseport", 0),)
+        )
         hosts, leases = RuntimeHostService(engine, max_payload_bytes), LeaseService(engine, max_payload_bytes)
         watches = TaskWatches(engine, logs)
         tasks = TaskService(engine, max_payload_bytes, watches)

@@ -9,12 +9,15 @@ import gc
 
 import grpc
 import pytest
+from opentelemetry.sdk.resources import Resource
 
 from taskyard.v1 import runtime_host_pb2 as pb
 from taskyard.v1 import task_pb2
 from taskyard.v1.runtime_host_pb2_grpc import RuntimeHostServiceStub
 from taskyard_server.audit import AuditLog
 from taskyard_server.interceptors.admission import Admission
+from taskyard_server.telemetry.sampling import Sampler
+from taskyard_server.telemetry.tracing import Tracing
 
 from .host_streams import run_loop, serving
 
@@ -150,8 +153,22 @@ async def test_a_call_that_is_written_to_the_audit_log_leaves_none_either(call, 
     log.close()
 
 
-async def check(call, admission):
-    async with serving(admission=admission) as server:
+@pytest.mark.parametrize(
+    "call", [submit, submit_invalid_task, submit_over_a_stream, submit_refused_tasks, connect_and_cancel]
+)
+async def test_a_call_that_is_traced_leaves_none_either(call):
+    await check(call, None, Tracing(Nowhere(), Resource({}), Sampler(1.0, parent_based=False)).calls)
+
+
+class Nowhere:
+    """Takes spans, and forgets them."""
+
+    def on_end(self, _):
+        pass
+
+
+async def check(call, admission, tracer=None):
+    async with serving(admission=admission, tracer=tracer) as server:
         await run(call, server)
         gc.collect()
         gc.disable()

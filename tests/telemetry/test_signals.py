@@ -9,8 +9,6 @@ import sys
 
 import pytest
 import structlog
-from opentelemetry.sdk._logs import LoggerProvider
-from opentelemetry.sdk._logs.export import InMemoryLogRecordExporter, SimpleLogRecordProcessor
 from opentelemetry.sdk.resources import Resource
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 
@@ -21,7 +19,7 @@ from taskyard_server.telemetry.log_export import LogExport
 from taskyard_server.telemetry.metric_export import metrics_data
 from taskyard_server.telemetry.parts import OFF
 from taskyard_server.telemetry.signals import Signals
-from tests.telemetry.collector import Collector
+from tests.telemetry.collector import Collector, attributes
 from tests.telemetry.conftest import NOT_RECORDED, RECORDED, TRACE, ids, parent, traceparent
 
 NOWHERE = "http://127.0.0.1:1"
@@ -59,13 +57,37 @@ def test_the_buckets_of_a_histogram_are_counts_of_their_own():
 
 
 def test_a_line_is_exported_with_its_fields_and_its_trace_and_passed_on():
-    exporter, provider = InMemoryLogRecordExporter(), LoggerProvider(Resource({}), shutdown_on_exit=False)
-    provider.add_log_record_processor(SimpleLogRecordProcessor(exporter))
+    sent = []
+    export = LogExport({"service.name": "yard"}, sent.append, 60)
     line = {"event": "task_failed", "level": "warning", "task_id": "t", "tries": 2, "trace_id": TRACE, "by": {"a": 1}}
-    assert LogExport(provider.get_logger("taskyard"))(None, "warning", dict(line)) == line
-    (record,) = [each.log_record for each in exporter.get_finished_logs()]
-    assert (record.body, record.severity_text, record.trace_id) == ("task_failed", "WARNING", int(TRACE, 16))
-    assert dict(record.attributes) == {"task_id": "t", "tries": 2, "by": "{'a': 1}"}
+    assert export(None, "warning", dict(line)) == line
+    export.close()
+    ((resource,),) = [message.resource_logs for message in sent]
+    assert attributes(resource.resource) == {"service.name": "yard"}
+    (record,) = resource.scope_logs[0].log_records
+    assert (record.body.string_value, record.severity_text) == ("task_failed", "WARNING")
+    assert record.trace_id.hex() == TRACE
+    assert attributes(record) == {"task_id": "t", "tries": 2, "by": "{'a': 1}"}
+
+
+def test_a_line_that_no_message_can_hold_is_dropped_alone():
+    sent = []
+    export = LogExport({}, sent.append, 60)
+    for value in (2**70, "\ud800", 1):
+        export(None, "info", {"event": "line", "level": "info", "value": value})
+    export.close()
+    assert [attributes(each) for each in sent[0].resource_logs[0].scope_logs[0].log_records] == [{"value": 1}]
+
+
+def test_lines_go_in_messages_that_a_collector_takes_and_of_too_many_the_newest():
+    sent = []
+    export = LogExport({}, sent.append, 60)
+    for number in range(5_000):
+        export(None, "info", {"event": str(number), "level": "info"})
+    export.close()
+    records = [message.resource_logs[0].scope_logs[0].log_records for message in sent]
+    assert [len(each) for each in records] == [512] * 8
+    assert records[-1][-1].body.string_value == "4999"
 
 
 # Webhooks

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from copy import copy
 
 from pydantic import HttpUrl, SecretStr
 
@@ -33,7 +32,7 @@ class ConfiguredExecutor:
             workers=workers,
             max_answer_bytes=settings.scheduler.max_payload_bytes,
             connections=Connections(workers, None if files == TlsFiles() else files),
-            handed=handed or copy,
+            handed=handed,
         )
 
     def take(self, settings: Settings) -> None:

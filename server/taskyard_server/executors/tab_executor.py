@@ -97,7 +97,7 @@ class TabExecutor:
         max_answer_bytes: int = 262_144,
         namespace: str = "default",
         connections: Connections | None = None,
-        handed: Callable[[Task], Task] = copy,
+        handed: Callable[[Task], Task] | None = None,
     ) -> None:
         self._engine = engine
         self._handed = handed
@@ -286,8 +286,9 @@ class TabExecutor:
         return bytes(body)
 
 
-def _executions(handed: Callable[[Task], Task], leases: list[Lease]) -> list[Execution]:
-    return [Execution(copy(handed(lease.task)), lease.token) for lease in leases]
+def _executions(handed: Callable[[Task], Task] | None, leases: list[Lease]) -> list[Execution]:
+    tasks = [lease.task if handed is None else handed(lease.task) for lease in leases]
+    return [Execution(copy(task), lease.token) for task, lease in zip(tasks, leases, strict=True)]
 
 
 def _nothing(_: Host | Lease) -> None:

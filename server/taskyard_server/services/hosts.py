@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import partial
 from typing import Any, Final, TypeAlias
 
 import grpc
@@ -13,14 +12,13 @@ from taskyard.v1.runtime_host_pb2_grpc import RuntimeHostServiceServicer
 from taskyard_server.access.judging import check_offer
 from taskyard_server.conversion import requests
 from taskyard_server.conversion.page_tokens import page_size
-from taskyard_server.conversion.task_encoding import encode_assignment
 from taskyard_server.conversion.timestamps import timestamp
 from taskyard_server.core.hosts import Host, HostStatus
-from taskyard_server.core.leases import Lease
 from taskyard_server.core.task import Task
 from taskyard_server.engine.port import Engine
 from taskyard_server.interceptors.callers import current_call
 
+from .handing_out import assignment_encoding
 from .host_connection import Connection, RequestStream
 from .host_watches import HostWatches
 
@@ -29,15 +27,11 @@ Context: TypeAlias = "grpc.aio.ServicerContext[Any, Any]"
 STATUSES: Final = {status: pb.RuntimeHost.Status.Value(status.value) for status in HostStatus}
 
 
-def _encode_handed(handed: Callable[[Task], Task], lease: Lease) -> bytes:
-    return encode_assignment(lease, handed(lease.task))
-
-
 class RuntimeHostService(RuntimeHostServiceServicer):
     """Serves `taskyard.v1.RuntimeHostService`. Hosts are told of a task what `handed` makes of it."""
 
     def __init__(self, engine: Engine, max_payload_bytes: int, handed: Callable[[Task], Task] | None = None) -> None:
-        self._encode = encode_assignment if handed is None else partial(_encode_handed, handed)
+        self._encode = assignment_encoding(handed)
         self._engine = engine
         self._max_payload_bytes = max_payload_bytes
         self.watches = HostWatches(engine, self._message)

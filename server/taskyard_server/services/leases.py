@@ -16,7 +16,7 @@ from taskyard_server.conversion import requests
 from taskyard_server.conversion.page_tokens import page_size
 from taskyard_server.conversion.report_requests import ReportRequest, fencing_token, report
 from taskyard_server.conversion.responses import MAX_PAGE_BYTES, lease_message
-from taskyard_server.conversion.task_encoding import STATES, encode_assignment, encode_task
+from taskyard_server.conversion.task_encoding import STATES
 from taskyard_server.conversion.timestamps import timestamp
 from taskyard_server.conversion.wire import nested, tag
 from taskyard_server.core.errors import BadRequest, Refusal
@@ -25,6 +25,8 @@ from taskyard_server.core.reports import Report, ReportKind
 from taskyard_server.core.task import Task
 from taskyard_server.engine.port import Engine
 from taskyard_server.interceptors.callers import current_call
+
+from .handing_out import assignment_encoding, task_encoding
 
 Context: TypeAlias = "grpc.aio.ServicerContext[Any, Any]"
 
@@ -38,30 +40,24 @@ MAX_WAIT_SECS: Final = 60.0
 MAX_TASKS_PER_CLAIM: Final = 1_000
 
 
-def as_it_is(task: Task) -> Task:
-    """Tell hosts of a task what everybody is told."""
-    return task
-
-
 class LeaseService(LeaseServiceServicer):
     """Serves `taskyard.v1.LeaseService`. Hosts are told of a task what `handed` makes of it."""
 
-    def __init__(self, engine: Engine, max_payload_bytes: int, handed: Callable[[Task], Task] = as_it_is) -> None:
+    def __init__(self, engine: Engine, max_payload_bytes: int, handed: Callable[[Task], Task] | None = None) -> None:
         self._engine = engine
-        self._handed = handed
+        self._encode_claimed = partial(_encode_claimed, task_encoding(handed))
+        self._encode_assignments = partial(_encode_assignments, assignment_encoding(handed))
         self._max_payload_bytes = max_payload_bytes
 
     async def ClaimTask(self, request: pb.ClaimTaskRequest, context: Context) -> Any:  # noqa: N802
         del context
-        return await self._claim(request, 1, partial(_encode_claimed, self._handed))
+        return await self._claim(request, 1, self._encode_claimed)
 
     async def ClaimTasks(self, request: pb.ClaimTasksRequest, context: Context) -> Any:  # noqa: N802
         del context
         if not 1 <= request.max_tasks <= MAX_TASKS_PER_CLAIM:
             raise BadRequest(f"max_tasks: must be from 1 to {MAX_TASKS_PER_CLAIM}")
-        assignments, released = await self._claim(
-            request, request.max_tasks, partial(_encode_assignments, self._handed)
-        )
+        assignments, released = await self._claim(request, request.max_tasks, self._encode_assignments)
         if released:
             await self._engine.leases.report(current_call().namespace, request.host_id, released)
         return assignments
@@ -149,7 +145,7 @@ class LeaseService(LeaseServiceServicer):
         )
 
 
-def _encode_claimed(handed: Callable[[Task], Task], leases: list[Lease]) -> bytes:
+def _encode_claimed(encode_task: Callable[[Task], bytes], leases: list[Lease]) -> bytes:
     """A `ClaimTaskResponse` for one lease, the oldest of those that were claimed under its id; or for none."""
     if not leases:
         return NOTHING_CLAIMED
@@ -160,16 +156,16 @@ def _encode_claimed(handed: Callable[[Task], Task], leases: list[Lease]) -> byte
         lease_expires_at=timestamp(lease.expires_at),
         fencing_token=lease.token,
     )
-    return claimed.SerializeToString() + nested(CLAIMED_TASK, encode_task(handed(lease.task)))
+    return claimed.SerializeToString() + nested(CLAIMED_TASK, encode_task(lease.task))
 
 
-def _encode_assignments(handed: Callable[[Task], Task], leases: list[Lease]) -> tuple[bytes, list[Report]]:
+def _encode_assignments(encode_assignment: Callable[[Lease], bytes], leases: list[Lease]) -> tuple[bytes, list[Report]]:
     """A `ClaimTasksResponse`, and the reports that give back what does not fit into it."""
     assignments: list[bytes] = []
     released: list[Report] = []
     size = 0
     for lease in leases:
-        assignment = nested(ASSIGNMENT, encode_assignment(lease, handed(lease.task)))
+        assignment = nested(ASSIGNMENT, encode_assignment(lease))
         size += len(assignment)
         if size > MAX_PAGE_BYTES and assignments:
             # Tasks that do not fit into the response return to their place in the queue. One that was started is known

@@ -14,8 +14,6 @@ import structlog
 from opentelemetry.exporter.otlp.proto.grpc._log_exporter import OTLPLogExporter
 from opentelemetry.exporter.otlp.proto.grpc.metric_exporter import OTLPMetricExporter
 from opentelemetry.exporter.otlp.proto.grpc.trace_exporter import OTLPSpanExporter
-from opentelemetry.sdk._logs import LoggerProvider
-from opentelemetry.sdk._logs.export import BatchLogRecordProcessor
 from opentelemetry.sdk.resources import (
     SERVICE_INSTANCE_ID,
     SERVICE_NAME,
@@ -39,6 +37,8 @@ CLOSE_SECS: Final = 3.0
 """For how long the end of a server waits until the last spans and lines are with the collector."""
 INTERVAL: Final = "OTEL_METRIC_EXPORT_INTERVAL"
 DEFAULT_INTERVAL_MS: Final = 60_000.0
+LINES_DELAY: Final = "OTEL_BLRP_SCHEDULE_DELAY"
+DEFAULT_LINES_DELAY_MS: Final = 1_000.0
 EVERY: Final = "OTEL_EXPORTER_OTLP_ENDPOINT"
 ONE: Final = "OTEL_EXPORTER_OTLP_{}_ENDPOINT"
 
@@ -57,9 +57,10 @@ class Signals:
             return bool(has_place) and environment.get(f"OTEL_{signal}_EXPORTER", "otlp") != "none"
 
         sampler = configured_sampler(environment, ratio)
-        self._interval_secs = _interval_secs(environment)
+        self._interval_secs = _secs(environment, INTERVAL, DEFAULT_INTERVAL_MS)
         self._resource = _resource(instance)
         self._closers: list[Callable[[], Any]] = []
+        self._stoppers: list[Callable[[], Any]] = []
         self._metrics = OTLPMetricExporter(endpoint) if is_on("METRICS") else None
         self.tracing: Tracing | None = None
         """What makes spans; None without traces."""
@@ -70,10 +71,11 @@ class Signals:
             self._closers.append(spans.shutdown)
             self.tracing = Tracing(spans, self._resource, sampler)
         if is_on("LOGS"):
-            provider = LoggerProvider(self._resource, shutdown_on_exit=False)
-            provider.add_log_record_processor(BatchLogRecordProcessor(OTLPLogExporter(endpoint)))
-            self._closers.append(provider.shutdown)
-            self.log_processor = LogExport(provider.get_logger("taskyard_server"))
+            lines = _LineExporter(endpoint)
+            delay_secs = _secs(environment, LINES_DELAY, DEFAULT_LINES_DELAY_MS)
+            self.log_processor = LogExport(dict(self._resource.attributes), lines.send, delay_secs)
+            self._closers.append(self.log_processor.close)
+            self._stoppers.append(lines.shutdown)
         _pass_on_complaints()
 
     @property
@@ -115,6 +117,8 @@ class Signals:
         until = time.monotonic() + CLOSE_SECS
         while any(thread.is_alive() for thread in threads) and time.monotonic() < until:  # noqa: ASYNC110
             await asyncio.sleep(0.01)
+        for stop in self._stoppers:
+            stop()
 
     def _export(self, registry: CollectorRegistry, begun: int) -> None:
         assert self._metrics is not None
@@ -130,15 +134,29 @@ def _resource(instance: str) -> Resource:
     return Resource({**Resource.create().attributes, **ours, **OTELResourceDetector().detect().attributes})
 
 
-def _interval_secs(environment: Mapping[str, str]) -> float:
-    text = environment.get(INTERVAL) or str(DEFAULT_INTERVAL_MS)
+def _secs(environment: Mapping[str, str], name: str, default: float) -> float:
+    text = environment.get(name) or str(default)
     try:
         millis = float(text)
     except ValueError:
         millis = 0.0
     if not 0 < millis < float("inf"):
-        raise ValueError(f"{INTERVAL}: must be milliseconds, is {text}")
+        raise ValueError(f"{name}: must be milliseconds, is {text}")
     return millis / 1000
+
+
+class _LineExporter(OTLPLogExporter):
+    """Sends messages of lines that are made already, with the retries and the variables of OpenTelemetry."""
+
+    def send(self, message: Any) -> None:
+        """Send one. What cannot be sent is said, and dropped."""
+        self._export(message)
+
+    def _translate_data(self, data: Any) -> Any:
+        return data
+
+    def _count_data(self, data: Any) -> int:
+        return len(data.resource_logs[0].scope_logs[0].log_records)
 
 
 class _Complaints(logging.Handler):
