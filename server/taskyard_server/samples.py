@@ -253,7 +253,12 @@ class Samples:
         return sum(host.online(now, timeout) for host in hosts if not host.built_in)
 
     def _forget_excess(self) -> None:
-        """Show fewer ticks while there are more samples than may be kept."""
+        """Forget namespaces that are not there any more; show fewer ticks while there are more samples than may be kept.
+
+        One may have been deleted while the others were looked at.
+        """
+        for namespace in [name for name, ring in self._rings.items() if ring.entries and ring.last != self._last]:
+            self._forget(namespace)
         while self._kept > MAX_KEPT and len(self._ticks) > 1:
             self._ticks.popleft()
             first = self._last - len(self._ticks) + 1

@@ -13,7 +13,7 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metri
 
 from taskyard_server.core.events import Event, EventKind
 from taskyard_server.core.standing import Standing
-from taskyard_server.core.task import ASSIGNED, FAILED, REJECTED, TERMINAL
+from taskyard_server.core.task import ASSIGNED, FAILED, TERMINAL
 
 CHANGED: Final = EventKind.CHANGED
 SUBMITTED: Final = EventKind.SUBMITTED
@@ -34,23 +34,14 @@ class ActionCounts:
         self.runs = 0
         self.run_secs = 0.0
 
-    def see(self, event: Event) -> None:
-        """Count one event."""
-        kind, state = event.kind, event.state
-        if kind is SUBMITTED:
-            if state is not REJECTED:
-                self.submitted += 1
-                return
-        elif kind is not CHANGED:
-            return
-        if state is ASSIGNED:
-            self.dispatched += 1
-        elif state in TERMINAL:
-            outcome = EXPIRED if state is FAILED and event.task.expired else state.value
-            self.ended[outcome] = self.ended.get(outcome, 0) + 1
-            if event.started_at is not None:
-                self.runs += 1
-                self.run_secs += event.at - event.started_at
+    def end(self, event: Event) -> None:
+        """Count a task that ended with an event, or was refused."""
+        state = event.state
+        outcome = EXPIRED if state is FAILED and event.task.expired else state.value
+        self.ended[outcome] = self.ended.get(outcome, 0) + 1
+        if event.started_at is not None:
+            self.runs += 1
+            self.run_secs += event.at - event.started_at
 
 
 class TaskMetrics:
@@ -62,17 +53,32 @@ class TaskMetrics:
 
     def see(self, namespace: str, events: Sequence[Event]) -> None:
         """Count events of a namespace."""
-        actions = self._actions(namespace)
+        actions: dict[str, ActionCounts] | None = None
         for event in events:
-            action = event.task.action
-            counts = actions.get(action)
-            if counts is None:
-                if len(actions) - (OTHER in actions) >= self._most:
-                    action = OTHER
-                counts = actions.get(action)
-                if counts is None:
-                    counts = actions[action] = ActionCounts()
-            counts.see(event)
+            kind, state = event.kind, event.state
+            if kind is not CHANGED and kind is not SUBMITTED:
+                continue
+            has_ended = state in TERMINAL
+            if not has_ended and kind is CHANGED and state is not ASSIGNED:
+                continue
+            if actions is None:
+                actions = self._actions(namespace)
+            counts = actions.get(event.task.action) or self._new(actions, event.task.action)
+            if has_ended:
+                counts.end(event)
+            elif kind is SUBMITTED:
+                counts.submitted += 1
+            else:
+                counts.dispatched += 1
+
+    def _new(self, actions: dict[str, ActionCounts], action: str) -> ActionCounts:
+        """The counts of an action that has none of its own yet."""
+        if action not in actions and len(actions) - (OTHER in actions) >= self._most:
+            action = OTHER
+        counts = actions.get(action)
+        if counts is None:
+            counts = actions[action] = ActionCounts()
+        return counts
 
     def deleted(self, namespace: str) -> None:
         """A namespace was deleted: its counts go, and another one may have a name."""

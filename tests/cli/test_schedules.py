@@ -366,7 +366,7 @@ def test_a_narrow_terminal_does_not_cut_reasons(taskyard, fired, monkeypatch):
     assert len(lines) > 1
     reasons = slice(head.index("reason"), None)
     assert " ".join(line[reasons].strip() for line in lines).strip() == fired[1]["reason"]
-    assert note.strip() == "not shown: id, task (--wide)"
+    assert note.startswith("not shown: id")
 
 
 @pytest.mark.parametrize(

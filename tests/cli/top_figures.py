@@ -2,7 +2,7 @@
 
 from datetime import UTC, datetime
 
-from taskyard.v1 import runtime_host_pb2, stats_pb2
+from taskyard.v1 import runtime_host_pb2, sample_pb2, stats_pb2
 from taskyard_server.cli.top_figures import Figures
 
 NOW = datetime(2026, 11, 23, 14, 3, 12, tzinfo=UTC)
@@ -21,7 +21,7 @@ def host(name, leases, slots, **rest):
 
 def sample(number, **counts):
     """The sample of a time, ten seconds after the one before."""
-    found = stats_pb2.Sample(**counts)
+    found = sample_pb2.Sample(**counts)
     found.at.FromSeconds(1_700_000_000 + 10 * number)
     return found
 

@@ -16,7 +16,7 @@ from contextlib import contextmanager
 
 import grpc
 
-from taskyard.v1 import namespace_pb2, runtime_host_pb2, stats_pb2
+from taskyard.v1 import namespace_pb2, runtime_host_pb2, sample_pb2, stats_pb2
 from taskyard.v1.namespace_pb2_grpc import NamespaceServiceServicer, add_NamespaceServiceServicer_to_server
 from taskyard.v1.runtime_host_pb2_grpc import RuntimeHostServiceServicer, add_RuntimeHostServiceServicer_to_server
 from taskyard.v1.stats_pb2_grpc import StatsServiceServicer, add_StatsServiceServicer_to_server
@@ -53,7 +53,7 @@ class Answers(StatsServiceServicer, RuntimeHostServiceServicer, NamespaceService
     def ListSamples(self, request, context):  # noqa: N802
         self._enter("ListSamples", context)
         samples = top_figures.figures().samples
-        return stats_pb2.ListSamplesResponse(
+        return sample_pb2.ListSamplesResponse(
             samples=[each for each in samples if each.at.seconds > request.after.seconds], interval_secs=10
         )
 

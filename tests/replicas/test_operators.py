@@ -53,6 +53,24 @@ async def test_one_that_drains_gives_all_up_and_takes_none_until_it_is_resumed(y
     assert (len(one.owned()), len(two.owned())) == (2, 2)
 
 
+async def test_what_needs_an_owner_and_finds_none_is_in_the_metrics(yard: Yard) -> None:
+    one, two = [await yard.member(name) for name in ("one", "two")]
+    await one.submit("a")
+    await yard.settle()
+    for member in (one, two):
+        await two.serving.drain(member.instance, True)
+    (owner,) = [member for member in (one, two) if member.owned() == ["a"]]
+    (other,) = {one, two} - {owner}
+    assert other.value("namespaces_without_owner") == 0
+    await owner.store.leave(owner.instance)
+    yard.members.remove(owner)
+    await yard.settle()
+    assert (other.owned(), other.value("namespaces_without_owner")) == ([], 1)
+    await other.serving.drain(other.instance, False)
+    await yard.settle()
+    assert (other.owned(), other.value("namespaces_without_owner")) == (["a"], 0)
+
+
 async def test_what_was_given_to_one_that_drains_by_then_is_passed_on(yard: Yard) -> None:
     one, two = [await yard.member(name) for name in ("one", "two")]
     await yard.settle()

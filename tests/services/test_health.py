@@ -96,6 +96,13 @@ async def test_what_keeps_it_from_serving_is_said(watched, ask, break_it, why):
     assert lines == [{"event": "not_ready", "log_level": "warning", "why": why}]
 
 
+async def test_probes_are_not_logged(watched, ask):
+    watched.committer.is_stuck = True
+    with structlog.testing.capture_logs() as lines:
+        await ask("")
+    assert lines == []
+
+
 async def test_it_is_ready_again_once_the_store_answers(watched, ask):
     await watched.readiness.begin([TASKS])
     watched.committer.is_stuck = True

@@ -169,6 +169,14 @@ async def test_those_of_a_namespace_that_was_deleted_are_gone(api, clock):
     assert [sample.submitted for sample in await list_samples(api, RED)] == [1]
 
 
+async def test_one_that_is_deleted_while_samples_are_taken_leaves_none_behind(api, clock, monkeypatch):
+    with monkeypatch.context() as deleting:
+        deleting.setattr(api.engine.admin, "namespaces", lambda: ["red"])
+        await take(api, clock)
+    await take(api, clock)
+    assert await list_samples(api, RED) == []
+
+
 async def test_a_namespace_that_came_from_elsewhere_counts_from_there_on(api, clock):
     for _ in range(2):
         await api.submit(metadata=RED)

@@ -23,6 +23,7 @@ ROWS = {
 # A value for each key whose default is none.
 EXAMPLES = {
     "executor": "http://127.0.0.1:9222",
+    "console.url": "https://yard.example/ui/",
     "webhooks.secret": "whsec_c2VjcmV0",
     "log.file": "/var/log/taskyard.log",
     "metricsToken": "0123456789abcdefghij",

@@ -38,11 +38,13 @@ export interface DialogProps {
   title: string;
   close: Close;
   wide?: boolean;
+  /** Whether a click beside it leaves it open, since something would be lost. */
+  stays?: boolean;
   footer?: ComponentChildren;
   children: ComponentChildren;
 }
 
-export function Dialog({ title, close, wide, footer, children }: DialogProps) {
+export function Dialog({ title, close, wide, stays, footer, children }: DialogProps) {
   const element = useRef<HTMLDialogElement>(null);
   const heading = useId();
   useEffect(() => element.current?.showModal(), []);
@@ -53,7 +55,7 @@ export function Dialog({ title, close, wide, footer, children }: DialogProps) {
       class={wide ? "wide" : ""}
       aria-labelledby={heading}
       onClose={close}
-      onClick={(event) => event.target === element.current && close()}
+      onClick={(event) => !stays && event.target === element.current && close()}
     >
       <div class="dialog-body">
         <header class="dialog-head">
@@ -109,7 +111,7 @@ export function FormDialog({ submit, danger, disabled, onSubmit, children, ...di
     </>
   );
   return (
-    <Dialog {...dialog} footer={footer}>
+    <Dialog {...dialog} stays footer={footer}>
       <form id={form} class="form" onSubmit={send}>
         {children}
         {error && (

@@ -30,8 +30,8 @@ export function TaskView({ taskId }: { taskId: string }) {
     return (
       <Page title="Task" above={above}>
         {error && error.code !== "unavailable" ? (
-          <Empty icon="search" title={isGone ? "There is no such task" : "The task could not be read"}>
-            {isGone ? "It may have ended so long ago that the server has forgotten it." : error.reason}
+          <Empty icon="search" title={isGone ? "Not found" : "The task could not be read"}>
+            {isGone ? "There is no such task, or it ended so long ago that the server has forgotten it." : error.reason}
             <p>
               <Id of={taskId} />
             </p>

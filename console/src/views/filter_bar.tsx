@@ -46,7 +46,7 @@ export function FilterBar({
       )}
       {onChoice && choices.length > 0 && (
         <fieldset class="choices">
-          <legend class="hidden">{label}</legend>
+          <legend class="unseen">{label}</legend>
           {[{ name: "" }, ...choices].map((each: Choice) => (
             <button
               key={each.name}

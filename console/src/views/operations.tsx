@@ -102,11 +102,13 @@ function columnsFor(onDone: () => void): Column<Operation>[] {
     { title: "Tasks", sortBy: (operation) => operation.matched, cell: (operation) => <Progress of={operation} /> },
     {
       title: "Which",
+      wrap: true,
       wideOnly: true,
       cell: (operation) => <Chips of={filterTexts(operation.filter)} most={4} none="all tasks" />,
     },
     {
       title: "Refused",
+      wrap: true,
       wideOnly: true,
       sortBy: (operation) => operation.failed,
       cell: (operation) => <Refused of={operation} />,
@@ -137,7 +139,7 @@ function Progress({ of }: { of: Operation }) {
   const treated = of.done + of.skipped + of.failed;
   return (
     <span
-      class="measured"
+      class="measured is-progress"
       title={`${of.done} treated, ${of.skipped} skipped, ${of.failed} refused, of ${of.matched} that matched`}
     >
       <Meter label={`Progress of ${of.operationId}`} value={Math.min(treated, of.matched)} max={of.matched} />

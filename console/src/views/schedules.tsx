@@ -88,7 +88,7 @@ const COLUMNS: Column<Schedule>[] = [
     ),
   },
   { title: "Status", sortBy: statusOf, cell: (schedule) => <Status schedule={schedule} /> },
-  { title: "Due", cell: (schedule) => <Cadence of={schedule} /> },
+  { title: "Due", wideOnly: true, cell: (schedule) => <Cadence of={schedule} /> },
   {
     title: "Submits",
     wideOnly: true,

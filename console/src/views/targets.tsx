@@ -101,12 +101,14 @@ function columnsFor(onDone: () => void): Column<Target>[] {
     },
     {
       title: "Task",
+      wideOnly: true,
       cell: (target) => target.taskId && <Id of={target.taskId} href={href(["tasks", target.taskId])} />,
     },
-    { title: "Waits for", wideOnly: true, cell: (target) => <WaitsFor target={target} /> },
+    { title: "Waits for", wideOnly: true, wrap: true, cell: (target) => <WaitsFor target={target} /> },
     {
       title: "For",
       right: true,
+      wideOnly: true,
       sortBy: (target) => (target.since ? timestampMs(target.since) : 0),
       cell: (target) => <Lasting from={target.since} />,
     },

@@ -11,7 +11,7 @@ from typing import Any, Final
 import grpc
 
 from taskyard.credentials import NAMESPACE_KEY
-from taskyard.v1 import namespace_pb2, runtime_host_pb2, stats_pb2
+from taskyard.v1 import namespace_pb2, runtime_host_pb2, sample_pb2, stats_pb2
 from taskyard.v1.namespace_pb2_grpc import NamespaceServiceStub
 from taskyard.v1.runtime_host_pb2_grpc import RuntimeHostServiceStub
 from taskyard.v1.stats_pb2_grpc import StatsServiceStub
@@ -43,7 +43,7 @@ class Figures:
 
     namespace: str
     stats: stats_pb2.GetStatsResponse
-    samples: Sequence[stats_pb2.Sample] | None
+    samples: Sequence[sample_pb2.Sample] | None
     agents: Sequence[stats_pb2.AgentShare] | None
     hosts: Sequence[runtime_host_pb2.RuntimeHost] | None
     rates: dict[str, float]
@@ -58,7 +58,7 @@ class Reader:
         self._connection = connection
         self._clock = clock
         self._namespace = ""
-        self._samples: deque[stats_pb2.Sample] = deque(maxlen=MAX_SAMPLES)
+        self._samples: deque[sample_pb2.Sample] = deque(maxlen=MAX_SAMPLES)
         self._before: tuple[float, stats_pb2.SchedulerMetrics] | None = None
         self._names: Sequence[str] = ()
         self._named_at: float | None = None
@@ -87,12 +87,12 @@ class Reader:
         metadata = [(key, value) for key, value in call["metadata"] if key != NAMESPACE_KEY]
         return {**call, "metadata": (*metadata, (NAMESPACE_KEY, self._namespace))}
 
-    def _read_samples(self, stub: StatsServiceStub, call: dict[str, Any]) -> Sequence[stats_pb2.Sample]:
+    def _read_samples(self, stub: StatsServiceStub, call: dict[str, Any]) -> Sequence[sample_pb2.Sample]:
         after = self._samples[-1].at if self._samples else None
-        self._samples.extend(stub.ListSamples(stats_pb2.ListSamplesRequest(after=after), **call).samples)
+        self._samples.extend(stub.ListSamples(sample_pb2.ListSamplesRequest(after=after), **call).samples)
         return tuple(self._samples)
 
-    def _rates(self, metrics: stats_pb2.SchedulerMetrics, samples: Sequence[stats_pb2.Sample]) -> dict[str, float]:
+    def _rates(self, metrics: stats_pb2.SchedulerMetrics, samples: Sequence[sample_pb2.Sample]) -> dict[str, float]:
         now, before = self._clock(), self._before
         self._before = now, metrics
         if before is not None and now > before[0] and metrics.tasks_submitted >= before[1].tasks_submitted:
@@ -117,7 +117,7 @@ class Reader:
         return self._names
 
 
-def interval_secs(samples: Sequence[stats_pb2.Sample]) -> float:
+def interval_secs(samples: Sequence[sample_pb2.Sample]) -> float:
     """The seconds that a sample stands for."""
     if len(samples) < 2:
         return 10.0

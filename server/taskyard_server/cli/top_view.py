@@ -8,7 +8,7 @@ from typing import Final
 
 from rich.text import Text
 
-from taskyard.v1 import runtime_host_pb2, stats_pb2
+from taskyard.v1 import runtime_host_pb2, sample_pb2, stats_pb2
 
 from .listing import Head, number
 from .server import shown, size_text, time_ago
@@ -87,7 +87,7 @@ def _title(figures: Figures, state: State, width: int, address: str, now: dateti
 def _curves(figures: Figures, width: int) -> list[Text]:
     queue, metrics, config = figures.stats.queue, figures.stats.metrics, figures.stats.config
     samples = figures.samples or ()
-    last = samples[-1] if samples else stats_pb2.Sample()
+    last = samples[-1] if samples else sample_pb2.Sample()
     oldest = f"oldest {_secs(last.oldest_queued_secs)}" if last.HasField("oldest_queued_secs") else ""
     paused = f", {queue.total_paused:,.0f} paused" if queue.total_paused else ""
     latency = f"{metrics.avg_dispatch_latency_ms:.1f} ms to hand-out" if metrics.dispatch_count else ""
@@ -98,7 +98,7 @@ def _curves(figures: Figures, width: int) -> list[Text]:
     def rate(name: str) -> str:
         return f"{_count(figures.rates[name])}/s" if name in figures.rates else "-"
 
-    def past(of: Callable[[stats_pb2.Sample], float]) -> list[float]:
+    def past(of: Callable[[sample_pb2.Sample], float]) -> list[float]:
         return [of(each) for each in samples]
 
     rows: list[tuple[str, str, list[float], str, str]] = [

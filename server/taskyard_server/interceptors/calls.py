@@ -41,6 +41,8 @@ MAX_MESSAGE_BYTES: Final = 4 * 1024 * 1024
 MAX_NAMESPACE_CHARS: Final = 64
 GUARDED: Final = ("/taskyard.", "/externalscaler.")
 """The beginnings of methods whose refusals are ours."""
+PROBES: Final = "/taskyard.v1.HealthService/"
+"""The beginning of methods that supervisors call all the time: what they would tell is in the log already."""
 MALFORMED: Final = "request: is not a valid message, or nests too deep"
 
 Context: TypeAlias = "grpc.aio.ServicerContext[Any, Any]"
@@ -226,7 +228,7 @@ class CallInterceptor(grpc.aio.ServerInterceptor):
             raise error
         refusal = refusal_of(error)
         # Whoever carries a call of another replica's namespace goes on to that one.
-        if not isinstance(refusal, NotOwner):
+        if not isinstance(refusal, NotOwner) and not method.startswith(PROBES):
             self._refused[refusal.code] += 1
         if refusal.code == "internal":
             log.error("internal_error", method=method, exc_info=error)
@@ -242,7 +244,7 @@ class CallInterceptor(grpc.aio.ServerInterceptor):
         await aborting
 
     def _log(self, method: str, headers: Headers, begin: float, outcome: str) -> None:
-        if self._throttle.admits(f"{method.rpartition('/')[2]} {outcome}"):
+        if not method.startswith(PROBES) and self._throttle.admits(f"{method.rpartition('/')[2]} {outcome}"):
             log.info(
                 "request",
                 method=method,

@@ -65,6 +65,7 @@ function Patterns({ limits, onDone }: { limits: Limit[]; onDone: () => void }) {
     {
       title: "At once",
       right: true,
+      wideOnly: true,
       cell: (limit) => (limit.burst === undefined ? <span class="dim">–</span> : <Bound of={limit.burst} />),
     },
     {

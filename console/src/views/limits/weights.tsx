@@ -105,7 +105,7 @@ function Shares({ shares }: { shares: AgentShare[] }) {
       cell: (share) => <span class="figure">{share.weight}</span>,
     },
     {
-      title: "Received in 10 min, and entitled to now",
+      title: "Received / entitled",
       sortBy: (share) => share.received,
       cell: (share) => <ShareBar received={share.received} entitled={share.entitled} />,
     },

@@ -38,11 +38,11 @@ export function cronWords(expression: string): string | undefined {
   const minuteStep = stepOf(minute, 60);
   if (hour === "*" && minuteStep)
     return daily ? every(minuteStep, "minute") : `${every(minuteStep, "minute")}, ${days}`;
-  if (!/^\d+$/.test(minute)) return undefined;
+  if (!/^[0-5]?\d$/.test(minute)) return undefined;
   const past = minute === "0" ? "" : ` at minute ${minute}`;
   const hourStep = stepOf(hour, 24);
   if (hourStep) return `${every(hourStep, "hour")}${past}${daily ? "" : `, ${days}`}`;
-  if (!/^\d+(,\d+)*$/.test(hour)) return undefined;
+  if (!hour.split(",").every((each) => /^([01]?\d|2[0-3])$/.test(each))) return undefined;
   const times = hour.split(",").map((each) => `${each.padStart(2, "0")}:${minute.padStart(2, "0")}`);
   return `${days} at ${times.join(", ")}`;
 }
@@ -60,7 +60,7 @@ function every(step: number, unit: string): string {
 
 function dayWords(day: string, weekday: string): string | undefined {
   if (day === "*" && weekday === "*") return "every day";
-  if (weekday === "*") return /^\d+$/.test(day) ? `on day ${day} of each month` : undefined;
+  if (weekday === "*") return /^([1-9]|[12]\d|3[01])$/.test(day) ? `on day ${day} of each month` : undefined;
   if (day !== "*") return undefined;
   const words: string[] = [];
   for (const part of weekday.toUpperCase().split(",")) {

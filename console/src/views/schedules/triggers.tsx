@@ -75,7 +75,7 @@ const COLUMNS: Column<Trigger>[] = [
     cell: (trigger) =>
       trigger.firedAt ? <Lasting from={trigger.firedAt} to={trigger.endedAt} /> : <span class="dim">–</span>,
   },
-  { title: "Why", wideOnly: true, cell: (trigger) => <Reason trigger={trigger} /> },
+  { title: "Why", wideOnly: true, wrap: true, cell: (trigger) => <Reason trigger={trigger} /> },
 ];
 
 function Reason({ trigger: { reason, deferredUntil } }: { trigger: Trigger }) {

@@ -82,7 +82,7 @@ function Content({ namespace, onDone }: { namespace: Namespace; onDone: () => vo
 
 function columnsFor({ limits, effectiveLimits }: Namespace): Column<LimitField>[] {
   return [
-    { title: "Limit", cell: (field) => field.label },
+    { title: "Limit", wrap: true, cell: (field) => field.label },
     {
       title: "In force",
       right: true,

@@ -74,9 +74,10 @@ function Sections({ answer, onDone }: { answer: GetConfigResponse; onDone: () =>
 }
 
 const COLUMNS: Column<SettingRow>[] = [
-  { title: "Key", cell: (row) => <code class="setting-key">{row.key}</code> },
+  { title: "Key", wrap: true, cell: (row) => <code class="setting-key">{row.key}</code> },
   {
     title: "Value",
+    wrap: true,
     cell: (row) => (row.text ? <code class="setting">{row.text}</code> : <span class="dim">none</span>),
   },
   {

@@ -124,6 +124,7 @@ function Secret({ name, secret, close }: { name: string; secret: string; close: 
     <Dialog
       title={`The token of ${name}`}
       close={close}
+      stays
       footer={
         <Button kind="primary" onPress={close}>
           I have it

@@ -86,6 +86,7 @@ function columnsFor(onDone: () => void): Column<Token>[] {
     },
     {
       title: "Grants",
+      wrap: true,
       cell: (token) => (
         <span class="two-lines">
           {token.grants.map((grant) => (
@@ -96,6 +97,7 @@ function columnsFor(onDone: () => void): Column<Token>[] {
     },
     {
       title: "State",
+      wideOnly: true,
       sortBy: stateOf,
       cell: (token) => <State of={stateOf(token)} tone={isInForce(token) ? "good" : "off"} />,
     },
