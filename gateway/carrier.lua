@@ -14,10 +14,9 @@ local owners, file, rest, looked = {}, nil, "", 0
 
 -- What is about the server that is called, or about all namespaces, is answered by it.
 local HERE = {
-  "^/taskyard%.v1%.AdminService/", "^/taskyard%.v1%.TokenService/", "^/taskyard%.v1%.HealthService/", "^/grpc%.",
-  "^/taskyard%.v1%.HealthService/", "^/taskyard%.v1%.SignInService/", "^/healthz", "^/readyz", "^/sign%-in",
+  "^/taskyard%.v1%.AdminService/", "^/taskyard%.v1%.TokenService/", "^/grpc%.",
+  "^/taskyard%.v1%.HealthService/", "^/taskyard%.v1%.SignInService/", "^/healthz%f[^%w]", "^/readyz%f[^%w]", "^/sign%-in%f[^%w]",
   "^/admin%f[^%w]", "^/namespaces/*$", "^/namespaces/*%?", "^/tokens%f[^%w]", "^/whoami%f[^%w]", "^/openapi%.json",
-  "^/healthz%f[^%w]", "^/readyz%f[^%w]",
 }
 
 local function is_answered_here(path)

@@ -253,7 +253,7 @@ class Samples:
         return sum(host.online(now, timeout) for host in hosts if not host.built_in)
 
     def _forget_excess(self) -> None:
-        """Forget namespaces that are not there any more; show fewer ticks while there are more samples than may be kept.
+        """Forget namespaces that are gone, and show fewer ticks while there are more samples than may be kept.
 
         One may have been deleted while the others were looked at.
         """
