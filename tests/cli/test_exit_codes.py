@@ -1,5 +1,10 @@
 """0 is done, 1 that a task ended badly or the server refused, 2 a mistake in the words, 3 that no server answered."""
 
+import os
+import pty
+import signal
+import subprocess
+import sys
 import threading
 
 import grpc
@@ -146,3 +151,31 @@ def test_lists_are_sorted_by_what_is_asked_for(taskyard, submit):
     assert listed("--sort", "priority") == [1, 0, 2]
     assert listed("--sort", "ended")[0] == listed("--sort", "state")[0] == 2
     assert listed("--newest", "--limit", "2", "--sort", "created") == [1, 2]
+
+
+def test_ctrl_c_ends_a_wait_with_130_and_leaves_the_task_alone(taskyard, submit, address, namespace):
+    task_id = submit()
+    ours, theirs = pty.openpty()
+    with subprocess.Popen(
+        [sys.executable, "-m", "taskyard_server", "wait", task_id],
+        env=os.environ | {"TASKYARD_SERVER": address, "TASKYARD_NAMESPACE": namespace},
+        stdout=subprocess.PIPE,
+        stderr=theirs,
+        # Whoever runs the tests in the background lets them ignore Ctrl-C.
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
+    ) as process:
+        os.close(theirs)
+        # On a terminal it says what it waits for.
+        seen = b""
+        while task_id.encode() not in seen:
+            seen += os.read(ours, 4096)
+        process.send_signal(signal.SIGINT)
+        assert process.wait(timeout=30) == 130
+        assert process.communicate()[0] == b""
+    os.close(ours)
+    assert taskyard("get", task_id, "--json").json["state"] == "queued"
+
+
+def test_what_is_no_text_is_a_mistake(taskyard):
+    refused = taskyard("list", "--agent", os.fsdecode(b"Gr\xf6\xdfe"))
+    assert (refused.code, refused.out, refused.err.count("\n")) == (2, "", 1)

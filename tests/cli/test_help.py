@@ -25,7 +25,7 @@ def test_the_help_ends_with_an_example(anywhere, monkeypatch, words):
     assert shown.out.strip().splitlines()[-1].strip() == f"Example: taskyard {EXAMPLES[' '.join(words)]}"
 
 
-@pytest.mark.parametrize("example", [each for each in EXAMPLES if each != "top"], ids=str)
+@pytest.mark.parametrize("example", EXAMPLES, ids=str)
 def test_an_example_is_taken_by_its_command(example):
     words = shlex.split(EXAMPLES[example])
     if example and not example.startswith("schedules"):
@@ -40,7 +40,7 @@ def test_an_example_is_taken_by_its_command(example):
 
 
 def test_no_example_is_of_a_command_that_is_not_there():
-    known = {"", "top", *(" ".join(words) for words in groups_and_commands())}
+    known = {"", *(" ".join(words) for words in groups_and_commands())}
     assert set(EXAMPLES) <= known
 
 

@@ -63,6 +63,9 @@ def main() -> None:
         sys.exit(end.exit_code)
     except Failure as error:
         problem, exit_code = str(error), error.exit_code
+    except UnicodeEncodeError:
+        # Words come with surrogates for the bytes that are none.
+        problem, exit_code = "a word, or a name in an answer, is no text in the encoding of this terminal", MISUSED
     except typer.Abort:
         problem = "aborted"
     except Exception as error:
