@@ -77,18 +77,8 @@ def test_a_token_is_renewed_before_it_ends(page: Console, endpoint: TokenEndpoin
     go(page)
     expect(page.page.get_by_role("heading", level=1, name="Now")).to_be_visible()
     before = len(endpoint.asked)
-<<<<<<< ours
     # Its token is good for ten minutes.
     with page.page.expect_response(lambda it: "ExchangeCode" in it.url):
         page.page.clock.fast_forward("09:30")
     assert endpoint.asked[before]["grant_type"] == "refresh_token"
-=======
-    endpoint.claims = {"exp": time.time() + 4}
-    try:
-        with page.page.expect_response(lambda it: "ExchangeCode" in it.url and len(endpoint.asked) > before + 1):
-            go(page)
-    finally:
-        endpoint.claims = {}
-    assert endpoint.asked[before + 1]["grant_type"] == "refresh_token"
->>>>>>> theirs
     expect(page.page.get_by_role("heading", level=1, name="Now")).to_be_visible()
