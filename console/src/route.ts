@@ -15,6 +15,8 @@ export interface Route {
 }
 
 const KEPT_NAMESPACE = "taskyard.namespace";
+/** What a namespace may be called. An address may say anything, which must not be where the next visit begins. */
+const NAME = /^[\w.-]{1,63}$/;
 
 function parse(hash: string): Route {
   const [path = "", query = ""] = hash.replace(/^#\/?/, "").split("?");
@@ -42,7 +44,11 @@ export const namespace = computed(() => route.value.namespace);
 addEventListener("hashchange", () => {
   route.value = parse(location.hash);
 });
-namespace.subscribe((name) => localStorage.setItem(KEPT_NAMESPACE, name));
+namespace.subscribe((name) => {
+  if (NAME.test(name)) {
+    localStorage.setItem(KEPT_NAMESPACE, name);
+  }
+});
 
 type Query = Record<string, string | undefined>;
 

@@ -3,9 +3,11 @@
 import os
 import subprocess
 import sys
+from unittest.mock import MagicMock
 
 import pytest
 
+from taskyard_server.cli.completion import _found
 from tests.environment import without_settings
 from tests.ports import free_port
 
@@ -50,6 +52,28 @@ def test_ids_of_tasks_are_completed_youngest_first(completed, submit):
     assert completed("get", "tsk") == ids[::-1]
     assert completed("wait", ids[0], ids[1][:-1]) == [ids[1]]
     assert completed("cancel", "tsk_f") == []
+
+
+def test_nothing_that_others_named_reaches_the_shell(address, namespace, submit):
+    submit("--action", "\\\\$(touch x)`y`'z\"")
+    environment = {
+        **without_settings(),
+        "TASKYARD_SERVER": address,
+        "TASKYARD_NAMESPACE": namespace,
+        "_TYPER_COMPLETE_ARGS": "taskyard get tsk_",
+        "_TASKYARD_COMPLETE": "complete_zsh",
+    }
+    command = [sys.executable, "-m", "taskyard_server"]
+    offered = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=60, check=True).stdout
+    assert "touch x" in offered
+    assert not set("\\$`") & set(offered)
+
+
+@pytest.mark.parametrize("name", ["$(touch x)", "a;b", "a b", "-f", "<b>", "a'b", "~", "*", "a\\b", "a&"])
+def test_names_that_a_shell_would_read_are_not_offered(monkeypatch, name):
+    pairs = [(name, ""), ("host-1.example:80", "a\\$(b)")]
+    monkeypatch.setattr("taskyard_server.cli.completion.connection", lambda: MagicMock())
+    assert _found(lambda *_: pairs, "") == [("host-1.example:80", "a???b?")]
 
 
 def test_ids_of_schedules_are_completed(completed, taskyard):

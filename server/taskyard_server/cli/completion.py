@@ -4,6 +4,7 @@ The options that say where it is are taken from the environment and the profile,
 Nothing that goes wrong here may be seen: the terminal holds a line that somebody is typing.
 """
 
+import re
 from collections.abc import Callable, Iterable
 from typing import Any, Final
 
@@ -15,11 +16,15 @@ from taskyard.v1.schedule_pb2_grpc import ScheduleServiceStub
 from taskyard.v1.task_pb2_grpc import TaskServiceStub
 
 from .connection import connection
-from .server import shown, word
+from .server import word
 
 TIMEOUT_SECS: Final = 1.0
 MOST: Final = 50
 LEAST: Final = 4
+NAME: Final = re.compile(r"[\w.:@/][\w.,:@+=/-]*")
+"""Names that mean nothing to a shell, which puts them on the line as they are. Whoever runs a host names it."""
+UNSAFE: Final = re.compile(r"[^\w .,:@+=/-]")
+"""What descriptions do without: zsh evaluates them, and whoever submits a task names its action."""
 Found = list[tuple[str, str]]
 
 
@@ -65,4 +70,5 @@ def _found(ask: Callable[[grpc.Channel, dict[str, Any]], Iterable[tuple[str, str
             pairs = list(ask(channel, reached.call(TIMEOUT_SECS)))
     except Exception:
         return []
-    return [(name, shown(words).plain) for name, words in pairs if name.startswith(incomplete)]
+    fitting = [pair for pair in pairs if pair[0].startswith(incomplete) and NAME.fullmatch(pair[0])]
+    return [(name, UNSAFE.sub("?", words)) for name, words in fitting]
