@@ -90,9 +90,10 @@ export function TaskRows({ tasks, selected, onSelect, onScrolled, onEnd, empty }
   const isAll = tasks.length > 0 && selected.size >= tasks.length;
   return (
     <div class={`tasks-box ${onSelect ? "" : "no-boxes"}`}>
-      <div class="tasks-scroll" ref={box} onScroll={onScroll} onKeyDown={onKeyDown} role="presentation">
+      <div class="tasks-scroll" ref={box} onScroll={onScroll}>
         <div
           role="table"
+          onKeyDown={onKeyDown}
           aria-label="Tasks"
           aria-rowcount={tasks.length + 1}
           // biome-ignore lint/a11y/noNoninteractiveTabindex: what scrolls must be reached by keyboard
