@@ -70,7 +70,6 @@ LONGER = {
     "docs/api.md": "generated from the protos",
     "docs/python.md": "generated from the docstrings",
     "docs/rules.md": "every rule on one page, so that a heading alone tells which one is cited",
-    "gateway/console.html": "built from console/",
     "proto/taskyard/v1/runtime_host.proto": "a resource with its service is one file, by whose name programs import it",
     "proto/taskyard/v1/schedule.proto": "the same",
     "proto/taskyard/v1/task.proto": "the same",
