@@ -18,7 +18,7 @@ OF_SOURCES := $(addprefix --ignore=tests/,access architecture cadence cli client
 PYTEST = pytest --numprocesses=$(WORKERS) --maxprocesses=8 --dist=worksteal
 export PATH := $(CURDIR)/$(VENV)/bin:$(PATH)
 
-.PHONY: help setup compile plugins up up-secure up-replicas test test-all wheel lint format generate console clients conformance bench clean
+.PHONY: help setup compile plugins up up-secure up-replicas test test-all wheel lint format generate console screenshots clients conformance bench clean
 help:            ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*##/\t/' | expand -t 12
 
@@ -82,6 +82,9 @@ generate: $(READY) ## all that is generated and committed: stubs, descriptor set
 
 console:         ## build gateway/console.html from console/, where there are Node and npm
 	tools/console.sh
+
+screenshots: $(READY) ## take the pictures of docs/console.md anew, where there is Chromium (ARGS="now task" picks some)
+	python -m tools.screenshots $(ARGS)
 
 clients: compile ## check and test the clients in Go, TypeScript and Java (CLIENTS=go picks one)
 	for each in $(CLIENTS); do MAKE=$(MAKE) tools/client.sh $$each setup check test || exit 1; done

@@ -94,6 +94,11 @@ async def test_a_server_that_has_started_is_healthy_runs_tasks_and_shows_its_fig
     assert "taskyard_tasks_completed_total 1.0" in metrics
     assert "taskyard_run_time_seconds_count 1.0" in metrics
     assert "taskyard_queue_wait_seconds_count 1.0" in metrics
+    assert 'taskyard_action_ended_total{action="click",namespace="default",outcome="done"} 1.0' in metrics
+    assert 'taskyard_namespace_queued{namespace="default"} 0.0' in metrics
+    with pytest.raises(grpc.RpcError):
+        await server.get("tsk_0")
+    assert 'taskyard_calls_refused_total{code="not_found"} 1.0' in await server.metrics()
     assert server.noise == []
 
 

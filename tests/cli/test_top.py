@@ -51,10 +51,11 @@ def test_it_is_live_and_ends_with_q(terminal, server, answers):
     assert top.is_as_before()
 
 
-def test_ctrl_c_ends_it_and_is_no_failure(terminal, server):
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_ctrl_c_ends_it_and_is_no_failure(terminal, server, number):
     top = terminal(server)
     top.shows("AGENTS by share")
-    top.process.send_signal(signal.SIGINT)
+    top.process.send_signal(number)
     assert top.ended() == 0
     assert top.is_as_before()
 

@@ -111,8 +111,10 @@ def work(yard: Yard, is_over: threading.Event) -> None:
             wave = 1 + (turn // 100) % 3
             for _ in range(wave):
                 agent = chance.choice(["crawler-0", "crawler-1", "indexer", "artist"])
-                other.submit(chance.choice(["extract", "index", "embed"]), agentId=agent, requires=["worker"])
-            for _ in range(chance.randint(0, wave + 1)):
+                site = chance.choice(["shop", "blog", "docs"])
+                action = chance.choice(["extract", "index", "embed"])
+                other.submit(action, agentId=agent, requires=["worker"], labels={"site": site})
+            for _ in range(chance.randint(0, 2 * wave + 1)):
                 answer = other.call("POST", f"/api/runtime-hosts/web-{chance.choice('34')}/tasks/claim", lease_secs=60)
                 if not answer["claimed"]:
                     break
@@ -125,4 +127,5 @@ def work(yard: Yard, is_over: threading.Event) -> None:
                     lease.report("complete", result={"items": chance.randint(1, 40)})
             if turn % 50 == 0:
                 for name in ("web-1", "web-2", "web-3", "web-4", "gpu-1", "till-1"):
-                    other.call("POST", f"/api/runtime-hosts/{name}/heartbeat")
+                    machine = {"cpu_percent": chance.uniform(20, 80), "memory_mb": chance.uniform(900, 2_400)}
+                    other.call("POST", f"/api/runtime-hosts/{name}/heartbeat", machine=machine)

@@ -79,7 +79,7 @@ def test_a_host_is_deregistered(console: Console, busy: Yard) -> None:
 def test_what_is_asked_for_may_be_left(console: Console, busy: Yard) -> None:
     console.open("hosts", "host-1")
     console.button("Deregister").click()
-    console.button("Cancel", console.dialog).click()
+    console.button("Back", console.dialog).click()
     expect(console.dialog).to_have_count(0)
     console.button("Deregister").click()
     expect(console.dialog).to_be_visible()

@@ -80,6 +80,9 @@ LIMITS = {
 }
 # Keys that need a restart, with a value that is not their default.
 AFTER_RESTART = {
+    "metricsMaxNames": 20,
+    "telemetry.endpoint": "http://127.0.0.1:4317/",
+    "telemetry.sampleRatio": 0.5,
     "scheduler.enabled": False,
     "scheduler.workerCount": 9,
     "scheduler.maxBatchSize": 7,

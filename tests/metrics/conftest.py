@@ -1,7 +1,6 @@
 """Fixtures of the tests of metrics: an engine whose figures are served over HTTP, and a scraper."""
 
 import asyncio
-import os
 import shutil
 import socket
 from collections.abc import AsyncIterator, Awaitable, Callable
@@ -173,10 +172,9 @@ async def make_harness(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Callabl
 
 @pytest.fixture(scope="session")
 def needs_promtool() -> None:
-    """Without Prometheus's own tool a test is skipped; CI has it."""
+    """Without Prometheus's own tool a test is skipped, which CI takes for a failure."""
     if shutil.which("promtool") is None:
-        assert "CI" not in os.environ, "promtool is missing: tools/debian_tools.sh promtool"
-        pytest.skip("promtool is missing: tools/debian_tools.sh promtool")
+        pytest.skip("needs promtool: tools/debian_tools.sh promtool")
 
 
 @pytest.fixture

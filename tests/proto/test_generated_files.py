@@ -12,8 +12,8 @@ HEADER = re.compile(
     "^(?://|#)? ?(?:@generated|Generated|Code generated) by (?:protoc-gen-|mypy-protobuf|the protocol buffer|the gRPC)",
     re.MULTILINE,
 )
-# Files whose formats have no comments.
-WITHOUT_HEADER = {"gateway/openapi.json", "gateway/taskyard.binpb"}
+# Files whose formats have no comments, and the page that is built from console/.
+WITHOUT_HEADER = {"gateway/console.html", "gateway/openapi.json", "gateway/taskyard.binpb"}
 
 
 def git(*words: str, given: str | None = None) -> str:
@@ -28,7 +28,7 @@ def committed() -> list[str]:
 
 
 def generated() -> set[str]:
-    """The committed files that are made from the protos."""
+    """The committed files that are made from the protos, or built from other sources."""
     found = {name for name in committed() if HEADER.search((ROOT / name).read_text(errors="replace"))}
     return found | WITHOUT_HEADER
 

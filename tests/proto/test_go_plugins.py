@@ -16,8 +16,15 @@ FILES = {
     "grpc-gateway": f"{PACKAGE}/stem.pb.gw.go",
     "openapiv2": "taskyard/v1/stem.swagger.json",
 }
-NOT_MADE = {f"{PACKAGE}/store.pb.gw.go", f"{PACKAGE}/access.pb.gw.go", f"{PACKAGE}/access_grpc.pb.go"}
-"""What the plugins do not make: the calls of the admin socket have no paths, and roles have no calls."""
+NOT_MADE = {
+    f"{PACKAGE}/{name}"
+    for name in (
+        "store.pb.gw.go",
+        *("access.pb.gw.go", "access_grpc.pb.go"),
+        *("sample.pb.gw.go", "sample_grpc.pb.go"),
+    )
+}
+"""What the plugins do not make: the calls of the admin socket have no paths, roles and samples have no calls."""
 METHODS = {"delete", "get", "patch", "post", "put"}
 
 

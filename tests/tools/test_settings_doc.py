@@ -30,6 +30,8 @@ EXAMPLES = {
     "auth.adminToken": "0123456789abcdefghij",
     "replicas.advertise": "127.0.0.1:50052",
     "replicas.listen": "127.0.0.1:50052",
+    "telemetry.endpoint": "http://127.0.0.1:4317",
+    "telemetry.sampleRatio": "0.5",
 }
 # Those that depend on the user and the system.
 OF_THE_SYSTEM = {"store.url": DOCUMENTED_DEFAULT, "replicas.name": "HOSTNAME"}

@@ -1,5 +1,8 @@
 /** The submission of a task as a command or program, to be made again from elsewhere. */
+import { base64Encode } from "@bufbuild/protobuf/wire";
+import { inputOf } from "@client/payloads";
 import type { Task } from "@client/tasks";
+import type { ExactJson } from "@client/values";
 import { credential } from "../credential";
 import { namespace } from "../route";
 
@@ -28,7 +31,8 @@ function submission(task: Task): Record<string, unknown> {
     value !== undefined && value !== 0 && !(typeof value === "object" && value !== null && !Object.keys(value).length);
   const given = (fields: object) => Object.fromEntries(Object.entries(fields).filter(([, value]) => isGiven(value)));
   const { retryPolicy, ...fields } = Object.fromEntries(FIELDS.map((name) => [name, task[name]])) as Partial<Task>;
-  return given({ ...fields, retryPolicy: given(retryPolicy ?? {}) });
+  const input = task.input && { data: base64Encode(task.input.data), encoding: task.input.encoding };
+  return given({ ...fields, input, retryPolicy: given(retryPolicy ?? {}) });
 }
 
 const QUOTE = "'";
@@ -63,7 +67,9 @@ export function asGrpcurl(task: Task): string {
 }
 
 export function asPython(task: Task): string {
-  const { agentId, action, ...rest } = submission(task);
+  const { agentId, action, input, ...fields } = submission(task);
+  // Numbers of any length stand in Python as they are; bytes of a codec are for those who have it.
+  const rest = input && !task.input?.encoding ? { params: inputOf<ExactJson>(task), ...fields } : fields;
   const address = location.protocol === "https:" ? location.origin : location.host;
   const options = [`agent_id=${literal(agentId)}`];
   if (namespace.value !== "default") options.push(`namespace=${literal(namespace.value)}`);
@@ -119,6 +125,7 @@ function literal(value: unknown): string {
   if (value === true) return "True";
   if (value === false) return "False";
   if (Array.isArray(value)) return `[${value.map(literal).join(", ")}]`;
+  if (typeof value === "bigint") return String(value);
   if (typeof value !== "object") return JSON.stringify(value);
   return `{${Object.entries(value as object)
     .map(([key, each]) => `${JSON.stringify(key)}: ${literal(each)}`)

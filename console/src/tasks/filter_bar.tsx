@@ -26,8 +26,7 @@ export function FilterBar({ query, counts }: FilterBarProps) {
   const active = FIELDS.filter(({ key }) => query[key]);
   return (
     <div class="filters">
-      <fieldset class="chips">
-        <legend class="hidden">States</legend>
+      <fieldset class="chips" aria-label="States">
         {STATES.map((state) => (
           <button
             key={state}

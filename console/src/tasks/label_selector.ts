@@ -33,7 +33,7 @@ export function selectorOf(text: string): Selector {
   const requirement = (): Selector => {
     if (take("!")) {
       const key = word();
-      return (labels) => !(key in labels);
+      return (labels) => !Object.hasOwn(labels, key);
     }
     const key = word();
     if (take("=") || take("==")) {
@@ -44,7 +44,7 @@ export function selectorOf(text: string): Selector {
       const value = valueHere();
       return (labels) => labels[key] !== value;
     }
-    if (at >= tokens.length || isSign(",")) return (labels) => key in labels;
+    if (at >= tokens.length || isSign(",")) return (labels) => Object.hasOwn(labels, key);
     const operator = word();
     if (operator !== "in" && operator !== "notin")
       throw new SyntaxError(`labels: expected in or notin, found ${operator}`);
@@ -54,7 +54,7 @@ export function selectorOf(text: string): Selector {
     while (take(","));
     expect(")");
     const isWanted = operator === "in";
-    return (labels) => (key in labels ? values.has(labels[key]!) === isWanted : !isWanted);
+    return (labels) => (Object.hasOwn(labels, key) ? values.has(labels[key]!) === isWanted : !isWanted);
   };
   if (!tokens.length) return () => true;
   const all: Selector[] = [];

@@ -110,7 +110,7 @@ function TokenForm({ isFirst, onError }: { isFirst: boolean; onError: (reason: s
         autofocus={isFirst}
       />
       <Button type="submit" kind={isFirst ? "primary" : "plain"} disabled={isBusy || !token.trim()}>
-        Sign in
+        Sign in with a token
       </Button>
     </form>
   );

@@ -3,6 +3,7 @@
 One thread asks the server, the other one draws and reads keys, so that a server which is slow or away holds up neither.
 """
 
+import signal
 import sys
 import threading
 import time
@@ -44,11 +45,14 @@ def top(
         first = reader.read(channel, state.namespace)
     if as_json:
         print_data(_as_data(first))
-    elif once or not out.is_terminal:
+    elif once or not out.is_terminal or out.is_dumb_terminal:
         width = min(out.size.width, PAGE_COLUMNS)
         for line in page(first, state, width, address=_address(connection), now=datetime.now().astimezone()):
             out.print(line, soft_wrap=True)
     else:
+        # However it ends, the terminal must be as it was.
+        signal.signal(signal.SIGTERM, signal.default_int_handler)
+        signal.signal(signal.SIGHUP, signal.default_int_handler)
         try:
             _run(connection, reader, state, first, interval)
         except KeyboardInterrupt:

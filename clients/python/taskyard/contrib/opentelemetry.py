@@ -75,7 +75,7 @@ class TracedSubmits(_Traced):
 class TracedHandlers(_Traced):
     """Middleware of hosts: a span of the kind CONSUMER for each attempt, `process` and the action.
 
-    Its parent is the trace context that the task was submitted under. An attempt that is stopped, as by a cancel, has
+    Its parent is the trace context that the task was handed out with. An attempt that is stopped, as by a cancel, has
     the attribute `taskyard.task.cancelled` and no error.
 
     Args:

@@ -88,7 +88,7 @@ function columnsFor(hasReplicas: boolean): Column<Namespace>[] {
       title: "Own limits",
       right: true,
       wideOnly: true,
-      cell: (each) => ownLimits(each) || <span class="dim">none</span>,
+      cell: (each) => ownLimits(each) || <span class="dim">{each.limits ? "none" : "–"}</span>,
     },
     { title: "Made", right: true, wideOnly: true, cell: (each) => <Ago at={each.createdAt} /> },
   ];
