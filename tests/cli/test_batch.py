@@ -67,6 +67,19 @@ def test_a_malformed_line_is_named_and_nothing_is_submitted(taskyard, file, line
     assert taskyard("list", "--json").json["count"] == 0
 
 
+def test_marks_in_front_and_line_ends_within_texts_are_no_lines(taskyard, tmp_path):
+    path = tmp_path / "tasks.jsonl"
+    path.write_bytes('\ufeff{"action": "a", "params": {"text": "one\u2028two\x85three"}}\r\n'.encode())
+    assert taskyard("batch", "submit", str(path), "--agent", "ann").code == 0
+    (task,) = taskyard("list", "--json").json["tasks"]
+    assert taskyard("get", task["taskId"], "--json").json["params"] == {"text": "one\u2028two\x85three"}
+
+
+def test_a_closed_standard_input_holds_no_tasks(taskyard, monkeypatch):
+    monkeypatch.setattr("sys.stdin", None)
+    assert taskyard("batch", "submit", "-", "--agent", "ann").err == "taskyard: -: holds no tasks\n"
+
+
 def test_what_the_server_refuses_is_named_by_its_line_and_what_was_before_by_its_batch(taskyard, file):
     path = file({"action": "a"}, {"action": "b"}, "", {"action": "c"}, {"action": ""})
     refused = taskyard("batch", "submit", path, "--agent", "ann", "--size", "2")

@@ -1,5 +1,7 @@
 """Every error is one line on standard error, nothing on standard output, and an exit code that says of which kind."""
 
+import json
+import os
 import subprocess
 import sys
 
@@ -166,6 +168,31 @@ def test_the_process_ends_with_its_exit_code_and_without_a_traceback():
     assert failed.returncode == UNREACHED
     assert failed.stdout == ""
     assert failed.stderr == f"taskyard: no server answers at {nobody}\n"
+
+
+def test_a_full_disk_is_one_line_too(address):
+    with open("/dev/full", "w", encoding="utf-8") as full:
+        for words in (("list",), ("list", "--json"), ("--help",), ("--version",)):
+            command = [sys.executable, "-m", "taskyard_server.cli.main", *words]
+            environment = {**os.environ, "TASKYARD_SERVER": address}
+            failed = subprocess.run(
+                command, stdout=full, stderr=subprocess.PIPE, text=True, timeout=60, check=False, env=environment
+            )
+            assert (failed.returncode, failed.stderr) == (FAILED, "taskyard: cannot write: no space left on device\n")
+
+
+@pytest.mark.parametrize("form", [(), ("--json",)])
+def test_names_that_a_terminal_cannot_show_are_no_error(address, taskyard, namespace, form):
+    taskyard("submit", "--agent", "J\u00f6rg\U0001f600", "--action", "click")
+    environment = {
+        **os.environ,
+        "PYTHONIOENCODING": "ascii",
+        "TASKYARD_SERVER": address,
+        "TASKYARD_NAMESPACE": namespace,
+    }
+    command = [sys.executable, "-m", "taskyard_server.cli.main", "list", *form]
+    shown = subprocess.run(command, capture_output=True, text=True, timeout=60, check=True, env=environment).stdout
+    assert json.loads(shown)["tasks"][0]["agentId"] == "J\u00f6rg\U0001f600" if form else "J?rg?" in shown
 
 
 @pytest.mark.parametrize(("missing", "words"), [("typer", ()), ("rich", ("list",)), ("structlog", ("up",))])

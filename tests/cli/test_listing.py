@@ -89,6 +89,12 @@ def test_texts_of_callers_cannot_control_the_terminal():
     assert printed(table, None)[1] == "[red]\ufffd[2J\ufffd"
 
 
+@pytest.mark.parametrize(("said", "width"), [("0", 80), ("1", 20), ("40", 40)])
+def test_a_terminal_without_a_size_is_of_the_usual_one(monkeypatch, said, width):
+    monkeypatch.setenv("COLUMNS", said)
+    assert Output().width == width
+
+
 def test_what_goes_to_a_program_or_is_wide_is_not_fitted(monkeypatch):
     monkeypatch.delenv("COLUMNS", raising=False)
     out = Output(width=60)

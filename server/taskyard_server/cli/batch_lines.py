@@ -57,15 +57,22 @@ class Submission:
 def read_tasks(file: Path) -> list[Line]:
     """The tasks of a file, empty lines left out. Raises `Misuse`, which names the line that is malformed."""
     try:
-        text = sys.stdin.read() if str(file) == STANDARD_INPUT else file.read_text("utf-8")
+        text = _standard_input() if str(file) == STANDARD_INPUT else file.read_text("utf-8")
     except OSError as error:
         raise Misuse(f"{file}: {(error.strerror or str(error)).lower()}") from None
     except UnicodeDecodeError:
         raise Misuse(f"{file}: is no text in UTF-8") from None
-    lines = [_line(number, line) for number, line in enumerate(text.splitlines(), 1) if line.strip()]
+    # Some editors put a mark in front. Texts in JSON may hold what else Python takes for the end of a line.
+    parts = text.removeprefix("\ufeff").split("\n")
+    lines = [_line(number, line) for number, line in enumerate(parts, 1) if line.strip()]
     if not lines:
         raise Misuse(f"{file}: holds no tasks")
     return lines
+
+
+def _standard_input() -> str:
+    # It is None if it was closed when the command began.
+    return "" if sys.stdin is None else sys.stdin.read()
 
 
 def _line(number: int, text: str) -> Line:

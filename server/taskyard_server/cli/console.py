@@ -6,6 +6,9 @@ from typing import Final
 from rich.console import Console, ConsoleDimensions
 
 PROGRAM_COLUMNS: Final = 1_000
+USUAL_COLUMNS: Final = 80
+LEAST_COLUMNS: Final = 20
+"""Terminals that do not know their size say 0, and nothing can be read in a few columns."""
 
 
 class Output(Console):
@@ -25,7 +28,9 @@ class Output(Console):
     @property  # type: ignore[misc]
     def size(self) -> ConsoleDimensions:
         size = super().size
-        return size if self.is_fitted else ConsoleDimensions(PROGRAM_COLUMNS, size.height)
+        if not self.is_fitted:
+            return ConsoleDimensions(PROGRAM_COLUMNS, size.height)
+        return ConsoleDimensions(max(size.width, LEAST_COLUMNS) if size.width else USUAL_COLUMNS, size.height)
 
 
 out: Final = Output(highlight=False)

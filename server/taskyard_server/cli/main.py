@@ -5,6 +5,8 @@ Every error is one line on standard error. The exit codes are those of `failure`
 
 import os
 import sys
+from errno import EDQUOT, EIO, ENOSPC
+from io import TextIOWrapper
 from typing import Annotated, Final
 
 # grpc would write to standard error beside our one line.
@@ -20,6 +22,7 @@ from .failure import FAILED, MISUSED, Failure
 from .lazy_commands import Commands, escaped_example
 
 NAME: Final = "taskyard"
+UNWRITABLE: Final = (ENOSPC, EDQUOT, EIO)
 
 
 class Taskyard(Commands):
@@ -54,20 +57,37 @@ def taskyard(version: VersionOption = False) -> None:
     """Queue, lease and track tasks for fleets of agents."""
 
 
+def _take_any_text() -> None:
+    """Let what a terminal cannot show be a question mark, and no reason to fail."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, TextIOWrapper) and stream.errors == "strict":
+            stream.reconfigure(errors="replace")
+
+
 def main() -> None:
     """The entry point of the `taskyard` script."""
     exit_code = FAILED
+    _take_any_text()
     try:
-        sys.exit(app(standalone_mode=False, prog_name=NAME))
+        exit_code = app(standalone_mode=False, prog_name=NAME)
+        if sys.stdout is not None:
+            sys.stdout.flush()
+        sys.exit(exit_code)
     except typer.Exit as end:
         sys.exit(end.exit_code)
     except Failure as error:
         problem, exit_code = str(error), error.exit_code
     except UnicodeEncodeError:
         # Words come with surrogates for the bytes that are none.
-        problem, exit_code = "a word, or a name in an answer, is no text in the encoding of this terminal", MISUSED
+        problem, exit_code = "a word is no text in the encoding of this terminal", MISUSED
     except typer.Abort:
         problem = "aborted"
+    except OSError as error:
+        if error.errno not in UNWRITABLE:
+            raise
+        # What could not be written is not tried again at the end.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+        problem, exit_code = f"cannot write: {error.strerror.lower()}", FAILED
     except Exception as error:
         # Only usage errors have this method. Anything else is a bug, and its traceback helps to find it.
         if not hasattr(error, "format_message"):

@@ -1,6 +1,7 @@
 """How answers are printed: the options that say in which form, and the printing of one in that form."""
 
 import json
+import sys
 from collections.abc import Mapping
 from enum import StrEnum
 from typing import Annotated, Any, Final
@@ -59,7 +60,7 @@ def print_data(fields: Mapping[str, Any]) -> None:
 
         print(yaml_text(fields))
     else:
-        print(json.dumps(fields, indent=2, ensure_ascii=False))
+        print(json.dumps(fields, indent=2, ensure_ascii=_is_limited()))
 
 
 def print_line(fields: Mapping[str, Any]) -> None:
@@ -69,4 +70,9 @@ def print_line(fields: Mapping[str, Any]) -> None:
 
         print(f"---\n{yaml_text(fields)}", flush=True)
     else:
-        print(json.dumps(fields, ensure_ascii=False), flush=True)
+        print(json.dumps(fields, ensure_ascii=_is_limited()), flush=True)
+
+
+def _is_limited() -> bool:
+    """Whether standard output cannot take every character."""
+    return sys.stdout is not None and not (sys.stdout.encoding or "").lower().startswith("utf")
