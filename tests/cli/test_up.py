@@ -58,4 +58,4 @@ def test_a_replica_says_who_it_is_and_how_many_others_live(advertise, others, wo
 
 def test_the_help_names_the_addresses_of_the_settings():
     settings = Settings()
-    assert (up.GRPC, up.REST, up.METRICS) == (settings.grpc, settings.rest, settings.metrics)
+    assert (settings.grpc, settings.rest, settings.metrics) == (up.GRPC, up.REST, up.METRICS)
