@@ -87,7 +87,7 @@ def main() -> None:
             raise
         # What could not be written is not tried again at the end.
         os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
-        problem, exit_code = f"cannot write: {(error.strerror or str(error)).lower()}", FAILED
+        problem, exit_code = f"cannot write: {os.strerror(error.errno).lower()}", FAILED
     except Exception as error:
         # Only usage errors have this method. Anything else is a bug, and its traceback helps to find it.
         if not hasattr(error, "format_message"):
