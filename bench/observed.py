@@ -105,7 +105,7 @@ def _made() -> Iterator[Measure]:
         return [Figure(asyncio.run(cost(one, secs)) - asyncio.run(cost(alone, secs)))]
 
     yield measure
-    spans.shutdown()
+    spans.shutdown()  # type: ignore[no-untyped-call]
 
 
 class _Encoding(SpanExporter):

@@ -5,7 +5,8 @@ import sys
 
 import pytest
 
-from taskyard_server.cli.up import _replica_words
+from taskyard_server.cli import up
+from taskyard_server.cli.serving import _replica_words
 from taskyard_server.config import Settings
 from tests.environment import without_settings
 from tests.ports import free_port
@@ -53,3 +54,8 @@ def test_it_says_that_nothing_is_kept(said):
 def test_a_replica_says_who_it_is_and_how_many_others_live(advertise, others, words):
     settings = Settings.model_validate({"replicas": {"name": "one", "advertise": advertise}})
     assert _replica_words(settings, others) == f"This is the replica [cyan]one[/cyan], {words}"
+
+
+def test_the_help_names_the_addresses_of_the_settings():
+    settings = Settings()
+    assert (settings.grpc, settings.rest, settings.metrics) == (up.GRPC, up.REST, up.METRICS)

@@ -204,7 +204,7 @@ async def test_what_opentelemetry_complains_of_is_a_line_of_ours_and_not_the_sam
 
 def test_a_server_without_telemetry_imports_nothing_of_opentelemetry():
     code = (
-        "import sys; import taskyard_server.cli.up; "
+        "import sys; import taskyard_server.cli.serving; "
         "print([name for name in sys.modules if name.startswith('opentelemetry')])"
     )
     ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

@@ -90,14 +90,17 @@ export function TaskRows({ tasks, selected, onSelect, onScrolled, onEnd, empty }
   const isAll = tasks.length > 0 && selected.size >= tasks.length;
   return (
     <div class={`tasks-box ${onSelect ? "" : "no-boxes"}`}>
-      <div class="tasks-scroll" ref={box} onScroll={onScroll} onKeyDown={onKeyDown} role="presentation">
-        <div
-          role="table"
-          aria-label="Tasks"
-          aria-rowcount={tasks.length + 1}
-          // biome-ignore lint/a11y/noNoninteractiveTabindex: what scrolls must be reached by keyboard
-          tabIndex={0}
-        >
+      <div
+        class="tasks-scroll"
+        ref={box}
+        onScroll={onScroll}
+        onKeyDown={onKeyDown}
+        role="region"
+        aria-label="List of tasks"
+        // biome-ignore lint/a11y/noNoninteractiveTabindex: what scrolls must be reached by keyboard
+        tabIndex={0}
+      >
+        <div role="table" aria-label="Tasks" aria-rowcount={tasks.length + 1}>
           <div class="tasks-head" role="rowgroup">
             <div class="task-row" role="row" aria-rowindex={1}>
               {onSelect && (

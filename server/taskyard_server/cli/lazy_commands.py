@@ -1,5 +1,6 @@
 """Commands that are imported when one is called: the help of all of them needs their first lines only."""
 
+import gc
 from collections.abc import Sequence
 from dataclasses import dataclass
 from importlib import import_module
@@ -36,6 +37,8 @@ class Listed(TyperCommand):
         """The command itself."""
         module, _, name = self._entry.place.partition(":")
         found = getattr(import_module(f".{module}", PACKAGE), name)
+        # The script goes without it until here, and commands may run for long.
+        gc.enable()
         if not isinstance(found, typer.Typer):
             command = found
             found = typer.Typer(add_completion=False)

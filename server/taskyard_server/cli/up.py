@@ -1,35 +1,17 @@
-"""`taskyard up`: run the control plane until Ctrl-C."""
+"""`taskyard up`: run the control plane until Ctrl-C. `serving.py` does it."""
 
-import asyncio
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any, Final
 
-import structlog
 import typer
-import uvloop
-from rich.console import Console
-from rich.markup import escape
 
-from taskyard_server import logs
-from taskyard_server.app import App, StartError
-from taskyard_server.config import ConfigError, LogSettings, Settings
-from taskyard_server.console_page import PATH as CONSOLE
-from taskyard_server.envoy_config import GatewayError
-from taskyard_server.exposure import authentication_is_on
-from taskyard_server.live_config import LiveConfig
-from taskyard_server.log_file import LogFile
-from taskyard_server.setting_types import shown_url
-from taskyard_server.store_url import MEMORY, is_postgres, shown_store_url, sqlite_path
-from taskyard_server.telemetry.parts import Telemetry
-from taskyard_server.telemetry.starting import configured_telemetry
-
-from .failure import Failure
 from .settings_options import ConfigOption, StoreOption
 
-log = structlog.get_logger(__name__)
-
-DEFAULTS: Final = Settings()
+GRPC: Final = "127.0.0.1:50051"
+REST: Final = "127.0.0.1:9867"
+METRICS: Final = "127.0.0.1:9464"
+"""The addresses that the settings have by themselves, for the help."""
 
 
 class LogLevel(StrEnum):
@@ -41,11 +23,9 @@ class LogLevel(StrEnum):
     ERROR = "error"
 
 
-GrpcOption = Annotated[str | None, typer.Option(help="Where to serve gRPC, HOST:PORT.", show_default=DEFAULTS.grpc)]
-RestOption = Annotated[str | None, typer.Option(help="Where to serve REST, HOST:PORT.", show_default=DEFAULTS.rest)]
-MetricsOption = Annotated[
-    str | None, typer.Option(help="Where Prometheus scrapes, HOST:PORT.", show_default=DEFAULTS.metrics)
-]
+GrpcOption = Annotated[str | None, typer.Option(help="Where to serve gRPC, HOST:PORT.", show_default=GRPC)]
+RestOption = Annotated[str | None, typer.Option(help="Where to serve REST, HOST:PORT.", show_default=REST)]
+MetricsOption = Annotated[str | None, typer.Option(help="Where Prometheus scrapes, HOST:PORT.", show_default=METRICS)]
 AcceptClockOption = Annotated[
     bool, typer.Option("--accept-clock", help="Start although the clock is behind what the store holds; shifts that.")
 ]
@@ -87,74 +67,7 @@ def up(
         "log": None if log_file is None else {"file": log_file},
     }
     flags: dict[str, Any] = {key: value for key, value in given.items() if value is not None}
-    try:
-        config = LiveConfig(config_file, flags)
-        telemetry, why_not = configured_telemetry(config.settings)
-        logs.configure(log_level.value, file=_log_file(config.settings.log), also=telemetry.log_processor)
-        if why_not is not None:
-            log.warning("telemetry_off", why=why_not)
-        with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
-            runner.run(_serve(config, accept_clock, insecure, telemetry))
-    except (ConfigError, StartError, GatewayError) as error:
-        raise Failure(str(error)) from None
+    # What it needs takes a second to import, which the help does not wait for.
+    from .serving import serve
 
-
-def _log_file(settings: LogSettings) -> LogFile | None:
-    if settings.file is None:
-        return None
-    try:
-        return LogFile(settings.file, settings.max_bytes, settings.backups)
-    except (OSError, ValueError) as error:
-        reason = (getattr(error, "strerror", None) or str(error)).lower()
-        raise StartError(f"cannot write the log to {settings.file}: {reason}") from None
-
-
-async def _serve(config: LiveConfig, accept_clock: bool, insecure: bool, telemetry: Telemetry) -> None:
-    app = App(config, accept_clock=accept_clock, insecure=insecure, telemetry=telemetry)
-    await app.start()
-    out = Console(highlight=False, soft_wrap=True)
-    _announce(out, config.settings, app.other_replicas)
-    app.draining.tell = lambda words: out.print(escape(words))
-    await app.run()
-
-
-def _announce(out: Console, settings: Settings, others: int | None) -> None:
-    url = f"http{'s' if settings.gateway_tls.cert else ''}://{settings.rest}"
-    rest = f" and REST at [cyan]{url}[/cyan]" if settings.gateway else ""
-    out.print(f"[bold]Taskyard[/bold] serves gRPC at [cyan]{settings.grpc}[/cyan]{rest}.")
-    if settings.gateway and settings.console.enabled:
-        out.print(f"The console is at [cyan]{escape(settings.console.url or url + CONSOLE)}[/cyan].")
-    scheme = "http" if settings.tls.cert is None else "https"
-    out.print(f"Metrics are at [cyan]{scheme}://{settings.metrics}/metrics[/cyan].")
-    if is_postgres(settings.store.url):
-        out.print(f"Tasks are kept in [cyan]{escape(shown_store_url(settings.store.url))}[/cyan].")
-        if others is not None:
-            out.print(_replica_words(settings, others))
-    elif (path := sqlite_path(settings.store.url)) is None:
-        out.print("Nothing is kept: tasks are gone when it ends.")
-    else:
-        out.print(f"Tasks are kept in [cyan]{escape(str(path))}[/cyan]; --store {MEMORY} keeps nothing.")
-    secs = settings.scheduler.default_deadline_sec
-    out.print(f"A task without a deadline has {secs:g} s from when it can be claimed (scheduler.defaultDeadlineSec).")
-    if settings.executor is None and not settings.tabs:
-        out.print("Tasks wait for runtime hosts; --executor URL forwards tab actions. Try:")
-    else:
-        to = "the instances of their tabs" if settings.executor is None else shown_url(settings.executor)
-        out.print(f"Tab actions go to [cyan]{to}[/cyan]. Try:")
-    task = '{"agentId":"me","action":"click","tabId":"t1"}'
-    token = ' -H "Authorization: Bearer $TASKYARD_TOKEN"' if authentication_is_on(settings) else ""
-    if settings.gateway:
-        ca = " --cacert ca.pem" if settings.gateway_tls.cert else ""
-        out.print(f"  curl{ca}{token} -X POST {url}/tasks -H 'Content-Type: application/json' -d '{task}'")
-    plain = "-cacert ca.pem" if settings.tls.cert else "-plaintext"
-    out.print(f"  grpcurl {plain}{token} -d '{task}' {settings.grpc} taskyard.v1.TaskService/SubmitTask")
-
-
-def _replica_words(settings: Settings, others: int) -> str:
-    own, among = settings.replicas, "no other one lives" if not others else f"{others} more live"
-    among = "1 more lives" if others == 1 else among
-    if own.advertise is None:
-        reached = "without [cyan]--advertise[/cyan], so that no other one can carry calls to it"
-    else:
-        reached = f"and others reach it at [cyan]{own.advertise}[/cyan]"
-    return f"This is the replica [cyan]{escape(own.name)}[/cyan], {reached}; {among}."
+    serve(config_file, flags, log_level.value, accept_clock=accept_clock, insecure=insecure)
