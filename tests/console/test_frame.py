@@ -29,6 +29,16 @@ def test_a_namespace_is_chosen_and_stays_chosen(console: Console, yard: Yard) ->
     expect(console.page.get_by_label("Namespace")).to_have_value(yard.namespace)
 
 
+def test_an_address_of_what_is_no_namespace_is_not_where_the_next_visit_begins(console: Console) -> None:
+    console.page.goto(f"{console.url}/ui/#/{console.namespace}/server")
+    console.page.goto(f"{console.url}/ui/#/javascript:1/tasks")
+    expect(console.main).to_contain_text("taskyard-namespace: must be")
+    console.page.goto("about:blank")
+    console.page.goto(f"{console.url}/ui/")
+    expect(console.page).to_have_url(f"{console.url}/ui/")
+    expect(console.page.get_by_label("Namespace")).to_have_value(console.namespace)
+
+
 @pytest.mark.parametrize("address", ["nothing", "tasks/tsk_00000000000000000000000000000000"])
 def test_an_address_of_nothing_says_so(console: Console, address: str) -> None:
     console.page.goto(f"{console.url}/ui/#/{console.namespace}/{address}")

@@ -12,7 +12,7 @@ from .connection import Connection, with_connection
 from .console import out
 from .failure import Misuse
 from .output_form import print_data, with_output
-from .server import filled, given, word
+from .server import filled, given, instant, word
 from .task_ends import TimeoutOption, exit_as, told_end, until, wait_for_end
 from .task_ids import whole_id
 from .task_options import with_task_options
@@ -55,9 +55,9 @@ def submit(
     end = until(timeout)
     # The tasks of schedules do not have these fields.
     single = {
-        "deadline": deadline,
+        "deadline": instant(deadline, "--deadline"),
         "hold": hold or None,
-        "notBefore": not_before,
+        "notBefore": instant(not_before, "--not-before"),
         "idempotencyKey": idempotency_key,
         "afterPolicy": after_policy,
         "uniqueKey": unique_key,
