@@ -80,7 +80,7 @@ async def test_a_token_is_renewed(endpoint: TokenEndpoint) -> None:
     renewal = {"grant_type": "refresh_token", "refresh_token": first.refresh_token}
     second = await exchange(jwts, settings, renewal, None)
     assert jwts.find(second.token) is not None
-    with pytest.raises(Unauthenticated, match="refresh_token: the issuer refuses it"):
+    with pytest.raises(Unauthenticated, match="refreshToken: the issuer refuses it"):
         await exchange(jwts, settings, renewal, None)
 
 

@@ -154,7 +154,7 @@ async def _ask(name: str, settings: SignInSettings, form: Mapping[str, str]) -> 
     found = "" if answer is None else str(answer.get("error", ""))
     word = found if ERROR_WORD.fullmatch(found) else "no word for it"
     if status == httpx.codes.BAD_REQUEST and word == "invalid_grant":
-        raise Unauthenticated(f"{'code' if form['grant_type'] == CODE else 'refresh_token'}: {REFUSED}")
+        raise Unauthenticated(f"{'code' if form['grant_type'] == CODE else 'refreshToken'}: {REFUSED}")
     is_away = status >= httpx.codes.INTERNAL_SERVER_ERROR or status == httpx.codes.TOO_MANY_REQUESTS
     raise _unavailable(name, f"answered with {status}: {word}", UNREACHABLE if is_away else MISUNDERSTOOD)
 

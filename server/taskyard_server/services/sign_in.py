@@ -111,13 +111,13 @@ class SignInService(SignInServiceServicer):
         """What the token endpoint is sent. Raises `BadRequest`."""
         if request.HasField("refresh_token"):
             if request.HasField("code"):
-                raise BadRequest("refresh_token: must not come with code")
-            return {"grant_type": "refresh_token", "refresh_token": _visible("refresh_token", request.refresh_token)}
+                raise BadRequest("refreshToken: must not come with code")
+            return {"grant_type": "refresh_token", "refresh_token": _visible("refreshToken", request.refresh_token)}
         code = _visible("code", request.code)
         if not VERIFIER.fullmatch(request.code_verifier):
-            raise BadRequest("code_verifier: must be 43 to 128 letters, digits, dots, dashes, underscores or tildes")
+            raise BadRequest("codeVerifier: must be 43 to 128 letters, digits, dots, dashes, underscores or tildes")
         _visible("nonce", request.nonce)
-        self._check_redirect(_visible("redirect_uri", request.redirect_uri), origin)
+        self._check_redirect(_visible("redirectUri", request.redirect_uri), origin)
         return {
             "grant_type": "authorization_code",
             "code": code,
@@ -129,11 +129,11 @@ class SignInService(SignInServiceServicer):
         """A code that was sent to another page is not exchanged: whoever got it there has no business with it here."""
         ours = self._config.settings.console.url
         if ours is not None and redirect_uri != ours:
-            raise BadRequest("redirect_uri: must be the one of console.url")
+            raise BadRequest("redirectUri: must be the one of console.url")
         if not is_console_url(redirect_uri):
-            raise BadRequest("redirect_uri: must be /ui/ of this gateway, by https or on this machine")
+            raise BadRequest("redirectUri: must be /ui/ of this gateway, by https or on this machine")
         if origin is not None and origin != "{0.scheme}://{0.netloc}".format(urlsplit(redirect_uri)):
-            raise BadRequest("redirect_uri: must be of the page that calls")
+            raise BadRequest("redirectUri: must be of the page that calls")
 
     def _take(self, address: str) -> None:
         """Count an exchange. Raises `TooManyRequests`."""
