@@ -23,7 +23,7 @@ from taskyard_server.setting_types import BearerToken, Count, Section
 PREFIX: Final = "TASKYARD_"
 SECRET_KEYS: Final = frozenset(
     {
-        *("webhooks", "store", "tabs", "auth", "executor"),
+        *("webhooks", "store", "tabs", "auth", "executor", "telemetry"),
         *("executorToken", "executor_token", "metricsToken", "metrics_token"),
     }
 )

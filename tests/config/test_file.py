@@ -339,3 +339,9 @@ def test_a_file_without_permission_is_named(tmp_path, monkeypatch):
 def test_a_mistake_in_a_flag_names_its_key():
     with pytest.raises(ConfigError, match=r"^executor: input should be a valid URL"):
         load(None, {"executor": "nonsense"})
+
+
+def test_a_mistake_in_an_address_repeats_no_password_of_it():
+    with pytest.raises(ConfigError, match=r"^telemetry\.endpoint: must be") as raised:
+        load(None, {"telemetry": {"endpoint": "http://me:hunter2@127.0.0.1:4317"}})
+    assert "hunter2" not in str(raised.value)
