@@ -96,10 +96,11 @@ async def test_an_address_exchanges_so_many_at_once_and_a_second(
     assert len(endpoint.asked) == RATE.burst + 2
 
 
+@pytest.mark.parametrize(("bound", "addresses"), [("MAX_UNDER_WAY", range(3)), ("MAX_OF_ADDRESS", [9, 9, 9])])
 async def test_a_slow_issuer_holds_so_many_exchanges_and_no_more(
-    service: SignInService, endpoint: TokenEndpoint, monkeypatch: pytest.MonkeyPatch
+    service: SignInService, endpoint: TokenEndpoint, monkeypatch: pytest.MonkeyPatch, bound: str, addresses: list[int]
 ) -> None:
-    monkeypatch.setattr(sign_in, "MAX_UNDER_WAY", 3)
+    monkeypatch.setattr(sign_in, bound, 3)
     enough, asked = threading.Event(), threading.Semaphore(0)
 
     def slow() -> Answer:
@@ -108,7 +109,7 @@ async def test_a_slow_issuer_holds_so_many_exchanges_and_no_more(
         return 500, b""
 
     endpoint.answer = slow
-    waiting = [asyncio.create_task(exchange(service, endpoint, f"192.0.2.{n}")) for n in range(3)]
+    waiting = [asyncio.create_task(exchange(service, endpoint, f"192.0.2.{n}")) for n in addresses]
     for _ in waiting:
         await asyncio.to_thread(asked.acquire, timeout=30)
     with pytest.raises(TooManyRequests):

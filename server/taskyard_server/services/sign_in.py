@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 import time
-from collections import OrderedDict
+from collections import Counter, OrderedDict
 from collections.abc import Callable, Mapping
 from math import ceil
 from typing import Any, Final
@@ -32,6 +32,8 @@ RATE: Final = Rate(per_sec=2.0, burst=20.0)
 MAX_ADDRESSES: Final = 10_000
 MAX_UNDER_WAY: Final = 32
 """Exchanges under way at once, each for ten seconds at most."""
+MAX_OF_ADDRESS: Final = 8
+"""Those of them that one address may have."""
 MAX_CHARS: Final = 8_192
 VERIFIER: Final = re.compile(r"[A-Za-z0-9._~-]{43,128}")
 VISIBLE: Final = re.compile("[!-~]+")
@@ -48,7 +50,7 @@ class SignInService(SignInServiceServicer):
         self._admission = admission
         self._clock = clock
         self._buckets: OrderedDict[str, TokenBucket] = OrderedDict()
-        self._under_way = 0
+        self._under_way: Counter[str] = Counter()
 
     async def GetSignIn(  # noqa: N802
         self, request: pb.GetSignInRequest, context: grpc.aio.ServicerContext[Any, Any]
@@ -85,11 +87,13 @@ class SignInService(SignInServiceServicer):
         assert admission.jwts is not None
         nonce = request.nonce if request.HasField("nonce") else None
         try:
-            self._under_way += 1
+            self._under_way[address] += 1
             try:
                 signed_in = await exchange(admission.jwts, issuer, form, nonce)
             finally:
-                self._under_way -= 1
+                self._under_way[address] -= 1
+                if not self._under_way[address]:
+                    del self._under_way[address]
         except Unauthenticated:
             await admission.failures.delay(address)
             raise
@@ -137,7 +141,7 @@ class SignInService(SignInServiceServicer):
 
     def _take(self, address: str) -> None:
         """Count an exchange. Raises `TooManyRequests`."""
-        if self._under_way >= MAX_UNDER_WAY:
+        if self._under_way.total() >= MAX_UNDER_WAY or self._under_way[address] >= MAX_OF_ADDRESS:
             raise TooManyRequests("too many people sign in at this moment", RETRY_AFTER_MS)
         bucket = self._buckets.pop(address, None) or TokenBucket(RATE)
         self._buckets[address] = bucket
