@@ -48,7 +48,7 @@ local function closed(...)
   return {fields = fields, closed = true}
 end
 local FILTER = closed("agentId", "state", "batchId", "target", "parentId", "action", "hostId", "concurrencyKey", "labels",
-  "createdFrom", "createdUntil", "endedFrom", "endedUntil", "error")
+  "createdFrom", "createdUntil", "endedFrom", "endedUntil", "error", "idPrefix")
 local function operation(...)
   local message = closed("operationId", "all", "dryRun", ...)
   message.fields.filter = FILTER

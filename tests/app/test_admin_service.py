@@ -165,7 +165,7 @@ async def test_every_setting_has_a_source(make_admin_server):
     answer = await admin_server.config()
     config = json_format.MessageToDict(answer.config)
     sections = ("scheduler", "daemon", "store", "webhooks", "log", "cors", "auth", "tls", "gatewayTls", "audit")
-    sections += ("replicas",)
+    sections += ("replicas", "console", "telemetry")
     keys = {f"{section}.{key}" for section in sections for key in config[section]}
     assert set(answer.sources) == keys | (set(config) - set(sections))
 

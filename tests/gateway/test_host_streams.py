@@ -126,7 +126,7 @@ async def test_silent_streams_have_no_time_out_and_pings_find_dead_peers(gateway
     (route,) = [
         route
         for route in connections["route_config"]["virtual_hosts"][0]["routes"]
-        if "route" in route and any(header["name"] == "content-type" for header in route["match"].get("headers", []))
+        if route["match"].get("prefix") == "/" and "route" in route and "headers" in route["match"]
     ]
     assert route["route"]["timeout"] == "0s"
     assert route["route"]["idle_timeout"] == "0s"

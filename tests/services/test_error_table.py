@@ -35,6 +35,9 @@ class FailingEngine:
         self._error = error
         self.tasks = self.hosts = self.leases = self.admin = self
 
+    def now(self):
+        return 0.0
+
     def __getattr__(self, command):
         async def fail(*_args, **_kwargs):
             raise self._error

@@ -273,10 +273,10 @@ async def test_no_stream_opens_once_the_server_is_closed(server, refused):
 
 
 async def test_an_internal_error_ends_the_stream_and_the_task_is_requeued(server, stream, refused, monkeypatch):
-    def fail(lease):
+    def fail(_, lease):
         raise ValueError(lease.task.id)
 
-    monkeypatch.setattr("taskyard_server.services.host_connection.encode_assignment", fail)
+    monkeypatch.setattr("taskyard_server.engine.sessions.Session.mark_sent", fail)
     task_id = await server.submit()
     refusal = await refused(stream.read_to_end())
     assert refusal.status is grpc.StatusCode.INTERNAL
