@@ -73,7 +73,7 @@ MUTATIONS: dict[str, list[Edit]] = {
         (Dispatcher, "offer", "claim_id in host.waiting", "False"),
     ],
     "a lease may expire more than max_deliveries times": [
-        (Grants, "lose", "task.deliveries < life.limits.max_deliveries", "True"),
+        (Grants, "_fail_attempt", "task.deliveries < life.limits.max_deliveries", "True"),
     ],
     "the deadline of an ended task stays in the timers": [
         (Lifecycle, "finish", "self._clear_deadline(task)", "pass"),
