@@ -57,6 +57,7 @@ async def test_with_nothing_in_flight_it_says_so(yard):
     assert yard.said == ["Stops at once.", f"Stopping: no task has to end first. {AGAIN}"]
 
 
+@pytest.mark.memory_store
 async def test_it_says_for_how_many_tasks_at_how_many_hosts_it_waits_and_how_long(yard):
     await yard.run("one", 2)
     await yard.run("two", 1, namespace="red")
@@ -96,6 +97,7 @@ async def test_with_a_grace_period_of_the_call_both_are_waited_for(kept):
     assert kept.said == [f"{expected} {AGAIN}"]
 
 
+@pytest.mark.memory_store
 async def test_it_says_every_so_often_what_is_left(yard, monkeypatch):
     monkeypatch.setattr(draining, "SAY_SECS", 0.01)
     await yard.run("one", 2)
