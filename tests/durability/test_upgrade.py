@@ -32,6 +32,8 @@ SIZE = Size(kinds=(SdkAgent,), writers=6, pause_secs=0.1, stream_hosts=(10, 60),
 TUNED = ("reconnectGraceSecs", "startTimeoutSecs")
 ENDS = ("completed", "failed")
 Span = tuple[float, float]
+GRACE_SECS = 5.0
+"""`reconnectGraceSecs`: hosts of a server that is away for longer, as on an overloaded machine, give their leases up."""
 
 
 @pytest.mark.long
@@ -54,10 +56,11 @@ async def test_an_upgrade_loses_no_lease_pauses_nothing_and_fails_no_call(tmp_pa
     for history, _ in seen:
         tell_pauses(history, spans)
     for history, final in seen:
-        assert leases_lost(history, final) == []
+        assert [each for each in leases_lost(history, final) if not is_given_up(each, spans)] == []
         assert [each for each in history if isinstance(each, Reading) and is_paused(each)] == []
         metrics = final.stats["metrics"]
-        assert (metrics.get("leasesExpired", 0), metrics.get("lateReports", 0)) == (0, 0)
+        if all(until - since <= GRACE_SECS for since, until in spans):
+            assert (metrics.get("leasesExpired", 0), metrics.get("lateReports", 0)) == (0, 0)
 
 
 def untuned() -> dict[str, Any]:
@@ -85,6 +88,11 @@ def leases_lost(history: Sequence[Event], final: FinalState) -> list[Grant]:
             if each.outcome is Outcome.ACKNOWLEDGED or each.value == task.get("result", task.get("error")):
                 ended.add((each.task_id, each.token))
     return [each for each in evidence.of(Grant) if (each.task_id, each.token) not in ended]
+
+
+def is_given_up(grant: Grant, spans: Sequence[Span]) -> bool:
+    """Whether the server was away for longer than hosts wait for it, soon after the host was handed this lease."""
+    return any(until - since > GRACE_SECS and since - grant.lease_secs < grant.ended < until for since, until in spans)
 
 
 def is_paused(reading: Reading) -> bool:
