@@ -33,7 +33,7 @@ TUNED = ("reconnectGraceSecs", "startTimeoutSecs")
 ENDS = ("completed", "failed")
 Span = tuple[float, float]
 GRACE_SECS = 5.0
-"""`reconnectGraceSecs`: hosts of a server that is away for longer, as on an overloaded machine, give their leases up."""
+"""`reconnectGraceSecs`: hosts give their leases up where the server is away for longer, as on an overloaded machine."""
 
 
 @pytest.mark.long
