@@ -28,9 +28,10 @@ export interface Api extends Stubs {
 const transport = createGrpcWebTransport({
   baseUrl: location.origin,
   interceptors: [
-    noting((reason) => {
-      // Only a token that was shown is known to be bad.
-      if (credential.value) refusal.value = reason;
+    noting((reason, shown) => {
+      // The answer to a call of before says nothing of the token that the page has now.
+      if (shown === null || shown !== `Bearer ${credential.peek()?.token}`) return;
+      refusal.value = reason;
       credential.value = undefined;
     }),
   ],

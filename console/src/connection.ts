@@ -18,8 +18,8 @@ function noteAnswer(): void {
   readAnew();
 }
 
-/** Notes of each call whether it was answered. `onRefused` is told of calls that were refused for their credential. */
-export function noting(onRefused: (reason: string) => void): Interceptor {
+/** Notes of each call whether it was answered. `onRefused` is told why one was refused for its credential, and of that. */
+export function noting(onRefused: (reason: string, credential: string | null) => void): Interceptor {
   return (next) => async (request) => {
     try {
       const answer = await next(request);
@@ -31,7 +31,7 @@ export function noting(onRefused: (reason: string) => void): Interceptor {
       const error = errorFrom(thrown);
       if (isBreak(error)) isLost.value = true;
       else if (error.code !== "cancelled") noteAnswer();
-      if (error.code === "unauthenticated") onRefused(error.reason);
+      if (error.code === "unauthenticated") onRefused(error.reason, request.header.get("authorization"));
       throw thrown;
     }
   };
