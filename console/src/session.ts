@@ -38,12 +38,13 @@ export async function askWho(): Promise<void> {
 
 /** Uses a token from now on. Throws a `TaskyardError` if the server does not take it. */
 export async function signIn(offered: Credential): Promise<void> {
-  const before = credential.value;
+  const [before, known] = [credential.value, who.value];
   credential.value = offered;
   try {
     who.value = await api().tokens.whoAmI({});
   } catch (thrown) {
-    credential.value = before;
+    // Another call may have been answered meanwhile: the token is good, whatever became of this one.
+    if (who.value === known) credential.value = before;
     throw errorFrom(thrown);
   }
   refusal.value = "";

@@ -1,10 +1,11 @@
 """Signing in with a token, and what each role is offered."""
 
 from collections.abc import Callable, Iterator
+from itertools import count
 from typing import Any
 
 import pytest
-from playwright.sync_api import expect
+from playwright.sync_api import Route, expect
 
 from tests.console.browsing import Console
 from tests.console.conftest import NewPage
@@ -69,6 +70,26 @@ def test_a_reload_keeps_one_signed_in_and_another_tab_does_not(signed_in: Signed
     other = console.page.context.new_page()
     other.goto(f"{console.url}/ui/")
     expect(other.get_by_label("Token")).to_be_visible()
+
+
+@pytest.mark.parametrize("place", [0, 1])
+def test_a_call_that_breaks_off_while_one_signs_in_does_not_undo_it(
+    new_page: NewPage, guarded: Yard, place: int
+) -> None:
+    console, asked, held = new_page(guarded.plane.url, guarded.namespace), count(), list[Route]()
+
+    def hold_one(route: Route) -> None:
+        if "authorization" in route.request.headers and next(asked) == place:
+            held.append(route)
+        else:
+            route.continue_()
+
+    console.allow("ERR_FAILED")
+    console.page.route("**/WhoAmI", hold_one)
+    console.sign_in(token_of(guarded, "viewer"))
+    held[0].abort()
+    console.page.reload()
+    expect(console.page.get_by_role("navigation", name="Views")).to_be_visible()
 
 
 def test_a_token_that_is_revoked_ends_at_the_sign_in(signed_in: SignedIn, guarded: Yard) -> None:
