@@ -684,7 +684,7 @@ func (*ConnectRequest_Reports) isConnectRequest_Message() {}
 // ConnectResponse is a message from the server on a host's stream.
 type ConnectResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// The message. Always set.
+	// The message. Absent only where `accepted_reports` or `acknowledged_heartbeat` comes alone.
 	//
 	// Types that are valid to be assigned to Message:
 	//
@@ -695,9 +695,15 @@ type ConnectResponse struct {
 	//	*ConnectResponse_Cancellations
 	//	*ConnectResponse_Drain
 	//	*ConnectResponse_HeartbeatInterval
-	Message       isConnectResponse_Message `protobuf_oneof:"message"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	Message isConnectResponse_Message `protobuf_oneof:"message"`
+	// So many reports more are accepted: the oldest of those that the server has not answered yet. It counts before the
+	// message that it comes with, and may come with none. Sent only where `Hello.counts_accepted`.
+	AcceptedReports uint32 `protobuf:"varint,8,opt,name=accepted_reports,json=acceptedReports,proto3" json:"accepted_reports,omitempty"`
+	// The `sequence` of a heartbeat that came with reports and by which no lease was found to have ended. Absent if there
+	// is none to answer.
+	AcknowledgedHeartbeat *uint32 `protobuf:"varint,9,opt,name=acknowledged_heartbeat,json=acknowledgedHeartbeat,proto3,oneof" json:"acknowledged_heartbeat,omitempty"`
+	unknownFields         protoimpl.UnknownFields
+	sizeCache             protoimpl.SizeCache
 }
 
 func (x *ConnectResponse) Reset() {
@@ -798,6 +804,20 @@ func (x *ConnectResponse) GetHeartbeatInterval() *HeartbeatInterval {
 		}
 	}
 	return nil
+}
+
+func (x *ConnectResponse) GetAcceptedReports() uint32 {
+	if x != nil {
+		return x.AcceptedReports
+	}
+	return 0
+}
+
+func (x *ConnectResponse) GetAcknowledgedHeartbeat() uint32 {
+	if x != nil && x.AcknowledgedHeartbeat != nil {
+		return *x.AcknowledgedHeartbeat
+	}
+	return 0
 }
 
 type isConnectResponse_Message interface {
@@ -943,9 +963,12 @@ type Hello struct {
 	// The length of the host's leases in seconds, 1 to 3,600. Default `leaseSecs` (60).
 	LeaseSecs *uint32 `protobuf:"varint,10,opt,name=lease_secs,json=leaseSecs,proto3,oneof" json:"lease_secs,omitempty"`
 	// The figures of the host's machine. Default: not known.
-	Machine       *Machine `protobuf:"bytes,11,opt,name=machine,proto3" json:"machine,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	Machine *Machine `protobuf:"bytes,11,opt,name=machine,proto3" json:"machine,omitempty"`
+	// Whether the host understands `ConnectResponse.accepted_reports`: then accepted reports are counted, and only those
+	// that are refused have a result. Default false: each report has one. See `Welcome.counts_accepted`.
+	CountsAccepted *bool `protobuf:"varint,12,opt,name=counts_accepted,json=countsAccepted,proto3,oneof" json:"counts_accepted,omitempty"`
+	unknownFields  protoimpl.UnknownFields
+	sizeCache      protoimpl.SizeCache
 }
 
 func (x *Hello) Reset() {
@@ -1055,6 +1078,13 @@ func (x *Hello) GetMachine() *Machine {
 	return nil
 }
 
+func (x *Hello) GetCountsAccepted() bool {
+	if x != nil && x.CountsAccepted != nil {
+		return *x.CountsAccepted
+	}
+	return false
+}
+
 // Welcome answers Hello.
 type Welcome struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -1076,8 +1106,11 @@ type Welcome struct {
 	StartTimeoutMs uint32 `protobuf:"varint,7,opt,name=start_timeout_ms,json=startTimeoutMs,proto3" json:"start_timeout_ms,omitempty"`
 	// The largest message that the server reads, in bytes.
 	MaxMessageBytes uint32 `protobuf:"varint,8,opt,name=max_message_bytes,json=maxMessageBytes,proto3" json:"max_message_bytes,omitempty"`
-	unknownFields   protoimpl.UnknownFields
-	sizeCache       protoimpl.SizeCache
+	// Whether the server counts accepted reports, as the Hello asked for. Then it also reads `Reports.credit` and
+	// `Reports.heartbeat`, which an older one would overlook.
+	CountsAccepted bool `protobuf:"varint,9,opt,name=counts_accepted,json=countsAccepted,proto3" json:"counts_accepted,omitempty"`
+	unknownFields  protoimpl.UnknownFields
+	sizeCache      protoimpl.SizeCache
 }
 
 func (x *Welcome) Reset() {
@@ -1164,6 +1197,13 @@ func (x *Welcome) GetMaxMessageBytes() uint32 {
 		return x.MaxMessageBytes
 	}
 	return 0
+}
+
+func (x *Welcome) GetCountsAccepted() bool {
+	if x != nil {
+		return x.CountsAccepted
+	}
+	return false
 }
 
 // Credit allows the server to dispatch more tasks.
@@ -1390,7 +1430,13 @@ func (x *HeartbeatAck) GetLost() []*HeldLease {
 type Reports struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The reports. At most `Welcome.max_message_bytes` when encoded.
-	Reports       []*Report `protobuf:"bytes,1,rep,name=reports,proto3" json:"reports,omitempty"`
+	Reports []*Report `protobuf:"bytes,1,rep,name=reports,proto3" json:"reports,omitempty"`
+	// Credit that comes with the reports and counts after them, as `Credit.count`. Only where `Welcome.counts_accepted`.
+	// Default none.
+	Credit uint32 `protobuf:"varint,2,opt,name=credit,proto3" json:"credit,omitempty"`
+	// A heartbeat that comes with the reports. It counts before them and waits for nothing that they wait for. Only where
+	// `Welcome.counts_accepted`. Default none.
+	Heartbeat     *Heartbeat `protobuf:"bytes,3,opt,name=heartbeat,proto3" json:"heartbeat,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1428,6 +1474,20 @@ func (*Reports) Descriptor() ([]byte, []int) {
 func (x *Reports) GetReports() []*Report {
 	if x != nil {
 		return x.Reports
+	}
+	return nil
+}
+
+func (x *Reports) GetCredit() uint32 {
+	if x != nil {
+		return x.Credit
+	}
+	return 0
+}
+
+func (x *Reports) GetHeartbeat() *Heartbeat {
+	if x != nil {
+		return x.Heartbeat
 	}
 	return nil
 }
@@ -1814,10 +1874,11 @@ func (*TaskReleased) Descriptor() ([]byte, []int) {
 	return file_taskyard_v1_runtime_host_proto_rawDescGZIP(), []int{16}
 }
 
-// ReportResults answers one Reports message; answers come in the order of the messages.
+// ReportResults answers reports in the order in which they came: one Reports message, or, where
+// `Welcome.counts_accepted`, refused reports alone, of which `ConnectResponse.accepted_reports` counts those before.
 type ReportResults struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// One result per report, in its order.
+	// One result for each report of a message, or for each refused one, in their order.
 	Results       []*ReportResult `protobuf:"bytes,1,rep,name=results,proto3" json:"results,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -2921,7 +2982,7 @@ const file_taskyard_v1_runtime_host_proto_rawDesc = "" +
 	"\x06credit\x18\x02 \x01(\v2\x13.taskyard.v1.CreditH\x00R\x06credit\x126\n" +
 	"\theartbeat\x18\x03 \x01(\v2\x16.taskyard.v1.HeartbeatH\x00R\theartbeat\x120\n" +
 	"\areports\x18\x04 \x01(\v2\x14.taskyard.v1.ReportsH\x00R\areportsB\t\n" +
-	"\amessage\"\xd4\x03\n" +
+	"\amessage\"\xd6\x04\n" +
 	"\x0fConnectResponse\x120\n" +
 	"\awelcome\x18\x01 \x01(\v2\x14.taskyard.v1.WelcomeH\x00R\awelcome\x12<\n" +
 	"\vassignments\x18\x02 \x01(\v2\x18.taskyard.v1.AssignmentsH\x00R\vassignments\x12@\n" +
@@ -2929,14 +2990,17 @@ const file_taskyard_v1_runtime_host_proto_rawDesc = "" +
 	"\x0ereport_results\x18\x04 \x01(\v2\x1a.taskyard.v1.ReportResultsH\x00R\rreportResults\x12B\n" +
 	"\rcancellations\x18\x05 \x01(\v2\x1a.taskyard.v1.CancellationsH\x00R\rcancellations\x12*\n" +
 	"\x05drain\x18\x06 \x01(\v2\x12.taskyard.v1.DrainH\x00R\x05drain\x12O\n" +
-	"\x12heartbeat_interval\x18\a \x01(\v2\x1e.taskyard.v1.HeartbeatIntervalH\x00R\x11heartbeatIntervalB\t\n" +
-	"\amessage\"\x7f\n" +
+	"\x12heartbeat_interval\x18\a \x01(\v2\x1e.taskyard.v1.HeartbeatIntervalH\x00R\x11heartbeatInterval\x12)\n" +
+	"\x10accepted_reports\x18\b \x01(\rR\x0facceptedReports\x12:\n" +
+	"\x16acknowledged_heartbeat\x18\t \x01(\rH\x01R\x15acknowledgedHeartbeat\x88\x01\x01B\t\n" +
+	"\amessageB\x19\n" +
+	"\x17_acknowledged_heartbeat\"\x7f\n" +
 	"\tHeldLease\x12\x17\n" +
 	"\atask_id\x18\x01 \x01(\tR\x06taskId\x12#\n" +
 	"\rfencing_token\x18\x02 \x01(\x01R\ffencingToken\x12$\n" +
 	"\vtokens_used\x18\x03 \x01(\rH\x00R\n" +
 	"tokensUsed\x88\x01\x01B\x0e\n" +
-	"\f_tokens_used\"\x89\x04\n" +
+	"\f_tokens_used\"\xcb\x04\n" +
 	"\x05Hello\x12\x17\n" +
 	"\ahost_id\x18\x01 \x01(\tR\x06hostId\x12\x1a\n" +
 	"\binstance\x18\x02 \x01(\tR\binstance\x12&\n" +
@@ -2950,7 +3014,8 @@ const file_taskyard_v1_runtime_host_proto_rawDesc = "" +
 	"\n" +
 	"lease_secs\x18\n" +
 	" \x01(\rH\x03R\tleaseSecs\x88\x01\x01\x12.\n" +
-	"\amachine\x18\v \x01(\v2\x14.taskyard.v1.MachineR\amachine\x1a9\n" +
+	"\amachine\x18\v \x01(\v2\x14.taskyard.v1.MachineR\amachine\x12,\n" +
+	"\x0fcounts_accepted\x18\f \x01(\bH\x04R\x0ecountsAccepted\x88\x01\x01\x1a9\n" +
 	"\vLabelsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01B\x0f\n" +
@@ -2958,7 +3023,8 @@ const file_taskyard_v1_runtime_host_proto_rawDesc = "" +
 	"\x06_slotsB\n" +
 	"\n" +
 	"\b_projectB\r\n" +
-	"\v_lease_secs\"\xce\x02\n" +
+	"\v_lease_secsB\x12\n" +
+	"\x10_counts_accepted\"\xf7\x02\n" +
 	"\aWelcome\x12\x18\n" +
 	"\asession\x18\x01 \x01(\tR\asession\x122\n" +
 	"\x15heartbeat_interval_ms\x18\x02 \x01(\rR\x13heartbeatIntervalMs\x12\x1d\n" +
@@ -2968,7 +3034,8 @@ const file_taskyard_v1_runtime_host_proto_rawDesc = "" +
 	"\x04lost\x18\x05 \x03(\v2\x16.taskyard.v1.HeldLeaseR\x04lost\x12,\n" +
 	"\x12reconnect_grace_ms\x18\x06 \x01(\rR\x10reconnectGraceMs\x12(\n" +
 	"\x10start_timeout_ms\x18\a \x01(\rR\x0estartTimeoutMs\x12*\n" +
-	"\x11max_message_bytes\x18\b \x01(\rR\x0fmaxMessageBytes\"\x1e\n" +
+	"\x11max_message_bytes\x18\b \x01(\rR\x0fmaxMessageBytes\x12'\n" +
+	"\x0fcounts_accepted\x18\t \x01(\bR\x0ecountsAccepted\"\x1e\n" +
 	"\x06Credit\x12\x14\n" +
 	"\x05count\x18\x01 \x01(\rR\x05count\"H\n" +
 	"\vAssignments\x129\n" +
@@ -2981,9 +3048,11 @@ const file_taskyard_v1_runtime_host_proto_rawDesc = "" +
 	"\a_status\"V\n" +
 	"\fHeartbeatAck\x12\x1a\n" +
 	"\bsequence\x18\x01 \x01(\rR\bsequence\x12*\n" +
-	"\x04lost\x18\x02 \x03(\v2\x16.taskyard.v1.HeldLeaseR\x04lost\"8\n" +
+	"\x04lost\x18\x02 \x03(\v2\x16.taskyard.v1.HeldLeaseR\x04lost\"\x86\x01\n" +
 	"\aReports\x12-\n" +
-	"\areports\x18\x01 \x03(\v2\x13.taskyard.v1.ReportR\areports\"\x98\x03\n" +
+	"\areports\x18\x01 \x03(\v2\x13.taskyard.v1.ReportR\areports\x12\x16\n" +
+	"\x06credit\x18\x02 \x01(\rR\x06credit\x124\n" +
+	"\theartbeat\x18\x03 \x01(\v2\x16.taskyard.v1.HeartbeatR\theartbeat\"\x98\x03\n" +
 	"\x06Report\x12\x17\n" +
 	"\atask_id\x18\x01 \x01(\tR\x06taskId\x12#\n" +
 	"\rfencing_token\x18\x02 \x01(\x01R\ffencingToken\x124\n" +
@@ -3232,50 +3301,51 @@ var file_taskyard_v1_runtime_host_proto_depIdxs = []int32{
 	4,  // 25: taskyard.v1.Heartbeat.machine:type_name -> taskyard.v1.Machine
 	7,  // 26: taskyard.v1.HeartbeatAck.lost:type_name -> taskyard.v1.HeldLease
 	15, // 27: taskyard.v1.Reports.reports:type_name -> taskyard.v1.Report
-	16, // 28: taskyard.v1.Report.started:type_name -> taskyard.v1.TaskStarted
-	46, // 29: taskyard.v1.Report.progress:type_name -> taskyard.v1.Progress
-	17, // 30: taskyard.v1.Report.completed:type_name -> taskyard.v1.TaskCompleted
-	18, // 31: taskyard.v1.Report.failed:type_name -> taskyard.v1.TaskFailed
-	19, // 32: taskyard.v1.Report.released:type_name -> taskyard.v1.TaskReleased
-	47, // 33: taskyard.v1.TaskCompleted.result:type_name -> google.protobuf.Value
-	48, // 34: taskyard.v1.TaskCompleted.output:type_name -> taskyard.v1.Payload
-	21, // 35: taskyard.v1.ReportResults.results:type_name -> taskyard.v1.ReportResult
-	49, // 36: taskyard.v1.ReportResult.state:type_name -> taskyard.v1.Task.State
-	50, // 37: taskyard.v1.ReportResult.error:type_name -> taskyard.v1.Error
-	23, // 38: taskyard.v1.Cancellations.cancellations:type_name -> taskyard.v1.Cancellation
-	1,  // 39: taskyard.v1.Cancellation.reason:type_name -> taskyard.v1.Cancellation.Reason
-	42, // 40: taskyard.v1.Drain.deadline:type_name -> google.protobuf.Timestamp
-	41, // 41: taskyard.v1.RegisterHostRequest.labels:type_name -> taskyard.v1.RegisterHostRequest.LabelsEntry
-	4,  // 42: taskyard.v1.RegisterHostRequest.machine:type_name -> taskyard.v1.Machine
-	3,  // 43: taskyard.v1.RegisterHostResponse.host:type_name -> taskyard.v1.RuntimeHost
-	0,  // 44: taskyard.v1.HeartbeatHostRequest.status:type_name -> taskyard.v1.RuntimeHost.Status
-	4,  // 45: taskyard.v1.HeartbeatHostRequest.machine:type_name -> taskyard.v1.Machine
-	3,  // 46: taskyard.v1.HeartbeatHostResponse.host:type_name -> taskyard.v1.RuntimeHost
-	3,  // 47: taskyard.v1.DrainHostResponse.host:type_name -> taskyard.v1.RuntimeHost
-	3,  // 48: taskyard.v1.ListHostsResponse.hosts:type_name -> taskyard.v1.RuntimeHost
-	38, // 49: taskyard.v1.WatchHostsResponse.events:type_name -> taskyard.v1.HostEvent
-	2,  // 50: taskyard.v1.HostEvent.kind:type_name -> taskyard.v1.HostEvent.Kind
-	42, // 51: taskyard.v1.HostEvent.occurred_at:type_name -> google.protobuf.Timestamp
-	3,  // 52: taskyard.v1.HostEvent.host:type_name -> taskyard.v1.RuntimeHost
-	5,  // 53: taskyard.v1.RuntimeHostService.Connect:input_type -> taskyard.v1.ConnectRequest
-	26, // 54: taskyard.v1.RuntimeHostService.RegisterHost:input_type -> taskyard.v1.RegisterHostRequest
-	28, // 55: taskyard.v1.RuntimeHostService.HeartbeatHost:input_type -> taskyard.v1.HeartbeatHostRequest
-	30, // 56: taskyard.v1.RuntimeHostService.DeregisterHost:input_type -> taskyard.v1.DeregisterHostRequest
-	32, // 57: taskyard.v1.RuntimeHostService.DrainHost:input_type -> taskyard.v1.DrainHostRequest
-	34, // 58: taskyard.v1.RuntimeHostService.ListHosts:input_type -> taskyard.v1.ListHostsRequest
-	36, // 59: taskyard.v1.RuntimeHostService.WatchHosts:input_type -> taskyard.v1.WatchHostsRequest
-	6,  // 60: taskyard.v1.RuntimeHostService.Connect:output_type -> taskyard.v1.ConnectResponse
-	27, // 61: taskyard.v1.RuntimeHostService.RegisterHost:output_type -> taskyard.v1.RegisterHostResponse
-	29, // 62: taskyard.v1.RuntimeHostService.HeartbeatHost:output_type -> taskyard.v1.HeartbeatHostResponse
-	31, // 63: taskyard.v1.RuntimeHostService.DeregisterHost:output_type -> taskyard.v1.DeregisterHostResponse
-	33, // 64: taskyard.v1.RuntimeHostService.DrainHost:output_type -> taskyard.v1.DrainHostResponse
-	35, // 65: taskyard.v1.RuntimeHostService.ListHosts:output_type -> taskyard.v1.ListHostsResponse
-	37, // 66: taskyard.v1.RuntimeHostService.WatchHosts:output_type -> taskyard.v1.WatchHostsResponse
-	60, // [60:67] is the sub-list for method output_type
-	53, // [53:60] is the sub-list for method input_type
-	53, // [53:53] is the sub-list for extension type_name
-	53, // [53:53] is the sub-list for extension extendee
-	0,  // [0:53] is the sub-list for field type_name
+	12, // 28: taskyard.v1.Reports.heartbeat:type_name -> taskyard.v1.Heartbeat
+	16, // 29: taskyard.v1.Report.started:type_name -> taskyard.v1.TaskStarted
+	46, // 30: taskyard.v1.Report.progress:type_name -> taskyard.v1.Progress
+	17, // 31: taskyard.v1.Report.completed:type_name -> taskyard.v1.TaskCompleted
+	18, // 32: taskyard.v1.Report.failed:type_name -> taskyard.v1.TaskFailed
+	19, // 33: taskyard.v1.Report.released:type_name -> taskyard.v1.TaskReleased
+	47, // 34: taskyard.v1.TaskCompleted.result:type_name -> google.protobuf.Value
+	48, // 35: taskyard.v1.TaskCompleted.output:type_name -> taskyard.v1.Payload
+	21, // 36: taskyard.v1.ReportResults.results:type_name -> taskyard.v1.ReportResult
+	49, // 37: taskyard.v1.ReportResult.state:type_name -> taskyard.v1.Task.State
+	50, // 38: taskyard.v1.ReportResult.error:type_name -> taskyard.v1.Error
+	23, // 39: taskyard.v1.Cancellations.cancellations:type_name -> taskyard.v1.Cancellation
+	1,  // 40: taskyard.v1.Cancellation.reason:type_name -> taskyard.v1.Cancellation.Reason
+	42, // 41: taskyard.v1.Drain.deadline:type_name -> google.protobuf.Timestamp
+	41, // 42: taskyard.v1.RegisterHostRequest.labels:type_name -> taskyard.v1.RegisterHostRequest.LabelsEntry
+	4,  // 43: taskyard.v1.RegisterHostRequest.machine:type_name -> taskyard.v1.Machine
+	3,  // 44: taskyard.v1.RegisterHostResponse.host:type_name -> taskyard.v1.RuntimeHost
+	0,  // 45: taskyard.v1.HeartbeatHostRequest.status:type_name -> taskyard.v1.RuntimeHost.Status
+	4,  // 46: taskyard.v1.HeartbeatHostRequest.machine:type_name -> taskyard.v1.Machine
+	3,  // 47: taskyard.v1.HeartbeatHostResponse.host:type_name -> taskyard.v1.RuntimeHost
+	3,  // 48: taskyard.v1.DrainHostResponse.host:type_name -> taskyard.v1.RuntimeHost
+	3,  // 49: taskyard.v1.ListHostsResponse.hosts:type_name -> taskyard.v1.RuntimeHost
+	38, // 50: taskyard.v1.WatchHostsResponse.events:type_name -> taskyard.v1.HostEvent
+	2,  // 51: taskyard.v1.HostEvent.kind:type_name -> taskyard.v1.HostEvent.Kind
+	42, // 52: taskyard.v1.HostEvent.occurred_at:type_name -> google.protobuf.Timestamp
+	3,  // 53: taskyard.v1.HostEvent.host:type_name -> taskyard.v1.RuntimeHost
+	5,  // 54: taskyard.v1.RuntimeHostService.Connect:input_type -> taskyard.v1.ConnectRequest
+	26, // 55: taskyard.v1.RuntimeHostService.RegisterHost:input_type -> taskyard.v1.RegisterHostRequest
+	28, // 56: taskyard.v1.RuntimeHostService.HeartbeatHost:input_type -> taskyard.v1.HeartbeatHostRequest
+	30, // 57: taskyard.v1.RuntimeHostService.DeregisterHost:input_type -> taskyard.v1.DeregisterHostRequest
+	32, // 58: taskyard.v1.RuntimeHostService.DrainHost:input_type -> taskyard.v1.DrainHostRequest
+	34, // 59: taskyard.v1.RuntimeHostService.ListHosts:input_type -> taskyard.v1.ListHostsRequest
+	36, // 60: taskyard.v1.RuntimeHostService.WatchHosts:input_type -> taskyard.v1.WatchHostsRequest
+	6,  // 61: taskyard.v1.RuntimeHostService.Connect:output_type -> taskyard.v1.ConnectResponse
+	27, // 62: taskyard.v1.RuntimeHostService.RegisterHost:output_type -> taskyard.v1.RegisterHostResponse
+	29, // 63: taskyard.v1.RuntimeHostService.HeartbeatHost:output_type -> taskyard.v1.HeartbeatHostResponse
+	31, // 64: taskyard.v1.RuntimeHostService.DeregisterHost:output_type -> taskyard.v1.DeregisterHostResponse
+	33, // 65: taskyard.v1.RuntimeHostService.DrainHost:output_type -> taskyard.v1.DrainHostResponse
+	35, // 66: taskyard.v1.RuntimeHostService.ListHosts:output_type -> taskyard.v1.ListHostsResponse
+	37, // 67: taskyard.v1.RuntimeHostService.WatchHosts:output_type -> taskyard.v1.WatchHostsResponse
+	61, // [61:68] is the sub-list for method output_type
+	54, // [54:61] is the sub-list for method input_type
+	54, // [54:54] is the sub-list for extension type_name
+	54, // [54:54] is the sub-list for extension extendee
+	0,  // [0:54] is the sub-list for field type_name
 }
 
 func init() { file_taskyard_v1_runtime_host_proto_init() }

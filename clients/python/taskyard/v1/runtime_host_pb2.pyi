@@ -325,6 +325,16 @@ class ConnectResponse(_message.Message):
     CANCELLATIONS_FIELD_NUMBER: _builtins.int
     DRAIN_FIELD_NUMBER: _builtins.int
     HEARTBEAT_INTERVAL_FIELD_NUMBER: _builtins.int
+    ACCEPTED_REPORTS_FIELD_NUMBER: _builtins.int
+    ACKNOWLEDGED_HEARTBEAT_FIELD_NUMBER: _builtins.int
+    accepted_reports: _builtins.int
+    """So many reports more are accepted: the oldest of those that the server has not answered yet. It counts before the
+    message that it comes with, and may come with none. Sent only where `Hello.counts_accepted`.
+    """
+    acknowledged_heartbeat: _builtins.int
+    """The `sequence` of a heartbeat that came with reports and by which no lease was found to have ended. Absent if there
+    is none to answer.
+    """
     @_builtins.property
     def welcome(self) -> Global___Welcome:
         """The answer to Hello. Sent first and only once."""
@@ -363,13 +373,20 @@ class ConnectResponse(_message.Message):
         cancellations: Global___Cancellations | None = ...,
         drain: Global___Drain | None = ...,
         heartbeat_interval: Global___HeartbeatInterval | None = ...,
+        accepted_reports: _builtins.int = ...,
+        acknowledged_heartbeat: _builtins.int | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["assignments", b"assignments", "cancellations", b"cancellations", "drain", b"drain", "heartbeat_ack", b"heartbeat_ack", "heartbeat_interval", b"heartbeat_interval", "message", b"message", "report_results", b"report_results", "welcome", b"welcome"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_acknowledged_heartbeat", b"_acknowledged_heartbeat", "acknowledged_heartbeat", b"acknowledged_heartbeat", "assignments", b"assignments", "cancellations", b"cancellations", "drain", b"drain", "heartbeat_ack", b"heartbeat_ack", "heartbeat_interval", b"heartbeat_interval", "message", b"message", "report_results", b"report_results", "welcome", b"welcome"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["assignments", b"assignments", "cancellations", b"cancellations", "drain", b"drain", "heartbeat_ack", b"heartbeat_ack", "heartbeat_interval", b"heartbeat_interval", "message", b"message", "report_results", b"report_results", "welcome", b"welcome"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_acknowledged_heartbeat", b"_acknowledged_heartbeat", "accepted_reports", b"accepted_reports", "acknowledged_heartbeat", b"acknowledged_heartbeat", "assignments", b"assignments", "cancellations", b"cancellations", "drain", b"drain", "heartbeat_ack", b"heartbeat_ack", "heartbeat_interval", b"heartbeat_interval", "message", b"message", "report_results", b"report_results", "welcome", b"welcome"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    _WhichOneofReturnType__acknowledged_heartbeat: _TypeAlias = _typing.Literal["acknowledged_heartbeat"]  # noqa: Y015
+    _WhichOneofArgType__acknowledged_heartbeat: _TypeAlias = _typing.Literal["_acknowledged_heartbeat", b"_acknowledged_heartbeat"]  # noqa: Y015
     _WhichOneofReturnType_message: _TypeAlias = _typing.Literal["welcome", "assignments", "heartbeat_ack", "report_results", "cancellations", "drain", "heartbeat_interval"]  # noqa: Y015
     _WhichOneofArgType_message: _TypeAlias = _typing.Literal["message", b"message"]  # noqa: Y015
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__acknowledged_heartbeat) -> _WhichOneofReturnType__acknowledged_heartbeat | None: ...
+    @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType_message) -> _WhichOneofReturnType_message | None: ...
 
 Global___ConnectResponse: _TypeAlias = ConnectResponse  # noqa: Y015
@@ -445,6 +462,7 @@ class Hello(_message.Message):
     LABELS_FIELD_NUMBER: _builtins.int
     LEASE_SECS_FIELD_NUMBER: _builtins.int
     MACHINE_FIELD_NUMBER: _builtins.int
+    COUNTS_ACCEPTED_FIELD_NUMBER: _builtins.int
     host_id: _builtins.str
     """The host's id. Required."""
     instance: _builtins.str
@@ -459,6 +477,10 @@ class Hello(_message.Message):
     """The only project whose tasks the host takes. Default any."""
     lease_secs: _builtins.int
     """The length of the host's leases in seconds, 1 to 3,600. Default `leaseSecs` (60)."""
+    counts_accepted: _builtins.bool
+    """Whether the host understands `ConnectResponse.accepted_reports`: then accepted reports are counted, and only those
+    that are refused have a result. Default false: each report has one. See `Welcome.counts_accepted`.
+    """
     @_builtins.property
     def capabilities(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
         """What the host can do. Default none."""
@@ -493,11 +515,14 @@ class Hello(_message.Message):
         labels: _abc.Mapping[_builtins.str, _builtins.str] | None = ...,
         lease_secs: _builtins.int | None = ...,
         machine: Global___Machine | None = ...,
+        counts_accepted: _builtins.bool | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["_display_name", b"_display_name", "_lease_secs", b"_lease_secs", "_project", b"_project", "_slots", b"_slots", "display_name", b"display_name", "lease_secs", b"lease_secs", "machine", b"machine", "project", b"project", "slots", b"slots"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_counts_accepted", b"_counts_accepted", "_display_name", b"_display_name", "_lease_secs", b"_lease_secs", "_project", b"_project", "_slots", b"_slots", "counts_accepted", b"counts_accepted", "display_name", b"display_name", "lease_secs", b"lease_secs", "machine", b"machine", "project", b"project", "slots", b"slots"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_display_name", b"_display_name", "_lease_secs", b"_lease_secs", "_project", b"_project", "_slots", b"_slots", "actions", b"actions", "capabilities", b"capabilities", "display_name", b"display_name", "host_id", b"host_id", "instance", b"instance", "labels", b"labels", "lease_secs", b"lease_secs", "leases", b"leases", "machine", b"machine", "project", b"project", "slots", b"slots"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_counts_accepted", b"_counts_accepted", "_display_name", b"_display_name", "_lease_secs", b"_lease_secs", "_project", b"_project", "_slots", b"_slots", "actions", b"actions", "capabilities", b"capabilities", "counts_accepted", b"counts_accepted", "display_name", b"display_name", "host_id", b"host_id", "instance", b"instance", "labels", b"labels", "lease_secs", b"lease_secs", "leases", b"leases", "machine", b"machine", "project", b"project", "slots", b"slots"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    _WhichOneofReturnType__counts_accepted: _TypeAlias = _typing.Literal["counts_accepted"]  # noqa: Y015
+    _WhichOneofArgType__counts_accepted: _TypeAlias = _typing.Literal["_counts_accepted", b"_counts_accepted"]  # noqa: Y015
     _WhichOneofReturnType__display_name: _TypeAlias = _typing.Literal["display_name"]  # noqa: Y015
     _WhichOneofArgType__display_name: _TypeAlias = _typing.Literal["_display_name", b"_display_name"]  # noqa: Y015
     _WhichOneofReturnType__lease_secs: _TypeAlias = _typing.Literal["lease_secs"]  # noqa: Y015
@@ -506,6 +531,8 @@ class Hello(_message.Message):
     _WhichOneofArgType__project: _TypeAlias = _typing.Literal["_project", b"_project"]  # noqa: Y015
     _WhichOneofReturnType__slots: _TypeAlias = _typing.Literal["slots"]  # noqa: Y015
     _WhichOneofArgType__slots: _TypeAlias = _typing.Literal["_slots", b"_slots"]  # noqa: Y015
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__counts_accepted) -> _WhichOneofReturnType__counts_accepted | None: ...
     @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType__display_name) -> _WhichOneofReturnType__display_name | None: ...
     @_typing.overload
@@ -531,6 +558,7 @@ class Welcome(_message.Message):
     RECONNECT_GRACE_MS_FIELD_NUMBER: _builtins.int
     START_TIMEOUT_MS_FIELD_NUMBER: _builtins.int
     MAX_MESSAGE_BYTES_FIELD_NUMBER: _builtins.int
+    COUNTS_ACCEPTED_FIELD_NUMBER: _builtins.int
     session: _builtins.str
     """The id of this stream, for logs."""
     heartbeat_interval_ms: _builtins.int
@@ -547,6 +575,10 @@ class Welcome(_message.Message):
     """
     max_message_bytes: _builtins.int
     """The largest message that the server reads, in bytes."""
+    counts_accepted: _builtins.bool
+    """Whether the server counts accepted reports, as the Hello asked for. Then it also reads `Reports.credit` and
+    `Reports.heartbeat`, which an older one would overlook.
+    """
     @_builtins.property
     def kept(self) -> _containers.RepeatedCompositeFieldContainer[_lease_pb2.Lease]:
         """The leases of the Hello that are kept; they are renewed."""
@@ -566,10 +598,11 @@ class Welcome(_message.Message):
         reconnect_grace_ms: _builtins.int = ...,
         start_timeout_ms: _builtins.int = ...,
         max_message_bytes: _builtins.int = ...,
+        counts_accepted: _builtins.bool = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["heartbeat_interval_ms", b"heartbeat_interval_ms", "kept", b"kept", "lease_secs", b"lease_secs", "lost", b"lost", "max_message_bytes", b"max_message_bytes", "reconnect_grace_ms", b"reconnect_grace_ms", "session", b"session", "start_timeout_ms", b"start_timeout_ms"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["counts_accepted", b"counts_accepted", "heartbeat_interval_ms", b"heartbeat_interval_ms", "kept", b"kept", "lease_secs", b"lease_secs", "lost", b"lost", "max_message_bytes", b"max_message_bytes", "reconnect_grace_ms", b"reconnect_grace_ms", "session", b"session", "start_timeout_ms", b"start_timeout_ms"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -696,18 +729,32 @@ class Reports(_message.Message):
     DESCRIPTOR: _descriptor.Descriptor
 
     REPORTS_FIELD_NUMBER: _builtins.int
+    CREDIT_FIELD_NUMBER: _builtins.int
+    HEARTBEAT_FIELD_NUMBER: _builtins.int
+    credit: _builtins.int
+    """Credit that comes with the reports and counts after them, as `Credit.count`. Only where `Welcome.counts_accepted`.
+    Default none.
+    """
     @_builtins.property
     def reports(self) -> _containers.RepeatedCompositeFieldContainer[Global___Report]:
         """The reports. At most `Welcome.max_message_bytes` when encoded."""
+
+    @_builtins.property
+    def heartbeat(self) -> Global___Heartbeat:
+        """A heartbeat that comes with the reports. It counts before them and waits for nothing that they wait for. Only where
+        `Welcome.counts_accepted`. Default none.
+        """
 
     def __init__(
         self,
         *,
         reports: _abc.Iterable[Global___Report] | None = ...,
+        credit: _builtins.int = ...,
+        heartbeat: Global___Heartbeat | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["heartbeat", b"heartbeat"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["reports", b"reports"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["credit", b"credit", "heartbeat", b"heartbeat", "reports", b"reports"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -910,14 +957,16 @@ Global___TaskReleased: _TypeAlias = TaskReleased  # noqa: Y015
 
 @_typing.final
 class ReportResults(_message.Message):
-    """ReportResults answers one Reports message; answers come in the order of the messages."""
+    """ReportResults answers reports in the order in which they came: one Reports message, or, where
+    `Welcome.counts_accepted`, refused reports alone, of which `ConnectResponse.accepted_reports` counts those before.
+    """
 
     DESCRIPTOR: _descriptor.Descriptor
 
     RESULTS_FIELD_NUMBER: _builtins.int
     @_builtins.property
     def results(self) -> _containers.RepeatedCompositeFieldContainer[Global___ReportResult]:
-        """One result per report, in its order."""
+        """One result for each report of a message, or for each refused one, in their order."""
 
     def __init__(
         self,
