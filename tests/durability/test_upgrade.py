@@ -1,7 +1,7 @@
 """An upgrade: SIGTERM, and a new process on the same store, while everybody goes on.
 
-`UPGRADES` says how often. Settings that matter are those of a yard that nobody has tuned: `reconnectGraceSecs` (5) is
-what a restart may take without the loss of a lease.
+`UPGRADES` says how often. Settings that matter are those of a yard that nobody has tuned, aside from
+`reconnectGraceSecs`: how long a start takes depends on the machine, and what is decided here does not.
 """
 
 from __future__ import annotations
@@ -28,12 +28,12 @@ pytestmark = pytest.mark.long
 
 SEED = int(os.environ.get("SEED", "1"))
 UPGRADES = int(os.environ.get("UPGRADES", "4"))
-SIZE = Size(kinds=(SdkAgent,), writers=6, pause_secs=0.1, stream_hosts=(10, 60), unary_hosts=(10,), moves=False)
+SIZE = Size(kinds=(SdkAgent,), writers=6, pause_secs=0.1, stream_hosts=(60, 90), unary_hosts=(60,), moves=False)
 TUNED = ("reconnectGraceSecs", "startTimeoutSecs")
 ENDS = ("completed", "failed")
 Span = tuple[float, float]
-GRACE_SECS = 5.0
-"""`reconnectGraceSecs`: hosts give their leases up where the server is away for longer, as on an overloaded machine."""
+GRACE_SECS = 50
+"""Longer than any start takes, and shorter than any lease."""
 
 
 @pytest.mark.long
@@ -56,17 +56,16 @@ async def test_an_upgrade_loses_no_lease_pauses_nothing_and_fails_no_call(tmp_pa
     for history, _ in seen:
         tell_pauses(history, spans)
     for history, final in seen:
-        assert [each for each in leases_lost(history, final) if not is_given_up(each, spans)] == []
+        assert leases_lost(history, final) == []
         assert [each for each in history if isinstance(each, Reading) and is_paused(each)] == []
         metrics = final.stats["metrics"]
-        if all(until - since <= GRACE_SECS for since, until in spans):
-            assert (metrics.get("leasesExpired", 0), metrics.get("lateReports", 0)) == (0, 0)
+        assert (metrics.get("leasesExpired", 0), metrics.get("lateReports", 0)) == (0, 0)
 
 
 def untuned() -> dict[str, Any]:
-    """The settings of trials, without those that are about how long a yard may be away."""
+    """The settings of trials, with those of others for how long a host may be away or take to start a task."""
     scheduler = {name: value for name, value in SETTINGS["scheduler"].items() if name not in TUNED}
-    return {**SETTINGS, "scheduler": scheduler}
+    return {**SETTINGS, "scheduler": {**scheduler, "reconnectGraceSecs": GRACE_SECS}}
 
 
 async def upgrade(yard: Yard, stops: list[float]) -> Span:
@@ -88,11 +87,6 @@ def leases_lost(history: Sequence[Event], final: FinalState) -> list[Grant]:
             if each.outcome is Outcome.ACKNOWLEDGED or each.value == task.get("result", task.get("error")):
                 ended.add((each.task_id, each.token))
     return [each for each in evidence.of(Grant) if (each.task_id, each.token) not in ended]
-
-
-def is_given_up(grant: Grant, spans: Sequence[Span]) -> bool:
-    """Whether the server was away for longer than hosts wait for it, soon after the host was handed this lease."""
-    return any(until - since > GRACE_SECS and since - grant.lease_secs < grant.ended < until for since, until in spans)
 
 
 def is_paused(reading: Reading) -> bool:
