@@ -49,10 +49,10 @@ def cases(words: Sequence[str]) -> Iterator[tuple[str, Case]]:
                 yield family, case
 
 
-def measure(family: str, case: Case, rounds: int, secs: float, tree: Path | None) -> list[Result]:
+def measure(case: Case, rounds: int, secs: float, family: str = "", tree: Path | None = None) -> list[Result]:
     """All rounds of a case. Its sides alternate, so that other work of the machine affects all.
 
-    `tree` has the older version, None for none.
+    `family` is the module of a case whose sides are apart; `tree` has the older version, None for none.
     """
     sides = _sides(family, case, tree)
     taken: dict[str, list[Sequence[Figure]]] = {name: [] for name in sides}
@@ -125,7 +125,7 @@ def _version(*command: str) -> str:
 
 
 def measure_all(
-    chosen: Iterable[tuple[str, Case]], rounds: int, secs: float, tree: Path | None
+    chosen: Iterable[tuple[str, Case]], rounds: int, secs: float, tree: Path | None = None
 ) -> tuple[list[Result], list[str]]:
     """The results, and a line for each case that has failed. The other cases still run."""
     results: list[Result] = []
@@ -134,7 +134,7 @@ def measure_all(
         name, begin = case.rows[0].name, time.monotonic()
         print(f"{name} ...", end="", file=sys.stderr, flush=True)
         try:
-            results += measure(family, case, rounds, secs, tree)
+            results += measure(case, rounds, secs, family, tree)
         except (Exception, SystemExit) as error:
             failures.append(f"{name}: failed: {error or type(error).__name__}")
         print(f" {time.monotonic() - begin:.0f} s", file=sys.stderr)
