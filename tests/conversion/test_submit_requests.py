@@ -49,7 +49,6 @@ def deep(levels):
 
 PARAMS = st.dictionaries(st.text(max_size=3), JSON, max_size=4).map(struct) | st.integers(28, 32).map(deep)
 TASK_FIELDS = {
-    "action": NAMES | st.sampled_from(["click", "retried"]),
     "tab_id": MANY_NAMES,
     "ref": MANY_NAMES,
     "params": PARAMS,
@@ -69,9 +68,14 @@ TASK_FIELDS = {
     "concurrency_keys": st.lists(NAMES, max_size=2),
     "unique_key": MANY_NAMES,
 }
-OWNER_FIELDS = {"agent_id": NAMES | st.sampled_from(["ann", "bob"]), "callback_url": st.sampled_from(["", "http://a"])}
-TASKS = st.fixed_dictionaries(COMMON_SHAPE := {"action": st.just("click")}, optional=TASK_FIELDS)
-ALONE = st.fixed_dictionaries({"agent_id": st.just("ann"), **COMMON_SHAPE}, optional=TASK_FIELDS | OWNER_FIELDS)
+ACTIONS = NAMES | st.sampled_from(["click", "click", "retried"])
+AGENTS = NAMES | st.sampled_from(["ann", "ann", "bob"])
+CALLBACKS = st.sampled_from(["", "http://a"])
+TASKS = st.fixed_dictionaries({"action": ACTIONS}, optional=TASK_FIELDS)
+ALONE = st.fixed_dictionaries(
+    {"agent_id": AGENTS, "action": ACTIONS}, optional=TASK_FIELDS | {"callback_url": CALLBACKS}
+)
+OWNERS = st.fixed_dictionaries({"agent_id": AGENTS}, optional={"callback_url": CALLBACKS})
 
 
 def in_order(submission):
@@ -146,7 +150,7 @@ def test_the_tasks_of_a_stream_are_the_same_either_way(tasks):
     assert TasksRequest(data).count == len(tasks)
 
 
-@given(st.lists(TASKS, max_size=3), st.fixed_dictionaries({"agent_id": st.just("ann")}, optional=OWNER_FIELDS))
+@given(st.lists(TASKS, max_size=3), OWNERS)
 def test_a_batch_is_the_same_either_way(tasks, owner):
     data = SubmitBatchRequest(tasks=[BatchTask(**fields) for fields in tasks], **owner).SerializeToString()
     assert batch(data) == batch_by_protobuf(data)
