@@ -192,27 +192,26 @@ def _options(
     retry: RetryPolicy | None,
     parent_id: str | None,
 ) -> TaskOptions:
-    nothing = None
     # In the order of the fields of `TaskOptions`.
     made: TaskOptions = _new_tuple(
         TaskOptions,
         (
-            nothing,
+            None,
             project,
             NO_NAMES,
             labels,
-            nothing,
+            None,
             target,
             traceparent,
             key,
             False,
-            nothing,
-            nothing,
+            None,
+            None,
             retry,
-            nothing,
-            nothing,
+            None,
+            None,
             parent_id,
-            nothing,
+            None,
             NO_EXTRAS,
         ),
     )
@@ -363,6 +362,7 @@ def _fingerprint(task: ScannedTask, agent_id: str) -> bytes:
     _add_name(parts, TAB_ID, task.tab_id)
     _add_name(parts, REF, task.ref)
     if task.params is not None:
+        task.struct.DiscardUnknownFields()
         add_nested(parts, PARAMS, task.struct.SerializeToString(deterministic=True))
     if task.priority > 0:
         parts.append(PRIORITY)
