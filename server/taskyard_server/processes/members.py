@@ -173,9 +173,7 @@ class Members:
 
     async def owners(self, since: int | None) -> tuple[int, list[Any]]:
         """See `SharedStore`; `since` counts changes."""
-        return self._changes, [
-            owner.row() for owner in self._owners.values() if since is None or owner.changed > since
-        ]
+        return self._changes, [owner.row() for owner in self._owners.values() if since is None or owner.changed > since]
 
     async def needing_owner(self, limit: int) -> list[Any]:
         """See `SharedStore`."""

@@ -83,7 +83,7 @@ class SubmissionStreams:
 
     async def _submit(self, call: Call, request: TasksRequest) -> Answer[bytes]:
         """The outcome of each task, encoded. A refusal affects neither the stream nor other tasks."""
-        count = request.count
+        count = len(request.tasks)
         if count <= MAX_TASKS_PER_TURN:
             return await self._submit_chunk(call, request, 0)
         outcomes: list[bytes] = []
