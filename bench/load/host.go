@@ -18,7 +18,7 @@ type host struct {
 	// sentAt has the times at which the unanswered messages of reports were sent.
 	sentAt chan time.Time
 	// assigned is called when a message of tasks has arrived.
-	assigned func(at time.Time)
+	assigned func(at time.Time, assignments []*taskyardv1.Assignment)
 	// answered is called for each answer to reports: how many tasks are completed, how many reports were refused, the
 	// reason of a refusal, and how long the answer took.
 	answered func(completed, refused int, reason string, took time.Duration)
@@ -47,7 +47,7 @@ func connectHost(ctx context.Context, connection *grpc.ClientConn, id string, o 
 		return nil, fmt.Errorf("%s was not welcomed", id)
 	}
 	return &host{
-		stream: stream, sentAt: make(chan time.Time, maxUnansweredReports), assigned: func(time.Time) {},
+		stream: stream, sentAt: make(chan time.Time, maxUnansweredReports), assigned: func(time.Time, []*taskyardv1.Assignment) {},
 	}, nil
 }
 
@@ -70,7 +70,7 @@ func (h *host) run(ctx context.Context) error {
 		}
 		switch {
 		case answer.GetAssignments() != nil:
-			h.assigned(time.Now())
+			h.assigned(time.Now(), answer.GetAssignments().GetAssignments())
 			err = h.complete(answer.GetAssignments().GetAssignments())
 		case answer.GetReportResults() != nil:
 			h.countResults(answer.GetReportResults().GetResults())
