@@ -23,7 +23,6 @@ type Options struct {
 	Backlog     int           // The most tasks that are submitted and not done.
 	Tasks       int           // Tasks that fill the queue before the window.
 	Rate        float64       // Operations a second, 0 for as many as possible.
-	Open        bool          // Messages of a rate keep to their times, also after a delay.
 	Watchers    int           // Watchers, each with a stream.
 	Action      string        // The action of the tasks, and the only action of the hosts.
 	ServerPID   int           // The process whose CPU time is measured, 0 for none.
@@ -51,7 +50,6 @@ func parse(mode string, args []string) (*Options, error) {
 	flags.IntVar(&o.Backlog, "backlog", 4000, "the most tasks that are submitted and not done")
 	flags.IntVar(&o.Tasks, "tasks", 100_000, "tasks that fill the queue before the window")
 	flags.Float64Var(&o.Rate, "rate", 0, "operations a second; 0 for as many as possible")
-	flags.BoolVar(&o.Open, "open", false, "keep to the times of the rate after a delay, too")
 	flags.IntVar(&o.Watchers, "watchers", 50, "watchers")
 	flags.StringVar(&o.Action, "action", "click", "action of the tasks")
 	flags.IntVar(&o.ServerPID, "server-pid", 0, "process whose CPU time is measured")

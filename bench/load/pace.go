@@ -13,7 +13,7 @@ import (
 type pace struct {
 	interval time.Duration
 	next     time.Time
-	open     bool
+	timer    *timer // Of an open one.
 }
 
 // newPace returns a pace of a number of operations a second, 0 for no limit. The phase, 0 to 1, is the part of an
@@ -26,11 +26,21 @@ func newPace(rate, phase float64) *pace {
 	return &pace{interval: time.Duration(interval), next: time.Now().Add(time.Duration(phase * interval))}
 }
 
-// newOpenPace is newPace whose times are fixed from the beginning.
-func newOpenPace(rate, phase float64) *pace {
+// newOpenPace is newPace whose times are fixed from the beginning. It is to be closed.
+func newOpenPace(rate, phase float64) (*pace, error) {
+	timer, err := newTimer()
+	if err != nil {
+		return nil, err
+	}
 	p := newPace(rate, phase)
-	p.open = true
-	return p
+	p.timer = timer
+	return p, nil
+}
+
+func (p *pace) close() {
+	if p.timer != nil {
+		p.timer.close()
+	}
 }
 
 // wait waits until the next operation is due. The error tells that the context has ended.
@@ -39,14 +49,13 @@ func (p *pace) wait(ctx context.Context) error {
 		return ctx.Err()
 	}
 	p.next = p.next.Add(p.interval)
-	now := time.Now()
-	if !p.next.After(now) {
-		if !p.open {
-			p.next = now
-		}
-		return ctx.Err()
+	if p.timer != nil {
+		return p.timer.sleep(ctx, time.Until(p.next))
 	}
-	return sleep(ctx, p.next.Sub(now))
+	if now := time.Now(); p.next.Before(now) {
+		p.next = now
+	}
+	return sleep(ctx, time.Until(p.next))
 }
 
 // due is when the operation that was waited for should have begun.

@@ -57,7 +57,12 @@ func runSteady(ctx context.Context, o *Options) (*Result, error) {
 func submitWhenDue(
 	ctx context.Context, w *work, o *Options, meter *Meter, connections []*grpc.ClientConn, begin time.Time,
 ) error {
-	tasks, pace := newTasks(o), newOpenPace(o.Rate, 0)
+	tasks := newTasks(o)
+	pace, err := newOpenPace(o.Rate, 0)
+	if err != nil {
+		return err
+	}
+	defer pace.close()
 	for number := 0; pace.wait(ctx) == nil; number++ {
 		task, stub := tasks.One(), taskyardv1.NewTaskServiceClient(connections[number%len(connections)])
 		task.Labels[dueLabel] = strconv.FormatInt(int64(pace.due().Sub(begin)), 10)
@@ -80,7 +85,12 @@ func runSteadyCalls(ctx context.Context, o *Options) (*Result, error) {
 		}
 		meter := &Meter{serverPID: o.ServerPID}
 		w.start(func(ctx context.Context) error {
-			tasks, pace := newTasks(o), newOpenPace(o.Rate, 0)
+			tasks := newTasks(o)
+			pace, err := newOpenPace(o.Rate, 0)
+			if err != nil {
+				return err
+			}
+			defer pace.close()
 			for number := 0; pace.wait(ctx) == nil; number++ {
 				due, task, stub := pace.due(), tasks.One(), taskyardv1.NewTaskServiceClient(connections[number%len(connections)])
 				w.start(func(ctx context.Context) error {

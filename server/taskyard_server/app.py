@@ -141,10 +141,10 @@ class App:
         door = None if self._sharing is None else self._sharing.door
         by_grpc, by_gateway = settings.tls.client_ca is not None, settings.gateway_tls.client_ca is not None
         by_gateway = by_gateway or (is_replica and by_grpc)
-        refused = self._metrics.refused
+        refused, turns = self._metrics.refused, self._engine.turns
         self._servers = Servers(
-            None if is_replica else CallInterceptor(self._admission, by_grpc, door, telemetry.calls, refused),
-            CallInterceptor(self._admission, by_gateway, door, telemetry.calls, refused) if settings.gateway else None,
+            None if is_replica else CallInterceptor(self._admission, by_grpc, door, telemetry.calls, refused, turns),
+            CallInterceptor(self._admission, by_gateway, door, telemetry.calls, refused, turns) if settings.gateway else None,
             is_limited=auth is not None,
             has_replicas=is_replica,
             is_guest=guest is not None,

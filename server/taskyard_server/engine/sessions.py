@@ -71,6 +71,10 @@ class Session:
         """Whether there are leases to send."""
         return bool(self._pending)
 
+    @property
+    def is_large(self) -> bool:
+        return len(self._pending) > 2
+
     def next_leases(self, limit: int) -> list[Lease]:
         """Up to `limit` next leases to send, in claim order. They stay pending until `mark_sent`."""
         leases = list(islice(self._pending, limit))

@@ -21,6 +21,7 @@ from taskyard_server.core.batches import Batch, BatchSubmission
 from taskyard_server.core.errors import BadRequest, BatchTooLarge, QueueFull, Refusal
 from taskyard_server.core.task import CANCELLED, REJECTED, Existing, Submission, Task
 from taskyard_server.engine.port import Engine
+from taskyard_server.engine.turn_taking import SMALL
 from taskyard_server.interceptors.callers import current_call
 
 from .rest_hints import ACCEPTED, send_hint
@@ -54,6 +55,8 @@ class BatchService(BatchServiceServicer):
         if len(request.tasks) > self._max_batch_size:
             raise BatchTooLarge(f"tasks: must be at most {self._max_batch_size}, are {len(request.tasks)}")
         call = current_call()
+        if len(request.tasks) > SMALL:
+            await self._engine.turns.take(len(request.tasks))
         submissions = [
             requests.submission(
                 task,

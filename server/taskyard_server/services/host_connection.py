@@ -30,6 +30,7 @@ from taskyard_server.core.leases import Lease, Stop
 from taskyard_server.core.streams import HeldLease, Hello, Welcome
 from taskyard_server.engine.port import Engine
 from taskyard_server.engine.sessions import DrainNotice, Session
+from taskyard_server.engine.turn_taking import SMALL
 from taskyard_server.interceptors.callers import current_call
 from taskyard_server.interceptors.calls import MAX_MESSAGE_BYTES
 from taskyard_server.interceptors.errors import message_of
@@ -49,8 +50,6 @@ MAX_UNSENT_BYTES: Final = 1_000_000
 """Reading from a host pauses while more than this waits to be sent to it."""
 MAX_RESULTS_BYTES: Final = 3_500_000
 """Larger report results omit the error texts, since the host might reject the message."""
-MAX_REPORTS_PER_TURN: Final = 100
-"""Maximum reports of one message that are applied per turn of the event loop."""
 PACE: Final = Rate(per_sec=10_000, burst=20_000)
 """Messages of a host. Reading pauses where more come, so that one host does not take the time of all others."""
 PACED_MESSAGES: Final = 100
@@ -268,11 +267,13 @@ class Connection:
         results: list[bytes] = []
         kept: asyncio.Future[None] | None = None
         refused: dict[int, pb.ReportResult] = {}
-        for first in range(0, len(message.reports), MAX_REPORTS_PER_TURN):
-            if first:
-                # A message may hold thousands of reports: let other calls run in between.
-                await asyncio.sleep(0)
-            chunk = message.reports[first : first + MAX_REPORTS_PER_TURN]
+        first = 0
+        while first < len(message.reports) or not first:
+            end = first + 2 * self._engine.turns.slice_size
+            if len(message.reports) > SMALL:
+                await self._engine.turns.take(min(end-first, len(message.reports))/2)
+            chunk = message.reports[first:end]
+            first = end
             checked = reports(chunk, self._engine.now(), self._max_payload_bytes)
             answer = self._engine.leases.report(
                 self._namespace, self._host_id, converted(checked), patient=True, own_only=self._own_only
@@ -341,7 +342,12 @@ class Connection:
     async def _write_pending(self) -> None:
         """Send messages until nothing is pending, including those that are added meanwhile."""
         try:
-            while (message := self._next_message()) is not None and await self._send(message):
+            while self._session.is_large or (message := self._next_message()) is not None:
+                if self._session.is_large:
+                    await self._engine.turns.take(min(50,len(self._session._pending)) / 2)
+                    message = self._next_message()
+                    if message is None: break
+                if not await self._send(message): break
                 self._note_write()
         except Exception as error:
             self._write_error = error

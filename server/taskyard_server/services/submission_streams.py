@@ -23,6 +23,7 @@ from taskyard_server.core.errors import PermissionDenied, QueueFull, Refusal, Un
 from taskyard_server.core.predecessors import IN_MEMORY
 from taskyard_server.core.task import Submission
 from taskyard_server.engine.port import Answer, Engine
+from taskyard_server.engine.turn_taking import SMALL
 from taskyard_server.interceptors.callers import Call, current_call
 
 from .answers_ahead import AnswersAhead
@@ -31,7 +32,6 @@ from .shown_tasks import shown_refusal
 Context: TypeAlias = "grpc.aio.ServicerContext[Any, Any]"
 Messages: TypeAlias = AsyncIterator["pb.SubmitTasksRequest | Refusal"]
 
-MAX_TASKS_PER_TURN: Final = 100
 SHUTDOWN: Final = "the server shuts down"
 
 
@@ -82,15 +82,18 @@ class SubmissionStreams:
 
     async def _submit(self, call: Call, tasks: Sequence[pb.SubmitTaskRequest]) -> Answer[bytes]:
         """The outcome of each task, encoded. A refusal affects neither the stream nor other tasks."""
-        if len(tasks) <= MAX_TASKS_PER_TURN:
+        turns = self._engine.turns
+        if len(tasks) <= SMALL:
+            turns.small_came()
             return await self._submit_chunk(call, tasks)
         outcomes: list[bytes] = []
-        for first in range(0, len(tasks), MAX_TASKS_PER_TURN):
-            if first:
-                # A message may hold thousands of tasks: let other calls run in between.
-                await asyncio.sleep(0)
-            answer = await self._submit_chunk(call, tasks[first : first + MAX_TASKS_PER_TURN])
+        first = 0
+        while first < len(tasks):
+            end = min(first + turns.slice_size, len(tasks))
+            await turns.take(end - first)
+            answer = await self._submit_chunk(call, tasks[first:end])
             outcomes.append(answer.value)
+            first = end
         # What was applied last is kept last.
         return Answer(b"".join(outcomes), answer.kept)
 

@@ -11,6 +11,8 @@ from taskyard_server.core.rules import NO_RULES, ConfiguredRules
 from taskyard_server.core.standing import Standing
 from taskyard_server.core.stats import Stats, Totals
 
+from taskyard_server.engine.turn_taking import TurnTaking
+
 from .hosts import HostPort, LeasePort
 from .namespaces import NamespacePort
 from .operations import OperationPort
@@ -59,6 +61,10 @@ class Engine(Protocol):
     @property
     def admin(self) -> "AdminPort":
         """Figures, limits and shutdown."""
+
+    @property
+    def turns(self) -> TurnTaking:
+        """The turns of large work, for whoever hands it in."""
 
     @property
     def outbox(self) -> OutboxPort | None:
