@@ -32,6 +32,8 @@ BESIDE_THE_CORE = (
     "engine/event_feeds.py",
     "engine/event_log.py",
     "engine/recent_events.py",
+    "store/rows.py",
+    "store/task_records.py",
 )
 """The modules outside the core that run for every task."""
 NO_COMPILER = "There is no C compiler with Python's headers: nothing is compiled, so all is slower."

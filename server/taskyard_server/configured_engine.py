@@ -9,6 +9,7 @@ from taskyard_server.engine.virtual_clock import VirtualClock
 from taskyard_server.exposure import authentication_is_on
 from taskyard_server.replicas.clock import SharedClock
 from taskyard_server.replicas.serving import ReplicaServing
+from taskyard_server.sibling import Sibling
 from taskyard_server.store.choosing import store_of
 from taskyard_server.store.shared_port import is_shared
 from taskyard_server.store.sqlite import BALLAST_BYTES
@@ -16,11 +17,16 @@ from taskyard_server.webhooks import encode_delivery
 
 
 def configured_engine(
-    settings: Settings, *, accept_clock: bool = False, virtual: VirtualClock | None = None
+    settings: Settings,
+    *,
+    accept_clock: bool = False,
+    virtual: VirtualClock | None = None,
+    sibling: Sibling | None = None,
 ) -> tuple[MemoryEngine, ReplicaServing | None]:
     """The engine, which goes by a clock of its own or by a `virtual` one, and what it shares a store with.
 
-    With a virtual clock what is random is the same each time. Raises `ValueError` for one beside a shared store.
+    With a virtual clock what is random is the same each time. Raises `ValueError` for one beside a shared store. A
+    `sibling` shares its store with the other processes of its parent.
     """
     store = settings.store
     keeping = Keeping(
@@ -52,5 +58,7 @@ def configured_engine(
     engine.admin.set_rules(settings.rules())
     if clock is None or not is_shared(kept_in):
         return engine, None
-    replicas = settings.replicas
-    return engine, ReplicaServing(kept_in, engine, clock, replicas.name, replicas.advertise, store.failover_secs)
+    name, address = settings.replicas.name, settings.replicas.advertise
+    if sibling is not None:
+        name, address = sibling.name, sibling.socket
+    return engine, ReplicaServing(kept_in, engine, clock, name, address, store.failover_secs)

@@ -14,6 +14,7 @@ from typing import Final
 
 import structlog
 
+from taskyard_server.config import ConfigError, LogSettings
 from taskyard_server.core.events import Event, EventKind
 from taskyard_server.core.leases import Loss
 from taskyard_server.core.schedules.schedule import TriggerEvent, TriggerEventKind
@@ -29,10 +30,11 @@ def configure(
     as_json: bool | None = None,
     file: LogFile | None = None,
     also: structlog.typing.Processor | None = None,
+    process: int | None = None,
 ) -> None:
     """Write all logs to standard error, and as JSON to `file`; `also` sees each line.
 
-    `as_json` None means JSON unless standard error is a terminal.
+    `as_json` None means JSON unless standard error is a terminal. Each line names the number of its `process`.
     """
     renderer: structlog.typing.Processor
     if sys.stderr.isatty() if as_json is None else not as_json:
@@ -45,6 +47,7 @@ def configure(
             # "iso" would omit a fraction of zero.
             structlog.processors.TimeStamper(fmt="%Y-%m-%dT%H:%M:%S.%fZ", utc=True, key="timestamp"),
             structlog.processors.format_exc_info,
+            *([] if process is None else [partial(_named, process)]),
             *([] if also is None else [also]),
             *([] if file is None else [ToFile(file)]),
             renderer,
@@ -53,6 +56,22 @@ def configure(
         logger_factory=structlog.WriteLoggerFactory(sys.stderr),
         cache_logger_on_first_use=True,
     )
+
+
+def configured_log_file(settings: LogSettings) -> LogFile | None:
+    """The log file of these settings, if there is to be one. Raises `ConfigError`."""
+    if settings.file is None:
+        return None
+    try:
+        return LogFile(settings.file, settings.max_bytes, settings.backups)
+    except (OSError, ValueError) as error:
+        reason = (getattr(error, "strerror", None) or str(error)).lower()
+        raise ConfigError(f"cannot write the log to {settings.file}: {reason}") from None
+
+
+def _named(process: int, _: object, __: str, line: structlog.typing.EventDict) -> structlog.typing.EventDict:
+    line["process"] = process
+    return line
 
 
 class Throttle:

@@ -127,7 +127,7 @@ class _Stream:
         task = asyncio.current_task()
         assert task is not None
         self._task = task
-        self._ahead = AnswersAhead(self._send, self.interrupt)
+        self._ahead: AnswersAhead[bytes] = AnswersAhead(self._send, self.interrupt)
         self._kept: deque[bytes] = deque()
         self._writer: asyncio.Task[None] | None = None
         self._failure: BaseException | None = None
