@@ -27,6 +27,8 @@ BESIDE_THE_CORE = (
     "conversion/payload.py",
     "conversion/report_requests.py",
     "conversion/requests.py",
+    "conversion/submission_scan.py",
+    "conversion/submit_requests.py",
     "conversion/task_encoding.py",
     "conversion/wire.py",
     "engine/event_feeds.py",

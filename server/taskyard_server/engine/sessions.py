@@ -72,8 +72,9 @@ class Session:
         return bool(self._pending)
 
     @property
-    def is_large(self) -> bool:
-        return len(self._pending) > 2
+    def pending(self) -> int:
+        """How many leases are to be sent, with those that ended meanwhile."""
+        return len(self._pending)
 
     def next_leases(self, limit: int) -> list[Lease]:
         """Up to `limit` next leases to send, in claim order. They stay pending until `mark_sent`."""

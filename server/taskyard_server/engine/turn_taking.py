@@ -17,6 +17,9 @@ SMALL: Final = 8
 """Up to so many tasks or reports in a message are small: they wait for nobody."""
 SLICE: Final = 25
 """How much is done in a pass while small work comes, in tasks to submit, of which each takes some 20 us."""
+A_REPORT: Final = 0.5
+AN_ASSIGNMENT: Final = 0.5
+"""The work of a report, and of sending an assignment, in the same measure."""
 WHOLE: Final = 100
 """How much is done in a pass while none comes: every pass has its price."""
 SHARED_SECS: Final = 0.25
@@ -26,7 +29,7 @@ ARRIVAL_PASSES: Final = 3
 PASSES: Final = 3
 """From the command of a call until its hand-out is written."""
 MAX_WAIT_SECS: Final = 0.001
-"""Large work waits for small work no longer than this before each pass, so that it goes on beside any number of them."""
+"""Large work waits for small work no longer than this before each pass, so that it goes on beside any amount."""
 
 
 class TurnTaking:

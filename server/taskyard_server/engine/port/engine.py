@@ -10,7 +10,6 @@ from taskyard_server.core.limits import Limits
 from taskyard_server.core.rules import NO_RULES, ConfiguredRules
 from taskyard_server.core.standing import Standing
 from taskyard_server.core.stats import Stats, Totals
-
 from taskyard_server.engine.turn_taking import TurnTaking
 
 from .hosts import HostPort, LeasePort
