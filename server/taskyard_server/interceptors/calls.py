@@ -62,6 +62,16 @@ class Door(Protocol):
         """None if what a call has to tell may be told; else it is to wait for that. It raises `Unavailable` if not."""
 
 
+class Turns(Protocol):
+    """Lets what is large give way to calls that come."""
+
+    def call_comes(self) -> None:
+        """A call has come, whose message is still to be read."""
+
+    def call_came(self) -> None:
+        """A call that had come is served in this pass of the event loop."""
+
+
 class Tracer(Protocol):
     """Makes spans of calls."""
 
@@ -83,7 +93,7 @@ class CallInterceptor(grpc.aio.ServerInterceptor):
 
     `takes_certificates` says that callers may be known by a client certificate at this server. Without a `door` all
     namespaces are served here, and without a `tracer` no call has a span. `refused` counts, by code, the calls that end
-    with an error.
+    with an error. `turns` are told of every call that comes.
     """
 
     def __init__(
@@ -93,10 +103,12 @@ class CallInterceptor(grpc.aio.ServerInterceptor):
         door: Door | None = None,
         tracer: Tracer | None = None,
         refused: Counter[str] | None = None,
+        turns: Turns | None = None,
     ) -> None:
         self._admission = admission
         self._refused: Counter[str] = Counter() if refused is None else refused
         self._door = door
+        self._turns = turns
         self._tracer = tracer
         self._takes_certificates = takes_certificates
         self._wrapped: dict[str, grpc.RpcMethodHandler[Any, Any]] = {}
@@ -132,6 +144,8 @@ class CallInterceptor(grpc.aio.ServerInterceptor):
                 refusal = self._admission.refusal_by_metadata(metadata, self._takes_certificates)
             if refusal is not None:
                 return self._refusing(method, self._admission.gate(method), refusal)
+        if self._turns is not None:
+            self._turns.call_comes()
         return wrapped
 
     def _refusing(self, method: str, gate: Gate, refusal: Refusal) -> grpc.RpcMethodHandler[Any, Any]:
@@ -189,9 +203,12 @@ class CallInterceptor(grpc.aio.ServerInterceptor):
 
         is_logged = not method.startswith(PROBES)
         ok = _kind(method, "ok")
+        turns = self._turns
 
         async def around(request: Any, context: Context) -> Any:
             begin = time.perf_counter()
+            if turns is not None:
+                turns.call_came()
             entry: Entry | None = None
             headers = current_headers()
             try:

@@ -22,6 +22,7 @@ from taskyard_server.core.batches import Batch, BatchSubmission
 from taskyard_server.core.errors import BadRequest, BatchTooLarge, QueueFull, Refusal
 from taskyard_server.core.task import CANCELLED, NO_EXTRAS, REJECTED, Submission
 from taskyard_server.engine.port import Engine
+from taskyard_server.engine.turn_taking import SMALL
 from taskyard_server.interceptors.callers import current_call
 
 from .rest_hints import ACCEPTED, send_hint
@@ -57,6 +58,8 @@ class BatchService(BatchServiceServicer):
         if request.count > self._max_batch_size:
             raise BatchTooLarge(f"tasks: must be at most {self._max_batch_size}, are {request.count}")
         call = current_call()
+        if request.count > SMALL:
+            await self._engine.turns.take(request.count)
         submissions = request.submissions(call.traceparent, self._max_payload_bytes, self._default_retry)
         _check_places(submissions)
         response = await self._engine.tasks.submit_batch(
