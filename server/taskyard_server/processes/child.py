@@ -12,7 +12,7 @@ import os
 import signal
 import socket
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, Final
 
@@ -72,6 +72,7 @@ class Child:
         self._channel = Channel(self._answer, ERRORS)
         self._begun: asyncio.Future[Mapping[str, Any]] = asyncio.get_running_loop().create_future()
         self._app: App | None = None
+        self._sibling: Sibling | None = None
         self._config: LiveConfig | None = None
         self._registry: CollectorRegistry | None = None
         self._told: dict[str, int] = {}
@@ -94,7 +95,7 @@ class Child:
         )
         if why_not is not None:
             log.warning("telemetry_off", why=why_not)
-        sibling = Sibling(order["number"], order["name"], order["socket"], self._channel)
+        self._sibling = sibling = Sibling(order["number"], order["name"], order["socket"], self._channel)
         app = App(
             config,
             accept_clock=order["accept_clock"],
@@ -136,10 +137,16 @@ class Child:
         self._told = now
         self._channel.tell("serves", replica.membership.me.instance, new, gone)
 
+    def _listeners(self) -> Mapping[str, Callable[[], None]]:
+        return {} if self._sibling is None else self._sibling.listeners
+
     async def _answer(self, method: str, arguments: tuple[Any, ...]) -> Any:
         """What the parent asks."""
         if method == "begin":
             self._begun.set_result(arguments[0])
+            return None
+        if method in self._listeners():
+            self._listeners()[method]()
             return None
         app = self._app
         if app is None:

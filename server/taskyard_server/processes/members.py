@@ -21,7 +21,7 @@ import structlog
 
 from taskyard_server.store.folder import COMMON_FILE, file_of
 from taskyard_server.store.owners_file import Owned, OwnersFile
-from taskyard_server.store.port import CommitDelayed, Group, StoreError, Table
+from taskyard_server.store.port import CommitDelayed, Group, Kept, StoreError, Table
 from taskyard_server.store.shared_port import Replica, ReplicaRow
 from taskyard_server.store.sqlite import SqliteStore
 
@@ -61,7 +61,7 @@ class Members:
     CALLED: Final = frozenset(
         {
             *("join", "renew", "replicas", "drain", "raise_level", "leave", "owners", "needing_owner", "create"),
-            *("take", "release", "rename", "commit_common", "rows_common"),
+            *("take", "release", "rename", "epoch", "commit_common", "rows_common"),
         }
     )
 
@@ -78,13 +78,19 @@ class Members:
         self._last = 0
         self._changes = 0
         self._number = 0
+        self._kept = Kept(0, 0.0, 0)
         self._committing = asyncio.Lock()
 
     async def open(self) -> None:
         """Open the folder, and keep other parents out. Raises `StoreError`."""
         loop = asyncio.get_running_loop()
         at, self._last, rows = await loop.run_in_executor(self._disk, self._file.open, WAIT_SECS)
-        self._number = (await self._common.open()).number
+        try:
+            self._kept = await self._common.open()
+        except StoreError:
+            await loop.run_in_executor(self._disk, self._file.close)
+            raise
+        self._number = self._kept.number
         for row in rows:
             if row.name is None:
                 await self._remove(row.number)
@@ -173,9 +179,7 @@ class Members:
 
     async def owners(self, since: int | None) -> tuple[int, list[Any]]:
         """See `SharedStore`; `since` counts changes."""
-        return self._changes, [
-            owner.row() for owner in self._owners.values() if since is None or owner.changed > since
-        ]
+        return self._changes, [owner.row() for owner in self._owners.values() if since is None or owner.changed > since]
 
     async def needing_owner(self, limit: int) -> list[Any]:
         """See `SharedStore`."""
@@ -231,6 +235,10 @@ class Members:
         await self._remove(number)
 
     # What belongs to no namespace
+
+    async def epoch(self) -> int:
+        """That of all files."""
+        return self._kept.epoch
 
     async def commit_common(self, puts: list[Any], removes: list[Any]) -> None:
         """Write rows of tokens and the like."""
@@ -294,6 +302,3 @@ def _remove_files(folder: str, number: int) -> None:
 def common_store(folder: Path, synchronous: str) -> SqliteStore:
     """The file of what belongs to no namespace."""
     return SqliteStore(str(folder / COMMON_FILE), synchronous=synchronous, min_free_bytes=0)
-
-
-__all__ = ["MEMBERS", "TOKENS", "Members", "StoreError", "common_store"]

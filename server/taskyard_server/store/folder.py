@@ -5,7 +5,7 @@ files of the namespaces that it was given, each under the term of its ownership:
 nor under a lower term later. What belongs to no namespace lies in a file of the parent.
 
     owners.db                 numbers, names and terms
-    common.db                 tokens and secrets
+    common.db                 tokens and secrets, and the epoch of all
     namespaces/3-shop.db      each is a file as that of one server, with one namespace
 """
 
@@ -86,6 +86,7 @@ class FolderStore:
         self._open: dict[int, _Open] = {}
         self._needs: dict[int, bool] = {}
         self._failed: dict[int, float] = {}
+        self._epoch = 0
         self._news = {name: asyncio.Event() for name in ("members", "tokens")}
         listeners.update({name: news.set for name, news in self._news.items()})
 
@@ -96,7 +97,8 @@ class FolderStore:
 
     async def open(self) -> Kept:
         """See `Store`. Files are opened as namespaces are taken."""
-        return Kept(0, 0.0, 0)
+        self._epoch = int(await self._ask("epoch"))
+        return Kept(0, 0.0, self._epoch)
 
     async def close(self) -> None:
         """See `Store`."""
@@ -303,7 +305,7 @@ class FolderStore:
             await self._ask("release", {number: term}, instance, served_until, None, {})
             raise Unavailable(UNOPENED) from error
         self._open[number] = _Open(store, term)
-        return Taken(number, name, term, Kept(kept.number, max(kept.at, served_until), kept.epoch))
+        return Taken(number, name, term, Kept(kept.number, max(kept.at, served_until), self._epoch))
 
     async def release(self, fences: dict[int, int], instance: str, served_until: float, to: str | None = None) -> None:
         """See `SharedStore`."""
