@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from taskyard_server.admin_address import socket_of
-from taskyard_server.store_url import MEMORY, checked_store_url, shown_store_url, sqlite_path
+from taskyard_server.store_url import MEMORY, checked_store_url, shown_store_url, sqlite_folder, sqlite_path
 
 from .failure import Failure
 
@@ -25,7 +25,7 @@ def admin_socket_in(config_file: Path | None, store: str | None) -> tuple[Path, 
     path, url = socket_of(settings), settings.store.url
     if path is None:
         raise Failure(f"store.url: {MEMORY} keeps nothing")
-    file = sqlite_path(url)
+    file = sqlite_path(url) or sqlite_folder(url)
     return path, str(file) if file is not None else f"{shown_store_url(url)} as {settings.replicas.name}"
 
 

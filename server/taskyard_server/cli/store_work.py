@@ -11,7 +11,7 @@ from taskyard_server.store.copying import copy as copy_rows
 from taskyard_server.store.port import BackupFailed, CommitDelayed, Store, StoreError, StoreStats
 from taskyard_server.store.sqlite_restore import Restored
 from taskyard_server.store.sqlite_restore import restore as put_in_place
-from taskyard_server.store_url import SQLITE, is_postgres, sqlite_path
+from taskyard_server.store_url import SQLITE, is_postgres, sqlite_folder, sqlite_path
 
 from .failure import Failure
 from .store_files import new_store_file
@@ -48,6 +48,8 @@ async def copied(source: str, target: str) -> StoreStats:
     async with Opened(source, must_exist=True) as one:
         if is_postgres(source):
             await _as_postgres(one).keep_replicas_out()
+        if (folder := sqlite_folder(target)) is not None and folder.exists():
+            raise Failure(f"{folder} exists")
         if (file := sqlite_path(target)) is None:
             async with Opened(target) as other:
                 return await copy_rows(one, other)

@@ -151,7 +151,12 @@ class Members:
         """See `SharedStore`."""
         since = time.time() - died_within_secs
         found = [row for row in self._replicas.values() if row.died_at is None or row.died_at > since]
-        return [(tuple(row.replica), row.started_at, row.renewed_at, row.died_at) for row in found]
+        now = time.time()
+        # Who has not ended lives, as far as this table goes.
+        return [
+            (tuple(row.replica), row.started_at, now if row.died_at is None else row.renewed_at, row.died_at)
+            for row in found
+        ]
 
     async def drain(self, name: str, is_draining: bool) -> bool:
         """See `SharedStore`."""

@@ -109,7 +109,7 @@ class FolderStore:
     async def commit(self, group: Group) -> Committed:
         """See `Store`. Each namespace is committed to its own file, all at once; one of them failing delays it all."""
         began = time.perf_counter()
-        parts = _parts_of(group)
+        parts = parts_of(group)
         common = parts.pop(None, None)
         works: list[Awaitable[Committed | None]] = []
         lost = set()
@@ -354,7 +354,7 @@ class FolderStore:
             raise CommitDelayed(str(error)) from error
 
 
-def _parts_of(group: Group) -> dict[int | None, Group]:
+def parts_of(group: Group) -> dict[int | None, Group]:
     """The rows of each namespace, and those of none."""
     parts: dict[int | None, Group] = {}
 
