@@ -9,7 +9,7 @@ import pytest
 
 from taskyard_server.core.errors import Unavailable
 from taskyard_server.store.copying import copy
-from taskyard_server.store.folder import FolderStore, file_of
+from taskyard_server.store.folder import file_of
 from taskyard_server.store.port import Fence, Group, StoreError, Table, key_of
 from taskyard_server.store.sqlite import SqliteStore
 from taskyard_server.store.whole_folder import WholeFolder

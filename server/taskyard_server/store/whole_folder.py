@@ -128,6 +128,7 @@ class WholeFolder:
             await asyncio.to_thread(_move, file_of(self._folder, number, NEW), final)
             rows.append(Owned(number, name, 1, self._kept.at, True, False))
             await self._open(number, final)
+        self._rows = {row.number: row for row in rows if row.name is not None}
         await asyncio.to_thread(self._owners.note, self._kept.at, max(names, default=0), rows)
 
     # Reads
