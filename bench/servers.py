@@ -15,6 +15,7 @@ import tempfile
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
+from contextvars import ContextVar
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -27,6 +28,8 @@ POLL_SECS = 0.005
 WARM_UP_SECS = 0.5
 SPARE_SECS = 60.0
 """Maximum seconds of a load generator beyond the time of its measurement."""
+TREE: ContextVar[Path | None] = ContextVar("TREE", default=None)
+"""Where the files of the version are that is started; this version without it."""
 PLENTY = 4_000_000_000
 SETTINGS = {
     "scheduler": {
@@ -99,9 +102,30 @@ def bare(gateway: bool = False) -> Iterator[Server]:
         yield server
 
 
+@contextmanager
+def version(tree: Path | None) -> Iterator[None]:
+    """Within the block, Taskyard is started from the files in `tree`, or from those of this version."""
+    before = TREE.set(tree)
+    try:
+        yield
+    finally:
+        TREE.reset(before)
+
+
 def up_command(store: str = "memory://") -> tuple[str, ...]:
-    ports = ("--metrics", local(free_port()))
-    return (sys.executable, "-m", "taskyard_server.cli.main", "up", *ports, "--store", store)
+    return (*command_line(), "up", "--metrics", local(free_port()), "--store", store)
+
+
+def command_line() -> tuple[str, ...]:
+    """The command `taskyard`, of the version that is started."""
+    tree = TREE.get()
+    python = (sys.executable,) if tree is None else ("env", f"PYTHONPATH={packages_of(tree)}", sys.executable)
+    return (*python, "-m", "taskyard_server.cli.main")
+
+
+def packages_of(tree: Path) -> str:
+    """The folders from which Python imports the version whose files are in `tree`, as `PYTHONPATH` takes them."""
+    return os.pathsep.join(str(tree / folder) for folder in ("bench", "server", "clients/python"))
 
 
 @contextmanager

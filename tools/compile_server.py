@@ -27,11 +27,15 @@ BESIDE_THE_CORE = (
     "conversion/payload.py",
     "conversion/report_requests.py",
     "conversion/requests.py",
+    "conversion/submission_scan.py",
+    "conversion/submit_requests.py",
     "conversion/task_encoding.py",
     "conversion/wire.py",
     "engine/event_feeds.py",
     "engine/event_log.py",
     "engine/recent_events.py",
+    "store/rows.py",
+    "store/task_records.py",
 )
 """The modules outside the core that run for every task."""
 NO_COMPILER = "There is no C compiler with Python's headers: nothing is compiled, so all is slower."

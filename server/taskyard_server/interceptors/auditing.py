@@ -14,7 +14,7 @@ from typing import Any, Final
 import grpc
 from google.protobuf import descriptor_pool
 from google.protobuf.descriptor import Descriptor
-from google.protobuf.message import DecodeError, Message
+from google.protobuf.message import DecodeError
 from google.protobuf.message_factory import GetMessageClass
 
 from taskyard_server.access.grants import Access, Principal, Role
@@ -78,7 +78,8 @@ class Auditor:
             call = current_call()
             if call.access.role < Role.OPERATOR:
                 return await serve(request, context)
-            message = request if isinstance(request, Message) else request.message
+            # One that came by REST is kept with its bytes.
+            message: Any = request[1] if isinstance(request, tuple) else request
             fields = self._fields("change", call, context, {name: getattr(message, name) for name in self._named})
             self._log.begin()
             outcome = "internal"
@@ -153,7 +154,7 @@ class _Messages:
         async for message in stream:
             self.count += 1
             if not isinstance(message, Refusal):
-                self.tasks += len(getattr(message, "tasks", ()))
+                self.tasks += getattr(message, "count", 0)
                 if self.count == 1 and (hello := getattr(message, "hello", None)) is not None:
                     self.named = {"host_id": hello.host_id}
             yield message

@@ -23,6 +23,7 @@ from google.protobuf import descriptor_pool
 from google.protobuf.message import DecodeError
 
 from taskyard_server.access.requirements import requirement_of
+from taskyard_server.conversion.submit_requests import READERS
 from taskyard_server.core.errors import BadRequest, NotOwner, Refusal, TooLarge
 from taskyard_server.logs import Throttle
 
@@ -148,7 +149,8 @@ class CallInterceptor(grpc.aio.ServerInterceptor):
     def _wrap_for_rest(
         self, method: str, handler: grpc.RpcMethodHandler[Any, Any], check: TargetCheck
     ) -> grpc.RpcMethodHandler[Any, Any]:
-        parse, serialize = _keeping_what_came(handler.request_deserializer), _unless_bytes(handler.response_serializer)
+        parse = _keeping_what_came(READERS.get(method, handler.request_deserializer))
+        serialize = _unless_bytes(handler.response_serializer)
         if handler.response_streaming:
             stream = self._around(method, _checked_stream(_writing(handler.unary_stream), check), True)
             return grpc.unary_stream_rpc_method_handler(stream, parse, serialize)
@@ -156,7 +158,7 @@ class CallInterceptor(grpc.aio.ServerInterceptor):
         return grpc.unary_unary_rpc_method_handler(unary, parse, serialize)
 
     def _wrap(self, method: str, handler: grpc.RpcMethodHandler[Any, Any]) -> grpc.RpcMethodHandler[Any, Any]:
-        codecs = (_tolerant(handler.request_deserializer), handler.response_serializer)
+        codecs = (_tolerant(READERS.get(method, handler.request_deserializer)), handler.response_serializer)
         if handler.response_streaming:
             serve: Any = _writing(handler.stream_stream or handler.unary_stream)
             make: Any = (

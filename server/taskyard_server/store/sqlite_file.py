@@ -66,6 +66,8 @@ def open_yard(path: str, *, synchronous: str, wait_secs: float, sql: dict[str, s
     if synchronous not in ("full", "normal"):
         raise Unusable(f"{path}: synchronous is full or normal, not {synchronous}")
     _touch(path)
+    # Bytes are taken as they are; without this, each value is first looked up in vain among what has an adapter.
+    sqlite3.register_adapter(bytes, bytes.__bytes__)
     db = sqlite3.connect(path, timeout=0, isolation_level=None, cached_statements=128)
     try:
         lock(db, path, time.monotonic() + wait_secs)
