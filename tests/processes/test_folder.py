@@ -104,7 +104,7 @@ async def test_a_file_that_cannot_be_opened_costs_only_its_own_namespace(folder:
     await made(store, "mail", "a")
     await made(store, "shop", "a")
     await store.release({2: 1}, "a", 1.0)
-    Path(file_of(str(folder.path), 2, "shop")).write_bytes(b"This is something else.")
+    await asyncio.to_thread(Path(file_of(str(folder.path), 2, "shop")).write_bytes, b"This is something else.")
     for _ in range(2):
         with pytest.raises(Unavailable, match="cannot be opened"):
             await store.take(2, "a")
@@ -170,5 +170,3 @@ async def test_a_file_becomes_a_folder_and_a_file_again(tmp_path: Path) -> None:
     assert (await copy(whole, other)).rows == ROWS
     for each in (file, whole, other):
         await each.close()
-
-

@@ -19,7 +19,9 @@ class Collected(Collector):
         self.texts = texts
 
     def collect(self):
-        families = {str(number): text_string_to_metric_families(text.decode()) for number, text in enumerate(self.texts)}
+        families = {
+            str(number): text_string_to_metric_families(text.decode()) for number, text in enumerate(self.texts)
+        }
         return merged(families)
 
 

@@ -86,8 +86,10 @@ def restore(
     if source.startswith(POSTGRES):
         _begin_epoch(store_named(source, "FILE"), as_json)
         return
-    target = sqlite_in(config_file, store)
+    target, is_folder = sqlite_in(config_file, store)
     _refuse_served(target)
+    if Path(source).expanduser().is_dir() != is_folder:
+        raise Failure(f"{source} and {target}: a folder is restored from a folder, a file from a file")
     from .store_work import restored
 
     with waiting_line("restoring"):

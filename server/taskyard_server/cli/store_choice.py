@@ -40,13 +40,17 @@ def _settings(config_file: Path | None, store: str | None) -> Settings:
         raise Failure(str(error)) from None
 
 
-def sqlite_in(config_file: Path | None, store: str | None) -> Path:
-    """The file of the store of the settings, which need not be there. Raises `Failure` where it is none."""
+def sqlite_in(config_file: Path | None, store: str | None) -> tuple[Path, bool]:
+    """The file of the store of the settings, or the folder of files, and whether it is a folder.
+
+    It need not be there. Raises `Failure` where it is neither.
+    """
     url = store_in(config_file, store)
-    path = sqlite_path(url)
+    folder = sqlite_folder(url)
+    path = sqlite_path(url) or folder
     if path is None:
         raise Failure(f"store.url: {shown_store_url(url)} is no file")
-    return path
+    return path, folder is not None
 
 
 def store_named(url: str, name: str) -> str:

@@ -26,8 +26,11 @@ from taskyard_server.config import ConfigError
 from taskyard_server.live_config import LiveConfig
 from taskyard_server.process_channel import Channel, ChannelClosed
 from taskyard_server.sibling import Sibling
+from taskyard_server.store.folder import FolderStore
 from taskyard_server.store.port import BackupFailed, CommitDelayed, StoreError
 from taskyard_server.telemetry.starting import configured_telemetry
+
+from .upkeep import at_file
 
 log = structlog.get_logger(__name__)
 
@@ -162,6 +165,8 @@ class Child:
                 self._config.reload_if_changed()
             case "drain":
                 app.draining.begin(*arguments)
+            case "file":
+                return await _at_file(app, *arguments)
             case "bury":
                 # Another process has ended.
                 assert app.sharing is not None
@@ -169,6 +174,14 @@ class Child:
             case _:
                 raise LookupError(method)
         return None
+
+
+async def _at_file(app: App, what: str, number: int, *arguments: Any) -> tuple[Any] | None:
+    """What upkeep finds at the file of a namespace, in a tuple; None if it is not open here."""
+    assert app.engine.keeper is not None
+    assert isinstance(app.engine.keeper.store, FolderStore)
+    store = app.engine.keeper.store.opened(number)
+    return None if store is None else (await at_file(store, what, *arguments),)
 
 
 if __name__ == "__main__":

@@ -11,7 +11,7 @@ import contextlib
 import glob
 import os
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
@@ -27,6 +27,8 @@ from taskyard_server.store.sqlite import SqliteStore
 
 log = structlog.get_logger(__name__)
 
+PARENT: Final = "parent"
+"""Owns what is looked at while nobody else owns it."""
 MEMBERS: Final = "members"
 TOKENS: Final = "tokens"
 """What the processes are told of: owners or processes have changed, or tokens have."""
@@ -66,9 +68,9 @@ class Members:
     )
 
     def __init__(self, folder: Path, common: SqliteStore, tell: Callable[[str], None]) -> None:
-        self._folder = str(folder)
-        self._file = OwnersFile(self._folder)
-        self._common = common
+        self.folder = str(folder)
+        self.common = common
+        self._file = OwnersFile(self.folder)
         self._tell = tell
         self._disk = ThreadPoolExecutor(1, "owners")
         self._replicas: dict[str, ReplicaRow] = {}
@@ -86,7 +88,7 @@ class Members:
         loop = asyncio.get_running_loop()
         at, self._last, rows = await loop.run_in_executor(self._disk, self._file.open, WAIT_SECS)
         try:
-            self._kept = await self._common.open()
+            self._kept = await self.common.open()
         except StoreError:
             await loop.run_in_executor(self._disk, self._file.close)
             raise
@@ -110,9 +112,41 @@ class Members:
 
     async def close(self) -> None:
         """Let go of the folder."""
-        await self._common.close()
+        await self.common.close()
         await asyncio.get_running_loop().run_in_executor(self._disk, self._file.close)
         self._disk.shutdown()
+
+    # What looks after the files
+
+    def named(self) -> list[tuple[int, str]]:
+        """The namespaces, by their numbers."""
+        return [(owner.number, owner.name) for owner in self._owners.values() if owner.name is not None]
+
+    def is_there(self, number: int) -> bool:
+        """Whether a namespace was not deleted."""
+        owner = self._owners.get(number)
+        return owner is not None and owner.name is not None
+
+    def owner_of(self, number: int) -> str | None:
+        """The living instance that owns a namespace."""
+        owner = self._owners.get(number)
+        return owner.instance if owner is not None and self._lives(owner.instance) else None
+
+    @contextlib.contextmanager
+    def borrowed(self, number: int) -> Iterator[int]:
+        """Keep a namespace that nobody owns from being taken; the term under which its file may be opened."""
+        owner = self._owners[number]
+        before, owner.instance = owner.instance, PARENT
+        try:
+            yield owner.term
+        finally:
+            if owner.instance == PARENT:
+                owner.instance = before
+            self._tell(MEMBERS)
+
+    def noted(self, numbers: Collection[int]) -> list[Owned]:
+        """What is noted of these namespaces."""
+        return [self._owned(self._owners[number], is_owned=False) for number in numbers if self.is_there(number)]
 
     def died(self, instance: str) -> None:
         """A process has ended."""
@@ -253,14 +287,14 @@ class Members:
                 group.puts[Table(table)] = rows
             for table, keys in removes:
                 group.removes[Table(table)] = keys
-            await self._common.commit(group)
+            await self.common.commit(group)
             self._number += 1
         if Table.TOKENS in group.puts or Table.TOKENS in group.removes:
             self._tell(TOKENS)
 
     async def rows_common(self, table: int, after_key: int, last_key: int, limit: int) -> list[Any]:
         """Some rows of tokens and the like."""
-        async for rows in self._common.rows(Table(table), after_key=after_key, last_key=last_key, limit=limit):
+        async for rows in self.common.rows(Table(table), after_key=after_key, last_key=last_key, limit=limit):
             return list(rows)
         return []
 
@@ -268,7 +302,7 @@ class Members:
 
     def _lives(self, instance: str | None) -> bool:
         row = None if instance is None else self._replicas.get(instance)
-        return row is not None and row.died_at is None
+        return (row is not None and row.died_at is None) or instance == PARENT
 
     async def _given(self, owner: _Owner) -> tuple[int, str, int, float]:
         assert owner.name is not None
@@ -292,7 +326,7 @@ class Members:
 
     async def _remove(self, number: int) -> None:
         """Remove the files of a deleted namespace, and its row."""
-        await asyncio.to_thread(_remove_files, self._folder, number)
+        await asyncio.to_thread(_remove_files, self.folder, number)
         await self._note(gone=(number,))
 
 

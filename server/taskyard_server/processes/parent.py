@@ -29,6 +29,7 @@ from .members import Members, common_store
 from .metrics import ProcessMetrics
 from .process import Process
 from .routes import Routes
+from .upkeep import Upkeep
 
 log = structlog.get_logger(__name__)
 
@@ -84,6 +85,7 @@ class Parent:
         self._members: Members | None = None
         if (folder := sqlite_folder(settings.store.url)) is not None:
             self._members = Members(folder, common_store(folder, settings.store.synchronous), self._tell_all)
+        self._upkeep = None if self._members is None else Upkeep(self._members, self._ask)
         self._keeping: list[asyncio.Task[None]] = []
         self._metrics: MetricsServer | None = None
         self._is_ready = False
@@ -178,9 +180,14 @@ class Parent:
         return None
 
     async def _called(self, method: str, arguments: tuple[Any, ...]) -> Any:
-        if self._members is None or method not in Members.CALLED:
-            raise LookupError(method)
-        return await getattr(self._members, method)(*arguments)
+        for part in (self._members, self._upkeep):
+            if part is not None and method in part.CALLED:
+                return await getattr(part, method)(*arguments)
+        raise LookupError(method)
+
+    async def _ask(self, instance: str, method: str, *arguments: Any) -> Any:
+        process = next((each for each in self._processes if each.instance == instance), None)
+        return None if process is None else await process.ask(method, *arguments)
 
     def _tell_all(self, news: str) -> None:
         for process in self._processes:

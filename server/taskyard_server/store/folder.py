@@ -24,7 +24,6 @@ from taskyard_server.process_channel import Channel, ChannelClosed
 
 from .port import (
     LAST_KEY,
-    BackupFailed,
     CommitDelayed,
     Committed,
     Group,
@@ -208,28 +207,21 @@ class FolderStore:
         return 0
 
     async def check(self) -> list[str]:
-        """See `Store`. The files that this process has open."""
-        lines = []
-        for number in sorted(self._open):
-            lines += [f"{number}: {line}" for line in await self._file(number).check()]
-        return lines
+        """See `Store`. Also what others have open, and what nobody has."""
+        return list(await self._ask("check_all"))
 
-    async def backup(self, path: str, *, replace: bool = False) -> None:  # noqa: ARG002
-        """Refused: it is not one file."""
-        raise BackupFailed(f"{self.url} is not one file; stop the server, and copy it by `taskyard store copy`")
+    async def backup(self, path: str, *, replace: bool = False) -> None:
+        """See `Store`. The backup is a folder."""
+        await self._ask("backup_all", path, replace)
+
+    def opened(self, number: int) -> SqliteStore | None:
+        """The file of a namespace, if it is open here."""
+        found = self._open.get(number)
+        return None if found is None else found.store
 
     async def stats(self) -> StoreStats:
-        """Its figures: of the files that this process has open."""
-        rows: dict[str, int] = {}
-        used = number = version = epoch = 0
-        at, free = 0.0, 1 << 62
-        for each in sorted(self._open):
-            stats = await self._file(each).stats()
-            for table, count in stats.rows.items():
-                rows[table] = rows.get(table, 0) + count
-            used, free, number = used + stats.used_bytes, min(free, stats.free_bytes), number + stats.number
-            at, epoch, version = max(at, stats.at), max(epoch, stats.epoch), max(version, stats.version)
-        return StoreStats(rows, used, free, number, at, epoch, version)
+        """Its figures: those of all files together."""
+        return StoreStats(*await self._ask("stats_all"))
 
     async def go_on_from(self, kept: Kept) -> None:  # noqa: ARG002
         """Refused: a server has it."""

@@ -13,10 +13,10 @@ from collections.abc import AsyncIterator, Mapping, Sequence
 from typing import Final
 
 from .folder import COMMON, COMMON_FILE, NAMESPACES, file_of, parts_of
+from .folder_copies import Snapshot, sum_of
 from .owners_file import FILE, Owned, OwnersFile
 from .port import (
     LAST_KEY,
-    BackupFailed,
     Committed,
     Group,
     Kept,
@@ -204,19 +204,22 @@ class WholeFolder:
                 lines.append(f"{os.path.basename(path)}: is the file of no namespace that {FILE} names")
         return lines
 
-    async def backup(self, path: str, *, replace: bool = False) -> None:  # noqa: ARG002
-        """Refused: it is not one file."""
-        raise BackupFailed(f"{self.url} is not one file; copy it to one by `taskyard store copy`")
+    async def backup(self, path: str, *, replace: bool = False) -> None:
+        """See `Store`. The backup is a folder."""
+        snapshot = Snapshot(path, replace=replace)
+        folder = await asyncio.to_thread(snapshot.begin)
+        try:
+            for number, store in self._stores.items():
+                await store.backup(file_of(folder, number, self._rows[number].name or ""))
+            await self._common.backup(os.path.join(folder, COMMON_FILE))
+            await asyncio.to_thread(snapshot.finish, [self._rows[number] for number in self._stores])
+        except BaseException:
+            await asyncio.to_thread(snapshot.give_up)
+            raise
 
     async def stats(self) -> StoreStats:
         """See `Store`."""
-        common = await self._common.stats()
-        rows, used, number, at = dict(common.rows), common.used_bytes, common.number, common.at
-        for store in self._in_order():
-            stats = await store.stats()
-            rows = {table: count + stats.rows[table] for table, count in rows.items()}
-            used, number, at = used + stats.used_bytes, max(number, stats.number), max(at, stats.at)
-        return StoreStats(rows, used, common.free_bytes, number, at, common.epoch, common.version)
+        return StoreStats(*sum_of([tuple(await store.stats()) for store in (self._common, *self._in_order())]))
 
 
 def _move(path: str, final: str) -> None:
