@@ -26,6 +26,7 @@ GROUP = "taskyard_server"
 BESIDE_THE_CORE = (
     "conversion/payload.py",
     "conversion/plain_structs.py",
+    "conversion/refusals.py",
     "conversion/report_requests.py",
     "conversion/requests.py",
     "conversion/submission_scan.py",
