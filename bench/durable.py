@@ -11,12 +11,14 @@ from functools import partial
 import psutil
 import servers
 from end_to_end import flow_flags
-from latency import SECS, submit_to_start
+from latency import SECS, STEADY_SECS, steady_to_start, submit_to_start
 from rows import Aim, Case, Figure, Measure, Row, Side
 from submits import BATCH
 
 REMARK = "the ceiling is the same server with memory://"
 HOSTS = 4
+STEADY = 8_000
+"""Tasks per second in batches, beside which lone ones are measured."""
 
 Take = Callable[[servers.Server, float], list[Figure]]
 
@@ -39,6 +41,20 @@ def cases() -> list[Case]:
             _whole_way,
         ),
         _case(tuple(Row(name, "ms", better="less", remark=REMARK) for name in latency), submit_to_start, secs=SECS),
+        _case(
+            tuple(
+                Row(
+                    f"submit to start, {STEADY:,} tasks/s, durable, {quantile}",
+                    "ms",
+                    better="less",
+                    aim=aim,
+                    remark=REMARK,
+                )
+                for quantile, aim in (("p50", None), ("p99", Aim(8, "value")), ("p99.9", None))
+            ),
+            partial(steady_to_start, STEADY),
+            secs=STEADY_SECS,
+        ),
     ]
 
 
