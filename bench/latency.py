@@ -125,7 +125,7 @@ def lone_round_trip(server: servers.Server, secs: float) -> list[Figure]:
 
 @contextmanager
 def batches_beside(rate: float, server: servers.Server, secs: float) -> Iterator[None]:
-    """Sends tasks in batches from before the block until after it. Raises `SystemExit` if some of them were not done."""
+    """Sends tasks in batches from before the block until after it. Raises `SystemExit` if some are not done."""
     with ThreadPoolExecutor(max_workers=1) as beside:
         # The warm-up of the other load is shorter than what this one has left at its end.
         load = beside.submit(servers.load, "flow", server, secs + 2 * SETTLE_SECS, **flow_flags(HOSTS), rate=rate)
