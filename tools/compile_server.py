@@ -25,6 +25,7 @@ STAMP = PACKAGE / ".compiled"
 GROUP = "taskyard_server"
 BESIDE_THE_CORE = (
     "conversion/payload.py",
+    "conversion/plain_structs.py",
     "conversion/report_requests.py",
     "conversion/requests.py",
     "conversion/submission_scan.py",

@@ -18,7 +18,7 @@ from taskyard_server.core.retention import RetainedTasks
 from taskyard_server.core.scheduler import Scheduler
 from taskyard_server.core.strands import Strand
 from taskyard_server.core.task import Task
-from taskyard_server.core.timers import TimerQueue
+from taskyard_server.core.timers import Holder, Looks, TimerQueue
 
 from .page_indexes import recount_pages
 
@@ -232,11 +232,23 @@ def is_heap(what: str, heap: list[object]) -> None:
 def _timers(core: Scheduler, tasks: list[Task]) -> None:
     deadlines = {task: task.deadline for task in tasks if task.state in TICKING and task.deadline is not None}
     same("claimable tasks with no deadline", [*_ids(t for t in tasks if t.lane and t.deadline is None)], [])
-    recount_timer("deadlines", core._life._deadlines, deadlines)
+    its = core._life.deadlines
+    recount_looks("deadlines", its.pages, its._due, {task: (task.page, at) for task, at in deadlines.items()})
     timeouts = core._life.run_timeouts
     running = {task.lease for task in tasks if task.state == "running" and task.options.run_timeout_secs is not None}
     same("leases with a run timeout", timeouts._ends.keys() == running, True)
     recount_timer("run timeouts", timeouts._timers, timeouts._ends)
+
+
+def recount_looks(
+    what: str, looks: Looks[Holder], found: TimerQueue, due: Mapping[Hashable, tuple[Holder, float]]
+) -> None:
+    """Fail unless each thing is looked for no later than it is due, or was found to be; each holder stands there once."""
+    holders = {holder for items in looks.holders._due.values() for holder in items}
+    recount_timer(f"holders of {what}", looks.holders, {holder: holder.look_at for holder in holders})
+    known = {item for items in found._due.values() for item in items}
+    late = [item for item, (holder, at) in due.items() if item not in known and not holder.look_at <= at]
+    same(f"{what} that nobody looks for", late, [])
 
 
 def recount_timer(what: str, timers: TimerQueue, due: Mapping[Hashable, float]) -> None:

@@ -17,7 +17,7 @@ from .ledger import Ledger
 from .target_indexes import has_failed_and_blocks
 from .target_ledger import TargetLedger
 
-OF_A_TASK = tuple(name for name in TASK_FIELDS if name not in ("agent", "lease", "lane", "deadline"))
+OF_A_TASK = tuple(name for name in TASK_FIELDS if name not in ("agent", "lease", "lane", "due_at"))
 
 
 def same_state(was: Scheduler, loaded: Scheduler, now: float) -> None:

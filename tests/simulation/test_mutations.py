@@ -17,6 +17,7 @@ import pytest
 
 from taskyard_server.core.admission import Admission
 from taskyard_server.core.attempts import Attempts
+from taskyard_server.core.deadlines import Deadlines
 from taskyard_server.core.dispatcher import Dispatcher
 from taskyard_server.core.grants import Grants
 from taskyard_server.core.lane import Lane
@@ -32,7 +33,7 @@ from taskyard_server.core.scheduler import Scheduler
 from taskyard_server.core.streams import Streams
 from taskyard_server.core.targets import Targets
 from taskyard_server.core.task import Task
-from taskyard_server.core.timers import Timers
+from taskyard_server.core.timers import Looks, Timers
 
 from .simulator import Mismatch, Simulation
 
@@ -75,8 +76,18 @@ MUTATIONS: dict[str, list[Edit]] = {
     "a lease may expire more than max_deliveries times": [
         (Grants, "_fail_attempt", "task.deliveries < life.limits.max_deliveries", "True"),
     ],
-    "the deadline of an ended task stays in the timers": [
-        (Lifecycle, "finish", "self._clear_deadline(task)", "pass"),
+    "what has ended may expire": [
+        (Deadlines, "_first", "(task.state in WAITING or task.state in IN_FLIGHT)", "True"),
+        (Deadlines, "_pass", "(task.state in WAITING or task.state in IN_FLIGHT)", "True"),
+    ],
+    "only the first deadline of a page counts": [
+        (Deadlines, "add", "task.due_at < page.look_at", "page.look_at == inf"),
+    ],
+    "a page is looked at once": [
+        (Looks, "_look_again", "at != inf", "False"),
+    ],
+    "a host is looked at for the end of the lease that it got first": [
+        (Grants, "grant", "due < host.look_at", "host.look_at == inf"),
     ],
     "a task that is handed out still counts as queued by its agent": [
         (Grants, "grant", "task.agent.queued -= 1", "pass"),
@@ -115,7 +126,7 @@ MUTATIONS: dict[str, list[Edit]] = {
         (Timers, "queue", "key=_order", "key=lambda entry: -entry[0]"),
     ],
     "a task is handed out in the instant of its deadline": [
-        (Task, "is_overdue", "self.deadline <= now", "self.deadline < now"),
+        (Task, "is_overdue", "self.due_at <= now", "self.due_at < now"),
     ],
     "a released task counts as delivered": [
         (Grants, "release", "task.deliveries -= 1", "pass"),
@@ -124,7 +135,7 @@ MUTATIONS: dict[str, list[Edit]] = {
         (Grants, "lose", "task.deliveries -= 1", "pass"),
     ],
     "a task that a stream never started stays with it until its lease ends": [
-        (Grants, "grant", "lease.due = min(lease.start_by, lease.expires_at)", "pass"),
+        (Grants, "grant", "lease.start_by = now + life.limits.start_timeout_secs", "pass"),
     ],
     "a task that was started in time must be started again": [
         (Grants, "begin", "lease.start_by = inf", "pass"),
@@ -304,7 +315,7 @@ MUTATIONS: dict[str, list[Edit]] = {
         (Lifecycle, "resume", "else now + task.deadline_secs", "else task.created_at + task.deadline_secs"),
     ],
     "a paused task may expire": [
-        (Lifecycle, "pause", "self._clear_deadline(task)", "pass"),
+        (Lifecycle, "pause", "task.deadline = None", "pass"),
     ],
     "a failure that is taken back still counts": [
         (Lifecycle, "_reopen", "self.counters.reopened += 1", "pass"),

@@ -7,7 +7,7 @@ anybody but the clock.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, Final
 
 from taskyard.v1.batch_pb2 import SubmitBatchRequest
@@ -76,15 +76,19 @@ class TasksRequest:
 
     @property
     def parsed(self) -> SubmitTasksRequest:
-        """The request as protobuf reads it."""
-        if self._parsed is None:
-            self._parsed = SubmitTasksRequest.FromString(self._data)
-        return self._parsed
+        """The request as protobuf reads it, with the trace contexts that its tasks were given since."""
+        parsed = self._parsed
+        if parsed is None:
+            parsed = self._parsed = SubmitTasksRequest.FromString(self._data)
+            for message, task in zip(parsed.tasks, self._tasks or (), strict=True):
+                if task.traceparent is not None:
+                    message.traceparent = task.traceparent
+        return parsed
 
     @property
-    def count(self) -> int:
-        """How many tasks it has."""
-        return len(self.parsed.tasks) if self._tasks is None else len(self._tasks)
+    def tasks(self) -> Sequence[Any]:
+        """The tasks. Their `traceparent` may be set."""
+        return self.parsed.tasks if self._tasks is None else self._tasks
 
     def submissions(
         self, first: int, end: int, traceparent: str | None, max_payload_bytes: int, default_retry: DefaultRetry

@@ -198,7 +198,7 @@ class Node:
                 self._build()
             else:
                 for agent in moved:
-                    ahead = agent.lanes.get(self.bucket)
+                    ahead = agent.lane_in(self.bucket)
                     if ahead is not None and ahead in self.lanes:
                         self.enter(ahead)
         if len(self._heap) > 2 * len(self.lanes) + MIN_ENTRIES_TO_COMPACT:

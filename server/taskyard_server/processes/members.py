@@ -11,7 +11,7 @@ import contextlib
 import glob
 import os
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,12 +21,14 @@ import structlog
 
 from taskyard_server.store.folder import COMMON_FILE, file_of
 from taskyard_server.store.owners_file import Owned, OwnersFile
-from taskyard_server.store.port import CommitDelayed, Group, StoreError, Table
+from taskyard_server.store.port import CommitDelayed, Group, Kept, StoreError, Table
 from taskyard_server.store.shared_port import Replica, ReplicaRow
 from taskyard_server.store.sqlite import SqliteStore
 
 log = structlog.get_logger(__name__)
 
+PARENT: Final = "parent"
+"""Owns what is looked at while nobody else owns it."""
 MEMBERS: Final = "members"
 TOKENS: Final = "tokens"
 """What the processes are told of: owners or processes have changed, or tokens have."""
@@ -61,14 +63,14 @@ class Members:
     CALLED: Final = frozenset(
         {
             *("join", "renew", "replicas", "drain", "raise_level", "leave", "owners", "needing_owner", "create"),
-            *("take", "release", "rename", "commit_common", "rows_common"),
+            *("take", "release", "rename", "epoch", "commit_common", "rows_common"),
         }
     )
 
     def __init__(self, folder: Path, common: SqliteStore, tell: Callable[[str], None]) -> None:
-        self._folder = str(folder)
-        self._file = OwnersFile(self._folder)
-        self._common = common
+        self.folder = str(folder)
+        self.common = common
+        self._file = OwnersFile(self.folder)
         self._tell = tell
         self._disk = ThreadPoolExecutor(1, "owners")
         self._replicas: dict[str, ReplicaRow] = {}
@@ -78,13 +80,19 @@ class Members:
         self._last = 0
         self._changes = 0
         self._number = 0
+        self._kept = Kept(0, 0.0, 0)
         self._committing = asyncio.Lock()
 
     async def open(self) -> None:
         """Open the folder, and keep other parents out. Raises `StoreError`."""
         loop = asyncio.get_running_loop()
         at, self._last, rows = await loop.run_in_executor(self._disk, self._file.open, WAIT_SECS)
-        self._number = (await self._common.open()).number
+        try:
+            self._kept = await self.common.open()
+        except StoreError:
+            await loop.run_in_executor(self._disk, self._file.close)
+            raise
+        self._number = self._kept.number
         for row in rows:
             if row.name is None:
                 await self._remove(row.number)
@@ -104,9 +112,41 @@ class Members:
 
     async def close(self) -> None:
         """Let go of the folder."""
-        await self._common.close()
+        await self.common.close()
         await asyncio.get_running_loop().run_in_executor(self._disk, self._file.close)
         self._disk.shutdown()
+
+    # What looks after the files
+
+    def named(self) -> list[tuple[int, str]]:
+        """The namespaces, by their numbers."""
+        return [(owner.number, owner.name) for owner in self._owners.values() if owner.name is not None]
+
+    def is_there(self, number: int) -> bool:
+        """Whether a namespace was not deleted."""
+        owner = self._owners.get(number)
+        return owner is not None and owner.name is not None
+
+    def owner_of(self, number: int) -> str | None:
+        """The living instance that owns a namespace."""
+        owner = self._owners.get(number)
+        return owner.instance if owner is not None and self._lives(owner.instance) else None
+
+    @contextlib.contextmanager
+    def borrowed(self, number: int) -> Iterator[int]:
+        """Keep a namespace that nobody owns from being taken; the term under which its file may be opened."""
+        owner = self._owners[number]
+        before, owner.instance = owner.instance, PARENT
+        try:
+            yield owner.term
+        finally:
+            if owner.instance == PARENT:
+                owner.instance = before
+            self._tell(MEMBERS)
+
+    def noted(self, numbers: Collection[int]) -> list[Owned]:
+        """What is noted of these namespaces."""
+        return [self._owned(self._owners[number], is_owned=False) for number in numbers if self.is_there(number)]
 
     def died(self, instance: str) -> None:
         """A process has ended."""
@@ -145,7 +185,12 @@ class Members:
         """See `SharedStore`."""
         since = time.time() - died_within_secs
         found = [row for row in self._replicas.values() if row.died_at is None or row.died_at > since]
-        return [(tuple(row.replica), row.started_at, row.renewed_at, row.died_at) for row in found]
+        now = time.time()
+        # Who has not ended lives, as far as this table goes.
+        return [
+            (tuple(row.replica), row.started_at, now if row.died_at is None else row.renewed_at, row.died_at)
+            for row in found
+        ]
 
     async def drain(self, name: str, is_draining: bool) -> bool:
         """See `SharedStore`."""
@@ -173,9 +218,7 @@ class Members:
 
     async def owners(self, since: int | None) -> tuple[int, list[Any]]:
         """See `SharedStore`; `since` counts changes."""
-        return self._changes, [
-            owner.row() for owner in self._owners.values() if since is None or owner.changed > since
-        ]
+        return self._changes, [owner.row() for owner in self._owners.values() if since is None or owner.changed > since]
 
     async def needing_owner(self, limit: int) -> list[Any]:
         """See `SharedStore`."""
@@ -232,6 +275,10 @@ class Members:
 
     # What belongs to no namespace
 
+    async def epoch(self) -> int:
+        """That of all files."""
+        return self._kept.epoch
+
     async def commit_common(self, puts: list[Any], removes: list[Any]) -> None:
         """Write rows of tokens and the like."""
         async with self._committing:
@@ -240,14 +287,14 @@ class Members:
                 group.puts[Table(table)] = rows
             for table, keys in removes:
                 group.removes[Table(table)] = keys
-            await self._common.commit(group)
+            await self.common.commit(group)
             self._number += 1
         if Table.TOKENS in group.puts or Table.TOKENS in group.removes:
             self._tell(TOKENS)
 
     async def rows_common(self, table: int, after_key: int, last_key: int, limit: int) -> list[Any]:
         """Some rows of tokens and the like."""
-        async for rows in self._common.rows(Table(table), after_key=after_key, last_key=last_key, limit=limit):
+        async for rows in self.common.rows(Table(table), after_key=after_key, last_key=last_key, limit=limit):
             return list(rows)
         return []
 
@@ -255,7 +302,7 @@ class Members:
 
     def _lives(self, instance: str | None) -> bool:
         row = None if instance is None else self._replicas.get(instance)
-        return row is not None and row.died_at is None
+        return (row is not None and row.died_at is None) or instance == PARENT
 
     async def _given(self, owner: _Owner) -> tuple[int, str, int, float]:
         assert owner.name is not None
@@ -279,7 +326,7 @@ class Members:
 
     async def _remove(self, number: int) -> None:
         """Remove the files of a deleted namespace, and its row."""
-        await asyncio.to_thread(_remove_files, self._folder, number)
+        await asyncio.to_thread(_remove_files, self.folder, number)
         await self._note(gone=(number,))
 
 
@@ -294,6 +341,3 @@ def _remove_files(folder: str, number: int) -> None:
 def common_store(folder: Path, synchronous: str) -> SqliteStore:
     """The file of what belongs to no namespace."""
     return SqliteStore(str(folder / COMMON_FILE), synchronous=synchronous, min_free_bytes=0)
-
-
-__all__ = ["MEMBERS", "TOKENS", "Members", "StoreError", "common_store"]

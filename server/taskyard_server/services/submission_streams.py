@@ -83,7 +83,7 @@ class SubmissionStreams:
 
     async def _submit(self, call: Call, request: TasksRequest) -> Answer[bytes]:
         """The outcome of each task, encoded. A refusal affects neither the stream nor other tasks."""
-        count, turns = request.count, self._engine.turns
+        count, turns = len(request.tasks), self._engine.turns
         if count <= SMALL:
             turns.small_came()
             return await self._submit_chunk(call, request, 0, count)

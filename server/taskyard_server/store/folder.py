@@ -5,7 +5,7 @@ files of the namespaces that it was given, each under the term of its ownership:
 nor under a lower term later. What belongs to no namespace lies in a file of the parent.
 
     owners.db                 numbers, names and terms
-    common.db                 tokens and secrets
+    common.db                 tokens and secrets, and the epoch of all
     namespaces/3-shop.db      each is a file as that of one server, with one namespace
 """
 
@@ -24,7 +24,6 @@ from taskyard_server.process_channel import Channel, ChannelClosed
 
 from .port import (
     LAST_KEY,
-    BackupFailed,
     CommitDelayed,
     Committed,
     Group,
@@ -86,6 +85,7 @@ class FolderStore:
         self._open: dict[int, _Open] = {}
         self._needs: dict[int, bool] = {}
         self._failed: dict[int, float] = {}
+        self._epoch = 0
         self._news = {name: asyncio.Event() for name in ("members", "tokens")}
         listeners.update({name: news.set for name, news in self._news.items()})
 
@@ -96,7 +96,8 @@ class FolderStore:
 
     async def open(self) -> Kept:
         """See `Store`. Files are opened as namespaces are taken."""
-        return Kept(0, 0.0, 0)
+        self._epoch = int(await self._ask("epoch"))
+        return Kept(0, 0.0, self._epoch)
 
     async def close(self) -> None:
         """See `Store`."""
@@ -107,7 +108,7 @@ class FolderStore:
     async def commit(self, group: Group) -> Committed:
         """See `Store`. Each namespace is committed to its own file, all at once; one of them failing delays it all."""
         began = time.perf_counter()
-        parts = _parts_of(group)
+        parts = parts_of(group)
         common = parts.pop(None, None)
         works: list[Awaitable[Committed | None]] = []
         lost = set()
@@ -206,28 +207,21 @@ class FolderStore:
         return 0
 
     async def check(self) -> list[str]:
-        """See `Store`. The files that this process has open."""
-        lines = []
-        for number in sorted(self._open):
-            lines += [f"{number}: {line}" for line in await self._file(number).check()]
-        return lines
+        """See `Store`. Also what others have open, and what nobody has."""
+        return list(await self._ask("check_all"))
 
-    async def backup(self, path: str, *, replace: bool = False) -> None:  # noqa: ARG002
-        """Refused: it is not one file."""
-        raise BackupFailed(f"{self.url} is not one file; stop the server, and copy it by `taskyard store copy`")
+    async def backup(self, path: str, *, replace: bool = False) -> None:
+        """See `Store`. The backup is a folder."""
+        await self._ask("backup_all", path, replace)
+
+    def opened(self, number: int) -> SqliteStore | None:
+        """The file of a namespace, if it is open here."""
+        found = self._open.get(number)
+        return None if found is None else found.store
 
     async def stats(self) -> StoreStats:
-        """Its figures: of the files that this process has open."""
-        rows: dict[str, int] = {}
-        used = number = version = epoch = 0
-        at, free = 0.0, 1 << 62
-        for each in sorted(self._open):
-            stats = await self._file(each).stats()
-            for table, count in stats.rows.items():
-                rows[table] = rows.get(table, 0) + count
-            used, free, number = used + stats.used_bytes, min(free, stats.free_bytes), number + stats.number
-            at, epoch, version = max(at, stats.at), max(epoch, stats.epoch), max(version, stats.version)
-        return StoreStats(rows, used, free, number, at, epoch, version)
+        """Its figures: those of all files together."""
+        return StoreStats(*await self._ask("stats_all"))
 
     async def go_on_from(self, kept: Kept) -> None:  # noqa: ARG002
         """Refused: a server has it."""
@@ -303,7 +297,7 @@ class FolderStore:
             await self._ask("release", {number: term}, instance, served_until, None, {})
             raise Unavailable(UNOPENED) from error
         self._open[number] = _Open(store, term)
-        return Taken(number, name, term, Kept(kept.number, max(kept.at, served_until), kept.epoch))
+        return Taken(number, name, term, Kept(kept.number, max(kept.at, served_until), self._epoch))
 
     async def release(self, fences: dict[int, int], instance: str, served_until: float, to: str | None = None) -> None:
         """See `SharedStore`."""
@@ -352,7 +346,7 @@ class FolderStore:
             raise CommitDelayed(str(error)) from error
 
 
-def _parts_of(group: Group) -> dict[int | None, Group]:
+def parts_of(group: Group) -> dict[int | None, Group]:
     """The rows of each namespace, and those of none."""
     parts: dict[int | None, Group] = {}
 
