@@ -65,9 +65,14 @@ class TurnTaking:
         self._passes = PASSES
 
     @property
+    def is_shared(self) -> bool:
+        """Whether something small has come lately: then nothing small should wait for company."""
+        return self._clock() - self._small_at < SHARED_SECS
+
+    @property
     def slice_size(self) -> int:
         """How many tasks or reports make a slice now."""
-        return SLICE if self._is_shared else WHOLE
+        return SLICE if self.is_shared else WHOLE
 
     async def take(self, work: float) -> None:
         """Wait for the turn to do so much work (see `SLICE`), which is then done without a further wait."""
@@ -82,13 +87,9 @@ class TurnTaking:
         self._waiting.append((turn, work))
         await turn
 
-    @property
-    def _is_shared(self) -> bool:
-        return self._clock() - self._small_at < SHARED_SECS
-
     def _pass(self) -> None:
         """Give the turns of the next pass, unless small work is on its way."""
-        is_shared = self._is_shared
+        is_shared = self.is_shared
         size = SLICE if is_shared else WHOLE
         if is_shared and self._left < size:
             # What came during the last slices is noticed only some passes later.

@@ -300,6 +300,9 @@ class HostWriter:
             return False
         if session.pending >= MAX_ASSIGNMENTS_PER_MESSAGE:
             return False
+        if session.pending <= FEW and self._turns.is_shared:
+            # It may be a lone one, whose caller waits for it.
+            return False
         if self._tasks_wait:
             return True
         secs = self._pace.wait_secs(self._clock())
