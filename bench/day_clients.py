@@ -1,4 +1,4 @@
-"""The clients of a day's load that come and go, by the SDK in Python; for mixed.py and soak.py.
+"""The clients of a day's load that come and go, by the SDK in Python; for day.py and soak.py.
 
     python bench/day_clients.py HOST:PORT
 

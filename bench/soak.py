@@ -2,7 +2,7 @@
 
     python bench/soak.py [--minutes 60] [--rate 1500] [--store URL|sqlite] [--json FILE]
 
-It runs the load of mixed.py against a new server. After the time in which the server fills what it retains
+It runs the load of day.py against a new server. After the time in which the server fills what it retains
 (`maxRetainedTasks`), each window of ten seconds gives the waiting times of lone tasks, the resident memory and the CPU.
 A line a minute is printed, and at the end the first ten minutes beside the last; in a shorter run, the first third
 beside the last. The 99th percentile of a part is the median of its windows, as other work of the machine disturbs some.
@@ -20,8 +20,8 @@ from pathlib import Path
 
 import psutil
 import servers
+from day import RATE, day, ended_tasks
 from latency import submit_to_start
-from mixed import RATE, day, ended_tasks
 from run import machine
 
 WINDOW_SECS = 10.0

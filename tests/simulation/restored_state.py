@@ -118,7 +118,7 @@ def _same_targets(loaded: Scheduler, was: Scheduler) -> None:
 
 
 def _figures(figures: Any) -> tuple[object, ...]:
-    return tuple(getattr(figures, name) for name in sorted(names(type(figures))) if name != "slot_time")
+    return tuple(getattr(figures, name) for name in sorted(names(type(figures))) if not name.startswith("_"))
 
 
 def _batch(batch: Any) -> tuple[object, ...]:

@@ -17,7 +17,6 @@ import pytest
 
 from taskyard_server.core.admission import Admission
 from taskyard_server.core.attempts import Attempts
-from taskyard_server.core.deadlines import Deadlines
 from taskyard_server.core.dispatcher import Dispatcher
 from taskyard_server.core.grants import Grants
 from taskyard_server.core.lane import Lane
@@ -33,7 +32,7 @@ from taskyard_server.core.scheduler import Scheduler
 from taskyard_server.core.streams import Streams
 from taskyard_server.core.targets import Targets
 from taskyard_server.core.task import Task
-from taskyard_server.core.timers import Looks, Timers
+from taskyard_server.core.timers import Timers
 
 from .simulator import Mismatch, Simulation
 
@@ -56,7 +55,7 @@ MUTATIONS: dict[str, list[Edit]] = {
         (ReadyQueue, "release_slot", "agent.rank - ONE_IN_FLIGHT", "agent.rank"),
     ],
     "an agent whose task lands does not move ahead at once": [
-        (ReadyQueue, "release_slot", "if rank < lane.entries[-1]", "if False"),
+        (ReadyQueue, "_move_ahead", "if rank < lane.entry", "if False"),
     ],
     "a report needs no valid token": [
         (Reports, "_lease_of", "lease.token != token or ", ""),
@@ -75,19 +74,6 @@ MUTATIONS: dict[str, list[Edit]] = {
     ],
     "a lease may expire more than max_deliveries times": [
         (Grants, "_fail_attempt", "task.deliveries < life.limits.max_deliveries", "True"),
-    ],
-    "what has ended may expire": [
-        (Deadlines, "_first", "(task.state in WAITING or task.state in IN_FLIGHT)", "True"),
-        (Deadlines, "_pass", "(task.state in WAITING or task.state in IN_FLIGHT)", "True"),
-    ],
-    "only the first deadline of a page counts": [
-        (Deadlines, "add", "task.due_at < page.look_at", "page.look_at == inf"),
-    ],
-    "a page is looked at once": [
-        (Looks, "_look_again", "at != inf", "False"),
-    ],
-    "a host is looked at for the end of the lease that it got first": [
-        (Grants, "grant", "due < host.look_at", "host.look_at == inf"),
     ],
     "a task that is handed out still counts as queued by its agent": [
         (Grants, "grant", "task.agent.queued -= 1", "pass"),

@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from taskyard.v1.batch_pb2 import SubmitBatchRequest
 from taskyard.v1.task_pb2 import SubmitTaskRequest, SubmitTasksRequest
-from taskyard_server.core.errors import Refusal
+from taskyard_server.core.errors import BadRequest, Refusal
 from taskyard_server.core.task import Submission
 
 from . import requests
@@ -147,7 +147,7 @@ class BatchRequest:
             else:
                 return made
         parsed = self.parsed
-        return [
+        converted = [
             requests.submission(
                 task,
                 parsed.agent_id,
@@ -159,6 +159,15 @@ class BatchRequest:
             )
             for number, task in enumerate(parsed.tasks)
         ]
+        _check_places(converted)
+        return converted
+
+
+def _check_places(submissions: Sequence[Submission]) -> None:
+    """Raise `BadRequest` if a predecessor does not stand before its task."""
+    for number, submission in enumerate(submissions):
+        if max(submission.options.extras.after_indexes, default=-1) >= number:
+            raise BadRequest(f"tasks[{number}].afterIndexes: must be places of tasks that stand before this one")
 
 
 def _fits(task: ScannedTask, max_payload_bytes: int) -> bool:

@@ -64,8 +64,8 @@ class AgentFigures(SlotTime):
 class Agent:
     """An agent that has a task. `tasks` counts all that are retained, `queued` and `inflight` those in these states.
 
-    Most agents have one `lane`; those that have several have the others in `more_lanes`. `rank`, the lanes and `inflight`
-    belong to `ReadyQueue`, `weight` and `passed` to `Weights`.
+    Most agents have one `lane`; those that have several have the others in `more_lanes`. `rank`, the lanes and
+    `inflight` belong to `ReadyQueue`, `weight` and `passed` to `Weights`.
     """
 
     __slots__ = ("figures", "id", "inflight", "lane", "more_lanes", "passed", "queued", "rank", "tasks", "weight")

@@ -26,8 +26,8 @@ class Lease:
     again. Times are seconds on the core's clock. `claim_id` is the name under which the host claimed it, if any.
 
     A lease that was granted over a `stream` may end before `expires_at`: at `start_by` if the host has not started the
-    task by then, and at `adopt_by` if the stream broke and the host has not reconnected. `begun_at` is `started_at`, `inf`
-    while there is none. `has_stop` is set once it has ended and a `Stop` tells its stream so.
+    task by then, and at `adopt_by` if the stream broke and the host has not reconnected. `begun_at` is `started_at`,
+    `inf` while there is none. `has_stop` is set once it has ended and a `Stop` tells its stream so.
     """
 
     __slots__ = (

@@ -8,8 +8,8 @@ Tasks lie in buckets by what a host must match, and within a bucket in one lane 
 the order of their agents' ranks (`lane_order.py`). A claim worsens a rank, a task that leaves flight improves it. What
 improves is moved at once in every bucket where the agent waits; what worsens is moved when it comes first. So each
 waiting lane has an entry that is no worse than its rank, and a first entry that equals its rank is the true minimum: a
-claim costs O(eligible buckets + log n) and equals the choice of brute force. Tasks with concurrency keys stand in strands beside
-their lane, and those that wait for a key stand aside (`strands.py`).
+claim costs O(eligible buckets + log n) and equals the choice of brute force. Tasks with concurrency keys stand in
+strands beside their lane, and those that wait for a key stand aside (`strands.py`).
 
 This file knows nothing of states, leases or time.
 """
@@ -104,9 +104,6 @@ class Bucket:
             self.lanes += 1
             if self.lanes > 2 * self.waiting + MIN_ENTRIES_TO_COMPACT:
                 self.build()
-                if lane.entry:
-                    return
-                self.lanes += 1
         lane.entry = lane.agent.rank
         self.order.add(lane)
 

@@ -404,9 +404,9 @@ class Strands:
         if len(strand.keys) > 1:
             for key in strand.keys:
                 del key.shared[strand]
-        if not lane.entries and lane.is_empty:
-            # The bucket's heap does not hold it, and so would not forget it.
-            del lane.agent.lanes[bucket]
+        if not lane.entry and lane.is_empty:
+            # The bucket does not hold it, and so would not forget it.
+            lane.agent.forget_lane(lane)
 
 
 def comes_before(one: Task, other: Task) -> bool:

@@ -211,9 +211,9 @@ class Task:
     Callers outside the core get the live object: they read it before the next command, and never write it. Times are
     seconds on the core's clock. `seq` is the order of submission. `due_at`, `begun_at` and `over_at` are `deadline`,
     `started_at` and `completed_at`, but `inf` for None, and `place` is `position`, 0 for None: numbers that are never
-    None take no memory beside the record. `deadline_secs` is the length of a deadline that the submitter set. `expired` is whether the
-    deadline passed while the task was queued. `commit` is the number of the last commit that wrote it to a store.
-    `page` is where it stands in the table of tasks; a copy has none.
+    None take no memory beside the record. `deadline_secs` is the length of a deadline that the submitter set. `expired`
+    is whether the deadline passed while the task was queued. `commit` is the number of the last commit that wrote it to
+    a store. `page` is where it stands in the table of tasks; a copy has none.
     """
 
     __slots__ = (*TASK_FIELDS, "page")

@@ -24,7 +24,7 @@ from google.protobuf.message import DecodeError
 from taskyard_server.access.requirements import requirement_of
 from taskyard_server.conversion.submit_requests import READERS
 from taskyard_server.core.errors import BadRequest, NotOwner, Refusal, TooLarge
-from taskyard_server.logs import Throttle
+from taskyard_server.throttle import Throttle
 
 from .admission import Admission, Entry, Gate
 from .callers import Call, Headers, current_call, current_headers, read_headers, set_current_call, set_current_headers

@@ -21,7 +21,7 @@ from taskyard_server.conversion.responses import error_message
 from taskyard_server.conversion.submit_requests import TasksRequest
 from taskyard_server.conversion.task_encoding import encode_outcomes
 from taskyard_server.core.errors import PermissionDenied, QueueFull, Refusal, Unavailable
-from taskyard_server.core.predecessors import IN_MEMORY
+from taskyard_server.core.predecessors import IN_MEMORY, name_predecessors
 from taskyard_server.core.task import Submission
 from taskyard_server.engine.port import Answer, Engine
 from taskyard_server.engine.turn_taking import SMALL
@@ -105,7 +105,7 @@ class SubmissionStreams:
             submissions = _judged(call.access, submissions)
         encode_refusal = partial(_encode_refusal, call.access)
         valid, known = converted(submissions), IN_MEMORY
-        if any(each.options.extras.after for each in valid):
+        if name_predecessors(valid):
             known = await self._engine.tasks.known(call.namespace, valid, agents=call.access.agents)
         return self._engine.tasks.submit_each(
             call.namespace,
