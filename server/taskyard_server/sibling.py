@@ -5,7 +5,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -16,13 +17,15 @@ if TYPE_CHECKING:
 class Sibling:
     """The process of this `number`, from 1 on. It listens at `socket`, `unix:PATH`, for the parent's gateway alone.
 
-    `channel` leads to the parent. To its siblings it is a replica of this `name`.
+    `channel` leads to the parent. To its siblings it is a replica of this `name`. What listens to news of the parent is
+    in `listeners`, by their kinds.
     """
 
     number: int
     name: str
     socket: str
     channel: Channel
+    listeners: dict[str, Callable[[], None]] = field(default_factory=dict)
 
     @property
     def is_first(self) -> bool:

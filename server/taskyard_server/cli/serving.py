@@ -18,7 +18,7 @@ from taskyard_server.exposure import authentication_is_on
 from taskyard_server.live_config import LiveConfig
 from taskyard_server.processes.parent import Parent, has_processes
 from taskyard_server.setting_types import shown_url
-from taskyard_server.store_url import MEMORY, is_postgres, shown_store_url, sqlite_path
+from taskyard_server.store_url import MEMORY, is_postgres, shown_store_url, sqlite_folder, sqlite_path
 from taskyard_server.telemetry.parts import Telemetry
 from taskyard_server.telemetry.starting import configured_telemetry
 
@@ -62,6 +62,7 @@ async def _run_processes(
     out = Console(highlight=False, soft_wrap=True)
     parent.say = lambda words: out.print(escape(words))
     await parent.start()
+    out.print(f"The namespaces are divided among {config.settings.processes} processes.")
     _announce(out, config.settings, None)
     await parent.run()
 
@@ -78,6 +79,8 @@ def _announce(out: Console, settings: Settings, others: int | None) -> None:
         out.print(f"Tasks are kept in [cyan]{escape(shown_store_url(settings.store.url))}[/cyan].")
         if others is not None:
             out.print(_replica_words(settings, others))
+    elif (folder := sqlite_folder(settings.store.url)) is not None:
+        out.print(f"Tasks are kept in [cyan]{escape(str(folder))}[/cyan], in a file for each namespace.")
     elif (path := sqlite_path(settings.store.url)) is None:
         out.print("Nothing is kept: tasks are gone when it ends.")
     else:

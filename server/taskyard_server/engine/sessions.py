@@ -71,6 +71,11 @@ class Session:
         """Whether there are leases to send."""
         return bool(self._pending)
 
+    @property
+    def pending(self) -> int:
+        """How many leases are to be sent, with those that ended meanwhile."""
+        return len(self._pending)
+
     def next_leases(self, limit: int) -> list[Lease]:
         """Up to `limit` next leases to send, in claim order. They stay pending until `mark_sent`."""
         leases = list(islice(self._pending, limit))

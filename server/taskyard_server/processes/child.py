@@ -12,7 +12,7 @@ import os
 import signal
 import socket
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, Final
 
@@ -26,8 +26,11 @@ from taskyard_server.config import ConfigError
 from taskyard_server.live_config import LiveConfig
 from taskyard_server.process_channel import Channel, ChannelClosed
 from taskyard_server.sibling import Sibling
+from taskyard_server.store.folder import FolderStore
 from taskyard_server.store.port import BackupFailed, CommitDelayed, StoreError
 from taskyard_server.telemetry.starting import configured_telemetry
+
+from .upkeep import at_file
 
 log = structlog.get_logger(__name__)
 
@@ -72,6 +75,7 @@ class Child:
         self._channel = Channel(self._answer, ERRORS)
         self._begun: asyncio.Future[Mapping[str, Any]] = asyncio.get_running_loop().create_future()
         self._app: App | None = None
+        self._sibling: Sibling | None = None
         self._config: LiveConfig | None = None
         self._registry: CollectorRegistry | None = None
         self._told: dict[str, int] = {}
@@ -94,7 +98,7 @@ class Child:
         )
         if why_not is not None:
             log.warning("telemetry_off", why=why_not)
-        sibling = Sibling(order["number"], order["name"], order["socket"], self._channel)
+        self._sibling = sibling = Sibling(order["number"], order["name"], order["socket"], self._channel)
         app = App(
             config,
             accept_clock=order["accept_clock"],
@@ -136,10 +140,16 @@ class Child:
         self._told = now
         self._channel.tell("serves", replica.membership.me.instance, new, gone)
 
+    def _listeners(self) -> Mapping[str, Callable[[], None]]:
+        return {} if self._sibling is None else self._sibling.listeners
+
     async def _answer(self, method: str, arguments: tuple[Any, ...]) -> Any:
         """What the parent asks."""
         if method == "begin":
             self._begun.set_result(arguments[0])
+            return None
+        if method in self._listeners():
+            self._listeners()[method]()
             return None
         app = self._app
         if app is None:
@@ -155,6 +165,8 @@ class Child:
                 self._config.reload_if_changed()
             case "drain":
                 app.draining.begin(*arguments)
+            case "file":
+                return await _at_file(app, *arguments)
             case "bury":
                 # Another process has ended.
                 assert app.sharing is not None
@@ -162,6 +174,14 @@ class Child:
             case _:
                 raise LookupError(method)
         return None
+
+
+async def _at_file(app: App, what: str, number: int, *arguments: Any) -> tuple[Any] | None:
+    """What upkeep finds at the file of a namespace, in a tuple; None if it is not open here."""
+    assert app.engine.keeper is not None
+    assert isinstance(app.engine.keeper.store, FolderStore)
+    store = app.engine.keeper.store.opened(number)
+    return None if store is None else (await at_file(store, what, *arguments),)
 
 
 if __name__ == "__main__":

@@ -22,11 +22,14 @@ from taskyard_server.live_config import LiveConfig
 from taskyard_server.metrics_server import MetricsServer
 from taskyard_server.readiness import ENDING, STARTING, turns
 from taskyard_server.setting_types import secret
-from taskyard_server.store_url import MEMORY, is_postgres, shown_store_url
+from taskyard_server.store.port import StoreError
+from taskyard_server.store_url import MEMORY, is_postgres, shown_store_url, sqlite_folder
 
+from .members import Members, common_store
 from .metrics import ProcessMetrics
 from .process import Process
 from .routes import Routes
+from .upkeep import Upkeep
 
 log = structlog.get_logger(__name__)
 
@@ -38,7 +41,7 @@ AGAIN: Final = "Ctrl-C again stops it at once."
 
 def has_processes(settings: Settings) -> bool:
     """Whether these settings ask for processes of a parent."""
-    return settings.processes > 1
+    return settings.processes > 1 or sqlite_folder(settings.store.url) is not None
 
 
 class Parent:
@@ -79,6 +82,10 @@ class Parent:
         numbers = range(1, settings.processes + 1)
         orders = [{**order, "number": number, "flags": _flags_of(flags, settings, number)} for number in numbers]
         self._processes = [self._process(each) for each in orders]
+        self._members: Members | None = None
+        if (folder := sqlite_folder(settings.store.url)) is not None:
+            self._members = Members(folder, common_store(folder, settings.store.synchronous), self._tell_all)
+        self._upkeep = None if self._members is None else Upkeep(self._members, self._ask)
         self._keeping: list[asyncio.Task[None]] = []
         self._metrics: MetricsServer | None = None
         self._is_ready = False
@@ -95,6 +102,8 @@ class Parent:
         carrier.take_owners(self._routes.owners)
         try:
             self._listen_for_scrapes()
+            if self._members is not None:
+                await self._members.open()
             async with asyncio.TaskGroup() as starts:
                 for process in self._processes:
                     starts.create_task(process.start())
@@ -103,10 +112,15 @@ class Parent:
         except BaseExceptionGroup as group:
             await self._stop_all()
             raise group.exceptions[0] from None
+        except StoreError as error:
+            await self._stop_all()
+            raise StartError(str(error)) from None
         except BaseException:
             await self._stop_all()
             raise
         self._keeping = [asyncio.create_task(process.keep()) for process in self._processes]
+        if self._members is not None:
+            self._keeping.append(asyncio.create_task(self._members.run()))
         if self._config.file is not None:
             self._keeping.append(asyncio.create_task(self._config.watch()))
         self._is_ready = True
@@ -136,6 +150,8 @@ class Parent:
             process.kill()
         await self._ended()
         await self._gateway.stop()
+        if self._members is not None:
+            await self._members.close()
         if self._metrics is not None:
             await asyncio.to_thread(self._metrics.stop)
 
@@ -156,15 +172,35 @@ class Parent:
                 self._config.reload_if_changed()
                 for other in self._others(process):
                     other.tell("reload")
+            case "join":
+                process.instance = arguments[0]
+                return await self._called(method, arguments)
             case _:
-                raise LookupError(method)
+                return await self._called(method, arguments)
+        return None
+
+    async def _called(self, method: str, arguments: tuple[Any, ...]) -> Any:
+        for part in (self._members, self._upkeep):
+            if part is not None and method in part.CALLED:
+                return await getattr(part, method)(*arguments)
+        raise LookupError(method)
+
+    async def _ask(self, instance: str, method: str, *arguments: Any) -> Any:
+        process = next((each for each in self._processes if each.instance == instance), None)
+        return None if process is None else await process.ask(method, *arguments)
+
+    def _tell_all(self, news: str) -> None:
+        for process in self._processes:
+            process.tell(news)
 
     def _process_ended(self, process: Process) -> None:
+        if self._members is not None and process.instance is not None:
+            self._members.died(process.instance)
         self._routes.ended(process.name)
         self._servers_changed()
         self._gateway.carrier.take_owners(self._routes.owners)
         heir = next((other for other in self._others(process) if other.is_serving), None)
-        if heir is not None and process.instance is not None:
+        if heir is not None and self._members is None and process.instance is not None:
             heir.tell("bury", process.instance)
 
     def _servers_changed(self) -> None:
@@ -261,7 +297,7 @@ def _require_shared_store(settings: Settings) -> None:
         raise StartError("processes: other replicas cannot reach more than one: leave replicas.advertise out")
     if url == MEMORY:
         raise StartError(f"processes: {MEMORY} is kept by one process; name a database, or a folder for files")
-    if not is_postgres(url):
+    if not is_postgres(url) and sqlite_folder(url) is None:
         raise StartError(
             f"processes: {shown_store_url(url)} is a file, which one process serves; name a folder, by a slash at the "
             "end, and fill it by `taskyard store copy`"

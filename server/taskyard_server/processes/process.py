@@ -84,6 +84,7 @@ class Process:
             ending.cancel()
         if not self._started.done():
             await self._hearing
+            self._note_end()
             raise StartError(self._why or f"process {self.number} ended with status {process.returncode} at its start")
         self.is_serving = True
 
@@ -115,11 +116,14 @@ class Process:
             return None
         status = await process.wait()
         await hearing
-        if self.is_serving:
+        self._note_end()
+        return status
+
+    def _note_end(self) -> None:
+        if self.is_serving or self.instance is not None:
             self.is_serving = False
             self._on_end(self)
             self.instance = None
-        return status
 
     async def ask(self, method: str, *arguments: Any) -> Any:
         """What it answers; None if it does not serve."""

@@ -28,7 +28,9 @@ DEAD_AFTER: Final = 0.7
 SETTLED_SECS: Final = 1.0
 SOCKET: Final = "unix:"
 RENEWALS: Final = 10
-"""How many renewals are sent in it."""
+"""How many renewals are sent in it, at least."""
+RENEW_SECS: Final = 2.0
+"""The longest time between two."""
 
 
 def random_instance() -> str:
@@ -71,7 +73,7 @@ class Membership:
     @property
     def renew_secs(self) -> float:
         """How often it is renewed."""
-        return self._failover_secs / RENEWALS
+        return min(self._failover_secs / RENEWALS, RENEW_SECS)
 
     def living(self) -> list[ReplicaRow]:
         """The replicas that live, as far as is known here."""

@@ -1,7 +1,8 @@
 """What is sent on the stream of a host: answers to its messages, tasks and notices from its session.
 
 The writer collects what is pending when it runs: a single task is sent at once, and many tasks share a message, with
-the answers to what came before.
+the answers to what came before. What need not leave at once waits for a moment for more to share its message with:
+counts of accepted reports, and a few tasks for a host that has not reported yet on those that it was sent last.
 """
 
 from __future__ import annotations
@@ -19,7 +20,9 @@ from taskyard_server.conversion.timestamps import timestamp
 from taskyard_server.conversion.wire import add_varint, nested, tag
 from taskyard_server.core.leases import Lease, Stop
 from taskyard_server.engine.sessions import DrainNotice, Session
+from taskyard_server.engine.turn_taking import AN_ASSIGNMENT, TurnTaking
 
+from .hand_out_pace import HandOutPace
 from .report_answers import Answer
 
 Context: TypeAlias = "grpc.aio.ServicerContext[Any, Any]"
@@ -29,9 +32,15 @@ log = structlog.get_logger(__name__)
 MAX_ASSIGNMENTS_PER_MESSAGE: Final = 50
 MAX_ASSIGNMENTS_BYTES: Final = 1_000_000
 """A message of assignments is limited to these, but holds at least one."""
+FEW: Final = 2
+"""More tasks for one host come of large work: they take their turn, and more may share their message by then."""
 MAX_UNSENT_MESSAGES: Final = 100
 MAX_UNSENT_BYTES: Final = 1_000_000
 """Reading from a host pauses while more than this waits to be sent to it."""
+SHARE_AT_ONCE: Final = 0.5
+"""Tasks do not wait where they are this share of all that the host takes at once: it might have nothing else to do."""
+COUNT_WAIT_SECS: Final = 0.005
+"""Maximum time for which a count of accepted reports waits for something to come with."""
 FINAL_WRITE_TIMEOUT_SECS: Final = 1.0
 """Maximum wait for each pending write once the stream is closing."""
 
@@ -59,8 +68,10 @@ class StreamEnd:
 class HostWriter:
     """Writes one stream, from its Welcome on. `encode` makes an `Assignment` of a lease."""
 
-    def __init__(self, context: Context, encode: Callable[[Lease], bytes], end: StreamEnd) -> None:
-        self._context, self._encode, self._end = context, encode, end
+    def __init__(self, context: Context, encode: Callable[[Lease], bytes], end: StreamEnd, turns: TurnTaking) -> None:
+        self._context, self._encode, self._end, self._turns = context, encode, end, turns
+        self._pace = HandOutPace()
+        self._clock = asyncio.get_running_loop().time
         self._session: Session | None = None
         self._welcome: bytes | None = None
         self._acks: deque[bytes] = deque()
@@ -70,6 +81,8 @@ class HostWriter:
         self._accepted = 0
         self._acknowledged: int | None = None
         self._assignments_first = False
+        self._wait: asyncio.TimerHandle | None = None
+        self._tasks_wait = self._has_waited = False
         self._closing = self._writing = False
         self._write_done: asyncio.Future[None] | None = None
         self._task: asyncio.Task[None] | None = None
@@ -98,6 +111,7 @@ class HostWriter:
                 message = self._accepted_field() + part
                 self._answers.append(message)
                 self._unsent_bytes += len(message)
+        self._pace.reported(self._clock())
         if answer:
             self._start()
 
@@ -137,8 +151,10 @@ class HostWriter:
         return bool(done)
 
     def close(self) -> None:
-        """Send no more tasks."""
+        """Send no more tasks, and what else is pending without waiting for more."""
         self._closing = True
+        if self._has_output:
+            self._start()
 
     async def flush(self) -> None:
         """Send what is pending, as long as the host reads it."""
@@ -147,6 +163,7 @@ class HostWriter:
 
     def drop(self) -> None:
         """Send nothing more."""
+        self._end_wait()
         if self._task is not None:
             self._task.cancel()
             self._task = None
@@ -164,12 +181,21 @@ class HostWriter:
     async def _write_pending(self) -> None:
         """Send messages until nothing is pending, including those that are added meanwhile."""
         try:
-            while (message := self._next_message()) is not None and await self._send(message):
+            while True:
+                if (leases := self._many_leases()) > 0:
+                    await self._turns.take(AN_ASSIGNMENT * leases)
+                if (message := self._next_message()) is None or not await self._send(message):
+                    break
                 self._note_write()
         except Exception as error:
             self._end.end(error)
         finally:
             self._note_write(writing=False)
+
+    def _many_leases(self) -> int:
+        """How many leases there are to send in one message, 0 if they are few: a single one waits for nobody."""
+        leases = 0 if self._session is None else self._session.pending
+        return min(leases, MAX_ASSIGNMENTS_PER_MESSAGE) if leases > FEW else 0
 
     async def _send(self, message: bytes) -> bool:
         """Send one message. Returns False if the connection is lost, which ends the stream."""
@@ -190,24 +216,32 @@ class HostWriter:
             self._write_done = None
 
     def _next_message(self) -> bytes | None:
-        """The next message to send, encoded; None if nothing is pending.
+        """The next message to send, encoded; None if nothing is pending, or all of it may wait.
 
         Answers and assignments alternate, so that neither waits for ever. A count rides with whatever is sent, once the
         answers before it are sent; so does an acknowledgement.
         """
         message = self._next_of_session()
-        counted = b"" if self._answers else self._accepted_field()
+        if message is None and self._is_for_tasks and not self._must_wait():
+            message = self._next_assignments()
+        accepted = 0 if self._answers else self._accepted
         if message is None and self._answers:
             self._assignments_first = True
             message = self._answers.popleft()
             self._unsent_bytes -= len(message)
-        fields = counted + self._acknowledged_field()
-        if message is None:
-            return fields or None
-        return fields + message if fields else message
+        elif message is None:
+            if not accepted and self._acknowledged is None:
+                return None
+            if self._count_waits():
+                return None
+            self._end_wait()
+            message = b""
+        if accepted:
+            message = self._accepted_field() + message
+        return message if self._acknowledged is None else self._acknowledged_field() + message
 
     def _next_of_session(self) -> bytes | None:
-        """The next message that answers no reports, encoded; None if there is none, or an answer comes first.
+        """The next message that has neither tasks nor answers to reports, encoded; None if there is none.
 
         Stops come before new tasks. The answers to heartbeats come first: they wait for no commit.
         """
@@ -226,15 +260,19 @@ class HostWriter:
         if (heartbeat_secs := session.take_heartbeat_secs()) is not None:
             interval = pb.HeartbeatInterval(heartbeat_interval_ms=round(heartbeat_secs * 1000))
             return pb.ConnectResponse(heartbeat_interval=interval).SerializeToString()
-        if session.has_leases and not self._closing and (self._assignments_first or not self._answers):
-            assignments = self._next_assignments(session)
-            if assignments:
-                self._assignments_first = False
-                return nested(ASSIGNMENTS, b"".join(assignments))
         return None
 
-    def _next_assignments(self, session: Session) -> list[bytes]:
-        """The assignments for one message, each encoded as a field of it."""
+    @property
+    def _is_for_tasks(self) -> bool:
+        """Whether tasks are to be sent next."""
+        session = self._session
+        assert session is not None
+        return session.has_leases and not self._closing and (self._assignments_first or not self._answers)
+
+    def _next_assignments(self) -> bytes | None:
+        """A message of assignments; None if all leases to send have ended."""
+        session = self._session
+        assert session is not None
         assignments: list[bytes] = []
         size = 0
         while not assignments and session.has_leases:
@@ -244,11 +282,56 @@ class HostWriter:
                 if assignments and size > MAX_ASSIGNMENTS_BYTES:
                     break
                 session.mark_sent(lease)
+                sent = lease
                 assignments.append(nested(ASSIGNMENT, assignment))
-        return assignments
+        if not assignments:
+            return None
+        self._assignments_first = False
+        self._pace.sent(self._clock(), sent)
+        self._end_wait()
+        return nested(ASSIGNMENTS, b"".join(assignments))
+
+    def _must_wait(self) -> bool:
+        """Whether the tasks to send are few and wait for more; from now on they do, but not for long."""
+        session = self._session
+        assert session is not None
+        offer = session.offer
+        if self._has_waited or session.pending >= SHARE_AT_ONCE * (len(offer.host.leases) + offer.room):
+            return False
+        if session.pending >= MAX_ASSIGNMENTS_PER_MESSAGE:
+            return False
+        if session.pending <= FEW and self._turns.is_shared:
+            # It may be a lone one, whose caller waits for it.
+            return False
+        if self._tasks_wait:
+            return True
+        secs = self._pace.wait_secs(self._clock())
+        if secs > 0:
+            self._end_wait()
+            self._tasks_wait = True
+            self._wait = asyncio.get_running_loop().call_later(secs, self._waited)
+        return self._tasks_wait
+
+    def _count_waits(self) -> bool:
+        """Whether a count waits for something to come with; from now on it does, but not for long."""
+        if self._has_waited or self._closing:
+            return False
+        if self._wait is None:
+            self._wait = asyncio.get_running_loop().call_later(COUNT_WAIT_SECS, self._waited)
+        return True
+
+    def _waited(self) -> None:
+        self._wait, self._tasks_wait, self._has_waited = None, False, True
+        self._start()
+
+    def _end_wait(self) -> None:
+        self._tasks_wait = self._has_waited = False
+        if self._wait is not None:
+            self._wait.cancel()
+            self._wait = None
 
     def _accepted_field(self) -> bytes:
-        """How many reports are accepted after the last answer, as a field of the next message; empty if none."""
+        """How many reports are accepted after the last answer, as a field of a message; empty if none."""
         if not self._accepted:
             return b""
         parts = [ACCEPTED_REPORTS]
@@ -257,9 +340,8 @@ class HostWriter:
         return b"".join(parts)
 
     def _acknowledged_field(self) -> bytes:
-        """The heartbeat that came with reports, as a field of the next message; empty if there is none to answer."""
-        if self._acknowledged is None:
-            return b""
+        """The answer to a heartbeat that came with reports, as a field of a message."""
+        assert self._acknowledged is not None
         parts = [ACKNOWLEDGED_HEARTBEAT]
         add_varint(parts, self._acknowledged)
         self._acknowledged = None
