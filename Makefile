@@ -100,4 +100,4 @@ bench: compile   ## what it costs, beside an older version (AGAINST=REF) and the
 clean:           ## remove everything that make made
 	find server -name "*.so" -delete
 	rm -f server/taskyard_server/.compiled
-	rm -rf $(VENV) .venv-others .bench console/node_modules bench/load/bin third_party/googleapis dist .mypy_cache .pytest_cache .ruff_cache .hypothesis .import_linter_cache
+	rm -rf $(VENV) .venv-others* .bench console/node_modules bench/load/bin third_party/googleapis dist .mypy_cache .pytest_cache .ruff_cache .hypothesis .import_linter_cache

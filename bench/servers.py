@@ -177,11 +177,7 @@ def load(mode: str, server: Server, secs: float, **flags: int | float | str) -> 
 
     Flags are those of `load MODE -help`, with `_` for `-`.
     """
-    address = server.rest if mode == "rest" else server.address
-    assert address is not None
-    options = {"address": address, "secs": secs, "warm_up": WARM_UP_SECS, "server_pid": server.process.pid, **flags}
-    given = [word for name, value in options.items() for word in (f"-{name.replace('_', '-')}", str(value))]
-    command = [str(load_program()), mode, *given]
+    command = load_command(mode, server, secs, **flags)
     done = subprocess.run(command, capture_output=True, text=True, timeout=secs + SPARE_SECS, check=False)
     if done.returncode != 0:
         raise SystemExit(f"{' '.join(command)}: {done.stderr[-2_000:]}")
@@ -190,6 +186,15 @@ def load(mode: str, server: Server, secs: float, **flags: int | float | str) -> 
     if result.errors or not result.operations:
         raise SystemExit(f"{' '.join(command)}: {result.operations} done, {result.errors} not: {result.last_error}")
     return result
+
+
+def load_command(mode: str, server: Server, secs: float, **flags: int | float | str) -> tuple[str, ...]:
+    """The command of the load generator, for a load that runs beside others."""
+    address = server.rest if mode == "rest" else server.address
+    assert address is not None
+    options = {"address": address, "secs": secs, "warm_up": WARM_UP_SECS, "server_pid": server.process.pid, **flags}
+    given = [word for name, value in options.items() for word in (f"-{name.replace('_', '-')}", str(value))]
+    return (str(load_program()), mode, *given)
 
 
 def figure(value: float, result: Load) -> Figure:

@@ -21,7 +21,7 @@ type host struct {
 	// unanswered has the messages of reports that are not wholly answered, oldest first.
 	unanswered []sentReports
 	// assigned is called when a message of tasks has arrived.
-	assigned func(at time.Time)
+	assigned func(at time.Time, assignments []*taskyardv1.Assignment)
 	// answered is called for each answer to reports: how many tasks are completed, how many reports were refused, the
 	// reason of a refusal, and how long the oldest of them waited.
 	answered func(completed, refused int, reason string, took time.Duration)
@@ -56,7 +56,8 @@ func connectHost(ctx context.Context, connection *grpc.ClientConn, id string, o 
 		return nil, fmt.Errorf("%s was not welcomed", id)
 	}
 	return &host{
-		stream: stream, counts: answer.GetWelcome().GetCountsAccepted(), assigned: func(time.Time) {},
+		stream: stream, counts: answer.GetWelcome().GetCountsAccepted(),
+		assigned: func(time.Time, []*taskyardv1.Assignment) {},
 	}, nil
 }
 
@@ -84,7 +85,7 @@ func (h *host) run(ctx context.Context) error {
 		}
 		switch {
 		case answer.GetAssignments() != nil:
-			h.assigned(time.Now())
+			h.assigned(time.Now(), answer.GetAssignments().GetAssignments())
 			err = h.complete(answer.GetAssignments().GetAssignments())
 		case answer.GetReportResults() != nil, answer.GetHeartbeatAck() != nil:
 		case answer.GetMessage() == nil && (answer.AcceptedReports > 0 || answer.AcknowledgedHeartbeat != nil):

@@ -146,10 +146,10 @@ class App:
         door = None if self.sharing is None else self.sharing.door
         by_grpc, by_gateway = settings.tls.client_ca is not None, settings.gateway_tls.client_ca is not None
         by_gateway = by_gateway or (is_behind and by_grpc)
-        refused = self.metrics.refused
+        parts = (door, telemetry.calls, self.metrics.refused, self._engine.turns)
         self._servers = Servers(
-            None if is_behind else CallInterceptor(self._admission, by_grpc, door, telemetry.calls, refused),
-            CallInterceptor(self._admission, by_gateway, door, telemetry.calls, refused) if settings.gateway else None,
+            None if is_behind else CallInterceptor(self._admission, by_grpc, *parts),
+            CallInterceptor(self._admission, by_gateway, *parts) if settings.gateway else None,
             is_limited=auth is not None,
             has_replicas=is_replica,
             is_guest=guest is not None,

@@ -3,12 +3,9 @@
 Frequent events pass a `Throttle`: above a hundred per second, one line per second counts the rest.
 """
 
-import asyncio
 import logging
 import sys
-import time
-from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import partial
 from typing import Final
 
@@ -19,8 +16,7 @@ from taskyard_server.core.events import Event, EventKind
 from taskyard_server.core.leases import Loss
 from taskyard_server.core.schedules.schedule import TriggerEvent, TriggerEventKind
 from taskyard_server.log_file import LogFile, ToFile
-
-MAX_LINES_PER_SEC: Final = 100
+from taskyard_server.throttle import Throttle
 
 log = structlog.get_logger(__name__)
 
@@ -74,48 +70,8 @@ def _named(process: int, _: object, __: str, line: structlog.typing.EventDict) -
     return line
 
 
-class Throttle:
-    """Admits a hundred lines per second, counts the others by kind, and logs the counts when the second is over."""
-
-    def __init__(self, what: str, clock: Callable[[], float] = time.monotonic) -> None:
-        self._what = what
-        self._clock = clock
-        self._second = -1
-        self._seen = 0
-        self._counts: Counter[str] = Counter()
-
-    def admits(self, kind: str) -> bool:
-        """Whether to log this event."""
-        return bool(self.admits_of((kind,)))
-
-    def admits_of(self, kinds: Sequence[str]) -> int:
-        """How many of these events to log; the first ones are admitted."""
-        second = int(self._clock())
-        if second != self._second:
-            self.flush()
-            self._second, self._seen = second, 0
-        admitted = min(max(MAX_LINES_PER_SEC - self._seen, 0), len(kinds))
-        self._seen += len(kinds)
-        if admitted < len(kinds):
-            if not self._counts:
-                asyncio.get_running_loop().call_later(1, partial(self._flush_if_still, second))
-            for kind in kinds[admitted:]:
-                self._counts[kind] += 1
-        return admitted
-
-    def _flush_if_still(self, second: int) -> None:
-        """Log the counts of that second, unless a later event has done so."""
-        if self._second == second:
-            self.flush()
-
-    def flush(self) -> None:
-        """Log the counts."""
-        if self._counts:
-            counts, self._counts = self._counts, Counter()
-            log.info(f"{self._what}_counted", count=counts.total(), by_kind=dict(counts))
-
-
-TRANSITIONS: Final = frozenset({EventKind.SUBMITTED, EventKind.CHANGED})
+SUBMITTED: Final = EventKind.SUBMITTED
+CHANGED: Final = EventKind.CHANGED
 
 
 class TransitionLog:
@@ -126,7 +82,7 @@ class TransitionLog:
 
     def __call__(self, namespace: str, events: Sequence[Event]) -> None:
         """Log the events of one turn."""
-        transitions = [event for event in events if event.kind in TRANSITIONS]
+        transitions = [event for event in events if event.kind is SUBMITTED or event.kind is CHANGED]
         for event in transitions[: self._throttle.admits_of([event.state for event in transitions])]:
             task = event.task
             fields = {"error": event.error} if event.error else {}

@@ -147,7 +147,7 @@ def test_a_task_alone_is_the_same_either_way(fields, trace):
 def test_the_tasks_of_a_stream_are_the_same_either_way(tasks):
     data = SubmitTasksRequest(tasks=[SubmitTaskRequest(**fields) for fields in tasks]).SerializeToString()
     assert together(data) == together_by_protobuf(data)
-    assert TasksRequest(data).count == len(tasks)
+    assert len(TasksRequest(data).tasks) == len(tasks)
 
 
 @given(st.lists(TASKS, max_size=3), OWNERS)
@@ -243,6 +243,15 @@ def test_whatever_a_batch_is_on_the_wire_it_is_the_same_either_way(tasks, rest):
 def test_what_most_tasks_have_is_scanned(fields):
     data = SubmitTaskRequest(**COMMON, **fields).SerializeToString()
     assert scan_task(data, 0, len(data)) is not None
+
+
+@pytest.mark.parametrize("second", [{}, {"action": ""}, {"hold": True}])
+def test_a_task_of_a_stream_may_be_given_a_trace_context(second):
+    tasks = [SubmitTaskRequest(**COMMON), SubmitTaskRequest(**COMMON | second)]
+    request = TasksRequest(SubmitTasksRequest(tasks=tasks).SerializeToString())
+    request.tasks[0].traceparent = OTHER_TRACE
+    first, _ = request.submissions(0, 100, TRACE, MAX_BYTES, default_retry)
+    assert first.options.traceparent == OTHER_TRACE
 
 
 def test_names_are_kept_only_up_to_a_bound():

@@ -56,11 +56,11 @@ def test_what_was_received_is_the_time_in_flight_of_ended_and_of_live_leases(yar
 def test_slot_time_is_that_of_the_last_ten_minutes():
     start = 6_000.0
     times = SlotTime()
-    times.add(start - 5_000, start + 30)
+    times.add_time(start - 5_000, start + 30)
     assert times.total(start + 30) == 630
-    times.add(start + 40, start + 100)
+    times.add_time(start + 40, start + 100)
     assert times.total(start + 100) == 690 - 60
-    times.add(start + 10, start + 110)
+    times.add_time(start + 10, start + 110)
     assert times.total(start + 110) == 630 + 100
     assert times.total(start + 600) == 30 + 20 + 50 + 40 + 50
     assert times.total(start + 660) == 40 + 50

@@ -187,7 +187,7 @@ def shortly_leased(yard):
 
 
 def meet_deadline(yard, lease):
-    yard.pass_time(lease.task.deadline + 1 - yard.now)
+    yard.scheduler.life.expire(yard.now, lease.task)
 
 
 def outlive_lease(yard, lease):

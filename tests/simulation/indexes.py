@@ -14,11 +14,12 @@ from math import floor
 
 from taskyard_server.core.agents import Agent
 from taskyard_server.core.lane import MIN_ENTRIES_TO_COMPACT, Lane, Rows
+from taskyard_server.core.lane_order import BLOCK
 from taskyard_server.core.retention import RetainedTasks
 from taskyard_server.core.scheduler import Scheduler
 from taskyard_server.core.strands import Strand
 from taskyard_server.core.task import Task
-from taskyard_server.core.timers import TimerQueue
+from taskyard_server.core.timers import Holder, Looks, TimerQueue
 
 from .page_indexes import recount_pages
 
@@ -155,33 +156,25 @@ def _rank(core: Scheduler, agent: Agent) -> int:
     return at_limit << 224 | (agent.inflight * 2**21 // agent.weight) << 144 | agent.passed << 48 | place
 
 
-def _bits_of_order(core: Scheduler) -> int:
-    """How many bits of a rank stand below what comes of the number in flight."""
-    return 144 if core._life.ready.weights.in_force else 48
-
-
 def _ready(core: Scheduler, tasks: list[Task]) -> None:
     ready = core._life.ready
     found: list[Task] = []
     lanes: set[Lane] = set()
     for kind, bucket in ready._buckets.items():
         same("kind of a bucket", bucket.kind, kind)
-        entries: dict[Lane, list[int]] = {}
-        for rank, lane in bucket.holders.items():
-            entries.setdefault(lane, []).append(rank)
-        same("ranks of a bucket", sorted(bucket.heap), sorted(bucket.holders))
-        is_heap("lanes of a bucket", bucket.heap)
-        lanes |= entries.keys()
+        entries = [lane.entry for lane in bucket.order]
+        same("order of a bucket", entries, sorted(set(entries), reverse=True))
+        blocks = [len(block) for block in bucket.order._blocks]
+        same("blocks of a bucket", (all(blocks) or blocks == [0], max(blocks) <= BLOCK), (True, True))
+        lanes.update(bucket.order)
         same("lanes of a bucket", bucket.lanes, len(entries))
-        same("waiting lanes of a bucket", bucket.waiting, sum(lane.is_waiting for lane in entries))
-        for lane, ranks in entries.items():
-            same("entries of a lane", lane.entries, sorted(ranks, reverse=True))
-            _once("entries of a lane for one number in flight", [rank >> _bits_of_order(core) for rank in ranks])
-            same("bucket of a lane", (lane.bucket is bucket, lane.agent.lanes.get(bucket) is lane), (True, True))
+        same("waiting lanes of a bucket", bucket.waiting, sum(lane.is_waiting for lane in bucket.order))
+        for lane in bucket.order:
+            same("bucket of a lane", (lane.bucket is bucket, lane.agent.lane_in(bucket) is lane), (True, True))
             found += _lane(core, lane)
     busy = sum(bucket.waiting > 0 or bucket.strands > 0 for bucket in ready._buckets.values())
     same("buckets in use", ready._busy_buckets, busy)
-    known = {lane for agent in core._life.agents.by_id.values() for lane in agent.lanes.values()}
+    known = {lane for agent in core._life.agents.by_id.values() for lane in agent.lanes}
     alone = {lane for lane in known - lanes if lane.is_empty or lane.is_waiting}
     same("lanes of agents that stand in no bucket", alone, set())
     for strand in {task.lane for task in tasks if isinstance(task.lane, Strand)}:
@@ -196,10 +189,10 @@ def _ready(core: Scheduler, tasks: list[Task]) -> None:
 
 def _lane(core: Scheduler, lane: Rows) -> list[Task]:
     """The ready tasks of a lane or a strand."""
-    same("rows of a lane", [row.priority for row in lane._rows], sorted({row.priority for row in lane._rows})[::-1])
+    same("rows of a lane", [row.priority for row in lane.rows()], sorted({row.priority for row in lane.rows()})[::-1])
     places: list[Task] = []
     live: list[Task] = []
-    for row in lane._rows:
+    for row in lane.rows():
         same("places that were given up", row.tasks[: row.first], [None] * row.first)
         of_row = [task for task in row.tasks[row.first :] if task is not None]
         same("places of a row", (len(of_row), bool(of_row)), (len(row.tasks) - row.first, True))
@@ -218,7 +211,7 @@ def _lane(core: Scheduler, lane: Rows) -> list[Task]:
     if live:
         same("head of a lane is live", lane.head().lane is lane, True)
         same("agent of a lane is known", core._life.agents.by_id.get(lane.agent.id) is lane.agent, True)
-    if isinstance(lane, Lane) and lane.is_waiting and (not lane.entries or lane.entries[-1] > lane.agent.rank):
+    if isinstance(lane, Lane) and lane.is_waiting and not 0 < lane.entry <= lane.agent.rank:
         raise AssertionError(f"lane of {lane.agent.id} waits behind its rank")
     return tasks
 
@@ -232,11 +225,23 @@ def is_heap(what: str, heap: list[object]) -> None:
 def _timers(core: Scheduler, tasks: list[Task]) -> None:
     deadlines = {task: task.deadline for task in tasks if task.state in TICKING and task.deadline is not None}
     same("claimable tasks with no deadline", [*_ids(t for t in tasks if t.lane and t.deadline is None)], [])
-    recount_timer("deadlines", core._life._deadlines, deadlines)
+    its = core._life.deadlines
+    recount_looks("deadlines", its.pages, its._due, {task: (task.page, at) for task, at in deadlines.items()})
     timeouts = core._life.run_timeouts
     running = {task.lease for task in tasks if task.state == "running" and task.options.run_timeout_secs is not None}
     same("leases with a run timeout", timeouts._ends.keys() == running, True)
     recount_timer("run timeouts", timeouts._timers, timeouts._ends)
+
+
+def recount_looks(
+    what: str, looks: Looks[Holder], found: TimerQueue, due: Mapping[Hashable, tuple[Holder, float]]
+) -> None:
+    """Fail unless each thing is looked for no later than it is due, or was found to be."""
+    holders = {holder for items in looks.holders._due.values() for holder in items}
+    recount_timer(f"holders of {what}", looks.holders, {holder: holder.look_at for holder in holders})
+    known = {item for items in found._due.values() for item in items}
+    late = [item for item, (holder, at) in due.items() if item not in known and not holder.look_at <= at]
+    same(f"{what} that nobody looks for", late, [])
 
 
 def recount_timer(what: str, timers: TimerQueue, due: Mapping[Hashable, float]) -> None:

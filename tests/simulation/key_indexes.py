@@ -47,7 +47,7 @@ def recount_keys(core: Scheduler) -> None:
             same("bucket of a node", node.bucket is bucket, True)
     for strand in strands:
         _strand(core, strand)
-    for lane in {lane for agent in core._life.agents.by_id.values() for lane in agent.lanes.values()}:
+    for lane in {lane for agent in core._life.agents.by_id.values() for lane in agent.lanes}:
         if lane.keyed is not None:
             its = [strand for strand in strands if strand.owner is lane]
             same("strands of a lane", lane.keyed.size, len(its))
@@ -83,7 +83,7 @@ def _opening(core: Scheduler, key: Key) -> None:
 def _strand(core: Scheduler, strand: Strand) -> None:
     lane, bucket = strand.owner, strand.bucket
     same("lane of a strand", (lane.bucket is bucket, strand.agent is lane.agent), (True, True))
-    same("lane of an agent", lane.agent.lanes.get(bucket) is lane, True)
+    same("lane of an agent", lane.agent.lane_in(bucket) is lane, True)
     names = strand.head().options.extras.concurrency_keys
     same("keys of a strand", tuple(key.name for key in strand.keys), names)
     same("keys that are known", [core._life.ready.keys.find(name) for name in names], strand.keys)

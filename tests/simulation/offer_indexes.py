@@ -15,7 +15,7 @@ from taskyard_server.core.offers import Offer, OfferGroup
 from taskyard_server.core.scheduler import Scheduler
 from taskyard_server.core.task import Task
 
-from .indexes import is_claimable, is_heap, recount_timer, same
+from .indexes import is_claimable, is_heap, recount_looks, recount_timer, same
 
 
 def recount_offers(core: Scheduler, now: float) -> None:
@@ -168,7 +168,9 @@ def _lease_times(core: Scheduler, hosts: list[Host]) -> None:
         same(f"{task} has to be adopted", lease.adopt_by < inf, streamed and not stands)
         same(f"{task} has to be started", lease.start_by < inf, streamed and lease.task.state == "assigned")
         same(f"end of the lease of {task}", lease.due, min(lease.expires_at, lease.start_by, lease.adopt_by))
-    recount_timer("ends of leases", core._life.grants._ends, {lease: lease.due for lease in leases})
+    grants = core._life.grants
+    due = {lease: (lease.host, lease.due) for lease in leases}
+    recount_looks("ends of leases", grants.holders, grants._ends, due)
 
 
 def _silences(core: Scheduler, hosts: list[Host]) -> None:

@@ -17,7 +17,7 @@ from .ledger import Ledger
 from .target_indexes import has_failed_and_blocks
 from .target_ledger import TargetLedger
 
-OF_A_TASK = tuple(name for name in TASK_FIELDS if name not in ("agent", "lease", "lane", "deadline"))
+OF_A_TASK = tuple(name for name in TASK_FIELDS if name not in ("agent", "lease", "lane", "due_at"))
 
 
 def same_state(was: Scheduler, loaded: Scheduler, now: float) -> None:
@@ -118,7 +118,7 @@ def _same_targets(loaded: Scheduler, was: Scheduler) -> None:
 
 
 def _figures(figures: Any) -> tuple[object, ...]:
-    return tuple(getattr(figures, name) for name in sorted(names(type(figures))) if name != "slot_time")
+    return tuple(getattr(figures, name) for name in sorted(names(type(figures))) if not name.startswith("_"))
 
 
 def _batch(batch: Any) -> tuple[object, ...]:

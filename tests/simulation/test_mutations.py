@@ -55,7 +55,7 @@ MUTATIONS: dict[str, list[Edit]] = {
         (ReadyQueue, "release_slot", "agent.rank - ONE_IN_FLIGHT", "agent.rank"),
     ],
     "an agent whose task lands does not move ahead at once": [
-        (ReadyQueue, "release_slot", "if rank < lane.entries[-1]", "if False"),
+        (ReadyQueue, "_move_ahead", "if rank < lane.entry", "if False"),
     ],
     "a report needs no valid token": [
         (Reports, "_lease_of", "lease.token != token or ", ""),
@@ -74,9 +74,6 @@ MUTATIONS: dict[str, list[Edit]] = {
     ],
     "a lease may expire more than max_deliveries times": [
         (Grants, "_fail_attempt", "task.deliveries < life.limits.max_deliveries", "True"),
-    ],
-    "the deadline of an ended task stays in the timers": [
-        (Lifecycle, "finish", "self._clear_deadline(task)", "pass"),
     ],
     "a task that is handed out still counts as queued by its agent": [
         (Grants, "grant", "task.agent.queued -= 1", "pass"),
@@ -115,7 +112,7 @@ MUTATIONS: dict[str, list[Edit]] = {
         (Timers, "queue", "key=_order", "key=lambda entry: -entry[0]"),
     ],
     "a task is handed out in the instant of its deadline": [
-        (Task, "is_overdue", "self.deadline <= now", "self.deadline < now"),
+        (Task, "is_overdue", "self.due_at <= now", "self.due_at < now"),
     ],
     "a released task counts as delivered": [
         (Grants, "release", "task.deliveries -= 1", "pass"),
@@ -124,7 +121,7 @@ MUTATIONS: dict[str, list[Edit]] = {
         (Grants, "lose", "task.deliveries -= 1", "pass"),
     ],
     "a task that a stream never started stays with it until its lease ends": [
-        (Grants, "grant", "lease.due = min(lease.start_by, lease.expires_at)", "pass"),
+        (Grants, "grant", "lease.start_by = now + life.limits.start_timeout_secs", "pass"),
     ],
     "a task that was started in time must be started again": [
         (Grants, "begin", "lease.start_by = inf", "pass"),
@@ -304,7 +301,7 @@ MUTATIONS: dict[str, list[Edit]] = {
         (Lifecycle, "resume", "else now + task.deadline_secs", "else task.created_at + task.deadline_secs"),
     ],
     "a paused task may expire": [
-        (Lifecycle, "pause", "self._clear_deadline(task)", "pass"),
+        (Lifecycle, "pause", "task.deadline = None", "pass"),
     ],
     "a failure that is taken back still counts": [
         (Lifecycle, "_reopen", "self.counters.reopened += 1", "pass"),

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from datetime import datetime, timedelta
+from operator import attrgetter
 from typing import Any, Final, Unpack
 
 import msgspec
@@ -117,22 +118,19 @@ class NewTask:
             TypeError: A field has a type that the API cannot express.
             ValueError: A field has a value that the API cannot express.
         """
-        check(self)
+        values = self._set_fields()
+        check(values)
         params, payload = self._carried(codec)
-        values = {
-            **{name: getattr(self, name) for name in SAME_IN_API},
-            "agent_id": self.agent_id or agent_id,
-            "params": None if params is None else struct_from(params, "params"),
-            "deadline": _timestamp(self.deadline, "deadline"),
-            "hold": self.hold or None,
-            "not_before": _timestamp(self.not_before, "not_before"),
-            "retry_policy": None if self.retry_policy is None else self.retry_policy.to_message(),
-            "idempotency_key": self.idempotency_key or idempotency_key,
-            "run_timeout_ms": None if self.run_timeout is None else milliseconds(self.run_timeout),
-            "parent_id": (parent_id if self.parent_id is None else self.parent_id) or None,
-            "input": None if payload is None else payload.to_message(),
-            "after": _task_ids(self.after),
-        }
+        values["agent_id"] = self.agent_id or agent_id
+        values["priority"] = self.priority
+        values["idempotency_key"] = self.idempotency_key or idempotency_key
+        values["parent_id"] = (parent_id if self.parent_id is None else self.parent_id) or None
+        values["params"] = None if params is None else struct_from(params, "params")
+        values["input"] = None if payload is None else payload.to_message()
+        for name in values.keys() & TO_MESSAGE.keys():
+            values[name] = TO_MESSAGE[name](values[name])
+        if self.run_timeout is not None:
+            values["run_timeout_ms"] = milliseconds(values.pop("run_timeout"))
         return pb.SubmitTaskRequest(**values)
 
     def to_batch_message(
@@ -193,7 +191,7 @@ class NewTask:
         # The proto gives both messages the same field names.
         template = schedule_pb2.TaskTemplate(**{field.name: value for field, value in message.ListFields()})
         if self.deadline is not None:
-            check(self)
+            check(self._set_fields())
             template.deadline_secs = whole_seconds(self.deadline, "deadline")
         return template
 
@@ -217,6 +215,11 @@ class NewTask:
                 values[name] = convert(values[name])
         return cls(**values)
 
+    def _set_fields(self) -> dict[str, Any]:
+        """The action, and the fields that have another value than the default. Most tasks set few of them."""
+        found = zip(NAMES, VALUES_OF(self), DEFAULTS, strict=True)
+        return {name: value for name, value, default in found if value is not default}
+
     def _carried(self, codec: Codec | None) -> tuple[Mapping[str, Any] | None, Payload | None]:
         """The params and the input for the wire. With a codec everything is in the input."""
         given = self.input
@@ -229,8 +232,9 @@ class NewTask:
         return None, Payload(codec.encode(data), codec.name)
 
 
-SAME_IN_API: Final = tuple(each.name for each in fields(NewTask) if each.name not in ("run_timeout", "input"))
-"""The fields that have the same name in the API."""
+NAMES: Final = tuple(each.name for each in fields(NewTask))
+VALUES_OF: Final = attrgetter(*NAMES)
+DEFAULTS: Final = tuple(each.default for each in fields(NewTask))
 FROM_MESSAGE: Final[Mapping[str, Callable[[Any], Any]]] = {
     "params": plain_object,
     "requires": tuple,
@@ -286,7 +290,7 @@ def common_task(action: str, fields: Mapping[str, Any]) -> NewTask:
         if name in fields:
             raise TypeError(f"{name}: stands among the inputs, the second argument")
     task = new_task(action, fields)
-    check(task)
+    check(task._set_fields())
     _task_ids(task.after)
     return task
 
@@ -333,6 +337,16 @@ def _task_ids(tasks: Sequence[Predecessor]) -> list[str]:
     if isinstance(tasks, str) or not isinstance(tasks, Iterable):
         raise TypeError(f"after: is a sequence of tasks, not {shown(tasks)}")
     return [_task_id(each) for each in tasks]
+
+
+TO_MESSAGE: Final[Mapping[str, Callable[[Any], Any]]] = {
+    "deadline": lambda at: _timestamp(at, "deadline"),
+    "hold": lambda is_held: is_held or None,
+    "not_before": lambda at: _timestamp(at, "not_before"),
+    "retry_policy": lambda policy: None if policy is None else policy.to_message(),
+    "after": _task_ids,
+}
+"""How the values of fields are converted that are not the same in the API."""
 
 
 def _task_id(task: Predecessor) -> str:

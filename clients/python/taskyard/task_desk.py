@@ -6,8 +6,8 @@ import asyncio
 import logging
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Sequence
 from functools import partial
+from secrets import token_hex
 from typing import Any, Final, Literal, TypeAlias, overload
-from uuid import uuid4
 
 from taskyard.v1 import task_pb2 as pb
 from taskyard.v1.task_pb2_grpc import TaskServiceStub
@@ -141,7 +141,7 @@ class TaskDesk:
         return await submit(task)
 
     async def _submit(self, when_full: WhenFull, ends_if_cancelled: bool, task: NewTask) -> Submitted:
-        request = task.to_message(self.agent_id, uuid4().hex, self.codec, self.parent_id())
+        request = task.to_message(self.agent_id, token_hex(16), self.codec, self.parent_id())
         late = self._end_late if ends_if_cancelled else None
         if when_full == "raise":
             return Submitted.from_message(await self._submitter.submit(request, late))

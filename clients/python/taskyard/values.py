@@ -14,6 +14,7 @@ from google.protobuf.struct_pb2 import NULL_VALUE, ListValue, Struct, Value
 from google.protobuf.timestamp_pb2 import Timestamp
 
 MAX_EXACT: Final = 2**53
+EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 MILLISECOND: Final = timedelta(milliseconds=1)
 
 Span = float | timedelta
@@ -143,7 +144,8 @@ def datetime_from(timestamp: Timestamp) -> datetime:
     Returns:
         The point in time in UTC, to the microsecond.
     """
-    return timestamp.ToDatetime(tzinfo=UTC)
+    # Its own method takes four times as long.
+    return EPOCH + timedelta(seconds=timestamp.seconds, microseconds=timestamp.nanos // 1_000)
 
 
 def seconds(span: Span) -> float:

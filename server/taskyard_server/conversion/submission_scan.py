@@ -20,9 +20,10 @@ from taskyard_server.core.history import RetryPolicy
 from taskyard_server.core.task import NO_EXTRAS, NO_OPTIONS, IdempotencyKey, Submission, TaskOptions
 
 from .payload import is_json, is_too_deep
+from .plain_structs import is_plain_struct
 from .requests import MAX_ENTRIES_PER_FIELD, MAX_NAME_CHARS, NO_NAMES, DefaultRetry
 from .trace_context import TRACEPARENT
-from .wire import add_nested, add_text, add_varint, tag
+from .wire import TOO_LONG, add_nested, add_text, add_varint, read_length, tag
 
 AGENT_ID: Final = tag(SubmitTaskRequest, "agent_id")
 ACTION: Final = tag(SubmitTaskRequest, "action")
@@ -56,8 +57,6 @@ TRACE_TAG: Final = TRACE[0] | TRACE[1] << 8
 PARENT_ID_TAG: Final = PARENT_ID[0] | PARENT_ID[1] << 8
 
 UNSET: Final = -1
-TOO_LONG: Final = 1 << 60
-"""The length of a field that has a longer varint than any in a message that is taken: it ends behind everything."""
 MAX_KEPT_NAMES: Final = 4_096
 MAX_KEPT_BYTES: Final = 64
 """The names that are kept, and the length of each at most."""
@@ -67,10 +66,7 @@ _new_tuple: Final[Any] = tuple.__new__
 
 
 class ScannedTask:
-    """One requested task. What is unset is None; `priority` is `UNSET`. All names are valid ones.
-
-    `struct` is what `params` were parsed to.
-    """
+    """One requested task. What is unset is None; `priority` is `UNSET`. All names are valid ones."""
 
     __slots__ = (
         "action",
@@ -82,7 +78,6 @@ class ScannedTask:
         "priority",
         "project",
         "ref",
-        "struct",
         "tab_id",
         "target",
         "traceparent",
@@ -94,7 +89,6 @@ class ScannedTask:
         self.tab_id: str | None = None
         self.ref: str | None = None
         self.params: bytes | None = None
-        self.struct: Any = None
         self.priority: int = UNSET
         self.project: str | None = None
         self.labels: tuple[tuple[str, str], ...] = ()
@@ -120,7 +114,7 @@ def scan_tasks(data: bytes, at: int, field: bytes) -> list[ScannedTask] | None:
         while at < end:
             if data[at] != field_tag:
                 return None
-            size, at = _read_length(data, at + 1)
+            size, at = read_length(data, at + 1)
             stop = at + size
             task = None if stop > end else _scan(data, at, stop)
             if task is None:
@@ -137,30 +131,11 @@ def scan_agent(data: bytes, field: bytes) -> tuple[str | None, int]:
     if not data or data[0] != field[0]:
         return None, 0
     try:
-        size, at = _read_length(data, 1)
+        size, at = read_length(data, 1)
         stop = at + size
         return (None, 0) if stop > len(data) else (_kept_name(data[at:stop]), stop)
     except (IndexError, UnicodeDecodeError):
         return None, 0
-
-
-def _read_length(data: bytes, at: int) -> tuple[int, int]:
-    """A number at this place, `TOO_LONG` for one above 2^28, and the place after it. Raises `IndexError`."""
-    number = data[at]
-    at += 1
-    if number >= 128:
-        number &= 127
-        shift = 7
-        while True:
-            byte = data[at]
-            at += 1
-            number |= (byte & 127) << shift
-            if byte < 128:
-                break
-            shift += 7
-            if shift > 21:
-                return TOO_LONG, at
-    return number, at
 
 
 def submission_of(task: ScannedTask, agent_id: str, traceparent: str | None, default_retry: DefaultRetry) -> Submission:
@@ -227,7 +202,7 @@ def _scan(data: bytes, at: int, end: int) -> ScannedTask | None:
         if field >= 128:
             field |= data[at] << 8
             at += 1
-        size, at = _read_length(data, at)
+        size, at = read_length(data, at)
         if field == PRIORITY_TAG:
             if task.priority != UNSET or size == TOO_LONG:
                 return None
@@ -242,7 +217,11 @@ def _scan(data: bytes, at: int, end: int) -> ScannedTask | None:
                 return None
             labels.append(label)
         elif field == PARAMS_TAG:
-            if task.params is not None or not _read_params(task, data[at:stop]):
+            if task.params is not None:
+                return None
+            if is_plain_struct(data, at, stop):
+                task.params = data[at:stop]
+            elif not _read_params(task, data[at:stop]):
                 return None
         elif not _read_name(task, field, data[at:stop]):
             return None
@@ -303,14 +282,14 @@ def _label(data: bytes, at: int, end: int) -> tuple[str, str] | None:
     """A label whose key and value are both there, in this order."""
     if data[at] != LABEL_KEY_TAG:
         return None
-    size, at = _read_length(data, at + 1)
+    size, at = read_length(data, at + 1)
     stop = at + size
     if stop >= end:
         return None
     key = _kept_name(data[at:stop])
     if key is None or data[stop] != LABEL_VALUE_TAG:
         return None
-    size, at = _read_length(data, stop + 1)
+    size, at = read_length(data, stop + 1)
     if at + size != end:
         return None
     value = _kept_name(data[at:end])
@@ -332,7 +311,7 @@ def _read_params(task: ScannedTask, raw: bytes) -> bool:
     packed = struct.SerializeToString()
     if is_too_deep(struct, packed) or not is_json(struct, packed):
         return False
-    task.struct, task.params = struct, packed
+    task.params = packed
     return True
 
 
@@ -362,8 +341,9 @@ def _fingerprint(task: ScannedTask, agent_id: str) -> bytes:
     _add_name(parts, TAB_ID, task.tab_id)
     _add_name(parts, REF, task.ref)
     if task.params is not None:
-        task.struct.DiscardUnknownFields()
-        add_nested(parts, PARAMS, task.struct.SerializeToString(deterministic=True))
+        struct = Struct.FromString(task.params)
+        struct.DiscardUnknownFields()
+        add_nested(parts, PARAMS, struct.SerializeToString(deterministic=True))
     if task.priority > 0:
         parts.append(PRIORITY)
         add_varint(parts, task.priority)

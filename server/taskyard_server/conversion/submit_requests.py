@@ -7,12 +7,12 @@ anybody but the clock.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, Final
 
 from taskyard.v1.batch_pb2 import SubmitBatchRequest
 from taskyard.v1.task_pb2 import SubmitTaskRequest, SubmitTasksRequest
-from taskyard_server.core.errors import Refusal
+from taskyard_server.core.errors import BadRequest, Refusal
 from taskyard_server.core.task import Submission
 
 from . import requests
@@ -76,15 +76,19 @@ class TasksRequest:
 
     @property
     def parsed(self) -> SubmitTasksRequest:
-        """The request as protobuf reads it."""
-        if self._parsed is None:
-            self._parsed = SubmitTasksRequest.FromString(self._data)
-        return self._parsed
+        """The request as protobuf reads it, with the trace contexts that its tasks were given since."""
+        parsed = self._parsed
+        if parsed is None:
+            parsed = self._parsed = SubmitTasksRequest.FromString(self._data)
+            for message, task in zip(parsed.tasks, self._tasks or (), strict=True):
+                if task.traceparent is not None:
+                    message.traceparent = task.traceparent
+        return parsed
 
     @property
-    def count(self) -> int:
-        """How many tasks it has."""
-        return len(self.parsed.tasks) if self._tasks is None else len(self._tasks)
+    def tasks(self) -> Sequence[Any]:
+        """The tasks. Their `traceparent` may be set."""
+        return self.parsed.tasks if self._tasks is None else self._tasks
 
     def submissions(
         self, first: int, end: int, traceparent: str | None, max_payload_bytes: int, default_retry: DefaultRetry
@@ -143,7 +147,7 @@ class BatchRequest:
             else:
                 return made
         parsed = self.parsed
-        return [
+        converted = [
             requests.submission(
                 task,
                 parsed.agent_id,
@@ -155,6 +159,15 @@ class BatchRequest:
             )
             for number, task in enumerate(parsed.tasks)
         ]
+        _check_places(converted)
+        return converted
+
+
+def _check_places(submissions: Sequence[Submission]) -> None:
+    """Raise `BadRequest` if a predecessor does not stand before its task."""
+    for number, submission in enumerate(submissions):
+        if max(submission.options.extras.after_indexes, default=-1) >= number:
+            raise BadRequest(f"tasks[{number}].afterIndexes: must be places of tasks that stand before this one")
 
 
 def _fits(task: ScannedTask, max_payload_bytes: int) -> bool:

@@ -23,11 +23,10 @@ OTHERS: Final = "(others)"
 """The name under which the figures of forgotten agents are summed."""
 
 
-class AgentFigures:
-    """Counts of one agent's tasks since the start, and the tokens that they have used.
+class AgentFigures(SlotTime):
+    """Counts of one agent's tasks since the start, the tokens that they have used, and their time in flight.
 
-    `number` tells them apart in a store; it is 0 once they were added to those of the others. `slot_time` is not
-    kept.
+    `number` tells them apart in a store; it is 0 once they were added to those of the others. The time is not kept.
     """
 
     __slots__ = (
@@ -37,12 +36,12 @@ class AgentFigures:
         "name",
         "number",
         "rejected",
-        "slot_time",
         "submitted",
         "tokens_used",
     )
 
     def __init__(self, name: str, number: int) -> None:
+        super().__init__()
         self.name = name
         self.number = number
         self.submitted = 0
@@ -51,7 +50,6 @@ class AgentFigures:
         self.cancelled = 0
         self.rejected = 0
         self.tokens_used = 0
-        self.slot_time = SlotTime()
 
     def add(self, other: AgentFigures) -> None:
         """Add another agent's figures to these."""
@@ -66,21 +64,57 @@ class AgentFigures:
 class Agent:
     """An agent that has a task. `tasks` counts all that are retained, `queued` and `inflight` those in these states.
 
-    `rank`, `lanes` and `inflight` belong to `ReadyQueue`, `weight` and `passed` to `Weights`.
+    Most agents have one `lane`; those that have several have the others in `more_lanes`. `rank`, the lanes and
+    `inflight` belong to `ReadyQueue`, `weight` and `passed` to `Weights`.
     """
 
-    __slots__ = ("figures", "id", "inflight", "lanes", "passed", "queued", "rank", "tasks", "weight")
+    __slots__ = ("figures", "id", "inflight", "lane", "more_lanes", "passed", "queued", "rank", "tasks", "weight")
 
     def __init__(self, agent_id: str, rank: int, weight: int = 1) -> None:
         self.id = agent_id
         self.rank = rank
+        self.lane: Lane | None = None
+        self.inflight = 0
+        self.queued = 0
+        self.tasks = 0
+        self.figures: AgentFigures
+        self.more_lanes: dict[Bucket, Lane] | None = None
         self.weight = weight
         self.passed = 0
-        self.lanes: dict[Bucket, Lane] = {}
-        self.tasks = 0
-        self.queued = 0
-        self.inflight = 0
-        self.figures: AgentFigures
+
+    @property
+    def lanes(self) -> list[Lane]:
+        """Where its tasks stand that are in the ready queue, or stood."""
+        if self.lane is None:
+            return []
+        return [self.lane] if self.more_lanes is None else [self.lane, *self.more_lanes.values()]
+
+    def lane_in(self, bucket: Bucket) -> Lane | None:
+        """The lane that it has in a bucket, if any."""
+        lane = self.lane
+        if lane is None or lane.bucket is bucket:
+            return lane
+        return None if self.more_lanes is None else self.more_lanes.get(bucket)
+
+    def add_lane(self, lane: Lane) -> None:
+        """It has a lane in a bucket where it had none."""
+        if self.lane is None:
+            self.lane = lane
+        elif self.more_lanes is None:
+            self.more_lanes = {lane.bucket: lane}
+        else:
+            self.more_lanes[lane.bucket] = lane
+
+    def forget_lane(self, lane: Lane) -> None:
+        """It has this lane no longer."""
+        more = self.more_lanes
+        if self.lane is not lane:
+            assert more is not None
+            del more[lane.bucket]
+        else:
+            self.lane = None if more is None else more.popitem()[1]
+        if not more:
+            self.more_lanes = None
 
 
 class FiguresByAgent:

@@ -166,6 +166,7 @@ class Dispatcher:
         self._clear_limited(host)
         host.stream = None
         self._hosts.remove(host)
+        life.grants.holders.forget(host)
         life.liveness.removed(host)
         if life.changes is not None:
             life.changes.host_gone(host)

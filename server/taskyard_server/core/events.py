@@ -1,12 +1,14 @@
 """What happened to tasks, in order.
 
 An event holds what was true just after it of everything on a task that changes, since the task itself goes on changing.
-`result` and `completed_at` need no place: `done` is never left, and a terminal event is itself the end.
+`result` and `completed_at` need no place: `done` is never left, and a terminal event is itself the end. Times are
+kept as on the task, `inf` for none.
 """
 
 from __future__ import annotations
 
 from enum import StrEnum
+from math import inf
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -31,15 +33,15 @@ class Event:
 
     __slots__ = (
         "at",
-        "attempt_started_at",
+        "attempt_begun_at",
         "before",
-        "deadline",
+        "begun_at",
+        "due_at",
         "error",
         "history",
         "host_id",
         "kind",
         "progress",
-        "started_at",
         "state",
         "task",
     )
@@ -51,10 +53,25 @@ class Event:
         self.before = before
         self.state = task.state
         self.host_id = task.host_id
-        self.started_at = task.started_at
+        self.begun_at = task.begun_at
         lease = task.lease
-        self.attempt_started_at = None if lease is None else lease.started_at
-        self.deadline = task.deadline
+        self.attempt_begun_at = inf if lease is None else lease.begun_at
+        self.due_at = task.due_at
         self.history = task.history
         self.error = task.error
         self.progress = task.progress
+
+    @property
+    def started_at(self) -> float | None:
+        """When the task was started first, None if never."""
+        return None if self.begun_at == inf else self.begun_at
+
+    @property
+    def attempt_started_at(self) -> float | None:
+        """When the attempt was started, None if it was not or if there is none."""
+        return None if self.attempt_begun_at == inf else self.attempt_begun_at
+
+    @property
+    def deadline(self) -> float | None:
+        """The deadline of the task, None if it had none just then."""
+        return None if self.due_at == inf else self.due_at

@@ -55,7 +55,7 @@ def _received(life: Lifecycle, hosts: Iterable[Host], now: float) -> dict[str, f
     """The seconds of each agent that received any."""
     received: dict[str, float] = {}
     for name, figures in life.agents.figures:
-        received[name] = figures.slot_time.total(now)
+        received[name] = figures.total(now)
     since = now // MINUTE * MINUTE - MINUTES * MINUTE
     for host in hosts:
         for lease in host.leases.values():
@@ -70,8 +70,8 @@ def _runnable(life: Lifecycle, agent: Agent) -> int:
     if agent.inflight >= life.limits.max_per_agent_inflight:
         return 0
     count = 0
-    for bucket, lane in agent.lanes.items():
-        if bucket.triggered and ready.holds_triggered:
+    for lane in agent.lanes:
+        if lane.bucket.triggered and ready.holds_triggered:
             continue
         count += lane.size
         if lane.keyed is not None:

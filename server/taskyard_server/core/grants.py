@@ -15,7 +15,7 @@ from .leases import Lease, Loss, Stop, StopReason
 from .limits import RESTART_GRACE_SECS
 from .stopping_leases import StoppingLeases
 from .task import ASSIGNED, FAILED, NO_EXTRAS, NO_OPTIONS, QUEUED, RUNNING
-from .timers import TimerOrder
+from .timers import TimerOrder, tick_of
 
 if TYPE_CHECKING:
     from .hosts import Host
@@ -38,6 +38,7 @@ class Grants:
         self._stops: list[Stop] = []
         self._losses: list[Loss] = []
         self._ends = life.timers.queue(self._expire, TimerOrder.LEASE_END)
+        self.holders = life.timers.looks(self._first, self._ends, self._look_again)
         self.stopping = StoppingLeases(life.timers.queue(self._presume_stopped, TimerOrder.STOPPING), life.changes)
 
     def grant(
@@ -70,11 +71,12 @@ class Grants:
         if stream is not None:
             lease.stream = stream
             lease.start_by = now + life.limits.start_timeout_secs
-            lease.due = min(lease.start_by, lease.expires_at)
         task.lease = host.leases[task.id] = lease
         if claim_id is not None:
             host.claimed.setdefault(claim_id, {})[lease] = None
-        self._ends.add(lease.due, lease)
+        due = lease.due
+        if due < host.look_at:
+            self.holders.no_later(due, host)
         if host.silence_at is None:
             life.liveness.arm_silence_timer(host)
         return lease
@@ -85,16 +87,15 @@ class Grants:
         One of a `stream` waits for that to come back. One that its host has not started waits for that, too.
         """
         life, task = self._life, lease.task
-        lease.expires_at = lease.due = now + lease.secs
+        lease.expires_at = now + lease.secs
         if lease.stream is not None:
             lease.adopt_by = now + max(life.limits.reconnect_grace_secs, RESTART_GRACE_SECS)
             if lease.started_at is None:
                 lease.start_by = now + max(life.limits.start_timeout_secs, RESTART_GRACE_SECS)
-            lease.due = min(lease.expires_at, lease.adopt_by, lease.start_by)
         task.lease = lease.host.leases[task.id] = lease
         if lease.claim_id is not None:
             lease.host.claimed.setdefault(lease.claim_id, {})[lease] = None
-        self._ends.add(lease.due, lease)
+        self.holders.no_later(lease.due, lease.host)
         if task.options.run_timeout_secs is not None:
             life.run_timeouts.restore(now, lease)
 
@@ -102,29 +103,20 @@ class Grants:
         """Record that the host started the task, or has already ended it (`is_over`)."""
         life = self._life
         before = life.transition(task, RUNNING, None)
-        if task.started_at is None:
-            task.started_at = now
+        if task.begun_at == inf:
+            task.begun_at = now
         lease = task.lease
         assert lease is not None
-        lease.started_at = now
+        lease.begun_at = now
         life.emit(now, task, before)
         if lease.stream is not None and not is_over:
             lease.start_by = inf
-            self.retime(lease)
         if not is_over and task.options is not NO_OPTIONS and task.options.run_timeout_secs is not None:
             life.run_timeouts.begin(lease)
 
     def retime(self, lease: Lease) -> None:
-        """Set the timer of a lease again after one of the times that end it has changed."""
-        due = lease.expires_at
-        if lease.start_by < due:
-            due = lease.start_by
-        if lease.adopt_by < due:
-            due = lease.adopt_by
-        if due != lease.due:
-            self._ends.remove(lease.due, lease)
-            lease.due = due
-            self._ends.add(due, lease)
+        """One of the times that end a lease is earlier than before; nobody has to tell of a later one."""
+        self.holders.no_later(lease.due, lease.host)
 
     def count_from(self, now: float, lease: Lease) -> None:
         """Let a live lease count from now on: its host learns of it only now."""
@@ -132,7 +124,6 @@ class Grants:
             lease.expires_at = max(lease.expires_at, now + lease.secs)
             if lease.start_by != inf:
                 lease.start_by = now + self._life.limits.start_timeout_secs
-            self.retime(lease)
 
     def release(self, now: float, task: Task) -> None:
         """Requeue a task that its host returns unexecuted. The delivery does not count."""
@@ -201,9 +192,8 @@ class Grants:
         del host.leases[task.id]
         if lease.claim_id is not None:
             _forget_claim(host, lease, lease.claim_id)
-        self._ends.remove(lease.due, lease)
         life.inflight -= 1
-        task.agent.figures.slot_time.add(lease.claimed_at, now)
+        task.agent.figures.add_time(lease.claimed_at, now)
         life.ready.release_slot(task.agent)
         if task.options is not NO_OPTIONS:
             if task.options.run_timeout_secs is not None:
@@ -216,7 +206,7 @@ class Grants:
             lease.has_stop = True
             self._stops.append(Stop(lease, stop, message))
         if task.options is not NO_OPTIONS and task.options.target is not None:
-            may_run = lease.stream is None or lease.started_at is not None
+            may_run = lease.stream is None or lease.begun_at != inf
             if stop is not None and may_run and lease.expires_at > now:
                 self.stopping.add(lease)
                 life.targets.stop(lease)
@@ -246,8 +236,28 @@ class Grants:
         taken, self._losses = self._losses, []
         return taken
 
+    def _first(self, host: Host, tick: int) -> float:
+        """When the first lease of a host ends; those that are over by this tick get a timer."""
+        first = inf
+        for lease in host.leases.values():
+            due = lease.due
+            if due < first:
+                if tick and tick_of(due) <= tick:
+                    self._ends.add(due, lease)
+                else:
+                    first = due
+        return first
+
     def _expire(self, now: float, lease: Lease) -> None:
-        self.lose(now, lease, "lease expired")
+        if lease.task.lease is lease and lease.due <= now:
+            self.lose(now, lease, "lease expired")
+        else:
+            # It was renewed after the look that found it, or has ended.
+            self._look_again(lease)
+
+    def _look_again(self, lease: Lease) -> None:
+        if lease.task.lease is lease:
+            self.retime(lease)
 
     def _requeue(self, now: float, task: Task, reason: str | None, stop: StopReason | None) -> None:
         """Queue a task in its old position and end its lease; `reason` is for the host, the task has not failed."""

@@ -11,6 +11,7 @@ from math import inf
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from .errors import NotFound
+from .timers import Holder
 
 if TYPE_CHECKING:
     from .leases import Lease
@@ -69,7 +70,7 @@ class HostStatus(StrEnum):
     DEAD = "dead"
 
 
-class Host:
+class Host(Holder):
     """One registered host and the leases that it holds, by task id.
 
     `number` counts registrations; `machine` are bytes that the core keeps and never opens; `slots` is how many tasks
@@ -112,6 +113,7 @@ class Host:
     )
 
     def __init__(self, host_id: str, number: int, now: float) -> None:
+        super().__init__()
         self.id = host_id
         self.number = number
         self.display_name = host_id

@@ -36,27 +36,36 @@ class Row:
 class Rows:
     """Tasks of one agent in one bucket, in rows by priority; `size` of them."""
 
-    __slots__ = ("_rows", "_slots", "agent", "bucket", "size")
+    __slots__ = ("_front", "_later", "_slots", "agent", "bucket", "size")
 
     def __init__(self, agent: Agent, bucket: Bucket) -> None:
         self.agent = agent
         self.bucket = bucket
         self.size = 0
-        # The row of the lowest priority last; none is empty while there is a task.
-        self._rows: list[Row] = []
+        # The row of the lowest priority, and the others with the lowest last. None is empty while there is a task.
+        self._front: Row | None = None
+        self._later: list[Row] | None = None
         self._slots = 0
 
     def head(self) -> Task:
         """The task that leaves first; there must be one."""
-        row = self._rows[-1]
+        row = self._front
+        assert row is not None
         task = row.tasks[row.first]
         assert task is not None
         return task
 
+    def rows(self) -> list[Row]:
+        """The rows that have places, the one of the lowest priority last."""
+        front = self._front
+        if front is None or not front.tasks:
+            return []
+        return [front] if self._later is None else [*self._later, front]
+
     def queued_since(self) -> float:
         """When the one of its tasks was queued that waits longest, of those that come first of their priority."""
         since = inf
-        for row in self._rows:
+        for row in self.rows():
             for at in range(row.first, len(row.tasks)):
                 task = row.tasks[at]
                 if task is not None and self._holds(task, row):
@@ -69,13 +78,13 @@ class Rows:
         count = 0
         if self._slots == self.size:
             # No place is empty.
-            for row in self._rows:
+            for row in self.rows():
                 if row.priority < task.priority:
                     count += len(row.tasks) - row.first
                 elif row.priority == task.priority:
                     count += bisect_left(row.tasks, task.seq, row.first, key=_seq) - row.first
             return count
-        for row in self._rows:
+        for row in self.rows():
             if row.priority <= task.priority:
                 for other in row.tasks[row.first :]:
                     if other is None or not self._holds(other, row):
@@ -106,7 +115,8 @@ class Rows:
 
     def take_head(self) -> Task:
         """The task that leaves first, taken out; there must be one."""
-        row = self._rows[-1]
+        row = self._front
+        assert row is not None
         task = row.tasks[row.first]
         assert task is not None
         task.lane = None
@@ -127,57 +137,81 @@ class Rows:
         return task.lane is self and task.priority == row.priority
 
     def _row(self, priority: int) -> Row:
-        rows = self._rows
-        if rows and rows[-1].priority == priority:
-            return rows[-1]
-        if not rows:
-            rows.append(Row(priority))
-            return rows[0]
+        front = self._front
+        if front is None:
+            front = self._front = Row(priority)
+            return front
+        if front.priority == priority:
+            return front
+        if not front.tasks:
+            # It is the only one.
+            front.priority = priority
+            return front
+        rows = self._later
+        if rows is None:
+            rows = self._later = []
+        if priority < front.priority:
+            rows.append(front)
+            front = self._front = Row(priority)
+            return front
         at = bisect_left(rows, -priority, key=_urgency)
         if at == len(rows) or rows[at].priority != priority:
             rows.insert(at, Row(priority))
         return rows[at]
 
     def _step(self, row: Row) -> None:
-        """The place at the front of the last row is given up."""
+        """The place at the front of the first row is given up."""
         tasks = row.tasks
         tasks[row.first] = None
         row.first += 1
         self._slots -= 1
         if row.first == len(tasks):
-            self._rows.pop()
+            self._next_row(row)
         elif row.first > len(tasks) // 2 and row.first > MIN_ENTRIES_TO_COMPACT:
             del tasks[: row.first]
+            row.first = 0
+
+    def _next_row(self, row: Row) -> None:
+        """The first row has no places any more."""
+        if self._later is not None:
+            self._front = self._later.pop()
+            if not self._later:
+                self._later = None
+        else:
+            row.tasks.clear()
             row.first = 0
 
     def _compact(self) -> None:
         """Give up places of tasks that have left: those at the front always, all of them once they are the most."""
         if self._slots > 2 * self.size + MIN_ENTRIES_TO_COMPACT:
-            for row in self._rows:
+            rows = self.rows()
+            for row in rows:
                 row.tasks = [task for task in row.tasks[row.first :] if task is not None and self._holds(task, row)]
                 row.first = 0
-            self._rows = [row for row in self._rows if row.tasks]
+            rows = [row for row in rows if row.tasks]
+            self._front = rows.pop() if rows else None
+            self._later = rows or None
             self._slots = self.size
-        while self._rows:
-            row = self._rows[-1]
-            task = row.tasks[row.first]
-            if task is not None and self._holds(task, row):
+        while self._slots:
+            front = self._front
+            assert front is not None
+            task = front.tasks[front.first]
+            if task is not None and self._holds(task, front):
                 return
-            self._step(row)
+            self._step(front)
 
 
 class Lane(Rows):
     """One agent's tasks in one bucket; `size` of them have no concurrency keys, the others are `keyed`.
 
-    `entries` are the ranks under which the bucket's heap holds this lane, the best one last; there is at most one for
-    each number of in-flight tasks.
+    `entry` is the rank under which the bucket holds this lane, 0 if it does not.
     """
 
-    __slots__ = ("entries", "keyed")
+    __slots__ = ("entry", "keyed")
 
     def __init__(self, agent: Agent, bucket: Bucket) -> None:
         super().__init__(agent, bucket)
-        self.entries: list[int] = []
+        self.entry = 0
         self.keyed: Keyed | None = None
 
     @property

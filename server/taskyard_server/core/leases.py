@@ -1,6 +1,6 @@
 """The records of leases: which host holds which task, under which fencing token, until when; and why one ended.
 
-This file decides nothing: `Grants` grants and ends leases, and its `TimerQueue` knows when each is over.
+This file decides nothing: `Grants` grants and ends leases, and knows when each is over.
 """
 
 from __future__ import annotations
@@ -26,21 +26,20 @@ class Lease:
     again. Times are seconds on the core's clock. `claim_id` is the name under which the host claimed it, if any.
 
     A lease that was granted over a `stream` may end before `expires_at`: at `start_by` if the host has not started the
-    task by then, and at `adopt_by` if the stream broke and the host has not reconnected. `due` is the earliest of them.
-    `has_stop` is set once it has ended and a `Stop` tells its stream so.
+    task by then, and at `adopt_by` if the stream broke and the host has not reconnected. `begun_at` is `started_at`,
+    `inf` while there is none. `has_stop` is set once it has ended and a `Stop` tells its stream so.
     """
 
     __slots__ = (
         "adopt_by",
+        "begun_at",
         "claim_id",
         "claimed_at",
-        "due",
         "expires_at",
         "has_stop",
         "host",
         "secs",
         "start_by",
-        "started_at",
         "stream",
         "task",
         "token",
@@ -57,11 +56,29 @@ class Lease:
         self.expires_at = claimed_at + secs
         self.stream: Offer | None = None
         self.start_by = inf
-        self.started_at: float | None = None
+        self.begun_at = inf
         self.adopt_by = inf
-        self.due = self.expires_at
         self.has_stop = False
         self.claim_id = claim_id
+
+    @property
+    def due(self) -> float:
+        """When it ends: at the earliest of its times."""
+        due = self.expires_at
+        if self.start_by < due:
+            due = self.start_by
+        if self.adopt_by < due:
+            due = self.adopt_by
+        return due
+
+    @property
+    def started_at(self) -> float | None:
+        """When its host said that it began; None while it has not."""
+        return None if self.begun_at == inf else self.begun_at
+
+    @started_at.setter
+    def started_at(self, at: float | None) -> None:
+        self.begun_at = inf if at is None else at
 
 
 class Loss(NamedTuple):

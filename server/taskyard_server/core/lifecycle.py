@@ -7,6 +7,7 @@ knows no caller and validates no request: `Scheduler` and `Reports` decide what 
 from __future__ import annotations
 
 from collections.abc import Callable
+from math import inf
 from typing import Final
 
 from .agents import Agent, Agents
@@ -14,6 +15,7 @@ from .attempts import OVER_BUDGET, Attempts
 from .batches import Batches
 from .changes import Changes
 from .children import Children
+from .deadlines import Deadlines
 from .errors import Conflict, NotFound, QueueFull
 from .events import Event, EventKind
 from .grants import Grants
@@ -52,7 +54,7 @@ from .task import (
     TaskState,
 )
 from .task_table import TaskTable
-from .timers import TimerOrder, Timers, sooner
+from .timers import Timers, sooner
 from .unique_keys import UniqueKeys
 
 SUBMITTED: Final = EventKind.SUBMITTED
@@ -101,7 +103,8 @@ class Lifecycle:
         self.inflight = 0
         self.paused = 0
         self.timers = Timers()
-        self._deadlines = self.timers.queue(self.expire, TimerOrder.DEADLINE)
+        self.deadlines = Deadlines(self.timers, self.expire)
+        self.tasks.on_dropped = self.deadlines.pages.forget
         self.pending = Pending(self)
         self.predecessors = Predecessors(self)
         self.unique_keys = UniqueKeys()
@@ -139,8 +142,7 @@ class Lifecycle:
             is_following = following is not None and following.verdict is not Verdict.CLEAR
             is_pending = options.hold or not_before is not None or is_following
         task = self._new(now, agent, submission, PENDING if is_pending else QUEUED)
-        if task.deadline is not None:
-            self._deadlines.add(task.deadline, task)
+        self.deadlines.add(task)
         if options is not NO_OPTIONS:
             if options.key is not None:
                 self.tasks_by_key[agent.id, options.key.key] = task
@@ -150,7 +152,7 @@ class Lifecycle:
         self.counters.submitted += 1
         self.count_queued(task)
         if self.tells_position:
-            task.position = self.queued
+            task.place = self.queued
         if not is_pending:
             self.enqueue(now, task)
         else:
@@ -169,7 +171,7 @@ class Lifecycle:
         agent = self.agents.by_id.get(agent_id) or self.agents.add(agent_id, limits.max_agent_figures)
         task = self._new(now, agent, submission, REJECTED)
         task.page.entered(REJECTED)
-        task.completed_at = now
+        task.over_at = now
         task.error = error
         self._events.append(Event(now, task, SUBMITTED, None))
         self.retention.keep_rejected(now, task)
@@ -200,7 +202,6 @@ class Lifecycle:
             return
         before = self.transition(task, PAUSED, INTERRUPTED)
         self.attempts.record(now, task, INTERRUPTED, None)
-        self._clear_deadline(task)
         task.deadline = None
         self.paused += 1
         task.page.entered(PAUSED)
@@ -217,8 +218,7 @@ class Lifecycle:
         task.deliveries = 0
         task.progress = task.completed_at = task.result = None
         task.deadline = None if task.deadline_secs is None else now + task.deadline_secs
-        if task.deadline is not None:
-            self._deadlines.add(task.deadline, task)
+        self.deadlines.add(task)
         self.count_queued(task)
         self.enqueue(now, task)
         if task.options.parent_id is not None:
@@ -264,9 +264,8 @@ class Lifecycle:
             self._reopen(task, before)
             if serial:
                 self.targets.unblock(now, task)
-        self._clear_deadline(task)
         self.emit(now, task, before)
-        task.completed_at = now
+        task.over_at = now
         task.result = result
         counters, agent = self.counters, task.agent
         if state is DONE:
@@ -305,9 +304,9 @@ class Lifecycle:
 
     # Time and limits
 
-    def next_due(self) -> float | None:
-        """When `advance` has something to do; None while nothing can come due."""
-        due = sooner(self.timers.next_due(), self.retention.next_due())
+    def next_due(self, is_rough: bool = False) -> float | None:
+        """When `advance` has something to do; None while nothing can come due. A rough answer may be too early."""
+        due = sooner(self.timers.next_due(is_rough), self.retention.next_due())
         return sooner(sooner(due, self.predecessors.next_due()), self.ready.keys.next_due())
 
     def advance(self, now: float, max_items: int) -> bool:
@@ -366,11 +365,6 @@ class Lifecycle:
         self.triggered_inflight += 1
         self.ready.hold_triggered(self.triggered_inflight >= self.limits.max_concurrent)
 
-    def arm_deadline(self, task: Task) -> None:
-        """Set the timer of the deadline that a task has."""
-        assert task.deadline is not None
-        self._deadlines.add(task.deadline, task)
-
     def note(self, task: Task) -> None:
         """Tell the store, if there is one, of a change that no event tells of."""
         if self.changes is not None:
@@ -404,9 +398,9 @@ class Lifecycle:
 
     def _make_ready(self, now: float, task: Task) -> None:
         """Make a task claimable; a default deadline starts now."""
-        if task.deadline is None:
-            task.deadline = now + self.limits.default_deadline_secs
-            self._deadlines.add(task.deadline, task)
+        if task.due_at == inf:
+            task.due_at = now + self.limits.default_deadline_secs
+            self.deadlines.add(task)
         self.ready.add(task)
 
     def _offer(self, now: float, task: Task) -> None:
@@ -419,7 +413,6 @@ class Lifecycle:
         """Take a task out of the ready queue for an older one of its target; a default deadline stops."""
         self.ready.remove(task)
         if task.deadline_secs is None and not task.deliveries:
-            self._clear_deadline(task)
             task.deadline = None
             self.note(task)
 
@@ -431,10 +424,6 @@ class Lifecycle:
             self.ready.remove(task)
         if task.options.target is not None:
             self.targets.leave(now, task)
-
-    def _clear_deadline(self, task: Task) -> None:
-        if task.deadline is not None:
-            self._deadlines.remove(task.deadline, task)
 
     def _reopen(self, task: Task, before: TaskState) -> None:
         """Uncount a pause or a failure that is taken back."""

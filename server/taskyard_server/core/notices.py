@@ -74,9 +74,10 @@ class Notices:
             return NOTHING_NOTICED
         counts: dict[str, int] = {}
         for agent in self._life.agents.by_id.values():
-            for bucket, lane in agent.lanes.items():
-                if bucket.notice is not None and (count := lane.count):
-                    counts[bucket.notice] = counts.get(bucket.notice, 0) + count
+            for lane in agent.lanes:
+                notice = lane.bucket.notice
+                if notice is not None and (count := lane.count):
+                    counts[notice] = counts.get(notice, 0) + count
         most = nlargest(MAX_NOTICES, counts.items(), key=_count)
         return Noticed(sum(counts.values()), dict(most))
 

@@ -42,7 +42,7 @@ def ahead_of(life: Lifecycle, task: Task, profiles: Sequence[HostProfile]) -> tu
     agent, cap, room = task.agent, life.limits.max_per_agent_inflight, Room(life.ready.keys)
     turns = 0
     present = dict.fromkeys(claimable)
-    for lane in agent.lanes.values():
+    for lane in agent.lanes:
         if lane.bucket in present:
             turns += lane.count_before(task)
             if lane.keyed is not None:

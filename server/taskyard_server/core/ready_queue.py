@@ -4,12 +4,12 @@ The order (docs/rules.md, Claim order): among the agents with a task that the ho
 the one with the fewest in-flight tasks, ties to the one served longest ago; within it the lower `priority`, then the
 earlier submission. Where agents have weights, `weights.py` ranks them.
 
-Tasks lie in buckets by what a host must match, and within a bucket in one lane an agent. A bucket's heap orders its
-lanes by their agent's rank. A claim worsens a rank, a task that leaves flight improves it. What improves is entered at
-once into every bucket where the agent waits; what worsens is mended when it comes to the top. So each waiting lane has
-an entry that is no worse than its rank, and a top entry that equals its rank is the true minimum: a claim costs
-O(eligible buckets + log n) and equals the choice of brute force. Tasks with concurrency keys stand in strands beside
-their lane, and those that wait for a key stand aside (`strands.py`).
+Tasks lie in buckets by what a host must match, and within a bucket in one lane an agent. A bucket holds its lanes in
+the order of their agents' ranks (`lane_order.py`). A claim worsens a rank, a task that leaves flight improves it. What
+improves is moved at once in every bucket where the agent waits; what worsens is moved when it comes first. So each
+waiting lane has an entry that is no worse than its rank, and a first entry that equals its rank is the true minimum: a
+claim costs O(eligible buckets + log n) and equals the choice of brute force. Tasks with concurrency keys stand in
+strands beside their lane, and those that wait for a key stand aside (`strands.py`).
 
 This file knows nothing of states, leases or time.
 """
@@ -17,13 +17,13 @@ This file knows nothing of states, leases or time.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping
-from heapq import heapify, heappop, heappush, heapreplace
 from typing import TYPE_CHECKING, Final
 
 from .agents import Agent
 from .hosts import HostProfile
 from .keys import Keys
 from .lane import Lane, Rows
+from .lane_order import LaneOrder
 from .strands import Node, Strand, Strands, comes_before
 from .task import NO_EXTRAS, NO_OPTIONS, Task
 from .weights import PLACE_MASK, Weights
@@ -55,11 +55,10 @@ def kind_of(task: Task) -> Kind:
 
 
 class Bucket:
-    """The lanes of all tasks of one kind, in a heap by their agents' rank.
+    """The lanes of all tasks of one kind, in `order` of their agents' ranks.
 
-    `waiting` counts the lanes with a task that does not wait for a key, `lanes` all that the heap holds, `strands` the
-    strands that hold a task. The heap is one of ranks alone, which compare fastest; since no two agents ever have the
-    same, a rank tells the lane.
+    `waiting` counts the lanes with a task that does not wait for a key, `lanes` all that are in order, `strands` the
+    strands that hold a task.
     `notice` is why no live host may run its tasks, and `unserved_since` when it was seen that none may; `Notices` owns
     both.
     """
@@ -67,12 +66,11 @@ class Bucket:
     __slots__ = (
         "_keyed",
         "groups",
-        "heap",
-        "holders",
         "kind",
         "lanes",
         "notice",
         "open_nodes",
+        "order",
         "strands",
         "triggered",
         "unserved_since",
@@ -84,8 +82,7 @@ class Bucket:
         self.kind = kind
         self.triggered = kind[4]
         self.groups: dict[OfferGroup, None] = {}
-        self.heap: list[int] = []
-        self.holders: dict[int, Lane] = {}
+        self.order = LaneOrder()
         self.waiting = 0
         self.lanes = 0
         self.strands = 0
@@ -96,53 +93,46 @@ class Bucket:
     def lane_waits(self, lane: Lane) -> None:
         """A lane has a task again that does not wait for a key."""
         self.waiting += 1
-        if not lane.entries or lane.agent.rank < lane.entries[-1]:
+        if not lane.entry or lane.agent.rank < lane.entry:
             self.enter(lane)
 
     def enter(self, lane: Lane) -> None:
-        """Hold the lane under its agent's rank, which is better than that of any entry it has."""
-        rank = lane.agent.rank
-        if not lane.entries:
+        """Hold the lane under its agent's rank, which is better than the entry that it has, if it has one."""
+        if lane.entry:
+            self.order.remove(lane)
+        else:
             self.lanes += 1
             if self.lanes > 2 * self.waiting + MIN_ENTRIES_TO_COMPACT:
                 self.build()
-        lane.entries.append(rank)
-        self.holders[rank] = lane
-        heappush(self.heap, rank)
+        lane.entry = lane.agent.rank
+        self.order.add(lane)
 
     def front(self) -> Rows | None:
         """The first task of the agent that comes first is the head of these; None if no task waits here.
 
         Nothing is said of what is parked at keys.
         """
-        heap = self.heap
+        order = self.order
         while self.waiting:
-            entry = heap[0]
-            lane = self.holders[entry]
+            lane = order.first()
             rank = lane.agent.rank
-            if entry == rank:
+            if lane.entry == rank:
                 if lane.keyed is not None:
                     if (rows := self._keyed.front(lane)) is not None:
                         return rows
                 elif lane.size:
                     return lane
-            entries = lane.entries
-            entries.pop()
-            del self.holders[entry]
-            is_waiting = lane.size or (lane.keyed is not None and lane.keyed.open.size)
-            if is_waiting and (not entries or rank < entries[-1]):
-                entries.append(rank)
-                self.holders[rank] = lane
-                heapreplace(heap, rank)
-                continue
-            heappop(heap)
-            if not is_waiting and not entries:
+            order.remove_first()
+            if lane.size or (lane.keyed is not None and lane.keyed.open.size):
+                lane.entry = rank
+                order.add(lane)
+            else:
                 self._forget(lane)
         return None
 
     def rows(self) -> Iterator[Rows]:
         """Where all tasks stand that may be claimable, in no order that matters: not those at keys that stay full."""
-        for lane in dict.fromkeys(self.holders.values()):
+        for lane in self.order:
             if lane.size:
                 yield lane
             if lane.keyed is not None:
@@ -152,25 +142,25 @@ class Bucket:
                 yield from stand.strands()
 
     def build(self) -> None:
-        """Keep each waiting lane once, under its agent's present rank, and forget the others."""
-        lanes = dict.fromkeys(self.holders.values())
-        self.heap.clear()
-        self.holders.clear()
+        """Keep the waiting lanes, under their agents' present ranks, and forget the others."""
+        lanes = sorted(self.order, key=_rank_of)
+        self.order.clear()
         for lane in lanes:
-            lane.entries.clear()
             if lane.is_waiting:
-                rank = lane.agent.rank
-                lane.entries.append(rank)
-                self.holders[rank] = lane
-                self.heap.append(rank)
+                lane.entry = lane.agent.rank
+                self.order.add(lane)
             else:
                 self._forget(lane)
-        heapify(self.heap)
 
     def _forget(self, lane: Lane) -> None:
         self.lanes -= 1
+        lane.entry = 0
         if lane.is_empty:
-            del lane.agent.lanes[self]
+            lane.agent.forget_lane(lane)
+
+
+def _rank_of(lane: Lane) -> int:
+    return lane.agent.rank
 
 
 class ReadyQueue:
@@ -257,9 +247,10 @@ class ReadyQueue:
         kind = kind_of(task)
         bucket = self._buckets.get(kind) or self._open(kind)
         agent = task.agent
-        lane = agent.lanes.get(bucket)
+        lane = agent.lane_in(bucket)
         if lane is None:
-            lane = agent.lanes[bucket] = Lane(agent, bucket)
+            lane = Lane(agent, bucket)
+            agent.add_lane(lane)
         options = task.options
         if options is not NO_OPTIONS and options.extras is not NO_EXTRAS and options.extras.concurrency_keys:
             self._busy_buckets += not bucket.waiting and not bucket.strands
@@ -346,15 +337,22 @@ class ReadyQueue:
             agent.rank = rank = agent.rank - ONE_IN_FLIGHT
         if self._keyed.parked:
             self._keyed.advances.add(agent)
-        for lane in agent.lanes.values():
-            if lane.size or (lane.keyed is not None and lane.keyed.open.size):
-                if rank < lane.entries[-1]:
-                    lane.bucket.enter(lane)
-            elif lane.is_empty:
-                continue
-            # All of its tasks may be parked, perhaps at a key that has room.
-            if lane.bucket.groups:
-                self._woken[lane.bucket] = None
+        if agent.lane is not None:
+            self._move_ahead(agent.lane, rank)
+            if agent.more_lanes is not None:
+                for lane in agent.more_lanes.values():
+                    self._move_ahead(lane, rank)
+
+    def _move_ahead(self, lane: Lane, rank: int) -> None:
+        """The agent of a lane has a better rank."""
+        if lane.size or (lane.keyed is not None and lane.keyed.open.size):
+            if rank < lane.entry:
+                lane.bucket.enter(lane)
+        elif lane.is_empty:
+            return
+        # All of its tasks may be parked, perhaps at a key that has room.
+        if lane.bucket.groups:
+            self._woken[lane.bucket] = None
 
     def hold_triggered(self, held: bool) -> None:
         """Let no task of a trigger be claimed while this is so: as many are in flight as may be."""

@@ -164,7 +164,6 @@ class Reports:
             lease.secs = secs
             self._life.note(lease.task)
         lease.expires_at = max(lease.expires_at, now + lease.secs)
-        self._life.grants.retime(lease)
         if tokens is not None:
             if lease.task.state is ASSIGNED:
                 self._life.grants.begin(now, lease.task)

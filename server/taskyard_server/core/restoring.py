@@ -138,8 +138,7 @@ class Restoring:
         target = task.options.target
         if state is QUEUED or state is PENDING:
             life.count_queued(task)
-            if task.deadline is not None:
-                life.arm_deadline(task)
+            life.deadlines.add(task)
             if state is PENDING:
                 due = task.history.not_before
                 if task.options.extras is not NO_EXTRAS and task.options.extras.after and not task.history.failed:
@@ -158,8 +157,7 @@ class Restoring:
             life.inflight += 1
             agent.inflight += 1
             life.ready.keys.restore(task.options.extras.concurrency_keys)
-            if task.deadline is not None:
-                life.arm_deadline(task)
+            life.deadlines.add(task)
             if task.options.trigger_id is not None:
                 life.restore_triggered()
             if target is not None:

@@ -344,11 +344,14 @@ class Scheduler:
 
     # Time, limits, drain and shutdown
 
-    def next_due(self) -> float | None:
-        """When `advance` has something to do, in seconds on the caller's clock; None while nothing can come due."""
+    def next_due(self, is_rough: bool = False) -> float | None:
+        """When `advance` has something to do, in seconds on the caller's clock; None while nothing can come due.
+
+        A rough answer is cheap, and may be too early: what was due then may have ended meanwhile.
+        """
         # The tab executor may run more tasks once the last runtime host is offline.
         silent_from = self._life.liveness.silent_from()
-        dues = (self._life.next_due(), silent_from, self.schedules.next_due())
+        dues = (self._life.next_due(is_rough), silent_from, self.schedules.next_due())
         return min((due for due in dues if due is not None), default=None)
 
     def advance(self, now: float, max_items: int = 1000) -> bool:

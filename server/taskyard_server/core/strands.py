@@ -198,7 +198,7 @@ class Node:
                 self._build()
             else:
                 for agent in moved:
-                    ahead = agent.lanes.get(self.bucket)
+                    ahead = agent.lane_in(self.bucket)
                     if ahead is not None and ahead in self.lanes:
                         self.enter(ahead)
         if len(self._heap) > 2 * len(self.lanes) + MIN_ENTRIES_TO_COMPACT:
@@ -404,9 +404,9 @@ class Strands:
         if len(strand.keys) > 1:
             for key in strand.keys:
                 del key.shared[strand]
-        if not lane.entries and lane.is_empty:
-            # The bucket's heap does not hold it, and so would not forget it.
-            del lane.agent.lanes[bucket]
+        if not lane.entry and lane.is_empty:
+            # The bucket does not hold it, and so would not forget it.
+            lane.agent.forget_lane(lane)
 
 
 def comes_before(one: Task, other: Task) -> bool:

@@ -118,7 +118,6 @@ class Streams:
                 lost.append((task_id, token))
             elif now + lease.secs > lease.expires_at:
                 lease.expires_at = now + lease.secs
-                self._life.grants.retime(lease)
         for task_id, token, used in tokens:
             lease = host.leases.get(task_id)
             if lease is not None and lease.token == token:
@@ -159,7 +158,7 @@ class Streams:
                 lease.adopt_by = inf
                 if lease.task.state is ASSIGNED:
                     lease.start_by = now + life.limits.start_timeout_secs
-                life.grants.retime(lease)
+                    life.grants.retime(lease)
                 kept.append(lease)
             elif lease.stream is not None:
                 life.grants.lose(now, lease, "lease expired")

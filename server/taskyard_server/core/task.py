@@ -7,6 +7,7 @@ changes `state`, and checks `LEGAL`.
 from __future__ import annotations
 
 from enum import StrEnum
+from math import inf
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from .history import NO_HISTORY, History, RetryPolicy
@@ -174,12 +175,12 @@ class Submission(NamedTuple):
 TASK_FIELDS: Final = (
     "action",
     "agent",
+    "begun_at",
     "commit",
-    "completed_at",
     "created_at",
-    "deadline",
     "deadline_secs",
     "deliveries",
+    "due_at",
     "error",
     "expired",
     "history",
@@ -188,8 +189,9 @@ TASK_FIELDS: Final = (
     "lane",
     "lease",
     "options",
+    "over_at",
     "params",
-    "position",
+    "place",
     "priority",
     "progress",
     "queued_at",
@@ -197,7 +199,6 @@ TASK_FIELDS: Final = (
     "result",
     "retained",
     "seq",
-    "started_at",
     "state",
     "tab_id",
     "token",
@@ -208,10 +209,11 @@ class Task:
     """One accepted (or rejected) task.
 
     Callers outside the core get the live object: they read it before the next command, and never write it. Times are
-    seconds on the core's clock. `seq` is the order of submission. `deadline` is None while a default deadline has not
-    started to count; `deadline_secs` is the length of a deadline that the submitter set. `expired` is whether the
-    deadline passed while the task was queued. `commit` is the number of the last commit that wrote it to a store.
-    `page` is where it stands in the table of tasks; a copy has none.
+    seconds on the core's clock. `seq` is the order of submission. `due_at`, `begun_at` and `over_at` are `deadline`,
+    `started_at` and `completed_at`, but `inf` for None, and `place` is `position`, 0 for None: numbers that are never
+    None take no memory beside the record. `deadline_secs` is the length of a deadline that the submitter set. `expired`
+    is whether the deadline passed while the task was queued. `commit` is the number of the last commit that wrote it to
+    a store. `page` is where it stands in the table of tasks; a copy has none.
     """
 
     __slots__ = (*TASK_FIELDS, "page")
@@ -232,14 +234,14 @@ class Task:
         _, self.action, self.tab_id, self.ref, self.params, self.priority, _, self.options = submission
         self.state = state
         self.created_at = self.queued_at = now
-        self.deadline = deadline
+        self.due_at = inf if deadline is None else deadline
         self.deadline_secs = None if deadline is None else deadline - now
-        self.started_at: float | None = None
-        self.completed_at: float | None = None
+        self.begun_at = inf
+        self.over_at = inf
         self.result: bytes | None = None
         self.error: str | None = None
         self.expired = False
-        self.position: int | None = None
+        self.place = 0
         self.progress: bytes | None = None
         self.host_id: str | None = None
         self.lease: Lease | None = None
@@ -266,7 +268,43 @@ class Task:
 
     def is_overdue(self, now: float) -> bool:
         """Whether the deadline has passed."""
-        return self.deadline is not None and self.deadline <= now
+        return self.due_at <= now
+
+    @property
+    def deadline(self) -> float | None:
+        """When the task fails unless it has ended; None while a default deadline has not started to count."""
+        return None if self.due_at == inf else self.due_at
+
+    @deadline.setter
+    def deadline(self, at: float | None) -> None:
+        self.due_at = inf if at is None else at
+
+    @property
+    def started_at(self) -> float | None:
+        """When a host began it first, None if none did."""
+        return None if self.begun_at == inf else self.begun_at
+
+    @started_at.setter
+    def started_at(self, at: float | None) -> None:
+        self.begun_at = inf if at is None else at
+
+    @property
+    def completed_at(self) -> float | None:
+        """When it ended, None while it has not."""
+        return None if self.over_at == inf else self.over_at
+
+    @completed_at.setter
+    def completed_at(self, at: float | None) -> None:
+        self.over_at = inf if at is None else at
+
+    @property
+    def position(self) -> int | None:
+        """How many were queued once it was, itself included; None if that is not told."""
+        return self.place or None
+
+    @position.setter
+    def position(self, position: int | None) -> None:
+        self.place = position or 0
 
     @property
     def token_limit(self) -> int | None:
@@ -287,9 +325,9 @@ class Task:
     @property
     def latency_ms(self) -> int | None:
         """Milliseconds from the first start to the end; None if either is missing."""
-        if self.started_at is None or self.completed_at is None:
+        if self.begun_at == inf or self.over_at == inf:
             return None
-        return round((self.completed_at - self.started_at) * 1000)
+        return round((self.over_at - self.begun_at) * 1000)
 
 
 class Existing(NamedTuple):

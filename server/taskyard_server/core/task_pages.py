@@ -10,6 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from .task import DONE, IN_FLIGHT, QUEUED, TaskState
+from .timers import Holder
 
 if TYPE_CHECKING:
     from .task import Task, TaskOptions
@@ -28,7 +29,7 @@ PARENT: Final = "parent"
 KEY: Final = "key"
 
 
-class TaskPage:
+class TaskPage(Holder):
     """Tasks that were submitted one after the other, by their ids and in that order; `name` says where it belongs.
 
     `done` are done, and `others` counts those in each state but done, queued and in flight; who changes the state of a
@@ -49,6 +50,7 @@ class TaskPage:
     )
 
     def __init__(self, name: str) -> None:
+        super().__init__()
         self.name = name
         self.tasks: dict[str, Task] = {}
         self.done = 0

@@ -32,6 +32,8 @@ class TaskTable:
 
     def __init__(self, entropy: Callable[[], int]) -> None:
         self.draws_each = False
+        # Told of each page that is dropped.
+        self.on_dropped: Callable[[TaskPage], None] | None = None
         self._pages: dict[str, TaskPage] = {}
         # In order of submission.
         self._names: list[str] = []
@@ -135,6 +137,8 @@ class TaskTable:
         return page
 
     def _drop(self, page: TaskPage) -> None:
+        if self.on_dropped is not None:
+            self.on_dropped(page)
         del self._pages[page.name]
         del self._names[bisect_left(self._names, page.name)]
 

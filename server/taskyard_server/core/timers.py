@@ -3,6 +3,9 @@
 A tick never comes before the time it stands for, and at most an eighth of a second after it. Items of one tick share
 a dict, so that adding and removing are O(1) and a removed item leaves nothing behind; a heap orders the ticks only.
 (A heap of items would keep a finished task in memory until its deadline.)
+
+Most deadlines and leases end in time, and cost nothing here: `Looks` holds the pages of tasks and the hosts, each once,
+for the first of what they have. When its time comes it is looked through, and only what is due then gets a timer.
 """
 
 from __future__ import annotations
@@ -11,6 +14,7 @@ from bisect import insort
 from collections.abc import Callable
 from enum import IntEnum, auto
 from heapq import heapify, heappop, heappush
+from math import inf
 from typing import Any, Final, Generic, TypeVar
 
 TICKS_PER_SECOND: Final = 8
@@ -69,6 +73,10 @@ class TimerQueue(Generic[Item]):
             if not items:
                 self._drop(tick)
 
+    def any_of(self, tick: int) -> Item:
+        """An item of a tick that holds one."""
+        return next(iter(self._due[tick]))
+
     def next_tick(self) -> int | None:
         """The earliest tick that holds an item."""
         ticks = self._ticks
@@ -84,6 +92,15 @@ class TimerQueue(Generic[Item]):
             self._drop(tick)
         return item
 
+    def take_all(self) -> list[Item]:
+        """Take out all items."""
+        if not self._due:
+            return []
+        taken = [item for items in self._due.values() for item in items]
+        self._due.clear()
+        self._ticks.clear()
+        return taken
+
     def _drop(self, tick: int) -> None:
         del self._due[tick]
         if len(self._ticks) > 2 * len(self._due) + MIN_TICKS_TO_COMPACT:
@@ -91,11 +108,77 @@ class TimerQueue(Generic[Item]):
             heapify(self._ticks)
 
 
+class Holder:
+    """What holds things that come due. `look_at` is when it is looked through next, `inf` for never."""
+
+    __slots__ = ("look_at",)
+
+    def __init__(self) -> None:
+        self.look_at = inf
+
+
+H = TypeVar("H", bound=Holder)
+
+
+class Looks(Generic[H, Item]):
+    """Holders of items of one kind, each looked through no later than the first of its items is due.
+
+    What ends before its time, or gets a later one, is not told here: a look may find nothing. `first` looks through a
+    holder: it returns when the first of its items is due, `inf` for never, but gives those to the queue `due` that are
+    due in this tick or before it. `again` makes sure that an item is looked for, unless it has ended.
+    """
+
+    def __init__(self, first: Callable[[H, int], float], due: TimerQueue[Item], again: Callable[[Item], None]) -> None:
+        self._first = first
+        self._again = again
+        self.due = due
+        self.holders: TimerQueue[H] = TimerQueue()
+
+    def no_later(self, at: float, holder: H) -> None:
+        """Look through a holder at this time at the latest, since something in it is due then."""
+        if at < holder.look_at:
+            self.forget(holder)
+            holder.look_at = at
+            self.holders.add(at, holder)
+
+    def forget(self, holder: H) -> None:
+        """Look through a holder no more."""
+        if holder.look_at != inf:
+            self.holders.remove(holder.look_at, holder)
+            holder.look_at = inf
+
+    def next_tick(self) -> int | None:
+        """The earliest tick at which something is due, which a look at each holder before it finds out."""
+        for item in self.due.take_all():
+            # What was found may have ended since.
+            self._again(item)
+        while (tick := self.holders.next_tick()) is not None:
+            holder = self.holders.any_of(tick)
+            if self._look_again(holder, 0) == tick:
+                return tick
+        return None
+
+    def look(self, tick: int) -> None:
+        """Look through all holders of a tick."""
+        while self.holders.next_tick() == tick:
+            self._look_again(self.holders.any_of(tick), tick)
+
+    def _look_again(self, holder: H, tick: int) -> int:
+        """Look through a holder; returns the tick at which it is looked through next, 0 for never."""
+        at = self._first(holder, tick)
+        if at != holder.look_at:
+            self.forget(holder)
+            if at != inf:
+                self.no_later(at, holder)
+        return 0 if at == inf else tick_of(at)
+
+
 class Timers:
     """All timer queues of one scheduler."""
 
     def __init__(self) -> None:
         self._queues: list[tuple[TimerOrder, TimerQueue[Any], Callable[[float, Any], None]]] = []
+        self._looks: list[Looks[Any, Any]] = []
 
     def queue(self, act: Callable[[float, Item], None], order: TimerOrder) -> TimerQueue[Item]:
         """A queue for one kind of item; `act` is called with the present time and each item that comes due."""
@@ -103,19 +186,49 @@ class Timers:
         insort(self._queues, (order, queue, act), key=_order)
         return queue
 
-    def next_due(self) -> float | None:
-        """When the next item comes due, in seconds; None while nothing can."""
-        ticks = [tick for _, queue, _ in self._queues if (tick := queue.next_tick()) is not None]
-        return min(ticks) / TICKS_PER_SECOND if ticks else None
+    def looks(
+        self, first: Callable[[H, int], float], due: TimerQueue[Item], again: Callable[[Item], None]
+    ) -> Looks[H, Item]:
+        """Looks for items of the queue `due`, as `Looks` says."""
+        looks: Looks[H, Item] = Looks(first, due, again)
+        self._looks.append(looks)
+        return looks
+
+    def next_due(self, is_rough: bool = False) -> float | None:
+        """When the next item comes due, in seconds; None while nothing can.
+
+        A rough answer costs no look at what holds items, and may be too early for that.
+        """
+        first: int | None = None
+        for looks in self._looks:
+            tick = looks.holders.next_tick() if is_rough else looks.next_tick()
+            if tick is not None and (first is None or tick < first):
+                first = tick
+        for _, queue, _ in self._queues:
+            tick = queue.next_tick()
+            if tick is not None and (first is None or tick < first):
+                first = tick
+        return None if first is None else first / TICKS_PER_SECOND
 
     def act_on_one(self, now: float) -> bool:
         """Act on the item that is due first; False if nothing is due."""
-        first = int(now * TICKS_PER_SECOND) + 1
-        due: tuple[TimerQueue[Any], Callable[[float, Any], None]] | None = None
-        for _, queue, act in self._queues:
-            tick = queue.next_tick()
-            if tick is not None and tick < first:
-                first, due = tick, (queue, act)
+        last = int(now * TICKS_PER_SECOND)
+        while True:
+            first = last + 1
+            due: tuple[TimerQueue[Any], Callable[[float, Any], None]] | None = None
+            for _, queue, act in self._queues:
+                tick = queue.next_tick()
+                if tick is not None and tick < first:
+                    first, due = tick, (queue, act)
+            # A look comes before what it may find.
+            found: Looks[Any, Any] | None = None
+            for looks in self._looks:
+                tick = looks.holders.next_tick()
+                if tick is not None and tick <= last and tick <= first:
+                    first, found = tick, looks
+            if found is None:
+                break
+            found.look(first)
         if due is None:
             return False
         queue, act = due

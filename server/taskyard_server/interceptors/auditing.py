@@ -21,7 +21,7 @@ from taskyard_server.access.grants import Access, Principal, Role
 from taskyard_server.audit import AuditLog
 from taskyard_server.core.errors import Refusal
 
-from .callers import Call, Context, Headers, address_of, current_call, read_headers
+from .callers import Call, Context, Headers, address_of, current_call, current_headers
 from .errors import refusal_of
 
 NAMES: Final = frozenset(
@@ -134,7 +134,7 @@ class Auditor:
             "principal": access.principal.name,
             "credential": access.principal.credential,
             "role": access.role.word,
-            "address": self._address(read_headers(context), context),
+            "address": self._address(current_headers(), context),
             "by": _by(call.by_rest, self._door),
             "method": self._method,
             "namespace": call.namespace,
@@ -154,7 +154,7 @@ class _Messages:
         async for message in stream:
             self.count += 1
             if not isinstance(message, Refusal):
-                self.tasks += getattr(message, "count", 0)
+                self.tasks += len(getattr(message, "tasks", ()))
                 if self.count == 1 and (hello := getattr(message, "hello", None)) is not None:
                     self.named = {"host_id": hello.host_id}
             yield message

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from functools import partial
 from typing import Any, Final
 
@@ -20,8 +19,9 @@ from taskyard_server.conversion.timestamps import timestamp
 from taskyard_server.conversion.wire import tag
 from taskyard_server.core.batches import Batch, BatchSubmission
 from taskyard_server.core.errors import BadRequest, BatchTooLarge, QueueFull, Refusal
-from taskyard_server.core.task import CANCELLED, NO_EXTRAS, REJECTED, Submission
+from taskyard_server.core.task import CANCELLED, REJECTED
 from taskyard_server.engine.port import Engine
+from taskyard_server.engine.turn_taking import SMALL
 from taskyard_server.interceptors.callers import current_call
 
 from .rest_hints import ACCEPTED, send_hint
@@ -57,8 +57,9 @@ class BatchService(BatchServiceServicer):
         if request.count > self._max_batch_size:
             raise BatchTooLarge(f"tasks: must be at most {self._max_batch_size}, are {request.count}")
         call = current_call()
+        if request.count > SMALL:
+            await self._engine.turns.take(request.count)
         submissions = request.submissions(call.traceparent, self._max_payload_bytes, self._default_retry)
-        _check_places(submissions)
         response = await self._engine.tasks.submit_batch(
             call.namespace, submissions, agents=call.access.agents, show=partial(_submitted, call.access)
         )
@@ -102,14 +103,6 @@ class BatchService(BatchServiceServicer):
         call = current_call()
         cancelled = await self._engine.tasks.cancel_batch(call.namespace, request.batch_id, agents=call.access.agents)
         return pb.CancelBatchResponse(status=STATES[CANCELLED], batch_id=request.batch_id, cancelled=cancelled)
-
-
-def _check_places(submissions: Sequence[Submission]) -> None:
-    """Raise `BadRequest` if a predecessor does not stand before its task."""
-    for number, submission in enumerate(submissions):
-        extras = submission.options.extras
-        if extras is not NO_EXTRAS and any(place >= number for place in extras.after_indexes):
-            raise BadRequest(f"tasks[{number}].afterIndexes: must be places of tasks that stand before this one")
 
 
 def _submitted(access: Access, submission: BatchSubmission) -> bytes:

@@ -21,6 +21,7 @@ from taskyard_server.conversion.task_encoding import STATES
 from taskyard_server.core.errors import BadRequest, Refusal
 from taskyard_server.engine.port import Engine
 from taskyard_server.engine.sessions import Session
+from taskyard_server.engine.turn_taking import A_REPORT, SMALL
 from taskyard_server.interceptors.callers import Call
 from taskyard_server.interceptors.errors import message_of
 
@@ -31,8 +32,6 @@ from .report_answers import Answer, CountOfAccepted, Refused, ReportAnswers, Res
 
 RequestStream: TypeAlias = AsyncIterator["pb.ConnectRequest | Refusal"]
 
-MAX_REPORTS_PER_TURN: Final = 100
-"""Maximum reports of one message that are applied per turn of the event loop."""
 PACE: Final = Rate(per_sec=10_000, burst=20_000)
 """Messages of a host. Reading pauses where more come, so that one host does not take the time of all others."""
 PACED_MESSAGES: Final = 100
@@ -169,13 +168,13 @@ class HostReader:
         reported = message.reports
         answers = self._answers(partial(self._refused_result, reported))
         kept: asyncio.Future[None] | None = None
-        for first in range(0, len(reported), MAX_REPORTS_PER_TURN):
-            if first:
-                # A message may hold thousands of reports: let other calls run in between.
-                await asyncio.sleep(0)
-            checked = reports(
-                reported[first : first + MAX_REPORTS_PER_TURN], self._engine.now(), self._max_payload_bytes
-            )
+        count, turns, first = len(reported), self._engine.turns, 0
+        while first < count:
+            end = min(first + round(turns.slice_size / A_REPORT), count)
+            if count > SMALL:
+                await turns.take(A_REPORT * (end - first))
+            checked = reports(reported[first:end], self._engine.now(), self._max_payload_bytes)
+            first = end
             taken = self._engine.leases.report(
                 self._namespace, self._host_id, converted(checked), patient=True, own_only=self._own_only
             )

@@ -20,6 +20,7 @@ from taskyard_server.conversion.timestamps import timestamp
 from taskyard_server.conversion.wire import add_varint, nested, tag
 from taskyard_server.core.leases import Lease, Stop
 from taskyard_server.engine.sessions import DrainNotice, Session
+from taskyard_server.engine.turn_taking import AN_ASSIGNMENT, TurnTaking
 
 from .hand_out_pace import HandOutPace
 from .report_answers import Answer
@@ -31,6 +32,8 @@ log = structlog.get_logger(__name__)
 MAX_ASSIGNMENTS_PER_MESSAGE: Final = 50
 MAX_ASSIGNMENTS_BYTES: Final = 1_000_000
 """A message of assignments is limited to these, but holds at least one."""
+FEW: Final = 2
+"""More tasks for one host come of large work: they take their turn, and more may share their message by then."""
 MAX_UNSENT_MESSAGES: Final = 100
 MAX_UNSENT_BYTES: Final = 1_000_000
 """Reading from a host pauses while more than this waits to be sent to it."""
@@ -65,8 +68,8 @@ class StreamEnd:
 class HostWriter:
     """Writes one stream, from its Welcome on. `encode` makes an `Assignment` of a lease."""
 
-    def __init__(self, context: Context, encode: Callable[[Lease], bytes], end: StreamEnd) -> None:
-        self._context, self._encode, self._end = context, encode, end
+    def __init__(self, context: Context, encode: Callable[[Lease], bytes], end: StreamEnd, turns: TurnTaking) -> None:
+        self._context, self._encode, self._end, self._turns = context, encode, end, turns
         self._pace = HandOutPace()
         self._clock = asyncio.get_running_loop().time
         self._session: Session | None = None
@@ -178,12 +181,21 @@ class HostWriter:
     async def _write_pending(self) -> None:
         """Send messages until nothing is pending, including those that are added meanwhile."""
         try:
-            while (message := self._next_message()) is not None and await self._send(message):
+            while True:
+                if (leases := self._many_leases()) > 0:
+                    await self._turns.take(AN_ASSIGNMENT * leases)
+                if (message := self._next_message()) is None or not await self._send(message):
+                    break
                 self._note_write()
         except Exception as error:
             self._end.end(error)
         finally:
             self._note_write(writing=False)
+
+    def _many_leases(self) -> int:
+        """How many leases there are to send in one message, 0 if they are few: a single one waits for nobody."""
+        leases = 0 if self._session is None else self._session.pending
+        return min(leases, MAX_ASSIGNMENTS_PER_MESSAGE) if leases > FEW else 0
 
     async def _send(self, message: bytes) -> bool:
         """Send one message. Returns False if the connection is lost, which ends the stream."""
@@ -287,6 +299,9 @@ class HostWriter:
         if self._has_waited or session.pending >= SHARE_AT_ONCE * (len(offer.host.leases) + offer.room):
             return False
         if session.pending >= MAX_ASSIGNMENTS_PER_MESSAGE:
+            return False
+        if session.pending <= FEW and self._turns.is_shared:
+            # It may be a lone one, whose caller waits for it.
             return False
         if self._tasks_wait:
             return True

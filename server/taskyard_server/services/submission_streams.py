@@ -21,9 +21,10 @@ from taskyard_server.conversion.responses import error_message
 from taskyard_server.conversion.submit_requests import TasksRequest
 from taskyard_server.conversion.task_encoding import encode_outcomes
 from taskyard_server.core.errors import PermissionDenied, QueueFull, Refusal, Unavailable
-from taskyard_server.core.predecessors import IN_MEMORY
+from taskyard_server.core.predecessors import IN_MEMORY, name_predecessors
 from taskyard_server.core.task import Submission
 from taskyard_server.engine.port import Answer, Engine
+from taskyard_server.engine.turn_taking import SMALL
 from taskyard_server.interceptors.callers import Call, current_call
 
 from .answers_ahead import AnswersAhead
@@ -32,7 +33,6 @@ from .shown_tasks import shown_refusal
 Context: TypeAlias = "grpc.aio.ServicerContext[Any, Any]"
 Messages: TypeAlias = AsyncIterator["TasksRequest | Refusal"]
 
-MAX_TASKS_PER_TURN: Final = 100
 SHUTDOWN: Final = "the server shuts down"
 
 
@@ -83,29 +83,29 @@ class SubmissionStreams:
 
     async def _submit(self, call: Call, request: TasksRequest) -> Answer[bytes]:
         """The outcome of each task, encoded. A refusal affects neither the stream nor other tasks."""
-        count = request.count
-        if count <= MAX_TASKS_PER_TURN:
-            return await self._submit_chunk(call, request, 0)
+        count, turns = len(request.tasks), self._engine.turns
+        if count <= SMALL:
+            turns.small_came()
+            return await self._submit_chunk(call, request, 0, count)
         outcomes: list[bytes] = []
-        for first in range(0, count, MAX_TASKS_PER_TURN):
-            if first:
-                # A message may hold thousands of tasks: let other calls run in between.
-                await asyncio.sleep(0)
-            answer = await self._submit_chunk(call, request, first)
+        first = 0
+        while first < count:
+            end = min(first + turns.slice_size, count)
+            await turns.take(end - first)
+            answer = await self._submit_chunk(call, request, first, end)
             outcomes.append(answer.value)
+            first = end
         # What was applied last is kept last.
         return Answer(b"".join(outcomes), answer.kept)
 
-    async def _submit_chunk(self, call: Call, request: TasksRequest, first: int) -> Answer[bytes]:
-        """Submit the tasks from `first` on, up to those of a turn."""
-        submissions = request.submissions(
-            first, first + MAX_TASKS_PER_TURN, call.traceparent, self._max_payload_bytes, self._default_retry
-        )
+    async def _submit_chunk(self, call: Call, request: TasksRequest, first: int, end: int) -> Answer[bytes]:
+        """Submit the tasks from `first` on, before `end`."""
+        submissions = request.submissions(first, end, call.traceparent, self._max_payload_bytes, self._default_retry)
         if call.access.agents is not None:
             submissions = _judged(call.access, submissions)
         encode_refusal = partial(_encode_refusal, call.access)
         valid, known = converted(submissions), IN_MEMORY
-        if any(each.options.extras.after for each in valid):
+        if name_predecessors(valid):
             known = await self._engine.tasks.known(call.namespace, valid, agents=call.access.agents)
         return self._engine.tasks.submit_each(
             call.namespace,

@@ -78,6 +78,8 @@ class Driver:
         self._is_held_back = False
         self._closed = False
         self.slices = Slices(self, clock)
+        # A clock that stands still goes to each due time, a real one may look once too often.
+        self._is_rough = not isinstance(clock, VirtualClock)
         self._alarm = (
             clock.alarm(self.advance)
             if isinstance(clock, VirtualClock)
@@ -121,7 +123,7 @@ class Driver:
                 if any(turn) or not self.committer.has_turn(state):
                     self.committer.add(state, partial(self._publish, state, turn, deliveries))
             # What is due in one that is leaving waits for its next owner.
-            due = None if state.is_leaving else scheduler.next_due()
+            due = None if state.is_leaving else scheduler.next_due(self._is_rough)
             if due != state.due:
                 state.due = due
                 if due is not None:

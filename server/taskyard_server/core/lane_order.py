@@ -1,0 +1,96 @@
+"""Lanes in the order of their agents' ranks, of which the first is at hand at once.
+
+The lanes stand in blocks, one after the other, the last rank first: so the first lane leaves from the end of the last
+block, which moves nothing. Agents that were just served have ranks near the last one, and their places are looked for
+from there. What such a search reads was read lately, where a heap reads from all over the memory.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from .lane import Lane
+
+BLOCK: Final = 256
+
+
+class LaneOrder:
+    """Lanes by their `entry`, which is the rank that each had when it was added, and which no two share."""
+
+    __slots__ = ("_blocks",)
+
+    def __init__(self) -> None:
+        # None is empty but for the only one.
+        self._blocks: list[list[Lane]] = [[]]
+
+    def __iter__(self) -> Iterator[Lane]:
+        return iter([lane for block in self._blocks for lane in block])
+
+    def first(self) -> Lane:
+        """The lane with the first rank; there must be one."""
+        return self._blocks[-1][-1]
+
+    def add(self, lane: Lane) -> None:
+        """Let a lane join at its `entry`."""
+        entry = lane.entry
+        number = self._block_of(entry)
+        block = self._blocks[number]
+        if not block or block[-1].entry > entry:
+            block.append(lane)
+        else:
+            block.insert(_place(block, entry), lane)
+        if len(block) > BLOCK:
+            self._blocks.insert(number + 1, block[BLOCK // 2 :])
+            del block[BLOCK // 2 :]
+
+    def remove(self, lane: Lane) -> None:
+        """Take out a lane that was added, with the `entry` that it had then."""
+        number = self._block_of(lane.entry)
+        block = self._blocks[number]
+        del block[_place(block, lane.entry)]
+        if not block and len(self._blocks) > 1:
+            del self._blocks[number]
+
+    def remove_first(self) -> None:
+        """Take out the lane with the first rank; there must be one."""
+        block = self._blocks[-1]
+        block.pop()
+        if not block and len(self._blocks) > 1:
+            self._blocks.pop()
+
+    def clear(self) -> None:
+        """Take out all lanes."""
+        self._blocks = [[]]
+
+    def _block_of(self, entry: int) -> int:
+        """The number of the block where a rank stands or belongs."""
+        blocks = self._blocks
+        last = len(blocks) - 1
+        # The first block whose first lane is no later: it is found in steps that double, then by halving.
+        low, step = 0, 1
+        high = 0
+        while high < last and blocks[high][-1].entry > entry:
+            low = high + 1
+            high = min(last, high + step)
+            step *= 2
+        while low < high:
+            middle = (low + high) // 2
+            if blocks[middle][-1].entry > entry:
+                low = middle + 1
+            else:
+                high = middle
+        return low
+
+
+def _place(block: list[Lane], entry: int) -> int:
+    """The place where a rank stands or belongs in a block."""
+    low, high = 0, len(block)
+    while low < high:
+        middle = (low + high) // 2
+        if block[middle].entry > entry:
+            low = middle + 1
+        else:
+            high = middle
+    return low
