@@ -20,7 +20,7 @@ from taskyard import Client
 from tests.durability.yard import Yard
 from tests.environment import without_settings
 
-CHILD = "taskyard_server.processes.child"
+CHILD = "-m taskyard_server.processes"
 NAMESPACES = ("one", "two", "three", "four")
 WAIT_SECS = 30.0
 
