@@ -5,8 +5,8 @@
 It runs the load of day.py against a new server. After the time in which the server fills what it retains
 (`maxRetainedTasks`, `resultTTLSec`), each window of ten seconds gives the waiting times of lone tasks, the resident
 memory and the CPU. A line a minute is printed, and at the end the first ten minutes beside the last; in a shorter run,
-the first third beside the last. The 99th percentile of a part is the median of its windows, as other work of the machine
-disturbs some.
+the first third beside the last. The 99th percentile of a part is the median of its windows, as other work of the
+machine disturbs some of them.
 """
 
 import argparse
