@@ -62,9 +62,9 @@ class Session:
         return self.offer.host
 
     @property
-    def has_output(self) -> bool:
-        """Whether there is output to send."""
-        return bool(self._pending or self._stops or self._drain or self._heartbeat_changed)
+    def has_notices(self) -> bool:
+        """Whether there is anything but leases to send."""
+        return bool(self._stops or self._drain or self._heartbeat_changed)
 
     @property
     def has_leases(self) -> bool:

@@ -133,7 +133,7 @@ class HostWriter:
             is_sent = await self._send(ack)
         finally:
             self._note_write(writing=False)
-        if is_sent and self._has_output:
+        if is_sent:
             self._start()
 
     @property
@@ -153,8 +153,7 @@ class HostWriter:
     def close(self) -> None:
         """Send no more tasks, and what else is pending without waiting for more."""
         self._closing = True
-        if self._has_output:
-            self._start()
+        self._start()
 
     async def flush(self) -> None:
         """Send what is pending, as long as the host reads it."""
@@ -168,13 +167,8 @@ class HostWriter:
             self._task.cancel()
             self._task = None
 
-    @property
-    def _has_output(self) -> bool:
-        has_answers = bool(self._answers or self._acks or self._accepted) or self._acknowledged is not None
-        return has_answers or (self._session is not None and self._session.has_output)
-
     def _start(self) -> None:
-        if not self._writing:
+        if not self._writing and self._is_due():
             self._writing = True
             self._task = asyncio.create_task(self._write_pending())
 
@@ -215,38 +209,55 @@ class HostWriter:
             self._write_done.set_result(None)
             self._write_done = None
 
+    def _is_due(self) -> bool:
+        """Whether anything is to be sent now. What may wait does from now on, but not for long."""
+        session = self._session
+        assert session is not None
+        if self._welcome is not None or self._acks or self._answers or session.has_notices:
+            return True
+        if session.has_leases and not self._closing:
+            return not self._must_wait(session)
+        has_fields = self._accepted > 0 or self._acknowledged is not None
+        return has_fields and not self._count_waits()
+
     def _next_message(self) -> bytes | None:
         """The next message to send, encoded; None if nothing is pending, or all of it may wait.
 
         Answers and assignments alternate, so that neither waits for ever. A count rides with whatever is sent, once the
         answers before it are sent; so does an acknowledgement.
         """
-        message = self._next_of_session()
-        if message is None and self._is_for_tasks and not self._must_wait():
-            message = self._next_assignments()
+        if not self._is_due():
+            return None
+        session = self._session
+        assert session is not None
+        message = self._next_of_session(session)
+        if message is None and self._may_send_tasks(session):
+            message = self._next_assignments(session)
         accepted = 0 if self._answers else self._accepted
         if message is None and self._answers:
             self._assignments_first = True
             message = self._answers.popleft()
             self._unsent_bytes -= len(message)
         elif message is None:
+            self._end_wait()
             if not accepted and self._acknowledged is None:
                 return None
-            if self._count_waits():
-                return None
-            self._end_wait()
             message = b""
         if accepted:
             message = self._accepted_field() + message
         return message if self._acknowledged is None else self._acknowledged_field() + message
 
-    def _next_of_session(self) -> bytes | None:
+    def _may_send_tasks(self, session: Session) -> bool:
+        """Whether tasks are to be sent before the next answer to reports."""
+        if not session.has_leases or self._closing:
+            return False
+        return not self._answers or (self._assignments_first and not self._must_wait(session))
+
+    def _next_of_session(self, session: Session) -> bytes | None:
         """The next message that has neither tasks nor answers to reports, encoded; None if there is none.
 
         Stops come before new tasks. The answers to heartbeats come first: they wait for no commit.
         """
-        session = self._session
-        assert session is not None
         if self._welcome is not None:
             welcome, self._welcome = self._welcome, None
             return welcome
@@ -262,17 +273,8 @@ class HostWriter:
             return pb.ConnectResponse(heartbeat_interval=interval).SerializeToString()
         return None
 
-    @property
-    def _is_for_tasks(self) -> bool:
-        """Whether tasks are to be sent next."""
-        session = self._session
-        assert session is not None
-        return session.has_leases and not self._closing and (self._assignments_first or not self._answers)
-
-    def _next_assignments(self) -> bytes | None:
+    def _next_assignments(self, session: Session) -> bytes | None:
         """A message of assignments; None if all leases to send have ended."""
-        session = self._session
-        assert session is not None
         assignments: list[bytes] = []
         size = 0
         while not assignments and session.has_leases:
@@ -291,14 +293,12 @@ class HostWriter:
         self._end_wait()
         return nested(ASSIGNMENTS, b"".join(assignments))
 
-    def _must_wait(self) -> bool:
+    def _must_wait(self, session: Session) -> bool:
         """Whether the tasks to send are few and wait for more; from now on they do, but not for long."""
-        session = self._session
-        assert session is not None
-        offer = session.offer
-        if self._has_waited or session.pending >= SHARE_AT_ONCE * (len(offer.host.leases) + offer.room):
+        pending, offer = session.pending, session.offer
+        if self._has_waited or pending >= MAX_ASSIGNMENTS_PER_MESSAGE:
             return False
-        if session.pending >= MAX_ASSIGNMENTS_PER_MESSAGE:
+        if pending >= SHARE_AT_ONCE * (len(offer.host.leases) + offer.room):
             return False
         if session.pending <= FEW and self._turns.is_shared:
             # It may be a lone one, whose caller waits for it.
