@@ -94,10 +94,10 @@ conformance: compile ## the same scenario in every language against a live serve
 	python clients/conformance/run.py $(ARGS)
 	python clients/conformance/run.py --mixed
 
-bench: compile   ## what it costs, beside the bare transport (ROWS="core unary" picks some, ARGS="--json FILE")
-	python bench/run.py $(if $(ROWS),--rows $(ROWS)) $(ARGS)
+bench: compile   ## what it costs, beside an older version (AGAINST=REF) and the bare transport (ROWS="core unary" picks some, ARGS="--json FILE")
+	python bench/run.py $(if $(ROWS),--rows $(ROWS)) $(if $(AGAINST),--against $(AGAINST)) $(ARGS)
 
 clean:           ## remove everything that make made
 	find server -name "*.so" -delete
 	rm -f server/taskyard_server/.compiled
-	rm -rf $(VENV) .venv-others console/node_modules bench/load/bin third_party/googleapis dist .mypy_cache .pytest_cache .ruff_cache .hypothesis .import_linter_cache
+	rm -rf $(VENV) .venv-others* .bench console/node_modules bench/load/bin third_party/googleapis dist .mypy_cache .pytest_cache .ruff_cache .hypothesis .import_linter_cache

@@ -5,7 +5,8 @@
 Submitted tasks go to the hosts, oldest first, as their credit allows, and with `--watched` to the watchers as events of
 submission. The server holds a list and nothing else: no interceptor, state, time limit, fairness or log. Each message
 has the fields and the size of Taskyard's and is built in the cheapest way. A message of a host is answered in the call
-that reads it.
+that reads it, and as the host asks for: with a result for each report, or with a count of the accepted ones, which the
+message of its next tasks takes along.
 """
 
 import argparse
@@ -35,6 +36,10 @@ class Host:
     def __init__(self, context: Any) -> None:
         self.host_id = ""
         self.credit = 0
+        self.counts = False
+        """Whether accepted reports are counted."""
+        self.accepted = 0
+        """Accepted reports that are not answered yet, where they are counted."""
         self._context = context
         self._writing = asyncio.Lock()
 
@@ -78,7 +83,10 @@ class TaskQueue:
         """Assign as many tasks to a host as its credit allows. With credit left, it waits for more."""
         while count := min(host.credit, len(self.tasks), ASSIGNMENTS_A_MESSAGE):
             host.credit -= count
-            await host.send(assignments(host.host_id, [self.tasks.popleft() for _ in range(count)]))
+            message = assignments(host.host_id, [self.tasks.popleft() for _ in range(count)])
+            if host.accepted:
+                message.accepted_reports, host.accepted = host.accepted, 0
+            await host.send(message)
         if host.credit and host not in self.idle:
             self.idle.append(host)
 
@@ -137,7 +145,7 @@ class BareHosts:
         async for request in requests:
             kind = request.WhichOneof("message")
             if kind == "reports":
-                await host.send(results(len(request.reports.reports)))
+                await self._take(host, request.reports)
             elif kind == "credit":
                 host.credit += request.credit.count
                 await self._queue.dispatch(host)
@@ -146,8 +154,23 @@ class BareHosts:
                 await host.send(host_pb2.ConnectResponse(heartbeat_ack=ack))
             else:
                 host.host_id = request.hello.host_id
-                welcome = host_pb2.Welcome(session="ses_0", heartbeat_interval_ms=20_000, lease_secs=LEASE_SECS)
+                host.counts = request.hello.counts_accepted
+                welcome = host_pb2.Welcome(
+                    session="ses_0", heartbeat_interval_ms=20_000, lease_secs=LEASE_SECS, counts_accepted=host.counts
+                )
                 await host.send(host_pb2.ConnectResponse(welcome=welcome))
+
+    async def _take(self, host: Host, reports: host_pb2.Reports) -> None:
+        if not host.counts:
+            await host.send(results(len(reports.reports)))
+            return
+        host.accepted += len(reports.reports)
+        host.credit += reports.credit
+        await self._queue.dispatch(host)
+        if host.accepted:
+            # No tasks went out that could have taken the count along.
+            count, host.accepted = host.accepted, 0
+            await host.send(host_pb2.ConnectResponse(accepted_reports=count))
 
 
 class BareTasks:

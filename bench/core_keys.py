@@ -112,7 +112,7 @@ def _case(name: str, keys: Callable[[int], Names], limits: dict[str, KeyLimit], 
         Row(name, "cycles/s", aim=aim, remark=remark),
         Row(f"{name}: longest pause", "ms", better="less", aim=Aim(20, "value")),
     )
-    return Case(rows, _side(keys, limits), _side(no_keys, {}), secs=SECS)
+    return Case(rows, _side(keys, limits), _side(no_keys, {}), older=False, secs=SECS)
 
 
 def _side(keys: Callable[[int], Names], limits: dict[str, KeyLimit]) -> Side:

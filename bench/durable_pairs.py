@@ -28,13 +28,13 @@ HUEY_WORKERS = ("--workers", "4", "--worker-type", "thread", "--no-periodic", "-
 Opened = Callable[[Programs], AbstractContextManager[Pair]]
 
 
-def durable_taskyard(how: str) -> Opened:
+def durable_taskyard(how: str, durable: bool = True) -> Opened:
     @contextmanager
     def pair(_: Programs) -> Iterator[Pair]:
         script = (sys.executable, str(BESIDE / "taskyard_side.py"))
         agent = (sys.executable, str(BESIDE / "taskyard_durable_side.py"))
         with (
-            servers.taskyard(durable=True) as server,
+            servers.taskyard(durable=durable) as server,
             servers.running(*script, "host", server.address) as host,
         ):
             yield Pair((server.process,), (host,), (*agent, server.address, how))

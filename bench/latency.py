@@ -1,55 +1,87 @@
 """The time until a submitted task reaches a host, beside the round trip of a bare unary call.
 
-One task at a time, from just before SubmitTask until the stream of a waiting host in the same process has it. At low
-load the server does nothing else. At half load, a load generator sends half of the tasks per second that the server can
-carry end to end; the bare server gets as many.
+From just before SubmitTask until the stream of a waiting host in the same process has it. At low load there is one task
+at a time, and the server does nothing else.
+
+Under load, tasks come when they are due, whatever those before them took, and their time counts from then: so a pause
+counts for all that it holds up. A load generator of its own sends a fixed number of tasks per second in batches, and
+these stand beside; in the row of lone tasks there are no others. The bare server gets as many.
 """
 
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from functools import partial
+from itertools import zip_longest
 
 import servers
-from end_to_end import bare_streams, flow_flags
-from rows import Aim, Case, Figure, Measure, Row
+from end_to_end import Start, bare_streams, flow_flags
+from rows import Aim, Case, Figure, Measure, Row, Side
 
 RATE = 200
 """Tasks per second. A task takes much less than the five milliseconds until the next one."""
 SECS = 3.0
 HOSTS = 4
 SETTLE_SECS = 0.5
+MIN_SHARE = 0.95
+"""At least so much of a load beside must be done: else its queue grows, and what is measured is how long it has."""
 PROBE = "probe"
 """The action of the tasks for the waiting host."""
 
-Probe = Callable[[servers.Server, float], list[Figure]]
+STEADY_RATE = 197
+"""Tasks per second beside the batches: no part of their rate, so that they meet them at all points."""
+STEADY_SECS = 4.0
+STEADY_SLOTS = 200
+LONE_RATE = 2_000
+LONE_CONNECTIONS = 50
+
+Take = Callable[[servers.Server, float], list[Figure]]
 
 
 def cases() -> list[Case]:
-    """Rows at low load and at half load: p50, p99 and p99.9."""
+    """Rows at low load and under load: p50, p99 and p99.9."""
     return [
-        Case(_rows("low load", Aim(2), Aim(3)), _low_load, _low_load_bare, secs=SECS),
-        HalfLoad().case(),
+        Case(
+            _rows("low load", Aim(2), Aim(3)),
+            _side(servers.taskyard, submit_to_start),
+            _side(bare_streams, round_trip),
+            secs=SECS,
+        ),
+        _steady(8_000, Aim(1.5, "value"), Aim(5, "value"), Aim(15, "value")),
+        _steady(12_000),
+        Case(
+            _rows(f"{LONE_RATE:,} lone tasks/s"),
+            _side(servers.taskyard, lone_to_start),
+            _side(bare_streams, lone_round_trip),
+            secs=STEADY_SECS,
+        ),
     ]
 
 
-def _rows(load: str, p50: Aim | None = None, p99: Aim | None = None) -> tuple[Row, ...]:
+def _rows(load: str, *aims: Aim) -> tuple[Row, ...]:
     return tuple(
         Row(f"submit to start, {load}, {quantile}", "ms", better="less", aim=aim)
-        for quantile, aim in (("p50", p50), ("p99", p99), ("p99.9", None))
+        for quantile, aim in zip_longest(("p50", "p99", "p99.9"), aims)
     )
 
 
-@contextmanager
-def _low_load() -> Iterator[Measure]:
-    with servers.taskyard() as server:
-        yield lambda secs: submit_to_start(server, secs)
+def _steady(rate: int, *aims: Aim) -> Case:
+    return Case(
+        _rows(f"{rate:,} tasks/s", *aims),
+        _side(servers.taskyard, partial(steady_to_start, rate)),
+        _side(bare_streams, partial(steady_round_trip, rate)),
+        secs=STEADY_SECS,
+    )
 
 
-@contextmanager
-def _low_load_bare() -> Iterator[Measure]:
-    with bare_streams() as server:
-        yield lambda secs: round_trip(server, secs)
+def _side(start: Start, take: Take) -> Side:
+    @contextmanager
+    def opened() -> Iterator[Measure]:
+        with start() as server:
+            yield lambda secs: take(server, secs)
+
+    return opened
 
 
 def submit_to_start(server: servers.Server, secs: float) -> list[Figure]:
@@ -66,33 +98,39 @@ def _quantiles(result: servers.Load) -> list[Figure]:
     return [Figure(value) for value in (result.p50_ms, result.p99_ms, result.p999_ms)]
 
 
-class HalfLoad:
-    """Both sides at half of the load that the first one can carry, which is measured when it opens."""
+def steady_to_start(rate: float, server: servers.Server, secs: float) -> list[Figure]:
+    """The same of tasks that come when they are due, beside so many tasks per second in batches."""
+    with batches_beside(rate, server, secs):
+        return _quantiles(
+            servers.load("steady", server, secs, rate=STEADY_RATE, action=PROBE, slots=STEADY_SLOTS, connections=1)
+        )
 
-    def __init__(self) -> None:
-        self._rate = 0.0
 
-    def case(self) -> Case:
-        return Case(_rows("half load"), self._ours, self._bare, secs=SECS)
+def steady_round_trip(rate: float, server: servers.Server, secs: float) -> list[Figure]:
+    """The same for unary calls to the bare server."""
+    with batches_beside(rate, server, secs):
+        return _quantiles(servers.load("steady-calls", server, secs, rate=STEADY_RATE, connections=1))
 
-    @contextmanager
-    def _ours(self) -> Iterator[Measure]:
-        with servers.taskyard() as server:
-            full = servers.load("flow", server, 2.0, **flow_flags(HOSTS))
-            self._rate = full.operations / full.secs / 2
-            yield lambda secs: self._under_load(server, submit_to_start, secs)
 
-    @contextmanager
-    def _bare(self) -> Iterator[Measure]:
-        with bare_streams() as server:
-            yield lambda secs: self._under_load(server, round_trip, secs)
+def lone_to_start(server: servers.Server, secs: float) -> list[Figure]:
+    """The same of lone tasks of many connections, each by a call of its own."""
+    flags = {"rate": LONE_RATE, "connections": LONE_CONNECTIONS, "slots": 10 * STEADY_SLOTS}
+    return _quantiles(servers.load("steady", server, secs, action=PROBE, **flags))
 
-    def _under_load(self, server: servers.Server, probe: Probe, secs: float) -> list[Figure]:
-        with ThreadPoolExecutor(max_workers=1) as beside:
-            flags = {**flow_flags(HOSTS), "rate": self._rate}
-            # The load begins before the probe and ends after it.
-            load = beside.submit(servers.load, "flow", server, secs + 2 * SETTLE_SECS, **flags)
-            time.sleep(SETTLE_SECS)
-            figures = probe(server, secs)
-            load.result()
-        return figures
+
+def lone_round_trip(server: servers.Server, secs: float) -> list[Figure]:
+    """The same for unary calls to the bare server."""
+    return _quantiles(servers.load("steady-calls", server, secs, rate=LONE_RATE, connections=LONE_CONNECTIONS))
+
+
+@contextmanager
+def batches_beside(rate: float, server: servers.Server, secs: float) -> Iterator[None]:
+    """Sends tasks in batches from before the block until after it. Raises `SystemExit` if some are not done."""
+    with ThreadPoolExecutor(max_workers=1) as beside:
+        # The warm-up of the other load is shorter than what this one has left at its end.
+        load = beside.submit(servers.load, "flow", server, secs + 2 * SETTLE_SECS, **flow_flags(HOSTS), rate=rate)
+        time.sleep(SETTLE_SECS)
+        yield
+        done = load.result()
+    if done.operations < MIN_SHARE * rate * done.secs:
+        raise SystemExit(f"{done.operations / done.secs:,.0f} tasks/s were done beside, not {rate:,.0f}")

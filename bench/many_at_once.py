@@ -43,7 +43,9 @@ def _case(kind: str, durable: bool) -> Case:
         Row(f"submit to start {beside}, p99", "ms", better="less", aim=Aim(2)),
         Row(f"a read {beside}, the longest", "ms", better="less"),
     )
-    return Case(rows, _side(durable, cancels=True), _side(durable, cancels=False), rounds=ROUNDS, secs=SECS)
+    return Case(
+        rows, _side(durable, cancels=True), _side(durable, cancels=False), older=False, rounds=ROUNDS, secs=SECS
+    )
 
 
 def _side(durable: bool, cancels: bool) -> Side:

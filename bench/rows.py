@@ -1,7 +1,9 @@
 """The results of a benchmark: rows, the figures of their rounds, and the table and the JSON made from them.
 
 This module starts nothing and measures nothing. A *ceiling* is the figure of the bare transport with the same messages
-in the same run. A ratio is always ours by the ceiling, no matter whether more or less is better.
+in the same run; the *counted* one is that of hosts whose accepted reports are counted and whose credit comes with
+reports. *Older* is an older version of Taskyard, measured in turn with this one. A ratio is always ours by the other
+figure, no matter whether more or less is better.
 """
 
 from collections.abc import Callable, Sequence
@@ -64,25 +66,33 @@ Side = Callable[[], AbstractContextManager[Measure]]
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """The rows that one measurement fills, ours and the ceiling.
+    """The rows that one measurement fills, ours and the ceilings.
 
     Each side is opened once, measured in every round, and closed. `rounds` and `secs` override those of the run.
+    `older` is whether an older version can stand beside this one: its side is `ours` with servers of that version. If
+    no server is started, the case is `apart`: each side has an interpreter of its own, and the older version its
+    own benchmark.
     """
 
     rows: tuple[Row, ...]
     ours: Side
     ceiling: Side | None = None
+    counted: Side | None = None
+    older: bool = True
+    apart: bool = False
     rounds: int | None = None
     secs: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """All rounds of a row. `ceiling` is as long as `ours`, or empty for a row without one."""
+    """All rounds of a row. `ceiling`, `counted` and `older` are as long as `ours`, or empty for a row without them."""
 
     row: Row
     ours: tuple[Figure, ...]
     ceiling: tuple[Figure, ...] = ()
+    counted: tuple[Figure, ...] = ()
+    older: tuple[Figure, ...] = ()
 
     @property
     def value(self) -> float:
@@ -96,10 +106,14 @@ class Result:
 
     @property
     def ratio(self) -> float | None:
-        """The median of the ratios of the rounds, because a disturbance of a round affects both of its sides."""
-        if not self.ceiling:
+        """Ours by the ceiling."""
+        return self.ratio_to(self.ceiling)
+
+    def ratio_to(self, others: Sequence[Figure]) -> float | None:
+        """The median of the ratios of the rounds, because a disturbance of a round affects all of its sides."""
+        if not others:
             return None
-        return median(ours.value / ceiling.value for ours, ceiling in zip(self.ours, self.ceiling, strict=True))
+        return median(ours.value / other.value for ours, other in zip(self.ours, others, strict=True))
 
     @property
     def is_met(self) -> bool | None:
@@ -119,6 +133,8 @@ class Result:
             "ratio": self.ratio,
             "ours": [asdict(figure) for figure in self.ours],
             "ceiling": [asdict(figure) for figure in self.ceiling],
+            "counted": [asdict(figure) for figure in self.counted],
+            "older": [asdict(figure) for figure in self.older],
         }
 
     @classmethod
@@ -126,8 +142,9 @@ class Result:
         """The result from the JSON of a file. Raises `KeyError` or `TypeError` for anything else."""
         aim = None if saved["aim"] is None else Aim(**saved["aim"])
         row = Row(saved["name"], saved["unit"], saved["better"], aim, saved["remark"])
-        ours = tuple(Figure(**figure) for figure in saved["ours"])
-        return cls(row, ours, tuple(Figure(**figure) for figure in saved["ceiling"]))
+        # Files of before have neither a counted ceiling nor an older version.
+        sides = (saved["ours"], saved["ceiling"], saved.get("counted", ()), saved.get("older", ()))
+        return cls(row, *(tuple(Figure(**figure) for figure in side) for side in sides))
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,17 +164,28 @@ class Run:
         return cls(saved["machine"], tuple(Result.from_json(row) for row in saved["rows"]))
 
 
-HEADER = ("", "ours", "ceiling", "unit", "ratio", "aim", "met", "CPU us", "of ceiling")
+HEADER = (
+    *("", "ours", "older", "ceiling", "counted", "unit", "by older", "ratio", "by counted", "aim", "met"),
+    *("CPU us", "of older", "of ceiling", "of counted"),
+)
 LEFT_ALIGNED = ("", "unit", "aim", "met")
+ALWAYS_SHOWN = ("", "ours", "ceiling", "unit", "ratio", "aim", "met", "CPU us", "of ceiling")
+"""The other columns are left out where no row has them."""
 
 
 def table(results: Sequence[Result]) -> str:
     """The table, and below it the meaning of its columns and marks."""
-    lines = [HEADER, *(_cells(result) for result in results)]
-    widths = [max(len(line[column]) for line in lines) for column in range(len(HEADER))]
-    text = ["  ".join(_aligned(line, widths)).rstrip() for line in lines]
+    cells = [_cells(result) for result in results]
+    shown_ones = [
+        place for place, title in enumerate(HEADER) if title in ALWAYS_SHOWN or any(line[place] for line in cells)
+    ]
+    header, *lines = [tuple(line[place] for place in shown_ones) for line in (HEADER, *cells)]
+    widths = [max(len(line[column]) for line in (header, *lines)) for column in range(len(header))]
+    text = ["  ".join(_aligned(line, header, widths)).rstrip() for line in (header, *lines)]
     text += ["", "CPU us: of the server's process, an operation"]
-    if any(_is_of_the_client(figures) for result in results for figures in (result.ours, result.ceiling)):
+    if "counted" in header:
+        text.append("counted: the ceiling of hosts whose accepted reports are counted, with credit in reports")
+    if any(_is_of_the_client(side) for each in results for side in (each.ours, each.older, each.ceiling, each.counted)):
         text.append("*: the load generator was the limit, the server had CPU to spare")
     for remark in dict.fromkeys(result.row.remark for result in results if result.row.remark):
         names = "; ".join(result.row.name for result in results if result.row.remark == remark)
@@ -174,15 +202,17 @@ def _cells(result: Result) -> tuple[str, ...]:
     row = result.row
     return (
         row.name,
-        _value(result.ours),
-        _value(result.ceiling),
+        *map(_value, (result.ours, result.older, result.ceiling, result.counted)),
         row.unit,
-        "" if result.ratio is None else f"{result.ratio:.2f}",
+        *(_ratio(result.ratio_to(side)) for side in (result.older, result.ceiling, result.counted)),
         _aim(row),
         {True: "yes", False: "no", None: ""}[result.is_met],
-        _cpu(result.ours),
-        _cpu(result.ceiling),
+        *map(_cpu, (result.ours, result.older, result.ceiling, result.counted)),
     )
+
+
+def _ratio(ratio: float | None) -> str:
+    return "" if ratio is None else f"{ratio:.2f}"
 
 
 def _value(figures: Sequence[Figure]) -> str:
@@ -208,8 +238,8 @@ def _cpu(figures: Sequence[Figure]) -> str:
     return shown(median(known)) if known else ""
 
 
-def _aligned(line: Sequence[str], widths: Sequence[int]) -> list[str]:
+def _aligned(line: Sequence[str], header: Sequence[str], widths: Sequence[int]) -> list[str]:
     return [
         cell.ljust(width) if title in LEFT_ALIGNED else cell.rjust(width)
-        for cell, width, title in zip(line, widths, HEADER, strict=True)
+        for cell, title, width in zip(line, header, widths, strict=True)
     ]

@@ -40,7 +40,9 @@ def cases() -> list[Case]:
     """Rows for the check alone, for unary calls, a stream and watches."""
     return [
         Case(
-            (Row("token check", "us", better="less", aim=Aim(15, "value"), remark="in the process, no call"),), _check
+            (Row("token check", "us", better="less", aim=Aim(15, "value"), remark="in the process, no call"),),
+            _check,
+            older=False,
         ),
         _case("unary submit, token", "calls/s", "submit", UNARY, ["token"]),
         _case("unary submit, TLS and token", "calls/s", "submit", UNARY, ["token", "tls"]),
@@ -59,7 +61,7 @@ def _case(name: str, unit: str, mode: str, flags: Mapping[str, int], ways: list[
 
         return opened
 
-    return Case((Row(name, unit, aim=aim, remark=REMARK),), side(lambda: _secured(ways)), side(_open))
+    return Case((Row(name, unit, aim=aim, remark=REMARK),), side(lambda: _secured(ways)), side(_open), older=False)
 
 
 @contextmanager

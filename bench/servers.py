@@ -15,6 +15,7 @@ import tempfile
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
+from contextvars import ContextVar
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -27,6 +28,8 @@ POLL_SECS = 0.005
 WARM_UP_SECS = 0.5
 SPARE_SECS = 60.0
 """Maximum seconds of a load generator beyond the time of its measurement."""
+TREE: ContextVar[Path | None] = ContextVar("TREE", default=None)
+"""Where the files of the version are that is started; this version without it."""
 PLENTY = 4_000_000_000
 SETTINGS = {
     "scheduler": {
@@ -99,9 +102,30 @@ def bare(gateway: bool = False) -> Iterator[Server]:
         yield server
 
 
+@contextmanager
+def version(tree: Path | None) -> Iterator[None]:
+    """Within the block, Taskyard is started from the files in `tree`, or from those of this version."""
+    before = TREE.set(tree)
+    try:
+        yield
+    finally:
+        TREE.reset(before)
+
+
 def up_command(store: str = "memory://") -> tuple[str, ...]:
-    ports = ("--metrics", local(free_port()))
-    return (sys.executable, "-m", "taskyard_server.cli.main", "up", *ports, "--store", store)
+    return (*command_line(), "up", "--metrics", local(free_port()), "--store", store)
+
+
+def command_line() -> tuple[str, ...]:
+    """The command `taskyard`, of the version that is started."""
+    tree = TREE.get()
+    python = (sys.executable,) if tree is None else ("env", f"PYTHONPATH={packages_of(tree)}", sys.executable)
+    return (*python, "-m", "taskyard_server.cli.main")
+
+
+def packages_of(tree: Path) -> str:
+    """The folders from which Python imports the version whose files are in `tree`, as `PYTHONPATH` takes them."""
+    return os.pathsep.join(str(tree / folder) for folder in ("bench", "server", "clients/python"))
 
 
 @contextmanager
@@ -153,11 +177,7 @@ def load(mode: str, server: Server, secs: float, **flags: int | float | str) -> 
 
     Flags are those of `load MODE -help`, with `_` for `-`.
     """
-    address = server.rest if mode == "rest" else server.address
-    assert address is not None
-    options = {"address": address, "secs": secs, "warm_up": WARM_UP_SECS, "server_pid": server.process.pid, **flags}
-    given = [word for name, value in options.items() for word in (f"-{name.replace('_', '-')}", str(value))]
-    command = [str(load_program()), mode, *given]
+    command = load_command(mode, server, secs, **flags)
     done = subprocess.run(command, capture_output=True, text=True, timeout=secs + SPARE_SECS, check=False)
     if done.returncode != 0:
         raise SystemExit(f"{' '.join(command)}: {done.stderr[-2_000:]}")
@@ -166,6 +186,15 @@ def load(mode: str, server: Server, secs: float, **flags: int | float | str) -> 
     if result.errors or not result.operations:
         raise SystemExit(f"{' '.join(command)}: {result.operations} done, {result.errors} not: {result.last_error}")
     return result
+
+
+def load_command(mode: str, server: Server, secs: float, **flags: int | float | str) -> tuple[str, ...]:
+    """The command of the load generator, for a load that runs beside others."""
+    address = server.rest if mode == "rest" else server.address
+    assert address is not None
+    options = {"address": address, "secs": secs, "warm_up": WARM_UP_SECS, "server_pid": server.process.pid, **flags}
+    given = [word for name, value in options.items() for word in (f"-{name.replace('_', '-')}", str(value))]
+    return (str(load_program()), mode, *given)
 
 
 def figure(value: float, result: Load) -> Figure:

@@ -16,12 +16,20 @@ REST_REMARK = "the CPU of Envoy is not in that of the server"
 
 def cases() -> list[Case]:
     """Rows for unary calls, REST, batches and streams."""
-    rest = Row("REST submit through Envoy", "calls/s", aim=Aim(0.70), remark=REST_REMARK)
+    rest = Row("REST submit through Envoy", "calls/s", aim=Aim(0.75), remark=REST_REMARK)
     return [
-        _case(Row("unary submit", "calls/s", aim=Aim(0.75)), "submit", connections=4, inflight=32),
+        _case(Row("unary submit", "calls/s", aim=Aim(0.80)), "submit", connections=4, inflight=32),
         _case(rest, "rest", inflight=32),
-        _case(Row("batch submit, 50 a call", "tasks/s"), "batch", connections=4, inflight=8, batch=BATCH),
-        _case(Row("stream submit, 50 a message", "tasks/s"), "stream", submitters=4, inflight=4, batch=BATCH),
+        _case(
+            Row("batch submit, 50 a call", "tasks/s", aim=Aim(0.55)), "batch", connections=4, inflight=8, batch=BATCH
+        ),
+        _case(
+            Row("stream submit, 50 a message", "tasks/s", aim=Aim(0.55)),
+            "stream",
+            submitters=4,
+            inflight=4,
+            batch=BATCH,
+        ),
     ]
 
 

@@ -15,7 +15,8 @@ from taskyard_server.core.hosts import HostProfile
 from taskyard_server.core.limits import Limits
 from taskyard_server.core.task import Submission
 from taskyard_server.engine.memory.engine import MemoryEngine
-from taskyard_server.logs import Throttle, TransitionLog
+from taskyard_server.logs import TransitionLog
+from taskyard_server.throttle import Throttle
 from tests import reporting
 from tests.live import live
 

@@ -12,7 +12,8 @@ from taskyard_server.core.limits import Limits
 from taskyard_server.core.streams import Hello
 from taskyard_server.core.task import Submission, TaskOptions
 from taskyard_server.engine.virtual_clock import VirtualClock
-from taskyard_server.logs import LossLog, Throttle
+from taskyard_server.logs import LossLog
+from taskyard_server.throttle import Throttle
 from tests import reporting
 from tests.engines import running_engine, settled
 from tests.live import live

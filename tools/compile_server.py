@@ -25,13 +25,27 @@ STAMP = PACKAGE / ".compiled"
 GROUP = "taskyard_server"
 BESIDE_THE_CORE = (
     "conversion/payload.py",
+    "conversion/plain_structs.py",
+    "conversion/refusals.py",
     "conversion/report_requests.py",
     "conversion/requests.py",
+    "conversion/submission_scan.py",
+    "conversion/submit_requests.py",
     "conversion/task_encoding.py",
     "conversion/wire.py",
+    "engine/clock.py",
     "engine/event_feeds.py",
     "engine/event_log.py",
+    "engine/memory/answers.py",
+    "engine/memory/driver.py",
+    "engine/memory/namespace.py",
+    "engine/memory/namespaces.py",
     "engine/recent_events.py",
+    "interceptors/callers.py",
+    "store/rows.py",
+    "store/task_records.py",
+    "task_metrics.py",
+    "throttle.py",
 )
 """The modules outside the core that run for every task."""
 NO_COMPILER = "There is no C compiler with Python's headers: nothing is compiled, so all is slower."

@@ -1,4 +1,5 @@
-"""Broker and task of Taskiq for `taskiq worker taskiq_side:broker`. Run as a script, it is the agent: WAVES SIZE.
+"""Broker and task of Taskiq for `taskiq worker taskiq_side:broker`. Run as a script, it is the agent: WAVES SIZE, or
+SUBMITTERS BATCH SECS.
 
 The environment selects the broker: BESIDE_BROKER is `list` or `stream`, BESIDE_REDIS its URL.
 """
@@ -12,7 +13,7 @@ from typing import Any
 import uvloop
 from taskiq.serializers import ORJSONSerializer
 from taskiq_redis import ListQueueBroker, RedisStreamBroker
-from waves import Executed, run_waves
+from waves import DURABLE_BACKLOG, Executed, run_waves, run_window
 
 KINDS = {"list": ListQueueBroker, "stream": RedisStreamBroker}
 
@@ -33,12 +34,16 @@ async def submit_all(tasks: list[dict[str, Any]]) -> None:
     await asyncio.gather(*(click.kiq(**task) for task in tasks))
 
 
-async def agent(waves: int, size: int) -> None:
+async def agent(*numbers: str) -> None:
     await broker.startup()
-    await run_waves(submit_all, waves, size)
+    if len(numbers) == 2:
+        await run_waves(submit_all, *map(int, numbers))
+    else:
+        submitters, batch, secs = numbers
+        await run_window(submit_all, int(submitters), int(batch), float(secs), backlog=DURABLE_BACKLOG)
     await broker.shutdown()
 
 
 if __name__ == "__main__":
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
-        runner.run(agent(*map(int, sys.argv[1:])))
+        runner.run(agent(*sys.argv[1:]))

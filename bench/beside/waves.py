@@ -11,6 +11,7 @@ import struct
 import sys
 import time
 from collections.abc import Awaitable, Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -148,3 +149,17 @@ async def run_window(
         await measured(window)
         for each in running:
             each.cancel()
+
+
+def by_threads(submit: Callable[[dict[str, Any]], object], threads: int) -> Callable[[list[dict[str, Any]]], Any]:
+    """What submits several tasks one after the other in a thread, for clients that block."""
+    pool = ThreadPoolExecutor(threads)
+
+    def submit_each(tasks: list[dict[str, Any]]) -> None:
+        for each in tasks:
+            submit(each)
+
+    async def submit_all(tasks: list[dict[str, Any]]) -> None:
+        await asyncio.get_running_loop().run_in_executor(pool, submit_each, tasks)
+
+    return submit_all

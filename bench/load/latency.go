@@ -32,7 +32,7 @@ func runLatency(ctx context.Context, o *Options) (*Result, error) {
 		}
 		meter := &Meter{serverPID: o.ServerPID}
 		arrived, ended := make(chan time.Time, 1), make(chan struct{}, 1)
-		host.assigned = func(at time.Time) { arrived <- at }
+		host.assigned = func(at time.Time, _ []*taskyardv1.Assignment) { arrived <- at }
 		host.answered = func(_, refused int, reason string, _ time.Duration) {
 			meter.Failed(refused, reason)
 			ended <- struct{}{}

@@ -29,6 +29,8 @@ var modes = map[string]func(context.Context, *Options) (*Result, error){
 	"flow":         runFlow,
 	"hostflow":     runHostFlow,
 	"latency":      runLatency,
+	"steady":       runSteady,
+	"steady-calls": runSteadyCalls,
 	"watch":        runWatch,
 	"watch-agents": runWatchAgents,
 }

@@ -8,6 +8,13 @@ import (
 	"time"
 )
 
+// How hosts report. In the new pattern a message of reports has their credit too, and the server counts the accepted
+// ones; hosts fall back to the old one if the server does not.
+const (
+	newPattern = "new"
+	oldPattern = "old"
+)
+
 // Options describe the load. Not every mode uses all of them.
 type Options struct {
 	Address     string        // Where the server listens, HOST:PORT.
@@ -31,6 +38,7 @@ type Options struct {
 	CA          string        // A file with the authority of the server's certificate; empty for no TLS.
 	Cert        string        // A file with the client certificate, empty for none.
 	Key         string        // A file with its key.
+	Pattern     string        // How hosts report: newPattern or oldPattern.
 	Shared      string        // The concurrency key of all tasks, empty for none.
 }
 
@@ -59,6 +67,7 @@ func parse(mode string, args []string) (*Options, error) {
 	flags.StringVar(&o.Cert, "cert", "", "file with the client certificate")
 	flags.StringVar(&o.Key, "key", "", "file with its key")
 	flags.StringVar(&o.Shared, "shared-key", "", "concurrency key of all tasks; none without it")
+	flags.StringVar(&o.Pattern, "pattern", newPattern, "how hosts report: new, or old as before reports were counted")
 	if err := flags.Parse(args); err != nil {
 		return nil, err
 	}
@@ -69,6 +78,9 @@ func parse(mode string, args []string) (*Options, error) {
 	}
 	if min(o.Connections, o.Inflight, o.Agents, o.Batch, o.Submitters) < 1 {
 		return nil, fmt.Errorf("%s: counts begin at 1", mode)
+	}
+	if o.Pattern != newPattern && o.Pattern != oldPattern {
+		return nil, fmt.Errorf("%s: -pattern is new or old", mode)
 	}
 	return o, nil
 }

@@ -8,10 +8,12 @@ import (
 	"time"
 )
 
-// pace spreads operations evenly. After a delay it continues from now on, so that no burst follows.
+// pace spreads operations evenly. After a delay it continues from now on, so that no burst follows; an open one keeps
+// to its times instead, and what is late follows at once, as the work of many who do not know of one another would.
 type pace struct {
 	interval time.Duration
 	next     time.Time
+	timer    *timer // Of an open one.
 }
 
 // newPace returns a pace of a number of operations a second, 0 for no limit. The phase, 0 to 1, is the part of an
@@ -24,16 +26,41 @@ func newPace(rate, phase float64) *pace {
 	return &pace{interval: time.Duration(interval), next: time.Now().Add(time.Duration(phase * interval))}
 }
 
+// newOpenPace is newPace whose times are fixed from the beginning. It is to be closed.
+func newOpenPace(rate, phase float64) (*pace, error) {
+	timer, err := newTimer()
+	if err != nil {
+		return nil, err
+	}
+	p := newPace(rate, phase)
+	p.timer = timer
+	return p, nil
+}
+
+func (p *pace) close() {
+	if p.timer != nil {
+		p.timer.close()
+	}
+}
+
 // wait waits until the next operation is due. The error tells that the context has ended.
 func (p *pace) wait(ctx context.Context) error {
 	if p.interval == 0 {
 		return ctx.Err()
 	}
 	p.next = p.next.Add(p.interval)
+	if p.timer != nil {
+		return p.timer.sleep(ctx, time.Until(p.next))
+	}
 	if now := time.Now(); p.next.Before(now) {
 		p.next = now
 	}
 	return sleep(ctx, time.Until(p.next))
+}
+
+// due is when the operation that was waited for should have begun.
+func (p *pace) due() time.Time {
+	return p.next
 }
 
 // room limits how many tasks are in the server. It may be used by many goroutines at once.

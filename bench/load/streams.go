@@ -97,7 +97,10 @@ func openSubmissions(w *work, meter *Meter, o *Options) ([]*submission, error) {
 		if err != nil {
 			return nil, err
 		}
-		pace := newPace(o.Rate/float64(o.Submitters*o.Batch), float64(number)/float64(o.Submitters))
+		pace, err := newOpenPace(o.Rate/float64(o.Submitters*o.Batch), float64(number)/float64(o.Submitters))
+		if err != nil {
+			return nil, err
+		}
 		submissions = append(submissions, &submission{
 			stream: stream, tasks: tasks, batch: o.Batch, window: o.Inflight,
 			before: func(ctx context.Context, _ int) error { return pace.wait(ctx) },

@@ -48,6 +48,8 @@ type fakeHostStream struct {
 	grpc.BidiStreamingServer[taskyardv1.ConnectRequest, taskyardv1.ConnectResponse]
 	// intervalMs is the interval of heartbeats in the Welcome. Default: an hour.
 	intervalMs uint32
+	// counts says whether the Welcome promises to count accepted reports.
+	counts bool
 }
 
 const hourMs = 3_600_000
@@ -60,7 +62,7 @@ func (f *fakeServer) Connect(
 	f.hostStreams++
 	number := f.hostStreams
 	f.mu.Unlock()
-	return f.connectHost(number, &fakeHostStream{stream, hourMs})
+	return f.connectHost(number, &fakeHostStream{BidiStreamingServer: stream, intervalMs: hourMs})
 }
 
 // DrainHost accepts the call, late enough for other messages of the host to arrive before its answer.
@@ -86,7 +88,10 @@ func (s *fakeHostStream) welcome(kept ...string) (*taskyardv1.Hello, error) {
 	if err != nil {
 		return nil, err
 	}
-	welcome := &taskyardv1.Welcome{HeartbeatIntervalMs: s.intervalMs, LeaseSecs: 60, ReconnectGraceMs: 60_000}
+	welcome := &taskyardv1.Welcome{
+		HeartbeatIntervalMs: s.intervalMs, LeaseSecs: 60, ReconnectGraceMs: 60_000,
+		CountsAccepted: s.counts && message.GetHello().GetCountsAccepted(),
+	}
 	for _, name := range kept {
 		welcome.Kept = append(welcome.Kept, leaseNamed(name))
 	}
@@ -106,6 +111,11 @@ func (s *fakeHostStream) assign(lease string, task *taskyardv1.Task) error {
 			break
 		}
 	}
+	return s.hand(lease, task)
+}
+
+// hand hands out a task.
+func (s *fakeHostStream) hand(lease string, task *taskyardv1.Task) error {
 	task.TaskId = leaseNamed(lease).TaskId
 	return s.Send(&taskyardv1.ConnectResponse{Message: &taskyardv1.ConnectResponse_Assignments{
 		Assignments: &taskyardv1.Assignments{

@@ -56,6 +56,7 @@ type hostRun struct {
 	handlers          map[leaseKey]*runningHandler
 	heartbeatInterval time.Duration
 	dueHeartbeat      *taskyardv1.Machine // What the next heartbeat reports; nil while none is due.
+	heartbeatAt       time.Time           // When the last heartbeat was written, or the stream began.
 	acknowledgedAt    time.Time           // When the last heartbeat was answered, or the last Hello was sent.
 	wasConnected      bool
 	reconnects        bool // The server has asked for the next stream.

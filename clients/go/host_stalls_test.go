@@ -58,14 +58,14 @@ func TestHandlerDoesNotBeginWhenTheLeaseEndedBeforeTheStartReportWasWritten(t *t
 
 func TestHandlerDoesNotBeginWhenTheLeaseEndedBeforeTheStartReportWasAnswered(t *testing.T) {
 	r := stalledHost(t, &taskyardv1.Task{Action: proto.String("work"), Target: proto.String("page")})
-	for _, message := range r.session.nextMessages() {
+	for _, message := range r.session.nextMessages(nil) {
 		r.session.messageWritten(message)
 	}
 	r.received(&taskyardv1.ConnectResponse{Message: &taskyardv1.ConnectResponse_ReportResults{
 		ReportResults: &taskyardv1.ReportResults{Results: []*taskyardv1.ReportResult{{}}},
 	}})
 	r.runningHandlers.Wait()
-	if sent := showMessages(r.session.nextMessages()); sent != "a:released | credit 1" {
+	if sent := showMessages(r.session.nextMessages(nil)); sent != "a:released | credit 1" {
 		t.Errorf("the host sends %q", sent)
 	}
 }

@@ -73,7 +73,7 @@ func (r *hostRun) greet(stream connectStream) (leaseLength time.Duration, err er
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.stop(r.session.streamOpened(welcome, sentAt), leaseLost)
-	r.acknowledgedAt, r.dueHeartbeat, r.connected = sentAt, nil, true
+	r.acknowledgedAt, r.heartbeatAt, r.dueHeartbeat, r.connected = sentAt, time.Now(), nil, true
 	r.heartbeatInterval = intervalOf(welcome, defaultHeartbeatInterval)
 	r.log.Info("taskyard: host is connected", "session", welcome.GetSession(), "again", r.wasConnected,
 		"kept", len(welcome.GetKept()), "lost", len(welcome.GetLost()))
@@ -129,6 +129,14 @@ func (r *hostRun) read(stream connectStream) error {
 
 // received handles one message of the server. The lock is held.
 func (r *hostRun) received(message *taskyardv1.ConnectResponse) {
+	if message.AcknowledgedHeartbeat != nil {
+		r.heartbeatAcknowledged(&taskyardv1.HeartbeatAck{Sequence: message.GetAcknowledgedHeartbeat()})
+	}
+	// What is counted comes before the message.
+	if accepted := message.GetAcceptedReports(); accepted > 0 {
+		r.stopExpired()
+		r.begin(r.session.reportsAccepted(int(accepted)))
+	}
 	switch message := message.GetMessage().(type) {
 	case *taskyardv1.ConnectResponse_Assignments:
 		for _, assignment := range message.Assignments.GetAssignments() {
@@ -140,8 +148,7 @@ func (r *hostRun) received(message *taskyardv1.ConnectResponse) {
 		r.stop(stop, leaseLost)
 		r.begin(begin)
 	case *taskyardv1.ConnectResponse_HeartbeatAck:
-		r.acknowledgedAt = time.Now()
-		r.stop(r.session.heartbeatAcknowledged(message.HeartbeatAck), leaseLost)
+		r.heartbeatAcknowledged(message.HeartbeatAck)
 	case *taskyardv1.ConnectResponse_HeartbeatInterval:
 		r.heartbeatInterval = intervalOf(message.HeartbeatInterval, r.heartbeatInterval)
 		select {
@@ -158,17 +165,24 @@ func (r *hostRun) received(message *taskyardv1.ConnectResponse) {
 	}
 }
 
+func (r *hostRun) heartbeatAcknowledged(ack *taskyardv1.HeartbeatAck) {
+	r.acknowledgedAt = time.Now()
+	r.stop(r.session.heartbeatAcknowledged(ack), leaseLost)
+}
+
 // write writes what is pending. The result is true once the host drains and is finished, and false if the stream has
 // ended before.
 func (r *hostRun) write(ctx context.Context, stream connectStream) bool {
 	for {
+		r.letHeartbeatRide()
 		r.mu.Lock()
-		var messages []*taskyardv1.ConnectRequest
+		var heartbeat *taskyardv1.ConnectRequest
 		if r.dueHeartbeat != nil {
-			messages = append(messages, r.session.nextHeartbeat(time.Now(), r.dueHeartbeat, r.tokensUsed))
-			r.dueHeartbeat = nil
+			now := time.Now()
+			heartbeat = r.session.nextHeartbeat(now, r.dueHeartbeat, r.tokensUsed)
+			r.dueHeartbeat, r.heartbeatAt = nil, now
 		}
-		messages = append(messages, r.session.nextMessages()...)
+		messages := r.session.nextMessages(heartbeat)
 		isFinished := r.session.draining && r.session.isFinished()
 		r.mu.Unlock()
 		for _, message := range messages {
@@ -194,37 +208,58 @@ func (r *hostRun) write(ctx context.Context, stream connectStream) bool {
 	}
 }
 
+// letHeartbeatRide makes a heartbeat due in the last quarter of its interval where it may come with reports, so that a
+// busy host writes no message for it.
+func (r *hostRun) letHeartbeatRide() {
+	r.mu.Lock()
+	rides := r.dueHeartbeat == nil && r.session.heartbeatMayRide() && time.Since(r.heartbeatAt) >= r.heartbeatInterval/4*3
+	r.mu.Unlock()
+	if rides {
+		r.makeHeartbeatDue()
+	}
+}
+
+// makeHeartbeatDue has a heartbeat written next.
+func (r *hostRun) makeHeartbeatDue() {
+	machine := r.machine()
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.dueHeartbeat = machine
+}
+
 // stopExpired ends leases whose time is over, before handlers begin: what lay in a buffer while the process stood still
 // may be over by now (docs/rules.md, Stalls). The lock is held.
 func (r *hostRun) stopExpired() { r.stop(r.session.expire(time.Now()), leaseLost) }
 
-// sendHeartbeats makes a heartbeat due at every interval, and at once when the interval has changed. It ends the stream
-// if none was answered for an interval and the length of a lease.
+// sendHeartbeats makes a heartbeat due when the interval has passed since the last one, and at once when the interval has
+// changed. It ends the stream if none was answered for an interval and the length of a lease.
 func (r *hostRun) sendHeartbeats(ctx context.Context, cancel context.CancelCauseFunc, leaseLength time.Duration) {
-	r.mu.Lock()
-	interval := r.heartbeatInterval
-	r.mu.Unlock()
-	ticker := time.NewTicker(interval)
-	defer ticker.Stop()
+	timer := time.NewTimer(0)
+	defer timer.Stop()
 	for {
+		hasChanged := false
 		select {
 		case <-ctx.Done():
 			return
-		case <-ticker.C:
+		case <-timer.C:
 		case <-r.intervalChanged:
+			hasChanged = true
 		}
-		machine := r.machine()
 		r.mu.Lock()
-		if interval != r.heartbeatInterval {
-			interval = r.heartbeatInterval
-			ticker.Reset(interval)
-		}
-		if silence := time.Since(r.acknowledgedAt); silence > interval+leaseLength {
+		interval, silence := r.heartbeatInterval, time.Since(r.acknowledgedAt)
+		left := interval - time.Since(r.heartbeatAt)
+		r.mu.Unlock()
+		if silence > interval+leaseLength {
 			cancel(unavailable("no heartbeat was answered for " + silence.Round(time.Second).String()))
 		}
-		r.dueHeartbeat = machine
+		// One may have come with reports meanwhile.
+		if left > 0 && !hasChanged {
+			timer.Reset(left)
+			continue
+		}
+		r.makeHeartbeatDue()
 		r.wake()
-		r.mu.Unlock()
+		timer.Reset(interval)
 	}
 }
 
@@ -245,6 +280,7 @@ func (r *hostRun) hello() *taskyardv1.ConnectRequest {
 		Capabilities: options.Capabilities, Slots: optional(uint32(options.Slots)), Leases: r.session.held(),
 		Project: optional(options.Project), Actions: r.host.actions(), Labels: options.Labels,
 		LeaseSecs: optional(uint32((options.Lease + time.Second - 1) / time.Second)), Machine: machine,
+		CountsAccepted: proto.Bool(true),
 	}}}
 }
 

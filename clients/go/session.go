@@ -10,6 +10,8 @@ import (
 	"slices"
 	"time"
 
+	"google.golang.org/protobuf/proto"
+
 	taskyardv1 "github.com/taskyard/taskyard/clients/go/v1"
 )
 
@@ -32,16 +34,20 @@ type session struct {
 	// from then. Its arrival would be too late: it may come long after the claim.
 	confirmedAt time.Time
 	grace       time.Duration // How long leases outlive a break of the stream.
+	// noneEndsBefore is a lower bound of the ends of all leases, so that most looks for ended ones cost nothing. It is
+	// zero if there were none.
+	noneEndsBefore time.Time
 
 	// Heartbeats.
 	sequence   uint32
 	heartbeats []sentHeartbeat // Those without an answer, oldest first.
 
 	// Reports, see session_reports.go.
-	queue           []leaseKey             // The leases with pending reports, oldest first. Some may be forgotten.
-	unanswered      [][]*taskyardv1.Report // One item for each message, oldest first.
-	retryLater      []*taskyardv1.Report   // Refused for the time being; sent again after the next heartbeat.
-	maxReportsBytes int                    // The size limit of the reports of one message.
+	queue           []leaseKey           // The leases with pending reports, oldest first. Some may be forgotten.
+	unanswered      []*taskyardv1.Report // Oldest first; the server answers in this order.
+	retryLater      []*taskyardv1.Report // Refused for the time being; sent again after the next heartbeat.
+	maxReportsBytes int                  // The size limit of the reports of one message.
+	countsAccepted  bool                 // Whether the server counts accepted reports, and reads what comes with reports.
 }
 
 type sentHeartbeat struct {
@@ -77,7 +83,7 @@ func (s *session) held() []*taskyardv1.HeldLease { return heldLeases(s.liveLease
 // streamOpened begins a stream whose Hello was sent at sentAt. Leases that the Welcome does not keep are lost.
 func (s *session) streamOpened(welcome *taskyardv1.Welcome, sentAt time.Time) (stop []leaseKey) {
 	s.confirmedAt = sentAt
-	s.grace = fromMillis(welcome.GetReconnectGraceMs())
+	s.grace, s.countsAccepted = fromMillis(welcome.GetReconnectGraceMs()), welcome.GetCountsAccepted()
 	s.maxReportsBytes = cmp.Or(int(welcome.GetMaxMessageBytes()), defaultMessageBytes) - envelopeBytes
 	kept := map[leaseKey]time.Duration{}
 	for _, each := range welcome.GetKept() {
@@ -86,7 +92,8 @@ func (s *session) streamOpened(welcome *taskyardv1.Welcome, sentAt time.Time) (s
 	var lost []leaseKey
 	for _, lease := range s.inOrder() {
 		if length, ok := kept[lease.key]; ok {
-			lease.length, lease.expiresAt = length, sentAt.Add(length)
+			lease.length = length
+			s.endAt(lease, sentAt.Add(length))
 		} else {
 			lost = append(lost, lease.key)
 		}
@@ -107,7 +114,7 @@ func (s *session) streamOpened(welcome *taskyardv1.Welcome, sentAt time.Time) (s
 // them. Reports without an answer are pending again.
 func (s *session) streamClosed(now time.Time) {
 	// A newer report of the same kind takes precedence.
-	for _, report := range slices.Backward(slices.Concat(s.unanswered...)) {
+	for _, report := range slices.Backward(s.unanswered) {
 		lease := s.leases[keyOf(report)]
 		if lease != nil && lease.pending[kindOf(report)] == nil && lease.needs(report) {
 			lease.pending[kindOf(report)] = report
@@ -116,7 +123,7 @@ func (s *session) streamClosed(now time.Time) {
 	graceEnd := now.Add(s.grace)
 	for _, lease := range s.inOrder() {
 		if graceEnd.Before(lease.expiresAt) {
-			lease.expiresAt = graceEnd
+			s.endAt(lease, graceEnd)
 		}
 		if !lease.outlivesBreak() {
 			delete(s.busy, lease.key)
@@ -129,9 +136,15 @@ func (s *session) streamClosed(now time.Time) {
 
 // expire ends the leases whose time is over at now.
 func (s *session) expire(now time.Time) (stop []leaseKey) {
+	if s.noneEndsBefore.IsZero() || now.Before(s.noneEndsBefore) {
+		return nil
+	}
 	var expired []leaseKey
+	s.noneEndsBefore = time.Time{}
 	for _, key := range s.liveLeases() {
-		if !s.leases[key].expiresAt.After(now) {
+		if lease := s.leases[key]; lease.expiresAt.After(now) {
+			s.endAt(lease, lease.expiresAt)
+		} else {
 			expired = append(expired, key)
 		}
 	}
@@ -153,7 +166,8 @@ func (s *session) taskAssigned(assignment *taskyardv1.Assignment) {
 	}
 	length := fromSecs(given.GetLeaseSecs())
 	lease := s.add(key)
-	lease.length, lease.expiresAt, lease.assignment = length, s.confirmedAt.Add(length), assignment
+	lease.length, lease.assignment = length, assignment
+	s.endAt(lease, s.confirmedAt.Add(length))
 	if s.draining {
 		s.giveBack(lease)
 		return
@@ -235,23 +249,41 @@ func (s *session) nextHeartbeat(
 	return &taskyardv1.ConnectRequest{Message: &taskyardv1.ConnectRequest_Heartbeat{Heartbeat: message}}
 }
 
-// nextMessages returns the messages to write next: one message of reports, if any are pending, then credit for the
-// slots that are free. Credit follows the reports that freed its slots, and does not wait for the reports after them.
-func (s *session) nextMessages() []*taskyardv1.ConnectRequest {
+// heartbeatMayRide reports whether there are reports to send with which a heartbeat may come.
+func (s *session) heartbeatMayRide() bool { return s.countsAccepted && len(s.queue) > 0 }
+
+// nextMessages returns the messages to write next: the heartbeat if there is one, one message of reports, if any are
+// pending, then credit for the slots that are free. Credit follows the reports that freed its slots, and does not wait
+// for the reports after them. A server that counts accepted reports gets all of it in the message of reports.
+func (s *session) nextMessages(heartbeat *taskyardv1.ConnectRequest) []*taskyardv1.ConnectRequest {
 	var messages []*taskyardv1.ConnectRequest
-	if reports := s.nextReports(); len(reports) > 0 {
-		s.unanswered = append(s.unanswered, reports)
-		messages = append(messages, &taskyardv1.ConnectRequest{
-			Message: &taskyardv1.ConnectRequest_Reports{Reports: &taskyardv1.Reports{Reports: reports}},
-		})
+	if heartbeat != nil {
+		messages = append(messages, heartbeat)
+	}
+	reports := &taskyardv1.Reports{Reports: s.nextReports()}
+	hasReports := len(reports.Reports) > 0
+	if hasReports {
+		s.unanswered = append(s.unanswered, reports.Reports...)
+		messages = append(messages, &taskyardv1.ConnectRequest{Message: &taskyardv1.ConnectRequest_Reports{Reports: reports}})
 	}
 	if free := s.slots - len(s.busy) - s.credit; free > 0 && !s.draining {
 		s.credit += free
-		messages = append(messages, &taskyardv1.ConnectRequest{
-			Message: &taskyardv1.ConnectRequest_Credit{Credit: &taskyardv1.Credit{Count: uint32(free)}},
-		})
+		if hasReports && s.countsAccepted {
+			reports.Credit = uint32(free)
+		} else {
+			messages = append(messages, &taskyardv1.ConnectRequest{
+				Message: &taskyardv1.ConnectRequest_Credit{Credit: &taskyardv1.Credit{Count: uint32(free)}},
+			})
+		}
 	}
-	return messages
+	if heartbeat == nil || !hasReports || !s.countsAccepted {
+		return messages
+	}
+	if proto.Size(heartbeat)+proto.Size(reports)+envelopeBytes > s.maxReportsBytes {
+		return messages
+	}
+	reports.Heartbeat = heartbeat.GetHeartbeat()
+	return messages[1:]
 }
 
 // messageWritten handles that a message was written to the stream. It returns the tasks whose handlers begin now.
@@ -276,6 +308,14 @@ func (s *session) add(key leaseKey) *lease {
 	s.count++
 	s.leases[key] = &lease{key: key, number: s.count}
 	return s.leases[key]
+}
+
+// endAt sets when a lease ends. One that ends later than before may be set without it.
+func (s *session) endAt(lease *lease, at time.Time) {
+	lease.expiresAt = at
+	if s.noneEndsBefore.IsZero() || at.Before(s.noneEndsBefore) {
+		s.noneEndsBefore = at
+	}
 }
 
 // inOrder returns all leases in the order of their hand-out.

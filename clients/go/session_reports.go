@@ -37,17 +37,31 @@ func (s *session) handlerReturned(key leaseKey, outcome *taskyardv1.Report) {
 	s.enqueue(lease, outcome)
 }
 
-// reportsAnswered handles the answer to the oldest unanswered message of reports. It returns the tasks whose handlers
-// begin now, and the leases whose handlers must be stopped.
-func (s *session) reportsAnswered(results *taskyardv1.ReportResults) (begin []*taskyardv1.Assignment, stop []leaseKey) {
-	if len(s.unanswered) == 0 {
-		return nil, nil
+// takeUnanswered takes so many of the oldest unanswered reports, or fewer if there are fewer.
+func (s *session) takeUnanswered(count int) []*taskyardv1.Report {
+	count = min(count, len(s.unanswered))
+	taken := s.unanswered[:count:count]
+	s.unanswered = s.unanswered[count:]
+	return taken
+}
+
+// reportsAccepted handles the server's count of accepted reports: the oldest unanswered ones. It returns the tasks whose
+// handlers begin now.
+func (s *session) reportsAccepted(count int) (begin []*taskyardv1.Assignment) {
+	for _, report := range s.takeUnanswered(count) {
+		if assignment := s.reportAccepted(report); assignment != nil {
+			begin = append(begin, assignment)
+		}
 	}
-	reports := s.unanswered[0]
-	s.unanswered = s.unanswered[1:]
+	return begin
+}
+
+// reportsAnswered handles the results of the oldest unanswered reports: of a message, or of those that are refused. It
+// returns the tasks whose handlers begin now, and the leases whose handlers must be stopped.
+func (s *session) reportsAnswered(results *taskyardv1.ReportResults) (begin []*taskyardv1.Assignment, stop []leaseKey) {
 	var lost []leaseKey
-	for i, result := range results.GetResults()[:min(len(reports), len(results.GetResults()))] {
-		report := reports[i]
+	for i, report := range s.takeUnanswered(len(results.GetResults())) {
+		result := results.GetResults()[i]
 		switch refusal := result.GetError(); {
 		case refusal == nil:
 			if assignment := s.reportAccepted(report); assignment != nil {

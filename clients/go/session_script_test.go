@@ -7,13 +7,16 @@
 // with the target page. Leases last 60 s and outlive a break by 5 s. The time is 0 until `at SECONDS`.
 //
 //	welcome a             the server answers a Hello, and keeps the lease a
+//	counting              from the next welcome on the server counts accepted reports
 //	break                 the stream breaks
 //	assign a              the server hands out a task
 //	running a             the task was handed out, and its handler has begun
 //	take                  the next messages, as reports (LEASE:EVENT) and credit
 //	write                 the messages taken before are written
 //	send                  take and write
-//	answer ok CODE        the server answers the oldest message: one word for each report
+//	beat                  take with a heartbeat that is due, as the leases that it lists
+//	answer ok CODE        the server answers the oldest reports: one word for each
+//	accept 2              the server counts so many accepted reports
 //	progress a TEXT       the handler reports progress; huge does not fit a message
 //	ended a OUTCOME       the handler returns: done by default, or failed, huge or stopped
 //	tokens a 5            the handler states its tokens
@@ -65,6 +68,7 @@ type sessionScript struct {
 	elapsed   time.Duration
 	unwritten []*taskyardv1.ConnectRequest
 	tokens    map[leaseKey]*uint32
+	counting  bool
 }
 
 func newScript(t *testing.T, slots int) *sessionScript {
@@ -88,11 +92,15 @@ func (s *sessionScript) step(step string) string {
 		}
 		s.elapsed = time.Duration(secs * float64(time.Second))
 	case "welcome":
-		welcome := &taskyardv1.Welcome{ReconnectGraceMs: 5000, MaxMessageBytes: testMessageBytes}
+		welcome := &taskyardv1.Welcome{
+			ReconnectGraceMs: 5000, MaxMessageBytes: testMessageBytes, CountsAccepted: s.counting,
+		}
 		for _, name := range args {
 			welcome.Kept = append(welcome.Kept, leaseNamed(name))
 		}
 		return showStop(s.session.streamOpened(welcome, now))
+	case "counting":
+		s.counting = true
 	case "break":
 		s.session.streamClosed(now)
 	case "assign":
@@ -107,7 +115,10 @@ func (s *sessionScript) step(step string) string {
 		s.step("send")
 		s.session.unanswered, s.session.credit = nil, s.session.slots-len(s.session.busy)
 	case "take":
-		s.unwritten = s.session.nextMessages()
+		s.unwritten = s.session.nextMessages(nil)
+		return showMessages(s.unwritten)
+	case "beat":
+		s.unwritten = s.session.nextMessages(s.session.nextHeartbeat(now, nil, func(leaseKey) *uint32 { return nil }))
 		return showMessages(s.unwritten)
 	case "write":
 		var begin []*taskyardv1.Assignment
@@ -120,6 +131,8 @@ func (s *sessionScript) step(step string) string {
 	case "answer":
 		begin, stop := s.session.reportsAnswered(answerOf(args))
 		return joinParts(showBegin(begin), showStop(stop))
+	case "accept":
+		return showBegin(s.session.reportsAccepted(int(s.number(args[0]))))
 	case "progress":
 		message := args[1]
 		if message == "huge" {
@@ -232,15 +245,19 @@ func nameOf(key leaseKey) string {
 func showMessages(messages []*taskyardv1.ConnectRequest) string {
 	var parts []string
 	for _, message := range messages {
-		if credit := message.GetCredit(); credit != nil {
-			parts = append(parts, fmt.Sprintf("credit %d", credit.GetCount()))
-			continue
-		}
-		var reports []string
+		var items []string
 		for _, report := range message.GetReports().GetReports() {
-			reports = append(reports, nameOf(keyOf(report))+":"+eventOf(report))
+			items = append(items, nameOf(keyOf(report))+":"+eventOf(report))
 		}
-		parts = append(parts, strings.Join(reports, " "))
+		if credit := message.GetCredit().GetCount() + message.GetReports().GetCredit(); credit > 0 {
+			items = append(items, fmt.Sprintf("credit %d", credit))
+		}
+		for _, heartbeat := range []*taskyardv1.Heartbeat{message.GetHeartbeat(), message.GetReports().GetHeartbeat()} {
+			if heartbeat != nil {
+				items = append(items, strings.TrimSpace("heartbeat "+showHeld(heartbeat.GetLeases())))
+			}
+		}
+		parts = append(parts, strings.Join(items, " "))
 	}
 	return strings.Join(parts, " | ")
 }

@@ -42,6 +42,7 @@ from taskyard_server.services.store import StoreService
 from taskyard_server.services.task_watches import TaskWatches
 from taskyard_server.services.tokens import TokenService
 from taskyard_server.setting_types import secret
+from taskyard_server.sibling import Sibling
 from taskyard_server.snapshots import Snapshots
 from taskyard_server.store.port import StoreError
 from taskyard_server.store.shared_port import is_shared
@@ -65,7 +66,7 @@ class App:
 
     With `accept_clock` it starts although what is stored is ahead of the clock (docs/keeping.md, The clock). With
     `insecure` it listens to other machines although it is not protected (docs/security.md). A `guest` is started and
-    closed, instead of run. What observes it is in `telemetry`.
+    closed, instead of run. What observes it is in `telemetry`. A `sibling` is one of several processes of its parent.
     """
 
     def __init__(
@@ -76,6 +77,7 @@ class App:
         insecure: bool = False,
         guest: Guest | None = None,
         telemetry: Telemetry = OFF,
+        sibling: Sibling | None = None,
     ) -> None:
         settings = config.settings
         problems = exposed(settings)
@@ -84,9 +86,11 @@ class App:
         self._is_exposed = bool(problems)
         self._config = config
         self._settings = settings
-        self._guest, self._telemetry = guest, telemetry
+        self._guest, self._telemetry, self._sibling = guest, telemetry, sibling
         virtual = None if guest is None else guest.clock
-        self._engine, self._sharing = configured_engine(settings, accept_clock=accept_clock, virtual=virtual)
+        self._engine, self.sharing = configured_engine(
+            settings, accept_clock=accept_clock, virtual=virtual, sibling=sibling
+        )
         self._retry_policies = settings.retry_policies()
         self._pools = settings.pools()
         self._event_logs = EventLogs(
@@ -110,10 +114,10 @@ class App:
         self._admission = (
             None if auth is None and self._audit is None else Admission(auth, self._tokens, audit=self._audit)
         )
-        self._metrics = configured_metrics(
+        self.metrics = configured_metrics(
             settings,
             self._engine,
-            self._sharing,
+            self.sharing,
             self._admission,
             self._webhooks.counts,
             self._snapshots,
@@ -129,33 +133,35 @@ class App:
                 self._admission.look_for = self._token_news.look_for
         refresh = None if self._token_news is None else self._token_news.refresh
         self._token_service = TokenService(self._tokens, end_stale, refresh)
-        path = socket_of(settings) if guest is None else None
+        path = socket_of(settings) if guest is None and (sibling is None or sibling.is_first) else None
         self._admin_socket = (
             None
             if keeper is None or path is None
             else AdminSocket(path, StoreService(keeper.store), self._token_service, self._audit)
         )
         is_replica = settings.replicas.advertise is not None
+        is_behind = is_replica or sibling is not None
         if is_replica and not settings.gateway:
             raise StartError("replicas.advertise: needs the gateway, since that carries calls to other replicas")
-        door = None if self._sharing is None else self._sharing.door
+        door = None if self.sharing is None else self.sharing.door
         by_grpc, by_gateway = settings.tls.client_ca is not None, settings.gateway_tls.client_ca is not None
-        by_gateway = by_gateway or (is_replica and by_grpc)
-        refused = self._metrics.refused
+        by_gateway = by_gateway or (is_behind and by_grpc)
+        parts = (door, telemetry.calls, self.metrics.refused, self._engine.turns)
         self._servers = Servers(
-            None if is_replica else CallInterceptor(self._admission, by_grpc, door, telemetry.calls, refused),
-            CallInterceptor(self._admission, by_gateway, door, telemetry.calls, refused) if settings.gateway else None,
+            None if is_behind else CallInterceptor(self._admission, by_grpc, *parts),
+            CallInterceptor(self._admission, by_gateway, *parts) if settings.gateway else None,
             is_limited=auth is not None,
             has_replicas=is_replica,
             is_guest=guest is not None,
         )
-        trust = None if self._sharing is None else self._sharing.replica.trust
-        self._readiness = Readiness(keeper, lambda: trust is None or trust.holds)
+        trust = None if self.sharing is None else self.sharing.replica.trust
+        self.readiness = Readiness(keeper, lambda: trust is None or trust.holds)
         secs, is_set = (
             settings.shutdown_grace_period_seconds,
             "shutdown_grace_period_seconds" in settings.model_fields_set,
         )
-        self.draining = Draining(self._engine, self._sharing, secs, is_set)
+        # All siblings end together, so that none hands over to another one.
+        self.draining = Draining(self._engine, self.sharing if sibling is None else None, secs, is_set)
         self._services = ServiceSet(
             settings,
             self._engine,
@@ -170,22 +176,23 @@ class App:
                 self._figures,
                 lambda: self._pools,
             ),
-            AdminService(self._engine, config, self.draining.begin, self._sharing),
+            AdminService(self._engine, config, self._drain, self.sharing),
             self._token_service,
-            self._readiness,
+            self.readiness,
             SignInService(config, self._admission),
             lambda: self._pools,
             door,
             telemetry.handed,
         )
-        if self._sharing is not None:
+        if self.sharing is not None:
             followers, webhooks = (self._event_logs, self._services.hosts.watches), self._webhooks
-            self._sharing.tell(*followers, begun=webhooks.begin, left=webhooks.leave)
-            self._sharing.tell(begun=self._samples.begin, left=self._samples.leave)
+            self.sharing.tell(*followers, begun=webhooks.begin, left=webhooks.leave)
+            self.sharing.tell(begun=self._samples.begin, left=self._samples.leave)
         try:
-            self._certificates = certificate_files("tls", settings.tls)
-            self._replica_files = replica_files(settings.replicas)
-            self._gateway = gateway_of(settings, self._certificates, self._replica_files) if settings.gateway else None
+            self._certificates = certificate_files("tls", settings.tls) if sibling is None else None
+            self._replica_files = replica_files(settings.replicas) if sibling is None else None
+            has_gateway = settings.gateway and sibling is None
+            self._gateway = gateway_of(settings, self._certificates, self._replica_files) if has_gateway else None
             self._executor = configured_executor(self._engine, settings, telemetry.handed)
         except (CertificateError, TlsFilesError) as error:
             raise StartError(str(error)) from None
@@ -197,14 +204,14 @@ class App:
         if self._guest is None:
             self._take_signals()
         self._telemetry.take_clock(self._engine.now)
-        listeners: list[Listener] = [TransitionLog(), self._metrics, self._event_logs]
+        listeners: list[Listener] = [TransitionLog(), self.metrics, self._event_logs]
         for listener in (*listeners, *self._telemetry.listeners):
             self._engine.subscribe(listener)
         if self._engine.outbox is None:
             self._engine.subscribe(self._webhooks)
         self._engine.leases.subscribe(LossLog())
         self._engine.schedules.subscribe(TriggerLog())
-        figures = (self._snapshots, self._samples, self._metrics)
+        figures = (self._snapshots, self._samples, self.metrics)
         for part in (self._event_logs, self._webhooks, *figures, self._services.hosts.watches):
             self._engine.namespaces.subscribe(part.deleted)
         self._config.apply = self._apply
@@ -212,8 +219,8 @@ class App:
         try:
             await self._engine.open()
             self._samples.open()
-            if self._sharing is not None:
-                await self._sharing.replica.start()
+            if self.sharing is not None:
+                await self.sharing.replica.start()
             if self._tokens is not None and self._engine.keeper is not None:
                 await self._tokens.open(self._engine.keeper)
         except StoreError as error:
@@ -228,8 +235,8 @@ class App:
             await self._servers.start()
             if self._gateway is not None:
                 await self._gateway.start()
-                if self._sharing is not None:
-                    self._sharing.carry_by(self._gateway.carrier)
+                if self.sharing is not None:
+                    self.sharing.carry_by(self._gateway.carrier)
         except AdmissionError as error:
             await self._stop_serving()
             raise StartError(str(error)) from None
@@ -242,10 +249,10 @@ class App:
             self._snapshots.run(),
             end_leases_of_the_dead(self._engine),
             look_for_hosts(self._engine),
-            self._readiness.run(),
+            self.readiness.run(),
         ]
-        if self._sharing is not None:
-            parts.append(self._sharing.replica.run())
+        if self.sharing is not None:
+            parts.append(self.sharing.replica.run())
         if self._admission is not None:
             parts.append(self._admission.run())
         if self._certificates is not None and self._replica_files is None:  # else the gateway does
@@ -259,9 +266,9 @@ class App:
         if self._executor is not None:
             parts.append(self._executor.run())
         if self._guest is None:
-            parts += [self._telemetry.run(self._metrics), self._samples.run(), gc_policy.collect_periodically()]
+            parts += [self._telemetry.run(self.metrics), self._samples.run(), gc_policy.collect_periodically()]
         self._background = [asyncio.create_task(part) for part in parts]
-        await self._readiness.begin(served(settings))
+        await self.readiness.begin(served(settings))
         if self._guest is None:
             gc_policy.install()
         if not authentication_is_on(settings):
@@ -272,7 +279,7 @@ class App:
     @property
     def other_replicas(self) -> int | None:
         """How many other replicas live that share the store; None where it is not one that is shared."""
-        return None if self._sharing is None else len(self._sharing.replica.membership.living()) - 1
+        return None if self.sharing is None else len(self.sharing.replica.membership.living()) - 1
 
     async def run(self) -> None:
         """Serve until a signal or a drain call, let what runs end within the grace period, and stop.
@@ -281,11 +288,13 @@ class App:
         """
         draining = asyncio.create_task(self.draining.begun.wait())
         await asyncio.wait([draining, *self._background], return_when=asyncio.FIRST_COMPLETED)
+        if self._sibling is not None and self.sharing is not None:
+            self.sharing.replica.ownership.rest()
         try:
             for part in self._background:
                 if part.done():
                     await part
-            await self._readiness.end()
+            await self.readiness.end()
             await self.draining.wait()
         except StoreError as error:
             self.draining.hurry.set()
@@ -316,6 +325,11 @@ class App:
     def _on_signal(self) -> None:
         if self.draining.on_signal():
             self._note("stop_signal")
+
+    def _drain(self, grace_secs: float | None) -> float:
+        if self._sibling is not None:
+            self._sibling.channel.tell("drain", grace_secs)
+        return self.draining.begin(grace_secs)
 
     def _note(self, event: str, **fields: Any) -> None:
         """Write what the owner of the process did to the audit log."""
@@ -348,7 +362,7 @@ class App:
         if self._gateway is not None:
             await self._gateway.stop()
         await self._servers.stop(None if self.draining.hurry.is_set() else STOP_GRACE_SECS)
-        await asyncio.to_thread(self._metrics.stop)
+        await asyncio.to_thread(self.metrics.stop)
         await unless(self._telemetry.close(), self.draining.hurry)
         if self._admin_socket is not None:
             await self._admin_socket.close()
@@ -371,8 +385,8 @@ class App:
             release.cancel()
 
     async def _let_go(self) -> None:
-        if self._sharing is not None:
-            await self._sharing.replica.leave()
+        if self.sharing is not None:
+            await self.sharing.replica.leave()
         await self._engine.release()
 
     def _apply(self, settings: Settings) -> None:
@@ -381,18 +395,23 @@ class App:
         self._engine.admin.reconfigure(settings.limits(), settings.rules())
         if self._admission is not None:
             self._admission.reconfigure(settings.auth)
-        self._metrics.take_token(secret(settings.metrics_token))
+        self.metrics.take_token(secret(settings.metrics_token))
         self._webhooks.take_secret(secret(settings.webhooks.secret))
         if self._executor is not None:
             self._executor.take(settings)
 
     def _note_reload(self, reload: Reload | None) -> None:
+        if self._sibling is not None:
+            self._sibling.channel.tell("reloaded")
         outcome = "conflict" if reload is None else "ok"
         self._note("reload", changed=[] if reload is None else reload.changed, outcome=outcome)
 
     def _listen(self) -> None:
         settings = self._settings
         self._services.add_to(self._servers)
+        if self._sibling is not None:
+            self._servers.listen_for_gateway(self._sibling.socket)
+            return
         address = settings.replicas.listens_on or settings.grpc
         if self._guest is not None:
             address = self._guest.address
@@ -410,8 +429,8 @@ class App:
         if self._guest is not None:
             return
         try:
-            token, probes = secret(settings.metrics_token), self._readiness.probes()
-            self._metrics.serve(settings.metrics, token, self._certificates, probes)
+            token, probes = secret(settings.metrics_token), self.readiness.probes()
+            self.metrics.serve(settings.metrics, token, self._certificates, probes)
         except OSError as error:
             reason = (error.strerror or str(error)).lower()
             raise StartError(f"cannot listen on {settings.metrics} for metrics: {reason}") from None

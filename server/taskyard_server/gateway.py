@@ -79,12 +79,14 @@ class Yard:
     """That a gateway is one of several: it serves `grpc`, `host:port`, as well, and carries calls to other replicas.
 
     There it serves TLS with `grpc_certificates`, and asks callers for a certificate if these name authorities. To other
-    replicas it shows `certificates`.
+    replicas it shows `certificates`; those that are reached at sockets of this machine need none. It has so many
+    `threads`.
     """
 
     grpc: str
-    certificates: CertificateFiles
+    certificates: CertificateFiles | None
     grpc_certificates: CertificateFiles | None = None
+    threads: int = 1
 
 
 class Gateway:
@@ -147,13 +149,13 @@ class Gateway:
         process = self._process
         return process.pid if process is not None and process.returncode is None else None
 
-    def make_server_socket(self) -> str:
-        """Where the gRPC server has to listen for this gateway before it starts: `unix:PATH`.
+    def make_server_socket(self, name: str = "server.sock") -> str:
+        """Where a gRPC server has to listen for this gateway before it starts: `unix:PATH`.
 
         Nobody else has that path: it lies in a new folder that only this user can enter, which `stop` removes. So a
         call that comes there has passed the gateway. Raises `GatewayError`.
         """
-        self._pipe = Pipe(str(self._own_folder() / "server.sock"))
+        self._pipe = Pipe(str(self._own_folder() / name))
         return str(self._pipe)
 
     async def start(self) -> None:
@@ -197,10 +199,9 @@ class Gateway:
 
     async def _carry(self, folder: Path, yard: Yard) -> Carrying:
         shown = self._secrets_of(folder / "replicas-tls", yard.certificates)
-        assert shown is not None
         files = _gateway_files()
         lua, limits = (files / "carrier.lua").read_text(), limits_of_clusters(files / "envoy.yaml")
-        self.carrier.open(folder, lua, limits, shown.towards_replicas)
+        self.carrier.open(folder, lua, limits, {} if shown is None else shown.towards_replicas)
         secrets = self._secrets_of(folder / "grpc-tls", yard.grpc_certificates, is_required=True)
         return Carrying(await _resolve(yard.grpc), secrets, self.carrier.filter, self.carrier.clusters)
 
@@ -244,12 +245,19 @@ class Gateway:
             EnvoyConfig(*wanted, *self._limits, self._carrying, console).write(config, files / "envoy.yaml", admin)
         except OSError as error:
             raise _unwritable(error) from None
-        self._refusal = ""
+        self._refusal, threads = "", 1 if self._yard is None else self._yard.threads
         self._starting = True
         try:
             self._process = await asyncio.create_subprocess_exec(
                 *(sys.executable, "-I", "-S", "-c", LAUNCHER, str(os.getpid())),
-                *(_envoy_binary(), "--config-path", str(config), "--concurrency", "1", "--disable-hot-restart"),
+                *(
+                    _envoy_binary(),
+                    "--config-path",
+                    str(config),
+                    "--concurrency",
+                    str(threads),
+                    "--disable-hot-restart",
+                ),
                 *("--drain-strategy", "immediate", "--drain-time-s", "1"),
                 *("--log-level", "warning", "--log-format", "%l %n %v"),
                 cwd=files,

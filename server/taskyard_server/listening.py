@@ -131,18 +131,23 @@ class Servers:
         await asyncio.gather(*(server.stop(grace) for server in self._all))
 
 
-def gateway_of(settings: Settings, tls: CertificateFiles | None, replica: CertificateFiles | None) -> Gateway:
+def gateway_of(
+    settings: Settings, tls: CertificateFiles | None, replica: CertificateFiles | None, processes: int = 0
+) -> Gateway:
     """The gateway of these settings; with the files of a replica it takes the callers of gRPC too, with those of `tls`.
 
-    Raises `CertificateError`.
+    So does one of several `processes`. Raises `CertificateError`.
     """
+    yard = None
+    if replica is not None or processes:
+        yard = Yard(settings.grpc, replica, tls, threads=max(1, processes // 2))
     return Gateway(
         settings.rest,
         origins=settings.cors.origins,
         hosts=settings.cors.hosts,
         certificates=certificate_files("gatewayTls", settings.gateway_tls),
         is_limited=authentication_is_on(settings),
-        yard=None if replica is None else Yard(settings.grpc, replica, tls),
+        yard=yard,
         has_console=settings.console.enabled,
     )
 

@@ -3,23 +3,20 @@
 Frequent events pass a `Throttle`: above a hundred per second, one line per second counts the rest.
 """
 
-import asyncio
 import logging
 import sys
-import time
-from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import partial
 from typing import Final
 
 import structlog
 
+from taskyard_server.config import ConfigError, LogSettings
 from taskyard_server.core.events import Event, EventKind
 from taskyard_server.core.leases import Loss
 from taskyard_server.core.schedules.schedule import TriggerEvent, TriggerEventKind
 from taskyard_server.log_file import LogFile, ToFile
-
-MAX_LINES_PER_SEC: Final = 100
+from taskyard_server.throttle import Throttle
 
 log = structlog.get_logger(__name__)
 
@@ -29,10 +26,11 @@ def configure(
     as_json: bool | None = None,
     file: LogFile | None = None,
     also: structlog.typing.Processor | None = None,
+    process: int | None = None,
 ) -> None:
     """Write all logs to standard error, and as JSON to `file`; `also` sees each line.
 
-    `as_json` None means JSON unless standard error is a terminal.
+    `as_json` None means JSON unless standard error is a terminal. Each line names the number of its `process`.
     """
     renderer: structlog.typing.Processor
     if sys.stderr.isatty() if as_json is None else not as_json:
@@ -45,6 +43,7 @@ def configure(
             # "iso" would omit a fraction of zero.
             structlog.processors.TimeStamper(fmt="%Y-%m-%dT%H:%M:%S.%fZ", utc=True, key="timestamp"),
             structlog.processors.format_exc_info,
+            *([] if process is None else [partial(_named, process)]),
             *([] if also is None else [also]),
             *([] if file is None else [ToFile(file)]),
             renderer,
@@ -55,48 +54,24 @@ def configure(
     )
 
 
-class Throttle:
-    """Admits a hundred lines per second, counts the others by kind, and logs the counts when the second is over."""
-
-    def __init__(self, what: str, clock: Callable[[], float] = time.monotonic) -> None:
-        self._what = what
-        self._clock = clock
-        self._second = -1
-        self._seen = 0
-        self._counts: Counter[str] = Counter()
-
-    def admits(self, kind: str) -> bool:
-        """Whether to log this event."""
-        return bool(self.admits_of((kind,)))
-
-    def admits_of(self, kinds: Sequence[str]) -> int:
-        """How many of these events to log; the first ones are admitted."""
-        second = int(self._clock())
-        if second != self._second:
-            self.flush()
-            self._second, self._seen = second, 0
-        admitted = min(max(MAX_LINES_PER_SEC - self._seen, 0), len(kinds))
-        self._seen += len(kinds)
-        if admitted < len(kinds):
-            if not self._counts:
-                asyncio.get_running_loop().call_later(1, partial(self._flush_if_still, second))
-            for kind in kinds[admitted:]:
-                self._counts[kind] += 1
-        return admitted
-
-    def _flush_if_still(self, second: int) -> None:
-        """Log the counts of that second, unless a later event has done so."""
-        if self._second == second:
-            self.flush()
-
-    def flush(self) -> None:
-        """Log the counts."""
-        if self._counts:
-            counts, self._counts = self._counts, Counter()
-            log.info(f"{self._what}_counted", count=counts.total(), by_kind=dict(counts))
+def configured_log_file(settings: LogSettings) -> LogFile | None:
+    """The log file of these settings, if there is to be one. Raises `ConfigError`."""
+    if settings.file is None:
+        return None
+    try:
+        return LogFile(settings.file, settings.max_bytes, settings.backups)
+    except (OSError, ValueError) as error:
+        reason = (getattr(error, "strerror", None) or str(error)).lower()
+        raise ConfigError(f"cannot write the log to {settings.file}: {reason}") from None
 
 
-TRANSITIONS: Final = frozenset({EventKind.SUBMITTED, EventKind.CHANGED})
+def _named(process: int, _: object, __: str, line: structlog.typing.EventDict) -> structlog.typing.EventDict:
+    line["process"] = process
+    return line
+
+
+SUBMITTED: Final = EventKind.SUBMITTED
+CHANGED: Final = EventKind.CHANGED
 
 
 class TransitionLog:
@@ -107,7 +82,7 @@ class TransitionLog:
 
     def __call__(self, namespace: str, events: Sequence[Event]) -> None:
         """Log the events of one turn."""
-        transitions = [event for event in events if event.kind in TRANSITIONS]
+        transitions = [event for event in events if event.kind is SUBMITTED or event.kind is CHANGED]
         for event in transitions[: self._throttle.admits_of([event.state for event in transitions])]:
             task = event.task
             fields = {"error": event.error} if event.error else {}

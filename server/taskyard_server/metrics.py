@@ -105,11 +105,15 @@ class Metrics(Collector):
 
         Raises `OSError` if it cannot listen.
         """
+        self._server = MetricsServer(address, self.registry(), token, certificates, probes)
+
+    def registry(self) -> CollectorRegistry:
+        """All that a scrape shows, to be collected by another thread than that of the running loop."""
         self._loop = asyncio.get_running_loop()
         registry = CollectorRegistry()
         for collector in (self, PROCESS_COLLECTOR, PLATFORM_COLLECTOR, GC_COLLECTOR):
             registry.register(collector)
-        self._server = MetricsServer(address, registry, token, certificates, probes)
+        return registry
 
     def take_token(self, token: str | None) -> None:
         """Let scrapes bring this token from now on."""

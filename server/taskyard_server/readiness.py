@@ -64,8 +64,8 @@ class Readiness:
 
         Each answers why not, or None.
         """
-        turns = partial(_obstacle_to_turns, asyncio.get_running_loop())
-        return {"/healthz": turns, "/readyz": lambda: turns() or self.obstacle}
+        turning = turns(asyncio.get_running_loop())
+        return {"/healthz": turning, "/readyz": lambda: turning() or self.obstacle}
 
     async def begin(self, services: Sequence[str]) -> None:
         """The server has started, and has these services."""
@@ -98,6 +98,11 @@ class Readiness:
     async def _tell(self, status: int) -> None:
         for service in self._services:
             await self.by_grpc.set(service, status)
+
+
+def turns(loop: asyncio.AbstractEventLoop) -> Callable[[], str | None]:
+    """What another thread asks: whether an event loop turns. It answers why not, or None."""
+    return partial(_obstacle_to_turns, loop)
 
 
 def _obstacle_to_turns(loop: asyncio.AbstractEventLoop) -> str | None:

@@ -36,7 +36,7 @@ from taskyard_server.core.task import CANCELLED, DONE, FAILED
 from taskyard_server.engine.port import DueDelivery, OutboxPort
 from taskyard_server.setting_types import secret
 from taskyard_server.store.delivery_records import DeliveryRecord, decode_delivery
-from taskyard_server.store.records import encode
+from taskyard_server.store.task_records import encode
 from taskyard_server.webhook_backlog import Backlog
 
 log = structlog.get_logger(__name__)

@@ -93,6 +93,22 @@ def test_a_line_shows_ratio_aim_and_cpu() -> None:
     ]
 
 
+def test_an_older_version_and_a_counted_ceiling_have_columns_where_a_row_has_them() -> None:
+    figures = [(Figure(value),) for value in (60, 100, 120, 40)]
+    both = Result(Row("flow", "tasks/s"), *figures)
+    header, flow, calls = table([both, result(1, ceiling=(2,))]).splitlines()[:3]
+    titles = ["ours", "older", "ceiling", "counted", "unit", "by", "older", "ratio", "by", "counted"]
+    assert header.split()[: len(titles)] == titles
+    assert flow.split()[1:] == ["60.0", "40.0", "100", "120", "tasks/s", "1.50", "0.60", "0.50"]
+    assert calls.split()[1:] == ["1.00", "2.00", "calls/s", "0.50"]
+
+
+def test_a_file_of_before_there_were_older_versions_is_read() -> None:
+    saved = result(1, ceiling=(2,)).as_json()
+    del saved["older"], saved["counted"]
+    assert Result.from_json(saved) == result(1, ceiling=(2,))
+
+
 def test_a_remark_of_several_rows_is_printed_once() -> None:
     rows = [Row(name, "ms", remark="of 5 % of the events") for name in ("one", "two")]
     assert table([result(1, row=row) for row in rows]).splitlines()[-1] == "one; two: of 5 % of the events"
@@ -101,6 +117,7 @@ def test_a_remark_of_several_rows_is_printed_once() -> None:
 def test_a_file_has_every_round() -> None:
     row = Row("r", "ms", better="less", aim=Aim(3), remark="loaded")
     run = Run(
-        {"CPU": "x", "Go": "none"}, (Result(row, (Figure(1.5, 2.5, 0.3, 0.4), Figure(2)), (Figure(1), Figure(1))),)
+        {"CPU": "x", "Go": "none"},
+        (Result(row, (Figure(1.5, 2.5, 0.3, 0.4), Figure(2)), (Figure(1), Figure(1)), (), (Figure(4), Figure(4))),),
     )
     assert Run.from_json(json.loads(json.dumps(run.as_json()))) == run

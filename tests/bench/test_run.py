@@ -2,8 +2,10 @@
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 
 import pytest
+import servers
 from rows import Case, Figure, Measure, Row, Side
 from run import measure, measure_all
 
@@ -35,6 +37,27 @@ def test_the_sides_alternate_and_each_is_opened_once() -> None:
         *("ours 3", "bare 3", "ours 3", "bare 3"),
         *("close bare", "close ours"),
     ]
+
+
+def test_the_older_version_is_ours_with_servers_from_its_files() -> None:
+    started: list[Path | None] = []
+
+    @contextmanager
+    def opened() -> Iterator[Measure]:
+        started.append(servers.TREE.get())
+
+        def take(_: float) -> list[Figure]:
+            started.append(servers.TREE.get())
+            return [Figure(len(started))] * 2
+
+        yield take
+
+    tree = Path("/older")
+    first, _ = measure(Case(ROWS, opened, side("bare", [])), rounds=1, secs=1, tree=tree)
+    assert started == [None, tree, None, tree]
+    assert (first.ours, first.older) == ((Figure(3),), (Figure(4),))
+    alone, _ = measure(Case(ROWS, opened, older=False), rounds=1, secs=1, tree=tree)
+    assert alone.older == ()
 
 
 def test_each_row_gets_its_figure_of_every_round() -> None:
@@ -71,7 +94,7 @@ def test_a_failed_case_is_reported_and_the_others_run(capsys: pytest.CaptureFixt
         raise SystemExit("Go is missing")
         yield
 
-    results, failures = measure_all([Case(ROWS, failing), Case(ROWS, side("ours", []))], rounds=1, secs=1)
+    results, failures = measure_all([("", Case(ROWS, failing)), ("", Case(ROWS, side("ours", [])))], rounds=1, secs=1)
     assert failures == ["first: failed: Go is missing"]
     assert [len(result.ours) for result in results] == [1, 1]
     assert capsys.readouterr().err.startswith("first ...")

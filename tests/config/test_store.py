@@ -64,8 +64,10 @@ def test_a_url_names_one_file_wherever_it_is_read(monkeypatch, url, path):
         ),
         ("memory://x", "must be memory://, with nothing after it"),
         ("memory:", "must be memory://, with nothing after it"),
-        ("sqlite:///", "must name a file, as in sqlite:///~/.local/state/taskyard/yard.db"),
-        ("sqlite:////var/lib/", "must name a file, as in sqlite:///~/.local/state/taskyard/yard.db"),
+        (
+            "sqlite:///",
+            "must name a file, as in sqlite:///~/.local/state/taskyard/yard.db, or a folder, by a slash at the end",
+        ),
         ("sqlite:///:memory:", "a yard that keeps nothing is memory://"),
         ("sqlite:///yard.db?mode=ro", "must be a path without ?, # and control characters after sqlite:///"),
         ("sqlite:///yard\n.db", "must be a path without ?, # and control characters after sqlite:///"),

@@ -104,12 +104,12 @@ class Yard:
                 break
         self.start_secs.append(time.monotonic() - began)
 
-    async def begin(self) -> None:
-        """Start the process, and do not wait."""
+    async def begin(self, *more: str) -> None:
+        """Start the process, with more flags, and do not wait."""
         config = self.folder / "taskyard.json"
         config.write_text(json.dumps(self.settings))
         addresses = [word for name, port in self.ports.items() for word in (f"--{name}", f"127.0.0.1:{port}")]
-        flags = ("--config", str(config), "--store", self.store, *addresses)
+        flags = ("--config", str(config), "--store", self.store, *addresses, *more)
         with self.log.open("ab") as log:
             self._process = await asyncio.create_subprocess_exec(
                 *(sys.executable, "-m", "taskyard_server.cli.main", "up", *flags),

@@ -18,12 +18,13 @@ from taskyard_server.core.task import (
     TaskOptions,
     UniqueWhile,
 )
-from taskyard_server.store.records import encode_state, encode_task
-from taskyard_server.store.tuples import (
+from taskyard_server.store.task_records import (
     HISTORY_OF_LEVEL_1,
     HISTORY_OF_LEVEL_2,
     OPTIONS_OF_LEVEL_1,
     OPTIONS_OF_LEVEL_2,
+    encode_state,
+    encode_task,
     kept_history,
     kept_options,
 )

@@ -4,7 +4,7 @@ import pytest
 from msgspec import MsgspecError
 
 from taskyard_server.store.delivery_records import DeliveryRecord, decode_delivery
-from taskyard_server.store.records import encode
+from taskyard_server.store.task_records import encode
 
 FULL = DeliveryRecord("tsk_1", 2, "done", "https://example.org/hook", b'{"taskId": "tsk_1"}', "00-ab-cd-01")
 

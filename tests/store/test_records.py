@@ -36,11 +36,8 @@ from taskyard_server.store.records import (
     decode_state,
     decode_stopping,
     decode_task,
-    encode_agent,
     encode_host,
-    encode_state,
     encode_stopping,
-    encode_task,
 )
 from taskyard_server.store.schedule_records import (
     decode_schedule,
@@ -50,6 +47,7 @@ from taskyard_server.store.schedule_records import (
     to_schedule,
     to_trigger,
 )
+from taskyard_server.store.task_records import encode_agent, encode_state, encode_task
 from taskyard_server.store.tuples import to_profile
 from tests.core.records import names
 

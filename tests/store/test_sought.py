@@ -10,8 +10,8 @@ from taskyard_server.core.names import names
 from taskyard_server.core.task import Submission, Task, TaskExtras, TaskOptions, TaskState
 from taskyard_server.core.task_filter import TaskFilter
 from taskyard_server.store.port import Group, Sought, Store, Table, TaskRows, key_of
-from taskyard_server.store.records import AS_SUBMITTED, encode_state, encode_task
 from taskyard_server.store.sought import sought
+from taskyard_server.store.task_records import AS_SUBMITTED, encode_state, encode_task
 from tests.store.dict_store import holds
 
 NUMBERS = range(1, 2_501)

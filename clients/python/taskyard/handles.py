@@ -60,18 +60,18 @@ class TaskHandle(Submitted, Generic[O]):
         accepted: Submitted | None = None,
         by_default: bool = False,
     ) -> None:
-        values: dict[str, Any] = {
-            "id": task_id,
-            "action": action,
-            "_desk": desk,
-            "_was_accepted": accepted is not None,
-            "_by_default": by_default,
-            "_ended": None,
-        }
+        put = object.__setattr__
+        put(self, "id", task_id)
+        put(self, "action", action)
+        put(self, "_desk", desk)
+        put(self, "_was_accepted", accepted is not None)
+        put(self, "_by_default", by_default)
+        put(self, "_ended", None)
         if accepted is not None:
-            values |= {name: getattr(accepted, name) for name in ACCEPTANCE}
-        for name, value in values.items():
-            object.__setattr__(self, name, value)
+            put(self, "state", accepted.state)
+            put(self, "position", accepted.position)
+            put(self, "created_at", accepted.created_at)
+            put(self, "existing", accepted.existing)
 
     if TYPE_CHECKING:
         _desk: TaskDesk

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from datetime import datetime, timedelta
+from operator import attrgetter
 from typing import Any, Final, Unpack
 
 import msgspec
@@ -21,7 +22,7 @@ from .retry_policy import RetryPolicy
 from .submitted import Submitted
 from .task_fields import ActionFields, Predecessor, check, known, shown
 from .tasks import Task
-from .values import milliseconds, plain_object, struct_from, timestamp_from, whole_seconds
+from .values import fill_struct, milliseconds, plain_object, timestamp_from, whole_seconds
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,23 +118,7 @@ class NewTask:
             TypeError: A field has a type that the API cannot express.
             ValueError: A field has a value that the API cannot express.
         """
-        check(self)
-        params, payload = self._carried(codec)
-        values = {
-            **{name: getattr(self, name) for name in SAME_IN_API},
-            "agent_id": self.agent_id or agent_id,
-            "params": None if params is None else struct_from(params, "params"),
-            "deadline": _timestamp(self.deadline, "deadline"),
-            "hold": self.hold or None,
-            "not_before": _timestamp(self.not_before, "not_before"),
-            "retry_policy": None if self.retry_policy is None else self.retry_policy.to_message(),
-            "idempotency_key": self.idempotency_key or idempotency_key,
-            "run_timeout_ms": None if self.run_timeout is None else milliseconds(self.run_timeout),
-            "parent_id": (parent_id if self.parent_id is None else self.parent_id) or None,
-            "input": None if payload is None else payload.to_message(),
-            "after": _task_ids(self.after),
-        }
-        return pb.SubmitTaskRequest(**values)
+        return request_of(self._set_fields(), agent_id, idempotency_key, codec, parent_id)
 
     def to_batch_message(
         self,
@@ -193,7 +178,7 @@ class NewTask:
         # The proto gives both messages the same field names.
         template = schedule_pb2.TaskTemplate(**{field.name: value for field, value in message.ListFields()})
         if self.deadline is not None:
-            check(self)
+            check(self._set_fields())
             template.deadline_secs = whole_seconds(self.deadline, "deadline")
         return template
 
@@ -217,20 +202,15 @@ class NewTask:
                 values[name] = convert(values[name])
         return cls(**values)
 
-    def _carried(self, codec: Codec | None) -> tuple[Mapping[str, Any] | None, Payload | None]:
-        """The params and the input for the wire. With a codec everything is in the input."""
-        given = self.input
-        if codec is None or (given is not None and given.encoding) or (given is None and self.params is None):
-            return self.params, given
-        try:
-            data = msgspec.json.encode(self.params) if given is None else given.data
-        except (TypeError, OverflowError) as error:
-            raise TypeError(f"params: {error}") from None
-        return None, Payload(codec.encode(data), codec.name)
+    def _set_fields(self) -> dict[str, Any]:
+        """The action, and the fields that have another value than the default. Most tasks set few of them."""
+        found = zip(NAMES, VALUES_OF(self), DEFAULTS, strict=True)
+        return {name: value for name, value, default in found if value is not default}
 
 
-SAME_IN_API: Final = tuple(each.name for each in fields(NewTask) if each.name not in ("run_timeout", "input"))
-"""The fields that have the same name in the API."""
+NAMES: Final = tuple(each.name for each in fields(NewTask))
+VALUES_OF: Final = attrgetter(*NAMES)
+DEFAULTS: Final = tuple(each.default for each in fields(NewTask))
 FROM_MESSAGE: Final[Mapping[str, Callable[[Any], Any]]] = {
     "params": plain_object,
     "requires": tuple,
@@ -245,6 +225,62 @@ OF_ONE_TASK: Final = (
     *("after", "after_policy", "unique_key", "unique_while", "on_conflict"),
 )
 """The fields that a schedule cannot give to each of its tasks."""
+
+
+def request_of(
+    values: dict[str, Any], agent_id: str, idempotency_key: str, codec: Codec | None = None, parent_id: str = ""
+) -> pb.SubmitTaskRequest:
+    """Make the request that submits a task.
+
+    Args:
+        values: Its action, and the fields that are set, by their names in `NewTask`. They are changed.
+        agent_id: The agent, unless the task names its own.
+        idempotency_key: The key, unless the task has its own.
+        codec: Encodes the input. Default none.
+        parent_id: The parent, unless the task names its own. Default none.
+
+    Returns:
+        The request.
+
+    Raises:
+        TypeError: A field has a type that the API cannot express.
+        ValueError: A field has a value that the API cannot express.
+    """
+    check(values)
+    params, payload = _carried(values.pop("params", None), values.pop("input", None), codec)
+    if not values.get("agent_id"):
+        values["agent_id"] = agent_id
+    if not values.get("idempotency_key"):
+        values["idempotency_key"] = idempotency_key
+    if values.get("parent_id") is None:
+        values["parent_id"] = parent_id
+    values["parent_id"] = values["parent_id"] or None
+    values.setdefault("priority", 0)
+    if payload is not None:
+        values["input"] = payload.to_message()
+    for name in values.keys() & TO_MESSAGE.keys():
+        values[name] = TO_MESSAGE[name](values[name])
+    if (run_timeout := values.pop("run_timeout", None)) is not None:
+        values["run_timeout_ms"] = milliseconds(run_timeout)
+    request = pb.SubmitTaskRequest(**values)
+    if params is not None:
+        # An empty object is params too.
+        request.params.SetInParent()
+        fill_struct(request.params, params, "params")
+    return request
+
+
+def _carried(
+    params: Mapping[str, Any] | None, given: Payload | None, codec: Codec | None
+) -> tuple[Mapping[str, Any] | None, Payload | None]:
+    """The params and the input for the wire. With a codec everything is in the input."""
+    if codec is None or (given is not None and given.encoding) or (given is None and params is None):
+        return params, given
+    try:
+        data = msgspec.json.encode(params) if given is None else given.data
+    except (TypeError, OverflowError) as error:
+        raise TypeError(f"params: {error}") from None
+    return None, Payload(codec.encode(data), codec.name)
 
 
 def new_task(task: str | NewTask, fields: Mapping[str, Any]) -> NewTask:
@@ -286,7 +322,7 @@ def common_task(action: str, fields: Mapping[str, Any]) -> NewTask:
         if name in fields:
             raise TypeError(f"{name}: stands among the inputs, the second argument")
     task = new_task(action, fields)
-    check(task)
+    check(task._set_fields())
     _task_ids(task.after)
     return task
 
@@ -333,6 +369,16 @@ def _task_ids(tasks: Sequence[Predecessor]) -> list[str]:
     if isinstance(tasks, str) or not isinstance(tasks, Iterable):
         raise TypeError(f"after: is a sequence of tasks, not {shown(tasks)}")
     return [_task_id(each) for each in tasks]
+
+
+TO_MESSAGE: Final[Mapping[str, Callable[[Any], Any]]] = {
+    "deadline": lambda at: _timestamp(at, "deadline"),
+    "hold": lambda is_held: is_held or None,
+    "not_before": lambda at: _timestamp(at, "not_before"),
+    "retry_policy": lambda policy: None if policy is None else policy.to_message(),
+    "after": _task_ids,
+}
+"""How the values of fields are converted that are not the same in the API."""
 
 
 def _task_id(task: Predecessor) -> str:

@@ -129,35 +129,36 @@ def known(fields: Mapping[str, Any]) -> dict[str, Any]:
     return given
 
 
-def check(task: NewTask) -> None:
+def check(fields: Mapping[str, Any]) -> None:
     """Check the fields of a task.
 
     Args:
-        task: The task.
+        fields: Its action, and those that are set, by their names in `NewTask`.
 
     Raises:
         TypeError: A field has a type that the API cannot express.
         ValueError: A field has a value that the API cannot express.
     """
-    for name, (kinds, taken) in TAKEN.items():
-        value = getattr(task, name)
+    for name, value in fields.items():
+        if name in SEVERAL:
+            if name != "after":
+                _check_names(name, value)
+            continue
+        kinds, taken = TAKEN[name]
         if (value is not None or name == "action") and not isinstance(value, kinds):
             raise TypeError(f"{name}: is {taken}, not {shown(value)}")
-    _check_names("requires", task.requires)
-    _check_names("concurrency_keys", task.concurrency_keys)
-    for label, text in (task.labels or {}).items():
+        if name in RANGES:
+            check_number(name, fields[name])
+        elif value is not None and name in CHOICES and value not in (words := CHOICES[name]):
+            raise ValueError(f"{name}: is {' or '.join(map(repr, words))}, not {shown(value)}")
+    for label, text in (fields.get("labels") or {}).items():
         if not (isinstance(label, str) and isinstance(text, str)):
             raise TypeError(f"labels: is a dict of texts, {label} is {shown(text)}")
-    if task.params is not None and task.input is not None:
+    if fields.get("params") is not None and fields.get("input") is not None:
         raise TypeError("params, input: a task has one of them")
-    if task.run_timeout is not None and not timedelta() < task.run_timeout <= MAX_RUN_TIMEOUT:
-        raise ValueError(f"run_timeout: is longer than nothing, at most {MAX_RUN_TIMEOUT}, not {task.run_timeout}")
-    for name in RANGES:
-        check_number(name, getattr(task, name))
-    for name, words in CHOICES.items():
-        word = getattr(task, name)
-        if word is not None and word not in words:
-            raise ValueError(f"{name}: is {' or '.join(map(repr, words))}, not {shown(word)}")
+    run_timeout = fields.get("run_timeout")
+    if run_timeout is not None and not timedelta() < run_timeout <= MAX_RUN_TIMEOUT:
+        raise ValueError(f"run_timeout: is longer than nothing, at most {MAX_RUN_TIMEOUT}, not {run_timeout}")
 
 
 def check_number(name: str, number: int | None) -> None:

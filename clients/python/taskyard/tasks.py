@@ -6,11 +6,11 @@ are dicts, lists and the like, absent fields are None. `new_tasks` has the tasks
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field, fields
 from datetime import datetime, timedelta
 from enum import StrEnum
-from typing import Any, Final, Literal
+from typing import Any, Final
 
 import msgspec
 
@@ -20,7 +20,7 @@ from .choices import AfterPolicy, OnTargetFailure, UniqueWhile
 from .payloads import BadValue, Codec, Payload, json_of
 from .renamed import old_milliseconds
 from .retry_policy import RetryPolicy
-from .values import datetime_from, optional, optional_span, optional_time, plain_object, plain_value
+from .values import datetime_from, optional, optional_time, plain_object, plain_value
 
 
 class TaskState(StrEnum):
@@ -238,65 +238,64 @@ class Task:
         Returns:
             The task.
         """
-        params = plain_object(message.params) if message.HasField("params") else {}
-        result = plain_value(message.result) if message.HasField("result") else None
-        given, taken = _payload(message, "input"), _payload(message, "output")
+        values: dict[str, Any] = {
+            "id": message.task_id,
+            "agent_id": message.agent_id,
+            "action": message.action,
+            "state": STATE_OF_NUMBER[message.state],
+            "created_at": datetime_from(message.created_at),
+        }
+        # Most fields of most tasks are absent: to ask for each of them would cost several times as much.
+        for descriptor, value in message.ListFields():
+            if (reading := READINGS.get(descriptor.number)) is not None:
+                values[reading[0]] = reading[1](value)
+        given, taken = values.get("input"), values.get("output")
         if given is not None and isinstance(found := _plain(given, codec), dict):
-            params = found
+            values["params"] = found
         if taken is not None:
-            result = _plain(taken, codec)
-        return cls(
-            id=message.task_id,
-            agent_id=message.agent_id,
-            action=message.action,
-            state=STATE_OF_NUMBER[message.state],
-            created_at=datetime_from(message.created_at),
-            priority=message.priority,
-            tab_id=optional(message, "tab_id"),
-            ref=optional(message, "ref"),
-            params=params,
-            deadline=optional_time(message, "deadline"),
-            started_at=optional_time(message, "started_at"),
-            completed_at=optional_time(message, "completed_at"),
-            latency=optional_span(message, "latency_ms"),
-            result=result,
-            error=optional(message, "error"),
-            position=optional(message, "position"),
-            callback_url=optional(message, "callback_url"),
-            batch_id=optional(message, "batch_id"),
-            project=optional(message, "project"),
-            requires=tuple(message.requires),
-            labels=dict(message.labels),
-            target=optional(message, "target"),
-            hold=message.hold,
-            not_before=optional_time(message, "not_before"),
-            token_limit=optional(message, "token_limit"),
-            tokens_used=optional(message, "tokens_used"),
-            retry_policy=RetryPolicy.from_message(message.retry_policy) if message.HasField("retry_policy") else None,
-            attempts=tuple(Attempt.from_message(attempt) for attempt in message.attempts),
-            run=message.run or 1,
-            idempotency_key=optional(message, "idempotency_key"),
-            host_id=optional(message, "host_id"),
-            progress=Progress.from_message(message.progress) if message.HasField("progress") else None,
-            traceparent=optional(message, "traceparent"),
-            run_timeout=optional_span(message, "run_timeout_ms"),
-            parent_id=optional(message, "parent_id"),
-            input=given,
-            output=taken,
-            code=optional(message, "code"),
-            traceback=optional(message, "traceback"),
-            concurrency_keys=tuple(message.concurrency_keys),
-            after=tuple(message.after),
-            after_policy=AFTER_POLICIES.get(message.after_policy),
-            unique_key=optional(message, "unique_key"),
-            unique_while=UNIQUE_WHILES.get(message.unique_while),
-            on_target_failure=optional(message, "on_target_failure"),
-            notice=optional(message, "notice"),
-        )
+            values["result"] = _plain(taken, codec)
+        return cls(**values)
 
 
-def _payload(message: pb.Task, name: Literal["input", "output"]) -> Payload | None:
-    return Payload.from_message(getattr(message, name)) if message.HasField(name) else None
+def _same(value: Any) -> Any:
+    return value
+
+
+def _span(milliseconds: int) -> timedelta:
+    return timedelta(milliseconds=milliseconds)
+
+
+def _attempts(messages: Iterable[pb.Attempt]) -> tuple[Attempt, ...]:
+    return tuple(Attempt.from_message(message) for message in messages)
+
+
+CONVERTED: Final[Mapping[str, Callable[[Any], Any]]] = {
+    "params": plain_object,
+    "result": plain_value,
+    "requires": tuple,
+    "labels": dict,
+    "retry_policy": RetryPolicy.from_message,
+    "attempts": _attempts,
+    "progress": Progress.from_message,
+    "input": Payload.from_message,
+    "output": Payload.from_message,
+    "concurrency_keys": tuple,
+    "after": tuple,
+    "after_policy": AFTER_POLICIES.get,
+    "unique_while": UNIQUE_WHILES.get,
+    **dict.fromkeys(("latency", "run_timeout"), _span),
+    **dict.fromkeys(("deadline", "started_at", "completed_at", "not_before"), datetime_from),
+}
+"""How the fields are read that are not plain."""
+OTHER_NAMES: Final = {"latency": "latency_ms", "run_timeout": "run_timeout_ms"}
+"""What fields are called in the API, where that is something else."""
+ALWAYS_READ: Final = frozenset({"id", "agent_id", "action", "state", "created_at"})
+READINGS: Final[Mapping[int, tuple[str, Callable[[Any], Any]]]] = {
+    pb.Task.DESCRIPTOR.fields_by_name[OTHER_NAMES.get(name, name)].number: (name, CONVERTED.get(name, _same))
+    for name in (each.name for each in fields(Task))
+    if name not in ALWAYS_READ
+}
+"""The other fields by their numbers in the API: their names here, and how they are read."""
 
 
 def _plain(payload: Payload, codec: Codec | None) -> Any:

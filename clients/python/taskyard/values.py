@@ -14,6 +14,7 @@ from google.protobuf.struct_pb2 import NULL_VALUE, ListValue, Struct, Value
 from google.protobuf.timestamp_pb2 import Timestamp
 
 MAX_EXACT: Final = 2**53
+EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 MILLISECOND: Final = timedelta(milliseconds=1)
 
 Span = float | timedelta
@@ -49,11 +50,26 @@ def struct_from(values: Mapping[str, Any], name: str = "") -> Struct:
         ValueError: It holds a number that a double does not hold, or a whole number beyond 2^53.
     """
     struct = Struct()
+    fill_struct(struct, values, name)
+    return struct
+
+
+def fill_struct(struct: Struct, values: Mapping[str, Any], name: str = "") -> None:
+    """Fill an empty message with a JSON object: a part of another message, which would else be copied into it.
+
+    Args:
+        struct: The message.
+        values: The object.
+        name: The name of the argument, for the error. Default none.
+
+    Raises:
+        TypeError: It is not JSON.
+        ValueError: It holds a number that a double does not hold, or a whole number beyond 2^53.
+    """
     try:
         _fill_struct(struct, values)
     except _Unfit as unfit:
         raise unfit.error(name) from None
-    return struct
 
 
 def value_from(plain: Any, name: str = "") -> Value:
@@ -143,7 +159,8 @@ def datetime_from(timestamp: Timestamp) -> datetime:
     Returns:
         The point in time in UTC, to the microsecond.
     """
-    return timestamp.ToDatetime(tzinfo=UTC)
+    # Its own method takes four times as long.
+    return EPOCH + timedelta(seconds=timestamp.seconds, microseconds=timestamp.nanos // 1_000)
 
 
 def seconds(span: Span) -> float:

@@ -4,6 +4,8 @@ import { MAX_TIMER_MS } from "./retrying.js";
 /** The interval where the server names none. */
 const DEFAULT_INTERVAL_MS = 20_000;
 const MIN_INTERVAL_MS = 10;
+/** In the last part of the interval, as large as this, a heartbeat may come with reports. */
+const RIDES_IN_LAST = 0.25;
 
 /** What the timer reports. Times are in milliseconds. */
 export interface HeartbeatEvents {
@@ -38,6 +40,18 @@ export class HeartbeatTimer {
     this.#answeredAt = performance.now();
   }
 
+  /** Whether it is late enough for a heartbeat that comes with reports, so that a busy host writes no message for it. */
+  get mayRide(): boolean {
+    return performance.now() >= this.#nextAt - this.#intervalMs * RIDES_IN_LAST;
+  }
+
+  /** A heartbeat comes with reports: the next is due an interval later. */
+  rides(): void {
+    const now = performance.now();
+    this.#start(this.#intervalMs);
+    this.#checkAnswers(now);
+  }
+
   /** Heartbeats are due at another interval from now on, the next one at once. */
   changeInterval(intervalMs: number): void {
     this.#start(intervalMs || this.#intervalMs);
@@ -60,9 +74,13 @@ export class HeartbeatTimer {
     const lateMs = now - this.#nextAt;
     this.#nextAt = now + this.#intervalMs;
     if (lateMs > this.#intervalMs) this.#events.late(lateMs);
-    const silentMs = now - this.#answeredAt;
     // After a blocked event loop the answers may have arrived without being read yet.
-    if (lateMs < this.#intervalMs && silentMs > this.#intervalMs + this.#leaseMs) this.#events.dead(silentMs);
+    if (lateMs < this.#intervalMs) this.#checkAnswers(now);
     this.#events.due();
+  }
+
+  #checkAnswers(now: number): void {
+    const silentMs = now - this.#answeredAt;
+    if (silentMs > this.#intervalMs + this.#leaseMs) this.#events.dead(silentMs);
   }
 }

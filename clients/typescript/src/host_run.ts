@@ -16,6 +16,8 @@ import {
   ConnectRequestSchema,
   type ConnectResponse,
   type Drain,
+  type HeartbeatAck,
+  HeartbeatAckSchema,
   RuntimeHostService,
   type Welcome,
 } from "./gen/taskyard/v1/runtime_host_pb.js";
@@ -102,9 +104,7 @@ export class HostRun {
   async run(): Promise<void> {
     // A Hello that cannot be encoded would fail at each try.
     toBinary(ConnectRequestSchema, this.#hello());
-    const expiring = setInterval(() => {
-      this.#expireLeases();
-    }, EXPIRY_CHECK_MS);
+    const expiring = setInterval(() => this.#expireLeases(), EXPIRY_CHECK_MS);
     try {
       await this.#stayConnected();
     } finally {
@@ -198,14 +198,15 @@ export class HostRun {
     const sentAt = now();
     try {
       const requests = this.#requests(stream.signal, state, leave);
-      for await (const { message } of stub.connect(requests, { signal: stream.signal })) {
-        if (message.case === "welcome") {
+      for await (const response of stub.connect(requests, { signal: stream.signal })) {
+        if (response.message.case === "welcome") {
+          const welcome = response.message.value;
           clearTimeout(welcomeTimer);
-          this.#welcomed(message.value, sentAt);
+          this.#welcomed(welcome, sentAt);
           this.#stub = stub;
           state.isWelcome = true;
-          this.#heartbeats = this.#heartbeatTimer(message.value, sentAt, abort);
-        } else this.#receive(message);
+          this.#heartbeats = this.#heartbeatTimer(welcome, sentAt, abort);
+        } else this.#receive(response);
         this.#wake();
       }
       if (!state.hasLeft) throw new TaskyardError("unavailable", "the server closed the stream");
@@ -233,8 +234,15 @@ export class HostRun {
     await stub.deregisterHost({ hostId: this.#options.hostId }, { timeoutMs: CLOSE_MS }).catch(() => {});
   }
 
-  #receive(message: ConnectResponse["message"]): void {
+  #receive({ message, acceptedReports, acknowledgedHeartbeat }: ConnectResponse): void {
     const session = this.#session;
+    const sequence = acknowledgedHeartbeat;
+    if (sequence !== undefined) this.#acknowledged(create(HeartbeatAckSchema, { sequence }));
+    if (acceptedReports) {
+      // What is counted comes before the message.
+      this.#expireLeases();
+      this.#handlers.begin(session.accepted(acceptedReports));
+    }
     switch (message.case) {
       case "assignments":
         for (const assignment of message.value.assignments) session.assigned(assignment);
@@ -248,8 +256,7 @@ export class HostRun {
         break;
       }
       case "heartbeatAck":
-        this.#heartbeats?.answered();
-        this.#handlers.stop(session.acknowledged(message.value));
+        this.#acknowledged(message.value);
         break;
       case "heartbeatInterval":
         this.#heartbeats?.changeInterval(message.value.heartbeatIntervalMs);
@@ -265,6 +272,11 @@ export class HostRun {
       case "drain":
         this.#drained(message.value);
     }
+  }
+
+  #acknowledged(ack: HeartbeatAck): void {
+    this.#heartbeats?.answered();
+    this.#handlers.stop(this.#session.acknowledged(ack));
   }
 
   #welcomed(welcome: Welcome, sentAt: number): void {
@@ -304,10 +316,12 @@ export class HostRun {
 
   #nextMessages(): ConnectRequest[] {
     const session = this.#session;
-    if (!this.#isHeartbeatDue) return session.nextMessages();
+    if (!this.#isHeartbeatDue) {
+      if (!session.heartbeatMayRide || !this.#heartbeats?.mayRide) return session.nextMessages();
+      this.#heartbeats.rides();
+    }
     this.#isHeartbeatDue = false;
-    const heartbeat = session.heartbeat(now(), this.#machine?.measure(session.active));
-    return [heartbeat, ...session.nextMessages()];
+    return session.nextMessages(session.heartbeat(now(), this.#machine?.measure(session.active)));
   }
 
   #heartbeatTimer(welcome: Welcome, sentAt: number, abort: (reason: string) => void): HeartbeatTimer {
@@ -385,6 +399,7 @@ export class HostRun {
       actions: this.#actions.names,
       labels,
       leaseSecs,
+      countsAccepted: true,
       machine: this.#machine?.measure(this.#session.active),
     };
     return create(ConnectRequestSchema, { message: { case: "hello", value: hello } });

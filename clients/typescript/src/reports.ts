@@ -29,8 +29,8 @@ export class ReportQueue {
   readonly #warn: (text: string) => void;
   /** The reports to write. A lease takes its place in the order with its first report. */
   #pending = new Map<Key, Map<Stage, Report>>();
-  /** The batches that the server has not answered, oldest first. */
-  #unanswered: Report[][] = [];
+  /** The reports that the server has not answered, oldest first: it answers in this order. */
+  #unanswered: Report[] = [];
   #maxBytes = DEFAULT_MESSAGE_BYTES;
 
   constructor(warn: (text: string) => void) {
@@ -40,6 +40,16 @@ export class ReportQueue {
   /** The largest message that the server reads, in bytes; 0 stands for the default. */
   limit(messageBytes: number): void {
     this.#maxBytes = (messageBytes || DEFAULT_MESSAGE_BYTES) - ENVELOPE_BYTES;
+  }
+
+  /** Whether a message of so many bytes is one that the server reads. */
+  fits(messageBytes: number): boolean {
+    return messageBytes <= this.#maxBytes;
+  }
+
+  /** Whether there are reports to write. */
+  get hasPending(): boolean {
+    return this.#pending.size > 0;
   }
 
   add(report: Report): void {
@@ -71,7 +81,7 @@ export class ReportQueue {
         const [report, bytes] = pending ? this.#fitted(pending) : [undefined, 0];
         size += bytes;
         if (batch.length && size > this.#maxBytes) {
-          this.#unanswered.push(batch);
+          this.#unanswered.push(...batch);
           return batch;
         }
         if (report) batch.push(report);
@@ -79,19 +89,19 @@ export class ReportQueue {
       }
       this.#pending.delete(key);
     }
-    if (batch.length) this.#unanswered.push(batch);
+    this.#unanswered.push(...batch);
     return batch;
   }
 
-  /** Removes and returns the batch that the server has just answered: the oldest. */
-  answered(): Report[] {
-    return this.#unanswered.shift() ?? [];
+  /** Removes and returns the reports that the server has just answered: so many of the oldest. */
+  answered(count: number): Report[] {
+    return this.#unanswered.splice(0, count);
   }
 
   /** After a break: the unanswered reports that `isWanted` selects wait again, before those that were added since. */
   restore(isWanted: (report: Report) => boolean): void {
     const newer = [...this.#pending.values()].flatMap((reports) => [...reports.values()]);
-    const unanswered = this.#unanswered.flat().filter(isWanted);
+    const unanswered = this.#unanswered.filter(isWanted);
     this.#pending = new Map();
     this.#unanswered = [];
     for (const report of [...unanswered, ...newer]) this.add(report);

@@ -13,7 +13,7 @@
  * with one begins only once the server has answered that report without an error: until then the server may hand out
  * another task of the target, and two tasks of a target must never run at once (docs/rules.md, Targets).
  */
-import { create, type MessageInitShape } from "@bufbuild/protobuf";
+import { create, type MessageInitShape, toBinary } from "@bufbuild/protobuf";
 import type { Assignment } from "./gen/taskyard/v1/lease_pb.js";
 import {
   type Cancellation,
@@ -78,6 +78,10 @@ export class Session {
    */
   #renewedAt = 0;
   #graceMs = 0;
+  /** Whether the server counts accepted reports, and reads what comes with reports. */
+  #countsAccepted = false;
+  /** A lower bound of the ends of all leases, so that most looks for ended ones cost nothing. */
+  #noneEndsBefore = Number.POSITIVE_INFINITY;
 
   constructor(slots: number, warn: (text: string) => void = () => {}) {
     this.#slots = slots;
@@ -113,6 +117,7 @@ export class Session {
   welcomed(welcome: Welcome, sentAt: number): Key[] {
     this.#renewedAt = sentAt;
     this.#graceMs = welcome.reconnectGraceMs;
+    this.#countsAccepted = welcome.countsAccepted;
     this.#reports.limit(welcome.maxMessageBytes);
     const kept = new Map(welcome.kept.map((lease) => [keyOf(lease), lease]));
     const lost: Key[] = [];
@@ -121,7 +126,7 @@ export class Session {
       if (!found) lost.push(lease.key);
       else {
         lease.lengthMs = (found.leaseSecs ?? welcome.leaseSecs) * 1000;
-        lease.endsAt = sentAt + lease.lengthMs;
+        this.#endAt(lease, sentAt + lease.lengthMs);
       }
     }
     const stop = this.#lose(lost);
@@ -136,7 +141,7 @@ export class Session {
       return lease !== undefined && (!lease.isLost || stageOf(report) === "final");
     });
     for (const lease of [...this.#leases.values()]) {
-      lease.endsAt = Math.min(lease.endsAt, now + this.#graceMs);
+      this.#endAt(lease, Math.min(lease.endsAt, now + this.#graceMs));
       if (lease.assignment && !lease.isStartWritten) {
         // The server has heard nothing of it, and hands it to a host with a free slot.
         this.#busy.delete(lease.key);
@@ -149,7 +154,10 @@ export class Session {
 
   /** It is `now`: leases that were not renewed in time are lost. */
   expired(now: number): Key[] {
-    const over = this.#held().filter((lease) => lease.endsAt <= now);
+    if (now < this.#noneEndsBefore) return [];
+    const held = this.#held();
+    const over = held.filter((lease) => lease.endsAt <= now);
+    this.#noneEndsBefore = Math.min(...held.filter((lease) => lease.endsAt > now).map((lease) => lease.endsAt));
     if (over.length) this.#warn(`${over.length} leases ended, since the server could not be reached to renew them`);
     return this.#lose(over.map((lease) => lease.key));
   }
@@ -185,25 +193,25 @@ export class Session {
     return stop;
   }
 
-  /** The oldest unanswered message of reports was answered. */
+  /** The server has accepted so many of the oldest unanswered reports. Returns the tasks whose handlers begin now. */
+  accepted(count: number): Assignment[] {
+    return this.#reports.answered(count).flatMap((report) => this.#accepted(report));
+  }
+
+  /** The oldest unanswered reports have these results: those of a message, or the refused ones. */
   answered(answer: ReportResults): HandlerChanges {
     const begin: Assignment[] = [];
     const lost: Key[] = [];
-    const reports = this.#reports.answered();
+    const reports = this.#reports.answered(answer.results.length);
     for (const [index, { error }] of answer.results.entries()) {
       const report = reports[index];
       if (!report) break;
-      const key = keyOf(report);
-      const stage = stageOf(report);
       const isOver = error?.code === "lease_lost" || error?.code === "not_found";
       // A release whose lease is over has nothing left to report. An outcome has: a release may follow it, for which a
       // target waits.
-      if (stage === "final" && (!error || (isOver && report.event.case === "released"))) {
-        // A newer final report is the answer to a cancellation, which the server waits for.
-        if (!this.#reports.pendingFinal(key)) this.#forget(key);
-      } else if (isOver) lost.push(key);
-      else if (error) this.#refused(report, error);
-      else if (stage === "started") begin.push(...this.#begin(key));
+      if (!error || (isOver && report.event.case === "released")) begin.push(...this.#accepted(report));
+      else if (isOver) lost.push(keyOf(report));
+      else this.#refused(report, error);
     }
     return { begin, stop: this.#lose(lost) };
   }
@@ -264,20 +272,28 @@ export class Session {
     return request({ case: "heartbeat", value: { sequence: this.#sequence, leases, machine, status } });
   }
 
+  /** Whether there are reports to write, and a heartbeat may come with them. */
+  get heartbeatMayRide(): boolean {
+    return this.#countsAccepted && this.#reports.hasPending;
+  }
+
   /**
-   * The messages to write next: a batch of reports, then credit for free slots, if there are any.
+   * The messages to write next: the heartbeat if there is one, a batch of reports, then credit for free slots, if there
+   * are any. A server that counts accepted reports gets all of it in one message.
    *
    * Credit comes after the reports that freed its slots, and does not wait for the batches that are left.
    */
-  nextMessages(): ConnectRequest[] {
-    const messages: ConnectRequest[] = [];
+  nextMessages(heartbeat?: ConnectRequest): ConnectRequest[] {
+    const messages = heartbeat ? [heartbeat] : [];
     const reports = this.#reports.nextBatch();
-    if (reports.length) messages.push(request({ case: "reports", value: { reports } }));
-    const free = this.isDraining ? 0 : this.#slots - this.#busy.size - this.#credit;
-    if (free > 0) {
-      this.#credit += free;
-      messages.push(request({ case: "credit", value: { count: free } }));
+    const free = this.isDraining ? 0 : Math.max(0, this.#slots - this.#busy.size - this.#credit);
+    this.#credit += free;
+    if (reports.length && this.#countsAccepted) {
+      const joined = request({ case: "reports", value: { reports, credit: free } });
+      return heartbeat ? this.#joined(heartbeat, joined) : [joined];
     }
+    if (reports.length) messages.push(request({ case: "reports", value: { reports } }));
+    if (free) messages.push(request({ case: "credit", value: { count: free } }));
     return messages;
   }
 
@@ -296,6 +312,31 @@ export class Session {
 
   // Internals
 
+  /** One message of both, or both as they are where that were too large. */
+  #joined(heartbeat: ConnectRequest, reports: ConnectRequest): ConnectRequest[] {
+    const [beat, { message }] = [heartbeat.message, reports];
+    const bytes = [heartbeat, reports].reduce((sum, each) => sum + toBinary(ConnectRequestSchema, each).length, 0);
+    if (beat.case !== "heartbeat" || message.case !== "reports" || !this.#reports.fits(bytes))
+      return [heartbeat, reports];
+    message.value.heartbeat = beat.value;
+    return [reports];
+  }
+
+  /** A report has changed what it says. Returns the task whose handler begins, if its start was waited for. */
+  #accepted(report: Report): Assignment[] {
+    const key = keyOf(report);
+    const stage = stageOf(report);
+    // A newer final report is the answer to a cancellation, which the server waits for.
+    if (stage === "final" && !this.#reports.pendingFinal(key)) this.#forget(key);
+    return stage === "started" ? this.#begin(key) : [];
+  }
+
+  /** Sets when a lease ends. A later end than before may be set without it. */
+  #endAt(lease: Lease, endsAt: number): void {
+    lease.endsAt = endsAt;
+    this.#noneEndsBefore = Math.min(this.#noneEndsBefore, endsAt);
+  }
+
   #held(): Lease[] {
     return [...this.#leases.values()].filter((lease) => !lease.isLost);
   }
@@ -313,6 +354,7 @@ export class Session {
       tokensUsed: undefined,
     };
     this.#leases.set(key, lease);
+    this.#endAt(lease, lease.endsAt);
     return lease;
   }
 

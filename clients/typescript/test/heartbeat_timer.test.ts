@@ -21,6 +21,18 @@ test("no interval is shorter than ten milliseconds", async () => {
   assert.ok(count() > 0 && count() <= 31, `${count()} heartbeats`);
 });
 
+test("a heartbeat may ride in the last quarter of its interval, and puts off the next", async () => {
+  const { timer, count } = timerOf(400);
+  assert.equal(timer.mayRide, false);
+  await sleep(320);
+  assert.equal(timer.mayRide, true);
+  timer.rides();
+  assert.equal(timer.mayRide, false);
+  await sleep(200);
+  timer.stop();
+  assert.equal(count(), 0);
+});
+
 test("an interval of zero names none", async () => {
   const { timer, count } = timerOf(0);
   await sleep(100);

@@ -7,7 +7,9 @@ import { AssignmentSchema } from "../src/gen/taskyard/v1/lease_pb.js";
 import {
   CancellationSchema,
   type ConnectRequest,
+  type Heartbeat,
   HeartbeatAckSchema,
+  type Machine,
   type Report,
   ReportResultsSchema,
   WelcomeSchema,
@@ -80,16 +82,26 @@ export class ScriptedSession {
 
   /** Writes the next messages. Returns the reports and the credit in them. */
   writeAll(): string[] {
+    return this.writeMessages(undefined).flat();
+  }
+
+  /** Writes the next messages and a heartbeat that is due. Returns what is in each. */
+  writeWithHeartbeat(machine?: Machine): string[][] {
+    return this.writeMessages(this.session.heartbeat(0, machine));
+  }
+
+  /** Writes the next messages. Returns the reports, credit and heartbeat in each. */
+  writeMessages(heartbeat?: ConnectRequest): string[][] {
     this.begun = [];
-    const written: string[] = [];
-    for (const next of this.session.nextMessages()) {
+    return this.session.nextMessages(heartbeat).map((next) => {
       this.begun.push(...this.write(next).map(String));
-      const { message } = next;
-      if (message.case === "credit") written.push(`credit ${message.value.count}`);
-      if (message.case === "reports")
-        written.push(...message.value.reports.map((each) => `${each.taskId} ${each.event.case}`));
-    }
-    return written;
+      return contents(next);
+    });
+  }
+
+  /** The server counts accepted reports. */
+  accept(count: number): void {
+    this.begun = this.session.accepted(count).map((each) => String(each.task?.taskId));
   }
 
   /** Answers the oldest unanswered message: an error code, or undefined, for each report. Returns the handlers to stop. */
@@ -142,6 +154,23 @@ export class ScriptedSession {
   /** The leases that a Hello lists. */
   held(): string[] {
     return this.session.held().map((each) => `${each.taskId}${each.fencingToken}`);
+  }
+}
+
+function contents({ message }: ConnectRequest): string[] {
+  const beat = (heartbeat: Heartbeat) => ["heartbeat", ...heartbeat.leases.map(({ taskId }) => taskId)].join(" ");
+  switch (message.case) {
+    case "credit":
+      return [`credit ${message.value.count}`];
+    case "heartbeat":
+      return [beat(message.value)];
+    case "reports": {
+      const { reports, credit, heartbeat } = message.value;
+      const written = reports.map((each) => `${each.taskId} ${each.event.case}`);
+      return [...written, ...(credit ? [`credit ${credit}`] : []), ...(heartbeat ? [beat(heartbeat)] : [])];
+    }
+    default:
+      return [];
   }
 }
 

@@ -11,14 +11,14 @@ from rich.markup import escape
 
 from taskyard_server import logs
 from taskyard_server.app import App, StartError
-from taskyard_server.config import ConfigError, LogSettings, Settings
+from taskyard_server.config import ConfigError, Settings
 from taskyard_server.console_page import PATH as CONSOLE
 from taskyard_server.envoy_config import GatewayError
 from taskyard_server.exposure import authentication_is_on
 from taskyard_server.live_config import LiveConfig
-from taskyard_server.log_file import LogFile
+from taskyard_server.processes.parent import Parent, has_processes
 from taskyard_server.setting_types import shown_url
-from taskyard_server.store_url import MEMORY, is_postgres, shown_store_url, sqlite_path
+from taskyard_server.store_url import MEMORY, is_postgres, shown_store_url, sqlite_folder, sqlite_path
 from taskyard_server.telemetry.parts import Telemetry
 from taskyard_server.telemetry.starting import configured_telemetry
 
@@ -34,23 +34,16 @@ def serve(
     try:
         config = LiveConfig(config_file, flags)
         telemetry, why_not = configured_telemetry(config.settings)
-        logs.configure(log_level, file=_log_file(config.settings.log), also=telemetry.log_processor)
+        logs.configure(log_level, file=logs.configured_log_file(config.settings.log), also=telemetry.log_processor)
         if why_not is not None:
             log.warning("telemetry_off", why=why_not)
         with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
-            runner.run(_run(config, accept_clock, insecure, telemetry))
+            if has_processes(config.settings):
+                runner.run(_run_processes(config, flags, log_level, accept_clock, insecure))
+            else:
+                runner.run(_run(config, accept_clock, insecure, telemetry))
     except (ConfigError, StartError, GatewayError) as error:
         raise Failure(str(error)) from None
-
-
-def _log_file(settings: LogSettings) -> LogFile | None:
-    if settings.file is None:
-        return None
-    try:
-        return LogFile(settings.file, settings.max_bytes, settings.backups)
-    except (OSError, ValueError) as error:
-        reason = (getattr(error, "strerror", None) or str(error)).lower()
-        raise StartError(f"cannot write the log to {settings.file}: {reason}") from None
 
 
 async def _run(config: LiveConfig, accept_clock: bool, insecure: bool, telemetry: Telemetry) -> None:
@@ -60,6 +53,18 @@ async def _run(config: LiveConfig, accept_clock: bool, insecure: bool, telemetry
     _announce(out, config.settings, app.other_replicas)
     app.draining.tell = lambda words: out.print(escape(words))
     await app.run()
+
+
+async def _run_processes(
+    config: LiveConfig, flags: dict[str, Any], log_level: str, accept_clock: bool, insecure: bool
+) -> None:
+    parent = Parent(config, flags, log_level, accept_clock=accept_clock, insecure=insecure)
+    out = Console(highlight=False, soft_wrap=True)
+    parent.say = lambda words: out.print(escape(words))
+    await parent.start()
+    out.print(f"The namespaces are divided among {config.settings.processes} processes.")
+    _announce(out, config.settings, None)
+    await parent.run()
 
 
 def _announce(out: Console, settings: Settings, others: int | None) -> None:
@@ -74,6 +79,8 @@ def _announce(out: Console, settings: Settings, others: int | None) -> None:
         out.print(f"Tasks are kept in [cyan]{escape(shown_store_url(settings.store.url))}[/cyan].")
         if others is not None:
             out.print(_replica_words(settings, others))
+    elif (folder := sqlite_folder(settings.store.url)) is not None:
+        out.print(f"Tasks are kept in [cyan]{escape(str(folder))}[/cyan], in a file for each namespace.")
     elif (path := sqlite_path(settings.store.url)) is None:
         out.print("Nothing is kept: tasks are gone when it ends.")
     else:

@@ -15,7 +15,7 @@ from google.protobuf.message import Message
 from taskyard.v1 import store_pb2 as pb
 from taskyard.v1.store_pb2_grpc import StoreServiceStub
 from taskyard_server.admin_address import address_of, is_served, socket_path
-from taskyard_server.store_url import POSTGRES, is_postgres, shown_store_url, sqlite_path
+from taskyard_server.store_url import POSTGRES, is_postgres, shown_store_url, sqlite_folder, sqlite_path
 
 from .connection import connected
 from .console import out
@@ -86,8 +86,10 @@ def restore(
     if source.startswith(POSTGRES):
         _begin_epoch(store_named(source, "FILE"), as_json)
         return
-    target = sqlite_in(config_file, store)
+    target, is_folder = sqlite_in(config_file, store)
     _refuse_served(target)
+    if Path(source).expanduser().is_dir() != is_folder:
+        raise Failure(f"{source} and {target}: a folder is restored from a folder, a file from a file")
     from .store_work import restored
 
     with waiting_line("restoring"):
@@ -112,6 +114,8 @@ def copy(
     source, target = (store_named(each, name) for each, name in ((source, "FROM"), (target, "TO")))
     if (file := sqlite_path(source)) is not None:
         _refuse_served(existing(file))
+    elif (folder := sqlite_folder(source)) is not None:
+        _refuse_served(folder)
     from .store_work import copied
 
     with waiting_line("copying"):
@@ -161,7 +165,7 @@ def stats(config_file: ConfigOption = None, store: StoreOption = None, as_json: 
 
 
 def _shown(url: str) -> str:
-    return str(sqlite_path(url) or shown_store_url(url))
+    return str(sqlite_path(url) or sqlite_folder(url) or shown_store_url(url))
 
 
 def _refuse_served(path: Path) -> None:
@@ -174,8 +178,10 @@ def _refuse_served(path: Path) -> None:
 
 def _asked(url: str, method: str, request: Message) -> Any:
     """The answer of `StoreService`, by the server that has the file open or without one."""
-    path = sqlite_path(url)
+    path, folder = sqlite_path(url), sqlite_folder(url)
     admin = None if path is None else socket_path(existing(path))
+    if folder is not None:
+        admin = socket_path(folder)
     if admin is None or not is_served(admin):
         # It imports the server.
         from .store_work import answered

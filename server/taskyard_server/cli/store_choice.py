@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from taskyard_server.admin_address import socket_of
-from taskyard_server.store_url import MEMORY, checked_store_url, shown_store_url, sqlite_path
+from taskyard_server.store_url import MEMORY, checked_store_url, shown_store_url, sqlite_folder, sqlite_path
 
 from .failure import Failure
 
@@ -25,7 +25,7 @@ def admin_socket_in(config_file: Path | None, store: str | None) -> tuple[Path, 
     path, url = socket_of(settings), settings.store.url
     if path is None:
         raise Failure(f"store.url: {MEMORY} keeps nothing")
-    file = sqlite_path(url)
+    file = sqlite_path(url) or sqlite_folder(url)
     return path, str(file) if file is not None else f"{shown_store_url(url)} as {settings.replicas.name}"
 
 
@@ -40,13 +40,17 @@ def _settings(config_file: Path | None, store: str | None) -> Settings:
         raise Failure(str(error)) from None
 
 
-def sqlite_in(config_file: Path | None, store: str | None) -> Path:
-    """The file of the store of the settings, which need not be there. Raises `Failure` where it is none."""
+def sqlite_in(config_file: Path | None, store: str | None) -> tuple[Path, bool]:
+    """The file of the store of the settings, or the folder of files, and whether it is a folder.
+
+    It need not be there. Raises `Failure` where it is neither.
+    """
     url = store_in(config_file, store)
-    path = sqlite_path(url)
+    folder = sqlite_folder(url)
+    path = sqlite_path(url) or folder
     if path is None:
         raise Failure(f"store.url: {shown_store_url(url)} is no file")
-    return path
+    return path, folder is not None
 
 
 def store_named(url: str, name: str) -> str:

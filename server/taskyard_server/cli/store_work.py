@@ -1,5 +1,6 @@
 """What `taskyard store` does to stores itself, where no server has them open. Importing this takes a second."""
 
+import os
 from typing import TYPE_CHECKING, Any, cast
 
 from google.protobuf.message import Message
@@ -8,10 +9,11 @@ from taskyard_server.core.errors import Refusal
 from taskyard_server.services.store import StoreService
 from taskyard_server.store.choosing import store_of
 from taskyard_server.store.copying import copy as copy_rows
+from taskyard_server.store.folder_copies import restore_folder
 from taskyard_server.store.port import BackupFailed, CommitDelayed, Store, StoreError, StoreStats
 from taskyard_server.store.sqlite_restore import Restored
 from taskyard_server.store.sqlite_restore import restore as put_in_place
-from taskyard_server.store_url import SQLITE, is_postgres, sqlite_path
+from taskyard_server.store_url import SQLITE, is_postgres, sqlite_folder, sqlite_path
 
 from .failure import Failure
 from .store_files import new_store_file
@@ -21,8 +23,10 @@ if TYPE_CHECKING:
 
 
 def restored(backup: str, target: str, *, replace: bool) -> Restored:
-    """Make a store from a backup. Raises `Failure`."""
+    """Make a store, a file or a folder, from a backup. Raises `Failure`."""
     try:
+        if os.path.isdir(backup):
+            return restore_folder(backup, target, replace=replace)
         return put_in_place(backup, target, replace=replace)
     except StoreError as error:
         raise Failure(str(error)) from None
@@ -48,6 +52,8 @@ async def copied(source: str, target: str) -> StoreStats:
     async with Opened(source, must_exist=True) as one:
         if is_postgres(source):
             await _as_postgres(one).keep_replicas_out()
+        if (folder := sqlite_folder(target)) is not None and folder.exists():
+            raise Failure(f"{folder} exists")
         if (file := sqlite_path(target)) is None:
             async with Opened(target) as other:
                 return await copy_rows(one, other)

@@ -35,6 +35,10 @@ InsecureOption = Annotated[
 AdvertiseOption = Annotated[
     str | None, typer.Option(help="Where other replicas on the same store reach this one, HOST:PORT.")
 ]
+ProcessesOption = Annotated[
+    int | None,
+    typer.Option(min=1, max=64, help="Server processes that divide the namespaces among them.", show_default="1"),
+]
 ExecutorOption = Annotated[str | None, typer.Option(help="Base URL that tab actions go to.")]
 GatewayOption = Annotated[bool | None, typer.Option("--gateway/--no-gateway", help="Run the Envoy gateway.")]
 LogFileOption = Annotated[Path | None, typer.Option(help="A file to log to besides, as JSON; it is rotated.")]
@@ -50,6 +54,7 @@ def up(
     accept_clock: AcceptClockOption = False,
     insecure: InsecureOption = False,
     advertise: AdvertiseOption = None,
+    processes: ProcessesOption = None,
     executor: ExecutorOption = None,
     gateway: GatewayOption = None,
     log_file: LogFileOption = None,
@@ -62,6 +67,7 @@ def up(
         "metrics": metrics,
         "store": None if store is None else {"url": store},
         "replicas": None if advertise is None else {"advertise": advertise},
+        "processes": processes,
         "executor": executor,
         "gateway": gateway,
         "log": None if log_file is None else {"file": log_file},

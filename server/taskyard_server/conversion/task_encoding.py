@@ -12,9 +12,10 @@ secret.
 from collections.abc import Callable, Sequence
 from typing import Any, Final
 
-from taskyard.v1 import lease_pb2
+from taskyard.v1 import batch_pb2, lease_pb2
 from taskyard.v1 import runtime_host_pb2 as host_pb
 from taskyard.v1 import task_pb2 as pb
+from taskyard_server.core.batches import BatchSubmission
 from taskyard_server.core.errors import Refusal
 from taskyard_server.core.events import Event, EventKind
 from taskyard_server.core.history import NO_HISTORY, History
@@ -66,7 +67,7 @@ HOST_ID: Final = tag(pb.Task, "host_id")
 PROGRESS: Final = tag(pb.Task, "progress")
 CALLBACK_URL: Final = tag(pb.Task, "callback_url")
 PROJECT: Final = tag(pb.Task, "project")
-BATCH_ID: Final = tag(pb.Task, "batch_id")
+TASK_BATCH_ID: Final = tag(pb.Task, "batch_id")
 TRACEPARENT: Final = tag(pb.Task, "traceparent")
 IDEMPOTENCY_KEY: Final = tag(pb.Task, "idempotency_key")
 REQUIRES: Final = tag(pb.Task, "requires")
@@ -120,6 +121,14 @@ LEASE_CLAIMED_AT: Final = tag(lease_pb2.Lease, "claimed_at")
 LEASE_EXPIRES_AT: Final = tag(lease_pb2.Lease, "expires_at")
 LEASE_TOKEN: Final = tag(lease_pb2.Lease, "fencing_token")
 LEASE_SECS: Final = tag(lease_pb2.Lease, "lease_secs")
+
+BATCHED: Final = tag(batch_pb2.SubmitBatchResponse, "tasks")
+BATCH_SUBMITTED: Final = tag(batch_pb2.SubmitBatchResponse, "submitted")
+BATCH_ID: Final = tag(batch_pb2.SubmitBatchResponse, "batch_id")
+BATCHED_ID: Final = tag(batch_pb2.BatchOutcome, "task_id")
+BATCHED_POSITION: Final = tag(batch_pb2.BatchOutcome, "position")
+BATCHED_EXISTING: Final = tag(batch_pb2.BatchOutcome, "existing") + LAST[True]
+BATCHED_STATE: Final = _by_state(batch_pb2.BatchOutcome, "state")
 
 REPORT_RESULT: Final = tag(host_pb.ReportResults, "results")
 REPORTED: Final = {
@@ -203,8 +212,44 @@ def encode_outcomes(outcomes: Sequence[Task | Existing | Refusal], encode_refusa
     for outcome in outcomes:
         if isinstance(outcome, Refusal):
             add_nested(parts, OUTCOME, encode_refusal(outcome))
+            continue
+        accepted = encode_accepted(outcome)
+        size = len(accepted)
+        # Two lengths of one byte each, as nearly all have.
+        if size < 126:
+            parts += (OUTCOME, LAST[size + 2], ACCEPTED, LAST[size], accepted)
         else:
-            add_nested(parts, OUTCOME, nested(ACCEPTED, encode_accepted(outcome)))
+            add_nested(parts, OUTCOME, nested(ACCEPTED, accepted))
+    return b"".join(parts)
+
+
+def encode_batch(submission: BatchSubmission, encode_refusal: Callable[[Refusal], bytes]) -> bytes:
+    """A `SubmitBatchResponse`. `encode_refusal` encodes the `BatchOutcome` of a refusal, through protobuf."""
+    parts: list[bytes] = []
+    submitted = 0
+    for outcome in submission.outcomes:
+        if isinstance(outcome, Refusal):
+            add_nested(parts, BATCHED, encode_refusal(outcome))
+        else:
+            submitted += 1
+            add_nested(parts, BATCHED, _encode_batched(outcome))
+    parts.append(BATCH_SUBMITTED)
+    add_varint(parts, submitted)
+    add_text(parts, BATCH_ID, submission.batch.id)
+    return b"".join(parts)
+
+
+def _encode_batched(admitted: Task | Existing) -> bytes:
+    """A `BatchOutcome` for a task just admitted, or found."""
+    task = admitted.task if isinstance(admitted, Existing) else admitted
+    parts: list[bytes] = []
+    add_text(parts, BATCHED_ID, task.id)
+    parts.append(BATCHED_STATE[task.state])
+    if task.position is not None:
+        parts.append(BATCHED_POSITION)
+        add_varint(parts, task.position)
+    if isinstance(admitted, Existing):
+        parts.append(BATCHED_EXISTING)
     return b"".join(parts)
 
 
@@ -322,7 +367,7 @@ def _add_options(parts: list[bytes], options: TaskOptions, bare: bool) -> None:
     if options.project is not None:
         add_text(parts, PROJECT, options.project)
     if options.batch_id is not None:
-        add_text(parts, BATCH_ID, options.batch_id)
+        add_text(parts, TASK_BATCH_ID, options.batch_id)
     if options.traceparent is not None:
         add_text(parts, TRACEPARENT, options.traceparent)
     if options.key is not None:

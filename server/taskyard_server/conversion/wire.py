@@ -30,6 +30,9 @@ CONTINUED: Final[list[bytes]] = [bytes([number & 127 | 128, number >> 7 | 128]) 
 MAX_UINT32: Final = 2**32 - 1
 """Numbers that outgrow a uint32 field are sent as this."""
 
+TOO_LONG: Final = 1 << 60
+"""A length beyond all that is read: what has it ends behind everything."""
+
 MAX_CACHED_TIMES: Final = 4096
 _encoded_times: Final[dict[float, bytes]] = {}
 
@@ -89,6 +92,28 @@ def add_timestamp(parts: list[bytes], field: bytes, at: float) -> None:
             _encoded_times.clear()
         encoded = _encoded_times[at] = _encode_timestamp(at)
     parts.append(encoded)
+
+
+def read_length(data: bytes, at: int) -> tuple[int, int]:
+    """The length of a field at this place, `TOO_LONG` for one from 2^28 on, and the place after it.
+
+    Raises `IndexError` at the end of the data.
+    """
+    number = data[at]
+    at += 1
+    if number >= 128:
+        number &= 127
+        shift = 7
+        while True:
+            byte = data[at]
+            at += 1
+            number |= (byte & 127) << shift
+            if byte < 128:
+                break
+            shift += 7
+            if shift > 21:
+                return TOO_LONG, at
+    return number, at
 
 
 def to_microseconds(secs: float) -> int:

@@ -6,17 +6,20 @@ This file does not know the limits of the queue, which `Lifecycle` checks when i
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Final
 
 from .batches import BatchSubmission
 from .errors import NOT_YET, AlreadyExists, BadRequest, Refusal, RefusedBefore, Unavailable
 from .predecessors import IN_MEMORY, Known
-from .task import NO_EXTRAS, NO_OPTIONS, Existing
+from .task import NO_EXTRAS, NO_OPTIONS, Existing, TaskOptions
 from .unique_keys import find_conflict, replace
 
 if TYPE_CHECKING:
     from .lifecycle import Lifecycle
-    from .task import IdempotencyKey, Submission, Task, TaskOptions
+    from .task import IdempotencyKey, Submission, Task
+
+BATCH_ID_PLACE: Final = TaskOptions._fields.index("batch_id")
+_new_tuple: Final[Any] = tuple.__new__
 
 
 def require_readers(life: Lifecycle, options: TaskOptions) -> None:
@@ -80,7 +83,7 @@ class Admission:
         batch = self._life.batches.open(batch_id, submissions[0].agent_id, now)
         outcomes = self.submit_each(
             now,
-            [submission._replace(options=submission.options._replace(batch_id=batch_id)) for submission in submissions],
+            [_in_batch(submission, batch_id) for submission in submissions],
             known,
         )
         self._life.batches.close(batch)
@@ -160,6 +163,14 @@ class Admission:
             require_readers(self._life, submission.options)
         if submission.deadline is not None and submission.deadline <= now:
             raise BadRequest("deadline: must be in the future")
+
+
+def _in_batch(submission: Submission, batch_id: str) -> Submission:
+    """The same in a batch. `_replace` would take longer than all else that is done with it."""
+    fields = submission.options
+    options = _new_tuple(type(fields), (*fields[:BATCH_ID_PLACE], batch_id, *fields[BATCH_ID_PLACE + 1 :]))
+    made: Submission = _new_tuple(type(submission), (*submission[:-1], options))
+    return made
 
 
 def _is_bound(task: Task, key: IdempotencyKey | None) -> bool:

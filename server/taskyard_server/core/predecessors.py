@@ -9,7 +9,7 @@ and was judged when the task came.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from enum import IntEnum
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Final, NamedTuple
@@ -20,7 +20,7 @@ from .task import CANCELLED, DONE, FAILED, REJECTED, AfterPolicy, TaskState
 
 if TYPE_CHECKING:
     from .lifecycle import Lifecycle
-    from .task import Task, TaskExtras
+    from .task import Submission, Task, TaskExtras
 
 ENDED: Final = AfterPolicy.ENDED
 
@@ -36,6 +36,14 @@ class Known(NamedTuple):
 
 
 IN_MEMORY: Final = Known()
+
+
+def name_predecessors(submissions: Sequence[Submission]) -> bool:
+    """Whether one of these submissions comes after tasks that it names."""
+    for submission in submissions:  # noqa: SIM110
+        if submission.options.extras.after:
+            return True
+    return False
 
 
 class Verdict(IntEnum):

@@ -62,14 +62,19 @@ class Session:
         return self.offer.host
 
     @property
-    def has_output(self) -> bool:
-        """Whether there is output to send."""
-        return bool(self._pending or self._stops or self._drain or self._heartbeat_changed)
+    def has_notices(self) -> bool:
+        """Whether there is anything but leases to send."""
+        return bool(self._stops or self._drain or self._heartbeat_changed)
 
     @property
     def has_leases(self) -> bool:
         """Whether there are leases to send."""
         return bool(self._pending)
+
+    @property
+    def pending(self) -> int:
+        """How many leases are to be sent, with those that ended meanwhile."""
+        return len(self._pending)
 
     def next_leases(self, limit: int) -> list[Lease]:
         """Up to `limit` next leases to send, in claim order. They stay pending until `mark_sent`."""

@@ -14,14 +14,14 @@ from typing import Any, Final
 import grpc
 from google.protobuf import descriptor_pool
 from google.protobuf.descriptor import Descriptor
-from google.protobuf.message import DecodeError, Message
+from google.protobuf.message import DecodeError
 from google.protobuf.message_factory import GetMessageClass
 
 from taskyard_server.access.grants import Access, Principal, Role
 from taskyard_server.audit import AuditLog
 from taskyard_server.core.errors import Refusal
 
-from .callers import Call, Context, Headers, address_of, current_call, read_headers
+from .callers import Call, Context, Headers, address_of, current_call, current_headers
 from .errors import refusal_of
 
 NAMES: Final = frozenset(
@@ -78,7 +78,8 @@ class Auditor:
             call = current_call()
             if call.access.role < Role.OPERATOR:
                 return await serve(request, context)
-            message = request if isinstance(request, Message) else request.message
+            # One that came by REST is kept with its bytes.
+            message: Any = request[1] if isinstance(request, tuple) else request
             fields = self._fields("change", call, context, {name: getattr(message, name) for name in self._named})
             self._log.begin()
             outcome = "internal"
@@ -133,7 +134,7 @@ class Auditor:
             "principal": access.principal.name,
             "credential": access.principal.credential,
             "role": access.role.word,
-            "address": self._address(read_headers(context), context),
+            "address": self._address(current_headers(), context),
             "by": _by(call.by_rest, self._door),
             "method": self._method,
             "namespace": call.namespace,

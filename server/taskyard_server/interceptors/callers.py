@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from contextvars import ContextVar
-from dataclasses import dataclass
 from typing import Any, Final, NamedTuple, TypeAlias
 from urllib.parse import unquote
 
@@ -36,8 +35,7 @@ CERTIFICATE_KEY: Final = "x509_pem_cert"
 Context: TypeAlias = "grpc.aio.ServicerContext[Any, Any]"
 
 
-@dataclass(frozen=True, slots=True)
-class Call:
+class Call(NamedTuple):
     """Who calls, and how. `target` is the path and query of a REST call as they came; `is_head` tells HEAD from GET.
 
     `seal` is for what must tell its holder nothing; None where authentication is off. Each message of a stream is taken
@@ -70,6 +68,7 @@ ANYBODY: Final = Call()
 """A call that says nothing of itself, as most do where authentication is off."""
 
 _current: ContextVar[Call] = ContextVar("call")
+_headers: ContextVar[Headers] = ContextVar("headers")
 _is_carried: ContextVar[bool] = ContextVar("is_carried", default=False)
 
 
@@ -81,6 +80,16 @@ def current_call() -> Call:
 def set_current_call(call: Call) -> None:
     """Make this the call that is being served."""
     _current.set(call)
+
+
+def current_headers() -> Headers:
+    """The metadata of the call that is being served."""
+    return _headers.get()
+
+
+def set_current_headers(headers: Headers) -> None:
+    """Make these the metadata of the call that is being served. grpc reads them anew for everybody who asks it."""
+    _headers.set(headers)
 
 
 def believe_caller() -> None:
@@ -115,12 +124,12 @@ class Headers(NamedTuple):
         return Call(namespace, self.by_rest, self.traceparent, self.target, self.is_head, access, seal, pace)
 
 
-def read_headers(context: Context) -> Headers:
-    """Read the metadata of a call."""
+def read_headers(metadata: Any) -> Headers:
+    """What counts of the metadata of a call."""
     by_rest, traceparent, target, is_head = False, None, None, False
     namespace: str | None = None
     authorization = certificate = forwarded_for = None
-    for key, value in context.invocation_metadata() or ():
+    for key, value in metadata or ():
         if key == NAMESPACE_KEY:
             # Two are read as the gateway reads them (gateway/carrier.lua), and are then malformed.
             namespace = str(value) if namespace is None else f"{namespace},{value!s}"

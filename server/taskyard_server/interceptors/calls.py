@@ -12,7 +12,6 @@ import contextlib
 import time
 from collections import Counter
 from collections.abc import Awaitable, Callable
-from dataclasses import replace
 from functools import partial
 from inspect import isasyncgenfunction
 from typing import Any, Final, NamedTuple, Protocol, TypeAlias
@@ -23,11 +22,12 @@ from google.protobuf import descriptor_pool
 from google.protobuf.message import DecodeError
 
 from taskyard_server.access.requirements import requirement_of
+from taskyard_server.conversion.submit_requests import READERS
 from taskyard_server.core.errors import BadRequest, NotOwner, Refusal, TooLarge
-from taskyard_server.logs import Throttle
+from taskyard_server.throttle import Throttle
 
 from .admission import Admission, Entry, Gate
-from .callers import REST_KEY, Call, Headers, current_call, read_headers, set_current_call
+from .callers import Call, Headers, current_call, current_headers, read_headers, set_current_call, set_current_headers
 from .compression import BadCompression, uncompressed
 from .errors import MAPPINGS, message_of, refusal_of, trailing_metadata
 from .head import HeadContext, HeadersSent
@@ -62,6 +62,16 @@ class Door(Protocol):
         """None if what a call has to tell may be told; else it is to wait for that. It raises `Unavailable` if not."""
 
 
+class Turns(Protocol):
+    """Lets what is large give way to calls that come."""
+
+    def call_comes(self) -> None:
+        """A call has come, whose message is still to be read."""
+
+    def call_came(self) -> None:
+        """A call that had come is served in this pass of the event loop."""
+
+
 class Tracer(Protocol):
     """Makes spans of calls."""
 
@@ -83,7 +93,7 @@ class CallInterceptor(grpc.aio.ServerInterceptor):
 
     `takes_certificates` says that callers may be known by a client certificate at this server. Without a `door` all
     namespaces are served here, and without a `tracer` no call has a span. `refused` counts, by code, the calls that end
-    with an error.
+    with an error. `turns` are told of every call that comes.
     """
 
     def __init__(
@@ -93,10 +103,12 @@ class CallInterceptor(grpc.aio.ServerInterceptor):
         door: Door | None = None,
         tracer: Tracer | None = None,
         refused: Counter[str] | None = None,
+        turns: Turns | None = None,
     ) -> None:
         self._admission = admission
         self._refused: Counter[str] = Counter() if refused is None else refused
         self._door = door
+        self._turns = turns
         self._tracer = tracer
         self._takes_certificates = takes_certificates
         self._wrapped: dict[str, grpc.RpcMethodHandler[Any, Any]] = {}
@@ -110,7 +122,10 @@ class CallInterceptor(grpc.aio.ServerInterceptor):
     ) -> grpc.RpcMethodHandler[Any, Any] | None:
         """Answer the handler of this method, wrapped."""
         method = handler_call_details.method
-        by_rest = _is_by_rest(handler_call_details.invocation_metadata)
+        headers = read_headers(handler_call_details.invocation_metadata)
+        # The handler runs in the same context.
+        set_current_headers(headers)
+        by_rest = headers.by_rest
         remembered = self._wrapped_for_rest if by_rest else self._wrapped
         wrapped = remembered.get(method)
         if wrapped is None:
@@ -129,13 +144,15 @@ class CallInterceptor(grpc.aio.ServerInterceptor):
                 refusal = self._admission.refusal_by_metadata(metadata, self._takes_certificates)
             if refusal is not None:
                 return self._refusing(method, self._admission.gate(method), refusal)
+        if self._turns is not None:
+            self._turns.call_comes()
         return wrapped
 
     def _refusing(self, method: str, gate: Gate, refusal: Refusal) -> grpc.RpcMethodHandler[Any, Any]:
         """A handler that refuses a call without waiting for its message."""
 
         async def refuse(_: object, context: Context) -> None:
-            refusing = self._refuse(method, time.perf_counter(), refusal, context, gate, read_headers(context))
+            refusing = self._refuse(method, time.perf_counter(), refusal, context, gate, current_headers())
             del context
             await refusing
 
@@ -148,7 +165,8 @@ class CallInterceptor(grpc.aio.ServerInterceptor):
     def _wrap_for_rest(
         self, method: str, handler: grpc.RpcMethodHandler[Any, Any], check: TargetCheck
     ) -> grpc.RpcMethodHandler[Any, Any]:
-        parse, serialize = _keeping_what_came(handler.request_deserializer), _unless_bytes(handler.response_serializer)
+        parse = _keeping_what_came(READERS.get(method, handler.request_deserializer))
+        serialize = _unless_bytes(handler.response_serializer)
         if handler.response_streaming:
             stream = self._around(method, _checked_stream(_writing(handler.unary_stream), check), True)
             return grpc.unary_stream_rpc_method_handler(stream, parse, serialize)
@@ -156,7 +174,7 @@ class CallInterceptor(grpc.aio.ServerInterceptor):
         return grpc.unary_unary_rpc_method_handler(unary, parse, serialize)
 
     def _wrap(self, method: str, handler: grpc.RpcMethodHandler[Any, Any]) -> grpc.RpcMethodHandler[Any, Any]:
-        codecs = (_tolerant(handler.request_deserializer), handler.response_serializer)
+        codecs = (_tolerant(READERS.get(method, handler.request_deserializer)), handler.response_serializer)
         if handler.response_streaming:
             serve: Any = _writing(handler.stream_stream or handler.unary_stream)
             make: Any = (
@@ -183,10 +201,16 @@ class CallInterceptor(grpc.aio.ServerInterceptor):
         if self._tracer is not None:
             serve = self._tracer.around(method, serve, is_stream)
 
+        is_logged = not method.startswith(PROBES)
+        ok = _kind(method, "ok")
+        turns = self._turns
+
         async def around(request: Any, context: Context) -> Any:
             begin = time.perf_counter()
+            if turns is not None:
+                turns.call_came()
             entry: Entry | None = None
-            headers = read_headers(context)
+            headers = current_headers()
             try:
                 if gate is None:
                     call = headers.call()
@@ -207,7 +231,8 @@ class CallInterceptor(grpc.aio.ServerInterceptor):
                 del request, context
                 await refusing
             else:
-                self._log(method, headers, begin, "ok")
+                if is_logged and self._throttle.admits(ok):
+                    _log(method, headers, begin, "ok")
                 return response
             finally:
                 if gate is not None and entry is not None:
@@ -232,7 +257,8 @@ class CallInterceptor(grpc.aio.ServerInterceptor):
             self._refused[refusal.code] += 1
         if refusal.code == "internal":
             log.error("internal_error", method=method, exc_info=error)
-        self._log(method, headers, begin, refusal.code)
+        if not method.startswith(PROBES) and self._throttle.admits(_kind(method, refusal.code)):
+            _log(method, headers, begin, refusal.code)
         if gate is not None and refusal.code == "unauthenticated":
             await gate.delay(refusal, headers, context)
         status = MAPPINGS[refusal.code].grpc
@@ -243,17 +269,22 @@ class CallInterceptor(grpc.aio.ServerInterceptor):
         error.__traceback__ = error.__context__ = error.__cause__ = None
         await aborting
 
-    def _log(self, method: str, headers: Headers, begin: float, outcome: str) -> None:
-        if not method.startswith(PROBES) and self._throttle.admits(f"{method.rpartition('/')[2]} {outcome}"):
-            log.info(
-                "request",
-                method=method,
-                outcome=outcome,
-                ms=round((time.perf_counter() - begin) * 1000, 2),
-                # It may be anything where it is what was refused.
-                namespace=headers.namespace[:MAX_NAMESPACE_CHARS],
-                rest=headers.by_rest,
-            )
+
+def _kind(method: str, outcome: str) -> str:
+    """How lines of calls that are not logged one by one are counted."""
+    return f"{method.rpartition('/')[2]} {outcome}"
+
+
+def _log(method: str, headers: Headers, begin: float, outcome: str) -> None:
+    log.info(
+        "request",
+        method=method,
+        outcome=outcome,
+        ms=round((time.perf_counter() - begin) * 1000, 2),
+        # It may be anything where it is what was refused.
+        namespace=headers.namespace[:MAX_NAMESPACE_CHARS],
+        rest=headers.by_rest,
+    )
 
 
 def _check(request: Any, call: Call, gate: Gate | None, headers: Headers, context: Context) -> None:
@@ -264,7 +295,7 @@ def _check(request: Any, call: Call, gate: Gate | None, headers: Headers, contex
         message = request.message if isinstance(request, RestRequest) else request
         access = gate.check(call.access, message, headers, context)
         if access is not call.access:
-            set_current_call(replace(call, access=access))
+            set_current_call(call._replace(access=access))
 
 
 def _behind(door: Door, method: str, serve: Callable[[Any, Context], Awaitable[Any]]) -> Any:
@@ -287,13 +318,6 @@ def _behind(door: Door, method: str, serve: Callable[[Any, Context], Awaitable[A
         return response
 
     return serve_behind
-
-
-def _is_by_rest(metadata: Any) -> bool:
-    for key, _ in metadata or ():  # noqa: SIM110
-        if key == REST_KEY:
-            return True
-    return False
 
 
 def _target_check(method: str) -> TargetCheck | None:

@@ -22,7 +22,7 @@ class SharedClock(SteadyClock):
     def __init__(self, steady: Callable[[], float] = time.monotonic) -> None:
         super().__init__(steady)
         self._is_set = False
-        self._store_offset = self._offset
+        self._store_offset = self._machine_offset = self._offset
         # What is still to be levelled out, and since when.
         self._behind = 0.0
         self._since = 0.0
@@ -44,6 +44,9 @@ class SharedClock(SteadyClock):
     def follow(self, at: float, sent_at: float, received_at: float) -> None:
         """The store showed `at` between two readings of the steady clock."""
         self._store_offset = at - (sent_at + received_at) / 2
+        if abs(self._store_offset - self._machine_offset) <= (received_at - sent_at) / 2:
+            # As far as can be told the store shows the machine's own time, which is read without such errors.
+            self._store_offset = self._machine_offset
         self._settle()
         if not self._is_set:
             self._is_set = True

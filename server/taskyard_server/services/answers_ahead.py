@@ -9,27 +9,29 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from collections.abc import Callable
-from typing import Final
+from typing import Final, Generic, TypeVar
+
+Answer = TypeVar("Answer")
 
 MAX_AHEAD: Final = 8
 MAX_AHEAD_BYTES: Final = 4 * 1024 * 1024
 """Maximum messages, and their bytes, that are applied and not kept yet."""
 
 
-class AnswersAhead:
+class AnswersAhead(Generic[Answer]):
     """The answers that wait for a commit. Each is passed to `send` once it is kept, or the reason why not to `fail`."""
 
-    def __init__(self, send: Callable[[bytes], None], fail: Callable[[BaseException], None]) -> None:
+    def __init__(self, send: Callable[[Answer], None], fail: Callable[[BaseException], None]) -> None:
         self._send = send
         self._fail = fail
-        self._answers: deque[tuple[bytes, int, asyncio.Future[None]]] = deque()
+        self._answers: deque[tuple[Answer, int, asyncio.Future[None]]] = deque()
         self._bytes = 0
         self._shrunk: asyncio.Future[None] | None = None
 
     def __len__(self) -> int:
         return len(self._answers)
 
-    def add(self, answer: bytes, message_bytes: int, kept: asyncio.Future[None] | None) -> None:
+    def add(self, answer: Answer, message_bytes: int, kept: asyncio.Future[None] | None) -> None:
         """Send an answer once it is kept and all before it were sent; None is kept already."""
         if kept is None or kept.done():
             if not self._answers and (kept is None or kept.exception() is None):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from functools import partial
 from typing import Any, Final
 
@@ -14,13 +13,15 @@ from taskyard_server.access.grants import Access
 from taskyard_server.conversion import requests
 from taskyard_server.conversion.page_tokens import page_size
 from taskyard_server.conversion.responses import error_message, task_page
-from taskyard_server.conversion.task_encoding import STATES
+from taskyard_server.conversion.submit_requests import BatchRequest
+from taskyard_server.conversion.task_encoding import STATES, encode_batch
 from taskyard_server.conversion.timestamps import timestamp
 from taskyard_server.conversion.wire import tag
 from taskyard_server.core.batches import Batch, BatchSubmission
 from taskyard_server.core.errors import BadRequest, BatchTooLarge, QueueFull, Refusal
-from taskyard_server.core.task import CANCELLED, REJECTED, Existing, Submission, Task
+from taskyard_server.core.task import CANCELLED, REJECTED
 from taskyard_server.engine.port import Engine
+from taskyard_server.engine.turn_taking import SMALL
 from taskyard_server.interceptors.callers import current_call
 
 from .rest_hints import ACCEPTED, send_hint
@@ -45,28 +46,20 @@ class BatchService(BatchServiceServicer):
         self._max_payload_bytes = max_payload_bytes
 
     async def SubmitBatch(  # noqa: N802
-        self, request: pb.SubmitBatchRequest, context: grpc.aio.ServicerContext[Any, Any]
-    ) -> pb.SubmitBatchResponse:
+        self,
+        request: BatchRequest,  # type: ignore[override]
+        context: grpc.aio.ServicerContext[Any, Any],
+    ) -> Any:
         if not request.agent_id:
             raise BadRequest("agentId: is required")
-        if not request.tasks:
+        if not request.count:
             raise BadRequest("tasks: must not be empty")
-        if len(request.tasks) > self._max_batch_size:
-            raise BatchTooLarge(f"tasks: must be at most {self._max_batch_size}, are {len(request.tasks)}")
+        if request.count > self._max_batch_size:
+            raise BatchTooLarge(f"tasks: must be at most {self._max_batch_size}, are {request.count}")
         call = current_call()
-        submissions = [
-            requests.submission(
-                task,
-                request.agent_id,
-                request.callback_url,
-                call.traceparent,
-                self._max_payload_bytes,
-                self._default_retry,
-                prefix=f"tasks[{number}].",
-            )
-            for number, task in enumerate(request.tasks)
-        ]
-        _check_places(submissions)
+        if request.count > SMALL:
+            await self._engine.turns.take(request.count)
+        submissions = request.submissions(call.traceparent, self._max_payload_bytes, self._default_retry)
         response = await self._engine.tasks.submit_batch(
             call.namespace, submissions, agents=call.access.agents, show=partial(_submitted, call.access)
         )
@@ -112,29 +105,12 @@ class BatchService(BatchServiceServicer):
         return pb.CancelBatchResponse(status=STATES[CANCELLED], batch_id=request.batch_id, cancelled=cancelled)
 
 
-def _check_places(submissions: Sequence[Submission]) -> None:
-    """Raise `BadRequest` if a predecessor does not stand before its task."""
-    for number, submission in enumerate(submissions):
-        if any(place >= number for place in submission.options.extras.after_indexes):
-            raise BadRequest(f"tasks[{number}].afterIndexes: must be places of tasks that stand before this one")
+def _submitted(access: Access, submission: BatchSubmission) -> bytes:
+    return encode_batch(submission, partial(_encode_refusal, access))
 
 
-def _submitted(access: Access, submission: BatchSubmission) -> pb.SubmitBatchResponse:
-    return pb.SubmitBatchResponse(
-        tasks=[_outcome(access, outcome) for outcome in submission.outcomes],
-        submitted=sum(not isinstance(outcome, Refusal) for outcome in submission.outcomes),
-        batch_id=submission.batch.id,
-    )
-
-
-def _outcome(access: Access, outcome: Task | Existing | Refusal) -> pb.BatchOutcome:
-    if isinstance(outcome, Existing):
-        message = _outcome(access, outcome.task)
-        message.existing = True
-        return message
-    if isinstance(outcome, Task):
-        return pb.BatchOutcome(task_id=outcome.id, state=STATES[outcome.state], position=outcome.position)
-    message = pb.BatchOutcome(state=STATES[REJECTED], error=error_message(shown_refusal(access, outcome)))
-    if isinstance(outcome, QueueFull):
-        message.task_id = outcome.task.id
-    return message
+def _encode_refusal(access: Access, refusal: Refusal) -> bytes:
+    message = pb.BatchOutcome(state=STATES[REJECTED], error=error_message(shown_refusal(access, refusal)))
+    if isinstance(refusal, QueueFull):
+        message.task_id = refusal.task.id
+    return message.SerializeToString()

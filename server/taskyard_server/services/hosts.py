@@ -19,7 +19,8 @@ from taskyard_server.engine.port import Engine
 from taskyard_server.interceptors.callers import current_call
 
 from .handing_out import assignment_encoding
-from .host_connection import Connection, RequestStream
+from .host_connection import Connection
+from .host_reading import RequestStream
 from .host_watches import HostWatches
 
 Context: TypeAlias = "grpc.aio.ServicerContext[Any, Any]"

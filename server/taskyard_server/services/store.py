@@ -37,7 +37,7 @@ class StoreService(StoreServiceServicer):
             raise BadRequest("path: must be absolute")
         try:
             await self._store.backup(request.path)
-            return pb.BackupStoreResponse(bytes=os.stat(request.path).st_size)
+            return pb.BackupStoreResponse(bytes=_bytes_of(request.path))
         except (BackupFailed, CommitDelayed, StoreError, OSError) as error:
             raise Conflict(str(error)) from None
 
@@ -59,3 +59,10 @@ class StoreService(StoreServiceServicer):
             epoch=stats.epoch,
             format_version=stats.version,
         )
+
+
+def _bytes_of(path: str) -> int:
+    """The size of a backup: a file, or a folder of files."""
+    if not os.path.isdir(path):
+        return os.stat(path).st_size
+    return sum(os.stat(os.path.join(folder, name)).st_size for folder, _, names in os.walk(path) for name in names)

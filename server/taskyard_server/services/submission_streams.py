@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections import deque
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator
 from functools import partial
 from typing import Any, Final, TypeAlias
 
@@ -18,20 +18,21 @@ from taskyard_server.access.limits import TokenBucket
 from taskyard_server.conversion import requests
 from taskyard_server.conversion.refusals import converted, with_refusals
 from taskyard_server.conversion.responses import error_message
+from taskyard_server.conversion.submit_requests import TasksRequest
 from taskyard_server.conversion.task_encoding import encode_outcomes
 from taskyard_server.core.errors import PermissionDenied, QueueFull, Refusal, Unavailable
-from taskyard_server.core.predecessors import IN_MEMORY
+from taskyard_server.core.predecessors import IN_MEMORY, name_predecessors
 from taskyard_server.core.task import Submission
 from taskyard_server.engine.port import Answer, Engine
+from taskyard_server.engine.turn_taking import SMALL
 from taskyard_server.interceptors.callers import Call, current_call
 
 from .answers_ahead import AnswersAhead
 from .shown_tasks import shown_refusal
 
 Context: TypeAlias = "grpc.aio.ServicerContext[Any, Any]"
-Messages: TypeAlias = AsyncIterator["pb.SubmitTasksRequest | Refusal"]
+Messages: TypeAlias = AsyncIterator["TasksRequest | Refusal"]
 
-MAX_TASKS_PER_TURN: Final = 100
 SHUTDOWN: Final = "the server shuts down"
 
 
@@ -55,7 +56,7 @@ class SubmissionStreams:
                     raise request
                 if call.pace is not None:
                     await _keep(call.pace)
-                await stream.write(await self._submit(call, request.tasks), request.ByteSize)
+                await stream.write(await self._submit(call, request), request.size)
             await stream.finish()
         except Refusal:
             # What was applied before is answered first.
@@ -70,7 +71,7 @@ class SubmissionStreams:
         for stream in self._idle:
             stream.interrupt(Unavailable(SHUTDOWN))
 
-    async def _next_request(self, messages: Messages, stream: _Stream) -> pb.SubmitTasksRequest | Refusal | None:
+    async def _next_request(self, messages: Messages, stream: _Stream) -> TasksRequest | Refusal | None:
         """The next message of a stream, None at its end."""
         if self._closing:
             raise Unavailable(SHUTDOWN)
@@ -80,27 +81,31 @@ class SubmissionStreams:
         finally:
             del self._idle[stream]
 
-    async def _submit(self, call: Call, tasks: Sequence[pb.SubmitTaskRequest]) -> Answer[bytes]:
+    async def _submit(self, call: Call, request: TasksRequest) -> Answer[bytes]:
         """The outcome of each task, encoded. A refusal affects neither the stream nor other tasks."""
-        if len(tasks) <= MAX_TASKS_PER_TURN:
-            return await self._submit_chunk(call, tasks)
+        count, turns = len(request.tasks), self._engine.turns
+        if count <= SMALL:
+            turns.small_came()
+            return await self._submit_chunk(call, request, 0, count)
         outcomes: list[bytes] = []
-        for first in range(0, len(tasks), MAX_TASKS_PER_TURN):
-            if first:
-                # A message may hold thousands of tasks: let other calls run in between.
-                await asyncio.sleep(0)
-            answer = await self._submit_chunk(call, tasks[first : first + MAX_TASKS_PER_TURN])
+        first = 0
+        while first < count:
+            end = min(first + turns.slice_size, count)
+            await turns.take(end - first)
+            answer = await self._submit_chunk(call, request, first, end)
             outcomes.append(answer.value)
+            first = end
         # What was applied last is kept last.
         return Answer(b"".join(outcomes), answer.kept)
 
-    async def _submit_chunk(self, call: Call, tasks: Sequence[pb.SubmitTaskRequest]) -> Answer[bytes]:
-        submissions = requests.submissions(tasks, call.traceparent, self._max_payload_bytes, self._default_retry)
+    async def _submit_chunk(self, call: Call, request: TasksRequest, first: int, end: int) -> Answer[bytes]:
+        """Submit the tasks from `first` on, before `end`."""
+        submissions = request.submissions(first, end, call.traceparent, self._max_payload_bytes, self._default_retry)
         if call.access.agents is not None:
             submissions = _judged(call.access, submissions)
         encode_refusal = partial(_encode_refusal, call.access)
         valid, known = converted(submissions), IN_MEMORY
-        if any(each.options.extras.after for each in valid):
+        if name_predecessors(valid):
             known = await self._engine.tasks.known(call.namespace, valid, agents=call.access.agents)
         return self._engine.tasks.submit_each(
             call.namespace,
@@ -124,13 +129,13 @@ class _Stream:
         task = asyncio.current_task()
         assert task is not None
         self._task = task
-        self._ahead = AnswersAhead(self._send, self.interrupt)
+        self._ahead: AnswersAhead[bytes] = AnswersAhead(self._send, self.interrupt)
         self._kept: deque[bytes] = deque()
         self._writer: asyncio.Task[None] | None = None
         self._failure: BaseException | None = None
         self._reading = False
 
-    async def next(self, messages: Messages) -> pb.SubmitTasksRequest | Refusal | None:
+    async def next(self, messages: Messages) -> TasksRequest | Refusal | None:
         """The next message, None at the end. Raises what `interrupt` was given."""
         self._raise_failure()
         self._reading = True
@@ -144,12 +149,12 @@ class _Stream:
         finally:
             self._reading = False
 
-    async def write(self, answer: Answer[bytes], size: Any) -> None:
+    async def write(self, answer: Answer[bytes], size: int) -> None:
         """Write an answer once it is kept; wait if too many do."""
         if answer.kept is None and not self._ahead and self._writer is None:
             await self._context.write(answer.value)
             return
-        self._ahead.add(answer.value, size(), answer.kept)
+        self._ahead.add(answer.value, size, answer.kept)
         await self._ahead.wait_for_room()
 
     async def finish(self) -> None:

@@ -14,6 +14,7 @@ from taskyard_server.conversion import requests
 from taskyard_server.conversion.explanations import explained
 from taskyard_server.conversion.page_tokens import page_size
 from taskyard_server.conversion.responses import task_page
+from taskyard_server.conversion.submit_requests import TaskRequest, TasksRequest
 from taskyard_server.conversion.task_encoding import STATES, encode_accepted
 from taskyard_server.conversion.task_filters import listing_criteria, task_filter
 from taskyard_server.conversion.wire import nested, tag
@@ -59,16 +60,9 @@ class TaskService(TaskServiceServicer):
         self._watches = watches
         self._submissions = SubmissionStreams(engine, max_payload_bytes, default_retry)
 
-    async def SubmitTask(self, request: pb.SubmitTaskRequest, context: Context) -> Any:  # noqa: N802
+    async def SubmitTask(self, request: TaskRequest, context: Context) -> Any:  # type: ignore[override]  # noqa: N802
         call = current_call()
-        submission = requests.submission(
-            request,
-            request.agent_id,
-            request.callback_url,
-            call.traceparent,
-            self._max_payload_bytes,
-            self._default_retry,
-        )
+        submission = request.submission(call.traceparent, self._max_payload_bytes, self._default_retry)
         try:
             response = await self._engine.tasks.submit(
                 call.namespace, submission, agents=call.access.agents, show=encode_accepted
@@ -80,7 +74,7 @@ class TaskService(TaskServiceServicer):
         return response
 
     async def SubmitTasks(  # type: ignore[override]  # noqa: N802
-        self, request_iterator: AsyncIterator[pb.SubmitTasksRequest | Refusal], context: Context
+        self, request_iterator: AsyncIterator[TasksRequest | Refusal], context: Context
     ) -> None:
         await self._submissions.serve(request_iterator, context)
 

@@ -8,6 +8,7 @@ from typing import Final
 from .port import Group, Kept, Store, StoreError, StoreStats, Table
 from .records import decode_namespace
 from .shared_port import is_shared
+from .whole_folder import WholeFolder
 
 OTHER_TABLES: Final = tuple(
     table for table in Table if table not in (Table.NAMESPACES, Table.TASKS, Table.STATES, Table.ENDED)
@@ -27,7 +28,7 @@ async def copy(source: Store, target: Store) -> StoreStats:
         number += 1
         group.number = number
         await target.commit(group)
-    if is_shared(target):
+    if is_shared(target) or isinstance(target, WholeFolder):
         await target.adopt(await _names(target))
     copied = await target.stats()
     if copied.rows != before.rows:

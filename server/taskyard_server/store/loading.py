@@ -27,7 +27,6 @@ from taskyard_server.core.task import TERMINAL, Submission, Task
 from .operation_records import decode_operation, to_operation
 from .port import EPOCH_JUMP, LAST_KEY, NAMESPACE_SHIFT, Table, key_of, namespace_of, number_of
 from .records import (
-    AS_SUBMITTED,
     HostRecord,
     StateRecord,
     TaskRecord,
@@ -43,6 +42,7 @@ from .rows import NOTHING_KNOWN, AboutNamespace
 from .rule_records import decode_rule, to_rule
 from .schedule_records import decode_schedule, decode_trigger, deleted_schedule, to_schedule, to_trigger
 from .shifting import shift_operation, shift_schedule, shift_state, shift_task, shift_trigger
+from .task_records import AS_SUBMITTED
 from .tuples import to_history, to_options, to_profile
 
 if TYPE_CHECKING:

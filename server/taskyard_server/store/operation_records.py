@@ -16,7 +16,8 @@ from taskyard_server.core.errors import BadRequest
 from taskyard_server.core.names import names
 from taskyard_server.core.operation import Operation, OperationKind, OperationRequest, OperationStatus
 
-from .records import Record, encode
+from .records import Record
+from .task_records import encode
 
 
 class OperationRecord(Record):

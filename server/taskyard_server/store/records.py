@@ -4,8 +4,7 @@ Fields are never moved, changed or taken out; new ones are appended, with a defa
 an earlier one wrote. That holds for the tuples of the core that stand in records as they are, too (`tuples.py`). A
 test holds records of each release.
 
-Tasks and states are written from plain tuples, which takes three quarters of the time that their Structs take; they are
-read as Structs, which checks them.
+Those of tasks, states and agents are written by `task_records.py`; here is how they are read.
 
 Default deadlines are stored without the time for which they stood still (`Lifecycle.stood_still_secs`): while nobody
 serves, no row of a task has to change.
@@ -16,21 +15,16 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from msgspec import Struct
-from msgspec.msgpack import Decoder, Encoder
+from msgspec.msgpack import Decoder
 
-from taskyard_server.core.history import NO_HISTORY
 from taskyard_server.core.task import PENDING, QUEUED, TaskState
 
-from .tuples import HistoryTuple, OptionsTuple, ProfileTuple, kept_history, kept_options
+from .task_records import encode
+from .tuples import HistoryTuple, OptionsTuple, ProfileTuple
 
 if TYPE_CHECKING:
-    from taskyard_server.core.agents import AgentFigures
     from taskyard_server.core.hosts import Host
     from taskyard_server.core.leases import Lease
-    from taskyard_server.core.task import Task
-
-AS_SUBMITTED: Final = b""
-"""The state of a task that waits and was never touched since it was submitted."""
 
 
 class Record(Struct, array_like=True, gc=False):
@@ -152,91 +146,12 @@ class AgentRecord(Record):
     tokens_used: int
 
 
-encode: Final = Encoder().encode
 decode_namespace: Final = Decoder(NamespaceRecord).decode
 decode_task: Final = Decoder(TaskRecord).decode
 decode_state: Final = Decoder(StateRecord).decode
 decode_stopping: Final = Decoder(StoppingRecord).decode
 decode_host: Final = Decoder(HostRecord).decode
 decode_agent: Final = Decoder(AgentRecord).decode
-
-
-def encode_task(task: Task, stood_still_secs: float) -> bytes:
-    """A `TaskRecord`."""
-    deadline, deadline_secs, options = task.deadline, task.deadline_secs, task.options
-    if stood_still_secs and deadline_secs is None and deadline is not None:
-        deadline -= stood_still_secs
-    return encode(
-        (
-            task.id,
-            task.agent.id,
-            task.action,
-            task.created_at,
-            task.position,
-            deadline,
-            deadline_secs,
-            task.tab_id,
-            task.ref,
-            task.params,
-            task.priority,
-            kept_options(options),
-            task.commit,
-        )
-    )
-
-
-def encode_state(task: Task, stood_still_secs: float, has_no_key: bool = False) -> bytes:
-    """A `StateRecord`."""
-    deadline, lease, history = task.deadline, task.lease, task.history
-    if stood_still_secs and deadline is not None and task.deadline_secs is None:
-        deadline -= stood_still_secs
-    return encode(
-        (
-            task.state,
-            task.queued_at,
-            deadline,
-            task.deliveries,
-            task.token,
-            task.host_id,
-            None
-            if lease is None
-            else (
-                lease.host.id,
-                lease.secs,
-                lease.claimed_at,
-                lease.started_at,
-                lease.stream is not None,
-                lease.claim_id,
-            ),
-            task.started_at,
-            kept_history(history),
-            task.progress,
-            task.error,
-            task.expired,
-            task.completed_at,
-            task.result,
-            has_no_key,
-            task.commit,
-        )
-    )
-
-
-def is_as_submitted(task: Task) -> bool:
-    """Whether nothing has happened to a task since it was submitted."""
-    if task.token:
-        return False
-    history = task.history
-    if task.state is QUEUED:
-        return history is NO_HISTORY
-    return (
-        task.state is PENDING
-        and history.run == 1
-        and history.held == task.options.hold
-        and history.token_limit is None
-        # Whether one that comes after others has to wait does not stand in what was submitted.
-        and not task.options.extras.after
-        and not history.bound
-    )
 
 
 def state_as_submitted(record: TaskRecord) -> StateRecord:
@@ -273,21 +188,5 @@ def encode_host(host: Host) -> bytes:
             host.drain_until,
             host.registered_at,
             host.instance,
-        )
-    )
-
-
-def encode_agent(figures: AgentFigures, place: int) -> bytes:
-    """An `AgentRecord`."""
-    return encode(
-        AgentRecord(
-            figures.name,
-            place,
-            figures.submitted,
-            figures.completed,
-            figures.failed,
-            figures.cancelled,
-            figures.rejected,
-            figures.tokens_used,
         )
     )

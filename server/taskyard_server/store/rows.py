@@ -2,7 +2,7 @@
 
 Each thing is written once, in its present state. A task is in `ended` if and only if it is terminal and does not block
 its target; before that it has a row in `states`. Rejected tasks are never written. A task that comes and ends within
-one group is written to `tasks` and `ended` alone.
+one group is written to `tasks` and `ended` alone. This file is compiled.
 """
 
 from __future__ import annotations
@@ -17,25 +17,17 @@ from taskyard_server.core.task import TERMINAL
 
 from .operation_records import encode_operation
 from .port import Table, key_of
-from .records import (
-    AS_SUBMITTED,
-    NamespaceRecord,
-    encode,
-    encode_agent,
-    encode_host,
-    encode_state,
-    encode_stopping,
-    encode_task,
-    is_as_submitted,
-)
+from .records import NamespaceRecord, encode_host, encode_stopping
 from .rule_records import encode_rule
 from .schedule_records import encode_schedule, encode_trigger
+from .task_records import AS_SUBMITTED, encode, encode_agent, encode_state, encode_task, is_as_submitted
 
 if TYPE_CHECKING:
     from taskyard_server.core.changes import Changes
     from taskyard_server.core.scheduler import Scheduler
+    from taskyard_server.core.task import Task
 
-    from .port import Group
+    from .port import EndedRow, Group, Row
 
 
 class AboutNamespace(NamedTuple):
@@ -68,12 +60,7 @@ def add_rows(
     """
     _add_namespace(group, number, name, scheduler, last_outbox, about)
     _add_tasks(group, number, scheduler, changes, keep_history)
-    for figures in changes.agents:
-        # Those of an agent that was forgotten have no number any more.
-        if figures.number:
-            agent = scheduler.life.agents.by_id.get(figures.name)
-            place = 0 if agent is None else scheduler.life.ready.place_of(agent)
-            group.put(Table.AGENTS, key_of(number, figures.number), encode_agent(figures, place))
+    _add_agents(group, number, scheduler, changes)
     for host in changes.hosts:
         if not host.built_in:
             group.put(Table.HOSTS, key_of(number, host.number), encode_host(host))
@@ -132,13 +119,25 @@ def _add_namespace(
     group.put(Table.NAMESPACES, number, encode(record))
 
 
+def _add_agents(group: Group, number: int, scheduler: Scheduler, changes: Changes) -> None:
+    ready, by_id, base = scheduler.life.ready, scheduler.life.agents.by_id, key_of(number, 0)
+    rows: list[Row] = group.puts.setdefault(Table.AGENTS, [])
+    for figures in changes.agents:
+        # Those of an agent that was forgotten have no number any more.
+        if figures.number:
+            agent = by_id.get(figures.name)
+            rows.append((base | figures.number, encode_agent(figures, 0 if agent is None else ready.place_of(agent))))
+
+
 def _add_tasks(group: Group, number: int, scheduler: Scheduler, changes: Changes, keep_history: bool) -> None:
     life, base = scheduler.life, key_of(number, 0)
-    new, reopened, targets, secs = changes.new, changes.reopened, life.targets, life.stood_still_secs
-    tasks = group.puts.setdefault(Table.TASKS, [])
-    states = group.puts.setdefault(Table.STATES, [])
-    removed = group.removes.setdefault(Table.STATES, [])
-    forgotten = () if keep_history else changes.evicted
+    new, reopened, reprioritized = changes.new, changes.reopened, changes.reprioritized
+    targets, secs, keys = life.targets, life.stood_still_secs, life.tasks_by_key
+    tasks: list[Row] = group.puts.setdefault(Table.TASKS, [])
+    states: list[Row] = group.puts.setdefault(Table.STATES, [])
+    removed: list[int] = group.removes.setdefault(Table.STATES, [])
+    ended: list[EndedRow] = group.ended
+    forgotten: dict[Task, None] = {} if keep_history else changes.evicted
     commit = group.number_of(number)
     for task in changes.tasks:
         if task in forgotten:
@@ -152,13 +151,14 @@ def _add_tasks(group: Group, number: int, scheduler: Scheduler, changes: Changes
             group.remove(Table.ENDED, key)
             # It may have come back from the history, from which its row may be deleted meanwhile.
             tasks.append((key, encode_task(task, secs)))
-        elif task in changes.reprioritized:
+        elif task in reprioritized:
             tasks.append((key, encode_task(task, secs)))
         options = task.options
-        has_no_key = options.key is not None and life.tasks_by_key.get((task.agent.id, options.key.key)) is not task
+        its_key = options.key
+        has_no_key = its_key is not None and keys.get((task.agent.id, its_key.key)) is not task
         if task.state in TERMINAL and (options.target is None or not targets.blocks(task)):
             assert task.completed_at is not None
-            group.ended.append((key, int(task.completed_at * 1000), encode_state(task, secs, has_no_key)))
+            ended.append((key, int(task.completed_at * 1000), encode_state(task, secs, has_no_key)))
             if not is_new:
                 removed.append(key)
         elif is_new and is_as_submitted(task):

@@ -9,7 +9,8 @@ from msgspec.msgpack import Decoder
 from taskyard_server.core.keys import KeyLimit
 from taskyard_server.core.rule import Rule
 
-from .records import Record, encode
+from .records import Record
+from .task_records import encode
 
 
 class RuleRecord(Record):

@@ -17,8 +17,9 @@ from taskyard_server.core.schedules.schedule import (
 )
 from taskyard_server.core.task import Submission
 
-from .records import Record, encode
-from .tuples import OptionsTuple, RangeTuple, kept_options, to_options, to_ranges
+from .records import Record
+from .task_records import encode, kept_options
+from .tuples import OptionsTuple, RangeTuple, to_options, to_ranges
 
 if TYPE_CHECKING:
     from taskyard_server.core.schedules.schedule import Cadence

@@ -36,8 +36,8 @@ class Restored(NamedTuple):
     set_aside: str | None
 
 
-def restore(backup: str, path: str, *, replace: bool = False) -> Restored:
-    """Make a backup the store at `path`, in a new epoch. Waits for the disk. Raises `StoreError`.
+def restore(backup: str, path: str, *, replace: bool = False, epoch_above: int = 0) -> Restored:
+    """Make a backup the store at `path`, in a new epoch, above that one. Waits for the disk. Raises `StoreError`.
 
     A file that is there is refused, or with `replace` set aside under another name. The backup stays as it is.
     """
@@ -51,7 +51,7 @@ def restore(backup: str, path: str, *, replace: bool = False) -> Restored:
             there = os.path.lexists(path)
             if there and not replace:
                 raise StoreError(f"{path} is there already; say that it is to be replaced, or name another file")
-            epoch = max(epoch_before, _take(path, held) if there else 0) + 1
+            epoch = max(epoch_before, epoch_above, _take(path, held) if there else 0) + 1
             prepare(backup, part, final=part, replace=True, min_free_bytes=0)
             held.callback(remove, part)
             _copy(backup, part, epoch, epoch_before)

@@ -10,6 +10,7 @@ import sqlite3
 import time
 from collections.abc import Callable, Iterable
 from functools import partial
+from itertools import chain
 from typing import Any, Final
 
 from taskyard_server.store.sqlite_file import TABLES, VERSION, Unusable, primary
@@ -21,6 +22,8 @@ COUNTED_ROWS: Final = 20_000
 SOUGHT_ROWS: Final = 1_000
 """How many rows are looked at in a slice, of which most are passed by."""
 FORGOTTEN_ROWS: Final = 500
+AT_ONCE: Final = (100, 10)
+"""So many rows are written by one statement, where there are as many: that takes half the time of one for each."""
 NAMESPACE_SHIFT: Final = 40
 OF_TASKS: Final = ("states", "ended", "tasks")
 OF_NAMESPACES: Final = ("stopping", "hosts", "agents", "schedules", "triggers", "outbox", "operations", "rules")
@@ -43,8 +46,8 @@ class YardRows:
         self._log = log
         self._ballast = ballast
         self._sql = sql
-        self._puts = [sql[f"put_{table}"] for table in TABLES]
-        self._removes = [sql[f"remove_{table}"] for table in TABLES]
+        self._puts = [_putting(sql[f"put_{table}"]) for table in TABLES]
+        self._removes = [_removing(sql[f"remove_{table}"]) for table in TABLES]
         self._number: int
         self._at: float
         self._epoch: int
@@ -76,12 +79,21 @@ class YardRows:
         self._db.execute(self._sql["go_on_from"], (number, at, epoch))
 
     def _write_group(self, number: int, at: float, removes: list[Removes], puts: list[Puts]) -> None:
-        many = self._db.executemany
         for table, keys in removes:
-            many(self._removes[table], zip(keys))
+            self._for_each(self._removes[table], list(zip(keys)))
         for table, rows in puts:
-            many(self._puts[table], rows)
+            self._for_each(self._puts[table], rows)
         self._db.execute(self._sql["write_meta"], (number, at))
+
+    def _for_each(self, statements: list[str], rows: Rows) -> None:
+        """Do for each row, in their order, what the last of these statements does for one."""
+        begin = 0
+        for count, statement in zip(AT_ONCE, statements, strict=False):
+            while len(rows) - begin >= count:
+                self._db.execute(statement, tuple(chain.from_iterable(rows[begin : begin + count])))
+                begin += count
+        if begin < len(rows):
+            self._db.executemany(statements[-1], rows[begin:])
 
     def forget(self, before_ms: int, limit: int) -> int:
         """Remove some tasks that ended before a time; how many."""
@@ -108,7 +120,7 @@ class YardRows:
 
     def _remove_each(self, tables: Iterable[str], keys: Rows) -> None:
         for table in tables:
-            self._db.executemany(self._sql[f"remove_{table}"], keys)
+            self._for_each(self._removes[TABLES.index(table)], keys)
 
     def _write(self, write: Callable[[], None]) -> None:
         """Do it in one transaction, with the room of the ballast where the disk is full. Raises `Delayed`."""
@@ -206,6 +218,18 @@ class YardRows:
 
     def _used_bytes(self) -> int:
         return os.stat(self._path).st_size + self._log.bytes()
+
+
+def _putting(statement: str) -> list[str]:
+    """The statements that put as many rows as `AT_ONCE` says, and the one that puts one row."""
+    head, one = statement.rstrip(";").split("VALUES ")
+    return [*(f"{head}VALUES {', '.join([one] * count)}" for count in AT_ONCE), statement]
+
+
+def _removing(statement: str) -> list[str]:
+    """The statements that remove as many rows as `AT_ONCE` says, and the one that removes one row."""
+    head = statement.removesuffix("= ?;")
+    return [*(f"{head}IN ({', '.join('?' * count)})" for count in AT_ONCE), statement]
 
 
 def _holds(record: bytes, groups: Groups) -> bool:

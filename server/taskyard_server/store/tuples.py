@@ -5,15 +5,15 @@ compiled does not tell the types of its fields: so these are declared here, and 
 records, new fields are appended, with a default.
 
 A version reads no tuple that has more fields than it knows. So those that came with a format level are written only
-where one of them says something, which the core allows only once that level is in force
+where one of them says something (`task_records.py`), which the core allows only once that level is in force
 (`Lifecycle.keeps_added_fields`, `Lifecycle.keeps_extras`).
 """
 
 from __future__ import annotations
 
-from typing import Final, NamedTuple
+from typing import NamedTuple
 
-from taskyard_server.core.history import NO_HISTORY, Attempt, Bound, History, RetryPolicy
+from taskyard_server.core.history import Attempt, Bound, History, RetryPolicy
 from taskyard_server.core.hosts import HostProfile, Tabs
 from taskyard_server.core.schedules.processed_times import TimeRange
 from taskyard_server.core.task import (
@@ -27,12 +27,6 @@ from taskyard_server.core.task import (
     TaskOptions,
     UniqueWhile,
 )
-
-OPTIONS_OF_LEVEL_1: Final = 13
-OPTIONS_OF_LEVEL_2: Final = 16
-HISTORY_OF_LEVEL_1: Final = 9
-HISTORY_OF_LEVEL_2: Final = 12
-"""How many fields they had."""
 
 
 class KeyTuple(NamedTuple):
@@ -138,26 +132,6 @@ class RangeTuple(NamedTuple):
 
     first: float
     until: float
-
-
-def kept_options(options: TaskOptions) -> tuple[object, ...] | None:
-    """Options as they stand in a record."""
-    if options is NO_OPTIONS:
-        return None
-    if options.extras is not NO_EXTRAS:
-        return options
-    return options[: OPTIONS_OF_LEVEL_2 if options.has_added_fields else OPTIONS_OF_LEVEL_1]
-
-
-def kept_history(history: History) -> tuple[object, ...] | None:
-    """The course of a task as it stands in a record."""
-    if history is NO_HISTORY:
-        return None
-    if history.bound:
-        return history
-    if history.code is None and history.traceback is None and history.output is None:
-        return history[:HISTORY_OF_LEVEL_1]
-    return history[:HISTORY_OF_LEVEL_2]
 
 
 def to_options(its: OptionsTuple | None) -> TaskOptions:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
-from dataclasses import replace
 from typing import Any, Final, TypeAlias
 
 import grpc
@@ -65,7 +64,7 @@ class CallSpans:
     async def _serve(
         self, method: str, serve: Serve, request: Any, context: Any, call: Call, its: SpanId, above: int
     ) -> Any:
-        set_current_call(replace(call, traceparent=its.traceparent))
+        set_current_call(call._replace(traceparent=its.traceparent))
         begin = self._spans.now()
         code = "internal"
         try:

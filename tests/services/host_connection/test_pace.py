@@ -6,15 +6,15 @@ import pytest
 
 from taskyard.v1 import runtime_host_pb2 as pb
 from taskyard_server.access.limits import Rate
-from taskyard_server.services import host_connection
+from taskyard_server.services import host_reading
 from tests.services.host_streams import held_lease, run_loop
 
 
 @pytest.fixture(autouse=True)
 def pace(monkeypatch):
     """Ten messages at once, and ten a second."""
-    monkeypatch.setattr(host_connection, "PACE", Rate(per_sec=10, burst=10))
-    monkeypatch.setattr(host_connection, "PACED_MESSAGES", 2)
+    monkeypatch.setattr(host_reading, "PACE", Rate(per_sec=10, burst=10))
+    monkeypatch.setattr(host_reading, "PACED_MESSAGES", 2)
 
 
 async def beat(stream, *leases, times):

@@ -24,7 +24,7 @@ from taskyard.v1.runtime_host_pb2 import (
     ConnectRequest,
     ConnectResponse,
     Drain,
-    HeartbeatInterval,
+    HeartbeatAck,
     Hello,
     Machine,
     Report,
@@ -34,6 +34,8 @@ from taskyard.v1.runtime_host_pb2 import (
 from taskyard.v1.runtime_host_pb2_grpc import RuntimeHostServiceStub
 
 from .departure import CLOSE_SECS, Departure
+from .heart import Heart, StreamBroken
+from .lease_table import held_message
 from .machine import MachineFigures
 from .options import HostOptions, Part
 from .outage_lines import OutageLines
@@ -53,18 +55,11 @@ FINAL_ERRORS: Final = frozenset({"bad_request", "conflict", "permission_denied",
 """The errors after which another try has the same result."""
 WELCOME_SECS: Final = 10.0
 WELCOME_BESIDE_OTHERS_SECS: Final = 5.0
-DEFAULT_HEARTBEAT_SECS: Final = 20.0
-"""The interval where the server names none."""
-MIN_HEARTBEAT_SECS: Final = 0.01
 SETTLE_SECS: Final = 0.3
 """After a stall, what has arrived meanwhile is read before leases are given up: it may have renewed them."""
 
 STALL_BEFORE_SECS: Final = 5.0
 """A connection that is lost so soon after a stall was lost by it."""
-
-
-class _StreamBroken(Exception):
-    """The stream is of no use any more, although gRPC reports no error."""
 
 
 class Connection:
@@ -103,10 +98,7 @@ class Connection:
         self._told_to_reconnect = False
         self._wake = asyncio.Event()
         """Set when there may be something to write, or a reason to leave."""
-        self._heartbeat_secs = 0.0
-        self._heartbeat_secs_changed = asyncio.Event()
-        self._heartbeat_due = False
-        self._acknowledged_at = 0.0
+        self._heart = Heart(watch, self._wake.set)
         self._stub: RuntimeHostServiceAsyncStub | None = None
         self._lines = OutageLines(part.host_id)
         self._departure = Departure(
@@ -175,7 +167,7 @@ class Connection:
     # Connection
 
     async def _stay_connected(self) -> None:
-        while not (self._session.draining and not self._session.active and not self._session.holds_leases):
+        while not (self._session.draining and not self._session.active and not self._session.leases.held()):
             began, self._told_to_reconnect = self._now(), False
             server = await self._servers.pick()
             error: TaskyardError
@@ -193,7 +185,7 @@ class Connection:
                     raise error from failed
                 else:
                     self._log_connection_error(error)
-            except (_StreamBroken, TimeoutError) as broken:
+            except (StreamBroken, TimeoutError) as broken:
                 error = Unavailable(str(broken) or f"{server.address} does not answer")
                 self._log_connection_error(error)
             else:
@@ -209,7 +201,7 @@ class Connection:
             # A channel that failed waits before it connects again; a new one does not.
             await self._servers.renew()
         now = self._now()
-        delay = self._reconnecting.delay(error, self._told_to_reconnect, self._session.holds_leases, began, now)
+        delay = self._reconnecting.delay(error, self._told_to_reconnect, bool(self._session.leases.held()), began, now)
         was_draining = self._session.draining
         while (left := now + delay - self._now()) > 0 and self._session.draining == was_draining:
             self._wake.clear()
@@ -222,7 +214,7 @@ class Connection:
     async def _connect(self, server: Server, channel: grpc.aio.Channel) -> None:
         """Work over one stream until the host has left by it. Handlers go on if the stream breaks.
 
-        Raises `RpcError`, `_StreamBroken` or TimeoutError if it does.
+        Raises `RpcError`, `StreamBroken` or TimeoutError if it does.
         """
         stub: RuntimeHostServiceAsyncStub = RuntimeHostServiceStub(channel)
         self._sent = self._credentials.metadata()
@@ -246,10 +238,10 @@ class Connection:
                 await call.write(ConnectRequest(hello=self._hello()))
             first = await call.read()
         if not isinstance(first, ConnectResponse) or not first.HasField("welcome"):
-            raise _StreamBroken("the server closed the stream")
+            raise StreamBroken("the server closed the stream")
         welcome = first.welcome
         self._handlers.stop(self._session.handle_welcome(welcome, sent_at))
-        self._acknowledged_at = sent_at
+        self._heart.acknowledged_at = sent_at
         self._lines.connected(server.address, welcome.session)
         if welcome.lost:
             log.warning("%d leases were lost while the host was away", len(welcome.lost))
@@ -257,12 +249,12 @@ class Connection:
         return welcome
 
     async def _serve(self, call: Stream, welcome: Welcome, stub: "RuntimeHostServiceAsyncStub") -> None:
-        self._heartbeat_due = False
-        self._heartbeat_secs = _interval_secs(welcome.heartbeat_interval_ms, DEFAULT_HEARTBEAT_SECS)
-        self._heartbeat_secs_changed.clear()
+        self._heart.begin(welcome.heartbeat_interval_ms, self._now())
+        lease_secs = float(welcome.lease_secs)
+        silence_secs = lease_secs / 2 if self._servers.are_several else lease_secs
         reader = asyncio.create_task(self._read_messages(call))
         writer = asyncio.create_task(self._write_messages(call))
-        heart = asyncio.create_task(self._schedule_heartbeats(float(welcome.lease_secs)))
+        heart = asyncio.create_task(self._heart.beat(silence_secs))
         parts = (reader, writer, heart)
         try:
             await asyncio.wait(parts, return_when=asyncio.FIRST_COMPLETED)
@@ -276,7 +268,7 @@ class Connection:
             for part in parts:
                 if part.done():
                     part.result()
-            raise _StreamBroken("the server closed the stream")
+            raise StreamBroken("the server closed the stream")
         finally:
             for part in parts:
                 part.cancel()
@@ -293,6 +285,11 @@ class Connection:
 
     async def _read_messages(self, call: Stream) -> None:
         while isinstance(message := await call.read(), ConnectResponse):
+            if message.HasField("acknowledged_heartbeat"):
+                self._handle_heartbeat_ack(HeartbeatAck(sequence=message.acknowledged_heartbeat))
+            if message.accepted_reports:
+                self._expire_leases(self._now())
+                self._start(self._session.handle_accepted_reports(message.accepted_reports))
             match message.WhichOneof("message"):
                 case "assignments":
                     for assignment in message.assignments.assignments:
@@ -300,10 +297,9 @@ class Connection:
                 case "report_results":
                     self._handle_report_results(message.report_results)
                 case "heartbeat_ack":
-                    self._acknowledged_at = self._now()
-                    self._handlers.stop(self._session.handle_heartbeat_ack(message.heartbeat_ack))
+                    self._handle_heartbeat_ack(message.heartbeat_ack)
                 case "heartbeat_interval":
-                    self._change_heartbeat_interval(message.heartbeat_interval)
+                    self._heart.change_interval(message.heartbeat_interval.heartbeat_interval_ms)
                 case "cancellations":
                     self._handle_cancellations(message.cancellations)
                 case "drain":
@@ -316,15 +312,8 @@ class Connection:
         with contextlib.suppress(StreamEnded):
             while True:
                 self._wake.clear()
-                waiting = []
-                if self._heartbeat_due:
-                    self._heartbeat_due = False
-                    heartbeat = session.next_heartbeat(
-                        self._now(), self._machine_figures(), self._handlers.tokens_used()
-                    )
-                    waiting.append((heartbeat, call.write_soon(heartbeat, tells=False)))
-                messages = session.next_messages()
-                waiting += [(each, call.write_soon(each, tells=_starts(each))) for each in messages]
+                messages = session.next_messages(self._heartbeat())
+                waiting = [(each, call.write_soon(each, tells=_starts(each))) for each in messages]
                 for message, written in waiting:
                     if written is not None:
                         await written
@@ -337,23 +326,13 @@ class Connection:
                         return
                     await self._wake.wait()
 
-    async def _schedule_heartbeats(self, lease_secs: float) -> None:
-        """Have a heartbeat written each interval, and at once when the interval changes.
-
-        Raises `_StreamBroken` when no heartbeat was answered for as long as a lease.
-        """
-        while True:
-            interval = self._heartbeat_secs
-            with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(interval):
-                    await self._heartbeat_secs_changed.wait()
-            self._heartbeat_secs_changed.clear()
-            now = self._watch.look()
-            silence = now - self._acknowledged_at - self._watch.stalled_secs(self._acknowledged_at)
-            if silence > interval + (lease_secs / 2 if self._servers.are_several else lease_secs):
-                raise _StreamBroken(f"no heartbeat was answered for {silence:.1f} s")
-            self._heartbeat_due = True
-            self._wake.set()
+    def _heartbeat(self) -> ConnectRequest | None:
+        """The heartbeat to write now, if one is due or may ride with the reports that are written now."""
+        now = self._now()
+        if not (self._heart.is_due or (self._session.heartbeats_may_ride and self._heart.may_ride(now))):
+            return None
+        self._heart.sent(now)
+        return self._session.next_heartbeat(now, self._machine_figures(), self._handlers.tokens_used())
 
     def _start(self, assignments: list[Assignment]) -> None:
         for assignment in assignments:
@@ -362,7 +341,7 @@ class Connection:
 
     def _expire_leases(self, now: float) -> None:
         """Give up the leases that were not renewed in time, and say why."""
-        overdue = self._session.overdue(now)
+        overdue = self._session.leases.overdue(now)
         if not overdue:
             return
         now = self._watch.look()
@@ -370,13 +349,17 @@ class Connection:
         self._lines.leases_ended(
             tasks + (" and others" if len(overdue) > 3 else ""),
             len(overdue),
-            now - self._acknowledged_at,
-            self._watch.culprits if self._watch.stalled_secs(self._acknowledged_at) else "",
+            now - self._heart.acknowledged_at,
+            self._watch.culprits if self._watch.stalled_secs(self._heart.acknowledged_at) else "",
             is_connected=self._stub is not None,
         )
         self._handlers.stop(self._session.expire_leases(now))
 
     # Messages of the server
+
+    def _handle_heartbeat_ack(self, ack: HeartbeatAck) -> None:
+        self._heart.acknowledged_at = self._now()
+        self._handlers.stop(self._session.handle_heartbeat_ack(ack))
 
     def _handle_report_results(self, results: ReportResults) -> None:
         # The answer may have waited while the process was suspended: the leases may be over.
@@ -384,10 +367,6 @@ class Connection:
         changes = self._session.handle_report_results(results)
         self._handlers.stop(changes.stop)
         self._start(changes.start)
-
-    def _change_heartbeat_interval(self, change: HeartbeatInterval) -> None:
-        self._heartbeat_secs = _interval_secs(change.heartbeat_interval_ms, self._heartbeat_secs)
-        self._heartbeat_secs_changed.set()
 
     def _handle_cancellations(self, cancellations: Cancellations) -> None:
         for cancellation in cancellations.cancellations:
@@ -413,11 +392,12 @@ class Connection:
             display_name=options.display_name,
             capabilities=options.capabilities,
             slots=part.slots,
-            leases=self._session.held_leases(),
+            leases=[held_message(key) for key in self._session.leases.held()],
             project=options.project,
             actions=part.actions,
             labels=options.labels,
             lease_secs=options.lease_secs,
+            counts_accepted=True,
             machine=self._machine_figures(),
         )
 
@@ -444,7 +424,3 @@ class Connection:
 def _starts(message: ConnectRequest) -> bool:
     """Whether a handler may be started once this was written."""
     return any(report.HasField("started") for report in message.reports.reports)
-
-
-def _interval_secs(ms: int, default_secs: float) -> float:
-    return max(ms / 1000, MIN_HEARTBEAT_SECS) if ms else default_secs

@@ -53,7 +53,11 @@ async def invoke(
         return failed(task, f"this host has no action {task.action!r}", code="unknown_action")
     context = current_task.set(task)
     try:
-        task.take_input(_input_of(message, handler, codec))
+        if handler.is_typed or message.HasField("input"):
+            task.take_input(_input_of(message, handler, codec))
+        else:
+            params = plain_object(message.params)
+            task.take_input(params, params)
         output = await _around(middleware, functools.partial(_run, handler, call))(task)
     except asyncio.CancelledError:
         if task.cancelled:
@@ -126,8 +130,6 @@ def _input_of(message: TaskMessage, handler: Registered, codec: Codec | None) ->
     """Read the input. Raises `Misfit` if it cannot be read as the handler takes it."""
     payload = message.input if message.HasField("input") else None
     plain = plain_object(message.params) if message.HasField("params") else {}
-    if payload is None and not handler.is_typed:
-        return plain
     try:
         return decode_value(handler.input_type if handler.is_typed else Any, plain, payload, codec)
     except BadValue as error:

@@ -5,7 +5,7 @@ It packs reports into messages that the server accepts. It does not know leases;
 
 import logging
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Final, TypeAlias
 
 from taskyard.v1.lease_pb2 import Lease
@@ -33,8 +33,8 @@ class Outbox:
         self._max_bytes = DEFAULT_MESSAGE_BYTES
         self._pending: dict[LeaseKey, dict[str, Report]] = {}
         """In the order in which the leases got their first pending report."""
-        self._unanswered: deque[list[Report]] = deque()
-        """A list for each message that was sent."""
+        self._unanswered: deque[Report] = deque()
+        """What was sent, oldest first. The server answers in this order."""
         self._deferred: list[Report] = []
         """Reports that were refused for the time being."""
 
@@ -42,6 +42,17 @@ class Outbox:
     def has_pending(self) -> bool:
         """Whether there are reports to send."""
         return bool(self._pending)
+
+    def has_room(self, message_bytes: int) -> bool:
+        """Say whether a message is as small as the server accepts.
+
+        Args:
+            message_bytes: Its size in bytes.
+
+        Returns:
+            Whether it is.
+        """
+        return message_bytes <= self._max_bytes
 
     def limit_messages(self, max_bytes: int) -> None:
         """Set the largest message that the server accepts.
@@ -113,25 +124,34 @@ class Outbox:
                     continue
                 size += report.ByteSize() + ENVELOPE_BYTES
                 if message and size > self._max_bytes:
-                    self._unanswered.append(message)
+                    self._unanswered.extend(message)
                     return message
                 message.append(reports.pop(kind))
             del self._pending[key]
-        if message:
-            self._unanswered.append(message)
+        self._unanswered.extend(message)
         return message
 
-    def take_answered(self, results: Iterable[ReportResult]) -> list[tuple[Report, ReportResult]]:
-        """Match the server's answer with the oldest unanswered message.
+    def take_accepted(self, count: int) -> list[Report]:
+        """Match a count of accepted reports with the oldest unanswered ones.
 
         Args:
-            results: One result for each report of that message.
+            count: How many more the server has accepted.
 
         Returns:
-            The reports with their results. Empty for an answer that no message waits for.
+            The reports, oldest first. Fewer if fewer wait for an answer.
         """
-        message = self._unanswered.popleft() if self._unanswered else []
-        return list(zip(message, results, strict=False))
+        return [self._unanswered.popleft() for _ in range(min(count, len(self._unanswered)))]
+
+    def take_answered(self, results: Sequence[ReportResult]) -> list[tuple[Report, ReportResult]]:
+        """Match results of the server with the oldest unanswered reports.
+
+        Args:
+            results: One result for each report.
+
+        Returns:
+            The reports with their results. Fewer if fewer wait for an answer.
+        """
+        return list(zip(self.take_accepted(len(results)), results, strict=False))
 
     def take_unanswered(self) -> list[Report]:
         """Take out all unanswered reports, since the stream on which they were sent is gone.
@@ -139,9 +159,7 @@ class Outbox:
         Returns:
             The reports, oldest first.
         """
-        unanswered = [report for message in self._unanswered for report in message]
-        self._unanswered.clear()
-        return unanswered
+        return self.take_accepted(len(self._unanswered))
 
     def add_again(self, reports: Iterable[Report]) -> None:
         """Make sent reports pending again, before all others. A report that was added since is newer and stays.

@@ -11,7 +11,6 @@ returned, also if the lease is lost meanwhile.
 """
 
 import logging
-from collections import deque
 from collections.abc import Iterable, Mapping
 from typing import Final
 
@@ -22,7 +21,6 @@ from taskyard.v1.runtime_host_pb2 import (
     Credit,
     Heartbeat,
     HeartbeatAck,
-    HeldLease,
     Machine,
     Report,
     ReportResults,
@@ -34,7 +32,9 @@ from taskyard.v1.runtime_host_pb2 import (
 from taskyard.v1.task_pb2 import Error
 
 from .held_lease import HandlerChanges, Lease
+from .lease_table import LeaseTable, held_message
 from .outbox import FINAL, STARTED, LeaseKey, Outbox, failure_instead_of, key_of, kind_of, released
+from .sent_heartbeats import SentHeartbeats
 
 log = logging.getLogger("taskyard")
 
@@ -48,6 +48,7 @@ class Session:
     Attributes:
         draining: Whether the host takes no more tasks.
         is_stuck: Whether the host asks for no more tasks for now, since it could not start them.
+        leases: The leases, lost ones too until nothing more is to be reported. Others only read it.
 
     Args:
         slots: How many tasks the host runs at once.
@@ -57,15 +58,15 @@ class Session:
         self.draining = False
         self.is_stuck = False
         self._slots = slots
-        self._leases: dict[LeaseKey, Lease] = {}
+        self.leases = LeaseTable()
         self._occupied: set[LeaseKey] = set()
         """The leases that occupy a slot."""
         self._outbox = Outbox()
         self._credit = 0
         """How many more tasks the server may assign."""
-        self._sequence = 0
-        self._heartbeats: deque[tuple[int, float, list[LeaseKey]]] = deque()
-        """The unanswered heartbeats: sequence, when it was sent, which leases it renews."""
+        self._counts_accepted = False
+        """Whether the server counts accepted reports, and reads what comes with reports."""
+        self._heartbeats = SentHeartbeats()
         self._renewed_at = 0.0
         """When the last answered heartbeat or Hello was sent. A new lease counts from here, not from its arrival, which
         may be long after the claim."""
@@ -77,14 +78,9 @@ class Session:
         return len(self._occupied)
 
     @property
-    def holds_leases(self) -> bool:
-        """Whether there are leases that are not lost."""
-        return any(not lease.is_lost for lease in self._leases.values())
-
-    @property
     def is_finished(self) -> bool:
         """Whether nothing runs, and no report is pending or unanswered."""
-        return not self._leases
+        return not self.leases
 
     def running(self) -> list[LeaseKey]:
         """List the leases whose handlers were started and were not told to stop.
@@ -92,18 +88,10 @@ class Session:
         Returns:
             The leases.
         """
-        leases = (self._leases[key] for key in self._occupied if key in self._leases)
+        leases = (self.leases[key] for key in self._occupied if key in self.leases)
         return [lease.key for lease in leases if lease.assignment is None and not lease.is_lost]
 
     # The stream
-
-    def held_leases(self) -> list[HeldLease]:
-        """List the leases for a Hello: all that are not lost, ended ones too until their final report was answered.
-
-        Returns:
-            The leases.
-        """
-        return [_held(lease.key) for lease in self._leases.values() if not lease.is_lost]
 
     def handle_welcome(self, welcome: Welcome, sent_at: float) -> list[LeaseKey]:
         """Begin a stream. Leases that the server does not name as kept are lost.
@@ -117,13 +105,15 @@ class Session:
         """
         self._renewed_at = sent_at
         self._grace_secs = welcome.reconnect_grace_ms / 1000
+        self._counts_accepted = welcome.counts_accepted
         self._outbox.limit_messages(welcome.max_message_bytes)
         kept = {key_of(lease): lease for lease in welcome.kept}
         lost = []
-        for key, lease in self._leases.items():
+        for key, lease in self.leases.items():
             if key in kept:
                 lease.secs = kept[key].lease_secs
                 lease.expires_at = sent_at + lease.secs
+                self.leases.note(lease)
             else:
                 lost.append(key)
         return self._lose(lost)
@@ -137,8 +127,9 @@ class Session:
         Args:
             now: The time in seconds.
         """
-        for lease in list(self._leases.values()):
+        for lease in list(self.leases.values()):
             lease.expires_at = min(lease.expires_at, now + self._grace_secs)
+            self.leases.note(lease)
             if lease.assignment is not None and not (lease.needs_answer and lease.start_sent):
                 self._occupied.discard(lease.key)
                 self._forget(lease.key)
@@ -155,19 +146,7 @@ class Session:
         Returns:
             The leases whose handlers must stop.
         """
-        return self._lose(self.overdue(now))
-
-    def overdue(self, now: float) -> dict[LeaseKey, str]:
-        """List the leases that were not renewed in time and are not lost yet.
-
-        Args:
-            now: The time in seconds.
-
-        Returns:
-            The actions of their tasks, by lease.
-        """
-        leases = (lease for lease in self._leases.values() if lease.expires_at <= now and not lease.is_lost)
-        return {lease.key: lease.action for lease in leases}
+        return self._lose(self.leases.overdue(now))
 
     # Messages of the server
 
@@ -179,10 +158,11 @@ class Session:
         """
         key = key_of(assignment.lease)
         self._credit = max(0, self._credit - 1)
-        if key in self._leases:
+        if key in self.leases:
             return
         secs = assignment.lease.lease_secs
-        lease = self._leases[key] = Lease(key, secs, self._renewed_at + secs, assignment)
+        lease = Lease(key, secs, self._renewed_at + secs, assignment)
+        self.leases.note(lease)
         if self.draining:
             self._give_back(lease)
         else:
@@ -198,35 +178,45 @@ class Session:
         Returns:
             The leases whose handlers must stop.
         """
-        stop: list[LeaseKey] = []
-        while self._heartbeats and self._heartbeats[0][0] <= ack.sequence:
-            sequence, sent_at, listed = self._heartbeats.popleft()
-            if sequence == ack.sequence:
-                self._renewed_at = sent_at
-                stop = self._lose(map(key_of, ack.lost))
-                for lease in filter(None, map(self._leases.get, listed)):
-                    lease.expires_at = max(lease.expires_at, sent_at + lease.secs)
+        heartbeat = self._heartbeats.take(ack.sequence)
+        if heartbeat is None:
+            return []
+        self._renewed_at = heartbeat.sent_at
+        stop = self._lose(map(key_of, ack.lost))
+        for lease in filter(None, map(self.leases.get, heartbeat.listed)):
+            lease.expires_at = max(lease.expires_at, heartbeat.sent_at + lease.secs)
         return stop
 
-    def handle_report_results(self, results: ReportResults) -> HandlerChanges:
-        """Take the answer to the oldest unanswered message of reports.
+    def handle_accepted_reports(self, count: int) -> list[Assignment]:
+        """Take the server's word that it has accepted the oldest unanswered reports.
 
         Call `expire_leases` before, so that no handler is started under a lease that is over.
 
         Args:
-            results: One result for each report of that message.
+            count: How many.
+
+        Returns:
+            The handlers to start, of tasks with a target.
+        """
+        return [each for report in self._outbox.take_accepted(count) for each in self._handle_accepted(report)]
+
+    def handle_report_results(self, results: ReportResults) -> HandlerChanges:
+        """Take the results of the oldest unanswered reports: of a message, or of those that are refused.
+
+        Call `expire_leases` before, so that no handler is started under a lease that is over.
+
+        Args:
+            results: One result for each of them.
 
         Returns:
             The handlers to start, of tasks with a target, and those that must stop.
         """
-        start, lost = [], []
+        start: list[Assignment] = []
+        lost: list[LeaseKey] = []
         for report, result in self._outbox.take_answered(results.results):
-            key, kind = key_of(report), kind_of(report)
+            key = key_of(report)
             if not result.HasField("error"):
-                if kind == FINAL:
-                    self._forget(key)
-                elif kind == STARTED:
-                    start += self._start(key)
+                start += self._handle_accepted(report)
             elif result.error.code not in LOST_CODES:
                 self._handle_refusal(report, result.error)
             elif report.HasField("released"):
@@ -247,8 +237,8 @@ class Session:
         """
         key = key_of(cancellation)
         stop = self._lose([key])
-        if key not in self._leases:
-            lease = self._leases[key] = Lease(key, 0.0, 0.0, None)
+        if key not in self.leases:
+            lease = self.leases[key] = Lease(key, 0.0, 0.0, None)
             lease.is_lost = True
             self._outbox.add(released(key))
         return stop
@@ -259,7 +249,7 @@ class Session:
         Returns:
             The leases whose handlers must stop.
         """
-        return self._lose(list(self._leases))
+        return self._lose(list(self.leases))
 
     # Events of the host
 
@@ -269,7 +259,7 @@ class Session:
         Args:
             report: The progress report.
         """
-        lease = self._leases.get(key_of(report))
+        lease = self.leases.get(key_of(report))
         if lease is not None and lease.key in self._occupied and not lease.is_lost:
             self._outbox.add(report)
 
@@ -281,14 +271,14 @@ class Session:
             outcome: The final report, or None if the handler was stopped before it had an outcome.
         """
         self._occupied.discard(key)
-        lease = self._leases.get(key)
+        lease = self.leases.get(key)
         if lease is not None:
             self._outbox.add(released(key) if lease.is_lost or outcome is None else outcome)
 
     def drain(self) -> None:
         """Take no more tasks: give no credit, and give back the tasks whose handlers were not started."""
         self.draining = True
-        for lease in self._leases.values():
+        for lease in self.leases.values():
             if lease.assignment is not None:
                 self._give_back(lease)
 
@@ -310,33 +300,41 @@ class Session:
         for report in self._outbox.take_deferred():
             if self._is_relevant(report):
                 self._outbox.add(report)
-        self._sequence += 1
-        listed = [lease.key for lease in self._leases.values() if not lease.is_lost]
-        self._heartbeats.append((self._sequence, now, listed))
-        leases = [_held(key, tokens_used.get(key)) for key in listed]
-        heartbeat = Heartbeat(sequence=self._sequence, leases=leases, machine=machine)
+        listed = self.leases.held()
+        leases = [held_message(key, tokens_used.get(key)) for key in listed]
+        heartbeat = Heartbeat(sequence=self._heartbeats.add(now, listed), leases=leases, machine=machine)
         if self.draining:
             heartbeat.status = RuntimeHost.STATUS_BUSY
         return ConnectRequest(heartbeat=heartbeat)
 
-    def next_messages(self) -> list[ConnectRequest]:
+    def next_messages(self, heartbeat: ConnectRequest | None = None) -> list[ConnectRequest]:
         """Build the messages to write next: one message of reports, then credit for the free slots, if there are any.
 
-        Credit follows the reports that freed its slots, and waits for one message of reports only.
+        A server that counts accepted reports gets all of it in one message.
+
+        Args:
+            heartbeat: The heartbeat to write first, of `next_heartbeat`. Default none.
 
         Returns:
             The messages; none if there is nothing to write.
         """
-        messages = []
-        if reports := self._outbox.next_message():
-            for report in reports:
-                if report.HasField("started") and (lease := self._leases.get(key_of(report))) is not None:
-                    lease.start_sent = True
+        messages = [] if heartbeat is None else [heartbeat]
+        reports = self._outbox.next_message()
+        for report in reports:
+            if report.HasField("started") and (lease := self.leases.get(key_of(report))) is not None:
+                lease.start_sent = True
+        if reports:
             messages.append(ConnectRequest(reports=Reports(reports=reports)))
+        # Credit follows the reports that freed its slots, and waits for one message of reports only.
         free = 0 if self.draining or self.is_stuck else self._slots - len(self._occupied) - self._credit
         if free > 0:
             self._credit += free
-            messages.append(ConnectRequest(credit=Credit(count=free)))
+            if reports and self._counts_accepted:
+                messages[-1].reports.credit = free
+            else:
+                messages.append(ConnectRequest(credit=Credit(count=free)))
+        if reports and heartbeat is not None and self._counts_accepted:
+            return self._joined(heartbeat, messages[1])
         return messages
 
     def message_written(self, message: ConnectRequest) -> list[Assignment]:
@@ -352,17 +350,35 @@ class Session:
         """
         start = []
         for report in message.reports.reports:
-            lease = self._leases.get(key_of(report))
+            lease = self.leases.get(key_of(report))
             if report.HasField("started") and lease is not None and not lease.needs_answer:
                 start += self._start(lease.key)
         return start
 
+    @property
+    def heartbeats_may_ride(self) -> bool:
+        """Whether there are reports to send, and a heartbeat may come with them."""
+        return self._counts_accepted and self._outbox.has_pending
+
     # Internals
+
+    def _joined(self, heartbeat: ConnectRequest, reports: ConnectRequest) -> list[ConnectRequest]:
+        """One message with both, or both as they are where it were too large."""
+        if not self._outbox.has_room(heartbeat.ByteSize() + reports.ByteSize()):
+            return [heartbeat, reports]
+        reports.reports.heartbeat.CopyFrom(heartbeat.heartbeat)
+        return [reports]
+
+    def _handle_accepted(self, report: Report) -> list[Assignment]:
+        """Note an accepted report. Returns the handler to start, of a task with a target."""
+        key, kind = key_of(report), kind_of(report)
+        if kind == FINAL:
+            self._forget(key)
+        return self._start(key) if kind == STARTED else []
 
     def _start(self, key: LeaseKey) -> list[Assignment]:
         """The handler to start, none if it was started before, or its task was cancelled or given back meanwhile."""
-        lease = self._leases.get(key)
-        if lease is None or lease.assignment is None:
+        if (lease := self.leases.get(key)) is None or lease.assignment is None:
             return []
         assignment, lease.assignment = lease.assignment, None
         lease.has_started = True
@@ -372,7 +388,7 @@ class Session:
         """Mark leases as lost. Returns those whose handlers run and have not been stopped yet."""
         stop = []
         for key in keys:
-            lease = self._leases.get(key)
+            lease = self.leases.get(key)
             if lease is None or lease.is_lost:
                 continue
             lease.is_lost = True
@@ -389,7 +405,7 @@ class Session:
         return stop
 
     def _forget(self, key: LeaseKey) -> None:
-        self._leases.pop(key, None)
+        self.leases.pop(key, None)
         self._outbox.discard(key)
 
     def _give_back(self, lease: Lease) -> None:
@@ -401,8 +417,7 @@ class Session:
 
     def _is_relevant(self, report: Report) -> bool:
         """Whether a report that was sent before is worth sending again."""
-        lease = self._leases.get(key_of(report))
-        if lease is None:
+        if (lease := self.leases.get(key_of(report))) is None:
             return False
         if report.HasField("started"):
             # It makes no sense for a task that was given back meanwhile.
@@ -414,8 +429,7 @@ class Session:
 
         A lease must not wait forever for a report that the server does not accept.
         """
-        lease = self._leases.get(key_of(report))
-        if lease is None or (lease.is_lost and not report.HasField("released")):
+        if (lease := self.leases.get(key_of(report))) is None or (lease.is_lost and not report.HasField("released")):
             return
         event = report.WhichOneof("event")
         log.warning("task %s: %s report refused as %s: %s", report.task_id, event, error.code, error.error)
@@ -432,7 +446,3 @@ class Session:
             self._outbox.add(released(lease.key))
         else:
             self._forget(lease.key)
-
-
-def _held(key: LeaseKey, tokens_used: int | None = None) -> HeldLease:
-    return HeldLease(task_id=key[0], fencing_token=key[1], tokens_used=tokens_used)

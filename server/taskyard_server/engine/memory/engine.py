@@ -23,6 +23,7 @@ from taskyard_server.engine.clock import Clock, SteadyClock
 from taskyard_server.engine.port import DeliveryEncoder, Listener, OutboxPort
 from taskyard_server.engine.recent_events import NO_COMMIT, CommitMark
 from taskyard_server.engine.sessions import DrainNotice
+from taskyard_server.engine.turn_taking import TurnTaking
 from taskyard_server.store.port import Store
 from taskyard_server.store.shared_port import is_shared
 
@@ -82,6 +83,7 @@ class MemoryEngine:
         self.schedules = MemorySchedules(self._namespaces)
         self.namespaces = MemoryNamespaces(self._namespaces, self.keeper)
         self.admin = MemoryAdmin(self._namespaces)
+        self.turns = TurnTaking()
         self.stillness = Stillness(self._namespaces)
 
     async def open(self) -> None:

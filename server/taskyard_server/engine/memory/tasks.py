@@ -12,7 +12,7 @@ from taskyard_server.core.batches import Batch, BatchSubmission
 from taskyard_server.core.errors import BadRequest, CursorExpired, NotFound, Refusal, Unavailable
 from taskyard_server.core.explain import Explanation, Sight, explain
 from taskyard_server.core.names import EVERY_NAME, Names
-from taskyard_server.core.predecessors import IN_MEMORY, Known
+from taskyard_server.core.predecessors import IN_MEMORY, Known, name_predecessors
 from taskyard_server.core.state_checks import check_cancel, check_pause, check_resolve, check_resume
 from taskyard_server.core.stop_waits import StopOutcome
 from taskyard_server.core.targets import Target
@@ -93,7 +93,7 @@ class MemoryTasks:
     ) -> T:
         self._namespaces.require_room()
         known = IN_MEMORY
-        if any(submission.options.extras.after for submission in submissions):
+        if name_predecessors(submissions):
             known = await self.known(namespace, submissions, agents=agents)
         state = self._namespaces.get_or_create(namespace)
         return await self._answers.give(

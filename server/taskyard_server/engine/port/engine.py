@@ -10,6 +10,7 @@ from taskyard_server.core.limits import Limits
 from taskyard_server.core.rules import NO_RULES, ConfiguredRules
 from taskyard_server.core.standing import Standing
 from taskyard_server.core.stats import Stats, Totals
+from taskyard_server.engine.turn_taking import TurnTaking
 
 from .hosts import HostPort, LeasePort
 from .namespaces import NamespacePort
@@ -59,6 +60,10 @@ class Engine(Protocol):
     @property
     def admin(self) -> "AdminPort":
         """Figures, limits and shutdown."""
+
+    @property
+    def turns(self) -> TurnTaking:
+        """The turns of large work, for whoever hands it in."""
 
     @property
     def outbox(self) -> OutboxPort | None:

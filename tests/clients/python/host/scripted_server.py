@@ -52,6 +52,9 @@ class HostStream:
         self.messages: list[ConnectRequest] = []
         self.answers_reports = True
         self.answers_heartbeats = True
+        self.counts = False
+        self.riding = 0
+        """How many heartbeats came with reports."""
         self.refusals: dict[tuple[str, str], Error] = {}
         """The errors of reports, by task and event."""
         self._heartbeats: asyncio.Queue[Heartbeat] = asyncio.Queue()
@@ -73,6 +76,7 @@ class HostStream:
             for lease in kept
         ]
         self.lease_secs = fields["lease_secs"]
+        self.counts = fields.get("counts_accepted", False)
         self.send(welcome=Welcome(session="s", kept=leases, lost=lost, **fields))
 
     def assign(self, *task_ids: str, action: str = "click", params: Any = None, token: int = 1, **fields: Any) -> None:
@@ -106,7 +110,14 @@ class HostStream:
         """Answer the reports that wait, and each later one at once."""
         self.answers_reports = True
         for results in self._unanswered:
-            self.send(report_results=results)
+            if not self.counts:
+                self.send(report_results=results)
+                continue
+            for result in results.results:
+                if result.HasField("error"):
+                    self.send(report_results=ReportResults(results=[result]))
+                else:
+                    self.send(accepted_reports=1)
         self._unanswered.clear()
 
     def close(self) -> None:
@@ -175,6 +186,12 @@ class HostStream:
                     if self.answers_heartbeats:
                         self.send(heartbeat_ack=HeartbeatAck(sequence=message.heartbeat.sequence))
                 case "reports":
+                    self.credit += message.reports.credit
+                    if message.reports.HasField("heartbeat"):
+                        self._heartbeats.put_nowait(message.reports.heartbeat)
+                        self.riding += 1
+                        if self.answers_heartbeats:
+                            self.send(acknowledged_heartbeat=message.reports.heartbeat.sequence)
                     results = []
                     for report in message.reports.reports:
                         self._reports.put_nowait(report)

@@ -11,6 +11,7 @@ from taskyard.v1.runtime_host_pb2 import (
     ConnectRequest,
     HeartbeatAck,
     HeldLease,
+    Machine,
     Report,
     ReportResult,
     ReportResults,
@@ -58,6 +59,10 @@ class SessionDriver:
         self.started = [assignment.task.task_id for assignment in changes.start]
         return changes.stop
 
+    def accept(self, count: int) -> None:
+        """Count accepted reports."""
+        self.started = [assignment.task.task_id for assignment in self.session.handle_accepted_reports(count)]
+
     def acknowledge(self, *lost: Key, sequence: int | None = None) -> list[Key]:
         """Answer the last heartbeat, or another one. Returns the leases whose handlers must stop."""
         leases = [HeldLease(task_id=task, fencing_token=token) for task, token in lost]
@@ -70,14 +75,24 @@ class SessionDriver:
 
     def write(self) -> list[str]:
         """Write what is due. Returns it in short form, such as `a started` and `credit 3`."""
+        return [text for message in self.messages() for text in message]
+
+    def messages(self, heartbeat: bool = False, machine: Machine | None = None) -> list[list[str]]:
+        """Write what is due, with a heartbeat if one is. Returns each message in short form."""
         self.started = []
-        return [text for message in self.session.next_messages() for text in self._written(message)]
+        beat = self.session.next_heartbeat(0.0, machine, {}) if heartbeat else None
+        return [self._written(message) for message in self.session.next_messages(beat)]
 
     def _written(self, message: ConnectRequest) -> list[str]:
         self.started += [assignment.task.task_id for assignment in self.session.message_written(message)]
-        if message.HasField("credit"):
-            return [f"credit {message.credit.count}"]
-        return [f"{report.task_id} {report.WhichOneof('event')}" for report in message.reports.reports]
+        written = [f"{report.task_id} {report.WhichOneof('event')}" for report in message.reports.reports]
+        if credit := message.credit.count or message.reports.credit:
+            written.append(f"credit {credit}")
+        if message.HasField("heartbeat") or message.reports.HasField("heartbeat"):
+            heartbeat = message.heartbeat if message.HasField("heartbeat") else message.reports.heartbeat
+            self.sequence = heartbeat.sequence
+            written.append(f"heartbeat {' '.join(lease.task_id for lease in heartbeat.leases)}".strip())
+        return written
 
     def start(self, *keys: Key) -> None:
         """Assign tasks, report them as started, and accept the reports."""
@@ -97,7 +112,7 @@ class SessionDriver:
         return [(lease.task_id, lease.fencing_token) for lease in heartbeat.leases]
 
     def held(self) -> list[Key]:
-        return [(lease.task_id, lease.fencing_token) for lease in self.session.held_leases()]
+        return self.session.leases.held()
 
 
 def report(key: Key, **event: Any) -> Report:

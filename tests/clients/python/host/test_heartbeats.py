@@ -5,6 +5,8 @@ import threading
 
 import pytest
 
+from taskyard.hosting.heart import Heart
+from taskyard.hosting.watch import Watch
 from taskyard.v1.runtime_host_pb2 import HeartbeatAck, HeartbeatInterval, HeldLease, RuntimeHost
 from tests.clients.python.host.gate import Gate
 
@@ -172,6 +174,29 @@ async def test_no_interval_is_shorter_than_ten_milliseconds(server, make_host, w
     work(host)
     stream = await server.welcomed(heartbeat_interval_ms=1)
     assert 0 < await stream.heartbeats_within(0.5) <= 50
+
+
+async def test_a_heartbeat_that_came_with_reports_is_answered_by_its_number(server, make_host, work):
+    host = make_host()
+    host.action("click")(lambda _: None)
+    work(host)
+    stream = await server.welcomed(heartbeat_interval_ms=200, lease_secs=1, counts_accepted=True)
+    # For longer than an unanswered stream lives.
+    async with asyncio.timeout(10):
+        number = 0
+        while stream.riding < 8:
+            stream.assign(f"t-{number}")
+            await stream.reports(2)
+            number += 1
+    assert not stream.ended.is_set()
+
+
+async def test_a_heartbeat_may_ride_in_the_last_quarter_of_its_interval():
+    heart = Heart(Watch(dict), lambda: None)
+    heart.begin(20_000, 100.0)
+    assert [heart.may_ride(now) for now in (100.0, 114.9, 115.0)] == [False, False, True]
+    heart.sent(115.0)
+    assert [heart.may_ride(now) for now in (120.0, 130.0)] == [False, True]
 
 
 # What their answers do

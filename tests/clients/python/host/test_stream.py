@@ -40,6 +40,7 @@ async def test_a_host_introduces_itself(server, make_host, work):
         "actions": ["click"],
         "labels": {"rack": "7"},
         "lease_secs": 20,
+        "counts_accepted": True,
     }
     assert stream.metadata["taskyard-namespace"] == "shop"
     assert "authorization" not in stream.metadata
@@ -83,6 +84,22 @@ async def test_tasks_that_end_together_are_reported_and_credited_together(server
     await stream.until_credit(50)
     assert sum(len(message.reports.reports) for message in stream.messages) == 50
     assert len(stream.messages) <= 6
+
+
+async def test_a_server_that_counts_gets_reports_and_their_credit_in_one_message(server, make_host, work):
+    host, gate = make_host(slots=3), Gate()
+    host.action("click")(gate)
+    work(host)
+    stream = await server.welcomed(counts_accepted=True)
+    await stream.until_credit(3)
+    stream.messages.clear()
+    stream.assign("a", "b", "c")
+    await stream.reports(3)
+    gate.open.set()
+    await stream.until_credit(3)
+    assert not any(message.HasField("credit") for message in stream.messages)
+    stream.assign("d", target="t")
+    assert sorted(await stream.reports(5)) == [f"{name} completed" for name in "abcd"] + ["d started"]
 
 
 async def test_a_server_that_answers_late_delays_no_report(server, make_host, work):

@@ -247,7 +247,8 @@ final class HostRun {
                 .setInstance(instance)
                 .addAllLeases(session.held())
                 .addAllActions(actions.names())
-                .setMachine(machine);
+                .setMachine(machine)
+                .setCountsAccepted(true);
         return ConnectRequest.newBuilder().setHello(hello).build();
     }
 

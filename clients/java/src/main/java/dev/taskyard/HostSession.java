@@ -17,10 +17,8 @@ import dev.taskyard.v1.RuntimeHost;
 import dev.taskyard.v1.Welcome;
 import java.lang.System.Logger;
 import java.lang.System.Logger.Level;
-import java.util.ArrayDeque;
 import java.util.ArrayList;
 import java.util.Collection;
-import java.util.Deque;
 import java.util.HashMap;
 import java.util.HashSet;
 import java.util.LinkedHashMap;
@@ -45,8 +43,6 @@ final class HostSession {
     /** What follows from an answer: the tasks whose handlers begin, and the leases whose handlers must be stopped. */
     record Changes(List<Assignment> begin, List<LeaseKey> stop) {}
 
-    private record SentHeartbeat(int sequence, long sentAt, List<LeaseKey> listed) {}
-
     private static final Logger LOG = System.getLogger("dev.taskyard");
 
     private final int slots;
@@ -58,13 +54,14 @@ final class HostSession {
     private final Set<LeaseKey> busy = new HashSet<>();
 
     private final Outbox outbox = new Outbox();
-    private final Deque<SentHeartbeat> heartbeats = new ArrayDeque<>();
+    private final SentHeartbeats heartbeats = new SentHeartbeats();
     private boolean draining;
+
+    /** Whether the server counts accepted reports, and reads what comes with reports. */
+    private boolean countsAccepted;
 
     /** How many tasks the server may still hand out. */
     private int credit;
-
-    private int sequence;
 
     /**
      * When the last answered heartbeat or Hello was sent. A lease that is handed out afterwards counts from then. Its
@@ -119,6 +116,7 @@ final class HostSession {
     List<LeaseKey> streamOpened(Welcome welcome, long sentAt) {
         confirmedAt = sentAt;
         grace = millis(welcome.getReconnectGraceMs());
+        countsAccepted = welcome.getCountsAccepted();
         outbox.limitMessages(welcome.getMaxMessageBytes());
         Map<LeaseKey, Lease> kept = new HashMap<>();
         welcome.getKeptList().forEach(lease -> kept.put(LeaseKey.of(lease), lease));
@@ -184,27 +182,31 @@ final class HostSession {
 
     /** A heartbeat is answered: the leases that it listed are renewed from when it was sent, but for those that are lost. */
     List<LeaseKey> heartbeatAcknowledged(HeartbeatAck ack) {
-        List<LeaseKey> stop = List.of();
-        while (!heartbeats.isEmpty() && heartbeats.peek().sequence() <= ack.getSequence()) {
-            SentHeartbeat heartbeat = heartbeats.remove();
-            if (heartbeat.sequence() != ack.getSequence()) {
-                continue;
-            }
-            confirmedAt = heartbeat.sentAt();
-            stop = lose(ack.getLostList().stream().map(LeaseKey::of).toList());
-            for (LeaseKey key : heartbeat.listed()) {
-                HostLease lease = leases.get(key);
-                if (lease != null) {
-                    lease.expiresAt = Math.max(lease.expiresAt, heartbeat.sentAt() + lease.length);
-                }
+        SentHeartbeats.Sent heartbeat = heartbeats.take(ack.getSequence()).orElse(null);
+        if (heartbeat == null) {
+            return List.of();
+        }
+        confirmedAt = heartbeat.sentAt();
+        List<LeaseKey> stop = lose(ack.getLostList().stream().map(LeaseKey::of).toList());
+        for (LeaseKey key : heartbeat.listed()) {
+            HostLease lease = leases.get(key);
+            if (lease != null) {
+                lease.expiresAt = Math.max(lease.expiresAt, heartbeat.sentAt() + lease.length);
             }
         }
         return stop;
     }
 
+    /** So many of the oldest unanswered reports are accepted. Returns the tasks whose handlers begin. Expire before. */
+    List<Assignment> reportsAccepted(int count) {
+        List<Assignment> begin = new ArrayList<>();
+        outbox.takeAccepted(Integer.toUnsignedLong(count)).forEach(report -> accepted(report).ifPresent(begin::add));
+        return begin;
+    }
+
     /**
-     * The oldest unanswered message of reports is answered. Call {@link #expire} before, so that no handler begins under a
-     * lease that is over.
+     * The oldest unanswered reports have these results: those of a message, or the refused ones. Call {@link #expire}
+     * before, so that no handler begins under a lease that is over.
      */
     Changes reportsAnswered(ReportResults results) {
         List<Assignment> begin = new ArrayList<>();
@@ -277,8 +279,7 @@ final class HostSession {
     ConnectRequest nextHeartbeat(long now, Machine machine, Function<LeaseKey, Optional<Integer>> tokensUsed) {
         addDeferred();
         List<LeaseKey> listed = live();
-        heartbeats.add(new SentHeartbeat(++sequence, now, listed));
-        Heartbeat.Builder heartbeat = Heartbeat.newBuilder().setSequence(sequence);
+        Heartbeat.Builder heartbeat = Heartbeat.newBuilder().setSequence(heartbeats.add(now, listed));
         for (LeaseKey key : listed) {
             HeldLease.Builder lease = key.held().toBuilder();
             tokensUsed.apply(key).ifPresent(lease::setTokensUsed);
@@ -293,22 +294,40 @@ final class HostSession {
         return ConnectRequest.newBuilder().setHeartbeat(heartbeat).build();
     }
 
+    /** Whether there are reports to send with which a heartbeat may come. */
+    boolean heartbeatMayRide() {
+        return countsAccepted && outbox.hasPending();
+    }
+
     /**
-     * The messages to write next: one of reports, if any are pending, then credit for the slots that are free. Credit
-     * follows the reports that freed its slots, and does not wait for the reports after them.
+     * The messages to write next: the heartbeat, one of reports, if any are pending, then credit for the slots that are
+     * free. Credit follows the reports that freed its slots, and does not wait for the reports after them. A server that
+     * counts accepted reports gets all of it in the message of reports.
+     *
+     * @param heartbeat of {@link #nextHeartbeat}, null for none
      */
-    List<ConnectRequest> nextMessages() {
-        List<ConnectRequest> messages = new ArrayList<>();
-        List<Report> reports = outbox.nextMessage();
-        if (!reports.isEmpty()) {
-            Reports message = Reports.newBuilder().addAllReports(reports).build();
-            messages.add(ConnectRequest.newBuilder().setReports(message).build());
+    List<ConnectRequest> nextMessages(ConnectRequest heartbeat) {
+        Reports.Builder reports = Reports.newBuilder().addAllReports(outbox.nextMessage());
+        int free = draining ? 0 : Math.max(0, slots - busy.size() - credit);
+        credit += free;
+        boolean joins = countsAccepted && reports.getReportsCount() > 0;
+        if (joins) {
+            reports.setCredit(free);
         }
-        int free = slots - busy.size() - credit;
-        if (free > 0 && !draining) {
-            credit += free;
-            Credit message = Credit.newBuilder().setCount(free).build();
-            messages.add(ConnectRequest.newBuilder().setCredit(message).build());
+        boolean rides = joins
+                && heartbeat != null
+                && outbox.fits(reports.build().getSerializedSize() + heartbeat.getSerializedSize());
+        List<ConnectRequest> messages = new ArrayList<>();
+        if (rides) {
+            reports.setHeartbeat(heartbeat.getHeartbeat());
+        } else if (heartbeat != null) {
+            messages.add(heartbeat);
+        }
+        if (reports.getReportsCount() > 0) {
+            messages.add(ConnectRequest.newBuilder().setReports(reports).build());
+        }
+        if (free > 0 && !joins) {
+            messages.add(ConnectRequest.newBuilder().setCredit(Credit.newBuilder().setCount(free)).build());
         }
         return messages;
     }

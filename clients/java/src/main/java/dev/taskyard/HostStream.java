@@ -4,6 +4,7 @@ import dev.taskyard.v1.Cancellation;
 import dev.taskyard.v1.ConnectRequest;
 import dev.taskyard.v1.ConnectResponse;
 import dev.taskyard.v1.DeregisterHostRequest;
+import dev.taskyard.v1.HeartbeatAck;
 import dev.taskyard.v1.Machine;
 import dev.taskyard.v1.RuntimeHostServiceGrpc;
 import dev.taskyard.v1.Welcome;
@@ -17,6 +18,7 @@ import java.util.List;
 import java.util.concurrent.ExecutionException;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.TimeoutException;
+import java.util.stream.Stream;
 
 /**
  * One stream of a host (docs/rules.md, Host stream). The thread of {@link HostRun} writes reports, credit and heartbeats; the
@@ -142,18 +144,24 @@ final class HostStream implements ClientResponseObserver<ConnectRequest, Connect
             }
             return List.of();
         }
+        if (message.hasAcknowledgedHeartbeat()) {
+            acknowledged(HeartbeatAck.newBuilder().setSequence(message.getAcknowledgedHeartbeat()).build());
+        }
+        List<Handlers.Run> begun = List.of();
+        if (message.getAcceptedReports() != 0) {
+            // What is counted comes before the message.
+            run.doDue();
+            begun = run.prepared(run.session.reportsAccepted(message.getAcceptedReports()));
+        }
         switch (message.getMessageCase()) {
             case ASSIGNMENTS -> message.getAssignments().getAssignmentsList().forEach(run.session::taskAssigned);
             case REPORT_RESULTS -> {
                 run.doDue();
                 var changes = run.session.reportsAnswered(message.getReportResults());
                 run.stopLost(changes.stop());
-                return run.prepared(changes.begin());
+                begun = Stream.concat(begun.stream(), run.prepared(changes.begin()).stream()).toList();
             }
-            case HEARTBEAT_ACK -> {
-                acknowledgedAt = run.now();
-                run.stopLost(run.session.heartbeatAcknowledged(message.getHeartbeatAck()));
-            }
+            case HEARTBEAT_ACK -> acknowledged(message.getHeartbeatAck());
             case HEARTBEAT_INTERVAL -> {
                 interval = intervalOf(message.getHeartbeatInterval().getHeartbeatIntervalMs(), interval);
                 nextHeartbeat = run.now();
@@ -161,10 +169,15 @@ final class HostStream implements ClientResponseObserver<ConnectRequest, Connect
             case CANCELLATIONS -> message.getCancellations().getCancellationsList().forEach(this::cancelled);
             case DRAIN -> run.drainRequested(message.getDrain());
             default -> {
-                // Of a newer server.
+                // Of a newer server, or nothing but what is counted.
             }
         }
-        return List.of();
+        return begun;
+    }
+
+    private void acknowledged(HeartbeatAck ack) {
+        acknowledgedAt = run.now();
+        run.stopLost(run.session.heartbeatAcknowledged(ack));
     }
 
     private void welcomed(Welcome welcome) {
@@ -207,9 +220,9 @@ final class HostStream implements ClientResponseObserver<ConnectRequest, Connect
                     return unavailable(isWelcome ? "no heartbeat was answered in time" : "no answer to the hello");
                 }
                 boolean isReady = isWelcome && call.isReady();
-                beats = isReady && run.now() >= nextHeartbeat;
+                beats = isReady && run.now() >= (run.session.heartbeatMayRide() ? ridesFrom() : nextHeartbeat);
                 if (isReady && !beats) {
-                    messages = run.session.nextMessages();
+                    messages = run.session.nextMessages(null);
                     if (messages.isEmpty() && run.session.isDraining() && run.session.isFinished()) {
                         break;
                     }
@@ -221,10 +234,7 @@ final class HostStream implements ClientResponseObserver<ConnectRequest, Connect
             } finally {
                 run.unlock();
             }
-            if (beats) {
-                beat();
-            }
-            messages.forEach(this::write);
+            (beats ? beat() : messages).forEach(this::write);
         }
         leave();
         return null;
@@ -235,17 +245,22 @@ final class HostStream implements ClientResponseObserver<ConnectRequest, Connect
         return isWelcome ? acknowledgedAt + interval + leaseLength : helloSentAt + WELCOME;
     }
 
-    private void beat() {
+    /** When a heartbeat may come with reports: in the last quarter of its interval, so that a busy host writes none alone. */
+    private long ridesFrom() {
+        return nextHeartbeat - interval / 4;
+    }
+
+    /** The messages to write now, with a heartbeat. */
+    private List<ConnectRequest> beat() {
         Machine machine = run.machine();
-        ConnectRequest heartbeat;
         run.lock();
         try {
             nextHeartbeat = run.now() + interval;
-            heartbeat = run.session.nextHeartbeat(run.now(), machine, run.handlers::tokensUsed);
+            return run.session.nextMessages(
+                    run.session.nextHeartbeat(run.now(), machine, run.handlers::tokensUsed));
         } finally {
             run.unlock();
         }
-        send(heartbeat);
     }
 
     private void write(ConnectRequest message) {

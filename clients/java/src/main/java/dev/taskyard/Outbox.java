@@ -49,8 +49,8 @@ final class Outbox {
     /** In the order in which the leases got their first pending report. */
     private Map<LeaseKey, Map<Kind, Report>> pending = new LinkedHashMap<>();
 
-    /** One item for each message that was sent, oldest first. */
-    private final Deque<List<Report>> unanswered = new ArrayDeque<>();
+    /** What was sent, oldest first: the server answers in this order. */
+    private final Deque<Report> unanswered = new ArrayDeque<>();
 
     /** Those that were refused for the time being. */
     private List<Report> deferred = new ArrayList<>();
@@ -58,6 +58,15 @@ final class Outbox {
     /** Sets the largest message that the server reads, in bytes; 0 for the documented default of 4 MiB. */
     void limitMessages(int bytes) {
         maxBytes = (bytes == 0 ? DEFAULT_MESSAGE_BYTES : bytes) - ENVELOPE_BYTES;
+    }
+
+    /** Whether a message with contents of so many bytes is one that the server reads. */
+    boolean fits(int bytes) {
+        return bytes + ENVELOPE_BYTES <= maxBytes;
+    }
+
+    boolean hasPending() {
+        return !pending.isEmpty();
     }
 
     /** Makes a report pending. It replaces a pending one of the same kind and lease. */
@@ -108,27 +117,31 @@ final class Outbox {
             }
             leases.remove();
         }
-        if (!message.isEmpty()) {
-            unanswered.add(message);
-        }
+        unanswered.addAll(message);
         return message;
     }
 
-    /** The reports of the oldest unanswered message with their answers; empty if no message waits for one. */
+    /** So many of the oldest unanswered reports, which the server has accepted; fewer if there are fewer. */
+    List<Report> takeAccepted(long count) {
+        List<Report> taken = new ArrayList<>();
+        while (taken.size() < count && !unanswered.isEmpty()) {
+            taken.add(unanswered.remove());
+        }
+        return taken;
+    }
+
+    /** The oldest unanswered reports with their answers, as far as reports wait for one. */
     List<Answered> takeAnswered(List<ReportResult> results) {
-        List<Report> message = unanswered.isEmpty() ? List.of() : unanswered.remove();
         List<Answered> answered = new ArrayList<>();
-        for (int i = 0; i < Math.min(message.size(), results.size()); i++) {
-            answered.add(new Answered(message.get(i), results.get(i)));
+        for (Report report : takeAccepted(results.size())) {
+            answered.add(new Answered(report, results.get(answered.size())));
         }
         return answered;
     }
 
     /** Takes out all unanswered reports, oldest first, since their stream is gone. */
     List<Report> takeUnanswered() {
-        List<Report> taken = unanswered.stream().flatMap(List::stream).toList();
-        unanswered.clear();
-        return taken;
+        return takeAccepted(unanswered.size());
     }
 
     /** Makes sent reports pending again, before all others. A report that was added since is newer and stays. */

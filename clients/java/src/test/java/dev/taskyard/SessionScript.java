@@ -34,14 +34,17 @@ import java.util.stream.Stream;
  *
  * <pre>
  * welcome a             the server answers a Hello, and keeps the lease a
+ * counting              from the next welcome on the server counts accepted reports
  * break                 the stream breaks
  * assign a              the server hands out a task
  * running a             the task was handed out, its handler has begun, and the server has answered
  * take                  the next messages, as reports (LEASE:EVENT) and credit
  * write                 the messages taken before are written
  * send                  take and write
- * answer ok CODE        the server answers the oldest message: one word for each report
- * progress a TEXT       the handler reports progress; huge does not fit a message
+ * beat                  take with a heartbeat that is due, as the leases that it lists
+ * answer ok CODE        the server answers the oldest reports: one word for each
+ * accept 2              the server counts so many accepted reports
+ * progress a TEXT       the handler reports progress; huge does not fit a message, large just does
  * ended a OUTCOME       the handler returns: done by default, or failed, huge or stopped
  * tokens a 5            the handler states its tokens
  * heartbeat             the next heartbeat, as the leases that it lists (LEASE:TOKENS)
@@ -55,9 +58,13 @@ import java.util.stream.Stream;
 final class SessionScript {
     static final int MESSAGE_BYTES = 500;
 
+    /** Fits a message, with little beside it. */
+    private static final String LARGE = "x".repeat(MESSAGE_BYTES - 100);
+
     final HostSession session;
     List<ConnectRequest> unwritten = List.of();
     private final Map<LeaseKey, Integer> tokens = new HashMap<>();
+    private boolean counting;
     private long now;
 
     SessionScript(int slots) {
@@ -72,10 +79,12 @@ final class SessionScript {
         switch (words[0]) {
             case "at" -> now = (long) (Double.parseDouble(names.get(0)) * 1e9);
             case "welcome" -> {
-                var welcome = Welcome.newBuilder().setReconnectGraceMs(5_000).setMaxMessageBytes(MESSAGE_BYTES);
+                var welcome = Welcome.newBuilder().setReconnectGraceMs(5_000).setMaxMessageBytes(MESSAGE_BYTES)
+                        .setCountsAccepted(counting);
                 names.forEach(name -> welcome.addKept(lease(name)));
                 return stopped(session.streamOpened(welcome.build(), now));
             }
+            case "counting" -> counting = true;
             case "break" -> session.streamClosed(now);
             case "assign" -> names.forEach(this::assign);
             case "running" -> {
@@ -84,8 +93,13 @@ final class SessionScript {
                 session.reportsAnswered(answer(names.stream().map(name -> "ok").toList()));
             }
             case "take" -> {
-                unwritten = session.nextMessages();
-                return unwritten.stream().map(SessionScript::shown).collect(Collectors.joining(" | "));
+                return taken(null);
+            }
+            case "beat" -> {
+                return taken(session.nextHeartbeat(now, null, key -> Optional.empty()));
+            }
+            case "accept" -> {
+                return begun(session.reportsAccepted(Integer.parseInt(names.get(0))));
             }
             case "write" -> {
                 List<Assignment> begin = new ArrayList<>();
@@ -100,7 +114,11 @@ final class SessionScript {
                 return joined(begun(changes.begin()), stopped(changes.stop()));
             }
             case "progress" -> {
-                String text = names.get(1).equals("huge") ? "x".repeat(MESSAGE_BYTES) : names.get(1);
+                String text = switch (names.get(1)) {
+                    case "huge" -> "x".repeat(MESSAGE_BYTES);
+                    case "large" -> LARGE;
+                    default -> names.get(1);
+                };
                 var progress = Progress.newBuilder().setMessage(text);
                 session.progressReported(key(names.get(0)).report().setProgress(progress).build());
             }
@@ -139,6 +157,11 @@ final class SessionScript {
             default -> throw new IllegalArgumentException("no such step: " + step);
         }
         return "";
+    }
+
+    private String taken(ConnectRequest heartbeat) {
+        unwritten = session.nextMessages(heartbeat);
+        return unwritten.stream().map(SessionScript::shown).collect(Collectors.joining(" | "));
     }
 
     private void assign(String name) {
@@ -193,17 +216,23 @@ final class SessionScript {
     }
 
     private static String shown(ConnectRequest message) {
-        return message.hasCredit()
-                ? "credit " + message.getCredit().getCount()
-                : message.getReports().getReportsList().stream()
-                        .map(report -> name(LeaseKey.of(report)) + ":" + event(report))
-                        .collect(Collectors.joining(" "));
+        List<String> parts = new ArrayList<>();
+        message.getReports().getReportsList().forEach(report -> parts.add(name(LeaseKey.of(report)) + ":" + event(report)));
+        int credit = message.getCredit().getCount() + message.getReports().getCredit();
+        if (credit > 0) {
+            parts.add("credit " + credit);
+        }
+        if (message.hasHeartbeat() || message.getReports().hasHeartbeat()) {
+            var heartbeat = message.hasHeartbeat() ? message.getHeartbeat() : message.getReports().getHeartbeat();
+            parts.add(("heartbeat " + held(heartbeat.getLeasesList())).strip());
+        }
+        return String.join(" ", parts);
     }
 
     private static String event(Report report) {
         return switch (report.getEventCase()) {
             case STARTED -> "started";
-            case PROGRESS -> report.getProgress().getMessage();
+            case PROGRESS -> report.getProgress().getMessage().replace(LARGE, "large");
             case COMPLETED -> "done";
             case FAILED -> report.getFailed().hasCode() ? "failed(" + report.getFailed().getCode() + ")" : "failed";
             default -> "released";

@@ -1,0 +1,182 @@
+"""The requests that submit tasks, as the interceptor and the services read them: SubmitTask, SubmitTasks, SubmitBatch.
+
+Each is scanned (`submission_scan.py`), and parsed by protobuf only where one of its tasks has not the common shape, or
+where something asks for all of it. Then `requests.py` converts it. Which way a request goes makes no difference to
+anybody but the clock.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, Final
+
+from taskyard.v1.batch_pb2 import SubmitBatchRequest
+from taskyard.v1.task_pb2 import SubmitTaskRequest, SubmitTasksRequest
+from taskyard_server.core.errors import BadRequest, Refusal
+from taskyard_server.core.task import Submission
+
+from . import requests
+from .requests import DefaultRetry
+from .submission_scan import ScannedTask, scan_agent, scan_task, scan_tasks, submission_of
+from .wire import tag
+
+TASK: Final = tag(SubmitTasksRequest, "tasks")
+BATCH_AGENT: Final = tag(SubmitBatchRequest, "agent_id")
+BATCH_TASK: Final = tag(SubmitBatchRequest, "tasks")
+
+
+class TaskRequest:
+    """A `SubmitTaskRequest`. Raises `DecodeError` for bytes that are none."""
+
+    __slots__ = ("_data", "_parsed", "_task")
+
+    def __init__(self, data: bytes) -> None:
+        self._data = data
+        self._task: ScannedTask | None = scan_task(data, 0, len(data))
+        self._parsed: SubmitTaskRequest | None = SubmitTaskRequest.FromString(data) if self._task is None else None
+
+    @property
+    def parsed(self) -> SubmitTaskRequest:
+        """The request as protobuf reads it."""
+        if self._parsed is None:
+            self._parsed = SubmitTaskRequest.FromString(self._data)
+        return self._parsed
+
+    @property
+    def agent_id(self) -> str:
+        """Whose task it is to be; "" where it does not say."""
+        return self.parsed.agent_id if self._task is None else self._task.agent_id or ""
+
+    @property
+    def traceparent(self) -> str:
+        """The trace context of the request itself; "" where it has none."""
+        return self.parsed.traceparent if self._task is None else self._task.traceparent or ""
+
+    def submission(self, traceparent: str | None, max_payload_bytes: int, default_retry: DefaultRetry) -> Submission:
+        """The task as a submission. Raises what `requests.submission` does."""
+        task = self._task
+        if task is not None and task.agent_id is not None and _fits(task, max_payload_bytes):
+            return submission_of(task, task.agent_id, traceparent, default_retry)
+        parsed = self.parsed
+        return requests.submission(
+            parsed, parsed.agent_id, parsed.callback_url, traceparent, max_payload_bytes, default_retry
+        )
+
+
+class TasksRequest:
+    """A `SubmitTasksRequest`. `size` is in bytes. Raises `DecodeError` for bytes that are none."""
+
+    __slots__ = ("_data", "_parsed", "_tasks", "size")
+
+    def __init__(self, data: bytes) -> None:
+        self._data = data
+        self.size = len(data)
+        self._tasks: list[ScannedTask] | None = scan_tasks(data, 0, TASK)
+        self._parsed: SubmitTasksRequest | None = SubmitTasksRequest.FromString(data) if self._tasks is None else None
+
+    @property
+    def parsed(self) -> SubmitTasksRequest:
+        """The request as protobuf reads it, with the trace contexts that its tasks were given since."""
+        parsed = self._parsed
+        if parsed is None:
+            parsed = self._parsed = SubmitTasksRequest.FromString(self._data)
+            for message, task in zip(parsed.tasks, self._tasks or (), strict=True):
+                if task.traceparent is not None:
+                    message.traceparent = task.traceparent
+        return parsed
+
+    @property
+    def tasks(self) -> Sequence[Any]:
+        """The tasks. Their `traceparent` may be set."""
+        return self.parsed.tasks if self._tasks is None else self._tasks
+
+    def submissions(
+        self, first: int, end: int, traceparent: str | None, max_payload_bytes: int, default_retry: DefaultRetry
+    ) -> list[Submission | Refusal]:
+        """The tasks from `first` to before `end` as submissions, in order; an invalid one is its refusal."""
+        if self._tasks is not None:
+            made: list[Submission | Refusal] = []
+            for task in self._tasks[first:end]:
+                if task.agent_id is None or not _fits(task, max_payload_bytes):
+                    break
+                made.append(submission_of(task, task.agent_id, traceparent, default_retry))
+            else:
+                return made
+        return requests.submissions(self.parsed.tasks[first:end], traceparent, max_payload_bytes, default_retry)
+
+
+class BatchRequest:
+    """A `SubmitBatchRequest`. Raises `DecodeError` for bytes that are none."""
+
+    __slots__ = ("_agent_id", "_data", "_parsed", "_tasks")
+
+    def __init__(self, data: bytes) -> None:
+        self._data = data
+        self._agent_id, at = scan_agent(data, BATCH_AGENT)
+        self._tasks: list[ScannedTask] | None = None if self._agent_id is None else scan_tasks(data, at, BATCH_TASK)
+        self._parsed: SubmitBatchRequest | None = SubmitBatchRequest.FromString(data) if self._tasks is None else None
+
+    @property
+    def parsed(self) -> SubmitBatchRequest:
+        """The request as protobuf reads it."""
+        if self._parsed is None:
+            self._parsed = SubmitBatchRequest.FromString(self._data)
+        return self._parsed
+
+    @property
+    def agent_id(self) -> str:
+        """Whose tasks they are to be; "" where it does not say."""
+        return self.parsed.agent_id if self._tasks is None or self._agent_id is None else self._agent_id
+
+    @property
+    def count(self) -> int:
+        """How many tasks it has."""
+        return len(self.parsed.tasks) if self._tasks is None else len(self._tasks)
+
+    def submissions(
+        self, traceparent: str | None, max_payload_bytes: int, default_retry: DefaultRetry
+    ) -> list[Submission]:
+        """The tasks as submissions, in order. Raises what `requests.submission` does, with the place of the task."""
+        if self._tasks is not None and self._agent_id is not None:
+            made: list[Submission] = []
+            for task in self._tasks:
+                # A task of a batch has no agent of its own.
+                if task.agent_id is not None or not _fits(task, max_payload_bytes):
+                    break
+                made.append(submission_of(task, self._agent_id, traceparent, default_retry))
+            else:
+                return made
+        parsed = self.parsed
+        converted = [
+            requests.submission(
+                task,
+                parsed.agent_id,
+                parsed.callback_url,
+                traceparent,
+                max_payload_bytes,
+                default_retry,
+                prefix=f"tasks[{number}].",
+            )
+            for number, task in enumerate(parsed.tasks)
+        ]
+        _check_places(converted)
+        return converted
+
+
+def _check_places(submissions: Sequence[Submission]) -> None:
+    """Raise `BadRequest` if a predecessor does not stand before its task."""
+    for number, submission in enumerate(submissions):
+        if max(submission.options.extras.after_indexes, default=-1) >= number:
+            raise BadRequest(f"tasks[{number}].afterIndexes: must be places of tasks that stand before this one")
+
+
+def _fits(task: ScannedTask, max_payload_bytes: int) -> bool:
+    return task.params is None or len(task.params) <= max_payload_bytes
+
+
+READERS: Final[dict[str, Callable[[bytes], Any]]] = {
+    "/taskyard.v1.TaskService/SubmitTask": TaskRequest,
+    "/taskyard.v1.TaskService/SubmitTasks": TasksRequest,
+    "/taskyard.v1.BatchService/SubmitBatch": BatchRequest,
+}
+"""What reads the requests of these methods, in the place of protobuf."""

@@ -1,0 +1,110 @@
+"""The answers to the reports of a stream: the result of each, or how many are accepted and the results of the others.
+
+Which of them a host gets its Welcome says. The second way costs nothing for a report that is accepted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Final, Protocol, TypeAlias
+
+from taskyard.v1 import runtime_host_pb2 as pb
+from taskyard_server.conversion.task_encoding import encode_reported
+from taskyard_server.conversion.wire import nested, tag
+from taskyard_server.core.errors import Refusal
+from taskyard_server.core.task import TaskState
+
+MAX_RESULTS_BYTES: Final = 3_500_000
+"""Larger results do not go into one message, since the host might reject it."""
+
+REPORT_RESULTS: Final = tag(pb.ConnectResponse, "report_results")
+RESULT: Final = tag(pb.ReportResults, "results")
+
+Answer: TypeAlias = list[int | bytes]
+"""What answers a message of reports, in order: so many accepted reports, and encoded messages."""
+Refused: TypeAlias = Callable[[int, Refusal], pb.ReportResult]
+"""Makes the result of a refused report, by its place in its message."""
+
+
+class ReportAnswers(Protocol):
+    """Gathers the answer to one message of reports."""
+
+    def add(self, outcomes: Iterable[TaskState | Refusal]) -> None:
+        """Add the outcomes of its next reports."""
+
+    def answer(self) -> Answer:
+        """The answer to them all."""
+
+
+class ResultOfEach:
+    """One message with the result of every report."""
+
+    def __init__(self, refused: Refused) -> None:
+        self._refused = refused
+        self._results: list[bytes] = []
+        self._refusals: dict[int, pb.ReportResult] = {}
+
+    def add(self, outcomes: Iterable[TaskState | Refusal]) -> None:
+        """Add the outcomes of the next reports."""
+        results = self._results
+        for outcome in outcomes:
+            if isinstance(outcome, Refusal):
+                index = len(results)
+                result = self._refusals[index] = self._refused(index, outcome)
+                results.append(nested(RESULT, result.SerializeToString()))
+            else:
+                results.append(encode_reported(outcome))
+
+    def answer(self) -> Answer:
+        """The one message. If it would be too large it has no error texts."""
+        if sum(map(len, self._results)) > MAX_RESULTS_BYTES:
+            for index, result in self._refusals.items():
+                result.error.ClearField("error")
+                self._results[index] = nested(RESULT, result.SerializeToString())
+        return [nested(REPORT_RESULTS, b"".join(self._results))]
+
+
+class CountOfAccepted:
+    """Counts of accepted reports, and messages with the results of those that are refused in between."""
+
+    def __init__(self, refused: Refused) -> None:
+        self._refused = refused
+        self._place = self._accepted = self._size = 0
+        self._results: list[bytes] = []
+        self._answer: Answer = []
+
+    def add(self, outcomes: Iterable[TaskState | Refusal]) -> None:
+        """Add the outcomes of the next reports."""
+        for outcome in outcomes:
+            if isinstance(outcome, Refusal):
+                self._add_result(nested(RESULT, self._refused(self._place, outcome).SerializeToString()))
+            else:
+                if self._results:
+                    self._end_results()
+                self._accepted += 1
+            self._place += 1
+
+    def answer(self) -> Answer:
+        """Counts and messages, in the order of the reports."""
+        self._end_count()
+        self._end_results()
+        return self._answer
+
+    def _add_result(self, result: bytes) -> None:
+        self._end_count()
+        self._size += len(result)
+        if self._size > MAX_RESULTS_BYTES:
+            self._end_results()
+            self._size = len(result)
+        self._results.append(result)
+
+    def _end_count(self) -> None:
+        if self._accepted:
+            self._answer.append(self._accepted)
+            self._accepted = 0
+
+    def _end_results(self) -> None:
+        if self._results:
+            self._answer.append(nested(REPORT_RESULTS, b"".join(self._results)))
+            self._results = []
+            self._size = 0
