@@ -12,10 +12,10 @@ from typing import Final
 
 from taskyard_server.core.leases import Lease
 
-UNNOTICED_SECS: Final = 0.001
+UNNOTICED_SECS: Final = 0.002
 """A line up to here is taken as none."""
-TIMES_THE_LINE: Final = 10
-MAX_SECS_BETWEEN: Final = 0.04
+TIMES_THE_LINE: Final = 8
+MAX_SECS_BETWEEN: Final = 0.03
 
 
 class HandOutPace:

@@ -2,7 +2,7 @@
 
 The writer collects what is pending when it runs: a single task is sent at once, and many tasks share a message, with
 the answers to what came before. What need not leave at once waits for a moment for more to share its message with:
-counts of accepted reports, and a few tasks for a host that has not reported yet on those that it was sent last.
+counts of accepted reports that nobody waits for, and a few tasks for a host for which others stand in line already.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ MAX_UNSENT_BYTES: Final = 1_000_000
 SHARE_AT_ONCE: Final = 0.5
 """Tasks do not wait where they are this share of all that the host takes at once: it might have nothing else to do."""
 COUNT_WAIT_SECS: Final = 0.005
-"""Maximum time for which a count of accepted reports waits for something to come with."""
+"""Maximum time for which a count of accepted reports that accepts no start waits for something to come with."""
 FINAL_WRITE_TIMEOUT_SECS: Final = 1.0
 """Maximum wait for each pending write once the stream is closing."""
 
@@ -79,6 +79,7 @@ class HostWriter:
         self._unsent_bytes = 0
         # These come after all of `_answers`.
         self._accepted = 0
+        self._is_awaited = False
         self._acknowledged: int | None = None
         self._assignments_first = False
         self._wait: asyncio.TimerHandle | None = None
@@ -104,15 +105,17 @@ class HostWriter:
 
     def answer(self, answer: Answer) -> None:
         """Send the answer to a message of reports, after those before it."""
-        for part in answer:
+        for part in answer.parts:
             if isinstance(part, int):
                 self._accepted += part
             else:
                 message = self._accepted_field() + part
                 self._answers.append(message)
                 self._unsent_bytes += len(message)
+        if answer.is_awaited and self._accepted:
+            self._is_awaited = True
         self._pace.reported(self._clock())
-        if answer:
+        if answer.parts:
             self._start()
 
     def acknowledge(self, sequence: int) -> None:
@@ -213,7 +216,7 @@ class HostWriter:
         """Whether anything is to be sent now. What may wait does from now on, but not for long."""
         session = self._session
         assert session is not None
-        if self._welcome is not None or self._acks or self._answers or session.has_notices:
+        if self._is_awaited or self._acks or self._answers or session.has_notices or self._welcome is not None:
             return True
         if session.has_leases and not self._closing:
             return not self._must_wait(session)
@@ -336,7 +339,7 @@ class HostWriter:
             return b""
         parts = [ACCEPTED_REPORTS]
         add_varint(parts, self._accepted)
-        self._accepted = 0
+        self._accepted, self._is_awaited = 0, False
         return b"".join(parts)
 
     def _acknowledged_field(self) -> bytes:

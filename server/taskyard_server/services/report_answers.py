@@ -6,7 +6,7 @@ Which of them a host gets its Welcome says. The second way costs nothing for a r
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import Final, Protocol, TypeAlias
+from typing import Final, NamedTuple, Protocol, TypeAlias
 
 from taskyard.v1 import runtime_host_pb2 as pb
 from taskyard_server.conversion.task_encoding import encode_reported
@@ -20,8 +20,19 @@ MAX_RESULTS_BYTES: Final = 3_500_000
 REPORT_RESULTS: Final = tag(pb.ConnectResponse, "report_results")
 RESULT: Final = tag(pb.ReportResults, "results")
 
-Answer: TypeAlias = list[int | bytes]
-"""What answers a message of reports, in order: so many accepted reports, and encoded messages."""
+RUNNING: Final = TaskState.RUNNING
+
+
+class Answer(NamedTuple):
+    """What answers a message of reports, in order: so many accepted reports, and encoded messages.
+
+    It `is_awaited` if it accepts a start: a task with a target begins only then.
+    """
+
+    parts: list[int | bytes]
+    is_awaited: bool = False
+
+
 Refused: TypeAlias = Callable[[int, Refusal], pb.ReportResult]
 """Makes the result of a refused report, by its place in its message."""
 
@@ -61,7 +72,7 @@ class ResultOfEach:
             for index, result in self._refusals.items():
                 result.error.ClearField("error")
                 self._results[index] = nested(RESULT, result.SerializeToString())
-        return [nested(REPORT_RESULTS, b"".join(self._results))]
+        return Answer([nested(REPORT_RESULTS, b"".join(self._results))])
 
 
 class CountOfAccepted:
@@ -71,7 +82,8 @@ class CountOfAccepted:
         self._refused = refused
         self._place = self._accepted = self._size = 0
         self._results: list[bytes] = []
-        self._answer: Answer = []
+        self._parts: list[int | bytes] = []
+        self._is_awaited = False
 
     def add(self, outcomes: Iterable[TaskState | Refusal]) -> None:
         """Add the outcomes of the next reports."""
@@ -82,13 +94,15 @@ class CountOfAccepted:
                 if self._results:
                     self._end_results()
                 self._accepted += 1
+                if outcome == RUNNING:
+                    self._is_awaited = True
             self._place += 1
 
     def answer(self) -> Answer:
         """Counts and messages, in the order of the reports."""
         self._end_count()
         self._end_results()
-        return self._answer
+        return Answer(self._parts, self._is_awaited)
 
     def _add_result(self, result: bytes) -> None:
         self._end_count()
@@ -100,11 +114,11 @@ class CountOfAccepted:
 
     def _end_count(self) -> None:
         if self._accepted:
-            self._answer.append(self._accepted)
+            self._parts.append(self._accepted)
             self._accepted = 0
 
     def _end_results(self) -> None:
         if self._results:
-            self._answer.append(nested(REPORT_RESULTS, b"".join(self._results)))
+            self._parts.append(nested(REPORT_RESULTS, b"".join(self._results)))
             self._results = []
             self._size = 0
