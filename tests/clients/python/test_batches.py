@@ -10,6 +10,7 @@ from taskyard import (
     QueueFull,
     TaskState,
 )
+from taskyard.v1.batch_pb2 import SubmitBatchResponse
 from taskyard_server.core import errors as refusals
 
 
@@ -59,7 +60,7 @@ async def test_a_batch_whose_answer_was_lost_has_the_id_of_the_first_try(server,
 
     async def loses_its_first_answer(namespace, submissions, **given):
         answer = await real(namespace, submissions, **given)
-        task_ids.append([task.task_id for task in answer.tasks])
+        task_ids.append([task.task_id for task in SubmitBatchResponse.FromString(answer).tasks])
         if len(task_ids) == 1:
             raise refusals.Unavailable("gone")
         return answer
