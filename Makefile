@@ -18,7 +18,7 @@ OF_SOURCES := $(addprefix --ignore=tests/,access architecture cadence cli client
 PYTEST = pytest --numprocesses=$(WORKERS) --maxprocesses=8 --dist=worksteal
 export PATH := $(CURDIR)/$(VENV)/bin:$(PATH)
 
-.PHONY: help setup compile plugins up up-secure up-replicas test test-all wheel lint format generate console screenshots clients conformance bench clean
+.PHONY: help setup compile plugins up up-secure up-replicas test test-all wheel lint format generate console screenshots clients conformance bench soak others clean
 help:            ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*##/\t/' | expand -t 12
 
@@ -96,6 +96,13 @@ conformance: compile ## the same scenario in every language against a live serve
 
 bench: compile   ## what it costs, beside an older version (AGAINST=REF) and the bare transport (ROWS="core unary" picks some, ARGS="--json FILE")
 	python bench/run.py $(if $(ROWS),--rows $(ROWS)) $(if $(AGAINST),--against $(AGAINST)) $(ARGS)
+
+soak: compile    ## a day's load for an hour: memory and waiting times, first minutes beside last (ARGS="--minutes 10 --store sqlite")
+	python bench/soak.py $(ARGS)
+
+others: compile  ## other queues beside this one (ARGS="--rows durable --rounds 3"); their servers come into .bench
+	bench/beside/programs.sh .bench/programs
+	python bench/others.py $(ARGS)
 
 clean:           ## remove everything that make made
 	find server -name "*.so" -delete

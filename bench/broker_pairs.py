@@ -77,17 +77,18 @@ def beanstalkd(durable: bool) -> Opened:
     return pair
 
 
-def temporal(programs: Programs) -> AbstractContextManager[Pair]:
+def temporal(durable: bool) -> Opened:
     @contextmanager
-    def pair() -> Iterator[Pair]:
+    def pair(programs: Programs) -> Iterator[Pair]:
         ports = ("--ip", "127.0.0.1", "--port", "PORT", "--http-port", str(servers.free_port()))
         quiet = ("--headless", "--log-level", "never", "--metrics-port", str(servers.free_port()))
-        command = (programs["temporal"], "server", "start-dev", *ports, *quiet, "--db-filename", "FOLDER/temporal.db")
+        kept = ("--db-filename", "FOLDER/temporal.db") if durable else ()
+        command = (programs["temporal"], "server", "start-dev", *ports, *quiet, *kept)
         script = (programs["python"], str(BESIDE / "temporal_side.py"))
         with new_server(*command) as (server, address), servers.running(*script, "worker", address) as worker:
             yield Pair((server,), (worker,), (*script, "agent", address))
 
-    return pair()
+    return pair
 
 
 @contextmanager

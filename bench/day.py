@@ -12,7 +12,7 @@ from contextlib import contextmanager
 
 import grpc
 import servers
-from latency import submit_to_start
+from latency import PROBE, STEADY_RATE, STEADY_SLOTS
 from rows import Case, Figure, Measure, Row
 
 from taskyard.v1 import stats_pb2, stats_pb2_grpc
@@ -44,6 +44,13 @@ def day(server: servers.Server, rate: float = RATE) -> Iterator[None]:
             servers.cpu_secs(process)  # Raises if it has ended.
 
 
+def lone_waits(server: servers.Server, secs: float) -> tuple[float, float, float]:
+    """From when a lone task is due until a host has it: the median, the 99th and the 99.9th percentile in ms."""
+    flags = {"rate": STEADY_RATE, "slots": STEADY_SLOTS, "connections": 1}
+    found = servers.load("steady", server, secs, action=PROBE, **flags)
+    return found.p50_ms, found.p99_ms, found.p999_ms
+
+
 def ended_tasks(server: servers.Server) -> int:
     """The number of tasks that have been completed until now."""
     with grpc.insecure_channel(server.address) as channel:
@@ -66,7 +73,7 @@ def _case(kind: str, durable: bool) -> Case:
                 # Each round has a load of its own: what two versions get in turn does not run beside the other.
                 with day(server):
                     tasks, used = ended_tasks(server), server.cpu_secs()
-                    waits = submit_to_start(server, secs)
+                    waits = [Figure(each) for each in lone_waits(server, secs)]
                     used, tasks = server.cpu_secs() - used, ended_tasks(server) - tasks
                 return [*waits, Figure(used / tasks * 1e6)]
 

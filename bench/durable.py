@@ -17,6 +17,7 @@ from submits import BATCH
 
 REMARK = "the ceiling is the same server with memory://"
 HOSTS = 4
+OTHER_HOSTS = (1, 50)
 STEADY = 8_000
 """Tasks per second in batches, beside which lone ones are measured."""
 
@@ -24,8 +25,9 @@ Take = Callable[[servers.Server, float], list[Figure]]
 
 
 def cases() -> list[Case]:
-    """Rows for submits, for the whole way and its writer, and for the latency at low load."""
+    """Rows for submits, for the whole way and its writer, and for the latency at low load and beside much of it."""
     unary = partial(_throughput, "submit", {"connections": 4, "inflight": 32})
+    batch = partial(_throughput, "batch", {"connections": 4, "inflight": 8, "batch": BATCH})
     stream = partial(_throughput, "stream", {"submitters": 4, "inflight": 4, "batch": BATCH})
     quantiles = (("p50", Aim(1, "value")), ("p99", Aim(4, "value")), ("p99.9", None))
     latency = [f"submit to start, durable, {quantile}" for quantile, _ in quantiles]
@@ -35,7 +37,9 @@ def cases() -> list[Case]:
     )
     return [
         _case((Row("unary submit, durable", "calls/s", aim=Aim(0.75), remark=REMARK),), unary),
+        _case((Row("batch submit, durable", "tasks/s", aim=Aim(0.55), remark=REMARK),), batch),
         _case((Row("stream submit, durable", "tasks/s", aim=Aim(0.55), remark=REMARK),), stream),
+        *(_flow(hosts) for hosts in OTHER_HOSTS),
         _case(
             (
                 Row("end to end, 4 hosts, durable", "tasks/s", remark=REMARK),
@@ -59,6 +63,11 @@ def _case(rows: tuple[Row, ...], take: Take, secs: float | None = None) -> Case:
         return opened
 
     return Case(rows, side(True), side(False), secs=secs)
+
+
+def _flow(hosts: int) -> Case:
+    row = Row(f"end to end, {hosts} host{'s' if hosts > 1 else ''}, durable", "tasks/s", remark=REMARK)
+    return _case((row,), partial(_throughput, "flow", flow_flags(hosts)))
 
 
 def _throughput(mode: str, flags: dict[str, int], server: servers.Server, secs: float) -> list[Figure]:

@@ -57,7 +57,7 @@ few that were tried.
   and its defaults where not. An execution counts.
 - beanstalkd: 16 submitters and 4 threads that reserve and delete, each with a connection; durable with `-b` and `-f0`.
 - NATS JetStream as above, with `sync_interval: always`.
-- Temporal: its development server with a file of SQLite, which is not meant for production; a workflow without
+- Temporal: its development server, which is not meant for production, durable with a file of SQLite; a workflow without
   activities for each task. 64 submitters.
 - River: its client and workers in Go on one thread. 8 submitters of `InsertManyFast`, 500 tasks at once.
 - PostgreSQL has its defaults: `fsync` and `synchronous_commit` are on, transactions at the same time share an fsync.
@@ -132,6 +132,7 @@ def sides(secs: float) -> tuple[Side, ...]:
             Side(group, "Celery", alone(broker_pairs.celery(keeps), 16), redis),
             Side(group, "Arq", alone(broker_pairs.arq(keeps), 64), arq_needs),
             Side(group, "beanstalkd", alone(broker_pairs.beanstalkd(keeps), 16), beanstalk),
+            Side(group, "Temporal", alone(broker_pairs.temporal(keeps), 64), ("temporal", "python")),
         )
 
     return (
@@ -148,7 +149,6 @@ def sides(secs: float) -> tuple[Side, ...]:
         Side(durable, "Taskyard", alone(durable_taskyard("sdk"), SUBMITTERS)),
         Side(durable, "Huey on SQLite", alone(durable_huey, 1), python),
         *brokers(durable, True),
-        Side(durable, "Temporal on SQLite", alone(broker_pairs.temporal, 64), ("temporal", "python")),
         Side(batches, "Taskyard, submit_batch", many(durable_taskyard("batch"))),
         Side(batches, "Taskyard, 50 submits at once", many(durable_taskyard("sdk"))),
         Side(batches, "Taskiq, stream", many(broker_pairs.taskiq("stream", durable=True)), redis),

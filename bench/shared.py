@@ -11,7 +11,7 @@ from functools import partial
 
 import psutil
 import servers
-from durable import cpu_of
+from durable import OTHER_HOSTS, cpu_of
 from end_to_end import flow_flags
 from latency import SECS, submit_to_start
 from pairs import cpu_secs
@@ -28,12 +28,14 @@ Take = Callable[[servers.Server, psutil.Process | None, float], list[Figure]]
 def cases() -> list[Case]:
     """Rows for submits, the whole way and the latency at low load, each beside SQLite and beside nothing; replicas."""
     unary = partial(_throughput, "submit", {"connections": 4, "inflight": 32})
+    batch = partial(_throughput, "batch", {"connections": 4, "inflight": 8, "batch": BATCH})
     stream = partial(_throughput, "stream", {"submitters": 4, "inflight": 4, "batch": BATCH})
     found = []
     for name, is_durable in BESIDE.items():
         remark = f"the ceiling is the same server, {name}"
         found += [
             _case((Row(f"unary submit, PostgreSQL by {name}", "calls/s", remark=remark),), unary, is_durable),
+            _case((Row(f"batch submit, PostgreSQL by {name}", "tasks/s", remark=remark),), batch, is_durable),
             _case((Row(f"stream submit, PostgreSQL by {name}", "tasks/s", remark=remark),), stream, is_durable),
         ]
     remark = "the ceiling is the same server on SQLite"
@@ -43,6 +45,9 @@ def cases() -> list[Case]:
         Row("CPU of the store's processes", "us", better="less", remark=remark),
     )
     found.append(_case(rows, _whole_way, is_durable=True))
+    for hosts in OTHER_HOSTS:
+        row = Row(f"end to end, {hosts} host{'s' if hosts > 1 else ''}, PostgreSQL", "tasks/s", remark=remark)
+        found.append(_case((row,), partial(_throughput, "flow", flow_flags(hosts)), is_durable=True))
     names = (f"submit to start, PostgreSQL, {quantile}" for quantile in ("p50", "p99", "p99.9"))
     latency = tuple(Row(name, "ms", better="less", remark=remark) for name in names)
     found.append(_case(latency, lambda server, _, secs: submit_to_start(server, secs), is_durable=True, secs=SECS))

@@ -33,18 +33,12 @@ BESIDE_THE_CORE = (
     "conversion/submit_requests.py",
     "conversion/task_encoding.py",
     "conversion/wire.py",
-    "engine/clock.py",
     "engine/event_feeds.py",
     "engine/event_log.py",
-    "engine/memory/answers.py",
-    "engine/memory/driver.py",
-    "engine/memory/namespace.py",
-    "engine/memory/namespaces.py",
     "engine/recent_events.py",
     "interceptors/callers.py",
     "store/rows.py",
     "store/task_records.py",
-    "task_metrics.py",
     "throttle.py",
 )
 """The modules outside the core that run for every task."""

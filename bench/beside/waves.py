@@ -145,6 +145,8 @@ async def run_window(
 
     async with asyncio.TaskGroup() as group:
         running = [group.create_task(submitter()) for _ in range(submitters)]
+        # Some workers take seconds to start.
+        await until_executed(1)
         await asyncio.sleep(WARM_UP_SECS)
         await measured(window)
         for each in running:

@@ -19,10 +19,12 @@ SERVER = "taskyard_server"
 
 RECORDS = {
     "agents",
+    "bucket",
     "errors",
     "hosts",
     "keys",
     "lane",
+    "lane_order",
     "leases",
     "limits",
     "offers",

@@ -57,6 +57,18 @@ def test_the_next_due_moves_back_when_what_was_due_is_gone(yard):
     assert yard.scheduler.next_due() == yard.now + 50.125
 
 
+def test_a_rough_next_due_may_be_early_and_is_never_late(yard):
+    yard.register()
+    soon = yard.submit(deadline=yard.now + 5)
+    yard.submit(deadline=yard.now + 50)
+    yard.cancel(soon)
+    yard.claim_one(lease_secs=30)
+    assert yard.scheduler.next_due(True) == yard.now + 5.125
+    yard.now += 6
+    assert yard.scheduler.advance(yard.now) is False
+    assert yard.scheduler.next_due(True) == yard.now + 24.125
+
+
 def test_a_new_ttl_moves_the_next_due(yard):
     yard.cancel(yard.submit())
     assert yard.scheduler.next_due() == yard.now + 300

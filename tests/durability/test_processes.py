@@ -26,7 +26,7 @@ pytestmark = [pytest.mark.long, pytest.mark.trial]
 
 SEED = int(os.environ.get("SEED", "1"))
 KILLS = int(os.environ.get("KILLS", "20")) // 2
-CHILD = "taskyard_server.processes.child"
+CHILD = "-m taskyard_server.processes"
 VICTIMS = ("process", "process", "process", "process and its writers", "writer", "parent", "parent as it stops")
 MOST_PROCESSES = 3
 

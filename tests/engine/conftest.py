@@ -16,6 +16,7 @@ from taskyard_server.core.task import Submission, TaskOptions
 from taskyard_server.engine.memory import alarm
 from taskyard_server.engine.memory.engine import MemoryEngine
 from taskyard_server.engine.port import Engine
+from taskyard_server.store import committer
 from tests.live import live
 from tests.store.dict_store import DictStore
 
@@ -67,6 +68,8 @@ async def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
     clock = Clock()
     # Where the machine is busy, a stall of the real process must not delay what comes due by this clock.
     monkeypatch.setattr(alarm, "STALL_SECS", inf)
+    # A commit that waits for more would wait for the test to advance the clock.
+    monkeypatch.setattr(committer, "GATHER_SECS", 0.0)
     monkeypatch.setattr(asyncio.get_running_loop(), "time", clock.loop_time)
     return clock
 

@@ -53,6 +53,7 @@ from taskyard_server.services.targets import TargetService
 from taskyard_server.services.task_watches import TaskWatches
 from taskyard_server.services.tasks import TaskService
 from taskyard_server.snapshots import Snapshots
+from taskyard_server.store import committer
 from taskyard_server.store.figures import StoreFigures
 from taskyard_server.webhooks import WebhookCounts
 from tests import reporting
@@ -330,6 +331,8 @@ async def frozen_clock(clock: Clock, monkeypatch: pytest.MonkeyPatch) -> Clock:
     """A clock that stands still until a test moves it, and that also drives the timers of the event loop."""
     loop = asyncio.get_running_loop()
     loop_begin, begin = loop.time(), clock.now
+    # A commit that waits for more would wait for the test to move the clock.
+    monkeypatch.setattr(committer, "GATHER_SECS", 0.0)
     monkeypatch.setattr(loop, "time", lambda: loop_begin + clock.now - begin)
     return clock
 

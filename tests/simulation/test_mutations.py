@@ -58,7 +58,7 @@ MUTATIONS: dict[str, list[Edit]] = {
         (ReadyQueue, "_move_ahead", "if rank < lane.entry", "if False"),
     ],
     "a report needs no valid token": [
-        (Reports, "_lease_of", "lease.token != token or ", ""),
+        (Reports, "_lease_of", " or lease.token != token", ""),
     ],
     "fencing tokens grow by task only": [
         (Grants, "grant", "life.last_token + 1", "task.token + 1"),

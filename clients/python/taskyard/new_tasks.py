@@ -22,7 +22,7 @@ from .retry_policy import RetryPolicy
 from .submitted import Submitted
 from .task_fields import ActionFields, Predecessor, check, known, shown
 from .tasks import Task
-from .values import milliseconds, plain_object, struct_from, timestamp_from, whole_seconds
+from .values import fill_struct, milliseconds, plain_object, timestamp_from, whole_seconds
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,20 +118,7 @@ class NewTask:
             TypeError: A field has a type that the API cannot express.
             ValueError: A field has a value that the API cannot express.
         """
-        values = self._set_fields()
-        check(values)
-        params, payload = self._carried(codec)
-        values["agent_id"] = self.agent_id or agent_id
-        values["priority"] = self.priority
-        values["idempotency_key"] = self.idempotency_key or idempotency_key
-        values["parent_id"] = (parent_id if self.parent_id is None else self.parent_id) or None
-        values["params"] = None if params is None else struct_from(params, "params")
-        values["input"] = None if payload is None else payload.to_message()
-        for name in values.keys() & TO_MESSAGE.keys():
-            values[name] = TO_MESSAGE[name](values[name])
-        if self.run_timeout is not None:
-            values["run_timeout_ms"] = milliseconds(values.pop("run_timeout"))
-        return pb.SubmitTaskRequest(**values)
+        return request_of(self._set_fields(), agent_id, idempotency_key, codec, parent_id)
 
     def to_batch_message(
         self,
@@ -220,17 +207,6 @@ class NewTask:
         found = zip(NAMES, VALUES_OF(self), DEFAULTS, strict=True)
         return {name: value for name, value, default in found if value is not default}
 
-    def _carried(self, codec: Codec | None) -> tuple[Mapping[str, Any] | None, Payload | None]:
-        """The params and the input for the wire. With a codec everything is in the input."""
-        given = self.input
-        if codec is None or (given is not None and given.encoding) or (given is None and self.params is None):
-            return self.params, given
-        try:
-            data = msgspec.json.encode(self.params) if given is None else given.data
-        except (TypeError, OverflowError) as error:
-            raise TypeError(f"params: {error}") from None
-        return None, Payload(codec.encode(data), codec.name)
-
 
 NAMES: Final = tuple(each.name for each in fields(NewTask))
 VALUES_OF: Final = attrgetter(*NAMES)
@@ -249,6 +225,62 @@ OF_ONE_TASK: Final = (
     *("after", "after_policy", "unique_key", "unique_while", "on_conflict"),
 )
 """The fields that a schedule cannot give to each of its tasks."""
+
+
+def request_of(
+    values: dict[str, Any], agent_id: str, idempotency_key: str, codec: Codec | None = None, parent_id: str = ""
+) -> pb.SubmitTaskRequest:
+    """Make the request that submits a task.
+
+    Args:
+        values: Its action, and the fields that are set, by their names in `NewTask`. They are changed.
+        agent_id: The agent, unless the task names its own.
+        idempotency_key: The key, unless the task has its own.
+        codec: Encodes the input. Default none.
+        parent_id: The parent, unless the task names its own. Default none.
+
+    Returns:
+        The request.
+
+    Raises:
+        TypeError: A field has a type that the API cannot express.
+        ValueError: A field has a value that the API cannot express.
+    """
+    check(values)
+    params, payload = _carried(values.pop("params", None), values.pop("input", None), codec)
+    if not values.get("agent_id"):
+        values["agent_id"] = agent_id
+    if not values.get("idempotency_key"):
+        values["idempotency_key"] = idempotency_key
+    if values.get("parent_id") is None:
+        values["parent_id"] = parent_id
+    values["parent_id"] = values["parent_id"] or None
+    values.setdefault("priority", 0)
+    if payload is not None:
+        values["input"] = payload.to_message()
+    for name in values.keys() & TO_MESSAGE.keys():
+        values[name] = TO_MESSAGE[name](values[name])
+    if (run_timeout := values.pop("run_timeout", None)) is not None:
+        values["run_timeout_ms"] = milliseconds(run_timeout)
+    request = pb.SubmitTaskRequest(**values)
+    if params is not None:
+        # An empty object is params too.
+        request.params.SetInParent()
+        fill_struct(request.params, params, "params")
+    return request
+
+
+def _carried(
+    params: Mapping[str, Any] | None, given: Payload | None, codec: Codec | None
+) -> tuple[Mapping[str, Any] | None, Payload | None]:
+    """The params and the input for the wire. With a codec everything is in the input."""
+    if codec is None or (given is not None and given.encoding) or (given is None and params is None):
+        return params, given
+    try:
+        data = msgspec.json.encode(params) if given is None else given.data
+    except (TypeError, OverflowError) as error:
+        raise TypeError(f"params: {error}") from None
+    return None, Payload(codec.encode(data), codec.name)
 
 
 def new_task(task: str | NewTask, fields: Mapping[str, Any]) -> NewTask:

@@ -19,7 +19,7 @@ from .new_tasks import NewTask, common_task, new_task, task_of
 from .renamed import either
 from .task_calls import submit_batch_once
 from .task_desk import ENDING_SECS, TaskDesk, WhenFull
-from .task_fields import ActionFields, TaskFields
+from .task_fields import ActionFields, TaskFields, known
 
 if TYPE_CHECKING:
     from taskyard.v1.batch_pb2_grpc import BatchServiceAsyncStub
@@ -105,8 +105,7 @@ class SubmitCalls:
         accepted = await self._desk.accept(new, when_full, ends_if_cancelled=cancel_on_exit)
         if cancel_on_exit and not accepted.existing:
             self._desk.end_at_close(accepted.id)
-        by_default = new.deadline is None and not new.hold and new.not_before is None
-        return TaskHandle(self._desk, accepted.id, action, accepted, by_default)
+        return TaskHandle(self._desk, accepted.id, action, accepted, _is_due_by_default(new))
 
     async def submit_batch(
         self,
@@ -332,8 +331,10 @@ class SubmitCalls:
         return as_completed(handles)
 
 
-def _task_from(task: Any, value: Any, fields: Any) -> tuple[Action[Any, Any] | None, NewTask]:
-    """The typed action, if it is one, and the task."""
+def _task_from(task: Any, value: Any, fields: Any) -> tuple[Action[Any, Any] | None, NewTask | Mapping[str, Any]]:
+    """The typed action, if it is one, and the task: for the name of an action just the fields, which is less work."""
+    if isinstance(task, str) and value is NOTHING:
+        return None, {"action": task, **known(fields)}
     if isinstance(task, Action):
         if value is NOTHING:
             raise TypeError(f"the action {task.name!r} takes an input, the second argument")
@@ -341,3 +342,10 @@ def _task_from(task: Any, value: Any, fields: Any) -> tuple[Action[Any, Any] | N
     if value is not NOTHING:
         raise TypeError("an input, the second argument, is for an Action; the name of an action takes params=")
     return None, new_task(task, fields)
+
+
+def _is_due_by_default(task: NewTask | Mapping[str, Any]) -> bool:
+    """Whether a task is due at once, and its deadline is the server's."""
+    if isinstance(task, NewTask):
+        return task.deadline is None and not task.hold and task.not_before is None
+    return task.get("deadline") is None and not task.get("hold") and task.get("not_before") is None

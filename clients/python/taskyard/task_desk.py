@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Mapping, Sequence
 from functools import partial
 from secrets import token_hex
 from typing import Any, Final, Literal, TypeAlias, overload
@@ -18,7 +18,7 @@ from .credentials import Credentials
 from .current import current_task
 from .errors import Conflict, NotFound, QueueFull, TaskyardError
 from .explanations import Explanation
-from .new_tasks import NewTask
+from .new_tasks import NewTask, request_of
 from .payloads import Codec
 from .retrying import Backoff
 from .servers import Servers
@@ -113,12 +113,12 @@ class TaskDesk:
         return "" if task is None else task.id
 
     async def accept(
-        self, task: NewTask, when_full: WhenFull = "raise", *, ends_if_cancelled: bool = False
+        self, task: NewTask | Mapping[str, Any], when_full: WhenFull = "raise", *, ends_if_cancelled: bool = False
     ) -> Submitted:
         """Submit one task.
 
         Args:
-            task: The task.
+            task: The task; or its action and the fields that are set, which takes less time.
             when_full: What happens when the queue is full. Default QueueFull is raised.
             ends_if_cancelled: Whether a task that was sent is cancelled if this call is. Default False: it stays.
 
@@ -138,10 +138,13 @@ class TaskDesk:
         submit: Callable[[NewTask], Awaitable[Submitted]] = partial(self._submit, when_full, ends_if_cancelled)
         for each in reversed(self.middleware):
             submit = partial(_around, each, submit)
-        return await submit(task)
+        return await submit(task if isinstance(task, NewTask) else NewTask(**task))
 
-    async def _submit(self, when_full: WhenFull, ends_if_cancelled: bool, task: NewTask) -> Submitted:
-        request = task.to_message(self.agent_id, token_hex(16), self.codec, self.parent_id())
+    async def _submit(
+        self, when_full: WhenFull, ends_if_cancelled: bool, task: NewTask | Mapping[str, Any]
+    ) -> Submitted:
+        about = (self.agent_id, token_hex(16), self.codec, self.parent_id())
+        request = task.to_message(*about) if isinstance(task, NewTask) else request_of(dict(task), *about)
         late = self._end_late if ends_if_cancelled else None
         if when_full == "raise":
             return Submitted.from_message(await self._submitter.submit(request, late))

@@ -50,11 +50,26 @@ def struct_from(values: Mapping[str, Any], name: str = "") -> Struct:
         ValueError: It holds a number that a double does not hold, or a whole number beyond 2^53.
     """
     struct = Struct()
+    fill_struct(struct, values, name)
+    return struct
+
+
+def fill_struct(struct: Struct, values: Mapping[str, Any], name: str = "") -> None:
+    """Fill an empty message with a JSON object: a part of another message, which would else be copied into it.
+
+    Args:
+        struct: The message.
+        values: The object.
+        name: The name of the argument, for the error. Default none.
+
+    Raises:
+        TypeError: It is not JSON.
+        ValueError: It holds a number that a double does not hold, or a whole number beyond 2^53.
+    """
     try:
         _fill_struct(struct, values)
     except _Unfit as unfit:
         raise unfit.error(name) from None
-    return struct
 
 
 def value_from(plain: Any, name: str = "") -> Value:

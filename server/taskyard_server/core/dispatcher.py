@@ -10,13 +10,13 @@ from collections.abc import Collection
 from heapq import heapify, heappop, heappush, heapreplace
 from typing import Final
 
+from .bucket import Bucket
 from .errors import BadRequest
 from .hosts import TAB_EXECUTOR, TAB_EXECUTOR_ALONE, Host, HostProfile, Hosts
 from .leases import Lease, lease_length
 from .lifecycle import Lifecycle
 from .notices import Notices
 from .offers import Offer, OfferGroup, Rank
-from .ready_queue import Bucket
 
 NO_LIMIT: Final = 1 << 40
 
@@ -62,12 +62,15 @@ class Dispatcher:
             return leases
         if life.ready.keys.has_rates:
             life.ready.keys.look(now)
+        buckets = life.ready.eligible(profile)
         while len(leases) < count and life.inflight < limits.max_inflight:
-            rows = life.ready.first(life.ready.eligible(profile), limits.max_per_agent_inflight)
+            rows = life.ready.first(buckets, limits.max_per_agent_inflight)
             if rows is None:
                 break
             if rows.head().is_overdue(now):
                 life.expire(now, rows.head())
+                # The next task of its target may be of a kind that was not there.
+                buckets = life.ready.eligible(profile)
                 continue
             leases.append(life.grants.grant(now, life.ready.take(rows), host, secs, None, claim_id))
         life.offers.load_changed(host)

@@ -10,10 +10,10 @@ from collections.abc import Iterable
 from enum import StrEnum
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+from .bucket import Kind, kind_of
 from .hosts import Host, HostProfile, Tabs
 from .names import EVERY_NAME, Names
 from .order_ahead import ahead_of
-from .ready_queue import Kind, kind_of
 from .targets import WAITS_FOR, Target, TargetStatus
 from .task import FAILED, NO_EXTRAS, PAUSED, PENDING, QUEUED, WAITING, Task, TaskState
 

@@ -19,7 +19,7 @@ from .patterns import PatternTable
 from .token_bucket import TokenBucket
 
 if TYPE_CHECKING:
-    from .ready_queue import Bucket
+    from .bucket import Bucket
     from .strands import Node, Strand
 
 MIN_KEYS_TO_SWEEP: Final = 64

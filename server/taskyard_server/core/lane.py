@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
     from .agents import Agent
-    from .ready_queue import Bucket
+    from .bucket import Bucket
     from .strands import Keyed
     from .task import Task
 

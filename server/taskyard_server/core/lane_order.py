@@ -39,6 +39,9 @@ class LaneOrder:
         block = self._blocks[number]
         if not block or block[-1].entry > entry:
             block.append(lane)
+        elif block[0].entry < entry:
+            # As of each agent that was just served, if fewest tasks in flight come first.
+            block.insert(0, lane)
         else:
             block.insert(_place(block, entry), lane)
         if len(block) > BLOCK:

@@ -38,6 +38,7 @@ from .stats import Counters
 from .stop_waits import StopWaits
 from .targets import Targets, blocks_when_failed
 from .task import (
+    ASSIGNED,
     DONE,
     FAILED,
     IN_FLIGHT,
@@ -48,6 +49,7 @@ from .task import (
     PENDING,
     QUEUED,
     REJECTED,
+    RUNNING,
     WAITING,
     Submission,
     Task,
@@ -246,7 +248,8 @@ class Lifecycle:
     ) -> None:
         """End a task as done, failed or cancelled. `stop` is why its host shall stop, None after the host's report."""
         before, options = self.transition(task, state, error), task.options
-        in_flight, serial = before in IN_FLIGHT, options is not NO_OPTIONS and options.target is not None
+        in_flight = before is RUNNING or before is ASSIGNED
+        serial = options is not NO_OPTIONS and options.target is not None
         if in_flight and (task.history is not NO_HISTORY or (options is not NO_OPTIONS and options.retry is not None)):
             self.attempts.record(now, task, error, code)
         if in_flight and state is FAILED:

@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Final
 from .stats import NOTHING_NOTICED, Noticed
 
 if TYPE_CHECKING:
+    from .bucket import Bucket, Kind
     from .hosts import Host, HostProfile, Hosts
     from .lifecycle import Lifecycle
-    from .ready_queue import Bucket, Kind
 
 MAX_NOTICES: Final = 100
 """So many are told in the figures, those of most tasks."""

@@ -18,9 +18,9 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from .agents import Agent
+    from .bucket import Bucket
     from .hosts import HostProfile
     from .lifecycle import Lifecycle
-    from .ready_queue import Bucket
     from .task import Task
 
 

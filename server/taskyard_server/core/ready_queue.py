@@ -20,11 +20,11 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Final
 
 from .agents import Agent
+from .bucket import Bucket, Kind, kind_of
 from .hosts import HostProfile
 from .keys import Keys
 from .lane import Lane, Rows
-from .lane_order import LaneOrder
-from .strands import Node, Strand, Strands, comes_before
+from .strands import Strand, Strands, comes_before
 from .task import NO_EXTRAS, NO_OPTIONS, Task
 from .weights import PLACE_MASK, Weights
 
@@ -39,128 +39,6 @@ SERVED: Final = 1 << 47
 
 MAX_CACHED_PROFILES: Final = 1024
 MIN_ENTRIES_TO_COMPACT: Final = 64
-
-NOTHING_REQUIRED: Final[frozenset[str]] = NO_OPTIONS.requires
-
-Kind = tuple[str | None, str, frozenset[str], bool, bool]
-"""What a host must match: project, action, requires, whether there is a tab. And whether a trigger made the task."""
-
-
-def kind_of(task: Task) -> Kind:
-    """The kind of a task."""
-    options = task.options
-    if options is NO_OPTIONS:
-        return (None, task.action, NOTHING_REQUIRED, task.tab_id is not None, False)
-    return (options.project, task.action, options.requires, task.tab_id is not None, options.trigger_id is not None)
-
-
-class Bucket:
-    """The lanes of all tasks of one kind, in `order` of their agents' ranks.
-
-    `waiting` counts the lanes with a task that does not wait for a key, `lanes` all that are in order, `strands` the
-    strands that hold a task.
-    `notice` is why no live host may run its tasks, and `unserved_since` when it was seen that none may; `Notices` owns
-    both.
-    """
-
-    __slots__ = (
-        "_keyed",
-        "groups",
-        "kind",
-        "lanes",
-        "notice",
-        "open_nodes",
-        "order",
-        "strands",
-        "triggered",
-        "unserved_since",
-        "waiting",
-    )
-
-    def __init__(self, kind: Kind, keyed: Strands) -> None:
-        self._keyed = keyed
-        self.kind = kind
-        self.triggered = kind[4]
-        self.groups: dict[OfferGroup, None] = {}
-        self.order = LaneOrder()
-        self.waiting = 0
-        self.lanes = 0
-        self.strands = 0
-        self.open_nodes: dict[Node, None] = {}
-        self.notice: str | None = None
-        self.unserved_since: float | None = None
-
-    def lane_waits(self, lane: Lane) -> None:
-        """A lane has a task again that does not wait for a key."""
-        self.waiting += 1
-        if not lane.entry or lane.agent.rank < lane.entry:
-            self.enter(lane)
-
-    def enter(self, lane: Lane) -> None:
-        """Hold the lane under its agent's rank, which is better than the entry that it has, if it has one."""
-        if lane.entry:
-            self.order.remove(lane)
-        else:
-            self.lanes += 1
-            if self.lanes > 2 * self.waiting + MIN_ENTRIES_TO_COMPACT:
-                self.build()
-        lane.entry = lane.agent.rank
-        self.order.add(lane)
-
-    def front(self) -> Rows | None:
-        """The first task of the agent that comes first is the head of these; None if no task waits here.
-
-        Nothing is said of what is parked at keys.
-        """
-        order = self.order
-        while self.waiting:
-            lane = order.first()
-            rank = lane.agent.rank
-            if lane.entry == rank:
-                if lane.keyed is not None:
-                    if (rows := self._keyed.front(lane)) is not None:
-                        return rows
-                elif lane.size:
-                    return lane
-            order.remove_first()
-            if lane.size or (lane.keyed is not None and lane.keyed.open.size):
-                lane.entry = rank
-                order.add(lane)
-            else:
-                self._forget(lane)
-        return None
-
-    def rows(self) -> Iterator[Rows]:
-        """Where all tasks stand that may be claimable, in no order that matters: not those at keys that stay full."""
-        for lane in self.order:
-            if lane.size:
-                yield lane
-            if lane.keyed is not None:
-                yield from lane.keyed.open.strands()
-        for node in self.open_nodes:
-            for stand in node.lanes.values():
-                yield from stand.strands()
-
-    def build(self) -> None:
-        """Keep the waiting lanes, under their agents' present ranks, and forget the others."""
-        lanes = sorted(self.order, key=_rank_of)
-        self.order.clear()
-        for lane in lanes:
-            if lane.is_waiting:
-                lane.entry = lane.agent.rank
-                self.order.add(lane)
-            else:
-                self._forget(lane)
-
-    def _forget(self, lane: Lane) -> None:
-        self.lanes -= 1
-        lane.entry = 0
-        if lane.is_empty:
-            lane.agent.forget_lane(lane)
-
-
-def _rank_of(lane: Lane) -> int:
-    return lane.agent.rank
 
 
 class ReadyQueue:
@@ -244,14 +122,10 @@ class ReadyQueue:
 
     def add(self, task: Task) -> None:
         """Make a task claimable. One that comes back takes its old place."""
-        kind = kind_of(task)
-        bucket = self._buckets.get(kind) or self._open(kind)
-        agent = task.agent
-        lane = agent.lane_in(bucket)
-        if lane is None:
-            lane = Lane(agent, bucket)
-            agent.add_lane(lane)
-        options = task.options
+        lane = task.agent.lane
+        if lane is None or not lane.bucket.is_of(task):
+            lane = self._lane_of(task)
+        bucket, options = lane.bucket, task.options
         if options is not NO_OPTIONS and options.extras is not NO_EXTRAS and options.extras.concurrency_keys:
             self._busy_buckets += not bucket.waiting and not bucket.strands
             self._keyed.add(lane, task, options.extras.concurrency_keys)
@@ -264,6 +138,16 @@ class ReadyQueue:
                     bucket.lane_waits(lane)
         if bucket.groups:
             self._woken[bucket] = None
+
+    def _lane_of(self, task: Task) -> Lane:
+        """The lane of its agent where a task belongs, which is made if it is not there."""
+        kind, agent = kind_of(task), task.agent
+        bucket = self._buckets.get(kind) or self._open(kind)
+        lane = agent.lane_in(bucket)
+        if lane is None:
+            lane = Lane(agent, bucket)
+            agent.add_lane(lane)
+        return lane
 
     def remove(self, task: Task) -> None:
         """Take out a task that is in the queue, whatever its place."""

@@ -270,9 +270,9 @@ class Reports:
         """The lease of a report; raises `NotFound`, or `LeaseLost` if it is not the task's current one."""
         host = self._hosts.get(host_id)
         self._life.liveness.heard(now, host)
-        task = self._life.task(task_id)
-        lease = task.lease
-        if lease is None or lease.token != token or lease.host is not host:
+        lease = host.leases.get(task_id)
+        if lease is None or lease.token != token:
+            task = self._life.task(task_id)
             self._life.counters.late_reports += 1
             raise LeaseLost(f"lease lost: task is {task.state.value} and fencing token {token} is not its lease")
         return lease

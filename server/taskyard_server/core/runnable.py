@@ -13,9 +13,9 @@ from .strands import Strand
 
 if TYPE_CHECKING:
     from .agents import Agent
+    from .bucket import Bucket
     from .keys import Key, Keys
     from .lane import Rows
-    from .ready_queue import Bucket
 
 
 class Room:

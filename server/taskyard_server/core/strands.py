@@ -26,7 +26,7 @@ from .task import Task
 
 if TYPE_CHECKING:
     from .agents import Agent
-    from .ready_queue import Bucket
+    from .bucket import Bucket
 
 MIN_ENTRIES_TO_COMPACT: Final = 16
 MIN_STRANDS_TO_SWEEP: Final = 64

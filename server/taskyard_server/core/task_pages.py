@@ -2,7 +2,8 @@
 
 In which states its tasks are a page knows exactly. Which agents, labels, targets, parents and keys they have it may
 know too well: what was there stays noted until few of its tasks are left. So a removal costs nothing, and what a page
-notes is a few times as much as its tasks have at most.
+notes is a few times as much as its tasks have at most. Agents are noted once a search asks for them, since every task
+has one and few are searched for.
 """
 
 from __future__ import annotations
@@ -37,13 +38,13 @@ class TaskPage(Holder):
     """
 
     __slots__ = (
-        "agents",
         "done",
         "is_timely",
         "label_keys",
         "labels",
         "marks",
         "name",
+        "noted_agents",
         "others",
         "renew_below",
         "tasks",
@@ -57,15 +58,22 @@ class TaskPage(Holder):
         self.others: dict[TaskState, int] = {}
         self.is_timely = True
         self.renew_below = PAGE_SIZE // NOTED_TIMES
-        self.agents: set[str] = set()
+        self.noted_agents: set[str] | None = None
         self.labels: set[tuple[str, str]] | None = None
         self.label_keys: set[str] | None = None
         self.marks: set[Mark] | None = None
 
+    @property
+    def agents(self) -> set[str]:
+        """The ids of the agents of its tasks, and perhaps of some that left."""
+        if self.noted_agents is None:
+            self.noted_agents = {task.agent.id for task in self.tasks.values()}
+        return self.noted_agents
+
     def renew(self) -> None:
         """Note what the tasks have that are here, and nothing else."""
         self.renew_below = max(1, len(self.tasks) // NOTED_TIMES)
-        self.agents = {task.agent.id for task in self.tasks.values()}
+        self.noted_agents = None
         self.labels = self.label_keys = self.marks = None
         for task in self.tasks.values():
             self.note(task.options)

@@ -48,12 +48,16 @@ def search(scheduler: Scheduler, wanted: TaskFilter, after: int, limit: int, *, 
     if states is not None and not states.isdisjoint(IN_FLIGHT) and QUEUED not in states:
         # Tasks in flight are few, and known by their leases.
         in_flight = {lease.task.page for host in scheduler.hosts for lease in host.leases.values()}
+    is_of_agents = wanted.agent_id is not None or wanted.agents is not None
     looked_at = 0
     for page in life.tasks.pages(after, newest_first):
         if looked_at >= MAX_LOOKED_AT:
             # Before this page, as seen from where the search came.
             first = int(page.name, 16) << PAGE_BITS
             return Found(found, first + PAGE_SIZE if newest_first else first - 1)
+        if is_of_agents and page.noted_agents is None:
+            # To note them is to look at all of its tasks.
+            looked_at += len(page.tasks)
         if may_hold(page, wanted, in_flight):
             tasks = page.tasks.values()
             if _add(found, reversed(tasks) if newest_first else tasks, wanted, after, limit, newest_first):

@@ -59,7 +59,8 @@ class TaskTable:
         page = self._page_of(task.id)
         task.page = page
         page.tasks[task.id] = task
-        page.agents.add(task.agent.id)
+        if page.noted_agents is not None:
+            page.noted_agents.add(task.agent.id)
         page.note(task.options)
         state = task.state
         if state is DONE:
@@ -102,7 +103,8 @@ class TaskTable:
         page = self._open
         task.page = page
         page.tasks[task.id] = task
-        page.agents.add(task.agent.id)
+        if page.noted_agents is not None:
+            page.noted_agents.add(task.agent.id)
         if task.options is not NO_OPTIONS:
             page.note(task.options)
 

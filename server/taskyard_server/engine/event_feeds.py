@@ -17,6 +17,7 @@ from taskyard_server.core.names import Names
 from taskyard_server.core.task import TERMINAL, Task, TaskState
 
 from .recent_events import LEFT_LOG, CommitMark, RecentEvents
+from .turn_taking import SMALL
 
 # Not `Final`: mypyc would inline the values, and tests lower them.
 MAX_SLICE_EVENTS = 100
@@ -207,6 +208,11 @@ class Watcher:
     def cursor(self) -> str:
         """The cursor to resume from after the events taken so far."""
         return self._feed.events.cursor(self._position)
+
+    @property
+    def is_one_of_many(self) -> bool:
+        """Whether so many watch the same that an event for all of them is large work."""
+        return len(self._feed.watchers) > SMALL
 
     @property
     def is_behind(self) -> bool:

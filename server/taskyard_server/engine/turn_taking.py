@@ -19,7 +19,8 @@ SLICE: Final = 25
 """How much is done in a pass while small work comes, in tasks to submit, of which each takes some 20 us."""
 A_REPORT: Final = 0.5
 AN_ASSIGNMENT: Final = 0.5
-"""The work of a report, and of sending an assignment, in the same measure."""
+A_DELIVERY: Final = 2
+"""The work of a report, of sending an assignment, and of sending events to a watcher, in the same measure."""
 WHOLE: Final = 100
 """How much is done in a pass while none comes: every pass has its price."""
 SHARED_SECS: Final = 0.25

@@ -19,6 +19,7 @@ from google.protobuf.message_factory import GetMessageClass
 
 from taskyard_server.access.grants import Access, Principal, Role
 from taskyard_server.audit import AuditLog
+from taskyard_server.conversion.submit_requests import BatchRequest, TaskRequest
 from taskyard_server.core.errors import Refusal
 
 from .callers import Call, Context, Headers, address_of, current_call, current_headers
@@ -80,6 +81,8 @@ class Auditor:
                 return await serve(request, context)
             # One that came by REST is kept with its bytes.
             message: Any = request[1] if isinstance(request, tuple) else request
+            if isinstance(message, (TaskRequest, BatchRequest)):
+                message = message.parsed
             fields = self._fields("change", call, context, {name: getattr(message, name) for name in self._named})
             self._log.begin()
             outcome = "internal"

@@ -7,9 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import ctypes
 import os
-import signal
 import socket
 import sys
 from collections.abc import Callable, Mapping
@@ -36,25 +34,14 @@ log = structlog.get_logger(__name__)
 
 ERRORS: Final = {kind.__name__: kind for kind in (BackupFailed, CommitDelayed, StoreError)}
 """What is raised at the other end of the channel as it was here."""
-PR_SET_PDEATHSIG: Final = 1
 TOGETHER_SECS: Final = 0.002
 """Changes of what it serves that come together are told together."""
 
 
-def main() -> None:
-    """Serve until the parent says otherwise, or is gone. The arguments: the parent's id, and the end of the pair."""
-    parent, end = int(sys.argv[1]), int(sys.argv[2])
-    _end_with(parent)
+def main(end: int) -> None:
+    """Serve at this end of the pair until the parent says otherwise."""
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
         sys.exit(runner.run(_serve(socket.socket(fileno=end))))
-
-
-def _end_with(parent: int) -> None:
-    """Let the kernel end this process when its parent ends, however that does. Elsewhere the channel tells it."""
-    if sys.platform == "linux":
-        ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
-    if os.getppid() != parent:
-        sys.exit("the parent has gone")
 
 
 async def _serve(end: socket.socket) -> int:
@@ -182,7 +169,3 @@ async def _at_file(app: App, what: str, number: int, *arguments: Any) -> tuple[A
     assert isinstance(app.engine.keeper.store, FolderStore)
     store = app.engine.keeper.store.opened(number)
     return None if store is None else (await at_file(store, what, *arguments),)
-
-
-if __name__ == "__main__":
-    main()

@@ -16,6 +16,7 @@ import structlog
 from taskyard_server.app import StartError
 from taskyard_server.certificates import CertificateError, CertificateFiles, certificate_files
 from taskyard_server.config import Settings
+from taskyard_server.draining import AGAIN
 from taskyard_server.exposure import exposed
 from taskyard_server.listening import gateway_of
 from taskyard_server.live_config import LiveConfig
@@ -36,7 +37,7 @@ log = structlog.get_logger(__name__)
 HURRY_SECS: Final = 10.0
 """So long after a second signal the processes are killed that have not ended."""
 READY_SECS: Final = 5.0
-AGAIN: Final = "Ctrl-C again stops it at once."
+NOTHING_AWAITED: Final = "Stopping: no task has to end first."
 
 
 def has_processes(settings: Settings) -> bool:
@@ -101,6 +102,8 @@ class Parent:
         carrier.take_replicas({each.name: each.socket for each in self._processes})
         carrier.take_owners(self._routes.owners)
         try:
+            if self._certificates is not None:
+                self._certificates.load()
             self._listen_for_scrapes()
             if self._members is not None:
                 await self._members.open()
@@ -112,7 +115,7 @@ class Parent:
         except BaseExceptionGroup as group:
             await self._stop_all()
             raise group.exceptions[0] from None
-        except StoreError as error:
+        except (CertificateError, StoreError) as error:
             await self._stop_all()
             raise StartError(str(error)) from None
         except BaseException:
@@ -165,7 +168,7 @@ class Parent:
                 self._routes.serves(process.name, new, gone)
                 self._gateway.carrier.take_owners(self._routes.owners)
             case "say":
-                self.say(f"Process {process.number}: {arguments[0]}" if len(self._processes) > 1 else arguments[0])
+                self._say_of(process, arguments[0])
             case "drain":
                 self._drain(arguments[0], process)
             case "reloaded":
@@ -208,6 +211,11 @@ class Parent:
 
     def _others(self, process: Process) -> list[Process]:
         return [other for other in self._processes if other is not process]
+
+    def _say_of(self, process: Process, words: str) -> None:
+        """Pass on what a process says of its end, but for what the parent has said of all."""
+        if (news := words.removesuffix(AGAIN).strip()) not in (NOTHING_AWAITED, "Stops at once."):
+            self.say(f"Process {process.number}: {news}")
 
     # What ends and changes it
 

@@ -20,7 +20,7 @@ from .child import ERRORS
 
 log = structlog.get_logger(__name__)
 
-COMMAND: Final = (sys.executable, "-P", "-m", "taskyard_server.processes.child")
+COMMAND: Final = (sys.executable, "-P", "-m", "taskyard_server.processes")
 FIRST_DELAY_SECS: Final = 0.1
 LONGEST_DELAY_SECS: Final = 10.0
 
@@ -65,6 +65,8 @@ class Process:
                 str(os.getpid()),
                 str(theirs.fileno()),
                 stdin=asyncio.subprocess.DEVNULL,
+                # It says nothing there; whoever reads what the parent says need not wait for it.
+                stdout=asyncio.subprocess.DEVNULL,
                 pass_fds=(theirs.fileno(),),
                 # Ctrl-C in a terminal signals the whole group, but it is the parent that ends all.
                 start_new_session=True,

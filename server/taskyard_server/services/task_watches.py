@@ -23,6 +23,7 @@ from taskyard_server.engine.event_feeds import MAX_SLICE_BYTES, MAX_SLICE_EVENTS
 from taskyard_server.engine.event_log import EventLogs
 from taskyard_server.engine.port import Engine, TaskFilter
 from taskyard_server.engine.recent_events import CommitMark
+from taskyard_server.engine.turn_taking import A_DELIVERY
 from taskyard_server.interceptors.callers import Call
 
 from .watch_cursors import SealedCursors, WatchCursors
@@ -105,6 +106,8 @@ class TaskWatches:
         """Write the events after the watcher's position, until all watched tasks have ended."""
         while True:
             if watcher.is_behind:
+                if watcher.is_one_of_many:
+                    await self._engine.turns.take(A_DELIVERY)
                 events = watcher.take()
                 if events:
                     await context.write(events + cursors.field(watcher))

@@ -12,15 +12,13 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import AsyncExitStack
 from typing import Any, Final
 
-from taskyard.tasks import Task
 from taskyard.v1.lease_pb2 import Assignment
-from taskyard.v1.runtime_host_pb2 import Report, TaskFailed
+from taskyard.v1.runtime_host_pb2 import Report
 from taskyard.workers.pool import WorkerPool
 
 from .actions import Actions
 from .invocation import Call, call_plainly, enter_lifespan, invoke
 from .outbox import LeaseKey, key_of
-from .outcomes import describe
 from .running_task import RunningTask
 
 log = logging.getLogger("taskyard")
@@ -82,14 +80,7 @@ class Handlers:
         """
         for assignment in assignments:
             key = key_of(assignment.lease)
-            try:
-                task = RunningTask(Task.from_message(assignment.task), key[1], self._on_progress, self._state)
-            except Exception as error:
-                # An unreadable task must end neither this host nor the next one that it is assigned to.
-                log.exception("task %s cannot be read", key[0])
-                failure = TaskFailed(error=f"the host cannot read the task: {describe(error)}", code="unreadable")
-                self._on_outcome(key, Report(task_id=key[0], fencing_token=key[1], failed=failure))
-                continue
+            task = RunningTask(assignment.task, key[1], self._on_progress, self._state)
             work = asyncio.create_task(self._run(assignment, task), name=f"taskyard {task.action} {task.id}")
             self._running[key] = (task, work)
             work.add_done_callback(functools.partial(self._report_outcome, key))

@@ -53,7 +53,11 @@ async def invoke(
         return failed(task, f"this host has no action {task.action!r}", code="unknown_action")
     context = current_task.set(task)
     try:
-        task.take_input(_input_of(message, task, handler, codec))
+        if handler.is_typed or message.HasField("input"):
+            task.take_input(_input_of(message, handler, codec))
+        else:
+            params = plain_object(message.params)
+            task.take_input(params, params)
         output = await _around(middleware, functools.partial(_run, handler, call))(task)
     except asyncio.CancelledError:
         if task.cancelled:
@@ -122,11 +126,9 @@ async def enter_lifespan(lifespan: Lifespan | None, stack: AsyncExitStack) -> An
     return SimpleNamespace(**state) if isinstance(state, dict) else state
 
 
-def _input_of(message: TaskMessage, task: RunningTask, handler: Registered, codec: Codec | None) -> Any:
+def _input_of(message: TaskMessage, handler: Registered, codec: Codec | None) -> Any:
     """Read the input. Raises `Misfit` if it cannot be read as the handler takes it."""
     payload = message.input if message.HasField("input") else None
-    if payload is None and not handler.is_typed:
-        return task.task.params
     plain = plain_object(message.params) if message.HasField("params") else {}
     try:
         return decode_value(handler.input_type if handler.is_typed else Any, plain, payload, codec)

@@ -14,6 +14,7 @@ from google.protobuf.struct_pb2 import Struct
 from taskyard.tasks import Task
 from taskyard.v1.runtime_host_pb2 import Report
 from taskyard.v1.task_pb2 import Progress
+from taskyard.v1.task_pb2 import Task as TaskMessage
 from taskyard.values import struct_from
 
 TRACE_VARIABLES: Final = frozenset({"TRACEPARENT", "TRACESTATE", "TASKYARD_TRACE_ID"})
@@ -78,7 +79,8 @@ class RunningTask:
     """The task that a handler runs, and the way to report on it.
 
     Attributes:
-        task: The task as it was assigned.
+        id: The task's id.
+        action: The kind of action to run.
         fencing_token: Grows with each assignment of any task of the namespace. Pass it along with side effects, so that
             what they change can refuse those of an earlier run, or of an earlier task.
         cancelled: Becomes True when the work is no longer wanted. An async handler is cancelled then; a plain function
@@ -87,7 +89,7 @@ class RunningTask:
         state: What the host's lifespan has yielded, None without one.
 
     Args:
-        task: The task.
+        task: The task, or the message in which it came.
         fencing_token: The fencing token of its lease.
         report: Called with each progress report, in the event loop.
         state: What the host's lifespan has yielded. Default None.
@@ -98,24 +100,32 @@ class RunningTask:
         "_loop",
         "_params",
         "_report",
+        "_task",
         "_thread",
         "_tokens_used",
         "_was_told",
+        "action",
         "cancelled",
         "fencing_token",
+        "id",
         "input",
         "raises",
         "state",
-        "task",
         "tell_tokens",
     )
 
-    def __init__(self, task: Task, fencing_token: int, report: Callable[[Report], None], state: Any = None) -> None:
-        self.task = task
+    def __init__(
+        self, task: Task | TaskMessage, fencing_token: int, report: Callable[[Report], None], state: Any = None
+    ) -> None:
         self.fencing_token = fencing_token
         self.cancelled = False
-        self.input: Any = task.params
-        self._params: dict[str, Any] = task.params
+        self.input: Any = None
+        self._task = task
+        if isinstance(task, Task):
+            self.id, self.action = task.id, task.action
+        else:
+            self.id, self.action = task.task_id, task.action
+        self._params: dict[str, Any] | None = None
         self.state = state
         self.raises = False
         """Whether `progress` raises once the task is cancelled, as it does in threads and processes."""
@@ -131,18 +141,28 @@ class RunningTask:
         self._thread = threading.get_ident()
 
     @property
-    def id(self) -> str:
-        """The task's id."""
-        return self.task.id
+    def task(self) -> Task:
+        """The task as it was assigned.
 
-    @property
-    def action(self) -> str:
-        """The kind of action to run."""
-        return self.task.action
+        Raises:
+            ActionFailed: It holds what this host cannot read.
+        """
+        # Read when it is asked for: to read all of it costs more than most of what a host does for a task.
+        if not isinstance(self._task, Task):
+            try:
+                self._task = Task.from_message(self._task)
+            except Exception as error:
+                problem = f"the host cannot read the task: {type(error).__name__}: {error}"
+                raise ActionFailed(problem, code="unreadable") from error
+        return self._task
 
     @property
     def params(self) -> dict[str, Any]:
         """Fields for the action, empty if the submitter gave none. Those of a typed action as plain JSON."""
+        if self._params is None:
+            self._params = self.task.params
+            if not self._params and isinstance(self.input, dict):
+                self._params = self.input
         return self._params
 
     @property
@@ -248,15 +268,15 @@ class RunningTask:
             variables["TASKYARD_TRACE_ID"] = self.traceparent.split("-")[1]
         return variables
 
-    def take_input(self, value: Any) -> None:
+    def take_input(self, value: Any, params: dict[str, Any] | None = None) -> None:
         """Set what was read of the input. The host uses it.
 
         Args:
             value: The input.
+            params: The params, where they were read for it. Default they are read when they are asked for.
         """
         self.input = value
-        if not self._params and isinstance(value, dict):
-            self._params = value
+        self._params = params
 
     def progress(
         self, fraction: float | None = None, message: str | None = None, details: Mapping[str, Any] | None = None

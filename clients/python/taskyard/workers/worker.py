@@ -26,7 +26,6 @@ from taskyard.hosting.actions import Registered
 from taskyard.hosting.invocation import call_plainly, enter_lifespan, invoke
 from taskyard.hosting.outcomes import describe, traceback_of
 from taskyard.hosting.running_task import RunningTask
-from taskyard.tasks import Task
 from taskyard.v1.lease_pb2 import Assignment
 from taskyard.v1.runtime_host_pb2 import Report
 
@@ -136,8 +135,8 @@ class Worker:
 
     async def _run_task(self, assignment: Assignment, state: Any) -> None:
         self._send(Kind.TAKEN)
-        shown = Task.from_message(assignment.task)
-        self._task = task = RunningTask(shown, int(assignment.lease.fencing_token), self._report, state)
+        token = int(assignment.lease.fencing_token)
+        self._task = task = RunningTask(assignment.task, token, self._report, state)
         task.raises = True
         task.tell_tokens = self._tell_tokens
         handler = self._body.handlers.get(task.action, self._body.any_action)

@@ -147,7 +147,7 @@ class Namespaces:
     @property
     def longest_result_ttl_secs(self) -> float:
         """For how long what has ended stays in memory, in the namespace where that is longest."""
-        return max([self.limits.result_ttl_secs, *(state.scheduler.limits.result_ttl_secs for state in self)])
+        return max([self.limits.result_ttl_secs, *[state.scheduler.limits.result_ttl_secs for state in self]])
 
     def require_room(self) -> None:
         """Raise `Unavailable` while there is no room for new tasks."""

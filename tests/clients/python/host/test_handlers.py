@@ -182,7 +182,7 @@ async def test_a_result_that_the_server_refuses_fails_the_task(server, make_host
 
 async def test_a_task_that_cannot_be_read_fails_and_not_the_host(server, make_host, work):
     host = make_host()
-    host.action("click")(lambda task: task.id)
+    host.action("click")(lambda task: None if task.id == "t" else task.deadline)
     work(host)
     stream = await server.welcomed()
     stream.assign("far", deadline=Timestamp(seconds=2**60))

@@ -1,0 +1,108 @@
+"""What is small and alone does not wait for the whole of what is large (docs/design.md, A turn of the event loop)."""
+
+import asyncio
+from collections.abc import AsyncIterator
+
+from taskyard.v1 import task_pb2 as pb
+from taskyard_server.conversion.requests import no_default_retry
+from taskyard_server.conversion.submit_requests import TaskRequest, TasksRequest
+from taskyard_server.conversion.task_encoding import encode_event
+from taskyard_server.core.errors import Unavailable
+from taskyard_server.core.task_filter import TaskFilter
+from taskyard_server.engine.event_log import EventLogs
+from taskyard_server.engine.memory.engine import MemoryEngine
+from taskyard_server.engine.turn_taking import SLICE
+from taskyard_server.interceptors.callers import Call, set_current_call
+from taskyard_server.services.submission_streams import SubmissionStreams
+from taskyard_server.services.task_watches import TaskWatches
+from tests.engines import running_engine, settled
+
+MAX_PAYLOAD_BYTES = 10_000
+MANY = 50
+
+
+class Written:
+    """The context of a call, whose messages are kept."""
+
+    def __init__(self) -> None:
+        self.messages: list[bytes] = []
+
+    async def write(self, message: bytes) -> None:
+        self.messages.append(message)
+
+
+def task(action: str) -> pb.SubmitTaskRequest:
+    return pb.SubmitTaskRequest(agent_id="ann", action=action)
+
+
+async def message_of(action: str) -> AsyncIterator[TasksRequest]:
+    """A stream of one message of many tasks."""
+    yield TasksRequest(pb.SubmitTasksRequest(tasks=[task(action) for _ in range(MANY)]).SerializeToString())
+
+
+async def submit_many(engine: MemoryEngine, action: str) -> None:
+    set_current_call(Call())
+    streams = SubmissionStreams(engine, MAX_PAYLOAD_BYTES, no_default_retry)
+    await streams.serve(message_of(action), Written())  # type: ignore[arg-type]
+
+
+async def submit_one(engine: MemoryEngine, action: str) -> None:
+    request = TaskRequest(task(action).SerializeToString())
+    submission = request.submission(None, MAX_PAYLOAD_BYTES, no_default_retry)
+    await engine.tasks.submit("default", submission, show=lambda submitted: submitted.id)
+
+
+async def actions(engine: MemoryEngine) -> list[str]:
+    """The actions of all tasks, in the order of submission."""
+    page = await engine.tasks.list_tasks("default", TaskFilter(), 0, 1_000)
+    return [each.action for each in page.tasks]
+
+
+async def test_a_lone_task_waits_for_one_slice_of_the_messages_before_it():
+    async with running_engine() as engine:
+        engine.turns.small_came()
+        large = [asyncio.create_task(submit_many(engine, f"large-{number}")) for number in range(4)]
+        while not engine.admin.totals().queued:  # noqa: ASYNC110
+            await asyncio.sleep(0)
+        engine.turns.call_comes()
+        await asyncio.sleep(0)
+        engine.turns.call_came()
+        await submit_one(engine, "lone")
+        await asyncio.wait(large)
+        assert "lone" in (await actions(engine))[: SLICE + 1]
+
+
+async def test_large_messages_of_several_callers_go_on_side_by_side():
+    async with running_engine() as engine:
+        engine.turns.small_came()
+        await asyncio.gather(submit_many(engine, "a"), submit_many(engine, "b"))
+        assert await actions(engine) == ["a"] * SLICE + ["b"] * SLICE + ["a"] * SLICE + ["b"] * SLICE
+
+
+async def test_a_message_is_one_step_while_nothing_small_comes():
+    async with running_engine() as engine:
+        await asyncio.gather(submit_many(engine, "a"), submit_many(engine, "b"))
+        assert await actions(engine) == ["a"] * MANY + ["b"] * MANY
+
+
+async def test_an_event_for_very_many_watchers_is_sent_to_some_of_them_a_pass():
+    async with running_engine() as engine:
+        logs = EventLogs(encode_event, engine.now)
+        engine.subscribe(logs)
+        watches = TaskWatches(engine, logs)
+        calls = [Written() for _ in range(MANY)]
+        open_calls = [
+            asyncio.create_task(watches.watch(Call(), pb.WatchTasksRequest(), call))  # type: ignore[arg-type]
+            for call in calls
+        ]
+        await settled(engine)
+        engine.turns.small_came()
+        await submit_one(engine, "lone")
+        counts = set()
+        while min(len(call.messages) for call in calls) < 2:
+            await asyncio.sleep(0)
+            counts.add(sum(len(call.messages) - 1 for call in calls))
+        assert len(counts) > MANY // SLICE
+        logs.close()
+        await asyncio.wait(open_calls)
+        assert all(isinstance(call.exception(), Unavailable) for call in open_calls)
