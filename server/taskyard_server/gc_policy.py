@@ -1,20 +1,21 @@
 """Keeps the pauses of the garbage collector short, no matter how many tasks live.
 
 A full collection visits every object: with a million tasks it stops the process for a third of a second. Reference
-counting alone frees tasks, so objects that survive two young collections are frozen, which hides them from later ones.
-Cycles among frozen objects are collected only from time to time, and only while few objects live. Therefore nothing
-that a call has used may end in a cycle (`tests/services/test_call_garbage.py`).
+counting alone frees tasks, so each object is visited once: what survives a young collection is frozen, which hides it
+from later ones. Cycles among frozen objects are collected only from time to time, and only while few objects live.
+Therefore nothing that a call has used may end in a cycle (`tests/services/test_call_garbage.py`).
 """
 
 import asyncio
 import gc
 from typing import Final, Literal
 
-YOUNG_OBJECTS: Final = 1_000
+YOUNG_OBJECTS: Final = 3_000
 """New objects after which a young collection runs. It takes a millisecond or two: new objects lead to uncached ones."""
-YOUNG_COLLECTIONS: Final = 2
-"""Young collections after which one visits all objects that are not yet frozen."""
+YOUNG_COLLECTIONS: Final = 10
+"""Young collections after which one visits all objects that are not yet frozen: none, but those of this moment."""
 OLD_COLLECTIONS: Final = 10
+OLDEST: Final = 2
 COLLECT_INTERVAL_SECS: Final = 600.0
 MAX_COLLECTED_OBJECTS: Final = 300_000
 """Maximum frozen objects for a full collection, which visits this many in about 20 ms."""
@@ -47,5 +48,5 @@ def collect_if_small() -> bool:
 
 
 def _freeze_survivors(phase: Literal["start", "stop"], info: dict[str, int]) -> None:
-    if phase == "stop" and info["generation"] == 1:
+    if phase == "stop" and info["generation"] < OLDEST:
         gc.freeze()
