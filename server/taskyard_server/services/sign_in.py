@@ -22,7 +22,7 @@ from taskyard_server.conversion.timestamps import timestamp
 from taskyard_server.core.errors import RETRY_AFTER_MS, BadRequest, TooManyRequests, Unauthenticated
 from taskyard_server.exposure import authentication_is_on
 from taskyard_server.interceptors.admission import Admission
-from taskyard_server.interceptors.callers import address_of, current_headers
+from taskyard_server.interceptors.callers import address_of, read_headers
 from taskyard_server.live_config import LiveConfig
 from taskyard_server.page_settings import is_console_url
 from taskyard_server.security_settings import IssuerSettings
@@ -77,7 +77,7 @@ class SignInService(SignInServiceServicer):
         issuer = self._issuer(request.issuer)
         origin = next((str(value) for key, value in context.invocation_metadata() or () if key == ORIGIN_KEY), None)
         form = self._form(request, origin)
-        address = address_of(current_headers(), context)
+        address = address_of(read_headers(context.invocation_metadata()), context)
         self._take(address)
         admission = self._admission
         assert admission is not None
