@@ -59,7 +59,7 @@ def main(*words: str) -> None:
     if not has_compiler():
         print(NO_COMPILER)
         return
-    print("Compiling the hot part of the server; this takes half a minute.", flush=True)
+    print("Compiling the hot part of the server; this takes a minute or two.", flush=True)
     compile_to(SERVER)
     STAMP.write_text(fingerprint())
 
@@ -118,7 +118,7 @@ def compile_to(folder: Path) -> None:
         names = [str(path.relative_to(SERVER)) for path in sources()]
         # `make lint` checks types. A wheel may be built where the server's dependencies are not installed.
         flags = ["--config-file=", "--ignore-missing-imports", "--follow-imports=silent", f"--cache-dir={build}/cache"]
-        extensions = mypycify([*flags, *names], group_name=GROUP, target_dir=build, debug_level="0")
+        extensions = mypycify([*flags, *names], group_name=GROUP, target_dir=build, debug_level="0", opt_level="2")
         distribution = Distribution({"name": GROUP, "ext_modules": extensions})
         command = distribution.get_command_obj("build_ext")
         command.build_lib, command.build_temp = str(folder), build

@@ -2,7 +2,7 @@
 
 The writer collects what is pending when it runs: a single task is sent at once, and many tasks share a message, with
 the answers to what came before. What need not leave at once waits for a moment for more to share its message with:
-counts of accepted reports that nobody waits for, and a few tasks for a host for which others stand in line already.
+counts of accepted reports that nobody waits for, and, while the server is busy, a few tasks for one host.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from taskyard_server.core.leases import Lease, Stop
 from taskyard_server.engine.sessions import DrainNotice, Session
 from taskyard_server.engine.turn_taking import AN_ASSIGNMENT, TurnTaking
 
-from .hand_out_pace import HandOutPace
+from .hand_out_pace import Busyness, HandOutPace
 from .report_answers import Answer
 
 Context: TypeAlias = "grpc.aio.ServicerContext[Any, Any]"
@@ -68,9 +68,16 @@ class StreamEnd:
 class HostWriter:
     """Writes one stream, from its Welcome on. `encode` makes an `Assignment` of a lease."""
 
-    def __init__(self, context: Context, encode: Callable[[Lease], bytes], end: StreamEnd, turns: TurnTaking) -> None:
+    def __init__(
+        self,
+        context: Context,
+        encode: Callable[[Lease], bytes],
+        end: StreamEnd,
+        turns: TurnTaking,
+        busyness: Busyness,
+    ) -> None:
         self._context, self._encode, self._end, self._turns = context, encode, end, turns
-        self._pace = HandOutPace()
+        self._pace = HandOutPace(busyness)
         self._clock = asyncio.get_running_loop().time
         self._session: Session | None = None
         self._welcome: bytes | None = None
@@ -114,7 +121,6 @@ class HostWriter:
                 self._unsent_bytes += len(message)
         if answer.is_awaited and self._accepted:
             self._is_awaited = True
-        self._pace.reported(self._clock())
         if answer.parts:
             self._start()
 
@@ -287,12 +293,11 @@ class HostWriter:
                 if assignments and size > MAX_ASSIGNMENTS_BYTES:
                     break
                 session.mark_sent(lease)
-                sent = lease
                 assignments.append(nested(ASSIGNMENT, assignment))
         if not assignments:
             return None
         self._assignments_first = False
-        self._pace.sent(self._clock(), sent)
+        self._pace.sent(self._clock())
         self._end_wait()
         return nested(ASSIGNMENTS, b"".join(assignments))
 

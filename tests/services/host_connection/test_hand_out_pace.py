@@ -1,65 +1,59 @@
 """How soon one message with a few tasks follows another to the same host (services/hand_out_pace.py)."""
 
-from types import SimpleNamespace
-
 import pytest
 
 from taskyard_server.services import host_writing
-from taskyard_server.services.hand_out_pace import MAX_SECS_BETWEEN, TIMES_THE_LINE, UNNOTICED_SECS, HandOutPace
+from taskyard_server.services.hand_out_pace import BUSY_SHARE, SECS_BETWEEN, WINDOW_SECS, Busyness, HandOutPace
 from tests.services.host_streams import report
 
 
-def lease(is_reported=False):
-    made = SimpleNamespace(started_at=1.0 if is_reported else None, task=SimpleNamespace(lease=None))
-    made.task.lease = made
-    return made
+class Machine:
+    """A clock, and how long the process has worked, both moved by hand."""
+
+    def __init__(self):
+        self.now = self.worked = 0.0
+
+    def work(self, secs, of):
+        self.now += of
+        self.worked += secs
 
 
 @pytest.fixture
-def pace():
-    """The pace of a host that has once reported after 1 ms."""
-    pace = HandOutPace()
-    answered(pace, 0.0, 0.001)
+def machine():
+    return Machine()
+
+
+@pytest.fixture
+def pace(machine):
+    """The pace of a host that was sent tasks at 1 s."""
+    pace = HandOutPace(Busyness(lambda: machine.now, lambda: machine.worked))
+    pace.sent(1.0)
     return pace
 
 
-def answered(pace, sent_at, secs):
-    """Send a message, on which the host reports after some time."""
-    first = lease()
-    pace.sent(sent_at, first)
-    first.started_at = sent_at + secs
-    pace.reported(sent_at + secs)
+def test_nothing_waits_before_anything_was_sent(machine):
+    assert HandOutPace(Busyness(lambda: machine.now, lambda: machine.worked)).wait_secs(0.0) == 0
 
 
-def test_nothing_waits_before_anything_was_sent():
-    assert HandOutPace().wait_secs(0.0) <= 0
+def test_nothing_waits_while_the_server_has_time_to_spare(machine, pace):
+    machine.work(BUSY_SHARE, of=1.0)
+    assert pace.wait_secs(1.0) == 0
 
 
-def test_nothing_waits_while_the_host_reports_as_soon_as_ever(pace):
-    answered(pace, 1.0, 0.001 + UNNOTICED_SECS)
-    assert pace.wait_secs(1.0) <= 1e-9
+def test_few_tasks_follow_after_a_while_where_the_server_is_busy(machine, pace):
+    machine.work(1.0, of=1.0)
+    assert pace.wait_secs(1.0) == pytest.approx(SECS_BETWEEN)
+    assert pace.wait_secs(1.0 + SECS_BETWEEN / 2) == pytest.approx(SECS_BETWEEN / 2)
+    assert pace.wait_secs(1.0 + SECS_BETWEEN) == 0
 
 
-def test_the_longer_the_line_the_longer_the_pause_up_to_a_bound(pace):
-    answered(pace, 1.0, 0.002 + UNNOTICED_SECS)
-    assert pace.wait_secs(1.0) == pytest.approx(TIMES_THE_LINE * 0.001)
-    answered(pace, 2.0, 10.0)
-    assert pace.wait_secs(2.0) == pytest.approx(MAX_SECS_BETWEEN)
-    assert pace.wait_secs(2.0 + MAX_SECS_BETWEEN) == pytest.approx(0)
-
-
-def test_a_host_far_away_is_not_behind():
-    pace = HandOutPace()
-    for number in range(3):
-        answered(pace, number, 0.2)
-    assert pace.wait_secs(2.0) <= 0
-
-
-def test_only_a_report_on_the_message_that_is_timed_tells_the_time(pace):
-    pace.sent(1.0, lease())
-    pace.sent(1.1, lease(is_reported=True))
-    pace.reported(9.0)
-    assert pace.wait_secs(1.1) <= 0
+def test_a_server_is_busy_until_it_was_not_for_a_while(machine, pace):
+    machine.work(1.0, of=1.0)
+    assert pace.wait_secs(1.0) > 0
+    machine.work(0.0, of=WINDOW_SECS / 2)
+    assert pace.wait_secs(1.0) > 0
+    machine.work(0.0, of=WINDOW_SECS / 2)
+    assert pace.wait_secs(1.0) == 0
 
 
 async def test_tasks_that_wait_share_a_message_and_half_of_the_places_do_not_wait(server, monkeypatch):
