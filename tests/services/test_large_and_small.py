@@ -11,6 +11,7 @@ from taskyard_server.core.errors import Unavailable
 from taskyard_server.core.task_filter import TaskFilter
 from taskyard_server.engine.event_log import EventLogs
 from taskyard_server.engine.memory.engine import MemoryEngine
+from taskyard_server.engine.port.answers import Answer
 from taskyard_server.engine.turn_taking import SLICE
 from taskyard_server.interceptors.callers import Call, set_current_call
 from taskyard_server.services.submission_streams import SubmissionStreams
@@ -83,6 +84,29 @@ async def test_a_message_is_one_step_while_nothing_small_comes():
     async with running_engine() as engine:
         await asyncio.gather(submit_many(engine, "a"), submit_many(engine, "b"))
         assert await actions(engine) == ["a"] * MANY + ["b"] * MANY
+
+
+async def test_a_message_is_answered_once_all_of_its_slices_are_kept(monkeypatch):
+    async with running_engine() as engine:
+        submit_each, kept = engine.tasks.submit_each, asyncio.get_running_loop().create_future()
+        slices = iter([kept, None])
+
+        def submit_a_slice(*arguments, **named):
+            # The second one has nothing to be kept, as where the store takes nothing more.
+            return Answer(submit_each(*arguments, **named).value, next(slices))
+
+        monkeypatch.setattr(engine.tasks, "submit_each", submit_a_slice)
+        engine.turns.small_came()
+        set_current_call(Call())
+        written = Written()
+        streams = SubmissionStreams(engine, MAX_PAYLOAD_BYTES, no_default_retry)
+        serving = asyncio.create_task(streams.serve(message_of("large"), written))
+        await asyncio.wait({serving}, timeout=0.05)
+        assert len(await actions(engine)) == MANY
+        assert not written.messages
+        kept.set_result(None)
+        await serving
+        assert len(pb.SubmitTasksResponse.FromString(written.messages[0]).outcomes) == MANY
 
 
 async def test_an_event_for_very_many_watchers_is_sent_to_some_of_them_a_pass():

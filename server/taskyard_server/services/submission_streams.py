@@ -88,6 +88,7 @@ class SubmissionStreams:
             turns.small_came()
             return await self._submit_chunk(call, request, 0, count)
         outcomes: list[bytes] = []
+        kept: asyncio.Future[None] | None = None
         first = 0
         while first < count:
             end = min(first + turns.slice_size, count)
@@ -95,8 +96,9 @@ class SubmissionStreams:
             answer = await self._submit_chunk(call, request, first, end)
             outcomes.append(answer.value)
             first = end
-        # What was applied last is kept last.
-        return Answer(b"".join(outcomes), answer.kept)
+            # What was applied last is kept last. A slice of which nothing was applied waits for nothing.
+            kept = answer.kept or kept
+        return Answer(b"".join(outcomes), kept)
 
     async def _submit_chunk(self, call: Call, request: TasksRequest, first: int, end: int) -> Answer[bytes]:
         """Submit the tasks from `first` on, before `end`."""
