@@ -99,6 +99,17 @@ async def test_a_file_is_opened_under_no_lower_term_than_before(tmp_path: Path) 
         await late.open()
 
 
+async def test_a_file_that_is_gone_is_not_made_anew(folder: Folder) -> None:
+    store = await folder.process("a")
+    await made(store, "shop", "a")
+    await store.release({1: 1}, "a", 1.0)
+    file = Path(file_of(str(folder.path), 1, "shop"))
+    await asyncio.to_thread(file.unlink)
+    with pytest.raises(Unavailable, match="cannot be opened"):
+        await store.take(1, "a")
+    assert not await asyncio.to_thread(file.exists)
+
+
 async def test_a_file_that_cannot_be_opened_costs_only_its_own_namespace(folder: Folder) -> None:
     store = await folder.process("a")
     await made(store, "mail", "a")

@@ -86,6 +86,19 @@ async def test_each_task_of_a_stream_begins_a_trace_unless_it_has_one(server, si
     assert len({ids(span)[0] for span in begun}) == 2
 
 
+@pytest.mark.parametrize("ratio", [1.0])
+@pytest.mark.parametrize("fields", [{}, {"token_limit": 100}], ids=["common", "with a budget"])
+async def test_a_repeat_on_a_stream_is_one_though_each_time_begins_a_trace(server, fields):
+    made = []
+    for _ in range(2):
+        stream = server.tasks.SubmitTasks()
+        request = task(idempotency_key="k", **fields)
+        await stream.write(task_pb2.SubmitTasksRequest(tasks=[request]))
+        made.append((await stream.read()).outcomes[0].accepted.task_id)
+        await stream.done_writing()
+    assert made[0] == made[1] != ""
+
+
 async def test_a_refused_call_has_its_code_and_is_an_error_where_the_server_is_at_fault(server, sink):
     with pytest.raises(grpc.aio.AioRpcError):
         await server.tasks.SubmitTask(task_pb2.SubmitTaskRequest(agent_id="ann"), metadata=by(RECORDED))

@@ -66,29 +66,30 @@ class TaskRequest:
 class TasksRequest:
     """A `SubmitTasksRequest`. `size` is in bytes. Raises `DecodeError` for bytes that are none."""
 
-    __slots__ = ("_data", "_parsed", "_tasks", "size")
+    __slots__ = ("_data", "_parsed", "_tasks", "_traces", "size")
 
     def __init__(self, data: bytes) -> None:
         self._data = data
         self.size = len(data)
+        self._traces: dict[int, str] = {}
         self._tasks: list[ScannedTask] | None = scan_tasks(data, 0, TASK)
         self._parsed: SubmitTasksRequest | None = SubmitTasksRequest.FromString(data) if self._tasks is None else None
 
     @property
     def parsed(self) -> SubmitTasksRequest:
-        """The request as protobuf reads it, with the trace contexts that its tasks were given since."""
-        parsed = self._parsed
-        if parsed is None:
-            parsed = self._parsed = SubmitTasksRequest.FromString(self._data)
-            for message, task in zip(parsed.tasks, self._tasks or (), strict=True):
-                if task.traceparent is not None:
-                    message.traceparent = task.traceparent
-        return parsed
+        """The request as protobuf reads it."""
+        if self._parsed is None:
+            self._parsed = SubmitTasksRequest.FromString(self._data)
+        return self._parsed
 
     @property
     def tasks(self) -> Sequence[Any]:
-        """The tasks. Their `traceparent` may be set."""
+        """The tasks, of which each has a `traceparent`."""
         return self.parsed.tasks if self._tasks is None else self._tasks
+
+    def begin_trace(self, place: int, traceparent: str) -> None:
+        """Give the task at this place a trace context. It is not the caller's, so no fingerprint has it."""
+        self._traces[place] = traceparent
 
     def submissions(
         self, first: int, end: int, traceparent: str | None, max_payload_bytes: int, default_retry: DefaultRetry
@@ -96,13 +97,19 @@ class TasksRequest:
         """The tasks from `first` to before `end` as submissions, in order; an invalid one is its refusal."""
         if self._tasks is not None:
             made: list[Submission | Refusal] = []
-            for task in self._tasks[first:end]:
+            for place, task in enumerate(self._tasks[first:end], first):
                 if task.agent_id is None or not _fits(task, max_payload_bytes):
                     break
-                made.append(submission_of(task, task.agent_id, traceparent, default_retry))
+                trace = self._traces.get(place, traceparent) if self._traces else traceparent
+                made.append(submission_of(task, task.agent_id, trace, default_retry))
             else:
                 return made
-        return requests.submissions(self.parsed.tasks[first:end], traceparent, max_payload_bytes, default_retry)
+        if not self._traces:
+            return requests.submissions(self.parsed.tasks[first:end], traceparent, max_payload_bytes, default_retry)
+        return [
+            requests.submissions((task,), self._traces.get(place, traceparent), max_payload_bytes, default_retry)[0]
+            for place, task in enumerate(self.parsed.tasks[first:end], first)
+        ]
 
 
 class BatchRequest:

@@ -233,6 +233,9 @@ class Members:
         self._last += 1
         owner = self._owners[self._last] = _Owner(self._last, name, instance, 1, time.time(), True, 0)
         self._names[name] = owner.number
+        # A namespace that is known has a file from then on: one that is missing has been lost, and is not made anew.
+        file = file_of(self.folder, owner.number, name)
+        await asyncio.get_running_loop().run_in_executor(self._disk, _make_file, Path(file))
         return await self._given(owner)
 
     async def take(self, number: int, instance: str) -> tuple[int, str, int, float] | None:
@@ -328,6 +331,11 @@ class Members:
         """Remove the files of a deleted namespace, and its row."""
         await asyncio.to_thread(_remove_files, self.folder, number)
         await self._note(gone=(number,))
+
+
+def _make_file(file: Path) -> None:
+    file.parent.mkdir(mode=0o700, exist_ok=True)
+    file.touch(mode=0o600)
 
 
 def _remove_files(folder: str, number: int) -> None:

@@ -290,6 +290,8 @@ class FolderStore:
         path = file_of(self._folder, number, name)
         store = SqliteStore(path, ballast_bytes=BALLAST_BYTES, term=term, **self._options)  # type: ignore[arg-type]
         try:
+            if not await asyncio.to_thread(os.path.exists, path):
+                raise StoreError(f"{path} is gone")
             kept = await store.open()
         except StoreError as error:
             log.error("file_not_opened", namespace=name, reason=str(error))
