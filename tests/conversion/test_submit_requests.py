@@ -143,6 +143,13 @@ def test_a_task_alone_is_the_same_either_way(fields, trace):
     assert alone(data, trace) == alone_by_protobuf(data, trace)
 
 
+@pytest.mark.parametrize("keys", [["run", "run_id"], ["a", "b", "ba", "bab"], ["ä", "äö"], [*map(str, range(64))]])
+def test_a_key_that_begins_with_another_makes_no_other_fingerprint(keys):
+    data = SubmitTaskRequest(**COMMON, labels=dict.fromkeys(keys, "x"), idempotency_key="k").SerializeToString()
+    assert scan_task(data, 0, len(data)) is not None
+    assert alone(data) == alone_by_protobuf(data)
+
+
 @given(st.lists(ALONE, max_size=3))
 def test_the_tasks_of_a_stream_are_the_same_either_way(tasks):
     data = SubmitTasksRequest(tasks=[SubmitTaskRequest(**fields) for fields in tasks]).SerializeToString()

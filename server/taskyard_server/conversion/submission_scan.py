@@ -348,16 +348,29 @@ def _fingerprint(task: ScannedTask, agent_id: str) -> bytes:
         parts.append(PRIORITY)
         add_varint(parts, task.priority)
     _add_name(parts, PROJECT, task.project)
-    for key, value in task.labels:
-        label: list[bytes] = []
-        add_text(label, LABEL_KEY, key)
-        add_text(label, LABEL_VALUE, value)
-        add_nested(parts, LABELS, b"".join(label))
+    if _is_ordered_otherwise(task.labels):
+        parts.append(SubmitTaskRequest(labels=dict(task.labels)).SerializeToString(deterministic=True))
+    else:
+        for key, value in task.labels:
+            label: list[bytes] = []
+            add_text(label, LABEL_KEY, key)
+            add_text(label, LABEL_VALUE, value)
+            add_nested(parts, LABELS, b"".join(label))
     _add_name(parts, TARGET, task.target)
     _add_name(parts, KEY, task.key)
     _add_name(parts, TRACE, task.traceparent)
     _add_name(parts, PARENT_ID, task.parent_id)
     return sha256(b"".join(parts)).digest()[:16]
+
+
+def _is_ordered_otherwise(labels: tuple[tuple[str, str], ...]) -> bool:
+    """Whether protobuf orders them otherwise: of a key and one that it begins with, the longer comes first."""
+    before: str | None = None
+    for key, _ in labels:
+        if before is not None and key.startswith(before):
+            return True
+        before = key
+    return False
 
 
 def _add_name(parts: list[bytes], field: bytes, name: str | None) -> None:
