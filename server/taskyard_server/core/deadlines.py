@@ -43,6 +43,8 @@ class Deadlines:
                     first = at
         return first
 
-    def _pass(self, now: float, task: Task) -> None:
+    def _pass(self, now: float, task: Task) -> bool:
         if task.is_overdue(now) and (task.state in WAITING or task.state in IN_FLIGHT):
             self._expire(now, task)
+            return True
+        return False

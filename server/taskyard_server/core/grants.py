@@ -248,12 +248,13 @@ class Grants:
                     first = due
         return first
 
-    def _expire(self, now: float, lease: Lease) -> None:
+    def _expire(self, now: float, lease: Lease) -> bool:
         if lease.task.lease is lease and lease.due <= now:
             self.lose(now, lease, "lease expired")
-        else:
-            # It was renewed after the look that found it, or has ended.
-            self._look_again(lease)
+            return True
+        # It was renewed after the look that found it, or has ended.
+        self._look_again(lease)
+        return False
 
     def _look_again(self, lease: Lease) -> None:
         if lease.task.lease is lease:

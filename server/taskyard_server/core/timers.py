@@ -15,12 +15,13 @@ from collections.abc import Callable
 from enum import IntEnum, auto
 from heapq import heapify, heappop, heappush
 from math import inf
-from typing import Any, Final, Generic, TypeVar
+from typing import Any, Final, Generic, TypeAlias, TypeVar
 
 TICKS_PER_SECOND: Final = 8
 MIN_TICKS_TO_COMPACT: Final = 64
 
 Item = TypeVar("Item")
+Act: TypeAlias = Callable[[float, Item], bool | None]
 
 
 class TimerOrder(IntEnum):
@@ -177,11 +178,14 @@ class Timers:
     """All timer queues of one scheduler."""
 
     def __init__(self) -> None:
-        self._queues: list[tuple[TimerOrder, TimerQueue[Any], Callable[[float, Any], None]]] = []
+        self._queues: list[tuple[TimerOrder, TimerQueue[Any], Act[Any]]] = []
         self._looks: list[Looks[Any, Any]] = []
 
-    def queue(self, act: Callable[[float, Item], None], order: TimerOrder) -> TimerQueue[Item]:
-        """A queue for one kind of item; `act` is called with the present time and each item that comes due."""
+    def queue(self, act: Act[Item], order: TimerOrder) -> TimerQueue[Item]:
+        """A queue for one kind of item; `act` is called with the present time and each item that comes due.
+
+        It returns False where there was nothing to do, since a look had found what has ended meanwhile.
+        """
         queue: TimerQueue[Item] = TimerQueue()
         insort(self._queues, (order, queue, act), key=_order)
         return queue
@@ -215,7 +219,7 @@ class Timers:
         last = int(now * TICKS_PER_SECOND)
         while True:
             first = last + 1
-            due: tuple[TimerQueue[Any], Callable[[float, Any], None]] | None = None
+            due: tuple[TimerQueue[Any], Act[Any]] | None = None
             for _, queue, act in self._queues:
                 tick = queue.next_tick()
                 if tick is not None and tick < first:
@@ -226,17 +230,17 @@ class Timers:
                 tick = looks.holders.next_tick()
                 if tick is not None and tick <= last and tick <= first:
                     first, found = tick, looks
-            if found is None:
-                break
-            found.look(first)
-        if due is None:
-            return False
-        queue, act = due
-        act(now, queue.pop(first))
-        return True
+            if found is not None:
+                found.look(first)
+            elif due is None:
+                return False
+            else:
+                queue, act = due
+                if act(now, queue.pop(first)) is not False:
+                    return True
 
 
-def _order(entry: tuple[TimerOrder, TimerQueue[Any], Callable[[float, Any], None]]) -> TimerOrder:
+def _order(entry: tuple[TimerOrder, TimerQueue[Any], Act[Any]]) -> TimerOrder:
     return entry[0]
 
 
