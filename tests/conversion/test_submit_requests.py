@@ -12,7 +12,7 @@ from taskyard.v1.batch_pb2 import BatchTask, SubmitBatchRequest
 from taskyard.v1.task_pb2 import SubmitTaskRequest, SubmitTasksRequest
 from taskyard_server.conversion import requests
 from taskyard_server.conversion.submission_scan import scan_task
-from taskyard_server.conversion.submit_requests import BatchRequest, TaskRequest, TasksRequest
+from taskyard_server.conversion.submit_requests import BatchRequest, TaskRequest, TasksRequest, _check_places
 from taskyard_server.core.errors import Refusal
 from taskyard_server.core.history import RetryPolicy
 
@@ -129,9 +129,11 @@ def batch_by_protobuf(data):
     def convert():
         request = SubmitBatchRequest.FromString(data)
         owner = request.agent_id, request.callback_url, TRACE, MAX_BYTES, default_retry
-        return [
+        made = [
             requests.submission(task, *owner, prefix=f"tasks[{place}].") for place, task in enumerate(request.tasks)
         ]
+        _check_places(made)
+        return made
 
     return outcome(convert)
 
@@ -256,7 +258,7 @@ def test_what_most_tasks_have_is_scanned(fields):
 def test_a_task_of_a_stream_may_be_given_a_trace_context(second):
     tasks = [SubmitTaskRequest(**COMMON), SubmitTaskRequest(**COMMON | second)]
     request = TasksRequest(SubmitTasksRequest(tasks=tasks).SerializeToString())
-    request.tasks[0].traceparent = OTHER_TRACE
+    request.begin_trace(0, OTHER_TRACE)
     first, _ = request.submissions(0, 100, TRACE, MAX_BYTES, default_retry)
     assert first.options.traceparent == OTHER_TRACE
 

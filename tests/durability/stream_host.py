@@ -9,7 +9,7 @@ import logging
 import sys
 import time
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -20,11 +20,20 @@ from taskyard.hosting import connection, session
 from taskyard.hosting.outbox import Outbox
 from taskyard.hosting.session import Session
 from taskyard.v1.lease_pb2 import Assignment
-from taskyard.v1.runtime_host_pb2 import Report, ReportResult
+from taskyard.v1.runtime_host_pb2 import Hello, Report, ReportResult
 from taskyard.v1.task_pb2 import Task
 
 from . import history
 from .history import ALWAYS, NEVER, Grant, Outcome, Recorder, Work
+
+STATES_ACCEPTED = {"started": "running", "progress": "running", "completed": "done"}
+"""The state of a task after a report that was counted as accepted; after a failure there are two."""
+
+
+def hello_of_before(**fields: Any) -> Hello:
+    """The Hello of a host that has each report answered, as those of before did."""
+    del fields["counts_accepted"]
+    return Hello(**fields)
 
 
 def outbox_of(recorder: Recorder) -> type[Outbox]:
@@ -37,14 +46,20 @@ def outbox_of(recorder: Recorder) -> type[Outbox]:
 
         def next_message(self) -> list[Report]:
             reports = super().next_message()
-            if reports:
-                self._sent_at.append(time.monotonic())
+            self._sent_at.extend([time.monotonic()] * len(reports))
             return reports
 
-        def take_answered(self, results: Iterable[ReportResult]) -> list[tuple[Report, ReportResult]]:
-            answered = super().take_answered(results)
-            begun = self._sent_at.popleft() if self._sent_at else ALWAYS
+        def take_accepted(self, count: int) -> list[Report]:
+            accepted = super().take_accepted(count)
+            for report in accepted:
+                state = STATES_ACCEPTED.get(report.WhichOneof("event") or "")
+                _note(recorder, report, self._sent_at.popleft(), Outcome.ACKNOWLEDGED, state=state)
+            return accepted
+
+        def take_answered(self, results: Sequence[ReportResult]) -> list[tuple[Report, ReportResult]]:
+            answered = list(zip(super().take_accepted(len(results)), results, strict=False))
             for report, result in answered:
+                begun = self._sent_at.popleft()
                 if result.HasField("error"):
                     _note(recorder, report, begun, Outcome.REFUSED, code=result.error.code)
                 else:
@@ -52,11 +67,10 @@ def outbox_of(recorder: Recorder) -> type[Outbox]:
             return answered
 
         def take_unanswered(self) -> list[Report]:
-            for message, begun in zip(self._unanswered, self._sent_at, strict=True):
-                for report in message:
-                    _note(recorder, report, begun, Outcome.UNKNOWN)
-            self._sent_at.clear()
-            return super().take_unanswered()
+            unanswered = super().take_accepted(len(self._unanswered))
+            for report in unanswered:
+                _note(recorder, report, self._sent_at.popleft(), Outcome.UNKNOWN)
+            return unanswered
 
     return RecordingOutbox
 
@@ -124,6 +138,8 @@ def main(address: str, namespace: str, name: str, slots: int, lease_secs: int, f
     recorder = Recorder(file, name)
     vars(session)["Outbox"] = outbox_of(recorder)
     vars(connection)["Session"] = session_of(recorder)
+    if name.endswith("1"):
+        vars(connection)["Hello"] = hello_of_before
     host = Host(
         address,
         name,

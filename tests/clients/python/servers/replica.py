@@ -7,6 +7,7 @@ import grpc
 
 from taskyard.v1 import task_pb2 as pb
 from taskyard.v1.task_pb2_grpc import TaskServiceServicer, add_TaskServiceServicer_to_server
+from taskyard_server.conversion.submit_requests import TaskRequest
 from taskyard_server.core.errors import Conflict, NotFound, NotOwner, Unavailable
 from taskyard_server.interceptors.calls import CallInterceptor
 
@@ -98,17 +99,18 @@ class Replica(TaskServiceServicer):
         await self._may_die()
         return pb.ResumeTaskResponse(task_id=request.task_id, status=pb.Task.queued)
 
-    async def SubmitTask(self, request: pb.SubmitTaskRequest, context: Any) -> pb.SubmitTaskResponse:  # noqa: N802
+    async def SubmitTask(self, request: TaskRequest, context: Any) -> pb.SubmitTaskResponse:  # type: ignore[override]  # noqa: N802
         del context
         await self._admit("SubmitTask")
-        return pb.SubmitTaskResponse(task_id=request.action, state=pb.Task.queued)
+        return pb.SubmitTaskResponse(task_id=request.parsed.action, state=pb.Task.queued)
 
     async def SubmitTasks(self, request_iterator: Any, context: Any) -> None:  # noqa: N802
         await self._admit("SubmitTasks")
         async for message in request_iterator:
-            self.made += [task.idempotency_key for task in message.tasks]
+            tasks = message.parsed.tasks
+            self.made += [task.idempotency_key for task in tasks]
             await self._may_die()
-            accepted = [pb.SubmitTaskResponse(task_id=task.action, state=pb.Task.queued) for task in message.tasks]
+            accepted = [pb.SubmitTaskResponse(task_id=task.action, state=pb.Task.queued) for task in tasks]
             outcomes = [pb.SubmitOutcome(accepted=each) for each in accepted]
             await context.write(pb.SubmitTasksResponse(outcomes=outcomes))
 
