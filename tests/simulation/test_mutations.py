@@ -179,7 +179,7 @@ MUTATIONS: dict[str, list[Edit]] = {
         (Dispatcher, "claim", "life.offers.load_changed(host)", "pass"),
     ],
     "a freed agent limit wakes nobody": [
-        (ReadyQueue, "release_slot", "if lane.bucket.groups", "if False"),
+        (ReadyQueue, "_move_ahead", "if lane.bucket.groups", "if False"),
     ],
     "a new task wakes nobody": [
         (ReadyQueue, "add", "if bucket.groups", "if False"),
@@ -319,7 +319,7 @@ MUTATIONS: dict[str, list[Edit]] = {
         (Grants, "end", "may_run and ", ""),
     ],
     "a lease with an acknowledged start frees its target at once": [
-        (Grants, "end", "or lease.started_at is not None", ""),
+        (Grants, "end", "or lease.begun_at != inf", ""),
     ],
     "a lease of a call without a start frees its target at once": [
         (Grants, "end", "lease.stream is None or ", ""),

@@ -22,7 +22,7 @@ pytestmark = [pytest.mark.python_core, pytest.mark.mutation]
 SEEDS, STEPS = [755, *range(700, 716)], 500
 
 MUTATIONS: dict[str, list[Edit]] = {
-    "another priority is not kept": [(rows, "_add_tasks", "elif task in changes.reprioritized:", "elif False:")],
+    "another priority is not kept": [(rows, "_add_tasks", "elif task in reprioritized:", "elif False:")],
     "a slice is not kept": [(Operations, "step", "self._note(operation)", "pass")],
     "an operation that has begun is not kept": [(Operations, "begin", "self._note(operation)", "pass")],
     "the end of an operation is not kept": [(Operations, "_end", "self._note(operation)", "pass")],
