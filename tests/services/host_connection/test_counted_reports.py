@@ -204,6 +204,7 @@ async def test_any_credit_may_come_any_number_of_times(server):
 # Heartbeats
 
 
+@pytest.mark.memory_store
 async def test_a_heartbeat_with_reports_is_answered_with_whatever_is_sent_next(server, stream):
     (task,) = await running(server, stream)
     await server.submit()
@@ -214,6 +215,7 @@ async def test_a_heartbeat_with_reports_is_answered_with_whatever_is_sent_next(s
     assert (message.acknowledged_heartbeat, message.accepted_reports) == (0, 1)
 
 
+@pytest.mark.memory_store
 async def test_a_heartbeat_counts_before_the_reports_that_it_comes_with(server, stream):
     (task,) = await running(server, stream)
     await server.advance(50)
