@@ -60,8 +60,10 @@ def main(*words: str) -> None:
         print(NO_COMPILER)
         return
     print("Compiling the hot part of the server; this takes a minute or two.", flush=True)
+    # Of the sources as they are now: what changes meanwhile is not compiled.
+    stamp = fingerprint()
     compile_to(SERVER)
-    STAMP.write_text(fingerprint())
+    STAMP.write_text(stamp)
 
 
 def is_fresh() -> bool:

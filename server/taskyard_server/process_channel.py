@@ -21,7 +21,6 @@ TELL: Final = 1
 DONE: Final = 2
 FAILED: Final = 3
 """Kinds of frames: a call, a call that wants no answer, and answers."""
-CHUNK: Final = 1 << 18
 
 Serve = Callable[[str, tuple[Any, ...]], Awaitable[Any]]
 

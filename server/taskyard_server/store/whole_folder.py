@@ -23,7 +23,6 @@ from .port import (
     Page,
     Row,
     Sought,
-    Store,
     StoreError,
     StoreStats,
     Table,
@@ -227,8 +226,3 @@ def _move(path: str, final: str) -> None:
     for end in ("-wal", ""):
         if os.path.exists(path + end):
             os.rename(path + end, final + end)
-
-
-def as_store(store: WholeFolder) -> Store:
-    """For the type checker."""
-    return store
