@@ -164,6 +164,7 @@ async def test_a_cancelled_task_is_stopped_and_answered_with_a_release(server, m
     host.action("click")(gate)
     work(host)
     stream = await server.welcomed()
+    await stream.until_credit(10)
     stream.assign("t")
     await gate.entered.wait()
     stream.cancel("t")
