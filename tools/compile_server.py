@@ -35,10 +35,24 @@ BESIDE_THE_CORE = (
     "conversion/wire.py",
     "engine/event_feeds.py",
     "engine/event_log.py",
+    "engine/memory/answers.py",
+    "engine/memory/driver.py",
+    "engine/memory/namespace.py",
+    "engine/memory/namespaces.py",
     "engine/recent_events.py",
+    "engine/pace.py",
+    "engine/sessions.py",
+    "engine/turn_taking.py",
+    "histograms.py",
     "interceptors/callers.py",
+    "services/answers_ahead.py",
+    "services/host_reading.py",
+    "services/host_writing.py",
+    "services/report_answers.py",
+    "services/submission_streams.py",
     "store/rows.py",
     "store/task_records.py",
+    "task_metrics.py",
     "throttle.py",
 )
 """The modules outside the core that run for every task."""
@@ -81,8 +95,8 @@ def fingerprint() -> str:
 
 
 def sources() -> list[Path]:
-    """The modules that are compiled. The `__init__.py` of packages hold no code and are not."""
-    core = sorted(path for path in (PACKAGE / "core").rglob("*.py") if path.name != "__init__.py")
+    """The modules that are compiled. The `__init__.py` of packages hold no code; `native.py` speaks to the compiler."""
+    core = sorted(path for path in (PACKAGE / "core").rglob("*.py") if path.name not in ("__init__.py", "native.py"))
     return [*core, *(PACKAGE / name for name in BESIDE_THE_CORE)]
 
 

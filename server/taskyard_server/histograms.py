@@ -4,12 +4,29 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Sequence
-from typing import Final
+from typing import Final, TypeAlias
 
 from prometheus_client.core import HistogramMetricFamily
 
-BUCKETS: Final = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 300.0)
-COMMIT_BUCKETS: Final = (
+BUCKETS: Final[Bounds] = (
+    0.001,
+    0.0025,
+    0.005,
+    0.01,
+    0.025,
+    0.05,
+    0.1,
+    0.25,
+    0.5,
+    1.0,
+    2.5,
+    5.0,
+    10.0,
+    30.0,
+    60.0,
+    300.0,
+)
+COMMIT_BUCKETS: Final[Bounds] = (
     0.0002,
     0.0005,
     0.001,
@@ -27,7 +44,23 @@ COMMIT_BUCKETS: Final = (
     10.0,
     60.0,
 )
-ROW_BUCKETS: Final = (1.0, 2.0, 5.0, 10.0, 20.0, 50.0, 100.0, 200.0, 500.0, 1e3, 2e3, 5e3, 1e4, 2e4, 5e4)
+ROW_BUCKETS: Final[Bounds] = (
+    1.0,
+    2.0,
+    5.0,
+    10.0,
+    20.0,
+    50.0,
+    100.0,
+    200.0,
+    500.0,
+    1e3,
+    2e3,
+    5e3,
+    1e4,
+    2e4,
+    5e4,
+)
 
 
 class Histogram:

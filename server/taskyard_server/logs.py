@@ -12,7 +12,7 @@ from typing import Final
 import structlog
 
 from taskyard_server.config import ConfigError, LogSettings
-from taskyard_server.core.events import Event, EventKind
+from taskyard_server.core.events import Event, transitions
 from taskyard_server.core.leases import Loss
 from taskyard_server.core.schedules.schedule import TriggerEvent, TriggerEventKind
 from taskyard_server.log_file import LogFile, ToFile
@@ -70,10 +70,6 @@ def _named(process: int, _: object, __: str, line: structlog.typing.EventDict) -
     return line
 
 
-SUBMITTED: Final = EventKind.SUBMITTED
-CHANGED: Final = EventKind.CHANGED
-
-
 class TransitionLog:
     """An engine listener that logs each state that a task takes (docs/rules.md, Logs)."""
 
@@ -82,8 +78,8 @@ class TransitionLog:
 
     def __call__(self, namespace: str, events: Sequence[Event]) -> None:
         """Log the events of one turn."""
-        transitions = [event for event in events if event.kind is SUBMITTED or event.kind is CHANGED]
-        for event in transitions[: self._throttle.admits_of([event.state for event in transitions])]:
+        taken = transitions(events)
+        for event in taken[: self._throttle.admits_of([event.state for event in taken])]:
             task = event.task
             fields = {"error": event.error} if event.error else {}
             if task.options.traceparent:

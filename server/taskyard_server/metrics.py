@@ -16,12 +16,10 @@ from prometheus_client.registry import Collector
 
 from taskyard_server.certificates import CertificateFiles
 from taskyard_server.core.demand import Demand
-from taskyard_server.core.events import Event, EventKind
+from taskyard_server.core.events import Event
 from taskyard_server.core.keys import PatternUsage
 from taskyard_server.core.standing import Standing
 from taskyard_server.core.stats import Totals
-from taskyard_server.core.task import ASSIGNED, TERMINAL
-from taskyard_server.histograms import Histogram
 from taskyard_server.interceptors.admission import Admission
 from taskyard_server.metric_families import (
     admission_families,
@@ -38,7 +36,6 @@ from taskyard_server.store_metrics import StoreMetrics
 from taskyard_server.task_metrics import TaskMetrics
 from taskyard_server.webhooks import WebhookCounts
 
-CHANGED: Final = EventKind.CHANGED
 MAX_NAMES: Final = 50
 """How many namespaces have series of their own unless the settings say otherwise, and how many actions of each."""
 
@@ -73,8 +70,6 @@ class Metrics(Collector):
         self._admission = admission
         self._webhooks = webhooks
         self._snapshots = snapshots
-        self._queue_wait = Histogram()
-        self._run_time = Histogram()
         self._standings = standings
         self.refused: Counter[str] = Counter()
         self._tasks = TaskMetrics(max_names)
@@ -85,14 +80,6 @@ class Metrics(Collector):
     def __call__(self, namespace: str, events: Sequence[Event]) -> None:
         """Measure how long tasks waited and ran, and count them by action."""
         self._tasks.see(namespace, events)
-        for event in events:
-            if event.kind is not CHANGED:
-                continue
-            if event.state is ASSIGNED:
-                # A task that was returned in the same turn as it was dispatched has been queued again since.
-                self._queue_wait.observe(max(0.0, event.at - event.task.queued_at))
-            elif event.state in TERMINAL and event.started_at is not None:
-                self._run_time.observe(event.at - event.started_at)
 
     def serve(
         self,
@@ -158,6 +145,6 @@ class Metrics(Collector):
         families += demand_families(self._demand())
         families += key_families(self._keys())
         families += self._tasks.standing_families(self._standings())
-        families.append(self._queue_wait.family("taskyard_queue_wait_seconds", "From queue entry to hand-out."))
-        families.append(self._run_time.family("taskyard_run_time_seconds", "From the first start to the end."))
+        families.append(self._tasks.queue_wait.family("taskyard_queue_wait_seconds", "From queue entry to hand-out."))
+        families.append(self._tasks.run_time.family("taskyard_run_time_seconds", "From the first start to the end."))
         return families

@@ -7,16 +7,17 @@ Callers choose the names of namespaces and actions, and each name is a series th
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from math import inf
 from typing import Final
 
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 
-from taskyard_server.core.events import Event, EventKind
+from taskyard_server.core.events import CHANGED, SUBMITTED, Event
 from taskyard_server.core.standing import Standing
 from taskyard_server.core.task import ASSIGNED, FAILED, TERMINAL
 
-CHANGED: Final = EventKind.CHANGED
-SUBMITTED: Final = EventKind.SUBMITTED
+from .histograms import Histogram
+
 OTHER: Final = "other"
 EXPIRED: Final = "expired"
 """The outcome of a task that failed since its deadline passed while it waited."""
@@ -39,20 +40,25 @@ class ActionCounts:
         state = event.state
         outcome = EXPIRED if state is FAILED and event.task.expired else state.value
         self.ended[outcome] = self.ended.get(outcome, 0) + 1
-        if event.started_at is not None:
+        if event.begun_at != inf:
             self.runs += 1
-            self.run_secs += event.at - event.started_at
+            self.run_secs += event.at - event.begun_at
 
 
 class TaskMetrics:
-    """Sees the events of all namespaces. `most` is how many names there are of each kind, beside `other`."""
+    """Sees the events of all namespaces. `most` is how many names there are of each kind, beside `other`.
+
+    `queue_wait` and `run_time` are of all tasks, in seconds: of each dispatch, and of each task that ran.
+    """
 
     def __init__(self, most: int) -> None:
+        self.queue_wait = Histogram()
+        self.run_time = Histogram()
         self._most = most
         self._counts: dict[str, dict[str, ActionCounts]] = {}
 
     def see(self, namespace: str, events: Sequence[Event]) -> None:
-        """Count events of a namespace."""
+        """Count the events of a turn of a namespace."""
         actions: dict[str, ActionCounts] | None = None
         for event in events:
             kind, state = event.kind, event.state
@@ -66,10 +72,14 @@ class TaskMetrics:
             counts = actions.get(event.task.action) or self._new(actions, event.task.action)
             if has_ended:
                 counts.end(event)
+                if kind is CHANGED and event.begun_at != inf:
+                    self.run_time.observe(event.at - event.begun_at)
             elif kind is SUBMITTED:
                 counts.submitted += 1
             else:
                 counts.dispatched += 1
+                # A task that was returned in the same turn as it was dispatched has been queued again since.
+                self.queue_wait.observe(max(0.0, event.at - event.task.queued_at))
 
     def _new(self, actions: dict[str, ActionCounts], action: str) -> ActionCounts:
         """The counts of an action that has none of its own yet."""

@@ -31,7 +31,7 @@ from taskyard.v1.task_pb2 import Task, WatchTasksResponse
 from taskyard_server.config import WebhookSettings
 from taskyard_server.conversion.payload import message_to_json
 from taskyard_server.conversion.task_encoding import encode_event
-from taskyard_server.core.events import Event, EventKind
+from taskyard_server.core.events import CHANGED, Event, changes_to
 from taskyard_server.core.task import CANCELLED, DONE, FAILED
 from taskyard_server.engine.port import DueDelivery, OutboxPort
 from taskyard_server.setting_types import secret
@@ -42,7 +42,6 @@ from taskyard_server.webhook_backlog import Backlog
 log = structlog.get_logger(__name__)
 
 POSTED_STATES: Final = frozenset({DONE, FAILED, CANCELLED})
-CHANGED: Final = EventKind.CHANGED
 TRIES: Final = 3
 BACKOFF_SECS: Final = (0.5, 2.0)
 GLOBAL_UNICAST: Final = ipaddress.IPv6Network("2000::/3")
@@ -126,7 +125,7 @@ class Webhooks:
 
     def __call__(self, namespace: str, events: Sequence[Event]) -> None:
         """Queue a delivery for each task that ended and has a `callbackUrl`. Never waits."""
-        for event in events:
+        for event in changes_to(POSTED_STATES, events):
             record = _record(event)
             if record is not None:
                 delivery = _delivery(namespace, record)

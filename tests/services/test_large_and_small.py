@@ -17,19 +17,10 @@ from taskyard_server.interceptors.callers import Call, set_current_call
 from taskyard_server.services.submission_streams import SubmissionStreams
 from taskyard_server.services.task_watches import TaskWatches
 from tests.engines import running_engine, settled
+from tests.services.written import Written
 
 MAX_PAYLOAD_BYTES = 10_000
 MANY = 50
-
-
-class Written:
-    """The context of a call, whose messages are kept."""
-
-    def __init__(self) -> None:
-        self.messages: list[bytes] = []
-
-    async def write(self, message: bytes) -> None:
-        self.messages.append(message)
 
 
 def task(action: str) -> pb.SubmitTaskRequest:

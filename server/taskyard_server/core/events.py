@@ -7,9 +7,12 @@ kept as on the task, `inf` for none.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from enum import StrEnum
 from math import inf
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
+
+from .native import mypyc_attr
 
 if TYPE_CHECKING:
     from .task import Task, TaskState
@@ -28,6 +31,11 @@ class EventKind(StrEnum):
     __hash__ = str.__hash__
 
 
+SUBMITTED: Final = EventKind.SUBMITTED
+CHANGED: Final = EventKind.CHANGED
+
+
+@mypyc_attr(acyclic=True)
 class Event:
     """One thing that happened to one task. `before` is the state before it, None for a new task."""
 
@@ -75,3 +83,13 @@ class Event:
     def deadline(self) -> float | None:
         """The deadline of the task, None if it had none just then."""
         return None if self.due_at == inf else self.due_at
+
+
+def transitions(events: Sequence[Event]) -> list[Event]:
+    """The events by which tasks came into being or changed their state."""
+    return [event for event in events if event.kind is CHANGED or event.kind is SUBMITTED]
+
+
+def changes_to(states: frozenset[TaskState], events: Sequence[Event]) -> list[Event]:
+    """The events by which tasks went over into one of these states."""
+    return [event for event in events if event.kind is CHANGED and event.state in states]

@@ -13,6 +13,8 @@ from collections import deque
 from collections.abc import Callable
 from typing import Final
 
+from .pace import Busyness
+
 SMALL: Final = 8
 """Up to so many tasks or reports in a message are small: they wait for nobody."""
 SLICE: Final = 25
@@ -36,10 +38,11 @@ MAX_WAIT_SECS: Final = 0.001
 class TurnTaking:
     """Gives turns: `await take(...)` comes back when the caller may do a slice. `clock` gives seconds that only grow.
 
-    It belongs to one event loop.
+    It belongs to one event loop. `busyness` says whether that has time to spare.
     """
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self.busyness = Busyness()
         self._clock = clock
         self._waiting: deque[tuple[asyncio.Future[None], float]] = deque()
         self._left = 0.0
@@ -79,7 +82,7 @@ class TurnTaking:
         """Wait for the turn to do so much work (see `SLICE`), which is then done without a further wait."""
         if not self._is_running:
             self._is_running = True
-            self._left = self.slice_size
+            self._left = float(self.slice_size)
             asyncio.get_running_loop().call_soon(self._pass)
         if self._left > 0 and not (self._waiting or self._arriving or self._passes):
             self._left -= work
@@ -95,7 +98,7 @@ class TurnTaking:
         if is_shared and self._left < size:
             # What came during the last slices is noticed only some passes later.
             self._passes = max(self._passes, ARRIVAL_PASSES)
-            self._left = size
+            self._left = float(size)
         if self._arriving or self._passes:
             now = self._clock()
             if self._since is None:

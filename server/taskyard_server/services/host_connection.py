@@ -21,7 +21,6 @@ from taskyard_server.engine.port import Engine
 from taskyard_server.engine.sessions import Session
 from taskyard_server.interceptors.callers import current_call
 
-from .hand_out_pace import Busyness
 from .host_hello import read_hello, welcome_message
 from .host_reading import HostReader, RequestStream
 from .host_writing import HostWriter, StreamEnd
@@ -39,16 +38,11 @@ class Connection:
     """Serves one stream, from its first message to its end. `encode` makes an `Assignment` of a lease."""
 
     def __init__(
-        self,
-        engine: Engine,
-        max_payload_bytes: int,
-        context: Context,
-        encode: Callable[[Lease], bytes],
-        busyness: Busyness,
+        self, engine: Engine, max_payload_bytes: int, context: Context, encode: Callable[[Lease], bytes]
     ) -> None:
         self._engine, self._max_payload_bytes, self._call = engine, max_payload_bytes, current_call()
         self._end = StreamEnd()
-        self._writer = HostWriter(context, encode, self._end, engine.turns, busyness)
+        self._writer = HostWriter(context, encode, self._end, engine.turns)
 
     async def serve(self, stream: RequestStream) -> None:
         """Serve until the host disconnects. Raises the reason if the server ends the stream."""

@@ -19,10 +19,10 @@ from taskyard.v1 import runtime_host_pb2 as pb
 from taskyard_server.conversion.timestamps import timestamp
 from taskyard_server.conversion.wire import add_varint, nested, tag
 from taskyard_server.core.leases import Lease, Stop
+from taskyard_server.engine.pace import Pace
 from taskyard_server.engine.sessions import DrainNotice, Session
 from taskyard_server.engine.turn_taking import AN_ASSIGNMENT, TurnTaking
 
-from .hand_out_pace import Busyness, HandOutPace
 from .report_answers import Answer
 
 Context: TypeAlias = "grpc.aio.ServicerContext[Any, Any]"
@@ -37,9 +37,11 @@ FEW: Final = 2
 MAX_UNSENT_MESSAGES: Final = 100
 MAX_UNSENT_BYTES: Final = 1_000_000
 """Reading from a host pauses while more than this waits to be sent to it."""
+SECS_BETWEEN_HAND_OUTS: Final = 0.05
+"""The time between messages with few tasks to one host, while the server is busy."""
 SHARE_AT_ONCE: Final = 0.5
 """Tasks do not wait where they are this share of all that the host takes at once: it might have nothing else to do."""
-COUNT_WAIT_SECS: Final = 0.005
+COUNT_WAIT_SECS = 0.005
 """Maximum time for which a count of accepted reports that accepts no start waits for something to come with."""
 FINAL_WRITE_TIMEOUT_SECS: Final = 1.0
 """Maximum wait for each pending write once the stream is closing."""
@@ -68,16 +70,9 @@ class StreamEnd:
 class HostWriter:
     """Writes one stream, from its Welcome on. `encode` makes an `Assignment` of a lease."""
 
-    def __init__(
-        self,
-        context: Context,
-        encode: Callable[[Lease], bytes],
-        end: StreamEnd,
-        turns: TurnTaking,
-        busyness: Busyness,
-    ) -> None:
+    def __init__(self, context: Context, encode: Callable[[Lease], bytes], end: StreamEnd, turns: TurnTaking) -> None:
         self._context, self._encode, self._end, self._turns = context, encode, end, turns
-        self._pace = HandOutPace(busyness)
+        self._pace = Pace(turns.busyness, SECS_BETWEEN_HAND_OUTS)
         self._clock = asyncio.get_running_loop().time
         self._session: Session | None = None
         self._welcome: bytes | None = None

@@ -18,7 +18,6 @@ from taskyard_server.core.task import Task
 from taskyard_server.engine.port import Engine
 from taskyard_server.interceptors.callers import current_call
 
-from .hand_out_pace import Busyness
 from .handing_out import assignment_encoding
 from .host_connection import Connection
 from .host_reading import RequestStream
@@ -36,13 +35,12 @@ class RuntimeHostService(RuntimeHostServiceServicer):
         self._encode = assignment_encoding(handed)
         self._engine = engine
         self._max_payload_bytes = max_payload_bytes
-        self._busyness = Busyness()
         self.watches = HostWatches(engine, self._message)
 
     async def Connect(  # type: ignore[override]  # noqa: N802
         self, request_iterator: RequestStream, context: Context
     ) -> None:
-        connection = Connection(self._engine, self._max_payload_bytes, context, self._encode, self._busyness)
+        connection = Connection(self._engine, self._max_payload_bytes, context, self._encode)
         await connection.serve(request_iterator)
 
     async def RegisterHost(  # noqa: N802

@@ -21,6 +21,7 @@ from taskyard_server.core.errors import BadRequest, CursorExpired, NotFound, Una
 from taskyard_server.core.task import TERMINAL, Task, TaskState
 from taskyard_server.engine.event_feeds import MAX_SLICE_BYTES, MAX_SLICE_EVENTS, EventFilter, Watcher
 from taskyard_server.engine.event_log import EventLogs
+from taskyard_server.engine.pace import Pace
 from taskyard_server.engine.port import Engine, TaskFilter
 from taskyard_server.engine.recent_events import CommitMark
 from taskyard_server.engine.turn_taking import A_DELIVERY
@@ -33,6 +34,8 @@ T = TypeVar("T")
 Context: TypeAlias = "grpc.aio.ServicerContext[Any, Any]"
 
 BOOKMARK_INTERVAL_SECS: Final = 15.0
+SECS_BETWEEN: Final = 0.02
+"""The time between messages to one watcher, while the server is busy."""
 MAX_TASK_IDS: Final = 10_000
 
 BOOKMARK: Final = pb.WatchTasksResponse(bookmark=True).SerializeToString()
@@ -104,12 +107,17 @@ class TaskWatches:
 
     async def _follow(self, watcher: Watcher, cursors: WatchCursors, context: Context) -> None:
         """Write the events after the watcher's position, until all watched tasks have ended."""
+        turns = self._engine.turns
+        clock, pace = asyncio.get_running_loop().time, Pace(turns.busyness, SECS_BETWEEN)
         while True:
             if watcher.is_behind:
+                if (secs := pace.wait_secs(clock())) > 0 and not watcher.is_closing:
+                    await asyncio.sleep(secs)
                 if watcher.is_one_of_many:
-                    await self._engine.turns.take(A_DELIVERY)
+                    await turns.take(A_DELIVERY)
                 events = watcher.take()
                 if events:
+                    pace.sent(clock())
                     await context.write(events + cursors.field(watcher))
                 else:
                     await asyncio.sleep(0)

@@ -272,11 +272,15 @@ async def test_no_stream_opens_once_the_server_is_closed(server, refused):
     assert not server.leftovers()
 
 
-async def test_an_internal_error_ends_the_stream_and_the_task_is_requeued(server, stream, refused, monkeypatch):
-    def fail(_, lease):
+async def test_an_internal_error_ends_the_stream_and_the_task_is_requeued(
+    start_server, frozen_clock, refused, monkeypatch
+):
+    def fail(lease):
         raise ValueError(lease.task.id)
 
-    monkeypatch.setattr("taskyard_server.engine.sessions.Session.mark_sent", fail)
+    monkeypatch.setattr("taskyard_server.services.hosts.assignment_encoding", lambda _: fail)
+    server = await start_server(frozen_clock)
+    stream = await server.connect(credit=1)
     task_id = await server.submit()
     refusal = await refused(stream.read_to_end())
     assert refusal.status is grpc.StatusCode.INTERNAL

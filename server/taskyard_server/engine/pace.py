@@ -1,4 +1,4 @@
-"""How soon one message with a few tasks follows another to the same host, so that more tasks share a message.
+"""How soon one small message follows another on the same stream, so that more tasks or events share a message.
 
 A message costs both sides as much as several tasks. While the server has time to spare, nothing waits for company. Once
 it is at work nearly all of the time, whatever it is sent stands in line, and small messages would make the line longer.
@@ -11,12 +11,10 @@ from collections.abc import Callable
 from math import inf
 from typing import Final
 
-BUSY_SHARE: Final = 0.85
+BUSY_SHARE = 0.85
 """The server is busy where it was at work for more than this share of the time; it has one core at most."""
 WINDOW_SECS: Final = 0.1
 """The least time over which that is looked at."""
-SECS_BETWEEN: Final = 0.03
-"""The time between messages with few tasks to one host, while the server is busy."""
 
 
 class Busyness:
@@ -40,11 +38,12 @@ class Busyness:
         return self._is_busy
 
 
-class HandOutPace:
-    """When one stream was sent tasks."""
+class Pace:
+    """When one stream was sent a message. While the server is busy, small ones are at least `secs` apart."""
 
-    def __init__(self, busyness: Busyness) -> None:
+    def __init__(self, busyness: Busyness, secs: float) -> None:
         self._busyness = busyness
+        self._secs = secs
         self._sent_at = -inf
 
     def sent(self, now: float) -> None:
@@ -52,6 +51,6 @@ class HandOutPace:
         self._sent_at = now
 
     def wait_secs(self, now: float) -> float:
-        """How much later a message with few tasks is to be sent; 0 or less if it may be sent now."""
-        left = self._sent_at + SECS_BETWEEN - now
+        """How much later a small message is to be sent; 0 or less if it may be sent now."""
+        left = self._sent_at + self._secs - now
         return left if left > 0 and self._busyness.is_busy() else 0.0
