@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Sequence
 from typing import Final, TypeAlias
 
 from prometheus_client.core import HistogramMetricFamily
+
+Bounds: TypeAlias = tuple[float, ...]
 
 BUCKETS: Final[Bounds] = (
     0.001,
@@ -66,7 +67,7 @@ ROW_BUCKETS: Final[Bounds] = (
 class Histogram:
     """Durations in seconds, or other values with bounds of their own, counted by bucket."""
 
-    def __init__(self, bounds: Sequence[float] = BUCKETS) -> None:
+    def __init__(self, bounds: Bounds = BUCKETS) -> None:
         self._bounds = bounds
         self._counts = [0] * (len(bounds) + 1)
         self._sum = 0.0

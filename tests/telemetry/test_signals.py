@@ -45,7 +45,7 @@ def test_counters_and_gauges_keep_their_names_and_labels():
 
 
 def test_the_buckets_of_a_histogram_are_counts_of_their_own():
-    histogram = Histogram([1.0, 2.0])
+    histogram = Histogram((1.0, 2.0))
     for value in (0.5, 1.5, 1.7, 9.0):
         histogram.observe(value)
     (point,) = exported(histogram.family("taskyard_secs", "Seconds."))["taskyard_secs"].data.data_points

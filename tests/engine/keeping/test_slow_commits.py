@@ -365,6 +365,7 @@ async def test_after_a_final_failure_nobody_is_told_anything(engine, store, begi
         await engine.tasks.submit(NS, submission(), show=state)
 
 
+@pytest.mark.python_core
 async def test_a_fault_in_the_records_of_a_namespace_closes_it_alone(engine, store, submission, monkeypatch):
     await engine.tasks.submit("well", submission(), show=live)
     rows = namespace_module.add_rows
