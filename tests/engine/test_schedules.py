@@ -279,6 +279,7 @@ class FaultyOnce:
         return self._scheduler.advance(now)
 
 
+@pytest.mark.python_core
 async def test_a_fault_in_one_namespace_does_not_affect_the_others(make_engine, clock, spec, monkeypatch):
     engine = make_engine()
     await engine.schedules.create("faulty", "s", spec("10s"), show=live)

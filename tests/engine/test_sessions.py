@@ -1,14 +1,11 @@
 """Sessions: the output that the engine adds for a stream, takes back, and the stream sends."""
 
-from types import SimpleNamespace
-
 import pytest
 
 from taskyard_server.core.errors import Conflict, Unavailable
 from taskyard_server.core.hosts import HostProfile
 from taskyard_server.core.leases import StopReason
 from taskyard_server.core.streams import Hello
-from taskyard_server.engine.sessions import Session
 from tests import reporting
 from tests.live import live
 
@@ -182,8 +179,8 @@ async def test_a_heartbeat_resets_the_timer_so_that_the_lease_ends_on_time(engin
     assert stream.stops() == [(task_id, StopReason.LEASE_ENDED)]
 
 
-def test_a_new_session_has_no_output():
-    session = Session("default", SimpleNamespace(), 20.0, lambda: None, lambda _: None)
+async def test_a_new_session_has_no_output(connect):
+    session = (await connect()).session
     assert not has_output(session)
     assert session.take_stops() == []
     assert session.next_leases(5) == []

@@ -13,7 +13,7 @@ from opentelemetry.sdk.resources import Resource
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 
 from taskyard_server.config import ConfigError, Settings
-from taskyard_server.metrics import Histogram
+from taskyard_server.histograms import Histogram
 from taskyard_server.telemetry import starting
 from taskyard_server.telemetry.log_export import LogExport
 from taskyard_server.telemetry.metric_export import metrics_data
