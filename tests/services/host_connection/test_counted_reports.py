@@ -6,7 +6,7 @@ import pytest
 
 from taskyard.v1 import runtime_host_pb2 as pb
 from taskyard.v1.task_pb2 import Task
-from taskyard_server.services import host_writing
+from taskyard_server.services import host_outbox
 from tests.services.host_streams import held_lease, report, serving
 from tests.store.gated_store import GatedStore
 
@@ -16,7 +16,7 @@ MAX_UINT32 = 2**32 - 1
 @pytest.fixture(autouse=True)
 def count_wait_secs(monkeypatch):
     """For how long a count waits for something to come with, while the time of the event loop stands still."""
-    monkeypatch.setattr(host_writing, "COUNT_WAIT_SECS", 0)
+    monkeypatch.setattr(host_outbox, "COUNT_WAIT_SECS", 0)
 
 
 @pytest.fixture
@@ -280,7 +280,7 @@ async def test_reports_are_counted_once_they_are_kept_and_heartbeats_wait_for_no
 
 async def test_a_count_waits_for_a_moment_for_something_to_come_with(server, stream, monkeypatch):
     (task,) = await running(server, stream)
-    monkeypatch.setattr(host_writing, "COUNT_WAIT_SECS", 1)
+    monkeypatch.setattr(host_outbox, "COUNT_WAIT_SECS", 1)
     await send(stream, report(task, completed=True))
     await eventually_done(server, task)
     await server.submit()
@@ -289,7 +289,7 @@ async def test_a_count_waits_for_a_moment_for_something_to_come_with(server, str
 
 
 async def test_a_start_is_counted_at_once_since_its_task_may_wait_for_that(server, stream, monkeypatch):
-    monkeypatch.setattr(host_writing, "COUNT_WAIT_SECS", 1)
+    monkeypatch.setattr(host_outbox, "COUNT_WAIT_SECS", 1)
     await server.submit(target="t")
     task = await stream.task()
     await send(stream, report(task, started=True))
@@ -298,7 +298,7 @@ async def test_a_start_is_counted_at_once_since_its_task_may_wait_for_that(serve
 
 async def test_a_count_comes_alone_after_that_moment(server, stream, monkeypatch):
     (task,) = await running(server, stream)
-    monkeypatch.setattr(host_writing, "COUNT_WAIT_SECS", 1)
+    monkeypatch.setattr(host_outbox, "COUNT_WAIT_SECS", 1)
     await send(stream, report(task, completed=True))
     await eventually_done(server, task)
     await server.advance(1)

@@ -12,7 +12,7 @@ import pytest
 from google.protobuf.struct_pb2 import Struct, Value
 
 from taskyard.v1 import runtime_host_pb2 as pb
-from taskyard_server.services import host_writing
+from taskyard_server.services import host_outbox
 from tests.services.host_streams import held_lease, report, run_loop
 
 MAX_CREDIT = 2**32 - 1
@@ -305,5 +305,5 @@ async def test_a_storm_of_reconnecting_hosts_loses_no_task_and_frees_everything(
 
 
 def test_the_output_kept_for_a_host_that_does_not_read_is_bounded():
-    assert host_writing.MAX_UNSENT_MESSAGES <= 1_000
-    assert host_writing.MAX_UNSENT_BYTES <= 4 * 1024 * 1024
+    assert host_outbox.MAX_UNSENT_MESSAGES <= 1_000
+    assert host_outbox.MAX_UNSENT_BYTES <= 4 * 1024 * 1024
