@@ -17,6 +17,8 @@ WITH_STORE := $(addprefix tests/,services executors webhooks metrics app faults 
 OF_SOURCES := $(addprefix --ignore=tests/,access architecture cadence cli clients config console docs gateway live_config proto replicas store tools)
 PYTEST = pytest --numprocesses=$(WORKERS) --maxprocesses=8 --dist=worksteal
 export PATH := $(CURDIR)/$(VENV)/bin:$(PATH)
+# What Python and pytest made of a source is kept for the next process, of which there are thousands.
+export PYTHONDONTWRITEBYTECODE :=
 
 .PHONY: help setup compile plugins up up-secure up-replicas test test-all wheel lint format generate console screenshots clients conformance bench soak others clean
 help:            ## this list
