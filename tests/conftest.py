@@ -59,7 +59,7 @@ def pytest_unconfigure() -> None:
 
 @pytest.hookimpl(wrapper=True)
 def pytest_collection() -> Any:
-    """What is collected stays until the run ends: no collection of garbage need look at half a million objects again."""
+    """What is collected stays until the run ends: no collection of garbage is to look at it again."""
     gc.disable()
     try:
         return (yield)
