@@ -12,7 +12,7 @@ WORKERS ?= $(if $(ARGS),0,$(shell expr $$(getconf _NPROCESSORS_ONLN) + 1))
 # The tests of engines and servers that run a second time, over SQLite.
 WITH_STORE := $(addprefix tests/,services executors webhooks metrics faults stress \
 	$(addprefix clients/python/host/test_,real_server.py handlers_real_server.py short_heartbeats.py) \
-	$(addprefix gateway/test_,transcripts.py shutdown.py host_streams.py openapi.py))
+	$(addprefix gateway/test_,transcripts.py shutdown.py host_streams.py))
 # Of what is never compiled, or comes to what is by no other way than the rest does.
 OF_SOURCES := $(addprefix --ignore=tests/,access architecture cadence cli clients config console docs gateway live_config proto replicas store tools \
 	test_ci.py test_examples.py)
