@@ -100,10 +100,12 @@ clients: $(CLIENTS:%=client-%) ## check and test the clients in Go, TypeScript a
 client-%: compile
 	MAKE=$(MAKE) tools/client.sh $* setup check test
 
-conformance: compile ## the same scenario in every language against a live server, then hosts of all on one queue
-	for each in $(CLIENTS); do MAKE=$(MAKE) tools/client.sh $$each setup conformance || exit 1; done
+conformance: $(CLIENTS:%=program-%) ## the same scenario in every language against a live server, then hosts of all on one queue
 	python clients/conformance/run.py $(ARGS)
 	python clients/conformance/run.py --mixed
+
+program-%: compile
+	MAKE=$(MAKE) tools/client.sh $* setup conformance
 
 bench: compile   ## what it costs, beside an older version (AGAINST=REF) and the bare transport (ROWS="core unary" picks some, ARGS="--json FILE")
 	python bench/run.py $(if $(ROWS),--rows $(ROWS)) $(if $(AGAINST),--against $(AGAINST)) $(ARGS)
