@@ -10,13 +10,18 @@ CLIENTS := go typescript java
 # since many tests wait. Many start processes of their own, so that more than eight at once only disturb each other.
 WORKERS ?= $(if $(ARGS),0,$(shell expr $$(getconf _NPROCESSORS_ONLN) + 1))
 # The tests of engines and servers that run a second time, over SQLite.
-WITH_STORE := $(addprefix tests/,services executors webhooks metrics app faults stress \
+WITH_STORE := $(addprefix tests/,services executors webhooks metrics faults stress \
 	$(addprefix clients/python/host/test_,real_server.py handlers_real_server.py short_heartbeats.py) \
-	$(addprefix gateway/test_,transcripts.py shutdown.py host_streams.py openapi.py))
+	$(addprefix gateway/test_,transcripts.py shutdown.py host_streams.py))
 # Of what is never compiled, or comes to what is by no other way than the rest does.
-OF_SOURCES := $(addprefix --ignore=tests/,access architecture cadence cli clients config console docs gateway live_config proto replicas store tools)
+OF_SOURCES := $(addprefix --ignore=tests/,access architecture cadence cli clients config console docs gateway live_config proto replicas store tools \
+	test_ci.py test_examples.py)
+# The server as a process: as it is written without a store, and compiled with one, which is how it runs.
+OF_PROCESSES := tests/app
 PYTEST = pytest --numprocesses=$(WORKERS) --maxprocesses=8 --dist=worksteal
 export PATH := $(CURDIR)/$(VENV)/bin:$(PATH)
+# What Python and pytest made of a source is kept for the next process, of which there are thousands.
+export PYTHONDONTWRITEBYTECODE :=
 
 .PHONY: help setup compile plugins up up-secure up-replicas test test-all wheel lint format generate console screenshots clients conformance bench soak others clean
 help:            ## this list
@@ -55,9 +60,13 @@ test: $(READY) plugins ## all the tests, of the server as it is written (ARGS="-
 test-all: $(READY) plugins ## all the tests of both forms of the server, over SQLite too, and whether they notice rules that are broken
 	python tools/compile_server.py --remove
 	$(PYTEST) -m "not wheel"
-	$(PYTEST) --store=sqlite $(WITH_STORE)
+	nice -n 19 python tools/compile_server.py --ahead & compiling=$$!; \
+		$(PYTEST) --store=sqlite $(WITH_STORE); tested=$$?; wait $$compiling && exit $$tested
 	python tools/compile_server.py
-	if [ -n "$$CI" ] || [ -e server/taskyard_server/.compiled ]; then $(PYTEST) --core=compiled -m "not wheel and not trial" $(OF_SOURCES); fi
+	if [ -n "$$CI" ] || [ -e server/taskyard_server/.compiled ]; then \
+		SEEDS=60 $(PYTEST) --core=compiled -m "not wheel and not trial" $(OF_SOURCES) $(OF_PROCESSES:%=--ignore=%) && \
+		$(PYTEST) --core=compiled --store=sqlite $(OF_PROCESSES); \
+	else $(PYTEST) --store=sqlite $(OF_PROCESSES); fi
 
 wheel: compile   ## build the wheel, install it where nothing else is, and use it
 	pytest -m wheel tests/wheel
@@ -86,13 +95,17 @@ console:         ## build gateway/console.html from console/, where there are No
 screenshots: $(READY) ## take the pictures of docs/console.md anew, where there is Chromium (ARGS="now task" picks some)
 	python -m tools.screenshots $(ARGS)
 
-clients: compile ## check and test the clients in Go, TypeScript and Java (CLIENTS=go picks one)
-	for each in $(CLIENTS); do MAKE=$(MAKE) tools/client.sh $$each setup check test || exit 1; done
+clients: $(CLIENTS:%=client-%) ## check and test the clients in Go, TypeScript and Java (CLIENTS=go picks one)
 
-conformance: compile ## the same scenario in every language against a live server, then hosts of all on one queue
-	for each in $(CLIENTS); do MAKE=$(MAKE) tools/client.sh $$each setup conformance || exit 1; done
+client-%: compile
+	MAKE=$(MAKE) tools/client.sh $* setup check test
+
+conformance: $(CLIENTS:%=program-%) ## the same scenario in every language against a live server, then hosts of all on one queue
 	python clients/conformance/run.py $(ARGS)
 	python clients/conformance/run.py --mixed
+
+program-%: compile
+	MAKE=$(MAKE) tools/client.sh $* setup conformance
 
 bench: compile   ## what it costs, beside an older version (AGAINST=REF) and the bare transport (ROWS="core unary" picks some, ARGS="--json FILE")
 	python bench/run.py $(if $(ROWS),--rows $(ROWS)) $(if $(AGAINST),--against $(AGAINST)) $(ARGS)
@@ -106,5 +119,5 @@ others: compile  ## other queues beside this one (ARGS="--rows durable --rounds 
 
 clean:           ## remove everything that make made
 	find server -name "*.so" -delete
-	rm -f server/taskyard_server/.compiled
+	rm -rf server/taskyard_server/.compiled server/.ahead
 	rm -rf $(VENV) .venv-others* .bench console/node_modules bench/load/bin third_party/googleapis dist .mypy_cache .pytest_cache .ruff_cache .hypothesis .import_linter_cache

@@ -1,5 +1,6 @@
 """For all tests: the form of the core that they import, the store of their servers, and how a run in CI differs."""
 
+import gc
 import os
 import shlex
 import sys
@@ -54,6 +55,17 @@ def pytest_unconfigure() -> None:
     """Whoever works on a file of this run was to end with its test."""
     if left := environment.remove_stores():
         raise RuntimeError(f"the tests have left behind: {left}")
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Any:
+    """What is collected stays until the run ends: no collection of garbage is to look at it again."""
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.freeze()
+        gc.enable()
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:

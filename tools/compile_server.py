@@ -22,6 +22,8 @@ from pathlib import Path
 SERVER = Path(__file__).resolve().parents[1] / "server"
 PACKAGE = SERVER / "taskyard_server"
 STAMP = PACKAGE / ".compiled"
+AHEAD = SERVER / ".ahead"
+"""Where the compiled form waits until nobody needs the sources alone any more."""
 GROUP = "taskyard_server"
 BESIDE_THE_CORE = (
     "conversion/payload.py",
@@ -59,20 +61,40 @@ def main(*words: str) -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--remove", action="store_true", help="remove what is compiled")
     parser.add_argument("--remove-stale", action="store_true", help="remove it where a source has changed since")
+    parser.add_argument("--ahead", action="store_true", help="compile aside, from where the next run takes it")
     how = parser.parse_args(words)
+    if how.ahead:
+        shutil.rmtree(AHEAD, ignore_errors=True)
+        _compile_with_stamp(AHEAD)
+        return
     if is_fresh() and not how.remove:
         return
     remove()
-    if how.remove or how.remove_stale:
+    if how.remove or how.remove_stale or _is_brought():
         return
+    _compile_with_stamp(SERVER)
+
+
+def _compile_with_stamp(folder: Path) -> None:
     if not has_compiler():
         print(NO_COMPILER)
         return
     print("Compiling the hot part of the server; this takes a minute or two.", flush=True)
     # Of the sources as they are now: what changes meanwhile is not compiled.
     stamp = fingerprint()
-    compile_to(SERVER)
-    STAMP.write_text(stamp)
+    compile_to(folder)
+    (folder / STAMP.relative_to(SERVER)).write_text(stamp)
+
+
+def _is_brought() -> bool:
+    """Bring what was compiled ahead to its place; False if there is nothing, or it is of other sources."""
+    files = [path for path in AHEAD.rglob("*") if path.is_file()]
+    for path in files:
+        path.replace(SERVER / path.relative_to(AHEAD))
+    shutil.rmtree(AHEAD, ignore_errors=True)
+    if files and not is_fresh():
+        remove()
+    return is_fresh()
 
 
 def is_fresh() -> bool:

@@ -11,7 +11,7 @@ from taskyard_server.core.grants import Grants
 from taskyard_server.core.run_timeouts import RunTimeouts
 
 from .simulator import Mismatch
-from .test_mutations import Edit, mutate, run
+from .test_mutations import HISTORIES, Edit, mutate
 
 # They rewrite the core.
 pytestmark = [pytest.mark.python_core, pytest.mark.mutation]
@@ -63,5 +63,5 @@ def test_a_broken_rule_is_caught(monkeypatch, breach):
     for edit in MUTATIONS[breach]:
         mutate(monkeypatch, *edit)
     with pytest.raises(Mismatch) as caught:
-        run()
+        HISTORIES.play(breach)
     print(caught.value.__notes__[0], caught.value.why)

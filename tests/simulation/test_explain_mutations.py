@@ -7,8 +7,9 @@ import pytest
 from taskyard_server.core import explain
 from taskyard_server.core.liveness import Liveness
 
+from .breach_histories import Histories
 from .simulator import Mismatch, Simulation
-from .test_mutations import NEVER, Edit, mutate
+from .test_mutations import Edit, mutate
 
 # They rewrite the core.
 pytestmark = [pytest.mark.python_core, pytest.mark.mutation]
@@ -16,6 +17,7 @@ pytestmark = [pytest.mark.python_core, pytest.mark.mutation]
 STEPS = 600
 SEEDS = (1, 2, 3, 5, 6, 10, 12, 15, 20)
 """Of these, multiples of 5 have keys, and of 6 predecessors."""
+HISTORIES = Histories(Simulation, SEEDS, STEPS)
 
 MUTATIONS: dict[str, list[Edit]] = {
     "a hold is no reason": [(explain, "_of_itself", "if history.held:", "if False:")],
@@ -56,20 +58,13 @@ MUTATIONS: dict[str, list[Edit]] = {
 }
 
 
-def run() -> int:
-    """A few short histories; how many steps that were."""
-    for seed in SEEDS:
-        Simulation(seed, recount_every=NEVER).run(STEPS)
-    return len(SEEDS) * STEPS
-
-
 @pytest.mark.parametrize("breach", MUTATIONS)
 def test_what_is_told_wrong_is_caught(monkeypatch, breach):
     for edit in MUTATIONS[breach]:
         mutate(monkeypatch, *edit)
     with pytest.raises(Mismatch):
-        run()
+        HISTORIES.play(breach)
 
 
 def test_the_same_histories_pass_with_nothing_told_wrong():
-    assert run() == len(SEEDS) * STEPS
+    assert HISTORIES.play() == len(SEEDS) * STEPS

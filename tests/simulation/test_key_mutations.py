@@ -15,9 +15,10 @@ from taskyard_server.core.token_bucket import TokenBucket
 from tests.core.test_ready_queue import ABLE, MIXES, take_a_step
 from tests.core.twin_schedulers import TwinSchedulers
 
+from .breach_histories import Histories
 from .restarts import RestartingSimulation
 from .simulator import Simulation
-from .test_mutations import NEVER, Edit, mutate
+from .test_mutations import Edit, mutate
 
 # They rewrite the core.
 pytestmark = [pytest.mark.python_core, pytest.mark.mutation]
@@ -25,6 +26,8 @@ pytestmark = [pytest.mark.python_core, pytest.mark.mutation]
 STEPS = 600
 SEEDS = range(0, 60, 5)
 """Only these histories have keys."""
+HISTORIES = Histories(Simulation, SEEDS, STEPS)
+WITH_RESTARTS = Histories(RestartingSimulation, SEEDS, STEPS)
 
 MUTATIONS: dict[str, list[Edit]] = {
     "a task that leaves flight keeps its places": [
@@ -88,7 +91,7 @@ RESTARTS: dict[str, list[Edit]] = {
 }
 
 
-def run() -> int:
+def run(breach: str | None = None) -> int:
     """A few short histories, of claims beside brute force and of all commands beside the model; how many steps."""
     for name, mix in MIXES.items():
         if mix.keys:
@@ -98,15 +101,7 @@ def run() -> int:
             for _ in range(STEPS):
                 take_a_step(twins, draw, mix)
             twins.compare_keys()
-    for seed in SEEDS:
-        Simulation(seed, recount_every=NEVER).run(STEPS)
-    return len(SEEDS) * STEPS
-
-
-def run_with_restarts() -> None:
-    """A few short histories with restarts."""
-    for seed in SEEDS:
-        RestartingSimulation(seed, recount_every=NEVER).run(STEPS)
+    return HISTORIES.play(breach)
 
 
 @pytest.mark.parametrize("breach", MUTATIONS)
@@ -114,7 +109,7 @@ def test_a_broken_rule_is_caught(monkeypatch, breach):
     for edit in MUTATIONS[breach]:
         mutate(monkeypatch, *edit)
     with pytest.raises(AssertionError):
-        run()
+        run(breach)
 
 
 @pytest.mark.parametrize("breach", RESTARTS)
@@ -122,7 +117,7 @@ def test_a_rule_of_restarts_that_is_broken_is_caught(monkeypatch, breach):
     for edit in RESTARTS[breach]:
         mutate(monkeypatch, *edit)
     with pytest.raises(AssertionError):
-        run_with_restarts()
+        WITH_RESTARTS.play(breach)
 
 
 @pytest.mark.timeout(300)

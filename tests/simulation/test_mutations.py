@@ -8,7 +8,6 @@ the same breach into the new words.
 from __future__ import annotations
 
 import inspect
-import sys
 from collections.abc import Callable
 from textwrap import dedent
 from types import ModuleType
@@ -34,6 +33,7 @@ from taskyard_server.core.targets import Targets
 from taskyard_server.core.task import Task
 from taskyard_server.core.timers import Timers
 
+from .breach_histories import NEVER, Histories
 from .simulator import Mismatch, Simulation
 
 # They rewrite the core.
@@ -43,8 +43,7 @@ STEPS = 500
 FIRST = (1037, 1069, 1056, 1034, 1052, 1066, 1198, 1021, 1018, 1019, 1095, 1017, 1097, 1180)
 SEEDS = [*FIRST, 1030, 1058, 1020, 1047, 1043, 1013, *range(1000, 1010)]
 """A breach must be seen within 12,000 steps. The first histories show what others seldom do."""
-
-NEVER = sys.maxsize
+HISTORIES = Histories(Simulation, SEEDS, STEPS)
 
 Edit = tuple[type | ModuleType, str, str, str]
 """The class or module, its function, the words there, and what stands there instead."""
@@ -394,26 +393,12 @@ def mutate(monkeypatch: pytest.MonkeyPatch, owner: type | ModuleType, name: str,
     monkeypatch.setattr(owner, name, namespace[name])
 
 
-def run() -> int:
-    """A few short histories; how many steps that were."""
-    steps = 0
-    for seed in SEEDS:
-        simulation = Simulation(seed, recount_every=NEVER)
-        try:
-            simulation.run(STEPS)
-        except Mismatch as mismatch:
-            mismatch.add_note(f"caught after {steps + simulation.steps} steps")
-            raise
-        steps += simulation.steps
-    return steps
-
-
 @pytest.mark.parametrize("breach", MUTATIONS)
 def test_a_broken_rule_is_caught(monkeypatch, breach):
     for edit in MUTATIONS[breach]:
         mutate(monkeypatch, *edit)
     with pytest.raises(Mismatch) as caught:
-        run()
+        HISTORIES.play(breach)
     print(caught.value.__notes__[0], caught.value.why)
 
 
@@ -421,7 +406,7 @@ def test_the_same_histories_pass_with_no_rule_broken(monkeypatch):
     rewritten = {(owner, name): words for edits in MUTATIONS.values() for owner, name, words, _ in edits}
     for (owner, name), words in rewritten.items():
         mutate(monkeypatch, owner, name, words, words)
-    assert run() == len(SEEDS) * STEPS
+    assert HISTORIES.play() == len(SEEDS) * STEPS
 
 
 def test_a_breach_is_reported_with_seed_step_and_the_last_commands(monkeypatch):

@@ -12,14 +12,16 @@ from taskyard_server.core.operations import Operations
 from taskyard_server.store import rows
 
 from . import model_operations, operation_commands
+from .breach_histories import Histories
 from .restarts import RestartingSimulation
 from .simulator import Mismatch
-from .test_mutations import NEVER, Edit, mutate
+from .test_mutations import Edit, mutate
 
 # They rewrite the core.
 pytestmark = [pytest.mark.python_core, pytest.mark.mutation]
 
 SEEDS, STEPS = [755, *range(700, 716)], 500
+HISTORIES = Histories(RestartingSimulation, SEEDS, STEPS)
 
 MUTATIONS: dict[str, list[Edit]] = {
     "another priority is not kept": [(rows, "_add_tasks", "elif task in reprioritized:", "elif False:")],
@@ -52,26 +54,12 @@ def many_and_small(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(model_operations, "TREATED", 2)
 
 
-def run() -> int:
-    """A few short histories; how many steps that were."""
-    steps = 0
-    for seed in SEEDS:
-        simulation = RestartingSimulation(seed, recount_every=NEVER)
-        try:
-            simulation.run(STEPS)
-        except Mismatch as mismatch:
-            mismatch.add_note(f"caught after {steps + simulation.steps} steps")
-            raise
-        steps += simulation.steps
-    return steps
-
-
 @pytest.mark.parametrize("breach", MUTATIONS)
 def test_a_broken_rule_is_caught(monkeypatch, breach):
     for edit in MUTATIONS[breach]:
         mutate(monkeypatch, *edit)
     with pytest.raises(Mismatch) as caught:
-        run()
+        HISTORIES.play(breach)
     print(caught.value.__notes__[0], caught.value.why)
 
 
@@ -79,4 +67,4 @@ def test_the_same_histories_pass_with_no_rule_broken(monkeypatch):
     rewritten = {(owner, name): words for edits in MUTATIONS.values() for owner, name, words, _ in edits}
     for (owner, name), words in rewritten.items():
         mutate(monkeypatch, owner, name, words, words)
-    assert run() == len(SEEDS) * STEPS
+    assert HISTORIES.play() == len(SEEDS) * STEPS

@@ -13,15 +13,18 @@ from taskyard_server.core.restoring import Restoring
 from taskyard_server.core.retention import Retention
 from taskyard_server.store import rows
 
+from .breach_histories import Histories
 from .restarts import RestartingSimulation
 from .simulator import Mismatch, Simulation
-from .test_mutations import NEVER, Edit, mutate
+from .test_mutations import Edit, mutate
 
 # They rewrite the core.
 pytestmark = [pytest.mark.python_core, pytest.mark.mutation]
 
 STEPS = 700
 SEEDS = [888, 246, *range(0, 180, 6)]
+HISTORIES = Histories(Simulation, SEEDS, STEPS)
+WITH_RESTARTS = Histories(RestartingSimulation, SEEDS, STEPS)
 """Only these histories have predecessors and unique keys."""
 
 MUTATIONS: dict[str, list[Edit]] = {
@@ -112,17 +115,12 @@ RESTARTS: dict[str, list[Edit]] = {
 }
 
 
-def run(kind: type[Simulation]) -> None:
-    for seed in SEEDS:
-        kind(seed, recount_every=NEVER).run(STEPS)
-
-
 @pytest.mark.parametrize("breach", MUTATIONS)
 def test_a_broken_rule_is_caught(monkeypatch, breach):
     for edit in MUTATIONS[breach]:
         mutate(monkeypatch, *edit)
     with pytest.raises(Mismatch):
-        run(Simulation)
+        HISTORIES.play(breach)
 
 
 @pytest.mark.parametrize("breach", RESTARTS)
@@ -130,4 +128,4 @@ def test_what_a_restart_loses_is_missed(monkeypatch, breach):
     for edit in RESTARTS[breach]:
         mutate(monkeypatch, *edit)
     with pytest.raises(Mismatch):
-        run(RestartingSimulation)
+        WITH_RESTARTS.play(breach)

@@ -22,14 +22,16 @@ from taskyard_server.core.streams import Streams
 from taskyard_server.core.targets import Targets
 from taskyard_server.store import loading, rows
 
+from .breach_histories import Histories
 from .restarts import RestartingSimulation
 from .simulator import Mismatch
-from .test_mutations import NEVER, Edit, mutate
+from .test_mutations import Edit, mutate
 
 # They rewrite the core.
 pytestmark = [pytest.mark.python_core, pytest.mark.mutation]
 
 SEEDS, STEPS = [448, *range(400, 440)], 500
+HISTORIES = Histories(RestartingSimulation, SEEDS, STEPS)
 
 MUTATIONS: dict[str, list[Edit]] = {
     "a hold that is released before its time is not kept": [(Pending, "release_hold", "self._life.note(task)", "pass")],
@@ -88,26 +90,12 @@ MUTATIONS: dict[str, list[Edit]] = {
 }
 
 
-def run() -> int:
-    """A few short histories; how many steps that were."""
-    steps = 0
-    for seed in SEEDS:
-        simulation = RestartingSimulation(seed, recount_every=NEVER)
-        try:
-            simulation.run(STEPS)
-        except Mismatch as mismatch:
-            mismatch.add_note(f"caught after {steps + simulation.steps} steps")
-            raise
-        steps += simulation.steps
-    return steps
-
-
 @pytest.mark.parametrize("breach", MUTATIONS)
 def test_what_is_not_kept_is_missed(monkeypatch, breach):
     for edit in MUTATIONS[breach]:
         mutate(monkeypatch, *edit)
     with pytest.raises(Mismatch) as caught:
-        run()
+        HISTORIES.play(breach)
     print(caught.value.__notes__[0], caught.value.why)
 
 
@@ -115,4 +103,4 @@ def test_the_same_histories_pass_with_all_kept(monkeypatch):
     rewritten = {(owner, name): words for edits in MUTATIONS.values() for owner, name, words, _ in edits}
     for (owner, name), words in rewritten.items():
         mutate(monkeypatch, owner, name, words, words)
-    assert run() == len(SEEDS) * STEPS
+    assert HISTORIES.play() == len(SEEDS) * STEPS

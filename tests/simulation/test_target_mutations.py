@@ -7,8 +7,9 @@ import pytest
 from taskyard_server.core.lifecycle import Lifecycle
 from taskyard_server.core.targets import Targets
 
+from .breach_histories import Histories
 from .simulator import Mismatch, Simulation
-from .test_mutations import NEVER, Edit, mutate
+from .test_mutations import Edit, mutate
 
 # They rewrite the core.
 pytestmark = [pytest.mark.python_core, pytest.mark.mutation]
@@ -16,6 +17,7 @@ pytestmark = [pytest.mark.python_core, pytest.mark.mutation]
 STEPS = 600
 SEEDS = range(1, 61, 3)
 """Only in these histories few targets may be blocked."""
+HISTORIES = Histories(Simulation, SEEDS, STEPS)
 
 MUTATIONS: dict[str, list[Edit]] = {
     "what fails blocks whatever its policy": [
@@ -33,22 +35,15 @@ MUTATIONS: dict[str, list[Edit]] = {
 }
 
 
-def run() -> int:
-    """A few short histories; how many steps that were."""
-    for seed in SEEDS:
-        Simulation(seed, recount_every=NEVER).run(STEPS)
-    return len(SEEDS) * STEPS
-
-
 @pytest.mark.parametrize("breach", MUTATIONS)
 def test_a_broken_rule_is_caught(monkeypatch, breach):
     for edit in MUTATIONS[breach]:
         mutate(monkeypatch, *edit)
     with pytest.raises(Mismatch):
-        run()
+        HISTORIES.play(breach)
 
 
 def test_the_same_histories_pass_with_no_rule_broken(monkeypatch):
     for (owner, name), words in {edit[:2]: edit[2] for edits in MUTATIONS.values() for edit in edits}.items():
         mutate(monkeypatch, owner, name, words, words)
-    assert run() == len(SEEDS) * STEPS
+    assert HISTORIES.play() == len(SEEDS) * STEPS

@@ -9,6 +9,7 @@ from taskyard_server.core.grants import Grants
 from taskyard_server.core.lane_order import LaneOrder
 from taskyard_server.core.timers import Looks
 
+from .breach_histories import Histories
 from .simulator import Mismatch, Simulation
 from .test_mutations import Edit, mutate
 
@@ -17,6 +18,7 @@ pytestmark = [pytest.mark.python_core, pytest.mark.mutation]
 
 STEPS = 600
 SEEDS = range(4)
+HISTORIES = Histories(Simulation, SEEDS, STEPS, {"recount_every": 20})
 
 MUTATIONS: dict[str, list[Edit]] = {
     "what has ended may expire": [
@@ -42,19 +44,13 @@ MUTATIONS: dict[str, list[Edit]] = {
 }
 
 
-def run() -> None:
-    """A few short histories."""
-    for seed in SEEDS:
-        Simulation(seed, recount_every=20).run(STEPS)
-
-
 @pytest.mark.parametrize("breach", MUTATIONS)
 def test_a_broken_rule_is_caught(monkeypatch, breach):
     for edit in MUTATIONS[breach]:
         mutate(monkeypatch, *edit)
     with pytest.raises((Mismatch, AssertionError)):
-        run()
+        HISTORIES.play(breach)
 
 
 def test_the_same_histories_pass_with_no_rule_broken():
-    run()
+    HISTORIES.play()

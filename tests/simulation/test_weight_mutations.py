@@ -8,8 +8,9 @@ from taskyard_server.core.ready_queue import ReadyQueue
 from taskyard_server.core.weights import Weights
 from tests.core import test_ready_queue
 
+from .breach_histories import Histories
 from .simulator import Mismatch, Simulation
-from .test_mutations import NEVER, Edit, mutate
+from .test_mutations import Edit, mutate
 
 # They rewrite the core.
 pytestmark = [pytest.mark.python_core, pytest.mark.mutation]
@@ -17,6 +18,7 @@ pytestmark = [pytest.mark.python_core, pytest.mark.mutation]
 STEPS = 600
 SEEDS = range(0, 140, 7)
 """Only these histories have weights."""
+HISTORIES = Histories(Simulation, SEEDS, STEPS)
 
 MUTATIONS: dict[str, list[Edit]] = {
     "weights do not count": [
@@ -52,13 +54,6 @@ OF_LIMITS: dict[str, list[Edit]] = {
 }
 
 
-def run() -> int:
-    """A few short histories; how many steps that were."""
-    for seed in SEEDS:
-        Simulation(seed, recount_every=NEVER).run(STEPS)
-    return len(SEEDS) * STEPS
-
-
 def by_brute_force() -> None:
     for seed in range(6):
         test_ready_queue.test_each_claim_equals_the_choice_of_brute_force("weights and limits that move", seed)
@@ -69,7 +64,7 @@ def test_a_broken_rule_is_caught(monkeypatch, breach):
     for edit in MUTATIONS[breach]:
         mutate(monkeypatch, *edit)
     with pytest.raises(Mismatch):
-        run()
+        HISTORIES.play(breach)
 
 
 @pytest.mark.parametrize("breach", OF_LIMITS)
@@ -84,4 +79,4 @@ def test_a_broken_rule_of_limits_is_caught_by_brute_force(monkeypatch, breach):
 def test_the_same_histories_pass_with_no_rule_broken(monkeypatch):
     for (owner, name), words in {edit[:2]: edit[2] for edits in MUTATIONS.values() for edit in edits}.items():
         mutate(monkeypatch, owner, name, words, words)
-    assert run() == len(SEEDS) * STEPS
+    assert HISTORIES.play() == len(SEEDS) * STEPS

@@ -19,8 +19,9 @@ def compiler(monkeypatch):
 
     def compile_to(folder: Path) -> None:
         calls.append(folder)
-        for name in (LIBRARY, f"taskyard_server/core/{STUB}"):
-            (folder / name).write_text("compiled")
+        for file in (folder / LIBRARY, folder / "taskyard_server" / "core" / STUB):
+            file.parent.mkdir(parents=True, exist_ok=True)
+            file.write_text("compiled")
 
     monkeypatch.setattr(compile_server, "compile_to", compile_to)
     return calls
@@ -37,6 +38,7 @@ def core(tmp_path, monkeypatch):
     monkeypatch.setattr(compile_server, "PACKAGE", core.parent)
     monkeypatch.setattr(compile_server, "BESIDE_THE_CORE", ())
     monkeypatch.setattr(compile_server, "STAMP", core.parent / ".compiled")
+    monkeypatch.setattr(compile_server, "AHEAD", tmp_path / ".ahead")
     return core
 
 
@@ -85,6 +87,24 @@ def test_a_fresh_form_is_not_compiled_again(compiler):
     compile_server.main()
     compile_server.main()
     assert len(compiler) == 1
+
+
+def test_what_was_compiled_ahead_comes_to_its_place_when_it_is_needed(compiler):
+    compile_server.main("--ahead")
+    assert compile_server.compiled() == []
+    compile_server.main()
+    assert compile_server.is_fresh()
+    assert compiler == [compile_server.AHEAD]
+    assert not compile_server.AHEAD.exists()
+
+
+def test_what_was_compiled_ahead_of_other_sources_is_not_used(core, compiler):
+    compile_server.main("--ahead")
+    (core / "scheduler.py").write_text("second")
+    compile_server.main()
+    assert compile_server.is_fresh()
+    assert compiler == [compile_server.AHEAD, compile_server.SERVER]
+    assert not compile_server.AHEAD.exists()
 
 
 @pytest.mark.usefixtures("compiler")

@@ -11,6 +11,7 @@ from taskyard_server.replicas.ownership import Ownership
 from taskyard_server.replicas.serving import ReplicaServing
 from taskyard_server.replicas.trust import Trust
 from tests.replicas.shared_rows import SharedRows
+from tests.simulation.breach_histories import note, soonest_first
 from tests.simulation.test_mutations import Edit, mutate
 
 from .simulation import Failure, OwnersSimulation
@@ -60,13 +61,15 @@ MUTATIONS: dict[str, list[Edit]] = {
 }
 
 
-def run(seeds: list[int]) -> None:
+def run(seeds: list[int], breach: str | None = None) -> None:
     """Histories, until one fails."""
-    for count, seed in enumerate(seeds, 1):
+    for count, seed in enumerate(soonest_first(breach, seeds), 1):
         try:
             OwnersSimulation(seed).run()
         except Failure as failure:
             failure.add_note(f"caught by history {count}")
+            if breach is not None:
+                note(breach, seed)
             raise
 
 
@@ -75,7 +78,7 @@ def test_a_broken_rule_is_caught(monkeypatch, breach):
     for edit in MUTATIONS[breach]:
         mutate(monkeypatch, *edit)
     with pytest.raises(Failure) as caught:
-        run(SEEDS)
+        run(SEEDS, breach)
     print(caught.value.__notes__[0], caught.value.why)
 
 

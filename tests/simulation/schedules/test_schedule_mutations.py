@@ -5,7 +5,6 @@ How a breach is planted is told in `test_mutations` of the simulation of tasks.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Final
 
 import pytest
@@ -15,6 +14,7 @@ from taskyard_server.core.schedules.registry import ScheduleRegistry
 from taskyard_server.core.schedules.trigger_dispatcher import TriggerDispatcher
 from taskyard_server.core.schedules.trigger_queue import TriggerQueue
 from taskyard_server.core.schedules.trigger_store import DueOrder, TriggerStore
+from tests.simulation.breach_histories import Histories
 from tests.simulation.simulator import Mismatch
 from tests.simulation.test_mutations import Edit, mutate
 
@@ -25,6 +25,7 @@ pytestmark = [pytest.mark.python_core, pytest.mark.mutation]
 
 SEEDS, STEPS = [3115, 3245, 3103, 3043, 3042, 3008, 3015, 3028, 3026, 3104, 3035, 3030, 3010, *range(3000, 3040)], 300
 """A breach must be seen within 15,900 steps. The first histories show what others seldom do."""
+HISTORIES = Histories(Simulation, SEEDS, STEPS, {})
 UNBROKEN: Final = 10
 """So many of these histories are also run with no rule broken; the other test runs many more."""
 
@@ -316,26 +317,12 @@ MUTATIONS: dict[str, list[Edit]] = {
 }
 
 
-def run(seeds: Sequence[int]) -> int:
-    """A few short histories; how many steps that were."""
-    steps = 0
-    for seed in seeds:
-        simulation = Simulation(seed)
-        try:
-            simulation.run(STEPS)
-        except Mismatch as mismatch:
-            mismatch.add_note(f"caught after {steps + simulation.steps} steps")
-            raise
-        steps += simulation.steps
-    return steps
-
-
 @pytest.mark.parametrize("breach", MUTATIONS)
 def test_a_broken_rule_is_caught(monkeypatch, breach):
     for edit in MUTATIONS[breach]:
         mutate(monkeypatch, *edit)
     with pytest.raises(Mismatch) as caught:
-        run(SEEDS)
+        HISTORIES.play(breach)
     print(caught.value.__notes__[0], caught.value.why)
 
 
@@ -343,4 +330,4 @@ def test_the_same_histories_pass_with_no_rule_broken(monkeypatch):
     rewritten = {(owner, name): words for edits in MUTATIONS.values() for owner, name, words, _ in edits}
     for (owner, name), words in rewritten.items():
         mutate(monkeypatch, owner, name, words, words)
-    assert run(SEEDS[:UNBROKEN]) == UNBROKEN * STEPS
+    assert Histories(Simulation, SEEDS[:UNBROKEN], STEPS, {}).play() == UNBROKEN * STEPS
