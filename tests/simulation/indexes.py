@@ -196,6 +196,7 @@ def _lane(core: Scheduler, lane: Rows) -> list[Task]:
         same("places that were given up", row.tasks[: row.first], [None] * row.first)
         of_row = [task for task in row.tasks[row.first :] if task is not None]
         same("places of a row", (len(of_row), bool(of_row)), (len(row.tasks) - row.first, True))
+        same("last of a row", row.last, row.tasks[-1].seq)
         # A place that its task has left for another priority is held by none.
         same("order of a row", [task.seq for task in of_row], sorted({task.seq for task in of_row}))
         live += [task for task in of_row if lane._holds(task, row)]

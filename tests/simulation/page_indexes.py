@@ -22,10 +22,11 @@ def recount_pages(core: Scheduler, same: Callable[[str, object, object], None]) 
     table = core._life.tasks
     same("names of pages", table._names, sorted(table._pages))
     for name, page in table._pages.items():
-        tasks = list(page.tasks.values())
+        tasks = page.tasks
         same(f"page {name}", {task.id[16:24] for task in tasks} | {page.name}, {name})
         same(f"whether page {name} is needed", bool(tasks) or page is table._open, True)
-        same(f"keys of page {name}", list(page.tasks), [task.id for task in tasks])
+        same(f"size of page {name}", page.size, len(tasks))
+        same(f"tasks of page {name} by their ids", [page.find(task.id) for task in tasks], tasks)
         same(f"pages of the tasks of page {name}", {task.page for task in tasks} - {page}, set())
         states = Counter(task.state for task in tasks)
         same(f"done tasks of page {name}", page.done, states["done"])

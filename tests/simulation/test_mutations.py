@@ -81,7 +81,7 @@ MUTATIONS: dict[str, list[Edit]] = {
         (Lane, "_row", "rows.insert(at, Row(priority))", "rows.append(Row(priority))"),
     ],
     "a task that comes back goes last": [
-        (Lane, "add", "last.seq < task.seq", "last is not None"),
+        (Lane, "add", "row.last < seq", "True"),
     ],
     "a task that left its lane is handed out": [
         (Lane, "remove", "self._compact()", "pass"),

@@ -39,7 +39,7 @@ MUTATIONS: dict[str, list[Edit]] = {
     ],
     "a lane stands before those that it comes after": [
         (LaneOrder, "_block_of", "blocks[high][-1].entry > entry", "False"),
-        (LaneOrder, "add", "block[-1].entry > entry", "True"),
+        (LaneOrder, "_insert", "block[-1].entry > entry", "True"),
     ],
 }
 

@@ -28,6 +28,7 @@ class AgentFigures(SlotTime):
     """Counts of one agent's tasks since the start, the tokens that they have used, and their time in flight.
 
     `number` tells them apart in a store; it is 0 once they were added to those of the others. The time is not kept.
+    What changes with each task comes first, so that it lies together.
     """
 
     __slots__ = (
@@ -43,10 +44,10 @@ class AgentFigures(SlotTime):
 
     def __init__(self, name: str, number: int) -> None:
         super().__init__()
-        self.name = name
-        self.number = number
         self.submitted = 0
         self.completed = 0
+        self.name = name
+        self.number = number
         self.failed = 0
         self.cancelled = 0
         self.rejected = 0
@@ -66,19 +67,19 @@ class Agent:
     """An agent that has a task. `tasks` counts all that are retained, `queued` and `inflight` those in these states.
 
     Most agents have one `lane`; those that have several have the others in `more_lanes`. `rank`, the lanes and
-    `inflight` belong to `ReadyQueue`, `weight` and `passed` to `Weights`.
+    `inflight` belong to `ReadyQueue`, `weight` and `passed` to `Weights`. What each step of a task reads comes first.
     """
 
     __slots__ = ("figures", "id", "inflight", "lane", "more_lanes", "passed", "queued", "rank", "tasks", "weight")
 
     def __init__(self, agent_id: str, rank: int, weight: int = 1) -> None:
-        self.id = agent_id
         self.rank = rank
-        self.lane: Lane | None = None
         self.inflight = 0
         self.queued = 0
         self.tasks = 0
+        self.lane: Lane | None = None
         self.figures: AgentFigures
+        self.id = agent_id
         self.more_lanes: dict[Bucket, Lane] | None = None
         self.weight = weight
         self.passed = 0

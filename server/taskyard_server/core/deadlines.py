@@ -34,7 +34,7 @@ class Deadlines:
 
     def _first(self, page: TaskPage, tick: int) -> float:
         first = inf
-        for task in page.tasks.values():
+        for task in page.tasks:
             at = task.due_at
             if at < first and (task.state in WAITING or task.state in IN_FLIGHT):
                 if tick and tick_of(at) <= tick:

@@ -5,6 +5,9 @@ A lane holds those that have no concurrency keys; those that have stand in its `
 Tasks of one priority stand in a row in the order of their submission. New tasks join at the end and the oldest leaves
 at the front, so neither looks at any other task. One that comes back finds its old place by bisection. One that leaves
 from the middle keeps its place in the row until it comes to the front, or until most places are such.
+
+A lane is itself the row of its lowest priority, since most have no other. With ten thousand agents each lane has left
+the processor's caches when its turn comes: what counts then is how few places in memory it is spread over.
 """
 
 from __future__ import annotations
@@ -23,44 +26,45 @@ MIN_ENTRIES_TO_COMPACT: Final = 64
 
 
 class Row:
-    """The tasks of one priority. The places before `first` are empty, of the others those of tasks that have left."""
+    """The tasks of one priority. The places before `first` are empty, of the others those of tasks that have left.
 
-    __slots__ = ("first", "priority", "tasks")
+    `last` is the `seq` of the task at the end, 0 if the row has no places.
+    """
+
+    __slots__ = ("first", "last", "priority", "tasks")
 
     def __init__(self, priority: int) -> None:
-        self.priority = priority
         self.tasks: list[Task | None] = []
+        self.last = 0
         self.first = 0
+        self.priority = priority
 
 
-class Rows:
-    """Tasks of one agent in one bucket, in rows by priority; `size` of them."""
+class Rows(Row):
+    """Tasks of one agent in one bucket, in rows by priority; `size` of them. It is itself the row of the lowest one."""
 
-    __slots__ = ("_front", "_later", "_slots", "agent", "bucket", "size")
+    __slots__ = ("_later", "_slots", "agent", "bucket", "size")
 
     def __init__(self, agent: Agent, bucket: Bucket) -> None:
+        super().__init__(0)
+        self.size = 0
+        self._slots = 0
         self.agent = agent
         self.bucket = bucket
-        self.size = 0
-        # The row of the lowest priority, and the others with the lowest last. None is empty while there is a task.
-        self._front: Row | None = None
+        # The other rows with the lowest last. No row is empty while there is a task.
         self._later: list[Row] | None = None
-        self._slots = 0
 
     def head(self) -> Task:
         """The task that leaves first; there must be one."""
-        row = self._front
-        assert row is not None
-        task = row.tasks[row.first]
+        task = self.tasks[self.first]
         assert task is not None
         return task
 
     def rows(self) -> list[Row]:
         """The rows that have places, the one of the lowest priority last."""
-        front = self._front
-        if front is None or not front.tasks:
+        if not self.tasks:
             return []
-        return [front] if self._later is None else [*self._later, front]
+        return [self] if self._later is None else [*self._later, self]
 
     def queued_since(self) -> float:
         """When the one of its tasks was queued that waits longest, of those that come first of their priority."""
@@ -95,12 +99,12 @@ class Rows:
 
     def add(self, task: Task) -> None:
         """A task joins, or comes back to its old place."""
-        row = self._row(task.priority)
-        tasks = row.tasks
+        row = self if task.priority == self.priority else self._row(task.priority)
+        tasks, seq = row.tasks, task.seq
         self.size += 1
-        last = tasks[-1] if tasks else None
-        if last is None or last.seq < task.seq:
+        if row.last < seq:
             tasks.append(task)
+            row.last = seq
             self._slots += 1
             return
         at = bisect_left(tasks, task.seq, row.first, key=_seq)
@@ -115,13 +119,10 @@ class Rows:
 
     def take_head(self) -> Task:
         """The task that leaves first, taken out; there must be one."""
-        row = self._front
-        assert row is not None
-        task = row.tasks[row.first]
-        assert task is not None
+        task = self.head()
         task.lane = None
         self.size -= 1
-        self._step(row)
+        self._step()
         if self._slots != self.size:
             self._compact()
         return task
@@ -137,68 +138,70 @@ class Rows:
         return task.lane is self and task.priority == row.priority
 
     def _row(self, priority: int) -> Row:
-        front = self._front
-        if front is None:
-            front = self._front = Row(priority)
-            return front
-        if front.priority == priority:
-            return front
-        if not front.tasks:
+        if priority == self.priority:
+            return self
+        if not self.tasks:
             # It is the only one.
-            front.priority = priority
-            return front
+            self.priority = priority
+            return self
         rows = self._later
         if rows is None:
             rows = self._later = []
-        if priority < front.priority:
+        if priority < self.priority:
+            front = Row(self.priority)
+            front.tasks, front.last, front.first = self.tasks, self.last, self.first
             rows.append(front)
-            front = self._front = Row(priority)
-            return front
+            self._become(Row(priority))
+            return self
         at = bisect_left(rows, -priority, key=_urgency)
         if at == len(rows) or rows[at].priority != priority:
             rows.insert(at, Row(priority))
         return rows[at]
 
-    def _step(self, row: Row) -> None:
-        """The place at the front of the first row is given up."""
-        tasks = row.tasks
-        tasks[row.first] = None
-        row.first += 1
-        self._slots -= 1
-        if row.first == len(tasks):
-            self._next_row(row)
-        elif row.first > len(tasks) // 2 and row.first > MIN_ENTRIES_TO_COMPACT:
-            del tasks[: row.first]
-            row.first = 0
+    def _become(self, row: Row) -> None:
+        """This is the row of the lowest priority from now on."""
+        self.tasks, self.last, self.first, self.priority = row.tasks, row.last, row.first, row.priority
 
-    def _next_row(self, row: Row) -> None:
+    def _step(self) -> None:
+        """The place at the front of the first row is given up."""
+        tasks, first = self.tasks, self.first
+        tasks[first] = None
+        self.first = first = first + 1
+        self._slots -= 1
+        if first == len(tasks):
+            self._next_row()
+        elif first > len(tasks) // 2 and first > MIN_ENTRIES_TO_COMPACT:
+            del tasks[:first]
+            self.first = 0
+
+    def _next_row(self) -> None:
         """The first row has no places any more."""
         if self._later is not None:
-            self._front = self._later.pop()
+            self._become(self._later.pop())
             if not self._later:
                 self._later = None
         else:
-            row.tasks.clear()
-            row.first = 0
+            self.tasks.clear()
+            self.last = self.first = 0
 
     def _compact(self) -> None:
         """Give up places of tasks that have left: those at the front always, all of them once they are the most."""
         if self._slots > 2 * self.size + MIN_ENTRIES_TO_COMPACT:
-            rows = self.rows()
-            for row in rows:
-                row.tasks = [task for task in row.tasks[row.first :] if task is not None and self._holds(task, row)]
+            for row in self.rows():
+                tasks = [task for task in row.tasks[row.first :] if task is not None and self._holds(task, row)]
+                row.tasks = [*tasks]
+                row.last = tasks[-1].seq if tasks else 0
                 row.first = 0
-            rows = [row for row in rows if row.tasks]
-            self._front = rows.pop() if rows else None
-            self._later = rows or None
+            if self._later is not None:
+                self._later = [row for row in self._later if row.tasks] or None
+            if not self.tasks:
+                self._next_row()
             self._slots = self.size
         while self._slots:
-            front = self._front
-            assert front is not None
-            task = front.tasks[front.first]
-            if task is not None and self._holds(task, front):
+            task = self.tasks[self.first]
+            if task is not None and self._holds(task, self):
                 return
-            self._step(front)
+            self._step()
 
 
 class Lane(Rows):

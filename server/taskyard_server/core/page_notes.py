@@ -68,9 +68,10 @@ def _may_meet(page: TaskPage, requirement: Requirement) -> bool:
 def _was_created_in_time(page: TaskPage, wanted: TaskFilter) -> bool:
     if not page.is_timely:
         return True
-    if not page.tasks:
+    tasks = page.tasks
+    if not tasks:
         return False
-    first, last = next(iter(page.tasks.values())), next(reversed(page.tasks.values()))
+    first, last = tasks[0], tasks[-1]
     return (wanted.created_from is None or last.created_at >= wanted.created_from) and (
         wanted.created_until is None or first.created_at < wanted.created_until
     )

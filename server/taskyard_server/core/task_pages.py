@@ -4,6 +4,9 @@ In which states its tasks are a page knows exactly. Which agents, labels, target
 know too well: what was there stays noted until few of its tasks are left. So a removal costs nothing, and what a page
 notes is a few times as much as its tasks have at most. Agents are noted once a search asks for them, since every task
 has one and few are searched for.
+
+A task stands at the place that the end of its order of submission names. So it is found and removed by one look into
+one list, which takes a third of the memory of a dict.
 """
 
 from __future__ import annotations
@@ -21,6 +24,9 @@ PAGE_BEGIN: Final = 16
 PAGE_END: Final = 24
 PAGE_BITS: Final = 8
 PAGE_SIZE: Final = 1 << PAGE_BITS
+# The two digits after these name the place in the page.
+PLACE_END: Final = 26
+PLACES: Final[dict[str, int]] = {f"{place:02x}": place for place in range(PAGE_SIZE)}
 NOTED_TIMES: Final = 8
 """How many times as many tasks a page may have noted as it holds."""
 Mark = tuple[str, str]
@@ -31,13 +37,14 @@ KEY: Final = "key"
 
 
 class TaskPage(Holder):
-    """Tasks that were submitted one after the other, by their ids and in that order; `name` says where it belongs.
+    """Tasks that were submitted one after the other, `size` of them; `name` says where the page belongs.
 
     `done` are done, and `others` counts those in each state but done, queued and in flight; who changes the state of a
     task keeps these right. Unless it `is_timely` its tasks were created in another order.
     """
 
     __slots__ = (
+        "_places",
         "done",
         "is_timely",
         "label_keys",
@@ -47,14 +54,15 @@ class TaskPage(Holder):
         "noted_agents",
         "others",
         "renew_below",
-        "tasks",
+        "size",
     )
 
     def __init__(self, name: str) -> None:
         super().__init__()
-        self.name = name
-        self.tasks: dict[str, Task] = {}
+        self._places: list[Task | None] = []
+        self.size = 0
         self.done = 0
+        self.name = name
         self.others: dict[TaskState, int] = {}
         self.is_timely = True
         self.renew_below = PAGE_SIZE // NOTED_TIMES
@@ -64,25 +72,54 @@ class TaskPage(Holder):
         self.marks: set[Mark] | None = None
 
     @property
+    def tasks(self) -> list[Task]:
+        """Its tasks in order of submission."""
+        return [task for task in self._places if task is not None]
+
+    def find(self, task_id: str) -> Task | None:
+        """The task of an id that belongs to this page, or None."""
+        place = PLACES.get(task_id[PAGE_END:PLACE_END])
+        if place is None or place >= len(self._places):
+            return None
+        task = self._places[place]
+        return None if task is None or task.id != task_id else task
+
+    def add(self, task: Task) -> None:
+        """A task of this page comes, or comes again."""
+        place = task.seq & PAGE_SIZE - 1
+        missing = place - len(self._places)
+        if missing >= 0:
+            if missing:
+                self._places.extend([None] * missing)
+            self._places.append(task)
+            self.size += 1
+        else:
+            self.size += self._places[place] is None
+            self._places[place] = task
+
+    def remove(self, task: Task) -> None:
+        """A task of this page goes."""
+        self._places[task.seq & PAGE_SIZE - 1] = None
+        self.size -= 1
+
+    @property
     def agents(self) -> set[str]:
         """The ids of the agents of its tasks, and perhaps of some that left."""
         if self.noted_agents is None:
-            self.noted_agents = {task.agent.id for task in self.tasks.values()}
+            self.noted_agents = {task.agent.id for task in self.tasks}
         return self.noted_agents
 
     def renew(self) -> None:
         """Note what the tasks have that are here, and nothing else."""
-        self.renew_below = max(1, len(self.tasks) // NOTED_TIMES)
+        self.renew_below = max(1, self.size // NOTED_TIMES)
         self.noted_agents = None
         self.labels = self.label_keys = self.marks = None
-        for task in self.tasks.values():
+        for task in self.tasks:
             self.note(task.options)
 
-    def sort(self) -> None:
-        """Put the tasks in order of submission."""
-        tasks = sorted(self.tasks.values(), key=_seq)
-        self.tasks = {task.id: task for task in tasks}
-        created = [task.created_at for task in tasks]
+    def see_times(self) -> None:
+        """See whether the tasks were created in the order of their submission."""
+        created = [task.created_at for task in self.tasks]
         self.is_timely = created == sorted(created)
 
     def entered(self, state: TaskState) -> None:
@@ -103,7 +140,7 @@ class TaskPage(Holder):
             return self.done
         if state is not QUEUED and state not in IN_FLIGHT:
             return self.others.get(state, 0)
-        return len(self.tasks) - self.done - sum(self.others.values())
+        return self.size - self.done - sum(self.others.values())
 
     def note(self, options: TaskOptions) -> None:
         """A task has these options."""
@@ -124,7 +161,3 @@ class TaskPage(Holder):
                 marks.add((PARENT, options.parent_id))
             for key in keys:
                 marks.add((KEY, key))
-
-
-def _seq(task: Task) -> int:
-    return task.seq

@@ -57,12 +57,12 @@ def search(scheduler: Scheduler, wanted: TaskFilter, after: int, limit: int, *, 
             return Found(found, first + PAGE_SIZE if newest_first else first - 1)
         if is_of_agents and page.noted_agents is None:
             # To note them is to look at all of its tasks.
-            looked_at += len(page.tasks)
+            looked_at += page.size
         if may_hold(page, wanted, in_flight):
-            tasks = page.tasks.values()
-            if _add(found, reversed(tasks) if newest_first else tasks, wanted, after, limit, newest_first):
+            here = page.tasks[::-1] if newest_first else page.tasks
+            if _add(found, here, wanted, after, limit, newest_first):
                 return Found(found, found[-1].seq)
-            looked_at += len(page.tasks)
+            looked_at += page.size
         else:
             looked_at += PASSED_PAGE
     return Found(found, None)

@@ -2,7 +2,7 @@
 
 An id is `tsk_` and 128 bits in hex: milliseconds, the order of submission, and entropy, which is drawn once a
 millisecond, or for each id where those of other tasks must not be computed from it. The order in it leads to a page of
-some hundred tasks. Pages keep each dict small, so that none is ever resized for long, let a listing start anywhere
+some hundred tasks. Pages keep each list small, so that none is ever resized for long, let a listing start anywhere
 without a walk from the beginning, and are passed by where they hold nothing that it wants.
 """
 
@@ -13,12 +13,12 @@ from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Final
 
 from .task import DONE, IN_FLIGHT, NO_OPTIONS, QUEUED
-from .task_pages import PAGE_BEGIN, PAGE_BITS, PAGE_END, PAGE_SIZE, TaskPage
+from .task_pages import PAGE_BEGIN, PAGE_BITS, PAGE_END, PAGE_SIZE, PLACES, TaskPage
 
 if TYPE_CHECKING:
     from .task import Task
 
-IN_PAGE: Final[list[str]] = [f"{number:02x}" for number in range(PAGE_SIZE)]
+IN_PAGE: Final[list[str]] = list(PLACES)
 """The last two digits, made once: formatting a number is what costs most of an id."""
 MAX_SEQ: Final = (1 << 40) - 1
 """The last order of submission that an id has room for."""
@@ -58,7 +58,7 @@ class TaskTable:
         """Keep a stored task under the id that it had. Unless they come in order of submission, `sort` follows."""
         page = self._page_of(task.id)
         task.page = page
-        page.tasks[task.id] = task
+        page.add(task)
         if page.noted_agents is not None:
             page.noted_agents.add(task.agent.id)
         page.note(task.options)
@@ -71,16 +71,16 @@ class TaskTable:
     def insert(self, task: Task) -> None:
         """Keep a task under the id that it had, at the place of its age."""
         self.restore(task)
-        task.page.sort()
+        task.page.see_times()
         if self._names[-1] == task.page.name:
             # It may be a page of its own.
             insort(self._names, self._names.pop())
 
     def sort(self) -> None:
-        """Put tasks that were added in another order into that of submission."""
+        """Put pages that were added in another order into that of submission."""
         self._names.sort()
         for page in self._pages.values():
-            page.sort()
+            page.see_times()
 
     def next_id(self, now: float) -> tuple[str, int]:
         """An id that no other task has, and its order of submission."""
@@ -102,7 +102,7 @@ class TaskTable:
         """Keep a task under the id that `next_id` gave last."""
         page = self._open
         task.page = page
-        page.tasks[task.id] = task
+        page.add(task)
         if page.noted_agents is not None:
             page.noted_agents.add(task.agent.id)
         if task.options is not NO_OPTIONS:
@@ -111,13 +111,13 @@ class TaskTable:
     def remove(self, task: Task) -> None:
         """Forget a task that is in the table, and has ended."""
         page = task.page
-        del page.tasks[task.id]
+        page.remove(task)
         if task.state is DONE:
             page.done -= 1
         else:
             page.left(task.state)
-        if len(page.tasks) < page.renew_below:
-            if page.tasks:
+        if page.size < page.renew_below:
+            if page.size:
                 page.renew()
             elif page is not self._open:
                 self._drop(page)
@@ -126,7 +126,7 @@ class TaskTable:
         """Open the page of an id, to which tasks are added from now on."""
         left = self._open
         self._open = self._page_of(task_id)
-        if left is not self._open and not left.tasks:
+        if left is not self._open and not left.size:
             self._drop(left)
 
     def _page_of(self, task_id: str) -> TaskPage:
@@ -147,7 +147,7 @@ class TaskTable:
     def get(self, task_id: str) -> Task | None:
         """The task of this id, or None."""
         page = self._pages.get(task_id[PAGE_BEGIN:PAGE_END])
-        return None if page is None else page.tasks.get(task_id)
+        return None if page is None else page.find(task_id)
 
     def pages(self, seq: int, newest_first: bool = False) -> Iterator[TaskPage]:
         """The pages of what comes after `seq`, all if it is 0, in that order; the first one may hold other tasks, too.
@@ -165,9 +165,9 @@ class TaskTable:
     def after(self, seq: int) -> Iterator[Task]:
         """The tasks submitted after `seq`, in order. The table must not change meanwhile."""
         for page in self.pages(seq):
-            yield from [task for task in page.tasks.values() if task.seq > seq]
+            yield from [task for task in page.tasks if task.seq > seq]
 
     def before(self, seq: int) -> Iterator[Task]:
         """The tasks submitted before `seq`, all if it is 0, the last first. The table must not change meanwhile."""
         for page in self.pages(seq, newest_first=True):
-            yield from [task for task in reversed(page.tasks.values()) if not seq or task.seq < seq]
+            yield from [task for task in reversed(page.tasks) if not seq or task.seq < seq]
