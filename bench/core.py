@@ -26,6 +26,7 @@ UNBOUNDED = Limits(
     default_deadline_secs=3600,
 )
 IN_FLIGHT = 200
+SUBMISSIONS = 10_000
 FEW_TASKS = 1_000
 MANY_TASKS = 1_000_000
 SECS = 1.0
@@ -47,7 +48,10 @@ class ConstantQueue:
             self._scheduler.submit(self._now, submission(number % agents))
             self._scheduler.take_events()
         self._held = self._scheduler.claim(self._now, "host", IN_FLIGHT)
-        self._submissions = [submission(draw.randrange(agents)) for _ in range(10_000)]
+        # Each agent gets as many tasks as any other, or some would run out of them.
+        turns = [number % agents for number in range(SUBMISSIONS)]
+        draw.shuffle(turns)
+        self._submissions = [submission(agent) for agent in turns]
 
     def cycles(self, secs: float) -> tuple[float, float]:
         """Cycles per second over `secs`, and the longest pause between two of them in milliseconds."""
@@ -57,7 +61,7 @@ class ConstantQueue:
         end = begin + secs
         while last < end:
             now += SECS_PER_CYCLE
-            scheduler.submit(now, submissions[number % 10_000])
+            scheduler.submit(now, submissions[number % SUBMISSIONS])
             held += scheduler.claim(now, "host")
             lease = held[slot := number % IN_FLIGHT]
             held[slot] = held.pop()
