@@ -12,16 +12,19 @@ from math import inf
 from typing import Final
 
 BUSY_SHARE = 0.85
-"""The server is busy where it was at work for more than this share of the time; it has one core at most."""
+"""The server is busy where it was at work for more than this share of the time."""
 WINDOW_SECS: Final = 0.1
 """The least time over which that is looked at."""
 
 
 class Busyness:
-    """Whether this process is at work nearly all of the time. `clock` and `worked` give seconds that only grow."""
+    """Whether the thread of the event loop is at work nearly all of the time.
+
+    `clock` and `worked` give seconds that only grow. The threads of grpc do not count: they have the other cores.
+    """
 
     def __init__(
-        self, clock: Callable[[], float] = time.monotonic, worked: Callable[[], float] = time.process_time
+        self, clock: Callable[[], float] = time.monotonic, worked: Callable[[], float] = time.thread_time
     ) -> None:
         self._clock, self._worked = clock, worked
         self._looked_at, self._worked_then = clock(), worked()
