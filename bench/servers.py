@@ -13,7 +13,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from dataclasses import dataclass
@@ -80,9 +80,13 @@ class Load:
 
 @contextmanager
 def taskyard(
-    gateway: bool = False, settings: Mapping[str, object] = SETTINGS, durable: bool = False, store: str | None = None
+    gateway: bool = False,
+    settings: Mapping[str, object] = SETTINGS,
+    durable: bool = False,
+    store: str | None = None,
+    options: Sequence[str] = (),
 ) -> Iterator[Server]:
-    """Starts `taskyard up` with these settings, and waits until it serves.
+    """Starts `taskyard up` with these settings and options, and waits until it serves.
 
     It keeps its tasks in `store`, a URL, or in a file of SQLite if it is `durable`.
     """
@@ -90,7 +94,7 @@ def taskyard(
         file = Path(folder, "taskyard.json")
         file.write_text(json.dumps(settings))
         kept = store or (f"sqlite:///{folder}/yard.db" if durable else "memory://")
-        command = (*up_command(kept), "--config", str(file))
+        command = (*up_command(kept), "--config", str(file), *options)
         with serving(*command, gateway=gateway) as server:
             yield server
 
