@@ -6,11 +6,11 @@ import subprocess
 import sys
 
 import pytest
-from playwright.sync_api import Locator, expect
+from playwright.sync_api import Locator, Route, expect
 
 from tests.console.browsing import Console
 from tests.console.conftest import NewPage
-from tests.console.yards import Yard
+from tests.console.yards import Lease, Yard
 from tests.grpcurl import installed_grpcurl
 
 PARAMS = {"url": "https://example.org/it's", "depth": 2, "tags": ["a", None, True], "more": {"deep": {"er": 1.5}}}
@@ -38,6 +38,31 @@ def test_a_task_is_shown_as_it_changes(console: Console, yard: Yard) -> None:
     expect(card(console, "Result")).to_contain_text("pages")
     for text in ("Submitted by", "Began at", "host-1"):
         expect(card(console, "Time line")).to_contain_text(text)
+
+
+def test_what_was_read_before_an_event_does_not_take_its_place(console: Console, yard: Yard) -> None:
+    leases: list[Lease] = []
+    reads: list[Route] = []
+
+    def answer(route: Route) -> None:
+        if leases:
+            reads.append(route)
+        if len(reads) != 1:
+            route.continue_()
+            return
+        before = route.fetch()
+        leases[0].report("progress", progress={"fraction": 0.25})
+        expect(card(console, "Time line")).to_contain_text("25 %")
+        route.fulfill(response=before)
+
+    task_id = yard.submit("crawl")
+    yard.host()
+    console.open("tasks", task_id)
+    expect(console.page.get_by_role("heading", level=1)).to_contain_text("queued")
+    console.page.route("**/GetTask", answer)
+    with console.page.expect_response(lambda _: len(reads) == 2):
+        leases.append(yard.run())
+    expect(card(console, "Time line")).to_contain_text("25 %")
 
 
 def test_params_are_a_tree(console: Console, yard: Yard) -> None:

@@ -112,6 +112,19 @@ async def test_a_count_that_is_awaited_takes_the_tasks_that_wait_along(server):
     assert (message.accepted_reports, len(message.assignments.assignments)) == (1, 3)
 
 
+@pytest.mark.usefixtures("busy")
+async def test_tasks_that_wait_are_sent_before_their_host_is_told_to_leave(server):
+    stream = await server.connect(credit=8, counts_accepted=True)
+    await server.submit()
+    await stream.task()
+    for _ in range(3):
+        await server.submit()
+    await stream.assert_quiet()
+    server.engine.admin.drain(server.clock.now)
+    assert len((await stream.read_message()).assignments.assignments) == 3
+    assert (await stream.read_message()).HasField("drain")
+
+
 # Watchers
 
 

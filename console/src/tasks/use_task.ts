@@ -45,9 +45,11 @@ export function useTask(taskId: string): OneTask {
     const follow = async () => {
       for await (const { kind, task } of watchTasks({ taskIds: [taskId], signal })) {
         if (signal.aborted) return;
-        if (kind !== "progressed") void read();
-        else
+        const isProgress = kind === "progressed";
+        if (isProgress)
           setState((before) => ({ ...before, ...(before.task && { task: { ...before.task, ...progressOf(task) } }) }));
+        // What is being read now may be from before the event.
+        if (!isProgress || isReading) void read();
       }
     };
     void read();

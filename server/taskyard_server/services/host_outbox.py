@@ -17,7 +17,7 @@ from taskyard_server.conversion.timestamps import timestamp
 from taskyard_server.conversion.wire import add_varint, nested, tag
 from taskyard_server.core.leases import Lease, Stop
 from taskyard_server.engine.pace import Pace
-from taskyard_server.engine.sessions import DrainNotice, Session
+from taskyard_server.engine.sessions import Session
 from taskyard_server.engine.turn_taking import TurnTaking
 
 from .report_answers import Answer
@@ -133,6 +133,9 @@ class HostOutbox:
         message = self._next_of_session(session)
         if message is None and self._may_send_tasks(session):
             message = self._next_assignments(session)
+        if message is None and (self._closing or not session.has_leases):
+            # A host that is told to reconnect leaves at once, and would not get the tasks that it was granted.
+            message = _next_drain(session)
         accepted = 0 if self._answers else self._accepted
         if message is None and self._answers:
             self._assignments_first = True
@@ -166,8 +169,6 @@ class HostOutbox:
         if stops := session.take_stops():
             cancellations = pb.Cancellations(cancellations=map(_cancellation, stops))
             return pb.ConnectResponse(cancellations=cancellations).SerializeToString()
-        if (drain := session.take_drain()) is not None:
-            return pb.ConnectResponse(drain=_drain(drain)).SerializeToString()
         if (heartbeat_secs := session.take_heartbeat_secs()) is not None:
             interval = pb.HeartbeatInterval(heartbeat_interval_ms=round(heartbeat_secs * 1000))
             return pb.ConnectResponse(heartbeat_interval=interval).SerializeToString()
@@ -195,7 +196,7 @@ class HostOutbox:
     def _must_wait(self, session: Session) -> bool:
         """Whether the tasks to send are few and wait for more; from now on they do, but not for long."""
         pending, offer = session.pending, session.offer
-        if self._has_waited or pending >= MAX_ASSIGNMENTS_PER_MESSAGE:
+        if self._has_waited or session.is_told_to_leave or pending >= MAX_ASSIGNMENTS_PER_MESSAGE:
             return False
         if pending >= SHARE_AT_ONCE * (len(offer.host.leases) + offer.room):
             return False
@@ -263,9 +264,13 @@ def _cancellation(stop: Stop) -> pb.Cancellation:
     )
 
 
-def _drain(notice: DrainNotice) -> pb.Drain:
+def _next_drain(session: Session) -> bytes | None:
+    notice = session.take_drain()
+    if notice is None:
+        return None
     deadline = None if notice.deadline is None else timestamp(notice.deadline)
-    return pb.Drain(deadline=deadline, reason=notice.reason, reconnect=notice.reconnect)
+    drain = pb.Drain(deadline=deadline, reason=notice.reason, reconnect=notice.reconnect)
+    return pb.ConnectResponse(drain=drain).SerializeToString()
 
 
 def _ignore() -> None:
