@@ -6,11 +6,11 @@ import subprocess
 import sys
 
 import pytest
-from playwright.sync_api import Locator, Route, expect
+from playwright.sync_api import Locator, expect
 
 from tests.console.browsing import Console
 from tests.console.conftest import NewPage
-from tests.console.yards import Lease, Yard
+from tests.console.yards import Yard
 from tests.grpcurl import installed_grpcurl
 
 PARAMS = {"url": "https://example.org/it's", "depth": 2, "tags": ["a", None, True], "more": {"deep": {"er": 1.5}}}
@@ -40,28 +40,33 @@ def test_a_task_is_shown_as_it_changes(console: Console, yard: Yard) -> None:
         expect(card(console, "Time line")).to_contain_text(text)
 
 
+# Holds back the first answer to a read from now on, until `release()`.
+HOLD_A_READ = """
+const real = window.fetch;
+const released = new Promise((resolve) => { window.release = resolve; });
+window.reads = 0;
+window.fetch = async (...request) => {
+  const response = await real(...request);
+  if (String(request[0]).endsWith("/GetTask") && ++window.reads === 1) await released;
+  return response;
+};
+// What is a function at the end would be called.
+null
+"""
+
+
 def test_what_was_read_before_an_event_does_not_take_its_place(console: Console, yard: Yard) -> None:
-    leases: list[Lease] = []
-    reads: list[Route] = []
-
-    def answer(route: Route) -> None:
-        if leases:
-            reads.append(route)
-        if len(reads) != 1:
-            route.continue_()
-            return
-        before = route.fetch()
-        leases[0].report("progress", progress={"fraction": 0.25})
-        expect(card(console, "Time line")).to_contain_text("25 %")
-        route.fulfill(response=before)
-
-    task_id = yard.submit("crawl")
     yard.host()
-    console.open("tasks", task_id)
-    expect(console.page.get_by_role("heading", level=1)).to_contain_text("queued")
-    console.page.route("**/GetTask", answer)
-    with console.page.expect_response(lambda _: len(reads) == 2):
-        leases.append(yard.run())
+    console.open("tasks", yard.submit("crawl"))
+    lease = yard.claim()
+    expect(console.page.get_by_role("heading", level=1)).to_contain_text("assigned")
+    console.page.evaluate(HOLD_A_READ)
+    lease.report("start")
+    console.page.wait_for_function("window.reads === 1")
+    lease.report("progress", progress={"fraction": 0.25})
+    expect(card(console, "Time line")).to_contain_text("25 %")
+    console.page.evaluate("window.release()")
+    console.page.wait_for_function("window.reads === 2")
     expect(card(console, "Time line")).to_contain_text("25 %")
 
 
