@@ -70,14 +70,21 @@ func TestRunCancelsItsTaskWhenItsContextEnds(t *testing.T) {
 		"not asked":  {[]SubmitOption{CancelOnExit(false)}, 0},
 	} {
 		t.Run(name, func(t *testing.T) {
-			f := &fakeServer{cancelTask: func() (*taskyardv1.CancelTaskResponse, error) {
-				return &taskyardv1.CancelTaskResponse{}, nil
-			}}
-			client := serve(t, f)
-			ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+			ctx, cancel := context.WithCancel(t.Context())
 			defer cancel()
+			f := &fakeServer{
+				cancelTask: func() (*taskyardv1.CancelTaskResponse, error) {
+					return &taskyardv1.CancelTaskResponse{}, nil
+				},
+				// It ends once there is a task.
+				waitTask: func(int) (*taskyardv1.WaitTaskResponse, error) {
+					cancel()
+					return &taskyardv1.WaitTaskResponse{Ended: proto.Bool(false)}, nil
+				},
+			}
+			client := serve(t, f)
 			_, err := client.Run(ctx, NewTask{Action: "fetch"}, each.options...)
-			if !errors.Is(err, context.DeadlineExceeded) || len(f.cancels) != each.cancels {
+			if !errors.Is(err, context.Canceled) || len(f.cancels) != each.cancels {
 				t.Error(err, f.cancels)
 			}
 		})
