@@ -83,14 +83,25 @@ def busy(server):
     server.engine.turns.busyness = Busyness(lambda: next(time), lambda: 2 * next(time))
 
 
-@pytest.mark.usefixtures("busy")
-async def test_tasks_that_wait_share_a_message_and_half_of_the_places_do_not_wait(server):
-    stream = await server.connect(credit=8, counts_accepted=True)
+@pytest.fixture
+async def stream(server):
+    """A stream with eight places."""
+    return await server.connect(credit=8, counts_accepted=True)
+
+
+@pytest.fixture(name="task")
+async def sent_before_three_that_wait(server, stream):
+    """A task that was sent to the host of a server that is busy. Three more wait."""
     await server.submit()
-    await stream.task()
+    task = await stream.task()
     for _ in range(3):
         await server.submit()
     await stream.assert_quiet()
+    return task
+
+
+@pytest.mark.usefixtures("busy", "task")
+async def test_tasks_that_wait_share_a_message_and_half_of_the_places_do_not_wait(server, stream):
     await server.submit()
     assert len((await stream.receive("assignments")).assignments) == 4
     await server.submit()
@@ -100,26 +111,14 @@ async def test_tasks_that_wait_share_a_message_and_half_of_the_places_do_not_wai
 
 
 @pytest.mark.usefixtures("busy")
-async def test_a_count_that_is_awaited_takes_the_tasks_that_wait_along(server):
-    stream = await server.connect(credit=8, counts_accepted=True)
-    await server.submit()
-    task = await stream.task()
-    for _ in range(3):
-        await server.submit()
-    await stream.assert_quiet()
+async def test_a_count_that_is_awaited_takes_the_tasks_that_wait_along(stream, task):
     await stream.send(reports={"reports": [report(task, started=True)]})
     message = await stream.read_message()
     assert (message.accepted_reports, len(message.assignments.assignments)) == (1, 3)
 
 
-@pytest.mark.usefixtures("busy")
-async def test_tasks_that_wait_are_sent_before_their_host_is_told_to_leave(server):
-    stream = await server.connect(credit=8, counts_accepted=True)
-    await server.submit()
-    await stream.task()
-    for _ in range(3):
-        await server.submit()
-    await stream.assert_quiet()
+@pytest.mark.usefixtures("busy", "task")
+async def test_tasks_that_wait_are_sent_before_their_host_is_told_to_leave(server, stream):
     server.engine.admin.drain(server.clock.now)
     assert len((await stream.read_message()).assignments.assignments) == 3
     assert (await stream.read_message()).HasField("drain")
