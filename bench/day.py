@@ -12,7 +12,7 @@ from contextlib import contextmanager
 
 import grpc
 import servers
-from latency import PROBE, STEADY_RATE, STEADY_SLOTS
+from latency import MIN_SHARE, PROBE, STEADY_RATE, STEADY_SLOTS
 from rows import Case, Figure, Measure, Row
 
 from taskyard.v1 import stats_pb2, stats_pb2_grpc
@@ -58,6 +58,12 @@ def ended_tasks(server: servers.Server) -> int:
         return int(stub.GetStats(stats_pb2.GetStatsRequest()).metrics.tasks_completed)
 
 
+def check_rate(tasks: float, secs: float, rate: float = RATE) -> None:
+    """Raise `SystemExit` if fewer tasks have ended than are submitted: then a part of the load stands still."""
+    if tasks < MIN_SHARE * rate * secs:
+        raise SystemExit(f"{tasks / secs:,.0f} tasks/s have ended, not {rate:,.0f}")
+
+
 def _case(kind: str, durable: bool) -> Case:
     name = f"a day's load{kind}"
     rows = (
@@ -72,9 +78,10 @@ def _case(kind: str, durable: bool) -> Case:
             def measure(secs: float) -> list[Figure]:
                 # Each round has a load of its own: what two versions get in turn does not run beside the other.
                 with day(server):
-                    tasks, used = ended_tasks(server), server.cpu_secs()
+                    tasks, used, since = ended_tasks(server), server.cpu_secs(), time.monotonic()
                     waits = [Figure(each) for each in lone_waits(server, secs)]
                     used, tasks = server.cpu_secs() - used, ended_tasks(server) - tasks
+                    check_rate(tasks, time.monotonic() - since)
                 return [*waits, Figure(used / tasks * 1e6)]
 
             yield measure

@@ -22,6 +22,8 @@ import uvloop
 from taskyard import Client, Host, NewTask, RetryPolicy, RunningTask, TaskyardError
 from taskyard.v1 import schedule_pb2, schedule_pb2_grpc, task_pb2
 
+ACTION = "day"
+"""That of all tasks here. The hosts take no others: beside them there are hosts that do."""
 AGENTS = 50
 HOSTS = 6
 SLOTS = 8
@@ -35,11 +37,11 @@ SCHEDULES = 50
 AGENT_WATCHERS, ALL_WATCHERS = 8, 2
 WATCH_SECS = 10.0
 KINDS = (
-    NewTask("day"),
-    NewTask("day", priority=2, labels={"kind": "report"}),
-    NewTask("day", retry_policy=RetryPolicy(max_attempts=3, first_delay=timedelta(seconds=0.1))),
-    NewTask("day", concurrency_keys=["crawl"], project="shop"),
-    NewTask("day", deadline=timedelta(seconds=30)),
+    NewTask(ACTION),
+    NewTask(ACTION, priority=2, labels={"kind": "report"}),
+    NewTask(ACTION, retry_policy=RetryPolicy(max_attempts=3, first_delay=timedelta(seconds=0.1))),
+    NewTask(ACTION, concurrency_keys=["crawl"], project="shop"),
+    NewTask(ACTION, deadline=timedelta(seconds=30)),
 )
 """What tasks are like, in turn."""
 
@@ -68,7 +70,7 @@ class Day:
         """One host after the other at one place."""
         for life in count():
             host = Host(self._address, f"day-{place}-{life}", slots=SLOTS)
-            host.any_action(self._work)
+            host.action(ACTION)(self._work)
             running = asyncio.create_task(host.run())
             await asyncio.sleep(self._draw.uniform(*LIFE_SECS))
             if self._draw.random() < 0.7:
@@ -95,7 +97,7 @@ class Day:
                 await task.wait(timeout=30)
 
     async def _submit_batch(self, client: Client, number: int) -> None:
-        tasks = [NewTask("day", params={"page": page}, priority=page % 3) for page in range(BATCH)]
+        tasks = [NewTask(ACTION, params={"page": page}, priority=page % 3) for page in range(BATCH)]
         await client.submit_batch(tasks, agent_id=self._agent(number))
 
     async def _read(self, client: Client, number: int) -> None:
@@ -122,7 +124,7 @@ class Day:
     async def _make_schedules(self, channel: grpc.aio.Channel) -> None:
         stub = schedule_pb2_grpc.ScheduleServiceStub(channel)
         for number in range(SCHEDULES):
-            task = schedule_pb2.TaskTemplate(agent_id=self._agent(number), action="day")
+            task = schedule_pb2.TaskTemplate(agent_id=self._agent(number), action=ACTION)
             await stub.CreateSchedule(
                 schedule_pb2.CreateScheduleRequest(schedule_id=f"day-{number}", cron="* * * * *", task=task)
             )

@@ -58,7 +58,7 @@ few that were tried.
 - beanstalkd: 16 submitters and 4 threads that reserve and delete, each with a connection; durable with `-b` and `-f0`.
 - NATS JetStream as above, with `sync_interval: always`.
 - Temporal: its development server, which is not meant for production, durable with a file of SQLite; a workflow without
-  activities for each task. 64 submitters.
+  activities for each task. 64 submitters, and at most 64 workflows at once, with which it does most.
 - River: its client and workers in Go on one thread. 8 submitters of `InsertManyFast`, 500 tasks at once.
 - PostgreSQL has its defaults: `fsync` and `synchronous_commit` are on, transactions at the same time share an fsync.
 """

@@ -1,4 +1,4 @@
-"""A full collection also frees frozen cycles, and runs only while few objects are frozen."""
+"""A full collection also frees frozen cycles, and runs only while little memory is used."""
 
 import gc
 import weakref
@@ -25,13 +25,13 @@ def frozen_cycle():
     gc.unfreeze()
 
 
-def test_a_frozen_cycle_is_collected_while_few_objects_are_frozen(frozen_cycle, monkeypatch):
-    monkeypatch.setattr(gc_policy, "MAX_COLLECTED_OBJECTS", 1 << 40)
+def test_a_frozen_cycle_is_collected_while_little_memory_is_used(frozen_cycle, monkeypatch):
+    monkeypatch.setattr(gc_policy, "MAX_BLOCKS", 1 << 40)
     assert gc_policy.collect_if_small()
     assert frozen_cycle() is None
 
 
-def test_nothing_is_collected_while_many_objects_are_frozen(frozen_cycle, monkeypatch):
-    monkeypatch.setattr(gc_policy, "MAX_COLLECTED_OBJECTS", 0)
+def test_nothing_is_collected_while_much_memory_is_used(frozen_cycle, monkeypatch):
+    monkeypatch.setattr(gc_policy, "MAX_BLOCKS", 0)
     assert not gc_policy.collect_if_small()
     assert frozen_cycle() is not None

@@ -26,6 +26,7 @@ AHEAD = SERVER / ".ahead"
 """Where the compiled form waits until nobody needs the sources alone any more."""
 GROUP = "taskyard_server"
 BESIDE_THE_CORE = (
+    "conversion/agent_figures.py",
     "conversion/payload.py",
     "conversion/plain_structs.py",
     "conversion/refusals.py",
@@ -52,7 +53,7 @@ BESIDE_THE_CORE = (
     "task_metrics.py",
     "throttle.py",
 )
-"""The modules outside the core that run for every task."""
+"""The modules outside the core that run for every task, or for every agent in an answer."""
 NO_COMPILER = "There is no C compiler with Python's headers: nothing is compiled, so all is slower."
 
 

@@ -9,6 +9,7 @@ from math import isnan, nan
 from struct import Struct
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+from taskyard_server.core.hosts import host_figures
 from taskyard_server.engine.virtual_clock import VirtualClock
 from taskyard_server.interceptors.callers import DEFAULT_NAMESPACE
 
@@ -249,8 +250,7 @@ class Samples:
         self._kept -= ring.trim(self._last - len(self._ticks) + 1)
 
     def _online(self, hosts: list[Host], now: float) -> int:
-        timeout = self._engine.limits.heartbeat_timeout_secs
-        return sum(host.online(now, timeout) for host in hosts if not host.built_in)
+        return host_figures(hosts, now, self._engine.limits.heartbeat_timeout_secs).online
 
     def _forget_excess(self) -> None:
         """Forget namespaces that are gone, and show fewer ticks while there are more samples than may be kept.

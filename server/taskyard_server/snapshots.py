@@ -14,7 +14,7 @@ import structlog
 from taskyard.hosting.machine import MachineFigures
 from taskyard.v1.runtime_host_pb2 import Machine
 from taskyard_server.core.errors import NotOwner, Unavailable
-from taskyard_server.core.hosts import Host, HostStatus
+from taskyard_server.core.hosts import Host, HostStatus, host_figures
 from taskyard_server.engine.port import Engine
 from taskyard_server.interceptors.callers import DEFAULT_NAMESPACE
 
@@ -170,4 +170,5 @@ def _runtime_hosts(hosts: list[Host]) -> list[Host]:
 
 
 def _count(hosts: list[Host], now: float, timeout: float) -> HostCounts:
-    return HostCounts(sum(host.online(now, timeout) for host in hosts), sum(host.stream is not None for host in hosts))
+    found = host_figures(hosts, now, timeout)
+    return HostCounts(found.online, found.streams)

@@ -62,11 +62,11 @@ def test_what_was_read_before_an_event_does_not_take_its_place(console: Console,
     expect(console.page.get_by_role("heading", level=1)).to_contain_text("assigned")
     console.page.evaluate(HOLD_A_READ)
     lease.report("start")
-    console.page.wait_for_function("window.reads === 1")
+    console.page.wait_for_function("() => window.reads === 1")
     lease.report("progress", progress={"fraction": 0.25})
     expect(card(console, "Time line")).to_contain_text("25 %")
     console.page.evaluate("window.release()")
-    console.page.wait_for_function("window.reads === 2")
+    console.page.wait_for_function("() => window.reads === 2")
     expect(card(console, "Time line")).to_contain_text("25 %")
 
 

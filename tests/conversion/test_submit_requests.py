@@ -65,7 +65,7 @@ TASK_FIELDS = {
     "traceparent": st.sampled_from(["", "nonsense", OTHER_TRACE]),
     "run_timeout_ms": st.integers(0, 2),
     "parent_id": MANY_NAMES,
-    "concurrency_keys": st.lists(NAMES, max_size=2),
+    "concurrency_keys": st.lists(NAMES, max_size=2) | st.lists(st.sampled_from("abcdef"), max_size=7),
     "unique_key": MANY_NAMES,
 }
 ACTIONS = NAMES | st.sampled_from(["click", "click", "retried"])
@@ -247,6 +247,7 @@ def test_whatever_a_batch_is_on_the_wire_it_is_the_same_either_way(tasks, rest):
         {"tab_id": "t", "ref": "r", "project": "p", "target": "x", "parent_id": "tsk_1"},
         {"params": struct({"a": 1, "b": {"c": [True, None, "d"]}}), "priority": 5},
         {"labels": {"run": "1", "a": "b"}, "idempotency_key": "k", "traceparent": TRACE},
+        {"concurrency_keys": ["crawl", "a", "crawl", "b", "c"]},
     ],
 )
 def test_what_most_tasks_have_is_scanned(fields):

@@ -3,7 +3,7 @@
 import pytest
 
 from taskyard_server.core.errors import LeaseLost, NotFound
-from taskyard_server.core.hosts import HostProfile
+from taskyard_server.core.hosts import HostFigures, HostProfile, host_figures
 
 
 def test_a_host_is_what_it_was_registered_as(yard):
@@ -118,3 +118,13 @@ def test_the_last_figures_of_a_hosts_machine_are_kept_and_never_opened(yard):
     yard.scheduler.heartbeat(yard.now, "host", machine=b"\xffcpu")
     yard.scheduler.heartbeat(yard.now, "host")
     assert host.machine == b"\xffcpu"
+
+
+def test_figures_leave_out_what_is_part_of_the_server_and_tell_who_is_online(yard):
+    yard.scheduler.register(yard.now, "h1", None, HostProfile())
+    yard.now += 10
+    yard.scheduler.register(yard.now, "h2", None, HostProfile())
+    assert host_figures(yard.scheduler.hosts, yard.now, 10) == HostFigures(2, 2, 0, 0)
+    for host in yard.scheduler.hosts:
+        host.built_in = host.id == "h2"
+    assert host_figures(yard.scheduler.hosts, yard.now, 9) == HostFigures(1, 0, 0, 0)

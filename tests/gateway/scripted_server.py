@@ -45,7 +45,7 @@ class Tasks(task_pb2_grpc.TaskServiceServicer):
         self.flooded = 0
 
     async def SubmitTask(self, request: task_pb2.SubmitTaskRequest, context: Context) -> task_pb2.SubmitTaskResponse:  # noqa: N802
-        await context.send_initial_metadata((("x-http-status", "202"),))
+        await context.send_initial_metadata((("x-hint", "early"),) if request.agent_id == "hinted" else ())
         if request.agent_id == "late":
             await refuse(context, grpc.StatusCode.FAILED_PRECONDITION, "conflict", "too late", "409")
         return task_pb2.SubmitTaskResponse(task_id="tsk_1", state=task_pb2.Task.queued, position=0)

@@ -12,10 +12,17 @@ from tests.gateway.scripted_server import Tasks
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
 
-async def test_a_submit_is_202(rest: httpx.AsyncClient) -> None:
-    assert_json(
-        await rest.post("/tasks", json={"agentId": "a"}), 202, {"taskId": "tsk_1", "state": "queued", "position": 0}
-    )
+@pytest.mark.parametrize("path", ["/tasks", "/tasks/", "/tasks//", "/tasks?"])
+async def test_a_submit_is_202(rest: httpx.AsyncClient, path: str) -> None:
+    answer = await rest.post(path, json={"agentId": "a"})
+    assert_json(answer, 202, {"taskId": "tsk_1", "state": "queued", "position": 0})
+
+
+@pytest.mark.parametrize("path", ["//tasks", "/./tasks", "/x/../tasks", "/%74asks", "/tasks%2F", "/tasks/.", "/TASKS"])
+async def test_no_other_spelling_of_its_path_is_200(rest: httpx.AsyncClient, path: str) -> None:
+    answer = await rest.post(path, json={"agentId": "a"})
+    assert answer.status_code in (202, 404)
+    assert "x-http-status" not in answer.headers
 
 
 @pytest.mark.parametrize(

@@ -81,11 +81,6 @@ async def test_a_batch_can_have_one_to_fifty_tasks(api):
     assert (await api.submit_batch(*[CLICK] * 50)).submitted == 50
 
 
-async def test_only_rest_callers_get_status_202_for_a_batch(api, by_rest, headers):
-    assert (await headers(api.submit_batch(CLICK, metadata=by_rest)))["x-http-status"] == "202"
-    assert "x-http-status" not in await headers(api.submit_batch(CLICK))
-
-
 # Partial failure
 
 
@@ -109,15 +104,13 @@ async def test_refused_tasks_have_errors_and_the_others_are_submitted(start_api)
     assert (await api.list_tasks(state="rejected")).count == 2
 
 
-async def test_a_batch_without_an_admitted_task_is_not_an_error(start_api, headers, by_rest):
+async def test_a_batch_without_an_admitted_task_is_not_an_error(start_api):
     api = await start_api(max_per_agent=1)
     await api.submit()
-    call = api.submit_batch(CLICK, CLICK, metadata=by_rest)
-    response = await call
+    response = await api.submit_batch(CLICK, CLICK)
     assert response.HasField("submitted")
     assert response.submitted == 0
     assert [task.error.error for task in response.tasks] == ["rejected: agent queue full"] * 2
-    assert (await headers(call))["x-http-status"] == "202"
 
 
 async def test_a_batch_can_have_five_hundred_tasks_where_it_is_set_so(start_api, refused):

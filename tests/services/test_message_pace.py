@@ -15,13 +15,15 @@ from taskyard_server.services.task_watches import TaskWatches
 from tests.services.host_streams import report, run_loop
 from tests.services.written import Written
 
-BUSY_SHARE, SECS = 0.85, 0.05
+BUSY_SHARE, HALF_SHARE = 0.85, 0.45
+SECS, SHORT_SECS = 0.05, 0.01
 
 
 @pytest.fixture(autouse=True)
 def busy_share(monkeypatch):
-    """The share of a server; that of tests is never reached."""
+    """The shares of a server; those of tests are never reached."""
     monkeypatch.setattr(pacing, "BUSY_SHARE", BUSY_SHARE)
+    monkeypatch.setattr(pacing, "HALF_SHARE", HALF_SHARE)
 
 
 class Machine:
@@ -43,18 +45,25 @@ def machine():
 @pytest.fixture
 def pace(machine):
     """The pace of a stream that was sent a message at 1 s."""
-    pace = Pace(Busyness(lambda: machine.now, lambda: machine.worked), SECS)
+    pace = Pace(Busyness(lambda: machine.now, lambda: machine.worked), SECS, SHORT_SECS)
     pace.sent(1.0)
     return pace
 
 
 def test_nothing_waits_before_anything_was_sent(machine):
-    assert Pace(Busyness(lambda: machine.now, lambda: machine.worked), SECS).wait_secs(0.0) == 0
+    assert Pace(Busyness(lambda: machine.now, lambda: machine.worked), SECS, SHORT_SECS).wait_secs(0.0) == 0
 
 
 def test_nothing_waits_while_the_server_has_time_to_spare(machine, pace):
-    machine.work(BUSY_SHARE, of=1.0)
+    machine.work(HALF_SHARE, of=1.0)
     assert pace.wait_secs(1.0) == 0
+
+
+def test_a_small_message_waits_a_little_for_that_where_the_server_is_half_busy(machine, pace):
+    machine.work(BUSY_SHARE, of=1.0)
+    assert pace.wait_secs(1.0) == SHORT_SECS
+    assert pace.wait_secs(1.0 + SECS - SHORT_SECS / 2) == pytest.approx(SHORT_SECS / 2)
+    assert pace.wait_secs(1.0 + SECS) == 0
 
 
 def test_a_small_message_follows_after_a_while_where_the_server_is_busy(machine, pace):

@@ -1,5 +1,7 @@
 """GetStats (docs/rules.md, Figures)."""
 
+import asyncio
+
 import pytest
 from google.protobuf.timestamp_pb2 import Timestamp
 
@@ -53,6 +55,19 @@ async def test_an_agent_without_queued_tasks_has_no_count(api):
     stats = await api.stats()
     assert stats.queue.agent_counts == {}
     assert set(stats.metrics.agents) == {"ann"}
+
+
+async def test_the_figures_of_many_agents_are_of_one_moment(start_api):
+    api = await start_api(max_queue_size=5_000)
+    for number in range(900):
+        await api.submit(agent_id=f"agent-{number}")
+    asked = asyncio.ensure_future(api.stats())
+    for _ in range(3):
+        await api.submit(agent_id="ann")
+    stats = await asked
+    assert len(stats.metrics.agents) in (900, 901)
+    assert stats.queue.total_queued == sum(stats.queue.agent_counts.values())
+    assert stats.metrics.tasks_submitted == sum(agent.submitted for agent in stats.metrics.agents.values())
 
 
 # Metrics Fields

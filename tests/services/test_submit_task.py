@@ -176,8 +176,3 @@ async def test_a_callback_can_be_any_http_or_https_url(api, url):
     """Whether it may be called is checked at delivery (docs/rules.md, Webhooks)."""
     response = await api.submit(callback_url=url)
     assert (await api.get(response.task_id)).callback_url == url
-
-
-async def test_only_rest_callers_get_status_202(api, by_rest, headers):
-    assert (await headers(api.submit(metadata=by_rest)))["x-http-status"] == "202"
-    assert "x-http-status" not in await headers(api.submit())

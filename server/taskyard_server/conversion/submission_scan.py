@@ -1,10 +1,10 @@
 """Requested tasks read from the wire in one pass, if they have the common shape.
 
-Most tasks have a few names, params, labels, a priority and perhaps an idempotency key. To read them from a protobuf
-object and to check each of some thirty fields takes several times as long as what the core does with a task. A task
-that has any other field, or anything that is not as protobuf's writers write it, has not this shape: `scan_task` says
-None, and its caller goes the general way (`requests.py`), which alone decides what is refused. The tests require both
-ways to give the same submission.
+Most tasks have a few names, params, labels, a priority and perhaps an idempotency key or concurrency keys. To read
+them from a protobuf object and to check each of some thirty fields takes several times as long as what the core does
+with a task. A task that has any other field, or anything that is not as protobuf's writers write it, has not this
+shape: `scan_task` says None, and its caller goes the general way (`requests.py`), which alone decides what is refused.
+The tests require both ways to give the same submission.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ from google.protobuf.struct_pb2 import Struct
 
 from taskyard.v1.task_pb2 import SubmitTaskRequest
 from taskyard_server.core.history import RetryPolicy
-from taskyard_server.core.task import NO_EXTRAS, NO_OPTIONS, IdempotencyKey, Submission, TaskOptions
+from taskyard_server.core.task import NO_EXTRAS, NO_OPTIONS, IdempotencyKey, Submission, TaskExtras, TaskOptions
 
 from .payload import is_json, is_too_deep
 from .plain_structs import is_plain_struct
-from .requests import MAX_ENTRIES_PER_FIELD, MAX_NAME_CHARS, NO_NAMES, DefaultRetry
+from .requests import MAX_CONCURRENCY_KEYS, MAX_ENTRIES_PER_FIELD, MAX_NAME_CHARS, NO_NAMES, DefaultRetry
 from .trace_context import TRACEPARENT
 from .wire import TOO_LONG, add_nested, add_text, add_varint, read_length, tag
 
@@ -37,6 +37,7 @@ TARGET: Final = tag(SubmitTaskRequest, "target")
 KEY: Final = tag(SubmitTaskRequest, "idempotency_key")
 TRACE: Final = tag(SubmitTaskRequest, "traceparent")
 PARENT_ID: Final = tag(SubmitTaskRequest, "parent_id")
+CONCURRENCY_KEY: Final = tag(SubmitTaskRequest, "concurrency_keys")
 LABEL_KEY: Final = tag(SubmitTaskRequest.LabelsEntry, "key")
 LABEL_VALUE: Final = tag(SubmitTaskRequest.LabelsEntry, "value")
 
@@ -55,6 +56,7 @@ LABEL_VALUE_TAG: Final = LABEL_VALUE[0]
 KEY_TAG: Final = KEY[0] | KEY[1] << 8
 TRACE_TAG: Final = TRACE[0] | TRACE[1] << 8
 PARENT_ID_TAG: Final = PARENT_ID[0] | PARENT_ID[1] << 8
+CONCURRENCY_KEY_TAG: Final = CONCURRENCY_KEY[0] | CONCURRENCY_KEY[1] << 8
 
 UNSET: Final = -1
 MAX_KEPT_NAMES: Final = 4_096
@@ -71,6 +73,7 @@ class ScannedTask:
     __slots__ = (
         "action",
         "agent_id",
+        "concurrency_keys",
         "key",
         "labels",
         "params",
@@ -96,6 +99,7 @@ class ScannedTask:
         self.key: str | None = None
         self.traceparent: str | None = None
         self.parent_id: str | None = None
+        self.concurrency_keys: tuple[str, ...] = ()
 
 
 def scan_task(data: bytes, at: int, end: int) -> ScannedTask | None:
@@ -146,11 +150,16 @@ def submission_of(task: ScannedTask, agent_id: str, traceparent: str | None, def
     trace = traceparent if task.traceparent is None else task.traceparent
     key = None if task.key is None else IdempotencyKey(task.key, _fingerprint(task, agent_id))
     labels, project, target, parent_id = task.labels, task.project, task.target, task.parent_id
+    keys = task.concurrency_keys
     options = NO_OPTIONS
-    if labels or not (
-        project is None and target is None and trace is None and key is None and retry is None and parent_id is None
+    if (
+        labels
+        or keys
+        or not (
+            project is None and target is None and trace is None and key is None and retry is None and parent_id is None
+        )
     ):
-        options = _options(project, labels, target, trace, key, retry, parent_id)
+        options = _options(project, labels, target, trace, key, retry, parent_id, keys)
     priority = 0 if task.priority == UNSET else task.priority
     made: Submission = _new_tuple(
         Submission, (agent_id, action, task.tab_id, task.ref, task.params, priority, None, options)
@@ -166,6 +175,7 @@ def _options(
     key: IdempotencyKey | None,
     retry: RetryPolicy | None,
     parent_id: str | None,
+    concurrency_keys: tuple[str, ...],
 ) -> TaskOptions:
     # In the order of the fields of `TaskOptions`.
     made: TaskOptions = _new_tuple(
@@ -187,7 +197,7 @@ def _options(
             None,
             parent_id,
             None,
-            NO_EXTRAS,
+            TaskExtras(concurrency_keys=concurrency_keys) if concurrency_keys else NO_EXTRAS,
         ),
     )
     return made
@@ -196,6 +206,7 @@ def _options(
 def _scan(data: bytes, at: int, end: int) -> ScannedTask | None:
     task = ScannedTask()
     labels: list[tuple[str, str]] = []
+    keys: set[str] | None = None
     while at < end:
         field = data[at]
         at += 1
@@ -223,6 +234,12 @@ def _scan(data: bytes, at: int, end: int) -> ScannedTask | None:
                 task.params = data[at:stop]
             elif not _read_params(task, data[at:stop]):
                 return None
+        elif field == CONCURRENCY_KEY_TAG:
+            name = _kept_name(data[at:stop])
+            if name is None:
+                return None
+            keys = keys or set()
+            keys.add(name)
         elif not _read_name(task, field, data[at:stop]):
             return None
         at = stop
@@ -235,6 +252,10 @@ def _scan(data: bytes, at: int, end: int) -> ScannedTask | None:
             if len(labels) > MAX_ENTRIES_PER_FIELD or _has_twice(labels):
                 return None
         task.labels = tuple(labels)
+    if keys is not None:
+        if len(keys) > MAX_CONCURRENCY_KEYS:
+            return None
+        task.concurrency_keys = tuple(sorted(keys))
     return task
 
 
@@ -360,6 +381,8 @@ def _fingerprint(task: ScannedTask, agent_id: str) -> bytes:
     _add_name(parts, KEY, task.key)
     _add_name(parts, TRACE, task.traceparent)
     _add_name(parts, PARENT_ID, task.parent_id)
+    for name in task.concurrency_keys:
+        add_text(parts, CONCURRENCY_KEY, name)
     return sha256(b"".join(parts)).digest()[:16]
 
 

@@ -6,7 +6,7 @@ from dataclasses import replace
 from math import inf
 from typing import TYPE_CHECKING, Final
 
-from .stats import AgentStats, Stats
+from .stats import Stats, agent_stats
 
 if TYPE_CHECKING:
     from .lifecycle import Lifecycle
@@ -29,7 +29,7 @@ def stats_of(life: Lifecycle, limited_by: str | None, noticed: Noticed, operatio
         key_waits=life.ready.keys.waits(life.ready.keys.now, MAX_KEY_WAITS),
         counters=replace(life.counters),
         limits=life.limits,
-        agents={name: AgentStats.of(figures, life.agents.by_id.get(name)) for name, figures in life.agents.figures},
+        agents={name: agent_stats(figures, life.agents.by_id.get(name)) for name, figures in life.agents.figures},
     )
 
 

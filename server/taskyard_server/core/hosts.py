@@ -5,7 +5,7 @@ The registry is the minimum that leases need (docs/rules.md, Registration). It h
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from enum import IntEnum, StrEnum, auto
 from math import inf
 from typing import TYPE_CHECKING, Final, NamedTuple
@@ -174,6 +174,31 @@ class Host(Holder):
         if not self.leases:
             return HostStatus.IDLE
         return HostStatus.BUSY if self.slots is not None and len(self.leases) >= self.slots else HostStatus.ALIVE
+
+
+class HostFigures(NamedTuple):
+    """How many hosts there are, are online and have a stream, and how many more tasks those take now."""
+
+    registered: int
+    online: int
+    streams: int
+    free_credit: int
+
+
+def host_figures(hosts: Iterable[Host], now: float, timeout_secs: float) -> HostFigures:
+    """The figures of hosts, in one pass: there may be thousands. Those that are part of the server do not count."""
+    registered = online = streams = free_credit = 0
+    for host in hosts:
+        if host.built_in:
+            continue
+        registered += 1
+        if host.online(now, timeout_secs):
+            online += 1
+        if host.stream is not None:
+            streams += 1
+            if not host.draining:
+                free_credit += host.stream.room
+    return HostFigures(registered, online, streams, free_credit)
 
 
 class Hosts:

@@ -5,7 +5,7 @@ live, always; `expired` and `evicted` tasks are counted elsewhere too.
 """
 
 from dataclasses import dataclass, field, fields
-from typing import Final, NamedTuple, Self
+from typing import Any, Final, NamedTuple, Self
 
 from .agents import Agent, AgentFigures
 from .keys import KeyWaits
@@ -20,6 +20,8 @@ class Noticed(NamedTuple):
 
 
 NOTHING_NOTICED: Final = Noticed(0, {})
+_new_tuple: Final[Any] = tuple.__new__
+"""There may be ten thousand agents, and the constructor of a named tuple is Python."""
 
 
 class _Addable:
@@ -82,8 +84,7 @@ class Totals:
     counters: Counters = field(default_factory=Counters)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AgentStats:
+class AgentStats(NamedTuple):
     """One agent's share: tasks waiting and in flight now, and its counters."""
 
     queued: int
@@ -95,19 +96,13 @@ class AgentStats:
     rejected: int
     tokens_used: int
 
-    @classmethod
-    def of(cls, figures: AgentFigures, agent: Agent | None) -> "AgentStats":
-        """The figures of this moment; `agent` is None for one that has no task."""
-        return cls(
-            queued=agent.queued if agent else 0,
-            inflight=agent.inflight if agent else 0,
-            submitted=figures.submitted,
-            completed=figures.completed,
-            failed=figures.failed,
-            cancelled=figures.cancelled,
-            rejected=figures.rejected,
-            tokens_used=figures.tokens_used,
-        )
+
+def agent_stats(figures: AgentFigures, agent: Agent | None) -> AgentStats:
+    """The figures of an agent at this moment; `agent` is None for one that has no task."""
+    queued, inflight = (0, 0) if agent is None else (agent.queued, agent.inflight)
+    counts = (figures.submitted, figures.completed, figures.failed, figures.cancelled, figures.rejected)
+    made: AgentStats = _new_tuple(AgentStats, (queued, inflight, *counts, figures.tokens_used))
+    return made
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -24,7 +24,6 @@ from taskyard_server.engine.port import Engine
 from taskyard_server.engine.turn_taking import SMALL
 from taskyard_server.interceptors.callers import current_call
 
-from .rest_hints import ACCEPTED, send_hint
 from .shown_tasks import shown_refusal, task_encoder
 
 TASKS: Final = tag(pb.GetBatchResponse, "tasks")
@@ -50,6 +49,7 @@ class BatchService(BatchServiceServicer):
         request: BatchRequest,  # type: ignore[override]
         context: grpc.aio.ServicerContext[Any, Any],
     ) -> Any:
+        del context
         if not request.agent_id:
             raise BadRequest("agentId: is required")
         if not request.count:
@@ -60,12 +60,9 @@ class BatchService(BatchServiceServicer):
         if request.count > SMALL:
             await self._engine.turns.take(request.count)
         submissions = request.submissions(call.traceparent, self._max_payload_bytes, self._default_retry)
-        response = await self._engine.tasks.submit_batch(
+        return await self._engine.tasks.submit_batch(
             call.namespace, submissions, agents=call.access.agents, show=partial(_submitted, call.access)
         )
-        if call.by_rest:
-            await send_hint(context, ACCEPTED)
-        return response
 
     async def GetBatch(  # noqa: N802
         self, request: pb.GetBatchRequest, context: grpc.aio.ServicerContext[Any, Any]

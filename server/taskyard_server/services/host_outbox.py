@@ -32,8 +32,8 @@ MAX_UNSENT_BYTES: Final = 1_000_000
 """Reading from a host pauses while more than this waits to be sent to it."""
 SECS_BETWEEN_HAND_OUTS: Final = 0.05
 """The time between messages with few tasks to one host, while the server is busy."""
-LONE_WAIT_SECS: Final = 0.004
-"""Maximum time for which tasks wait for more while lone ones come, whose callers wait for them."""
+SHORT_WAIT_SECS: Final = 0.004
+"""Maximum time for which tasks wait for more while it is half busy, or lone ones come, whose callers wait for them."""
 SHARE_AT_ONCE: Final = 0.5
 """Tasks do not wait where they are this share of all that the host takes at once: it might have nothing else to do."""
 COUNT_WAIT_SECS = 0.005
@@ -52,7 +52,7 @@ class HostOutbox:
         self.session: Session | None = None
         self._encode, self._turns = encode, turns
         self._on_due: Callable[[], None] = _ignore
-        self._pace = Pace(turns.busyness, SECS_BETWEEN_HAND_OUTS)
+        self._pace = Pace(turns.busyness, SECS_BETWEEN_HAND_OUTS, SHORT_WAIT_SECS)
         self._clock = asyncio.get_running_loop().time
         self._welcome: bytes | None = None
         self._acks: deque[bytes] = deque()
@@ -208,7 +208,7 @@ class HostOutbox:
         secs = self._pace.wait_secs(self._clock())
         if secs > 0:
             if self._turns.is_shared:
-                secs = min(secs, LONE_WAIT_SECS)
+                secs = min(secs, SHORT_WAIT_SECS)
             self._end_wait()
             self._tasks_wait = True
             self._wait = asyncio.get_running_loop().call_later(secs, self._waited)

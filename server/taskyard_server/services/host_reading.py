@@ -158,6 +158,9 @@ class HostReader:
             if lease.HasField("tokens_used")
         ]
         lost = await self._engine.hosts.beat(self._session, held, status, machine, tokens)
+        if lost is None:
+            # How the stream ends says what becomes of its leases: where another replica serves them they live on.
+            return
         if with_reports and not lost:
             self._writer.acknowledge(heartbeat.sequence)
             return

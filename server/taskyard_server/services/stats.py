@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from heapq import nsmallest
-from typing import Any, Final, TypedDict
+from typing import Any, Final
 
 import grpc
 
@@ -14,19 +14,22 @@ from taskyard.v1.runtime_host_pb2 import Machine
 from taskyard.v1.stats_pb2_grpc import StatsServiceServicer
 from taskyard_server.access.grants import Access, Role
 from taskyard_server.config import SchedulerSettings
+from taskyard_server.conversion.agent_figures import AgentFields
 from taskyard_server.conversion.page_tokens import page_size
 from taskyard_server.conversion.requests import seconds
 from taskyard_server.conversion.responses import MAX_PAGE_BYTES
 from taskyard_server.conversion.timestamps import go_duration, timestamp
+from taskyard_server.conversion.wire import add_nested, tag
 from taskyard_server.core.agents import OTHERS
 from taskyard_server.core.demand import Demand, Pool
-from taskyard_server.core.hosts import Host
+from taskyard_server.core.hosts import Host, host_figures
 from taskyard_server.core.keys import KeyWaits
 from taskyard_server.core.limits import Limits
 from taskyard_server.core.names import EVERY_NAME, Names
 from taskyard_server.core.stats import AgentStats, Noticed, Stats
 from taskyard_server.core.targets import Target
 from taskyard_server.engine.port import Engine
+from taskyard_server.engine.turn_taking import SLICE
 from taskyard_server.interceptors.callers import current_call
 from taskyard_server.samples import INTERVAL_SECS, Sample, Samples
 from taskyard_server.snapshots import Snapshot, Snapshots
@@ -37,13 +40,10 @@ from taskyard_server.webhooks import WebhookCounts
 DEFAULT_PAGE_SNAPSHOTS: Final = 100
 MAX_PAGE_SNAPSHOTS: Final = 1_000
 MAX_TARGET_WAITS: Final = 100
-
-
-class OwnFigures(TypedDict):
-    """What a caller is shown who is shown its own agents alone."""
-
-    queue: pb.QueueStats
-    metrics: pb.SchedulerMetrics
+AGENTS_PER_TURN: Final = 200
+"""They take as long as a slice of other work."""
+QUEUE: Final = tag(pb.GetStatsResponse, "queue")
+METRICS: Final = tag(pb.GetStatsResponse, "metrics")
 
 
 class StatsService(StatsServiceServicer):
@@ -70,20 +70,21 @@ class StatsService(StatsServiceServicer):
         self._store = store
         self._pools = pools
 
-    async def GetStats(  # noqa: N802
-        self, request: pb.GetStatsRequest, context: grpc.aio.ServicerContext[Any, Any]
-    ) -> pb.GetStatsResponse:
+    async def GetStats(self, request: pb.GetStatsRequest, context: grpc.aio.ServicerContext[Any, Any]) -> Any:  # noqa: N802
         del request, context
         call = current_call()
-        namespace, agents = call.namespace, _own_agents(call.access)
+        namespace, own_agents = call.namespace, _own_agents(call.access)
         stats = await self._engine.admin.stats(namespace)
-        if agents is not None:
-            return pb.GetStatsResponse(config=self._config(stats.limits), **_own_figures(stats, agents))
-        return pb.GetStatsResponse(
-            queue=pb.QueueStats(
+        config = self._config(stats.limits)
+        if own_agents is not None:
+            agents = _own(stats.agents, own_agents)
+            queue, metrics = _own_figures(agents)
+            rest = pb.GetStatsResponse(config=config)
+        else:
+            agents = list(stats.agents.items())
+            queue = pb.QueueStats(
                 total_queued=stats.queued,
                 total_inflight=stats.inflight,
-                agent_counts={name: agent.queued for name, agent in stats.agents.items() if agent.queued},
                 limited_by=stats.limited_by,
                 total_paused=stats.paused or None,
                 after_others=stats.after_others or None,
@@ -91,12 +92,24 @@ class StatsService(StatsServiceServicer):
                 noticed=_noticed(stats.noticed),
                 keys=_key_waits(stats.key_waits),
                 targets=await self._engine.tasks.list_targets(namespace, "", show=_target_waits),
-            ),
-            metrics=_metrics(stats, self._webhook_counts(namespace)),
-            config=self._config(stats.limits),
-            hosts=await self._engine.hosts.list_hosts(namespace, 0, show=self._hosts),
-            store=_store_size(self._store),
-        )
+            )
+            metrics = _metrics(stats, self._webhook_counts(namespace))
+            hosts = await self._engine.hosts.list_hosts(namespace, 0, show=self._hosts)
+            rest = pb.GetStatsResponse(config=config, hosts=hosts, store=_store_size(self._store))
+        fields = await self._fields_of(agents)
+        parts: list[bytes] = []
+        add_nested(parts, QUEUE, queue.SerializeToString() + fields.queued())
+        add_nested(parts, METRICS, metrics.SerializeToString() + fields.metrics())
+        return b"".join([*parts, rest.SerializeToString()])
+
+    async def _fields_of(self, agents: list[tuple[str, AgentStats]]) -> AgentFields:
+        """What the answer has for each agent. Other calls go on meanwhile."""
+        fields = AgentFields()
+        for begin in range(0, len(agents), AGENTS_PER_TURN):
+            if begin:
+                await self._engine.turns.take(SLICE)
+            fields.add(agents[begin : begin + AGENTS_PER_TURN])
+        return fields
 
     async def ListSnapshots(  # noqa: N802
         self, request: pb.ListSnapshotsRequest, context: grpc.aio.ServicerContext[Any, Any]
@@ -162,15 +175,10 @@ class StatsService(StatsServiceServicer):
         )
 
     def _hosts(self, listed: list[Host]) -> pb.HostStats | None:
-        hosts = [host for host in listed if not host.built_in]
-        if not hosts:
+        found = host_figures(listed, self._engine.now(), self._engine.limits.heartbeat_timeout_secs)
+        if not found.registered:
             return None
-        now, timeout = self._engine.now(), self._engine.limits.heartbeat_timeout_secs
-        return pb.HostStats(
-            registered=len(hosts),
-            online=sum(host.online(now, timeout) for host in hosts),
-            free_credit=sum(host.stream.room for host in hosts if host.stream is not None and not host.draining),
-        )
+        return pb.HostStats(registered=found.registered, online=found.online, free_credit=found.free_credit)
 
 
 def _pool_demand(demand: Demand) -> pb.PoolDemand:
@@ -275,39 +283,25 @@ def _metrics(stats: Stats, webhooks: WebhookCounts) -> pb.SchedulerMetrics:
         tasks_retried=counters.retried or None,
         webhooks_delivered=webhooks.delivered or None,
         webhooks_failed=webhooks.failed or None,
-        agents={name: _agent_metrics(agent) for name, agent in stats.agents.items()},
     )
 
 
-def _agent_metrics(agent: AgentStats) -> pb.AgentMetrics:
-    return pb.AgentMetrics(
-        submitted=agent.submitted,
-        completed=agent.completed,
-        failed=agent.failed,
-        cancelled=agent.cancelled,
-        rejected=agent.rejected,
-        tokens_used=agent.tokens_used or None,
+def _own(agents: dict[str, AgentStats], names: Names) -> list[tuple[str, AgentStats]]:
+    """The agents of a caller who is shown no others (docs/security.md, Agents)."""
+    return [each for each in agents.items() if each[0] in names and (each[0] != OTHERS or names.is_every)]
+
+
+def _own_figures(agents: Sequence[tuple[str, AgentStats]]) -> tuple[pb.QueueStats, pb.SchedulerMetrics]:
+    """The figures of these agents alone."""
+    each = [figures for _, figures in agents]
+    queue = pb.QueueStats(
+        total_queued=sum(agent.queued for agent in each), total_inflight=sum(agent.inflight for agent in each)
     )
-
-
-def _own_figures(stats: Stats, agents: Names) -> OwnFigures:
-    """The figures of these agents alone, for a caller who is shown no others (docs/security.md, Agents)."""
-    own = {
-        name: agent for name, agent in stats.agents.items() if name in agents and (name != OTHERS or agents.is_every)
-    }
-    each = own.values()
-    return {
-        "queue": pb.QueueStats(
-            total_queued=sum(agent.queued for agent in each),
-            total_inflight=sum(agent.inflight for agent in each),
-            agent_counts={name: agent.queued for name, agent in own.items() if agent.queued},
-        ),
-        "metrics": pb.SchedulerMetrics(
-            tasks_submitted=sum(agent.submitted for agent in each),
-            tasks_completed=sum(agent.completed for agent in each),
-            tasks_failed=sum(agent.failed for agent in each),
-            tasks_cancelled=sum(agent.cancelled for agent in each),
-            tasks_rejected=sum(agent.rejected for agent in each),
-            agents={name: _agent_metrics(agent) for name, agent in own.items()},
-        ),
-    }
+    metrics = pb.SchedulerMetrics(
+        tasks_submitted=sum(agent.submitted for agent in each),
+        tasks_completed=sum(agent.completed for agent in each),
+        tasks_failed=sum(agent.failed for agent in each),
+        tasks_cancelled=sum(agent.cancelled for agent in each),
+        tasks_rejected=sum(agent.rejected for agent in each),
+    )
+    return queue, metrics

@@ -36,6 +36,8 @@ Context: TypeAlias = "grpc.aio.ServicerContext[Any, Any]"
 BOOKMARK_INTERVAL_SECS: Final = 15.0
 SECS_BETWEEN: Final = 0.02
 """The time between messages to one watcher, while the server is busy."""
+SHORT_WAIT_SECS: Final = 0.01
+"""Maximum time for which events wait for that, while it is half busy."""
 MAX_TASK_IDS: Final = 10_000
 
 BOOKMARK: Final = pb.WatchTasksResponse(bookmark=True).SerializeToString()
@@ -108,7 +110,7 @@ class TaskWatches:
     async def _follow(self, watcher: Watcher, cursors: WatchCursors, context: Context) -> None:
         """Write the events after the watcher's position, until all watched tasks have ended."""
         turns = self._engine.turns
-        clock, pace = asyncio.get_running_loop().time, Pace(turns.busyness, SECS_BETWEEN)
+        clock, pace = asyncio.get_running_loop().time, Pace(turns.busyness, SECS_BETWEEN, SHORT_WAIT_SECS)
         while True:
             if watcher.is_behind:
                 if (secs := pace.wait_secs(clock())) > 0 and not watcher.is_closing:

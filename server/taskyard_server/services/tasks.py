@@ -24,7 +24,6 @@ from taskyard_server.core.task import TERMINAL, Task, TaskState
 from taskyard_server.engine.port import Engine
 from taskyard_server.interceptors.callers import current_call
 
-from .rest_hints import ACCEPTED, send_hint
 from .shown_tasks import shown_refusal, task_encoder
 from .submission_streams import SubmissionStreams
 from .task_watches import TaskWatches
@@ -34,6 +33,8 @@ Context: TypeAlias = "grpc.aio.ServicerContext[Any, Any]"
 TASKS: Final = tag(pb.ListTasksResponse, "tasks")
 WAITED_TASK: Final = tag(pb.WaitTaskResponse, "task")
 ENDED: Final = {ended: pb.WaitTaskResponse(ended=ended).SerializeToString() for ended in (True, False)}
+EMPTY_TASKS: Final = ("x-rest-empty", "tasks")
+"""Tells the gateway to show the list, which the transcoder would leave out (gateway/README.md)."""
 
 MAX_TASKS_PER_TURN: Final = 100
 DEFAULT_WAIT_SECS: Final = 30.0
@@ -61,17 +62,15 @@ class TaskService(TaskServiceServicer):
         self._submissions = SubmissionStreams(engine, max_payload_bytes, default_retry)
 
     async def SubmitTask(self, request: TaskRequest, context: Context) -> Any:  # type: ignore[override]  # noqa: N802
+        del context
         call = current_call()
         submission = request.submission(call.traceparent, self._max_payload_bytes, self._default_retry)
         try:
-            response = await self._engine.tasks.submit(
+            return await self._engine.tasks.submit(
                 call.namespace, submission, agents=call.access.agents, show=encode_accepted
             )
         except QueueFull as refusal:
             raise shown_refusal(call.access, refusal) from None
-        if call.by_rest:
-            await send_hint(context, ACCEPTED)
-        return response
 
     async def SubmitTasks(  # type: ignore[override]  # noqa: N802
         self, request_iterator: AsyncIterator[TasksRequest | Refusal], context: Context
@@ -120,7 +119,7 @@ class TaskService(TaskServiceServicer):
         if next_after is not None:
             response.next_page_token = listing.token(next_after)
         if call.by_rest and not tasks:
-            await send_hint(context, ("x-rest-empty", "tasks"))
+            await context.send_initial_metadata((EMPTY_TASKS,))
         return b"".join([response.SerializeToString(), *tasks])
 
     async def CancelTask(self, request: pb.CancelTaskRequest, context: Context) -> pb.CancelTaskResponse:  # noqa: N802

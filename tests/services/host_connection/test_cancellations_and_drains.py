@@ -212,7 +212,7 @@ async def test_credit_read_after_a_deregistration_is_ignored(server, stream, ref
     (session,) = engine._namespaces.get("default", "namespace").sessions.values()
     await engine.hosts.deregister("default", "host")
     await engine.hosts.give_credit(session, 10)
-    assert await engine.hosts.beat(session, [("tsk_1", 1)]) == [("tsk_1", 1)]
+    assert await engine.hosts.beat(session, [("tsk_1", 1)]) is None
     task_id = await server.submit()
     assert (await refused(stream.read_to_end())).code == "conflict"
     assert await server.state(task_id) == "queued"

@@ -6,6 +6,10 @@ import pytest
 from taskyard.v1 import lease_pb2
 from taskyard.v1 import runtime_host_pb2 as pb
 from taskyard.v1.runtime_host_pb2 import Cancellation, Machine, RuntimeHost
+from taskyard_server.core.errors import Unavailable
+from taskyard_server.interceptors.callers import Call
+from taskyard_server.services.host_reading import HostReader
+from taskyard_server.services.host_writing import StreamEnd
 from tests.services.host_streams import held_lease, report
 
 
@@ -197,3 +201,44 @@ async def test_a_started_task_whose_lease_expires_counts_as_a_delivery(start_ser
         await server.advance(2.3)
         assert await server.state(task_id) == state
     assert (await server.get(task_id)).error == "lease expired"
+
+
+class Written:
+    """Stands for the writer of a stream: what would be sent."""
+
+    is_full = False
+
+    def __init__(self):
+        self.acknowledged = []
+
+    def answer(self, answer):
+        pass
+
+    async def wait_for_write(self):
+        return True
+
+    def acknowledge(self, sequence):
+        self.acknowledged.append(sequence)
+
+    async def acknowledge_alone(self, ack):
+        self.acknowledged.append(pb.ConnectResponse.FromString(ack).heartbeat_ack)
+
+
+@pytest.mark.parametrize("rides", [False, True])
+async def test_a_heartbeat_that_is_read_once_its_stream_has_ended_is_not_answered(server, stream, rides):
+    """Another replica may serve the namespace by now, where its leases live on: they are not lost."""
+    (task,) = await start_tasks(server, stream, 1)
+    engine, written = server.engine, Written()
+    (session,) = engine._namespaces.get("default", "namespace").sessions.values()
+    reader = HostReader(engine, Call(), session, written, StreamEnd(), 10_000, counts=True)
+    heartbeat = pb.Heartbeat(sequence=1, leases=[held_lease(task)])
+    request = pb.ConnectRequest(heartbeat=heartbeat)
+    if rides:
+        request = pb.ConnectRequest(reports=pb.Reports(heartbeat=heartbeat))
+
+    async def requests():
+        session.end(Unavailable("another replica serves the namespace"))
+        yield request
+
+    await reader.read(requests())
+    assert written.acknowledged == []

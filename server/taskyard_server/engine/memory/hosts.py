@@ -125,10 +125,12 @@ class MemoryHosts:
         reported_status: HostStatus | None = None,
         machine: bytes | None = None,
         tokens: Sequence[TokenUse] = (),
-    ) -> Sequence[HeldLease]:
+    ) -> Sequence[HeldLease] | None:
+        if session.ended is not None:
+            return None
         state = self._state_of(session)
         if state is None:
-            return () if session.ended is None else held
+            return ()
         if session.offer.is_suspended:
             # The host was silent, and may get tasks again now.
             self._driver.mark_dirty(state)

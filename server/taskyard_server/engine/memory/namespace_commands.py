@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Final
 import structlog
 
 from taskyard_server.core.errors import AlreadyExists, Conflict, Internal, NotFound
+from taskyard_server.core.hosts import host_figures
 from taskyard_server.core.limits import limits_with
 from taskyard_server.core.stats import Totals
 from taskyard_server.engine.port.namespaces import (
@@ -156,8 +157,7 @@ class MemoryNamespaces:
         if state.fault is not None:
             return "records at fault"
         now, limits = self._namespaces.now(), state.scheduler.limits
-        hosts = [host for host in state.scheduler.hosts if not host.built_in]
-        online = sum(host.online(now, limits.heartbeat_timeout_secs) for host in hosts)
+        online = host_figures(state.scheduler.hosts, now, limits.heartbeat_timeout_secs).online
         totals = _served(state).totals
         counts = (
             (totals.queued, "queued task"),

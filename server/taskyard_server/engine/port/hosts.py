@@ -74,10 +74,11 @@ class HostPort(Protocol):
         reported_status: HostStatus | None = None,
         machine: bytes | None = None,
         tokens: Sequence[TokenUse] = (),
-    ) -> Sequence[HeldLease]:
+    ) -> Sequence[HeldLease] | None:
         """Record a heartbeat, renew the leases it lists, and record the tokens that their attempts used so far.
 
-        Returns the listed leases that have ended.
+        Returns the listed leases that have ended. None if the stream has: then nothing is known of its leases here, and
+        the heartbeat is not answered.
         """
 
     async def disconnect(self, session: Session) -> None:
