@@ -96,12 +96,13 @@ class Instance:
     async def _read(self, reader: asyncio.StreamReader) -> Request | None:
         try:
             head = (await reader.readuntil(b"\r\n\r\n")).decode("latin-1")
+            first, *lines = head.strip().split("\r\n")
+            method, target, _ = first.split(" ")
+            headers = {name.lower(): value.strip() for name, _, value in (line.partition(":") for line in lines)}
+            body = await reader.readexactly(int(headers.get("content-length", 0)))
         except asyncio.IncompleteReadError:
+            # The client has hung up, perhaps between the head and the body.
             return None
-        first, *lines = head.strip().split("\r\n")
-        method, target, _ = first.split(" ")
-        headers = {name.lower(): value.strip() for name, _, value in (line.partition(":") for line in lines)}
-        body = await reader.readexactly(int(headers.get("content-length", 0)))
         return Request(method, target, headers, body)
 
     async def _may_answer(self, reader: asyncio.StreamReader) -> bool:

@@ -33,6 +33,7 @@ from taskyard_server.core.task import (
 )
 
 from .fingerprints import fingerprint
+from .timestamps import earliest_shown
 from .trace_context import TRACEPARENT
 
 MAX_NAME_CHARS: Final = 1_024
@@ -301,7 +302,7 @@ def bound(message: Message, field: str, shown: str) -> float | None:
         return None
     time: Timestamp = getattr(message, field)
     seconds(time, shown)
-    return (time.seconds * 1_000_000 - time.nanos // -1000 - 0.5) / 1e6
+    return earliest_shown(time.seconds * 1_000_000 - time.nanos // -1000)
 
 
 def _http_url(url: str, field: str, prefix: str) -> str:
