@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from bisect import bisect_left
+from bisect import bisect_right
 from collections import deque
 from math import isnan, nan
 from struct import Struct
@@ -168,15 +168,15 @@ class Samples:
                 self._next += skipped * INTERVAL_SECS
         self._forget_excess()
 
-    def listed(self, namespace: str, since: float | None = None) -> list[Sample]:
-        """The samples of a namespace from a time on, oldest first; all of them if that is None."""
+    def listed(self, namespace: str, after: float | None = None) -> list[Sample]:
+        """The samples of a namespace that were taken after a time, oldest first; all of them if that is None."""
         if self._clock is not None:
             self.catch_up(self._clock() + SAME_SECS)
         ring = self._rings.get(namespace)
         if ring is None:
             return []
         ticks, oldest = list(self._ticks), self._last - len(self._ticks) + 1
-        first = oldest + (0 if since is None else bisect_left(ticks, since))
+        first = oldest + (0 if after is None else bisect_right(ticks, after))
         samples: list[Sample] = []
         end = ring.last + 1
         for begin, packed in reversed(ring.entries):

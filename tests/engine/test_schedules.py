@@ -3,6 +3,7 @@
 import pytest
 import structlog
 
+from taskyard.v1.schedule_pb2 import ListTriggersRequest, PreviewScheduleRequest
 from taskyard_server.cadence import Once, parse_cron, parse_interval
 from taskyard_server.conversion import requests
 from taskyard_server.conversion.timestamps import timestamp
@@ -242,16 +243,27 @@ async def test_a_resumed_schedule_shows_a_future_due_time(make_engine, clock, sp
     assert len(executing) == fired
 
 
+@pytest.mark.parametrize("interval", ["1.1s", "2s", "1.3s"])
 @pytest.mark.parametrize("secs", [0.1, 0.123456, 1 / 3])
-async def test_a_due_time_from_a_response_can_be_used_in_a_request(engine, clock, spec, secs):
+async def test_a_due_time_from_a_response_can_be_used_in_a_request(make_engine, clock, spec, secs, interval):
+    engine = make_engine(max_concurrent=100)
     clock.now += secs
-    await engine.schedules.create(NS, "s", spec("10s"), show=live)
-    await clock.advance(10 + TICK)
-    (trigger,) = await triggers(engine)
-    shown = requests.seconds(timestamp(trigger.due_at), "at")
-    assert await triggers(engine, TriggerFilter(due_from=shown))
-    assert not await triggers(engine, TriggerFilter(due_before=shown))
-    assert await engine.schedules.preview(NS, "s", 1, shown) == [pytest.approx(shown + 10)]
+    schedule = await engine.schedules.create(NS, "s", spec(interval), show=live)
+    for _ in range(40):
+        await clock.advance(schedule.next_due + TICK - clock.now)
+    made = await triggers(engine)
+    following = None
+    for place, trigger in enumerate(made, 1):
+        shown = timestamp(trigger.due_at)
+        asked = ListTriggersRequest(due_from=shown, due_before=shown)
+        due_from = requests.bound(asked, "due_from", "dueFrom")
+        due_before = requests.bound(asked, "due_before", "dueBefore")
+        assert len(await triggers(engine, TriggerFilter(due_from=due_from))) == place
+        assert len(await triggers(engine, TriggerFilter(due_before=due_before))) == 40 - place
+        after = requests.last_before(PreviewScheduleRequest(after=shown), "after", "after")
+        (previewed,) = await engine.schedules.preview(NS, "s", 1, after)
+        assert following in (None, previewed)
+        following = trigger.due_at
 
 
 @pytest.mark.parametrize("half", [130_656.5, 130_657.5])

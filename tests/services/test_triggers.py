@@ -125,6 +125,24 @@ async def test_triggers_are_listed_latest_due_time_first(start_api, frozen_clock
     )
 
 
+async def test_a_due_time_that_was_shown_bounds_a_listing_and_a_preview_exactly(start_api, frozen_clock):
+    frozen_clock.now = 1_763_956_910.7503474
+    api = await start_api(clock=frozen_clock, max_concurrent=100)
+    await create_schedule(api, interval="1.1s")
+    await api.schedules.PauseSchedule(pb.PauseScheduleRequest(schedule_id="s"))
+    frozen_clock.now += 34
+    await api.schedules.ResumeSchedule(pb.ResumeScheduleRequest(schedule_id="s", catch_up=pb.CatchUp.all))
+    made = (await api.schedules.ListTriggers(pb.ListTriggersRequest())).triggers
+    ids = [trigger.trigger_id for trigger in made]
+    assert len(ids) == 30
+    for place, trigger in enumerate(made):
+        assert await list_trigger_ids(api, due_from=trigger.due_at) == ids[: place + 1]
+        assert await list_trigger_ids(api, due_before=trigger.due_at, page_size=10) == ids[place + 1 :]
+        if place:
+            preview = pb.PreviewScheduleRequest(schedule_id="s", count=1, after=trigger.due_at)
+            assert list((await api.schedules.PreviewSchedule(preview)).due_at) == [made[place - 1].due_at]
+
+
 async def test_triggers_are_listed_by_state(api):
     await create_schedule(api, overlap=pb.Overlap.skip)
     running, skipped = (await fire(api)).trigger_id, (await fire(api)).trigger_id

@@ -3,7 +3,7 @@
 import re
 from collections.abc import Callable, Mapping, Sequence
 from enum import StrEnum
-from math import inf, isfinite
+from math import inf, isfinite, nextafter
 from typing import Final, TypeAlias, TypeVar
 from urllib.parse import urlsplit
 
@@ -303,6 +303,15 @@ def bound(message: Message, field: str, shown: str) -> float | None:
     time: Timestamp = getattr(message, field)
     seconds(time, shown)
     return earliest_shown(time.seconds * 1_000_000 - time.nanos // -1000)
+
+
+def last_before(message: Message, field: str, shown: str) -> float | None:
+    """The last time before those that are shown as later than this one; None if absent. Errors say `shown`."""
+    if not message.HasField(field):
+        return None
+    time: Timestamp = getattr(message, field)
+    seconds(time, shown)
+    return nextafter(earliest_shown(time.seconds * 1_000_000 + time.nanos // 1000 + 1), -inf)
 
 
 def _http_url(url: str, field: str, prefix: str) -> str:

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from typing import Final, TypeAlias
 
+from google.protobuf.message import Message
+from google.protobuf.timestamp_pb2 import Timestamp
+
 from taskyard.v1 import task_pb2 as pb
 from taskyard_server.conversion.requests import MAX_NAME_CHARS, bound, states
 from taskyard_server.core.errors import BadRequest
@@ -54,13 +57,19 @@ def listing_criteria(request: pb.ListTasksRequest) -> list[object]:
         request.target,
         request.history,
         request.newest_first,
-        bound(request, "created_from", "createdFrom"),
-        bound(request, "created_until", "createdUntil"),
+        _mark(request, "created_from"),
+        _mark(request, "created_until"),
     ]
     if request.parent_id:
         criteria.append(request.parent_id)
     criteria += [(field, getattr(request, field)) for field in ADDED_NAMES if getattr(request, field)]
-    return criteria + [(field, bound(request, field, field)) for field in ADDED_TIMES if request.HasField(field)]
+    return criteria + [(field, _mark(request, field)) for field in ADDED_TIMES if request.HasField(field)]
+
+
+def _mark(request: Message, field: str) -> float | None:
+    """What stands for a bound in page tokens, as it did in earlier versions; None if absent."""
+    time: Timestamp = getattr(request, field)
+    return (time.seconds * 1_000_000 - time.nanos // -1000 - 0.5) / 1e6 if request.HasField(field) else None
 
 
 def _id_prefix(value: str, field: str) -> str | None:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from functools import partial
+from math import inf
 from typing import Any, Final, TypeAlias
 
 import grpc
@@ -148,7 +148,7 @@ class ScheduleService(ScheduleServiceServicer):
         count = request.count if request.HasField("count") else DEFAULT_PREVIEW_COUNT
         if not 1 <= count <= MAX_PREVIEW_COUNT:
             raise BadRequest(f"count: must be 1 to {MAX_PREVIEW_COUNT}, is {count}")
-        after = requests.seconds(request.after, "after") if request.HasField("after") else None
+        after = requests.last_before(request, "after", "after")
         times = await self._schedules.preview(current_call().namespace, request.schedule_id, count, after)
         return pb.PreviewScheduleResponse(due_at=map(timestamp, times))
 
@@ -161,20 +161,23 @@ class ScheduleService(ScheduleServiceServicer):
 
     async def ListTriggers(self, request: pb.ListTriggersRequest, context: Context) -> pb.ListTriggersResponse:  # noqa: N802
         del context
+        due_from, due_before = (
+            requests.bound(request, "due_from", "dueFrom"),
+            requests.bound(request, "due_before", "dueBefore"),
+        )
         trigger_filter = TriggerFilter(
             schedule_id=request.schedule_id or None,
             states=requests.states(request.state, TriggerState),
+            due_from=-inf if due_from is None else due_from,
+            due_before=inf if due_before is None else due_before,
         )
-        if request.HasField("due_from"):
-            trigger_filter = replace(trigger_filter, due_from=requests.seconds(request.due_from, "dueFrom"))
-        if request.HasField("due_before"):
-            trigger_filter = replace(trigger_filter, due_before=requests.seconds(request.due_before, "dueBefore"))
+        # Tokens of earlier versions go on: the times are those that were sent.
         listing = current_call().listing(
             "triggers",
             request.schedule_id,
             request.state,
-            trigger_filter.due_from,
-            trigger_filter.due_before,
+            -inf if due_from is None else requests.seconds(request.due_from, "dueFrom"),
+            inf if due_before is None else requests.seconds(request.due_before, "dueBefore"),
         )
         before = _page_key(listing.start_name(request.page_token))
         limit = page_size(request.page_size)

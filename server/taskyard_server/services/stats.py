@@ -16,9 +16,9 @@ from taskyard_server.access.grants import Access, Role
 from taskyard_server.config import SchedulerSettings
 from taskyard_server.conversion.agent_figures import AgentFields
 from taskyard_server.conversion.page_tokens import page_size
-from taskyard_server.conversion.requests import seconds
+from taskyard_server.conversion.requests import last_before
 from taskyard_server.conversion.responses import MAX_PAGE_BYTES
-from taskyard_server.conversion.timestamps import earliest_shown, go_duration, timestamp
+from taskyard_server.conversion.timestamps import go_duration, timestamp
 from taskyard_server.conversion.wire import add_nested, tag
 from taskyard_server.core.agents import OTHERS
 from taskyard_server.core.demand import Demand, Pool
@@ -155,12 +155,7 @@ class StatsService(StatsServiceServicer):
         self, request: sample_pb2.ListSamplesRequest, context: grpc.aio.ServicerContext[Any, Any]
     ) -> sample_pb2.ListSamplesResponse:
         del context
-        since = None
-        if request.HasField("after"):
-            seconds(request.after, "after")
-            # Times are shown to the microsecond, and one that was shown is not after itself.
-            since = earliest_shown(request.after.seconds * 1_000_000 + request.after.nanos // 1000 + 1)
-        samples = self._samples.listed(current_call().namespace, since)
+        samples = self._samples.listed(current_call().namespace, last_before(request, "after", "after"))
         return sample_pb2.ListSamplesResponse(samples=map(_sample, samples), interval_secs=int(INTERVAL_SECS))
 
     def _config(self, limits: Limits) -> pb.SchedulerConfig:
