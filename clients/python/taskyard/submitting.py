@@ -96,6 +96,8 @@ class Submitter:
         self._stall: asyncio.Timeout | None = None
         self._heard_at = 0.0
         """When the server last answered, or last began to owe an answer."""
+        self._broken_by: TaskyardError | None = None
+        """Why the last stream broke, as long as an answer is owed."""
         self._task: asyncio.Task[None] | None = None
         self._large: set[asyncio.Task[tuple[pb.SubmitTaskResponse, bool]]] = set()
 
@@ -197,7 +199,7 @@ class Submitter:
                 while isinstance(answer := await call.read(), pb.SubmitTasksResponse):
                     self._handle_answer(answer)
         except TimeoutError:
-            raise server.error_of_silence(channel, self._stall_secs) from None
+            raise self._error_of_silence(server, channel) from None
         finally:
             self._stall = None
             if writer is not None:
@@ -267,6 +269,7 @@ class Submitter:
             raise reason
         self._heard_at = self._loop.time()
         self._owing_since = self._heard_at if self._unanswered else None
+        self._broken_by = None
         self._backoff.reset()
         self._renewal.worked()
         self._servers.notice.worked()
@@ -282,6 +285,13 @@ class Submitter:
         else:
             self._stall.reschedule(None)
 
+    def _error_of_silence(self, server: Server, channel: grpc.aio.Channel) -> TaskyardError:
+        """Make the error of a stream that was given up: why the one before it broke, if it had less than its time."""
+        given_up_at = self._stall.when() if self._stall is not None else None
+        if self._broken_by is not None and given_up_at is not None and given_up_at < self._heard_at + self._stall_secs:
+            return copy.copy(self._broken_by)
+        return server.error_of_silence(channel, self._stall_secs)
+
     def _expires_at(self, submission: _Submission) -> float:
         """When a task is given up, in the time of the loop. The server's time counts from its last answer."""
         return max(submission.submitted_at, self._owing_since or 0) + self._patience
@@ -296,9 +306,10 @@ class Submitter:
             await asyncio.sleep(self._backoff.delay())
             return
         if not isinstance(error, BROKEN):
-            self._owing_since = None
+            self._owing_since = self._broken_by = None
             self._fail(error, self._waiting)
             return
+        self._broken_by = error
         if self._owing_since is None:
             self._owing_since = self._loop.time()
         self._servers.notice.failed(error, self._patience)
@@ -319,7 +330,7 @@ class Submitter:
         if expired:
             self._fail(given_up(error, self._patience), expired)
         if not self._waiting:
-            self._owing_since = None
+            self._owing_since = self._broken_by = None
             self._backoff.reset()
 
     def _requeue(self) -> None:

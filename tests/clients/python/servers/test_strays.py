@@ -69,6 +69,14 @@ async def test_after_the_patience_the_error_is_unavailable_and_names_the_owner(s
         )
 
 
+async def test_a_submission_that_is_given_up_while_a_server_is_asked_again_names_the_owner(start, open_client):
+    replica = await start()
+    replica.strays, replica.hangs = 1, True
+    with pytest.raises(Unavailable) as raised:
+        await open_client(replica.address, patience=0.3).submit("click")
+    assert raised.value.details == {"owner": "other"}
+
+
 @pytest.mark.usefixtures("in_order")
 async def test_a_connection_outlives_a_stray_and_a_server_that_knows_no_better_is_left(start, open_client):
     first, second = await start(), await start()
