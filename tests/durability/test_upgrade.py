@@ -19,7 +19,7 @@ import pytest
 
 from .crew import Crew, Size
 from .evidence import Evidence
-from .history import Event, FinalState, Grant, Outcome, Reading, Report, SdkCall
+from .history import Event, FinalState, Grant, Outcome, Reading, Report, SdkCall, Work
 from .sdk_agent import SdkAgent
 from .trials import SETTINGS, hold_trial, yard_in
 from .yard import Yard
@@ -56,7 +56,8 @@ async def test_an_upgrade_loses_no_lease_pauses_nothing_and_fails_no_call(tmp_pa
     for history, _ in seen:
         tell_pauses(history, spans)
     for history, final in seen:
-        assert leases_lost(history, final) == []
+        lost = leases_lost(history, final)
+        assert not lost, told_of(lost, history, final)
         assert [each for each in history if isinstance(each, Reading) and is_paused(each)] == []
         metrics = final.stats["metrics"]
         assert (metrics.get("leasesExpired", 0), metrics.get("lateReports", 0)) == (0, 0)
@@ -78,7 +79,10 @@ async def upgrade(yard: Yard, stops: list[float]) -> Span:
 
 
 def leases_lost(history: Sequence[Event], final: FinalState) -> list[Grant]:
-    """The leases under which no end was taken. An end whose answer was lost with its stream may have been taken."""
+    """The leases under which no end was taken. An end whose answer was lost with its stream may have been taken.
+
+    A host with a stream that has not begun gives its lease back where the stream ends before the start is answered.
+    """
     evidence = Evidence(history, final)
     ended = set()
     for each in evidence.of(Report):
@@ -86,7 +90,17 @@ def leases_lost(history: Sequence[Event], final: FinalState) -> list[Grant]:
             task = evidence.tasks[each.task_id]
             if each.outcome is Outcome.ACKNOWLEDGED or each.value == task.get("result", task.get("error")):
                 ended.add((each.task_id, each.token))
-    return [each for each in evidence.of(Grant) if (each.task_id, each.token) not in ended]
+    begun = {(each.task_id, each.token) for each in evidence.of(Work)}
+    leases = {(each.task_id, each.token): each for each in evidence.of(Grant)}
+    return [each for key, each in leases.items() if key not in ended and (key in begun or not each.streamed)]
+
+
+def told_of(leases: Sequence[Grant], history: Sequence[Event], final: FinalState) -> str:
+    """All that was seen of the tasks of leases, aside from what reads have shown, and the tasks in the end."""
+    ids = {lease.task_id for lease in leases}
+    events = sorted((each for each in history if getattr(each, "task_id", None) in ids), key=lambda each: each.ended)
+    seen = [str(each) for each in events if not isinstance(each, Reading)]
+    return "\n".join([*seen, *(str(task) for task in final.tasks if task["taskId"] in ids)])
 
 
 def is_paused(reading: Reading) -> bool:
