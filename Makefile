@@ -6,9 +6,9 @@ READY := $(VENV)/.ready
 BASE ?= $(shell git describe --tags --abbrev=0 2>/dev/null || echo HEAD)
 # The clients that have tools of their own; the one in Python is part of everything here.
 CLIENTS := go typescript java
-# Tests run side by side, those picked with ARGS one after the other. There is one process more than there are cores,
-# since many tests wait. Many start processes of their own, so that more than eight at once only disturb each other.
-WORKERS ?= $(if $(ARGS),0,$(shell expr $$(getconf _NPROCESSORS_ONLN) + 1))
+# Tests run side by side, those picked with ARGS one after the other. There are two processes more than there are
+# cores, since many tests wait. Many start processes of their own, so that more than eight at once only disturb each other.
+WORKERS ?= $(if $(ARGS),0,$(shell expr $$(getconf _NPROCESSORS_ONLN) + 2))
 # The tests of engines and servers that run a second time, over SQLite.
 WITH_STORE := $(addprefix tests/,services executors webhooks metrics faults stress \
 	$(addprefix clients/python/host/test_,real_server.py handlers_real_server.py short_heartbeats.py) \
