@@ -155,8 +155,9 @@ async def test_requests_that_differ_in_an_option_are_different_tasks(api, refuse
     assert (await refused(api.submit(idempotency_key="k", **second))).code == "already_exists"
 
 
-async def test_a_key_returns_its_task_through_retries_and_resumes_by_every_method(api):
-    policy = {"max_attempts": 2, "first_delay_ms": 0}
+async def test_a_key_returns_its_task_through_retries_and_resumes_by_every_method(start_api, frozen_clock):
+    api = await start_api(clock=frozen_clock)
+    policy = {"max_attempts": 2, "first_delay_ms": 1_000}
     fields = {"action": "a", "target": "t", "retry_policy": policy, "idempotency_key": "k"}
     task_id = (await api.submit(**fields)).task_id
 
@@ -170,6 +171,7 @@ async def test_a_key_returns_its_task_through_retries_and_resumes_by_every_metho
 
     await api.fail(await api.run_one())
     assert await resubmit() == Task.pending
+    frozen_clock.now += 1
     await wait_for_state(api, task_id, Task.queued)
     await api.fail(await api.run_one())
     assert await resubmit() == Task.failed
