@@ -2,8 +2,6 @@
 PYTHON ?= python3
 VENV := .venv
 READY := $(VENV)/.ready
-# What the protos must stay compatible with: the last release, or what is committed.
-BASE ?= $(shell git describe --tags --abbrev=0 2>/dev/null || echo HEAD)
 # The clients that have tools of their own; the one in Python is part of everything here.
 CLIENTS := go typescript java
 # Tests run side by side, those picked with ARGS one after the other. There are two processes more than there are
@@ -78,7 +76,7 @@ lint: $(READY)   ## style, types, layers, proto rules, stale generated code
 	MYPYPATH=bench mypy --exclude bench/beside bench
 	lint-imports
 	tools/generate.sh --check
-	tools/generate.sh --breaking $(BASE)
+	tools/generate.sh --breaking
 	tools/console.sh --check
 
 format: $(READY) ## let ruff rewrite what it can

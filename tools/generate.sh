@@ -6,7 +6,8 @@
 #
 #   tools/generate.sh                  write them
 #   tools/generate.sh --check          fail if the protos break a rule, or what is committed is stale
-#   tools/generate.sh --breaking REF   fail if the protos, or the description, break users of git revision REF
+#   tools/generate.sh --breaking       fail if the protos, or the description, break users of the newest release
+#   tools/generate.sh --release V      keep the protos and the description as those of the release V, such as 0.3.0
 #
 # Needs buf, python with grpc_tools, protoc-gen-mypy and protoc-gen-mypy_grpc; `make setup` puts them into .venv.
 set -eu
@@ -23,6 +24,8 @@ api=docs/api.md
 settings=docs/settings.md
 security=docs/security.md
 python=docs/python.md
+# Of each release the protos, as `buf breaking` takes them, and the OpenAPI description.
+released=released
 
 # The Google protos that ours import, and those that a gRPC status may carry to the gateway. Only these: the descriptor
 # set holds every file of both modules.
@@ -67,7 +70,7 @@ generated_in() {
 copy_googleapis
 buf lint
 
-case "${1-}" in
+case "$*" in
 '')
 	find "$stubs" "$keda" \( -name '*_pb2*.py' -o -name '*_pb2*.pyi' \) -exec rm {} +
 	generate_into .
@@ -86,17 +89,30 @@ case "${1-}" in
 	fi
 	;;
 --breaking)
-	before=$(mktemp -d)
-	trap 'rm -rf "$before"' EXIT
-	git archive --output "$before/released.tar" "${2:?which revision?}" buf.yaml proto "$description"
-	tar -xf "$before/released.tar" -C "$before"
-	cp -R third_party "$before"
-	buf breaking --against "$before"
-	python tools/rest_breaking.py "$before/$description" "$description"
-	echo "Nothing breaks users of $2."
+	version=$(find "$released" -name '*.binpb' | sed 's|.*/||; s|\.binpb$||' | sort -V | tail -n 1)
+	if [ -z "$version" ]; then
+		echo "$released/ holds no release to compare with; $0 --release VERSION adds one." >&2
+		exit 1
+	fi
+	before=$(mktemp)
+	trap 'rm "$before"' EXIT
+	buf breaking proto --against "$released/$version.binpb"
+	gzip -dc "$released/$version.openapi.json.gz" >"$before"
+	python tools/rest_breaking.py "$before" "$description"
+	echo "Nothing breaks users of $version."
+	;;
+"--release "[0-9]*.[0-9]*.[0-9]*)
+	if [ -e "$released/$2.binpb" ]; then
+		echo "$released/ has $2 already, and what is released stays as it is." >&2
+		exit 1
+	fi
+	mkdir -p "$released"
+	gzip -n9 -c "$description" >"$released/$2.openapi.json.gz"
+	# The comments would make it five times as large.
+	buf build proto --exclude-source-info --output "$released/$2.binpb"
 	;;
 *)
-	echo "usage: $0 [--check | --breaking REF]" >&2
+	echo "usage: $0 [--check | --breaking | --release VERSION]" >&2
 	exit 2
 	;;
 esac

@@ -1,4 +1,4 @@
-"""A fencing token has the same type in every message, which `buf breaking` overlooks for now (buf.yaml)."""
+"""A fencing token has the same type in every message, in those that are new too."""
 
 from pathlib import Path
 

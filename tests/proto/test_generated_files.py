@@ -30,7 +30,7 @@ def committed() -> list[str]:
 def generated() -> set[str]:
     """The committed files that are made from the protos, or built from other sources."""
     found = {name for name in committed() if HEADER.search((ROOT / name).read_text(errors="replace"))}
-    return found | WITHOUT_HEADER
+    return found | WITHOUT_HEADER | {name for name in committed() if name.startswith("released/")}
 
 
 def marked(attribute: str, value: str) -> set[str]:
