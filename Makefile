@@ -69,7 +69,7 @@ test-all: $(READY) plugins ## all the tests of both forms of the server, over SQ
 wheel: compile   ## build the wheel, install it where nothing else is, and use it
 	pytest -m wheel tests/wheel
 
-lint: $(READY)   ## style, types, layers, proto rules, stale generated code
+lint: $(READY)   ## style, types, layers, proto rules, stale generated code, workflows
 	ruff check .
 	ruff format --check .
 	mypy
@@ -78,6 +78,7 @@ lint: $(READY)   ## style, types, layers, proto rules, stale generated code
 	tools/generate.sh --check
 	tools/generate.sh --breaking
 	tools/console.sh --check
+	tools/workflows.sh
 
 format: $(READY) ## let ruff rewrite what it can
 	ruff check --fix .
