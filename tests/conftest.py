@@ -3,6 +3,7 @@
 import gc
 import os
 import shlex
+import subprocess
 import sys
 import tempfile
 from importlib.machinery import SOURCE_SUFFIXES, FileFinder, SourceFileLoader
@@ -11,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from tests import environment
+from tests import environment, warm_starts
 from tools import compile_server
 
 pytest_plugins = ["tests.postgres"]
@@ -47,6 +48,7 @@ def pytest_addoption(parser: pytest.Parser, pluginmanager: pytest.PytestPluginMa
 
 
 def pytest_configure(config: pytest.Config) -> None:
+    subprocess.Popen = warm_starts.WarmPopen  # type: ignore[misc]
     environment.keep_in(config.option.store)
 
 

@@ -17,13 +17,13 @@ import sysconfig
 import tempfile
 from contextlib import chdir
 from importlib.machinery import EXTENSION_SUFFIXES
+from multiprocessing.pool import ThreadPool
 from pathlib import Path
+from typing import Any
 
 SERVER = Path(__file__).resolve().parents[1] / "server"
 PACKAGE = SERVER / "taskyard_server"
 STAMP = PACKAGE / ".compiled"
-AHEAD = SERVER / ".ahead"
-"""Where the compiled form waits until nobody needs the sources alone any more."""
 GROUP = "taskyard_server"
 BESIDE_THE_CORE = (
     "conversion/agent_figures.py",
@@ -62,40 +62,20 @@ def main(*words: str) -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--remove", action="store_true", help="remove what is compiled")
     parser.add_argument("--remove-stale", action="store_true", help="remove it where a source has changed since")
-    parser.add_argument("--ahead", action="store_true", help="compile aside, from where the next run takes it")
     how = parser.parse_args(words)
-    if how.ahead:
-        shutil.rmtree(AHEAD, ignore_errors=True)
-        _compile_with_stamp(AHEAD)
-        return
     if is_fresh() and not how.remove:
         return
     remove()
-    if how.remove or how.remove_stale or _is_brought():
+    if how.remove or how.remove_stale:
         return
-    _compile_with_stamp(SERVER)
-
-
-def _compile_with_stamp(folder: Path) -> None:
     if not has_compiler():
         print(NO_COMPILER)
-        return
-    print("Compiling the hot part of the server; this takes a minute or two.", flush=True)
-    # Of the sources as they are now: what changes meanwhile is not compiled.
-    stamp = fingerprint()
-    compile_to(folder)
-    (folder / STAMP.relative_to(SERVER)).write_text(stamp)
-
-
-def _is_brought() -> bool:
-    """Bring what was compiled ahead to its place; False if there is nothing, or it is of other sources."""
-    files = [path for path in AHEAD.rglob("*") if path.is_file()]
-    for path in files:
-        path.replace(SERVER / path.relative_to(AHEAD))
-    shutil.rmtree(AHEAD, ignore_errors=True)
-    if files and not is_fresh():
-        remove()
-    return is_fresh()
+    else:
+        print("Compiling the hot part of the server; this takes a minute.", flush=True)
+        # Of the sources as they are now: what changes meanwhile is not compiled.
+        stamp = fingerprint()
+        compile_to(SERVER)
+        STAMP.write_text(stamp)
 
 
 def is_fresh() -> bool:
@@ -106,7 +86,11 @@ def is_fresh() -> bool:
 
 def fingerprint() -> str:
     """A hash of everything that the compiled form depends on."""
-    digest = hashlib.sha256(f"{platform.python_version()} {importlib.metadata.version('mypy')}".encode())
+    try:
+        compiler = importlib.metadata.version("mypy")
+    except importlib.metadata.PackageNotFoundError:
+        compiler = "none"  # Only who changes the server has it.
+    digest = hashlib.sha256(f"{platform.python_version()} {compiler}".encode())
     for source in (Path(__file__), *sources()):
         digest.update(f"{source} {source.stat().st_size} ".encode() + source.read_bytes())
     return digest.hexdigest()
@@ -146,14 +130,31 @@ def compile_to(folder: Path) -> None:
     """Compile into `folder`, in the layout of the packages."""
     from mypyc.build import mypycify
     from setuptools import Distribution
+    from setuptools.command.build_ext import build_ext
+
+    class SideBySide(build_ext):
+        """Compiles on all cores, file by file; setuptools takes the files of an extension one after the other."""
+
+        def build_extensions(self) -> None:
+            self.parallel = os.cpu_count()
+            compile_all = self.compiler.compile
+
+            def compile_each(sources: list[str], **options: Any) -> list[str]:
+                largest_first = sorted(sources, key=os.path.getsize, reverse=True)
+                with ThreadPool(os.cpu_count()) as pool:
+                    made = pool.map(lambda source: compile_all([source], **options), largest_first, chunksize=1)
+                return [file for files in made for file in files]
+
+            self.compiler.compile = compile_each
+            super().build_extensions()
 
     # mypyc derives the names of modules from relative paths.
     with chdir(SERVER), tempfile.TemporaryDirectory() as build:
         names = [str(path.relative_to(SERVER)) for path in sources()]
         # `make lint` checks types. A wheel may be built where the server's dependencies are not installed.
         flags = ["--config-file=", "--ignore-missing-imports", "--follow-imports=silent", f"--cache-dir={build}/cache"]
-        extensions = mypycify([*flags, *names], group_name=GROUP, target_dir=build, debug_level="0", opt_level="2")
-        distribution = Distribution({"name": GROUP, "ext_modules": extensions})
+        extensions = mypycify([*flags, *names], group_name=GROUP, target_dir=build, debug_level="0", **HOW)
+        distribution = Distribution({"name": GROUP, "ext_modules": extensions, "cmdclass": {"build_ext": SideBySide}})
         command = distribution.get_command_obj("build_ext")
         command.build_lib, command.build_temp = str(folder), build
         command.ensure_finalized()
