@@ -10,21 +10,16 @@ CLIENTS := go typescript java
 # Tests run side by side, those picked with ARGS one after the other. There are two processes more than there are
 # cores, since many tests wait. Many start processes of their own, so that more than eight at once only disturb each other.
 WORKERS ?= $(if $(ARGS),0,$(shell expr $$(getconf _NPROCESSORS_ONLN) + 2))
-# The tests of engines and servers that run a second time, over SQLite.
-WITH_STORE := $(addprefix tests/,services executors webhooks metrics faults stress \
-	$(addprefix clients/python/host/test_,real_server.py handlers_real_server.py short_heartbeats.py) \
-	$(addprefix gateway/test_,transcripts.py shutdown.py host_streams.py))
-# Of what is never compiled, or comes to what is by no other way than the rest does.
-OF_SOURCES := $(addprefix --ignore=tests/,access architecture cadence cli clients config console docs gateway live_config proto replicas store tools \
-	test_ci.py test_examples.py)
-# The server as a process: as it is written without a store, and compiled with one, which is how it runs.
-OF_PROCESSES := tests/app
 PYTEST = pytest --numprocesses=$(WORKERS) --maxprocesses=8 --dist=worksteal
+# What runs once more in the gate: compiled, and with a store. Pure rules are held as they are written, in one form.
+SECOND_FORMS := $(addprefix tests/,services executors webhooks metrics)
+WITH_FILES := $(addprefix tests/,app cli) $(addprefix tests/gateway/test_,transcripts.py shutdown.py host_streams.py) \
+	$(addprefix tests/clients/python/host/test_,real_server.py handlers_real_server.py short_heartbeats.py)
 export PATH := $(CURDIR)/$(VENV)/bin:$(PATH)
 # What Python and pytest made of a source is kept for the next process, of which there are thousands.
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: help setup compile as-written plugins up up-secure up-replicas test test-all wheel lint format generate console screenshots clients conformance bench soak others clean
+.PHONY: help setup compile as-written plugins up up-secure up-replicas test test-all test-gate test-deep flaky wheel lint format generate console screenshots clients conformance bench soak others clean
 help:            ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*##/\t/' | expand -t 12
 
@@ -67,20 +62,22 @@ up-replicas: $(READY) as-written ## three replicas on one PostgreSQL, which come
 plugins:
 	MAKE=$(MAKE) tools/client.sh go setup
 
-test: $(READY) plugins ## all the tests, of the server as it is written (ARGS="-k name ...")
-	python tools/compile_server.py --remove-stale
-	SEEDS=60 $(PYTEST) -m "not wheel and not mutation and not trial" $(ARGS)
+# pytest rewrites each file of tests once. Where four processes begin with that, each does it for all.
+$(VENV)/.rewritten: $(READY)
+	for part in 'tests/[a-d]*' 'tests/[e-z]*'; do pytest --collect-only --quiet --tier=test $$part >/dev/null & done; wait
+	touch $@
 
-test-all: $(READY) plugins ## all the tests of both forms of the server, over SQLite too, and whether they notice rules that are broken
-	python tools/compile_server.py --remove
-	$(PYTEST) -m "not wheel"
-	nice -n 19 python tools/compile_server.py --ahead & compiling=$$!; \
-		$(PYTEST) --store=sqlite $(WITH_STORE); tested=$$?; wait $$compiling && exit $$tested
-	python tools/compile_server.py
-	if [ -n "$$CI" ] || [ -e server/taskyard_server/.compiled ]; then \
-		SEEDS=60 $(PYTEST) --core=compiled -m "not wheel and not trial" $(OF_SOURCES) $(OF_PROCESSES:%=--ignore=%) && \
-		$(PYTEST) --core=compiled --store=sqlite $(OF_PROCESSES); \
-	else $(PYTEST) --store=sqlite $(OF_PROCESSES); fi
+test: $(READY) $(VENV)/.rewritten ## each rule once: as it is written, and in memory (ARGS="-k name ...")
+	python tools/compile_server.py --remove-stale
+	$(PYTEST) --tier=test $(ARGS)
+
+test-all: test test-gate wheel clients conformance ## the gate: what `make test` has, and all that needs more than a newcomer has
+
+test-gate: compile plugins ## what only the gate has of the tests in Python
+	$(PYTEST) --tier=gate -m python_core
+	$(PYTEST) --tier=gate --core=compiled --store=sqlite
+	$(PYTEST) --tier=test --core=compiled --store=dict $(SECOND_FORMS)
+	$(PYTEST) --tier=test --core=compiled --store=sqlite $(WITH_FILES)
 
 wheel: compile   ## build the wheel, install it where nothing else is, and use it
 	pytest -m wheel tests/wheel

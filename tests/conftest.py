@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from tests import environment, warm_starts
+from tests import environment, tiers, warm_starts
 from tools import compile_server
 
 pytest_plugins = ["tests.postgres"]
@@ -31,7 +31,9 @@ def pytest_addoption(parser: pytest.Parser, pluginmanager: pytest.PytestPluginMa
 
     `--store` is what engines and servers keep their tasks in, but for those of tests about a store.
     """
-    words = "nothing that survives, or a file of SQLite for each"
+    words = "the tests of this tier alone; all without it (docs/testing.md, Tiers)"
+    parser.addoption("--tier", choices=tiers.TIERS, action="append", help=words)
+    words = "nothing that survives, a dict for each engine, or a file of SQLite for each"
     parser.addoption("--store", choices=environment.STORES, default=environment.STORES[0], help=words)
     words = "the core as it is written, or compiled (`make compile`)"
     parser.addoption("--core", choices=["python", "compiled"], default="python", help=words)
@@ -70,8 +72,16 @@ def pytest_collection() -> Any:
         gc.enable()
 
 
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """What is of another tier as a whole is not imported."""
+    wanted = config.option.tier
+    return True if wanted and collection_path.is_file() and tiers.is_elsewhere(collection_path, wanted) else None
+
+
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Tests that are about the source of the core have nothing to say of the compiled form, and so on."""
+    if config.option.tier:
+        tiers.keep(config, items, config.option.tier)
     if config.option.core == "compiled":
         _deselect(config, items, "python_core")
     if environment.is_kept():

@@ -12,6 +12,7 @@ from taskyard_server.engine.port.outbox import DeliveryEncoder
 from taskyard_server.store.port import Store
 from taskyard_server.store.sqlite import SqliteStore
 from tests import environment
+from tests.store.dict_store import DictStore
 
 LOOP_TURNS = 10
 """Turns of the event loop that suffice to handle all consequences of a command, but for its commit."""
@@ -31,7 +32,9 @@ async def running_engine(
 
     At the end it is closed, and lets go of its store, whose writer has ended then.
     """
-    if store is None and environment.is_kept():
+    if store is None and environment.is_dict():
+        store = DictStore()
+    elif store is None and environment.is_kept():
         # Nothing here cuts the power, and the disk is not what is tested.
         path = str(environment.new_store_file())
         store = SqliteStore(path, synchronous="normal", ballast_bytes=0, min_free_bytes=0)

@@ -10,7 +10,11 @@ from collections.abc import Iterable
 from pathlib import Path
 
 SETTINGS = ("TASKYARD_", "GENIE_", "SHUTDOWN_GRACE_PERIOD_SECONDS")
-STORES = ("memory", "sqlite")
+STORES = ("memory", "dict", "sqlite")
+"""Nothing that survives; a dict, for which the rules of a store hold without a process that writes; files of SQLite.
+
+A server that is a process has a file in place of a dict.
+"""
 
 
 class _Run:
@@ -23,6 +27,11 @@ class _Run:
 def keep_in(store: str) -> None:
     """Let the engines and servers of this run use one of `STORES`."""
     _Run.store = store
+
+
+def is_dict() -> bool:
+    """Whether engines of this run commit to a dict."""
+    return _Run.store == "dict"
 
 
 def is_kept() -> bool:

@@ -2,8 +2,7 @@
 
 Most of what a start costs are imports, and the tests start hundreds. `subprocess` and `asyncio` work as ever; only the
 commands `python -m taskyard_server.cli.main ...` are begun by `tests/warm_parent.py`. What concerns the interpreter
-itself (its variables, files beyond the three) still begins cold, as does `python -m taskyard_server`, which is how a user
-starts it.
+itself (its variables, files beyond the three) begins cold, as does `python -m taskyard_server`, as a user starts it.
 """
 
 import ctypes
@@ -34,12 +33,15 @@ class WarmPopen(subprocess.Popen[Any]):
         if not _is_warm(how):
             self._execute_cold(*given)
             return
-        files = [number if how[end] == -1 else how[end] for number, end in enumerate(("p2cread", "c2pwrite", "errwrite"))]
-        self.pid = _parent.fork([os.fsdecode(word) for word in how["args"][len(COMMAND) :]], files, how["cwd"], how["env"])
+        words = [os.fsdecode(word) for word in how["args"][len(COMMAND) :]]
+        # A file that is not redirected is that of this process.
+        files = [number if how[end] == -1 else how[end] for number, end in enumerate(_ENDS)]
+        self.pid = _parent.fork(words, files, how["cwd"], how["env"])
         self._child_created = True
         self._close_pipe_fds(*(how[end] for end in _PIPES))  # type: ignore[attr-defined]
 
 
+_ENDS = ("p2cread", "c2pwrite", "errwrite")
 _PIPES = ("p2cread", "p2cwrite", "c2pread", "c2pwrite", "errread", "errwrite")
 
 

@@ -15,7 +15,7 @@ from tests.environment import without_settings
 from tests.postgres import PROGRAMS, Server, awaited
 from tests.store.small_yard import ROWS, make_yard
 
-pytestmark = pytest.mark.usefixtures("clean")
+pytestmark = [pytest.mark.gate("PostgreSQL"), pytest.mark.usefixtures("clean")]
 REPLICA = Replica("a", "one", None, 1, "1.0")
 
 

@@ -6,6 +6,8 @@ from playwright.sync_api import expect
 from tests.console.browsing import VIEWS, Console
 from tests.console.yards import Yard
 
+pytestmark = pytest.mark.gate("Chromium")
+
 
 def test_every_view_is_a_step_away(console: Console) -> None:
     console.open("now")

@@ -6,6 +6,8 @@ from playwright.sync_api import expect
 from tests.console.browsing import Console
 from tests.console.yards import Yard
 
+pytestmark = pytest.mark.gate("Chromium")
+
 
 @pytest.fixture
 def busy(yard: Yard) -> Yard:

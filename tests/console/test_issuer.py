@@ -11,6 +11,8 @@ from tests.console.browsing import Console
 from tests.console.conftest import NewPage
 from tests.console.yards import Plane, plane
 
+pytestmark = pytest.mark.gate("Chromium")
+
 RULES = [{"claims": {"sub": "bob"}, "grants": [{"role": "operator"}]}]
 
 

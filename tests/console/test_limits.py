@@ -2,10 +2,13 @@
 
 from typing import Any
 
+import pytest
 from playwright.sync_api import Locator, expect
 
 from tests.console.browsing import Console
 from tests.console.yards import Yard
+
+pytestmark = pytest.mark.gate("Chromium")
 
 
 def row(console: Console, table: str, text: str) -> Locator:

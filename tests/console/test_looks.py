@@ -9,6 +9,8 @@ from tests.console.conftest import NewPage
 from tests.console.populated import populate
 from tests.console.yards import Plane, Yard
 
+pytestmark = pytest.mark.gate("Chromium")
+
 NARROW, WIDE = 400, 1_600
 WIDTH = "[document.documentElement.scrollWidth, document.documentElement.clientWidth]"
 

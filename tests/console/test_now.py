@@ -2,10 +2,13 @@
 
 import re
 
+import pytest
 from playwright.sync_api import Locator, expect
 
 from tests.console.browsing import Console
 from tests.console.yards import Yard
+
+pytestmark = pytest.mark.gate("Chromium")
 
 
 def card(console: Console, title: str) -> Locator:

@@ -1,9 +1,12 @@
 """Operations on many tasks: what they do is shown, and one is stopped."""
 
+import pytest
 from playwright.sync_api import expect
 
 from tests.console.browsing import Console
 from tests.console.yards import Yard
+
+pytestmark = pytest.mark.gate("Chromium")
 
 
 def test_an_operation_is_shown_with_what_it_did(console: Console, yard: Yard) -> None:

@@ -10,6 +10,8 @@ from tests.console.browsing import VIEWS, Console
 from tests.console.conftest import NewPage
 from tests.console.yards import Plane, Yard, plane
 
+pytestmark = pytest.mark.gate("Chromium")
+
 AWAY = "The server does not answer"
 BACK_MS = 20_000
 

@@ -11,6 +11,8 @@ from tests.console.browsing import Console
 from tests.console.conftest import NewPage
 from tests.console.yards import Yard, plane
 
+pytestmark = pytest.mark.gate("Chromium")
+
 ADMIN = "an-admin-token-of-the-tests"
 SignedIn = Callable[..., Console]
 

@@ -11,6 +11,8 @@ from tests.console.browsing import Console
 from tests.console.conftest import NewPage
 from tests.console.yards import SETTINGS, Yard, plane
 
+pytestmark = pytest.mark.gate("Chromium")
+
 
 @pytest.fixture
 def own_yard(tmp_path: Any) -> Iterator[Yard]:

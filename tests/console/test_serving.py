@@ -1,8 +1,11 @@
 """The page as it is served, in a browser: at its address, by its policy, calling nobody but its gateway."""
 
+import pytest
 from playwright.sync_api import expect
 
 from tests.console.browsing import Console
+
+pytestmark = pytest.mark.gate("Chromium")
 
 
 def test_the_console_is_at_ui(console: Console) -> None:

@@ -6,6 +6,8 @@ from playwright.sync_api import Locator, expect
 from tests.console.browsing import Console
 from tests.console.yards import Lease, Yard
 
+pytestmark = pytest.mark.gate("Chromium")
+
 
 @pytest.fixture
 def blocked(yard: Yard) -> Lease:

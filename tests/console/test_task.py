@@ -13,6 +13,8 @@ from tests.console.conftest import NewPage
 from tests.console.yards import Yard
 from tests.grpcurl import installed_grpcurl
 
+pytestmark = pytest.mark.gate("Chromium")
+
 PARAMS = {"url": "https://example.org/it's", "depth": 2, "tags": ["a", None, True], "more": {"deep": {"er": 1.5}}}
 
 

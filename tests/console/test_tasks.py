@@ -8,6 +8,8 @@ from playwright.sync_api import Locator, expect
 from tests.console.browsing import Console
 from tests.console.yards import Yard
 
+pytestmark = pytest.mark.gate("Chromium")
+
 
 def rows(console: Console) -> Locator:
     """The rows that are drawn, without the head."""

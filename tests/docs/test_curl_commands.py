@@ -20,6 +20,8 @@ import pytest
 from examples.tab_executor import TabActions
 from tests.gateway.control_plane import control_plane
 
+pytestmark = pytest.mark.gate("a document that is followed as a reader would")
+
 ROOT = Path(__file__).parents[2]
 ADDRESS = "localhost:9867"
 CONSOLE = re.compile(r"^```console\n(.*?)^```", re.MULTILINE | re.DOTALL)

@@ -13,6 +13,8 @@ import pytest
 
 from tests.environment import without_settings
 
+pytestmark = pytest.mark.gate("a document that is followed as a reader would")
+
 ROOT = Path(__file__).parents[2]
 BLOCK = re.compile(r"^```python\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 FILE = re.compile(r"# Taskyard: (\w+\.py)(, added)?\n(.*)", re.DOTALL)

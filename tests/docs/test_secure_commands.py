@@ -14,6 +14,8 @@ from tests.environment import without_settings
 from tests.gateway.control_plane import control_plane
 from tests.grpcurl import INSTALL_SECS, installed_grpcurl
 
+pytestmark = pytest.mark.gate("a document that is followed as a reader would")
+
 ROOT = Path(__file__).parents[2]
 SECTION = (ROOT / "README.md").read_text().partition("## With TLS and tokens")[2].partition("\n## ")[0]
 RUN = "$ make up-secure\n"

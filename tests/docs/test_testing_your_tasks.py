@@ -5,7 +5,11 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from tests.environment import without_settings
+
+pytestmark = pytest.mark.gate("a document that is followed as a reader would")
 
 GUIDE = Path(__file__).parents[2] / "docs" / "testing_your_tasks.md"
 FILES = re.compile(r"```python\n# (\w+\.py)\n(.*?)```", re.DOTALL)

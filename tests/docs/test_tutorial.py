@@ -18,6 +18,8 @@ import pytest
 from tests.environment import without_settings
 from tests.ports import free_port
 
+pytestmark = pytest.mark.gate("a document that is followed as a reader would")
+
 PAGE = (Path(__file__).parents[2] / "docs" / "tutorial.md").read_text()
 BLOCK = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 FILE = re.compile(r"# ([\w.]+\.(?:py|ini))(, added)?\n(.*)", re.DOTALL)

@@ -52,7 +52,10 @@ os._exit(0)
 """
 """Inserts rows one by one, tells each once it is committed, and ends without closing the file."""
 
-pytestmark = pytest.mark.skipif(shutil.which("cc") is None, reason="no C compiler")
+pytestmark = [
+    pytest.mark.gate("a C compiler"),
+    pytest.mark.skipif(shutil.which("cc") is None, reason="no C compiler"),
+]
 
 
 def insert_and_cut(disk: Disk, path: Path, synchronous: str, unsynced: Unsynced, chance: random.Random) -> int:
@@ -121,7 +124,6 @@ def disk_in(folder: Path) -> Disk:
 
 
 @pytest.mark.long
-@pytest.mark.trial
 @pytest.mark.timeout(180 + 12 * CUTS)
 async def test_with_full_nothing_acknowledged_is_lost_in_a_power_cut(tmp_path: Path) -> None:
     chance, disk = random.Random(SEED), disk_in(tmp_path)
@@ -175,7 +177,6 @@ async def tasks_of(doors: Doors) -> list[dict[str, Json]]:
 
 
 @pytest.mark.long
-@pytest.mark.trial
 @pytest.mark.timeout(180)
 async def test_with_normal_the_store_is_sound_after_a_power_cut_and_only_the_newest_is_lost(tmp_path: Path) -> None:
     chance, disk = random.Random(SEED), disk_in(tmp_path)

@@ -24,7 +24,7 @@ from .sdk_agent import SdkAgent
 from .trials import SETTINGS, hold_trial, yard_in
 from .yard import Yard
 
-pytestmark = pytest.mark.long
+pytestmark = [pytest.mark.gate("whole yards that are killed"), pytest.mark.long]
 
 SEED = int(os.environ.get("SEED", "1"))
 UPGRADES = int(os.environ.get("UPGRADES", "4"))
@@ -37,7 +37,6 @@ GRACE_SECS = 50
 
 
 @pytest.mark.long
-@pytest.mark.trial
 @pytest.mark.timeout(120 + 20 * UPGRADES)
 async def test_an_upgrade_loses_no_lease_pauses_nothing_and_fails_no_call(tmp_path: Path) -> None:
     chance, spans, stops = random.Random(SEED), list[Span](), list[float]()

@@ -17,7 +17,7 @@ from taskyard.v1 import task_pb2, task_pb2_grpc
 from tests.faults.flooder import KINDS
 from tests.gateway.control_plane import ControlPlane, control_plane
 
-pytestmark = [pytest.mark.long, pytest.mark.trial]
+pytestmark = [pytest.mark.gate("fleets of processes"), pytest.mark.long]
 
 SECS = float(os.environ.get("SECS", "2"))
 BETWEEN_SECS = 0.01

@@ -16,6 +16,8 @@ from taskyard.v1 import task_pb2, task_pb2_grpc
 from tests.access.yards import Yard, yard
 from tests.gateway.control_plane import ControlPlane, control_plane
 
+pytestmark = pytest.mark.gate("fleets of processes")
+
 SECS = 20.0
 SEED = 20_261_122
 RANDOM_BODIES = 60

@@ -27,7 +27,7 @@ from taskyard.v1.runtime_host_pb2_grpc import RuntimeHostServiceStub
 
 from .fleet import GRACE_SECS, LEASE_SECS, Fleet, Worker
 
-pytestmark = [pytest.mark.long, pytest.mark.trial]
+pytestmark = [pytest.mark.gate("fleets of processes"), pytest.mark.long]
 
 SEED = int(os.environ.get("SEED", "1"))
 TASKS = int(os.environ.get("TASKS", "5000"))

@@ -17,6 +17,8 @@ from taskyard import Client, TaskState
 from .fleet import Fleet
 from .single_runs import assert_one_at_a_time
 
+pytestmark = pytest.mark.gate("fleets of processes")
+
 LEASE_SECS = 600
 """Much longer than the test, so that leases end only because of lost streams."""
 STOP_SECS = 20

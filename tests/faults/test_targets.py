@@ -20,7 +20,7 @@ from taskyard import Client, Conflict, EventKind, TaskState
 from .fleet import Fleet
 from .single_runs import assert_one_at_a_time
 
-pytestmark = pytest.mark.long
+pytestmark = [pytest.mark.gate("fleets of processes"), pytest.mark.long]
 
 SEED = int(os.environ.get("SEED", "1"))
 HOSTS, SLOTS = 6, 4

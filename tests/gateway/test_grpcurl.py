@@ -16,7 +16,7 @@ import pytest
 from tests.gateway.control_plane import ControlPlane, control_plane
 from tests.grpcurl import INSTALL_SECS, installed_grpcurl
 
-pytestmark = pytest.mark.long
+pytestmark = [pytest.mark.gate("Go"), pytest.mark.long]
 
 ROOT = Path(__file__).parents[2]
 DOCUMENTS = ("README.md", "gateway/README.md")

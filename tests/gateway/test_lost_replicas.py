@@ -15,6 +15,8 @@ from tests.gateway.gateways import SECS
 from tests.gateway.lone_server import lone_server
 from tests.gateway.yards import NAMESPACE, Replica, replica, whose
 
+pytestmark = pytest.mark.gate("several gateways, killed and cut off")
+
 UNREACHABLE = {"code": "unavailable", "error": "the server cannot be reached", "retryable": True}
 GET = task_pb2.GetTaskRequest(task_id="tsk_1")
 FROZEN_SECS = 11.0

@@ -21,7 +21,7 @@ from tests.gateway.control_plane import roomy_control_plane
 from tests.gateway.valid_requests import ABOUT_OTHERS, REQUESTS, ValidRequests
 
 pytest_plugins = "schemathesis.pytest.plugin"
-pytestmark = pytest.mark.long
+pytestmark = [pytest.mark.gate("minutes of made up requests"), pytest.mark.long]
 
 FILE = Path(__file__).parents[2] / "gateway/openapi.json"
 SECS = 20.0

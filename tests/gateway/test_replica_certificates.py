@@ -19,6 +19,8 @@ from tests.certificates import Authority, Leaf
 from tests.gateway.gateways import SECS
 from tests.gateway.yards import NAMESPACE, Replica, gateway_leaf, pair, replica, served_by, trusting, whose
 
+pytestmark = pytest.mark.gate("several gateways, killed and cut off")
+
 HOST = "spiffe://taskyard/host/h1"
 ADMIN = "spiffe://taskyard/admin"
 REPLICA = "spiffe://taskyard/gateway/b"

@@ -19,7 +19,11 @@ from tests.gateway.gateways import SECS, client_of, connection_to, exchange, rea
 from tests.gateway.http2 import HEADERS, SETTINGS, Http2
 from tests.gateway.scripted_server import Tasks
 
-pytestmark = [pytest.mark.asyncio(loop_scope="module"), pytest.mark.long]
+pytestmark = [
+    pytest.mark.gate("callers that take their time"),
+    pytest.mark.asyncio(loop_scope="module"),
+    pytest.mark.long,
+]
 
 FILES = Path(__file__).parents[2] / "gateway"
 HEADER_SECS = 10

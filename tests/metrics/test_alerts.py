@@ -7,6 +7,8 @@ import yaml
 
 from .exported import DEPLOY, OF_PROMETHEUS, SERIES, exported, outcomes, promtool, unknown
 
+pytestmark = pytest.mark.gate("promtool")
+
 RULES = DEPLOY / "prometheus" / "rules.yaml"
 TESTS = sorted((DEPLOY / "prometheus" / "tests").glob("*.yaml"))
 ALERTS = [rule for group in yaml.safe_load(RULES.read_text())["groups"] for rule in group["rules"]]

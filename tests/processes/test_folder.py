@@ -18,6 +18,8 @@ from tests.store.small_yard import ROWS, make_yard
 
 from .folders import Folder, made
 
+pytestmark = pytest.mark.gate("many processes, whose rules tests/replicas holds in one")
+
 
 def fenced(group: Group, *, needs_owner: bool = False, **terms: int) -> Group:
     """A group that is the commit of its number in the namespaces, `n3=2` for number 3 under term 2."""

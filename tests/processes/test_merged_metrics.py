@@ -1,10 +1,13 @@
 """The metrics of several processes at one port."""
 
+import pytest
 from prometheus_client import CollectorRegistry, Counter, Histogram, generate_latest
 from prometheus_client.parser import text_string_to_metric_families
 from prometheus_client.registry import Collector
 
 from taskyard_server.processes.metrics import merged
+
+pytestmark = pytest.mark.gate("many processes, whose rules tests/replicas holds in one")
 
 
 def of_one_process(count: int) -> bytes:

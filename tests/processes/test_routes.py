@@ -1,6 +1,10 @@
 """What the gateway carries calls by, whatever the order in which processes tell what they serve."""
 
+import pytest
+
 from taskyard_server.processes.routes import Routes
+
+pytestmark = pytest.mark.gate("many processes, whose rules tests/replicas holds in one")
 
 
 def test_a_namespace_is_the_process_that_serves_it():

@@ -20,6 +20,8 @@ from taskyard import Client
 from tests.durability.yard import Yard
 from tests.environment import without_settings
 
+pytestmark = pytest.mark.gate("many processes, whose rules tests/replicas holds in one")
+
 CHILD = "-m taskyard_server.processes"
 NAMESPACES = ("one", "two", "three", "four")
 WAIT_SECS = 30.0

@@ -8,6 +8,8 @@ import pytest
 
 from tests.proto import protoc
 
+pytestmark = pytest.mark.gate("Go, and protoc")
+
 PLUGINS = protoc.ROOT / "clients/go/bin"
 PACKAGE = "github.com/taskyard/taskyard/clients/go/v1"
 FILES = {

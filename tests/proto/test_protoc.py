@@ -7,6 +7,8 @@ import pytest
 
 from tests.proto import protoc
 
+pytestmark = pytest.mark.gate("Go, and protoc")
+
 # The file that comes of each proto, and what it declares. `Stem` is the proto's name in camel case.
 FILES = {
     "cpp": ("taskyard/v1/stem.pb.h", "namespace taskyard {\nnamespace v1 {"),

@@ -23,7 +23,7 @@ from tests.durability.test_upgrade import is_paused, late_reports, leases_lost, 
 from .cluster import Cluster
 from .trial import hold_trial
 
-pytestmark = [pytest.mark.long, pytest.mark.trial]
+pytestmark = [pytest.mark.gate("three servers and PostgreSQL"), pytest.mark.long]
 
 SEED = int(os.environ.get("SEED", "1"))
 ROUNDS = int(os.environ.get("ROUNDS", "1"))

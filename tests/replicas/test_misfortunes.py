@@ -17,7 +17,7 @@ from .cluster import Cluster
 from .misfortunes import KINDS, Misfortunes
 from .trial import hold_trial
 
-pytestmark = [pytest.mark.long, pytest.mark.trial]
+pytestmark = [pytest.mark.gate("three servers and PostgreSQL"), pytest.mark.long]
 
 SEED = int(os.environ.get("SEED", "1"))
 MINUTES = float(os.environ.get("MINUTES", "2"))

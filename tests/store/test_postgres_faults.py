@@ -20,6 +20,8 @@ from tests.postgres import Server, kill_server, start_server
 from tests.store.groups import live, submitted
 from tests.store.test_postgres_fences import fenced, replica
 
+pytestmark = pytest.mark.gate("PostgreSQL")
+
 END_ALL = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = '{}' AND pid <> pg_backend_pid()"
 
 

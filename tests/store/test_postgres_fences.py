@@ -18,6 +18,8 @@ from taskyard_server.store.shared_port import Replica
 from tests.postgres import Server
 from tests.store.groups import ended, live, rows_of, submitted
 
+pytestmark = pytest.mark.gate("PostgreSQL")
+
 WAITING = "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'"
 OF_SPACE = "SELECT FROM taskyard.owners WHERE ns = 1 FOR UPDATE"
 OF_A = "SELECT FROM taskyard.replicas WHERE instance = 'a' FOR UPDATE"

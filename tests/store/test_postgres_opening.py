@@ -17,6 +17,8 @@ from taskyard_server.store.postgres_schema import VERSION, migrate, statements, 
 from tests.postgres import MAKER, MAY_USE, USER, Server
 from tests.store.groups import submitted
 
+pytestmark = pytest.mark.gate("PostgreSQL")
+
 
 async def opened(url: str, **arguments: Any) -> Kept:
     store = PostgresStore(url, **arguments)

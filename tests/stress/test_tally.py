@@ -17,7 +17,7 @@ from taskyard.v1 import batch_pb2, batch_pb2_grpc, stats_pb2, stats_pb2_grpc, ta
 from tests.environment import new_store_url
 from tests.ports import free_port
 
-pytestmark = [pytest.mark.long, pytest.mark.trial]
+pytestmark = [pytest.mark.gate("fleets of processes"), pytest.mark.long]
 
 AGENTS = 200
 TASKS_PER_AGENT = int(os.environ.get("TASKS", "20000")) // AGENTS

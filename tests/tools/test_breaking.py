@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+pytestmark = pytest.mark.gate("what `make lint` runs")
+
 ROOT = Path(__file__).parents[2]
 COPIED = ("proto", "buf.yaml", "tools", "gateway/openapi.json", "released")
 

@@ -16,6 +16,8 @@ import pytest
 from tests.environment import without_settings
 from tests.ports import free_port
 
+pytestmark = pytest.mark.gate("PostgreSQL")
+
 ROOT = Path(__file__).parents[2]
 REPLICAS = 2
 PORTS = 10 * REPLICAS + 1
@@ -61,7 +63,6 @@ async def yard(folder: Path, ports: dict[str, int]) -> AsyncIterator[httpx.Async
 
 
 @pytest.mark.long
-@pytest.mark.trial
 async def test_a_yard_of_replicas_goes_on_with_its_tasks(tmp_path: Path) -> None:
     ports = {"grpc": free_port(), "rest": free_port(), "first": first_of_free_ports()}
     async with yard(tmp_path / "yard", ports) as client:

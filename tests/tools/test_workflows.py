@@ -6,6 +6,8 @@ from pathlib import Path
 
 import pytest
 
+pytestmark = pytest.mark.gate("what `make lint` runs")
+
 ROOT = Path(__file__).parents[2]
 SCRIPT = "tools/workflows.sh"
 NIGHTLY = """\

@@ -11,6 +11,8 @@ import pytest
 from tests.environment import without_settings
 from tests.ports import free_port
 
+pytestmark = pytest.mark.gate("a document that is followed as a reader would")
+
 ROOT = Path(__file__).parents[3]
 BLOCKS = re.findall(r"```python\n(.*?)```", (ROOT / "README.md").read_text(), re.DOTALL)
 ADDRESS = "localhost:50051"

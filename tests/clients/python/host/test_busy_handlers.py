@@ -14,6 +14,8 @@ import pytest
 from taskyard import Client
 from tests.clients.python.host.real_server import Namespace, running
 
+pytestmark = pytest.mark.gate("minutes of busy processes")
+
 BUSY = Path(__file__).with_name("busy_host.py")
 
 ONCE = {"maxDeliveries": 1}
@@ -87,13 +89,11 @@ async def test_a_handler_that_holds_the_interpreter_for_longer_than_its_lease_is
     assert (task.state, task.error) == ("failed", "lease expired"), log
 
 
-@pytest.mark.trial
 @pytest.mark.timeout(1200)
 async def test_eight_handlers_that_compute_for_seconds_lose_no_lease(ran):
     await check_computing(ran, float(os.environ.get("COMPUTE_SECS", "3")))
 
 
-@pytest.mark.trial
 @pytest.mark.timeout(300)
 async def test_a_handler_that_blocks_the_loop_for_long_loses_nothing(ran):
     await check_blocking(ran, int(os.environ.get("BLOCK_SECS", "20")))

@@ -13,6 +13,8 @@ from tests.clients.python.host import process_handlers
 from tests.clients.python.host.real_server import Namespace, running
 from tests.clients.python.host.test_processes import until_gone
 
+pytestmark = pytest.mark.gate("minutes of busy processes")
+
 AT_ONCE = 8
 LEASE_SECS = 2
 LIMITS = {"maxInflight": 1_000, "maxPerAgentInflight": 1_000, "maxDeliveries": 5}
@@ -64,7 +66,6 @@ async def test_handlers_that_compute_for_longer_than_their_lease_keep_it(namespa
     await compute_side_by_side(namespace, client, work, place, secs=0.5)
 
 
-@pytest.mark.trial
 @pytest.mark.timeout(900)
 async def test_eight_processes_that_compute_for_seconds_each_keep_their_leases(namespace, client, work):
     secs = float(os.environ.get("COMPUTE_SECS", "4"))

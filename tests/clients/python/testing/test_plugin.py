@@ -105,7 +105,7 @@ def test_wrong_options_are_named(sync_yard):
 WITH_ANYIO = """
 import pytest
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.gate("a run of pytest a test"), pytest.mark.anyio]
 
 
 @pytest.fixture(params=["asyncio", "trio"])

@@ -10,6 +10,8 @@ from pathlib import Path
 
 import pytest
 
+pytestmark = pytest.mark.gate("type checkers")
+
 HERE = Path(__file__).parent
 SDK = Path(__file__).parents[4] / "clients" / "python"
 

@@ -1,0 +1,73 @@
+"""The three tiers of tests. What a test needs decides which one it is in, not its folder (docs/testing.md, Tiers).
+
+`test` is what has no mark: it needs what `make test` installs. `gate` and `deep` are marks, whose words say what a test
+needs besides, or which tests hold the same rule at a lower height. What a fixture needs, its tests need.
+"""
+
+import inspect
+import re
+import subprocess
+from collections.abc import Collection
+from functools import cache
+from pathlib import Path
+from types import ModuleType
+from typing import Any, Final
+
+import pytest
+
+TIERS: Final = ("test", "gate", "deep")
+NEEDS: Final = {"chrome": "Chromium", "grpcurl": "Go", "needs_promtool": "promtool", "postgres_server": "PostgreSQL"}
+"""What the fixtures of these names need that a newcomer has not got, or that takes seconds to start."""
+ROOT: Final = Path(__file__).parents[1]
+_OF_A_FILE: Final = re.compile(r"^pytestmark = \[?\s*pytest\.mark\.(gate|deep)\(", re.MULTILINE)
+_LAST_DAY_SECS: Final = 24 * 3600
+
+
+def tier_of(item: pytest.Item) -> str:
+    """The tier of a test."""
+    if item.get_closest_marker("mutation"):
+        return "gate" if _is_touched(item) else "deep"
+    if item.get_closest_marker("deep"):
+        return "deep"
+    if item.get_closest_marker("gate") or not NEEDS.keys().isdisjoint(getattr(item, "fixturenames", ())):
+        return "gate"
+    return "test"
+
+
+def is_elsewhere(file: Path, tiers: Collection[str]) -> bool:
+    """Whether all tests of a file are of other tiers, as its own mark says: then it is not even imported."""
+    if not file.name.startswith("test_"):
+        return False
+    found = _OF_A_FILE.search(file.read_text())
+    return found is not None and found[1] not in tiers
+
+
+def keep(config: pytest.Config, items: list[pytest.Item], tiers: Collection[str]) -> None:
+    """Leave out the tests of all other tiers."""
+    tier = {item: tier_of(item) for item in items}
+    config.hook.pytest_deselected(items=[item for item in items if tier[item] not in tiers])
+    items[:] = [item for item in items if tier[item] in tiers]
+
+
+def _is_touched(item: pytest.Item) -> bool:
+    """Whether a mutation breaks a rule in a file that the last day of commits has changed."""
+    breach = getattr(item, "callspec", None) and item.callspec.params.get("breach")  # type: ignore[attr-defined]
+    tables = [table for table in vars(item.module).values() if isinstance(table, dict)]  # type: ignore[attr-defined]
+    edits = [edit for table in tables for edit in table.get(breach, ())]
+    return any(_source_of(edit[0]) in _touched() for edit in edits)
+
+
+def _source_of(broken: type | ModuleType | Any) -> str:
+    return str(Path(inspect.getsourcefile(broken) or "").relative_to(ROOT))
+
+
+@cache
+def _touched() -> frozenset[str]:
+    """The files that differ from the commit of a day before the newest one, and those that are not committed yet."""
+
+    def git(*words: str) -> str:
+        return subprocess.run(["git", *words], cwd=ROOT, capture_output=True, text=True, check=False).stdout.strip()
+
+    newest = git("log", "-1", "--format=%ct")
+    before = newest and git("rev-list", "-1", f"--before={int(newest) - _LAST_DAY_SECS}", "HEAD")
+    return frozenset(git("diff", "--name-only", before).splitlines() if before else ())
