@@ -7,8 +7,9 @@ needs besides, or which tests hold the same rule at a lower height. What a fixtu
 import inspect
 import re
 import subprocess
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from functools import cache
+from itertools import zip_longest
 from pathlib import Path
 from types import ModuleType
 from typing import Any, Final
@@ -31,7 +32,14 @@ def tier_of(item: pytest.Item) -> str:
         return "deep"
     if item.get_closest_marker("gate") or not NEEDS.keys().isdisjoint(getattr(item, "fixturenames", ())):
         return "gate"
-    return "test"
+    return "gate" if "postgres" in map(str, _params(item).values()) else "test"
+
+
+def spread(cases: Sequence[Any], gate: int = 0) -> list[Any]:
+    """Cases of which each is one more of a kind: the first in every run, the next ones in the gate, the rest deep."""
+    marks = [(), *[pytest.mark.gate("more of a kind")] * gate]
+    rest = pytest.mark.deep("many of a kind")
+    return [pytest.param(case, marks=mark) for case, mark in zip_longest(cases, marks[: len(cases)], fillvalue=rest)]
 
 
 def is_elsewhere(file: Path, tiers: Collection[str]) -> bool:
@@ -49,9 +57,13 @@ def keep(config: pytest.Config, items: list[pytest.Item], tiers: Collection[str]
     items[:] = [item for item in items if tier[item] in tiers]
 
 
+def _params(item: pytest.Item) -> dict[str, Any]:
+    return item.callspec.params if hasattr(item, "callspec") else {}
+
+
 def _is_touched(item: pytest.Item) -> bool:
     """Whether a mutation breaks a rule in a file that the last day of commits has changed."""
-    breach = getattr(item, "callspec", None) and item.callspec.params.get("breach")  # type: ignore[attr-defined]
+    breach = _params(item).get("breach")
     tables = [table for table in vars(item.module).values() if isinstance(table, dict)]  # type: ignore[attr-defined]
     edits = [edit for table in tables for edit in table.get(breach, ())]
     return any(_source_of(edit[0]) in _touched() for edit in edits)

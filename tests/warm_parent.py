@@ -1,7 +1,7 @@
 """A process that has imported the server, and forks one for each request: `python -m tests.warm_parent FD`.
 
 It reads requests from its socket, one a message, as JSON with three files beside it, and answers each with the id of
-the process. That one is a child of a process that has ended, so it goes to the test that asked (`tests/warm_starts.py`).
+the process. That one's own parent has ended, so that it belongs to the test that asked (`tests/warm_starts.py`).
 """
 
 import contextlib

@@ -15,6 +15,7 @@ from taskyard_server.conversion.submission_scan import scan_task
 from taskyard_server.conversion.submit_requests import BatchRequest, TaskRequest, TasksRequest, _check_places
 from taskyard_server.core.errors import Refusal
 from taskyard_server.core.history import RetryPolicy
+from tests.effort import times
 
 MAX_BYTES = 200
 TRACE = "00-" + "1" * 32 + "-" + "2" * 16 + "-01"
@@ -139,7 +140,7 @@ def batch_by_protobuf(data):
 
 
 @given(ALONE, st.sampled_from([None, TRACE]))
-@settings(max_examples=400)
+@settings(max_examples=times(100))
 def test_a_task_alone_is_the_same_either_way(fields, trace):
     data = SubmitTaskRequest(**fields).SerializeToString()
     assert alone(data, trace) == alone_by_protobuf(data, trace)
@@ -220,20 +221,20 @@ WIRE = st.builds(
 
 
 @given(WIRE)
-@settings(max_examples=1_500)
+@settings(max_examples=times(400))
 def test_whatever_a_task_is_on_the_wire_it_is_the_same_either_way(data):
     assert alone(data) == alone_by_protobuf(data)
 
 
 @given(st.lists(st.builds(field, st.sampled_from([1, 1, 1, 2, 3]), st.just(2), WIRE.map(delimited)), max_size=3), WIRE)
-@settings(max_examples=500)
+@settings(max_examples=times(120))
 def test_whatever_a_message_of_tasks_is_on_the_wire_it_is_the_same_either_way(tasks, rest):
     for data in (b"".join(tasks), b"".join(tasks)[:-1], b"".join(tasks) + rest):
         assert together(data) == together_by_protobuf(data)
 
 
 @given(st.lists(st.builds(field, st.sampled_from([3, 3, 1, 2]), st.just(2), WIRE.map(delimited)), max_size=3), WIRE)
-@settings(max_examples=500)
+@settings(max_examples=times(120))
 def test_whatever_a_batch_is_on_the_wire_it_is_the_same_either_way(tasks, rest):
     begin = field(1, 2, delimited(b"ann"))
     for data in (b"".join([begin, *tasks]), b"".join([begin, *tasks])[:-1], b"".join([*tasks, begin]) + rest):

@@ -11,6 +11,7 @@ from taskyard_server.core.task import Submission, TaskExtras, TaskState
 from taskyard_server.core.task_filter import TaskFilter
 from taskyard_server.core.task_search import MAX_LOOKED_AT, search
 from tests.core.yard import Yard
+from tests.effort import times
 
 PAGE = 256
 SIZE = 100_000
@@ -120,7 +121,7 @@ def test_the_tasks_of_a_batch_are_found_by_the_batch(make_yard):
     assert found(yard, TaskFilter(batch_id="none")) == ([], 1)
 
 
-@settings(deadline=None, max_examples=30)
+@settings(deadline=None, max_examples=times(10))
 @given(st.lists(st.tuples(st.integers(0, 40), st.booleans()), max_size=60), st.booleans())
 def test_pages_are_exact_while_tasks_come_and_go(changes, newest_first):
     """A task that matches all the while is listed once, whatever happens between two slices."""

@@ -17,6 +17,7 @@ from taskyard_server.engine import event_feeds
 from taskyard_server.engine.event_feeds import EventFilter
 from taskyard_server.engine.event_log import Bounds, EventLogs
 from tests.core.records import values
+from tests.effort import times
 
 NAMESPACE = "default"
 EVERYTHING = EventFilter()
@@ -111,7 +112,7 @@ STEPS = st.lists(
 
 
 @given(FILTERS, STEPS)
-@settings(deadline=None, max_examples=300)
+@settings(deadline=None, max_examples=times(100))
 def test_a_watch_gets_every_matching_event_once_however_often_it_is_resumed(event_filter, steps):
     with patch.multiple(event_feeds, **LOW_LIMITS):
         logs, expected, numbers = Logs(), [], []

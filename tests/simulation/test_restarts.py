@@ -7,11 +7,13 @@ from collections import Counter
 
 import pytest
 
+from tests.tiers import spread
+
 from .restarts import RestartingSimulation
 
 SEED = os.environ.get("SEED")
 STEPS = int(os.environ.get("STEPS", "1000"))
-CHUNKS = [[int(SEED)]] if SEED else [list(range(first, first + 8)) for first in range(0, 24, 8)]
+CHUNKS = [[int(SEED)]] if SEED else [list(range(first, first + 8)) for first in range(0, 160, 8)]
 SECONDS = 0 if SEED or "STEPS" in os.environ else 120
 """The time limit of a test; 0 is none."""
 
@@ -19,7 +21,7 @@ OFTEN = {("restart", "nothing lost"): 30, ("restart", "steps lost"): 10}
 
 
 @pytest.mark.timeout(SECONDS)
-@pytest.mark.parametrize("seeds", CHUNKS, ids=lambda seeds: f"seeds {seeds[0]} to {seeds[-1]}")
+@pytest.mark.parametrize("seeds", spread(CHUNKS, gate=1), ids=lambda seeds: f"seeds {seeds[0]} to {seeds[-1]}")
 def test_after_a_restart_the_core_agrees_with_the_model_as_before(seeds):
     given: Counter[tuple[str, str]] = Counter()
     for seed in seeds:
