@@ -22,8 +22,8 @@ from taskyard_server.draining import Draining
 from taskyard_server.engine.event_log import EventLogs
 from taskyard_server.engine.memory.engine import MemoryEngine
 from taskyard_server.engine.port import Listener
-from taskyard_server.executors.connections import TlsFilesError
 from taskyard_server.executors.from_settings import configured_executor
+from taskyard_server.executors.tls_files import TlsFilesError
 from taskyard_server.exposure import authentication_is_on, exposed
 from taskyard_server.guest import Guest
 from taskyard_server.interceptors.admission import Admission, AdmissionError

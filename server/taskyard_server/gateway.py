@@ -18,9 +18,9 @@ from ipaddress import ip_address
 from pathlib import Path
 from typing import Final
 
-import httpx
 import structlog
 
+from taskyard_server import envoy_admin
 from taskyard_server.carrying import Carrier
 from taskyard_server.certificates import CertificateError, CertificateFiles
 from taskyard_server.console_page import PAGE, ConsolePage
@@ -278,31 +278,31 @@ class Gateway:
             self._starting = False
 
     async def _until_ready(self, process: asyncio.subprocess.Process, admin: Path) -> None:
-        transport = httpx.AsyncHTTPTransport(uds=str(admin), verify=False)
-        async with httpx.AsyncClient(transport=transport, base_url="http://envoy", timeout=READY_SECS) as http:
-            exited = asyncio.create_task(process.wait())
-            try:
-                async with asyncio.timeout(READY_SECS):
-                    while not await _is_ready(http):
-                        await asyncio.wait({exited}, timeout=READY_POLL_SECS)
-                        if exited.done():
-                            raise GatewayError(await self._why_refused())
-            except TimeoutError:
-                raise GatewayError(f"Envoy was not ready within {READY_SECS:g} s") from None
-            finally:
-                exited.cancel()
-            await self._learn_ports(http)
+        exited = asyncio.create_task(process.wait())
+        try:
+            async with asyncio.timeout(READY_SECS):
+                while not await envoy_admin.is_ready(admin):
+                    await asyncio.wait({exited}, timeout=READY_POLL_SECS)
+                    if exited.done():
+                        raise GatewayError(await self._why_refused())
+                await self._learn_ports(admin)
+        except TimeoutError:
+            raise GatewayError(f"Envoy was not ready within {READY_SECS:g} s") from None
+        finally:
+            exited.cancel()
 
-    async def _learn_ports(self, http: httpx.AsyncClient) -> None:
+    async def _learn_ports(self, admin: Path) -> None:
         """Learn which ports Envoy has picked, so that it has the same ones after a restart."""
         carrying = self._carrying
         if self._rest.port != 0 and (carrying is None or carrying.grpc.port != 0):
             return
-        answer = (await http.get("/listeners", params={"format": "json"})).json()
-        bound = {each["name"]: each["local_address"]["socket_address"] for each in answer["listener_statuses"]}
-        self._rest = Address(bound["rest"]["address"], bound["rest"]["port_value"])
+        try:
+            bound = await envoy_admin.listeners(admin)
+        except envoy_admin.NotAnswered:
+            raise GatewayError(await self._why_refused()) from None
+        self._rest = Address(*bound["rest"])
         if carrying is not None:
-            self._carrying = replace(carrying, grpc=Address(bound["grpc"]["address"], bound["grpc"]["port_value"]))
+            self._carrying = replace(carrying, grpc=Address(*bound["grpc"]))
 
     async def _why_refused(self) -> str:
         if self._log_reader is not None:
@@ -372,13 +372,6 @@ class Gateway:
 
 def _unwritable(error: OSError) -> GatewayError:
     return GatewayError(f"cannot write what the gateway reads: {(error.strerror or str(error)).lower()}")
-
-
-async def _is_ready(http: httpx.AsyncClient) -> bool:
-    try:
-        return (await http.get("/ready")).is_success
-    except httpx.TransportError:
-        return False
 
 
 async def _resolve(address: str) -> Address:

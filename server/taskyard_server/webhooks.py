@@ -1,28 +1,24 @@
 """Posts ended tasks to their `callbackUrl` (docs/rules.md, Webhooks).
 
 Delivery never changes the task: a bounded queue, a fixed number of workers, three tries. With a store each delivery is
-kept in the outbox of the engine until it is done, and made at least once; without one it is best effort. An address
-is checked after its name is resolved, and the connection goes to exactly that address, so that no name can lead into a
-private network.
+kept in the outbox of the engine until it is done, and made at least once; without one it is best effort.
 
 The `webhook-id` of a delivery is TASK-RUN-STATE, such as `tsk_5f0c2e91-2-done`. All tries of a delivery have the
 same one. Each run of a task has its own, and so has a failed task that is resolved or cancelled in the same run:
 receivers drop deliveries whose id they have seen.
 """
 
+from __future__ import annotations
+
 import asyncio
-import contextlib
-import ipaddress
 import json
-import socket
 from collections import defaultdict
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import partial
-from typing import Any, Final, Protocol
+from typing import TYPE_CHECKING, Final, Protocol
 
-import httpcore
 import structlog
 from msgspec import MsgspecError
 from standardwebhooks import Webhook
@@ -37,19 +33,17 @@ from taskyard_server.engine.port import DueDelivery, OutboxPort
 from taskyard_server.setting_types import secret
 from taskyard_server.store.delivery_records import DeliveryRecord, decode_delivery
 from taskyard_server.store.task_records import encode
+from taskyard_server.webhook_addresses import AddressRefused
 from taskyard_server.webhook_backlog import Backlog
+
+if TYPE_CHECKING:
+    from taskyard_server.webhook_posts import Posts
 
 log = structlog.get_logger(__name__)
 
 POSTED_STATES: Final = frozenset({DONE, FAILED, CANCELLED})
 TRIES: Final = 3
 BACKOFF_SECS: Final = (0.5, 2.0)
-GLOBAL_UNICAST: Final = ipaddress.IPv6Network("2000::/3")
-NAT64: Final = ipaddress.IPv6Network("64:ff9b::/96")
-
-
-class AddressRefused(Exception):
-    """The URL leads to a loopback, private, link-local or otherwise special address."""
 
 
 class Tracer(Protocol):
@@ -119,9 +113,7 @@ class Webhooks:
         if outbox is not None:
             half = (settings.max_pending + 1) // 2
             self._backlog = Backlog(outbox, self._room, self._add_due, read_at=half)
-        self._http = httpcore.AsyncConnectionPool(
-            network_backend=GuardedBackend(settings.allow_private), max_connections=settings.workers
-        )
+        self._posts: Posts | None = None
 
     def __call__(self, namespace: str, events: Sequence[Event]) -> None:
         """Queue a delivery for each task that ended and has a `callbackUrl`. Never waits."""
@@ -160,11 +152,15 @@ class Webhooks:
 
     async def run(self) -> None:
         """Deliver until cancelled."""
-        async with asyncio.TaskGroup() as workers, self._http:
-            for _ in range(self._settings.workers):
-                workers.create_task(self._work())
-            if self._backlog is not None:
-                workers.create_task(self._backlog.run())
+        try:
+            async with asyncio.TaskGroup() as workers:
+                for _ in range(self._settings.workers):
+                    workers.create_task(self._work())
+                if self._backlog is not None:
+                    workers.create_task(self._backlog.run())
+        finally:
+            if self._posts is not None:
+                await self._posts.close()
 
     def begin(self, namespace: str) -> None:
         """Deliver what is due of a namespace that is served here from now on."""
@@ -245,7 +241,7 @@ class Webhooks:
             log.exception("webhook_error", task_id=delivery.task_id)
 
     async def _deliver(self, delivery: Delivery) -> None:
-        problem = ""
+        problem, posts = "", self._shared_posts()
         for number in range(TRIES):
             if number:
                 await asyncio.sleep(BACKOFF_SECS[number - 1])
@@ -260,7 +256,7 @@ class Webhooks:
                 break
             except TimeoutError:
                 problem = f"no answer within {self._settings.timeout_secs:g} s"
-            except (httpcore.NetworkError, httpcore.ProtocolError, httpcore.TimeoutException, OSError) as error:
+            except posts.failures as error:
                 problem = str(error) or type(error).__name__
             else:
                 if 200 <= status < 300:
@@ -281,7 +277,7 @@ class Webhooks:
         return await self._tracer.around(its.task_id, its.run, its.url, its.traceparent, partial(self._post, its))
 
     async def _post(self, delivery: Delivery, traceparent: str | None) -> int:
-        headers: dict[bytes | str, bytes | str] = {
+        headers = {
             "content-type": "application/json",
             "user-agent": "taskyard",
             "X-PinchTab-Event": "task.completed",
@@ -294,8 +290,15 @@ class Webhooks:
             now = datetime.now(UTC)
             headers["webhook-timestamp"] = str(int(now.timestamp()))
             headers["webhook-signature"] = self._signer.sign(delivery.id, now, delivery.body.decode())
-        async with self._http.stream("POST", delivery.url, headers=headers, content=delivery.body) as response:
-            return response.status
+        return await self._shared_posts().post(delivery.url, headers, delivery.body)
+
+    def _shared_posts(self) -> Posts:
+        """What all workers post with, from the first delivery on."""
+        if self._posts is None:
+            from taskyard_server.webhook_posts import Posts
+
+            self._posts = Posts(self._settings.allow_private, self._settings.workers)
+        return self._posts
 
     def _counts_with(self, delivery: Delivery) -> tuple[WebhookCounts, WebhookCounts]:
         """The counts that a delivery is part of."""
@@ -352,49 +355,3 @@ def _ended_task(event: Event) -> Task:
     if event.history.traceback is not None:
         ended.task.traceback = event.history.traceback
     return ended.task
-
-
-class GuardedBackend(httpcore.AsyncNetworkBackend):
-    """Opens connections only to addresses that deliveries may go to: exactly to the address that was checked."""
-
-    def __init__(self, allow_private: bool) -> None:
-        self._allow_private = allow_private
-        self._backend = httpcore.AnyIOBackend()
-
-    async def connect_tcp(
-        self,
-        host: str,
-        port: int,
-        timeout: float | None = None,  # noqa: ASYNC109 - httpcore's signature
-        local_address: str | None = None,
-        socket_options: Iterable[Any] | None = None,
-    ) -> httpcore.AsyncNetworkStream:
-        """Resolve, check, dial."""
-        loop = asyncio.get_running_loop()
-        found = await loop.getaddrinfo(host, port, type=socket.SOCK_STREAM)
-        addresses = [str(entry[4][0]) for entry in found]
-        usable = [address for address in addresses if self._allow_private or is_public(address)]
-        if not usable:
-            raise AddressRefused(f"{host} is not a public address")
-        for address in usable[:-1]:
-            with contextlib.suppress(httpcore.ConnectError, httpcore.ConnectTimeout):
-                return await self._backend.connect_tcp(address, port, timeout, local_address, socket_options)
-        return await self._backend.connect_tcp(usable[-1], port, timeout, local_address, socket_options)
-
-    async def sleep(self, seconds: float) -> None:
-        """Part of httpcore's interface."""
-        await asyncio.sleep(seconds)
-
-
-def is_public(address: str) -> bool:
-    """Whether an address is globally reachable; so must an IPv4 address be that an IPv6 one embeds."""
-    ip = ipaddress.ip_address(address.partition("%")[0])
-    if isinstance(ip, ipaddress.IPv6Address):
-        inner = ip.ipv4_mapped or ip.sixtofour or (ip.teredo or (None, None))[1]
-        if ip in NAT64:
-            inner = ipaddress.IPv4Address(int(ip) & 0xFFFFFFFF)
-        if inner is not None:
-            return inner.is_global and not inner.is_multicast
-        if ip not in GLOBAL_UNICAST:
-            return False
-    return ip.is_global and not ip.is_multicast

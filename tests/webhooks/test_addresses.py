@@ -6,8 +6,9 @@ import subprocess
 
 import pytest
 
-from taskyard_server import webhooks
-from taskyard_server.webhooks import is_public
+from taskyard_server import webhook_posts
+from taskyard_server.config import WebhookSettings
+from taskyard_server.webhook_addresses import is_public
 
 NAME = "hooks.example"
 
@@ -118,7 +119,7 @@ async def test_private_addresses_are_refused_unless_the_settings_allow_them(make
 
 
 def test_private_addresses_are_refused_by_default():
-    assert webhooks.WebhookSettings().allow_private is False
+    assert WebhookSettings().allow_private is False
 
 
 async def test_the_host_header_is_the_name_and_not_the_address(server, receiver, resolve):
@@ -156,7 +157,7 @@ OUTSIDE, INSIDE = "127.0.0.1", "127.0.0.2"
 @pytest.fixture
 async def rebound(make_receiver, monkeypatch):
     """The public server, and the private one on the same port."""
-    monkeypatch.setattr(webhooks, "is_public", lambda address: address == OUTSIDE)
+    monkeypatch.setattr(webhook_posts, "is_public", lambda address: address == OUTSIDE)
     outside = await make_receiver(host=OUTSIDE)
     inside = await make_receiver(host=INSIDE, port=outside.port)
     return outside, inside

@@ -11,9 +11,8 @@ from taskyard_server.core.task import Task
 from taskyard_server.engine.port import Engine
 from taskyard_server.setting_types import secret
 
-from .connections import Connections, TlsFiles
-from .tab_executor import TabExecutor
 from .tab_resolver import Endpoint, TabMap
+from .tls_files import TlsFiles
 
 
 class ConfiguredExecutor:
@@ -21,6 +20,10 @@ class ConfiguredExecutor:
 
     def __init__(self, engine: Engine, settings: Settings, handed: Callable[[Task], Task] | None = None) -> None:
         """Raises `TlsFilesError`."""
+        # Here, so that a server without it starts without an HTTP client.
+        from .connections import Connections
+        from .tab_executor import TabExecutor
+
         tabs = {tab_id: _endpoint(tab.url, tab.token) for tab_id, tab in settings.tabs.items()}
         self._resolver = TabMap(tabs)
         self.take(settings)

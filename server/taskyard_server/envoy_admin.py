@@ -1,0 +1,61 @@
+"""Asks the gateway's Envoy over the socket of its administration.
+
+By hand, since an HTTP client takes longer to import than Envoy takes to start.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from http import HTTPStatus
+from http.client import HTTPException, HTTPResponse
+from io import BytesIO
+from pathlib import Path
+from typing import Any, Final, cast
+
+END_OF_HEAD: Final = b"\r\n\r\n"
+
+
+class NotAnswered(Exception):
+    """Nothing listens at the socket, or the connection ended before the answer did."""
+
+
+async def is_ready(socket: Path) -> bool:
+    """Whether it serves."""
+    try:
+        status, _ = await _get(socket, "/ready")
+    except NotAnswered:
+        return False
+    return status == HTTPStatus.OK
+
+
+async def listeners(socket: Path) -> dict[str, tuple[str, int]]:
+    """Where it listens, host and port, by the names of its listeners. Raises `NotAnswered`."""
+    _, body = await _get(socket, "/listeners?format=json")
+    places = {each["name"]: each["local_address"]["socket_address"] for each in json.loads(body)["listener_statuses"]}
+    return {name: (place["address"], place["port_value"]) for name, place in places.items()}
+
+
+class _Received:
+    """What `HTTPResponse` reads from in the place of a socket."""
+
+    def __init__(self, data: bytes) -> None:
+        self._data = data
+
+    def makefile(self, _mode: str) -> BytesIO:
+        return BytesIO(self._data)
+
+
+async def _get(socket: Path, target: str) -> tuple[int, bytes]:
+    """Status and body of an answer. Raises `NotAnswered`."""
+    try:
+        reader, writer = await asyncio.open_unix_connection(socket)
+        try:
+            writer.write(f"GET {target} HTTP/1.1\r\nhost: envoy\r\nconnection: close".encode() + END_OF_HEAD)
+            response = HTTPResponse(cast(Any, _Received(await reader.read())))
+        finally:
+            writer.close()
+        response.begin()
+        return response.status, response.read()
+    except (OSError, HTTPException) as error:
+        raise NotAnswered(str(error)) from None
