@@ -7,6 +7,7 @@ import pytest
 
 from taskyard_server.cli import up
 from taskyard_server.cli.serving import _replica_words
+from taskyard_server.cli.spoken_lines import SpokenLines
 from taskyard_server.config import Settings
 from tests.environment import without_settings
 from tests.ports import free_port
@@ -42,18 +43,18 @@ def test_it_says_that_nothing_is_kept(said):
 @pytest.mark.parametrize(
     ("advertise", "others", "words"),
     [
-        ("h.example:443", 2, "and others reach it at [cyan]h.example:443[/cyan]; 2 more live."),
-        ("h.example:443", 1, "and others reach it at [cyan]h.example:443[/cyan]; 1 more lives."),
+        ("h.example:443", 2, "and others reach it at h.example:443; 2 more live."),
+        ("h.example:443", 1, "and others reach it at h.example:443; 1 more lives."),
         (
             None,
             0,
-            "without [cyan]--advertise[/cyan], so that no other one can carry calls to it; no other one lives.",
+            "without --advertise, so that no other one can carry calls to it; no other one lives.",
         ),
     ],
 )
 def test_a_replica_says_who_it_is_and_how_many_others_live(advertise, others, words):
     settings = Settings.model_validate({"replicas": {"name": "one", "advertise": advertise}})
-    assert _replica_words(settings, others) == f"This is the replica [cyan]one[/cyan], {words}"
+    assert _replica_words(SpokenLines(), settings, others) == f"This is the replica one, {words}"
 
 
 def test_the_help_names_the_addresses_of_the_settings():

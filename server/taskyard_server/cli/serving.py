@@ -6,8 +6,6 @@ from typing import Any
 
 import structlog
 import uvloop
-from rich.console import Console
-from rich.markup import escape
 
 from taskyard_server import logs
 from taskyard_server.app import App, StartError
@@ -16,13 +14,13 @@ from taskyard_server.console_page import PATH as CONSOLE
 from taskyard_server.envoy_config import GatewayError
 from taskyard_server.exposure import authentication_is_on
 from taskyard_server.live_config import LiveConfig
-from taskyard_server.processes.parent import Parent, has_processes
 from taskyard_server.setting_types import shown_url
 from taskyard_server.store_url import MEMORY, is_postgres, shown_store_url, sqlite_folder, sqlite_path
 from taskyard_server.telemetry.parts import Telemetry
 from taskyard_server.telemetry.starting import configured_telemetry
 
 from .failure import Failure
+from .spoken_lines import SpokenLines
 
 log = structlog.get_logger(__name__)
 
@@ -38,7 +36,7 @@ def serve(
         if why_not is not None:
             log.warning("telemetry_off", why=why_not)
         with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
-            if has_processes(config.settings):
+            if _has_processes(config.settings):
                 runner.run(_run_processes(config, flags, log_level, accept_clock, insecure))
             else:
                 runner.run(_run(config, accept_clock, insecure, telemetry))
@@ -46,66 +44,73 @@ def serve(
         raise Failure(str(error)) from None
 
 
+def _has_processes(settings: Settings) -> bool:
+    """Whether these settings ask for processes of a parent."""
+    return settings.processes > 1 or sqlite_folder(settings.store.url) is not None
+
+
 async def _run(config: LiveConfig, accept_clock: bool, insecure: bool, telemetry: Telemetry) -> None:
     app = App(config, accept_clock=accept_clock, insecure=insecure, telemetry=telemetry)
     await app.start()
-    out = Console(highlight=False, soft_wrap=True)
+    out = SpokenLines()
     _announce(out, config.settings, app.other_replicas)
-    app.draining.tell = lambda words: out.print(escape(words))
+    app.draining.tell = out.say
     await app.run()
 
 
 async def _run_processes(
     config: LiveConfig, flags: dict[str, Any], log_level: str, accept_clock: bool, insecure: bool
 ) -> None:
+    from taskyard_server.processes.parent import Parent  # a single server goes without
+
     parent = Parent(config, flags, log_level, accept_clock=accept_clock, insecure=insecure)
-    out = Console(highlight=False, soft_wrap=True)
-    parent.say = lambda words: out.print(escape(words))
+    out = SpokenLines()
+    parent.say = out.say
     await parent.start()
-    out.print(f"The namespaces are divided among {config.settings.processes} processes.")
+    out.say(f"The namespaces are divided among {config.settings.processes} processes.")
     _announce(out, config.settings, None)
     await parent.run()
 
 
-def _announce(out: Console, settings: Settings, others: int | None) -> None:
+def _announce(out: SpokenLines, settings: Settings, others: int | None) -> None:
     url = f"http{'s' if settings.gateway_tls.cert else ''}://{settings.rest}"
-    rest = f" and REST at [cyan]{url}[/cyan]" if settings.gateway else ""
-    out.print(f"[bold]Taskyard[/bold] serves gRPC at [cyan]{settings.grpc}[/cyan]{rest}.")
+    rest = f" and REST at {out.cyan(url)}" if settings.gateway else ""
+    out.say(f"{out.bold('Taskyard')} serves gRPC at {out.cyan(settings.grpc)}{rest}.")
     if settings.gateway and settings.console.enabled:
-        out.print(f"The console is at [cyan]{escape(settings.console.url or url + CONSOLE)}[/cyan].")
+        out.say(f"The console is at {out.cyan(settings.console.url or url + CONSOLE)}.")
     scheme = "http" if settings.tls.cert is None else "https"
-    out.print(f"Metrics are at [cyan]{scheme}://{settings.metrics}/metrics[/cyan].")
+    out.say(f"Metrics are at {out.cyan(f'{scheme}://{settings.metrics}/metrics')}.")
     if is_postgres(settings.store.url):
-        out.print(f"Tasks are kept in [cyan]{escape(shown_store_url(settings.store.url))}[/cyan].")
+        out.say(f"Tasks are kept in {out.cyan(shown_store_url(settings.store.url))}.")
         if others is not None:
-            out.print(_replica_words(settings, others))
+            out.say(_replica_words(out, settings, others))
     elif (folder := sqlite_folder(settings.store.url)) is not None:
-        out.print(f"Tasks are kept in [cyan]{escape(str(folder))}[/cyan], in a file for each namespace.")
+        out.say(f"Tasks are kept in {out.cyan(str(folder))}, in a file for each namespace.")
     elif (path := sqlite_path(settings.store.url)) is None:
-        out.print("Nothing is kept: tasks are gone when it ends.")
+        out.say("Nothing is kept: tasks are gone when it ends.")
     else:
-        out.print(f"Tasks are kept in [cyan]{escape(str(path))}[/cyan]; --store {MEMORY} keeps nothing.")
+        out.say(f"Tasks are kept in {out.cyan(str(path))}; --store {MEMORY} keeps nothing.")
     secs = settings.scheduler.default_deadline_sec
-    out.print(f"A task without a deadline has {secs:g} s from when it can be claimed (scheduler.defaultDeadlineSec).")
+    out.say(f"A task without a deadline has {secs:g} s from when it can be claimed (scheduler.defaultDeadlineSec).")
     if settings.executor is None and not settings.tabs:
-        out.print("Tasks wait for runtime hosts; --executor URL forwards tab actions. Try:")
+        out.say("Tasks wait for runtime hosts; --executor URL forwards tab actions. Try:")
     else:
         to = "the instances of their tabs" if settings.executor is None else shown_url(settings.executor)
-        out.print(f"Tab actions go to [cyan]{to}[/cyan]. Try:")
+        out.say(f"Tab actions go to {out.cyan(to)}. Try:")
     task = '{"agentId":"me","action":"click","tabId":"t1"}'
     token = ' -H "Authorization: Bearer $TASKYARD_TOKEN"' if authentication_is_on(settings) else ""
     if settings.gateway:
         ca = " --cacert ca.pem" if settings.gateway_tls.cert else ""
-        out.print(f"  curl{ca}{token} -X POST {url}/tasks -H 'Content-Type: application/json' -d '{task}'")
+        out.say(f"  curl{ca}{token} -X POST {url}/tasks -H 'Content-Type: application/json' -d '{task}'")
     plain = "-cacert ca.pem" if settings.tls.cert else "-plaintext"
-    out.print(f"  grpcurl {plain}{token} -d '{task}' {settings.grpc} taskyard.v1.TaskService/SubmitTask")
+    out.say(f"  grpcurl {plain}{token} -d '{task}' {settings.grpc} taskyard.v1.TaskService/SubmitTask")
 
 
-def _replica_words(settings: Settings, others: int) -> str:
+def _replica_words(out: SpokenLines, settings: Settings, others: int) -> str:
     own, among = settings.replicas, "no other one lives" if not others else f"{others} more live"
     among = "1 more lives" if others == 1 else among
     if own.advertise is None:
-        reached = "without [cyan]--advertise[/cyan], so that no other one can carry calls to it"
+        reached = f"without {out.cyan('--advertise')}, so that no other one can carry calls to it"
     else:
-        reached = f"and others reach it at [cyan]{own.advertise}[/cyan]"
-    return f"This is the replica [cyan]{escape(own.name)}[/cyan], {reached}; {among}."
+        reached = f"and others reach it at {out.cyan(own.advertise)}"
+    return f"This is the replica {out.cyan(own.name)}, {reached}; {among}."

@@ -6,6 +6,8 @@ from typing import Annotated, Any, Final
 
 import typer
 
+from taskyard_server.lean_imports import lean_imports
+
 from .settings_options import ConfigOption, StoreOption
 
 GRPC: Final = "127.0.0.1:50051"
@@ -73,7 +75,8 @@ def up(
         "log": None if log_file is None else {"file": log_file},
     }
     flags: dict[str, Any] = {key: value for key, value in given.items() if value is not None}
-    # What it needs takes a second to import, which the help does not wait for.
-    from .serving import serve
+    # What it needs takes long to import, which the help does not wait for.
+    with lean_imports():
+        from .serving import serve
 
     serve(config_file, flags, log_level.value, accept_clock=accept_clock, insecure=insecure)

@@ -20,11 +20,10 @@ MESSAGE: Final = 11
 """Types of field descriptors that are length-delimited on the wire."""
 _DOUBLES: Final = Struct("<d")
 
-LAST: Final[list[bytes]] = [
-    bytes([number]) if number < 128 else bytes([number & 127 | 128, number >> 7]) for number in range(1 << 14)
-]
+_BYTES: Final[list[bytes]] = [bytes([number]) for number in range(1 << 8)]
+LAST: Final[list[bytes]] = _BYTES[:128] + [low + high for high in _BYTES[1:128] for low in _BYTES[128:]]
 """Each 14-bit number as a complete varint."""
-CONTINUED: Final[list[bytes]] = [bytes([number & 127 | 128, number >> 7 | 128]) for number in range(1 << 14)]
+CONTINUED: Final[list[bytes]] = [low + high for high in _BYTES[128:] for low in _BYTES[128:]]
 """Each 14-bit number as the first two bytes of a longer varint."""
 
 MAX_UINT32: Final = 2**32 - 1

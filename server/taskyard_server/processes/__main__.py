@@ -22,6 +22,9 @@ def end_with(parent: int) -> None:
 
 if __name__ == "__main__":
     end_with(int(sys.argv[1]))
-    from taskyard_server.processes.child import main
+    from taskyard_server.lean_imports import lean_imports
+
+    with lean_imports():
+        from taskyard_server.processes.child import main
 
     main(int(sys.argv[2]))

@@ -40,11 +40,6 @@ READY_SECS: Final = 5.0
 NOTHING_AWAITED: Final = "Stopping: no task has to end first."
 
 
-def has_processes(settings: Settings) -> bool:
-    """Whether these settings ask for processes of a parent."""
-    return settings.processes > 1 or sqlite_folder(settings.store.url) is not None
-
-
 class Parent:
     """`settings.processes` processes and their gateway. `flags` and `log_level` are those of the command.
 
