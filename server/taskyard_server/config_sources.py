@@ -8,6 +8,7 @@ import os
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, Final, TypeGuard, get_args, get_origin
 
@@ -223,8 +224,8 @@ def _closest_variable(name: str, known: Iterable[str]) -> str | None:
         word = each.removeprefix(PREFIX)
         # The section is what people forget most.
         by_word |= {word.rpartition(DELIMITER)[2]: each, word: each}
-    close = _closest(name.removeprefix(PREFIX), by_word)
-    return None if close is None else by_word[close]
+    close = get_close_matches(name.removeprefix(PREFIX), by_word, 1)
+    return by_word[close[0]] if close else None
 
 
 # Messages of mistakes
@@ -237,18 +238,12 @@ def _explain(mistake: Any) -> str:
         names = _names_in(path)
         if last in names:
             return f"{key}: another name of {names[last]}, which is set too"
-        return f"{key}: unknown key{_suggest(_closest(str(last), names))}"
+        return f"{key}: unknown key{_suggest(next(iter(get_close_matches(str(last), names, 1)), None))}"
     message = mistake["msg"]
     if message[1:2].islower():
         message = message[0].lower() + message[1:]
     # A value of this section may be the secret.
     return f"{key}: {message}" + ("" if mistake["loc"][0] in SECRET_KEYS else f", got {mistake['input']!r}")
-
-
-def _closest(word: str, words: Iterable[str]) -> str | None:
-    from difflib import get_close_matches  # only where there is a mistake
-
-    return next(iter(get_close_matches(word, list(words), 1)), None)
 
 
 def _suggest(name: str | None) -> str:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import logging
 import os
 import stat
-import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from pathlib import Path
@@ -117,15 +116,22 @@ def _read(path: Path | None, is_needed: bool) -> dict[str, Any] | None:
             raise ValueError("there are no profiles, since there is no home directory")
         return None
     try:
-        return tomllib.loads(path.read_text("utf-8"))
+        text = path.read_text("utf-8")
     except OSError as error:
         # Services run without a readable home: they fail only if they ask for a profile.
         if not is_needed:
             return None
         raise ValueError(f"{path}: {error.strerror}") from None
+    except UnicodeDecodeError:
+        # That has the whole file in it.
+        raise ValueError(f"{path}: is not UTF-8") from None
+    import tomllib  # here, since most programs have no profiles
+
+    try:
+        return tomllib.loads(text)
     except ValueError as error:
-        # The parser tells the place, not the text; a UnicodeDecodeError has the whole file in it.
-        problem = str(error) if isinstance(error, tomllib.TOMLDecodeError) else "is not UTF-8"
+        # The parser tells the place, not the text.
+        problem = str(error) if isinstance(error, tomllib.TOMLDecodeError) else "is malformed"
         raise ValueError(f"{path}: {problem}") from None
 
 

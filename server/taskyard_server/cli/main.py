@@ -14,6 +14,8 @@ os.environ.setdefault("GRPC_VERBOSITY", "NONE")
 # The server starts Envoy as a child while it serves. The fork handlers of grpc break busy connections, and only a child
 # that runs grpc would need them.
 os.environ.setdefault("GRPC_ENABLE_FORK_SUPPORT", "0")
+# The settings are no concern of plugins, and to look for some reads what every installed package says of itself.
+os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "__all__")
 
 import typer
 

@@ -11,10 +11,21 @@ import time
 from collections.abc import Callable, Iterable
 from functools import partial
 from itertools import chain
-from typing import Any, Final
 
 from taskyard_server.store.sqlite_file import TABLES, VERSION, Unusable, primary
 from taskyard_server.store.sqlite_upkeep import Ballast, Log
+
+TYPE_CHECKING = False  # typing would be a quarter of what the process takes to start.
+if TYPE_CHECKING:
+    from typing import Any, Final
+
+    Rows = list[tuple[Any, ...]]
+    Removes = tuple[int, list[int]]
+    Groups = tuple[tuple[bytes, ...], ...]
+    Sought = tuple[Groups, Groups, bool, tuple[int, int] | None]
+    """`port.Sought`, which is not imported here."""
+    Puts = tuple[int, Rows]
+    """A table, by its place in `TABLES`, with keys or rows."""
 
 SLICE_ROWS: Final = 1000
 SLICE_BYTES: Final = 1 << 20
@@ -27,14 +38,6 @@ AT_ONCE: Final = (100, 10)
 NAMESPACE_SHIFT: Final = 40
 OF_TASKS: Final = ("states", "ended", "tasks")
 OF_NAMESPACES: Final = ("stopping", "hosts", "agents", "schedules", "triggers", "outbox", "operations", "rules")
-
-Rows = list[tuple[Any, ...]]
-Removes = tuple[int, list[int]]
-Groups = tuple[tuple[bytes, ...], ...]
-Sought = tuple[Groups, Groups, bool, tuple[int, int] | None]
-"""`port.Sought`, which is not imported here."""
-Puts = tuple[int, Rows]
-"""A table, by its place in `TABLES`, with keys or rows."""
 
 
 class YardRows:
