@@ -153,7 +153,9 @@ def compile_to(folder: Path) -> None:
         names = [str(path.relative_to(SERVER)) for path in sources()]
         # `make lint` checks types. A wheel may be built where the server's dependencies are not installed.
         flags = ["--config-file=", "--ignore-missing-imports", "--follow-imports=silent", f"--cache-dir={build}/cache"]
-        extensions = mypycify([*flags, *names], group_name=GROUP, target_dir=build, debug_level="0", **HOW)
+        # One file for all would be optimised by 4 % more, on one core and for twice as long.
+        how = {"multi_file": True, "opt_level": "2", "debug_level": "0"}
+        extensions = mypycify([*flags, *names], group_name=GROUP, target_dir=build, **how)
         distribution = Distribution({"name": GROUP, "ext_modules": extensions, "cmdclass": {"build_ext": SideBySide}})
         command = distribution.get_command_obj("build_ext")
         command.build_lib, command.build_temp = str(folder), build

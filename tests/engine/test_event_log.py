@@ -5,7 +5,7 @@ from collections import Counter
 from unittest.mock import patch
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from taskyard_server.core.agents import Agent
@@ -17,7 +17,6 @@ from taskyard_server.engine import event_feeds
 from taskyard_server.engine.event_feeds import EventFilter
 from taskyard_server.engine.event_log import Bounds, EventLogs
 from tests.core.records import values
-from tests.effort import times
 
 NAMESPACE = "default"
 EVERYTHING = EventFilter()
@@ -112,7 +111,6 @@ STEPS = st.lists(
 
 
 @given(FILTERS, STEPS)
-@settings(deadline=None, max_examples=times(100))
 def test_a_watch_gets_every_matching_event_once_however_often_it_is_resumed(event_filter, steps):
     with patch.multiple(event_feeds, **LOW_LIMITS):
         logs, expected, numbers = Logs(), [], []

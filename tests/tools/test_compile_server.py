@@ -38,7 +38,6 @@ def core(tmp_path, monkeypatch):
     monkeypatch.setattr(compile_server, "PACKAGE", core.parent)
     monkeypatch.setattr(compile_server, "BESIDE_THE_CORE", ())
     monkeypatch.setattr(compile_server, "STAMP", core.parent / ".compiled")
-    monkeypatch.setattr(compile_server, "AHEAD", tmp_path / ".ahead")
     return core
 
 
@@ -87,24 +86,6 @@ def test_a_fresh_form_is_not_compiled_again(compiler):
     compile_server.main()
     compile_server.main()
     assert len(compiler) == 1
-
-
-def test_what_was_compiled_ahead_comes_to_its_place_when_it_is_needed(compiler):
-    compile_server.main("--ahead")
-    assert compile_server.compiled() == []
-    compile_server.main()
-    assert compile_server.is_fresh()
-    assert compiler == [compile_server.AHEAD]
-    assert not compile_server.AHEAD.exists()
-
-
-def test_what_was_compiled_ahead_of_other_sources_is_not_used(core, compiler):
-    compile_server.main("--ahead")
-    (core / "scheduler.py").write_text("second")
-    compile_server.main()
-    assert compile_server.is_fresh()
-    assert compiler == [compile_server.AHEAD, compile_server.SERVER]
-    assert not compile_server.AHEAD.exists()
 
 
 @pytest.mark.usefixtures("compiler")
