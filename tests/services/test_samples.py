@@ -18,8 +18,8 @@ COUNTS = ("submitted", "dispatched", "completed", "failed", "cancelled", "reject
 
 @pytest.fixture
 async def api(start_api, clock):
-    """A server on a clock that tests control."""
-    return await start_api(clock=clock)
+    """A server on a clock that tests control, where no task comes due while samples are taken."""
+    return await start_api(clock=clock, default_deadline_secs=100_000.0)
 
 
 async def list_samples(api, metadata=None, **fields):

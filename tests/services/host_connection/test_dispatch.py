@@ -190,8 +190,8 @@ async def test_a_message_of_large_tasks_is_limited_in_bytes(server):
     assert largest <= 1_000_000
 
 
-async def test_a_task_larger_than_the_limit_is_alone_in_its_message(start_server, frozen_clock):
-    server = await start_server(frozen_clock, max_payload_bytes=2_000_000)
+async def test_a_task_larger_than_the_limit_is_alone_in_its_message(start_server, clock):
+    server = await start_server(clock, max_payload_bytes=2_000_000)
     task_ids = [await server.submit(params=params(1_500_000)) for _ in range(2)]
     stream = await server.connect()
     await stream.credit(2)
@@ -277,8 +277,8 @@ async def test_a_waiting_claim_and_a_stream_of_one_host_both_get_tasks(server):
 
 
 @pytest.mark.parametrize("limit", ["max_inflight", "max_per_agent_inflight"])
-async def test_limits_apply_to_streams_and_freed_capacity_is_used_at_once(start_server, frozen_clock, limit):
-    server = await start_server(frozen_clock, **{limit: 2})
+async def test_limits_apply_to_streams_and_freed_capacity_is_used_at_once(start_server, clock, limit):
+    server = await start_server(clock, **{limit: 2})
     stream = await server.connect(credit=9)
     task_ids = await server.submit_many(3)
     first, second = await stream.tasks(2)

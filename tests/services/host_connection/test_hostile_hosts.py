@@ -79,8 +79,8 @@ async def test_the_server_stops_reading_from_a_host_that_does_not_read(start_ser
     await wait_until(lambda: not server.leftovers())
 
 
-async def test_heartbeats_of_a_host_that_does_not_read_do_not_count(start_server, frozen_clock):
-    server = await start_server(frozen_clock)
+async def test_heartbeats_of_a_host_that_does_not_read_do_not_count(start_server, clock):
+    server = await start_server(clock)
     stream = await unread_stream(server)
     await drain_sockets()
     await server.advance(5)
