@@ -7,6 +7,8 @@ from base64 import b64encode
 
 import pytest
 
+from tests.waiting import LIMIT_SECS
+
 SECRET = "whsec_" + b64encode(b"a secret of twenty-four.").decode()
 CONFIG = {"webhooks": {"allowPrivate": True, "secret": SECRET}}
 
@@ -18,7 +20,7 @@ def kept(up, tmp_path):
 
 
 async def arrived(hook):
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(LIMIT_SECS):
         await hook.came.wait()
     hook.came.clear()
 

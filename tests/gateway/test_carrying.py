@@ -25,6 +25,7 @@ from taskyard.v1 import (
 from tests.gateway.gateways import SECS
 from tests.gateway.test_grpc_web import Frames, framed
 from tests.gateway.yards import NAMESPACE, Replica, pair, whose
+from tests.waiting import LIMIT_SECS
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
@@ -230,7 +231,7 @@ async def test_connect_is_refused_at_once(a: Replica) -> None:
         for authority in (address, "example.com:443"):
             reader, writer = await asyncio.open_connection(host, int(port))
             writer.write(f"CONNECT {authority} HTTP/1.1\r\nHost: {authority}\r\n\r\n".encode())
-            async with asyncio.timeout(5):
+            async with asyncio.timeout(LIMIT_SECS):
                 assert await reader.readline() == b"HTTP/1.1 403 Forbidden\r\n"
             writer.close()
 

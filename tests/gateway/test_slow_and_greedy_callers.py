@@ -18,6 +18,7 @@ from taskyard_server.gateway import Gateway
 from tests.gateway.gateways import SECS, client_of, connection_to, exchange, read_response
 from tests.gateway.http2 import HEADERS, SETTINGS, Http2
 from tests.gateway.scripted_server import Tasks
+from tests.waiting import until
 
 pytestmark = [pytest.mark.asyncio(loop_scope="module"), pytest.mark.long]
 
@@ -115,8 +116,7 @@ async def test_connections_over_the_limit_are_closed_and_idle_ones_make_room(nar
     ends = [asyncio.create_task(reader.read()) for reader, _ in idle]
     async with asyncio.timeout(SECS):
         # Those over the limit end at once.
-        while sum(end.done() for end in ends) < 40 - 16:  # noqa: ASYNC110
-            await asyncio.sleep(0.01)
+        await until(lambda: sum(end.done() for end in ends) >= 40 - 16)
     await answers_at_last(narrow)
     for _, writer in idle:
         writer.close()

@@ -10,6 +10,7 @@ import pytest
 from taskyard_server import metrics_server
 from taskyard_server.certificates import CertificateFiles
 from tests.certificates import Authority
+from tests.waiting import LIMIT_SECS
 
 TOKEN = "scraping-token-0123456789"
 OTHER = "scraping-token-9876543210"
@@ -122,7 +123,7 @@ async def test_callers_that_say_nothing_do_not_keep_others_out_for_ever(make_har
     harness = await make_harness()
     silent = [socket.create_connection(("127.0.0.1", harness.port)) for _ in range(2)]
     scrape = Scraper(harness.port)
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(LIMIT_SECS):
         while True:
             try:
                 assert (await scrape())[0] == 200
@@ -140,7 +141,7 @@ async def test_callers_that_say_a_little_every_so_often_do_not_keep_others_out_f
     harness = await make_harness()
     slow = [socket.create_connection(("127.0.0.1", harness.port)) for _ in range(2)]
     cut_off = 0
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(LIMIT_SECS):
         while cut_off < len(slow):
             cut_off = 0
             for connection in slow:

@@ -19,10 +19,10 @@ import pytest
 from taskyard import Client
 from tests.durability.yard import Yard
 from tests.environment import without_settings
+from tests.waiting import LIMIT_SECS
 
 CHILD = "-m taskyard_server.processes"
 NAMESPACES = ("one", "two", "three", "four")
-WAIT_SECS = 30.0
 
 
 class Processes(Yard):
@@ -56,7 +56,7 @@ async def yard(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[
 
 async def until(look: Any, wanted: Any) -> None:
     """Wait until what is looked at is what is wanted."""
-    async with asyncio.timeout(WAIT_SECS):
+    async with asyncio.timeout(LIMIT_SECS):
         while (found := await look()) != wanted:
             print(found)
             await asyncio.sleep(0.1)

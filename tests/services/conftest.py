@@ -1,6 +1,5 @@
 """Fixtures of the service tests: a server on a free port, its clients, and clocks that tests control."""
 
-import asyncio
 import json
 import time
 from collections import defaultdict
@@ -60,6 +59,7 @@ from tests import reporting
 from tests.engines import running_engine
 from tests.live import live
 from tests.services.host_streams import ServerUnderTest, serving
+from tests.waiting import until
 
 BY_REST = (("x-taskyard-rest", "1"),)
 
@@ -305,10 +305,7 @@ def eventually() -> Callable[[Callable[[], Awaitable[Any]], Callable[[Any], bool
     """Repeats a call until its result satisfies a condition."""
 
     async def poll(call: Callable[[], Awaitable[Any]], is_done: Callable[[Any], bool]) -> Any:
-        async with asyncio.timeout(10):
-            while not is_done(result := await call()):  # noqa: ASYNC110
-                await asyncio.sleep(0.01)
-        return result
+        return await until(call, is_done)
 
     return poll
 

@@ -9,6 +9,7 @@ from taskyard.v1.task_pb2 import RetryPolicy, SubmitTaskRequest, SubmitTasksRequ
 from taskyard_server.core.history import RetryPolicy as CorePolicy
 from tests import reporting
 from tests.live import live
+from tests.waiting import LIMIT_SECS
 
 IMMEDIATE_RETRIES = {"max_attempts": 3, "first_delay_ms": 0}
 
@@ -16,7 +17,7 @@ IMMEDIATE_RETRIES = {"max_attempts": 3, "first_delay_ms": 0}
 async def wait_for_state(api, task_id, state):
     """Wait until a timer of the engine brings a task into a state."""
     watch = api.watch(task_ids=[task_id], include_current=True)
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(LIMIT_SECS):
         while all(event.task.state != state for event in (await watch.read()).events):
             pass
     watch.cancel()

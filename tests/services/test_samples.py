@@ -10,6 +10,7 @@ from taskyard.v1.sample_pb2 import ListSamplesRequest
 from taskyard_server import samples
 from taskyard_server.core.hosts import HostProfile
 from tests.live import live
+from tests.waiting import LIMIT_SECS
 
 NS = "default"
 RED = (("taskyard-namespace", "red"),)
@@ -229,10 +230,10 @@ async def test_they_are_taken_at_full_tens_of_seconds(api, clock, monkeypatch):
     clock.now = 1_000_003.0
     running = asyncio.create_task(api.samples.run())
     for at in (1_000_010, 1_000_020):
-        clock.now += await asyncio.wait_for(sleeps.get(), 5)
+        clock.now += await asyncio.wait_for(sleeps.get(), LIMIT_SECS)
         assert clock.now == at
         wake_up.set()
-    await asyncio.wait_for(sleeps.get(), 5)
+    await asyncio.wait_for(sleeps.get(), LIMIT_SECS)
     running.cancel()
     assert [sample.at.seconds for sample in await list_samples(api)] == [1_000_010, 1_000_020]
 

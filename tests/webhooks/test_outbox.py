@@ -15,6 +15,7 @@ from tests import reporting
 from tests.live import live
 from tests.store.dict_store import DictStore
 from tests.store.groups import rows_of
+from tests.waiting import until
 from tests.webhooks.conftest import MAX_WAIT_SECS, Server
 
 SECRET = "whsec_" + b64encode(b"a secret of twenty-four.").decode()
@@ -90,9 +91,7 @@ def ids(posts):
 
 async def removed(store, left=0):
     """Once no more than so many rows are left in the outbox."""
-    async with asyncio.timeout(MAX_WAIT_SECS):
-        while len(store.tables[Table.OUTBOX]) > left:  # noqa: ASYNC110 - a store of dicts tells nobody
-            await asyncio.sleep(0.005)
+    await until(lambda: len(store.tables[Table.OUTBOX]) <= left)
 
 
 async def end(server, namespace, *urls):

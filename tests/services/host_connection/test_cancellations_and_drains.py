@@ -272,9 +272,7 @@ async def test_no_stream_opens_once_the_server_is_closed(server, refused):
     assert not server.leftovers()
 
 
-async def test_an_internal_error_ends_the_stream_and_the_task_is_requeued(
-    start_server, clock, refused, monkeypatch
-):
+async def test_an_internal_error_ends_the_stream_and_the_task_is_requeued(start_server, clock, refused, monkeypatch):
     def fail(lease):
         raise ValueError(lease.task.id)
 

@@ -1,7 +1,5 @@
 """Connect, where accepted reports are counted (docs/rules.md, Reports on a stream): answers, credit and heartbeats."""
 
-import asyncio
-
 import pytest
 
 from taskyard.v1 import runtime_host_pb2 as pb
@@ -9,6 +7,7 @@ from taskyard.v1.task_pb2 import Task
 from taskyard_server.services import host_outbox
 from tests.services.host_streams import held_lease, report, serving
 from tests.store.gated_store import GatedStore
+from tests.waiting import until
 
 MAX_UINT32 = 2**32 - 1
 
@@ -54,8 +53,7 @@ async def running(server, stream, count=1):
 
 
 async def eventually_done(server, task):
-    while await server.state(task.task.task_id) != "done":  # noqa: ASYNC110
-        await asyncio.sleep(0)
+    await until(lambda: server.state(task.task.task_id), lambda state: state == "done")
 
 
 # Who gets counts

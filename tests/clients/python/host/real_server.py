@@ -1,6 +1,5 @@
 """A `taskyard up` for tests of hosts, and a namespace of its own for each test."""
 
-import asyncio
 import json
 import subprocess
 import sys
@@ -16,6 +15,7 @@ from taskyard import Host
 from taskyard.v1 import runtime_host_pb2, runtime_host_pb2_grpc
 from tests.environment import without_settings
 from tests.ports import free_port
+from tests.waiting import until
 
 CONFIG = "taskyard.json"
 
@@ -58,10 +58,7 @@ class Namespace:
 
     async def connected(self, *host_ids):
         """Wait until exactly these hosts are connected. Returns the hosts by id."""
-        async with asyncio.timeout(10):
-            while set(hosts := await self._connected()) != set(host_ids):  # noqa: ASYNC110
-                await asyncio.sleep(0.005)
-        return hosts
+        return await until(self._connected, lambda hosts: set(hosts) == set(host_ids))
 
     async def drain(self, host_id="host-1"):
         await self._hosts.DrainHost(runtime_host_pb2.DrainHostRequest(host_id=host_id), metadata=self._metadata)

@@ -15,6 +15,7 @@ from google.protobuf.timestamp_pb2 import Timestamp
 from taskyard.hosting.signals import SAME_SIGNAL_SECS
 from taskyard.v1.runtime_host_pb2 import RuntimeHost
 from tests.clients.python.host.gate import Gate
+from tests.waiting import LIMIT_SECS
 
 
 @pytest.fixture(autouse=True)
@@ -23,7 +24,7 @@ def _capture_info(caplog):
 
 
 async def ended(running):
-    await asyncio.wait_for(running, 5)
+    await asyncio.wait_for(running, LIMIT_SECS)
 
 
 async def test_a_host_that_the_server_drains_finishes_what_runs_and_then_leaves_in_order(server, make_host, work):
@@ -270,14 +271,14 @@ async def test_a_task_that_kills_its_host_at_once_is_reported_as_started_before(
     stream = await server.welcomed()
     stream.assign("t", action="die")
     assert await stream.reports(1) == ["t started"]
-    assert await asyncio.wait_for(process.wait(), 10) == -signal.SIGKILL
+    assert await asyncio.wait_for(process.wait(), LIMIT_SECS) == -signal.SIGKILL
 
 
 async def test_after_a_first_signal_the_process_drains_and_ends(server, process):
     stream = await server.welcomed()
     await stream.until_credit(10)
     process.send_signal(signal.SIGTERM)
-    out, _ = await asyncio.wait_for(process.communicate(), 10)
+    out, _ = await asyncio.wait_for(process.communicate(), LIMIT_SECS)
     assert (process.returncode, out) == (0, b"left\n")
     assert stream.half_closed.is_set()
 
@@ -292,7 +293,7 @@ async def test_a_second_signal_ends_the_process_at_once(server, process, second)
         pass
     await asyncio.sleep(SAME_SIGNAL_SECS + 0.1)
     process.send_signal(second)
-    assert await asyncio.wait_for(process.wait(), 10) == -second
+    assert await asyncio.wait_for(process.wait(), LIMIT_SECS) == -second
 
 
 async def test_signals_in_quick_succession_count_as_one(server, process):
@@ -301,6 +302,6 @@ async def test_signals_in_quick_succession_count_as_one(server, process):
     assert await stream.reports(2) == ["t started", "t progress"]
     for number in (signal.SIGTERM, signal.SIGINT, signal.SIGTERM):
         process.send_signal(number)
-    out, _ = await asyncio.wait_for(process.communicate(), 10)
+    out, _ = await asyncio.wait_for(process.communicate(), LIMIT_SECS)
     assert (process.returncode, out) == (0, b"left\n")
     assert await stream.reports(1) == ["t completed"]

@@ -9,6 +9,7 @@ from taskyard.hosting.heart import Heart
 from taskyard.hosting.watch import Watch
 from taskyard.v1.runtime_host_pb2 import HeartbeatAck, HeartbeatInterval, HeldLease, RuntimeHost
 from tests.clients.python.host.gate import Gate
+from tests.waiting import LIMIT_SECS
 
 LONG_MS = 60_000
 """An interval that no test lives to see the end of."""
@@ -182,7 +183,7 @@ async def test_a_heartbeat_that_came_with_reports_is_answered_by_its_number(serv
     work(host)
     stream = await server.welcomed(heartbeat_interval_ms=200, lease_secs=1, counts_accepted=True)
     # For longer than an unanswered stream lives.
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(LIMIT_SECS):
         number = 0
         while stream.riding < 8:
             stream.assign(f"t-{number}")
@@ -212,7 +213,7 @@ async def test_a_lease_that_an_answer_names_as_lost_is_stopped(server, make_host
     await gate.entered.wait()
     heartbeat = await first_heartbeat_with_leases(stream)
     stream.send(heartbeat_ack=HeartbeatAck(sequence=heartbeat.sequence, lost=[HeldLease(task_id="t", fencing_token=1)]))
-    await asyncio.wait_for(gate.cancelled.wait(), 5)
+    await asyncio.wait_for(gate.cancelled.wait(), LIMIT_SECS)
 
 
 async def test_a_lease_that_is_not_renewed_expires_by_the_clock_of_the_host(server, make_host, work):
@@ -223,7 +224,7 @@ async def test_a_lease_that_is_not_renewed_expires_by_the_clock_of_the_host(serv
     stream.answers_heartbeats = False
     began = asyncio.get_running_loop().time()
     stream.assign("t")
-    await asyncio.wait_for(gate.cancelled.wait(), 5)
+    await asyncio.wait_for(gate.cancelled.wait(), LIMIT_SECS)
     assert 0.8 < asyncio.get_running_loop().time() - began < 1.3
     assert not stream.ended.is_set()
 

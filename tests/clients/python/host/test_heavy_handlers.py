@@ -12,6 +12,7 @@ from taskyard import Client, RetryPolicy, TaskState
 from tests.clients.python.host import process_handlers
 from tests.clients.python.host.real_server import Namespace, running
 from tests.clients.python.host.test_processes import until_gone
+from tests.waiting import until
 
 AT_ONCE = 8
 LEASE_SECS = 2
@@ -38,10 +39,7 @@ async def client(namespace):
 
 async def begun(client, task_id):
     """Wait until a handler has reported progress. Returns the task."""
-    async with asyncio.timeout(30):
-        while (task := await client.get(task_id)).progress is None:  # noqa: ASYNC110
-            await asyncio.sleep(0.01)
-    return task
+    return await until(lambda: client.get(task_id), lambda task: task.progress is not None)
 
 
 async def compute_side_by_side(namespace, client, work, place, secs, lease=LEASE_SECS):

@@ -1,6 +1,5 @@
 """Handlers in worker processes: what they are given, what they report, how they are stopped and how they die."""
 
-import asyncio
 import logging
 import os
 import time
@@ -14,6 +13,7 @@ from taskyard.v1.task_pb2 import Progress
 from taskyard.values import plain_value, struct_from
 from tests.clients.python.host import plain_handlers, process_handlers
 from tests.clients.python.host.handling import handling
+from tests.waiting import until
 
 
 def process_actions(*names: str, **options) -> Actions:
@@ -38,9 +38,7 @@ def lives(pid: int) -> bool:
 
 
 async def until_gone(pid: int) -> None:
-    async with asyncio.timeout(10):
-        while lives(pid):  # noqa: ASYNC110
-            await asyncio.sleep(0.005)
+    await until(lambda: not lives(pid))
 
 
 async def test_a_worker_process_is_used_again_and_again():

@@ -12,6 +12,7 @@ from taskyard.v1.runtime_host_pb2 import HeldLease
 from tests.clients.python.host.gate import Gate
 from tests.clients.python.host.scripted_server import ScriptedServer
 from tests.ports import free_port
+from tests.waiting import LIMIT_SECS, until
 
 
 def held(hello):
@@ -188,8 +189,7 @@ async def test_a_host_waits_until_another_instance_is_gone(server, make_host, wo
     host = make_host()
     host.action("click")(lambda _: None)
     work(host)
-    while len(server.hellos) < 3:  # noqa: ASYNC110
-        await asyncio.sleep(0.01)
+    await until(lambda: len(server.hellos) >= 3)
     server.refuse = None
     await server.stream()
     assert sum("another instance" in record.message for record in caplog.records) == 1
@@ -201,7 +201,7 @@ async def test_a_host_that_is_refused_for_good_ends_with_the_error(server, make_
     host = make_host()
     host.action("click")(lambda _: None)
     with pytest.raises(TaskyardError) as refused:
-        await asyncio.wait_for(work(host), 5)
+        await asyncio.wait_for(work(host), LIMIT_SECS)
     assert (refused.value.code, refused.value.reason.partition(" (tried: nothing;")[0]) == (code, "not you")
     assert len(server.hellos) == 1
 
@@ -214,7 +214,7 @@ async def test_a_superseded_host_stops_its_work_and_ends_with_the_error(server, 
     await gates["a"].entered.wait()
     stream.abort("conflict", "superseded by another stream of this instance", cause="superseded")
     with pytest.raises(TaskyardError, match="superseded") as refused:
-        await asyncio.wait_for(running, 5)
+        await asyncio.wait_for(running, LIMIT_SECS)
     assert refused.value.code == "conflict"
     assert gates.cancelled == ["a"]
     assert len(server.hellos) == 1
@@ -254,7 +254,7 @@ async def test_a_host_runs_once_at_a_time_and_again_later_as_a_new_instance(serv
     with pytest.raises(RuntimeError, match="runs already"):
         await host.run()
     host.drain()
-    await asyncio.wait_for(running, 5)
+    await asyncio.wait_for(running, LIMIT_SECS)
     work(host)
     assert (await server.stream()).hello.instance != first.hello.instance
 
@@ -270,6 +270,6 @@ async def test_a_host_that_is_cancelled_while_its_server_stops_ends(server, make
     for _ in range(turns % 10):
         await asyncio.sleep(0)
     run.cancel()
-    done, _ = await asyncio.wait({run}, timeout=5)
+    done, _ = await asyncio.wait({run}, timeout=LIMIT_SECS)
     assert done == {run}
     await stopping

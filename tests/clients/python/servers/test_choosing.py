@@ -8,7 +8,7 @@ import pytest
 
 from taskyard import DeadlineExceeded, Host, SyncClient, TaskState, Unavailable
 from tests.certificates import Authority
-from tests.clients.python.servers.conftest import until
+from tests.waiting import until
 
 
 async def test_no_call_fails_because_servers_are_dead(start, open_client, dead):

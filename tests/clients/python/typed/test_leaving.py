@@ -5,6 +5,7 @@ import asyncio
 import pytest
 
 from taskyard import TaskState
+from tests.waiting import until
 
 from .crawling import Page, crawl
 
@@ -15,9 +16,7 @@ async def states(client):
 
 async def settled(server, count):
     """Wait until so many tasks were accepted."""
-    async with asyncio.timeout(10):
-        while await server.made() < count:  # noqa: ASYNC110
-            await asyncio.sleep(0.001)
+    await until(server.made, lambda made: made >= count)
 
 
 async def test_a_run_that_is_left_cancels_its_task(server, client):
