@@ -23,7 +23,7 @@ export PATH := $(CURDIR)/$(VENV)/bin:$(PATH)
 # What Python and pytest made of a source is kept for the next process, of which there are thousands.
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: help setup compile plugins up up-secure up-replicas test test-all wheel lint format generate console screenshots clients conformance bench soak others clean
+.PHONY: help setup compile plugins up up-secure up-replicas test test-all flaky wheel lint format generate console screenshots clients conformance bench soak others clean
 help:            ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*##/\t/' | expand -t 12
 
@@ -67,6 +67,9 @@ test-all: $(READY) plugins ## all the tests of both forms of the server, over SQ
 		SEEDS=60 $(PYTEST) --core=compiled -m "not wheel and not trial" $(OF_SOURCES) $(OF_PROCESSES:%=--ignore=%) && \
 		$(PYTEST) --core=compiled --store=sqlite $(OF_PROCESSES); \
 	else $(PYTEST) --store=sqlite $(OF_PROCESSES); fi
+
+flaky: $(READY)  ## tests again and again beside busy loops, to find those that know how fast the machine is (ARGS="tests/services -k retries" RUNS=10)
+	python tools/flaky.py $(if $(RUNS),--runs $(RUNS)) $(ARGS)
 
 wheel: compile   ## build the wheel, install it where nothing else is, and use it
 	pytest -m wheel tests/wheel
