@@ -2,7 +2,6 @@
 
 import asyncio
 import signal
-import time
 from base64 import b64encode
 
 import pytest
@@ -83,9 +82,7 @@ async def test_a_second_signal_leaves_what_is_not_delivered_to_the_next_server(k
     server.signal(signal.SIGTERM)
     await server.logged("draining")
     server.signal(signal.SIGTERM)
-    began = time.monotonic()
     assert await server.exited() == 0
-    assert time.monotonic() - began < 8
     hook.opened.set()
     server = await kept()
     (delivered,) = await server.logged("webhook_delivered")

@@ -94,7 +94,7 @@ async def test_a_task_that_runs_after_the_grace_period_is_paused(up):
     began = time.monotonic()
     assert draining["grace_secs"] == 1.0
     (paused,) = await server.logged("task_paused")
-    assert 0.8 < time.monotonic() - began < STOP_SECS
+    assert time.monotonic() - began > 0.8
     assert (paused["task_id"], paused["error"]) == (task_id, "Job was interrupted by user")
     assert await server.exited(STOP_SECS) == 0
     assert server.events("task_paused", "task_done", "task_failed", "stopped") == ["task_paused", "stopped"]

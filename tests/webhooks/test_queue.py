@@ -71,8 +71,6 @@ async def test_at_most_workers_deliveries_are_under_way(make_server, receiver, g
     server = await make_server(workers=2)
     await server.end(*[receiver.url] * 6)
     await receiver.received(2)
-    await asyncio.sleep(0.05)  # time for a third to come, if one could
-    assert len(receiver.posts) == 2
     gate.opened.set()
     await server.settled()
     assert receiver.max_concurrent == 2
@@ -122,7 +120,7 @@ async def test_finish_waits_for_pending_deliveries_and_those_under_way(make_serv
 
 
 async def test_finish_returns_at_once_when_nothing_is_pending(server, logged):
-    await asyncio.wait_for(server.webhooks.finish(60), LIMIT_SECS)
+    await asyncio.wait_for(server.webhooks.finish(3_600), LIMIT_SECS)
     assert logged == []
 
 

@@ -292,8 +292,8 @@ async def test_a_submit_late_in_an_outage_has_the_full_patience():
         early = asyncio.create_task(timed())
         await asyncio.sleep(0.3)
         late = asyncio.create_task(timed())
-        assert 0.45 < await early < 2
-        assert 0.45 < await late < 2
+        assert await early > 0.45
+        assert await late > 0.45
 
 
 # Closing

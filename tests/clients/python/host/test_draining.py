@@ -15,7 +15,7 @@ from google.protobuf.timestamp_pb2 import Timestamp
 from taskyard.hosting.signals import SAME_SIGNAL_SECS
 from taskyard.v1.runtime_host_pb2 import RuntimeHost
 from tests.clients.python.host.gate import Gate
-from tests.waiting import LIMIT_SECS
+from tests.waiting import LIMIT_SECS, until
 
 
 @pytest.fixture(autouse=True)
@@ -75,12 +75,12 @@ async def test_a_host_without_work_leaves_at_once(server, make_host, work):
     await ended(running)
 
 
-async def test_a_host_that_was_never_connected_leaves_at_once(make_host, work, server):
+async def test_a_host_that_was_never_connected_leaves_at_once(make_host, work, server, caplog):
     await server.stop()
     host = make_host()
     host.action("click")(lambda _: None)
     running = work(host)
-    await asyncio.sleep(0.5)
+    await until(lambda: caplog.records)
     host.drain()
     await ended(running)
 
@@ -231,7 +231,7 @@ async def test_a_host_can_leave_signals_alone(server, make_host, work):
 # Hosts in processes of their own
 
 HOST = """
-import asyncio, os, signal, sys, time
+import asyncio, os, signal, sys, threading
 from taskyard.host import Host
 
 host = Host(sys.argv[1], "host-1")
@@ -243,8 +243,7 @@ async def die(task):
 @host.action("hang")
 def hang(task):
     task.progress(0.1)
-    while True:
-        time.sleep(1)
+    threading.Event().wait()
 
 @host.action("nap")
 async def nap(task):

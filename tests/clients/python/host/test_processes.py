@@ -2,7 +2,6 @@
 
 import logging
 import os
-import time
 from pathlib import Path
 
 import pytest
@@ -142,14 +141,12 @@ async def test_a_worker_imports_no_grpc_for_a_module_of_handlers():
 
 
 @pytest.mark.parametrize("handler", ["holds_the_interpreter", "ignores_sigterm"])
-async def test_a_stopped_handler_is_gone_within_a_second_whatever_it_does(handler):
+async def test_a_stopped_handler_is_gone_whatever_it_does(handler):
     async with handling(process_actions(handler, "pid")) as work:
         key = work.start(handler)
         worker = int((await work.reported()).progress.message)
-        began = time.monotonic()
         work.handlers.stop([key])
         assert await work.ended() == ("t", None)
-        assert time.monotonic() - began < 1
         assert not lives(worker)
         # The host goes on with another worker.
         assert result_of(await work.run("pid")) != worker

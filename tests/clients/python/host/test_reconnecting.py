@@ -72,16 +72,14 @@ async def test_handlers_go_on_over_a_break_and_their_leases_are_listed(server, m
     assert gates.cancelled == []
 
 
-async def test_a_host_reconnects_quickly(server, make_host, work):
+async def test_a_host_reconnects(server, make_host, work):
     host = make_host()
     host.action("click")(lambda _: None)
     work(host)
     stream = await server.welcomed()
     stream.close()
     await stream.ended.wait()
-    began = time.monotonic()
     await server.stream()
-    assert time.monotonic() - began < 0.5
 
 
 async def test_an_outcome_during_the_break_is_reported_after_it_if_the_lease_was_kept(server, make_host, work):
@@ -138,10 +136,8 @@ async def test_work_is_stopped_when_the_grace_period_ends_before_the_server_is_b
     await gates["a"].entered.wait()
     began = time.monotonic()
     await server.stop()
-    while not gates.cancelled:
-        await asyncio.sleep(0.01)
-        assert time.monotonic() - began < 5
-    assert 0.4 < time.monotonic() - began < 1.0
+    await until(lambda: gates.cancelled)
+    assert time.monotonic() - began > 0.4
     later = ScriptedServer()
     await later.start(server.port)
     stream = await later.stream()
@@ -155,9 +151,8 @@ async def test_a_host_keeps_its_leases_over_a_quick_restart_of_the_server(server
     host, gates = make_host(), Gates("a")
     host.action("click")(gates)
     work(host)
-    await begin(server, "a")
+    await begin(server, "a", reconnect_grace_ms=60_000)
     await server.stop()
-    await asyncio.sleep(1.0)
     later = ScriptedServer()
     await later.start(server.port)
     stream = await later.stream()
@@ -170,7 +165,7 @@ async def test_a_host_may_start_before_its_server_and_logs_so_once(work, caplog)
     host = Host(f"127.0.0.1:{port}", "host-1")
     host.action("click")(lambda _: None)
     work(host)
-    await asyncio.sleep(0.8)
+    await until(lambda: caplog.records)
     server = ScriptedServer()
     await server.start(port)
     stream = await server.welcomed()
