@@ -18,13 +18,28 @@ PAUSE_SECS: Final = 0.005
 """Seconds between two looks."""
 
 
-async def until(condition: Callable[[], T | Awaitable[T]], is_met: Callable[[T], Any] = bool) -> T:
-    """What `condition` returns, or awaits, once `is_met` holds of it: repeated until then, or for `LIMIT_SECS`."""
+async def until(
+    condition: Callable[[], T | Awaitable[T]],
+    is_met: Callable[[T], Any] = bool,
+    *,
+    despite: tuple[type[Exception], ...] = (),
+) -> T:
+    """What `condition` returns, or awaits, once `is_met` holds of it: repeated until then, or for `LIMIT_SECS`.
+
+    The errors `despite` which it goes on say that it is not yet so.
+    """
     gives_up_at = time.monotonic() + LIMIT_SECS
-    while not is_met(found := await _result(condition)):
-        assert time.monotonic() < gives_up_at, f"it has not come in {LIMIT_SECS:.0f} s, but {found!r}"
+    while True:
+        try:
+            found = condition()
+            result: T = await found if isawaitable(found) else found
+            if is_met(result):
+                return result
+            last: object = result
+        except despite as error:
+            last = error
+        assert time.monotonic() < gives_up_at, f"it has not come in {LIMIT_SECS:.0f} s, but {last!r}"
         await asyncio.sleep(PAUSE_SECS)
-    return found
 
 
 def until_in_thread(condition: Callable[[], T], is_met: Callable[[T], Any] = bool) -> T:
@@ -34,8 +49,3 @@ def until_in_thread(condition: Callable[[], T], is_met: Callable[[T], Any] = boo
         assert time.monotonic() < gives_up_at, f"it has not come in {LIMIT_SECS:.0f} s, but {found!r}"
         time.sleep(PAUSE_SECS)
     return found
-
-
-async def _result(condition: Callable[[], T | Awaitable[T]]) -> T:
-    found = condition()
-    return await found if isawaitable(found) else found

@@ -87,7 +87,7 @@ class _Look:
 
     def _is_of_clock(self, value: ast.AST) -> bool:
         return any(
-            _reads_clock(node) or (isinstance(node, NAMES) and ast.unparse(node) in self.clocks)
+            _reads_clock(node) or (self.clocks and isinstance(node, NAMES) and ast.unparse(node) in self.clocks)
             for node in ast.walk(value)
         )
 
@@ -95,7 +95,7 @@ class _Look:
         return any(
             self._is_of_clock(node.right) or (self._is_of_clock(node.left) and _number(node.right, {}) is None)
             if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Sub)
-            else isinstance(node, NAMES) and ast.unparse(node) in self.spans
+            else self.spans and isinstance(node, NAMES) and ast.unparse(node) in self.spans
             for node in ast.walk(value)
         )
 
@@ -113,7 +113,7 @@ def _own_nodes(scope: ast.AST) -> Iterator[ast.AST]:
     """All below a node, but for what is inside the functions there."""
     todo = list(ast.iter_child_nodes(scope))
     while todo:
-        node = todo.pop(0)
+        node = todo.pop()
         yield node
         if not isinstance(node, (*FUNCTIONS, ast.Lambda)):
             todo += ast.iter_child_nodes(node)

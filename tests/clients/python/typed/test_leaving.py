@@ -29,9 +29,18 @@ async def test_a_run_that_is_left_cancels_its_task(server, client):
     assert await states(client) == [TaskState.CANCELLED]
 
 
-async def test_a_time_out_around_a_run_cancels_its_task(client):
+async def test_a_time_out_around_a_run_cancels_its_task(server, client):
+    limit = asyncio.timeout(None)
+
+    async def run():
+        async with limit:
+            await client.run("click")
+
+    running = asyncio.create_task(run())
+    await settled(server, 1)
+    limit.reschedule(asyncio.get_running_loop().time())
     with pytest.raises(TimeoutError):
-        await asyncio.wait_for(client.run("click"), 0.2)
+        await running
     assert await states(client) == [TaskState.CANCELLED]
 
 
