@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+from collections import deque
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
@@ -111,9 +112,9 @@ def _reads_clock(node: ast.AST) -> bool:
 
 def _own_nodes(scope: ast.AST) -> Iterator[ast.AST]:
     """All below a node, but for what is inside the functions there."""
-    todo = list(ast.iter_child_nodes(scope))
+    todo = deque(ast.iter_child_nodes(scope))
     while todo:
-        node = todo.pop()
+        node = todo.popleft()
         yield node
         if not isinstance(node, (*FUNCTIONS, ast.Lambda)):
             todo += ast.iter_child_nodes(node)
