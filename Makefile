@@ -79,6 +79,9 @@ test-gate: compile plugins ## what only the gate has of the tests in Python
 	$(PYTEST) --tier=test --core=compiled --store=dict $(SECOND_FORMS)
 	$(PYTEST) --tier=test --core=compiled --store=sqlite $(WITH_FILES)
 
+flaky: $(READY)  ## tests again and again beside busy loops, to find those that know how fast the machine is (ARGS="tests/services -k retries" RUNS=10)
+	python tools/flaky.py $(if $(RUNS),--runs $(RUNS)) $(ARGS)
+
 wheel: compile   ## build the wheel, install it where nothing else is, and use it
 	pytest -m wheel tests/wheel
 

@@ -6,6 +6,8 @@ import random
 import socket
 from collections.abc import Iterator
 
+from tests.waiting import until
+
 FIRST = 10_000
 EPHEMERAL_FROM = 32_768
 """From here on the system picks the ports of outgoing connections, so that a free port may be taken at any moment."""
@@ -39,15 +41,16 @@ def _own_ports() -> Iterator[int]:
 _ports = _own_ports()
 
 
-async def listening(port: int, process: asyncio.subprocess.Process, secs: float = 60.0) -> None:
+async def listening(port: int, process: asyncio.subprocess.Process) -> None:
     """Wait until a process listens on its port; it must not end before."""
-    async with asyncio.timeout(secs):
-        while True:
-            assert process.returncode is None, f"it ended with {process.returncode} and never listened"
-            try:
-                _, writer = await asyncio.open_connection("127.0.0.1", port)
-            except OSError:
-                await asyncio.sleep(0.05)
-            else:
-                writer.close()
-                return
+
+    async def connects() -> bool:
+        assert process.returncode is None, f"it ended with {process.returncode} and never listened"
+        try:
+            _, writer = await asyncio.open_connection("127.0.0.1", port)
+        except OSError:
+            return False
+        writer.close()
+        return True
+
+    await until(connects)

@@ -13,7 +13,6 @@ import os
 import pwd
 import subprocess
 import tempfile
-import time
 from collections.abc import Coroutine, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from functools import cache
@@ -29,6 +28,7 @@ import pytest
 from taskyard_server.store.postgres_address import Address
 from taskyard_server.store.postgres_links import Connection
 from taskyard_server.store.postgres_schema import migrate
+from tests.waiting import until_in_thread
 
 VERSIONS = {16: "pginstall", 18: "pginstall18"}
 VERSION = int(os.environ.get("TASKYARD_TEST_POSTGRES", "18"))
@@ -149,11 +149,13 @@ def kill_server(process: subprocess.Popen[bytes]) -> None:
 
 def _wait(folder: Path, process: subprocess.Popen[bytes]) -> None:
     ready = [PROGRAMS / "pg_isready", "-q", "-h", folder]
-    until = time.monotonic() + 30
-    while subprocess.run(ready, check=False).returncode:
-        if process.poll() is not None or time.monotonic() > until:
+
+    def is_ready() -> bool:
+        if process.poll() is not None:
             raise RuntimeError(f"PostgreSQL does not start: {(folder / 'log').read_text()}")
-        time.sleep(0.02)
+        return subprocess.run(ready, check=False).returncode == 0
+
+    until_in_thread(is_ready)
 
 
 @contextlib.contextmanager

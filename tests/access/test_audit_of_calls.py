@@ -1,6 +1,5 @@
 """What of calls is in the audit log: every change by an operator or admin, and no content of anything."""
 
-import asyncio
 import errno
 import json
 import os
@@ -18,6 +17,7 @@ from taskyard_server.core.names import names
 from taskyard_server.interceptors.admission import Admission
 from taskyard_server.security_settings import AuthSettings, LimitSettings
 from tests.services.host_streams import serving
+from tests.waiting import until
 
 SECRET = "s3cret-that-nobody-may-read"
 FREE_TEXT = "text-that-belongs-to-a-task"
@@ -80,12 +80,6 @@ def task(agent: str = "ann", **fields) -> task_pb2.SubmitTaskRequest:
     params.update({"text": FREE_TEXT})
     labels = {"label": FREE_TEXT}
     return task_pb2.SubmitTaskRequest(agent_id=agent, action="click", params=params, labels=labels, **fields)
-
-
-async def until(is_so) -> None:
-    async with asyncio.timeout(10):
-        while not is_so():  # noqa: ASYNC110
-            await asyncio.sleep(0.01)
 
 
 async def code_of(call) -> str:

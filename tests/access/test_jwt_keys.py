@@ -37,7 +37,7 @@ class Site:
         self.count += 1
         try:
             if self.is_stuck:
-                await asyncio.sleep(60)
+                await asyncio.Event().wait()
             length = b"content-length: %d\r\nconnection: close\r\n" % len(self.body)
             writer.write(b"HTTP/1.1 " + self.head + b"\r\n" + length + self.fields + b"\r\n" + self.body)
             await writer.drain()

@@ -1,16 +1,15 @@
 """By an agent's credential operations touch and show what is its own alone (docs/rules.md, Operations)."""
 
-import time
 from typing import Any
 
 import grpc
 
 from taskyard.v1 import operation_pb2 as pb
 from taskyard.v1 import operation_pb2_grpc, task_pb2
-from tests.access.sight_yard import SECS, Stubs, refusal, stubs
+from tests.access.sight_yard import Stubs, refusal, stubs
 from tests.access.yards import AGENT, OTHER_AGENT, Yard
+from tests.waiting import until_in_thread
 
-POLL_SECS = 0.02
 UNKNOWN = "none has this id"
 
 
@@ -34,11 +33,7 @@ def get(caller: Stubs, operation_id: str) -> pb.Operation:
 
 
 def ended(caller: Stubs, operation_id: str) -> pb.Operation:
-    until = time.monotonic() + SECS
-    while (found := get(caller, operation_id)).status != pb.Operation.Status.done:
-        assert time.monotonic() < until
-        time.sleep(POLL_SECS)
-    return found
+    return until_in_thread(lambda: get(caller, operation_id), lambda found: found.status == pb.Operation.Status.done)
 
 
 def listed(caller: Stubs) -> list[str]:

@@ -1,7 +1,7 @@
 """Tokens of replicas: what one of them does holds at the others (docs/security.md, Gateways and replicas)."""
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, suppress
 from dataclasses import dataclass
 
@@ -19,6 +19,7 @@ from tests.access.issuers import Clock
 from tests.engines import running_engine, settled
 from tests.replicas.shared_dict_store import CUT_OFF, PROMPT, SharedDictStore
 from tests.replicas.shared_rows import SharedRows
+from tests.waiting import until
 
 ADMIN = (Grant(role=Role.ADMIN),)
 
@@ -88,12 +89,6 @@ async def one(yard: Yard) -> Member:
 @pytest.fixture
 async def other(yard: Yard) -> Member:
     return await yard.member("other")
-
-
-async def until(holds: Callable[[], bool]) -> None:
-    async with asyncio.timeout(5):
-        while not holds():  # noqa: ASYNC110 - any turn may bring it
-            await asyncio.sleep(0.001)
 
 
 async def test_a_token_lets_its_bearer_in_at_every_replica(one: Member, other: Member) -> None:

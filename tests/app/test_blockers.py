@@ -1,6 +1,5 @@
 """A target that is blocked stays so, whatever becomes of the server and of its memory (docs/rules.md, Blockers)."""
 
-import asyncio
 import signal
 from functools import partial
 
@@ -14,6 +13,7 @@ from taskyard.v1.store_pb2_grpc import StoreServiceStub
 from taskyard.v1.target_pb2_grpc import TargetServiceStub
 from taskyard_server.admin_address import address_of, socket_path
 from tests.environment import new_store_file
+from tests.waiting import until
 
 SOON_FORGOTTEN = {"scheduler": {"resultTTLSec": 0.2, "defaultDeadlineSec": 600, "maxBlockedTargets": 1}}
 
@@ -55,9 +55,7 @@ async def target(server):
 
 async def forgotten(server, task_id):
     """Wait until a task has left memory: a listing without the history does not have it."""
-    async with asyncio.timeout(20):
-        while task_id in await listed(server):  # noqa: ASYNC110
-            await asyncio.sleep(0.05)
+    await until(lambda: listed(server), lambda tasks: task_id not in tasks)
 
 
 async def listed(server):

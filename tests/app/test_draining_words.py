@@ -12,6 +12,7 @@ from taskyard_server.draining import Draining
 from taskyard_server.engine.memory.engine import MemoryEngine
 from tests.engines import running_engine
 from tests.live import live
+from tests.waiting import until
 
 AGAIN = "Ctrl-C again stops it at once."
 
@@ -103,9 +104,7 @@ async def test_it_says_every_so_often_what_is_left(yard, monkeypatch):
     await yard.run("one", 2)
     yard.draining.begin()
     waiting = asyncio.create_task(yard.draining.wait())
-    async with asyncio.timeout(10):
-        while len(yard.said) < 2:  # noqa: ASYNC110
-            await asyncio.sleep(0.01)
+    await until(lambda: len(yard.said) >= 2)
     assert yard.said[1] == "Still waits for 2 tasks at 1 host, 300 s left."
     yard.draining.hurry.set()
     await waiting

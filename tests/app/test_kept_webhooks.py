@@ -2,10 +2,11 @@
 
 import asyncio
 import signal
-import time
 from base64 import b64encode
 
 import pytest
+
+from tests.waiting import LIMIT_SECS
 
 SECRET = "whsec_" + b64encode(b"a secret of twenty-four.").decode()
 CONFIG = {"webhooks": {"allowPrivate": True, "secret": SECRET}}
@@ -18,7 +19,7 @@ def kept(up, tmp_path):
 
 
 async def arrived(hook):
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(LIMIT_SECS):
         await hook.came.wait()
     hook.came.clear()
 
@@ -81,9 +82,7 @@ async def test_a_second_signal_leaves_what_is_not_delivered_to_the_next_server(k
     server.signal(signal.SIGTERM)
     await server.logged("draining")
     server.signal(signal.SIGTERM)
-    began = time.monotonic()
     assert await server.exited() == 0
-    assert time.monotonic() - began < 8
     hook.opened.set()
     server = await kept()
     (delivered,) = await server.logged("webhook_delivered")

@@ -13,6 +13,7 @@ from taskyard_server.interceptors.calls import CallInterceptor
 from taskyard_server.listening import MAX_METADATA_BYTES, MAX_STREAMS, Servers
 from tests.gateway.http2 import SETTINGS, Http2
 from tests.ports import free_port
+from tests.waiting import LIMIT_SECS
 
 SECS = 20.0
 LEAST_CONNECTIONS = 64
@@ -41,7 +42,7 @@ async def check(port: int, metadata: tuple[tuple[str, str], ...] = ()) -> int:
 async def test_connections_over_the_limit_are_closed_and_served_once_there_is_room(port: int) -> None:
     opened = [await asyncio.open_connection("127.0.0.1", port) for _ in range(2 * LEAST_CONNECTIONS)]
     reads = [asyncio.create_task(reader.read()) for reader, _ in opened]
-    async with asyncio.timeout(SECS):
+    async with asyncio.timeout(LIMIT_SECS):
         while sum(read.done() for read in reads) < LEAST_CONNECTIONS:
             await asyncio.wait([read for read in reads if not read.done()], return_when=asyncio.FIRST_COMPLETED)
         for _, writer in opened:
@@ -53,7 +54,7 @@ async def test_connections_over_the_limit_are_closed_and_served_once_there_is_ro
 async def test_a_connection_has_as_many_calls_at_once_as_documented(port: int) -> None:
     reader, writer = await asyncio.open_connection("127.0.0.1", port)
     http2 = Http2(reader, writer)
-    async with asyncio.timeout(SECS):
+    async with asyncio.timeout(LIMIT_SECS):
         while (frame := await http2.read())[0] != SETTINGS:
             pass
     writer.close()

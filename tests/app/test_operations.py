@@ -1,6 +1,5 @@
 """A bulk cancel survives kill -9 of a server with a store, and finishes (docs/rules.md, Operations)."""
 
-import asyncio
 import signal
 from functools import partial
 
@@ -11,11 +10,10 @@ from taskyard.v1 import operation_pb2 as pb
 from taskyard.v1 import task_pb2
 from taskyard.v1.operation_pb2_grpc import OperationServiceStub
 from tests.environment import new_store_file
+from tests.waiting import until
 
 TASKS = 3_000
 MANY = {"scheduler": {"maxQueueSize": 100_000, "maxPerAgent": 100_000, "workerCount": 1}}
-SECS = 60.0
-POLL_SECS = 0.005
 
 
 @pytest.fixture(params=["sqlite", "postgres"])
@@ -37,28 +35,22 @@ async def submit_all(server):
 
 async def get(server):
     """The operation; where replicas may share the store, once this one owns the namespace."""
-    async with asyncio.timeout(SECS):
-        while True:
-            try:
-                return await _get(server)
-            except grpc.aio.AioRpcError as error:
-                if error.code() is not grpc.StatusCode.UNAVAILABLE:
-                    raise
-                await asyncio.sleep(POLL_SECS)
 
+    async def found():
+        try:
+            answer = await OperationServiceStub(server.channel).GetOperation(pb.GetOperationRequest(operation_id="op"))
+        except grpc.aio.AioRpcError as error:
+            if error.code() is not grpc.StatusCode.UNAVAILABLE:
+                raise
+            return None
+        return answer.operation
 
-async def _get(server):
-    return (
-        await OperationServiceStub(server.channel).GetOperation(pb.GetOperationRequest(operation_id="op"))
-    ).operation
+    return await until(found)
 
 
 async def reached(server, is_so):
     """The operation once it is so."""
-    async with asyncio.timeout(SECS):
-        while not is_so(operation := await get(server)):  # noqa: ASYNC110 - of another process
-            await asyncio.sleep(POLL_SECS)
-    return operation
+    return await until(lambda: get(server), is_so)
 
 
 async def test_a_cancel_of_many_goes_on_after_kill_9_and_finishes(kept_up):

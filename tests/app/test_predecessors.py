@@ -1,6 +1,5 @@
 """What tasks come after, and unique keys, survive kill -9 of a server with a store (docs/rules.md, Predecessors)."""
 
-import asyncio
 import signal
 from functools import partial
 
@@ -9,12 +8,11 @@ import pytest
 
 from taskyard.v1 import task_pb2 as pb
 from tests.environment import new_store_file
+from tests.waiting import until
 
 FOLLOWERS = 2_000
 LINE = 100
 MANY = {"scheduler": {"maxQueueSize": 100_000, "maxPerAgent": 100_000, "workerCount": 1}}
-SECS = 60.0
-POLL_SECS = 0.02
 NOBODY_RUNS = {"agent_id": "ann", "action": "none runs this", "requires": ["nothing has this"]}
 
 
@@ -27,14 +25,16 @@ def kept_up(request, up):
 
 async def answered(call):
     """What a call answers; where replicas may share the store, once this one owns the namespace."""
-    async with asyncio.timeout(SECS):
-        while True:
-            try:
-                return await call()
-            except grpc.aio.AioRpcError as error:
-                if error.code() is not grpc.StatusCode.UNAVAILABLE:
-                    raise
-                await asyncio.sleep(POLL_SECS)
+
+    async def found():
+        try:
+            return await call()
+        except grpc.aio.AioRpcError as error:
+            if error.code() is not grpc.StatusCode.UNAVAILABLE:
+                raise
+            return None
+
+    return await until(found, lambda answer: answer is not None)
 
 
 async def submit_all(server, tasks):
@@ -65,9 +65,7 @@ async def test_a_cascade_goes_on_after_kill_9_and_finishes(kept_up):
     await server.exited()
 
     server = await kept_up()
-    async with asyncio.timeout(SECS):
-        while await waiting(server):  # noqa: ASYNC110 - of another process
-            await asyncio.sleep(POLL_SECS)
+    await until(lambda: waiting(server), lambda count: count == 0)
     task = await server.tasks.GetTask(pb.GetTaskRequest(task_id=last))
     assert task.state == pb.Task.cancelled
     assert task.error.startswith("predecessor tsk_")

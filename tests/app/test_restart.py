@@ -11,6 +11,7 @@ from taskyard.v1 import runtime_host_pb2 as pb
 from taskyard.v1 import task_pb2
 from taskyard.v1.runtime_host_pb2_grpc import RuntimeHostServiceStub
 from tests.environment import new_store_file
+from tests.waiting import LIMIT_SECS
 
 STOP_SECS = 20.0
 ENDLESS_MS = 600_000
@@ -97,7 +98,7 @@ class HostStream:
 
     async def receive(self, kind):
         """The next message, which must be of this kind."""
-        message = await asyncio.wait_for(self.call.read(), STOP_SECS)
+        message = await asyncio.wait_for(self.call.read(), LIMIT_SECS)
         assert message is not grpc.aio.EOF
         assert message.WhichOneof("message") == kind
         return message

@@ -13,6 +13,7 @@ import pytest
 from taskyard.v1 import task_pb2, task_pb2_grpc
 from tests.certificates import Authority, Leaf
 from tests.gateway.control_plane import SECS, ControlPlane, control_plane
+from tests.waiting import until
 
 pytestmark = pytest.mark.long
 
@@ -20,6 +21,7 @@ AUTHORITY = Authority()
 TOKEN = "x" * 24
 BEARER = {"authorization": f"Bearer {TOKEN}"}
 ROTATIONS = 4
+KINDS = {f"{age} connection, {by}" for age in ("old", "new") for by in ("grpc", "rest", "REST")}
 
 
 class Load:
@@ -43,6 +45,11 @@ class Load:
     def count(self, kind: str) -> None:
         self.calls[kind] = self.calls.get(kind, 0) + 1
 
+    async def has_come_round(self) -> None:
+        """Once each kind of call was answered again."""
+        before = dict(self.calls)
+        await until(lambda: all(self.calls.get(kind, 0) > before.get(kind, 0) for kind in KINDS))
+
     async def submit(self, channel: grpc.aio.Channel, kind: str) -> None:
         stub = task_pb2_grpc.TaskServiceStub(channel)
         request = task_pb2.SubmitTaskRequest(agent_id="ann", action="click")
@@ -57,7 +64,6 @@ class Load:
         async with self.channel(port) as channel:
             while not self._over.is_set():
                 await self.submit(channel, f"old connection, {port}")
-                await asyncio.sleep(0.005)
 
     async def over_new_connections(self, port: str) -> None:
         while not self._over.is_set():
@@ -115,22 +121,21 @@ async def test_no_call_fails_while_both_certificates_are_replaced_again_and_agai
     config = tmp_path / "taskyard.json"
     config.write_text(json.dumps(sections | {"scheduler": {"maxQueueSize": 10**6, "maxPerAgent": 10**6}}))
 
-    async def rotate(plane: ControlPlane) -> None:
+    async def rotate(plane: ControlPlane, load: Load) -> None:
         for _ in range(ROTATIONS):
-            await asyncio.sleep(0.3)
+            await load.has_come_round()
             leaves = {"grpc": AUTHORITY.leaf(), "rest": AUTHORITY.leaf()}
             put(leaves["grpc"], "server")
             put(leaves["rest"], "gateway")
-            async with asyncio.timeout(SECS):
-                for port, leaf in leaves.items():
-                    while await serial(plane.ports[port]) != leaf.serial:  # noqa: ASYNC110 - only a handshake tells
-                        await asyncio.sleep(0.05)
+            for port, leaf in leaves.items():
+                # Only a handshake tells.
+                await until(lambda port=port: serial(plane.ports[port]), lambda found, leaf=leaf: found == leaf.serial)
 
     with control_plane("--config", str(config), environment={"TASKYARD_ADMIN_TOKEN": TOKEN}) as plane:
         load = Load(plane)
-        await load.run(lambda: rotate(plane))
+        await load.run(lambda: rotate(plane, load))
     assert set(load.calls) == {
-        *(f"{age} connection, {by}" for age in ("old", "new") for by in ("grpc", "rest", "REST")),
+        *KINDS,
         "watched",
         "last",
     }

@@ -14,6 +14,7 @@ from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanE
 from taskyard import Client, Host
 from taskyard.contrib.opentelemetry import TracedHandlers, TracedSubmits
 from tests.telemetry.collector import Collector, attributes
+from tests.waiting import LIMIT_SECS
 
 
 @pytest.fixture
@@ -46,7 +47,7 @@ async def test_one_trace_leads_from_the_caller_to_the_webhook(up, hook, collecto
     async with Client(address, agent_id="ann", middleware=[TracedSubmits(provider)]) as client:
         submitted = await client.submit("report", requires=["paper"], callback_url=hook.url)
         assert await submitted.result() == "written"
-        await asyncio.wait_for(hook.came.wait(), 15)
+        await asyncio.wait_for(hook.came.wait(), LIMIT_SECS)
     working.cancel()
     spans = await asyncio.to_thread(collector.wait, lambda its: len(its.spans) >= 4 and its.spans)
     sent, processed = sorted(exporter.get_finished_spans(), key=lambda span: span.start_time)

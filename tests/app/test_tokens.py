@@ -13,6 +13,7 @@ import pytest
 from taskyard.v1 import access_pb2, admin_pb2, admin_pb2_grpc, token_pb2_grpc
 from taskyard.v1 import token_pb2 as pb
 from tests.environment import without_settings
+from tests.waiting import until
 
 FIRST = "the-token-of-the-configuration"
 ADMIN = pb.Grant(role=access_pb2.admin)
@@ -107,8 +108,7 @@ async def test_many_tokens_that_were_answered_when_the_server_was_killed_hold(st
             answered.append(await stub.CreateToken(pb.CreateTokenRequest(name="x", grants=[ADMIN])))
 
     makers = [asyncio.create_task(make()) for _ in range(20)]
-    while len(answered) < 200:  # noqa: ASYNC110
-        await asyncio.sleep(0.001)
+    await until(lambda: len(answered) >= 200)
     await kill(server)
     await asyncio.gather(*makers, return_exceptions=True)
     server = await start({**REQUIRED})

@@ -9,6 +9,7 @@ import subprocess
 import sys
 
 from taskyard import Client, Host
+from tests.waiting import LIMIT_SECS
 
 PRINTS_ITS_TRACE = "import os; print(os.environ['TRACEPARENT'], os.environ['TASKYARD_TRACE_ID'])"
 
@@ -29,7 +30,7 @@ async def test_one_trace_runs_from_the_trigger_to_the_webhook(up, hook, tmp_path
     working = asyncio.create_task(host.run())
     async with Client(address, agent_id="ann") as client:
         schedule = await client.schedules.create("report", interval="1s", callback_url=hook.url)
-        await asyncio.wait_for(hook.came.wait(), 15)
+        await asyncio.wait_for(hook.came.wait(), LIMIT_SECS)
         await client.schedules.pause(schedule.id)
         triggers = [trigger async for trigger in client.schedules.triggers(schedule.id)]
         (trigger,) = [trigger for trigger in triggers if trigger.task_id == hook.posts[0]["taskId"]]

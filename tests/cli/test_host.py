@@ -5,7 +5,6 @@ import re
 import signal
 import subprocess
 import sys
-import time
 import uuid
 from contextlib import contextmanager
 
@@ -17,6 +16,7 @@ from taskyard.v1.runtime_host_pb2_grpc import RuntimeHostServiceStub
 from taskyard_server.cli.failure import Failure
 from taskyard_server.cli.host import parse_slots
 from tests.environment import without_settings
+from tests.waiting import until_in_thread
 
 PROGRAM = """
 import os, pathlib
@@ -76,14 +76,11 @@ def until(run, address):
         stub = RuntimeHostServiceStub(channel)
 
         def wait(*ids):
-            end = time.monotonic() + 20
-            while time.monotonic() < end:
-                answer = stub.ListHosts(ListHostsRequest(), metadata=(("taskyard-namespace", run.namespace),))
-                found = {host.id: host.slots for host in answer.hosts if host.HasField("instance")}
-                if sorted(found) == sorted(ids):
-                    return found
-                time.sleep(0.02)
-            raise AssertionError(f"there are {sorted(found)}")
+            return until_in_thread(connected, lambda found: sorted(found) == sorted(ids))
+
+        def connected():
+            answer = stub.ListHosts(ListHostsRequest(), metadata=(("taskyard-namespace", run.namespace),))
+            return {host.id: host.slots for host in answer.hosts if host.HasField("instance")}
 
         yield wait
 
@@ -126,8 +123,7 @@ def test_a_process_that_dies_is_started_again(run, until, program):
         until("h/1")
         (pid,) = pids(program)
         os.kill(pid, signal.SIGKILL)
-        while len(pids(program)) < 2:
-            time.sleep(0.02)
+        until_in_thread(lambda: len(pids(program)) >= 2)
         until("h/1")
         code, log = ended(process)
     assert code == 0

@@ -1,5 +1,6 @@
 """A server that answers what `taskyard top` asks for, and a terminal in which that runs."""
 
+import contextlib
 import fcntl
 import os
 import pty
@@ -10,7 +11,6 @@ import struct
 import subprocess
 import sys
 import termios
-import time
 from concurrent import futures
 from contextlib import contextmanager
 
@@ -21,9 +21,9 @@ from taskyard.v1.namespace_pb2_grpc import NamespaceServiceServicer, add_Namespa
 from taskyard.v1.runtime_host_pb2_grpc import RuntimeHostServiceServicer, add_RuntimeHostServiceServicer_to_server
 from taskyard.v1.stats_pb2_grpc import StatsServiceServicer, add_StatsServiceServicer_to_server
 from tests.cli import top_figures
+from tests.waiting import until_in_thread
 
 COLOURS = re.compile(r"\x1b\[[0-9;]*m")
-MAX_WAIT_SECS = 40.0
 
 
 class Answers(StatsServiceServicer, RuntimeHostServiceServicer, NamespaceServiceServicer):
@@ -126,18 +126,12 @@ class Terminal:
 
     def shows(self, words):
         """Wait until the screen shows these words, and return it."""
-        until = time.monotonic() + MAX_WAIT_SECS
-        while words not in self.screen:
-            assert time.monotonic() < until, f"{words!r} is not on the screen:\n{self.screen or self.text}"
-            self._read(until - time.monotonic())
-        return self.screen
+        return until_in_thread(self._read, lambda screen: words in screen)
 
     def ended(self):
         """Wait until it has ended, and return its exit code."""
-        until = time.monotonic() + MAX_WAIT_SECS
-        while self.process.poll() is None:
-            assert time.monotonic() < until
-            self._read(0.05)
+        # What nobody reads would keep it.
+        until_in_thread(lambda: (self._read(), self.process.poll())[1], lambda code: code is not None)
         return self.process.returncode
 
     def is_as_before(self):
@@ -150,11 +144,11 @@ class Terminal:
         self.process.wait()
         os.close(self._fd)
 
-    def _read(self, secs):
-        ready, _, _ = select.select([self._fd], [], [], secs)
+    def _read(self):
+        """Read what is there; the newest picture."""
+        ready, _, _ = select.select([self._fd], [], [], 0)
         if ready:
-            try:
+            # Once nobody has it open any more that is an error.
+            with contextlib.suppress(OSError):
                 self.text += os.read(self._fd, 65_536).decode(errors="replace")
-            except OSError:
-                # Nobody has it open any more.
-                time.sleep(0.01)
+        return self.screen

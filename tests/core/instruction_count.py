@@ -1,6 +1,12 @@
-"""The cost of a call in instructions of the interpreter, which is the same on every machine."""
+"""The cost of a call in instructions of the interpreter, which is the same on every machine and in every run.
 
+The garbage of other tests is no part of it: a collection would call what they left to be called, wherever it begins.
+Nor are other threads.
+"""
+
+import gc
 import sys
+import threading
 from collections.abc import Callable
 from types import FrameType
 from typing import Any
@@ -11,8 +17,12 @@ TOOL_ID = 4
 
 def count_instructions(call: Callable[[], object]) -> int:
     """How many instructions a call takes. Those of a compiled core are not counted."""
-    # Before Python 3.12 there is no monitoring, and since then tracing misses the first call of a function.
-    return _monitored(call) if sys.version_info >= (3, 12) else _traced(call)
+    gc.disable()
+    try:
+        # Before Python 3.12 there is no monitoring, and since then tracing misses the first call of a function.
+        return _monitored(call) if sys.version_info >= (3, 12) else _traced(call)
+    finally:
+        gc.enable()
 
 
 def _traced(call: Callable[[], object]) -> int:
@@ -34,11 +44,11 @@ def _traced(call: Callable[[], object]) -> int:
 
 
 def _monitored(call: Callable[[], object]) -> int:
-    count = 0
+    count, own = 0, threading.get_ident()
 
     def step(*_: object) -> None:
         nonlocal count
-        count += 1
+        count += threading.get_ident() == own
 
     monitoring = sys.monitoring
     monitoring.use_tool_id(TOOL_ID, "instruction count")

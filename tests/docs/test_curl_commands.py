@@ -8,7 +8,6 @@ import re
 import shutil
 import subprocess
 import threading
-import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from http.server import ThreadingHTTPServer
@@ -19,6 +18,7 @@ import pytest
 
 from examples.tab_executor import TabActions
 from tests.gateway.control_plane import control_plane
+from tests.waiting import until_in_thread
 
 pytestmark = pytest.mark.gate("a document that is followed as a reader would")
 
@@ -110,12 +110,17 @@ def test_the_commands_of_a_document_print_what_it_shows(document: str, least: in
             command = step.command.replace(ADDRESS, f"127.0.0.1:{plane.ports['rest']}")
             for name, now in ids.items():
                 command = command.replace(name, now)
-            deadline = time.monotonic() + SECS
-            while (match := re.fullmatch(pattern(step.shown, ids), seen := output_of(command))) is None:
+
+            def matched(step: Step = step, command: str = command) -> re.Match[str] | None:
+                seen = output_of(command)
+                match = re.fullmatch(pattern(step.shown, ids), seen)
                 # What has been submitted is executed meanwhile.
-                assert step.may_repeat, f"{step.command}\n{seen}"
-                assert time.monotonic() < deadline, f"{step.command}\n{seen}"
-            ids.update(match.groupdict())
+                assert match or step.may_repeat, f"{step.command}\n{seen}"
+                return match
+
+            found = until_in_thread(matched)
+            assert found is not None
+            ids.update(found.groupdict())
 
 
 @pytest.mark.parametrize(

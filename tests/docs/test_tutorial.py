@@ -9,7 +9,6 @@ import re
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -17,6 +16,7 @@ import pytest
 
 from tests.environment import without_settings
 from tests.ports import free_port
+from tests.waiting import until_in_thread
 
 pytestmark = pytest.mark.gate("a document that is followed as a reader would")
 
@@ -93,11 +93,13 @@ class Terminals:
                 command.split(), cwd=self._folder, env=self._environment, stdout=output, stderr=subprocess.STDOUT
             )
         self._lasting[kind] = process
-        until = time.monotonic() + SECS
-        while re.search(like, log.read_text(), re.DOTALL) is None:
-            assert process.poll() is None, f"{command}\n{log.read_text()}"
-            assert time.monotonic() < until, f"{command}\n{log.read_text()}"
-            time.sleep(0.05)
+
+        def printed() -> str:
+            text = log.read_text()
+            assert process.poll() is None, f"{command}\n{text}"
+            return text
+
+        until_in_thread(printed, lambda text: re.search(like, text, re.DOTALL) is not None)
 
     def _end(self, kind: str) -> None:
         """Press Ctrl-C, if there is something to end."""

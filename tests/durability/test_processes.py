@@ -18,6 +18,8 @@ from pathlib import Path
 import psutil
 import pytest
 
+from tests.waiting import LIMIT_SECS
+
 from .crew import Crew
 from .trials import SETTINGS, hold_trial
 from .yard import WRITER, Yard
@@ -54,7 +56,7 @@ class ManyProcesses(Yard):
         for each in (*below, victim):
             with psutil_gone():
                 each.send_signal(signal.SIGKILL)
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(LIMIT_SECS):
             while self.is_running and (victim in self.processes(kind) or len(self.processes()) < count):  # noqa: ASYNC110
                 await asyncio.sleep(0.05)
 

@@ -5,6 +5,7 @@ import asyncio
 from taskyard_server.core.errors import LeaseLost
 from taskyard_server.core.reports import ReportKind
 from tests.live import live
+from tests.waiting import until
 
 
 async def test_leases_are_renewed_while_their_requests_run(start_server, instance, soon, monkeypatch):
@@ -15,9 +16,7 @@ async def test_leases_are_renewed_while_their_requests_run(start_server, instanc
     await soon(instance.arrived.get())
     lease = task.lease
     first_end = lease.expires_at
-    async with asyncio.timeout(10):
-        while lease.expires_at == first_end:  # noqa: ASYNC110
-            await asyncio.sleep(0.05)
+    await until(lambda: lease.expires_at != first_end)
     assert task.lease is lease
     assert lease.expires_at > first_end
     instance.release()

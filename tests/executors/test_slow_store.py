@@ -11,6 +11,7 @@ from taskyard_server.executors import tab_executor
 from taskyard_server.snapshots import Snapshots
 from tests.engine.keeping.conftest import GatedStore
 from tests.engines import running_engine, settled
+from tests.waiting import until
 
 PATIENCE_SECS = 0.05
 
@@ -86,9 +87,7 @@ async def test_leases_are_renewed_while_the_store_does_not_answer(server, store,
     store.gate.clear()
     await impatient(server)
     first_end = task.lease.expires_at
-    async with asyncio.timeout(10):
-        while task.lease.expires_at < first_end + 1.5:  # noqa: ASYNC110
-            await asyncio.sleep(0.05)
+    await until(lambda: task.lease.expires_at >= first_end + 1.5)
 
 
 async def test_snapshots_go_on_once_the_store_answers_again(server, store):
@@ -100,8 +99,6 @@ async def test_snapshots_go_on_once_the_store_answers_again(server, store):
     await asyncio.sleep(3 * PATIENCE_SECS)
     before = next(snapshots.newest_first("default", None, 0, None)).number
     store.gate.set()
-    async with asyncio.timeout(10):
-        while next(snapshots.newest_first("default", None, 0, None)).number == before:  # noqa: ASYNC110
-            await asyncio.sleep(0.01)
+    await until(lambda: next(snapshots.newest_first("default", None, 0, None)).number != before)
     assert not working.done()
     working.cancel()

@@ -24,6 +24,7 @@ from taskyard.v1.lease_pb2 import ClaimTaskRequest, CompleteTaskRequest
 from taskyard.v1.lease_pb2_grpc import LeaseServiceStub
 from taskyard.v1.runtime_host_pb2 import RegisterHostRequest
 from taskyard.v1.runtime_host_pb2_grpc import RuntimeHostServiceStub
+from tests.waiting import LIMIT_SECS
 
 from .fleet import GRACE_SECS, LEASE_SECS, Fleet, Worker
 
@@ -216,7 +217,7 @@ async def test_the_work_of_a_killed_host_starts_on_another_host_long_before_its_
 
 async def running(client: Client, count: int, host_id: str) -> None:
     """Wait until the server shows this many tasks running on a host."""
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(LIMIT_SECS):
         while True:
             tasks = [task async for task in client.list(states=[TaskState.RUNNING])]
             if sum(task.host_id == host_id for task in tasks) == count:

@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from taskyard import Client, TaskState
+from tests.waiting import LIMIT_SECS
 
 from .fleet import Fleet
 from .single_runs import assert_one_at_a_time
@@ -46,7 +47,7 @@ async def lose_start_report(fleet: Fleet, client: Client, *, refuse: bool) -> st
     task_id = (await client.submit("work", params=params, target="t", hold=True)).id
     worker.cutter.swallow_from(task_id)
     await client.resume(task_id)
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(LIMIT_SECS):
         await worker.cutter.swallowing.wait()
     assert (await client.get(task_id)).state is TaskState.ASSIGNED
     worker.cutter.cut(refuse=refuse)

@@ -7,6 +7,7 @@ from contextlib import asynccontextmanager
 import httpx
 
 from taskyard_server.gateway import Gateway
+from tests.waiting import LIMIT_SECS
 
 SECS = 20.0
 
@@ -42,7 +43,7 @@ async def open_to(grpc_address: str, *origins: str) -> AsyncIterator[httpx.Async
 async def connection_to(gateway: Gateway) -> AsyncIterator[tuple[asyncio.StreamReader, asyncio.StreamWriter]]:
     """A bare connection, for bytes that no HTTP client sends."""
     host, _, port = gateway.address.rpartition(":")
-    async with asyncio.timeout(SECS):
+    async with asyncio.timeout(LIMIT_SECS):
         reader, writer = await asyncio.open_connection(host, int(port))
         try:
             yield reader, writer

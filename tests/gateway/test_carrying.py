@@ -25,6 +25,7 @@ from taskyard.v1 import (
 from tests.gateway.gateways import SECS
 from tests.gateway.test_grpc_web import Frames, framed
 from tests.gateway.yards import NAMESPACE, Replica, pair, whose
+from tests.waiting import LIMIT_SECS, until
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
@@ -180,13 +181,8 @@ async def test_the_table_and_the_replicas_outlive_the_gateways_process(a: Replic
     pid = a.gateway.pid
     assert pid is not None
     os.kill(pid, signal.SIGKILL)
-    async with a.client() as http, asyncio.timeout(SECS):
-        while True:
-            try:
-                assert await whose(http, "theirs") == "b"
-                break
-            except httpx.TransportError:
-                await asyncio.sleep(0.05)
+    async with a.client() as http:
+        assert await until(lambda: whose(http, "theirs"), despite=(httpx.TransportError,)) == "b"
     assert a.gateway.pid != pid
 
 
@@ -230,24 +226,16 @@ async def test_connect_is_refused_at_once(a: Replica) -> None:
         for authority in (address, "example.com:443"):
             reader, writer = await asyncio.open_connection(host, int(port))
             writer.write(f"CONNECT {authority} HTTP/1.1\r\nHost: {authority}\r\n\r\n".encode())
-            async with asyncio.timeout(5):
+            async with asyncio.timeout(LIMIT_SECS):
                 assert await reader.readline() == b"HTTP/1.1 403 Forbidden\r\n"
             writer.close()
 
 
-async def test_a_table_of_10000_namespaces_is_in_force_soon(a: Replica, b: Replica) -> None:
-    loop = asyncio.get_running_loop()
+async def test_a_table_of_10000_namespaces_is_in_force(a: Replica, b: Replica) -> None:
     owners = {f"ns-{number}": "b" for number in range(10_000)}
-    took = []
     for namespace in ("ns-9999", "one-more"):
         owners[namespace] = "b"
         a.gateway.carrier.take_owners(owners)
-        begin = loop.time()
         await a.carries(namespace, to="b")
-        took.append(loop.time() - begin)
     a.know(b, owners={"theirs": "b"})
     await a.carries("theirs", to="b")
-    print(
-        "a table of 10,000 namespaces and a change of it are in force after", [f"{each * 1000:.0f} ms" for each in took]
-    )
-    assert max(took) < 2

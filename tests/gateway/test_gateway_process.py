@@ -19,6 +19,7 @@ import structlog
 from taskyard.v1 import task_pb2, task_pb2_grpc
 from taskyard_server import gateway as gateway_module
 from taskyard_server.gateway import Gateway, GatewayError
+from tests.waiting import LIMIT_SECS
 
 REPOSITORY = Path(__file__).parents[2]
 SECS = 20.0
@@ -44,7 +45,7 @@ class LogLines:
         raise structlog.DropEvent
 
     async def until(self, event: str, times: int = 1) -> None:
-        async with asyncio.timeout(SECS):
+        async with asyncio.timeout(LIMIT_SECS):
             while sum(line["event"] == event for line in self.lines) < times:
                 self._more.clear()
                 await self._more.wait()
@@ -115,7 +116,7 @@ async def until_gone(pidfd: int) -> None:
     loop = asyncio.get_running_loop()
     loop.add_reader(pidfd, gone.set)
     try:
-        await asyncio.wait_for(gone.wait(), SECS)
+        await asyncio.wait_for(gone.wait(), LIMIT_SECS)
     finally:
         loop.remove_reader(pidfd)
         os.close(pidfd)
@@ -230,7 +231,7 @@ async def test_stop_leaves_nothing_behind(grpc_address: str, log_lines: LogLines
     pid, (host, _, port) = pid_of(gateway), gateway.address.rpartition(":")
     waiting = asyncio.create_task(gateway.wait())
     await gateway.stop()
-    await asyncio.wait_for(waiting, SECS)
+    await asyncio.wait_for(waiting, LIMIT_SECS)
     assert not is_alive(pid)
     assert gateway.pid is None
     with socket.socket() as other:
@@ -274,7 +275,7 @@ asyncio.run(main())
         sys.executable, "-c", program, stdout=subprocess.PIPE, env={**os.environ, "TMPDIR": str(tmp_path)}
     )
     assert parent.stdout is not None
-    envoy = os.pidfd_open(int(await asyncio.wait_for(parent.stdout.readline(), SECS)))
+    envoy = os.pidfd_open(int(await asyncio.wait_for(parent.stdout.readline(), LIMIT_SECS)))
     parent.kill()
     await parent.wait()
     await until_gone(envoy)

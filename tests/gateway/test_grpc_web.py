@@ -20,11 +20,11 @@ from google.rpc import error_details_pb2, status_pb2
 from taskyard.v1 import task_pb2 as pb
 from tests.gateway.gateways import open_to
 from tests.services.host_streams import ServerUnderTest, serving
+from tests.waiting import LIMIT_SECS
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
 PAGE = "https://app.example"
-SECS = 10.0
 OLD_CURSOR = "NTYzMjM3ZGFiYWE5Yzg1ZC4wLmRlZmF1bHQ"
 """Of another incarnation of the log."""
 TRAILERS = 0x80
@@ -112,7 +112,7 @@ async def calling(http: httpx.AsyncClient, method: str, request: Message, text: 
     headers = {"content-type": kind, "accept": kind, "x-grpc-web": "1", "origin": PAGE}
     body = base64.b64encode(framed(request)) if text else framed(request)
     path = f"/taskyard.v1.TaskService/{method}"
-    async with asyncio.timeout(SECS), http.stream("POST", path, content=body, headers=headers) as answer:
+    async with asyncio.timeout(LIMIT_SECS), http.stream("POST", path, content=body, headers=headers) as answer:
         assert answer.headers["content-type"].startswith(kind.removesuffix("+proto"))
         yield WebCall(answer, text)
 

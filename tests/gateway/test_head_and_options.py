@@ -11,6 +11,7 @@ from tests.gateway.control_plane import ControlPlane, roomy_control_plane
 from tests.gateway.http2 import Http2
 from tests.gateway.routes import ROUTES, Route
 from tests.gateway.valid_requests import ValidRequests
+from tests.waiting import LIMIT_SECS
 
 SECS = 10.0
 OLD_CURSOR = "NTYzMjM3ZGFiYWE5Yzg1ZC4wLmRlZmF1bHQ"
@@ -86,7 +87,7 @@ def test_head_is_refused_as_get_is(http: httpx.Client, path: str, status: int) -
 async def test_nothing_but_heads_comes_back_on_the_connection(plane: ControlPlane) -> None:
     paths = ["/tasks", WATCH, "/openapi.json", *(path for path, _ in REFUSED if "?" not in path)]
     url = httpx.URL(plane.url)
-    async with asyncio.timeout(SECS):
+    async with asyncio.timeout(LIMIT_SECS):
         reader, writer = await asyncio.open_connection(url.host, url.port)
         for path in paths:
             writer.write(f"HEAD {path} HTTP/1.1\r\nhost: localhost\r\n\r\n".encode())
@@ -100,7 +101,7 @@ async def test_nothing_but_heads_comes_back_on_the_connection(plane: ControlPlan
 
 async def test_head_has_no_body_over_http2_either(plane: ControlPlane) -> None:
     url = httpx.URL(plane.url)
-    async with asyncio.timeout(SECS):
+    async with asyncio.timeout(LIMIT_SECS):
         reader, writer = await asyncio.open_connection(url.host, url.port)
         http2 = Http2(reader, writer)
         for path in ("/tasks", WATCH, "/openapi.json", *(path for path, _ in REFUSED)):

@@ -12,6 +12,7 @@ from taskyard.v1 import runtime_host_pb2 as pb
 from taskyard_server.gateway import Gateway
 from tests.gateway.gateways import client_of, gateway_to
 from tests.services.host_streams import ServerUnderTest, serving
+from tests.waiting import until
 
 QUIET_SECS = 3.0
 
@@ -99,9 +100,7 @@ async def test_a_breach_of_the_protocol_is_answered_as_without_the_gateway(outsi
 async def test_a_host_that_disconnects_is_noticed_at_once(server: ServerUnderTest, outside: ServerUnderTest) -> None:
     stream = await outside.connect(credit=1)
     stream.call.cancel()
-    async with asyncio.timeout(5):
-        while server.leftovers():  # noqa: ASYNC110
-            await asyncio.sleep(0.01)
+    await until(lambda: not server.leftovers())
 
 
 async def test_a_message_above_the_limit_for_rest_bodies_passes(outside: ServerUnderTest) -> None:

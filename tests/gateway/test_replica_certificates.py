@@ -18,6 +18,7 @@ from taskyard_server.security_settings import AuthSettings, CertificateRule, Gra
 from tests.certificates import Authority, Leaf
 from tests.gateway.gateways import SECS
 from tests.gateway.yards import NAMESPACE, Replica, gateway_leaf, pair, replica, served_by, trusting, whose
+from tests.waiting import until
 
 pytestmark = pytest.mark.gate("several gateways, killed and cut off")
 
@@ -258,26 +259,19 @@ async def test_new_certificates_are_taken_without_losing_a_call(tmp_path: Path) 
 
 async def taken(*replicas: Replica) -> None:
     """Wait until the files that are there now are in force."""
-    async with asyncio.timeout(SECS):
-        for each in replicas:
-            while True:
-                current, files = each.files.current, each.files
-                assert files.client_ca is not None
-                if (current.cert, current.client_ca) == (files.cert.read_bytes(), files.client_ca.read_bytes()):
-                    break
-                await asyncio.sleep(0.05)
+
+    def are_in_force(each: Replica) -> bool:
+        current, files = each.files.current, each.files
+        assert files.client_ca is not None
+        return (current.cert, current.client_ca) == (files.cert.read_bytes(), files.client_ca.read_bytes())
+
+    await until(lambda: all(map(are_in_force, replicas)))
 
 
 async def until_served(a: Replica) -> None:
     """Wait until calls are carried again."""
-    async with a.client() as http, asyncio.timeout(SECS):
-        while True:
-            try:
-                if await whose(http, "theirs") == "b":
-                    return
-            except httpx.TransportError:
-                pass
-            await asyncio.sleep(0.05)
+    async with a.client() as http:
+        await until(lambda: whose(http, "theirs"), lambda name: name == "b", despite=(httpx.TransportError,))
 
 
 async def test_an_unauthenticated_call_is_refused_where_it_is_served(yard: tuple[Replica, Replica]) -> None:

@@ -1,6 +1,5 @@
 """The gateway reaches the server over a unix socket in a folder of its own; there its headers can be believed."""
 
-import asyncio
 import os
 import signal
 import stat
@@ -17,6 +16,7 @@ from taskyard_server.envoy_config import GatewayError
 from taskyard_server.gateway import Gateway
 from taskyard_server.private_sockets import MAX_PATH_BYTES
 from tests.gateway.gateways import SECS, client_of
+from tests.waiting import until
 
 
 class Tasks(task_pb2_grpc.TaskServiceServicer):
@@ -73,14 +73,8 @@ async def test_a_restarted_gateway_reaches_the_server_again(gateway: Gateway) ->
     pid = gateway.pid
     assert pid is not None
     os.kill(pid, signal.SIGKILL)
-    async with client_of(gateway) as http, asyncio.timeout(SECS):
-        while True:
-            try:
-                assert await peer(http) == "unix:"
-            except httpx.TransportError:
-                await asyncio.sleep(0.05)
-            else:
-                return
+    async with client_of(gateway) as http:
+        assert await until(lambda: peer(http), despite=(httpx.TransportError,)) == "unix:"
 
 
 async def test_the_socket_lies_in_a_new_folder_that_only_its_user_can_enter() -> None:

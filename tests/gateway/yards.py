@@ -34,6 +34,7 @@ from taskyard_server.security_settings import AuthSettings
 from tests.certificates import Authority, Leaf
 from tests.gateway.gateways import SECS
 from tests.ports import free_port
+from tests.waiting import until
 
 Context = grpc.aio.ServicerContext[Any, Any]
 NAMESPACE = "taskyard-namespace"
@@ -149,11 +150,7 @@ async def whose(http: httpx.AsyncClient, namespace: str, **headers: str) -> str:
 
 async def served_by(name: str, http: httpx.AsyncClient, namespace: str) -> None:
     """Wait until this replica serves the namespace."""
-    async with asyncio.timeout(SECS):
-        while True:
-            if await whose(http, namespace) == name:
-                return
-            await asyncio.sleep(0.005)
+    await until(lambda: whose(http, namespace), lambda served: served == name)
 
 
 def trusting(authority: Authority, folder: Path, leaf: Leaf | None = None) -> ssl.SSLContext:

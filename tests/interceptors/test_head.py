@@ -12,8 +12,8 @@ from taskyard.v1 import task_pb2 as pb
 from taskyard.v1 import task_pb2_grpc
 from taskyard_server.core.errors import BadRequest
 from taskyard_server.interceptors.calls import CallInterceptor
+from tests.waiting import LIMIT_SECS
 
-SECS = 5.0
 BY_REST = (("x-taskyard-rest", "1"), ("x-envoy-original-path", "/tasks:watch"))
 BY_HEAD = (*BY_REST, ("x-taskyard-head", "1"))
 FIRST = pb.WatchTasksResponse(cursor="1")
@@ -58,7 +58,7 @@ async def calling(servicer: Writing) -> "AsyncIterator[task_pb2_grpc.TaskService
     port = server.add_insecure_port("127.0.0.1:0")
     await server.start()
     try:
-        async with asyncio.timeout(SECS), grpc.aio.insecure_channel(f"127.0.0.1:{port}") as channel:
+        async with asyncio.timeout(LIMIT_SECS), grpc.aio.insecure_channel(f"127.0.0.1:{port}") as channel:
             yield task_pb2_grpc.TaskServiceStub(channel)
     finally:
         await server.stop(None)

@@ -4,8 +4,9 @@ import asyncio
 
 import pytest
 
+from tests.waiting import LIMIT_SECS
+
 INTERVAL_SECS = 0.01
-PATIENCE_SECS = 5
 
 
 class Watch:
@@ -32,7 +33,7 @@ class Watch:
         """Wait for this number of further checks."""
         while not self._checks.empty():
             self._checks.get_nowait()
-        async with asyncio.timeout(PATIENCE_SECS):
+        async with asyncio.timeout(LIMIT_SECS):
             for _ in range(times):
                 await self._checks.get()
 

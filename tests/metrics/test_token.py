@@ -10,6 +10,7 @@ import pytest
 from taskyard_server import metrics_server
 from taskyard_server.certificates import CertificateFiles
 from tests.certificates import Authority
+from tests.waiting import until
 
 TOKEN = "scraping-token-0123456789"
 OTHER = "scraping-token-9876543210"
@@ -122,14 +123,7 @@ async def test_callers_that_say_nothing_do_not_keep_others_out_for_ever(make_har
     harness = await make_harness()
     silent = [socket.create_connection(("127.0.0.1", harness.port)) for _ in range(2)]
     scrape = Scraper(harness.port)
-    async with asyncio.timeout(10):
-        while True:
-            try:
-                assert (await scrape())[0] == 200
-            except (ConnectionError, http.client.HTTPException):
-                await asyncio.sleep(0.05)
-            else:
-                break
+    assert (await until(scrape, despite=(ConnectionError, http.client.HTTPException)))[0] == 200
     for connection in silent:
         connection.close()
 
@@ -139,16 +133,17 @@ async def test_callers_that_say_a_little_every_so_often_do_not_keep_others_out_f
     monkeypatch.setattr(metrics_server, "LONGEST_SECS", 0.5)
     harness = await make_harness()
     slow = [socket.create_connection(("127.0.0.1", harness.port)) for _ in range(2)]
-    cut_off = 0
-    async with asyncio.timeout(10):
-        while cut_off < len(slow):
-            cut_off = 0
-            for connection in slow:
-                try:
-                    connection.sendall(b"x")
-                except ConnectionError:
-                    cut_off += 1
-            await asyncio.sleep(0.05)
+
+    def are_cut_off() -> bool:
+        cut_off = 0
+        for connection in slow:
+            try:
+                connection.sendall(b"x")
+            except ConnectionError:
+                cut_off += 1
+        return cut_off == len(slow)
+
+    await until(are_cut_off)
     assert (await Scraper(harness.port)())[0] == 200
     for connection in slow:
         connection.close()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 import os
 import signal
@@ -10,7 +9,6 @@ import subprocess
 import sys
 from collections.abc import AsyncIterator
 from pathlib import Path
-from typing import Any
 
 import httpx
 import psutil
@@ -19,12 +17,12 @@ import pytest
 from taskyard import Client
 from tests.durability.yard import Yard
 from tests.environment import without_settings
+from tests.waiting import until
 
 pytestmark = pytest.mark.gate("many processes, whose rules tests/replicas holds in one")
 
 CHILD = "-m taskyard_server.processes"
 NAMESPACES = ("one", "two", "three", "four")
-WAIT_SECS = 30.0
 
 
 class Processes(Yard):
@@ -56,14 +54,6 @@ async def yard(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[
     await yard.stop()
 
 
-async def until(look: Any, wanted: Any) -> None:
-    """Wait until what is looked at is what is wanted."""
-    async with asyncio.timeout(WAIT_SECS):
-        while (found := await look()) != wanted:
-            print(found)
-            await asyncio.sleep(0.1)
-
-
 async def submitted(yard: Processes) -> dict[str, str]:
     """A task in each namespace, by its id."""
     ids = {}
@@ -84,11 +74,11 @@ async def shown(yard: Processes, ids: dict[str, str]) -> dict[str, str]:
 
 async def test_namespaces_are_divided_and_all_of_them_are_there_whichever_process_is_killed(yard: Processes) -> None:
     ids = await submitted(yard)
-    await until(yard.replicas, {"-1": 2, "-2": 2})
+    await until(yard.replicas, lambda found: found == {"-1": 2, "-2": 2})
     for victim in yard.children():
         victim.send_signal(signal.SIGKILL)
         assert set((await shown(yard, ids)).values()) == {"queued"}
-        await until(yard.replicas, {"-1": 2, "-2": 2})
+        await until(yard.replicas, lambda found: found == {"-1": 2, "-2": 2})
 
 
 async def test_metrics_name_the_process_and_a_reload_reaches_all(yard: Processes) -> None:
@@ -106,11 +96,11 @@ async def test_metrics_name_the_process_and_a_reload_reaches_all(yard: Processes
     settings = json.loads(config.read_text())
     config.write_text(json.dumps({**settings, "scheduler": {"maxQueueSize": 8}}))
     os.kill(yard.pid, signal.SIGHUP)
-    await until(limits, {8})
+    await until(limits, lambda found: found == {8})
     config.write_text(json.dumps({**settings, "scheduler": {"maxQueueSize": 9}}))
     async with httpx.AsyncClient(base_url=yard.rest) as http:
         assert (await http.post("/admin/config:reload")).json()["changed"] == ["scheduler.maxQueueSize"]
-    await until(limits, {9})
+    await until(limits, lambda found: found == {9})
 
 
 async def test_another_number_of_processes_goes_on_with_what_was_kept(yard: Processes) -> None:

@@ -1,6 +1,5 @@
 """Fixtures of the service tests: a server on a free port, its clients, and clocks that tests control."""
 
-import asyncio
 import json
 import time
 from collections import defaultdict
@@ -40,6 +39,7 @@ from taskyard_server.core.leases import Lease
 from taskyard_server.core.limits import Limits
 from taskyard_server.engine.event_log import Bounds, EventLogs
 from taskyard_server.engine.memory.engine import MemoryEngine
+from taskyard_server.engine.virtual_clock import VirtualClock
 from taskyard_server.interceptors.calls import CallInterceptor
 from taskyard_server.samples import Samples
 from taskyard_server.services.agents import AgentService
@@ -53,13 +53,13 @@ from taskyard_server.services.targets import TargetService
 from taskyard_server.services.task_watches import TaskWatches
 from taskyard_server.services.tasks import TaskService
 from taskyard_server.snapshots import Snapshots
-from taskyard_server.store import committer
 from taskyard_server.store.figures import StoreFigures
 from taskyard_server.webhooks import WebhookCounts
 from tests import reporting
 from tests.engines import running_engine
 from tests.live import live
 from tests.services.host_streams import ServerUnderTest, serving
+from tests.waiting import until
 
 BY_REST = (("x-taskyard-rest", "1"),)
 
@@ -199,14 +199,24 @@ class Api:
         await reporting.fail(self.engine, "default", "host", lease.task.id, lease.token, error)
 
 
-class Clock:
-    """A clock that stands still until a test moves it. It starts at the current time, which real deadlines need."""
+class Clock(VirtualClock):
+    """A clock that stands still until a test moves it. It starts at the current time, which real deadlines need.
+
+    The engine alone goes by it. What the event loop, gRPC and the limits of a test wait for goes by the machine's.
+    """
 
     def __init__(self) -> None:
-        self.now = time.time()
+        super().__init__(time.time())
 
-    def __call__(self) -> float:
-        return self.now
+    @property
+    def now(self) -> float:
+        """The time. Where a test sets it, what is due then happens in the next turn of the event loop."""
+        return self()
+
+    @now.setter
+    def now(self, at: float) -> None:
+        self._now = at
+        self.ring()
 
 
 @pytest.fixture
@@ -295,10 +305,7 @@ def eventually() -> Callable[[Callable[[], Awaitable[Any]], Callable[[Any], bool
     """Repeats a call until its result satisfies a condition."""
 
     async def poll(call: Callable[[], Awaitable[Any]], is_done: Callable[[Any], bool]) -> Any:
-        async with asyncio.timeout(10):
-            while not is_done(result := await call()):  # noqa: ASYNC110
-                await asyncio.sleep(0.01)
-        return result
+        return await until(call, is_done)
 
     return poll
 
@@ -327,17 +334,6 @@ def by_rest() -> tuple[tuple[str, str], ...]:
 
 
 @pytest.fixture
-async def frozen_clock(clock: Clock, monkeypatch: pytest.MonkeyPatch) -> Clock:
-    """A clock that stands still until a test moves it, and that also drives the timers of the event loop."""
-    loop = asyncio.get_running_loop()
-    loop_begin, begin = loop.time(), clock.now
-    # A commit that waits for more would wait for the test to move the clock.
-    monkeypatch.setattr(committer, "GATHER_SECS", 0.0)
-    monkeypatch.setattr(loop, "time", lambda: loop_begin + clock.now - begin)
-    return clock
-
-
-@pytest.fixture
 async def start_server() -> AsyncIterator[Callable[..., Awaitable[ServerUnderTest]]]:
     """Starts a server for host streams with the given limits and clock."""
     async with AsyncExitStack() as cleanup:
@@ -349,6 +345,6 @@ async def start_server() -> AsyncIterator[Callable[..., Awaitable[ServerUnderTes
 
 
 @pytest.fixture
-async def server(start_server: Callable[..., Awaitable[ServerUnderTest]], frozen_clock: Clock) -> ServerUnderTest:
-    """A server for host streams on the frozen clock."""
-    return await start_server(frozen_clock)
+async def server(start_server: Callable[..., Awaitable[ServerUnderTest]], clock: Clock) -> ServerUnderTest:
+    """A server for host streams on a clock that stands still."""
+    return await start_server(clock)

@@ -194,7 +194,7 @@ class ServerUnderTest:
     # State
 
     async def advance(self, secs: float) -> None:
-        """Move the frozen clock of the engine and the event loop on, and run what comes due."""
+        """Move the clock of the engine on, and run what comes due."""
         await settled(self.engine)
         self.clock.now += secs
         await settled(self.engine)

@@ -18,6 +18,7 @@ from taskyard_server.audit import AuditLog
 from taskyard_server.interceptors.admission import Admission
 from taskyard_server.telemetry.sampling import Sampler
 from taskyard_server.telemetry.tracing import Tracing
+from tests.waiting import until
 
 from .host_streams import run_loop, serving
 
@@ -83,8 +84,7 @@ async def connect_and_cancel(server):
 
 async def wait_until_freed(server):
     """Wait until the server has noticed the end of the call."""
-    while server.leftovers():
-        await run_loop()
+    await until(lambda: not server.leftovers())
 
 
 async def connect_without_a_host_id(server):

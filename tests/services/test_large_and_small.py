@@ -18,6 +18,7 @@ from taskyard_server.services.submission_streams import SubmissionStreams
 from taskyard_server.services.task_watches import TaskWatches
 from tests.engines import running_engine, settled
 from tests.services.written import Written
+from tests.waiting import until
 
 MAX_PAYLOAD_BYTES = 10_000
 MANY = 50
@@ -54,7 +55,7 @@ async def test_a_lone_task_waits_for_one_slice_of_the_messages_before_it():
     async with running_engine() as engine:
         engine.turns.small_came()
         large = [asyncio.create_task(submit_many(engine, f"large-{number}")) for number in range(4)]
-        while not engine.admin.totals().queued:  # noqa: ASYNC110
+        while not engine.admin.totals().queued:  # noqa: ASYNC110 - in the turn in which it is so
             await asyncio.sleep(0)
         engine.turns.call_comes()
         await asyncio.sleep(0)
@@ -92,8 +93,8 @@ async def test_a_message_is_answered_once_all_of_its_slices_are_kept(monkeypatch
         written = Written()
         streams = SubmissionStreams(engine, MAX_PAYLOAD_BYTES, no_default_retry)
         serving = asyncio.create_task(streams.serve(message_of("large"), written))
-        await asyncio.wait({serving}, timeout=0.05)
-        assert len(await actions(engine)) == MANY
+        await until(lambda: actions(engine), lambda found: len(found) == MANY)
+        await settled(engine)
         assert not written.messages
         kept.set_result(None)
         await serving

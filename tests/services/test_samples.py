@@ -10,6 +10,7 @@ from taskyard.v1.sample_pb2 import ListSamplesRequest
 from taskyard_server import samples
 from taskyard_server.core.hosts import HostProfile
 from tests.live import live
+from tests.waiting import LIMIT_SECS
 
 NS = "default"
 RED = (("taskyard-namespace", "red"),)
@@ -18,8 +19,8 @@ COUNTS = ("submitted", "dispatched", "completed", "failed", "cancelled", "reject
 
 @pytest.fixture
 async def api(start_api, clock):
-    """A server on a clock that tests control."""
-    return await start_api(clock=clock)
+    """A server on a clock that tests control, where no task comes due while samples are taken."""
+    return await start_api(clock=clock, default_deadline_secs=100_000.0)
 
 
 async def list_samples(api, metadata=None, **fields):
@@ -229,10 +230,10 @@ async def test_they_are_taken_at_full_tens_of_seconds(api, clock, monkeypatch):
     clock.now = 1_000_003.0
     running = asyncio.create_task(api.samples.run())
     for at in (1_000_010, 1_000_020):
-        clock.now += await asyncio.wait_for(sleeps.get(), 5)
+        clock.now += await asyncio.wait_for(sleeps.get(), LIMIT_SECS)
         assert clock.now == at
         wake_up.set()
-    await asyncio.wait_for(sleeps.get(), 5)
+    await asyncio.wait_for(sleeps.get(), LIMIT_SECS)
     running.cancel()
     assert [sample.at.seconds for sample in await list_samples(api)] == [1_000_010, 1_000_020]
 

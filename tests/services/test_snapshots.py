@@ -13,6 +13,7 @@ from taskyard_server import snapshots
 from taskyard_server.core.hosts import HostProfile
 from taskyard_server.core.streams import Hello
 from tests.live import live
+from tests.waiting import LIMIT_SECS
 
 NS = "default"
 
@@ -217,7 +218,7 @@ async def test_the_first_snapshot_is_taken_at_once_and_the_next_after_the_interv
     monkeypatch.setattr(snapshots, "asyncio", SimpleNamespace(sleep=sleep))
     running = asyncio.create_task(api.snapshots.run())
     for count in (1, 2):
-        assert await asyncio.wait_for(sleeps.get(), 5) == 60
+        assert await asyncio.wait_for(sleeps.get(), LIMIT_SECS) == 60
         assert len(await server_snapshots(api)) == count
         wake_up.set()
     running.cancel()

@@ -9,6 +9,7 @@ from google.protobuf.struct_pb2 import Struct, Value
 from google.protobuf.timestamp_pb2 import Timestamp
 
 from taskyard.v1.task_pb2 import SubmitTaskRequest, SubmitTasksRequest, SubmitTasksResponse, Task
+from tests.waiting import LIMIT_SECS
 
 METHOD = "/taskyard.v1.TaskService/SubmitTasks"
 
@@ -231,7 +232,7 @@ async def test_a_response_does_not_wait_for_the_next_message(api):
     call = api.tasks.SubmitTasks()
     for _ in range(3):
         await call.write(message(task_request()))
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(LIMIT_SECS):
             assert results((await call.read()).outcomes) == ["accepted"]
     await call.done_writing()
     assert await call.code() is grpc.StatusCode.OK

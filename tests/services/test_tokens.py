@@ -20,7 +20,7 @@ from taskyard_server.conversion.task_encoding import encode_event
 from taskyard_server.engine.event_log import EventLogs
 from taskyard_server.interceptors.admission import Admission
 from taskyard_server.interceptors.calls import CallInterceptor
-from taskyard_server.interceptors.open_calls import ENDED
+from taskyard_server.interceptors.open_calls import ENDED, OpenCalls
 from taskyard_server.security_settings import AuthSettings
 from taskyard_server.services import tokens
 from taskyard_server.services.task_watches import TaskWatches
@@ -28,6 +28,7 @@ from taskyard_server.services.tasks import TaskService
 from taskyard_server.services.tokens import NOT_KEPT, TokenService
 from tests.engines import running_engine
 from tests.store.dict_store import DictStore
+from tests.waiting import LIMIT_SECS, until
 
 FIRST = "the-token-of-the-configuration"
 ADMIN = pb.Grant(role=access_pb2.admin)
@@ -44,8 +45,8 @@ def bearer(secret: str) -> tuple[tuple[str, str], ...]:
 class Yard:
     """A server with authentication, and its clients."""
 
-    def __init__(self, channel: grpc.aio.Channel, clock: Any) -> None:
-        self.clock = clock
+    def __init__(self, channel: grpc.aio.Channel, clock: Any, open_calls: OpenCalls) -> None:
+        self.clock, self.open_calls = clock, open_calls
         self.tokens = token_pb2_grpc.TokenServiceStub(channel)
         self.tasks = task_pb2_grpc.TaskServiceStub(channel)
 
@@ -84,7 +85,7 @@ async def yard(clock, monkeypatch) -> AsyncIterator[Yard]:
         await server.start()
         stack.push_async_callback(server.stop, None)
         channel = await stack.enter_async_context(grpc.aio.insecure_channel(f"127.0.0.1:{port}"))
-        yield Yard(channel, clock)
+        yield Yard(channel, clock, admission.open_calls)
 
 
 # What is made and shown
@@ -402,9 +403,10 @@ async def test_the_streams_and_waits_of_a_revoked_token_end_at_once_and_others_g
     wait = yard.tasks.WaitTask(
         task_pb2.WaitTaskRequest(task_id=submitted.task_id, timeout_ms=60_000), metadata=bearer(one.secret)
     )
-    await asyncio.sleep(0.1)
+    # Both watches, the wait and no more.
+    await until(lambda: len(yard.open_calls._open) == 3)
     await yard.revoke(one.token.token_id)
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(LIMIT_SECS):
         for ended in (watches[0].read(), wait):
             with pytest.raises(grpc.aio.AioRpcError) as refusal:
                 await ended

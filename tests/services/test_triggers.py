@@ -104,14 +104,14 @@ async def test_a_full_queue_defers_a_trigger_and_keeps_no_rejected_task(start_ap
     assert (await api.get(task)).state == (await api.list_tasks()).tasks[0].state
 
 
-async def test_triggers_are_listed_latest_due_time_first(start_api, frozen_clock):
-    api = await start_api(clock=frozen_clock, max_concurrent=100)
+async def test_triggers_are_listed_latest_due_time_first(start_api, clock):
+    api = await start_api(clock=clock, max_concurrent=100)
     await create_schedule(api)
     await create_schedule(api, "t")
-    begin = frozen_clock.now = round(frozen_clock.now)
+    begin = clock.now = round(clock.now)
     created = []
     for number in range(6):
-        frozen_clock.now += 1
+        clock.now += 1
         created.append((await fire(api, "s" if number % 2 else "t")).trigger_id)
     newest_first = created[::-1]
     assert await list_trigger_ids(api) == newest_first
@@ -125,12 +125,12 @@ async def test_triggers_are_listed_latest_due_time_first(start_api, frozen_clock
     )
 
 
-async def test_a_due_time_that_was_shown_bounds_a_listing_and_a_preview_exactly(start_api, frozen_clock):
-    frozen_clock.now = 1_763_956_910.7503474
-    api = await start_api(clock=frozen_clock, max_concurrent=100)
+async def test_a_due_time_that_was_shown_bounds_a_listing_and_a_preview_exactly(start_api, clock):
+    clock.now = 1_763_956_910.7503474
+    api = await start_api(clock=clock, max_concurrent=100)
     await create_schedule(api, interval="1.1s")
     await api.schedules.PauseSchedule(pb.PauseScheduleRequest(schedule_id="s"))
-    frozen_clock.now += 34
+    clock.now += 34
     await api.schedules.ResumeSchedule(pb.ResumeScheduleRequest(schedule_id="s", catch_up=pb.CatchUp.all))
     made = (await api.schedules.ListTriggers(pb.ListTriggersRequest())).triggers
     ids = [trigger.trigger_id for trigger in made]

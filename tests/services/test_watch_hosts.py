@@ -14,8 +14,8 @@ from taskyard_server.services.host_watches import HostWatches
 from taskyard_server.services.hosts import RuntimeHostService
 from tests.engines import running_engine
 from tests.live import live
+from tests.waiting import LIMIT_SECS
 
-SECS = 10
 NAMESPACE = "default"
 GPU = HostProfile(capabilities=frozenset({"gpu"}))
 
@@ -68,7 +68,7 @@ async def server(start_server):
 
 
 async def read(call):
-    return await asyncio.wait_for(call.read(), SECS)
+    return await asyncio.wait_for(call.read(), LIMIT_SECS)
 
 
 def events_of(message):
@@ -262,6 +262,6 @@ async def test_polling_stops_with_the_last_watch(server, eventually):
     assert not polling.done()
     calls[1].cancel()
     await eventually(watchers, lambda count: count == 0)
-    await asyncio.wait((polling,), timeout=SECS)
+    await asyncio.wait((polling,))
     assert polling.cancelled()
     assert server.watches._watches == {}

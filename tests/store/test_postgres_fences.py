@@ -17,6 +17,7 @@ from taskyard_server.store.postgres_schema import statements
 from taskyard_server.store.shared_port import Replica
 from tests.postgres import Server
 from tests.store.groups import ended, live, rows_of, submitted
+from tests.waiting import until
 
 pytestmark = pytest.mark.gate("PostgreSQL")
 
@@ -58,15 +59,14 @@ def locked(postgres_server: Server, postgres_database: str) -> Callable[[str], A
     async def held(statement: str) -> AsyncIterator[Callable[[int], Awaitable[None]]]:
         connection, other = [await postgres_server.connect(postgres_database) for _ in range(2)]
 
-        async def until(count: int) -> None:
-            while await other.fetchval(WAITING) < count:  # noqa: ASYNC110
-                await asyncio.sleep(0.005)
+        async def waits(count: int) -> None:
+            await until(lambda: other.fetchval(WAITING), lambda waiting: waiting >= count)
 
         transaction = connection.transaction()
         await transaction.start()
         try:
             await connection.execute(statement)
-            yield until
+            yield waits
         finally:
             await transaction.commit()
             await connection.close()
@@ -83,11 +83,11 @@ async def test_a_commit_that_waited_while_its_namespace_was_taken_writes_nothing
     await zombie.create("yard", "a")
     await zombie.commit(fenced(submitted(1, 1)))
     await heir.renew("b", 0.0)
-    async with locked(OF_SPACE) as until:
+    async with locked(OF_SPACE) as waits:
         taking = asyncio.ensure_future(heir.take(1, "b"))
-        await until(1)
+        await waits(1)
         committing = asyncio.ensure_future(zombie.commit(fenced(ended(2, 1, at=5))))
-        await until(2)
+        await waits(2)
     taken, committed = await taking, await committing
     assert (taken.term, taken.kept.number) == (2, 1)
     assert committed.lost == {1}
@@ -98,11 +98,11 @@ async def test_a_commit_that_came_before_is_seen_by_who_takes(opened: Any, locke
     owner, heir = await opened("a"), await opened("b")
     await owner.create("yard", "a")
     await heir.renew("b", 0.0)
-    async with locked(OF_SPACE) as until:
+    async with locked(OF_SPACE) as waits:
         committing = asyncio.ensure_future(owner.commit(fenced(submitted(1, 1))))
-        await until(1)
+        await waits(1)
         taking = asyncio.ensure_future(heir.take(1, "b"))
-        await until(2)
+        await waits(2)
     assert (await committing).lost == frozenset()
     assert (await taking).kept.number == 1
     assert [row.key for row in await live(heir, 1)] == [key_of(1, 1)]
@@ -249,9 +249,9 @@ async def test_what_is_forgotten_late_leaves_a_task_alone_that_goes_on(opened: A
     resumed = fenced(Group(3, 3.0), 2)
     resumed.remove(Table.ENDED, key_of(1, 1))
     resumed.put(Table.STATES, key_of(1, 1), b"resumed")
-    async with locked(OF_SPACE) as until:
+    async with locked(OF_SPACE) as waits:
         committing = asyncio.ensure_future(heir.commit(resumed))
-        await until(1)
+        await waits(1)
         assert await zombie.forget(9, 100) == 0
     await committing
     assert await heir.check() == []
@@ -265,9 +265,9 @@ async def test_of_many_who_take_at_once_one_has_it(opened: Any, locked: Any) -> 
     stores = {name: await opened(name) for name in "abc"}
     await stores["a"].create("yard", "a")
     await stores["a"].release({1: 1}, "a", 5.0)
-    async with locked(OF_SPACE) as until:
+    async with locked(OF_SPACE) as waits:
         taking = [asyncio.ensure_future(store.take(1, name)) for name, store in stores.items()]
-        await until(3)
+        await waits(3)
     taken = [each for each in await asyncio.gather(*taking) if each is not None]
     assert [each.term for each in taken] == [2]
 
@@ -288,11 +288,11 @@ async def test_a_renewal_and_a_burial_at_once_end_as_one_of_them(
     await postgres_server.run(old, postgres_database)
     renewing, burying = (lambda: silent.renew("a", 5.0)), (lambda: other.renew("b", 5.0))
     order = [renewing, burying] if renewal_is_first else [burying, renewing]
-    async with locked(OF_A) as until:
+    async with locked(OF_A) as waits:
         first = asyncio.ensure_future(order[0]())
-        await until(1)
+        await waits(1)
         second = asyncio.ensure_future(order[1]())
-        await until(2)
+        await waits(2)
     renewed = await (first if renewal_is_first else second)
     seen = await (second if renewal_is_first else first)
     (row,) = [row for row in seen.replicas if row.replica.instance == "a"]
@@ -307,10 +307,13 @@ async def test_a_level_is_not_raised_past_who_joins_meanwhile(
     async with connection.transaction():
         await connection.fetch(statements()["join"], *replica("a", 1))
         raising = asyncio.ensure_future(store.raise_level(2))
-        while not await connection.fetchval(WAITING):
+
+        async def waits() -> int:
             # The view is a picture of when it was first looked at.
             await connection.execute("SELECT pg_stat_clear_snapshot()")
-            await asyncio.sleep(0.005)
+            return int(await connection.fetchval(WAITING))
+
+        await until(waits)
     await connection.close()
     assert not await raising
 

@@ -16,6 +16,7 @@ import pytest
 from taskyard.v1 import batch_pb2, batch_pb2_grpc, stats_pb2, stats_pb2_grpc, task_pb2, task_pb2_grpc
 from tests.environment import new_store_url
 from tests.ports import free_port
+from tests.waiting import LIMIT_SECS
 
 pytestmark = [pytest.mark.gate("fleets of processes"), pytest.mark.long]
 
@@ -146,7 +147,7 @@ async def running(*args: str, until: str) -> AsyncIterator[None]:
     process = await asyncio.create_subprocess_exec(sys.executable, *args, stdout=asyncio.subprocess.PIPE)
     try:
         assert process.stdout is not None
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(LIMIT_SECS):
             while until.encode() not in (line := await process.stdout.readline()):
                 assert line, "ended before it was ready"
         yield

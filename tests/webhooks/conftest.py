@@ -25,6 +25,7 @@ from taskyard_server.webhooks import Webhooks, encode_delivery
 from tests import reporting
 from tests.engines import running_engine, settled
 from tests.live import live
+from tests.waiting import LIMIT_SECS
 
 START = 1_700_000_000.0
 MAX_WAIT_SECS = 5.0
@@ -90,7 +91,7 @@ class Receiver:
 
     async def received(self, count: int = 1) -> list[Post]:
         """All requests, once there are `count` of them."""
-        async with asyncio.timeout(MAX_WAIT_SECS), self._arrived:
+        async with asyncio.timeout(LIMIT_SECS), self._arrived:
             await self._arrived.wait_for(lambda: len(self.posts) >= count)
         return self.posts
 

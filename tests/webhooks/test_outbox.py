@@ -15,6 +15,7 @@ from tests import reporting
 from tests.live import live
 from tests.store.dict_store import DictStore
 from tests.store.groups import rows_of
+from tests.waiting import until
 from tests.webhooks.conftest import MAX_WAIT_SECS, Server
 
 SECRET = "whsec_" + b64encode(b"a secret of twenty-four.").decode()
@@ -90,9 +91,7 @@ def ids(posts):
 
 async def removed(store, left=0):
     """Once no more than so many rows are left in the outbox."""
-    async with asyncio.timeout(MAX_WAIT_SECS):
-        while len(store.tables[Table.OUTBOX]) > left:  # noqa: ASYNC110 - a store of dicts tells nobody
-            await asyncio.sleep(0.005)
+    await until(lambda: len(store.tables[Table.OUTBOX]) <= left)
 
 
 async def end(server, namespace, *urls):
@@ -157,7 +156,7 @@ async def test_rows_go_together_without_a_commit_for_each(start, store, receiver
     server.webhooks._outbox.done("default", 1)
     server.webhooks._outbox.done("default", 2)
     assert len(due(store)) == 20
-    await asyncio.sleep(0.05)
+    await until(lambda: len(due(store)) < 20)
     assert [number for _, number, _ in due(store)] == list(range(3, 21))
     assert store.kept.number == before + 1
 
@@ -293,7 +292,7 @@ async def test_all_arrive_once_in_the_order_of_each_namespace_while_more_come(st
     for _ in range(17):
         for namespace in expected:
             expected[namespace] += await end(server, namespace, receiver.url)
-        await asyncio.sleep(0.001)
+        await asyncio.sleep(0)
     await server.settled()
     arrived = [post.json()["taskId"] for post in receiver.posts]
     assert len(arrived) == 51
@@ -330,8 +329,7 @@ async def test_one_that_is_committed_while_the_last_are_read_is_not_forgotten(st
     await server.end(receiver.url)
     store.may_read.clear()
     server.deliver()
-    await asyncio.sleep(0.01)
-    assert store.reads
+    await until(lambda: store.reads)
     await server.end(receiver.url)
     store.may_read.set()
     await server.settled()

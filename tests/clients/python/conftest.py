@@ -42,6 +42,7 @@ from tests import reporting
 from tests.engines import running_engine
 from tests.live import live
 from tests.ports import free_port
+from tests.waiting import until
 
 MAX_PAYLOAD_BYTES = 2_000_000
 
@@ -147,10 +148,7 @@ class Server:
 
     async def claim_soon(self) -> Lease:
         """Assign one task as soon as there is one."""
-        async with asyncio.timeout(10):
-            while not (leases := await self.claim()):  # noqa: ASYNC110
-                await asyncio.sleep(0.001)
-        return leases[0]
+        return (await until(self.claim))[0]
 
     async def run(self) -> Lease:
         """Assign one task and start it."""

@@ -7,6 +7,7 @@ import pytest
 from taskyard import AlreadyExists, BadRequest, Conflict, NamespaceLimits, NamespaceTotals, NotFound
 from taskyard_server.core import errors as refusals
 from taskyard_server.core.limits import OWN_LIMITS
+from tests.waiting import LIMIT_SECS
 
 
 @pytest.fixture
@@ -93,7 +94,7 @@ async def test_a_watch_of_a_namespace_that_is_deleted_ends(namespaces, client):
             seen.set()
 
     watching = asyncio.create_task(watch())
-    await asyncio.wait_for(seen.wait(), 10)
+    await asyncio.wait_for(seen.wait(), LIMIT_SECS)
     await namespaces.delete("default", force=True)
     with pytest.raises(NotFound, match="the namespace was deleted"):
-        await asyncio.wait_for(watching, 10)
+        await asyncio.wait_for(watching, LIMIT_SECS)

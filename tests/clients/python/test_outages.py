@@ -15,6 +15,7 @@ from taskyard import (
 )
 from taskyard_server.core import errors as refusals
 from tests.ports import free_port
+from tests.waiting import until
 
 
 async def test_calls_without_a_server_raise_unavailable():
@@ -102,9 +103,7 @@ async def test_the_end_of_an_outage_is_told_too(server, client, caplog):
     await client.stats()
     await server.stop()
     submitting = asyncio.create_task(client.submit("click"))
-    async with asyncio.timeout(10):
-        while not caplog.records:  # noqa: ASYNC110
-            await asyncio.sleep(0.01)
+    await until(lambda: caplog.records)
     await server.start()
     await submitting
     lines = [record.getMessage() for record in caplog.records if record.name == "taskyard"]

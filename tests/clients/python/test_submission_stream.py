@@ -9,6 +9,7 @@ from taskyard.submitting import MAX_UNANSWERED
 from taskyard_server.core import errors as refusals
 from taskyard_server.engine.port import Answer
 from tests.ports import free_port
+from tests.waiting import LIMIT_SECS, until
 
 
 async def submit_many(client, count, prefix="a"):
@@ -80,9 +81,7 @@ async def test_the_number_of_unanswered_messages_is_bounded(server, client):
     server.service.mute = True
     submitting = asyncio.create_task(submit_many(client, 50 * (MAX_UNANSWERED + 10)))
     submitter = client._desk._submitter
-    async with asyncio.timeout(10):
-        while len(submitter._unanswered) < MAX_UNANSWERED:  # noqa: ASYNC110
-            await asyncio.sleep(0.001)
+    await until(lambda: len(submitter._unanswered) >= MAX_UNANSWERED)
     for _ in range(20):
         await client.stats()
     assert len(submitter._unanswered) == MAX_UNANSWERED
@@ -177,9 +176,7 @@ async def test_after_a_break_only_unanswered_tasks_are_sent_again(server, client
     await submit_many(client, 3, "answered")
     server.service.mute = True
     submitting = asyncio.create_task(submit_many(client, 2, "open"))
-    async with asyncio.timeout(10):
-        while len(server.service.messages) < 2:  # noqa: ASYNC110
-            await asyncio.sleep(0.001)
+    await until(lambda: len(server.service.messages) >= 2)
     await server.stop()
     server.service.mute = False
     await server.start()
@@ -260,12 +257,12 @@ async def test_an_outage_longer_than_the_patience_raises_unavailable(server, ope
     client = open_client(server, patience=0.5)
     await client.submit("click")
     await server.stop()
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(LIMIT_SECS):
         outcomes = await submit_many(client, 3)
     assert [type(each) for each in outcomes] == [Unavailable] * 3
     await server.start()
     # The channel may wait longer before it reconnects than the short patience of this client.
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(LIMIT_SECS):
         while isinstance((await submit_many(client, 1))[0], Unavailable):
             pass
     assert await server.made() == 2
@@ -274,7 +271,7 @@ async def test_an_outage_longer_than_the_patience_raises_unavailable(server, ope
 async def test_an_answer_later_than_the_patience_raises_unavailable(server, open_client):
     client = open_client(server, patience=0.3)
     server.service.mute = True
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(LIMIT_SECS):
         outcomes = await submit_many(client, 3)
     assert [type(each) for each in outcomes] == [Unavailable] * 3
     assert "0.3 s" in outcomes[0].reason
@@ -295,8 +292,8 @@ async def test_a_submit_late_in_an_outage_has_the_full_patience():
         early = asyncio.create_task(timed())
         await asyncio.sleep(0.3)
         late = asyncio.create_task(timed())
-        assert 0.45 < await early < 2
-        assert 0.45 < await late < 2
+        assert await early > 0.45
+        assert await late > 0.45
 
 
 # Closing

@@ -14,6 +14,7 @@ from taskyard.v1 import task_pb2_grpc
 from taskyard.watching import Watch
 from taskyard_server.core import errors as refusals
 from taskyard_server.interceptors.calls import CallInterceptor
+from tests.waiting import LIMIT_SECS
 
 HANG = object()
 """In a script: send nothing more, and keep the stream open."""
@@ -81,7 +82,7 @@ DONE = end("tasks_ended")
 
 async def watched_tasks(client, **filters):
     """The tasks of all events of a watch that ends."""
-    async with asyncio.timeout(20), aclosing(client.watch(**filters)) as events:
+    async with asyncio.timeout(LIMIT_SECS), aclosing(client.watch(**filters)) as events:
         return [event.task.id async for event in events]
 
 
@@ -183,7 +184,7 @@ async def test_many_breaks_neither_lose_nor_repeat_events():
 async def test_a_quiet_stream_is_replaced():
     async with watched([update("c1", "t1"), HANG], [update("c2", "t2"), DONE]) as (client, service):
         watch = Watch(client._servers, client._desk._credentials, pb.WatchTasksRequest(), 30, set(), quiet_secs=0.5)
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(LIMIT_SECS):
             assert [event.task.id async for event in watch.events()] == ["t1", "t2"]
         await service.ended.wait()
     assert service.requests[1].cursor == "c1"
@@ -285,7 +286,7 @@ async def test_closing_a_watch_ends_it_at_the_server():
         async with aclosing(client.watch()) as events:
             async for _ in events:
                 break
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(LIMIT_SECS):
             await service.ended.wait()
 
 
@@ -302,7 +303,7 @@ async def test_cancelling_a_watch_ends_it_at_the_server():
         following.cancel()
         with pytest.raises(asyncio.CancelledError):
             await following
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(LIMIT_SECS):
             await service.ended.wait()
 
 

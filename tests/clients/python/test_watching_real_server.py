@@ -5,19 +5,18 @@ from contextlib import aclosing
 
 from taskyard import EventKind, TaskState
 from taskyard.values import value_from
+from tests.waiting import LIMIT_SECS, until
 
 
 async def next_events(events, count):
     """The next events, as kind, action and state."""
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(LIMIT_SECS):
         return [(each.kind, each.task.action, each.task.state) for each in [await anext(events) for _ in range(count)]]
 
 
 async def watches(server, count):
     """Wait until this many watches have reached the server, broken ones included."""
-    async with asyncio.timeout(20):
-        while len(server.service.watched) < count:  # noqa: ASYNC110
-            await asyncio.sleep(0.001)
+    await until(lambda: len(server.service.watched) >= count)
 
 
 async def begun(server, events):
@@ -33,7 +32,7 @@ async def test_a_watch_shows_every_change_of_a_task_and_ends_with_it(server, cli
     assert await next_events(events, 1) == [(EventKind.CURRENT, "click", TaskState.QUEUED)]
     (lease,) = await server.claim()
     await server.complete(lease, value_from({"ok": True}).SerializeToString())
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(LIMIT_SECS):
         rest = [each async for each in events]
     assert [(each.previous_state, each.task.state) for each in rest] == [
         ("queued", "assigned"),

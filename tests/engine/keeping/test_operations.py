@@ -13,6 +13,7 @@ from taskyard_server.core.task_filter import TaskFilter
 from taskyard_server.engine.memory.engine import MemoryEngine
 from taskyard_server.engine.memory.keeper import Keeping
 from tests.live import live
+from tests.waiting import LIMIT_SECS
 
 NS = "default"
 SLICE_SECS = 1.0
@@ -50,7 +51,7 @@ async def look(engine, operation_id="op", agents=None):
 
 
 async def finish(engine, clock):
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(LIMIT_SECS):
         while (found := await look(engine))[0] == "running":
             await clock.advance(SLICE_SECS)
     return found
@@ -109,7 +110,7 @@ async def test_what_was_asked_for_is_known_after_a_restart(engine, restart, cloc
 
 
 async def finish_of(engine, clock, agents):
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(LIMIT_SECS):
         while (await look(engine, agents=agents))[0] == "running":
             await clock.advance(SLICE_SECS)
 

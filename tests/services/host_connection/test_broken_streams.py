@@ -98,8 +98,8 @@ async def test_a_host_that_does_not_reconnect_in_time_loses_its_leases_to_anothe
     assert await other.report_one(again, completed=True) == "done"
 
 
-async def test_a_broken_stream_does_not_extend_leases(start_server, frozen_clock):
-    server = await start_server(frozen_clock, reconnect_grace_secs=50.0)
+async def test_a_broken_stream_does_not_extend_leases(start_server, clock):
+    server = await start_server(clock, reconnect_grace_secs=50.0)
     stream = await server.connect(credit=1, lease_secs=2)
     (task,) = await start_tasks(server, stream, 1)
     await stream.leave()
@@ -107,8 +107,8 @@ async def test_a_broken_stream_does_not_extend_leases(start_server, frozen_clock
     assert await server.state(task.task.task_id) == "queued"
 
 
-async def test_an_assigned_task_that_a_broken_stream_ends_does_not_count_as_a_delivery(start_server, frozen_clock):
-    server = await start_server(frozen_clock, max_deliveries=1)
+async def test_an_assigned_task_that_a_broken_stream_ends_does_not_count_as_a_delivery(start_server, clock):
+    server = await start_server(clock, max_deliveries=1)
     stream = await server.connect(credit=1)
     task_id = await server.submit()
     await stream.task()
@@ -117,8 +117,8 @@ async def test_an_assigned_task_that_a_broken_stream_ends_does_not_count_as_a_de
     assert await server.state(task_id) == "queued"
 
 
-async def test_a_started_task_that_a_broken_stream_ends_counts_as_a_delivery(start_server, frozen_clock):
-    server = await start_server(frozen_clock, max_deliveries=1)
+async def test_a_started_task_that_a_broken_stream_ends_counts_as_a_delivery(start_server, clock):
+    server = await start_server(clock, max_deliveries=1)
     stream = await server.connect(credit=1)
     (task,) = await start_tasks(server, stream, 1)
     await stream.leave()

@@ -143,8 +143,8 @@ async def test_a_lease_cancelled_while_disconnected_is_lost_in_the_welcome(serve
     assert await back.report_one(task, released=True) == "cancelled"
 
 
-async def test_cancellations_are_sent_before_assignments(start_server, frozen_clock):
-    server = await start_server(frozen_clock, max_inflight=1)
+async def test_cancellations_are_sent_before_assignments(start_server, clock):
+    server = await start_server(clock, max_inflight=1)
     stream = await server.connect(credit=2)
     first, _ = await server.submit(), await server.submit()
     await stream.task()
@@ -272,14 +272,12 @@ async def test_no_stream_opens_once_the_server_is_closed(server, refused):
     assert not server.leftovers()
 
 
-async def test_an_internal_error_ends_the_stream_and_the_task_is_requeued(
-    start_server, frozen_clock, refused, monkeypatch
-):
+async def test_an_internal_error_ends_the_stream_and_the_task_is_requeued(start_server, clock, refused, monkeypatch):
     def fail(lease):
         raise ValueError(lease.task.id)
 
     monkeypatch.setattr("taskyard_server.services.hosts.assignment_encoding", lambda _: fail)
-    server = await start_server(frozen_clock)
+    server = await start_server(clock)
     stream = await server.connect(credit=1)
     task_id = await server.submit()
     refusal = await refused(stream.read_to_end())

@@ -170,8 +170,8 @@ async def test_a_heartbeat_does_not_count_as_a_start(server):
     await idle.cancellation()
 
 
-async def test_an_assignment_that_is_never_started_does_not_count_as_a_delivery(start_server, frozen_clock):
-    server = await start_server(frozen_clock, max_deliveries=1)
+async def test_an_assignment_that_is_never_started_does_not_count_as_a_delivery(start_server, clock):
+    server = await start_server(clock, max_deliveries=1)
     stream = await server.connect(credit=5)
     task_id = await server.submit()
     for token in range(1, 5):
@@ -186,8 +186,8 @@ async def test_an_assignment_that_is_never_started_does_not_count_as_a_delivery(
     assert await server.state(task_id) == "done"
 
 
-async def test_a_started_task_whose_lease_expires_counts_as_a_delivery(start_server, frozen_clock):
-    server = await start_server(frozen_clock, max_deliveries=2)
+async def test_a_started_task_whose_lease_expires_counts_as_a_delivery(start_server, clock):
+    server = await start_server(clock, max_deliveries=2)
     stream = await server.connect(credit=5)
     task_id = await server.submit()
     for state in ("assigned", "failed"):

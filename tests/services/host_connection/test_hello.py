@@ -21,9 +21,9 @@ async def test_the_welcome_holds_the_terms_of_the_stream(server):
     assert not welcome.lost
 
 
-async def test_the_terms_follow_the_configured_limits(start_server, frozen_clock):
+async def test_the_terms_follow_the_configured_limits(start_server, clock):
     server = await start_server(
-        frozen_clock, lease_secs=30.0, heartbeat_timeout_secs=9.0, reconnect_grace_secs=2.5, start_timeout_secs=1.5
+        clock, lease_secs=30.0, heartbeat_timeout_secs=9.0, reconnect_grace_secs=2.5, start_timeout_secs=1.5
     )
     welcome = await server.stream().hello()
     assert welcome.lease_secs == 30

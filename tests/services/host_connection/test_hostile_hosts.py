@@ -3,7 +3,6 @@
 import asyncio
 import gc
 import random
-import time
 from contextlib import suppress
 
 import grpc
@@ -14,16 +13,10 @@ from google.protobuf.struct_pb2 import Struct, Value
 from taskyard.v1 import runtime_host_pb2 as pb
 from taskyard_server.services import host_outbox
 from tests.services.host_streams import held_lease, report, run_loop
+from tests.waiting import until
 
 MAX_CREDIT = 2**32 - 1
 LARGE = Struct(fields={"x": Value(string_value="x" * 200_000)})
-
-
-async def wait_until(is_done):
-    """Poll until a condition holds."""
-    async with asyncio.timeout(10):
-        while not is_done():  # noqa: ASYNC110
-            await asyncio.sleep(0.01)
 
 
 def connection_tasks():
@@ -33,13 +26,12 @@ def connection_tasks():
 
 
 async def assert_served(server, name="honest"):
-    """Check that another host gets a task and completes it without delay."""
-    async with asyncio.timeout(5):
-        stream = await server.connect(name, capabilities=["honest"], credit=1)
-        task_id = await server.submit(requires=["honest"])
-        assert await stream.report_one(await stream.task(), completed=True) == "done"
-        assert await server.state(task_id) == "done"
-        await stream.leave()
+    """Check that another host gets a task and completes it."""
+    stream = await server.connect(name, capabilities=["honest"], credit=1)
+    task_id = await server.submit(requires=["honest"])
+    assert await stream.report_one(await stream.task(), completed=True) == "done"
+    assert await server.state(task_id) == "done"
+    await stream.leave()
 
 
 # Hosts that do not read
@@ -76,17 +68,17 @@ async def test_the_server_stops_reading_from_a_host_that_does_not_read(start_ser
     assert psutil.Process().memory_info().rss - before < 100_000_000
     await assert_served(server)
     stream.call.cancel()
-    await wait_until(lambda: not server.leftovers())
+    await until(lambda: not server.leftovers())
 
 
-async def test_heartbeats_of_a_host_that_does_not_read_do_not_count(start_server, frozen_clock):
-    server = await start_server(frozen_clock)
+async def test_heartbeats_of_a_host_that_does_not_read_do_not_count(start_server, clock):
+    server = await start_server(clock)
     stream = await unread_stream(server)
-    await drain_sockets()
+    await answer_calls(server)
     await server.advance(5)
     for sequence in range(5):
         await stream.send(heartbeat=pb.Heartbeat(sequence=sequence))
-    await drain_sockets()
+    await answer_calls(server)
     heard_at = (await server.host()).last_heartbeat_at.ToNanoseconds() / 1e9
     assert heard_at == pytest.approx(server.clock.now - 5, abs=1e-5)
     while not (await stream.read_message()).HasField("heartbeat_ack"):
@@ -95,11 +87,10 @@ async def test_heartbeats_of_a_host_that_does_not_read_do_not_count(start_server
     assert heard_at == pytest.approx(server.clock.now, abs=1e-5)
 
 
-async def drain_sockets():
-    """Let the sockets of this process work in real time, while the clock of the event loop stands still."""
-    deadline = time.monotonic() + 0.3
-    while time.monotonic() < deadline:
-        await run_loop()
+async def answer_calls(server):
+    """Let the server do what it can: what was sent before a call has arrived once that is answered."""
+    for _ in range(50):
+        await server.host()
 
 
 async def test_tasks_that_cannot_be_sent_within_the_start_timeout_go_to_another_host_and_end_the_stream(start_server):
@@ -125,7 +116,7 @@ async def test_the_server_can_end_a_stream_that_is_not_read(start_server, end):
             await again.leave()
         case "close":
             await server.engine.admin.close()
-    await wait_until(lambda: not server.leftovers() and not connection_tasks())
+    await until(lambda: not server.leftovers() and not connection_tasks())
     if end != "supersede":
         with pytest.raises(grpc.RpcError) as ended:
             await stream.read_to_end()
@@ -159,7 +150,7 @@ async def test_a_flood_of_heartbeats_and_credits_does_not_affect_other_hosts(sta
         for stream in flooding:
             stream.call.cancel()
         await asyncio.gather(*coroutines, return_exceptions=True)
-    await wait_until(lambda: not server.leftovers())
+    await until(lambda: not server.leftovers())
 
 
 async def test_a_very_large_message_of_reports_does_not_block_other_hosts(start_server):
@@ -167,10 +158,10 @@ async def test_a_very_large_message_of_reports_does_not_block_other_hosts(start_
     stream = await server.connect()
     reports = [report((f"tsk_{number}", 1), started=True) for number in range(100_000)]
     await stream.send(reports=pb.Reports(reports=reports))
-    begin = time.perf_counter()
+    answered = asyncio.create_task(stream.receive("report_results"))
     await assert_served(server)
-    assert time.perf_counter() - begin < 3
-    assert len((await stream.receive("report_results")).results) == 100_000
+    assert not answered.done()
+    assert len((await answered).results) == 100_000
 
 
 async def test_a_host_that_guesses_the_tokens_of_other_hosts_changes_nothing(server):
@@ -247,8 +238,8 @@ async def test_a_stream_can_break_after_any_request_and_everything_is_freed(star
             if how != "cancel":
                 with suppress(grpc.RpcError):
                     await stream.read_to_end()
-            await wait_until(lambda: not server.leftovers())
-    await wait_until(lambda: not connection_tasks())
+            await until(lambda: not server.leftovers())
+    await until(lambda: not connection_tasks())
     stream = await server.connect("honest")
     await stream.credit(5)
     assert {task.task.task_id for task in await stream.tasks(5)} == set(task_ids)
@@ -261,46 +252,46 @@ async def test_a_storm_of_reconnecting_hosts_loses_no_task_and_frees_everything(
     done = set()
 
     async def run_host(name):
-        """A host that works, disconnects at a random time, and reconnects."""
+        """A host that works, disconnects after some messages, on its way or on theirs, and reconnects."""
         while len(done) < len(task_ids):
             stream = server.stream(name)
-            breaking = asyncio.create_task(break_at(stream, rng.uniform(0.0, 0.4)))
+            left = rng.randrange(30)
+
+            async def step(message):
+                nonlocal left
+                left -= 1
+                if left < 0:
+                    message.close()
+                    raise ConnectionError
+                return await message
+
             try:
-                await stream.hello()
-                await stream.credit(2)
+                await step(stream.hello())
+                await step(stream.credit(2))
                 while True:
-                    for task in (await stream.read_message()).assignments.assignments:
-                        await stream.send(reports=pb.Reports(reports=[report(task, completed=True)]))
-                        received = await stream.read_message()
+                    for task in (await step(stream.read_message())).assignments.assignments:
+                        await step(stream.send(reports=pb.Reports(reports=[report(task, completed=True)])))
+                        received = await step(stream.read_message())
                         while not received.HasField("report_results"):
-                            received = await stream.read_message()
+                            received = await step(stream.read_message())
                         if not received.report_results.results[0].HasField("error"):
                             done.add(task.task.task_id)
-                        await stream.credit(1)
-            except (grpc.RpcError, asyncio.CancelledError, AssertionError):
+                        await step(stream.credit(1))
+            except (grpc.RpcError, asyncio.CancelledError, AssertionError, ConnectionError):
                 pass
             finally:
-                breaking.cancel()
                 stream.call.cancel()
             if asyncio.current_task().cancelling():
                 return
 
-    async def break_at(stream, secs):
-        await asyncio.sleep(secs)
-        stream.call.cancel()
-
     hosts = [asyncio.create_task(run_host(f"host-{number}")) for number in range(100)]
-    async with asyncio.timeout(60):
-        while True:
-            states = [await server.state(task_id) for task_id in task_ids]
-            if all(state == "done" for state in states):
-                break
-            await asyncio.sleep(0.05)
+    for task_id in task_ids:
+        await until(lambda each=task_id: server.state(each), lambda state: state == "done")
     for host in hosts:
         host.cancel()
     await asyncio.gather(*hosts, return_exceptions=True)
-    await wait_until(lambda: not server.leftovers())
-    await wait_until(lambda: not connection_tasks())
+    await until(lambda: not server.leftovers())
+    await until(lambda: not connection_tasks())
     assert server.engine.admin.totals().inflight == 0
 
 

@@ -10,9 +10,32 @@ from taskyard_server.services import host_reading
 from tests.services.host_streams import held_lease, run_loop
 
 
+class ByTheClock:
+    """asyncio for what reads messages, with the time of a clock."""
+
+    def __init__(self, clock):
+        self._clock, self._began_at = clock, clock()
+
+    def __getattr__(self, name):
+        return getattr(asyncio, name)
+
+    def get_running_loop(self):
+        return self
+
+    def time(self):
+        # Tests move the clock by much more than this; seconds since the epoch are not as fine as a rate.
+        return round(self._clock() - self._began_at, 3)
+
+    async def sleep(self, secs):
+        now = self.time()
+        while self.time() == now or self.time() < now + secs - 0.001:  # noqa: ASYNC110
+            await asyncio.sleep(0)
+
+
 @pytest.fixture(autouse=True)
-def pace(monkeypatch):
-    """Ten messages at once, and ten a second."""
+def pace(monkeypatch, clock):
+    """Ten messages at once, and ten a second by the clock of the server."""
+    monkeypatch.setattr(host_reading, "asyncio", ByTheClock(clock))
     monkeypatch.setattr(host_reading, "PACE", Rate(per_sec=10, burst=10))
     monkeypatch.setattr(host_reading, "PACED_MESSAGES", 2)
 

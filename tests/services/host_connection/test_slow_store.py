@@ -16,8 +16,8 @@ def store():
 
 
 @pytest.fixture
-async def server(frozen_clock, store):
-    async with serving(frozen_clock, store=store) as server:
+async def server(clock, store):
+    async with serving(clock, store=store) as server:
         yield server
         store.gate.set()
 

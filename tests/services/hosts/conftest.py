@@ -1,4 +1,4 @@
-"""A server with the calls of hosts, on the frozen clock."""
+"""A server with the calls of hosts, on a clock that stands still."""
 
 from contextlib import AsyncExitStack
 
@@ -74,13 +74,13 @@ class HostApi:
 
 
 @pytest.fixture
-async def start_api(frozen_clock):
-    """Starts a server with the given limits on the frozen clock."""
+async def start_api(clock):
+    """Starts a server with the given limits on a clock that stands still."""
     async with AsyncExitStack() as cleanup:
 
         async def start(**limits):
             raised = Limits(**{"default_deadline_secs": 100_000.0, **limits})
-            engine = await cleanup.enter_async_context(running_engine(raised, frozen_clock))
+            engine = await cleanup.enter_async_context(running_engine(raised, clock))
             server = grpc.aio.server(interceptors=(CallInterceptor(),))
             watches = TaskWatches(engine, EventLogs(encode_event, engine.now))
             task_pb2_grpc.add_TaskServiceServicer_to_server(TaskService(engine, 262_144, watches), server)
@@ -90,7 +90,7 @@ async def start_api(frozen_clock):
             await server.start()
             cleanup.push_async_callback(server.stop, None)
             channel = await cleanup.enter_async_context(grpc.aio.insecure_channel(f"127.0.0.1:{port}"))
-            return HostApi(engine, frozen_clock, channel)
+            return HostApi(engine, clock, channel)
 
         yield start
 

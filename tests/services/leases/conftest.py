@@ -113,9 +113,9 @@ async def start_api():
 
 
 @pytest.fixture
-async def api(start_api, frozen_clock):
-    """A server with the default limits on the frozen clock."""
-    return await start_api(frozen_clock)
+async def api(start_api, clock):
+    """A server with the default limits on a clock that stands still."""
+    return await start_api(clock)
 
 
 @pytest.fixture

@@ -6,8 +6,7 @@ import grpc
 
 from taskyard.v1 import task_pb2
 from tests import reporting
-
-SECS = 10
+from tests.waiting import LIMIT_SECS
 
 
 async def started(call):
@@ -18,7 +17,7 @@ async def started(call):
 
 async def read(call):
     """The next message, or None at the end."""
-    message = await asyncio.wait_for(call.read(), SECS)
+    message = await asyncio.wait_for(call.read(), LIMIT_SECS)
     return None if message is grpc.aio.EOF else message
 
 

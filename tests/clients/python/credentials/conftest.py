@@ -12,6 +12,7 @@ import pytest
 from taskyard.v1 import task_pb2 as pb
 from taskyard.v1.task_pb2_grpc import TaskServiceServicer, add_TaskServiceServicer_to_server
 from tests.certificates import Authority
+from tests.waiting import until
 
 
 class Doorkeeper(TaskServiceServicer):
@@ -29,9 +30,7 @@ class Doorkeeper(TaskServiceServicer):
 
     async def admitted(self, count: int) -> None:
         """Wait until so many calls have come."""
-        async with asyncio.timeout(10):
-            while len(self.seen) < count:  # noqa: ASYNC110
-                await asyncio.sleep(0.01)
+        await until(lambda: len(self.seen) >= count)
 
     async def _admit(self, context: Any) -> None:
         authorization = dict(context.invocation_metadata()).get("authorization", "")

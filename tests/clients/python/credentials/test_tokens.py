@@ -9,6 +9,7 @@ import pytest
 from taskyard import Client, NewTask, PermissionDenied, SyncClient, Unauthenticated, task_calls
 from taskyard.credentials import find_credentials
 from tests.certificates import replace
+from tests.waiting import until
 
 
 @pytest.fixture
@@ -205,8 +206,7 @@ async def test_submissions_go_on_with_the_new_token(server, client, token_file):
     replace(token_file, b"two")
     server.tokens = {"two"}
     server.expired.set()
-    while server.expired.is_set():  # noqa: ASYNC110
-        await asyncio.sleep(0)
+    await until(lambda: not server.expired.is_set())
     assert (await client.submit("second")).id == "second"
     assert server.seen == ["one", "two"]
 

@@ -12,8 +12,7 @@ from taskyard.v1.lease_pb2 import Assignment, Lease
 from taskyard.v1.runtime_host_pb2 import Report
 from taskyard.v1.task_pb2 import Task
 from taskyard.values import struct_from
-
-TIMEOUT_SECS = 20.0
+from tests.waiting import LIMIT_SECS
 
 
 class Handling:
@@ -39,11 +38,11 @@ class Handling:
 
     async def reported(self) -> Report:
         """The next report of progress."""
-        return await asyncio.wait_for(self.progress.get(), TIMEOUT_SECS)
+        return await asyncio.wait_for(self.progress.get(), LIMIT_SECS)
 
     async def ended(self) -> tuple[str, Report | None]:
         """The next task that ends, and its outcome."""
-        key, report = await asyncio.wait_for(self.outcomes.get(), TIMEOUT_SECS)
+        key, report = await asyncio.wait_for(self.outcomes.get(), LIMIT_SECS)
         return key[0], report
 
     async def run(self, action: str, task_id: str = "t", **fields: Any) -> Report:

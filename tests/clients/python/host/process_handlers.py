@@ -8,6 +8,7 @@ import re
 import signal
 import subprocess
 import sys
+import threading
 import time
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -111,13 +112,13 @@ def ignores_sigterm(task: RunningTask) -> None:
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
     task.progress(message=str(os.getpid()))
     while True:
-        time.sleep(1)
+        threading.Event().wait()
 
 
 def cleans_up(task: RunningTask) -> None:
     try:
         task.progress(message=str(os.getpid()))
-        time.sleep(60)
+        threading.Event().wait()
     finally:
         Path(task.params["file"]).write_text(f"cancelled: {task.cancelled}")
 
@@ -125,7 +126,7 @@ def cleans_up(task: RunningTask) -> None:
 async def cleans_up_async(task: RunningTask) -> None:
     try:
         await task.progress(message=str(os.getpid()))
-        await asyncio.sleep(60)
+        await asyncio.Event().wait()
     finally:
         await asyncio.to_thread(Path(task.params["file"]).write_text, f"cancelled: {task.cancelled}")
 

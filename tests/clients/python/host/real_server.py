@@ -1,6 +1,5 @@
 """A `taskyard up` for tests of hosts, and a namespace of its own for each test."""
 
-import asyncio
 import json
 import subprocess
 import sys
@@ -13,9 +12,10 @@ from typing import Any
 import grpc
 
 from taskyard import Host
-from taskyard.v1 import runtime_host_pb2, runtime_host_pb2_grpc
+from taskyard.v1 import lease_pb2, lease_pb2_grpc, runtime_host_pb2, runtime_host_pb2_grpc
 from tests.environment import without_settings
 from tests.ports import free_port
+from tests.waiting import until
 
 CONFIG = "taskyard.json"
 
@@ -50,6 +50,7 @@ class Namespace:
         self.address = address
         self.name = uuid.uuid4().hex
         self._hosts = runtime_host_pb2_grpc.RuntimeHostServiceStub(channel)
+        self._leases = lease_pb2_grpc.LeaseServiceStub(channel)
         self._metadata = (("taskyard-namespace", self.name),)
 
     def host(self, host_id="host-1", address=None, **options):
@@ -58,10 +59,7 @@ class Namespace:
 
     async def connected(self, *host_ids):
         """Wait until exactly these hosts are connected. Returns the hosts by id."""
-        async with asyncio.timeout(10):
-            while set(hosts := await self._connected()) != set(host_ids):  # noqa: ASYNC110
-                await asyncio.sleep(0.005)
-        return hosts
+        return await until(self._connected, lambda hosts: set(hosts) == set(host_ids))
 
     async def drain(self, host_id="host-1"):
         await self._hosts.DrainHost(runtime_host_pb2.DrainHostRequest(host_id=host_id), metadata=self._metadata)
@@ -69,6 +67,12 @@ class Namespace:
     async def deregister(self, host_id="host-1"):
         request = runtime_host_pb2.DeregisterHostRequest(host_id=host_id)
         await self._hosts.DeregisterHost(request, metadata=self._metadata)
+
+    async def lease_end(self, task_id):
+        """When the lease of a task ends, in seconds."""
+        listed = await self._leases.ListLeases(lease_pb2.ListLeasesRequest(), metadata=self._metadata)
+        (end,) = (lease.expires_at.ToNanoseconds() / 1e9 for lease in listed.leases if lease.task_id == task_id)
+        return end
 
     async def _connected(self):
         hosts = (await self._hosts.ListHosts(runtime_host_pb2.ListHostsRequest(), metadata=self._metadata)).hosts

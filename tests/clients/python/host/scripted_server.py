@@ -32,8 +32,7 @@ from taskyard.v1.runtime_host_pb2 import (
 from taskyard.v1.runtime_host_pb2_grpc import RuntimeHostServiceServicer, add_RuntimeHostServiceServicer_to_server
 from taskyard.v1.task_pb2 import Error, Task
 from taskyard.values import struct_from
-
-TIMEOUT_SECS = 10.0
+from tests.waiting import LIMIT_SECS
 
 
 class HostStream:
@@ -133,7 +132,7 @@ class HostStream:
 
     async def report(self) -> Report:
         """The next report."""
-        async with asyncio.timeout(TIMEOUT_SECS):
+        async with asyncio.timeout(LIMIT_SECS):
             return await self._reports.get()
 
     async def reports(self, count: int) -> list[str]:
@@ -146,14 +145,14 @@ class HostStream:
 
     async def until_credit(self, credit: int) -> None:
         """Wait until the host has given this much credit that no task has used."""
-        async with asyncio.timeout(TIMEOUT_SECS):
+        async with asyncio.timeout(LIMIT_SECS):
             while self.credit != credit:
                 self._changed.clear()
                 await self._changed.wait()
 
     async def heartbeat(self) -> Heartbeat:
         """The next heartbeat."""
-        async with asyncio.timeout(TIMEOUT_SECS):
+        async with asyncio.timeout(LIMIT_SECS):
             return await self._heartbeats.get()
 
     async def heartbeats_within(self, secs: float) -> int:
@@ -234,7 +233,7 @@ class ScriptedServer(RuntimeHostServiceServicer):
 
     async def stream(self) -> HostStream:
         """The next stream, after its Hello."""
-        async with asyncio.timeout(TIMEOUT_SECS):
+        async with asyncio.timeout(LIMIT_SECS):
             return await self._streams.get()
 
     async def welcomed(self, **fields: Any) -> HostStream:

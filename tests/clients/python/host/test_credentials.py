@@ -8,6 +8,7 @@ import pytest
 from taskyard import TaskyardError
 from taskyard.host import Host
 from tests.certificates import Authority, replace
+from tests.waiting import LIMIT_SECS, until
 
 
 @pytest.fixture
@@ -22,7 +23,7 @@ def sent(stream):
 
 async def ended(running):
     with pytest.raises(TaskyardError) as raised:
-        await asyncio.wait_for(running, 5)
+        await asyncio.wait_for(running, LIMIT_SECS)
     return raised.value
 
 
@@ -83,9 +84,7 @@ async def test_a_host_tells_what_its_connection_lacks_and_tries_on(serve_tls, wo
     host = Host(address, "host-1", ca=ca)
     host.action("click")(lambda _: None)
     running = work(host)
-    async with asyncio.timeout(10):
-        while not caplog.records:  # noqa: ASYNC110
-            await asyncio.sleep(0.01)
+    await until(lambda: caplog.records)
     assert caplog.records[0].message == (
         f"host host-1 is not connected yet: the server at {address} closed the connection before it "
         "answered: if it demands a client certificate, give cert= and key=. It tries until it is, with pauses of "

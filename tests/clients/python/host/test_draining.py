@@ -15,6 +15,7 @@ from google.protobuf.timestamp_pb2 import Timestamp
 from taskyard.hosting.signals import SAME_SIGNAL_SECS
 from taskyard.v1.runtime_host_pb2 import RuntimeHost
 from tests.clients.python.host.gate import Gate
+from tests.waiting import LIMIT_SECS, until
 
 
 @pytest.fixture(autouse=True)
@@ -23,7 +24,7 @@ def _capture_info(caplog):
 
 
 async def ended(running):
-    await asyncio.wait_for(running, 5)
+    await asyncio.wait_for(running, LIMIT_SECS)
 
 
 async def test_a_host_that_the_server_drains_finishes_what_runs_and_then_leaves_in_order(server, make_host, work):
@@ -74,12 +75,12 @@ async def test_a_host_without_work_leaves_at_once(server, make_host, work):
     await ended(running)
 
 
-async def test_a_host_that_was_never_connected_leaves_at_once(make_host, work, server):
+async def test_a_host_that_was_never_connected_leaves_at_once(make_host, work, server, caplog):
     await server.stop()
     host = make_host()
     host.action("click")(lambda _: None)
     running = work(host)
-    await asyncio.sleep(0.5)
+    await until(lambda: caplog.records)
     host.drain()
     await ended(running)
 
@@ -230,7 +231,7 @@ async def test_a_host_can_leave_signals_alone(server, make_host, work):
 # Hosts in processes of their own
 
 HOST = """
-import asyncio, os, signal, sys, time
+import asyncio, os, signal, sys, threading
 from taskyard.host import Host
 
 host = Host(sys.argv[1], "host-1")
@@ -242,8 +243,7 @@ async def die(task):
 @host.action("hang")
 def hang(task):
     task.progress(0.1)
-    while True:
-        time.sleep(1)
+    threading.Event().wait()
 
 @host.action("nap")
 async def nap(task):
@@ -270,14 +270,14 @@ async def test_a_task_that_kills_its_host_at_once_is_reported_as_started_before(
     stream = await server.welcomed()
     stream.assign("t", action="die")
     assert await stream.reports(1) == ["t started"]
-    assert await asyncio.wait_for(process.wait(), 10) == -signal.SIGKILL
+    assert await asyncio.wait_for(process.wait(), LIMIT_SECS) == -signal.SIGKILL
 
 
 async def test_after_a_first_signal_the_process_drains_and_ends(server, process):
     stream = await server.welcomed()
     await stream.until_credit(10)
     process.send_signal(signal.SIGTERM)
-    out, _ = await asyncio.wait_for(process.communicate(), 10)
+    out, _ = await asyncio.wait_for(process.communicate(), LIMIT_SECS)
     assert (process.returncode, out) == (0, b"left\n")
     assert stream.half_closed.is_set()
 
@@ -292,7 +292,7 @@ async def test_a_second_signal_ends_the_process_at_once(server, process, second)
         pass
     await asyncio.sleep(SAME_SIGNAL_SECS + 0.1)
     process.send_signal(second)
-    assert await asyncio.wait_for(process.wait(), 10) == -second
+    assert await asyncio.wait_for(process.wait(), LIMIT_SECS) == -second
 
 
 async def test_signals_in_quick_succession_count_as_one(server, process):
@@ -301,6 +301,6 @@ async def test_signals_in_quick_succession_count_as_one(server, process):
     assert await stream.reports(2) == ["t started", "t progress"]
     for number in (signal.SIGTERM, signal.SIGINT, signal.SIGTERM):
         process.send_signal(number)
-    out, _ = await asyncio.wait_for(process.communicate(), 10)
+    out, _ = await asyncio.wait_for(process.communicate(), LIMIT_SECS)
     assert (process.returncode, out) == (0, b"left\n")
     assert await stream.reports(1) == ["t completed"]

@@ -9,6 +9,7 @@ from taskyard.hosting.heart import Heart
 from taskyard.hosting.watch import Watch
 from taskyard.v1.runtime_host_pb2 import HeartbeatAck, HeartbeatInterval, HeldLease, RuntimeHost
 from tests.clients.python.host.gate import Gate
+from tests.waiting import LIMIT_SECS
 
 LONG_MS = 60_000
 """An interval that no test lives to see the end of."""
@@ -172,8 +173,12 @@ async def test_no_interval_is_shorter_than_ten_milliseconds(server, make_host, w
     host = make_host()
     host.action("click")(lambda _: None)
     work(host)
+    began = asyncio.get_running_loop().time()
     stream = await server.welcomed(heartbeat_interval_ms=1)
-    assert 0 < await stream.heartbeats_within(0.5) <= 50
+    for _ in range(20):
+        await stream.heartbeat()
+    # The first may come at once.
+    assert asyncio.get_running_loop().time() - began >= 19 * 0.01
 
 
 async def test_a_heartbeat_that_came_with_reports_is_answered_by_its_number(server, make_host, work):
@@ -182,7 +187,7 @@ async def test_a_heartbeat_that_came_with_reports_is_answered_by_its_number(serv
     work(host)
     stream = await server.welcomed(heartbeat_interval_ms=200, lease_secs=1, counts_accepted=True)
     # For longer than an unanswered stream lives.
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(LIMIT_SECS):
         number = 0
         while stream.riding < 8:
             stream.assign(f"t-{number}")
@@ -212,7 +217,7 @@ async def test_a_lease_that_an_answer_names_as_lost_is_stopped(server, make_host
     await gate.entered.wait()
     heartbeat = await first_heartbeat_with_leases(stream)
     stream.send(heartbeat_ack=HeartbeatAck(sequence=heartbeat.sequence, lost=[HeldLease(task_id="t", fencing_token=1)]))
-    await asyncio.wait_for(gate.cancelled.wait(), 5)
+    await asyncio.wait_for(gate.cancelled.wait(), LIMIT_SECS)
 
 
 async def test_a_lease_that_is_not_renewed_expires_by_the_clock_of_the_host(server, make_host, work):
@@ -223,8 +228,8 @@ async def test_a_lease_that_is_not_renewed_expires_by_the_clock_of_the_host(serv
     stream.answers_heartbeats = False
     began = asyncio.get_running_loop().time()
     stream.assign("t")
-    await asyncio.wait_for(gate.cancelled.wait(), 5)
-    assert 0.8 < asyncio.get_running_loop().time() - began < 1.3
+    await asyncio.wait_for(gate.cancelled.wait(), LIMIT_SECS)
+    assert asyncio.get_running_loop().time() - began > 0.8
     assert not stream.ended.is_set()
 
 

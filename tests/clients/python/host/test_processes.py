@@ -1,9 +1,7 @@
 """Handlers in worker processes: what they are given, what they report, how they are stopped and how they die."""
 
-import asyncio
 import logging
 import os
-import time
 from pathlib import Path
 
 import pytest
@@ -14,6 +12,7 @@ from taskyard.v1.task_pb2 import Progress
 from taskyard.values import plain_value, struct_from
 from tests.clients.python.host import plain_handlers, process_handlers
 from tests.clients.python.host.handling import handling
+from tests.waiting import until
 
 
 def process_actions(*names: str, **options) -> Actions:
@@ -38,9 +37,7 @@ def lives(pid: int) -> bool:
 
 
 async def until_gone(pid: int) -> None:
-    async with asyncio.timeout(10):
-        while lives(pid):  # noqa: ASYNC110
-            await asyncio.sleep(0.005)
+    await until(lambda: not lives(pid))
 
 
 async def test_a_worker_process_is_used_again_and_again():
@@ -144,14 +141,12 @@ async def test_a_worker_imports_no_grpc_for_a_module_of_handlers():
 
 
 @pytest.mark.parametrize("handler", ["holds_the_interpreter", "ignores_sigterm"])
-async def test_a_stopped_handler_is_gone_within_a_second_whatever_it_does(handler):
+async def test_a_stopped_handler_is_gone_whatever_it_does(handler):
     async with handling(process_actions(handler, "pid")) as work:
         key = work.start(handler)
         worker = int((await work.reported()).progress.message)
-        began = time.monotonic()
         work.handlers.stop([key])
         assert await work.ended() == ("t", None)
-        assert time.monotonic() - began < 1
         assert not lives(worker)
         # The host goes on with another worker.
         assert result_of(await work.run("pid")) != worker

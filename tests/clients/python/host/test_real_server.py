@@ -12,6 +12,7 @@ import pytest
 from taskyard import ActionFailed, Client, RetryPolicy, TargetStatus, TaskFailed, TaskState
 from tests.clients.python.conftest import Wire
 from tests.clients.python.host.real_server import Namespace, running
+from tests.waiting import LIMIT_SECS, until
 
 MAX_PAYLOAD_BYTES = 100_000
 LIMITS = {"maxInflight": 1_000, "maxPerAgentInflight": 1_000, "maxQueueSize": 5_000, "maxPerAgent": 5_000}
@@ -22,13 +23,6 @@ def address(tmp_path_factory):
     """The address of a `taskyard up`."""
     with running(tmp_path_factory.mktemp("taskyard"), LIMITS | {"maxPayloadBytes": MAX_PAYLOAD_BYTES}) as address:
         yield address
-
-
-async def eventually(holds):
-    """Wait until a condition holds: a host learns a moment later what the server did."""
-    async with asyncio.timeout(5):
-        while not holds():  # noqa: ASYNC110
-            await asyncio.sleep(0.005)
 
 
 @pytest.fixture
@@ -114,7 +108,7 @@ async def test_a_cancelled_task_stops_its_handler(namespace, client, work):
     task = await client.submit("click")
     await entered.wait()
     await client.cancel(task.id)
-    await asyncio.wait_for(stopped.wait(), 5)
+    await asyncio.wait_for(stopped.wait(), LIMIT_SECS)
 
 
 async def test_a_task_goes_on_while_the_connection_breaks(namespace, client, work, wire):
@@ -151,7 +145,7 @@ async def test_a_drained_host_finishes_its_task_and_takes_no_more(namespace, cli
     await namespace.drain()
     second = await client.submit("click")
     go_on.set()
-    await asyncio.wait_for(running, 5)
+    await asyncio.wait_for(running, LIMIT_SECS)
     assert (await client.get(first.id)).state is TaskState.DONE
     assert (await client.get(second.id)).state is TaskState.QUEUED
 
@@ -175,7 +169,7 @@ async def test_a_host_that_drains_by_itself_leaves_further_tasks_to_others(names
     work(second)
     assert (await client.wait(left.id)).result == "second"
     go_on.set()
-    await asyncio.wait_for(running, 5)
+    await asyncio.wait_for(running, LIMIT_SECS)
     assert (await client.get(kept.id)).result == "first"
 
 
@@ -195,8 +189,8 @@ async def test_a_task_that_a_leaving_host_interrupts_goes_to_another_host_at_onc
     work(second)
     await namespace.connected("first", "second")
     first.drain()
-    assert (await asyncio.wait_for(client.wait(task.id), 3)).result == "second"
-    await asyncio.wait_for(running, 5)
+    assert (await asyncio.wait_for(client.wait(task.id), LIMIT_SECS)).result == "second"
+    await asyncio.wait_for(running, LIMIT_SECS)
 
 
 async def test_a_deregistered_host_stops_its_work_and_registers_again(namespace, client, work):
@@ -231,7 +225,7 @@ async def test_another_instance_of_a_host_waits_until_the_first_has_left(namespa
     assert await client.run("click") == "first"
     assert (await namespace.connected("host-1"))["host-1"].instance == before
     first.drain()
-    await asyncio.wait_for(running, 5)
+    await asyncio.wait_for(running, LIMIT_SECS)
     assert await client.run("click") == "second"
 
 
@@ -262,10 +256,10 @@ async def test_a_paused_task_stops_its_handler_and_runs_again_with_another_token
     task_id = (await client.submit("click")).id
     await waiter.entered.wait()
     assert await client.pause(task_id) is TaskState.PAUSED
-    await eventually(lambda: waiter.stopped == [(1, True)])
+    await until(lambda: waiter.stopped == [(1, True)])
     assert (await client.get(task_id)).state is TaskState.PAUSED
     await client.resume(task_id)
-    ended = await asyncio.wait_for(client.wait(task_id), 5)
+    ended = await asyncio.wait_for(client.wait(task_id), LIMIT_SECS)
     assert (ended.state, ended.result, ended.run) == (TaskState.DONE, "run 2", 2)
     assert waiter.stopped == [(1, True)]
 
@@ -294,7 +288,7 @@ async def test_the_next_task_of_a_target_starts_once_the_handler_of_a_resolved_o
     assert (target.status, target.task_id, target.queued) == (TargetStatus.STOPPING, first, 1)
     assert order == ["begin 1"]
     go_on.set()
-    assert (await asyncio.wait_for(client.wait(second), 5)).state is TaskState.DONE
+    assert (await asyncio.wait_for(client.wait(second), LIMIT_SECS)).state is TaskState.DONE
     assert order == ["begin 1", "end 1", "begin 2"]
 
 
@@ -307,9 +301,9 @@ async def test_a_handler_over_its_token_budget_is_stopped_and_its_task_failed(na
     waiter = Waiter(host, before=use)
     work(host)
     task_id = (await client.submit("click", token_limit=10)).id
-    ended = await asyncio.wait_for(client.wait(task_id), 5)
+    ended = await asyncio.wait_for(client.wait(task_id), LIMIT_SECS)
     assert (ended.state, ended.error, ended.tokens_used) == ("failed", "token limit exceeded", 11)
-    await eventually(lambda: waiter.stopped == [(1, True)])
+    await until(lambda: waiter.stopped == [(1, True)])
 
 
 async def test_the_last_report_of_a_handler_carries_its_tokens(namespace, client, work):
@@ -374,9 +368,9 @@ async def test_the_task_of_a_killed_host_starts_on_another_host_within_seconds(n
     doomed = await asyncio.create_subprocess_exec(sys.executable, "-c", HOST, namespace.address, namespace.name)
     await namespace.connected("doomed")
     task = await client.submit("die")
-    assert await asyncio.wait_for(doomed.wait(), 10) == -signal.SIGKILL
+    assert await asyncio.wait_for(doomed.wait(), LIMIT_SECS) == -signal.SIGKILL
     second = namespace.host("second")
     second.action("die")(lambda task: task.fencing_token)
     work(second)
-    ended = await asyncio.wait_for(client.wait(task.id), 10)
+    ended = await asyncio.wait_for(client.wait(task.id), LIMIT_SECS)
     assert (ended.state, ended.result) == (TaskState.DONE, 2)

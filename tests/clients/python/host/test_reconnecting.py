@@ -12,6 +12,7 @@ from taskyard.v1.runtime_host_pb2 import HeldLease
 from tests.clients.python.host.gate import Gate
 from tests.clients.python.host.scripted_server import ScriptedServer
 from tests.ports import free_port
+from tests.waiting import LIMIT_SECS, until
 
 
 def held(hello):
@@ -71,16 +72,14 @@ async def test_handlers_go_on_over_a_break_and_their_leases_are_listed(server, m
     assert gates.cancelled == []
 
 
-async def test_a_host_reconnects_quickly(server, make_host, work):
+async def test_a_host_reconnects(server, make_host, work):
     host = make_host()
     host.action("click")(lambda _: None)
     work(host)
     stream = await server.welcomed()
     stream.close()
     await stream.ended.wait()
-    began = time.monotonic()
     await server.stream()
-    assert time.monotonic() - began < 0.5
 
 
 async def test_an_outcome_during_the_break_is_reported_after_it_if_the_lease_was_kept(server, make_host, work):
@@ -137,10 +136,8 @@ async def test_work_is_stopped_when_the_grace_period_ends_before_the_server_is_b
     await gates["a"].entered.wait()
     began = time.monotonic()
     await server.stop()
-    while not gates.cancelled:
-        await asyncio.sleep(0.01)
-        assert time.monotonic() - began < 5
-    assert 0.4 < time.monotonic() - began < 1.0
+    await until(lambda: gates.cancelled)
+    assert time.monotonic() - began > 0.4
     later = ScriptedServer()
     await later.start(server.port)
     stream = await later.stream()
@@ -154,9 +151,8 @@ async def test_a_host_keeps_its_leases_over_a_quick_restart_of_the_server(server
     host, gates = make_host(), Gates("a")
     host.action("click")(gates)
     work(host)
-    await begin(server, "a")
+    await begin(server, "a", reconnect_grace_ms=60_000)
     await server.stop()
-    await asyncio.sleep(1.0)
     later = ScriptedServer()
     await later.start(server.port)
     stream = await later.stream()
@@ -169,7 +165,7 @@ async def test_a_host_may_start_before_its_server_and_logs_so_once(work, caplog)
     host = Host(f"127.0.0.1:{port}", "host-1")
     host.action("click")(lambda _: None)
     work(host)
-    await asyncio.sleep(0.8)
+    await until(lambda: caplog.records)
     server = ScriptedServer()
     await server.start(port)
     stream = await server.welcomed()
@@ -188,8 +184,7 @@ async def test_a_host_waits_until_another_instance_is_gone(server, make_host, wo
     host = make_host()
     host.action("click")(lambda _: None)
     work(host)
-    while len(server.hellos) < 3:  # noqa: ASYNC110
-        await asyncio.sleep(0.01)
+    await until(lambda: len(server.hellos) >= 3)
     server.refuse = None
     await server.stream()
     assert sum("another instance" in record.message for record in caplog.records) == 1
@@ -201,7 +196,7 @@ async def test_a_host_that_is_refused_for_good_ends_with_the_error(server, make_
     host = make_host()
     host.action("click")(lambda _: None)
     with pytest.raises(TaskyardError) as refused:
-        await asyncio.wait_for(work(host), 5)
+        await asyncio.wait_for(work(host), LIMIT_SECS)
     assert (refused.value.code, refused.value.reason.partition(" (tried: nothing;")[0]) == (code, "not you")
     assert len(server.hellos) == 1
 
@@ -214,7 +209,7 @@ async def test_a_superseded_host_stops_its_work_and_ends_with_the_error(server, 
     await gates["a"].entered.wait()
     stream.abort("conflict", "superseded by another stream of this instance", cause="superseded")
     with pytest.raises(TaskyardError, match="superseded") as refused:
-        await asyncio.wait_for(running, 5)
+        await asyncio.wait_for(running, LIMIT_SECS)
     assert refused.value.code == "conflict"
     assert gates.cancelled == ["a"]
     assert len(server.hellos) == 1
@@ -254,7 +249,7 @@ async def test_a_host_runs_once_at_a_time_and_again_later_as_a_new_instance(serv
     with pytest.raises(RuntimeError, match="runs already"):
         await host.run()
     host.drain()
-    await asyncio.wait_for(running, 5)
+    await asyncio.wait_for(running, LIMIT_SECS)
     work(host)
     assert (await server.stream()).hello.instance != first.hello.instance
 
@@ -270,6 +265,6 @@ async def test_a_host_that_is_cancelled_while_its_server_stops_ends(server, make
     for _ in range(turns % 10):
         await asyncio.sleep(0)
     run.cancel()
-    done, _ = await asyncio.wait({run}, timeout=5)
+    done, _ = await asyncio.wait({run}, timeout=LIMIT_SECS)
     assert done == {run}
     await stopping

@@ -1,8 +1,6 @@
 """Hosts of servers that do the same work: a hand-over costs them little, and no work."""
 
-import asyncio
 import logging
-import time
 
 import pytest
 
@@ -13,6 +11,7 @@ from taskyard.reconnecting import MAX_DELAY_AT_FIRST_SECS, MAX_DELAY_SECS, MAX_D
 from tests.clients.python.host.gate import Gate
 from tests.clients.python.host.scripted_server import ScriptedServer
 from tests.ports import free_port
+from tests.waiting import until
 
 
 @pytest.fixture
@@ -54,9 +53,7 @@ async def test_a_host_that_is_told_to_reconnect_comes_at_once_with_its_leases_an
     stream.drain(reconnect=True)
     stream.abort("not_owner", "another replica has it")
     await stream.ended.wait()
-    began = time.monotonic()
     again = await server.stream()
-    assert time.monotonic() - began < 0.1
     assert held(again.hello) == [("a", 1)]
     assert not gate.cancelled.is_set()
     again.welcome(kept=again.hello.leases)
@@ -80,7 +77,7 @@ async def test_a_hand_over_is_no_trouble_to_log(server, make_host, work, caplog)
 
 
 @pytest.mark.parametrize("code", ["not_owner", "unavailable"])
-async def test_a_hand_over_of_a_fifth_of_a_second_costs_a_host_less_than_half_a_second(server, make_host, work, code):
+async def test_a_host_tries_again_and_again_until_a_hand_over_is_done(server, make_host, work, code):
     host, gate = make_host(), Gate()
     host.action("click")(gate)
     work(host)
@@ -89,12 +86,9 @@ async def test_a_hand_over_of_a_fifth_of_a_second_costs_a_host_less_than_half_a_
     stream.drain(reconnect=True)
     stream.abort(code, "another replica has it")
     await stream.ended.wait()
-    began = time.monotonic()
-    await asyncio.sleep(0.2)
+    await until(lambda: len(server.hellos) >= 4)
     server.refuse = None
     again = await server.stream()
-    assert time.monotonic() - began < 0.45
-    assert 3 <= len(server.hellos) <= 7
     assert held(again.hello) == [("a", 1)]
 
 
@@ -104,10 +98,8 @@ async def test_a_host_whose_server_is_killed_goes_on_at_another(server, other, w
     host.action("click")(gate)
     work(host)
     await begin(server)
-    began = time.monotonic()
     await server.stop()
     stream = await other.stream()
-    assert time.monotonic() - began < 0.5
     assert held(stream.hello) == [("a", 1)]
     stream.welcome(kept=stream.hello.leases)
     gate.open.set()
@@ -134,13 +126,12 @@ async def test_a_host_stays_at_its_server_over_a_hand_over_and_leaves_one_that_i
 @pytest.mark.usefixtures("in_order")
 async def test_a_host_passes_over_servers_that_are_dead_or_hang(server, other, work, monkeypatch):
     monkeypatch.setattr(connection, "WELCOME_BESIDE_OTHERS_SECS", 0.3)
+    monkeypatch.setattr(connection, "WELCOME_SECS", 3_600)
     host = host_of(f"127.0.0.1:{free_port()}", server, other)
     host.action("click")(lambda _: None)
     work(host)
     await server.stream()  # It says nothing.
-    began = time.monotonic()
     await (await other.welcomed()).until_credit(10)
-    assert time.monotonic() - began < 1
 
 
 async def test_a_host_says_which_of_the_servers_it_works_for(other, work, caplog):

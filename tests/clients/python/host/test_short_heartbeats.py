@@ -9,6 +9,7 @@ from taskyard import BadRequest, Client, Conflict, TaskState
 from taskyard.v1 import admin_pb2, admin_pb2_grpc
 from tests.clients.python.host.gate import Gate
 from tests.clients.python.host.real_server import Namespace, configure, running
+from tests.waiting import LIMIT_SECS
 
 HEARTBEATS = {"heartbeatTimeoutSecs": 3}
 """A heartbeat is due each second."""
@@ -44,7 +45,7 @@ async def test_tokens_that_a_handler_only_states_fail_its_task_which_a_higher_li
     task_id = (await client.submit("click", token_limit=10)).id
     failed = await client.wait(task_id, timeout=10)
     assert (failed.state, failed.error, failed.tokens_used) == ("failed", "token limit exceeded", 11)
-    await asyncio.wait_for(stopped.wait(), 5)
+    await asyncio.wait_for(stopped.wait(), LIMIT_SECS)
     with pytest.raises(Conflict, match="task has used 11 of 10 tokens, resume it with a higher tokenLimit"):
         await client.resume(task_id)
     with pytest.raises(BadRequest, match="tokenLimit: must be above the 11 tokens"):
@@ -70,7 +71,7 @@ async def test_a_connected_host_sends_at_the_interval_of_a_lowered_time_out_and_
         await admin.ReloadConfig(admin_pb2.ReloadConfigRequest())
     # Without a new interval the host would send its next heartbeat after 20 s.
     heard = set()
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(LIMIT_SECS):
         while len(heard) < 6:
             found = (await namespace.connected("host-1"))["host-1"]
             assert found.online

@@ -11,6 +11,7 @@ import pytest
 
 from taskyard import Host
 from taskyard.hosting import signals
+from tests.waiting import LIMIT_SECS
 
 NO_SERVER = "127.0.0.1:1"
 NUMBERS = (signal.SIGTERM, signal.SIGINT)
@@ -31,7 +32,7 @@ async def begun(*hosts, **options):
 
 
 async def ended(running):
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(LIMIT_SECS):
         await asyncio.gather(*running)
 
 
@@ -57,7 +58,7 @@ async def test_a_handler_of_the_programs_loop_is_there_again_once_the_last_host_
         await ended(running)
         called.clear()
         os.kill(os.getpid(), signal.SIGINT)
-        await asyncio.wait_for(called.wait(), 5)
+        await asyncio.wait_for(called.wait(), LIMIT_SECS)
     finally:
         loop.remove_signal_handler(signal.SIGINT)
 

@@ -8,6 +8,7 @@ from google.protobuf.json_format import MessageToDict
 from taskyard.v1.runtime_host_pb2 import HeartbeatAck, ReportResults
 from taskyard.v1.task_pb2 import Error
 from tests.clients.python.host.gate import Gate
+from tests.waiting import LIMIT_SECS
 
 # Connecting
 
@@ -142,7 +143,7 @@ async def test_a_start_report_that_was_lost_with_its_stream_is_sent_again_before
     assert not gate.entered.is_set()
     again.welcome(kept=again.hello.leases)
     assert await again.reports(1) == ["t started"]
-    await asyncio.wait_for(gate.entered.wait(), 5)
+    await asyncio.wait_for(gate.entered.wait(), LIMIT_SECS)
 
 
 async def test_answers_that_nothing_was_sent_for_break_nothing(server, make_host, work):
@@ -237,7 +238,7 @@ async def test_a_refused_report_of_a_lost_lease_stops_its_handler_and_no_other(s
     stream = await server.welcomed()
     stream.refusals["a", "progress"] = Error(code="lease_lost", error="lease lost")
     stream.assign("a", "b")
-    await asyncio.wait_for(gates["a"].cancelled.wait(), 5)
+    await asyncio.wait_for(gates["a"].cancelled.wait(), LIMIT_SECS)
     gates["b"].open.set()
     while (await stream.reports(1)) != ["b completed"]:
         pass

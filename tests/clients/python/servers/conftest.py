@@ -1,6 +1,5 @@
 """Several servers that do the same work, and clients that know the addresses of all."""
 
-import asyncio
 import socket
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import AsyncExitStack
@@ -74,10 +73,3 @@ def connected_to(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
     monkeypatch.setattr(Server, "connect", noted)
     return tried
-
-
-async def until(holds: Callable[[], bool]) -> None:
-    """Wait until something holds."""
-    async with asyncio.timeout(10):
-        while not holds():  # noqa: ASYNC110
-            await asyncio.sleep(0.005)

@@ -1,14 +1,13 @@
 """Which of several servers is called: any that answers, by chance, and the same one as long as it works."""
 
 import asyncio
-import time
 
 import grpc
 import pytest
 
-from taskyard import DeadlineExceeded, Host, SyncClient, TaskState, Unavailable
+from taskyard import DeadlineExceeded, Host, SyncClient, TaskState, Unavailable, servers
 from tests.certificates import Authority
-from tests.clients.python.servers.conftest import until
+from tests.waiting import until
 
 
 async def test_no_call_fails_because_servers_are_dead(start, open_client, dead):
@@ -20,14 +19,11 @@ async def test_no_call_fails_because_servers_are_dead(start, open_client, dead):
 
 
 @pytest.mark.usefixtures("in_order")
-async def test_a_server_that_takes_connections_and_says_nothing_is_passed_over_within_half_a_second(
-    start, open_client, silent
-):
+async def test_a_server_that_takes_connections_and_says_nothing_is_passed_over(start, open_client, silent, monkeypatch):
     alive = await start()
+    monkeypatch.setattr(servers, "CONNECT_SECS", 3_600)
     client = open_client(silent, alive.address, patience=0)
-    began = time.monotonic()
     assert (await client.get("a")).id == "a"
-    assert time.monotonic() - began < 0.5
 
 
 async def test_clients_spread_over_the_servers(start, open_client):
@@ -107,11 +103,9 @@ async def test_where_all_servers_hang_a_call_ends_by_its_deadline(start, open_cl
     for replica in replicas:
         replica.hangs = True
     client = open_client(*[replica.address for replica in replicas], timeout=0.4)
-    began = time.monotonic()
     for call in (client.get("a"), client.resume("a")):
         with pytest.raises(DeadlineExceeded):
             await call
-    assert time.monotonic() - began < 2
 
 
 async def test_where_no_server_speaks_a_call_ends_by_its_deadline(open_client, silent):

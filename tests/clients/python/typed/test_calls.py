@@ -17,6 +17,7 @@ from taskyard import (
     TaskState,
     as_completed,
 )
+from tests.waiting import LIMIT_SECS
 
 from .crawling import Links, Page, count, crawl, ping
 
@@ -137,7 +138,7 @@ async def test_handles_come_in_the_order_in_which_they_end(server, client):
     order = [handles[2], handles[0], handles[3], handles[1]]
     await server.complete(leases[order[0].id])
     seen = []
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(LIMIT_SECS):
         async for handle in as_completed([*handles, handles[0]]):
             seen.append(handle)
             if len(seen) < 4:
@@ -158,7 +159,7 @@ async def test_the_results_of_completed_handles_cost_no_call(server, client, wor
     lost = client.handle("tsk_0")
     waits = []
     monkeypatch.setattr(server.service, "WaitTask", lambda *_: waits.append(1))
-    async with working(server, answer), asyncio.timeout(10):
+    async with working(server, answer), asyncio.timeout(LIMIT_SECS):
         results = {}
         async for handle in client.as_completed([*handles, lost]):
             try:

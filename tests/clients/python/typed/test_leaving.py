@@ -5,6 +5,7 @@ import asyncio
 import pytest
 
 from taskyard import TaskState
+from tests.waiting import until
 
 from .crawling import Page, crawl
 
@@ -15,9 +16,7 @@ async def states(client):
 
 async def settled(server, count):
     """Wait until so many tasks were accepted."""
-    async with asyncio.timeout(10):
-        while await server.made() < count:  # noqa: ASYNC110
-            await asyncio.sleep(0.001)
+    await until(server.made, lambda made: made >= count)
 
 
 async def test_a_run_that_is_left_cancels_its_task(server, client):
@@ -30,9 +29,18 @@ async def test_a_run_that_is_left_cancels_its_task(server, client):
     assert await states(client) == [TaskState.CANCELLED]
 
 
-async def test_a_time_out_around_a_run_cancels_its_task(client):
+async def test_a_time_out_around_a_run_cancels_its_task(server, client):
+    limit = asyncio.timeout(None)
+
+    async def run():
+        async with limit:
+            await client.run("click")
+
+    running = asyncio.create_task(run())
+    await settled(server, 1)
+    limit.reschedule(asyncio.get_running_loop().time())
     with pytest.raises(TimeoutError):
-        await asyncio.wait_for(client.run("click"), 0.2)
+        await running
     assert await states(client) == [TaskState.CANCELLED]
 
 

@@ -9,6 +9,7 @@ import pytest
 from taskyard import BadValue, QueueFull, TaskCancelled, TaskFailed, TaskLost, TaskState, Unavailable
 from taskyard.bar import Bar
 from tests.clients.python.typed.conftest import Worker
+from tests.waiting import LIMIT_SECS, until
 
 from .crawling import Links, Page, crawl
 
@@ -65,8 +66,7 @@ async def test_inputs_are_read_as_there_is_room(server, client):
             yield Page("slow")
 
     async with client.map(crawl, endless(), max_outstanding=7):
-        while await server.made() < 7:  # noqa: ASYNC110
-            await asyncio.sleep(0.001)
+        await until(server.made, lambda made: made >= 7)
         for _ in range(20):
             await client.stats()
     assert await server.made() == 7
@@ -144,8 +144,7 @@ async def test_a_server_that_was_started_anew_has_lost_the_tasks(server, open_se
     client = open_client(wire)
     other = await open_server()
     async with client.map(crawl, [Page("slow", number) for number in range(30)]) as outcomes:
-        while await server.made() < 30:  # noqa: ASYNC110
-            await asyncio.sleep(0.001)
+        await until(server.made, lambda made: made >= 30)
         await client.stats()
         wire.lead_to(other)
         errors = [type(outcome.error) async for outcome in outcomes]
@@ -165,7 +164,7 @@ async def test_many_slow_tasks_leave_few_watches_open(client):
         for _ in range(30):
             handle = await client.submit("click")
             ended = client._desk.completions.expect(handle.id)
-            await asyncio.sleep(0.015)
+            await client.stats()
             assert len(watchings) <= 10
             client._desk.completions.forget(handle.id, ended)
 
@@ -188,13 +187,14 @@ async def test_submitting_waits_for_room_if_asked_to(open_server, open_client):
     with pytest.raises(QueueFull):
         await client.submit("click")
     waiting = [asyncio.create_task(client.submit("click", when_full="wait")) for _ in range(2)]
-    await asyncio.sleep(0.1)
+    for _ in range(20):
+        await client.stats()
     assert not any(each.done() for each in waiting)
     await first.cancel()
-    done, _ = await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED, timeout=10)
+    done, _ = await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED, timeout=LIMIT_SECS)
     assert len(done) == 1
     await done.pop().result().cancel()
-    await asyncio.wait(waiting, timeout=10)
+    await asyncio.wait(waiting, timeout=LIMIT_SECS)
     assert all(each.done() for each in waiting)
 
 

@@ -9,6 +9,7 @@ import pytest
 
 from taskyard import Action, Client, FernetCodec, Host, TaskCancelled, TaskFailed, TaskState
 from tests.clients.python.host.real_server import running
+from tests.waiting import LIMIT_SECS, until
 
 from .crawling import Links, Page
 
@@ -33,7 +34,7 @@ async def yard(address: str, namespace: str, codec: FernetCodec | None = None) -
     """A host that serves the actions, and a client for the agent, which the handlers use too."""
     host = Host(address, "host-1", namespace=namespace, slots=50, codec=codec)
 
-    async with Client(address, agent_id="ann", namespace=namespace, codec=codec) as client, asyncio.timeout(30):
+    async with Client(address, agent_id="ann", namespace=namespace, codec=codec) as client, asyncio.timeout(LIMIT_SECS):
 
         @host.handles(crawl)
         async def fetch(page: Page) -> Links:
@@ -80,8 +81,11 @@ async def test_what_a_handler_submits_has_its_task_as_its_parent(address: str, n
         assert await handle.result() == ["a", "b"]
         assert [task.action async for task in client.list(parent_id=handle.id)] == ["crawl", "crawl"]
         waiting = await client.submit(outer, ["wait"])
-        while not (children := [task async for task in client.list(parent_id=waiting.id)]):  # noqa: ASYNC110
-            await asyncio.sleep(0.01)
+
+        async def begun():
+            return [task async for task in client.list(parent_id=waiting.id)]
+
+        children = await until(begun)
         assert await waiting.cancel(cancel_children=True) is TaskState.CANCELLED
         with pytest.raises(TaskCancelled):
             await client.handle(children[0].id).result()
