@@ -7,6 +7,8 @@ from pathlib import Path
 
 import pytest
 
+pytestmark = pytest.mark.gate("runs of pytest")
+
 ROOT = Path(__file__).parents[1]
 SKIPS = {
     "a test": "import pytest\n\ndef test_it():\n    pytest.skip('needs Go')\n",

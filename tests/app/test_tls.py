@@ -91,6 +91,7 @@ async def test_files_that_do_not_fit_together_change_nothing_and_are_one_line(
     assert await submit(server.grpc_port, trusting())
 
 
+@pytest.mark.gate("waits out the time of a handshake")
 async def test_a_caller_that_never_shakes_hands_is_cut_off_and_holds_up_nobody(up: Any, tls: dict[str, str]) -> None:
     server = await up({"tls": tls}, credentials=trusting(), TASKYARD_ADMIN_TOKEN=TOKEN)
     silent = [await asyncio.open_connection("127.0.0.1", server.grpc_port) for _ in range(50)]

@@ -3,6 +3,10 @@
 import subprocess
 import sys
 
+import pytest
+
+pytestmark = pytest.mark.gate("a fresh interpreter a test")
+
 PROGRAM = """
 import os, sys
 from taskyard_server.cli.main import app

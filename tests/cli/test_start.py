@@ -16,6 +16,8 @@ from taskyard_server.store.sqlite_pipe import command
 from tests.cli.every_command import every_command
 from tests.ports import free_port
 
+pytestmark = pytest.mark.gate("a fresh interpreter a test")
+
 MAX_CPU_SECS = 0.8
 """Twice what it is without a profiler, a cold disk or a busy neighbour."""
 PROGRAM = """

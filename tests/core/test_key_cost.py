@@ -9,7 +9,7 @@ from taskyard_server.core.keys import KeyLimit
 from tests.core.key_load import KeyLoad
 
 # The tests count instructions of the interpreter.
-pytestmark = pytest.mark.python_core
+pytestmark = [pytest.mark.gate("counts the instructions and the memory of large queues"), pytest.mark.python_core]
 
 CYCLES = 300
 SITES = 10_000

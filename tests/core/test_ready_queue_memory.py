@@ -4,6 +4,8 @@ import pytest
 
 from taskyard_server.core.hosts import Tabs
 
+pytestmark = pytest.mark.gate("counts the instructions and the memory of large queues")
+
 
 def idle(yard, rounds, submit):
     """Submit tasks, and cancel each before it is claimed."""

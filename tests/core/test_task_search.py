@@ -177,6 +177,7 @@ def large_yard():
     ],
     ids=["agent", "label", "target", "pending", "in flight"],
 )
+@pytest.mark.gate("counts instructions among a hundred thousand tasks")
 def test_one_among_a_hundred_thousand_is_found_at_a_fiftieth_of_the_cost(large_yard, instructions, wanted):
     scan = instructions(lambda: looked_at_each(large_yard, wanted))
     assert len(found(large_yard, wanted)[0]) == 1

@@ -14,7 +14,7 @@ from tests.gateway.gateways import SECS, connection_to
 from tests.gateway.http2 import Http2
 from tests.gateway.scripted_server import Tasks
 
-pytestmark = pytest.mark.asyncio(loop_scope="module")
+pytestmark = [pytest.mark.gate("stalls and floods of real connections"), pytest.mark.asyncio(loop_scope="module")]
 
 
 async def test_watchers_that_do_not_read_stall_nobody(tasks: Tasks, gateway: Gateway, rest: httpx.AsyncClient) -> None:

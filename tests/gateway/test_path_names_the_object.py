@@ -13,6 +13,8 @@ from tests.gateway.control_plane import roomy_control_plane
 from tests.gateway.routes import ROUTES, Route
 from tests.gateway.valid_requests import Request, ValidRequests, is_done
 
+pytestmark = pytest.mark.gate("tests/interceptors/test_request_target.py holds the rule lower")
+
 STREAM = "WatchTasks"
 Sent: TypeAlias = "tuple[str, str]"
 """The query and the text of the body."""

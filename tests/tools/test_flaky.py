@@ -6,6 +6,8 @@ from pathlib import Path
 
 import pytest
 
+pytestmark = pytest.mark.gate("runs of pytest")
+
 FLAKY = Path(__file__).parents[2] / "tools" / "flaky.py"
 EVERY_SECOND = """
 from pathlib import Path

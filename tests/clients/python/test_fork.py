@@ -6,6 +6,8 @@ from textwrap import indent
 
 import pytest
 
+pytestmark = pytest.mark.gate("a fresh interpreter a test")
+
 SECS = 30
 NO_SERVER = "127.0.0.1:1"
 PROGRAM = """

@@ -15,6 +15,8 @@ from taskyard_server.services import host_outbox
 from tests.services.host_streams import held_lease, report, run_loop
 from tests.waiting import until
 
+pytestmark = pytest.mark.gate("stalls and floods of real connections")
+
 MAX_CREDIT = 2**32 - 1
 LARGE = Struct(fields={"x": Value(string_value="x" * 200_000)})
 

@@ -6,6 +6,8 @@ import time
 
 import pytest
 
+pytestmark = pytest.mark.gate("stalls and floods of real connections")
+
 HOST = """
 import asyncio, sys
 import grpc
