@@ -79,6 +79,9 @@ test-gate: compile plugins ## what only the gate has of the tests in Python
 	$(PYTEST) --tier=test --core=compiled --store=dict $(SECOND_FORMS)
 	$(PYTEST) --tier=test --core=compiled --store=sqlite $(WITH_FILES)
 
+test-deep: $(READY) plugins ## what takes an hour: before a release, and by night
+	tools/test_deep.sh
+
 flaky: $(READY)  ## tests again and again beside busy loops, to find those that know how fast the machine is (ARGS="tests/services -k retries" RUNS=10)
 	python tools/flaky.py $(if $(RUNS),--runs $(RUNS)) $(ARGS)
 
@@ -134,5 +137,5 @@ others: compile  ## other queues beside this one (ARGS="--rows durable --rounds 
 
 clean:           ## remove everything that make made
 	find server -name "*.so" -delete
-	rm -rf server/taskyard_server/.compiled server/.ahead
-	rm -rf $(VENV) .venv-others* .bench console/node_modules bench/load/bin third_party/googleapis dist .mypy_cache .pytest_cache .ruff_cache .hypothesis .import_linter_cache
+	rm -rf server/taskyard_server/.compiled
+	rm -rf .venv* .bench console/node_modules bench/load/bin third_party/googleapis dist .mypy_cache .pytest_cache .ruff_cache .hypothesis .import_linter_cache

@@ -80,12 +80,12 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Tests that are about the source of the core have nothing to say of the compiled form, and so on."""
-    if config.option.tier:
-        tiers.keep(config, items, config.option.tier)
     if config.option.core == "compiled":
         _deselect(config, items, "python_core")
     if environment.is_kept():
         _deselect(config, items, "memory_store")
+    if config.option.tier:
+        tiers.keep(config, items, config.option.tier)
     if "PYTEST_XDIST_WORKER" in os.environ:
         # None of the longest is the last to begin, when nothing is left to run beside it.
         items.sort(key=lambda item: item.get_closest_marker("long") is None)

@@ -15,7 +15,7 @@ import compile_server
 
 
 class CompiledServer(BuildHookInterface):
-    """Compiles into a temporary folder and leaves the work tree unchanged."""
+    """Takes the compiled form of the work tree if it is fresh, or compiles aside. The work tree stays as it is."""
 
     def initialize(self, version: str, build_data: dict[str, Any]) -> None:
         """Called by hatchling before it builds a wheel."""
@@ -24,10 +24,13 @@ class CompiledServer(BuildHookInterface):
         if not compile_server.has_compiler():
             self.app.display_warning(compile_server.NO_COMPILER)
             return
-        self._folder = tempfile.TemporaryDirectory()
-        folder = Path(self._folder.name)
-        compile_server.compile_to(folder)
-        compiled = [path for path in folder.rglob("*") if path.is_file()]
+        if compile_server.is_fresh():
+            folder, compiled = compile_server.SERVER, compile_server.compiled()
+        else:
+            self._folder = tempfile.TemporaryDirectory()
+            folder = Path(self._folder.name)
+            compile_server.compile_to(folder)
+            compiled = [path for path in folder.rglob("*") if path.is_file()]
         build_data["force_include"].update({str(path): str(path.relative_to(folder)) for path in compiled})
         build_data["pure_python"] = False
         build_data["infer_tag"] = True

@@ -1,7 +1,7 @@
 """The wheel: what it holds, and that it works where nothing else is installed. `make wheel` runs this, and CI.
 
-It is built as any installer builds it, in an environment of its own, and installed into a fresh one: the SDK alone
-first, then with the server and the gateway.
+It is built of the compiled form that is there, and installed into a fresh environment: the SDK alone first, then with
+the server and the gateway.
 """
 
 import json
@@ -20,7 +20,7 @@ from tools import compile_server
 pytestmark = [pytest.mark.wheel, pytest.mark.timeout(900)]
 
 ROOT = Path(__file__).parents[2]
-PIP = ("-m", "pip", "--quiet", "--disable-pip-version-check")
+UV = Path(sys.executable).with_name("uv")
 AGENT = """
 import asyncio, sys
 from taskyard import Client, Host
@@ -51,8 +51,8 @@ def output_of(*command: object, cwd: Path | None = None) -> str:
 @pytest.fixture(scope="module")
 def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("dist")
-    output_of(sys.executable, *PIP, "wheel", "--no-deps", "--wheel-dir", folder, ROOT)
-    (wheel,) = folder.iterdir()
+    output_of(UV, "build", "--quiet", "--wheel", "--no-build-isolation", "--out-dir", folder, ROOT)
+    (wheel,) = folder.glob("*.whl")
     return wheel
 
 
@@ -60,7 +60,7 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def sdk(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The programs of an environment with the wheel and what it needs at least."""
     folder = tmp_path_factory.mktemp("environment")
-    output_of(sys.executable, "-m", "venv", folder)
+    output_of(UV, "venv", "--quiet", "--python", sys.executable, folder)
     install(folder / "bin", str(wheel))
     return folder / "bin"
 
@@ -73,7 +73,8 @@ def server(sdk: Path, wheel: Path) -> Path:
 
 
 def install(programs: Path, what: str) -> None:
-    output_of(programs / "python", *PIP, "install", "--constraint", ROOT / "constraints.txt", what)
+    constraint = ("--constraint", ROOT / "constraints.txt")
+    output_of(UV, "pip", "install", "--quiet", "--python", programs / "python", *constraint, what)
 
 
 @pytest.fixture
