@@ -91,6 +91,12 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         items.sort(key=lambda item: item.get_closest_marker("long") is None)
 
 
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
+    """Who runs the first tier alone is told what it leaves out."""
+    if config.option.tier == ["test"]:
+        terminalreporter.write_line(tiers.LEFT_OUT)
+
+
 def _deselect(config: pytest.Config, items: list[pytest.Item], marker: str) -> None:
     config.hook.pytest_deselected(items=[item for item in items if item.get_closest_marker(marker)])
     items[:] = [item for item in items if not item.get_closest_marker(marker)]

@@ -19,6 +19,10 @@ import pytest
 TIERS: Final = ("test", "gate", "deep")
 NEEDS: Final = {"chrome": "Chromium", "grpcurl": "Go", "needs_promtool": "promtool", "postgres_server": "PostgreSQL"}
 """What the fixtures of these names need that a newcomer has not got, or that takes seconds to start."""
+LEFT_OUT: Final = (
+    f"Left to `make test-all`: what needs {', '.join(sorted(NEEDS.values()))}, Node, Java or a compiler, what whole "
+    "processes show once more, and the second forms of the server (docs/testing.md, Tiers)."
+)
 ROOT: Final = Path(__file__).parents[1]
 _OF_A_FILE: Final = re.compile(r"^pytestmark = \[?\s*pytest\.mark\.(gate|deep)\(", re.MULTILINE)
 _LAST_DAY_SECS: Final = 24 * 3600

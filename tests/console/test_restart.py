@@ -9,6 +9,7 @@ from playwright.sync_api import expect
 from tests.console.browsing import VIEWS, Console
 from tests.console.conftest import NewPage
 from tests.console.yards import Plane, Yard, plane
+from tests.tiers import spread
 
 pytestmark = pytest.mark.gate("Chromium")
 
@@ -36,7 +37,7 @@ def opened(new_page: NewPage, yard: Yard, *path: str) -> Console:
     return console.open(*path)
 
 
-@pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGTERM], ids=["killed", "ended"])
+@pytest.mark.parametrize("how", spread([signal.SIGKILL, signal.SIGTERM]), ids=["killed", "ended"])
 def test_every_view_goes_on_after_a_restart(new_page: NewPage, own_yard: Yard, how: signal.Signals) -> None:
     own_yard.host(f"before-{how.name}")
     consoles = {view: opened(new_page, own_yard, view) for view in VIEWS}

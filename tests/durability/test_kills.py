@@ -16,6 +16,8 @@ from typing import Any
 
 import pytest
 
+from tests.tiers import spread
+
 from .crew import Crew
 from .trials import FORGETFUL, SETTINGS, hold_trial, yard_in
 from .yard import Yard
@@ -23,7 +25,7 @@ from .yard import Yard
 pytestmark = [pytest.mark.gate("whole yards that are killed"), pytest.mark.long]
 
 SEED = int(os.environ.get("SEED", "1"))
-KILLS = int(os.environ.get("KILLS", "20")) // 2
+KILLS = int(os.environ.get("KILLS", "8")) // 2
 STOPPING = ("server as it stops",)
 VICTIMS = (("server",), ("writer",), ("writer", "server"), ("server", "writer"), STOPPING)
 QUIET_SECS = 6.0
@@ -55,6 +57,7 @@ async def kill_again_and_again(yard: Yard, crews: list[Crew], chance: random.Ran
     return kills
 
 
+@pytest.mark.deep("a trial without a kill")
 @pytest.mark.timeout(300)
 async def test_a_yard_in_memory_that_nobody_kills_breaks_no_promise(tmp_path: Path) -> None:
     async def nothing(_: list[Crew]) -> Counter[str]:
@@ -66,7 +69,7 @@ async def test_a_yard_in_memory_that_nobody_kills_breaks_no_promise(tmp_path: Pa
 
 
 @pytest.mark.timeout(180 + 9 * KILLS)
-@pytest.mark.parametrize("settings", [SETTINGS, FORGETFUL], ids=["all in memory", "with history"])
+@pytest.mark.parametrize("settings", spread([FORGETFUL, SETTINGS]), ids=["with history", "all in memory"])
 async def test_no_promise_is_broken_however_often_the_yard_is_killed(
     tmp_path: Path, settings: Mapping[str, Any]
 ) -> None:

@@ -24,7 +24,7 @@ from .crew import Crew
 from .trials import SETTINGS, hold_trial
 from .yard import WRITER, Yard
 
-pytestmark = [pytest.mark.gate("whole yards that are killed"), pytest.mark.long]
+pytestmark = [pytest.mark.deep("several processes of a yard, killed for minutes"), pytest.mark.long]
 
 SEED = int(os.environ.get("SEED", "1"))
 KILLS = int(os.environ.get("KILLS", "20")) // 2

@@ -27,7 +27,7 @@ from .yard import Yard
 pytestmark = [pytest.mark.gate("whole yards that are killed"), pytest.mark.long]
 
 SEED = int(os.environ.get("SEED", "1"))
-UPGRADES = int(os.environ.get("UPGRADES", "4"))
+UPGRADES = int(os.environ.get("UPGRADES", "2"))
 SIZE = Size(kinds=(SdkAgent,), writers=6, pause_secs=0.1, stream_hosts=(60, 90), unary_hosts=(60,), moves=False)
 TUNED = ("reconnectGraceSecs", "startTimeoutSecs")
 ENDS = ("completed", "failed")

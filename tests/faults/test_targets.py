@@ -38,11 +38,11 @@ async def fleet(tmp_path: Path) -> AsyncIterator[Fleet]:
 
 
 async def inject_faults(fleet: Fleet, chance: random.Random, killed: dict[str, list[float]]) -> None:
-    """Kill or cut off one host after the other, until cancelled. `killed` gets the times of the kills by host."""
+    """Kill one host, and then kill or cut off one after the other, until cancelled. `killed` gets the times by host."""
     while True:
         await asyncio.sleep(chance.uniform(0.2, 0.7))
         worker = chance.choice(fleet.workers)
-        if chance.random() < 0.6:
+        if killed and chance.random() < 0.6:
             worker.cutter.cut()
         else:
             await worker.kill()
@@ -67,12 +67,13 @@ async def test_two_tasks_of_a_target_never_run_at_once_and_all_are_done(fleet: F
     killed: dict[str, list[float]] = defaultdict(list)
     async with Client(fleet.address, agent_id="ann") as client:
         await fleet.start_workers(HOSTS, SLOTS)
+        # Before there is work, so that it is never done before the first kill.
+        injecting = asyncio.create_task(inject_faults(fleet, chance, killed))
         target_of = {}
         for number in range(TASKS):
             target = f"target-{number % TARGETS}"
             submitted = await client.submit("work", params={"secs": chance.uniform(0.05, 0.4)}, target=target)
             target_of[submitted.id] = target
-        injecting = asyncio.create_task(inject_faults(fleet, chance, killed))
         operating = asyncio.create_task(resume_failed_tasks(client))
         async with asyncio.timeout(120):
             for task_id in target_of:

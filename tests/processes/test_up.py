@@ -17,6 +17,7 @@ import pytest
 from taskyard import Client
 from tests.durability.yard import Yard
 from tests.environment import without_settings
+from tests.tiers import spread
 from tests.waiting import until
 
 pytestmark = pytest.mark.gate("many processes, whose rules tests/replicas holds in one")
@@ -45,7 +46,7 @@ class Processes(Yard):
         return {each["name"][-2:]: int(each.get("namespaces", 0)) for each in replicas if "diedAt" not in each}
 
 
-@pytest.fixture(params=["folder", "postgres"])
+@pytest.fixture(params=spread(["folder", "postgres"]))
 async def yard(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Processes]:
     store = f"sqlite:///{tmp_path}/files/" if request.param == "folder" else request.getfixturevalue("postgres_url")
     yard = Processes(tmp_path, {"scheduler": {"maxQueueSize": 7}, "store": {"failoverSecs": 5}}, store)

@@ -89,6 +89,7 @@ async def test_a_handler_that_holds_the_interpreter_for_longer_than_its_lease_is
     assert (task.state, task.error) == ("failed", "lease expired"), log
 
 
+@pytest.mark.deep("computes for a minute")
 @pytest.mark.timeout(1200)
 async def test_eight_handlers_that_compute_for_seconds_lose_no_lease(ran):
     await check_computing(ran, float(os.environ.get("COMPUTE_SECS", "3")))
