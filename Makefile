@@ -79,7 +79,7 @@ test-gate: compile plugins ## what only the gate has of the tests in Python
 	$(PYTEST) --tier=test --core=compiled --store=dict $(SECOND_FORMS)
 	$(PYTEST) --tier=test --core=compiled --store=sqlite $(WITH_FILES)
 
-test-deep: $(READY) plugins ## what takes an hour: before a release, and by night
+test-deep: $(READY) plugins ## what takes longer: before a release, and by night
 	tools/test_deep.sh
 
 flaky: $(READY)  ## tests again and again beside busy loops, to find those that know how fast the machine is (ARGS="tests/services -k retries" RUNS=10)

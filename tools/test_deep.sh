@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# What takes an hour: all mutations and trials, long histories, all tests in their other forms, the soak, and `make test`
+# What takes longer: all mutations and trials, long histories, all tests in their other forms, the soak, and `make test`
 # under each Python of the README that the machine has. It stops at the first that fails, and prints one table.
 set -euo pipefail
 cd "$(dirname "$0")/.."
