@@ -13,7 +13,9 @@ from urllib.parse import quote, urlencode, urlsplit
 
 from playwright.sync_api import Browser, Locator, Page, expect, sync_playwright
 
-WAIT_MS = 10_000
+from tests.waiting import LIMIT_SECS
+
+WAIT_MS = 1000 * LIMIT_SECS
 VIEWS = ("now", "tasks", "operations", "hosts", "targets", "schedules", "limits", "server")
 CHROMIUMS = ("chromium", "chromium-browser", "google-chrome")
 # A breach of the policy is told by Chromium itself; this also catches those that it only reports.
