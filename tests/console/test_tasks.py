@@ -140,6 +140,8 @@ def test_a_list_that_is_held_counts_what_comes(console: Console, yard: Yard) -> 
     console.open("tasks")
     expect(rows(console)).to_have_count(1)
     console.button("Hold").click()
+    # The list is held once it says so, and not with the click.
+    expect(console.button("Go on")).to_be_visible()
     yard.submit_many(2)
     expect(console.main).to_contain_text("2 new")
     expect(rows(console)).to_have_count(1)
