@@ -76,7 +76,7 @@ test: $(READY) $(VENV)/.rewritten ## each rule once: as it is written, and in me
 test-all: test test-gate wheel clients conformance ## the gate: what `make test` has, and all that needs more than a newcomer has
 
 test-gate: compile plugins ## what only the gate has of the tests in Python
-	$(PYTEST) --tier=gate -m python_core
+	$(PYTEST) --tier=gate -m python_core $$(grep -rl --include='test_*.py' python_core tests)
 	$(PYTEST) --numprocesses=$(GATE_WORKERS) --tier=gate --core=compiled --store=sqlite
 	$(PYTEST) --tier=test --core=compiled --store=dict $(SECOND_FORMS)
 	$(PYTEST) --tier=test --core=compiled --store=sqlite $(WITH_FILES)

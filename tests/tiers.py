@@ -23,8 +23,11 @@ LEFT_OUT: Final = (
     f"Left to `make test-all`: what needs {', '.join(sorted(NEEDS.values()))}, Node, Java or a compiler, what whole "
     "processes show once more, and the second forms of the server (docs/testing.md, Tiers)."
 )
-ROOT: Final = Path(__file__).parents[1]
+TESTS: Final = Path(__file__).parent
+ROOT: Final = TESTS.parent
 _OF_A_FILE: Final = re.compile(r"^pytestmark = \[?\s*pytest\.mark\.(gate|deep)\(", re.MULTILINE)
+_OF_MORE: Final = re.compile(rf"\b(gate\(|deep\(|spread\(|mutation\b|postgres|{'|'.join(NEEDS)})")
+"""What a file says, or a conftest of its folders, some test of which is not of the first tier."""
 _LAST_DAY_SECS: Final = 24 * 3600
 
 
@@ -50,15 +53,26 @@ def is_elsewhere(file: Path, tiers: Collection[str]) -> bool:
     """Whether all tests of a file are of other tiers, as its own mark says: then it is not even imported."""
     if not file.name.startswith("test_"):
         return False
-    found = _OF_A_FILE.search(file.read_text())
-    return found is not None and found[1] not in tiers
+    if found := _OF_A_FILE.search(file.read_text()):
+        return found[1] not in tiers
+    return "test" not in tiers and not _has_more(file)
 
 
 def keep(config: pytest.Config, items: list[pytest.Item], tiers: Collection[str]) -> None:
     """Leave out the tests of all other tiers."""
     tier = {item: tier_of(item) for item in items}
+    if hidden := {item.path for item in items if tier[item] != "test" and not _has_more(item.path)}:
+        # Said in each `make test`, so that no test is ever left out of the gate unseen.
+        raise pytest.UsageError(f"tests/tiers.py does not see that these have tests of another tier: {hidden}")
     config.hook.pytest_deselected(items=[item for item in items if tier[item] not in tiers])
     items[:] = [item for item in items if tier[item] in tiers]
+
+
+@cache
+def _has_more(file: Path) -> bool:
+    """Whether a file may have tests that are not of the first tier."""
+    conftests = [folder / "conftest.py" for folder in file.parents if TESTS in folder.parents]
+    return any(path.exists() and _OF_MORE.search(path.read_text()) for path in (file, *conftests))
 
 
 def _params(item: pytest.Item) -> dict[str, Any]:

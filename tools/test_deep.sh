@@ -5,7 +5,7 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 . .ci/run
 
-run="pytest --numprocesses=$(($(getconf _NPROCESSORS_ONLN) + 2)) --maxprocesses=8 --dist=worksteal"
+run="pytest --numprocesses=$(($(getconf _NPROCESSORS_ONLN) + 2)) --maxprocesses=8 --dist=worksteal --timeout=900"
 servers="tests/services tests/executors tests/webhooks tests/metrics tests/app tests/cli tests/gateway"
 
 stage mutations $run -m mutation
@@ -14,7 +14,7 @@ stage histories env EFFORT=8 $run --tier=test --tier=deep -m "not mutation" test
 stage compile make compile
 stage compiled $run --core=compiled --tier=test
 stage sqlite $run --core=compiled --store=sqlite --tier=test $servers
-stage trials env KILLS=60 CUTS=20 UPGRADES=6 ROUNDS=3 $run --core=compiled --store=sqlite --tier=gate --tier=deep \
+stage trials env KILLS=60 CUTS=20 UPGRADES=6 ROUNDS=3 MINUTES=3 TASKS=10000 SECS=3 $run --core=compiled --store=sqlite --tier=gate --tier=deep \
   tests/durability tests/replicas tests/faults tests/stress tests/clients/python/host
 stage soak make soak ARGS="--minutes 6"
 for version in 3.11 3.12 3.13; do

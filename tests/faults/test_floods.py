@@ -20,7 +20,7 @@ from tests.waiting import LIMIT_SECS
 
 pytestmark = [pytest.mark.gate("fleets of processes"), pytest.mark.long]
 
-SECS = float(os.environ.get("SECS", "2"))
+SECS = float(os.environ.get("SECS", "1"))
 BETWEEN_SECS = 0.01
 TOKEN = "x" * 24
 BEARER = (("authorization", f"Bearer {TOKEN}"),)

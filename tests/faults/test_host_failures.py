@@ -31,11 +31,11 @@ from .fleet import GRACE_SECS, LEASE_SECS, Fleet, Worker
 pytestmark = [pytest.mark.gate("fleets of processes"), pytest.mark.long]
 
 SEED = int(os.environ.get("SEED", "1"))
-TASKS = int(os.environ.get("TASKS", "5000"))
+TASKS = int(os.environ.get("TASKS", "2500"))
 HOSTS, SLOTS = 20, 10
 LATE = Value(string_value="late")
 SECS = 0.8
-"""The mean duration of a task. All tasks together keep the fleet busy for half a minute."""
+"""The mean duration of a task. All tasks together keep the fleet busy for a quarter of a minute."""
 
 
 @pytest.fixture

@@ -1,4 +1,4 @@
-"""Replicas that are killed, stopped, cut off and slowed down break no promise: one trial of two minutes.
+"""Replicas that are killed, stopped, cut off and slowed down break no promise: one short trial.
 
 `SEED` chooses what happens when, `MINUTES` for how long. `python -m tests.replicas.trial` holds longer ones.
 """
@@ -20,7 +20,7 @@ from .trial import hold_trial
 pytestmark = [pytest.mark.gate("three servers and PostgreSQL"), pytest.mark.long]
 
 SEED = int(os.environ.get("SEED", "1"))
-MINUTES = float(os.environ.get("MINUTES", "1"))
+MINUTES = float(os.environ.get("MINUTES", "0.5"))
 
 
 @pytest.mark.timeout(300 + 90 * MINUTES)

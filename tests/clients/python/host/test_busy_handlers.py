@@ -95,6 +95,7 @@ async def test_eight_handlers_that_compute_for_seconds_lose_no_lease(ran):
     await check_computing(ran, float(os.environ.get("COMPUTE_SECS", "3")))
 
 
+@pytest.mark.deep("blocks for twenty seconds")
 @pytest.mark.timeout(300)
 async def test_a_handler_that_blocks_the_loop_for_long_loses_nothing(ran):
     await check_blocking(ran, int(os.environ.get("BLOCK_SECS", "20")))

@@ -62,6 +62,7 @@ async def test_handlers_that_compute_for_longer_than_their_lease_keep_it(namespa
     await compute_side_by_side(namespace, client, work, place, secs=0.5)
 
 
+@pytest.mark.deep("computes for half a minute")
 @pytest.mark.timeout(900)
 async def test_eight_processes_that_compute_for_seconds_each_keep_their_leases(namespace, client, work):
     secs = float(os.environ.get("COMPUTE_SECS", "4"))
