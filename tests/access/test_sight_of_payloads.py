@@ -34,10 +34,10 @@ def submit(operator: Stubs, agent: str = AGENT, action: str = "click") -> str:
     return str(operator.call(operator.tasks.SubmitTask, request).task_id)
 
 
-def run(operator: Stubs, task_id: str) -> None:
+def run(operator: Stubs, task_id: str, ends: tuple[str, ...] = ("fail", "complete")) -> None:
     """Let a task fail once, with a secret in its error, then make progress and be done, with a secret in each."""
     operator.call(operator.hosts.RegisterHost, runtime_host_pb2.RegisterHostRequest(host_id=HOST))
-    for end in ("fail", "complete"):
+    for end in ends:
         claim = lease_pb2.ClaimTaskRequest(host_id=HOST, wait_ms=20_000)
         claimed = operator.call(operator.leases.ClaimTask, claim)
         assert claimed.task_id == task_id

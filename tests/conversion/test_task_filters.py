@@ -57,6 +57,12 @@ def test_every_field_becomes_a_criterion(message):
     )
 
 
+@pytest.mark.parametrize("name", FIELDS)
+def test_only_a_filter_that_looks_into_contents_depends_on_whose_are_shown(name):
+    found = task_filter(pb.TaskFilter(**{name: FIELDS[name]}), payloads=names(["ann"]))
+    assert found.payloads == (names(["ann"]) if name == "error" else None)
+
+
 @pytest.mark.parametrize("message", MESSAGES)
 def test_an_empty_text_is_no_criterion(message):
     texts = {name: "" for name, value in FIELDS.items() if isinstance(value, str)}

@@ -75,10 +75,10 @@ def _refuse_empty(given: TaskFilter) -> None:
             raise BadRequest(f"filter.{field.json_name}: must not be empty")
 
 
-def operation_message(operation: Operation) -> pb.Operation:
-    """An operation as it stands."""
+def operation_message(operation: Operation, *, is_bare: bool = False) -> pb.Operation:
+    """An operation as it stands; a bare one is for callers who are shown no payloads (docs/security.md, Payloads)."""
     shown, ended_at = operation.request.shown_filter, operation.ended_at
-    return pb.Operation(
+    message = pb.Operation(
         operation_id=operation.request.operation_id,
         kind=KINDS[operation.request.kind],
         status=STATUSES[operation.status],
@@ -91,6 +91,9 @@ def operation_message(operation: Operation) -> pb.Operation:
         ended_at=None if ended_at is None else timestamp(ended_at),
         filter=None if shown is None else TaskFilter.FromString(shown),
     )
+    if is_bare:
+        message.filter.ClearField("error")
+    return message
 
 
 def dry_run_message(kind: OperationKind, matched: int) -> pb.Operation:

@@ -23,13 +23,17 @@ MOST_ID_CHARS: Final = 64
 ADDED_TIMES: Final = ("ended_from", "ended_until")
 
 
-def task_filter(message: Filtered, agents: Names | None = None, prefix: str = "") -> TaskFilter:
+def task_filter(
+    message: Filtered, agents: Names | None = None, prefix: str = "", payloads: Names | None = None
+) -> TaskFilter:
     """The tasks that a message means, of those that its caller may see, which are those of `agents`.
 
+    It finds none by contents that it is not shown: `payloads` are the agents whose it is (docs/security.md, Payloads).
     An empty text is none. `prefix` is the path of the message within the request. Raises `BadRequest`.
     """
     return TaskFilter(
         agents=agents,
+        payloads=payloads if message.error else None,
         agent_id=message.agent_id or None,
         states=states(message.state, TaskState, prefix),
         batch_id=message.batch_id or None,

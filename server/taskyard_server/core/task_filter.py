@@ -23,10 +23,12 @@ class TaskFilter:
 
     `agents` are those of the caller. The others are as in the messages: times are seconds on the core's clock, of which
     `created_from` and `ended_from` are included, the others are not. `host_id` is the host that has the task or had it
-    last. `id_prefix` is how the id begins. `error` is a text that the error must hold, case-folded.
+    last. `id_prefix` is how the id begins. `error` is a text that the error must hold, case-folded. It matches no task
+    of other agents than `payloads`, whose errors the caller is not shown.
     """
 
     agents: Names | None = None
+    payloads: Names | None = None
     agent_id: str | None = None
     states: frozenset[TaskState] | None = None
     batch_id: str | None = None
@@ -61,8 +63,12 @@ class TaskFilter:
             and (self.concurrency_key is None or self.concurrency_key in options.extras.concurrency_keys)
             and (self.labels is None or self.labels.matches(options.labels))
             and ((self.ended_from is None and self.ended_until is None) or self._ended_in_time(task))
-            and (self.error is None or (task.error is not None and self.error in task.error.casefold()))
+            and (self.error is None or self._has_error(task, self.error))
         )
+
+    def _has_error(self, task: Task, text: str) -> bool:
+        is_shown = self.payloads is None or task.agent_id in self.payloads
+        return is_shown and task.error is not None and text in task.error.casefold()
 
     def _ended_in_time(self, task: Task) -> bool:
         ended = task.completed_at

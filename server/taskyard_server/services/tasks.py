@@ -101,7 +101,7 @@ class TaskService(TaskServiceServicer):
 
     async def ListTasks(self, request: pb.ListTasksRequest, context: Context) -> Any:  # noqa: N802
         call = current_call()
-        wanted = task_filter(request, call.access.agents)
+        wanted = task_filter(request, call.access.agents, payloads=call.access.payloads)
         listing = call.listing("tasks", *listing_criteria(request))
         after = listing.start(request.page_token)
         limit = page_size(request.page_size)
