@@ -19,6 +19,13 @@ OPTIONS: dict[str, Any] = {
     "timezone_id": "UTC",
     "reduced_motion": "reduce",
 }
+# One process for all pages, also for a tab that shows nothing yet, and none for what nobody looks at.
+ONE_PROCESS = (
+    "--process-per-site",
+    "--disable-site-isolation-trials",
+    "--renderer-process-limit=1",
+    "--in-process-gpu",
+)
 
 
 class Tabs:
@@ -63,7 +70,7 @@ class Tabs:
 @contextmanager
 def tabs() -> Iterator[Tabs]:
     """Start Chromium. Its pages are used within `in_use`."""
-    with browser("--process-per-site") as chrome:
+    with browser(*ONE_PROCESS) as chrome:
         opened = Tabs(chrome)
         events._set_running_loop(None)
         try:
