@@ -5,7 +5,7 @@
  */
 import { type DescMethod, getOption } from "@bufbuild/protobuf";
 import { computed, effect, signal } from "@preact/signals";
-import { errorFrom } from "@client/errors";
+import { errorFrom, type TaskyardError } from "@client/errors";
 import { requires, Role } from "@v1/access_pb";
 import type { Grant, WhoAmIResponse } from "@v1/token_pb";
 import { api } from "./api";
@@ -15,6 +15,8 @@ import { namespace } from "./route";
 
 /** The caller. Undefined until the server has said it, and while nobody is signed in. */
 export const who = signal<WhoAmIResponse | undefined>();
+/** Why the server did not say who the caller is, when it was last asked: an address may name what is no namespace. */
+export const whyUnknown = signal<TaskyardError | undefined>();
 /** Whether the server wants a credential that the page does not have. */
 export const mustSignIn = signal(false);
 
@@ -29,8 +31,10 @@ export async function askWho(): Promise<void> {
   try {
     who.value = await api().tokens.whoAmI({});
     mustSignIn.value = false;
+    whyUnknown.value = undefined;
   } catch (thrown) {
-    if (errorFrom(thrown).code !== "unauthenticated") return;
+    whyUnknown.value = errorFrom(thrown);
+    if (whyUnknown.value.code !== "unauthenticated") return;
     who.value = undefined;
     mustSignIn.value = true;
   }

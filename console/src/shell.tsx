@@ -7,10 +7,10 @@ import { credential } from "./credential";
 import { Button } from "./parts/button";
 import { Dialogs } from "./parts/dialog";
 import { Icon } from "./parts/icon";
-import { Empty } from "./parts/page";
+import { Empty, Loaded } from "./parts/page";
 import { useRead } from "./reading";
 import { go, href, namespace, route } from "./route";
-import { askWho, may, mustSignIn, signOut, who } from "./session";
+import { askWho, may, mustSignIn, signOut, who, whyUnknown } from "./session";
 import { nextTheme, theme } from "./theme";
 import { VIEWS } from "./views";
 import { SignIn } from "./views/sign_in";
@@ -75,7 +75,8 @@ function Current() {
   useEffect(() => {
     document.title = view ? `${view.title} · Taskyard` : "Taskyard";
   }, [view]);
-  if (!who.value) return <div class="loading" role="status" aria-label="Loading" />;
+  if (!who.value)
+    return <Loaded from={{ value: who.value, error: whyUnknown.value, refresh: askWho }}>{() => null}</Loaded>;
   if (!view)
     return (
       <Empty icon="search" title="There is no such page">

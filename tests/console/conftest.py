@@ -1,4 +1,4 @@
-"""A control plane for the run, a Chromium for each file, and a namespace and a page for each test.
+"""A control plane and a Chromium for each worker, and a namespace and a page for each test.
 
 A test fails where its page says an error, breaks its policy, or calls anybody but its own origin.
 """
@@ -9,9 +9,9 @@ from itertools import count
 from typing import Any
 
 import pytest
-from playwright.sync_api import Browser
 
-from tests.console.browsing import Console, browser, chromium
+from tests.console.browsing import Console, chromium
+from tests.console.tabs import Tabs, tabs
 from tests.console.yards import Plane, Yard, plane
 
 NewPage = Callable[..., Console]
@@ -26,13 +26,20 @@ def open_plane(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Plane]:
         yield served
 
 
-@pytest.fixture(scope="module")
-def chrome() -> Iterator[Browser]:
-    """No longer than its module: Playwright's loop would be in the way of tests with a loop of their own."""
+@pytest.fixture(scope="session")
+def worker_tabs() -> Iterator[Tabs]:
+    """The Chromium of this worker, for as long as it lives."""
     if chromium() is None:
         pytest.skip("needs Chromium: tools/debian_tools.sh chromium")
-    with browser() as started:
-        yield started
+    with tabs() as opened:
+        yield opened
+
+
+@pytest.fixture
+def chrome(worker_tabs: Tabs) -> Iterator[Tabs]:
+    """No longer than its test: Playwright's loop would be in the way of tests with a loop of their own."""
+    with worker_tabs.in_use():
+        yield worker_tabs
 
 
 @pytest.fixture
@@ -44,16 +51,19 @@ def yard(open_plane: Plane) -> Iterator[Yard]:
 
 
 @pytest.fixture
-def new_page(chrome: Browser) -> Iterator[NewPage]:
-    """Makes pages; options are those of a browser context."""
+def new_page(chrome: Tabs) -> Iterator[NewPage]:
+    """Makes pages; one with options of a browser context, be they none, has a context of its own."""
     made: list[Console] = []
     with ExitStack() as opened:
 
-        def new(url: str, namespace: str, width: int = 1_280, height: int = 800, **options: Any) -> Console:
-            given = {"locale": "en-GB", "timezone_id": "UTC", "reduced_motion": "reduce", **options}
-            context = chrome.new_context(viewport={"width": width, "height": height}, **given)
-            opened.callback(context.close)
-            console = Console(context.new_page(), url, namespace)
+        def new(url: str, namespace: str, apart: dict[str, Any] | None = None) -> Console:
+            if apart is None:
+                page = chrome.open()
+                opened.callback(chrome.tidy, url)
+            else:
+                page = chrome.open_apart(**apart)
+                opened.callback(page.context.close)
+            console = Console(page, url, namespace)
             console.watch()
             made.append(console)
             return console

@@ -31,6 +31,13 @@ def test_a_namespace_is_chosen_and_stays_chosen(console: Console, yard: Yard) ->
     expect(console.page.get_by_label("Namespace")).to_have_value(yard.namespace)
 
 
+def test_an_address_of_what_is_no_namespace_says_so(console: Console) -> None:
+    console.page.goto(f"{console.url}/ui/#/javascript:1/tasks")
+    expect(console.main).to_contain_text("taskyard-namespace: must be")
+    console.open("tasks")
+    expect(console.main).to_contain_text("There are no tasks")
+
+
 def test_an_address_of_what_is_no_namespace_is_not_where_the_next_visit_begins(console: Console) -> None:
     console.page.goto(f"{console.url}/ui/#/{console.namespace}/server")
     console.page.goto(f"{console.url}/ui/#/javascript:1/tasks")

@@ -32,7 +32,8 @@ def served(endpoint: TokenEndpoint, tmp_path_factory: pytest.TempPathFactory) ->
 
 @pytest.fixture
 def page(new_page: NewPage, served: Plane, endpoint: TokenEndpoint) -> Console:
-    console = new_page(served.url, "default")
+    # Apart, since a clock that a test installs is that of all tabs.
+    console = new_page(served.url, "default", {})
     console.allow(re.escape(endpoint.url))
     return console
 

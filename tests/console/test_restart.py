@@ -31,7 +31,8 @@ def own_yard(own_plane: Plane) -> Iterator[Yard]:
 
 
 def opened(new_page: NewPage, yard: Yard, *path: str) -> Console:
-    console = new_page(yard.plane.url, yard.namespace)
+    # Apart, since the tabs of one context share six connections to a server.
+    console = new_page(yard.plane.url, yard.namespace, {})
     # Chromium itself says that nobody listens.
     console.allow("ERR_CONNECTION_REFUSED|ERR_CONNECTION_RESET|ERR_INCOMPLETE_CHUNKED|ERR_EMPTY_RESPONSE|50[23]")
     return console.open(*path)

@@ -191,7 +191,7 @@ def test_what_is_copied_submits_the_same(new_page: NewPage, yard: Yard, form: st
         retryPolicy={"maxAttempts": 3, "firstDelayMs": 500, "nonRetryableCodes": ["no"]},
         runTimeoutMs=90_000,
     )
-    console = new_page(yard.plane.url, yard.namespace, permissions=["clipboard-read", "clipboard-write"])
+    console = new_page(yard.plane.url, yard.namespace, {"permissions": ["clipboard-read", "clipboard-write"]})
     console.open("tasks", task_id)
     console.button(form).click()
     expect(console.button(form)).to_be_visible()
