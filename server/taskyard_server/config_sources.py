@@ -17,6 +17,7 @@ from pydantic.fields import FieldInfo
 from pydantic_settings import BaseSettings, SettingsConfigDict, SettingsError
 
 from taskyard_server.config import ConfigError, DaemonSettings, SchedulerSettings, Settings, by_key
+from taskyard_server.json_text import read_json
 from taskyard_server.setting_types import BearerToken, Count, Section
 
 PREFIX: Final = "TASKYARD_"
@@ -125,7 +126,7 @@ def _read_file(file: Path) -> dict[str, Any]:
 
     try:
         text = file.read_text()
-        content = tomllib.loads(text) if file.suffix == ".toml" else json.loads(text)
+        content = tomllib.loads(text) if file.suffix == ".toml" else read_json(text)
     except OSError as error:
         raise ConfigError(f"{file}: {(error.strerror or 'cannot be read').lower()}") from None
     except (ValueError, RecursionError) as error:
@@ -195,8 +196,8 @@ def _read_environment(environment: Mapping[str, str]) -> Settings:
     for given, value in sorted(environment.items()):
         name = given.upper()
         if name in known:
-            if (_is_section(known[name]) or get_origin(known[name]) in (dict, list)) and not _is_json(value):
-                mistakes.append(f"{given}: must be JSON")
+            if _is_section(known[name]) or get_origin(known[name]) in (dict, list):
+                mistakes += [f"{given}: {mistake}" for mistake in _mistakes_of_json(value)]
         elif name.startswith(PREFIX) and not name.startswith(maps) and not _is_others(name, value):
             mistakes.append(f"{given}: unknown variable{_suggest(_closest_variable(name, known))}")
     if mistakes:
@@ -204,12 +205,14 @@ def _read_environment(environment: Mapping[str, str]) -> Settings:
     return Environment().in_sections()
 
 
-def _is_json(text: str) -> bool:
+def _mistakes_of_json(text: str) -> Iterator[str]:
+    """Why a text is not taken as JSON, where it is not; what it holds may be a secret."""
     try:
-        json.loads(text)
-    except ValueError:
-        return False
-    return True
+        read_json(text)
+    except json.JSONDecodeError:
+        yield "must be JSON"
+    except (ValueError, RecursionError) as error:
+        yield str(error)
 
 
 def _is_others(name: str, value: str) -> bool:

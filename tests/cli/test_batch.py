@@ -55,6 +55,7 @@ def test_places_in_a_batch_do_not_reach_over_several(taskyard, file):
     ("line", "problem"),
     [
         ("{", "line 2: "),
+        ('{"action": "click", "action": "buy"}', 'line 2: "action" stands twice in one object'),
         ("[1]", "line 2: must be a JSON object"),
         ('{"acton": "click"}', "line 2: "),
         ('{"action": "click", "priority": "high"}', "line 2: "),

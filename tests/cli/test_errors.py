@@ -76,6 +76,10 @@ def test_params_that_are_not_json_are_an_error(error_of, params):
     assert error_of(*SUBMIT, "--params", params).startswith("--params: ")
 
 
+def test_a_name_of_params_stands_once(error_of):
+    assert error_of(*SUBMIT, "--params", '{"a": {"b": 1, "b": 2}}') == '--params: "b" stands twice in one object'
+
+
 @pytest.mark.parametrize("params", ["[1]", '"text"', "1", "true"])
 def test_params_must_be_an_object(error_of, params):
     assert error_of(*SUBMIT, "--params", params) == "--params: must be a JSON object"

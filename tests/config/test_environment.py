@@ -64,6 +64,13 @@ def test_a_variable_for_a_list_or_an_object_must_be_json(monkeypatch, name, valu
     assert str(raised.value) == f"{name}: must be JSON"
 
 
+def test_a_name_of_a_variable_of_json_stands_once(monkeypatch):
+    monkeypatch.setenv("TASKYARD_AUTH", '{"required": true, "required": false}')
+    with pytest.raises(ConfigError) as raised:
+        load(None, {})
+    assert str(raised.value) == 'TASKYARD_AUTH: "required" stands twice in one object'
+
+
 # Short names
 
 

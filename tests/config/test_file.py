@@ -247,6 +247,18 @@ def test_two_spellings_of_one_key_are_refused(settings, spellings, key):
 
 
 @pytest.mark.parametrize(
+    "text",
+    [
+        '{"auth": {"required": true}, "auth": {"required": false}}',
+        '{"daemon": {}, "claimRules": [{"auth": 1, "auth": 2}]}',
+    ],
+)
+def test_a_key_that_stands_twice_is_refused(settings, text):
+    with pytest.raises(ConfigError, match=r'taskyard\.json: "auth" stands twice in one object$'):
+        settings(text)
+
+
+@pytest.mark.parametrize(
     ("content", "message"),
     [
         ({"sheduler": {}}, "sheduler: unknown key, did you mean scheduler?"),

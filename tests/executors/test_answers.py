@@ -55,6 +55,7 @@ async def test_204_makes_the_task_done_without_a_result(server, instance):
     [
         ("<h1>ok</h1>", "<h1>ok</h1>"),
         ("{'single': 'quotes'}", "{'single': 'quotes'}"),
+        ('{"paid": true, "paid": false}', '{"paid": true, "paid": false}'),
         ('{"cut": ', '{"cut": '),
         ("größe 工".encode(), "größe 工"),
         (b"caf\xe9", "caf\ufffd"),

@@ -8,7 +8,6 @@ remembered for a while, as long as the keys and the rules are the same.
 from __future__ import annotations
 
 import asyncio
-import json
 import re
 import time
 from base64 import urlsafe_b64decode
@@ -18,6 +17,7 @@ from hashlib import sha256
 from typing import Any, Final, NamedTuple, TypeGuard
 
 from taskyard_server.core.errors import Unauthenticated
+from taskyard_server.json_text import read_json
 from taskyard_server.security_settings import IssuerSettings
 
 from .claim_rules import ClaimRules
@@ -231,7 +231,7 @@ def _parts_of(token: str) -> _Parts | None:
 
 
 def _read_object(part: str) -> dict[str, Any]:
-    found = json.loads(_decode(part), object_pairs_hook=_once_each, parse_constant=_no_number)
+    found = read_json(_decode(part), parse_constant=_no_number)
     if not isinstance(found, dict):
         raise ValueError("not an object")
     return found
@@ -239,13 +239,6 @@ def _read_object(part: str) -> dict[str, Any]:
 
 def _decode(part: str) -> bytes:
     return urlsafe_b64decode(part + "=" * (-len(part) % 4))
-
-
-def _once_each(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    found = dict(pairs)
-    if len(found) != len(pairs):
-        raise ValueError("a name stands twice")
-    return found
 
 
 def _no_number(word: str) -> float:

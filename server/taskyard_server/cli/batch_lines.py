@@ -1,6 +1,5 @@
 """Files with one task a line, and their submission in as many batches as it takes."""
 
-import json
 import re
 import sys
 from collections.abc import Callable, Sequence
@@ -13,6 +12,7 @@ import grpc
 from taskyard.errors import error_from_rpc
 from taskyard.v1 import batch_pb2 as pb
 from taskyard_server.conversion.payload import message_to_json
+from taskyard_server.json_text import read_json
 
 from .connection import Connection
 from .failure import Failure, Misuse
@@ -77,7 +77,7 @@ def _standard_input() -> str:
 
 def _line(number: int, text: str) -> Line:
     try:
-        fields = json.loads(text)
+        fields = read_json(text)
         if not isinstance(fields, dict):
             raise Misuse("must be a JSON object")
         return Line(number, filled(pb.BatchTask(), fields))

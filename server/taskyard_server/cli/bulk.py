@@ -3,7 +3,6 @@
 Each begins an operation, and waits for its end with a progress bar. Whoever stops waiting does not stop the operation.
 """
 
-import json
 import time
 from typing import Annotated, Any, Final, Protocol
 from uuid import uuid4
@@ -18,6 +17,7 @@ from taskyard.v1 import operation_pb2 as pb
 from taskyard.v1 import task_pb2
 from taskyard.v1.operation_pb2_grpc import OperationServiceStub
 from taskyard_server.conversion.payload import message_to_json
+from taskyard_server.json_text import read_json
 
 from .connection import Connection, with_connection
 from .console import out
@@ -131,7 +131,7 @@ def resolve(
     request = pb.ResolveTasksRequest(**asked.fields)
     if result is not None:
         try:
-            json_format.ParseDict(json.loads(result), request.result)
+            json_format.ParseDict(read_json(result), request.result)
         except (json_format.ParseError, ValueError, RecursionError) as error:
             raise Misuse(f"--result: {error}") from None
     with connection.opened() as channel:

@@ -1,6 +1,5 @@
 """`taskyard pause | resume | resolve`: interrupt a task by hand, then run it again or end it."""
 
-import json
 from typing import Annotated, Final
 
 import typer
@@ -9,6 +8,7 @@ from google.protobuf import json_format
 from taskyard.v1 import task_pb2 as pb
 from taskyard.v1.task_pb2_grpc import TaskServiceStub
 from taskyard_server.conversion.payload import message_to_json
+from taskyard_server.json_text import read_json
 
 from .connection import Connection, with_connection
 from .console import out
@@ -67,7 +67,7 @@ def resolve(
     request = pb.ResolveTaskRequest()
     if result is not None:
         try:
-            json_format.ParseDict(json.loads(result), request.result)
+            json_format.ParseDict(read_json(result), request.result)
         except (json_format.ParseError, ValueError, RecursionError) as error:
             raise Misuse(f"--result: {error}") from None
     with connection.opened() as channel:

@@ -3,12 +3,13 @@
 An option is a parameter of `task_fields` and a field in its answer, and stands nowhere else.
 """
 
-import json
 from base64 import b64encode
 from collections.abc import Callable
 from typing import Annotated, Any
 
 import typer
+
+from taskyard_server.json_text import read_json
 
 from .failure import Misuse
 from .server import given, milliseconds
@@ -91,7 +92,7 @@ def _payload(text: str, option: str) -> dict[str, str]:
 
 def _json(text: str, option: str) -> Any:
     try:
-        return json.loads(text)
+        return read_json(text)
     except (ValueError, RecursionError) as error:
         raise Misuse(f"{option}: {error}") from None
 

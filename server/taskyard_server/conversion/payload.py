@@ -14,6 +14,8 @@ from google.protobuf import json_format
 from google.protobuf.message import Message
 from google.protobuf.struct_pb2 import ListValue, Struct, Value
 
+from taskyard_server.json_text import read_json
+
 MAX_DEPTH: Final = 30
 """Maximum levels of objects and lists. Protobuf parsers stop at 100 nested messages; a level takes up to three."""
 
@@ -41,12 +43,15 @@ def parse_json(body: bytes) -> Any:
 
 
 def result_from_body(body: bytes) -> bytes | None:
-    """The body of an HTTP answer as a result: its JSON, its text where it is not JSON, None where it is empty."""
+    """The body of an HTTP answer as a result: its JSON, its text where it is not JSON, None where it is empty.
+
+    A name that stands twice is kept as the text has it.
+    """
     if not body.strip():
         return None
     value = Value()
     try:
-        json_format.ParseDict(parse_json(body), value)
+        json_format.ParseDict(read_json(body, _refuse_constant), value)
         packed = value.SerializeToString()
         if not is_too_deep(value, packed) and is_json(value, packed):
             return packed
