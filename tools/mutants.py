@@ -38,7 +38,8 @@ OF_THE_GATEWAY = re.compile(
 STAGES = ("nearest", "test", "gate", "all")
 LONGEST_SECS = 3600
 """A run that takes longer hangs."""
-MOST_FAILURES = 40
+MOST_FAILURES = 12
+"""So many tests that fail are enough to find out whose they are."""
 NOTHING_RAN = 5
 """What pytest exits with where no test was picked."""
 
@@ -127,7 +128,7 @@ class Tree:
         return "" if ended.is_passed else ended.failed[0] if ended.failed else "none could run"
 
     def nearest(self, path: str) -> list[str]:
-        """The tests that import a module or are named after it, and those of the folder that mirrors its own."""
+        """The tests that import a module or are named after it, or else those of the folder that mirrors its own."""
         file = Path(path)
         tests = self.folder / "tests"
         if file.suffix != ".py":
@@ -138,10 +139,9 @@ class Tree:
         every = sorted(tests.rglob("test_*.py"))
         near = [each for each in every if f"_{module}" in each.stem or imports.search(each.read_text())]
         mirrored = tests / "clients/python" if parts[0] == "taskyard" else tests.joinpath(*parts[1:-1])
-        folders = [mirrored] if mirrored != tests and mirrored.is_dir() else []
-        if OF_THE_GATEWAY.match(path):
-            folders.append(tests / "gateway")
-        return [str(each.relative_to(self.folder)) for each in (*near, *folders)]
+        if not near and mirrored != tests and mirrored.is_dir():
+            near = [mirrored]
+        return [str(each.relative_to(self.folder)) for each in near]
 
 
 def alone(tree: Tree, mutant: Mutant, words: Sequence[str]) -> None:
