@@ -38,6 +38,8 @@ OF_THE_GATEWAY = re.compile(
 STAGES = ("nearest", "test", "gate", "all")
 LONGEST_SECS = 3600
 """A run that takes longer hangs."""
+NEAREST_SECS, A_NEAREST_SECS = 150, 45
+"""The first stage looks no longer than that, and a test that takes longer fails in it."""
 MOST_FAILURES = 12
 """So many tests that fail are enough to find out whose they are."""
 NOTHING_RAN = 5
@@ -94,8 +96,8 @@ class Tree:
                 file.write_text(text)
                 os.utime(file, ns=(stat.st_atime_ns, stat.st_mtime_ns))
 
-    def run(self, *words: str, workers: int | None = None) -> Ended:
-        """Run tests. pytest's list of what failed has the ids as they can be given to it again."""
+    def run(self, *words: str, workers: int | None = None, secs: float = LONGEST_SECS) -> Ended:
+        """Run tests, so long at most. pytest's list of what failed has the ids as they can be given to it again."""
         venv = self.folder / ".venv/bin"
         # What Python makes of a mutated source is kept for nobody.
         environment = {**os.environ, "PYTHONDONTWRITEBYTECODE": "1", "PATH": f"{venv}:{os.environ['PATH']}"}
@@ -112,19 +114,19 @@ class Tree:
                 start_new_session=True,
             ) as process:
                 try:
-                    code = process.wait(LONGEST_SECS)
+                    code = process.wait(secs)
                 except BaseException as error:
                     os.killpg(process.pid, signal.SIGKILL)
                     if not isinstance(error, subprocess.TimeoutExpired):
                         raise
-                    return Ended(False, [])
+                    return Ended(secs < LONGEST_SECS, [])
             kept = Path(cache, "v/cache/lastfailed")
             return Ended(code in (0, NOTHING_RAN), sorted(json.loads(kept.read_text())) if kept.exists() else [])
 
-    def notices(self, mutants: Sequence[Mutant], failed: Sequence[str]) -> str:
+    def notices(self, mutants: Sequence[Mutant], failed: Sequence[str], *words: str) -> str:
         """The test that fails with these, of those that have failed before; empty for none."""
         with self.mutated(mutants):
-            ended = self.run("-x", *failed, workers=0)
+            ended = self.run("-x", *words, *failed, workers=0)
         return "" if ended.is_passed else ended.failed[0] if ended.failed else "none could run"
 
     def nearest(self, path: str) -> list[str]:
@@ -150,10 +152,11 @@ def alone(tree: Tree, mutant: Mutant, words: Sequence[str]) -> None:
     by_chance: list[str] = []
     while tests and not mutant.noticed:
         with tree.mutated([mutant]):
-            ended = tree.run("-x", *words, *(f"--deselect={test}" for test in by_chance), *tests)
+            given = ("-x", f"--timeout={A_NEAREST_SECS}", *words, *(f"--deselect={test}" for test in by_chance))
+            ended = tree.run(*given, *tests, secs=NEAREST_SECS)
         if ended.is_passed:
             break
-        mutant.by = tree.notices([mutant], ended.failed) if ended.failed else "none could run"
+        mutant.by = tree.notices([mutant], ended.failed, given[1]) if ended.failed else "none could run"
         mutant.noticed = "nearest" if mutant.by else ""
         by_chance += ended.failed
     mutant.survived.append("nearest")

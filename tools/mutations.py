@@ -150,7 +150,8 @@ class _Finder(ast.NodeVisitor):
         self.returns_none = False
 
     def visit_FunctionDef(self, node: ast.FunctionDef | ast.AsyncFunctionDef) -> None:
-        if node.name == "__repr__":
+        # A body of dots has nothing that runs: it is of an overload, or of a protocol.
+        if node.name == "__repr__" or ast.unparse(node.body[-1]) == "...":
             return
         outer = self.returns_none
         self.returns_none = isinstance(node.returns, ast.Constant) and node.returns.value is None

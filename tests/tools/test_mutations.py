@@ -34,6 +34,8 @@ def tell(self) -> None:
 
 
 class Pair:
+    def all(self, most: int = 5) -> None: ...
+
     def __repr__(self):
         return "1" if self.one else "2"
 '''
