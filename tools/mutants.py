@@ -104,9 +104,10 @@ class Tree:
         environment.pop("CI", None)
         with tempfile.TemporaryDirectory() as cache:
             count = self._workers if workers is None else workers
-            command = [str(venv / "pytest"), "--quiet", f"--numprocesses={count}", "--dist=worksteal"]
+            # A signal does not end what a mutant lets turn for ever: a thread ends the whole process.
+            command = [str(venv / "pytest"), "--quiet", "--timeout-method=thread"]
             with subprocess.Popen(
-                [*command, "-o", f"cache_dir={cache}", *words],
+                [*command, f"--numprocesses={count}", "--dist=worksteal", "-o", f"cache_dir={cache}", *words],
                 cwd=self.folder,
                 env=environment,
                 stdout=subprocess.DEVNULL,
