@@ -146,6 +146,17 @@ def test_pages_are_exact_while_tasks_come_and_go(changes, newest_first):
     assert [task.seq for task in seen] == sorted([task.seq for task in seen], reverse=newest_first)
 
 
+@pytest.mark.parametrize("stop", [lambda yard, of: yard.fail(of, "broken"), lambda yard, of: yard.pause(of.task)])
+def test_a_stop_that_is_taken_back_counts_no_longer(make_yard, stop):
+    yard = make_yard()
+    yard.register()
+    again, waits = yard.submit(), yard.submit(priority=9)
+    stop(yard, yard.start_one())
+    yard.resume(again)
+    yard.complete(yard.start_one())
+    assert found(yard, TaskFilter(states=frozenset({TaskState.QUEUED})))[0] == [waits]
+
+
 @pytest.fixture(scope="module")
 def large_yard():
     """A yard with very many tasks, all done but one, which is assigned; one of each rare kind lies in the middle."""

@@ -128,7 +128,7 @@ async def test_handlers_of_leases_that_were_lost_in_the_break_are_stopped(server
     assert gates.cancelled == ["a"]
 
 
-async def test_work_is_stopped_when_the_grace_period_ends_before_the_server_is_back(server, make_host, work):
+async def test_work_is_stopped_when_the_grace_period_ends_before_the_server_is_back(server, make_host, work, caplog):
     host, gates = make_host(), Gates("a")
     host.action("click")(gates)
     work(host)
@@ -138,6 +138,10 @@ async def test_work_is_stopped_when_the_grace_period_ends_before_the_server_is_b
     await server.stop()
     await until(lambda: gates.cancelled)
     assert time.monotonic() - began > 0.4
+    ended = [record.message for record in caplog.records if " ended, of " in record.message]
+    assert [line.partition(" for ")[0] for line in ended] == [
+        "host host-1: a lease has ended, of a (click): no server could be reached"
+    ]
     later = ScriptedServer()
     await later.start(server.port)
     stream = await later.stream()

@@ -6,6 +6,7 @@ import grpc
 import pytest
 
 from taskyard import DeadlineExceeded, Host, SyncClient, TaskState, Unavailable, servers
+from taskyard.credentials import Credentials
 from tests.certificates import Authority
 from tests.waiting import until
 
@@ -56,6 +57,19 @@ async def test_a_server_that_comes_back_is_not_returned_to_while_another_works(s
     for _ in range(5):
         await client.get("a")
     assert (len(first.calls), len(second.calls)) == (1, 6)
+
+
+@pytest.mark.usefixtures("in_order")
+@pytest.mark.parametrize("is_avoided", [True, False])
+async def test_a_server_that_failed_is_avoided_for_a_while(start, dead, connected_to, monkeypatch, is_avoided):
+    monkeypatch.setattr(servers, "AVOIDED_SECS", 3_600 if is_avoided else 0)
+    alive = (await start()).address
+    both = servers.Servers(Credentials(f"{dead},{alive}"))
+    for _ in range(2):
+        assert (await both.pick()).address == alive
+        await both.renew()
+    assert connected_to == ([dead, alive, alive] if is_avoided else [dead, alive, dead, alive])
+    await both.close()
 
 
 @pytest.mark.usefixtures("in_order")
