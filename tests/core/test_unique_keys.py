@@ -3,7 +3,7 @@
 import pytest
 
 from taskyard_server.core.errors import AlreadyExists, BadRequest, QueueFull, Unavailable
-from taskyard_server.core.task import Existing, IdempotencyKey, OnConflict, UniqueWhile
+from taskyard_server.core.task import AfterPolicy, Existing, IdempotencyKey, OnConflict, UniqueWhile
 from taskyard_server.core.unique_keys import MAX_BOUND
 
 QUEUED = UniqueWhile.QUEUED
@@ -30,6 +30,18 @@ def test_a_second_submission_is_answered_with_the_first_task(yard):
     first = submit(yard)
     assert submit(yard, action="other") == Existing(first)
     assert yard.tasks() == [first]
+
+
+@pytest.mark.parametrize("policy", list(AfterPolicy))
+def test_a_task_does_not_replace_the_one_that_it_comes_after(yard, policy):
+    first, other = submit(yard), yard.submit()
+    for after in ((first.id,), (other.id, first.id)):
+        with pytest.raises(BadRequest, match=r"^after: names a task that this one replaces$"):
+            submit(yard, on_conflict=REPLACE, after=after, after_policy=policy)
+    assert yard.tasks() == [first, other]
+    assert (first.state, submit(yard)) == ("queued", Existing(first))
+    assert submit(yard, on_conflict=REPLACE, after=(other.id,), after_policy=policy).state == "pending"
+    assert first.state == "cancelled"
 
 
 def test_a_key_belongs_to_its_agent(yard):
@@ -170,17 +182,6 @@ def test_an_existing_task_is_the_answer_also_while_the_queue_is_full(yard):
     yard.reconfigure(max_queue_size=1)
     first = submit(yard)
     assert submit(yard) == Existing(first)
-
-
-def test_a_task_after_the_one_that_it_replaces_is_cancelled_with_it(yard):
-    yard.reconfigure(max_retained_tasks=1)
-    first = submit(yard)
-    other = yard.submit()
-    yard.cancel(other)
-    second = submit(yard, on_conflict=REPLACE, after=(first.id,))
-    yard.pass_time(0)
-    assert (first.state, second.state, second.error) == ("cancelled", "cancelled", f"predecessor {first.id} failed")
-    assert is_free(yard)
 
 
 def test_a_replacement_is_told_its_position_without_the_task_it_replaces(yard):

@@ -177,7 +177,6 @@ async def tasks_of(doors: Doors) -> list[dict[str, Json]]:
 
 
 @pytest.mark.long
-@pytest.mark.timeout(180)
 async def test_with_normal_the_store_is_sound_after_a_power_cut_and_only_the_newest_is_lost(tmp_path: Path) -> None:
     chance, disk = random.Random(SEED), disk_in(tmp_path)
     rules = (what_is_lost_is_the_newest, tasks_are_unchanged, tasks_are_in_the_order_of_their_submission)

@@ -196,7 +196,6 @@ def count_overlaps(diaries: list[dict[str, Any]], journal: Journal) -> int:
     return overlaps
 
 
-@pytest.mark.timeout(60)
 async def test_the_work_of_a_killed_host_starts_on_another_host_long_before_its_leases_end(fleet: Fleet) -> None:
     long = 600
     async with Client(fleet.address, agent_id="ann") as client:

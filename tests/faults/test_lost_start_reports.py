@@ -54,7 +54,6 @@ async def lose_start_report(fleet: Fleet, client: Client, *, refuse: bool) -> st
     return task_id
 
 
-@pytest.mark.timeout(90)
 async def test_a_host_whose_start_report_was_lost_never_runs_the_task_while_another_host_runs_its_target(
     fleet: Fleet,
 ) -> None:
@@ -74,7 +73,6 @@ async def test_a_host_whose_start_report_was_lost_never_runs_the_task_while_anot
     assert [entry["task"] for entry in fleet.diaries() if entry["host"] == "host-00"] == [third] * 2
 
 
-@pytest.mark.timeout(60)
 async def test_a_host_that_reconnects_in_time_reports_the_start_again_and_runs_the_task_once(fleet: Fleet) -> None:
     async with Client(fleet.address, agent_id="ann") as client:
         task_id = await lose_start_report(fleet, client, refuse=False)

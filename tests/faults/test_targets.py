@@ -61,7 +61,6 @@ async def resume_failed_tasks(client: Client) -> None:
                 continue
 
 
-@pytest.mark.timeout(150)
 async def test_two_tasks_of_a_target_never_run_at_once_and_all_are_done(fleet: Fleet) -> None:
     chance = random.Random(SEED)
     killed: dict[str, list[float]] = defaultdict(list)

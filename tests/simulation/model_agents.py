@@ -36,7 +36,7 @@ class AgentModel:
         self._check(now, wish)
         after = tuple(dict.fromkeys([*wish.after, *after]))
         self.world.relations.check(after)
-        replaces = self.world.relations.conflict(now, wish, has_room_for(self.world, wish.target))
+        replaces = self.world.relations.conflict(now, wish, after, has_room_for(self.world, wish.target))
         if isinstance(replaces, Twin):
             return replaces
         world, limits = self.world, self.world.limits

@@ -5,7 +5,7 @@ Written from docs/rules.md (Predecessors, Unique keys) alone; every question is 
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from .model_records import ENDED, WAITING, Job, PastKey, Refused, Wish
@@ -151,8 +151,11 @@ class Relations:
             and (job.wish.unique_while != "queued" or job.state in WAITING)
         ]
 
-    def conflict(self, now: float, wish: Wish, has_room: bool) -> Twin | list[Job]:
-        """The answer if the key of a wish is taken; else those that it replaces, if its target `has_room`."""
+    def conflict(self, now: float, wish: Wish, after: Sequence[str], has_room: bool) -> Twin | list[Job]:
+        """The answer if the key of a wish is taken; else those that it replaces, if its target `has_room`.
+
+        None of these is one that it comes `after`.
+        """
         holders = self.holders(wish)
         if wish.unique is None or not holders:
             return []
@@ -163,6 +166,8 @@ class Relations:
             if wish.key is not None:
                 twin.bound.append((wish, now))
             return Twin(twin)
+        if any(job.id in after for job in holders):
+            raise Refused("bad_request", "after: names a task that this one replaces")
         return holders if has_room else []
 
     def replace(self, now: float, jobs: list[Job]) -> None:

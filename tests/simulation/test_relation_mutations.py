@@ -85,6 +85,9 @@ MUTATIONS: dict[str, list[Edit]] = {
     "a task is replaced by one that is refused": [
         (unique_keys, "find_conflict", "return None", "pass"),
     ],
+    "a task replaces the one that it comes after": [
+        (unique_keys, "find_conflict", "if any(", "if False and any("),
+    ],
     "a task is the answer to no key but its own": [
         (unique_keys, "_bind", "life.tasks_by_key[task.agent.id, key.key] = task", "pass"),
     ],

@@ -308,7 +308,8 @@ const (
 	// Same as `reject`.
 	Unique_CONFLICT_REJECT Unique_Conflict = 2
 	// The task that has the key is cancelled if it is pending or queued, and the new one is submitted. If it is in flight
-	// or paused, the answer is that task.
+	// or paused, the answer is that task. The submission fails with `bad_request` if it comes after the task that it would
+	// replace.
 	Unique_replaceQueued Unique_Conflict = 3
 	// Same as `replaceQueued`.
 	Unique_CONFLICT_REPLACE_QUEUED Unique_Conflict = 3

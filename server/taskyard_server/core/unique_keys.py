@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from .errors import AlreadyExists
+from .errors import AlreadyExists, BadRequest
 from .history import Bound
 from .leases import StopReason
 from .task import CANCELLED, WAITING, Existing, OnConflict, UniqueWhile
@@ -22,6 +22,7 @@ REJECT: Final = OnConflict.REJECT
 REPLACE_QUEUED: Final = OnConflict.REPLACE_QUEUED
 
 TAKEN: Final = "uniqueKey: another task has it"
+IS_AFTER: Final = "after: names a task that this one replaces"
 REPLACED: Final = "replaced by a task with the same unique key"
 MAX_BOUND: Final = 100
 """Maximum idempotency keys bound to one task. What repeats an older one is still answered while the task is live."""
@@ -75,7 +76,7 @@ def find_conflict(life: Lifecycle, now: float, submission: Submission) -> Existi
 
     The task that has it is the answer, and then has the submission's idempotency key too. Else these are the tasks that
     it replaces, none if the key is free; None if its target has no room, so that it replaces none. Raises
-    `AlreadyExists`.
+    `AlreadyExists`, or `BadRequest` where the submission comes after a task that it replaces: both would be cancelled.
     """
     extras = submission.options.extras
     assert extras.unique_key is not None
@@ -86,6 +87,8 @@ def find_conflict(life: Lifecycle, now: float, submission: Submission) -> Existi
     if extras.on_conflict is REJECT:
         raise AlreadyExists(TAKEN, {"taskId": youngest.id})
     if extras.on_conflict is REPLACE_QUEUED and _all_wait(holders):
+        if any(task.id in extras.after for task in holders):
+            raise BadRequest(IS_AFTER)
         target = submission.options.target
         if target is not None and not life.targets.has_room(target, life.limits.max_blocked_targets):
             return None

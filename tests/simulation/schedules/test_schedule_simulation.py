@@ -22,7 +22,7 @@ from .schedule_world import Simulation
 SEED = os.environ.get("SEED")
 STEPS = int(os.environ.get("STEPS", "1000"))
 CHUNKS = [[int(SEED)]] if SEED else [list(range(first, first + 12)) for first in range(0, 120, 12)]
-SECONDS = 0 if SEED or "STEPS" in os.environ else 120
+SECONDS = 0 if SEED or "STEPS" in os.environ else 900
 """The time limit of a test; 0 is none."""
 
 # What must be seen at least so often in one chunk of the default run.

@@ -12,7 +12,7 @@ from .kept_in_a_store import StoredSimulation
 SEED = os.environ.get("SEED")
 STEPS = int(os.environ.get("STEPS", "800"))
 SEEDS = [int(SEED)] if SEED else list(range(100, 112))
-SECONDS = 0 if SEED or "STEPS" in os.environ else 120
+SECONDS = 0 if SEED or "STEPS" in os.environ else 900
 """The time limit of a test; 0 is none."""
 
 

@@ -632,7 +632,8 @@ class Unique(_message.Message):
         """Same as `reject`."""
         replaceQueued: Unique._Conflict.ValueType  # 3
         """The task that has the key is cancelled if it is pending or queued, and the new one is submitted. If it is in flight
-        or paused, the answer is that task.
+        or paused, the answer is that task. The submission fails with `bad_request` if it comes after the task that it would
+        replace.
         """
         CONFLICT_REPLACE_QUEUED: Unique._Conflict.ValueType  # 3
         """Same as `replaceQueued`."""
@@ -654,7 +655,8 @@ class Unique(_message.Message):
     """Same as `reject`."""
     replaceQueued: Unique.Conflict.ValueType  # 3
     """The task that has the key is cancelled if it is pending or queued, and the new one is submitted. If it is in flight
-    or paused, the answer is that task.
+    or paused, the answer is that task. The submission fails with `bad_request` if it comes after the task that it would
+    replace.
     """
     CONFLICT_REPLACE_QUEUED: Unique.Conflict.ValueType  # 3
     """Same as `replaceQueued`."""

@@ -721,7 +721,8 @@ export enum Unique_Conflict {
 
   /**
    * The task that has the key is cancelled if it is pending or queued, and the new one is submitted. If it is in flight
-   * or paused, the answer is that task.
+   * or paused, the answer is that task. The submission fails with `bad_request` if it comes after the task that it would
+   * replace.
    *
    * @generated from enum value: replaceQueued = 3;
    */
