@@ -11,6 +11,7 @@ from taskyard_server.engine import pace as pacing
 from taskyard_server.engine.event_log import EventLogs
 from taskyard_server.engine.pace import WINDOW_SECS, Busyness, Pace
 from taskyard_server.interceptors.callers import Call
+from taskyard_server.services import host_outbox, task_watches
 from taskyard_server.services.task_watches import TaskWatches
 from tests.services.host_streams import report, run_loop
 from tests.services.written import Written
@@ -85,11 +86,45 @@ def test_a_server_is_busy_until_it_was_not_for_a_while(machine, pace):
 # Hosts
 
 
+LONG_SECS = 10_000.0
+"""What waits in a test waits until the test ends the wait, however busy the machine is."""
+
+
 @pytest.fixture
-def busy(server):
+def waits(monkeypatch):
+    """The waits for more to send, in place of those of milliseconds."""
+    monkeypatch.setattr(host_outbox, "SECS_BETWEEN_HAND_OUTS", LONG_SECS)
+    monkeypatch.setattr(task_watches, "SECS_BETWEEN", LONG_SECS)
+    begun = []
+
+    class Waits:
+        def watch(self, loop):
+            call_later = loop.call_later
+
+            def noted(secs, *callback, **more):
+                handle = call_later(secs, *callback, **more)
+                if secs > LONG_SECS / 2:
+                    begun.append(handle)
+                return handle
+
+            monkeypatch.setattr(loop, "call_later", noted)
+
+        def end(self):
+            for handle in begun:
+                if not handle.cancelled():
+                    handle._run()
+                    handle.cancel()
+            begun.clear()
+
+    return Waits()
+
+
+@pytest.fixture
+async def busy(server, waits):
     """The server is at work all the time."""
     time = itertools.count()
     server.engine.turns.busyness = Busyness(lambda: next(time), lambda: 2 * next(time))
+    waits.watch(asyncio.get_running_loop())
 
 
 @pytest.fixture
@@ -110,12 +145,12 @@ async def sent_before_three_that_wait(server, stream):
 
 
 @pytest.mark.usefixtures("busy", "task")
-async def test_tasks_that_wait_share_a_message_and_half_of_the_places_do_not_wait(server, stream):
+async def test_tasks_that_wait_share_a_message_and_half_of_the_places_do_not_wait(server, stream, waits):
     await server.submit()
     assert len((await stream.receive("assignments")).assignments) == 4
     await server.submit()
     await stream.assert_quiet()
-    await server.advance(1)
+    waits.end()
     assert len((await stream.receive("assignments")).assignments) == 1
 
 
@@ -137,7 +172,7 @@ async def test_tasks_that_wait_are_sent_before_their_host_is_told_to_leave(serve
 
 
 @pytest.mark.usefixtures("busy")
-async def test_events_that_wait_share_a_message(server):
+async def test_events_that_wait_share_a_message(server, waits):
     logs = EventLogs(encode_event, server.engine.now)
     server.engine.subscribe(logs)
     call = Written()
@@ -150,7 +185,7 @@ async def test_events_that_wait_share_a_message(server):
     await server.submit()
     await run_loop()
     assert len(call.messages) == 2
-    await server.advance(1)
+    waits.end()
     await call.until(3)
     assert [len(pb.WatchTasksResponse.FromString(message).events) for message in call.messages] == [0, 1, 2]
     logs.close()

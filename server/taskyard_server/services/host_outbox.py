@@ -30,7 +30,7 @@ FEW: Final = 2
 MAX_UNSENT_MESSAGES: Final = 100
 MAX_UNSENT_BYTES: Final = 1_000_000
 """Reading from a host pauses while more than this waits to be sent to it."""
-SECS_BETWEEN_HAND_OUTS: Final = 0.05
+SECS_BETWEEN_HAND_OUTS = 0.05
 """The time between messages with few tasks to one host, while the server is busy."""
 SHORT_WAIT_SECS: Final = 0.004
 """Maximum time for which tasks wait for more while it is half busy, or lone ones come, whose callers wait for them."""
