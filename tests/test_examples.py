@@ -13,6 +13,7 @@ from urllib.request import ProxyHandler, Request, build_opener
 
 import pytest
 
+from tests.cases import every_case
 from tests.ports import free_port
 
 EXAMPLE = Path(__file__).parents[1] / "examples" / "tab_executor.py"
@@ -96,6 +97,6 @@ def test_the_kind_wait_takes_its_time(url):
     assert time.monotonic() - begin >= 0.2
 
 
-@pytest.mark.parametrize("path", ["/", "/tabs", "/tabs/t1", "/tabs/a/b/action", "/tabs//action", "/tabs/t1/action/x"])
+@every_case("path", ["/", "/tabs", "/tabs/t1", "/tabs/a/b/action", "/tabs//action", "/tabs/t1/action/x"])
 def test_other_routes_are_404(url, path):
     assert post(url + path, kind="click") == (404, {"error": "no such route"})

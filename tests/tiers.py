@@ -33,11 +33,12 @@ _LAST_DAY_SECS: Final = 24 * 3600
 
 def tier_of(item: pytest.Item) -> str:
     """The tier of a test."""
-    if item.get_closest_marker("mutation"):
+    marks = {mark.name for mark in item.iter_markers()}
+    if "mutation" in marks:
         return "gate" if _is_touched(item) else "deep"
-    if item.get_closest_marker("deep"):
+    if "deep" in marks:
         return "deep"
-    if item.get_closest_marker("gate") or not NEEDS.keys().isdisjoint(getattr(item, "fixturenames", ())):
+    if "gate" in marks or not NEEDS.keys().isdisjoint(getattr(item, "fixturenames", ())):
         return "gate"
     return "gate" if "postgres" in map(str, _params(item).values()) else "test"
 

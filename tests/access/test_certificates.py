@@ -12,6 +12,7 @@ from taskyard_server.access.certificates import Certificates, forwarded_uris, re
 from taskyard_server.access.configured_grants import grants_of
 from taskyard_server.core.errors import Unauthenticated
 from taskyard_server.security_settings import CertificateRule, GrantSettings
+from tests.cases import every_case
 from tests.certificates import Authority
 
 HOST = "spiffe://taskyard/host/h1"
@@ -43,7 +44,7 @@ def test_several_rules_add_up_and_each_grant_counts_once() -> None:
     assert principal.grants == grants_of([VIEWER, HOSTS])
 
 
-@pytest.mark.parametrize(
+@every_case(
     "uri",
     [
         "spiffe://taskyard/host/h11",
@@ -58,7 +59,7 @@ def test_a_uri_that_no_rule_names_is_nobody(uri: str) -> None:
     assert Certificates([rule(HOST)]).find([uri]) is None
 
 
-@pytest.mark.parametrize(
+@every_case(
     "uri",
     [
         "",
@@ -127,9 +128,7 @@ def test_a_token_that_fails_is_not_made_good_by_a_certificate() -> None:
         authentication.principal(Credentials("Bearer wrong", (HOST,)))
 
 
-@pytest.mark.parametrize(
-    "uri", ["spiffe://other/x", "spiffe://taskyard/a*b", "*", "spiffe://*", "spiffe://taskyard*", ""]
-)
+@every_case("uri", ["spiffe://other/x", "spiffe://taskyard/a*b", "*", "spiffe://*", "spiffe://taskyard*", ""])
 def test_a_rule_is_for_uris_of_ours(uri: str) -> None:
     with pytest.raises(ValidationError):
         rule(uri)
@@ -172,7 +171,7 @@ def test_the_gateway_tells_of_one_uri() -> None:
     assert forwarded_uris(None) == ()
 
 
-@pytest.mark.parametrize(
+@every_case(
     "header",
     [
         "",

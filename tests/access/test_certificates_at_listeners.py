@@ -22,6 +22,7 @@ from taskyard_server.interceptors.calls import CallInterceptor
 from taskyard_server.listening import Servers
 from taskyard_server.security_settings import AuthSettings, CertificateRule, GrantSettings
 from taskyard_server.services.tokens import TokenService
+from tests.cases import every_case
 from tests.certificates import Authority, Leaf
 from tests.ports import free_port
 
@@ -130,7 +131,7 @@ async def test_a_certificate_that_tls_refuses_never_reaches_the_server(server: S
     assert await server.who(server.with_client_tls) == "UNAVAILABLE"
 
 
-@pytest.mark.parametrize(
+@every_case(
     "names",
     [
         {"common_name": HOST},

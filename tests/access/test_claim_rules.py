@@ -12,6 +12,7 @@ from taskyard_server.access.configured_grants import grants_of
 from taskyard_server.access.grants import Grant, Role
 from taskyard_server.core.names import names
 from taskyard_server.security_settings import ClaimRule, GrantSettings, IssuerSettings
+from tests.cases import every_case
 
 VIEWER = GrantSettings(role="viewer")
 
@@ -37,7 +38,7 @@ def test_grants_are_those_of_the_settings() -> None:
     )
 
 
-@pytest.mark.parametrize(
+@every_case(
     ("wanted", "value"),
     [
         ("a", "a"),
@@ -59,7 +60,7 @@ def test_a_value_is_one_that_a_rule_wants(wanted: str, value: Any) -> None:
     assert is_met({"claim": wanted}, {"claim": value})
 
 
-@pytest.mark.parametrize(
+@every_case(
     ("wanted", "value"),
     [
         ("a", "A"),
@@ -97,7 +98,7 @@ def test_a_rule_needs_all_of_its_claims() -> None:
     assert not is_met(wanted, {"team": "a", "level": 3})
 
 
-@pytest.mark.parametrize(
+@every_case(
     ("name", "claims"),
     [
         ("realm_access.roles", {"realm_access": {"roles": ["x"]}}),
@@ -113,9 +114,7 @@ def test_a_dotted_name_leads_into_a_claim(name: str, claims: dict[str, Any]) -> 
     assert is_met({name: "x"}, claims)
 
 
-@pytest.mark.parametrize(
-    "claims", [{"a": "x"}, {"a": ["b"]}, {"a": {"c": "x"}}, {"a": {"b": {"x": 1}}}, {"b": "x"}, {"a": None}]
-)
+@every_case("claims", [{"a": "x"}, {"a": ["b"]}, {"a": {"c": "x"}}, {"a": {"b": {"x": 1}}}, {"b": "x"}, {"a": None}])
 def test_a_dotted_name_that_leads_nowhere_is_not_there(claims: dict[str, Any]) -> None:
     assert not is_met({"a.b": "x"}, claims)
 
@@ -139,7 +138,7 @@ def test_a_star_stands_at_the_end_only(value: str) -> None:
         ClaimRule(claims={"claim": value}, grants=[VIEWER])
 
 
-@pytest.mark.parametrize(
+@every_case(
     "place",
     [
         "http://issuer.example/jwks",
@@ -159,7 +158,7 @@ def test_keys_come_from_a_file_or_by_https_or_from_this_machine(place: str) -> N
         IssuerSettings(issuer="i", audience="a", jwks=place)
 
 
-@pytest.mark.parametrize(
+@every_case(
     "place",
     ["https://issuer.example/jwks", "http://127.0.0.1:80/jwks", "http://[::1]/x", "http://localhost:1/", "/a/jwks"],
 )

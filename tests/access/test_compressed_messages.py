@@ -13,8 +13,8 @@ from taskyard_server.interceptors.compression import BadCompression, uncompresse
 from tests.access.yards import AGENT, Yard, yard
 
 MOST = 1_000
-LONG_BYTES = 200_000_000
-"""Some 200 kB when they are compressed."""
+LONG_BYTES = 80_000_000
+"""Some 80 kB when they are compressed."""
 
 
 @pytest.fixture(scope="module")

@@ -15,6 +15,7 @@ from taskyard_server.access.authentication import AdminToken, Authentication, Cr
 from taskyard_server.access.jwt import MAX_TOKEN_CHARS, Jwts
 from taskyard_server.core.errors import Unauthenticated
 from tests.access.issuers import AUDIENCE, NAME, NOW, Issuer, encode, sign
+from tests.cases import every_case
 
 HOUR = 3_600
 
@@ -37,7 +38,7 @@ async def jwts(issuer: Issuer, tmp_path: Path) -> Jwts:
     return await issuer.jwts(tmp_path)
 
 
-@pytest.mark.parametrize("name", ["none", "None", "NONE", "nOnE", ""])
+@every_case("name", ["none", "None", "NONE", "nOnE", ""])
 def test_a_token_without_signature_is_refused(issuer: Issuer, jwts: Jwts, name: str) -> None:
     for header in ({"alg": name}, {"alg": name, "kid": "k1"}):
         unsigned = f"{encode(header)}.{encode(issuer.claims())}."
@@ -49,7 +50,7 @@ def test_a_token_whose_signature_was_cut_off_is_refused(issuer: Issuer, jwts: Jw
     refused(jwts, issuer.token().rpartition(".")[0] + ".", "signature")
 
 
-@pytest.mark.parametrize("name", ["HS256", "HS384", "HS512"])
+@every_case("name", ["HS256", "HS384", "HS512"])
 def test_the_public_key_is_no_secret_of_hmac(issuer: Issuer, jwts: Jwts, name: str) -> None:
     public = issuer.key.public_key()
     secrets = [
@@ -69,25 +70,23 @@ def test_another_key_is_refused(jwts: Jwts) -> None:
     refused(jwts, Issuer("RS256", number=1).token(), "signature")
 
 
-@pytest.mark.parametrize("other", ["RS384", "RS512", "PS256", "PS384", "PS512"])
+@every_case("other", ["RS384", "RS512", "PS256", "PS384", "PS512"])
 def test_the_right_key_with_another_algorithm_is_refused(issuer: Issuer, jwts: Jwts, other: str) -> None:
     refused(jwts, sign(issuer.key, {"alg": other, "kid": "k1"}, issuer.claims(), other), "another algorithm")
     refused(jwts, sign(issuer.key, {"alg": "RS256", "kid": "k1"}, issuer.claims(), other), "signature")
 
 
-@pytest.mark.parametrize(
-    "other", ["ES256", "EdDSA", "ES256K", "RSA-OAEP", "dir", "rs256", "RS256 ", "RS256\0", "x" * 999]
-)
+@every_case("other", ["ES256", "EdDSA", "ES256K", "RSA-OAEP", "dir", "rs256", "RS256 ", "RS256\0", "x" * 999])
 def test_an_algorithm_that_is_not_the_keys_is_refused(issuer: Issuer, jwts: Jwts, other: str) -> None:
     refused(jwts, issuer.token({"alg": other}), "another algorithm")
 
 
-@pytest.mark.parametrize("other", [None, 1, True, ["RS256"], {"RS256": 1}, ...])
+@every_case("other", [None, 1, True, ["RS256"], {"RS256": 1}, ...])
 def test_an_algorithm_that_is_no_text_is_refused(issuer: Issuer, jwts: Jwts, other: Any) -> None:
     refused(jwts, issuer.token({"alg": other}), "header")
 
 
-@pytest.mark.parametrize(
+@every_case(
     "kid",
     [
         "k2",
@@ -108,7 +107,7 @@ def test_a_kid_is_only_ever_looked_up_in_the_key_set(issuer: Issuer, jwts: Jwts,
     refused(jwts, issuer.token({"kid": kid}), "names no key")
 
 
-@pytest.mark.parametrize("kid", [1, True, ["k1"], {"k1": 1}, "k" * 513])
+@every_case("kid", [1, True, ["k1"], {"k1": 1}, "k" * 513])
 def test_a_kid_that_is_no_short_text_is_refused(issuer: Issuer, jwts: Jwts, kid: Any) -> None:
     refused(jwts, issuer.token({"kid": kid}), "header")
 
@@ -127,12 +126,12 @@ def test_keys_that_a_token_brings_are_not_looked_at(issuer: Issuer, jwts: Jwts) 
         assert jwts.find(issuer.token(brought))
 
 
-@pytest.mark.parametrize("member", [{"crit": []}, {"crit": ["exp"]}, {"b64": False}, {"b64": True}])
+@every_case("member", [{"crit": []}, {"crit": ["exp"]}, {"b64": False}, {"b64": True}])
 def test_a_header_that_changes_what_is_signed_is_refused(issuer: Issuer, jwts: Jwts, member: dict[str, Any]) -> None:
     refused(jwts, issuer.token(member), "header")
 
 
-@pytest.mark.parametrize(
+@every_case(
     "audience",
     ["", "other", AUDIENCE.upper(), f"{AUDIENCE} ", AUDIENCE[:-1], [], ["other"], [[AUDIENCE]], None, 1, {}, ...],
 )
@@ -155,19 +154,19 @@ def test_two_tokens_cannot_be_crossed(issuer: Issuer, jwts: Jwts) -> None:
     refused(jwts, f"{header}.{theirs.split('.')[1]}.{signature}", "signature")
 
 
-@pytest.mark.parametrize("expires_at", [NOW, NOW - 1, NOW - HOUR, 0, 1])
+@every_case("expires_at", [NOW, NOW - 1, NOW - HOUR, 0, 1])
 def test_an_expired_token_is_refused(issuer: Issuer, jwts: Jwts, expires_at: float) -> None:
     refused(jwts, issuer.token(exp=expires_at), "expired")
 
 
-@pytest.mark.parametrize("time", [NOW + 31, NOW + HOUR])
-@pytest.mark.parametrize("claim", ["nbf", "iat"])
+@every_case("time", [NOW + 31, NOW + HOUR])
+@every_case("claim", ["nbf", "iat"])
 def test_a_token_of_the_future_is_refused(issuer: Issuer, jwts: Jwts, claim: str, time: float) -> None:
     refused(jwts, issuer.token(**{claim: time}), "not valid yet")
 
 
-@pytest.mark.parametrize("time", [None, "", str(NOW + HOUR), True, [NOW + HOUR], {}, -1, -1e999, 1e12, 10**400])
-@pytest.mark.parametrize("claim", ["exp", "nbf", "iat"])
+@every_case("time", [None, "", str(NOW + HOUR), True, [NOW + HOUR], {}, -1, -1e999, 1e12, 10**400])
+@every_case("claim", ["exp", "nbf", "iat"])
 def test_a_time_that_is_none_is_refused(issuer: Issuer, jwts: Jwts, claim: str, time: Any) -> None:
     # Python writes -1e999 as -Infinity, which is no JSON: such a token is no JWT at all.
     if time == -1e999:
@@ -176,7 +175,7 @@ def test_a_time_that_is_none_is_refused(issuer: Issuer, jwts: Jwts, claim: str, 
         refused(jwts, issuer.token(**{claim: time}), "must be numbers")
 
 
-@pytest.mark.parametrize("number", ["1e999", "-1e999", "NaN", "Infinity", "9" * 5_000])
+@every_case("number", ["1e999", "-1e999", "NaN", "Infinity", "9" * 5_000])
 def test_numbers_without_measure_never_make_a_token_that_lasts(issuer: Issuer, jwts: Jwts, number: str) -> None:
     claims = json.dumps(issuer.claims(exp=...))[:-1] + f', "exp": {number}}}'
     token = sign(issuer.key, {"alg": "RS256", "kid": "k1"}, claims, "RS256")
@@ -190,12 +189,12 @@ def test_a_token_without_end_is_refused(issuer: Issuer, jwts: Jwts) -> None:
     refused(jwts, issuer.token(exp=...), "needs `sub` and `exp`")
 
 
-@pytest.mark.parametrize("subject", ["", " ", "\n", None, 1, ["bob"], {"bob": 1}, ...])
+@every_case("subject", ["", " ", "\n", None, 1, ["bob"], {"bob": 1}, ...])
 def test_a_token_of_nobody_is_refused(issuer: Issuer, jwts: Jwts, subject: Any) -> None:
     refused(jwts, issuer.token(sub=subject), "needs `sub` and `exp`")
 
 
-@pytest.mark.parametrize(
+@every_case(
     "claims",
     [
         f'{{"iss": "{NAME}", "iss": "https://other.example", "aud": "{AUDIENCE}", "sub": "bob", "exp": 1700000600}}',
@@ -213,7 +212,7 @@ def test_a_member_of_the_header_that_stands_twice_makes_no_jwt(issuer: Issuer, j
     assert jwts.find(sign(issuer.key, header, issuer.claims(), "RS256")) is None
 
 
-@pytest.mark.parametrize(
+@every_case(
     "part",
     [
         b"",
@@ -252,7 +251,7 @@ def test_a_huge_token_is_not_read(issuer: Issuer, jwts: Jwts) -> None:
         Authentication([jwts]).principal(Credentials(f"Bearer {token}"))
 
 
-@pytest.mark.parametrize("change", ["=", "==", "\n", " ", "+", "/", "!", "\0", "é", "%", "."])
+@every_case("change", ["=", "==", "\n", " ", "+", "/", "!", "\0", "é", "%", "."])
 def test_only_the_letters_of_base64url_make_a_jwt(issuer: Issuer, jwts: Jwts, change: str) -> None:
     header, claims, signature = issuer.token().split(".")
     for parts in (

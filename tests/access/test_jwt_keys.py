@@ -20,6 +20,7 @@ from taskyard_server.access.key_sets import MAX_BYTES, MAX_KEYS, KeySetError, re
 from taskyard_server.access.key_sources import FILE_SECS, URL_LEAST_SECS, URL_SECS, KeyFile, KeyUrl
 from taskyard_server.core.errors import Unauthenticated
 from tests.access.issuers import Issuer, encode, jwk_of, key_set, private_key
+from tests.cases import every_case
 
 
 class Site:
@@ -59,7 +60,7 @@ def count(*keys: Any) -> int:
     return len(read_key_set(key_set(*keys), "here"))
 
 
-@pytest.mark.parametrize(
+@every_case(
     "key",
     [
         {"kty": "oct", "kid": "k1", "alg": "HS256", "k": encode(b"k" * 32)},
@@ -128,7 +129,7 @@ def test_the_private_half_of_a_key_is_never_read() -> None:
     assert isinstance(found._key, rsa.RSAPublicKey)
 
 
-@pytest.mark.parametrize(
+@every_case(
     "document",
     [
         b"",

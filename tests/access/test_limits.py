@@ -9,6 +9,7 @@ from taskyard_server.access.grants import Grant, Principal, Role
 from taskyard_server.access.limits import Rate, RequestLimits, TokenBucket
 from taskyard_server.core.errors import TooManyRequests
 from taskyard_server.security_settings import LimitSettings
+from tests.cases import every_case
 
 NOW = 1_000.0
 
@@ -60,8 +61,8 @@ def test_after_a_rest_no_more_than_the_burst_may_come_at_once():
     assert admitted(of_agents, principal(), NOW + 3_600, 100) == 3
 
 
-@pytest.mark.parametrize("per_sec", [0.3, 1, 7, 1_000])
-@pytest.mark.parametrize("burst", [1, 2, 9])
+@every_case("per_sec", [0.3, 1, 7, 1_000])
+@every_case("burst", [1, 2, 9])
 def test_a_call_after_the_named_time_is_admitted_and_one_before_it_is_not(per_sec, burst):
     of_agents = limits(requests_per_sec=per_sec, burst=burst)
     admitted(of_agents, principal(), NOW, 100)

@@ -1,24 +1,34 @@
 """Every call by every role: it is let in or refused as the table of docs/security.md says, over gRPC and REST.
 
 The table is made of the options in the protos (tools/access_doc.py). A call that is let in may still be refused for its
-content: all requests here are as empty as can be.
+content: all requests here are as empty as can be. The whole table is asked of a server by gRPC. A path leads to its
+RPC, so that each is asked by somebody who is let in, by somebody who is not, and by nobody. What a role is worth in
+another namespace is judged here, and asked of a server for a call of each kind.
 """
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack
 from importlib import import_module
 from pathlib import Path
 from typing import Any
 
 import grpc
+import httpx
 import pytest
 from google.protobuf.descriptor import MethodDescriptor
 from google.protobuf.message_factory import GetMessageClass
 
 import taskyard.v1
+from taskyard_server.access.configured_grants import grants_of
+from taskyard_server.access.grants import Principal
+from taskyard_server.access.judging import judge, named_namespace
 from taskyard_server.access.requirements import NoRequirement, requirement_in, requirement_of
+from taskyard_server.core.errors import PermissionDenied
+from taskyard_server.security_settings import GrantSettings
 from tests.access.yards import (
     AGENT,
+    GRANTS,
     HOST,
     NAMESPACE,
     OTHER_AGENT,
@@ -61,7 +71,10 @@ SERVED = [name for name, method in METHODS.items() if method.containing_service.
 FOR_ANYONE = {name for name in SERVED if requirement_in(METHODS[name]).anyone}
 FOR_ANY_PRINCIPAL = FOR_ANYONE | {name for name in SERVED if requirement_in(METHODS[name]).any_principal}
 BY_REST = {route.name: route for route in ROUTES}
+PRINCIPALS = {role: Principal(role, role, grants_of([GrantSettings(**grant)])) for role, grant in GRANTS.items()}
+PRINCIPALS["admin"] = Principal("admin", "admin", grants_of([GrantSettings(role="admin")]))
 ENDS_THE_SERVER = "DrainServer"
+"""Whoever is let in to it ends the server of all others here. That it does is in tests/gateway/test_shutdown.py."""
 
 
 @pytest.fixture(scope="module")
@@ -107,8 +120,34 @@ def outcome(channel: grpc.Channel, method: MethodDescriptor, request: Any, metad
     return "let in"
 
 
+def empty_call(channel: grpc.Channel, name: str, metadata: Any, **names: str) -> str:
+    """What becomes of a call that says in which names it is made, and nothing else."""
+    return outcome(channel, METHODS[name], request_of(METHODS[name], **names), metadata)
+
+
+def judged(name: str, role: str, namespace: str = NAMESPACE) -> str:
+    """The same by the judgement alone, of a call in this namespace that names it where it names one."""
+    requirement = requirement_in(METHODS[name])
+    if requirement.namespace_field:
+        namespace = named_namespace(requirement, request_of(METHODS[name], namespace=namespace), "")
+    try:
+        judge(PRINCIPALS[role], requirement, namespace)
+    except PermissionDenied:
+        return "permission_denied"
+    return "let in"
+
+
 def is_allowed(name: str, role: str) -> bool:
     return TABLE[name][role] != ""
+
+
+def assert_same(found: Mapping[Any, str], expected: Mapping[Any, str]) -> None:
+    """There are cases, and all are as they are to be; else each that is not is named."""
+    wrong = [
+        f"{case}: {found[case]} instead of {outcome}" for case, outcome in expected.items() if found[case] != outcome
+    ]
+    assert expected
+    assert not wrong, "\n".join(wrong)
 
 
 def test_every_rpc_says_who_may_call_it():
@@ -125,106 +164,115 @@ def test_the_table_has_every_rpc():
     assert set(TABLE) == set(METHODS)
 
 
-@pytest.mark.parametrize("name", SERVED)
-def test_nobody_is_let_in_without_a_credential_unless_anyone_is(running, name):
-    expected = "let in" if name in FOR_ANYONE else "unauthenticated"
+def test_nobody_is_let_in_without_a_credential_unless_anyone_is(running):
+    expected = {name: "let in" if name in FOR_ANYONE else "unauthenticated" for name in SERVED}
     with grpc.insecure_channel(running.address) as channel:
-        assert outcome(channel, METHODS[name], request_of(METHODS[name]), running.metadata("nobody")) == expected
+        found = {name: empty_call(channel, name, running.metadata("nobody")) for name in SERVED}
+    assert_same(found, expected)
 
 
-@pytest.mark.parametrize("name", sorted(FOR_ANYONE))
-def test_a_credential_that_does_not_hold_is_none_where_anyone_is_let_in(running, name):
+def test_a_credential_that_does_not_hold_is_none_where_anyone_is_let_in(running):
     metadata = (("authorization", "Bearer not-a-token"),)
     with grpc.insecure_channel(running.address) as channel:
-        assert outcome(channel, METHODS[name], request_of(METHODS[name]), metadata) == "let in"
+        found = {name: empty_call(channel, name, metadata) for name in FOR_ANYONE}
+    assert_same(found, dict.fromkeys(FOR_ANYONE, "let in"))
 
 
 @pytest.mark.parametrize("role", ROLES)
-@pytest.mark.parametrize("name", SERVED)
-def test_a_role_is_let_in_as_the_table_says(running, tmp_path, name, role):
-    if name == ENDS_THE_SERVER and is_allowed(name, role):
-        with yard(tmp_path) as another, grpc.insecure_channel(another.address) as channel:
-            assert outcome(channel, METHODS[name], request_of(METHODS[name]), another.metadata(role)) == "let in"
-        return
+def test_a_role_is_let_in_as_the_table_says(running, role):
+    expected = {name: "let in" if is_allowed(name, role) else "permission_denied" for name in SERVED}
+    if is_allowed(ENDS_THE_SERVER, role):
+        del expected[ENDS_THE_SERVER]
+        assert judged(ENDS_THE_SERVER, role) == "let in"
     with grpc.insecure_channel(running.address) as channel:
-        expected = "let in" if is_allowed(name, role) else "permission_denied"
-        assert outcome(channel, METHODS[name], request_of(METHODS[name]), running.metadata(role)) == expected
+        found = {name: empty_call(channel, name, running.metadata(role)) for name in expected}
+    assert_same(found, expected)
 
 
-@pytest.mark.parametrize("role", ROLES[:-1])
-@pytest.mark.parametrize("name", [name for name in SERVED if name not in FOR_ANY_PRINCIPAL])
-def test_a_role_is_worth_nothing_in_another_namespace(running, name, role):
-    metadata = running.metadata(role, OTHER_NAMESPACE)
-    request = request_of(METHODS[name], namespace=OTHER_NAMESPACE)
+def test_a_role_is_worth_nothing_in_another_namespace():
+    names = [name for name in SERVED if name not in FOR_ANY_PRINCIPAL]
+    found = {(name, role): judged(name, role, OTHER_NAMESPACE) for name in names for role in GRANTS}
+    assert_same(found, dict.fromkeys(found, "permission_denied"))
+
+
+@pytest.mark.parametrize("name", ["GetTask", "WatchTasks", "SubmitTasks", "Connect"])
+def test_nor_is_it_at_a_server(running, name):
     with grpc.insecure_channel(running.address) as channel:
-        assert outcome(channel, METHODS[name], request, metadata) == "permission_denied"
+        found = {role: empty_call(channel, name, running.metadata(role, OTHER_NAMESPACE)) for role in GRANTS}
+    assert_same(found, dict.fromkeys(GRANTS, "permission_denied"))
 
 
-@pytest.mark.parametrize("role", ROLES[:-1])
-@pytest.mark.parametrize("name", [name for name in SERVED if requirement_in(METHODS[name]).namespace_field])
-def test_the_namespace_of_the_call_lets_nobody_into_the_one_that_the_request_names(running, name, role):
-    request = request_of(METHODS[name], namespace=OTHER_NAMESPACE)
+def test_the_namespace_of_the_call_lets_nobody_into_the_one_that_the_request_names(running):
+    names = [name for name in SERVED if requirement_in(METHODS[name]).namespace_field]
     with grpc.insecure_channel(running.address) as channel:
-        assert outcome(channel, METHODS[name], request, running.metadata(role)) == "permission_denied"
+        found = {
+            (name, role): empty_call(channel, name, running.metadata(role), namespace=OTHER_NAMESPACE)
+            for name in names
+            for role in GRANTS
+        }
+    assert_same(found, dict.fromkeys(found, "permission_denied"))
 
 
-@pytest.mark.parametrize("name", [name for name in SERVED if requirement_in(METHODS[name]).agent_field])
-def test_an_agent_acts_in_its_own_name_only(running, name):
-    request = request_of(METHODS[name], agent=OTHER_AGENT)
+def test_an_agent_acts_in_its_own_name_only(running):
+    names = [name for name in SERVED if requirement_in(METHODS[name]).agent_field]
     with grpc.insecure_channel(running.address) as channel:
-        assert outcome(channel, METHODS[name], request, running.metadata("agent")) == "permission_denied"
+        found = {name: empty_call(channel, name, running.metadata("agent"), agent=OTHER_AGENT) for name in names}
+    assert_same(found, dict.fromkeys(found, "permission_denied"))
 
 
-@pytest.mark.parametrize(
-    "name", [name for name in SERVED if requirement_in(METHODS[name]).host_field or name == "Connect"]
-)
-def test_a_host_acts_in_its_own_name_only(running, name):
-    request = request_of(METHODS[name], host=OTHER_HOST)
+def test_a_host_acts_in_its_own_name_only(running):
+    names = ["Connect", *(name for name in SERVED if requirement_in(METHODS[name]).host_field)]
     with grpc.insecure_channel(running.address) as channel:
-        assert outcome(channel, METHODS[name], request, running.metadata("host")) == "permission_denied"
+        found = {name: empty_call(channel, name, running.metadata("host"), host=OTHER_HOST) for name in names}
+    assert_same(found, dict.fromkeys(found, "permission_denied"))
 
 
 # REST
 
 
-def status(running: Yard, route: Route, role: str, agent: str = AGENT, host: str = HOST) -> int:
+def status(http: httpx.Client, route: Route, agent: str = AGENT, host: str = HOST) -> str:
+    """`let in`, or the status of a call that is not."""
     requirement = requirement_in(METHODS[route.name])
     body = {route.camel(requirement.agent_field): agent} if requirement.agent_field else {}
     if requirement.host_field and "host_id" not in route.variables:
         body["host_id"] = host
-    with running.rest(role) as http:
-        path = route.path(host_id=host, namespace=NAMESPACE)
-        if METHODS[route.name].server_streaming:
-            with http.stream(route.verb, path) as answer:
-                return answer.status_code
-        return http.request(route.verb, path, json=body if route.has_body else None).status_code
+    path = route.path(host_id=host, namespace=NAMESPACE)
+    with http.stream(route.verb, path, json=body if route.has_body else None) as answer:
+        if not METHODS[route.name].server_streaming:
+            answer.read()
+        return str(answer.status_code) if answer.status_code in (401, 403) else "let in"
 
 
-@pytest.mark.parametrize("role", ["nobody", *ROLES])
-@pytest.mark.parametrize("name", BY_REST)
-def test_a_path_lets_in_whom_its_rpc_lets_in(running, tmp_path, name, role):
-    route = BY_REST[name]
-    if role == "nobody" and name not in FOR_ANYONE:
-        assert status(running, route, role) == 401
-    elif role == "nobody":
-        assert status(running, route, role) not in (401, 403)
-    elif not is_allowed(name, role):
-        assert status(running, route, role) == 403
-    elif name == ENDS_THE_SERVER:
-        with yard(tmp_path) as another:
-            assert status(another, route, role) == 200
-    else:
-        assert status(running, route, role) not in (401, 403)
+def test_a_path_lets_in_without_a_credential_whom_its_rpc_lets_in(running):
+    with running.rest("nobody") as http:
+        found = {name: status(http, route) for name, route in BY_REST.items()}
+    assert_same(found, {name: "let in" if name in FOR_ANYONE else "401" for name in BY_REST})
 
 
-@pytest.mark.parametrize("name", [name for name in BY_REST if requirement_in(METHODS[name]).host_field])
-def test_a_path_with_the_name_of_another_host_is_refused(running, name):
-    assert status(running, BY_REST[name], "host", host=OTHER_HOST) == 403
+@pytest.mark.parametrize("outcome", ["let in", "403"])
+def test_a_path_lets_in_what_roles_its_rpc_lets_in(running, outcome):
+    found = {}
+    with ExitStack() as open_clients:
+        clients = {role: open_clients.enter_context(running.rest(role)) for role in ROLES}
+        for name, route in BY_REST.items():
+            roles = [role for role in ROLES if is_allowed(name, role) == (outcome == "let in")]
+            if roles and (name, outcome) != (ENDS_THE_SERVER, "let in"):
+                found[name, roles[0]] = status(clients[roles[0]], route)
+    assert_same(found, dict.fromkeys(found, outcome))
 
 
-@pytest.mark.parametrize("name", [name for name in BY_REST if requirement_in(METHODS[name]).agent_field])
-def test_a_body_with_the_name_of_another_agent_is_refused(running, name):
-    assert status(running, BY_REST[name], "agent", agent=OTHER_AGENT) == 403
+def test_a_path_with_the_name_of_another_host_is_refused(running):
+    names = [name for name in BY_REST if requirement_in(METHODS[name]).host_field]
+    with running.rest("host") as http:
+        found = {name: status(http, BY_REST[name], host=OTHER_HOST) for name in names}
+    assert_same(found, dict.fromkeys(names, "403"))
+
+
+def test_a_body_with_the_name_of_another_agent_is_refused(running):
+    names = [name for name in BY_REST if requirement_in(METHODS[name]).agent_field]
+    with running.rest("agent") as http:
+        found = {name: status(http, BY_REST[name], agent=OTHER_AGENT) for name in names}
+    assert_same(found, dict.fromkeys(names, "403"))
 
 
 # What is others' is not there

@@ -18,6 +18,7 @@ import taskyard.v1
 from taskyard.v1 import batch_pb2, schedule_pb2, schedule_pb2_grpc, task_pb2
 from tests.access.sight_yard import Stubs, sight_yard, stubs
 from tests.access.yards import AGENT, Yard
+from tests.cases import every_case
 
 MARK = "rosebud"
 """Stands in all that the other agent has, but for what the caller knows."""
@@ -103,7 +104,7 @@ def answer(channel: grpc.Channel, method: MethodDescriptor, request: Any, metada
     return told
 
 
-@pytest.mark.parametrize("name", METHODS)
+@every_case("name", METHODS)
 def test_no_answer_tells_of_the_things_of_another(yard: Yard, known: list[str], name: str) -> None:
     method = METHODS[name]
     ids = [each for each in known if each[:4] in ("tsk_", "bat_", "trg_")]

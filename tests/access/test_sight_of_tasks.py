@@ -8,6 +8,7 @@ import pytest
 from taskyard.v1 import batch_pb2, stats_pb2, task_pb2
 from tests.access.sight_yard import Stubs, refusal, rest_answer, stubs
 from tests.access.yards import AGENT, OTHER_AGENT, Yard
+from tests.cases import every_case
 
 PARAMS = {"secret": "rosebud"}
 UNKNOWN = "tsk_" + "0" * 31
@@ -151,8 +152,8 @@ def test_an_agent_submits_in_its_own_name_alone(ann: Stubs) -> None:
     )
 
 
-@pytest.mark.parametrize("path", ["/tasks", "/tasks/batch"])
-@pytest.mark.parametrize("agent", [{}, {"agentId": ""}, {"agentId": None}])
+@every_case("path", ["/tasks", "/tasks/batch"])
+@every_case("agent", [{}, {"agentId": ""}, {"agentId": None}])
 def test_a_missing_agent_is_a_bad_request(yard: Yard, path: str, agent: dict[str, Any]) -> None:
     with yard.rest("agent") as client:
         answer = client.post(path, json={**agent, "action": "click"} if path == "/tasks" else {**agent, "tasks": [{}]})

@@ -17,6 +17,7 @@ from taskyard_server.core.errors import Unauthenticated, Unavailable
 from taskyard_server.security_settings import IssuerSettings
 from tests.access.issuers import ANYBODY, AUDIENCE, Issuer, key_set
 from tests.access.token_endpoints import CLIENT, REDIRECT, SECRET, VERIFIER, Answer, TokenEndpoint
+from tests.cases import every_case
 
 
 @pytest.fixture
@@ -108,7 +109,7 @@ async def test_what_the_issuer_refuses_is_refused(endpoint: TokenEndpoint, chang
         await exchange(jwts, settings, {**form(endpoint.code()), **changes}, "n1")
 
 
-@pytest.mark.parametrize(
+@every_case(
     ("claims", "reason"),
     [
         ({"nonce": "n2"}, "nonce"),

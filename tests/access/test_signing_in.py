@@ -11,6 +11,7 @@ import pytest
 from taskyard_server.services.sign_in import RATE
 from tests.access.token_endpoints import CLIENT, SECRET, VERIFIER, TokenEndpoint
 from tests.access.yards import ADMIN_TOKEN, Yard, yard
+from tests.cases import every_case
 
 SECS = 20.0
 RULES = [{"claims": {"sub": "bob"}, "grants": [{"role": "operator"}]}]
@@ -88,7 +89,7 @@ def test_a_code_that_was_used_is_refused(endpoint: TokenEndpoint, http: httpx.Cl
     assert SECRET not in again.text
 
 
-@pytest.mark.parametrize(
+@every_case(
     ("changes", "field"),
     [
         ({"issuer": ...}, "issuer"),

@@ -2,12 +2,11 @@
 
 import re
 
-import pytest
-
 from taskyard_server.access.grants import Grant, Role
 from taskyard_server.access.token_text import BASE62, checksum, is_whole
 from taskyard_server.access.tokens import Token, digest_of, encode_token, new_id, new_secret, token_of
 from taskyard_server.core.names import EVERY_NAME, names
+from tests.cases import every_case
 
 RECORD = (
     "99a5746f6b5f31c406646967657374a46e616d6593970192a764656661756c74a46f70732a91a3616e6e91a12a91a12a91a12ac2970291"
@@ -51,14 +50,14 @@ def test_every_character_of_base_62_is_drawn() -> None:
     assert set("".join(new_secret()[4:36] for _ in range(200))) == set(BASE62)
 
 
-@pytest.mark.parametrize("place", range(4, 42))
+@every_case("place", range(4, 42))
 def test_a_secret_with_one_wrong_character_is_not_whole(place: int) -> None:
     secret = new_secret()
     other = "a" if secret[place] != "a" else "b"
     assert not is_whole(secret[:place] + other + secret[place + 1 :])
 
 
-@pytest.mark.parametrize("secret", ["", "tyd_", "tyd_" + "0" * 37, "tyx_" + "0" * 38, "tyd_" + "ä" * 38])
+@every_case("secret", ["", "tyd_", "tyd_" + "0" * 37, "tyx_" + "0" * 38, "tyd_" + "ä" * 38])
 def test_what_is_no_secret_is_not_whole(secret: str) -> None:
     assert not is_whole(secret)
 

@@ -7,6 +7,7 @@ from pydantic import ValidationError
 
 from taskyard_server.config import Settings
 from taskyard_server.exposure import authentication_is_on, exposed, is_loopback
+from tests.cases import every_case
 from tests.ports import free_port
 
 TLS = {"cert": "/cert.pem", "key": "/key.pem"}
@@ -22,12 +23,12 @@ def test_loopback_is_what_only_this_machine_can_reach(host: str) -> None:
     assert is_loopback(f"{host}:80")
 
 
-@pytest.mark.parametrize("host", ["0.0.0.0", "0", "192.0.2.1", "10.0.0.1", "no-such-host.invalid", "255.255.255.255"])
+@every_case("host", ["0.0.0.0", "0", "192.0.2.1", "10.0.0.1", "no-such-host.invalid", "255.255.255.255"])
 def test_everything_else_is_not_loopback(host: str) -> None:
     assert not is_loopback(f"{host}:80")
 
 
-@pytest.mark.parametrize("scheme", ["unix", "UNIX", "unix-abstract", "vsock", "dns", "ipv4", "ipv6"])
+@every_case("scheme", ["unix", "UNIX", "unix-abstract", "vsock", "dns", "ipv4", "ipv6"])
 def test_an_address_is_a_host_and_no_scheme_of_grpc(scheme: str) -> None:
     """Who calls by a unix socket is taken for the gateway."""
     with pytest.raises(ValidationError, match="must be a host and a port"):

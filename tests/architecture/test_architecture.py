@@ -10,9 +10,9 @@ from itertools import pairwise
 from pathlib import Path, PurePosixPath
 
 import grimp
-import pytest
 
 from tests.architecture.circles import circles
+from tests.cases import every_case
 
 ROOT = Path(__file__).parents[2]
 SERVER = "taskyard_server"
@@ -177,7 +177,7 @@ def test_no_file_or_folder_has_a_name_that_says_nothing():
     assert vague == []
 
 
-@pytest.mark.parametrize(
+@every_case(
     ("imported", "expected"),
     [
         ({}, []),

@@ -2,9 +2,8 @@
 
 from pathlib import Path
 
-import pytest
-
 from tests.architecture.real_time import real_time
+from tests.cases import every_case
 
 TESTS = Path(__file__).parents[1]
 SLEEPS, BOUNDS, LIMITS = "sleeps", "bounds real time", "waits with a limit of its own"
@@ -89,7 +88,7 @@ def test_no_test_knows_how_fast_the_machine_is():
     assert not outdated, "these do so no more: take them off the list"
 
 
-@pytest.mark.parametrize(
+@every_case(
     ("source", "what"),
     [
         ("time.sleep(1)", [SLEEPS]),

@@ -5,6 +5,8 @@ import json
 import pytest
 from rows import Aim, Figure, Result, Row, Run, table
 
+from tests.cases import every_case
+
 CALLS = Row("calls", "calls/s")
 BUSY_CLIENT = Figure(100, server_share=0.5, client_share=0.95)
 BUSY_SERVER = Figure(100, server_share=0.95, client_share=0.5)
@@ -51,7 +53,7 @@ def test_an_aim_of_the_ratio_is_not_judged_without_a_ceiling() -> None:
     assert result(1, ceiling=(1,)).is_met is None
 
 
-@pytest.mark.parametrize(
+@every_case(
     ("figure", "is_of_the_client"),
     [
         (BUSY_CLIENT, True),

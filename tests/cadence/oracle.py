@@ -7,7 +7,8 @@ into instants.
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterator
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
+from functools import cache
 from itertools import pairwise
 from zoneinfo import ZoneInfo
 
@@ -40,19 +41,21 @@ class Period:
     offset: int
 
 
+@cache
 def periods(zone: str, start: int, end: int) -> list[Period]:
     """The periods that cover these instants. Two changes within one hour would be missed."""
     info = ZoneInfo(zone)
 
     def offset(instant: int) -> int:
-        seen = datetime.fromtimestamp(instant, UTC).astimezone(info).utcoffset()
+        seen = datetime.fromtimestamp(instant, info).utcoffset()
         assert seen is not None
         return int(seen.total_seconds())
 
     changes = [start]
-    for hour in range(start, end, 3600):
-        if offset(hour) != offset(hour + 3600):
-            changes.append(next(second for second in range(hour, hour + 3601) if offset(second) != offset(hour)))
+    of_hours = [offset(hour) for hour in range(start, end + 3600, 3600)]
+    for hour, (before, after) in zip(range(start, end, 3600), pairwise(of_hours), strict=True):
+        if before != after:
+            changes.append(next(second for second in range(hour, hour + 3601) if offset(second) != before))
     return [Period(begin, until, offset(begin)) for begin, until in pairwise([*changes, end])]
 
 

@@ -4,9 +4,8 @@ import math
 import time
 from datetime import UTC, datetime
 
-import pytest
-
 from taskyard_server.cadence import Cron, Once, _calendar, _due, parse_cron, parse_interval
+from tests.cases import every_case
 
 
 def at(text: str) -> float:
@@ -123,8 +122,8 @@ def test_look_ups_do_not_disturb_each_other():
     assert [cron.next_after(1.77e9 + n * 86_400, 0) for n in reversed(range(20))] == first[::-1]
 
 
-@pytest.mark.parametrize("zone", ["UTC", "Europe/Berlin", "America/New_York", "Pacific/Apia"])
-@pytest.mark.parametrize("expression", ["* * * * *", "0 9 * * *", "0 0 29 2 *", "0 0 1 1 *"])
+@every_case("zone", ["UTC", "Europe/Berlin", "America/New_York", "Pacific/Apia"])
+@every_case("expression", ["* * * * *", "0 9 * * *", "0 0 29 2 *", "0 0 1 1 *"])
 def test_nothing_is_due_beyond_the_years_of_the_calendar(zone, expression):
     cron = parse_cron(expression, zone)
 

@@ -10,6 +10,7 @@ import pytest
 from cronsim import CronSim
 
 from taskyard_server.cadence import parse_cron
+from tests.cases import every_case
 
 BERLIN = "Europe/Berlin"
 NEW_YORK = "America/New_York"
@@ -150,10 +151,8 @@ def test_utc_has_no_changes():
     assert due("30 2 * * *", "UTC", "2026-03-28T12", "2026-03-30T12") == ["03-29 02:30", "03-30 02:30"]
 
 
-@pytest.mark.parametrize("zone", [BERLIN, NEW_YORK])
-@pytest.mark.parametrize(
-    "expression", ["30 2 * * *", "30 1 * * *", "0 * * * *", "*/20 1 * * *", "*/20 2 * * *", "0 3 * * 0"]
-)
+@every_case("zone", [BERLIN, NEW_YORK])
+@every_case("expression", ["30 2 * * *", "30 1 * * *", "0 * * * *", "*/20 1 * * *", "*/20 2 * * *", "0 3 * * 0"])
 def test_cronsim_treats_changes_of_an_hour_in_the_same_way(zone, expression):
     start, end = datetime(2026, 1, 1, tzinfo=UTC), datetime(2027, 1, 1, tzinfo=UTC)
     cron = parse_cron(expression, zone)

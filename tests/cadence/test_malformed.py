@@ -7,6 +7,7 @@ import pytest
 from taskyard_server import cadence
 from taskyard_server.cadence import Every, parse_cron, parse_interval
 from taskyard_server.core.errors import BadRequest
+from tests.cases import every_case
 
 MINUTE = "the minute must be 0 to 59 with *, lists, ranges and steps"
 HOUR = "the hour must be 0 to 23 with *, lists, ranges and steps"
@@ -94,7 +95,7 @@ def message(call, *given) -> str:
     return refused.value.message
 
 
-@pytest.mark.parametrize(("expression", "problem"), REFUSED, ids=[ascii(expression[:20]) for expression, _ in REFUSED])
+@every_case(("expression", "problem"), REFUSED, ids=[ascii(expression[:20]) for expression, _ in REFUSED])
 def test_a_malformed_expression_is_refused_by_its_field(expression, problem):
     assert message(parse_cron, expression, "UTC") == f"cron: {problem}"
 
@@ -108,7 +109,7 @@ def test_a_refusal_takes_less_than_50_ms():
     assert sorted(took)[-3] < 0.05
 
 
-@pytest.mark.parametrize(
+@every_case(
     ("expression", "kept"),
     [
         ("  0\t9  *\t\t* 1-5 ", "0 9 * * 1-5"),
@@ -163,7 +164,7 @@ HOSTILE_ZONES = [
 ]
 
 
-@pytest.mark.parametrize("zone", HOSTILE_ZONES, ids=[ascii(zone[:20]) for zone in HOSTILE_ZONES])
+@every_case("zone", HOSTILE_ZONES, ids=[ascii(zone[:20]) for zone in HOSTILE_ZONES])
 def test_an_unknown_zone_is_refused_before_anything_is_read(zone, monkeypatch):
     parse_cron("* * * * *", "UTC")
     asked = []
@@ -190,7 +191,7 @@ def test_every_zone_of_the_database_is_accepted():
         assert parse_cron("30 2 * * *", name).next_after(1.77e9, 0) is not None, name
 
 
-@pytest.mark.parametrize(
+@every_case(
     ("text", "secs"),
     [
         ("30s", 30),
@@ -223,7 +224,7 @@ REFUSED_INTERVALS = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize("text", REFUSED_INTERVALS, ids=[ascii(text[:20]) for text in REFUSED_INTERVALS])
+@every_case("text", REFUSED_INTERVALS, ids=[ascii(text[:20]) for text in REFUSED_INTERVALS])
 def test_a_malformed_interval_is_refused(text):
     said = message(parse_interval, text)
 

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from taskyard_server.cadence import UNITS, Every, Once, parse_cron, parse_interval
 from tests.cadence.oracle import DAY, due_times, local_times, neighbours, periods, seconds
 from tests.cadence.sample_expressions import sample_expressions
+from tests.cases import every_case
 from tests.effort import times
 from tests.tiers import spread
 
@@ -114,7 +115,7 @@ def test_an_interval_is_exact_to_the_second_after_ten_years():
     assert every.next_after(1.7e9 + 79_636 * 3_960 - 1, 1.7e9) == 1.7e9 + 79_636 * 3_960
 
 
-@pytest.mark.parametrize("absurd", [1e12, 1e300, float("inf"), -1e12, -1e300, float("-inf"), float("nan")])
+@every_case("absurd", [1e12, 1e300, float("inf"), -1e12, -1e300, float("-inf"), float("nan")])
 def test_an_interval_is_never_due_at_absurd_times(absurd):
     assert Every("30s", 30.0).next_after(absurd, 0) is None
     assert Every("30s", 30.0).last_until(absurd, 0) is None

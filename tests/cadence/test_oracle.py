@@ -10,7 +10,7 @@ from itertools import pairwise
 import pytest
 
 from taskyard_server.cadence import Cron, parse_cron
-from tests.cadence.oracle import DAY, due_times, local_times, periods, seconds
+from tests.cadence.oracle import DAY, Period, due_times, local_times, periods, seconds
 from tests.cadence.sample_expressions import sample_expressions
 
 START, END = datetime(2011, 7, 1), datetime(2012, 7, 1)
@@ -24,11 +24,17 @@ ZONES = [
     "America/Sao_Paulo",
 ]
 FREQUENT_LOCAL_TIMES = 100
-PERIODS = {zone: periods(zone, seconds(START) - 2 * DAY, seconds(END) + 2 * DAY) for zone in ZONES}
+
+
+def periods_of_the_year(zone: str) -> list[Period]:
+    return periods(zone, seconds(START) - 2 * DAY, seconds(END) + 2 * DAY)
 
 
 def test_each_zone_has_the_changes_that_the_year_is_chosen_for():
-    changes = {zone: [later.offset - earlier.offset for earlier, later in pairwise(of)] for zone, of in PERIODS.items()}
+    changes = {
+        zone: [later.offset - earlier.offset for earlier, later in pairwise(periods_of_the_year(zone))]
+        for zone in ZONES
+    }
 
     assert changes == {
         "UTC": [],
@@ -53,7 +59,8 @@ def test_the_due_times_of_a_year_equal_those_of_the_oracle(number, expression):
     # Frequent expressions are compared in some zones only.
     some = ZONES[number % 3 :: 3] if len(local) < 2_000 else [ZONES[number % len(ZONES)]]
     for zone in some if len(local) > FREQUENT_LOCAL_TIMES else ZONES:
-        expected = [due for due in due_times(expression, local, PERIODS[zone]) if seconds(START) < due <= seconds(END)]
+        due = due_times(expression, local, periods_of_the_year(zone))
+        expected = [moment for moment in due if seconds(START) < moment <= seconds(END)]
         assert expected
         cron = parse_cron(expression, zone)
 

@@ -14,9 +14,13 @@ import grpc
 import pytest
 
 from examples.tab_executor import TabActions
+from taskyard_server.cli import console
 from taskyard_server.cli.main import main
 from tests.environment import without_settings
 from tests.ports import free_port
+
+# It reads the width of the terminal when it is imported: not in the middle of a test that sets one.
+assert console
 
 
 @dataclass(frozen=True)

@@ -5,9 +5,13 @@ import os
 import subprocess
 import sys
 
+import grpc
 import pytest
 
+from taskyard.v1.batch_pb2 import BatchTask, SubmitBatchRequest
+from taskyard.v1.batch_pb2_grpc import BatchServiceStub
 from taskyard_server.cli.failure import FAILED, MISUSED, UNREACHED
+from tests.cases import every_case
 from tests.ports import free_port
 
 
@@ -49,8 +53,8 @@ def test_a_malformed_address_is_one_line_too(error_of, server):
 # The task
 
 
-@pytest.mark.parametrize("command", ["get", "cancel"])
-@pytest.mark.parametrize("task_id", ["tsk_a1b2c3d4", "nonsense", ""])
+@every_case("command", ["get", "cancel"])
+@every_case("task_id", ["tsk_a1b2c3d4", "nonsense", ""])
 def test_an_unknown_task_is_not_found(error_of, command, task_id):
     assert error_of(command, task_id) == "task not found"
     assert error_of(command, task_id, "--json") == "task not found"
@@ -62,9 +66,13 @@ def test_a_task_that_has_ended_cannot_be_cancelled(error_of, taskyard, submit):
     assert error_of("cancel", task_id) == "task is already cancelled"
 
 
-def test_a_full_queue_is_an_error(error_of, submit):
-    for _ in range(100):
-        submit()
+def test_a_full_queue_is_an_error(error_of, address, namespace):
+    tasks = [BatchTask(action="click")] * 50
+    with grpc.insecure_channel(address) as channel:
+        for _ in range(2):
+            BatchServiceStub(channel).SubmitBatch(
+                SubmitBatchRequest(agent_id="ann", tasks=tasks), metadata=(("taskyard-namespace", namespace),)
+            )
     assert error_of(*SUBMIT) == "rejected: agent queue full"
 
 

@@ -14,6 +14,7 @@ from taskyard.v1.lease_pb2 import ClaimTaskRequest, CompleteTaskRequest, FailTas
 from taskyard.v1.lease_pb2_grpc import LeaseServiceStub
 from taskyard.v1.runtime_host_pb2 import RegisterHostRequest
 from taskyard.v1.runtime_host_pb2_grpc import RuntimeHostServiceStub
+from tests.cases import every_case
 from tests.ports import free_port
 
 
@@ -109,7 +110,7 @@ def test_a_refusal_of_the_server_is_1(taskyard):
     assert taskyard("submit", "--agent", "", "--action", "click").code == 1
 
 
-@pytest.mark.parametrize(
+@every_case(
     "words",
     [
         ("nonsense",),

@@ -2,30 +2,35 @@
 
 import shlex
 
-import pytest
 from typer.main import get_command
 
 from taskyard_server.cli.commands import ENTRIES
 from taskyard_server.cli.examples import EXAMPLES
 from taskyard_server.cli.lazy_commands import Listed
 from taskyard_server.cli.main import app
+from tests.cases import every_case
 from tests.cli.every_command import every_command
 
 
 def groups_and_commands():
     groups = [(entry.name,) for entry in ENTRIES]
-    return sorted({*groups, *(words for words, _ in every_command())})
+    return sorted({*groups, *every_command()})
 
 
-@pytest.mark.parametrize("words", [(), *groups_and_commands()], ids=" ".join)
-def test_the_help_ends_with_an_example(anywhere, monkeypatch, words):
+def test_the_help_begins_with_the_words_and_ends_with_an_example(anywhere, monkeypatch):
     monkeypatch.setenv("COLUMNS", "200")
-    shown = anywhere(*words, "--help")
-    assert shown.code == 0
-    assert shown.out.strip().splitlines()[-1].strip() == f"Example: taskyard {EXAMPLES[' '.join(words)]}"
+    shown = {}
+    for words in [(), *groups_and_commands()]:
+        help_text = anywhere(*words, "--help")
+        first, *_, last = help_text.out.strip().splitlines()
+        shown[words] = help_text.code, " ".join(first.split("[")[0].split()), last.strip()
+    assert shown == {
+        words: (0, " ".join(("Usage: taskyard", *words)), f"Example: taskyard {EXAMPLES[' '.join(words)]}")
+        for words in shown
+    }
 
 
-@pytest.mark.parametrize("example", EXAMPLES, ids=str)
+@every_case("example", EXAMPLES, ids=str)
 def test_an_example_is_taken_by_its_command(example):
     words = shlex.split(EXAMPLES[example])
     if example and not example.startswith("schedules"):

@@ -7,6 +7,7 @@ from datetime import UTC, datetime, timedelta
 import grpc
 import pytest
 
+from tests.cases import every_case
 from tests.environment import without_settings
 from tests.ports import free_port
 
@@ -60,8 +61,8 @@ def test_a_span_says_how_long_ago(taskyard, submit, span):
     assert ids(taskyard, "--until", span) == []
 
 
-@pytest.mark.parametrize("option", ["--since", "--until"])
-@pytest.mark.parametrize("text", ["yesterday", "", "2", "-2h", "2w", "2026-13-01", "9" * 400 + "d", "99999999d"])
+@every_case("option", ["--since", "--until"])
+@every_case("text", ["yesterday", "", "2", "-2h", "2w", "2026-13-01", "9" * 400 + "d", "99999999d"])
 def test_what_is_no_time_is_refused_in_one_line(taskyard, option, text):
     refused = taskyard("list", f"{option}={text}")
     assert refused.code == 2

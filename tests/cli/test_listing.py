@@ -6,6 +6,7 @@ from rich.text import Text
 
 from taskyard_server.cli.console import Output
 from taskyard_server.cli.listing import Head, Listing, number, short_ids, task_id
+from tests.cases import every_case
 
 IDS = ["tsk_01a206ede947000000000176a81ccbca", "tsk_01a206ede980000000000251427388eb"]
 
@@ -75,7 +76,7 @@ def test_ids_of_one_millisecond_are_told_apart():
     assert list(short_ids(ids).values()) == ["tsk_01a206ede9470000000001", "tsk_01a206ede9470000000002"]
 
 
-@pytest.mark.parametrize("ids", [[], [""], ["", IDS[0]], [IDS[0], IDS[0]], ["tsk_1"]])
+@every_case("ids", [[], [""], ["", IDS[0]], [IDS[0], IDS[0]], ["tsk_1"]])
 def test_short_ids_are_beginnings_of_them(ids):
     short = short_ids(ids)
     assert set(short) == set(ids)

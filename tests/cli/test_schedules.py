@@ -6,6 +6,8 @@ from datetime import datetime
 
 import pytest
 
+from tests.cases import every_case
+
 
 @pytest.fixture(autouse=True)
 def _wide(monkeypatch):
@@ -158,7 +160,7 @@ def test_an_invalid_schedule_is_one_line(error_of, taskyard, words, message):
     assert taskyard("schedule", "list", "--json").json == {"schedules": []}
 
 
-@pytest.mark.parametrize(
+@every_case(
     ("words", "told"),
     [
         (("--every", "soon"), "interval: must be from 1s to 3650d"),
@@ -274,8 +276,8 @@ def test_a_preview_after_a_malformed_time_is_an_error(error_of, create):
     assert "--count" in error_of("schedule", "preview", "s", "--count", "0")
 
 
-@pytest.mark.parametrize("command", ["get", "delete", "pause", "resume", "trigger", "preview"])
-@pytest.mark.parametrize("schedule_id", ["nobody", "", "a/b"])
+@every_case("command", ["get", "delete", "pause", "resume", "trigger", "preview"])
+@every_case("schedule_id", ["nobody", "", "a/b"])
 def test_an_unknown_schedule_is_not_found(error_of, command, schedule_id):
     assert error_of("schedule", command, schedule_id) == "schedule not found"
     assert error_of("schedule", "update", schedule_id, "--priority", "1") == "schedule not found"

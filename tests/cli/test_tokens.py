@@ -8,6 +8,7 @@ import grpc
 import pytest
 
 from taskyard_server.cli.failure import FAILED, MISUSED
+from tests.cases import every_case
 from tests.environment import without_settings
 from tests.ports import free_port
 
@@ -118,7 +119,7 @@ def test_a_name_cannot_write_to_the_terminal(local):
     assert "[bold]red" in (local("token", "create", "[bold]red", "--admin"), local("token", "list"))[1].out
 
 
-@pytest.mark.parametrize(
+@every_case(
     ("words", "problem"),
     [
         ((), "give --role or --admin"),

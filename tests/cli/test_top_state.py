@@ -3,6 +3,7 @@
 import pytest
 
 from taskyard_server.cli.top_state import AGENT_ORDERS, HOST_ORDERS, Panel, State, Wish, keys_of, pressed
+from tests.cases import every_case
 
 NAMES = ["acme", "default", "umbrella"]
 
@@ -68,7 +69,7 @@ def test_other_keys_do_nothing():
     assert after("x", "Q", "é") == (State("default"), Wish.NOTHING)
 
 
-@pytest.mark.parametrize(
+@every_case(
     ("typed", "keys"),
     [
         ("sq", ["s", "q"]),

@@ -6,6 +6,7 @@ from rich.cells import cell_len
 from taskyard.v1 import stats_pb2
 from taskyard_server.cli.top_state import Panel, State
 from taskyard_server.cli.top_view import marks, page, screen
+from tests.cases import every_case
 from tests.cli.top_figures import NOW, figures, host, share, stats
 
 
@@ -54,7 +55,7 @@ def test_another_order():
     assert order(drawn(given, host_order="host"), "crawler-1", "crawler-2") == ["crawler-1", "crawler-2"]
 
 
-@pytest.mark.parametrize(
+@every_case(
     ("queue", "told"),
     [
         ({"limited_by": "maxInflight"}, "raise scheduler.maxInflight"),
@@ -82,14 +83,19 @@ def test_without_hosts_that_is_what_holds_back():
     assert not [each for each in drawn() if each.startswith("held back")]
 
 
-@pytest.mark.parametrize("width", [20, 40, 60, 80, 110, 250])
-@pytest.mark.parametrize("height", [5, 10, 15, 24, 80])
-@pytest.mark.parametrize("panel", Panel)
-def test_it_fits_every_screen(width, height, panel):
-    many = figures(
+@pytest.fixture
+def many():
+    """More agents and hosts than any screen has lines."""
+    return figures(
         agents=[share(f"agent-of-a-long-name-{at}", at, 0.01) for at in range(100)],
         hosts=[host(f"host-{at}", 1, 2) for at in range(100)],
     )
+
+
+@every_case("width", [20, 40, 60, 80, 110, 250])
+@every_case("height", [5, 10, 15, 24, 80])
+@every_case("panel", Panel)
+def test_it_fits_every_screen(many, width, height, panel):
     for has_help in (False, True):
         lines = drawn(many, width, height, panel=panel, has_help=has_help)
         assert len(lines) == height

@@ -8,6 +8,7 @@ import pytest
 from taskyard_server.config import ConfigError, by_key
 from taskyard_server.config_sources import load
 from taskyard_server.live_config import LiveConfig
+from tests.cases import every_case
 
 TOKEN = "s3cr3t-t0ken"
 MASK = "**********"
@@ -91,7 +92,7 @@ def test_any_visible_ascii_is_a_token(settings):
     assert settings(executorToken=token).executor_token.get_secret_value() == token
 
 
-@pytest.mark.parametrize("token", NOT_HEADER_VALUES)
+@every_case("token", NOT_HEADER_VALUES)
 def test_a_token_that_no_header_can_carry_is_refused_without_being_shown(refusal, token):
     message = "must be visible ASCII characters, without spaces and line ends"
     assert refusal(executorToken=token) == f"executorToken: {message}"

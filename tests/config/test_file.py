@@ -10,6 +10,7 @@ import pytest
 from taskyard_server.config import ConfigError, DaemonSettings, LogSettings, SchedulerSettings, by_key
 from taskyard_server.config_sources import load
 from taskyard_server.core.limits import Limits
+from tests.cases import every_case
 
 DOCUMENTED = """
 {
@@ -170,7 +171,7 @@ def test_the_path_of_the_log_file_may_begin_with_the_home_directory(settings, mo
 # Mistakes
 
 
-@pytest.mark.parametrize(
+@every_case(
     ("content", "message"),
     [
         ({"nonsense": 1}, "nonsense: unknown key"),
@@ -225,13 +226,13 @@ def numbers():
     yield "scheduler.agents.ann.weight", {"scheduler": {"agents": {"ann": {"weight": True}}}}
 
 
-@pytest.mark.parametrize(("key", "content"), list(numbers()))
+@every_case(("key", "content"), list(numbers()))
 def test_a_boolean_is_not_a_number(settings, key, content):
     with pytest.raises(ConfigError, match=f"^{key}: must be a number, not a boolean"):
         settings(json.dumps(content))
 
 
-@pytest.mark.parametrize(
+@every_case(
     ("spellings", "key"),
     [
         (("maxPerAgentInflight", "maxPerAgentFlight"), "maxPerAgentInflight"),
@@ -258,7 +259,7 @@ def test_a_key_that_stands_twice_is_refused(settings, text):
         settings(text)
 
 
-@pytest.mark.parametrize(
+@every_case(
     ("content", "message"),
     [
         ({"sheduler": {}}, "sheduler: unknown key, did you mean scheduler?"),
@@ -281,8 +282,8 @@ def test_an_unknown_key_is_answered_with_the_closest_one(settings, content, mess
     assert str(raised.value) == message
 
 
-@pytest.mark.parametrize("key", ["grpc", "rest", "metrics"])
-@pytest.mark.parametrize(
+@every_case("key", ["grpc", "rest", "metrics"])
+@every_case(
     "address", ["", "50051", ":50051", "127.0.0.1", "127.0.0.1:", "127.0.0.1:x", "a b:1", "http://a:1", "a:123456"]
 )
 def test_an_address_is_host_and_port(settings, key, address):
@@ -290,8 +291,8 @@ def test_an_address_is_host_and_port(settings, key, address):
         settings(json.dumps({key: address}))
 
 
-@pytest.mark.parametrize("key", ["grpc", "rest", "metrics"])
-@pytest.mark.parametrize("port", [0, 65_536])
+@every_case("key", ["grpc", "rest", "metrics"])
+@every_case("port", [0, 65_536])
 def test_an_address_has_a_port_that_clients_can_know(settings, key, port):
     with pytest.raises(ConfigError, match=f"^{key}: value error, the port must be from 1 to 65535"):
         settings(json.dumps({key: f"127.0.0.1:{port}"}))
@@ -305,7 +306,7 @@ def test_all_mistakes_are_reported_at_once_one_per_line(settings):
     assert keys == {"nonsense", "scheduler.maxQueueSize", "scheduler.maxInflight", "grpc"}
 
 
-@pytest.mark.parametrize(
+@every_case(
     ("content", "name"),
     [
         ('{"scheduler": {', "cut.json"),

@@ -8,6 +8,7 @@ import pytest
 from taskyard_server.config import ConfigError, Settings
 from taskyard_server.config_sources import load
 from taskyard_server.store_url import checked_store_url, shown_store_url, sqlite_path
+from tests.cases import every_case
 
 
 def refusal_of(url):
@@ -43,7 +44,7 @@ def test_a_url_names_one_file_wherever_it_is_read(monkeypatch, url, path):
     assert checked_store_url(kept) == kept
 
 
-@pytest.mark.parametrize(
+@every_case(
     ("url", "problem"),
     [
         (

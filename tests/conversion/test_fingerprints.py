@@ -7,6 +7,7 @@ import pytest
 from taskyard.v1.batch_pb2 import BatchTask
 from taskyard.v1.task_pb2 import After, SubmitTaskRequest, Unique
 from taskyard_server.conversion.fingerprints import fingerprint
+from tests.cases import every_case
 
 
 def of_task(**fields):
@@ -30,7 +31,7 @@ def test_order_repeats_and_defaults_make_no_other_task(fields, same):
     assert of_task(**fields) == of_task(**same) == of_batch_task(**same)
 
 
-@pytest.mark.parametrize(
+@every_case(
     "fields",
     [
         {"after": ["a"]},

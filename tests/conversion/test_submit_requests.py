@@ -15,6 +15,7 @@ from taskyard_server.conversion.submission_scan import scan_task
 from taskyard_server.conversion.submit_requests import BatchRequest, TaskRequest, TasksRequest, _check_places
 from taskyard_server.core.errors import Refusal
 from taskyard_server.core.history import RetryPolicy
+from tests.cases import every_case
 from tests.effort import times
 
 MAX_BYTES = 200
@@ -241,7 +242,7 @@ def test_whatever_a_batch_is_on_the_wire_it_is_the_same_either_way(tasks, rest):
         assert batch(data) == batch_by_protobuf(data)
 
 
-@pytest.mark.parametrize(
+@every_case(
     "fields",
     [
         {},

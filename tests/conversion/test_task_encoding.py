@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import pytest
 from google.protobuf.struct_pb2 import Struct, Value
 from google.protobuf.timestamp_pb2 import Timestamp
 from hypothesis import assume, given
@@ -35,6 +34,7 @@ from taskyard_server.core.task import (
     TaskState,
     UniqueWhile,
 )
+from tests.cases import every_case
 
 TEXTS = st.text(max_size=200)
 NAMES = st.text(min_size=1, max_size=20)
@@ -302,7 +302,7 @@ def test_an_accepted_task_is_answered_with_its_position(task):
     )
 
 
-@pytest.mark.parametrize("state", TaskState)
+@every_case("state", TaskState)
 def test_an_accepted_report_is_answered_with_the_state_of_the_task(state):
     result = host_pb.ReportResult(state=pb.Task.State.Value(state.value))
     assert list(host_pb.ReportResults.FromString(encoding.encode_reported(state)).results) == [result]

@@ -10,6 +10,7 @@ from taskyard_server.core.label_selectors import parse_selector
 from taskyard_server.core.names import names
 from taskyard_server.core.task import TaskState
 from taskyard_server.core.task_filter import NO_FILTER, TaskFilter
+from tests.cases import every_case
 
 FIELDS = {
     "agent_id": "ann",
@@ -76,7 +77,7 @@ def test_both_messages_have_the_same_filters():
     assert listing - set(FIELDS) == {"page_size", "page_token", "history", "newest_first"}
 
 
-@pytest.mark.parametrize("name", FIELDS)
+@every_case("name", FIELDS)
 def test_a_filter_with_any_criterion_is_not_empty(name):
     assert not task_filter(pb.TaskFilter(**{name: FIELDS[name]})).is_empty
 
@@ -85,7 +86,7 @@ def test_what_only_the_caller_is_limited_to_is_no_criterion():
     assert task_filter(pb.TaskFilter(), names(["ann"])).is_empty
 
 
-@pytest.mark.parametrize(
+@every_case(
     ("fields", "message"),
     [
         ({"state": "gone"}, "filter.state: unknown state"),
@@ -108,7 +109,7 @@ def test_texts_are_compared_without_regard_to_case():
     assert wanted.error == "strasse"
 
 
-@pytest.mark.parametrize("name", ADDED)
+@every_case("name", ADDED)
 def test_a_page_token_holds_for_each_filter(name):
     assert listing_criteria(pb.ListTasksRequest(**{name: FIELDS[name]})) != listing_criteria(pb.ListTasksRequest())
 

@@ -63,7 +63,7 @@ class NaiveKeys:
     def full(self, now: float, waiting: Iterable[tuple[str, ...]], flying: Iterable[tuple[str, ...]]) -> set[str]:
         """The full keys of tasks that wait; these are the keys of each, and of each in flight."""
         count = Counter(name for names in flying for name in names)
-        return {name for names in waiting for name in names if self.is_full(now, name, count)}
+        return {name for name in {name for names in waiting for name in names} if self.is_full(now, name, count)}
 
     def take(self, now: float, names: tuple[str, ...]) -> None:
         """A task of these keys was handed out."""

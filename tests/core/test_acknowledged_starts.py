@@ -12,6 +12,7 @@ from taskyard_server.core.errors import Conflict, LeaseLost
 from taskyard_server.core.history import RetryPolicy
 from taskyard_server.core.targets import TargetStatus
 from taskyard_server.core.task import TERMINAL
+from tests.cases import every_case
 from tests.core.target_yard import TargetYard
 from tests.core.yard import TICK
 
@@ -74,7 +75,7 @@ def shutdown(yard):
 WAYS = [cancel, pause, deadline, deregistration, silence, host_drain]
 
 
-@pytest.mark.parametrize("end", WAYS)
+@every_case("end", WAYS)
 def test_a_lease_of_a_stream_without_an_acknowledged_start_frees_its_target_at_once(end):
     yard = StreamYard("stream", acknowledged=False)
     end(yard)
@@ -82,8 +83,8 @@ def test_a_lease_of_a_stream_without_an_acknowledged_start_frees_its_target_at_o
     assert yard.next_tasks() == [yard.behind]
 
 
-@pytest.mark.parametrize("end", WAYS)
-@pytest.mark.parametrize(("by", "acknowledged"), [("stream", True), ("call", True), ("call", False)])
+@every_case("end", WAYS)
+@every_case(("by", "acknowledged"), [("stream", True), ("call", True), ("call", False)])
 def test_an_acknowledged_lease_and_one_of_a_call_keep_their_target_until_their_host_has_stopped(end, by, acknowledged):
     yard = StreamYard(by, acknowledged)
     end(yard)
@@ -93,8 +94,8 @@ def test_an_acknowledged_lease_and_one_of_a_call_keep_their_target_until_their_h
     assert yard.claimed() == [yard.behind]
 
 
-@pytest.mark.parametrize("end", WAYS)
-@pytest.mark.parametrize(("by", "acknowledged"), [("stream", True), ("call", True), ("call", False)])
+@every_case("end", WAYS)
+@every_case(("by", "acknowledged"), [("stream", True), ("call", True), ("call", False)])
 def test_they_keep_it_no_longer_than_their_lease_would_have_lasted(end, by, acknowledged):
     yard = StreamYard(by, acknowledged)
     end(yard)
@@ -193,7 +194,7 @@ def adoption(yard):
     assert yard.connect("streamer", held=[yard.lease]).kept == [yard.lease]
 
 
-@pytest.mark.parametrize("report", [wrong_token, another_host, renewal, heartbeat, adoption])
+@every_case("report", [wrong_token, another_host, renewal, heartbeat, adoption])
 def test_nothing_else_does(report):
     yard = StreamYard("stream", acknowledged=False)
     report(yard)

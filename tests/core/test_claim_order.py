@@ -3,6 +3,7 @@
 import pytest
 
 from taskyard_server.core.hosts import HostProfile
+from tests.cases import every_case
 
 
 def handed_out(yard, count=100, host="host"):
@@ -218,7 +219,7 @@ def test_more_profiles_than_are_remembered_still_get_the_right_tasks(yard):
         assert handed_out(yard, host=f"host-{number}") == [tasks[number]]
 
 
-@pytest.mark.parametrize(
+@every_case(
     ("requires", "project", "action", "runs"),
     [
         (frozenset(), "red", "click", True),

@@ -4,6 +4,7 @@ import pytest
 
 from taskyard_server.core.keys import KeyLimit, KeyUsage, KeyWaits
 from taskyard_server.core.token_bucket import TokenBucket
+from tests.cases import every_case
 
 
 def limit(yard, limits):
@@ -297,7 +298,7 @@ def test_a_change_of_other_limits_leaves_a_key_as_it_is(yard):
     assert claimed(yard) == []
 
 
-@pytest.mark.parametrize("per_second", [0.1, 1 / 3, 7.7, 1000.0, 999_999.5])
+@every_case("per_second", [0.1, 1 / 3, 7.7, 1000.0, 999_999.5])
 def test_over_many_tokens_nothing_drifts(per_second):
     now = start = 1_700_000_000.0
     bucket, dues = TokenBucket(now, per_second, 2), []

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from taskyard_server.core.errors import BadRequest
 from taskyard_server.core.label_selectors import MAX_SELECTOR_CHARS, parse_selector
+from tests.cases import every_case
 
 SHOP = {"site": "shop", "env": "prod", "team": "a"}
 
@@ -17,7 +18,7 @@ def selects(text, labels):
     return parse_selector(text).matches(tuple(sorted(labels.items())))
 
 
-@pytest.mark.parametrize(
+@every_case(
     ("text", "holds"),
     [
         ("site=shop", True),
@@ -70,7 +71,7 @@ def test_a_blank_text_selects_all(text):
     assert parse_selector(text) is None
 
 
-@pytest.mark.parametrize(
+@every_case(
     ("text", "message"),
     [
         ("site=shop,", "expected a key, found the end"),

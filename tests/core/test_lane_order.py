@@ -2,14 +2,13 @@
 
 from random import Random
 
-import pytest
-
 from taskyard_server.core.agents import Agent
 from taskyard_server.core.bucket import Bucket
 from taskyard_server.core.keys import Keys
 from taskyard_server.core.lane import Lane
 from taskyard_server.core.lane_order import LaneOrder
 from taskyard_server.core.strands import Strands
+from tests.cases import every_case
 
 
 def lanes(count):
@@ -17,8 +16,8 @@ def lanes(count):
     return [Lane(Agent(f"agent-{number}", number + 1), bucket) for number in range(count)]
 
 
-@pytest.mark.parametrize("span", [1, 50, 1_000_000])
-@pytest.mark.parametrize("count", [3, 2_000])
+@every_case("span", [1, 50, 1_000_000])
+@every_case("count", [3, 2_000])
 def test_the_first_one_is_that_of_the_lowest_entry_whatever_comes_and_goes(span, count):
     draw, order, present, last = Random(span), LaneOrder(), [], 1_000_000
     absent = lanes(count)

@@ -3,6 +3,7 @@
 import pytest
 
 from taskyard_server.core.errors import BadRequest
+from tests.cases import every_case
 from tests.core.yard import TICK
 
 # Length
@@ -15,7 +16,7 @@ def test_a_lease_may_have_from_one_second_to_an_hour(yard, secs):
     assert yard.renew(lease, secs).expires_at == yard.now + secs
 
 
-@pytest.mark.parametrize("secs", [-1, 0, 0.999, 3600.001, 1e9, float("inf"), float("nan")])
+@every_case("secs", [-1, 0, 0.999, 3600.001, 1e9, float("inf"), float("nan")])
 def test_a_lease_outside_of_one_second_to_an_hour_is_refused(yard, watch, secs):
     lease = yard.leased()
     yard.submit()

@@ -5,6 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from taskyard_server.core.patterns import PatternTable, check_pattern
+from tests.cases import every_case
 
 NAMES = st.text("ab:", max_size=6)
 PATTERNS = st.builds(lambda name, star: name + star, NAMES, st.sampled_from(["", "*"])).filter(bool)
@@ -44,7 +45,7 @@ def test_a_name_that_ends_like_a_pattern_is_not_one():
     assert PatternTable({"ab*": 1, "a*": 2}).match("a*") == ("a*", 2)
 
 
-@pytest.mark.parametrize(
+@every_case(
     ("pattern", "fault"),
     [
         ("", "must be a name, or the beginning of names with a [*] at its end"),

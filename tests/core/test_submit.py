@@ -7,6 +7,7 @@ import pytest
 from taskyard_server.core.errors import BadRequest, NotFound, QueueFull
 from taskyard_server.core.limits import Limits
 from taskyard_server.core.task import Submission, TaskOptions
+from tests.cases import every_case
 
 # What an accepted task is
 
@@ -96,7 +97,7 @@ def test_ids_are_unique_and_sort_by_time_also_within_an_instant(make_yard):
     assert ids == sorted(ids)
 
 
-@pytest.mark.parametrize("nonsense", ["", "tsk_", "tsk_a1b2c3d4", "x" * 10_000, "tsk_" + "g" * 32, "'; --", "é\0"])
+@every_case("nonsense", ["", "tsk_", "tsk_a1b2c3d4", "x" * 10_000, "tsk_" + "g" * 32, "'; --", "é\0"])
 def test_an_id_of_nonsense_shape_is_not_found(yard, nonsense):
     yard.register()
     yard.submit()

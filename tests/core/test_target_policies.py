@@ -8,6 +8,7 @@ from taskyard_server.core.limits import Limits
 from taskyard_server.core.patterns import PatternTable
 from taskyard_server.core.targets import TargetStatus
 from taskyard_server.core.task import OnTargetFailure
+from tests.cases import every_case
 from tests.core.target_yard import TargetYard
 
 BLOCK, CONTINUE = OnTargetFailure.BLOCK, OnTargetFailure.CONTINUE
@@ -41,7 +42,7 @@ def test_a_failure_that_does_not_block_is_no_reason_to_cancel(yard):
     assert not yard.scheduler.targets.blocks(task)
 
 
-@pytest.mark.parametrize(
+@every_case(
     ("policies", "own", "goes_on"),
     [
         ({}, None, False),

@@ -2,13 +2,13 @@
 
 import re
 
-import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from taskyard_server.core.agents import Agent
 from taskyard_server.core.task import Submission, Task, TaskState
 from taskyard_server.core.task_table import TaskTable
+from tests.cases import every_case
 
 NOW = 1_700_000_000.0
 PAGE = 256
@@ -75,7 +75,7 @@ def test_a_task_is_found_by_its_id_until_it_is_removed():
     assert it.get(tasks[2].id) is tasks[2]
 
 
-@pytest.mark.parametrize(
+@every_case(
     "nonsense", ["", "tsk_", "x", "tsk_ff", "tsk_" + "0" * 32, "tsk_" + "f" * 400, "tsk_" + "é" * 32, "\0", "bat_1" * 9]
 )
 def test_an_id_of_nonsense_shape_finds_nothing(nonsense):
@@ -92,13 +92,13 @@ def test_an_id_that_differs_in_one_digit_finds_nothing():
     assert it.get(task.id + "0") is None
 
 
-@pytest.mark.parametrize("after", [0, 1, 2, PAGE - 2, PAGE - 1, PAGE, PAGE + 1, 2 * PAGE - 1, 2 * PAGE, 9_999, 10_000])
+@every_case("after", [0, 1, 2, PAGE - 2, PAGE - 1, PAGE, PAGE + 1, 2 * PAGE - 1, 2 * PAGE, 9_999, 10_000])
 def test_a_listing_starts_after_any_task(after):
     it, _ = grown(10_000)
     assert listed(it, after) == list(range(after + 1, 10_001))
 
 
-@pytest.mark.parametrize("before", [1, 2, PAGE - 1, PAGE, PAGE + 1, 2 * PAGE - 1, 2 * PAGE, 9_999, 10_000, 10_001])
+@every_case("before", [1, 2, PAGE - 1, PAGE, PAGE + 1, 2 * PAGE - 1, 2 * PAGE, 9_999, 10_000, 10_001])
 def test_a_listing_goes_back_from_any_task(before):
     it, _ = grown(10_000)
     assert [task.seq for task in it.before(before)] == list(range(before - 1, 0, -1))

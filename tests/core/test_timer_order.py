@@ -5,6 +5,7 @@ from itertools import combinations, permutations
 import pytest
 
 from taskyard_server.core.timers import TimerOrder, Timers
+from tests.cases import every_case
 from tests.core.schedules.clockwork import Clockwork, Steady
 from tests.core.yard import TICK, Yard
 
@@ -28,7 +29,7 @@ def test_the_order_is_the_documented_one():
     ]
 
 
-@pytest.mark.parametrize("made", list(permutations([TimerOrder.DEADLINE, TimerOrder.DRAIN, TimerOrder.FORGET_HOST])))
+@every_case("made", list(permutations([TimerOrder.DEADLINE, TimerOrder.DRAIN, TimerOrder.FORGET_HOST])))
 def test_the_order_does_not_depend_on_which_queue_was_made_first(made):
     timers, done = Timers(), []
     queues = {order: timers.queue(lambda _, item: done.append(item), order) for order in made}
@@ -39,7 +40,7 @@ def test_the_order_does_not_depend_on_which_queue_was_made_first(made):
     assert done == sorted(made)
 
 
-@pytest.mark.parametrize(("first", "second"), list(combinations(TimerOrder, 2)), ids=lambda order: order.name)
+@every_case(("first", "second"), list(combinations(TimerOrder, 2)), ids=lambda order: order.name)
 def test_an_earlier_tick_goes_before_any_order(first, second):
     timers, done = Timers(), []
     early = timers.queue(lambda _, item: done.append(item), second)

@@ -6,6 +6,7 @@ import pytest
 
 from taskyard_server.core.errors import Conflict, LeaseLost, Refusal
 from taskyard_server.core.task import IN_FLIGHT, LEGAL, TERMINAL, TaskState
+from tests.cases import every_case
 
 # Each transition of the documented table, with what makes it.
 ARROWS = {
@@ -56,7 +57,7 @@ def test_terminal_and_in_flight_states_are_the_documented_ones():
     assert sorted(IN_FLIGHT) == ["assigned", "running"]
 
 
-@pytest.mark.parametrize(("before", "after"), list(product(TaskState, TaskState)), ids=lambda state: state.value)
+@every_case(("before", "after"), list(product(TaskState, TaskState)), ids=lambda state: state.value)
 def test_the_table_holds_the_arrows_of_the_design_and_no_other(before, after):
     assert (after in LEGAL[before]) == ((before.value, after.value) in ARROWS)
 

@@ -1,7 +1,6 @@
 """What counts as a citation of a rule, and what it leads to."""
 
-import pytest
-
+from tests.cases import every_case
 from tests.docs.citations import Citation, citations_in, headings_of, old_names_in
 
 HEADINGS = {"law.md": ["Leases", "Lost leases", "Claim order", "Claim order of hosts", "Time"], "more/law.md": ["Time"]}
@@ -12,7 +11,7 @@ def cited(text: str) -> list[str]:
     return [each.heading + "?" * (not each.is_known) for each in citations_in(text, HEADINGS)]
 
 
-@pytest.mark.parametrize(
+@every_case(
     "text",
     [
         '"""Once (docs/law.md, Claim order)."""',
@@ -28,10 +27,8 @@ def test_a_citation_is_found_whatever_stands_around_it(text):
     assert cited(text) == ["Claim order"]
 
 
-@pytest.mark.parametrize("leader", ["    ", "  // ", "# ", " * ", "-- ", "\t// "])
-@pytest.mark.parametrize(
-    "text", ["(docs/law.md,|Claim order)", "(docs/law.md, Claim|order)", "(docs/law.md, Claim order|"]
-)
+@every_case("leader", ["    ", "  // ", "# ", " * ", "-- ", "\t// "])
+@every_case("text", ["(docs/law.md,|Claim order)", "(docs/law.md, Claim|order)", "(docs/law.md, Claim order|"])
 def test_a_citation_may_be_broken_over_two_lines_of_a_comment(text, leader):
     assert cited(leader + text.replace("|", "\n" + leader)) == ["Claim order"]
 
@@ -50,7 +47,7 @@ def test_each_of_several_citations_is_found():
     assert cited("(docs/law.md, Leases; docs/more/law.md, Time) docs/law.md, Time") == ["Leases", "Time", "Time"]
 
 
-@pytest.mark.parametrize(
+@every_case(
     ("text", "lost"),
     [
         ("(docs/law.md, Lease)", "Lease?"),
@@ -69,7 +66,7 @@ def test_a_later_heading_of_a_citation_may_lead_nowhere_too():
     assert cited("(docs/law.md, Leases, Tim)") == ["Leases", "Tim?"]
 
 
-@pytest.mark.parametrize(
+@every_case(
     "text",
     [
         "docs/law.md, which holds it",
@@ -99,7 +96,7 @@ def test_headings_are_those_below_the_title_and_outside_of_code():
     assert headings_of(markdown) == ["Leases", "Lost leases", "Time"]
 
 
-@pytest.mark.parametrize(
+@every_case(
     "text",
     [
         "(DESIGN, Leases)",
@@ -119,8 +116,6 @@ def test_documents_that_are_not_in_the_repository_are_found_by_name(text):
     assert name in text
 
 
-@pytest.mark.parametrize(
-    "text", ["docs/design.md", "REDESIGNED", "GATEWAY_PORT = 1", "the facts", "my-scheduler-daemons"]
-)
+@every_case("text", ["docs/design.md", "REDESIGNED", "GATEWAY_PORT = 1", "the facts", "my-scheduler-daemons"])
 def test_other_words_are_no_names_of_old_documents(text):
     assert list(old_names_in(text)) == []

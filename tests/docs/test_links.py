@@ -6,6 +6,8 @@ from urllib.parse import unquote
 
 import pytest
 
+from tests.cases import every_case
+
 ROOT = Path(__file__).parents[2]
 DOCUMENTS = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md"), ROOT / "gateway/README.md"])
 LINK = re.compile(r"\]\((?![a-z]+:)([^)#\s]*)(?:#([^)\s]+))?\)")
@@ -28,7 +30,7 @@ def lost_links(document: Path) -> list[str]:
     return lost
 
 
-@pytest.mark.parametrize("document", DOCUMENTS, ids=lambda document: str(document.relative_to(ROOT)))
+@every_case("document", DOCUMENTS, ids=lambda document: str(document.relative_to(ROOT)))
 def test_every_link_leads_somewhere(document):
     assert lost_links(document) == []
 

@@ -7,6 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.cases import every_case
+
 ROOT = Path(__file__).parents[2]
 SERVER = ROOT / "server/taskyard_server"
 DOCUMENTS = ["CONTRIBUTING.md", "docs/design.md", "docs/testing.md"]
@@ -64,7 +66,7 @@ def test_what_a_document_names_is_there(document):
     assert missing((ROOT / document).read_text()) == []
 
 
-@pytest.mark.parametrize(
+@every_case(
     ("text", "lost"),
     [
         ("`core/task.py` `core/` `tools/histories.py` `docs/rules.md`", []),

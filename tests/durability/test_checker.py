@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import pytest
+from tests.cases import every_case
 
 from . import faults_of_leases, faults_of_tasks, task_rules
 from .checker import RULES, broken_rules, summary
@@ -76,7 +76,7 @@ def test_a_yard_that_keeps_its_promises_breaks_no_rule() -> None:
     assert "of schedules 4" in summary(story.events, story.final())
 
 
-@pytest.mark.parametrize("fault", FAULTS, ids=lambda fault: fault.__name__)
+@every_case("fault", FAULTS, ids=lambda fault: fault.__name__)
 def test_the_checker_finds(fault: Fault) -> None:
     story = Story()
     fault(story)

@@ -10,6 +10,7 @@ from taskyard_server.core.task import IdempotencyKey
 from taskyard_server.engine.memory.entropy import SystemBits
 from taskyard_server.engine.port import TaskFilter
 from tests import reporting
+from tests.cases import every_case
 from tests.engine.lease_commands import NS, lease_of
 from tests.live import live
 
@@ -135,7 +136,7 @@ def test_the_bits_of_the_system_are_forty_and_never_the_same_again():
 # Sets of names
 
 
-@pytest.mark.parametrize(
+@every_case(
     ("patterns", "disjoint"),
     [
         (["ann", "an*"], ["an*"]),

@@ -8,6 +8,7 @@ import pytest
 from taskyard_server.core.task import TaskState
 from taskyard_server.engine.port import TaskFilter
 from tests import reporting
+from tests.cases import every_case
 from tests.live import live
 
 NS = "default"
@@ -18,8 +19,9 @@ ALL = TaskFilter()
 async def large_engine(make_engine, submission):
     """An engine with 5,000 tasks: more than a listing scans per turn of the event loop."""
     engine = make_engine(max_queue_size=1_000_000, max_per_agent=1_000_000)
-    for number in range(5_000):
-        await engine.tasks.submit(NS, submission("rare" if number in RARE else "ann", priority=number), show=live)
+    tasks = [submission("rare" if number in RARE else "ann", priority=number) for number in range(5_000)]
+    # A command each would take longer than what is shown here.
+    await engine.tasks.submit_batch(NS, tasks, show=live)
     return engine
 
 
@@ -79,7 +81,7 @@ async def test_a_listing_can_be_filtered_by_agent_states_and_batch(engine, host,
     assert len(await ids(agent_id="ann", states=frozenset({TaskState.QUEUED}))) == 2
 
 
-@pytest.mark.parametrize("limit", [700, 1_999, 2_000, 2_001, 4_999, 5_000])
+@every_case("limit", [700, 1_999, 2_000, 2_001, 4_999, 5_000])
 async def test_the_pages_of_a_long_listing_hold_every_task_once_in_order(large_engine, limit):
     pages = await read_pages(large_engine, ALL, limit)
     assert [len(page) for page in pages[:-1]] == [limit] * (len(pages) - 1)
@@ -100,12 +102,13 @@ async def test_tasks_submitted_between_two_pages_come_last(large_engine, submiss
 
 async def test_tasks_evicted_between_two_pages_hide_no_others(make_engine, clock, submission):
     engine = make_engine(max_queue_size=10_000, max_per_agent=10_000, result_ttl_secs=1)
-    tasks = [await engine.tasks.submit(NS, submission(priority=number), show=live) for number in range(6_000)]
+    batch = (await engine.tasks.submit_batch(NS, [submission(priority=n) for n in range(6_000)], show=live)).batch
+    ids = list(batch.tasks)
     evicted = iter([[*range(600), *range(700, 800)], range(1_400, 5_000)])
 
     async def evict_some():
         for number in next(evicted, ()):
-            await engine.tasks.cancel(NS, tasks[number].id, show=live)
+            await engine.tasks.cancel(NS, ids[number], show=live)
         await clock.advance(1)
         await clock.run_pending()
 
@@ -113,7 +116,7 @@ async def test_tasks_evicted_between_two_pages_hide_no_others(make_engine, clock
     assert list(chain(*pages)) == [*range(700), *range(800, 1_500), *range(5_000, 6_000)]
 
 
-@pytest.mark.parametrize("limit", [1, 2, 4, 8, 9, 10])
+@every_case("limit", [1, 2, 4, 8, 9, 10])
 async def test_rare_matches_are_found_anywhere_in_a_long_listing(large_engine, limit):
     pages = await read_pages(large_engine, TaskFilter(agent_id="rare"), limit)
     assert list(chain(*pages)) == RARE

@@ -4,6 +4,8 @@ import gzip
 
 import pytest
 
+from tests.cases import every_case
+
 
 @pytest.mark.parametrize("status", ["200 OK", "201 Created", "202 Accepted", "299 Fine"])
 async def test_a_2xx_answer_makes_the_task_done_with_its_json_as_the_result(server, instance, answer, result, status):
@@ -14,7 +16,7 @@ async def test_a_2xx_answer_makes_the_task_done_with_its_json_as_the_result(serv
     assert task.error is None
 
 
-@pytest.mark.parametrize("success", ["false", "no", 0, 0.0, None, [], {}, {"success": False}])
+@every_case("success", ["false", "no", 0, 0.0, None, [], {}, {"success": False}])
 async def test_only_a_success_of_false_is_a_failure(server, instance, answer, result, success):
     instance.reply = answer({"success": success, "error": "ignored"})
     task = await server.run()
@@ -50,7 +52,7 @@ async def test_204_makes_the_task_done_without_a_result(server, instance):
     assert (task.state, task.result) == ("done", None)
 
 
-@pytest.mark.parametrize(
+@every_case(
     ("body", "text"),
     [
         ("<h1>ok</h1>", "<h1>ok</h1>"),

@@ -5,6 +5,7 @@ import pytest
 from taskyard_server.conversion.requests import MAX_NAME_CHARS
 from taskyard_server.core.history import RetryPolicy
 from taskyard_server.executors.tab_resolver import Endpoint, TabMap
+from tests.cases import every_case
 from tests.ports import free_port
 
 FAILING = ["200 OK", "201 Created", "400 Bad Request", "409 Conflict", "500 Error"]
@@ -19,7 +20,7 @@ THREE_ATTEMPTS = RetryPolicy(max_attempts=3, first_delay_secs=0, non_retryable_c
 # The error
 
 
-@pytest.mark.parametrize("status", REFUSING)
+@every_case("status", REFUSING)
 async def test_a_status_other_than_2xx_fails_the_task_with_the_error_of_the_answer(server, instance, answer, status):
     instance.reply = answer({"error": "element not found"}, status)
     task = await server.run()
@@ -39,7 +40,7 @@ async def test_a_success_of_true_does_not_outweigh_the_status(server, instance, 
     assert (task.state, task.error) == ("failed", "element not found")
 
 
-@pytest.mark.parametrize("error", ["", " \n", None, False, 5, ["broken"], {"message": "broken"}])
+@every_case("error", ["", " \n", None, False, 5, ["broken"], {"message": "broken"}])
 async def test_without_an_error_text_the_whole_answer_is_shown(server, instance, answer, error):
     body = answer({"success": False, "error": error})
     instance.reply = body
@@ -52,7 +53,7 @@ async def test_a_success_of_false_needs_no_error(server, instance, answer):
     assert (await server.run()).error == 'executor returned 200: {"success": false}'
 
 
-@pytest.mark.parametrize("status", REFUSING)
+@every_case("status", REFUSING)
 async def test_a_status_other_than_2xx_fails_the_task_with_the_text_of_the_answer(server, instance, answer, status):
     instance.reply = answer("<h1>Sorry</h1>\n", status)
     task = await server.run()
@@ -109,15 +110,15 @@ async def test_the_code_of_the_answer_is_that_of_the_failure(server, instance, a
     assert (attempt.code, attempt.error) == ("action_failed", "element not found")
 
 
-@pytest.mark.parametrize("code", ["", 404, None, True, ["x"], {}, "a\nb", "\x00", "x" * (MAX_NAME_CHARS + 1)])
+@every_case("code", ["", 404, None, True, ["x"], {}, "a\nb", "\x00", "x" * (MAX_NAME_CHARS + 1)])
 async def test_a_code_that_no_host_could_report_is_ignored(server, instance, answer, code):
     instance.reply = answer({"success": False, "code": code, "error": "broken"})
     task = await server.run(retry=ONE_ATTEMPT)
     assert (task.error, task.history.attempts[-1].code) == ("broken", None)
 
 
-@pytest.mark.parametrize("status", FAILING)
-@pytest.mark.parametrize(
+@every_case("status", FAILING)
+@every_case(
     ("fields", "attempts"),
     [
         ({"retryable": True}, 3),
@@ -130,14 +131,16 @@ async def test_a_code_that_no_host_could_report_is_ignored(server, instance, ans
     ],
 )
 async def test_the_retry_policy_acts_on_code_and_retryable(server, instance, answer, status, fields, attempts):
+    instance.requests.clear()
     instance.reply = answer({"success": False, "error": "broken", **fields}, status)
     task = await server.run(retry=THREE_ATTEMPTS)
     assert (task.state, task.error) == ("failed", "broken")
     assert len(instance.requests) == attempts
 
 
-@pytest.mark.parametrize("retryable", ["false", "no", 0, None, [], {}])
+@every_case("retryable", ["false", "no", 0, None, [], {}])
 async def test_a_retryable_that_is_not_a_boolean_is_ignored(server, instance, answer, retryable):
+    instance.requests.clear()
     instance.reply = answer({"success": False, "error": "broken", "retryable": retryable})
     await server.run(retry=THREE_ATTEMPTS)
     assert len(instance.requests) == 3

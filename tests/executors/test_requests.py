@@ -5,6 +5,7 @@ from urllib.parse import unquote
 import pytest
 
 from taskyard_server.executors.tab_resolver import Endpoint, TabMap
+from tests.cases import every_case
 
 TRACE = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
 
@@ -85,8 +86,9 @@ RESERVED = ["a/b", "/", "a b", "a?b=c", "a#b", "%2e%2e", "%", "工🙂", "a\\b",
 RELATIVE = [".", "..", "../../admin", "//evil.example", "@evil.example", ":80"]
 
 
-@pytest.mark.parametrize("tab_id", RESERVED + RELATIVE)
+@every_case("tab_id", RESERVED + RELATIVE)
 async def test_any_tab_id_is_one_segment_of_the_path(server, instance, tab_id):
+    instance.requests.clear()
     task = await server.run(tab_id=tab_id)
     assert task.state == "done"
     (request,) = instance.requests

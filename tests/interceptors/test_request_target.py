@@ -6,6 +6,7 @@ from google.protobuf.descriptor_pool import Default
 from taskyard.v1 import lease_pb2, runtime_host_pb2, schedule_pb2, target_pb2, task_pb2
 from taskyard_server.core.errors import BadRequest
 from taskyard_server.interceptors.request_target import TargetCheck, target_check
+from tests.cases import every_case
 
 PACKAGE = runtime_host_pb2.DESCRIPTOR.package
 
@@ -43,7 +44,7 @@ def test_a_method_without_a_path_has_no_check() -> None:
     assert target_check(Default().FindMethodByName(f"{PACKAGE}.TaskService.SubmitTasks")) is None
 
 
-@pytest.mark.parametrize(
+@every_case(
     ("target", "task_id"),
     [
         ("/tasks/a/cancel", "a"),
@@ -67,7 +68,7 @@ def test_a_message_of_the_object_that_the_path_names_passes(target: str, task_id
     CANCEL(target, cancel(task_id))
 
 
-@pytest.mark.parametrize(
+@every_case(
     ("target", "encoded"),
     [
         ("/tasks/a/cancel", cancel("b")),
@@ -120,7 +121,7 @@ def test_a_verb_is_no_part_of_the_name(target: str, task_id: str) -> None:
     WAIT(target, task_pb2.WaitTaskRequest(task_id=task_id).SerializeToString())
 
 
-@pytest.mark.parametrize(
+@every_case(
     ("query", "error"),
     [
         ("agentId=a&agentId=a", "agentId: is given more than once"),
@@ -141,7 +142,7 @@ def test_a_query_names_each_value_once(query: str, error: str) -> None:
     assert refusal(LIST, f"/tasks?{query}") == error
 
 
-@pytest.mark.parametrize(
+@every_case(
     "query", ["", "&&", "agentId=", "agent_id=a", "agentId=a&state=done", "agentId=a=b", "agentId=a&target=b%26state=c"]
 )
 def test_a_plain_query_passes(query: str) -> None:

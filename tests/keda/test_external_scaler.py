@@ -8,6 +8,7 @@ import pytest
 from taskyard.v1 import lease_pb2, lease_pb2_grpc, runtime_host_pb2, runtime_host_pb2_grpc, task_pb2, task_pb2_grpc
 from taskyard_server.access.requirements import NoRequirement, requirement_of
 from taskyard_server.keda import externalscaler_pb2
+from tests.cases import every_case
 from tests.keda.conftest import HOST, Cluster
 
 NAMESPACE = (("taskyard-namespace", "shop"),)
@@ -64,7 +65,7 @@ def test_the_stream_says_at_once_whether_the_pool_is_active(cluster):
     assert cluster.keda("StreamIsActive", pool="crawlers", namespace="shop") == {"result": scale(cluster)[0]}
 
 
-@pytest.mark.parametrize(
+@every_case(
     ("method", "metadata", "metric", "refusal"),
     [
         ("IsActive", {}, "", "INVALID_ARGUMENT: pool: is required in the metadata of the trigger"),
@@ -81,7 +82,7 @@ def test_wrong_metadata_is_a_clear_error(cluster, method, metadata, metric, refu
     assert f"{answer['status']}: {answer['message']}".startswith(refusal)
 
 
-@pytest.mark.parametrize("method", [method.name for method in SCALER.methods])
+@every_case("method", [method.name for method in SCALER.methods])
 def test_the_namespace_of_the_metadata_decides_who_may_ask(cluster, method):
     (denied, default) = (cluster.keda(method, pool="crawlers", **more) for more in ({"namespace": "blog"}, {}))
     assert denied["status"] == default["status"] == "PERMISSION_DENIED"
@@ -89,7 +90,7 @@ def test_the_namespace_of_the_metadata_decides_who_may_ask(cluster, method):
     assert default["message"] == "the role viewer is needed in the namespace 'default'"
 
 
-@pytest.mark.parametrize("method", [method.name for method in SCALER.methods])
+@every_case("method", [method.name for method in SCALER.methods])
 def test_a_certificate_without_the_role_is_let_in_nowhere(cluster, method):
     host, nobody = (cluster.authority.leaf(uris=[uri]) for uri in (HOST, "spiffe://taskyard/nobody"))
     assert cluster.keda(method, host, pool="crawlers", namespace="shop")["status"] == "PERMISSION_DENIED"

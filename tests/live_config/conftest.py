@@ -27,6 +27,7 @@ class ConfigFile:
     def start(self, content: Any = None, **flags: Any) -> LiveConfig:
         """Write this content and load it, as the server does at its start."""
         self.write({} if content is None else content)
+        self.applied.clear()
         self.live = LiveConfig(self.file, flags)
         self.live.apply = self.applied.append
         return self.live

@@ -7,6 +7,7 @@ import pytest
 
 from taskyard_server.config import ConfigError
 from taskyard_server.live_config import LiveConfig
+from tests.cases import every_case
 
 GOOD = {"scheduler": {"maxInflight": 7, "maxQueueSize": 8}}
 
@@ -49,7 +50,7 @@ def broken(content):
     return content if isinstance(content, (str, bytes)) else json.dumps(content)
 
 
-@pytest.mark.parametrize(("content", "message"), WRONG_KEYS.values(), ids=list(WRONG_KEYS))
+@every_case(("content", "message"), WRONG_KEYS.values(), ids=list(WRONG_KEYS))
 def test_a_mistake_names_its_key(config_file, content, message):
     live = config_file.start(GOOD)
     config_file.write(content)
@@ -58,13 +59,13 @@ def test_a_mistake_names_its_key(config_file, content, message):
     assert "\n" not in str(error.value)
 
 
-@pytest.mark.parametrize(("content", "message"), WRONG_KEYS.values(), ids=list(WRONG_KEYS))
+@every_case(("content", "message"), WRONG_KEYS.values(), ids=list(WRONG_KEYS))
 def test_a_mistake_names_its_key_at_the_start_too(config_file, content, message):
     with pytest.raises(ConfigError, match="(?i)^" + re.escape(message)):
         config_file.start(content)
 
 
-@pytest.mark.parametrize("content", WRONG_FILES.values(), ids=list(WRONG_FILES))
+@every_case("content", WRONG_FILES.values(), ids=list(WRONG_FILES))
 def test_a_file_that_cannot_be_read_as_a_configuration_is_named(config_file, content):
     live = config_file.start(GOOD)
     config_file.write(content)
@@ -87,12 +88,13 @@ def test_a_broken_toml_file_is_named(tmp_path):
         LiveConfig(file, {})
 
 
-@pytest.mark.parametrize(
+@every_case(
     "content",
     [*WRONG_FILES.values(), *(content for content, _ in WRONG_KEYS.values())],
     ids=[*WRONG_FILES, *WRONG_KEYS],
 )
 def test_a_broken_file_changes_nothing_and_is_logged(config_file, logged, content):
+    logged.clear()
     live = config_file.start(GOOD)
     settings, sources, loaded_at = live.settings, live.sources, live.loaded_at
     config_file.write(broken(content))

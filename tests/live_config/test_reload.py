@@ -6,6 +6,7 @@ from taskyard_server.config import ConfigError, by_key
 from taskyard_server.core.history import RetryPolicy
 from taskyard_server.core.limits import DEFAULTS
 from taskyard_server.live_config import AUTH, RELOADABLE, SECRETS, LiveConfig
+from tests.cases import every_case
 
 RETRY = {
     "maxAttempts": 3,
@@ -148,7 +149,7 @@ def test_the_reloadable_keys_are_the_documented_ones():
     assert set(KEYS) == RELOADABLE - AUTH - SECRETS
 
 
-@pytest.mark.parametrize("key", KEYS)
+@every_case("key", KEYS)
 def test_a_changed_key_is_applied(config_file, key):
     live = config_file.start()
     before, after = KEYS[key]
@@ -163,7 +164,7 @@ def test_a_changed_key_is_applied(config_file, key):
         assert getattr(applied.limits(), LIMITS[key]) == after != before
 
 
-@pytest.mark.parametrize("key", KEYS)
+@every_case("key", KEYS)
 def test_a_changed_key_changes_no_other(config_file, key):
     live = config_file.start()
     before = by_key(live.settings)
@@ -172,8 +173,9 @@ def test_a_changed_key_changes_no_other(config_file, key):
     assert {name for name, value in by_key(live.settings).items() if value != before[name]} == {key}
 
 
-@pytest.mark.parametrize("key", KEYS)
+@every_case("key", KEYS)
 def test_a_change_is_logged_with_its_old_and_new_value(config_file, logged, key):
+    logged.clear()
     before, after = KEYS[key]
     live = config_file.start()
     config_file.write(in_file(key, after))
@@ -236,8 +238,8 @@ ZERO_KEEPS = {
 } | {"scheduler.maxPerAgentFlight": 42, "scheduler.workerCount": 43, "scheduler.maxBatchSize": 44}
 
 
-@pytest.mark.parametrize("key", ZERO_KEEPS)
-@pytest.mark.parametrize("zero", [0, 0.0])
+@every_case("key", ZERO_KEEPS)
+@every_case("zero", [0, 0.0])
 def test_a_zero_keeps_the_value(config_file, key, zero):
     live = config_file.start(in_file(key, ZERO_KEEPS[key]))
     before = live.settings
@@ -248,7 +250,7 @@ def test_a_zero_keeps_the_value(config_file, key, zero):
     assert ZERO_KEEPS[key] in by_key(live.settings).values()
 
 
-@pytest.mark.parametrize("key", sorted(ZERO_COUNTS))
+@every_case("key", sorted(ZERO_COUNTS))
 def test_a_zero_is_taken_where_it_is_a_value(config_file, key):
     live = config_file.start(in_file(key, 1))
     config_file.write(in_file(key, 0))
@@ -269,7 +271,7 @@ def test_a_zero_keeps_the_default_at_the_start(config_file):
     assert live.sources == {}
 
 
-@pytest.mark.parametrize("key", KEYS)
+@every_case("key", KEYS)
 def test_a_key_that_is_removed_from_the_file_keeps_its_value(config_file, key):
     after = KEYS[key][1]
     live = config_file.start(in_file(key, after))
@@ -290,8 +292,9 @@ def test_later_reloads_keep_what_an_earlier_one_set(config_file):
 # Keys that need a restart
 
 
-@pytest.mark.parametrize("key", AFTER_RESTART)
+@every_case("key", AFTER_RESTART)
 def test_a_key_that_needs_a_restart_is_named(config_file, logged, key):
+    logged.clear()
     live = config_file.start()
     config_file.write(in_file(key, AFTER_RESTART[key]))
     reload = live.reload()
@@ -358,7 +361,7 @@ def test_a_reload_replaces_all_retry_policies(config_file):
     assert live.settings.retry_policies() == {"type": RetryPolicy()}
 
 
-@pytest.mark.parametrize(
+@every_case(
     ("policy", "problem"),
     [
         ({"attempts": 3}, "scheduler.retryPolicies.click.attempts: unknown key"),

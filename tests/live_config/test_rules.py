@@ -5,6 +5,7 @@ import pytest
 from taskyard_server.config import ConfigError
 from taskyard_server.core.keys import KeyLimit
 from taskyard_server.core.task import OnTargetFailure
+from tests.cases import every_case
 
 
 def test_limits_and_weights_are_read_by_pattern(config_file):
@@ -29,7 +30,7 @@ def test_what_targets_do_after_a_failure_is_read_by_pattern(config_file):
     assert policies.match("door") is None
 
 
-@pytest.mark.parametrize(
+@every_case(
     ("section", "problem"),
     [
         ({"limits": {"a": {"maxInflights": 1}}}, "scheduler.limits.a.maxInflights: unknown key"),

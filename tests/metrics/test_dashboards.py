@@ -6,15 +6,17 @@ import re
 import pytest
 import yaml
 
+from tests.cases import every_case
+
 from .exported import DEPLOY, exported, promtool, unknown
 
 BOARDS = {path.name: json.loads(path.read_text()) for path in sorted((DEPLOY / "grafana").glob("*.json"))}
-PANELS = [
-    pytest.param(board, panel, id=f"{name}: {panel['title']}")
+PANELS = {
+    f"{name}: {panel['title']}": (board, panel)
     for name, board in BOARDS.items()
     for panel in board["panels"]
     if panel["type"] != "row"
-]
+}
 
 
 def exprs(board):
@@ -59,7 +61,7 @@ async def test_dashboards_ask_for_what_a_server_exports(make_harness):
                 assert label in labels[metric] | {"instance"}
 
 
-@pytest.mark.parametrize(("board", "panel"), PANELS)
+@every_case(("board", "panel"), PANELS.values(), ids=PANELS)
 def test_each_panel_says_what_it_shows_from_the_data_source_of_the_reader(board, panel):
     assert panel["description"]
     assert panel["fieldConfig"]["defaults"]["unit"]

@@ -1,9 +1,8 @@
 """Histograms of latencies: cumulative buckets of seconds, exact at their bounds."""
 
-import pytest
-
 from taskyard_server.histograms import BUCKETS, Histogram
 from tests import reporting
+from tests.cases import every_case
 from tests.live import live
 
 WAIT, RUN = "taskyard_queue_wait_seconds", "taskyard_run_time_seconds"
@@ -31,7 +30,7 @@ def test_the_buckets_reach_from_a_millisecond_to_the_documented_deadlines_and_be
     assert BUCKETS[-1] >= 300
 
 
-@pytest.mark.parametrize("bound", BUCKETS)
+@every_case("bound", BUCKETS)
 def test_a_duration_equal_to_a_bound_is_in_its_bucket(bound):
     histogram = Histogram()
     histogram.observe(bound)

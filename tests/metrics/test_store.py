@@ -7,6 +7,7 @@ import pytest
 
 from taskyard_server.store.figures import StoreFigures
 from taskyard_server.store.port import Committed
+from tests.cases import every_case
 
 from .conftest import MIN_FREE_BYTES
 
@@ -45,7 +46,7 @@ async def test_each_metric_of_the_store_has_its_name_type_and_text(harness):
     assert all(family.documentation for family in ours.values())
 
 
-@pytest.mark.parametrize("name", TYPES)
+@every_case("name", TYPES)
 def test_each_metric_of_the_store_is_documented(name):
     total = "_total" if TYPES[name] == "counter" else ""
     assert f"`{name}{total}`" in PAGE

@@ -9,6 +9,7 @@ import pytest
 
 from taskyard_server import metrics_server
 from taskyard_server.certificates import CertificateFiles
+from tests.cases import every_case
 from tests.certificates import Authority
 from tests.waiting import until
 
@@ -55,8 +56,8 @@ async def test_a_scrape_with_the_token_is_answered(scrape):
     assert b"taskyard_namespaces" in body
 
 
-@pytest.mark.parametrize("method", ["GET", "HEAD", "POST", "OPTIONS", "TRACE", "DELETE"])
-@pytest.mark.parametrize("path", ["/metrics", "/", "/favicon.ico", "/metrics/../metrics", "//", "/metrics?name[]=x"])
+@every_case("method", ["GET", "HEAD", "POST", "OPTIONS", "TRACE", "DELETE"])
+@every_case("path", ["/metrics", "/", "/favicon.ico", "/metrics/../metrics", "//", "/metrics?name[]=x"])
 async def test_without_the_token_no_method_and_no_path_says_anything(scrape, method, path):
     status, headers, body = await scrape(method=method, path=path)
     assert (status, body) == (401, b"")
@@ -64,7 +65,7 @@ async def test_without_the_token_no_method_and_no_path_says_anything(scrape, met
     assert "taskyard" not in str(headers)
 
 
-@pytest.mark.parametrize(
+@every_case(
     "authorization",
     [
         "",

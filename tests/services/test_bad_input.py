@@ -7,18 +7,30 @@ from google.protobuf.timestamp_pb2 import Timestamp
 
 from taskyard.v1.batch_pb2 import BatchTask
 from taskyard.v1.task_pb2 import After, Unique
+from tests.cases import every_case
 
 TOO_LONG = "x" * 1025
 
 
 @pytest.fixture
 async def api(api):
-    """A server with one task. It checks that a test changes neither the stats nor the tasks."""
+    """A server with one task."""
     await api.submit(agent_id="before")
+    return api
+
+
+@pytest.fixture
+async def refused(api, refused):
+    """Checks that what is refused changes neither the stats nor the tasks."""
     before = await api.stats()
-    yield api
-    assert await api.stats() == before
-    assert (await api.list_tasks()).count == 1
+
+    async def changing_nothing(call):
+        refusal = await refused(call)
+        assert await api.stats() == before
+        assert (await api.list_tasks()).count == 1
+        return refusal
+
+    return changing_nothing
 
 
 def nested_object(levels):
@@ -36,7 +48,7 @@ REQUIRED = ("agent_id", "action")
 NAMES = {"agent_id": "agentId", "action": "action", "tab_id": "tabId", "ref": "ref", "project": "project"}
 
 
-@pytest.mark.parametrize("field", REQUIRED)
+@every_case("field", REQUIRED)
 async def test_a_required_name_must_not_be_empty(api, refused, field):
     refusal = await refused(api.submit(**{field: ""}))
     assert refusal.status is grpc.StatusCode.INVALID_ARGUMENT
@@ -44,14 +56,14 @@ async def test_a_required_name_must_not_be_empty(api, refused, field):
     assert refusal.message == f"{NAMES[field]}: is required"
 
 
-@pytest.mark.parametrize("field", NAMES)
+@every_case("field", NAMES)
 async def test_a_name_must_not_be_longer_than_1024_characters(api, refused, field):
     refusal = await refused(api.submit(**{field: TOO_LONG}))
     assert refusal.code == "bad_request"
     assert refusal.message == f"{NAMES[field]}: must be at most 1024 characters"
 
 
-@pytest.mark.parametrize(
+@every_case(
     ("fields", "message"),
     [
         ({"requires": [""]}, "requires: is required"),
@@ -90,7 +102,7 @@ async def test_lists_and_further_fields_are_limited(api, refused, fields, messag
 YEAR_1, YEAR_10000 = -62_135_596_800, 253_402_300_800
 
 
-@pytest.mark.parametrize("seconds", [YEAR_1, -1, 0, 1_700_000_000])
+@every_case("seconds", [YEAR_1, -1, 0, 1_700_000_000])
 async def test_a_deadline_in_the_past_is_refused(api, refused, seconds):
     refusal = await refused(api.submit(deadline=Timestamp(seconds=seconds)))
     assert refusal.code == "bad_request"
@@ -103,7 +115,7 @@ async def test_a_deadline_at_the_current_time_has_passed(api, refused):
     assert (await refused(api.submit(deadline=now))).message == "deadline: must be in the future"
 
 
-@pytest.mark.parametrize(
+@every_case(
     "deadline",
     [
         Timestamp(seconds=YEAR_10000),
@@ -128,7 +140,7 @@ async def test_a_deadline_that_is_not_a_valid_time_is_refused(api, refused, dead
     assert refusal.message == "deadline: must be a time before the year 10000"
 
 
-@pytest.mark.parametrize("deadline", [Timestamp(seconds=YEAR_1 - 1, nanos=999_999_999), Timestamp(seconds=-(2**63))])
+@every_case("deadline", [Timestamp(seconds=YEAR_1 - 1, nanos=999_999_999), Timestamp(seconds=-(2**63))])
 async def test_a_deadline_before_the_year_1_is_refused(api, refused, deadline):
     refusal = await refused(api.submit(deadline=deadline))
     assert (refusal.code, refusal.message) == ("bad_request", "deadline: must be a time after the year 0")
@@ -189,7 +201,7 @@ async def test_params_of_the_maximum_depth_are_shown_in_every_response(start_api
 # Callback URLs
 
 
-@pytest.mark.parametrize(
+@every_case(
     "url",
     [
         "ftp://example.com/",
@@ -248,14 +260,14 @@ MALFORMED_OPTIONS = {
 }
 
 
-@pytest.mark.parametrize("case", MALFORMED_OPTIONS)
+@every_case("case", MALFORMED_OPTIONS)
 async def test_a_malformed_option_is_refused_by_name(api, refused, case):
     fields, message = MALFORMED_OPTIONS[case]
     refusal = await refused(api.submit(**fields))
     assert (refusal.code, refusal.message) == ("bad_request", message)
 
 
-@pytest.mark.parametrize("case", MALFORMED_OPTIONS)
+@every_case("case", MALFORMED_OPTIONS)
 async def test_in_a_batch_the_refusal_also_names_the_task(api, refused, case):
     fields, message = MALFORMED_OPTIONS[case]
     refusal = await refused(api.submit_batch(BatchTask(action="a"), BatchTask(action="b", **fields)))
@@ -265,8 +277,8 @@ async def test_in_a_batch_the_refusal_also_names_the_task(api, refused, case):
 # Tasks and lists
 
 
-@pytest.mark.parametrize("task_id", ["", "tsk_a1b2c3d4", "tsk_" + "f" * 32, "nonsense", "../..", "x" * 100_000, "a\0b"])
-@pytest.mark.parametrize("method", ["get", "cancel", "wait", "pause", "resume", "resolve"])
+@every_case("task_id", ["", "tsk_a1b2c3d4", "tsk_" + "f" * 32, "nonsense", "../..", "x" * 100_000, "a\0b"])
+@every_case("method", ["get", "cancel", "wait", "pause", "resume", "resolve"])
 async def test_an_unknown_task_is_not_found(api, refused, method, task_id):
     refusal = await refused(getattr(api, method)(task_id))
     assert refusal.status is grpc.StatusCode.NOT_FOUND
@@ -274,7 +286,7 @@ async def test_an_unknown_task_is_not_found(api, refused, method, task_id):
     assert refusal.message == "task not found"
 
 
-@pytest.mark.parametrize("state", ["nonsense", "DONE", "done,nonsense", "done;failed", "unspecified", "d\0ne"])
+@every_case("state", ["nonsense", "DONE", "done,nonsense", "done;failed", "unspecified", "d\0ne"])
 async def test_an_unknown_state_is_refused_with_the_known_ones(api, refused, state):
     refusal = await refused(api.list_tasks(state=state))
     assert refusal.code == "bad_request"
@@ -288,7 +300,7 @@ async def test_a_long_state_is_not_repeated_in_full(api, refused):
     assert len((await refused(api.list_tasks(state="x" * 100_000))).message) < 300
 
 
-@pytest.mark.parametrize(
+@every_case(
     "token", ["nonsense", "=", "é", "MQ", "MTox", "LTE6MA", "\0", "x" * 100_000, "OTk5OTk5OTk5OTk5OTk5OTk5OTk6MA"]
 )
 async def test_a_forged_page_token_is_refused(api, refused, token):
@@ -332,7 +344,7 @@ def params_nested_in_bytes(levels):
     return length_prefixed(5, struct)
 
 
-@pytest.mark.parametrize(
+@every_case(
     "message",
     [b"\xff\xff\xff", b"\x0a\xff", b'{"agentId":"ann"}', length_prefixed(1, b"\xff\xfe"), b"\x00" * 1000],
     ids=["garbage", "truncated", "JSON", "a name that is not UTF-8", "zeros"],
@@ -362,9 +374,7 @@ async def test_an_unknown_method_is_unimplemented(api):
 # Namespaces
 
 
-@pytest.mark.parametrize(
-    "namespace", ["", " ", "a b", "a/b", "../x", "-x", ".x", "_x", "x" * 64, '"', "a:b", "default,other"]
-)
+@every_case("namespace", ["", " ", "a b", "a/b", "../x", "-x", ".x", "_x", "x" * 64, '"', "a:b", "default,other"])
 async def test_an_invalid_namespace_is_refused(api, refused, namespace):
     metadata = (("taskyard-namespace", namespace),)
     for call in (api.submit(metadata=metadata), api.list_tasks(metadata=metadata), api.stats(metadata=metadata)):

@@ -8,6 +8,7 @@ from google.protobuf.timestamp_pb2 import Timestamp
 
 from taskyard.v1.batch_pb2 import BatchTask, CancelBatchRequest, GetBatchRequest, SubmitBatchRequest
 from taskyard.v1.task_pb2 import Unique
+from tests.cases import every_case
 
 CLICK = BatchTask(action="click")
 
@@ -144,7 +145,7 @@ async def test_an_invalid_batch_is_refused(api, refused, by_rest, batch, code, m
     assert (await api.stats()).metrics.tasks_submitted == 0
 
 
-@pytest.mark.parametrize(
+@every_case(
     ("invalid_task", "message"),
     [
         (BatchTask(), "tasks[2].action: is required"),
@@ -234,8 +235,8 @@ async def test_the_tasks_of_a_batch_are_paged(api, refused):
     assert refusal.message == "pageToken: is not a token of this listing"
 
 
-@pytest.mark.parametrize("call", [get, cancel])
-@pytest.mark.parametrize("batch_id", ["", "bat_1", "x" * 10_000])
+@every_case("call", [get, cancel])
+@every_case("batch_id", ["", "bat_1", "x" * 10_000])
 async def test_an_unknown_batch_is_not_found(api, refused, call, batch_id):
     refusal = await refused(call(api, batch_id))
     assert refusal.status is grpc.StatusCode.NOT_FOUND

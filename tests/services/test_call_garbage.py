@@ -18,6 +18,7 @@ from taskyard_server.audit import AuditLog
 from taskyard_server.interceptors.admission import Admission
 from taskyard_server.telemetry.sampling import Sampler
 from taskyard_server.telemetry.tracing import Tracing
+from tests.cases import every_case
 from tests.waiting import until
 
 from .host_streams import run_loop, serving
@@ -121,7 +122,7 @@ async def watch_hosts_and_cancel(server):
     await wait_until_freed(server)
 
 
-@pytest.mark.parametrize(
+@every_case(
     "call",
     [
         submit,
@@ -153,9 +154,7 @@ async def test_a_call_that_is_written_to_the_audit_log_leaves_none_either(call, 
     log.close()
 
 
-@pytest.mark.parametrize(
-    "call", [submit, submit_invalid_task, submit_over_a_stream, submit_refused_tasks, connect_and_cancel]
-)
+@every_case("call", [submit, submit_invalid_task, submit_over_a_stream, submit_refused_tasks, connect_and_cancel])
 async def test_a_call_that_is_traced_leaves_none_either(call):
     await check(call, None, Tracing(Nowhere(), Resource({}), Sampler(1.0, parent_based=False)).calls)
 

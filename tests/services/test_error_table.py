@@ -10,6 +10,7 @@ from taskyard_server.core import errors
 from taskyard_server.core.agents import Agent
 from taskyard_server.core.errors import BadRequest, NotFound, NotOwner, QueueFull, Refusal, Unavailable
 from taskyard_server.core.task import Submission, Task, TaskState
+from tests.cases import every_case
 
 ERROR_TABLE = [
     ("bad_request", grpc.StatusCode.INVALID_ARGUMENT, 400),
@@ -29,10 +30,10 @@ RETRYABLE = ["queue_full", "unavailable"]
 
 
 class FailingEngine:
-    """An engine whose commands raise the given error."""
+    """An engine whose commands raise this error."""
 
-    def __init__(self, error):
-        self._error = error
+    def __init__(self):
+        self.error = None
         self.tasks = self.hosts = self.leases = self.admin = self
 
     def now(self):
@@ -40,20 +41,22 @@ class FailingEngine:
 
     def __getattr__(self, command):
         async def fail(*_args, **_kwargs):
-            raise self._error
+            raise self.error
 
         return fail
 
 
 @pytest.fixture
-def refusal_of(start_api, refused):
+async def refusal_of(start_api, refused):
     """The error of a call for which the engine raises an exception."""
+    engine = FailingEngine()
+    api = await start_api(engine)
 
-    async def call(error, metadata=None):
-        api = await start_api(FailingEngine(error))
-        return await refused(api.get("tsk_1", metadata=metadata))
+    async def of(error, metadata=None, call=lambda api, **by: api.get("tsk_1", **by)):
+        engine.error = error
+        return await refused(call(api, metadata=metadata) if metadata else call(api))
 
-    return call
+    return of
 
 
 def make_refusal(code, message="no", details=None):
@@ -62,7 +65,7 @@ def make_refusal(code, message="no", details=None):
     return kind(message, details)
 
 
-@pytest.mark.parametrize(("code", "status"), [(code, status) for code, status, _ in ERROR_TABLE])
+@every_case(("code", "status"), [(code, status) for code, status, _ in ERROR_TABLE])
 async def test_each_code_has_its_status_and_its_error_info(refusal_of, code, status):
     refusal = await refusal_of(make_refusal(code, "what was wrong", {"key": "text", "figure": 7}))
     assert refusal.status is status
@@ -74,7 +77,7 @@ async def test_each_code_has_its_status_and_its_error_info(refusal_of, code, sta
     assert refusal.details.message == "what was wrong"
 
 
-@pytest.mark.parametrize(("code", "status", "http_status"), ERROR_TABLE)
+@every_case(("code", "status", "http_status"), ERROR_TABLE)
 async def test_each_code_has_its_http_status_and_its_rest_body(refusal_of, by_rest, code, status, http_status):
     refusal = await refusal_of(make_refusal(code, "what was wrong", {"key": "text", "figure": 7}), by_rest)
     assert refusal.status is status
@@ -83,7 +86,7 @@ async def test_each_code_has_its_http_status_and_its_rest_body(refusal_of, by_re
     assert refusal.rest_body == (expected | {"retryable": True} if code in RETRYABLE else expected)
 
 
-@pytest.mark.parametrize("code", [code for code, _, _ in ERROR_TABLE])
+@every_case("code", [code for code, _, _ in ERROR_TABLE])
 async def test_only_retryable_errors_have_a_retry_delay(refusal_of, code):
     refusal = await refusal_of(make_refusal(code))
     assert refusal.retry_after_secs == (1 if code in RETRYABLE else None)
@@ -97,7 +100,7 @@ def all_refusals(base=Refusal):
         yield from all_refusals(kind)
 
 
-@pytest.mark.parametrize("kind", sorted(set(all_refusals()), key=lambda kind: kind.__name__))
+@every_case("kind", sorted(set(all_refusals()), key=lambda kind: kind.__name__))
 async def test_every_refusal_of_the_core_has_a_status(refusal_of, kind):
     raised = kind.__new__(kind)
     Refusal.__init__(raised, "no")
@@ -176,7 +179,7 @@ async def test_quotes_and_line_ends_are_escaped_in_the_body(refusal_of, by_rest)
 SECRET = "password=hunter2"
 
 
-@pytest.mark.parametrize("kind", [RuntimeError, KeyError, ValueError, TypeError, OSError, TimeoutError])
+@every_case("kind", [RuntimeError, KeyError, ValueError, TypeError, OSError, TimeoutError])
 async def test_an_internal_error_does_not_show_its_cause(refusal_of, by_rest, kind):
     refusal = await refusal_of(kind(SECRET), by_rest)
     assert refusal.status is grpc.StatusCode.INTERNAL
@@ -196,7 +199,7 @@ async def test_the_cause_of_an_internal_error_is_logged(refusal_of, log_lines):
     assert SECRET in str(line["exc_info"])
 
 
-@pytest.mark.parametrize(
+@every_case(
     "call",
     [
         lambda api: api.submit(),
@@ -209,10 +212,9 @@ async def test_the_cause_of_an_internal_error_is_logged(refusal_of, log_lines):
     ],
     ids=["SubmitTask", "GetTask", "ListTasks", "CancelTask", "WaitTask", "SubmitBatch", "GetStats"],
 )
-@pytest.mark.parametrize(("kind", "code"), [(RuntimeError, "internal"), (Unavailable, "unavailable")])
-async def test_every_rpc_maps_errors_in_the_same_way(start_api, refused, call, kind, code):
-    refusal = await refused(call(await start_api(FailingEngine(kind("no")))))
-    assert refusal.code == code
+@every_case(("kind", "code"), [(RuntimeError, "internal"), (Unavailable, "unavailable")])
+async def test_every_rpc_maps_errors_in_the_same_way(refusal_of, call, kind, code):
+    assert (await refusal_of(kind("no"), call=call)).code == code
 
 
 async def test_a_draining_server_refuses_new_tasks_as_unavailable_and_retryable(api, refused, by_rest):

@@ -11,6 +11,7 @@ from google.protobuf.timestamp_pb2 import Timestamp
 from taskyard.v1.task_pb2 import Task
 from taskyard_server.core.limits import Limits
 from taskyard_server.engine.memory.engine import MemoryEngine
+from tests.cases import every_case
 
 # Task states
 
@@ -75,7 +76,7 @@ async def test_each_state_is_shown_by_its_documented_name(api, reach):
     assert state_name(await api.get(task_id)) == reach.__name__
 
 
-@pytest.mark.parametrize("name", ["queued", "assigned", "running", "done", "failed", "cancelled", "rejected"])
+@every_case("name", ["queued", "assigned", "running", "done", "failed", "cancelled", "rejected"])
 def test_json_shows_the_lower_case_name_and_accepts_both(name):
     number = Task.State.Value(name)
     assert Task.State.Value(f"STATE_{name.upper()}") == number

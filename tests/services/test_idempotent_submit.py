@@ -7,6 +7,7 @@ from google.protobuf.timestamp_pb2 import Timestamp
 
 from taskyard.v1.batch_pb2 import BatchTask, GetBatchRequest
 from taskyard.v1.task_pb2 import SubmitTaskRequest, SubmitTasksRequest, Task, Unique
+from tests.cases import every_case
 
 KEY = "key-1"
 
@@ -147,8 +148,8 @@ DIFFERENT_FIELDS = [
 ]
 
 
-@pytest.mark.parametrize("resubmit", METHODS)
-@pytest.mark.parametrize("change", DIFFERENT_FIELDS, ids=lambda change: next(iter(change)))
+@every_case("resubmit", METHODS)
+@every_case("change", DIFFERENT_FIELDS, ids=lambda change: next(iter(change)))
 async def test_the_same_key_with_a_different_task_already_exists(api, resubmit, change):
     task_id = await by_submit_task(api)
     assert await resubmit(api, **change) == "already_exists"

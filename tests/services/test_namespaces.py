@@ -9,6 +9,7 @@ from google.protobuf.field_mask_pb2 import FieldMask
 from taskyard.v1 import namespace_pb2 as pb
 from taskyard.v1 import task_pb2
 from taskyard_server.core.limits import OWN_LIMITS, Limits
+from tests.cases import every_case
 
 RED = (("taskyard-namespace", "red"),)
 
@@ -81,7 +82,7 @@ async def test_one_that_is_there_with_other_limits_is_not_created(create, refuse
     assert (await refused(create())).code == "already_exists"
 
 
-@pytest.mark.parametrize("name", ["", "-a", "a b", "a/b", "x" * 64, "\u00e9"])
+@every_case("name", ["", "-a", "a b", "a/b", "x" * 64, "\u00e9"])
 async def test_a_name_that_no_namespace_can_have_is_refused(api, create, get, refused, name):
     for call in (create(name), get(name), delete(api, name)):
         answer = await refused(call)

@@ -6,6 +6,7 @@ from google.protobuf.struct_pb2 import Value
 
 from taskyard.v1 import operation_pb2 as pb
 from taskyard.v1.task_pb2 import Task, TaskEvent, TaskFilter
+from tests.cases import every_case
 
 ENDED = (pb.Operation.Status.done, pb.Operation.Status.cancelled)
 REQUESTS = {
@@ -89,7 +90,7 @@ async def test_an_empty_filter_needs_all(api, refused, method):
         assert (refusal.code, refusal.message) == ("bad_request", "filter: is empty; set all to mean all tasks")
 
 
-@pytest.mark.parametrize(
+@every_case(
     ("fields", "message"),
     [
         ({"filter": TaskFilter(labels="a in b")}, "filter.labels: "),

@@ -34,6 +34,7 @@ from taskyard_server.services.store import StoreService
 from taskyard_server.services.targets import TargetService
 from taskyard_server.services.tasks import TaskService
 from taskyard_server.services.tokens import TokenService
+from tests.cases import every_case
 from tests.environment import is_kept, without_settings
 from tests.ports import free_port
 
@@ -86,7 +87,7 @@ def channel():
         server.wait(timeout=30)
 
 
-@pytest.mark.parametrize("method", METHODS, ids=lambda method: f"{method.containing_service.name}.{method.name}")
+@every_case("method", METHODS, ids=lambda method: f"{method.containing_service.name}.{method.name}")
 def test_every_rpc_of_the_protos_is_implemented(method):
     servicer = SERVICERS[f"{method.containing_service.name}Servicer"]
     assert method.name in vars(servicer)

@@ -5,6 +5,7 @@ import pytest
 from taskyard.v1 import agent_pb2, agent_pb2_grpc, limit_pb2, limit_pb2_grpc, stats_pb2, stats_pb2_grpc
 from taskyard_server.core.keys import KeyLimit
 from taskyard_server.core.rules import ConfiguredRules
+from tests.cases import every_case
 
 
 @pytest.fixture
@@ -71,7 +72,7 @@ async def test_what_was_not_set_cannot_be_deleted(api, limits, agents, refused):
     assert (answer.code, answer.message) == ("not_found", "no weight was set for ann")
 
 
-@pytest.mark.parametrize(
+@every_case(
     ("pattern", "fields", "message"),
     [
         ("", {}, "pattern: is required"),

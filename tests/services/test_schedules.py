@@ -12,6 +12,7 @@ from google.protobuf.timestamp_pb2 import Timestamp
 from taskyard.v1 import schedule_pb2 as pb
 from taskyard.v1.task_pb2 import RetryPolicy
 from taskyard_server.core import history
+from tests.cases import every_case
 
 
 def template(**fields: Any) -> pb.TaskTemplate:
@@ -332,7 +333,7 @@ async def test_params_of_a_template_have_the_size_limit_of_payloads(start_api, r
     assert refusal.message.startswith("task.params: ")
 
 
-@pytest.mark.parametrize(
+@every_case(
     "name",
     [
         "GetSchedule",

@@ -26,6 +26,7 @@ from taskyard_server.services import tokens
 from taskyard_server.services.task_watches import TaskWatches
 from taskyard_server.services.tasks import TaskService
 from taskyard_server.services.tokens import NOT_KEPT, TokenService
+from tests.cases import every_case
 from tests.engines import running_engine
 from tests.store.dict_store import DictStore
 from tests.waiting import LIMIT_SECS, until
@@ -208,28 +209,28 @@ WRONG = [
 BAD_NAMESPACES = ["", "a b", "ä", "*a", "a**", "-", ".*", "a/b*", "x" * 64]
 
 
-@pytest.mark.parametrize(("fields", "message"), WRONG, ids=[message for _, message in WRONG])
+@every_case(("fields", "message"), WRONG, ids=[message for _, message in WRONG])
 async def test_what_is_wrong_is_named(yard, refused, fields, message):
     refusal = await refused(yard.create(**{"grants": [ADMIN], **fields}))
     assert (refusal.code, refusal.message) == ("bad_request", message)
     assert not (await yard.listed(include_ended=True)).tokens
 
 
-@pytest.mark.parametrize("namespace", BAD_NAMESPACES)
+@every_case("namespace", BAD_NAMESPACES)
 async def test_a_namespace_that_cannot_be_is_refused(yard, refused, namespace):
     refusal = await refused(yard.create(agent("x", namespaces=("default", namespace))))
     assert refusal.code == "bad_request"
     assert refusal.message.startswith("grants[0].namespaces: each must be")
 
 
-@pytest.mark.parametrize("namespace", ["*", "a*", "default", "A.b-c_9", "A.b-c_9*"])
+@every_case("namespace", ["*", "a*", "default", "A.b-c_9", "A.b-c_9*"])
 async def test_a_namespace_and_the_beginning_of_one_are_taken(yard, namespace):
     token = (await yard.create(agent("x", namespaces=(namespace,)))).token
     assert list(token.grants[0].namespaces) == [namespace]
 
 
-@pytest.mark.parametrize("call", ["GetToken", "RevokeToken"])
-@pytest.mark.parametrize("token_id", ["", "tok_", "tok_00000000000000000000", "x" * 5_000])
+@every_case("call", ["GetToken", "RevokeToken"])
+@every_case("token_id", ["", "tok_", "tok_00000000000000000000", "x" * 5_000])
 async def test_a_token_that_is_not_there_is_not_found(yard, refused, call, token_id):
     request = {"GetToken": pb.GetTokenRequest, "RevokeToken": pb.RevokeTokenRequest}[call](token_id=token_id)
     refusal = await refused(getattr(yard.tokens, call)(request, metadata=bearer(FIRST)))
@@ -304,7 +305,7 @@ async def test_a_token_counts_in_one_place_alone(yard, refused):
         assert (await refused(call(request))).code == "unauthenticated"
 
 
-@pytest.mark.parametrize(
+@every_case(
     ("form", "is_in"),
     [
         ("Bearer {}", True),

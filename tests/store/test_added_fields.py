@@ -28,6 +28,7 @@ from taskyard_server.store.task_records import (
     kept_history,
     kept_options,
 )
+from tests.cases import every_case
 from tests.store.kept_yard import KeptYard
 
 FAR = 1e6
@@ -86,7 +87,7 @@ def test_options_with_any_of_it_are_written_as_level_2_reads_them(field):
     assert kept_options(options) == options[:OPTIONS_OF_LEVEL_2]
 
 
-@pytest.mark.parametrize("field", TaskExtras._fields)
+@every_case("field", TaskExtras._fields)
 def test_options_with_extras_are_written_as_a_whole(field):
     options = TaskOptions(extras=TaskExtras(**{field: EXTRAS[field]}))
     assert not options.has_added_fields

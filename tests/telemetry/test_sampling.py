@@ -3,6 +3,7 @@
 import pytest
 
 from taskyard_server.telemetry.sampling import Sampler, configured_sampler
+from tests.cases import every_case
 from tests.telemetry.conftest import NOT_RECORDED, RECORDED
 
 LOW, HIGH = (f"00-{'5' * 16}{half}-00f067aa0ba902b7-00" for half in ("0" * 15 + "1", "f" * 16))
@@ -37,7 +38,7 @@ def test_a_trace_context_without_a_trace_is_not_traced():
     assert not Sampler(1.0).takes(f"00-{'0' * 32}-00f067aa0ba902b7-01")
 
 
-@pytest.mark.parametrize(
+@every_case(
     ("name", "argument", "begins", "takes_recorded", "takes_others"),
     [
         (None, None, True, True, False),

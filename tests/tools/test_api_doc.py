@@ -3,7 +3,6 @@
 import re
 from pathlib import Path
 
-import pytest
 from google.protobuf.descriptor import Descriptor, EnumDescriptor
 
 from taskyard.v1 import (
@@ -16,6 +15,7 @@ from taskyard.v1 import (
     target_pb2,
     task_pb2,
 )
+from tests.cases import every_case
 
 DOCS = Path(__file__).parents[2] / "docs"
 PAGE = (DOCS / "api.md").read_text()
@@ -50,7 +50,7 @@ def short(described: Descriptor | EnumDescriptor) -> str:
     return described.full_name.removeprefix("taskyard.v1.")
 
 
-@pytest.mark.parametrize("method", METHODS, ids=[method.name for method in METHODS])
+@every_case("method", METHODS, ids=[method.name for method in METHODS])
 def test_each_call_has_its_effect_errors_and_retry_rule(method):
     text = section(method.name)
     assert text.strip().splitlines()[0].endswith(".")
@@ -58,14 +58,14 @@ def test_each_call_has_its_effect_errors_and_retry_rule(method):
         assert re.search(rf"^- \*\*{part}\*\*: \S", text, re.MULTILINE), part
 
 
-@pytest.mark.parametrize("message", MESSAGES, ids=map(short, MESSAGES))
+@every_case("message", MESSAGES, ids=map(short, MESSAGES))
 def test_each_message_shows_its_fields_with_type_presence_and_description(message):
     table = rows(short(message))
     assert [row[:2] for row in table] == [[field.name, field.json_name] for field in message.fields]
     assert all(all(row) for row in table)
 
 
-@pytest.mark.parametrize("enum", ENUMS, ids=map(short, ENUMS))
+@every_case("enum", ENUMS, ids=map(short, ENUMS))
 def test_each_enum_shows_its_values(enum):
     values = [[value.name, str(value.number)] for value in enum.values if value.name.islower() and value.number]
     assert [row[:2] for row in rows(short(enum))] == values

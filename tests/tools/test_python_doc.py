@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from tests.cases import every_case
 from tools import python_doc
 
 ROOT = Path(__file__).parents[2]
@@ -64,7 +65,7 @@ def test_every_public_name_stands_once():
     assert sorted(names) == sorted([*options, *(name for module in MODULES for name in public_names(module))])
 
 
-@pytest.mark.parametrize("method", METHODS)
+@every_case("method", METHODS)
 def test_every_method_is_told_with_its_arguments(method):
     function, said = METHODS[method]
     assert re.search(rf"^#### `(?:async )?{function.__name__}\(", said, re.MULTILINE)
@@ -72,7 +73,7 @@ def test_every_method_is_told_with_its_arguments(method):
         assert argument in ("self", "agent") or re.search(rf"^- `\**{argument}`:", said, re.MULTILINE), argument
 
 
-@pytest.mark.parametrize("name", python_doc.BLOCKING)
+@every_case("name", python_doc.BLOCKING)
 def test_a_blocking_class_names_its_methods(name):
     module = "taskyard" if hasattr(importlib.import_module("taskyard"), name) else "taskyard.testing"
     cls = getattr(importlib.import_module(module), name)
@@ -86,6 +87,7 @@ def test_old_names_are_not_told():
     assert "first_delay_ms" not in PAGE
 
 
+@pytest.mark.gate("`make lint` compares it, too")
 def test_it_is_current():
     command = [sys.executable, ROOT / "tools/python_doc.py"]
     assert subprocess.run(command, capture_output=True, text=True, timeout=60, check=True).stdout == PAGE

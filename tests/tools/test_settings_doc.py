@@ -12,6 +12,7 @@ from taskyard_server.config_sources import load
 from taskyard_server.live_config import RELOADABLE
 from taskyard_server.setting_types import Section
 from taskyard_server.store_url import DOCUMENTED_DEFAULT
+from tests.cases import every_case
 from tests.environment import settings_in
 
 PAGE = (Path(__file__).parents[2] / "docs" / "settings.md").read_text()
@@ -55,7 +56,7 @@ def test_every_field_has_a_description():
     assert {name for name, info in fields if not info.description} == sections
 
 
-@pytest.mark.parametrize("key", ROWS)
+@every_case("key", ROWS)
 def test_the_default_is_that_of_the_model(key):
     default = ROWS[key][2]
     if key in OF_THE_SYSTEM:
@@ -64,18 +65,17 @@ def test_the_default_is_that_of_the_model(key):
     assert by_key(Settings())[key] == (None if default == "none" else json.loads(default.strip("`")))
 
 
-@pytest.mark.parametrize("key", ROWS)
+@every_case("key", ROWS)
 def test_a_key_says_whether_it_reloads(key):
     assert ROWS[key][3] == ("reload" if key in RELOADABLE else "restart")
 
 
-@pytest.mark.parametrize(
-    ("key", "name"), [(key, name.strip("`")) for key, cells in ROWS.items() for name in cells[4].split(", ")]
-)
+@every_case(("key", "name"), [(key, name.strip("`")) for key, cells in ROWS.items() for name in cells[4].split(", ")])
 def test_the_variable_sets_the_key(monkeypatch, key, name):
     value = EXAMPLES.get(key, by_key(Settings())[key])
-    monkeypatch.setenv(name, value if isinstance(value, str) else json.dumps(value))
-    assert load(None, {}).sources == {key: "environment"}
+    with monkeypatch.context() as alone:
+        alone.setenv(name, value if isinstance(value, str) else json.dumps(value))
+        assert load(None, {}).sources == {key: "environment"}
 
 
 def test_the_examples_of_files_are_valid(tmp_path):

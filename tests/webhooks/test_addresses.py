@@ -9,6 +9,7 @@ import pytest
 from taskyard_server import webhook_posts
 from taskyard_server.config import WebhookSettings
 from taskyard_server.webhook_addresses import is_public
+from tests.cases import every_case
 
 NAME = "hooks.example"
 
@@ -62,12 +63,12 @@ def resolve(monkeypatch):
     return set_answers
 
 
-@pytest.mark.parametrize("address", REFUSED)
+@every_case("address", REFUSED)
 def test_a_special_address_is_not_public(address):
     assert not is_public(address)
 
 
-@pytest.mark.parametrize("address", PUBLIC)
+@every_case("address", PUBLIC)
 def test_any_other_address_is_public(address):
     assert is_public(address)
 

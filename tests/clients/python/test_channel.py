@@ -11,6 +11,7 @@ from taskyard import Client, Host, SyncClient, TaskyardError
 from taskyard.channel import open_channel
 from taskyard.credentials import Credentials
 from taskyard_server.listening import SERVER_OPTIONS
+from tests.cases import every_case
 
 
 class RecordingServer(grpc.GenericRpcHandler):
@@ -65,7 +66,7 @@ def test_without_a_token_only_the_namespace_is_sent():
     assert Credentials("localhost:1", "shop").metadata() == (("taskyard-namespace", "shop"),)
 
 
-@pytest.mark.parametrize(
+@every_case(
     "given",
     [
         *({"token": text} for text in ("secret\n", "sécret", "a\x00")),
@@ -85,7 +86,7 @@ async def test_malformed_arguments_are_refused_at_once(given):
             kind(**{"address": "localhost:50051", **given})
 
 
-@pytest.mark.parametrize(
+@every_case(
     "address", ["localhost:1", "127.0.0.1:65535", "[::1]:1", "unix:/run/taskyard.sock", "dns:///taskyard.example:1"]
 )
 async def test_a_well_formed_address_is_accepted(address):

@@ -6,6 +6,7 @@ import pytest
 
 from taskyard.codecs import FernetCodec
 from taskyard.payloads import BadValue, decode_value, encode_value
+from tests.cases import every_case
 
 OLD, NEW = FernetCodec.new_key(), FernetCodec.new_key()
 
@@ -38,7 +39,7 @@ def test_the_error_of_a_wrong_key_says_what_to_look_at():
         decode_value(dict, None, payload, FernetCodec(NEW))
 
 
-@pytest.mark.parametrize("key", ["", "too short", "x" * 44, b"\xff", None])
+@every_case("key", ["", "too short", "x" * 44, b"\xff", None])
 def test_a_malformed_key_is_refused_and_not_shown(key):
     with pytest.raises(ValueError, match="key 2 is no Fernet key") as caught:
         FernetCodec(NEW, key)

@@ -12,6 +12,7 @@ from taskyard.task_fields import ActionFields, TaskFields
 from taskyard.v1 import batch_pb2
 from taskyard.v1 import task_pb2 as pb
 from taskyard.values import plain_object, plain_value, struct_from, timestamp_from, value_from
+from tests.cases import every_case
 
 JSON = st.recursive(
     st.none()
@@ -48,7 +49,7 @@ def test_empty_objects_and_lists_survive_the_round_trip():
     assert plain_object(struct_from({"o": {}, "l": [], "t": ()})) == {"o": {}, "l": [], "t": []}
 
 
-@pytest.mark.parametrize("value", [object(), {1: 2}, {"x": {1, 2}}, b"bytes", [datetime.now(UTC)]])
+@every_case("value", [object(), {1: 2}, {"x": {1, 2}}, b"bytes", [datetime.now(UTC)]])
 def test_values_that_are_not_json_are_refused(value):
     with pytest.raises(TypeError):
         value_from(value)

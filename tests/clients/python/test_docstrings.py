@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
-import pytest
+from tests.cases import every_case
 
 SDK = Path(__file__).parents[3] / "clients" / "python" / "taskyard"
 MODULES = sorted(SDK.glob("*.py"))
@@ -67,14 +67,14 @@ def fields(node: ast.ClassDef) -> list[str]:
     ]
 
 
-@pytest.mark.parametrize("module", MODULES, ids=lambda module: module.stem)
+@every_case("module", MODULES, ids=lambda module: module.stem)
 def test_every_parameter_of_a_public_function_is_documented_in_order(module: Path) -> None:
     for name, function in functions(module):
         if not function.name.startswith("_"):
             assert documented(function, "Args") == parameters(function), f"{module.name}: {name}"
 
 
-@pytest.mark.parametrize("module", MODULES, ids=lambda module: module.stem)
+@every_case("module", MODULES, ids=lambda module: module.stem)
 def test_every_public_function_says_what_it_returns(module: Path) -> None:
     for name, function in functions(module):
         returns = "None" if function.returns is None else ast.unparse(function.returns)
@@ -83,7 +83,7 @@ def test_every_public_function_says_what_it_returns(module: Path) -> None:
             assert re.search(r"^(Returns|Yields):\n    \S", docstring, re.MULTILINE), f"{module.name}: {name}"
 
 
-@pytest.mark.parametrize("module", MODULES, ids=lambda module: module.stem)
+@every_case("module", MODULES, ids=lambda module: module.stem)
 def test_every_public_function_names_the_errors_that_it_raises(module: Path) -> None:
     for name, function in functions(module):
         raises = any(isinstance(node, ast.Raise) for node in ast.walk(function))
@@ -91,7 +91,7 @@ def test_every_public_function_names_the_errors_that_it_raises(module: Path) -> 
             assert documented(function, "Raises"), f"{module.name}: {name}"
 
 
-@pytest.mark.parametrize("module", MODULES, ids=lambda module: module.stem)
+@every_case("module", MODULES, ids=lambda module: module.stem)
 def test_every_public_class_documents_how_it_is_created(module: Path) -> None:
     for node in classes(module):
         constructors = [each for each in node.body if isinstance(each, Function) and each.name == "__init__"]
@@ -99,7 +99,7 @@ def test_every_public_class_documents_how_it_is_created(module: Path) -> None:
         assert documented(node, "Args") == expected, f"{module.name}: {node.name}"
 
 
-@pytest.mark.parametrize("module", MODULES, ids=lambda module: module.stem)
+@every_case("module", MODULES, ids=lambda module: module.stem)
 def test_every_field_of_a_public_dataclass_is_documented_in_order(module: Path) -> None:
     for node in classes(module):
         if node.name != "HostOptions":

@@ -11,6 +11,7 @@ from taskyard.errors import KINDS, TaskyardError, error_from_message, error_from
 from taskyard.v1 import task_pb2 as pb
 from taskyard_server.core.errors import RETRY_AFTER_MS, NotOwner, Refusal
 from taskyard_server.interceptors.errors import MAPPINGS, message_of, trailing_metadata
+from tests.cases import every_case
 
 STATUSES = {
     grpc.StatusCode.UNAVAILABLE: "unavailable",
@@ -41,7 +42,7 @@ def raised_for(refused):
     )
 
 
-@pytest.mark.parametrize("code", MAPPINGS)
+@every_case("code", MAPPINGS)
 def test_every_code_of_the_server_has_a_public_class(code):
     error = raised_for(refusal(code))
     assert (error.code, error.reason, type(error).code) == (code, "what was wrong", code)
@@ -58,7 +59,7 @@ def test_a_call_that_can_be_repeated_says_so_and_when():
     assert (error.retryable, error.retry_after, error.details) == (False, None, {})
 
 
-@pytest.mark.parametrize("status", STATUSES)
+@every_case("status", STATUSES)
 def test_a_status_without_an_error_info_is_mapped_by_its_code(status):
     error = error_from_rpc(rpc_error(status, "why"))
     assert (error.code, error.reason) == (STATUSES[status], "why")

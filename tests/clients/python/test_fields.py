@@ -9,6 +9,7 @@ import pytest
 
 from taskyard import Client, NewTask
 from taskyard.v1 import schedule_pb2, task_pb2
+from tests.cases import every_case
 
 
 class Model(pydantic.BaseModel):
@@ -24,7 +25,7 @@ class Record:
     x: int = 1
 
 
-@pytest.mark.parametrize(
+@every_case(
     ("fields", "problem"),
     [
         (
@@ -56,7 +57,7 @@ async def test_a_field_of_the_wrong_type_is_a_type_error(client: Client, fields:
         await client.submit("click", **fields)
 
 
-@pytest.mark.parametrize(
+@every_case(
     ("fields", "problem"),
     [
         ({"deadline": datetime(2026, 1, 1)}, r"deadline: datetime.datetime\(2026.* must have a time zone"),

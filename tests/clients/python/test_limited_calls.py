@@ -8,6 +8,7 @@ import pytest
 from taskyard import TaskState, TooManyRequests
 from taskyard.retrying import FIRST_DELAY_SECS, MAX_SPREAD, Backoff
 from taskyard_server.core import errors as refusals
+from tests.cases import every_case
 
 
 def limiting(service, name, monkeypatch, times, retry_after_ms):
@@ -66,7 +67,7 @@ def test_without_a_word_of_the_server_the_delay_is_that_of_an_outage():
     assert Backoff().delay(TooManyRequests("too many")) <= FIRST_DELAY_SECS
 
 
-@pytest.mark.parametrize(
+@every_case(
     ("call", "error", "message"),
     [
         (lambda client: client.limits.put("k", max_inflight=-1), ValueError, "max_inflight: is from 0 to 4294967295"),

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 import taskyard
+from tests.cases import every_case
 
 SOURCE = Path(taskyard.__file__).read_text()
 
@@ -20,7 +21,7 @@ def test_type_checkers_see_the_names_that_there_are():
     assert taskyard.__all__ == sorted(taskyard.__all__)
 
 
-@pytest.mark.parametrize("name", taskyard.__all__)
+@every_case("name", taskyard.__all__)
 def test_every_name_is_there(name):
     assert getattr(taskyard, name).__name__ == name
     assert name in dir(taskyard)

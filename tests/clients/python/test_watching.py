@@ -14,6 +14,7 @@ from taskyard.v1 import task_pb2_grpc
 from taskyard.watching import Watch
 from taskyard_server.core import errors as refusals
 from taskyard_server.interceptors.calls import CallInterceptor
+from tests.cases import every_case
 from tests.waiting import LIMIT_SECS
 
 HANG = object()
@@ -152,7 +153,7 @@ ENDS = {
 }
 
 
-@pytest.mark.parametrize("why", ENDS)
+@every_case("why", ENDS)
 async def test_a_watch_resumes_after_its_last_cursor(why):
     async with watched([update("c1", "t1", "t2"), *ENDS[why]], [update("c2", "t3"), DONE]) as (
         client,

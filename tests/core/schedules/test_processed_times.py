@@ -6,6 +6,7 @@ import pytest
 
 from taskyard_server.core.schedules import processed_times
 from taskyard_server.core.schedules.processed_times import TimeRange, add, first_unprocessed
+from tests.cases import every_case
 
 
 def of_whole_numbers(times, until=1_000):
@@ -29,7 +30,7 @@ def test_after_the_last_time_there_is_none():
     assert first_unprocessed(runs, None) is None
 
 
-@pytest.mark.parametrize("seed", range(20))
+@every_case("seed", range(20))
 def test_what_was_not_dealt_with_is_found(seed):
     random = Random(seed)
     times = random.sample(range(40), random.randrange(1, 40))

@@ -6,6 +6,7 @@ import pytest
 
 from taskyard_server.core.schedules.schedule import CatchUp, Overlap, Schedule, Trigger
 from taskyard_server.core.schedules.trigger_queue import TriggerQueue
+from tests.cases import every_case
 
 from .clockwork import Steady, spec_of
 
@@ -149,7 +150,7 @@ def test_tasks_that_were_handed_out_count_in_the_order_though_not_in_the_bound(m
     assert [task.id for task in clockwork.tasks()[1:]] == [second.task_id, first.task_id]
 
 
-@pytest.mark.parametrize("seed", range(10))
+@every_case("seed", range(10))
 def test_the_queue_chooses_as_a_search_of_all_that_waits_does(seed):
     """Random arrivals, withdrawals, counts and limits, beside a plain list."""
     random = Random(seed)

@@ -8,6 +8,7 @@ from google.protobuf.struct_pb2 import ListValue, Struct, Value
 
 from taskyard.v1 import runtime_host_pb2 as pb
 from taskyard.v1.runtime_host_pb2 import Machine
+from tests.cases import every_case
 from tests.services.host_streams import CONNECT, held_lease
 
 HELLO = pb.ConnectRequest(hello=pb.Hello(host_id="host", instance="i"))
@@ -86,7 +87,7 @@ async def send_bytes(server, *messages):
         pass
 
 
-@pytest.mark.parametrize("case", BAD_HELLOS)
+@every_case("case", BAD_HELLOS)
 async def test_an_invalid_first_message_is_refused_by_the_name_of_the_field(server, refused, case):
     message, field = BAD_HELLOS[case]
     refusal = await refused(send_bytes(server, message.SerializeToString()))
@@ -118,8 +119,8 @@ async def test_a_later_invalid_message_ends_the_stream_and_its_leases_end_after_
     assert await server.state(task.task.task_id) == "queued"
 
 
-@pytest.mark.parametrize("case", GARBAGE)
-@pytest.mark.parametrize("before", [0, 1])
+@every_case("case", GARBAGE)
+@every_case("before", [0, 1])
 async def test_a_malformed_message_is_refused(server, refused, case, before):
     refusal = await refused(send_bytes(server, *[HELLO.SerializeToString()] * before, GARBAGE[case]))
     assert refusal.status is grpc.StatusCode.INVALID_ARGUMENT

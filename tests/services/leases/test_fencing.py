@@ -7,6 +7,7 @@ import pytest
 from google.protobuf.struct_pb2 import Value
 
 from taskyard.v1 import runtime_host_pb2, task_pb2
+from tests.cases import every_case
 from tests.services.leases.report_calls import REPORTS, required_fields, state_name
 
 # A token is a whole number that a double can count.
@@ -77,24 +78,27 @@ async def test_a_report_by_another_host_than_the_holder_is_lease_lost(api, refus
     assert await api.late_reports() == 1
 
 
-@pytest.mark.parametrize("call", REPORTS)
-async def test_a_report_without_a_token_is_refused(api, refused, call):
-    task_id = await api.submit()
-    lease = await api.claim()
+@every_case("call", REPORTS)
+async def test_a_report_without_a_token_is_refused(api, lease, refused, call):
     refusal = await refused(api.report(call, lease, fencing_token=0, **required_fields(call)))
     assert (refusal.code, refusal.message) == ("bad_request", "fencing_token: is required")
-    assert await api.state(task_id) == "assigned"
+    assert await api.state(lease.task_id) == "assigned"
 
 
-@pytest.mark.parametrize("call", REPORTS)
-@pytest.mark.parametrize("token", BAD_TOKENS)
-async def test_a_report_with_what_is_no_token_is_refused_by_the_name_of_the_field(api, refused, call, token):
-    task_id = await api.submit()
-    lease = await api.claim()
+@pytest.fixture
+async def lease(api):
+    """The lease of a task."""
+    await api.submit()
+    return await api.claim()
+
+
+@every_case("call", REPORTS)
+@every_case("token", BAD_TOKENS)
+async def test_a_report_with_what_is_no_token_is_refused_by_the_name_of_the_field(api, lease, refused, call, token):
     refusal = await refused(api.report(call, lease, fencing_token=token, **required_fields(call)))
     assert refusal.status is grpc.StatusCode.INVALID_ARGUMENT
     assert (refusal.code, refusal.message) == ("bad_request", "fencing_token: must be a whole number from 0 to 2^53")
-    assert await api.state(task_id) == "assigned"
+    assert await api.state(lease.task_id) == "assigned"
     assert await api.late_reports() == 0
 
 
@@ -104,18 +108,14 @@ async def test_the_greatest_token_is_one(api, refused):
     assert (await refused(api.report("StartTask", lease, fencing_token=2**53))).code == "lease_lost"
 
 
-@pytest.mark.parametrize("call", REPORTS)
-async def test_a_report_with_a_token_not_yet_granted_is_lease_lost(api, refused, call):
-    task_id = await api.submit()
-    lease = await api.claim()
+@every_case("call", REPORTS)
+async def test_a_report_with_a_token_not_yet_granted_is_lease_lost(api, lease, refused, call):
     assert (await refused(api.report(call, lease, fencing_token=2, **required_fields(call)))).code == "lease_lost"
-    assert await api.state(task_id) == "assigned"
+    assert await api.state(lease.task_id) == "assigned"
 
 
-@pytest.mark.parametrize("call", REPORTS)
-async def test_a_report_of_an_unknown_host_or_task_is_not_found(api, refused, call):
-    await api.submit()
-    lease = await api.claim()
+@every_case("call", REPORTS)
+async def test_a_report_of_an_unknown_host_or_task_is_not_found(api, lease, refused, call):
     for wrong_fields in ({"host_id": "ghost"}, {"task_id": "tsk_ghost"}, {"task_id": ""}):
         refusal = await refused(api.report(call, lease, **{**required_fields(call), **wrong_fields}))
         assert refusal.status is grpc.StatusCode.NOT_FOUND

@@ -10,6 +10,7 @@ from taskyard.v1 import batch_pb2, task_pb2
 from taskyard_server.core.task import Submission
 from taskyard_server.engine.event_log import Bounds
 from tests import reporting
+from tests.cases import every_case
 from tests.live import live
 from tests.services.task_watches.watch_calls import (
     events,
@@ -146,7 +147,7 @@ async def test_events_of_other_namespaces_are_not_sent(api):
 # Refused requests
 
 
-@pytest.mark.parametrize(
+@every_case(
     ("filters", "message"),
     [
         ({"state": "done,odd"}, 'state: unknown state "odd"'),

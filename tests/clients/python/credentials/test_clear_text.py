@@ -10,6 +10,7 @@ from taskyard import Client, Host, SyncClient, Unavailable
 from taskyard.addresses import is_local
 from taskyard.channel import options_for
 from taskyard.credentials import find_credentials
+from tests.cases import every_case
 
 KINDS = (Client, SyncClient, functools.partial(Host, host_id="host-1"))
 LOCAL = [
@@ -27,12 +28,12 @@ ELSEWHERE = [
 ]
 
 
-@pytest.mark.parametrize("address", LOCAL)
+@every_case("address", LOCAL)
 def test_what_stays_on_this_machine_is_local(address):
     assert is_local(address)
 
 
-@pytest.mark.parametrize("address", ELSEWHERE)
+@every_case("address", ELSEWHERE)
 def test_what_may_leave_this_machine_is_not(address):
     assert not is_local(address)
 

@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from taskyard.credentials import AT_THE_TERMINAL, PARTS, find_credentials
+from tests.cases import every_case
 
 PROFILES = """
 default_profile = "home"
@@ -147,7 +148,7 @@ def test_the_readme_names_each_part_with_its_option_and_variable():
 # Mistakes
 
 
-@pytest.mark.parametrize(
+@every_case(
     ("arguments", "problem"),
     [
         ({"token": "secret", "token_file": "f"}, "token and token_file: one of them, not both"),

@@ -14,6 +14,7 @@ from taskyard import RunningTask
 from taskyard.action import Action
 from taskyard.host import Host
 from taskyard.hosting.actions import Actions
+from tests.cases import every_case
 
 
 @dataclass
@@ -83,7 +84,7 @@ class Callable:
 FITTING = [with_task, alone, no_annotations, texts, unknown_texts, an_option, wider, Callable(), Callable().__call__]
 
 
-@pytest.mark.parametrize("function", FITTING, ids=lambda each: getattr(each, "__name__", "an object"))
+@every_case("function", FITTING, ids=lambda each: getattr(each, "__name__", "an object"))
 def test_annotations_that_fit_are_taken(function):
     Actions().add("crawl", function, action=crawl)
 
@@ -130,13 +131,13 @@ WRONG = {
 }
 
 
-@pytest.mark.parametrize(("function", "reason"), WRONG.items(), ids=lambda each: getattr(each, "__name__", ""))
+@every_case(("function", "reason"), WRONG.items(), ids=lambda each: getattr(each, "__name__", ""))
 def test_annotations_of_another_action_are_refused(function, reason):
     with pytest.raises(TypeError, match=reason):
         Actions().add("crawl", function, action=crawl)
 
 
-@pytest.mark.parametrize(
+@every_case(
     ("kind", "hint", "fits"),
     [
         (list[int], list[int], True),
@@ -190,9 +191,7 @@ def test_what_is_no_action_is_refused(host):
         host.handles("crawl")
 
 
-@pytest.mark.parametrize(
-    "kind", [Links, Page, list[Links], dict[str, Page], Links | None, datetime.datetime, set, Path]
-)
+@every_case("kind", [Links, Page, list[Links], dict[str, Page], Links | None, datetime.datetime, set, Path])
 def test_a_handler_without_a_typed_action_may_not_promise_what_is_no_json(host, kind):
     async def crawl(task: RunningTask): ...
 
@@ -206,12 +205,12 @@ def test_a_handler_without_a_typed_action_may_not_promise_what_is_no_json(host, 
 JSON = [dict[str, Any], list[int], str, int, bool, None, Any, object, Mapping[str, Any], Sequence[str], Found, Pair]
 
 
-@pytest.mark.parametrize("kind", JSON, ids=str)
-def test_a_handler_without_a_typed_action_may_promise_json(host, kind):
+@every_case("kind", JSON, ids=str)
+def test_a_handler_without_a_typed_action_may_promise_json(kind):
     async def crawl(task: RunningTask): ...
 
     crawl.__annotations__["return"] = kind
-    host.action("crawl")(crawl)
+    Host("127.0.0.1:1", "h").action("crawl")(crawl)
 
 
 def generator(_):

@@ -6,6 +6,7 @@ import pytest
 
 from taskyard import Host
 from taskyard.hosting.options import HostOptions, parts_of
+from tests.cases import every_case
 from tests.clients.python.host.gate import Gate
 
 
@@ -49,7 +50,7 @@ async def test_slots_that_do_not_fit_the_handlers_are_refused_when_the_host_runs
         await host.run()
 
 
-@pytest.mark.parametrize(
+@every_case(
     ("slots", "error", "problem"),
     [
         ({}, ValueError, "slots: must name an action"),

@@ -3,13 +3,14 @@
 import pytest
 
 from taskyard.credentials import find_credentials
+from tests.cases import every_case
 
 
 def found(address=None, **variables):
     return find_credentials(address, environment={f"TASKYARD_{name.upper()}": each for name, each in variables.items()})
 
 
-@pytest.mark.parametrize(
+@every_case(
     ("address", "addresses"),
     [
         ("a:1", ("a:1",)),
@@ -36,7 +37,7 @@ def test_https_before_the_first_holds_for_all(address):
     assert credentials.addresses == ("a:1", "b:2")
 
 
-@pytest.mark.parametrize(
+@every_case(
     "address",
     ["a:1,https://b:2", "a:1,", ",a:1", "a:1,,b:2", "a:1,b", "https://a:1,unix:/b", [], ["a:1", ""], "a:1 b:2"],
 )

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 from taskyard.payloads import MISSING, BadValue, Payload, decode_value, encode_value
 from taskyard.shapes import shape_of
+from tests.cases import every_case
 
 
 class Colour(Enum):
@@ -106,9 +107,9 @@ VALUES = [
 ]
 
 
-@pytest.mark.parametrize(("value", "kind"), VALUES)
-@pytest.mark.parametrize("is_object", [True, False])
-@pytest.mark.parametrize("codec", [None, Reversing()])
+@every_case(("value", "kind"), VALUES)
+@every_case("is_object", [True, False])
+@every_case("codec", [None, Reversing()])
 def test_values_come_back(value, kind, is_object, codec):
     encoded = encode_value(value, kind, codec, is_object=is_object)
     assert (encoded.plain is MISSING) != (encoded.payload is None)
@@ -161,7 +162,7 @@ def test_without_an_input_params_are_empty():
         decode_value(None, {"a": 1}, None, None)
 
 
-@pytest.mark.parametrize(
+@every_case(
     ("kind", "plain", "path"),
     [
         (Node, {"name": 5}, "name"),
@@ -187,7 +188,7 @@ def test_models_keep_the_rules_of_json():
     assert decode_value(Model, {"address": "a", "at": NOW.isoformat()}, None, None).at == NOW
 
 
-@pytest.mark.parametrize("kind", [object(), type("Plain", (), {}), list[type("Inner", (), {})], "Page", complex])
+@every_case("kind", [object(), type("Plain", (), {}), list[type("Inner", (), {})], "Page", complex])
 def test_types_that_cannot_be_sent_are_refused(kind):
     with pytest.raises(TypeError, match="cannot be sent, an action takes a dataclass"):
         shape_of(kind)
@@ -225,7 +226,7 @@ def test_a_payload_that_the_codec_cannot_read_is_refused():
         decode_value(Any, None, Payload(b"x", "reversing"), Reversing())
 
 
-@pytest.mark.parametrize(
+@every_case(
     ("value", "kind", "path"),
     [
         (float("nan"), float | None, ""),
