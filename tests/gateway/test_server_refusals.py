@@ -1,5 +1,6 @@
 """What a REST caller gets when the server refuses a call, fails, or cannot be reached."""
 
+import asyncio
 import json
 import re
 import shutil
@@ -95,6 +96,19 @@ async def test_without_a_server_it_is_503(unused_port: int) -> None:
         assert_unreachable(await rest.get("/tasks"))
         assert_unreachable(await rest.post("/tasks", json={}))
         assert_unreachable(await rest.get("/tasks:watch"))
+
+
+async def test_where_something_else_than_the_server_listens_it_is_502() -> None:
+    async def talk(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        writer.write(b"220 mail.example ESMTP\r\n")
+        await writer.drain()
+        writer.close()
+
+    async with AsyncExitStack() as stack:
+        other = await stack.enter_async_context(await asyncio.start_server(talk, "127.0.0.1", 0))
+        host, port = other.sockets[0].getsockname()
+        rest = await stack.enter_async_context(client_of(await stack.enter_async_context(gateway_to(f"{host}:{port}"))))
+        assert_json(await rest.get("/tasks"), 502, UNREACHABLE)
 
 
 async def test_a_server_that_goes_and_comes_back_is_found_again() -> None:
