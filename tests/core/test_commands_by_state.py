@@ -6,6 +6,7 @@ import pytest
 
 from taskyard_server.core.errors import Conflict, LeaseLost, Refusal
 from taskyard_server.core.task import LEGAL, TaskState
+from tests.cases import every_case
 from tests.core.task_cases import (
     ALLOWED,
     LEADS_TO,
@@ -23,8 +24,9 @@ from tests.core.task_cases import (
 )
 
 
-@pytest.mark.parametrize(("state", "command"), ALLOWED, ids=name)
-def test_an_allowed_command_leads_to_the_state_in_the_table(yard, state, command):
+@every_case(("state", "command"), ALLOWED, ids=name)
+def test_an_allowed_command_leads_to_the_state_in_the_table(make_yard, state, command):
+    yard = make_yard()
     case = STATES[state](yard)
     assert case.task.state == state.split(",")[0].split(" ")[0]
     yard.transitions()
@@ -33,8 +35,9 @@ def test_an_allowed_command_leads_to_the_state_in_the_table(yard, state, command
     assert yard.transitions()[-1] == (case.task.id, case.task.state)
 
 
-@pytest.mark.parametrize(("state", "command"), REFUSED, ids=name)
-def test_every_other_command_is_a_conflict_and_changes_nothing(yard, watch, state, command):
+@every_case(("state", "command"), REFUSED, ids=name)
+def test_every_other_command_is_a_conflict_and_changes_nothing(make_yard, watch, state, command):
+    yard = make_yard()
     case = STATES[state](yard)
     changes = watch(yard.scheduler)
     with pytest.raises(Conflict):
@@ -42,8 +45,9 @@ def test_every_other_command_is_a_conflict_and_changes_nothing(yard, watch, stat
     assert changes() == []
 
 
-@pytest.mark.parametrize(("state", "command"), STALE, ids=name)
-def test_every_other_report_is_lost_or_a_conflict_and_changes_nothing(yard, watch, state, command):
+@every_case(("state", "command"), STALE, ids=name)
+def test_every_other_report_is_lost_or_a_conflict_and_changes_nothing(make_yard, watch, state, command):
+    yard = make_yard()
     case = STATES[state](yard)
     changes = watch(yard.scheduler)
     with pytest.raises((Conflict, LeaseLost)):
@@ -51,8 +55,9 @@ def test_every_other_report_is_lost_or_a_conflict_and_changes_nothing(yard, watc
     assert [line for line in changes() if ".late_reports" not in line] == []
 
 
-@pytest.mark.parametrize("state", [state for state in STATES if claim not in LEADS_TO[state]])
-def test_only_a_queued_task_is_claimed(yard, state):
+@every_case("state", [state for state in STATES if claim not in LEADS_TO[state]])
+def test_only_a_queued_task_is_claimed(make_yard, state):
+    yard = make_yard()
     case = STATES[state](yard)
     assert yard.claim() == []
     assert case.task.lease is None or case.task.lease is case.lease
@@ -92,8 +97,9 @@ def figures(yard):
     return counters.submitted, ended + stats.queued + stats.inflight + stats.paused
 
 
-@pytest.mark.parametrize(("state", "command"), ALLOWED, ids=name)
-def test_submitted_is_always_what_ended_and_what_is_live(yard, state, command):
+@every_case(("state", "command"), ALLOWED, ids=name)
+def test_submitted_is_always_what_ended_and_what_is_live(make_yard, state, command):
+    yard = make_yard()
     case = STATES[state](yard)
     assert figures(yard) == (1, 1)
     command(case)

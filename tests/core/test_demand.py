@@ -9,6 +9,7 @@ import pytest
 from taskyard_server.core.demand import Demand, Pool, demand_of
 from taskyard_server.core.keys import KeyLimit
 from taskyard_server.core.task import TaskExtras
+from tests.cases import every_case
 
 EVERY_HOST = Pool("all")
 
@@ -129,7 +130,7 @@ def test_a_drain_of_the_server_hides_nothing(yard):
     assert demand(yard).runnable == 1, "the next server goes on with it"
 
 
-@pytest.mark.parametrize("seed", range(20))
+@every_case("seed", range(20))
 def test_so_many_tasks_are_runnable_as_a_host_of_the_pool_with_room_for_all_is_handed(make_yard, seed):
     chances = Random(seed)
     yard = make_yard(max_inflight=chances.choice([4, 12, 1000]), max_per_agent_inflight=chances.choice([1, 3, 1000]))

@@ -10,6 +10,7 @@ from taskyard_server.core.explain import Explanation, Sight, WaitKind, WaitReaso
 from taskyard_server.core.keys import KeyLimit
 from taskyard_server.core.names import names
 from taskyard_server.core.task import TaskExtras
+from tests.cases import every_case
 
 OWN = Sight(names(["ann"]), sees_others=False)
 CRAWL = frozenset({"crawl"})
@@ -210,7 +211,7 @@ def test_over_share_is_an_agent_that_has_more_in_flight_by_weight_than_another_t
     assert why(yard, task).over_share
 
 
-@pytest.mark.parametrize("seed", range(40))
+@every_case("seed", range(40))
 def test_so_many_are_ahead_as_are_handed_out_first_if_nothing_ends(make_yard, seed):
     chances = Random(seed)
     yard = make_yard(max_per_agent_inflight=chances.choice([3, 8, 1000]))

@@ -4,6 +4,7 @@ import pytest
 
 from taskyard_server.core.errors import Conflict, LeaseLost, NotFound
 from taskyard_server.core.history import RetryPolicy
+from tests.cases import every_case
 from tests.core.yard import TICK
 
 
@@ -20,7 +21,7 @@ def reports(yard):
     }
 
 
-EVERY_REPORT = pytest.mark.parametrize("report", ["start", "renew", "progress", "complete", "fail", "release"])
+EVERY_REPORT = every_case("report", ["start", "renew", "progress", "complete", "fail", "release"])
 
 
 # Reports
@@ -163,8 +164,9 @@ def late(changes):
 
 
 @EVERY_REPORT
-@pytest.mark.parametrize("token", [0, 1, 3, -1, 1 << 70])
-def test_a_report_with_another_token_is_lease_lost_and_changes_nothing(yard, watch, report, token):
+@every_case("token", [0, 1, 3, -1, 1 << 70])
+def test_a_report_with_another_token_is_lease_lost_and_changes_nothing(make_yard, watch, report, token):
+    yard = make_yard()
     first = yard.leased()
     yard.release(first)
     second = yard.claim_one()
@@ -176,7 +178,8 @@ def test_a_report_with_another_token_is_lease_lost_and_changes_nothing(yard, wat
 
 
 @EVERY_REPORT
-def test_a_report_of_another_host_with_the_right_token_is_lease_lost_and_changes_nothing(yard, watch, report):
+def test_a_report_of_another_host_with_the_right_token_is_lease_lost_and_changes_nothing(make_yard, watch, report):
+    yard = make_yard()
     lease = yard.leased()
     yard.register("thief")
     changes = watch(yard.scheduler)
@@ -218,10 +221,9 @@ def taken_by_another(yard, _):
 
 
 @EVERY_REPORT
-@pytest.mark.parametrize(
-    "lose", [cancelled, released, expired, past_its_deadline, done, host_registered_anew, taken_by_another]
-)
-def test_a_report_after_the_lease_has_ended_is_lease_lost_and_changes_nothing(yard, watch, report, lose):
+@every_case("lose", [cancelled, released, expired, past_its_deadline, done, host_registered_anew, taken_by_another])
+def test_a_report_after_the_lease_has_ended_is_lease_lost_and_changes_nothing(make_yard, watch, report, lose):
+    yard = make_yard()
     lease = yard.leased(60)
     lose(yard, lease)
     yard.scheduler.heartbeat(yard.now, "host")
@@ -241,7 +243,8 @@ def test_every_late_report_is_counted(yard):
 
 
 @EVERY_REPORT
-def test_a_report_of_a_host_that_is_not_registered_is_not_found(yard, watch, report):
+def test_a_report_of_a_host_that_is_not_registered_is_not_found(make_yard, watch, report):
+    yard = make_yard()
     lease = yard.leased()
     changes = watch(yard.scheduler)
     with pytest.raises(NotFound, match="runtime host not found"):

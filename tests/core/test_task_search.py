@@ -10,6 +10,7 @@ from taskyard_server.core.names import names
 from taskyard_server.core.task import Submission, TaskExtras, TaskState
 from taskyard_server.core.task_filter import TaskFilter
 from taskyard_server.core.task_search import MAX_LOOKED_AT, search
+from tests.cases import every_case
 from tests.core.yard import Yard
 from tests.effort import times
 
@@ -82,15 +83,15 @@ FILTERS = [
 ]
 
 
-@pytest.mark.parametrize("newest_first", [False, True])
-@pytest.mark.parametrize("wanted", FILTERS, ids=[f"filter {place}" for place in range(len(FILTERS))])
+@every_case("newest_first", [False, True])
+@every_case("wanted", FILTERS, ids=[f"filter {place}" for place in range(len(FILTERS))])
 def test_a_search_finds_what_a_look_at_each_task_does(busy_yard, wanted, newest_first):
     expected = looked_at_each(busy_yard, wanted)
     assert found(busy_yard, wanted, newest_first=newest_first)[0] == (expected[::-1] if newest_first else expected)
 
 
-@pytest.mark.parametrize("newest_first", [False, True])
-@pytest.mark.parametrize("limit", [1, 7, PAGE, PAGE + 1])
+@every_case("newest_first", [False, True])
+@every_case("limit", [1, 7, PAGE, PAGE + 1])
 def test_a_search_goes_on_after_each_slice(busy_yard, limit, newest_first):
     wanted, tasks, after = TaskFilter(action="step-1"), [], 0
     while after is not None:

@@ -140,19 +140,17 @@ def case_name(part):
     return part if isinstance(part, str) else part.__name__
 
 
-@pytest.mark.parametrize(
-    ("reach", "command", "state"), [case for case in CASES if isinstance(case[2], str)], ids=case_name
-)
-def test_a_legal_command_moves_the_task(yard, reach, command, state):
+@every_case(("reach", "command", "state"), [case for case in CASES if isinstance(case[2], str)], ids=case_name)
+def test_a_legal_command_moves_the_task(make_yard, reach, command, state):
+    yard = make_yard()
     lease = reach(yard)
     COMMANDS[command](yard, lease)
     assert lease.task.state == state
 
 
-@pytest.mark.parametrize(
-    ("reach", "command", "refusal"), [case for case in CASES if not isinstance(case[2], str)], ids=case_name
-)
-def test_an_illegal_command_is_refused_and_changes_nothing(yard, watch, reach, command, refusal):
+@every_case(("reach", "command", "refusal"), [case for case in CASES if not isinstance(case[2], str)], ids=case_name)
+def test_an_illegal_command_is_refused_and_changes_nothing(make_yard, watch, reach, command, refusal):
+    yard = make_yard()
     lease = reach(yard)
     changes = watch(yard.scheduler)
     with pytest.raises(Refusal) as refused:
@@ -219,8 +217,9 @@ ILLEGAL = [
 ]
 
 
-@pytest.mark.parametrize(("command", "state"), ILLEGAL, ids=str)
-def test_no_command_makes_a_move_that_has_no_arrow(yard, command, state):
+@every_case(("command", "state"), ILLEGAL, ids=str)
+def test_no_command_makes_a_move_that_has_no_arrow(make_yard, command, state):
+    yard = make_yard()
     reach, act, _ = MOVES[command]
     lease = reach(yard)
     yard.transitions()

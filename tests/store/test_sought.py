@@ -12,6 +12,7 @@ from taskyard_server.core.task_filter import TaskFilter
 from taskyard_server.store.port import Group, Sought, Store, Table, TaskRows, key_of
 from taskyard_server.store.sought import sought
 from taskyard_server.store.task_records import AS_SUBMITTED, encode_state, encode_task
+from tests.cases import every_case
 from tests.store.dict_store import holds
 
 NUMBERS = range(1, 2_501)
@@ -50,9 +51,9 @@ async def seek(store: Store, sought: Sought, limit: int, *, descending: bool) ->
 RED = [number for number in NUMBERS if number % 10 == 0]
 
 
-@pytest.mark.parametrize("descending", [False, True])
-@pytest.mark.parametrize("limit", [7, 1000])
-@pytest.mark.parametrize(
+@every_case("descending", [False, True])
+@every_case("limit", [7, 1000])
+@every_case(
     ("wanted", "expected"),
     [
         (Sought(task=((b"red",),)), RED),

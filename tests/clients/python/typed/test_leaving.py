@@ -38,6 +38,7 @@ async def test_a_time_out_around_a_run_cancels_its_task(server, client):
 
     running = asyncio.create_task(run())
     await settled(server, 1)
+    await client.stats()
     limit.reschedule(asyncio.get_running_loop().time())
     with pytest.raises(TimeoutError):
         await running
