@@ -20,7 +20,7 @@ import subprocess
 import sys
 import tempfile
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -163,7 +163,7 @@ def alone(tree: Tree, mutant: Mutant, words: Sequence[str]) -> None:
     mutant.survived.append("nearest")
 
 
-def together(tree: Tree, mutants: Sequence[Mutant], stage: str, words: Sequence[str]) -> None:
+def together(tree: Tree, mutants: Sequence[Mutant], stage: str, words: Sequence[str], keep: Callable[[], None]) -> None:
     """A later stage: whoever alone fails a test that all together fail is noticed; again, until none fails any more."""
     left, excused = list(mutants), list[str]()
     while left:
@@ -171,7 +171,7 @@ def together(tree: Tree, mutants: Sequence[Mutant], stage: str, words: Sequence[
         with tree.mutated(left):
             limit = f"--maxfail={MOST_FAILURES}"
             ended = tree.run(limit, *words, *(f"--deselect={test}" for test in excused))
-        if ended.is_passed:
+        if ended.is_passed or (ended.failed and set(ended.failed) <= set(excused)):
             break
         without = tree.run(*ended.failed) if ended.failed else ended
         told = [test for test in ended.failed if test not in without.failed]
@@ -179,6 +179,7 @@ def together(tree: Tree, mutants: Sequence[Mutant], stage: str, words: Sequence[
             mutant.by = tree.notices([mutant], told)
             mutant.noticed = stage if mutant.by else ""
             say(mutant)
+            keep()
         if len(left) == 1 and not ended.failed:
             left[0].noticed, left[0].by = stage, "none could run, or one hung"
         count = len(left)
@@ -186,13 +187,15 @@ def together(tree: Tree, mutants: Sequence[Mutant], stage: str, words: Sequence[
         if len(left) == count:
             if not ended.failed or (told and tree.notices(left, told)):
                 # They hide one another, or it takes several of them.
-                together(tree, left[: count // 2], stage, [*words, *(f"--deselect={test}" for test in excused)])
-                together(tree, left[count // 2 :], stage, [*words, *(f"--deselect={test}" for test in excused)])
+                given = [*words, *(f"--deselect={test}" for test in excused)]
+                together(tree, left[: count // 2], stage, given, keep)
+                together(tree, left[count // 2 :], stage, given, keep)
                 return
             print(f"fail without mutants too, or by chance: {' '.join(ended.failed)}", flush=True)
             excused += ended.failed
     for mutant in left:
         mutant.survived.append(stage)
+    keep()
 
 
 def say(mutant: Mutant) -> None:
@@ -272,12 +275,11 @@ def main() -> None:
         tier = [f"--tier={stage}"] if stage in ("test", "gate") else []
         left = [mutant for mutant in chosen if not mutant.noticed and stage not in mutant.survived]
         if stage != "nearest":
-            together(tree, left, stage, [*words, *tier])
+            together(tree, left, stage, [*words, *tier], lambda: write(given.list, mutants))
         for mutant in left if stage == "nearest" else ():
             alone(tree, mutant, [*words, *(["--tier=test"] if tree.has_tiers else [])])
             say(mutant)
             write(given.list, mutants)
-        write(given.list, mutants)
     print(table(chosen))
 
 
