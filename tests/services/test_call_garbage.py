@@ -18,7 +18,6 @@ from taskyard_server.audit import AuditLog
 from taskyard_server.interceptors.admission import Admission
 from taskyard_server.telemetry.sampling import Sampler
 from taskyard_server.telemetry.tracing import Tracing
-from tests.cases import every_case
 from tests.waiting import until
 
 from .host_streams import run_loop, serving
@@ -122,7 +121,7 @@ async def watch_hosts_and_cancel(server):
     await wait_until_freed(server)
 
 
-@every_case(
+@pytest.mark.parametrize(
     "call",
     [
         submit,
@@ -154,7 +153,9 @@ async def test_a_call_that_is_written_to_the_audit_log_leaves_none_either(call, 
     log.close()
 
 
-@every_case("call", [submit, submit_invalid_task, submit_over_a_stream, submit_refused_tasks, connect_and_cancel])
+@pytest.mark.parametrize(
+    "call", [submit, submit_invalid_task, submit_over_a_stream, submit_refused_tasks, connect_and_cancel]
+)
 async def test_a_call_that_is_traced_leaves_none_either(call):
     await check(call, None, Tracing(Nowhere(), Resource({}), Sampler(1.0, parent_based=False)).calls)
 
