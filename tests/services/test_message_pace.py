@@ -95,7 +95,7 @@ def waits(monkeypatch):
     """The waits for more to send, in place of those of milliseconds."""
     monkeypatch.setattr(host_outbox, "SECS_BETWEEN_HAND_OUTS", LONG_SECS)
     monkeypatch.setattr(task_watches, "SECS_BETWEEN", LONG_SECS)
-    begun = []
+    begun, watched = [], []
 
     class Waits:
         def watch(self, loop):
@@ -107,7 +107,8 @@ def waits(monkeypatch):
                     begun.append(handle)
                 return handle
 
-            monkeypatch.setattr(loop, "call_later", noted)
+            loop.call_later = noted
+            watched.append(loop)
 
         def end(self):
             for handle in begun:
@@ -116,7 +117,12 @@ def waits(monkeypatch):
                     handle.cancel()
             begun.clear()
 
-    return Waits()
+    yield Waits()
+    # A loop that refers to its own method would stay, with all that it refers to, until garbage is collected.
+    for loop in watched:
+        del loop.call_later
+    for handle in begun:
+        handle.cancel()
 
 
 @pytest.fixture
