@@ -1,6 +1,7 @@
 """JSON in which no name stands twice in an object: readers differ in which of the two counts."""
 
 import json
+from collections import Counter
 from collections.abc import Callable
 from typing import Any
 
@@ -13,7 +14,6 @@ def read_json(text: str | bytes, parse_constant: Callable[[str], Any] | None = N
 def _each_once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     found = dict(pairs)
     if len(found) != len(pairs):
-        names = [name for name, _ in pairs]
-        twice = next(name for place, name in enumerate(names) if name in names[:place])
+        twice = next(name for name, count in Counter(name for name, _ in pairs).items() if count > 1)
         raise ValueError(f"{json.dumps(twice)} stands twice in one object")
     return found

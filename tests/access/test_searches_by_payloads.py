@@ -67,7 +67,9 @@ def test_an_operation_is_shown_without_the_text_that_it_looks_for_in_errors(yard
     task_filter = task_pb2.TaskFilter(error=SECRET, agent_id=AGENT)
     begun = operation_pb2.CancelTasksRequest(filter=task_filter, operation_id="by error")
     operator.call(service.CancelTasks, begun)
-    get = operation_pb2.GetOperationRequest(operation_id=begun.operation_id)
+    get, without = (operation_pb2.GetOperationRequest(operation_id=name) for name in ("by error", "of all"))
+    of_all = operation_pb2.PauseTasksRequest(all=True, operation_id=without.operation_id)
+    operator.call(service.PauseTasks, of_all)
 
     def shown(caller: Stubs) -> list[operation_pb2.Operation]:
         its = operation_pb2_grpc.OperationServiceStub(caller.channel)
@@ -75,7 +77,13 @@ def test_an_operation_is_shown_without_the_text_that_it_looks_for_in_errors(yard
         (of_list,) = (each for each in listed if each.operation_id == begun.operation_id)
         return [caller.call(its.GetOperation, get).operation, of_list]
 
-    until_in_thread(lambda: shown(operator)[0], lambda one: one.status == operation_pb2.Operation.Status.done)
+    for asked in (get, without):
+        until_in_thread(
+            lambda asked=asked: operator.call(service.GetOperation, asked).operation,
+            lambda one: one.status == operation_pb2.Operation.Status.done,
+        )
     with stubs(yard, "viewer") as viewer, stubs(yard, "viewer of payloads") as seer:
+        its = operation_pb2_grpc.OperationServiceStub(viewer.channel)
+        assert not viewer.call(its.GetOperation, without).operation.HasField("filter")
         assert [each.filter for each in shown(viewer)] == [task_pb2.TaskFilter(agent_id=AGENT)] * 2
         assert [each.filter for each in shown(seer)] == [task_filter] * 2

@@ -91,7 +91,7 @@ def operation_message(operation: Operation, *, is_bare: bool = False) -> pb.Oper
         ended_at=None if ended_at is None else timestamp(ended_at),
         filter=None if shown is None else TaskFilter.FromString(shown),
     )
-    if is_bare:
+    if is_bare and shown is not None:
         message.filter.ClearField("error")
     return message
 
