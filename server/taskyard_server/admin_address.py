@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from platformdirs import user_runtime_path, user_state_path
 
 from taskyard_server.private_sockets import MAX_PATH_BYTES, PLAIN
-from taskyard_server.store_url import is_postgres, shown_store_url, sqlite_folder, sqlite_path
+from taskyard_server.store_url import is_postgres, shown_store_url, sqlite_path
 
 if TYPE_CHECKING:
     from taskyard_server.config import Settings
@@ -22,7 +22,7 @@ def socket_of(settings: Settings) -> Path | None:
     url = settings.store.url
     if is_postgres(url):
         return replica_socket_path(settings.replicas.name, shown_store_url(url))
-    path = sqlite_path(url) or sqlite_folder(url)
+    path = sqlite_path(url)
     return None if path is None else socket_path(path)
 
 

@@ -42,7 +42,6 @@ from taskyard_server.services.store import StoreService
 from taskyard_server.services.task_watches import TaskWatches
 from taskyard_server.services.tokens import TokenService
 from taskyard_server.setting_types import secret
-from taskyard_server.sibling import Sibling
 from taskyard_server.snapshots import Snapshots
 from taskyard_server.store.port import StoreError
 from taskyard_server.store.shared_port import is_shared
@@ -66,7 +65,7 @@ class App:
 
     With `accept_clock` it starts although what is stored is ahead of the clock (docs/keeping.md, The clock). With
     `insecure` it listens to other machines although it is not protected (docs/security.md). A `guest` is started and
-    closed, instead of run. What observes it is in `telemetry`. A `sibling` is one of several processes of its parent.
+    closed, instead of run. What observes it is in `telemetry`.
     """
 
     def __init__(
@@ -77,7 +76,6 @@ class App:
         insecure: bool = False,
         guest: Guest | None = None,
         telemetry: Telemetry = OFF,
-        sibling: Sibling | None = None,
     ) -> None:
         settings = config.settings
         problems = exposed(settings)
@@ -86,11 +84,9 @@ class App:
         self._is_exposed = bool(problems)
         self._config = config
         self._settings = settings
-        self._guest, self._telemetry, self._sibling = guest, telemetry, sibling
+        self._guest, self._telemetry = guest, telemetry
         virtual = None if guest is None else guest.clock
-        self._engine, self.sharing = configured_engine(
-            settings, accept_clock=accept_clock, virtual=virtual, sibling=sibling
-        )
+        self._engine, self.sharing = configured_engine(settings, accept_clock=accept_clock, virtual=virtual)
         self._retry_policies = settings.retry_policies()
         self._pools = settings.pools()
         self._event_logs = EventLogs(
@@ -133,22 +129,21 @@ class App:
                 self._admission.look_for = self._token_news.look_for
         refresh = None if self._token_news is None else self._token_news.refresh
         self._token_service = TokenService(self._tokens, end_stale, refresh)
-        path = socket_of(settings) if guest is None and (sibling is None or sibling.is_first) else None
+        path = socket_of(settings) if guest is None else None
         self._admin_socket = (
             None
             if keeper is None or path is None
             else AdminSocket(path, StoreService(keeper.store), self._token_service, self._audit)
         )
         is_replica = settings.replicas.advertise is not None
-        is_behind = is_replica or sibling is not None
         if is_replica and not settings.gateway:
             raise StartError("replicas.advertise: needs the gateway, since that carries calls to other replicas")
         door = None if self.sharing is None else self.sharing.door
         by_grpc, by_gateway = settings.tls.client_ca is not None, settings.gateway_tls.client_ca is not None
-        by_gateway = by_gateway or (is_behind and by_grpc)
+        by_gateway = by_gateway or (is_replica and by_grpc)
         parts = (door, telemetry.calls, self.metrics.refused, self._engine.turns)
         self._servers = Servers(
-            None if is_behind else CallInterceptor(self._admission, by_grpc, *parts),
+            None if is_replica else CallInterceptor(self._admission, by_grpc, *parts),
             CallInterceptor(self._admission, by_gateway, *parts) if settings.gateway else None,
             is_limited=auth is not None,
             has_replicas=is_replica,
@@ -160,8 +155,7 @@ class App:
             settings.shutdown_grace_period_seconds,
             "shutdown_grace_period_seconds" in settings.model_fields_set,
         )
-        # All siblings end together, so that none hands over to another one.
-        self.draining = Draining(self._engine, self.sharing if sibling is None else None, secs, is_set)
+        self.draining = Draining(self._engine, self.sharing, secs, is_set)
         self._services = ServiceSet(
             settings,
             self._engine,
@@ -189,10 +183,9 @@ class App:
             self.sharing.tell(*followers, begun=webhooks.begin, left=webhooks.leave)
             self.sharing.tell(begun=self._samples.begin, left=self._samples.leave)
         try:
-            self._certificates = certificate_files("tls", settings.tls) if sibling is None else None
-            self._replica_files = replica_files(settings.replicas) if sibling is None else None
-            has_gateway = settings.gateway and sibling is None
-            self._gateway = gateway_of(settings, self._certificates, self._replica_files) if has_gateway else None
+            self._certificates = certificate_files("tls", settings.tls)
+            self._replica_files = replica_files(settings.replicas)
+            self._gateway = gateway_of(settings, self._certificates, self._replica_files) if settings.gateway else None
             self._executor = configured_executor(self._engine, settings, telemetry.handed)
         except (CertificateError, TlsFilesError) as error:
             raise StartError(str(error)) from None
@@ -288,8 +281,6 @@ class App:
         """
         draining = asyncio.create_task(self.draining.begun.wait())
         await asyncio.wait([draining, *self._background], return_when=asyncio.FIRST_COMPLETED)
-        if self._sibling is not None and self.sharing is not None:
-            self.sharing.replica.ownership.rest()
         try:
             for part in self._background:
                 if part.done():
@@ -327,8 +318,6 @@ class App:
             self._note("stop_signal")
 
     def _drain(self, grace_secs: float | None) -> float:
-        if self._sibling is not None:
-            self._sibling.channel.tell("drain", grace_secs)
         return self.draining.begin(grace_secs)
 
     def _note(self, event: str, **fields: Any) -> None:
@@ -401,17 +390,12 @@ class App:
             self._executor.take(settings)
 
     def _note_reload(self, reload: Reload | None) -> None:
-        if self._sibling is not None:
-            self._sibling.channel.tell("reloaded")
         outcome = "conflict" if reload is None else "ok"
         self._note("reload", changed=[] if reload is None else reload.changed, outcome=outcome)
 
     def _listen(self) -> None:
         settings = self._settings
         self._services.add_to(self._servers)
-        if self._sibling is not None:
-            self._servers.listen_for_gateway(self._sibling.socket)
-            return
         address = settings.replicas.listens_on or settings.grpc
         if self._guest is not None:
             address = self._guest.address

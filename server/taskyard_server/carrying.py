@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import json
 import re
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
 
@@ -17,7 +17,6 @@ import structlog
 
 from taskyard_server.exposure import is_ip
 from taskyard_server.owner_table import OwnerTable
-from taskyard_server.private_sockets import PLAIN
 
 log = structlog.get_logger(__name__)
 
@@ -29,12 +28,8 @@ FILTER: Final = "carrier"
 PREFIX: Final = "replica-"
 """So that no name of a replica is that of another cluster."""
 PATH_IN_FILE: Final = '"/dev/null"'
-ANY: Final = "any"
-"""The cluster of those that take what is in no table, where these are told (`take_servers`)."""
-OWN_IN_FILE: Final = 'OWN = "taskyard"'
 NAMESPACE: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,62}")
 REPLICA: Final = re.compile(r"[A-Za-z0-9._-]+")
-SOCKET: Final = "unix:"
 ADDRESS: Final = re.compile(r"([^\s\[\]:]+|\[[0-9A-Fa-f:.]+\]):[0-9]{1,5}")
 TYPES: Final = "type.googleapis.com/envoy"
 
@@ -47,7 +42,6 @@ class Carrier:
 
     def __init__(self) -> None:
         self._replicas: Mapping[str, str] = {}
-        self._servers: Collection[str] | None = None
         self._owners: Mapping[str, str] = {}
         self._folder: Path | None = None
         self._table: OwnerTable | None = None
@@ -58,8 +52,7 @@ class Carrier:
     def take_replicas(self, replicas: Mapping[str, str]) -> None:
         """Carry calls to these: for each replica, by the name that owners go by, the HOST:PORT of its listener.
 
-        It may be `unix:PATH`, too, where only this user can listen and call: there is no TLS. The mapping is read when
-        the file is written. Calls that are under way to one that is missing go on.
+        The mapping is read when the file is written. Calls that are under way to one that is missing go on.
         """
         self._replicas = replicas
         self._changed()
@@ -67,14 +60,6 @@ class Carrier:
     def take_owners(self, owners: Mapping[str, str]) -> None:
         """Carry the calls of each of these namespaces to this replica. Read when the file is written."""
         self._owners = owners
-        self._changed()
-
-    def take_servers(self, servers: Collection[str]) -> None:
-        """Let any of these replicas take the calls that are in no table, and none by the server beside Envoy.
-
-        To be called before `open`, too. Read when the file is written.
-        """
-        self._servers = servers
         self._changed()
 
     def open(self, folder: Path, lua: str, limits: str, transport: dict[str, Any]) -> None:
@@ -105,9 +90,6 @@ class Carrier:
         assert self._lua.count(PATH_IN_FILE) == 1
         # JSON writes a path as Lua does: it is plain (`private_sockets.py`).
         source = self._lua.replace(PATH_IN_FILE, json.dumps(str(self._table.path)))
-        if self._servers is not None:
-            assert source.count(OWN_IN_FILE) == 1
-            source = source.replace(OWN_IN_FILE, f'OWN = "{ANY}"')
         config = {
             "@type": f"{TYPES}.extensions.filters.http.lua.v3.Lua",
             "default_source_code": {"inline_string": source},
@@ -156,46 +138,31 @@ class Carrier:
         }
 
     def _replicas_text(self) -> str:
-        clusters = [self._cluster(PREFIX + name, [address]) for name, address in self._known()]
-        if self._servers is not None:
-            clusters.append(self._cluster(ANY, [self._replicas[name] for name in sorted(self._servers)]))
+        clusters = [self._cluster(PREFIX + name, address) for name, address in self._known()]
         return "resources:" + ("".join(clusters) or " []") + "\n"
 
     def _known(self) -> list[tuple[str, str]]:
         """The replicas that can be written down: one with a malformed address must not keep the others from it."""
         found = self._replicas.items()
-        return sorted(each for each in found if REPLICA.fullmatch(each[0]) and _is_address(each[1]))
+        return sorted(each for each in found if REPLICA.fullmatch(each[0]) and ADDRESS.fullmatch(each[1]))
 
-    def _cluster(self, cluster: str, addresses: list[str]) -> str:
-        """A cluster of one HOST:PORT, or of sockets."""
-        is_static = all(address.startswith(SOCKET) or is_ip(_host_of(address)) for address in addresses)
-        has_tls = not all(address.startswith(SOCKET) for address in addresses)
-        endpoints = [{"lb_endpoints": [{"endpoint": {"address": _in_envoy(address)}} for address in addresses]}]
+    def _cluster(self, cluster: str, address: str) -> str:
+        """A cluster of one HOST:PORT."""
+        host, _, port = address.rpartition(":")
+        host = host.removeprefix("[").removesuffix("]")
+        reached = {"socket_address": {"address": host, "port_value": int(port)}}
         fields: dict[str, Any] = {
             "@type": f"{TYPES}.config.cluster.v3.Cluster",
             "name": cluster,
             # Of a name, any of its addresses that answers.
-            **({"type": "STATIC"} if is_static else {"type": "LOGICAL_DNS", "dns_lookup_family": "ALL"}),
+            **({"type": "STATIC"} if is_ip(host) else {"type": "LOGICAL_DNS", "dns_lookup_family": "ALL"}),
             "wait_for_warm_on_init": False,
             "connect_timeout": "1s",
-            "load_assignment": {"cluster_name": cluster, "endpoints": endpoints},
-            **({"transport_socket": self._transport} if has_tls else {}),
+            "load_assignment": {
+                "cluster_name": cluster,
+                "endpoints": [{"lb_endpoints": [{"endpoint": {"address": reached}}]}],
+            },
+            "transport_socket": self._transport,
         }
         lines = [f"{json.dumps(key)}: {json.dumps(value)}" for key, value in fields.items()]
         return "\n- " + "\n  ".join(lines) + "\n" + self._limits
-
-
-def _is_address(address: str) -> bool:
-    if address.startswith(SOCKET):
-        return PLAIN.fullmatch(address.removeprefix(SOCKET)) is not None
-    return ADDRESS.fullmatch(address) is not None
-
-
-def _host_of(address: str) -> str:
-    return address.rpartition(":")[0].removeprefix("[").removesuffix("]")
-
-
-def _in_envoy(address: str) -> dict[str, Any]:
-    if address.startswith(SOCKET):
-        return {"pipe": {"path": address.removeprefix(SOCKET)}}
-    return {"socket_address": {"address": _host_of(address), "port_value": int(address.rpartition(":")[2])}}

@@ -326,11 +326,6 @@ class Settings(BaseModel):
         validation_alias="metricsMaxNames",
         serialization_alias="metricsMaxNames",
     )
-    processes: Annotated[Integer, Field(ge=1, le=64)] = Field(
-        default=1,
-        description="Server processes among which namespaces are divided. More than one need a store in PostgreSQL or "
-        "in a folder of files.",
-    )
     gateway: bool = Field(default=True, description="Whether the gateway runs.")
     executor: UrlWithPassword | None = Field(
         default=None, description="Base URL that tab actions are sent to. Without it tasks wait for runtime hosts."

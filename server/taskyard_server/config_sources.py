@@ -28,6 +28,8 @@ SECRET_KEYS: Final = frozenset(
     }
 )
 """Keys and sections whose values messages do not quote, since they may be secrets."""
+GONE: Final = {"processes": "one process serves; several are replicas, as `make up-replicas` starts (docs/replicas.md)"}
+"""Keys that there were, and what is in their place."""
 DELIMITER: Final = "__"
 SEVERAL_VARIABLES: Final = {
     "daemon.maxConcurrent": (
@@ -198,6 +200,8 @@ def _read_environment(environment: Mapping[str, str]) -> Settings:
         if name in known:
             if _is_section(known[name]) or get_origin(known[name]) in (dict, list):
                 mistakes += [f"{given}: {mistake}" for mistake in _mistakes_of_json(value)]
+        elif gone := {f"{PREFIX}{key.upper()}": why for key, why in GONE.items()}.get(name):
+            mistakes.append(f"{given}: {gone}")
         elif name.startswith(PREFIX) and not name.startswith(maps) and not _is_others(name, value):
             mistakes.append(f"{given}: unknown variable{_suggest(_closest_variable(name, known))}")
     if mistakes:
@@ -241,6 +245,8 @@ def _explain(mistake: Any) -> str:
         names = _names_in(path)
         if last in names:
             return f"{key}: another name of {names[last]}, which is set too"
+        if key in GONE:
+            return f"{key}: {GONE[key]}"
         return f"{key}: unknown key{_suggest(next(iter(get_close_matches(str(last), names, 1)), None))}"
     message = mistake["msg"]
     if message[1:2].islower():

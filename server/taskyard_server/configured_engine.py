@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any, Final
-
 from taskyard_server.config import Settings
 from taskyard_server.engine.memory.engine import MemoryEngine
 from taskyard_server.engine.memory.keeper import Keeping
@@ -11,17 +9,10 @@ from taskyard_server.engine.virtual_clock import VirtualClock
 from taskyard_server.exposure import authentication_is_on
 from taskyard_server.replicas.clock import SharedClock
 from taskyard_server.replicas.serving import ReplicaServing
-from taskyard_server.sibling import Sibling
 from taskyard_server.store.choosing import store_of
-from taskyard_server.store.folder import FolderStore
-from taskyard_server.store.port import Store
 from taskyard_server.store.shared_port import is_shared
 from taskyard_server.store.sqlite import BALLAST_BYTES
-from taskyard_server.store_url import sqlite_folder
 from taskyard_server.webhooks import encode_delivery
-
-NEVER_DEAD_SECS: Final = 600.0
-"""A process of a parent is dead when it has ended, so that it is trusted for long without being renewed."""
 
 
 def configured_engine(
@@ -29,12 +20,10 @@ def configured_engine(
     *,
     accept_clock: bool = False,
     virtual: VirtualClock | None = None,
-    sibling: Sibling | None = None,
 ) -> tuple[MemoryEngine, ReplicaServing | None]:
     """The engine, which goes by a clock of its own or by a `virtual` one, and what it shares a store with.
 
-    With a virtual clock what is random is the same each time. Raises `ValueError` for one beside a shared store. A
-    `sibling` shares its store with the other processes of its parent.
+    With a virtual clock what is random is the same each time. Raises `ValueError` for one beside a shared store.
     """
     store = settings.store
     keeping = Keeping(
@@ -43,22 +32,13 @@ def configured_engine(
         min_free_bytes=store.min_free_bytes,
         accept_clock=accept_clock,
     )
-    failover_secs = store.failover_secs
-    kept_in: Store | None
-    if sibling is not None and (folder := sqlite_folder(store.url)) is not None:
-        options: dict[str, Any] = {"synchronous": store.synchronous, "min_free_bytes": store.min_free_bytes}
-        kept_in, failover_secs = (
-            FolderStore(str(folder), sibling.channel, sibling.listeners, **options),
-            NEVER_DEAD_SECS,
-        )
-    else:
-        kept_in = store_of(
-            store.url,
-            synchronous=store.synchronous,
-            min_free_bytes=store.min_free_bytes,
-            ballast_bytes=BALLAST_BYTES if virtual is None else 0,
-            failover_secs=failover_secs,
-        )
+    kept_in = store_of(
+        store.url,
+        synchronous=store.synchronous,
+        min_free_bytes=store.min_free_bytes,
+        ballast_bytes=BALLAST_BYTES if virtual is None else 0,
+        failover_secs=store.failover_secs,
+    )
     if virtual is not None and is_shared(kept_in):
         raise ValueError("store: replicas share no clock that stands still")
     clock = SharedClock() if is_shared(kept_in) else None
@@ -76,6 +56,4 @@ def configured_engine(
     if clock is None or not is_shared(kept_in):
         return engine, None
     name, address = settings.replicas.name, settings.replicas.advertise
-    if sibling is not None:
-        name, address = sibling.name, sibling.socket
-    return engine, ReplicaServing(kept_in, engine, clock, name, address, failover_secs)
+    return engine, ReplicaServing(kept_in, engine, clock, name, address, store.failover_secs)

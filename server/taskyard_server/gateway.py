@@ -79,14 +79,12 @@ class Yard:
     """That a gateway is one of several: it serves `grpc`, `host:port`, as well, and carries calls to other replicas.
 
     There it serves TLS with `grpc_certificates`, and asks callers for a certificate if these name authorities. To other
-    replicas it shows `certificates`; those that are reached at sockets of this machine need none. It has so many
-    `threads`.
+    replicas it shows `certificates`.
     """
 
     grpc: str
-    certificates: CertificateFiles | None
+    certificates: CertificateFiles
     grpc_certificates: CertificateFiles | None = None
-    threads: int = 1
 
 
 class Gateway:
@@ -245,7 +243,7 @@ class Gateway:
             EnvoyConfig(*wanted, *self._limits, self._carrying, console).write(config, files / "envoy.yaml", admin)
         except OSError as error:
             raise _unwritable(error) from None
-        self._refusal, threads = "", 1 if self._yard is None else self._yard.threads
+        self._refusal = ""
         self._starting = True
         try:
             self._process = await asyncio.create_subprocess_exec(
@@ -255,7 +253,7 @@ class Gateway:
                     "--config-path",
                     str(config),
                     "--concurrency",
-                    str(threads),
+                    "1",
                     "--disable-hot-restart",
                 ),
                 *("--drain-strategy", "immediate", "--drain-time-s", "1"),

@@ -131,16 +131,12 @@ class Servers:
         await asyncio.gather(*(server.stop(grace) for server in self._all))
 
 
-def gateway_of(
-    settings: Settings, tls: CertificateFiles | None, replica: CertificateFiles | None, processes: int = 0
-) -> Gateway:
+def gateway_of(settings: Settings, tls: CertificateFiles | None, replica: CertificateFiles | None) -> Gateway:
     """The gateway of these settings; with the files of a replica it takes the callers of gRPC too, with those of `tls`.
 
-    So does one of several `processes`. Raises `CertificateError`.
+    Raises `CertificateError`.
     """
-    yard = None
-    if replica is not None or processes:
-        yard = Yard(settings.grpc, replica, tls, threads=max(1, processes // 2))
+    yard = None if replica is None else Yard(settings.grpc, replica, tls)
     return Gateway(
         settings.rest,
         origins=settings.cors.origins,

@@ -6,7 +6,6 @@ Frequent events pass a `Throttle`: above a hundred per second, one line per seco
 import logging
 import sys
 from collections.abc import Sequence
-from functools import partial
 from typing import Final
 
 import structlog
@@ -26,11 +25,10 @@ def configure(
     as_json: bool | None = None,
     file: LogFile | None = None,
     also: structlog.typing.Processor | None = None,
-    process: int | None = None,
 ) -> None:
     """Write all logs to standard error, and as JSON to `file`; `also` sees each line.
 
-    `as_json` None means JSON unless standard error is a terminal. Each line names the number of its `process`.
+    `as_json` None means JSON unless standard error is a terminal.
     """
     renderer: structlog.typing.Processor
     if sys.stderr.isatty() if as_json is None else not as_json:
@@ -43,7 +41,6 @@ def configure(
             # "iso" would omit a fraction of zero.
             structlog.processors.TimeStamper(fmt="%Y-%m-%dT%H:%M:%S.%fZ", utc=True, key="timestamp"),
             structlog.processors.format_exc_info,
-            *([] if process is None else [partial(_named, process)]),
             *([] if also is None else [also]),
             *([] if file is None else [ToFile(file)]),
             renderer,
@@ -63,11 +60,6 @@ def configured_log_file(settings: LogSettings) -> LogFile | None:
     except (OSError, ValueError) as error:
         reason = (getattr(error, "strerror", None) or str(error)).lower()
         raise ConfigError(f"cannot write the log to {settings.file}: {reason}") from None
-
-
-def _named(process: int, _: object, __: str, line: structlog.typing.EventDict) -> structlog.typing.EventDict:
-    line["process"] = process
-    return line
 
 
 class TransitionLog:

@@ -33,7 +33,7 @@ class StoreSettings(Section):
 
     url: StoreUrl = Field(
         default_factory=default_store_url,
-        description="`sqlite:///PATH` keeps in a file, `sqlite:///PATH/` in a folder with a file for each namespace, "
+        description="`sqlite:///PATH` keeps in a file, "
         "`postgresql://USER@HOST/DATABASE` in PostgreSQL (the `PG*` "
         "variables say what it leaves out), `memory://` keeps nothing. PATH may begin with `~`; an absolute one makes "
         "four slashes. Where `XDG_STATE_HOME` is set, it takes the place of `~/.local/state` in the default.",

@@ -36,18 +36,20 @@ def checked_store_url(url: str) -> str:
             f"must be {SQLITE}PATH (four slashes in all before an absolute path), postgresql://HOST/DATABASE "
             f"or {MEMORY}"
         )
-    slash = "/" if url.endswith("/") else ""
-    return f"{SQLITE}{_absolute(url.removeprefix(SQLITE))}{slash}"
+    path = _absolute(url.removeprefix(SQLITE))
+    if url.endswith("/"):
+        raise ValueError(f"must name a file; make one of a folder by `taskyard store copy {url} {SQLITE}FILE`")
+    return f"{SQLITE}{path}"
 
 
 def sqlite_path(url: str) -> Path | None:
     """The file that a checked URL names; None if it names none."""
-    return Path(url.removeprefix(SQLITE)) if url.startswith(SQLITE) and not url.endswith("/") else None
+    return Path(url.removeprefix(SQLITE)) if url.startswith(SQLITE) else None
 
 
 def sqlite_folder(url: str) -> Path | None:
-    """The folder of files that a checked URL names, by a slash at its end; None if it names none."""
-    return Path(url.removeprefix(SQLITE)) if url.startswith(SQLITE) and url.endswith("/") else None
+    """The folder of files that a URL names by a slash at its end; None if it names none. Raises `ValueError`."""
+    return _absolute(url.removeprefix(SQLITE)) if url.startswith(SQLITE) and url.endswith("/") else None
 
 
 def is_postgres(url: str) -> bool:
@@ -92,7 +94,7 @@ def _absolute(text: str) -> Path:
     if text == ":memory:":
         raise ValueError(f"a yard that keeps nothing is {MEMORY}")
     if not text.strip("/"):
-        raise ValueError(f"must name a file, as in {DOCUMENTED_DEFAULT}, or a folder, by a slash at the end")
+        raise ValueError(f"must name a file, as in {DOCUMENTED_DEFAULT}")
     # The path is taken as it stands, so that a parameter of other programs would become a part of the name.
     if re.search(r"[?#\x00-\x1f\x7f]", text):
         raise ValueError("must be a path without ?, # and control characters after sqlite:///")

@@ -40,7 +40,6 @@ ONLY_SOMETIMES = {
     "a store in PostgreSQL": {"asyncpg", "taskyard_server.store.postgres"},
     "certificates and JWTs": {"cryptography", "jwt", "taskyard_server.access.jwt"},
     "telemetry": {"opentelemetry", "taskyard_server.telemetry.signals"},
-    "several processes": {"taskyard_server.processes.parent"},
     "a file in TOML": {"tomllib"},
 }
 """What some servers import, by what they do it for."""

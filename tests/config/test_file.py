@@ -175,6 +175,7 @@ def test_the_path_of_the_log_file_may_begin_with_the_home_directory(settings, mo
     ("content", "message"),
     [
         ({"nonsense": 1}, "nonsense: unknown key"),
+        ({"processes": 2}, "processes: one process serves; several are replicas, as `make up-replicas` starts"),
         ({"scheduler": {"maxQueuesize": 1}}, "scheduler.maxQueuesize: unknown key"),
         ({"webhooks": {"nonsense": 1}}, "webhooks.nonsense: unknown key"),
         ({"scheduler": []}, "scheduler: input should be a valid dictionary"),
@@ -274,6 +275,10 @@ def test_a_key_that_stands_twice_is_refused(settings, text):
         ),
         ({"webhooks": {"secrets": 1}}, "webhooks.secrets: unknown key, did you mean secret?"),
         ({"nonsense": 1}, "nonsense: unknown key"),
+        (
+            {"processes": 2},
+            "processes: one process serves; several are replicas, as `make up-replicas` starts (docs/replicas.md)",
+        ),
     ],
 )
 def test_an_unknown_key_is_answered_with_the_closest_one(settings, content, message):

@@ -67,7 +67,11 @@ def test_a_url_names_one_file_wherever_it_is_read(monkeypatch, url, path):
         ("memory:", "must be memory://, with nothing after it"),
         (
             "sqlite:///",
-            "must name a file, as in sqlite:///~/.local/state/taskyard/yard.db, or a folder, by a slash at the end",
+            "must name a file, as in sqlite:///~/.local/state/taskyard/yard.db",
+        ),
+        (
+            "sqlite:////yards/a/",
+            "must name a file; make one of a folder by `taskyard store copy sqlite:////yards/a/ sqlite:///FILE`",
         ),
         ("sqlite:///:memory:", "a yard that keeps nothing is memory://"),
         ("sqlite:///yard.db?mode=ro", "must be a path without ?, # and control characters after sqlite:///"),

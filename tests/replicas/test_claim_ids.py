@@ -56,6 +56,8 @@ async def test_after_its_owner_has_died(yard: Yard) -> None:
     await yard.settle()
     assert two.owned() == [NS]
     assert await claim(two) == leases
+    # It learns that it was found dead, and ends with nothing to wait for.
+    await one.go_on()
 
 
 async def test_a_claim_that_waits_during_a_hand_over_goes_on_at_the_next_owner(yard: Yard) -> None:

@@ -15,7 +15,7 @@ from taskyard_server.envoy_config import GatewayError
 from taskyard_server.exposure import authentication_is_on
 from taskyard_server.live_config import LiveConfig
 from taskyard_server.setting_types import shown_url
-from taskyard_server.store_url import MEMORY, is_postgres, shown_store_url, sqlite_folder, sqlite_path
+from taskyard_server.store_url import MEMORY, is_postgres, shown_store_url, sqlite_path
 from taskyard_server.telemetry.parts import Telemetry
 from taskyard_server.telemetry.starting import configured_telemetry
 
@@ -36,17 +36,9 @@ def serve(
         if why_not is not None:
             log.warning("telemetry_off", why=why_not)
         with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
-            if _has_processes(config.settings):
-                runner.run(_run_processes(config, flags, log_level, accept_clock, insecure))
-            else:
-                runner.run(_run(config, accept_clock, insecure, telemetry))
+            runner.run(_run(config, accept_clock, insecure, telemetry))
     except (ConfigError, StartError, GatewayError) as error:
         raise Failure(str(error)) from None
-
-
-def _has_processes(settings: Settings) -> bool:
-    """Whether these settings ask for processes of a parent."""
-    return settings.processes > 1 or sqlite_folder(settings.store.url) is not None
 
 
 async def _run(config: LiveConfig, accept_clock: bool, insecure: bool, telemetry: Telemetry) -> None:
@@ -56,20 +48,6 @@ async def _run(config: LiveConfig, accept_clock: bool, insecure: bool, telemetry
     _announce(out, config.settings, app.other_replicas)
     app.draining.tell = out.say
     await app.run()
-
-
-async def _run_processes(
-    config: LiveConfig, flags: dict[str, Any], log_level: str, accept_clock: bool, insecure: bool
-) -> None:
-    from taskyard_server.processes.parent import Parent  # a single server goes without
-
-    parent = Parent(config, flags, log_level, accept_clock=accept_clock, insecure=insecure)
-    out = SpokenLines()
-    parent.say = out.say
-    await parent.start()
-    out.say(f"The namespaces are divided among {config.settings.processes} processes.")
-    _announce(out, config.settings, None)
-    await parent.run()
 
 
 def _announce(out: SpokenLines, settings: Settings, others: int | None) -> None:
@@ -84,8 +62,6 @@ def _announce(out: SpokenLines, settings: Settings, others: int | None) -> None:
         out.say(f"Tasks are kept in {out.cyan(shown_store_url(settings.store.url))}.")
         if others is not None:
             out.say(_replica_words(out, settings, others))
-    elif (folder := sqlite_folder(settings.store.url)) is not None:
-        out.say(f"Tasks are kept in {out.cyan(str(folder))}, in a file for each namespace.")
     elif (path := sqlite_path(settings.store.url)) is None:
         out.say("Nothing is kept: tasks are gone when it ends.")
     else:

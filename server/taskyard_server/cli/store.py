@@ -15,7 +15,7 @@ from google.protobuf.message import Message
 from taskyard.v1 import store_pb2 as pb
 from taskyard.v1.store_pb2_grpc import StoreServiceStub
 from taskyard_server.admin_address import address_of, is_served, socket_path
-from taskyard_server.store_url import POSTGRES, is_postgres, shown_store_url, sqlite_folder, sqlite_path
+from taskyard_server.store_url import POSTGRES, is_postgres, shown_store_url, sqlite_path
 
 from .connection import connected
 from .console import out
@@ -24,7 +24,7 @@ from .output_form import print_data, with_output
 from .progress import waiting_line
 from .server import fields_table, local_time, shown, size_text
 from .settings_options import ConfigOption, StoreOption
-from .store_choice import existing, sqlite_in, store_in, store_named
+from .store_choice import existing, folder_named, sqlite_in, store_in, store_named
 
 app = typer.Typer(help="Look after what a yard keeps: check, back up, restore, copy.", no_args_is_help=True)
 
@@ -86,10 +86,8 @@ def restore(
     if source.startswith(POSTGRES):
         _begin_epoch(store_named(source, "FILE"), as_json)
         return
-    target, is_folder = sqlite_in(config_file, store)
+    target = sqlite_in(config_file, store)
     _refuse_served(target)
-    if Path(source).expanduser().is_dir() != is_folder:
-        raise Failure(f"{source} and {target}: a folder is restored from a folder, a file from a file")
     from .store_work import restored
 
     with waiting_line("restoring"):
@@ -111,15 +109,17 @@ def copy(
     as_json: bool = False,
 ) -> None:
     """Copy a store into another that does not exist yet, while no server runs on it."""
-    source, target = (store_named(each, name) for each, name in ((source, "FROM"), (target, "TO")))
-    if (file := sqlite_path(source)) is not None:
-        _refuse_served(existing(file))
-    elif (folder := sqlite_folder(source)) is not None:
+    target = store_named(target, "TO")
+    if (folder := folder_named(source, "FROM")) is not None:
         _refuse_served(folder)
+    else:
+        source = store_named(source, "FROM")
+        if (file := sqlite_path(source)) is not None:
+            _refuse_served(existing(file))
     from .store_work import copied
 
     with waiting_line("copying"):
-        stats = asyncio.run(copied(source, target))
+        stats = asyncio.run(copied(source, target, folder))
     if as_json:
         print_data({"path": _shown(target), "rows": stats.rows})
     else:
@@ -165,7 +165,7 @@ def stats(config_file: ConfigOption = None, store: StoreOption = None, as_json: 
 
 
 def _shown(url: str) -> str:
-    return str(sqlite_path(url) or sqlite_folder(url) or shown_store_url(url))
+    return str(sqlite_path(url) or shown_store_url(url))
 
 
 def _refuse_served(path: Path) -> None:
@@ -178,10 +178,8 @@ def _refuse_served(path: Path) -> None:
 
 def _asked(url: str, method: str, request: Message) -> Any:
     """The answer of `StoreService`, by the server that has the file open or without one."""
-    path, folder = sqlite_path(url), sqlite_folder(url)
+    path = sqlite_path(url)
     admin = None if path is None else socket_path(existing(path))
-    if folder is not None:
-        admin = socket_path(folder)
     if admin is None or not is_served(admin):
         # It imports the server.
         from .store_work import answered

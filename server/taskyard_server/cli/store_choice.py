@@ -25,7 +25,7 @@ def admin_socket_in(config_file: Path | None, store: str | None) -> tuple[Path, 
     path, url = socket_of(settings), settings.store.url
     if path is None:
         raise Failure(f"store.url: {MEMORY} keeps nothing")
-    file = sqlite_path(url) or sqlite_folder(url)
+    file = sqlite_path(url)
     return path, str(file) if file is not None else f"{shown_store_url(url)} as {settings.replicas.name}"
 
 
@@ -40,17 +40,13 @@ def _settings(config_file: Path | None, store: str | None) -> Settings:
         raise Failure(str(error)) from None
 
 
-def sqlite_in(config_file: Path | None, store: str | None) -> tuple[Path, bool]:
-    """The file of the store of the settings, or the folder of files, and whether it is a folder.
-
-    It need not be there. Raises `Failure` where it is neither.
-    """
+def sqlite_in(config_file: Path | None, store: str | None) -> Path:
+    """The file of the store of the settings, which need not be there. Raises `Failure` where it is none."""
     url = store_in(config_file, store)
-    folder = sqlite_folder(url)
-    path = sqlite_path(url) or folder
+    path = sqlite_path(url)
     if path is None:
         raise Failure(f"store.url: {shown_store_url(url)} is no file")
-    return path, folder is not None
+    return path
 
 
 def store_named(url: str, name: str) -> str:
@@ -62,6 +58,14 @@ def store_named(url: str, name: str) -> str:
     if url == MEMORY:
         raise Failure(f"{name}: {MEMORY} keeps nothing")
     return url
+
+
+def folder_named(url: str, name: str) -> Path | None:
+    """The folder of files that a URL names, to be copied out of it; None if it names none. Raises `Failure`."""
+    try:
+        return sqlite_folder(url)
+    except ValueError as error:
+        raise Failure(f"{name}: {error}") from None
 
 
 def existing(path: Path) -> Path:

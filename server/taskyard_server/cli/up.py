@@ -39,7 +39,7 @@ AdvertiseOption = Annotated[
 ]
 ProcessesOption = Annotated[
     int | None,
-    typer.Option(min=1, max=64, help="Server processes that divide the namespaces among them.", show_default="1"),
+    typer.Option(hidden=True),
 ]
 ExecutorOption = Annotated[str | None, typer.Option(help="Base URL that tab actions go to.")]
 GatewayOption = Annotated[bool | None, typer.Option("--gateway/--no-gateway", help="Run the Envoy gateway.")]

@@ -26,7 +26,6 @@ TRUSTED: Final = 0.5
 DEAD_AFTER: Final = 0.7
 """The part of it after which a replica that did not renew itself is found dead, by the store's clock."""
 SETTLED_SECS: Final = 1.0
-SOCKET: Final = "unix:"
 RENEWALS: Final = 10
 """How many renewals are sent in it, at least."""
 RENEW_SECS: Final = 2.0
@@ -95,7 +94,7 @@ class Membership:
         One that has just begun is left alone for a while: it has still to hear of what it is given.
         """
         replica = row.replica
-        reachable = replica.instance == self.me.instance or _reaches(self.me.address, replica.address)
+        reachable = replica.instance == self.me.instance or replica.address is not None
         is_settled = row.renewed_at - row.started_at >= SETTLED_SECS
         may_now = row.died_at is None and not replica.is_draining and is_settled
         return may_now and reachable and replica.level >= self.level
@@ -166,10 +165,3 @@ class Membership:
         self.deaths += 1
         self._trust.die()
         self.on_death()
-
-
-def _reaches(own: str | None, other: str | None) -> bool:
-    """Whether the gateway of a replica can carry calls to another one: at a socket only to one beside its own."""
-    if other is None or not other.startswith(SOCKET):
-        return other is not None and not (own or "").startswith(SOCKET)
-    return own is not None and own.rpartition("/")[0] == other.rpartition("/")[0]

@@ -88,7 +88,7 @@ class Ownership:
         self._looking = asyncio.Lock()
         self._looks = 0
         self._looked = 0
-        self._is_stopping = self._is_resting = False
+        self._is_stopping = False
         tenures.use(self.is_elsewhere, lambda: trust.holds)
         membership.on_death = self._died
 
@@ -268,7 +268,7 @@ class Ownership:
 
     async def act(self) -> None:
         """Take what falls to this replica, and give up what does not. Raises `CommitDelayed`."""
-        if not self._trust.holds or self._is_resting:
+        if not self._trust.holds:
             return
         for name in list(self._unreleased):
             await self._release(name)
@@ -288,10 +288,6 @@ class Ownership:
         """Give everything up for those that it falls to next. What falls to nobody is served on."""
         heirs = {name: self._heir(name) for name in self._tenures.names()}
         await self._each(self._give_up(name, heir) for name, heir in heirs.items() if heir is not None)
-
-    def rest(self) -> None:
-        """Take nothing more, and hand nothing over until `release_all`: those that could take it end as well."""
-        self._is_stopping = self._is_resting = True
 
     async def stop(self) -> None:
         """Take nothing more, and give everything up; what falls to nobody is still served. Raises `CommitDelayed`."""

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from taskyard_server.store_url import is_postgres, sqlite_folder, sqlite_path
+from taskyard_server.store_url import is_postgres, sqlite_path
 
 from .port import Store
 from .sqlite import SqliteStore
-from .whole_folder import WholeFolder
 
 
 def store_of(
@@ -28,9 +27,6 @@ def store_of(
         from .postgres import PostgresStore
 
         return PostgresStore(url, failover_secs=failover_secs, must_exist=must_exist)
-    if (folder := sqlite_folder(url)) is not None:
-        # As commands have it; a server has it by its parent (`FolderStore`).
-        return WholeFolder(str(folder), synchronous=synchronous, must_exist=must_exist)
     path = sqlite_path(url)
     if path is None:
         return None

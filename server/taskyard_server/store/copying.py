@@ -2,20 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
-from typing import Final
+from collections.abc import AsyncIterator, Sequence
+from typing import Final, Protocol
 
-from .port import Group, Kept, Store, StoreError, StoreStats, Table
+from .port import Group, Kept, Row, Store, StoreError, StoreStats, Table, TaskRows
 from .records import decode_namespace
 from .shared_port import is_shared
-from .whole_folder import WholeFolder
 
 OTHER_TABLES: Final = tuple(
     table for table in Table if table not in (Table.NAMESPACES, Table.TASKS, Table.STATES, Table.ENDED)
 )
 
 
-async def copy(source: Store, target: Store) -> StoreStats:
+class Source(Protocol):
+    """What is read of a store to copy it. See `Store`."""
+
+    @property
+    def url(self) -> str: ...
+    async def open(self) -> Kept: ...
+    async def close(self) -> None: ...
+    async def stats(self) -> StoreStats: ...
+    def rows(self, table: Table) -> AsyncIterator[Sequence[Row]]: ...
+    def live_tasks(self) -> AsyncIterator[Sequence[TaskRows]]: ...
+    def ended_tasks(self, since_ms: int) -> AsyncIterator[Sequence[TaskRows]]: ...
+
+
+async def copy(source: Source, target: Store) -> StoreStats:
     """Copy all rows between two opened stores; the figures of the copy.
 
     The copy goes on with the numbers and the epoch of the source, whose rows must not change meanwhile. Raises
@@ -28,7 +40,7 @@ async def copy(source: Store, target: Store) -> StoreStats:
         number += 1
         group.number = number
         await target.commit(group)
-    if is_shared(target) or isinstance(target, WholeFolder):
+    if is_shared(target):
         await target.adopt(await _names(target))
     copied = await target.stats()
     if copied.rows != before.rows:
@@ -46,7 +58,7 @@ async def _names(store: Store) -> dict[int, str | None]:
     return names
 
 
-async def _groups(source: Store, at: float) -> AsyncIterator[Group]:
+async def _groups(source: Source, at: float) -> AsyncIterator[Group]:
     """A group for each slice. The namespaces come last: without them a copy that was cut off is found by a check."""
     async for tasks in source.live_tasks():
         group = Group(0, at)

@@ -40,8 +40,7 @@ class SqliteStore:
 
     `synchronous` is full, or normal for who may lose the last moment at a power cut. A file that another server still
     has open is waited for up to `wait_secs`. `ballast_bytes` are kept for when the disk is full, where there are that
-    many beside `min_free_bytes`. With the `term` of its owner it opens nothing that was opened under a higher one.
-    `command` starts the writer, for tests.
+    many beside `min_free_bytes`. `command` starts the writer, for tests.
     """
 
     def __init__(
@@ -52,7 +51,6 @@ class SqliteStore:
         wait_secs: float = 5.0,
         ballast_bytes: int = BALLAST_BYTES,
         min_free_bytes: int = 64 << 20,
-        term: int | None = None,
         command: Sequence[str] = command("sqlite_writer"),
     ) -> None:
         # As it is now: a writer may be started again after the working directory has changed. And where a link leads:
@@ -61,8 +59,6 @@ class SqliteStore:
         self._min_free_bytes = min_free_bytes
         self._url = f"{SCHEME}/{path}"
         arguments = [synchronous, str(wait_secs), str(ballast_bytes), str(min_free_bytes)]
-        if term is not None:
-            arguments.append(str(term))
         self._writer = WriterProcess(self.path, arguments, command)
 
     @property

@@ -90,32 +90,6 @@ def open_yard(path: str, *, synchronous: str, wait_secs: float, sql: dict[str, s
     return db
 
 
-def begin_term(db: sqlite3.Connection, path: str, term: int) -> None:
-    """Note under which term the file is opened, where it changes hands. Raises `Unusable` if one was higher already.
-
-    Nobody else writes while it is open, so that a former owner can write nothing from here on, however late it comes.
-    """
-    db.execute("BEGIN IMMEDIATE")
-    try:
-        db.execute("CREATE TABLE IF NOT EXISTS terms (id INTEGER PRIMARY KEY CHECK (id = 1), term INTEGER NOT NULL)")
-        last = term_of(db)
-        if last > term:
-            raise Unusable(f"{path} was opened under the term {last} already, after {term}; another process owns it")
-        db.execute("INSERT OR REPLACE INTO terms VALUES (1, ?)", (term,))
-        db.execute("COMMIT")
-    finally:
-        if db.in_transaction:
-            db.execute("ROLLBACK")
-
-
-def term_of(db: sqlite3.Connection) -> int:
-    """The term under which a file was opened last; 0 if it never changed hands."""
-    if not db.execute("SELECT count(*) FROM sqlite_master WHERE name = 'terms'").fetchone()[0]:
-        return 0
-    row = db.execute("SELECT term FROM terms").fetchone()
-    return 0 if row is None else int(row[0])
-
-
 def _touch(path: str) -> None:
     """See what is wrong with a path while the system still says it: SQLite's errors are poorer."""
     folder = os.path.dirname(path)

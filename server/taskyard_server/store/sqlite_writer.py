@@ -18,7 +18,7 @@ import sqlite3
 import sys
 import time
 
-from taskyard_server.store.sqlite_file import Delayed, Unusable, begin_term, in_words, open_yard, statements
+from taskyard_server.store.sqlite_file import Delayed, Unusable, in_words, open_yard, statements
 from taskyard_server.store.sqlite_rows import YardRows
 from taskyard_server.store.sqlite_upkeep import QUIET_SECS, Ballast, Log
 
@@ -200,19 +200,14 @@ class Writer:
 
 
 def main(arguments: list[str]) -> int:
-    """The arguments: path, full or normal, how long to wait for the file, bytes of ballast, bytes to keep free.
-
-    Where the file changes hands, the term of its owner follows.
-    """
-    path, synchronous, wait_secs, ballast_bytes, min_free_bytes, *term = arguments
+    """The arguments: path, full or normal, how long to wait for the file, bytes of ballast, bytes to keep free."""
+    path, synchronous, wait_secs, ballast_bytes, min_free_bytes = arguments
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, signal.SIG_IGN)
     pipe = Pipe(sys.stdin.fileno(), sys.stdout.fileno())
     sql = statements()
     try:
         db = open_yard(path, synchronous=synchronous, wait_secs=float(wait_secs), sql=sql)
-        if term:
-            begin_term(db, path, int(term[0]))
         writer = Writer(db, path, Ballast(path, int(ballast_bytes), int(min_free_bytes)), pipe, sql)
     except Unusable as error:
         pipe.send((0, UNUSABLE, str(error)))
