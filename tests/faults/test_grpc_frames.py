@@ -10,7 +10,7 @@ import grpc
 import pytest
 from h2.config import H2Configuration
 from h2.connection import H2Connection
-from h2.events import ResponseReceived, TrailersReceived
+from h2.events import ConnectionTerminated, ResponseReceived, StreamReset, TrailersReceived
 
 from taskyard.v1 import task_pb2, task_pb2_grpc
 from tests.access.yards import Yard, yard
@@ -76,26 +76,23 @@ def call_with(port: int, body: bytes) -> Iterator[tuple[socket.socket, H2Connect
         yield wire, connection
 
 
-def status_by_now(wire: socket.socket, connection: H2Connection) -> str | None:
-    """The gRPC status of a call; None if it has none yet. Where no message comes, grpc lets the caller wait."""
-    wire.setblocking(False)
-    try:
-        data = wire.recv(65_536)
-    except BlockingIOError:
-        return None
-    return status_in(connection, data)
-
-
-def status_in(connection: H2Connection, data: bytes) -> str | None:
-    """The gRPC status in what has come, if it is there."""
-    for event in connection.receive_data(data):
-        if isinstance(event, ResponseReceived | TrailersReceived) and "grpc-status" in (found := dict(event.headers)):
-            return str(found["grpc-status"])
-    return None
+def status_of(wire: socket.socket, connection: H2Connection) -> str:
+    """The gRPC status of a call, once it has come."""
+    while data := wire.recv(65_536):
+        for event in connection.receive_data(data):
+            if isinstance(event, StreamReset | ConnectionTerminated):
+                return f"reset: {event.error_code}"
+            if isinstance(event, ResponseReceived | TrailersReceived):
+                if "grpc-status" in (found := dict(event.headers)):
+                    return str(found["grpc-status"])
+                if event.stream_ended:
+                    return f"HTTP {found[':status']}"
+        wire.sendall(connection.data_to_send())
+    return "closed"
 
 
 @pytest.mark.parametrize("door", ["grpc", "rest"])
-def test_calls_with_such_bodies_are_not_served_and_hold_up_nobody(plane, door):
+def test_calls_with_such_bodies_are_refused_at_once_and_hold_up_nobody(plane, door):
     port = plane.ports[door]
     with ExitStack() as opened:
         calls = [opened.enter_context(call_with(port, body)) for body in (BODIES | random_bodies()).values()]
@@ -106,7 +103,7 @@ def test_calls_with_such_bodies_are_not_served_and_hold_up_nobody(plane, door):
             listed = task_pb2_grpc.TaskServiceStub(channel).ListTasks(
                 task_pb2.ListTasksRequest(agent_id="ann"), timeout=SECS
             )
-        assert "0" not in [status_by_now(*call) for call in calls]
+        assert "0" not in [status_of(*call) for call in calls]
     assert listed.count == 0
 
 
@@ -118,8 +115,5 @@ def guarded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Yard]:
 
 @pytest.mark.parametrize("body", BODIES.values(), ids=BODIES)
 def test_a_stranger_is_refused_before_its_message_has_come(guarded, body):
-    with call_with(guarded.plane.ports["grpc"], body) as (wire, connection):
-        status = None
-        while status is None:
-            status = status_in(connection, wire.recv(65_536))
-    assert status == str(grpc.StatusCode.UNAUTHENTICATED.value[0])
+    with call_with(guarded.plane.ports["grpc"], body) as call:
+        assert status_of(*call) == str(grpc.StatusCode.UNAUTHENTICATED.value[0])

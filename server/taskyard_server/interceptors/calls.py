@@ -30,6 +30,7 @@ from .admission import Admission, Entry, Gate
 from .callers import Call, Headers, current_call, current_headers, read_headers, set_current_call, set_current_headers
 from .compression import BadCompression, uncompressed
 from .errors import MAPPINGS, message_of, refusal_of, trailing_metadata
+from .first_message import FirstMessages
 from .head import HeadContext, HeadersSent
 from .request_target import TargetCheck, target_check
 from .trusted import TrustedContext
@@ -114,6 +115,7 @@ class CallInterceptor(grpc.aio.ServerInterceptor):
         self._wrapped: dict[str, grpc.RpcMethodHandler[Any, Any]] = {}
         self._wrapped_for_rest: dict[str, grpc.RpcMethodHandler[Any, Any]] = {}
         self._throttle = Throttle("requests")
+        self._messages = FirstMessages()
 
     async def intercept_service(
         self,
@@ -133,7 +135,7 @@ class CallInterceptor(grpc.aio.ServerInterceptor):
             if handler is None:
                 return None
             if not (method.startswith(GUARDED) or self._is_guarded(method)):
-                return _opening(handler)
+                return _opening(handler, self._messages)
             check = _target_check(method) if by_rest else None
             wrapped = self._wrap(method, handler) if check is None else self._wrap_for_rest(method, handler, check)
             remembered[method] = wrapped
@@ -169,29 +171,28 @@ class CallInterceptor(grpc.aio.ServerInterceptor):
         serialize = _unless_bytes(handler.response_serializer)
         if handler.response_streaming:
             stream = self._around(method, _checked_stream(_writing(handler.unary_stream), check), True)
-            return grpc.unary_stream_rpc_method_handler(stream, parse, serialize)
+            return grpc.stream_stream_rpc_method_handler(stream, parse, serialize)
         unary = self._around(method, _checked(handler.unary_unary, check))
-        return grpc.unary_unary_rpc_method_handler(unary, parse, serialize)
+        return grpc.stream_unary_rpc_method_handler(unary, parse, serialize)
 
     def _wrap(self, method: str, handler: grpc.RpcMethodHandler[Any, Any]) -> grpc.RpcMethodHandler[Any, Any]:
         codecs = (_tolerant(READERS.get(method, handler.request_deserializer)), handler.response_serializer)
+        takes_stream = handler.request_streaming
+        serve: Any = handler.stream_unary or handler.unary_unary
+        make: Any = grpc.stream_unary_rpc_method_handler
         if handler.response_streaming:
-            serve: Any = _writing(handler.stream_stream or handler.unary_stream)
-            make: Any = (
-                grpc.stream_stream_rpc_method_handler
-                if handler.request_streaming
-                else grpc.unary_stream_rpc_method_handler
-            )
-            around = self._around(method, serve, True)
-            return make(around, codecs[0], _unless_bytes(codecs[1]))  # type: ignore[no-any-return]
-        serve = handler.stream_unary or handler.unary_unary
-        make = (
-            grpc.stream_unary_rpc_method_handler if handler.request_streaming else grpc.unary_unary_rpc_method_handler
-        )
-        around = self._around(method, serve, handler.request_streaming)
+            serve = _writing(handler.stream_stream or handler.unary_stream)
+            make = grpc.stream_stream_rpc_method_handler
+        around = self._around(method, serve, handler.response_streaming or takes_stream, takes_stream)
         return make(around, codecs[0], _unless_bytes(codecs[1]))  # type: ignore[no-any-return]
 
-    def _around(self, method: str, serve: Callable[[Any, Context], Awaitable[Any]], is_stream: bool = False) -> Any:
+    def _around(
+        self,
+        method: str,
+        serve: Callable[[Any, Context], Awaitable[Any]],
+        is_stream: bool = False,
+        takes_stream: bool = False,
+    ) -> Any:
         gate = None if self._admission is None else self._admission.gate(method)
         if gate is not None:
             serve = gate.audited(serve)
@@ -204,14 +205,20 @@ class CallInterceptor(grpc.aio.ServerInterceptor):
         is_logged = not method.startswith(PROBES)
         ok = _kind(method, "ok")
         turns = self._turns
+        first_of = self._messages.read
 
         async def around(request: Any, context: Context) -> Any:
             begin = time.perf_counter()
-            if turns is not None:
-                turns.call_came()
             entry: Entry | None = None
             headers = current_headers()
             try:
+                try:
+                    if not takes_stream:
+                        request = await first_of(context)
+                        begin = time.perf_counter()
+                finally:
+                    if turns is not None:
+                        turns.call_came()
                 if gate is None:
                     call = headers.call()
                 else:
@@ -390,15 +397,29 @@ def _tolerant(parse: Callable[[bytes], Any] | None) -> Callable[[bytes], Any]:
     return parse_or_refuse
 
 
-def _opening(handler: Any) -> grpc.RpcMethodHandler[Any, Any]:
-    """A handler that is not ours, which reads compressed messages as well."""
+def _opening(handler: Any, messages: FirstMessages) -> grpc.RpcMethodHandler[Any, Any]:
+    """A handler that is not ours, which reads compressed messages as well, and waits for none that never comes."""
     parse = handler.request_deserializer
 
     def open_and_parse(data: bytes) -> Any:
         # Whatever is raised here is `internal` for the caller.
         return parse(uncompressed(data, MAX_MESSAGE_BYTES))
 
-    return handler._replace(request_deserializer=open_and_parse)  # type: ignore[no-any-return]
+    if handler.request_streaming:
+        return handler._replace(request_deserializer=open_and_parse)  # type: ignore[no-any-return]
+    serve: Any = _writing(handler.unary_stream) if handler.response_streaming else handler.unary_unary
+    make: Any = grpc.stream_unary_rpc_method_handler
+    if handler.response_streaming:
+        make = grpc.stream_stream_rpc_method_handler
+
+    async def serve_first(_: object, context: Context) -> Any:
+        try:
+            request = await messages.read(context)
+        except BadRequest as refusal:
+            await context.abort(MAPPINGS[refusal.code].grpc, message_of(refusal))
+        return await serve(request, context)
+
+    return make(serve_first, open_and_parse, handler.response_serializer)  # type: ignore[no-any-return]
 
 
 def _unless_bytes(serialize: Callable[[Any], bytes] | None) -> Callable[[Any], bytes]:

@@ -11,13 +11,12 @@ from typing import Any, Final
 import grpc
 
 from taskyard_server.access.certificates import read_gateway
-from taskyard_server.core.errors import BadRequest, Refusal, Unauthenticated
+from taskyard_server.core.errors import Refusal, Unauthenticated
 
 from .callers import CERTIFICATE_KEY, Context, believe_caller
 from .errors import MAPPINGS, message_of, trailing_metadata
 
 NO_GATEWAY: Final = "the client certificate is not one of a gateway: its one URI must be spiffe://taskyard/gateway/NAME"
-NO_MESSAGE: Final = "the request has no message"
 CARRIED: Final = "/taskyard."
 """What gateways carry. Health, reflection and channelz are not served here."""
 
@@ -38,8 +37,8 @@ class GatewaysOnly(grpc.aio.ServerInterceptor):
 
 
 def _behind_the_check(handler: Any) -> grpc.RpcMethodHandler[Any, Any]:
-    """The same handler as one that takes a stream, which grpc calls before it has read a message."""
-    serve: Any = handler.unary_unary or handler.stream_unary or handler.unary_stream or handler.stream_stream
+    """The same handler, which takes a stream whatever its method says (`calls.py`)."""
+    serve: Any = handler.stream_unary or handler.stream_stream
     make: Any = grpc.stream_unary_rpc_method_handler
     if handler.response_streaming:
         make = grpc.stream_stream_rpc_method_handler
@@ -49,12 +48,7 @@ def _behind_the_check(handler: Any) -> grpc.RpcMethodHandler[Any, Any]:
         if not certificates or read_gateway(certificates[0]) is None:
             await _refuse(context, Unauthenticated(NO_GATEWAY))
         believe_caller()
-        if handler.request_streaming:
-            return await serve(requests, context)
-        request = await context.read()
-        if request is grpc.aio.EOF:
-            await _refuse(context, BadRequest(NO_MESSAGE))
-        return await serve(request, context)
+        return await serve(requests, context)
 
     return make(serve_checked, handler.request_deserializer, handler.response_serializer)  # type: ignore[no-any-return]
 
