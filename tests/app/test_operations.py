@@ -20,7 +20,8 @@ MANY = {"scheduler": {"maxQueueSize": 100_000, "maxPerAgent": 100_000, "workerCo
 def kept_up(request, up):
     """Starts `taskyard up` over one store, again and again."""
     url = f"sqlite:///{new_store_file()}" if request.param == "sqlite" else request.getfixturevalue("postgres_url")
-    return partial(up, MANY, TASKYARD_STORE__URL=url)
+    # A server that was killed has the namespaces until then.
+    return partial(up, MANY, TASKYARD_STORE__URL=url, TASKYARD_STORE__FAILOVER_SECS="2")
 
 
 async def submit_all(server):

@@ -152,12 +152,12 @@ async def test_calls_under_way_end_when_their_replica_stands_still(
 
 @pytest.mark.long
 async def test_a_silent_stream_to_another_replica_lives(a: Replica, authority: Authority, tmp_path: Path) -> None:
-    """The keepalive of the gateway is one that the server puts up with."""
+    """The keepalive of the gateway, each 5 s, is one that the server puts up with: it would end the stream at the third."""
     async with replica("b", authority, tmp_path) as b, a.channel() as channel:
         a.know(b, owners={"theirs": "b"})
         await a.carries("theirs", to="b")
         host = runtime_host_pb2_grpc.RuntimeHostServiceStub(channel).Connect(metadata=((NAMESPACE, "theirs"),))
-        for secs in (0, 30):
+        for secs in (0, 18):
             await asyncio.sleep(secs)
             await host.write(runtime_host_pb2.ConnectRequest())
             assert (await host.read()).welcome.session == "b"

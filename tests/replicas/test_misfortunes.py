@@ -20,7 +20,7 @@ from .trial import hold_trial
 pytestmark = [pytest.mark.gate("three servers and PostgreSQL"), pytest.mark.long]
 
 SEED = int(os.environ.get("SEED", "1"))
-MINUTES = float(os.environ.get("MINUTES", "0.5"))
+MINUTES = float(os.environ.get("MINUTES", "0.25"))
 
 
 @pytest.mark.timeout(300 + 90 * MINUTES)
