@@ -10,8 +10,8 @@ CLIENTS := go typescript java
 # Tests run side by side, those picked with ARGS one after the other. There are two processes more than there are
 # cores, since many tests wait. Many start processes of their own, so that more than eight at once only disturb each other.
 WORKERS ?= $(if $(ARGS),0,$(shell expr $$(getconf _NPROCESSORS_ONLN) + 2))
-# Those of the gate start browsers, servers and fleets of their own: one more at once only disturbs the others.
-GATE_WORKERS ?= $(shell expr $$(getconf _NPROCESSORS_ONLN) + 1)
+# Those of the gate, and those whose servers are processes, mostly wait.
+GATE_WORKERS ?= $(shell expr $$(getconf _NPROCESSORS_ONLN) + 3)
 PYTEST = pytest --numprocesses=$(WORKERS) --maxprocesses=8 --dist=worksteal
 # What runs once more in the gate: compiled, and with a store. Pure rules are held as they are written, in one form.
 SECOND_FORMS := $(addprefix tests/,services executors webhooks metrics)
@@ -79,7 +79,7 @@ test-gate: compile plugins ## what only the gate has of the tests in Python
 	$(PYTEST) --tier=gate -m python_core $$(grep -rl --include='test_*.py' python_core tests)
 	$(PYTEST) --numprocesses=$(GATE_WORKERS) --tier=gate --core=compiled --store=sqlite
 	$(PYTEST) --tier=test --core=compiled --store=dict $(SECOND_FORMS)
-	$(PYTEST) --tier=test --core=compiled --store=sqlite $(WITH_FILES)
+	$(PYTEST) --numprocesses=$(GATE_WORKERS) --tier=test --core=compiled --store=sqlite $(WITH_FILES)
 
 test-deep: $(READY) plugins ## what takes longer: before a release, and by night
 	tools/test_deep.sh

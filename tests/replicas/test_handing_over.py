@@ -28,10 +28,10 @@ pytestmark = [pytest.mark.gate("three servers and PostgreSQL"), pytest.mark.long
 SEED = int(os.environ.get("SEED", "1"))
 ROUNDS = int(os.environ.get("ROUNDS", "1"))
 SIZE = Size(
-    kinds=(SdkAgent,), writers=3, pause_secs=0.2, stream_hosts=(10, 60), unary_hosts=(), schedules=(2.0,), moves=False
+    kinds=(SdkAgent,), writers=3, pause_secs=0.3, stream_hosts=(10, 60), unary_hosts=(), schedules=(2.0,), moves=False
 )
 NAMESPACES = ("default", "second", "third", "fourth")
-CALM_SECS = 2.0
+CALM_SECS = 1.0
 
 
 @pytest.mark.timeout(240 + 120 * ROUNDS)
