@@ -1,6 +1,6 @@
 """Random histories against the core: after every step it agrees with the model and with a recount of itself.
 
-By default two short histories, and chunks of eight in the other tiers. One history, of any length:
+By default one short history, and chunks of eight in the other tiers. One history, of any length:
 
     SEED=7 STEPS=1000000 pytest tests/simulation/test_simulation.py
 
@@ -22,7 +22,7 @@ from .simulator import Simulation
 SEED = os.environ.get("SEED")
 STEPS = int(os.environ.get("STEPS", "1500"))
 CHUNK = 8
-CHUNKS = [[1, 2], *[list(range(first, first + CHUNK)) for first in (0, 8, 16, 56, 64, *range(72, 400, CHUNK))]]
+CHUNKS = [[1], *[list(range(first, first + CHUNK)) for first in (0, 8, 16, 56, 64, *range(72, 400, CHUNK))]]
 SECONDS = 0 if SEED or "STEPS" in os.environ else 900
 """The time limit of a test; 0 is none."""
 
@@ -160,8 +160,8 @@ def test_the_core_agrees_with_the_model_and_with_itself_after_every_step(seeds):
 
 def test_the_same_seed_makes_the_same_history():
     first, second = Simulation(3), Simulation(3)
-    first.run(1000)
-    second.run(1000)
+    first.run(400)
+    second.run(400)
     assert first.given == second.given
     assert first.now == second.now
     assert list(first.model.world.tasks) == list(second.model.world.tasks)

@@ -11,7 +11,7 @@ from .kept_in_a_store import StoredSimulation
 
 SEED = os.environ.get("SEED")
 STEPS = int(os.environ.get("STEPS", "800"))
-SEEDS = [int(SEED)] if SEED else list(range(100, 112))
+SEEDS = [int(SEED)] if SEED else list(range(100, 106))
 SECONDS = 0 if SEED or "STEPS" in os.environ else 900
 """The time limit of a test; 0 is none."""
 
@@ -23,4 +23,4 @@ def test_schedules_that_were_stored_agree_with_the_model_after_every_step():
         simulation = StoredSimulation(seed)
         simulation.run(STEPS)
         given += simulation.counts()
-    assert SEED or "STEPS" in os.environ or given["restart from a store: ok"] >= 20
+    assert SEED or "STEPS" in os.environ or given["restart from a store: ok"] >= 10
