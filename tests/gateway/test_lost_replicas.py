@@ -152,7 +152,7 @@ async def test_calls_under_way_end_when_their_replica_stands_still(
 
 @pytest.mark.long
 async def test_a_silent_stream_to_another_replica_lives(a: Replica, authority: Authority, tmp_path: Path) -> None:
-    """The keepalive of the gateway, every 5 s, is one that the server puts up with; else the third would end the stream."""
+    """The gateway asks every 5 s whether the server is there, who puts up with it: the third would end the stream."""
     async with replica("b", authority, tmp_path) as b, a.channel() as channel:
         a.know(b, owners={"theirs": "b"})
         await a.carries("theirs", to="b")
