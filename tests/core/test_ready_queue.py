@@ -174,7 +174,7 @@ def test_each_claim_equals_the_choice_of_brute_force(name, seed):
     twins.register("built-in", BUILT_IN)
     twins.register("host-0", ABLE)
     print(f"seed {name!r} {seed}")
-    for step in range(1500):
+    for step in range(2500):
         take_a_step(twins, draw, mix)
         if step % 20 == 0:
             twins.compare()
