@@ -20,6 +20,7 @@ stubs=clients/python/taskyard/v1
 keda=server/taskyard_server/keda
 descriptors=gateway/taskyard.binpb
 description=gateway/openapi.json
+bodies=gateway/strict_json.lua
 api=docs/api.md
 settings=docs/settings.md
 security=docs/security.md
@@ -56,6 +57,7 @@ generate_into() {
 	buf build --as-file-descriptor-set --exclude-source-info --output "$1/$descriptors"
 	buf build --as-file-descriptor-set --output - | python tools/openapi.py >"$1/$description"
 	buf build --as-file-descriptor-set --output - | python tools/api_doc.py >"$1/$api"
+	buf build --as-file-descriptor-set --output - | python tools/bodies.py "$bodies" "$1/$bodies"
 	python tools/settings_doc.py "$settings" "$1/$settings"
 	python tools/access_doc.py "$security" "$1/$security"
 	python tools/python_doc.py >"$1/$python"
@@ -64,7 +66,7 @@ generate_into() {
 # Names the generated files below the folder $1.
 generated_in() {
 	(cd "$1" && find "$stubs" "$keda" -name '*_pb2*.py' -o -name '*_pb2*.pyi' &&
-		printf '%s\n' "$descriptors" "$description" "$api" "$settings" "$security" "$python")
+		printf '%s\n' "$descriptors" "$description" "$bodies" "$api" "$settings" "$security" "$python")
 }
 
 copy_googleapis

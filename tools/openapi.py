@@ -35,8 +35,10 @@ INTRODUCTION: Final = """\
 Taskyard queues, leases and tracks tasks for fleets of agents. The same API as gRPC, streams of hosts included, is on
 the same port and described by reflection.
 
-Errors are answered as the schema `Error`, each code with its one status. Unknown fields of a body are ignored (but by
-operations and limits, which refuse them), unknown query parameters refused. A body may have 1 MiB. Whole numbers
+Errors are answered as the schema `Error`, each code with its one status. Unknown fields of the bodies of submissions
+and of hosts are ignored, and the header `taskyard-ignored-fields` of the answer names them; tokens, namespaces, limits,
+agents, schedules, operations and administration refuse them, and everything does unknown query parameters. A body may
+have 1 MiB. Whole numbers
 beyond 2^53 in `params` and `result` lose precision. An unknown path or verb is answered by 404, and so are tasks,
 batches and stats where the scheduler is off.
 """

@@ -28,6 +28,7 @@ from taskyard_server.exposure import authentication_is_on, exposed
 from taskyard_server.guest import Guest
 from taskyard_server.interceptors.admission import Admission, AdmissionError
 from taskyard_server.interceptors.calls import CallInterceptor
+from taskyard_server.interceptors.unknown_fields import IgnoredFields
 from taskyard_server.listening import Servers, gateway_of
 from taskyard_server.live_config import LiveConfig, Reload
 from taskyard_server.logs import LossLog, TransitionLog, TriggerLog
@@ -141,7 +142,9 @@ class App:
         door = None if self.sharing is None else self.sharing.door
         by_grpc, by_gateway = settings.tls.client_ca is not None, settings.gateway_tls.client_ca is not None
         by_gateway = by_gateway or (is_replica and by_grpc)
-        parts = (door, telemetry.calls, self.metrics.refused, self._engine.turns)
+        self._ignored = IgnoredFields(lambda: config.settings.refuse_unknown_fields)
+        self.metrics.ignored_calls = lambda: self._ignored.total
+        parts = (door, telemetry.calls, self.metrics.refused, self._engine.turns, self._ignored)
         self._servers = Servers(
             None if is_replica else CallInterceptor(self._admission, by_grpc, *parts),
             CallInterceptor(self._admission, by_gateway, *parts) if settings.gateway else None,
@@ -169,6 +172,7 @@ class App:
                 settings.scheduler,
                 self._figures,
                 lambda: self._pools,
+                self._ignored.calls_of,
             ),
             AdminService(self._engine, config, self._drain, self.sharing),
             self._token_service,
@@ -205,7 +209,7 @@ class App:
         self._engine.leases.subscribe(LossLog())
         self._engine.schedules.subscribe(TriggerLog())
         figures = (self._snapshots, self._samples, self.metrics)
-        for part in (self._event_logs, self._webhooks, *figures, self._services.hosts.watches):
+        for part in (self._event_logs, self._webhooks, self._ignored, *figures, self._services.hosts.watches):
             self._engine.namespaces.subscribe(part.deleted)
         self._config.apply = self._apply
         self._config.reloaded = self._note_reload

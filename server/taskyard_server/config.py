@@ -326,6 +326,13 @@ class Settings(BaseModel):
         validation_alias="metricsMaxNames",
         serialization_alias="metricsMaxNames",
     )
+    refuse_unknown_fields: bool = Field(
+        default=False,
+        description="Whether fields of a REST body that the API does not know are refused everywhere. Without it "
+        "submissions and the calls of hosts ignore them, and their answers name them.",
+        validation_alias="refuseUnknownFields",
+        serialization_alias="refuseUnknownFields",
+    )
     gateway: bool = Field(default=True, description="Whether the gateway runs.")
     executor: UrlWithPassword | None = Field(
         default=None, description="Base URL that tab actions are sent to. Without it tasks wait for runtime hosts."

@@ -124,15 +124,20 @@ def admission_families(admission: Admission) -> list[Metric]:
     ]
 
 
-def refusal_families(refused: Mapping[str, int]) -> list[Metric]:
-    """The calls that were refused, by their code, of which there are few."""
+def refusal_families(refused: Mapping[str, int], ignored_calls: int) -> list[Metric]:
+    """The calls that were refused, by their code, of which there are few, and those with fields that nobody knows."""
     family = CounterMetricFamily(
         "taskyard_calls_refused", "Calls that ended with an error, by its code.", labels=["code"]
     )
     for code in MAPPINGS:
         # Those that did not happen yet, too: the first one must be seen as an increase.
         family.add_metric([code], refused.get(code, 0))
-    return [family]
+    ignored = CounterMetricFamily(
+        "taskyard_calls_with_ignored_fields",
+        "REST calls whose body had fields that the API does not know.",
+        ignored_calls,
+    )
+    return [family, ignored]
 
 
 def host_families(hosts: HostCounts, machine: Machine | None) -> list[Metric]:

@@ -72,6 +72,7 @@ class Metrics(Collector):
         self._snapshots = snapshots
         self._standings = standings
         self.refused: Counter[str] = Counter()
+        self.ignored_calls: Callable[[], int] = int
         self._tasks = TaskMetrics(max_names)
         self._store = None if store is None else StoreMetrics(store, min_free_bytes)
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -140,7 +141,7 @@ class Metrics(Collector):
             families += self._store.families()
         if self._admission is not None:
             families += admission_families(self._admission)
-        families += refusal_families(self.refused)
+        families += refusal_families(self.refused, self.ignored_calls())
         families += self._replica()
         families += demand_families(self._demand())
         families += key_families(self._keys())

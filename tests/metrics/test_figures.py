@@ -56,6 +56,7 @@ TYPES = {
     "taskyard_keys_waiting": "gauge",
     "taskyard_webhooks": "counter",
     "taskyard_calls_refused": "counter",
+    "taskyard_calls_with_ignored_fields": "counter",
     "taskyard_action_submitted": "counter",
     "taskyard_action_dispatched": "counter",
     "taskyard_action_ended": "counter",

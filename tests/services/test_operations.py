@@ -121,7 +121,7 @@ async def test_a_filter_of_a_later_version_is_refused(api, refused):
     unknown = b"\xfa\x7f\x01x"
     later = TaskFilter.FromString(TaskFilter(agent_id="ann").SerializeToString() + unknown)
     refusal = await refused(begin(api, "CancelTasks", filter=later))
-    assert (refusal.code, refusal.message) == ("bad_request", "the request has fields that this server does not know")
+    assert (refusal.code, refusal.message) == ("bad_request", "filter: has fields that this server does not know")
 
 
 async def test_a_priority_must_be_given(api, refused):

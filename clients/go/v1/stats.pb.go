@@ -853,8 +853,10 @@ type SchedulerMetrics struct {
 	WebhooksDelivered *float64 `protobuf:"fixed64,14,opt,name=webhooks_delivered,json=webhooksDelivered,proto3,oneof" json:"webhooks_delivered,omitempty"`
 	// Webhooks whose last delivery attempt failed. Absent while 0.
 	WebhooksFailed *float64 `protobuf:"fixed64,15,opt,name=webhooks_failed,json=webhooksFailed,proto3,oneof" json:"webhooks_failed,omitempty"`
-	unknownFields  protoimpl.UnknownFields
-	sizeCache      protoimpl.SizeCache
+	// Calls by REST that were served although their body had fields that the API does not know. Absent while 0.
+	CallsWithIgnoredFields *float64 `protobuf:"fixed64,16,opt,name=calls_with_ignored_fields,json=callsWithIgnoredFields,proto3,oneof" json:"calls_with_ignored_fields,omitempty"`
+	unknownFields          protoimpl.UnknownFields
+	sizeCache              protoimpl.SizeCache
 }
 
 func (x *SchedulerMetrics) Reset() {
@@ -988,6 +990,13 @@ func (x *SchedulerMetrics) GetWebhooksDelivered() float64 {
 func (x *SchedulerMetrics) GetWebhooksFailed() float64 {
 	if x != nil && x.WebhooksFailed != nil {
 		return *x.WebhooksFailed
+	}
+	return 0
+}
+
+func (x *SchedulerMetrics) GetCallsWithIgnoredFields() float64 {
+	if x != nil && x.CallsWithIgnoredFields != nil {
+		return *x.CallsWithIgnoredFields
 	}
 	return 0
 }
@@ -1660,7 +1669,7 @@ const file_taskyard_v1_stats_proto_rawDesc = "" +
 	"\twaits_for\x18\x02 \x03(\v2&.taskyard.v1.TargetWaits.WaitsForEntryR\bwaitsFor\x1a;\n" +
 	"\rWaitsForEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\xf0\x06\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\xce\a\n" +
 	"\x10SchedulerMetrics\x12'\n" +
 	"\x0ftasks_submitted\x18\x01 \x01(\x01R\x0etasksSubmitted\x12'\n" +
 	"\x0ftasks_completed\x18\x02 \x01(\x01R\x0etasksCompleted\x12!\n" +
@@ -1677,7 +1686,8 @@ const file_taskyard_v1_stats_proto_rawDesc = "" +
 	"\x0eleases_expired\x18\f \x01(\x01H\x02R\rleasesExpired\x88\x01\x01\x12(\n" +
 	"\rtasks_retried\x18\r \x01(\x01H\x03R\ftasksRetried\x88\x01\x01\x122\n" +
 	"\x12webhooks_delivered\x18\x0e \x01(\x01H\x04R\x11webhooksDelivered\x88\x01\x01\x12,\n" +
-	"\x0fwebhooks_failed\x18\x0f \x01(\x01H\x05R\x0ewebhooksFailed\x88\x01\x01\x1aT\n" +
+	"\x0fwebhooks_failed\x18\x0f \x01(\x01H\x05R\x0ewebhooksFailed\x88\x01\x01\x12>\n" +
+	"\x19calls_with_ignored_fields\x18\x10 \x01(\x01H\x06R\x16callsWithIgnoredFields\x88\x01\x01\x1aT\n" +
 	"\vAgentsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12/\n" +
 	"\x05value\x18\x02 \x01(\v2\x19.taskyard.v1.AgentMetricsR\x05value:\x028\x01B\x10\n" +
@@ -1686,7 +1696,8 @@ const file_taskyard_v1_stats_proto_rawDesc = "" +
 	"\x0f_leases_expiredB\x10\n" +
 	"\x0e_tasks_retriedB\x15\n" +
 	"\x13_webhooks_deliveredB\x12\n" +
-	"\x10_webhooks_failed\"\xd2\x01\n" +
+	"\x10_webhooks_failedB\x1c\n" +
+	"\x1a_calls_with_ignored_fields\"\xd2\x01\n" +
 	"\fAgentMetrics\x12\x1c\n" +
 	"\tsubmitted\x18\x01 \x01(\x01R\tsubmitted\x12\x1c\n" +
 	"\tcompleted\x18\x02 \x01(\x01R\tcompleted\x12\x16\n" +

@@ -26,6 +26,9 @@ TRACE_KEY: Final = "traceparent"
 AUTHORIZATION_KEY: Final = "authorization"
 FORWARDED_CERTIFICATE_KEY: Final = "x-forwarded-client-cert"
 FORWARDED_FOR_KEY: Final = "x-forwarded-for"
+IGNORED_FIELDS_KEY: Final = "x-taskyard-ignored-fields"
+"""What of the body of a REST call the gateway passes on to nobody (gateway/strict_json.lua)."""
+MAX_IGNORED_CHARS: Final = 500
 DEFAULT_NAMESPACE: Final = "default"
 NAMESPACE: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,62}")
 GATEWAY_PEER: Final = "unix:"
@@ -113,6 +116,7 @@ class Headers(NamedTuple):
     authorization: str | None
     certificate: str | None
     forwarded_for: str | None
+    ignored_fields: str | None = None
 
     def call(self, access: Access = EVERYTHING, seal: Seal | None = None, pace: TokenBucket | None = None) -> Call:
         """The call that these began. Raises `BadRequest` for a malformed namespace."""
@@ -128,7 +132,7 @@ def read_headers(metadata: Any) -> Headers:
     """What counts of the metadata of a call."""
     by_rest, traceparent, target, is_head = False, None, None, False
     namespace: str | None = None
-    authorization = certificate = forwarded_for = None
+    authorization = certificate = forwarded_for = ignored_fields = None
     for key, value in metadata or ():
         if key == NAMESPACE_KEY:
             # Two are read as the gateway reads them (gateway/carrier.lua), and are then malformed.
@@ -149,9 +153,13 @@ def read_headers(metadata: Any) -> Headers:
             certificate = str(value) if certificate is None else ""
         elif key == FORWARDED_FOR_KEY:
             forwarded_for = str(value)
+        elif key == IGNORED_FIELDS_KEY:
+            ignored_fields = str(value)[:MAX_IGNORED_CHARS]
     if namespace is None:
         namespace = DEFAULT_NAMESPACE
-    return Headers(namespace, by_rest, traceparent, target, is_head, authorization, certificate, forwarded_for)
+    return Headers(
+        namespace, by_rest, traceparent, target, is_head, authorization, certificate, forwarded_for, ignored_fields
+    )
 
 
 def authorization_in(metadata: Any) -> str | None:

@@ -34,6 +34,7 @@ from .first_message import FirstMessages
 from .head import HeadContext, HeadersSent
 from .request_target import TargetCheck, target_check
 from .trusted import TrustedContext
+from .unknown_fields import IgnoredFields, is_strict, refusing_unknown
 
 log = structlog.get_logger(__name__)
 
@@ -94,7 +95,7 @@ class CallInterceptor(grpc.aio.ServerInterceptor):
 
     `takes_certificates` says that callers may be known by a client certificate at this server. Without a `door` all
     namespaces are served here, and without a `tracer` no call has a span. `refused` counts, by code, the calls that end
-    with an error. `turns` are told of every call that comes.
+    with an error. `turns` are told of every call that comes, and `ignored` takes note of fields that nobody knows.
     """
 
     def __init__(
@@ -105,11 +106,13 @@ class CallInterceptor(grpc.aio.ServerInterceptor):
         tracer: Tracer | None = None,
         refused: Counter[str] | None = None,
         turns: Turns | None = None,
+        ignored: IgnoredFields | None = None,
     ) -> None:
         self._admission = admission
         self._refused: Counter[str] = Counter() if refused is None else refused
         self._door = door
         self._turns = turns
+        self._ignored = IgnoredFields() if ignored is None else ignored
         self._tracer = tracer
         self._takes_certificates = takes_certificates
         self._wrapped: dict[str, grpc.RpcMethodHandler[Any, Any]] = {}
@@ -172,11 +175,14 @@ class CallInterceptor(grpc.aio.ServerInterceptor):
         if handler.response_streaming:
             stream = self._around(method, _checked_stream(_writing(handler.unary_stream), check), True)
             return grpc.stream_stream_rpc_method_handler(stream, parse, serialize)
-        unary = self._around(method, _checked(handler.unary_unary, check))
+        unary = self._around(method, self._ignored.around(method, _checked(handler.unary_unary, check)))
         return grpc.stream_unary_rpc_method_handler(unary, parse, serialize)
 
     def _wrap(self, method: str, handler: grpc.RpcMethodHandler[Any, Any]) -> grpc.RpcMethodHandler[Any, Any]:
-        codecs = (_tolerant(READERS.get(method, handler.request_deserializer)), handler.response_serializer)
+        parse = READERS.get(method, handler.request_deserializer)
+        if is_strict(method):
+            parse = refusing_unknown(parse)
+        codecs = (_tolerant(parse), handler.response_serializer)
         takes_stream = handler.request_streaming
         serve: Any = handler.stream_unary or handler.unary_unary
         make: Any = grpc.stream_unary_rpc_method_handler

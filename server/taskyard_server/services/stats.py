@@ -49,7 +49,8 @@ METRICS: Final = tag(pb.GetStatsResponse, "metrics")
 class StatsService(StatsServiceServicer):
     """Serves `taskyard.v1.StatsService`. `webhook_counts` answers the counts of a namespace.
 
-    `store` is None where nothing is kept. `pools` answers the pools of hosts in force.
+    `store` is None where nothing is kept. `pools` answers the pools of hosts in force, `ignored_calls` how many calls
+    of a namespace had fields that nobody knows.
     """
 
     def __init__(
@@ -61,6 +62,7 @@ class StatsService(StatsServiceServicer):
         settings: SchedulerSettings,
         store: StoreFigures | None = None,
         pools: Callable[[], Sequence[Pool]] = tuple,
+        ignored_calls: Callable[[str], int] = lambda _: 0,
     ) -> None:
         self._engine = engine
         self._snapshots = snapshots
@@ -69,6 +71,7 @@ class StatsService(StatsServiceServicer):
         self._settings = settings
         self._store = store
         self._pools = pools
+        self._ignored_calls = ignored_calls
 
     async def GetStats(self, request: pb.GetStatsRequest, context: grpc.aio.ServicerContext[Any, Any]) -> Any:  # noqa: N802
         del request, context
@@ -93,7 +96,7 @@ class StatsService(StatsServiceServicer):
                 keys=_key_waits(stats.key_waits),
                 targets=await self._engine.tasks.list_targets(namespace, "", show=_target_waits),
             )
-            metrics = _metrics(stats, self._webhook_counts(namespace))
+            metrics = _metrics(stats, self._webhook_counts(namespace), self._ignored_calls(namespace))
             hosts = await self._engine.hosts.list_hosts(namespace, 0, show=self._hosts)
             rest = pb.GetStatsResponse(config=config, hosts=hosts, store=_store_size(self._store))
         fields = await self._fields_of(agents)
@@ -261,7 +264,7 @@ def _sample(sample: Sample) -> sample_pb2.Sample:
     )
 
 
-def _metrics(stats: Stats, webhooks: WebhookCounts) -> pb.SchedulerMetrics:
+def _metrics(stats: Stats, webhooks: WebhookCounts, ignored_calls: int) -> pb.SchedulerMetrics:
     counters = stats.counters
     return pb.SchedulerMetrics(
         tasks_submitted=counters.submitted,
@@ -278,6 +281,7 @@ def _metrics(stats: Stats, webhooks: WebhookCounts) -> pb.SchedulerMetrics:
         tasks_retried=counters.retried or None,
         webhooks_delivered=webhooks.delivered or None,
         webhooks_failed=webhooks.failed or None,
+        calls_with_ignored_fields=ignored_calls or None,
     )
 
 

@@ -574,6 +574,7 @@ class SchedulerMetrics(_message.Message):
     TASKS_RETRIED_FIELD_NUMBER: _builtins.int
     WEBHOOKS_DELIVERED_FIELD_NUMBER: _builtins.int
     WEBHOOKS_FAILED_FIELD_NUMBER: _builtins.int
+    CALLS_WITH_IGNORED_FIELDS_FIELD_NUMBER: _builtins.int
     tasks_submitted: _builtins.float
     """Tasks accepted."""
     tasks_completed: _builtins.float
@@ -604,6 +605,8 @@ class SchedulerMetrics(_message.Message):
     """Webhooks that were delivered. Absent while 0."""
     webhooks_failed: _builtins.float
     """Webhooks whose last delivery attempt failed. Absent while 0."""
+    calls_with_ignored_fields: _builtins.float
+    """Calls by REST that were served although their body had fields that the API does not know. Absent while 0."""
     @_builtins.property
     def agents(self) -> _containers.MessageMap[_builtins.str, Global___AgentMetrics]:
         """The counters of each agent."""
@@ -626,11 +629,14 @@ class SchedulerMetrics(_message.Message):
         tasks_retried: _builtins.float | None = ...,
         webhooks_delivered: _builtins.float | None = ...,
         webhooks_failed: _builtins.float | None = ...,
+        calls_with_ignored_fields: _builtins.float | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["_late_reports", b"_late_reports", "_leases_expired", b"_leases_expired", "_tasks_evicted", b"_tasks_evicted", "_tasks_retried", b"_tasks_retried", "_webhooks_delivered", b"_webhooks_delivered", "_webhooks_failed", b"_webhooks_failed", "late_reports", b"late_reports", "leases_expired", b"leases_expired", "tasks_evicted", b"tasks_evicted", "tasks_retried", b"tasks_retried", "webhooks_delivered", b"webhooks_delivered", "webhooks_failed", b"webhooks_failed"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_calls_with_ignored_fields", b"_calls_with_ignored_fields", "_late_reports", b"_late_reports", "_leases_expired", b"_leases_expired", "_tasks_evicted", b"_tasks_evicted", "_tasks_retried", b"_tasks_retried", "_webhooks_delivered", b"_webhooks_delivered", "_webhooks_failed", b"_webhooks_failed", "calls_with_ignored_fields", b"calls_with_ignored_fields", "late_reports", b"late_reports", "leases_expired", b"leases_expired", "tasks_evicted", b"tasks_evicted", "tasks_retried", b"tasks_retried", "webhooks_delivered", b"webhooks_delivered", "webhooks_failed", b"webhooks_failed"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_late_reports", b"_late_reports", "_leases_expired", b"_leases_expired", "_tasks_evicted", b"_tasks_evicted", "_tasks_retried", b"_tasks_retried", "_webhooks_delivered", b"_webhooks_delivered", "_webhooks_failed", b"_webhooks_failed", "agents", b"agents", "avg_dispatch_latency_ms", b"avg_dispatch_latency_ms", "dispatch_count", b"dispatch_count", "late_reports", b"late_reports", "leases_expired", b"leases_expired", "tasks_cancelled", b"tasks_cancelled", "tasks_completed", b"tasks_completed", "tasks_evicted", b"tasks_evicted", "tasks_expired", b"tasks_expired", "tasks_failed", b"tasks_failed", "tasks_rejected", b"tasks_rejected", "tasks_retried", b"tasks_retried", "tasks_submitted", b"tasks_submitted", "webhooks_delivered", b"webhooks_delivered", "webhooks_failed", b"webhooks_failed"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_calls_with_ignored_fields", b"_calls_with_ignored_fields", "_late_reports", b"_late_reports", "_leases_expired", b"_leases_expired", "_tasks_evicted", b"_tasks_evicted", "_tasks_retried", b"_tasks_retried", "_webhooks_delivered", b"_webhooks_delivered", "_webhooks_failed", b"_webhooks_failed", "agents", b"agents", "avg_dispatch_latency_ms", b"avg_dispatch_latency_ms", "calls_with_ignored_fields", b"calls_with_ignored_fields", "dispatch_count", b"dispatch_count", "late_reports", b"late_reports", "leases_expired", b"leases_expired", "tasks_cancelled", b"tasks_cancelled", "tasks_completed", b"tasks_completed", "tasks_evicted", b"tasks_evicted", "tasks_expired", b"tasks_expired", "tasks_failed", b"tasks_failed", "tasks_rejected", b"tasks_rejected", "tasks_retried", b"tasks_retried", "tasks_submitted", b"tasks_submitted", "webhooks_delivered", b"webhooks_delivered", "webhooks_failed", b"webhooks_failed"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    _WhichOneofReturnType__calls_with_ignored_fields: _TypeAlias = _typing.Literal["calls_with_ignored_fields"]  # noqa: Y015
+    _WhichOneofArgType__calls_with_ignored_fields: _TypeAlias = _typing.Literal["_calls_with_ignored_fields", b"_calls_with_ignored_fields"]  # noqa: Y015
     _WhichOneofReturnType__late_reports: _TypeAlias = _typing.Literal["late_reports"]  # noqa: Y015
     _WhichOneofArgType__late_reports: _TypeAlias = _typing.Literal["_late_reports", b"_late_reports"]  # noqa: Y015
     _WhichOneofReturnType__leases_expired: _TypeAlias = _typing.Literal["leases_expired"]  # noqa: Y015
@@ -643,6 +649,8 @@ class SchedulerMetrics(_message.Message):
     _WhichOneofArgType__webhooks_delivered: _TypeAlias = _typing.Literal["_webhooks_delivered", b"_webhooks_delivered"]  # noqa: Y015
     _WhichOneofReturnType__webhooks_failed: _TypeAlias = _typing.Literal["webhooks_failed"]  # noqa: Y015
     _WhichOneofArgType__webhooks_failed: _TypeAlias = _typing.Literal["_webhooks_failed", b"_webhooks_failed"]  # noqa: Y015
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__calls_with_ignored_fields) -> _WhichOneofReturnType__calls_with_ignored_fields | None: ...
     @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType__late_reports) -> _WhichOneofReturnType__late_reports | None: ...
     @_typing.overload
