@@ -50,6 +50,12 @@ from taskyard_server.store_settings import StoreSettings
 from taskyard_server.telemetry_settings import TelemetrySettings
 
 RETRY_DEFAULTS: Final = RetryPolicy()
+TAB_ACTIONS: Final = (
+    *("click", "dblclick", "type", "fill", "press", "hover", "focus", "select", "scroll", "scrollintoview", "drag"),
+    *("check", "uncheck", "keyboard-type", "keyboard-inserttext", "keydown", "keyup"),
+    *("mouse-move", "mouse-down", "mouse-up", "mouse-wheel"),
+)
+"""The kinds of actions that PinchTab documents."""
 WEBHOOK_SECRET: Final = re.compile("(whsec_)?([A-Za-z0-9+/]{4})*[A-Za-z0-9+/]{2,4}=?=?")
 
 
@@ -336,6 +342,14 @@ class Settings(BaseModel):
     gateway: bool = Field(default=True, description="Whether the gateway runs.")
     executor: UrlWithPassword | None = Field(
         default=None, description="Base URL that tab actions are sent to. Without it tasks wait for runtime hosts."
+    )
+    executor_tab_actions: list[str] = Field(
+        default=list(TAB_ACTIONS),
+        description="Actions that are of tabs alone: while no runtime host is online, such a task fails without a "
+        "`tabId`. What has another action, and no `tabId`, waits for hosts.",
+        validation_alias="executorTabActions",
+        serialization_alias="executorTabActions",
+        json_schema_extra={"default": "the kinds of PinchTab"},
     )
     executor_token: BearerToken | None = Field(
         default=None,

@@ -85,7 +85,7 @@ HOST_KINDS = [
     HostKind(frozenset({"eu"}), tabs="or plain"),
 ]
 ABLE = HostKind(frozenset({"gpu", "eu"}))
-BUILT_IN = HostKind(built_in=True)
+BUILT_IN = HostKind(built_in=True, tabs="or plain")
 SECS = [2 - JUST_BEFORE, 4 - JUST_BEFORE, 10 - JUST_BEFORE]
 
 

@@ -89,6 +89,8 @@ class TwinSchedulers:
     def report(self, kind: str, job_id: str) -> None:
         job = self.brute.jobs[job_id]
         assert job.holder
+        if kind == "start" and job.state != "assigned":
+            return  # Nobody reports it, so that nobody is heard.
         self.brute.heard[job.holder] = self.now
         self.log(f"{kind} {job_id} by {job.holder}")
         lease = (self.now, job.holder, job_id, job.token)
@@ -105,7 +107,7 @@ class TwinSchedulers:
         elif kind == "renew":
             self.core.reports.renew(*lease)
             job.held_until = max(job.held_until, self.now + job.held_secs)
-        elif job.state == "assigned":
+        else:
             self.core.reports.start(*lease)
             job.state = "running"
 

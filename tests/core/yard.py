@@ -6,7 +6,7 @@ from functools import partial
 from random import Random
 from typing import Any
 
-from taskyard_server.core.hosts import Host, HostProfile
+from taskyard_server.core.hosts import Host, HostProfile, Tabs
 from taskyard_server.core.leases import Lease
 from taskyard_server.core.limits import Limits
 from taskyard_server.core.names import Names
@@ -65,7 +65,12 @@ class Yard:
     # Hosts
 
     def register(self, host_id: str = "host", *capabilities: str, built_in: bool = False, **profile: Any) -> Host:
-        """Register a host that may run every task that requires no more than these capabilities."""
+        """Register a host that may run every task that requires no more than these capabilities.
+
+        One that is built in is the tab executor.
+        """
+        if built_in:
+            profile = {"tabs": Tabs.OR_PLAIN, **profile}
         host_profile = HostProfile(frozenset(capabilities), **profile)
         return self.scheduler.register(self.now, host_id, None, host_profile, built_in=built_in)
 

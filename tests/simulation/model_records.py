@@ -92,13 +92,17 @@ class Wish:
 
 @dataclass(frozen=True)
 class Machine:
-    """What a host may run; `tabs` is `any`, `only` or `or plain`. The built-in one is the tab executor."""
+    """What a host may run; `tabs` is `any`, `only` or `or plain`, this of `plain_actions`.
+
+    The built-in one is the tab executor.
+    """
 
     capabilities: frozenset[str] = frozenset()
     project: str | None = None
     actions: frozenset[str] | None = None
     tabs: str = "any"
     built_in: bool = False
+    plain_actions: frozenset[str] | None = None
 
 
 class Held(NamedTuple):
@@ -314,5 +318,9 @@ def may_run(machine: Machine, wish: Wish) -> bool:
         wish.requires <= machine.capabilities
         and machine.project in (None, wish.project)
         and (machine.actions is None or wish.action in machine.actions)
-        and (machine.tabs == "any" or wish.tab is not None or (machine.tabs == "or plain" and not wish.requires))
+        and (machine.tabs == "any" or wish.tab is not None or (machine.tabs == "or plain" and _is_plain(machine, wish)))
     )
+
+
+def _is_plain(machine: Machine, wish: Wish) -> bool:
+    return not wish.requires and (machine.plain_actions is None or wish.action in machine.plain_actions)

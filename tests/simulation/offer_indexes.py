@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Iterable
 from math import inf
 
-from taskyard_server.core.hosts import TAB_EXECUTOR, TAB_EXECUTOR_ALONE, Host, HostProfile
+from taskyard_server.core.hosts import TAB_EXECUTOR, Host, HostProfile
 from taskyard_server.core.offers import Offer, OfferGroup
 from taskyard_server.core.scheduler import Scheduler
 from taskyard_server.core.task import Task
@@ -62,7 +62,7 @@ def _crews_of_offers(core: Scheduler, hosts: list[Host], groups: list[OfferGroup
 
 def _profiles(host: Host) -> list[HostProfile]:
     """What the host may run; which of two it is for a built-in one shows at the next hand-out."""
-    return [TAB_EXECUTOR, TAB_EXECUTOR_ALONE] if host.built_in else [host.profile]
+    return [TAB_EXECUTOR, host.profile] if host.built_in else [host.profile]
 
 
 def _group(group: OfferGroup, now: float, core: Scheduler) -> None:
@@ -99,11 +99,10 @@ def nothing_left(core: Scheduler, now: float) -> None:
     if core._admission.is_closed or core.inflight >= core.limits.max_inflight:
         return
     online = core._life.liveness.any_online(now)
-    built_in = TAB_EXECUTOR if online else TAB_EXECUTOR_ALONE
     for host in core.hosts:
         for offer in host.offers:
             if offer.room > 0 and not host.draining and not _rests(offer) and not is_silent(core, offer, now):
-                profile = (built_in if host.built_in else host.profile).narrowed(offer.project)
+                profile = (TAB_EXECUTOR if host.built_in and online else host.profile).narrowed(offer.project)
                 left = list(_takeable(core, profile))
                 if left:
                     raise AssertionError(f"{host.id} waits for {offer.room}, and {left} wait for a host")

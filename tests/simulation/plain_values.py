@@ -249,7 +249,8 @@ def plain(answer: Any) -> Any:
 
 def to_profile(machine: Machine) -> HostProfile:
     """The core's word for what a host may run."""
-    return HostProfile(machine.capabilities, machine.project, machine.actions, TABS[machine.tabs])
+    tabs = TABS[machine.tabs]
+    return HostProfile(machine.capabilities, machine.project, machine.actions, tabs, machine.plain_actions)
 
 
 def to_extras(wish: Wish) -> TaskExtras:

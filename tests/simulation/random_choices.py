@@ -78,7 +78,7 @@ ROOM_FOR_FLOODS: Final = {"max_queue_size": 400, "max_per_agent": 400, "default_
 
 REQUIRED: Final = [frozenset(needs) for needs in ((), (), (), (), ("gpu",), ("eu",), ("gpu", "eu"))]
 ABLE: Final = Machine(frozenset({"gpu", "eu"}))
-BUILT_IN: Final = Machine(built_in=True)
+BUILT_IN: Final = Machine(built_in=True, tabs="or plain", plain_actions=frozenset({"action-0"}))
 MACHINES: Final = [
     Machine(),
     Machine(frozenset({"gpu"})),

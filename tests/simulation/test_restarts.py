@@ -31,6 +31,6 @@ def test_after_a_restart_the_core_agrees_with_the_model_as_before(seeds):
         simulation = RestartingSimulation(seed, **({"recount_every": 1} if SEED else {}))
         simulation.run(STEPS)
         given += simulation.given
-    if len(seeds) == CHUNK and "STEPS" not in os.environ:
+    if SEED is None and seeds == CHUNKS[1] and "STEPS" not in os.environ:
         rare = {each: given[each] for each, often in OFTEN.items() if given[each] < often}
         assert not rare, "the histories hardly show these"

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections import Counter, deque
 from collections.abc import Sequence
+from dataclasses import replace
 from math import inf
 from typing import NamedTuple
 
@@ -127,7 +128,7 @@ class World:
         """What the tab executor may run depends on whether runtime hosts are online."""
         if not machine.built_in:
             return machine
-        return Machine(tabs="only" if self.any_online(now) else "or plain")
+        return replace(machine, tabs="only" if self.any_online(now) else "or plain")
 
     def waiting_for(self, machine: Machine, project: str | None = None) -> list[Job]:
         """The queued tasks that such a host may run, of one project or of any."""

@@ -12,7 +12,7 @@ from typing import Final
 
 from .bucket import Bucket
 from .errors import BadRequest
-from .hosts import TAB_EXECUTOR, TAB_EXECUTOR_ALONE, Host, HostProfile, Hosts
+from .hosts import TAB_EXECUTOR, Host, HostProfile, Hosts
 from .leases import Lease, lease_length
 from .lifecycle import Lifecycle
 from .notices import Notices
@@ -206,10 +206,7 @@ class Dispatcher:
 
     def profile_of(self, now: float, host: Host) -> HostProfile:
         """What a host may run now: of one that is built in, that depends on the others."""
-        if not host.built_in:
-            return host.profile
-        online = self._life.liveness.any_online(now)
-        return TAB_EXECUTOR if online else TAB_EXECUTOR_ALONE
+        return TAB_EXECUTOR if host.built_in and self._life.liveness.any_online(now) else host.profile
 
     def _claim_profile(self, now: float, host: Host, project: str | None) -> HostProfile:
         """What a claim may get; raises `BadRequest` for a project other than the host's own."""

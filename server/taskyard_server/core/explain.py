@@ -11,7 +11,7 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from .bucket import Kind, kind_of
-from .hosts import Host, HostProfile, Tabs
+from .hosts import Host, HostProfile
 from .names import EVERY_NAME, Names
 from .order_ahead import ahead_of
 from .targets import WAITS_FOR, Target, TargetStatus
@@ -264,7 +264,7 @@ def what_is_missing(profile: HostProfile, kind: Kind) -> list[str]:
         missing.append("tasks without a project" if project is None else f"project {project}")
     if profile.actions is not None and action not in profile.actions:
         missing.append(f"action {action}")
-    if not (has_tab or profile.tabs is Tabs.ANY or (profile.tabs is Tabs.OR_PLAIN and not requires)):
+    if not (has_tab or profile.takes_plain(action, requires)):
         missing.append("tasks without a tab")
     return missing
 

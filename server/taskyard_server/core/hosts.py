@@ -24,7 +24,7 @@ class Tabs(IntEnum):
     ANY = auto()
     ONLY = auto()
     OR_PLAIN = auto()
-    """Tasks with a tab, and those that ask for nothing at all."""
+    """Tasks with a tab, and those without one that ask for nothing else."""
 
 
 class HostProfile(NamedTuple):
@@ -34,6 +34,8 @@ class HostProfile(NamedTuple):
     project: str | None = None
     actions: frozenset[str] | None = None
     tabs: Tabs = Tabs.ANY
+    plain_actions: frozenset[str] | None = None
+    """Of `OR_PLAIN`: the actions of the tasks without a tab that it takes; None for all."""
 
     def may_run(self, project: str | None, action: str, requires: frozenset[str], has_tab: bool) -> bool:
         """Whether a task of this kind may be handed to such a host (docs/rules.md, Matching)."""
@@ -41,8 +43,14 @@ class HostProfile(NamedTuple):
             requires <= self.capabilities
             and (self.project is None or self.project == project)
             and (self.actions is None or action in self.actions)
-            and (has_tab or self.tabs is Tabs.ANY or (self.tabs is Tabs.OR_PLAIN and not requires))
+            and (has_tab or self.takes_plain(action, requires))
         )
+
+    def takes_plain(self, action: str, requires: frozenset[str]) -> bool:
+        """Whether it takes such a task without a tab, as far as that is what counts."""
+        if self.tabs is Tabs.OR_PLAIN:
+            return not requires and (self.plain_actions is None or action in self.plain_actions)
+        return self.tabs is Tabs.ANY
 
     def narrowed(self, project: str | None) -> HostProfile:
         """The same for the tasks of one project only; for none at all where the host's own project is another."""
@@ -57,8 +65,7 @@ RESERVED_HOST_PREFIX: Final = "taskyard:"
 """Ids of built-in hosts begin with this, and no other host's id does."""
 
 TAB_EXECUTOR: Final = HostProfile(tabs=Tabs.ONLY)
-TAB_EXECUTOR_ALONE: Final = HostProfile(tabs=Tabs.OR_PLAIN)
-"""The built-in executor, while runtime hosts are online and while there are none (docs/rules.md, Tab executor)."""
+"""The built-in executor, while runtime hosts are online (docs/rules.md, Tab executor)."""
 
 
 class HostStatus(StrEnum):

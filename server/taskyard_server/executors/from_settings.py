@@ -36,6 +36,7 @@ class ConfiguredExecutor:
             max_answer_bytes=settings.scheduler.max_payload_bytes,
             connections=Connections(workers, None if files == TlsFiles() else files),
             handed=handed,
+            plain_actions=settings.executor_tab_actions,
         )
 
     def take(self, settings: Settings) -> None:

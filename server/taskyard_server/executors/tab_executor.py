@@ -8,7 +8,7 @@ the requests run. When a task loses its lease, by a cancellation or at its deadl
 import asyncio
 import contextlib
 import json
-from collections.abc import Callable, Coroutine, Generator, Sequence
+from collections.abc import Callable, Coroutine, Generator, Iterable, Sequence
 from copy import copy
 from dataclasses import dataclass, field
 from functools import partial
@@ -21,7 +21,7 @@ import structlog
 from taskyard_server.conversion.payload import Json, params_to_json
 from taskyard_server.core.errors import LeaseLost, NotFound, Refusal, Unavailable
 from taskyard_server.core.events import Event
-from taskyard_server.core.hosts import RESERVED_HOST_PREFIX, TAB_EXECUTOR, Host
+from taskyard_server.core.hosts import RESERVED_HOST_PREFIX, Host, HostProfile, Tabs
 from taskyard_server.core.leases import Lease
 from taskyard_server.core.reports import Report, ReportKind
 from taskyard_server.core.task import CANCELLED, PAUSED, Task
@@ -85,7 +85,8 @@ class Execution:
 class TabExecutor:
     """Forwards the tasks of one namespace. `max_answer_bytes` limits what is read of an answer.
 
-    What it forwards of a task is what `handed` makes of it.
+    What it forwards of a task is what `handed` makes of it. While no runtime host is online it takes tasks without a
+    tab, too, whose action is among `plain_actions`: they fail.
     """
 
     def __init__(
@@ -98,8 +99,10 @@ class TabExecutor:
         namespace: str = "default",
         connections: Connections | None = None,
         handed: Callable[[Task], Task] | None = None,
+        plain_actions: Iterable[str] = (),
     ) -> None:
         self._engine = engine
+        self._profile = HostProfile(tabs=Tabs.OR_PLAIN, plain_actions=frozenset(plain_actions))
         self._handed = handed
         self._resolver = resolver
         self._namespace = namespace
@@ -140,7 +143,7 @@ class TabExecutor:
         while True:
             try:
                 await self._engine.hosts.register(
-                    self._namespace, HOST_ID, "Tab executor", TAB_EXECUTOR, built_in=True, show=_nothing
+                    self._namespace, HOST_ID, "Tab executor", self._profile, built_in=True, show=_nothing
                 )
             except Unavailable:
                 await asyncio.sleep(AGAIN_SECS)

@@ -181,7 +181,7 @@ def encode_host(host: Host) -> bytes:
         HostRecord(
             host.id,
             host.display_name,
-            ProfileTuple(*host.profile),
+            ProfileTuple(*host.profile[:4]),  # the rest is of hosts that are not kept
             host.slots,
             host.labels,
             host.draining,

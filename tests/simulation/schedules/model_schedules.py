@@ -14,6 +14,9 @@ from .event_tape import Entry, OfTask, OfTrigger, Ticks, tick_of
 from .model_dispatcher import ModelFiring
 from .model_records import CHANGED, MISSED, PAUSED, Bounds, Plan, Refused, Shot, Wish
 
+MOST_FIRED_BY_A_CALL = 50
+"""What else may fire then does so with the next `advance`."""
+
 AT_ONCE = 50
 """One call of `advance` deals with so many due times and triggers at most."""
 NOISE = 0.01
@@ -149,8 +152,9 @@ class Model:
         shot = self._new(plan, self.shown(plan.wish, now), key)
         firing.come(now, shot)
         firing.arrive(now, shot)
-        while firing.may_fire():
-            firing.fire(now)
+        for _ in range(MOST_FIRED_BY_A_CALL):
+            if firing.may_fire():
+                firing.fire(now)
         return shot
 
     def tasks_changed(self, now: float) -> None:

@@ -25,7 +25,7 @@ CHUNKS = [[int(SEED)]] if SEED else [list(range(first, first + 12)) for first in
 SECONDS = 0 if SEED or "STEPS" in os.environ else 900
 """The time limit of a test; 0 is none."""
 
-# What must be seen at least so often in one chunk of the default run.
+# What must be seen at least so often in the first of the default histories.
 OFTEN = {
     **{f"{command}: ok": 15 for command in ("create", "update", "pause", "resume", "trigger", "reconfigure")},
     **{f"{command}: not_found": 3 for command in ("update", "pause", "resume", "delete", "trigger")},
@@ -61,7 +61,7 @@ def test_schedules_agree_with_the_model_after_every_step(seeds):
         simulation = Simulation(seed)
         simulation.run(STEPS)
         given += simulation.counts()
-    if SEED is None and "STEPS" not in os.environ:
+    if SEED is None and seeds[0] == 0 and "STEPS" not in os.environ:
         rare = {each: given[each] for each, often in OFTEN.items() if given[each] < often}
         assert not rare, "the histories hardly show these"
 
