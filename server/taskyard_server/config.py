@@ -349,7 +349,6 @@ class Settings(BaseModel):
         "`tabId`. What has another action, and no `tabId`, waits for hosts.",
         validation_alias="executorTabActions",
         serialization_alias="executorTabActions",
-        json_schema_extra={"default": "the kinds of PinchTab"},
     )
     executor_token: BearerToken | None = Field(
         default=None,

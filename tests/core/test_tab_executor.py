@@ -70,6 +70,19 @@ def test_the_tab_executor_itself_is_no_runtime_host(executor):
     assert taken(executor) == taken(executor, "other tabs") == ["tab", "plain"]
 
 
+def test_of_plain_tasks_it_takes_only_those_of_its_actions(make_yard):
+    yard = make_yard()
+    yard.register("tabs", built_in=True, plain_actions=frozenset({"click"}))
+    for action, tab_id in (("click", None), ("write", None), ("write", "tab")):
+        yard.submit(action=action, tab_id=tab_id)
+    assert [(lease.task.action, lease.task.tab_id) for lease in yard.claim("tabs", 10)] == [
+        ("click", None),
+        ("write", "tab"),
+    ]
+    yard.register("host")
+    assert [lease.task.action for lease in yard.claim("host", 10)] == ["write"]
+
+
 def test_plain_tasks_are_left_to_runtime_hosts_also_where_none_may_run_them(executor):
     executor.register("host", project="red")
     assert taken(executor) == ["tab"]

@@ -195,7 +195,7 @@ async def start_server() -> AsyncIterator[Callable[..., Awaitable[Server]]]:
                 roomy = Limits(max_inflight=1000, max_per_agent_inflight=1000)
                 engine = await ends.enter_async_context(running_engine(limits or roomy, clock))
             resolver = TabMap({}, Endpoint(to.url, token)) if isinstance(to, Instance) else to
-            server = Server(engine, TabExecutor(engine, resolver, **options))
+            server = Server(engine, TabExecutor(engine, resolver, **{"plain_actions": ["click"], **options}))
             ends.push_async_callback(server.stop)
             return server
 

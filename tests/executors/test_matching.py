@@ -12,6 +12,16 @@ async def test_tasks_without_a_tab_are_claimed_and_fail_while_no_runtime_host_is
     assert (await server.run(tab_id=None)).error == "tabId is required for task execution"
 
 
+async def test_a_task_without_a_tab_whose_action_is_none_of_tabs_waits_for_a_host_that_is_yet_to_come(server):
+    report = await server.submit(action="write-report", tab_id=None)
+    assert (await server.run(action="write-report")).state == "done", "with a tab it is claimed"
+    assert (await server.run(tab_id=None)).state == "failed"
+    assert report.state == "queued"
+    await server.engine.hosts.register("default", "host", None, HostProfile(), show=live)
+    (lease,) = await server.engine.leases.claim("default", "host", show=live)
+    assert lease.task is report
+
+
 async def test_tasks_without_a_tab_are_left_to_a_runtime_host_that_is_online(server):
     await server.engine.hosts.register("default", "host", None, HostProfile(), show=live)
     plain = await server.submit(tab_id=None)

@@ -82,6 +82,7 @@ LIMITS = {
 # Keys that need a restart, with a value that is not their default.
 AFTER_RESTART = {
     "refuseUnknownFields": True,
+    "executorTabActions": ["click"],
     "metricsMaxNames": 20,
     "telemetry.endpoint": "http://127.0.0.1:4317/",
     "telemetry.sampleRatio": 0.5,

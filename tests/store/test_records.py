@@ -115,6 +115,7 @@ PROFILES = some.builds(
     NAME,
     some.none() | some.frozensets(TEXT, max_size=3),
     some.sampled_from(Tabs),
+    some.none(),  # of the built-in one alone, which is not kept
 )
 SUBMISSIONS = some.builds(
     Submission, TEXT, TEXT, NAME, NAME, BYTES, some.integers(-(2**31), 2**31), some.none(), OPTIONS
