@@ -32,6 +32,7 @@ def test_the_settings_have_the_defaults_of_the_core():
     assert config.Settings().limits() == DEFAULTS == Limits()
 
 
+@pytest.mark.python_core  # what is compiled makes no copies of what it holds
 def test_a_default_that_changes_in_the_core_changes_in_the_settings(model_with):
     numbers = {name: value for name, value in dataclasses.asdict(DEFAULTS).items() if isinstance(value, int | float)}
     others = Limits(**{name: value + 1 for name, value in numbers.items()})

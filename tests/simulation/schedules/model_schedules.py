@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import Counter, deque
 from collections.abc import Callable
-from math import floor, inf
+from math import floor, inf, nextafter
 
 from .event_tape import Entry, OfTask, OfTrigger, Ticks, tick_of
 from .model_dispatcher import ModelFiring
@@ -273,7 +273,9 @@ class Model:
             return (None, cadence.next_after(at, since)) if at > oldest else (why, cadence.next_after(oldest, since))
         later = last is not None and last > at
         if policy == "last":
-            return (why, last) if later else (None, cadence.next_after(at, since))
+            missed = cadence.last_until(until if in_a_pause else nextafter(clock - on_time, -inf), since)
+            is_last = missed is None or missed <= at
+            return (None, cadence.next_after(at, since)) if is_last else (why, missed)
         if later and last is not None and not in_a_pause and clock - last <= on_time:
             return why, last
         return why, cadence.next_after(until, since)

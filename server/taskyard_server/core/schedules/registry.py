@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterator
-from math import floor, inf
+from math import floor, inf, nextafter
 from typing import TYPE_CHECKING, Final
 
 from taskyard_server.core.admission import require_readers
@@ -383,10 +383,12 @@ class ScheduleRegistry:
             if due > window_from:
                 return None, cadence.next_after(due, since)
             return reason, cadence.next_after(window_from, since)
+        if policy is CatchUp.LAST:
+            # The last one that was missed: one that is on time fires besides.
+            last = cadence.last_until(min(until, nextafter(on_time_from, -inf)), since)
+            return (None, cadence.next_after(due, since)) if last is None or last <= due else (reason, last)
         last = cadence.last_until(until, since)
-        if policy is CatchUp.LAST and (last is None or last <= due):
-            return None, cadence.next_after(due, since)
-        if last is not None and last > due and (policy is CatchUp.LAST or last >= on_time_from):
+        if last is not None and last > due and last >= on_time_from:
             return reason, last
         return reason, cadence.next_after(until, since)
 
