@@ -30,7 +30,7 @@ TYPES = {
 
 @pytest.fixture
 def figures():
-    return StoreFigures("sqlite:////yard.db")
+    return StoreFigures("sqlite:////yard.db", free_bytes=1_000_000)
 
 
 @pytest.fixture

@@ -135,6 +135,9 @@ class SharedDictStore:
     async def stats(self) -> StoreStats:
         return await self.shared.kept.stats()
 
+    async def free_bytes(self) -> int:
+        return await self.shared.kept.free_bytes()
+
     async def go_on_from(self, kept: Kept) -> None:
         await self.shared.kept.go_on_from(kept)
 

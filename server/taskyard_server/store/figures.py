@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from .port import Committed
+from .port import UNKNOWN_BYTES, Committed
 
 
 @dataclass(slots=True)
@@ -26,7 +26,7 @@ class StoreFigures:
     forgotten: int = 0
     """Ended tasks whose time in the history was over."""
     used_bytes: int = 0
-    free_bytes: int = 0
+    free_bytes: int = UNKNOWN_BYTES
     load_secs: float = 0.0
     """How long the start took to load what was kept."""
     under_way_since: float | None = None
@@ -42,6 +42,6 @@ class StoreFigures:
             observe(rows, secs)
 
     def measured(self, used_bytes: int, free_bytes: int) -> None:
-        """Take over the bytes of the store, and those that are free beside it; also known before the first commit."""
+        """Take over the bytes of the store, and those that are free beside it."""
         self.used_bytes = used_bytes
         self.free_bytes = free_bytes

@@ -284,6 +284,9 @@ class Store(Protocol):
     async def stats(self) -> StoreStats:
         """Its figures."""
 
+    async def free_bytes(self) -> int:
+        """The bytes that are free where it lies; `UNKNOWN_BYTES` where that cannot be seen."""
+
     async def go_on_from(self, kept: Kept) -> None:
         """Take over the numbers, the time and the epoch of another store, whose rows are to be copied here.
 

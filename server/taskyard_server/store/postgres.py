@@ -228,6 +228,10 @@ class PostgresStore(PostgresRows, PostgresMembers):
         text = "is backed up by PostgreSQL: pg_dump, or a base backup with its log (docs/keeping.md, PostgreSQL)"
         raise BackupFailed(f"{self.url} {text}")
 
+    async def free_bytes(self) -> int:
+        """See `Store`."""
+        return UNKNOWN_BYTES
+
     async def stats(self) -> StoreStats:
         """See `Store`. All rows are counted, which takes seconds where there are millions."""
 

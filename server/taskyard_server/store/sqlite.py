@@ -26,7 +26,7 @@ from taskyard_server.store.port import (
     keys_of,
 )
 from taskyard_server.store.sqlite_copies import prepare, put_in_place, remove
-from taskyard_server.store.sqlite_file import TABLES
+from taskyard_server.store.sqlite_file import TABLES, free_bytes
 from taskyard_server.store.sqlite_pipe import WriterProcess, command
 
 SCHEME: Final = "sqlite://"
@@ -187,6 +187,10 @@ class SqliteStore:
         """See `Store`. Large tables are counted in slices, so while commits go on."""
         rows = {table: await self._count(table) for table in TABLES}
         return StoreStats(rows, *await self._writer.call("figures"))
+
+    async def free_bytes(self) -> int:
+        """See `Store`."""
+        return await asyncio.to_thread(free_bytes, os.path.dirname(self.path))
 
     async def _count(self, table: str) -> int:
         total = 0

@@ -126,6 +126,15 @@ def _make_folders(folder: str) -> list[str]:
     return [os.path.dirname(one) for one in missing]
 
 
+def free_bytes(folder: str) -> int:
+    """The bytes that are free for us on the disk of a folder; 0 where it cannot be seen."""
+    try:
+        found = os.statvfs(folder)
+    except OSError:
+        return 0
+    return found.f_bavail * found.f_frsize
+
+
 def sync_folder(folder: str) -> None:
     """Make the entries of a folder last through a power cut."""
     fd = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)

@@ -10,7 +10,7 @@ import os
 import sqlite3
 import time
 
-from taskyard_server.store.sqlite_file import pragma, primary
+from taskyard_server.store.sqlite_file import free_bytes, pragma, primary
 
 TYPE_CHECKING = False  # typing would be a quarter of what the process takes to start.
 if TYPE_CHECKING:
@@ -118,8 +118,7 @@ class Ballast:
 
     def free_bytes(self) -> int:
         """The bytes that are free for us beside the file."""
-        found = os.statvfs(self._folder)
-        return found.f_bavail * found.f_frsize
+        return free_bytes(self._folder)
 
     def give_up(self) -> bool:
         """Make room. False if there was no ballast any more."""

@@ -35,6 +35,7 @@ MAX_AHEAD_SECS: Final = 5.0
 CLOSE_SECS: Final = 5.0
 """How long the end of the server waits for that of the store, whose writer may be stuck."""
 KEEP_TIME_SECS: Final = 5.0
+LOOK_AT_ROOM_SECS: Final = 2.0
 """While tasks are live the time is committed this often, since default deadlines stand still while nobody serves."""
 FORGET_EVERY_SECS: Final = 15.0
 FORGET_PAUSE_SECS: Final = 0.01
@@ -85,6 +86,7 @@ class Keeper:
         namespaces, driver = self._namespaces, self._namespaces.driver
         began_at = time.monotonic()
         kept = await self.store.open()
+        self.figures.free_bytes = await self.store.free_bytes()
         for line in getattr(self.store, "warnings", ()):
             log.warning("store_at_risk", reason=line)
         shift = self.shift = 0.0 if self.is_shared else self._set_clock(kept, namespaces.now)
@@ -152,7 +154,10 @@ class Keeper:
 
     async def run(self) -> None:
         """Keep the time and remove old history, until cancelled; raises `StoreError` once the store has failed."""
-        parts = [asyncio.create_task(part) for part in (self._keep_time(), self._forget_history(), self.removals.run())]
+        parts = [
+            asyncio.create_task(part)
+            for part in (self._keep_time(), self._look_at_room(), self._forget_history(), self.removals.run())
+        ]
         try:
             await asyncio.wait((self.committer.failed, *parts), return_when=asyncio.FIRST_COMPLETED)
             for ended in (self.committer.failed, *parts):
@@ -206,8 +211,7 @@ class Keeper:
 
     @property
     def _is_short_of_room(self) -> bool:
-        figures = self.figures
-        return figures.commits > 0 and figures.free_bytes < self.keeping.min_free_bytes
+        return self.figures.free_bytes < self.keeping.min_free_bytes
 
     def wait(self, state: NamespaceState, patient: bool = False) -> asyncio.Future[None] | None:
         """Done once all that happened in a namespace until now is committed; None if it is.
@@ -241,8 +245,14 @@ class Keeper:
                 # The renewals of the replica tell until when its namespaces were served.
                 continue
             is_old = self._namespaces.now() - self.committer.kept_at >= KEEP_TIME_SECS
-            if is_old and (self._is_short_of_room or any(_has_live_tasks(state) for state in self._namespaces)):
+            if is_old and any(_has_live_tasks(state) for state in self._namespaces):
                 self.committer.keep_time()
+
+    async def _look_at_room(self) -> None:
+        """Others fill and clear the disk, too, while nothing is committed."""
+        while True:
+            await asyncio.sleep(LOOK_AT_ROOM_SECS)
+            self.figures.free_bytes = await self.store.free_bytes()
 
     async def _forget_history(self) -> None:
         while True:

@@ -1,0 +1,62 @@
+"""While the disk is nearly full no new task is taken, whoever has filled it (docs/rules.md, Store)."""
+
+import asyncio
+
+import pytest
+
+from taskyard_server.core.errors import Unavailable
+from taskyard_server.core.task import Submission
+from taskyard_server.engine.memory import keeper
+from taskyard_server.engine.memory.engine import MemoryEngine
+from taskyard_server.engine.memory.keeper import Keeping
+from tests.engines import running_engine
+from tests.live import live
+from tests.store.dict_store import DictStore
+from tests.waiting import until
+
+NS = "default"
+
+
+class Disk(DictStore):
+    """A store on a disk that others use, too."""
+
+    free = 1_000
+
+    async def free_bytes(self) -> int:
+        return self.free
+
+
+async def submit(engine: MemoryEngine) -> str:
+    task = await engine.tasks.submit(NS, Submission("ann", "click"), show=live)
+    return task.id
+
+
+async def test_the_first_task_of_a_new_store_is_refused_too() -> None:
+    disk = Disk()
+    disk.free = 999
+    async with running_engine(store=disk, keeping=Keeping(min_free_bytes=1_000)) as engine:
+        with pytest.raises(Unavailable, match="the disk is nearly full"):
+            await submit(engine)
+        assert disk.kept.number == 0
+
+
+async def test_the_disk_is_looked_at_by_time_and_not_by_commits_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(keeper, "LOOK_AT_ROOM_SECS", 0.0)
+    disk = Disk()
+    async with running_engine(store=disk, keeping=Keeping(min_free_bytes=1_000)) as engine:
+        run = asyncio.create_task(engine.run())
+        assert engine.keeper is not None
+        figures = engine.keeper.figures
+
+        async def seen() -> int:
+            return figures.free_bytes
+
+        await submit(engine)
+        disk.free = 500
+        await until(seen, lambda free: free == 500)
+        with pytest.raises(Unavailable, match="the disk is nearly full"):
+            await submit(engine)
+        disk.free = 1_000
+        await until(seen, lambda free: free == 1_000)
+        await submit(engine)
+        run.cancel()
