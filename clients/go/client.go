@@ -152,7 +152,7 @@ type ListOptions struct {
 	Agent string
 	// ParentID selects the tasks that the work of one task has submitted.
 	ParentID string
-	// States selects the tasks in one of these states.
+	// States selects the tasks in one of these states. "live" means all that have not ended.
 	States []State
 	// BatchID selects the tasks of one batch.
 	BatchID string

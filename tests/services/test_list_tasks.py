@@ -1,11 +1,13 @@
 """ListTasks (docs/rules.md, Listing): filters, and pages in order of submission."""
 
+from collections import Counter
 from itertools import chain
 
 import pytest
 from google.protobuf.struct_pb2 import Struct, Value
 from google.protobuf.timestamp_pb2 import Timestamp
 
+from taskyard.v1 import task_pb2 as pb
 from taskyard.v1.batch_pb2 import BatchTask
 
 
@@ -101,6 +103,23 @@ async def test_two_filters_select_the_tasks_that_match_both(tasks_in_all_states)
 async def test_an_empty_state_selects_all(tasks_in_all_states, state):
     api, _ = tasks_in_all_states
     assert (await api.list_tasks(state=state)).count == 20
+
+
+async def test_live_selects_all_that_have_not_ended(tasks_in_all_states):
+    api, _ = tasks_in_all_states
+    live = (await api.list_tasks(state="live")).tasks
+    assert Counter(pb.Task.State.Name(task.state) for task in live) == {"running": 2, "assigned": 2, "queued": 8}
+    assert (await api.list_tasks(state="live, done")).count == len(live) + 2
+
+
+async def test_live_has_those_that_wait_for_their_next_attempt(api):
+    retry = pb.RetryPolicy(max_attempts=2, first_delay_ms=60_000)
+    task_id = (await api.submit(retry_policy=retry)).task_id
+    (lease,) = await api.claim(1)
+    await api.start(lease)
+    await api.fail(lease)
+    assert [task.task_id for task in (await api.list_tasks(state="live")).tasks] == [task_id]
+    assert not (await api.list_tasks(state="queued,assigned,running")).tasks
 
 
 async def test_states_can_have_spaces_and_repetitions(tasks_in_all_states):

@@ -2336,7 +2336,7 @@ type ListTasksRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Only tasks of this agent.
 	AgentId *string `protobuf:"bytes,1,opt,name=agent_id,json=agentId,proto3,oneof" json:"agent_id,omitempty"`
-	// Only tasks in these states: names separated by commas, such as `done,failed`.
+	// Only tasks in these states: names separated by commas, such as `done,failed`. `live` means all that have not ended.
 	State *string `protobuf:"bytes,2,opt,name=state,proto3,oneof" json:"state,omitempty"`
 	// Only tasks of this batch.
 	BatchId *string `protobuf:"bytes,3,opt,name=batch_id,json=batchId,proto3,oneof" json:"batch_id,omitempty"`
@@ -2546,7 +2546,8 @@ type TaskFilter struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Only tasks of this agent.
 	AgentId *string `protobuf:"bytes,1,opt,name=agent_id,json=agentId,proto3,oneof" json:"agent_id,omitempty"`
-	// Only tasks in these states: names separated by commas, such as `queued,failed`.
+	// Only tasks in these states: names separated by commas, such as `queued,failed`. `live` means all that have not ended:
+	// a task that waits for its next attempt is `pending`, and `queued,running` passes it by.
 	State *string `protobuf:"bytes,2,opt,name=state,proto3,oneof" json:"state,omitempty"`
 	// Only tasks of this batch.
 	BatchId *string `protobuf:"bytes,3,opt,name=batch_id,json=batchId,proto3,oneof" json:"batch_id,omitempty"`

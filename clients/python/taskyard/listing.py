@@ -18,7 +18,7 @@ class TaskCriteria(TypedDict, total=False):
 
     Attributes:
         agent_id: Only tasks of this agent.
-        states: Only tasks in these states.
+        states: Only tasks in these states. "live" means all that have not ended, also those between two attempts.
         batch_id: Only tasks of this batch.
         target: Only tasks of this target.
         created_from: Only tasks submitted at this time or later. It has a time zone.

@@ -58,8 +58,8 @@ export interface ListOptions extends GiveUp {
   agentId?: string;
   /** @deprecated Use `agentId`. */
   agent?: string;
-  /** Tasks in one of these states. */
-  states?: TaskState[];
+  /** Tasks in one of these states. "live" means all that have not ended. */
+  states?: (TaskState | "live")[];
   /** Tasks of this batch. */
   batchId?: string;
   /** Tasks of this target. */

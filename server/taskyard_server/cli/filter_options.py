@@ -16,7 +16,9 @@ def filter_option(words: str, *names: str, panel: str | None = PANEL) -> Any:
 
 def filter_fields(
     agent: Annotated[str | None, filter_option("Only tasks of this agent.")] = None,
-    state: Annotated[str | None, filter_option("Only tasks in these states, separated by commas.")] = None,
+    state: Annotated[
+        str | None, filter_option("Only tasks in these states, separated by commas; live: all that have not ended.")
+    ] = None,
     label: Annotated[
         list[str] | None,
         filter_option("Only tasks with such labels, such as site=shop or 'team in (a,b)'; repeatable."),

@@ -22,6 +22,7 @@ from taskyard_server.core.hosts import RESERVED_HOST_PREFIX, HostProfile, HostSt
 from taskyard_server.core.task import (
     NO_EXTRAS,
     NO_OPTIONS,
+    TERMINAL,
     AfterPolicy,
     IdempotencyKey,
     OnConflict,
@@ -29,6 +30,7 @@ from taskyard_server.core.task import (
     Submission,
     TaskExtras,
     TaskOptions,
+    TaskState,
     UniqueWhile,
 )
 
@@ -119,12 +121,15 @@ def submissions(
 
 
 def states(text: str, known: type[State], prefix: str = "") -> frozenset[State] | None:
-    """State names separated by commas; None for an empty text."""
+    """State names separated by commas; None for an empty text. Of tasks `live` means all that have not ended."""
+    words: dict[str, list[State]] = {str(state): [state] for state in known}
+    if known is TaskState:
+        words["live"] = [state for state in known if state not in TERMINAL]
     state_names = [part.strip() for part in text.split(",") if part.strip()]
     for state_name in state_names:
-        if state_name not in known.__members__.values():
-            raise BadRequest(f'{prefix}state: unknown state "{state_name[:64]}", must be among {", ".join(known)}')
-    return frozenset(map(known, state_names)) or None
+        if state_name not in words:
+            raise BadRequest(f'{prefix}state: unknown state "{state_name[:64]}", must be among {", ".join(words)}')
+    return frozenset(state for state_name in state_names for state in words[state_name]) or None
 
 
 def _options(

@@ -1,4 +1,4 @@
-"""While the disk is nearly full no new task is taken, whoever has filled it (docs/rules.md, Store)."""
+"""While the disk is nearly full no new task is taken, whoever has filled it (docs/rules.md, Keeping)."""
 
 import asyncio
 

@@ -1367,7 +1367,7 @@ class ListTasksRequest(_message.Message):
     agent_id: _builtins.str
     """Only tasks of this agent."""
     state: _builtins.str
-    """Only tasks in these states: names separated by commas, such as `done,failed`."""
+    """Only tasks in these states: names separated by commas, such as `done,failed`. `live` means all that have not ended."""
     batch_id: _builtins.str
     """Only tasks of this batch."""
     target: _builtins.str
@@ -1528,7 +1528,9 @@ class TaskFilter(_message.Message):
     agent_id: _builtins.str
     """Only tasks of this agent."""
     state: _builtins.str
-    """Only tasks in these states: names separated by commas, such as `queued,failed`."""
+    """Only tasks in these states: names separated by commas, such as `queued,failed`. `live` means all that have not ended:
+    a task that waits for its next attempt is `pending`, and `queued,running` passes it by.
+    """
     batch_id: _builtins.str
     """Only tasks of this batch."""
     target: _builtins.str

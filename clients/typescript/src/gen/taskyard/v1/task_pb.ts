@@ -1358,7 +1358,7 @@ export type ListTasksRequest = Message<"taskyard.v1.ListTasksRequest"> & {
   agentId?: string;
 
   /**
-   * Only tasks in these states: names separated by commas, such as `done,failed`.
+   * Only tasks in these states: names separated by commas, such as `done,failed`. `live` means all that have not ended.
    *
    * @generated from field: optional string state = 2;
    */
@@ -1507,7 +1507,8 @@ export type TaskFilter = Message<"taskyard.v1.TaskFilter"> & {
   agentId?: string;
 
   /**
-   * Only tasks in these states: names separated by commas, such as `queued,failed`.
+   * Only tasks in these states: names separated by commas, such as `queued,failed`. `live` means all that have not ended:
+   * a task that waits for its next attempt is `pending`, and `queued,running` passes it by.
    *
    * @generated from field: optional string state = 2;
    */
