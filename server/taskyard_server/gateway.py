@@ -336,7 +336,8 @@ class Gateway:
         process = self._process
         if process is not None and process.returncode is None:
             with contextlib.suppress(ProcessLookupError):
-                process.terminate()
+                # Its own method would ask first whether it has ended, and then asyncio is not told how.
+                os.kill(process.pid, signal.SIGTERM)
             try:
                 await asyncio.wait_for(process.wait(), STOP_SECS)
             except TimeoutError:

@@ -1,6 +1,7 @@
 """The processes of `taskyard host run --processes`: started, told of signals, and started again when they die."""
 
 import asyncio
+import contextlib
 import os
 import signal
 import sys
@@ -47,8 +48,7 @@ class HostFleet:
         finally:
             for number in SIGNALS:
                 loop.remove_signal_handler(number)
-            for process in self._processes.values():
-                process.kill()
+            self._signal(signal.SIGKILL)
         return not self._has_failed
 
     async def _keep(self, number: int, told: asyncio.Event | None = None) -> None:
@@ -89,7 +89,7 @@ class HostFleet:
             os.close(tell)
         self._processes[number] = process
         if self._stopping.is_set():
-            process.send_signal(signal.SIGTERM)
+            _signal(process, signal.SIGTERM)
         is_loaded = await _is_told(loaded)
         if is_loaded and told is not None:
             told.set()
@@ -99,8 +99,17 @@ class HostFleet:
 
     def _pass_on(self, number: int) -> None:
         self._stopping.set()
+        self._signal(number)
+
+    def _signal(self, number: int) -> None:
         for process in self._processes.values():
-            process.send_signal(number)
+            _signal(process, number)
+
+
+def _signal(process: asyncio.subprocess.Process, number: int) -> None:
+    # Its own method would ask first whether it has ended, and then asyncio is not told how.
+    with contextlib.suppress(ProcessLookupError):
+        os.kill(process.pid, number)
 
 
 async def _is_told(descriptor: int) -> bool:
