@@ -94,6 +94,10 @@ local function envoy_error(status, text)
     if twice then
       return twice .. ": is given more than once"
     end
+    local beside = text:match("oneof field '[%w_]+' is already set%. Cannot set '([%w_]+)'")
+    if beside then
+      return beside .. ": excludes another field that is given"
+    end
     if text:find("Root element must be a message", 1, true) then
       return "the body must be a JSON object"
     end

@@ -6,8 +6,8 @@
 local byte, char, find, sub = string.byte, string.char, string.find, string.sub
 local floor = math.floor
 
--- The limit of the transcoder.
-local MAX_DEPTH = 100
+-- The limit of the transcoder, and that of payloads, which take up to three levels of messages for each.
+local MAX_DEPTH, MAX_PAYLOAD_DEPTH = 100, 30
 -- The most that an error quotes of a body.
 local QUOTED_BYTES = 40
 -- Tells the server which fields of the body it does not know, so many at most.
@@ -31,16 +31,17 @@ local LITERALS = {[byte("t")] = "true", [byte("f")] = "false", [LOWER_N] = "null
 local STRINGS = {items = {opens = QUOTE, name = "a string"}}
 -- `opens` stands for all that a number begins with.
 local NUMBERS = {items = {opens = ZERO, name = "a number"}}
--- What a field may be of which nothing is looked at.
-local ANY = {}
+-- A field that is neither an object nor a list, one whose keys are free, and those that hold any JSON.
+local SCALAR, MAP = {}, {is_object = true}
+local STRUCT, VALUE = {is_object = true, is_payload = true}, {is_payload = true}
 local function objects(message)
   return {items = {opens = OPEN_OBJECT, name = "an object", fields = message.fields}}
 end
--- The fields of a message by their names, and what some of them are; the others may be anything.
+-- The fields of a message by their names, and what those are that are no single values.
 local function message(names, kinds)
   local fields = {}
   for name in names:gmatch("%w+") do
-    fields[name] = kinds and kinds[name] or ANY
+    fields[name] = kinds and kinds[name] or SCALAR
   end
   return {fields = fields}
 end
@@ -58,23 +59,24 @@ M.RetryPolicy = message([[maxAttempts firstDelayMs multiplier maxDelayMs nonRetr
 M.Payload = message([[data encoding]])
 M.SubmitTaskRequest = message([[agentId action tabId ref params priority deadline callbackUrl project requires labels
   target hold notBefore tokenLimit retryPolicy idempotencyKey traceparent runTimeoutMs parentId input concurrencyKeys
-  after afterPolicy uniqueKey uniqueWhile onConflict onTargetFailure]], {requires = STRINGS, retryPolicy =
-  M.RetryPolicy, input = M.Payload, concurrencyKeys = STRINGS, after = STRINGS})
+  after afterPolicy uniqueKey uniqueWhile onConflict onTargetFailure]], {params = STRUCT, requires = STRINGS, labels =
+  MAP, retryPolicy = M.RetryPolicy, input = M.Payload, concurrencyKeys = STRINGS, after = STRINGS})
 M.CancelTaskRequest = message([[taskId cancelChildren waitMs]])
 M.PauseTaskRequest = message([[taskId waitMs]])
 M.ResumeTaskRequest = message([[taskId tokenLimit]])
-M.ResolveTaskRequest = message([[taskId result]])
+M.ResolveTaskRequest = message([[taskId result]], {result = VALUE})
 M.BatchTask = message([[action tabId ref params priority deadline project requires labels target hold notBefore
   tokenLimit retryPolicy idempotencyKey traceparent runTimeoutMs parentId input concurrencyKeys after afterPolicy
-  uniqueKey uniqueWhile onConflict onTargetFailure afterIndexes]], {requires = STRINGS, retryPolicy = M.RetryPolicy,
-  input = M.Payload, concurrencyKeys = STRINGS, after = STRINGS, afterIndexes = NUMBERS})
+  uniqueKey uniqueWhile onConflict onTargetFailure afterIndexes]], {params = STRUCT, requires = STRINGS, labels = MAP,
+  retryPolicy = M.RetryPolicy, input = M.Payload, concurrencyKeys = STRINGS, after = STRINGS, afterIndexes = NUMBERS})
 M.SubmitBatchRequest = message([[agentId callbackUrl tasks]], {tasks = objects(M.BatchTask)})
 M.ClaimTaskRequest = message([[hostId leaseSecs project waitMs claimId]])
 M.RenewLeaseRequest = message([[hostId taskId fencingToken leaseSecs tokensUsed]])
 M.StartTaskRequest = message([[hostId taskId fencingToken]])
-M.Progress = message([[fraction message details reportedAt]])
+M.Progress = message([[fraction message details reportedAt]], {details = STRUCT})
 M.ReportProgressRequest = message([[hostId taskId fencingToken progress tokensUsed]], {progress = M.Progress})
-M.CompleteTaskRequest = message([[hostId taskId fencingToken result tokensUsed output]], {output = M.Payload})
+M.CompleteTaskRequest = message([[hostId taskId fencingToken result tokensUsed output]], {result = VALUE, output =
+  M.Payload})
 M.FailTaskRequest = message([[hostId taskId fencingToken error retryable code tokensUsed retryAfterMs traceback]])
 M.ReleaseTaskRequest = message([[hostId taskId fencingToken]])
 M.PutLimitRequest = message([[pattern maxInflight perSecond burst]])
@@ -87,16 +89,16 @@ M.TaskFilter = message([[agentId state batchId target createdFrom createdUntil p
 M.CancelTasksRequest = message([[filter all operationId dryRun]], {filter = M.TaskFilter})
 M.PauseTasksRequest = message([[filter all operationId dryRun]], {filter = M.TaskFilter})
 M.ResumeTasksRequest = message([[filter all operationId dryRun tokenLimit]], {filter = M.TaskFilter})
-M.ResolveTasksRequest = message([[filter all operationId dryRun result]], {filter = M.TaskFilter})
+M.ResolveTasksRequest = message([[filter all operationId dryRun result]], {filter = M.TaskFilter, result = VALUE})
 M.ReprioritizeTasksRequest = message([[filter all operationId dryRun priority]], {filter = M.TaskFilter})
-M.Machine = message([[cpuPercent memoryMb activeWorkers activeTeams sessions context]])
+M.Machine = message([[cpuPercent memoryMb activeWorkers activeTeams sessions context]], {context = STRUCT})
 M.RegisterHostRequest = message([[hostId displayName capabilities slots project actions labels machine]], {capabilities
-  = STRINGS, actions = STRINGS, machine = M.Machine})
+  = STRINGS, actions = STRINGS, labels = MAP, machine = M.Machine})
 M.HeartbeatHostRequest = message([[hostId status machine]], {machine = M.Machine})
 M.DrainHostRequest = message([[hostId gracePeriodSecs]])
 M.TaskTemplate = message([[agentId action tabId ref params priority deadlineSecs callbackUrl project requires labels
-  target tokenLimit retryPolicy runTimeoutMs input concurrencyKeys onTargetFailure]], {requires = STRINGS, retryPolicy
-  = M.RetryPolicy, input = M.Payload, concurrencyKeys = STRINGS})
+  target tokenLimit retryPolicy runTimeoutMs input concurrencyKeys onTargetFailure]], {params = STRUCT, requires =
+  STRINGS, labels = MAP, retryPolicy = M.RetryPolicy, input = M.Payload, concurrencyKeys = STRINGS})
 M.CreateScheduleRequest = message([[scheduleId displayName cron interval at timeZone task overlap catchUp
   catchUpWindowSecs paused]], {task = M.TaskTemplate})
 M.UpdateScheduleRequest = message([[scheduleId displayName cron interval at timeZone task overlap catchUp
@@ -180,15 +182,37 @@ local function fail(text, i, expected)
   refuse("invalid JSON: expected %s at byte %d, found: %s", expected, i, found)
 end
 
--- What the body is that is looked at, and the fields of it that nobody knows. A check never yields.
-local looked_at, ignored
+-- What the body is that is looked at, and the fields of it that nobody knows; within a payload, its name and how deep it
+-- may go. A check never yields.
+local looked_at, ignored, payload, deepest
+
+local function path_of(key, at)
+  return at == "" and key or at .. "." .. key
+end
 
 local function not_known(key, at)
-  local name = sub(at == "" and key or at .. "." .. key, 1, QUOTED_BYTES)
+  local name = sub(path_of(key, at), 1, QUOTED_BYTES)
   if looked_at.strict or looked_at.elsewhere and looked_at.elsewhere[key] then
     refuse("%s: is no field of this request", name)
   elseif #ignored < MAX_IGNORED then
     ignored[#ignored + 1] = name:gsub("[^%w_.%[%]-]", "?")
+  end
+end
+
+-- `first` is the byte that the value of the field begins with.
+local function check_kind(field, first, key, at)
+  if first == LOWER_N then
+    return
+  elseif field.items then
+    if first ~= OPEN_LIST then
+      refuse("%s: must be an array", path_of(key, at))
+    end
+  elseif field.fields or field.is_object then
+    if first ~= OPEN_OBJECT then
+      refuse("%s: must be an object", path_of(key, at))
+    end
+  elseif field == SCALAR and (first == OPEN_LIST or first == OPEN_OBJECT) then
+    refuse("%s: must be a single value", path_of(key, at))
   end
 end
 
@@ -383,8 +407,8 @@ local function skip_object(text, i, depth, message, at)
       field = fields[key]
       if not field then
         not_known(key, at)
-      elseif field ~= ANY then
-        inner = at == "" and key or at .. "." .. key
+      elseif field ~= SCALAR then
+        inner = path_of(key, at)
       end
     end
     if seen[key] then
@@ -398,9 +422,13 @@ local function skip_object(text, i, depth, message, at)
     end
     i, c = skip_space(text, i + 1)
     local first = c
+    if field and field.is_payload then
+      payload, deepest = inner, depth + MAX_PAYLOAD_DEPTH
+    end
     i, c = skip_space(text, skip_value(text, i, c, depth, field, inner))
-    if field and field.items and first ~= OPEN_LIST and first ~= LOWER_N then
-      refuse("%s: must be an array", inner)
+    if field then
+      check_kind(field, first, key, at)
+      deepest = not field.is_payload and deepest
     end
     if c == CLOSE_OBJECT then
       return i + 1
@@ -418,6 +446,8 @@ function skip_value(text, i, c, depth, shape, at)
   elseif c == OPEN_OBJECT or c == OPEN_LIST then
     if depth == MAX_DEPTH then
       refuse("invalid JSON: nests deeper than %d levels", MAX_DEPTH)
+    elseif depth == deepest then
+      refuse("%s: must not nest deeper than %d levels", payload, MAX_PAYLOAD_DEPTH)
     end
     return (c == OPEN_OBJECT and skip_object or skip_list)(text, i + 1, depth + 1, shape, at)
   elseif c == MINUS or c and c >= ZERO and c <= NINE then
@@ -431,7 +461,7 @@ function skip_value(text, i, c, depth, shape, at)
 end
 
 local function check(text, body)
-  looked_at, ignored = body, {}
+  looked_at, ignored, deepest = body, {}, nil
   next_backslash, next_control = find(text, "\\", 1, true) or #text + 1, find_control(text, 1)
   local i, c = skip_space(text, 1)
   if c and c ~= OPEN_OBJECT then

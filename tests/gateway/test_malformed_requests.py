@@ -32,7 +32,7 @@ def of_size(size: int) -> bytes:
             'priority: invalid value ""\\\n\x01é\U0001f600" for type TYPE_INT32',
         ),
         (b'{"retryPolicy":{"maxAttempts":-1}}', "retry_policy.max_attempts: invalid value -1 for type TYPE_UINT32"),
-        (b'{"params":[]}', "Proto field is not repeating, cannot start list."),
+        (b'{"params":[]}', "params: must be an object"),
     ],
 )
 async def test_a_value_of_the_wrong_type_is_400(rest: httpx.AsyncClient, body: bytes, error: str) -> None:

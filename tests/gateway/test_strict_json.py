@@ -152,7 +152,10 @@ async def test_keys_that_differ_are_two(rest: httpx.AsyncClient, keys: tuple[str
 
 @pytest.mark.parametrize("route", CHANGING, ids=lambda route: f"{route.verb} {route.template}")
 async def test_every_path_is_strict(rest: httpx.AsyncClient, route: Route) -> None:
-    name = route.request.fields[0].json_name if route in CLOSED else "x"
+    singles = (
+        field.json_name for field in route.request.fields if field.message_type is None and not field.is_repeated
+    )
+    name = next(singles) if route in CLOSED else "x"
     for body in ("{'x': 1}", "{x: 1}", '{"x": 1,}', "{", "x", '{"x": 1, "x": 1}'):
         answer = await rest.request(route.verb, route.path(), content=body.replace('"x"', f'"{name}"'))
         assert answer.status_code == 400
@@ -217,6 +220,41 @@ async def test_a_list_takes_nothing_else(
         assert_refused(await sent([item, value]), f"{shown(at)}[1]: must be {kind}")
     for value in (None, [], [item, item]):
         assert "must be" not in (await sent(value)).text
+
+
+@pytest.mark.parametrize(
+    ("body", "error"),
+    [
+        ('{"params":[]}', "params: must be an object"),
+        ('{"params":"x"}', "params: must be an object"),
+        ('{"labels":[]}', "labels: must be an object"),
+        ('{"retry_policy":5}', "retryPolicy: must be an object"),
+        ('{"input":["x"]}', "input: must be an object"),
+        ('{"agentId":["a"]}', "agentId: must be a single value"),
+        ('{"deadline":{}}', "deadline: must be a single value"),
+        ('{"retryPolicy":{"maxAttempts":[1]}}', "retryPolicy.maxAttempts: must be a single value"),
+        ('{"params":' + '{"a":' * 30 + "{}" + "}" * 31, "params: must not nest deeper than 30 levels"),
+        ('{"params":{"a":' + "[" * 30 + "]" * 30 + "}}", "params: must not nest deeper than 30 levels"),
+    ],
+)
+async def test_a_value_of_another_kind_is_refused_by_its_name(rest: httpx.AsyncClient, body: str, error: str) -> None:
+    assert_refused(await post(rest, body), error)
+
+
+async def test_payloads_of_the_greatest_depth_and_nulls_are_taken(rest: httpx.AsyncClient) -> None:
+    for body in ('{"params":' + '{"a":' * 29 + "[]" + "}" * 30, '{"params":null,"labels":null,"retryPolicy":null}'):
+        assert (await post(rest, body)).status_code == 202
+    answer = await post(rest, '{"result":' + "[" * 30 + "]" * 30 + "}", "/tasks/tsk_1/resolve")
+    assert "nest" not in answer.text
+    assert_refused(
+        await post(rest, '{"result":' + "[" * 31 + "]" * 31 + "}", "/tasks/tsk_1/resolve"),
+        "result: must not nest deeper than 30 levels",
+    )
+
+
+async def test_one_of_several_fields_that_exclude_each_other_is_named(rest: httpx.AsyncClient) -> None:
+    answer = await post(rest, '{"cron":"* * * * *","interval":"5s"}', "/schedules")
+    assert_refused(answer, "interval: excludes another field that is given")
 
 
 async def test_a_list_has_two_names_as_every_field(rest: httpx.AsyncClient) -> None:
