@@ -1,6 +1,7 @@
 """Tokens of REST callers: the one form that is taken, and what a revoked one ends (docs/tokens.md)."""
 
 import contextlib
+import json
 import threading
 from collections.abc import Iterator
 from typing import Any
@@ -71,7 +72,7 @@ def test_two_headers_let_nobody_in(http: httpx.Client) -> None:
         assert refused(http.get("/whoami", headers=headers), secret)
 
 
-def test_a_watch_ends_at_once_when_its_token_is_revoked(http: httpx.Client) -> None:
+def test_a_watch_ends_at_once_when_its_token_is_revoked_and_says_why(http: httpx.Client) -> None:
     token = made(http)
     with http.stream("GET", "/tasks:watch", headers=bearer(token["secret"])) as watch:
         lines = watch.iter_lines()
@@ -80,7 +81,10 @@ def test_a_watch_ends_at_once_when_its_token_is_revoked(http: httpx.Client) -> N
         revoking = threading.Thread(target=lambda: http.post(revoke, json={}, headers=bearer(FIRST)))
         revoking.start()
         # A watch that went on would be over by the time-out of the client, which is another error.
+        further: list[str] = []
         with contextlib.suppress(httpx.RemoteProtocolError):
-            list(lines)
+            further.extend(lines)
         revoking.join()
+    end = json.loads(further[-1])["end"]
+    assert (end["reason"], "was revoked" in end["message"]) == ("unauthenticated", True)
     assert refused(http.get("/whoami", headers=bearer(token["secret"])), token["secret"])

@@ -735,6 +735,10 @@ const (
 	WatchEnd_deleted WatchEnd_Reason = 5
 	// Same as `deleted`.
 	WatchEnd_REASON_DELETED WatchEnd_Reason = 5
+	// The credential of the watcher was revoked, or has expired. Only over REST; over gRPC the status says it.
+	WatchEnd_unauthenticated WatchEnd_Reason = 6
+	// Same as `unauthenticated`.
+	WatchEnd_REASON_UNAUTHENTICATED WatchEnd_Reason = 6
 )
 
 // Enum value maps for WatchEnd_Reason.
@@ -752,20 +756,24 @@ var (
 		// Duplicate value: 4: "REASON_INTERNAL",
 		5: "deleted",
 		// Duplicate value: 5: "REASON_DELETED",
+		6: "unauthenticated",
+		// Duplicate value: 6: "REASON_UNAUTHENTICATED",
 	}
 	WatchEnd_Reason_value = map[string]int32{
-		"unspecified":           0,
-		"REASON_UNSPECIFIED":    0,
-		"tasks_ended":           1,
-		"REASON_TASKS_ENDED":    1,
-		"shutdown":              2,
-		"REASON_SHUTDOWN":       2,
-		"cursor_expired":        3,
-		"REASON_CURSOR_EXPIRED": 3,
-		"internal":              4,
-		"REASON_INTERNAL":       4,
-		"deleted":               5,
-		"REASON_DELETED":        5,
+		"unspecified":            0,
+		"REASON_UNSPECIFIED":     0,
+		"tasks_ended":            1,
+		"REASON_TASKS_ENDED":     1,
+		"shutdown":               2,
+		"REASON_SHUTDOWN":        2,
+		"cursor_expired":         3,
+		"REASON_CURSOR_EXPIRED":  3,
+		"internal":               4,
+		"REASON_INTERNAL":        4,
+		"deleted":                5,
+		"REASON_DELETED":         5,
+		"unauthenticated":        6,
+		"REASON_UNAUTHENTICATED": 6,
 	}
 )
 
@@ -4524,10 +4532,10 @@ const file_taskyard_v1_task_proto_rawDesc = "" +
 	"\rreprioritized\x10\x06\x12\x16\n" +
 	"\x12KIND_REPRIORITIZED\x10\x06\x1a\x02\x10\x01B\a\n" +
 	"\x05_kindB\x11\n" +
-	"\x0f_previous_state\"\xf2\x02\n" +
+	"\x0f_previous_state\"\xa3\x03\n" +
 	"\bWatchEnd\x129\n" +
 	"\x06reason\x18\x01 \x01(\x0e2\x1c.taskyard.v1.WatchEnd.ReasonH\x00R\x06reason\x88\x01\x01\x12\x1d\n" +
-	"\amessage\x18\x02 \x01(\tH\x01R\amessage\x88\x01\x01\"\xf4\x01\n" +
+	"\amessage\x18\x02 \x01(\tH\x01R\amessage\x88\x01\x01\"\xa5\x02\n" +
 	"\x06Reason\x12\x0f\n" +
 	"\vunspecified\x10\x00\x12\x16\n" +
 	"\x12REASON_UNSPECIFIED\x10\x00\x12\x0f\n" +
@@ -4540,7 +4548,9 @@ const file_taskyard_v1_task_proto_rawDesc = "" +
 	"\binternal\x10\x04\x12\x13\n" +
 	"\x0fREASON_INTERNAL\x10\x04\x12\v\n" +
 	"\adeleted\x10\x05\x12\x12\n" +
-	"\x0eREASON_DELETED\x10\x05\x1a\x02\x10\x01B\t\n" +
+	"\x0eREASON_DELETED\x10\x05\x12\x13\n" +
+	"\x0funauthenticated\x10\x06\x12\x1a\n" +
+	"\x16REASON_UNAUTHENTICATED\x10\x06\x1a\x02\x10\x01B\t\n" +
 	"\a_reasonB\n" +
 	"\n" +
 	"\b_message2\xf2\t\n" +

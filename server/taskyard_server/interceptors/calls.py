@@ -23,6 +23,7 @@ from google.protobuf.message import DecodeError
 
 from taskyard_server.access.requirements import requirement_of
 from taskyard_server.conversion.submit_requests import READERS
+from taskyard_server.conversion.watch_ends import LAST_MESSAGES
 from taskyard_server.core.errors import BadRequest, NotOwner, Refusal, TooLarge
 from taskyard_server.throttle import Throttle
 
@@ -45,6 +46,7 @@ GUARDED: Final = ("/taskyard.", "/externalscaler.")
 """The beginnings of methods whose refusals are ours."""
 PROBES: Final = "/taskyard.v1.HealthService/"
 """The beginning of methods that supervisors call all the time: what they would tell is in the log already."""
+LAST_MESSAGE_SECS: Final = 1.0
 MALFORMED: Final = "request: is not a valid message, or nests too deep"
 
 Context: TypeAlias = "grpc.aio.ServicerContext[Any, Any]"
@@ -212,6 +214,7 @@ class CallInterceptor(grpc.aio.ServerInterceptor):
         ok = _kind(method, "ok")
         turns = self._turns
         first_of = self._messages.read
+        last_message = LAST_MESSAGES.get(method)
 
         async def around(request: Any, context: Context) -> Any:
             begin = time.perf_counter()
@@ -236,6 +239,8 @@ class CallInterceptor(grpc.aio.ServerInterceptor):
             except asyncio.CancelledError:
                 if gate is None or (ended := gate.end_of(entry)) is None:
                     raise
+                if last_message is not None and headers.by_rest:
+                    await _say(context, last_message(message_of(ended)))
                 refusing = self._refuse(method, begin, ended, context, gate, headers)
                 del request, context
                 await refusing
@@ -281,6 +286,13 @@ class CallInterceptor(grpc.aio.ServerInterceptor):
         del context
         error.__traceback__ = error.__context__ = error.__cause__ = None
         await aborting
+
+
+async def _say(context: Context, message: bytes) -> None:
+    """Write the last message of a stream, but wait for nobody who does not read."""
+    with contextlib.suppress(TimeoutError):
+        async with asyncio.timeout(LAST_MESSAGE_SECS):
+            await context.write(message)
 
 
 def _kind(method: str, outcome: str) -> str:

@@ -2670,6 +2670,10 @@ class WatchEnd(_message.Message):
         """The namespace was deleted. There is nothing to resume."""
         REASON_DELETED: WatchEnd._Reason.ValueType  # 5
         """Same as `deleted`."""
+        unauthenticated: WatchEnd._Reason.ValueType  # 6
+        """The credential of the watcher was revoked, or has expired. Only over REST; over gRPC the status says it."""
+        REASON_UNAUTHENTICATED: WatchEnd._Reason.ValueType  # 6
+        """Same as `unauthenticated`."""
 
     class Reason(_Reason, metaclass=_ReasonEnumTypeWrapper):
         """Reason is the reason for the end of the watch."""
@@ -2698,6 +2702,10 @@ class WatchEnd(_message.Message):
     """The namespace was deleted. There is nothing to resume."""
     REASON_DELETED: WatchEnd.Reason.ValueType  # 5
     """Same as `deleted`."""
+    unauthenticated: WatchEnd.Reason.ValueType  # 6
+    """The credential of the watcher was revoked, or has expired. Only over REST; over gRPC the status says it."""
+    REASON_UNAUTHENTICATED: WatchEnd.Reason.ValueType  # 6
+    """Same as `unauthenticated`."""
 
     REASON_FIELD_NUMBER: _builtins.int
     MESSAGE_FIELD_NUMBER: _builtins.int
