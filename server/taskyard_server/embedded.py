@@ -18,9 +18,17 @@ from taskyard_server.engine.memory.stillness import Unfinished
 from taskyard_server.engine.virtual_clock import VirtualClock
 from taskyard_server.guest import Guest
 from taskyard_server.live_config import LiveConfig
-from taskyard_server.private_sockets import new_private_folder
+from taskyard_server.private_sockets import new_private_folder, remove_private_folder
 
-__all__ = ["EmbeddedServer", "StartError", "Unfinished", "VirtualClock", "new_private_folder", "quiet_logs"]
+__all__ = [
+    "EmbeddedServer",
+    "StartError",
+    "Unfinished",
+    "VirtualClock",
+    "new_private_folder",
+    "quiet_logs",
+    "remove_private_folder",
+]
 
 FOR_EVER_SECS: Final = 100 * 366 * 86_400.0
 KEPT: Final = {"resultTTLSec": FOR_EVER_SECS, "maxRetainedTasks": 1_000_000, "forgetHostsSecs": FOR_EVER_SECS}

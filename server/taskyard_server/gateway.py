@@ -36,7 +36,7 @@ from taskyard_server.envoy_config import (
     limits_of_clusters,
 )
 from taskyard_server.envoy_secrets import Secrets
-from taskyard_server.private_sockets import new_private_folder
+from taskyard_server.private_sockets import new_private_folder, remove_private_folder
 
 log = structlog.get_logger(__name__)
 
@@ -365,7 +365,7 @@ class Gateway:
 
     def _remove_folder(self) -> None:
         if self._folder is not None:
-            shutil.rmtree(self._folder, ignore_errors=True)
+            remove_private_folder(self._folder)
             self._folder = self._pipe = None
 
 

@@ -14,7 +14,7 @@ import pytest
 from taskyard.v1 import task_pb2, task_pb2_grpc
 from taskyard_server.envoy_config import GatewayError
 from taskyard_server.gateway import Gateway
-from taskyard_server.private_sockets import MAX_PATH_BYTES
+from taskyard_server.private_sockets import IN_USE, MAX_PATH_BYTES
 from tests.gateway.gateways import SECS, client_of
 from tests.waiting import until
 
@@ -83,7 +83,7 @@ async def test_the_socket_lies_in_a_new_folder_that_only_its_user_can_enter() ->
     try:
         assert path.parent != another.parent
         assert stat.S_IMODE(path.parent.stat().st_mode) == 0o700
-        assert list(path.parent.iterdir()) == []
+        assert [each.name for each in path.parent.iterdir()] == [IN_USE]
     finally:
         await gateway.stop()
         await other.stop()

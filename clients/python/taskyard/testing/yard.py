@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import functools
-import shutil
 import time
 from collections.abc import Callable, Mapping
 from contextlib import AsyncExitStack
@@ -111,7 +110,7 @@ class Yard:
         async with AsyncExitStack() as ends:
             ends.enter_context(embedded.quiet_logs())
             folder = embedded.new_private_folder()
-            ends.callback(functools.partial(shutil.rmtree, folder, ignore_errors=True))
+            ends.callback(embedded.remove_private_folder, folder)
             self.address = f"unix:{folder}/yard"
             self._nominal = self._start.timestamp()
             self._clock = embedded.VirtualClock(self._nominal)
