@@ -75,12 +75,22 @@ class ConsolePage:
             # Relative, so that it is right behind a proxy too.
             _route(PATH.rstrip("/"), [_READS], {"status": 308}, {"location": PATH}),
             _route("/", [_READS, asks_for_html], {"status": 307}, {"location": PATH}),
+            _route("/", [_READS], {"status": 200, "body": {"inline_string": json.dumps(PLACES)}}, _JSON),
         ]
 
     def _inline(self, tag: bytes) -> list[bytes]:
         return [found[2] for found in INLINE.finditer(self._page) if found[1].lower() == tag]
 
 
+PLACES: Final = {
+    "console": PATH,
+    "api": "/openapi.json",
+    "tasks": "/tasks",
+    "stats": "/scheduler/stats",
+    "ready": "/readyz",
+}
+"""What `/` tells who is no browser; without the console gateway/envoy.yaml does."""
+_JSON: Final = {"content-type": "application/json"}
 _NONE: Final = "'none'"
 _READS: Final = {"name": ":method", "string_match": {"safe_regex": {"regex": "GET|HEAD"}}}
 _ASKS: Final = {"name": ":method", "string_match": {"exact": "OPTIONS"}}

@@ -133,7 +133,7 @@ async def test_other_paths_lead_to_it(rest: httpx.AsyncClient) -> None:
     assert (bare.status_code, bare.headers["location"]) == (308, "/ui/")
     typed = await rest.get("/", headers={"accept": "text/html,application/xhtml+xml,*/*;q=0.8"})
     assert (typed.status_code, typed.headers["location"]) == (307, "/ui/")
-    assert (await rest.get("/")).status_code == 404
+    assert (await rest.get("/")).json()["console"] == "/ui/"
 
 
 async def test_it_is_there_whatever_follows_the_question_mark(rest: httpx.AsyncClient) -> None:
@@ -261,6 +261,7 @@ async def test_the_settings_switch_it_off(server: tuple[Tasks, str]) -> None:
         async with client_of(gateway) as http:
             for path in ("/ui/", "/ui"):
                 assert (await http.get(path)).status_code == 404
+            assert "console" not in (await http.get("/", headers={"accept": "text/html"})).json()
     finally:
         await gateway.stop()
     for enabled in (True, False):
