@@ -8,11 +8,11 @@ An action succeeds at once, except for two kinds. `wait` takes `ms` milliseconds
 With TASKYARD_EXECUTOR_TOKEN set, requests need that bearer token. The server takes the same variable.
 """
 
+import argparse
 import hmac
 import json
 import os
 import re
-import sys
 import time
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -63,7 +63,9 @@ class TabActions(BaseHTTPRequestHandler):
 
 def main() -> None:
     """Serve until Ctrl-C."""
-    port = int(sys.argv[1]) if len(sys.argv) > 1 else 9222
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("port", nargs="?", type=int, default=9222, help="where to listen on loopback (%(default)s)")
+    port = parser.parse_args().port
     with ThreadingHTTPServer(("127.0.0.1", port), TabActions) as server:
         print(f"tab actions are run at http://127.0.0.1:{port}", flush=True)
         server.serve_forever()

@@ -26,7 +26,7 @@ def test_several_labels_must_all_match(taskyard, submit):
 def test_without_a_filter_all_must_be_meant(taskyard, submit):
     submit()
     refused = taskyard("bulk", "cancel")
-    assert (refused.code, "filter: is empty; set all to mean all tasks" in refused.err) == (1, True)
+    assert (refused.code, "or --all" in refused.err) == (2, True)
     assert taskyard("bulk", "cancel", "--all").code == 0
     assert states(taskyard) == ["cancelled"]
 

@@ -141,7 +141,9 @@ async def test_it_is_there_whatever_follows_the_question_mark(rest: httpx.AsyncC
     assert (answer.status_code, answer.content) == (200, PAGE)
 
 
-@pytest.mark.parametrize("path", ["/ui/console.html", "/ui//", "/ui/../console.html", "/uix", "//ui/", "/ui//evil.example", "/UI/"])
+@pytest.mark.parametrize(
+    "path", ["/ui/console.html", "/ui//", "/ui/../console.html", "/uix", "//ui/", "/ui//evil.example", "/UI/"]
+)
 async def test_there_is_nothing_beside_it(rest: httpx.AsyncClient, path: str) -> None:
     answer = await rest.get(httpx.URL(str(rest.base_url)).copy_with(raw_path=path.encode()))
     assert (answer.status_code, answer.json()["code"]) == (404, "not_found")

@@ -66,8 +66,10 @@ def asked(
     ] = None,
     no_wait: Annotated[bool, filter_option("Do not wait for the end.", "--no-wait", panel=None)] = False,
 ) -> Asked:
-    """The options that all commands share. Raises `Misuse` for malformed times."""
+    """The options that all commands share. Raises `Misuse` for malformed times, and where nothing says which tasks."""
     task_filter = task_pb2.TaskFilter(**fields)
+    if not means_all and not task_filter.ListFields():
+        raise Misuse("say which tasks, by a filter such as --agent or --state; or --all")
     return Asked(task_filter, means_all, operation_id or f"cli-{uuid4().hex}", dry_run, not no_wait)
 
 

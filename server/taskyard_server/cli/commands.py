@@ -53,8 +53,10 @@ ENTRIES: Final = (
     ),
     Entry("stats", "stats:stats", "Show the scheduler's figures.", SERVER),
     Entry("namespace", "namespaces:app", "Show, limit and delete namespaces.", SERVER),
+    Entry("namespaces", "namespaces:app", "Show, limit and delete namespaces.", hidden=True),
     Entry("replicas", "replicas:app", "List the replicas that share the store of the server.", SERVER),
     Entry("store", "store:app", "Look after what a yard keeps: check, back up, restore, copy.", SERVER),
     Entry("token", "tokens:app", "Make, show and revoke the tokens that calls come with.", SERVER),
+    Entry("tokens", "tokens:app", "Make, show and revoke the tokens that calls come with.", hidden=True),
     Entry("whoami", "tokens:whoami", "Show who the server takes one for.", SERVER),
 )

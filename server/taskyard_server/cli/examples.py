@@ -87,5 +87,12 @@ EXAMPLES: Final[dict[str, str]] = {
     "token revoke": "token revoke tok_4Zr1",
     "whoami": "whoami --token-file agent.token",
 }
-NAME, ALIAS = "schedule", "schedules"
-EXAMPLES.update({words.replace(NAME, ALIAS, 1): text for words, text in EXAMPLES.items() if words.startswith(NAME)})
+ALIASES = {name: f"{name}s" for name in ("namespace", "schedule", "token")}
+EXAMPLES.update(
+    {
+        words.replace(name, alias, 1): text
+        for name, alias in ALIASES.items()
+        for words, text in list(EXAMPLES.items())
+        if words == name or words.startswith(f"{name} ")
+    }
+)
