@@ -75,21 +75,13 @@ class ConsolePage:
             # Relative, so that it is right behind a proxy too.
             _route(PATH.rstrip("/"), [_READS], {"status": 308}, {"location": PATH}),
             _route("/", [_READS, asks_for_html], {"status": 307}, {"location": PATH}),
-            _route("/", [_READS], {"status": 200, "body": {"inline_string": json.dumps(PLACES)}}, _JSON),
         ]
 
     def _inline(self, tag: bytes) -> list[bytes]:
         return [found[2] for found in INLINE.finditer(self._page) if found[1].lower() == tag]
 
 
-PLACES: Final = {
-    "console": PATH,
-    "api": "/openapi.json",
-    "tasks": "/tasks",
-    "stats": "/scheduler/stats",
-    "ready": "/readyz",
-}
-"""What `/` tells who is no browser; without the console gateway/envoy.yaml does."""
+PLACES: Final = {"api": "/openapi.json", "tasks": "/tasks", "stats": "/scheduler/stats", "ready": "/readyz"}
 _JSON: Final = {"content-type": "application/json"}
 _NONE: Final = "'none'"
 _READS: Final = {"name": ":method", "string_match": {"safe_regex": {"regex": "GET|HEAD"}}}
@@ -98,6 +90,12 @@ _NO_PREFLIGHT: Final = {"name": "access-control-request-method", "present_match"
 _OFF: Final = {"@type": "type.googleapis.com/envoy.config.route.v3.FilterConfig", "disabled": True}
 _FILTERS: Final = dict.fromkeys(("lua", "buffer", "strict_json", "transcoder"), _OFF)
 """None of these is about the page. That for CORS is, but it has nothing to say to answers of Envoy's own."""
+
+
+def root_route(has_console: bool) -> dict[str, Any]:
+    """The route of `/` for who is no browser: where things are."""
+    places = {**({"console": PATH} if has_console else {}), **PLACES}
+    return _route("/", [_READS], {"status": 200, "body": {"inline_string": json.dumps(places)}}, _JSON)
 
 
 def _header(name: str, pattern: str) -> dict[str, Any]:

@@ -17,7 +17,7 @@ from pathlib import Path
 from textwrap import dedent, indent
 from typing import Any, Final, NamedTuple
 
-from taskyard_server.console_page import ConsolePage, as_yaml
+from taskyard_server.console_page import ConsolePage, as_yaml, root_route
 from taskyard_server.envoy_secrets import Secrets
 
 
@@ -74,7 +74,9 @@ OTHER_FILES: Final = 256
 """Open files of Envoy that are no callers."""
 LEAST_HEAP_BYTES: Final = 1 << 30
 EARLY_IN_FILE: Final = "early_header_mutation_extensions: []"
-CONSOLE_IN_FILE: Final = "              # The console, from a file: `taskyard up` puts its routes in here.\n"
+CONSOLE_IN_FILE: Final = (
+    "              # The console, from a file, and what `/` tells: `taskyard up` puts its routes in here.\n"
+)
 FILTERS_IN_FILE: Final = "          http_filters:\n"
 CLUSTERS_IN_FILE: Final = "\n  clusters:\n"
 STREAMS_IN_FILE: Final = "{cluster: taskyard, timeout: 0s"
@@ -169,7 +171,8 @@ class EnvoyConfig:
         return ["*"] if "*" in names else list(dict.fromkeys(name for name in names if name))
 
     def _console(self, folder: Path) -> str:
-        return "" if self.console is None else as_yaml(self.console.routes(folder), indent=14)
+        routes = [] if self.console is None else self.console.routes(folder)
+        return as_yaml([*routes, root_route(self.console is not None)], indent=14)
 
     def _turn(self) -> str:
         return f"http.max_requests_per_io_cycle: {LIMITED_TURN}" if self.is_limited else TURN_IN_FILE

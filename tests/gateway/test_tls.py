@@ -289,7 +289,7 @@ async def test_no_key_is_copied(
     try:
         written = [path for path in folder.rglob("*") if path.is_file() and not path.is_symlink()]
         page = {"console.html", "console.html.gz"}
-        assert {path.name for path in written} == {"envoy.yaml", "server.yaml", "clients.yaml", *page}
+        assert {path.name for path in written} == {"envoy.yaml", "server.yaml", "clients.yaml", "in-use", *page}
         assert not any(b"PRIVATE" in path.read_bytes() for path in written)
     finally:
         await gateway.stop()

@@ -214,8 +214,8 @@ async def test_a_listing_lets_others_run_between_its_slices(yard):
     async def count_turns():
         nonlocal turns
         while True:
-            await asyncio.sleep(0)
             turns += 1
+            await asyncio.sleep(0)
 
     counting = asyncio.create_task(count_turns())
     assert len(await listed(yard, TaskFilter(agent_id="ann"), limit=5_000)) == 2_000
