@@ -241,7 +241,9 @@ def test_garbage_is_no_jwt_and_breaks_nothing(issuer: Issuer, jwts: Jwts, part: 
 
 def test_deep_claims_of_the_issuer_itself_break_nothing(issuer: Issuer, jwts: Jwts) -> None:
     claims = json.dumps(issuer.claims())[:-1] + ', "x": ' + "[" * 1_500 + "]" * 1_500 + "}"
-    assert jwts.find(sign(issuer.key, {"alg": "RS256", "kid": "k1"}, claims, "RS256")) is None
+    found = jwts.find(sign(issuer.key, {"alg": "RS256", "kid": "k1"}, claims, "RS256"))
+    # How deep is too deep is for Python to say, and each version says something else.
+    assert found is None or found == jwts.find(issuer.token())
 
 
 def test_a_huge_token_is_not_read(issuer: Issuer, jwts: Jwts) -> None:
