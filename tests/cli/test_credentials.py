@@ -88,7 +88,7 @@ def error_of(anywhere):
 
 
 OF_THIS_MACHINE = {"host", "up", "store"}
-OF_THE_WHOLE_SERVER = {"namespace", "replicas", "token", "whoami"}
+OF_THE_WHOLE_SERVER = {"namespace", "namespaces", "replicas", "token", "tokens", "whoami"}
 
 
 def test_every_command_takes_the_same_credentials():
@@ -96,7 +96,10 @@ def test_every_command_takes_the_same_credentials():
     calling = {
         words: options_of(command) for words, command in every_command().items() if words[0] not in OF_THIS_MACHINE
     }
-    about_a_namespace = {words for words in calling if words[0] not in OF_THE_WHOLE_SERVER} | {("token", "create")}
+    about_a_namespace = {words for words in calling if words[0] not in OF_THE_WHOLE_SERVER} | {
+        ("token", "create"),
+        ("tokens", "create"),
+    }
     assert {words for words, options in calling.items() if not same <= options} == set()
     assert {words for words, options in calling.items() if "--token" in options} == set()
     assert {words for words, options in calling.items() if "--namespace" in options} == about_a_namespace
