@@ -156,7 +156,7 @@ local BODIES = {
 
 local BY_SEGMENT = {}
 for _, body in ipairs(BODIES) do
-  local segment = body.path:match("^%^/([%w-]+)")
+  local segment = body.path:gsub("%%", ""):match("^%^/([%w-]+)")
   BY_SEGMENT[segment] = BY_SEGMENT[segment] or {}
   table.insert(BY_SEGMENT[segment], body)
 end

@@ -290,6 +290,15 @@ async def test_every_call_with_a_body_is_among_them() -> None:
     assert {route.template.split("/")[1] for route in OPEN} == {"tasks", "api", "targets", "sign-in:exchange"}
 
 
+@pytest.mark.parametrize("route", [*CLOSED, *OPEN], ids=lambda route: f"{route.verb} {route.template}")
+async def test_the_fields_of_every_call_are_known(rest: httpx.AsyncClient, route: Route) -> None:
+    name = next(
+        field.json_name for field in route.request.fields if field.message_type is None and not field.is_repeated
+    )
+    answer = await rest.request(route.verb, route.path(), json={name: []})
+    assert_refused(answer, f"{name}: must be a single value")
+
+
 @pytest.mark.parametrize("route", OPEN, ids=lambda route: f"{route.verb} {route.template}")
 async def test_elsewhere_it_is_no_reason_to_refuse_a_call(rest: httpx.AsyncClient, route: Route) -> None:
     for at in {field[:-1] for field in fields_of(route.request)}:
