@@ -333,6 +333,11 @@ class Lifecycle:
         """Whether something has happened to a task since the last `take_events`."""
         return any(event.task is task for event in self._events)
 
+    @property
+    def event_count(self) -> int:
+        """How many events there are to be taken."""
+        return len(self._events)
+
     def take_events(self) -> list[Event]:
         """The events since the last call, in order."""
         taken, self._events = self._events, []

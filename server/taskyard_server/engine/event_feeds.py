@@ -17,6 +17,7 @@ from taskyard_server.core.names import Names
 from taskyard_server.core.task import TERMINAL, Task, TaskState
 
 from .recent_events import LEFT_LOG, CommitMark, RecentEvents
+from .shown_tasks import ShownTasks
 from .turn_taking import SMALL
 
 # Not `Final`: mypyc would inline the values, and tests lower them.
@@ -82,8 +83,9 @@ class EventFilter:
 
 @dataclass(frozen=True, slots=True)
 class Slice:
-    """Consecutive events of a feed: `listed` in order, those to send `encoded`, `end` the position after them."""
+    """Consecutive events of a feed: `listed` in order, with their numbers, those to send `encoded`, and their `end`."""
 
+    numbers: list[int]
     listed: list[Event]
     encoded: bytes
     end: int
@@ -158,7 +160,7 @@ class Feed:
             if self.event_filter.allows(event.state):
                 parts.append(events.encoded(number, self.event_filter.is_bare(event.task)))
                 size += len(parts[-1])
-        return Slice(listed, b"".join(parts), end)
+        return Slice(numbers[: len(listed)], listed, b"".join(parts), end)
 
     def _scan(self, position: int, end: int) -> list[int]:
         """The numbers of matching events after a position, up to `end` or a little more than a slice."""
@@ -177,13 +179,15 @@ class Feed:
 class Watcher:
     """One reader of a feed. Its position is the number of the last event that it has taken or skipped.
 
-    What changed after the commit `since`, if that is set, is not in the log, and comes before its first event.
+    What changed after the commit `since`, if that is set, is not in the log, and comes before its first event. Tasks
+    that are `shown` before it is at the end of the log include some of the events that it takes, which are left out.
     """
 
     def __init__(self, feed: Feed, position: int, since: CommitMark | None = None) -> None:
         self.since = since
         self._feed = feed
         self._position = position
+        self._shown: ShownTasks | None = None
         self._live_tasks: set[str] | None = None
         self._wake_up: asyncio.Future[None] | None = None
         feed.watchers.add(self)
@@ -202,7 +206,23 @@ class Watcher:
                     live_tasks.discard(event.task.id)
                 else:
                     live_tasks.add(event.task.id)
-        return batch.encoded
+        return batch.encoded if self._shown is None else self._encode_unshown(self._shown, batch)
+
+    @property
+    def end(self) -> int:
+        """The end of the log, as a position."""
+        return self._feed.events.last
+
+    def show(self) -> ShownTasks:
+        """Show tasks before the next events. Returns where they are to be noted."""
+        self._shown = shown = ShownTasks(self._feed.events)
+        return shown
+
+    def forget_shown(self) -> bool:
+        """Forget what was shown once it includes nothing of what follows. Returns whether that is so."""
+        if self._shown is not None and self._shown.are_passed_at(self._position):
+            self._shown = None
+        return self._shown is None
 
     @property
     def cursor(self) -> str:
@@ -222,6 +242,14 @@ class Watcher:
     def end_after(self, live_tasks: set[str]) -> None:
         """Track which watched tasks have not ended, starting with these. Requires a filter with `ends`."""
         self._live_tasks = live_tasks
+
+    def _encode_unshown(self, shown: ShownTasks, batch: Slice) -> bytes:
+        """The events of a slice that were not shown, encoded and joined."""
+        feed, parts = self._feed, []
+        for number, event in zip(batch.numbers, batch.listed, strict=True):
+            if feed.event_filter.allows(event.state) and not shown.include(number, event):
+                parts.append(feed.events.encoded(number, feed.event_filter.is_bare(event.task)))
+        return b"".join(parts)
 
     @property
     def tasks_ended(self) -> bool:

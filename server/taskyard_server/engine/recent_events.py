@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from base64 import b64decode, urlsafe_b64encode
 from binascii import Error as NotBase64
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from secrets import token_hex
@@ -157,6 +157,16 @@ class RecentEvents:
         if position > self.last:
             raise BadRequest(BAD_CURSOR)
         return position
+
+    @property
+    def last_commit(self) -> int:
+        """The number of the last commit that was published; zero without a store."""
+        return self._last_commit().number
+
+    def commit_of(self, number: int) -> int:
+        """The number of the commit that an event was published with; zero without a store."""
+        place = bisect_left(self._commits, number, key=_last_event)
+        return self._commits[place][1].number if 0 < place < len(self._commits) else 0
 
     def _commit_before(self, position: int) -> CommitMark:
         """The last commit whose events all lie before a position."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import AsyncIterator, Callable
+from functools import partial
 from typing import Any, Final, TypeAlias, TypeVar
 
 import grpc
@@ -81,15 +82,18 @@ class TaskWatches:
         is_resumable = False
         try:
             if request.until_ended:
-                watcher.end_after(await self._live_tasks(namespace, event_filter))
+                watcher.end_after(await self._live_tasks(watcher, namespace, event_filter))
+            shown: AsyncIterator[bytes] | None = None
             if request.include_current:
-                async for events in _in_slices(self._current_events(namespace, event_filter)):
-                    await context.write(events)
+                shown = self._current_events(watcher, namespace, event_filter)
             elif watcher.since is not None:
-                async for events in _in_slices(self._changes_since(namespace, event_filter, watcher.since)):
+                shown = self._changes_since(watcher, namespace, event_filter, watcher.since)
+            if shown is not None:
+                async for events in _in_slices(shown):
                     await context.write(events)
             # A watch that fails earlier has not sent all current tasks and must be started anew.
             is_resumable = True
+            await self._pass_shown(watcher, cursors, context)
             await context.write(BOOKMARK + cursors.field(watcher))
             await self._follow(watcher, cursors, context)
         except Exception as error:
@@ -106,6 +110,17 @@ class TaskWatches:
                 while self._open:
                     self._changed.clear()
                     await self._changed.wait()
+
+    async def _pass_shown(self, watcher: Watcher, cursors: WatchCursors, context: Context) -> None:
+        """Write what happened while tasks were shown, so that whoever resumes at the bookmark is told nothing twice."""
+        secs = 0.0
+        while not (watcher.forget_shown() or watcher.is_closing):
+            if events := watcher.take():
+                await context.write(events + cursors.field(watcher))
+            else:
+                # What tasks show is told to watches at the end of its turn, or by another commit a little later.
+                await asyncio.sleep(secs)
+                secs = SHORT_WAIT_SECS
 
     async def _follow(self, watcher: Watcher, cursors: WatchCursors, context: Context) -> None:
         """Write the events after the watcher's position, until all watched tasks have ended."""
@@ -131,34 +146,42 @@ class TaskWatches:
                 watcher.take()
                 await context.write(BOOKMARK + cursors.field(watcher))
 
-    async def _live_tasks(self, namespace: str, event_filter: EventFilter) -> set[str]:
+    async def _live_tasks(self, watcher: Watcher, namespace: str, event_filter: EventFilter) -> set[str]:
         """The watched tasks that have not ended. Tasks that are not retained have."""
 
-        def live_id(task: Task) -> str | None:
+        def live_id(task: Task, _: int) -> str | None:
             return None if task.state in TERMINAL else task.id
 
-        return {task_id async for task_id in self._selected(namespace, event_filter, live_id)}
+        return {task_id async for task_id in self._selected(watcher, namespace, event_filter, live_id)}
 
     async def _changes_since(
-        self, namespace: str, event_filter: EventFilter, since: CommitMark
+        self, watcher: Watcher, namespace: str, event_filter: EventFilter, since: CommitMark
     ) -> AsyncIterator[bytes]:
         """The current state of each watched task that changed after a commit, encoded."""
+        shown = watcher.show()
         changes = self._engine.tasks.changed_since(namespace, since.number, since.ms, agents=event_filter.agents)
+        position = self._position_of_tasks(watcher, namespace)
         async for tasks in changes:
             for task in tasks:
                 if event_filter.concerns(task) and event_filter.allows(task.state):
+                    shown.add(task, position)
                     yield encode_current(task, self._engine.now(), event_filter.is_bare(task))
+            position = self._position_of_tasks(watcher, namespace)
 
-    async def _current_events(self, namespace: str, event_filter: EventFilter) -> AsyncIterator[bytes]:
+    async def _current_events(
+        self, watcher: Watcher, namespace: str, event_filter: EventFilter
+    ) -> AsyncIterator[bytes]:
         """The current state of each task that matches the filter, encoded."""
+        shown = watcher.show()
 
-        def encode_allowed(task: Task) -> bytes | None:
+        def encode_allowed(task: Task, position: int) -> bytes | None:
+            shown.add(task, position)
             if not event_filter.allows(task.state):
                 return None
             return encode_current(task, self._engine.now(), event_filter.is_bare(task))
 
         if event_filter.task_ids is not None or event_filter.batch_id is not None:
-            async for event in self._selected(namespace, event_filter, encode_allowed):
+            async for event in self._selected(watcher, namespace, event_filter, encode_allowed):
                 yield event
             return
         task_filter = TaskFilter(
@@ -169,21 +192,27 @@ class TaskWatches:
         )
         after: int | None = 0
         while after is not None:
-            page = await self._engine.tasks.list_tasks(namespace, task_filter, after, MAX_SLICE_EVENTS)
+            position = self._position_of_tasks(watcher, namespace)
+            page = await self._engine.tasks.list_tasks(namespace, task_filter, after, MAX_SLICE_EVENTS, at_once=True)
+            shown.add_listed(page.next_after, position)
             for task in page.tasks:
                 yield encode_current(task, self._engine.now(), event_filter.is_bare(task))
             after = page.next_after
 
+    def _position_of_tasks(self, watcher: Watcher, namespace: str) -> int:
+        """The position in the log up to which tasks show what happened, if they are read now."""
+        return watcher.end + self._engine.tasks.untold(namespace)
+
     async def _selected(
-        self, namespace: str, event_filter: EventFilter, show: Callable[[Task], T | None]
+        self, watcher: Watcher, namespace: str, event_filter: EventFilter, show: Callable[[Task, int], T | None]
     ) -> AsyncIterator[T]:
         """What `show` makes of the retained tasks that the filter selects by id or batch, where it makes something.
 
-        Each is read when it is yielded.
+        Each is read when it is yielded, and shown with the position that it is of, if it is in memory.
         """
 
-        def show_concerned(task: Task) -> T | None:
-            return show(task) if event_filter.concerns(task) else None
+        def show_concerned(position: int, task: Task) -> T | None:
+            return show(task, position) if event_filter.concerns(task) else None
 
         task_ids = event_filter.task_ids
         if task_ids is None:
@@ -199,9 +228,8 @@ class TaskWatches:
                 return
         for task_id in sorted(task_ids):
             with contextlib.suppress(NotFound):
-                shown = await self._engine.tasks.get(
-                    namespace, task_id, agents=event_filter.agents, show=show_concerned
-                )
+                show_it = partial(show_concerned, self._position_of_tasks(watcher, namespace))
+                shown = await self._engine.tasks.get(namespace, task_id, agents=event_filter.agents, show=show_it)
                 if shown is not None:
                     yield shown
 

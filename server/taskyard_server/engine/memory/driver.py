@@ -115,6 +115,7 @@ class Driver:
                 continue
             scheduler = state.scheduler
             turn = state.take_turn(now)
+            state.untold += len(turn.events)
             if self.committer is None:
                 self._publish(state, turn, (), 0.0)
             else:
@@ -202,6 +203,7 @@ class Driver:
         if state.hand_over(turn, self._clock(), secs):
             self.mark_dirty(state)
         if turn.events:
+            state.untold -= len(turn.events)
             state.notify_ends(turn.events)
             _notify(self.listeners, state.namespace, turn.events)
         if turn.trigger_events:

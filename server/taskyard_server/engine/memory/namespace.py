@@ -70,7 +70,8 @@ class NamespaceState:
 
     Where replicas share the store, this one owns it under a `term`, and `commits` is the number of its last commit. It
     takes no more commands once `is_leaving`, and nothing at all once it `has_left`. `told` is the last commit that was
-    published. One that `is_deleted` leaves likewise, once that is kept.
+    published, and of `untold` events, which turns have taken, listeners are still to hear. One that `is_deleted` leaves
+    likewise, once that is kept.
 
     What is known `about` it beside its scheduler is kept with the next commit if `about_changed`.
 
@@ -92,6 +93,7 @@ class NamespaceState:
     term: int = 0
     commits: int = 0
     told: CommitMark = NO_COMMIT
+    untold: int = 0
     is_leaving: bool = False
     has_left: bool = False
     claims: dict[Offer, WaitingClaim] = field(default_factory=dict)

@@ -154,6 +154,7 @@ class MemoryTasks:
         *,
         newest_first: bool = False,
         history: bool = False,
+        at_once: bool = False,
     ) -> TaskPage:
         past = self._namespaces.history
         if history and past is None:
@@ -164,7 +165,8 @@ class MemoryTasks:
         if history and past is not None:
             await self._answers.kept(state)
             return await HistoryListing(past, state, task_filter, after, limit, newest_first).page()
-        return await self._answers.of(state, await self._list_tasks(state, task_filter, after, limit, newest_first))
+        page = await self._list_tasks(state, task_filter, after, limit, newest_first, at_once)
+        return await self._answers.of(state, page)
 
     async def changed_since(
         self, namespace: str, commit: int, ms: int, *, agents: Names | None = None
@@ -176,12 +178,16 @@ class MemoryTasks:
             return
         after: int | None = 0
         while after is not None:
-            page = await self.list_tasks(namespace, TaskFilter(agents=agents), after, MAX_LOOKED_AT)
+            page = await self.list_tasks(namespace, TaskFilter(agents=agents), after, MAX_LOOKED_AT, at_once=True)
             yield [task for task in page.tasks if task.commit > commit]
             after = page.next_after
         if namespaces.history is not None:
             async for tasks in namespaces.history.ended_since(state, ms):
                 yield [task for task in tasks if task.commit > commit and (agents is None or task.agent_id in agents)]
+
+    def untold(self, namespace: str) -> int:
+        state = self._namespaces.here(namespace)
+        return 0 if state is None else state.untold + state.scheduler.life.event_count
 
     async def cancel(
         self, namespace: str, task_id: str, *, agents: Names | None = None, show: Callable[[Task], T]
@@ -356,7 +362,7 @@ class MemoryTasks:
         return await self._answers.give(state, read) if state.is_unkept(task_id) else read()
 
     async def _list_tasks(
-        self, state: NamespaceState, task_filter: TaskFilter, after: int, limit: int, newest_first: bool
+        self, state: NamespaceState, task_filter: TaskFilter, after: int, limit: int, newest_first: bool, at_once: bool
     ) -> TaskPage:
         matches: list[Task] = []
         place: int | None = after
@@ -367,9 +373,11 @@ class MemoryTasks:
             if len(matches) > limit:
                 return TaskPage(matches[:limit], matches[limit - 1].seq)
             place = found.after
+            if at_once:
+                break
             if place is not None:
                 await asyncio.sleep(0)
-        return TaskPage(matches, None)
+        return TaskPage(matches, place)
 
 
 def _batch(state: NamespaceState, batch_id: str, agents: Names | None) -> Batch:

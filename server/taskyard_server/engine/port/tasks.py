@@ -100,12 +100,14 @@ class TaskPort(Protocol):
         *,
         newest_first: bool = False,
         history: bool = False,
+        at_once: bool = False,
     ) -> TaskPage:
         """Up to `limit` matching tasks that come after the one numbered `after`, as copies; from the first if it is 0.
 
         They are in order of submission, or in the opposite one. With `history` they are those of the store, live ones
         and all that ended within the time for which these are kept, but none that was rejected. Raises `BadRequest`
-        where there is no history.
+        where there is no history. A page `at_once` shows its tasks as they are when this is called; it ends where the
+        search would pause.
         """
 
     def changed_since(
@@ -113,8 +115,12 @@ class TaskPort(Protocol):
     ) -> AsyncIterator[list[Task]]:
         """The tasks that changed after a commit, which was at `ms`, as they stand now; rejected ones are not kept.
 
-        Raises `CursorExpired` where some of them may have been forgotten, and `Unavailable`.
+        Those in memory are shown as they are when the next are asked for, the others as of their `commit`. Raises
+        `CursorExpired` where some of them may have been forgotten, and `Unavailable`.
         """
+
+    def untold(self, namespace: str) -> int:
+        """How many events of the namespace, which its tasks show already, listeners are still to hear of."""
 
     async def cancel(
         self, namespace: str, task_id: str, *, agents: Names | None = None, show: Callable[[Task], T]
