@@ -250,7 +250,7 @@ class Samples:
         self._kept -= ring.trim(self._last - len(self._ticks) + 1)
 
     def _online(self, hosts: list[Host], now: float) -> int:
-        return host_figures(hosts, now, self._engine.limits.heartbeat_timeout_secs).online
+        return host_figures(hosts, now, self._engine.limits).online
 
     def _forget_excess(self) -> None:
         """Forget namespaces that are gone, and show fewer ticks while there are more samples than may be kept.

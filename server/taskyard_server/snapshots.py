@@ -15,6 +15,7 @@ from taskyard.hosting.machine import MachineFigures
 from taskyard.v1.runtime_host_pb2 import Machine
 from taskyard_server.core.errors import NotOwner, Unavailable
 from taskyard_server.core.hosts import Host, HostStatus, host_figures
+from taskyard_server.core.limits import Limits
 from taskyard_server.engine.port import Engine
 from taskyard_server.interceptors.callers import DEFAULT_NAMESPACE
 
@@ -98,7 +99,7 @@ class Snapshots:
             machines = [
                 (host.id, host.machine) for host in hosts if host.machine is not None and host.online(now, timeout)
             ]
-            return statuses, machines, _count(hosts, now, timeout)
+            return statuses, machines, _count(hosts, now, limits)
 
         for namespace in dict.fromkeys((DEFAULT_NAMESPACE, *self._engine.admin.namespaces())):
             try:
@@ -124,7 +125,7 @@ class Snapshots:
         def look(listed: list[Host]) -> HostCounts:
             hosts = _runtime_hosts(listed)
             by_status.update([host.status(now, timeout, dead_after) for host in hosts])
-            return _count(hosts, now, timeout)
+            return _count(hosts, now, limits)
 
         admin = self._engine.admin
         counts = [admin.look_at_hosts(namespace, look) for namespace in admin.namespaces()]
@@ -169,6 +170,6 @@ def _runtime_hosts(hosts: list[Host]) -> list[Host]:
     return [host for host in hosts if not host.built_in]
 
 
-def _count(hosts: list[Host], now: float, timeout: float) -> HostCounts:
-    found = host_figures(hosts, now, timeout)
+def _count(hosts: list[Host], now: float, limits: Limits) -> HostCounts:
+    found = host_figures(hosts, now, limits)
     return HostCounts(found.online, found.streams)

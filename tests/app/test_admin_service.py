@@ -133,7 +133,7 @@ async def test_the_settings_in_force_are_shown_in_the_layout_of_the_file(make_ad
         "targets": {},
         "pools": {},
         "maxBlockedTargets": 10_000,
-        "noHostNoticeSecs": 30,
+        "noHostNoticeSecs": 5,
     }
     assert (config["grpc"], config["rest"], config["metrics"]) == (
         "127.0.0.1:50051",

@@ -1,5 +1,7 @@
 """`taskyard hosts | drain` against a running control plane."""
 
+import re
+
 import grpc
 import pytest
 
@@ -62,6 +64,18 @@ def test_the_stats_count_the_hosts_that_are_online(taskyard, register):
     assert "hosts" not in taskyard("stats").out
     register("host-1")
     assert "1 of 1 hosts online" in taskyard("stats").out
+
+
+def test_a_host_whose_stream_broke_is_shown_as_lost(taskyard, address, namespace):
+    with grpc.insecure_channel(address) as channel:
+        hello = pb.ConnectRequest(hello=pb.Hello(host_id="host-1", instance="process"))
+        metadata = (("taskyard-namespace", namespace),)
+        stream = RuntimeHostServiceStub(channel).Connect(iter([hello]), metadata=metadata)
+        assert next(stream).HasField("welcome")
+        for _ in stream:
+            pass
+    assert re.search(r"idle, lost \d+ s ago", taskyard("hosts").out)
+    assert "0 of 1 hosts online, 1 lost" in taskyard("stats").out
 
 
 def test_hosts_of_another_namespace_are_not_shown(taskyard, register):

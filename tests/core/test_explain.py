@@ -172,6 +172,37 @@ def test_hosts_that_offer_the_action_may_have_no_room(yard, trouble):
     assert why(yard, task).ahead == 0
 
 
+def test_a_lost_host_is_not_live_and_is_told_of_while_it_may_come_back(yard):
+    stream = yard.stream("crawler", actions=CRAWL)
+    task = yard.submit(action="crawl")
+    yard.disconnect(stream)
+    yard.now += 12.9
+    lost = "no host is live; the host crawler that may run it was lost 12 s ago, and may come back"
+    assert reason(yard, task, WaitKind.NO_HOST).message == lost
+    assert reason(yard, task, WaitKind.NO_HOST, OWN).message == lost.replace("the host crawler", "a host")
+    assert "lost" not in reason(yard, yard.submit(action="index"), WaitKind.NO_HOST).message
+    waiting_host(yard, "indexer", actions=frozenset({"index"}))
+    yard.disconnect(yard.stream("second", actions=CRAWL))
+    yard.now += 1
+    assert reason(yard, task, WaitKind.NO_ACTION).message.endswith(
+        "; 2 hosts that may run it were lost, the last 1 s ago, and may come back"
+    )
+    yard.now += 1000
+    assert "lost" not in reason(yard, task, WaitKind.NO_ACTION).message, "they are dead"
+
+
+def test_hosts_are_full_of_tasks_that_have_children_waiting(yard):
+    yard.stream(credit=2, slots=2)
+    parents = [yard.submit() for _ in range(2)]
+    yard.dispatch()
+    child = yard.submit(parent_id=parents[0].id)
+    standing = "; all that they run has children waiting: where it waits for these, nothing ends"
+    assert standing not in reason(yard, child, WaitKind.NO_CREDIT).message
+    other = yard.submit(parent_id=parents[1].id)
+    assert reason(yard, other, WaitKind.NO_CREDIT).message.endswith(f"2 of 2 slots are in use{standing}")
+    assert standing not in reason(yard, other, WaitKind.NO_CREDIT, OWN).message
+
+
 def test_the_tab_executor_is_a_host_that_is_never_named(yard):
     yard.register("taskyard:tab-executor", built_in=True)
     task = yard.submit(requires=frozenset({"gpu"}))

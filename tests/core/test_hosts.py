@@ -4,6 +4,7 @@ import pytest
 
 from taskyard_server.core.errors import LeaseLost, NotFound
 from taskyard_server.core.hosts import HostFigures, HostProfile, host_figures
+from taskyard_server.core.limits import Limits
 
 
 def test_a_host_is_what_it_was_registered_as(yard):
@@ -124,7 +125,9 @@ def test_figures_leave_out_what_is_part_of_the_server_and_tell_who_is_online(yar
     yard.scheduler.register(yard.now, "h1", None, HostProfile())
     yard.now += 10
     yard.scheduler.register(yard.now, "h2", None, HostProfile())
-    assert host_figures(yard.scheduler.hosts, yard.now, 10) == HostFigures(2, 2, 0, 0)
+    limits = Limits(heartbeat_timeout_secs=10)
+    assert host_figures(yard.scheduler.hosts, yard.now, limits) == HostFigures(2, 2, 0, 0, 0)
     for host in yard.scheduler.hosts:
         host.built_in = host.id == "h2"
-    assert host_figures(yard.scheduler.hosts, yard.now, 9) == HostFigures(1, 0, 0, 0)
+    limits = Limits(heartbeat_timeout_secs=9)
+    assert host_figures(yard.scheduler.hosts, yard.now, limits) == HostFigures(1, 0, 0, 0, 0)

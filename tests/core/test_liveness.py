@@ -3,7 +3,7 @@
 import pytest
 
 from taskyard_server.core.errors import LeaseLost
-from taskyard_server.core.hosts import HostProfile, HostStatus
+from taskyard_server.core.hosts import HostFigures, HostProfile, HostStatus, host_figures
 from tests.core.yard import TICK
 
 # Signs of life
@@ -27,6 +27,34 @@ def test_a_host_is_online_until_the_time_out_after_its_last_sign_of_life(make_ya
     assert not online(yard, host)
     yard.scheduler.heartbeat(yard.now, "host")
     assert online(yard, host)
+
+
+def test_a_host_whose_stream_broke_is_lost_until_it_is_heard_of_or_dead(make_yard):
+    yard = make_yard(heartbeat_timeout_secs=60)
+    stream = yard.stream()
+    host = stream.host
+    yard.now += 1
+    yard.disconnect(stream)
+    limits = yard.scheduler.limits
+    assert (host.lost_at, online(yard, host)) == (yard.now, False)
+    assert host_figures(yard.scheduler.hosts, yard.now, limits) == HostFigures(1, 0, 1, 0, 0)
+    yard.scheduler.heartbeat(yard.now, "host")
+    assert (host.lost_at, online(yard, host)) == (None, True)
+    yard.disconnect(yard.stream())
+    assert not online(yard, host)
+    yard.stream()
+    assert online(yard, host), "it has come back"
+    yard.disconnect(host.stream)
+    yard.now += 121
+    assert (status(yard, host), host_figures(yard.scheduler.hosts, yard.now, limits).lost) == ("dead", 0)
+
+
+def test_the_end_of_a_stream_that_was_superseded_loses_nobody(make_yard):
+    yard = make_yard()
+    before = yard.stream()
+    yard.stream()
+    yard.disconnect(before)
+    assert online(yard, before.host)
 
 
 def test_a_host_is_dead_once_it_is_silent_for_over_twice_the_time_out(make_yard):

@@ -61,6 +61,43 @@ def test_a_host_that_is_offline_is_none_until_it_is_heard_of(make_yard):
     assert notice(task) is None
 
 
+def test_a_lost_host_is_none_and_the_notice_says_that_it_may_come_back(make_yard):
+    yard = make_yard(no_host_notice_secs=10)
+    stream = yard.stream(actions=frozenset({"click"}))
+    task = yard.submit(deadline=DEADLINE)
+    yard.disconnect(stream)
+    look(yard)
+    (text,) = look(yard, 12)
+    assert text == ("no live host offers the action click; a host that may run it was lost 12 s ago, and may come back")
+    yard.stream(actions=frozenset({"click"}))
+    assert notice(task) is None
+
+
+def test_of_hosts_that_are_part_of_the_server_a_notice_says_nothing(make_yard):
+    yard = make_yard(no_host_notice_secs=10)
+    yard.register("taskyard:tab-executor", built_in=True)
+    yard.submit(action="render", requires=frozenset({"printer"}), deadline=DEADLINE)
+    look(yard)
+    assert look(yard, 10) == ["no live host offers the action render"]
+
+
+def test_children_whose_parents_hold_all_slots_have_a_notice_until_one_is_free(make_yard):
+    yard = make_yard(no_host_notice_secs=10)
+    yard.stream(credit=2)
+    parents = [yard.submit(deadline=DEADLINE) for _ in range(2)]
+    leases = yard.dispatch()
+    children = [yard.submit(parent_id=parent.id, deadline=DEADLINE) for parent in parents]
+    look(yard)
+    (text,) = look(yard, 10)
+    assert text.startswith("all slots of the hosts that may run the action click are held by tasks that have children")
+    assert [notice(child) for child in children] == [text, text]
+    yard.start(leases[0])
+    yard.complete(leases[0])
+    yard.give_credit(yard.scheduler.hosts.get("host").stream)
+    assert look(yard) == []
+    assert [notice(child) for child in children] == [None, None]
+
+
 def test_what_only_waits_for_credit_a_limit_or_a_draining_host_has_no_notice(make_yard):
     yard = make_yard(no_host_notice_secs=10, max_inflight=1)
     yard.connect("host", credit=0)

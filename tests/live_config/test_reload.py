@@ -43,7 +43,7 @@ KEYS = {
         {},
         {"gpu": {"labels": {"zone": "a"}, "capabilities": ["gpu"], "project": "shop", "actions": ["crawl"]}},
     ),
-    "scheduler.noHostNoticeSecs": (30, 31.5),
+    "scheduler.noHostNoticeSecs": (5, 31.5),
     "daemon.heartbeatIntervalMs": (60_000, 19_000),
     "daemon.orphanCheckIntervalMs": (300_000, 20_000),
     "daemon.deadHeartbeatThreshold": (2, 21),

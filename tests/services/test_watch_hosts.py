@@ -9,6 +9,7 @@ import pytest
 from taskyard.v1 import runtime_host_pb2, runtime_host_pb2_grpc
 from taskyard.v1.runtime_host_pb2 import HostEvent, RuntimeHost
 from taskyard_server.core.hosts import HostProfile, HostStatus
+from taskyard_server.core.streams import Hello
 from taskyard_server.interceptors.calls import CallInterceptor
 from taskyard_server.services.host_watches import HostWatches
 from taskyard_server.services.hosts import RuntimeHostService
@@ -117,6 +118,25 @@ async def test_registrations_and_deregistrations_are_sent(server):
     assert event.kind == HostEvent.deregistered
     assert (event.host.id, list(event.host.capabilities)) == ("h", ["gpu"])
     assert event.occurred_at.ToNanoseconds() > 0
+
+
+async def test_a_host_whose_stream_broke_is_lost_until_it_comes_back(server):
+    async def connect():
+        return (await server.engine.hosts.connect(NAMESPACE, Hello("h", "process"), lambda: None, show=live))[0]
+
+    session = await connect()
+    call = server.watch()
+    await read(call)
+    server.clock.now += 1
+    await server.engine.hosts.disconnect(session)
+    await server.refresh()
+    (event,) = (await read(call)).events
+    assert (event.kind, event.host.online) == (HostEvent.changed, False)
+    assert event.host.lost_at.ToNanoseconds() / 1e9 == pytest.approx(server.clock.now, abs=1e-5)
+    await connect()
+    await server.refresh()
+    (event,) = (await read(call)).events
+    assert (event.host.online, event.host.HasField("lost_at")) == (True, False)
 
 
 async def test_a_heartbeat_or_an_identical_registration_is_no_event(server):

@@ -41,7 +41,7 @@ def agree(core: Scheduler, model: Model, now: float, events: Sequence[Event], na
     same("any host online", core._life.liveness.any_online(now), world.any_online(now))
     statuses = [model.status(now, host) for host in world.hosts.values()]
     same("status of hosts", [host.status(now, timeout, dead_after) for host in hosts], statuses)
-    online = [now - host.heard_at <= timeout for host in world.hosts.values()]
+    online = [host.lost_at is None and now - host.heard_at <= timeout for host in world.hosts.values()]
     same("hosts online", [host.online(now, timeout) for host in hosts], online)
     _offers_agree(hosts, model, names)
     _due(core, model, now)

@@ -221,6 +221,8 @@ class Agent:
 class Host:
     """A registered host. `reported_status` is the status that it gave itself, `instance` who opened its last stream.
 
+    `lost_at` is when its stream broke, if nothing was heard of it since.
+
     It rests `until` then; its last rest began at `rested_at`, after so many `losses` in a row.
     """
 
@@ -235,6 +237,7 @@ class Host:
     reported_status: str | None = None
     figures: bytes | None = None
     instance: str | None = None
+    lost_at: float | None = None
     losses: int = 0
     rested_at: float = -inf
     rests_until: float | None = None

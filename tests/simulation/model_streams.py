@@ -118,6 +118,9 @@ class Streams:
 
     def disconnect(self, now: float, number: int) -> None:
         """Its leases wait for the host to come back; nothing happens where the stream had ended before."""
+        for offer in self._world.offers:
+            if offer.number == number:
+                self._world.hosts[offer.host].lost_at = now
         self.withdraw(number)
         for job in self._world.flying():
             if job.stream == number and job.adopt_by == inf:
@@ -167,7 +170,7 @@ class Streams:
                 continue
             host = world.hosts[offer.host]
             if not offer.streamed:
-                host.heard_at = now
+                host.heard_at, host.lost_at = now, None
             world.grant(now, job, host, offer.secs, offer if offer.streamed else None, offer.claim_id)
             offer.room -= 1
             offer.last_grant = world.number()

@@ -229,6 +229,7 @@ def plain(answer: Any) -> Any:
                 answer.reported_status,
                 answer.machine,
                 answer.instance,
+                answer.lost_at,
             )
         case Host():
             return (
@@ -243,6 +244,7 @@ def plain(answer: Any) -> Any:
                 answer.reported_status,
                 answer.figures,
                 answer.instance,
+                answer.lost_at,
             )
     return answer
 

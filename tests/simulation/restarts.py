@@ -163,7 +163,7 @@ def restart(model: Model, now: float, stood_still: float, streams: dict[str, int
     world.stops = []
     world.hosts = {name: host for name, host in world.hosts.items() if not host.machine.built_in}
     for host in world.hosts.values():
-        host.heard_at = now
+        host.heard_at, host.lost_at = now, None
         host.reported_status = host.figures = None
         host.losses, host.rested_at, host.rests_until = 0, -inf, None
     for job in world.tasks.values():

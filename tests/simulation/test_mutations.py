@@ -358,6 +358,10 @@ MUTATIONS: dict[str, list[Edit]] = {
     "the host of a task over its budget is not told to stop": [
         (Attempts, "fail_over_budget", ", StopReason.TOKEN_LIMIT_EXCEEDED", ""),
     ],
+    "a host whose stream broke is online": [
+        (Streams, "disconnect", "host.lost_at = None, now", "host.lost_at = None, None")
+    ],
+    "a lost host that is heard of stays lost": [(Liveness, "heard", "host.lost_at = None", "pass")],
     "a host with a stream or a waiting claim is forgotten": [
         (Liveness, "_check_vanished", "host.leases or host.offers", "host.leases"),
     ],

@@ -169,7 +169,7 @@ class World:
     def heard(self, now: float, host_id: str) -> Host:
         """Every call of a host is a sign of life."""
         host = self.host(host_id)
-        host.heard_at = now
+        host.heard_at, host.lost_at = now, None
         return host
 
     # How tasks move

@@ -309,7 +309,7 @@ type RuntimeHost struct {
 	RegisteredAt *timestamppb.Timestamp `protobuf:"bytes,4,opt,name=registered_at,json=registeredAt,proto3" json:"registered_at,omitempty"`
 	// When the host last sent anything.
 	LastHeartbeatAt *timestamppb.Timestamp `protobuf:"bytes,5,opt,name=last_heartbeat_at,json=lastHeartbeatAt,proto3" json:"last_heartbeat_at,omitempty"`
-	// Whether `last_heartbeat_at` is at most `heartbeatTimeoutSecs` (default 60) ago.
+	// Whether `last_heartbeat_at` is at most `heartbeatTimeoutSecs` (default 60) ago, and the host was not lost since.
 	Online bool `protobuf:"varint,6,opt,name=online,proto3" json:"online,omitempty"`
 	// The status that the host last reported; if it reported none, derived from its leases and slots. Only the server
 	// sets `dead`.
@@ -329,7 +329,9 @@ type RuntimeHost struct {
 	// The running instance that holds the stream, see `Hello.instance`. Absent if the host has no stream.
 	Instance *string `protobuf:"bytes,14,opt,name=instance,proto3,oneof" json:"instance,omitempty"`
 	// True while the host drains. Absent otherwise.
-	Draining      *bool `protobuf:"varint,15,opt,name=draining,proto3,oneof" json:"draining,omitempty"`
+	Draining *bool `protobuf:"varint,15,opt,name=draining,proto3,oneof" json:"draining,omitempty"`
+	// When the stream of the host broke. Absent if it has one, never had one, or was heard of since.
+	LostAt        *timestamppb.Timestamp `protobuf:"bytes,16,opt,name=lost_at,json=lostAt,proto3" json:"lost_at,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -467,6 +469,13 @@ func (x *RuntimeHost) GetDraining() bool {
 		return *x.Draining
 	}
 	return false
+}
+
+func (x *RuntimeHost) GetLostAt() *timestamppb.Timestamp {
+	if x != nil {
+		return x.LostAt
+	}
+	return nil
 }
 
 // Machine holds the figures of a host's machine. Each report replaces the previous one as a whole.
@@ -2926,7 +2935,7 @@ var File_taskyard_v1_runtime_host_proto protoreflect.FileDescriptor
 
 const file_taskyard_v1_runtime_host_proto_rawDesc = "" +
 	"\n" +
-	"\x1etaskyard/v1/runtime_host.proto\x12\vtaskyard.v1\x1a\x1cgoogle/api/annotations.proto\x1a\x1cgoogle/protobuf/struct.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x18taskyard/v1/access.proto\x1a\x17taskyard/v1/lease.proto\x1a\x16taskyard/v1/task.proto\"\xeb\x06\n" +
+	"\x1etaskyard/v1/runtime_host.proto\x12\vtaskyard.v1\x1a\x1cgoogle/api/annotations.proto\x1a\x1cgoogle/protobuf/struct.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x18taskyard/v1/access.proto\x1a\x17taskyard/v1/lease.proto\x1a\x16taskyard/v1/task.proto\"\xa0\a\n" +
 	"\vRuntimeHost\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12!\n" +
 	"\fdisplay_name\x18\x02 \x01(\tR\vdisplayName\x12\"\n" +
@@ -2943,7 +2952,8 @@ const file_taskyard_v1_runtime_host_proto_rawDesc = "" +
 	"\x06labels\x18\f \x03(\v2$.taskyard.v1.RuntimeHost.LabelsEntryR\x06labels\x12.\n" +
 	"\amachine\x18\r \x01(\v2\x14.taskyard.v1.MachineR\amachine\x12\x1f\n" +
 	"\binstance\x18\x0e \x01(\tH\x02R\binstance\x88\x01\x01\x12\x1f\n" +
-	"\bdraining\x18\x0f \x01(\bH\x03R\bdraining\x88\x01\x01\x1a9\n" +
+	"\bdraining\x18\x0f \x01(\bH\x03R\bdraining\x88\x01\x01\x123\n" +
+	"\alost_at\x18\x10 \x01(\v2\x1a.google.protobuf.TimestampR\x06lostAt\x1a9\n" +
 	"\vLabelsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\xa3\x01\n" +
@@ -3278,74 +3288,75 @@ var file_taskyard_v1_runtime_host_proto_depIdxs = []int32{
 	0,  // 2: taskyard.v1.RuntimeHost.status:type_name -> taskyard.v1.RuntimeHost.Status
 	39, // 3: taskyard.v1.RuntimeHost.labels:type_name -> taskyard.v1.RuntimeHost.LabelsEntry
 	4,  // 4: taskyard.v1.RuntimeHost.machine:type_name -> taskyard.v1.Machine
-	43, // 5: taskyard.v1.Machine.context:type_name -> google.protobuf.Struct
-	8,  // 6: taskyard.v1.ConnectRequest.hello:type_name -> taskyard.v1.Hello
-	10, // 7: taskyard.v1.ConnectRequest.credit:type_name -> taskyard.v1.Credit
-	12, // 8: taskyard.v1.ConnectRequest.heartbeat:type_name -> taskyard.v1.Heartbeat
-	14, // 9: taskyard.v1.ConnectRequest.reports:type_name -> taskyard.v1.Reports
-	9,  // 10: taskyard.v1.ConnectResponse.welcome:type_name -> taskyard.v1.Welcome
-	11, // 11: taskyard.v1.ConnectResponse.assignments:type_name -> taskyard.v1.Assignments
-	13, // 12: taskyard.v1.ConnectResponse.heartbeat_ack:type_name -> taskyard.v1.HeartbeatAck
-	20, // 13: taskyard.v1.ConnectResponse.report_results:type_name -> taskyard.v1.ReportResults
-	22, // 14: taskyard.v1.ConnectResponse.cancellations:type_name -> taskyard.v1.Cancellations
-	24, // 15: taskyard.v1.ConnectResponse.drain:type_name -> taskyard.v1.Drain
-	25, // 16: taskyard.v1.ConnectResponse.heartbeat_interval:type_name -> taskyard.v1.HeartbeatInterval
-	7,  // 17: taskyard.v1.Hello.leases:type_name -> taskyard.v1.HeldLease
-	40, // 18: taskyard.v1.Hello.labels:type_name -> taskyard.v1.Hello.LabelsEntry
-	4,  // 19: taskyard.v1.Hello.machine:type_name -> taskyard.v1.Machine
-	44, // 20: taskyard.v1.Welcome.kept:type_name -> taskyard.v1.Lease
-	7,  // 21: taskyard.v1.Welcome.lost:type_name -> taskyard.v1.HeldLease
-	45, // 22: taskyard.v1.Assignments.assignments:type_name -> taskyard.v1.Assignment
-	7,  // 23: taskyard.v1.Heartbeat.leases:type_name -> taskyard.v1.HeldLease
-	0,  // 24: taskyard.v1.Heartbeat.status:type_name -> taskyard.v1.RuntimeHost.Status
-	4,  // 25: taskyard.v1.Heartbeat.machine:type_name -> taskyard.v1.Machine
-	7,  // 26: taskyard.v1.HeartbeatAck.lost:type_name -> taskyard.v1.HeldLease
-	15, // 27: taskyard.v1.Reports.reports:type_name -> taskyard.v1.Report
-	12, // 28: taskyard.v1.Reports.heartbeat:type_name -> taskyard.v1.Heartbeat
-	16, // 29: taskyard.v1.Report.started:type_name -> taskyard.v1.TaskStarted
-	46, // 30: taskyard.v1.Report.progress:type_name -> taskyard.v1.Progress
-	17, // 31: taskyard.v1.Report.completed:type_name -> taskyard.v1.TaskCompleted
-	18, // 32: taskyard.v1.Report.failed:type_name -> taskyard.v1.TaskFailed
-	19, // 33: taskyard.v1.Report.released:type_name -> taskyard.v1.TaskReleased
-	47, // 34: taskyard.v1.TaskCompleted.result:type_name -> google.protobuf.Value
-	48, // 35: taskyard.v1.TaskCompleted.output:type_name -> taskyard.v1.Payload
-	21, // 36: taskyard.v1.ReportResults.results:type_name -> taskyard.v1.ReportResult
-	49, // 37: taskyard.v1.ReportResult.state:type_name -> taskyard.v1.Task.State
-	50, // 38: taskyard.v1.ReportResult.error:type_name -> taskyard.v1.Error
-	23, // 39: taskyard.v1.Cancellations.cancellations:type_name -> taskyard.v1.Cancellation
-	1,  // 40: taskyard.v1.Cancellation.reason:type_name -> taskyard.v1.Cancellation.Reason
-	42, // 41: taskyard.v1.Drain.deadline:type_name -> google.protobuf.Timestamp
-	41, // 42: taskyard.v1.RegisterHostRequest.labels:type_name -> taskyard.v1.RegisterHostRequest.LabelsEntry
-	4,  // 43: taskyard.v1.RegisterHostRequest.machine:type_name -> taskyard.v1.Machine
-	3,  // 44: taskyard.v1.RegisterHostResponse.host:type_name -> taskyard.v1.RuntimeHost
-	0,  // 45: taskyard.v1.HeartbeatHostRequest.status:type_name -> taskyard.v1.RuntimeHost.Status
-	4,  // 46: taskyard.v1.HeartbeatHostRequest.machine:type_name -> taskyard.v1.Machine
-	3,  // 47: taskyard.v1.HeartbeatHostResponse.host:type_name -> taskyard.v1.RuntimeHost
-	3,  // 48: taskyard.v1.DrainHostResponse.host:type_name -> taskyard.v1.RuntimeHost
-	3,  // 49: taskyard.v1.ListHostsResponse.hosts:type_name -> taskyard.v1.RuntimeHost
-	38, // 50: taskyard.v1.WatchHostsResponse.events:type_name -> taskyard.v1.HostEvent
-	2,  // 51: taskyard.v1.HostEvent.kind:type_name -> taskyard.v1.HostEvent.Kind
-	42, // 52: taskyard.v1.HostEvent.occurred_at:type_name -> google.protobuf.Timestamp
-	3,  // 53: taskyard.v1.HostEvent.host:type_name -> taskyard.v1.RuntimeHost
-	5,  // 54: taskyard.v1.RuntimeHostService.Connect:input_type -> taskyard.v1.ConnectRequest
-	26, // 55: taskyard.v1.RuntimeHostService.RegisterHost:input_type -> taskyard.v1.RegisterHostRequest
-	28, // 56: taskyard.v1.RuntimeHostService.HeartbeatHost:input_type -> taskyard.v1.HeartbeatHostRequest
-	30, // 57: taskyard.v1.RuntimeHostService.DeregisterHost:input_type -> taskyard.v1.DeregisterHostRequest
-	32, // 58: taskyard.v1.RuntimeHostService.DrainHost:input_type -> taskyard.v1.DrainHostRequest
-	34, // 59: taskyard.v1.RuntimeHostService.ListHosts:input_type -> taskyard.v1.ListHostsRequest
-	36, // 60: taskyard.v1.RuntimeHostService.WatchHosts:input_type -> taskyard.v1.WatchHostsRequest
-	6,  // 61: taskyard.v1.RuntimeHostService.Connect:output_type -> taskyard.v1.ConnectResponse
-	27, // 62: taskyard.v1.RuntimeHostService.RegisterHost:output_type -> taskyard.v1.RegisterHostResponse
-	29, // 63: taskyard.v1.RuntimeHostService.HeartbeatHost:output_type -> taskyard.v1.HeartbeatHostResponse
-	31, // 64: taskyard.v1.RuntimeHostService.DeregisterHost:output_type -> taskyard.v1.DeregisterHostResponse
-	33, // 65: taskyard.v1.RuntimeHostService.DrainHost:output_type -> taskyard.v1.DrainHostResponse
-	35, // 66: taskyard.v1.RuntimeHostService.ListHosts:output_type -> taskyard.v1.ListHostsResponse
-	37, // 67: taskyard.v1.RuntimeHostService.WatchHosts:output_type -> taskyard.v1.WatchHostsResponse
-	61, // [61:68] is the sub-list for method output_type
-	54, // [54:61] is the sub-list for method input_type
-	54, // [54:54] is the sub-list for extension type_name
-	54, // [54:54] is the sub-list for extension extendee
-	0,  // [0:54] is the sub-list for field type_name
+	42, // 5: taskyard.v1.RuntimeHost.lost_at:type_name -> google.protobuf.Timestamp
+	43, // 6: taskyard.v1.Machine.context:type_name -> google.protobuf.Struct
+	8,  // 7: taskyard.v1.ConnectRequest.hello:type_name -> taskyard.v1.Hello
+	10, // 8: taskyard.v1.ConnectRequest.credit:type_name -> taskyard.v1.Credit
+	12, // 9: taskyard.v1.ConnectRequest.heartbeat:type_name -> taskyard.v1.Heartbeat
+	14, // 10: taskyard.v1.ConnectRequest.reports:type_name -> taskyard.v1.Reports
+	9,  // 11: taskyard.v1.ConnectResponse.welcome:type_name -> taskyard.v1.Welcome
+	11, // 12: taskyard.v1.ConnectResponse.assignments:type_name -> taskyard.v1.Assignments
+	13, // 13: taskyard.v1.ConnectResponse.heartbeat_ack:type_name -> taskyard.v1.HeartbeatAck
+	20, // 14: taskyard.v1.ConnectResponse.report_results:type_name -> taskyard.v1.ReportResults
+	22, // 15: taskyard.v1.ConnectResponse.cancellations:type_name -> taskyard.v1.Cancellations
+	24, // 16: taskyard.v1.ConnectResponse.drain:type_name -> taskyard.v1.Drain
+	25, // 17: taskyard.v1.ConnectResponse.heartbeat_interval:type_name -> taskyard.v1.HeartbeatInterval
+	7,  // 18: taskyard.v1.Hello.leases:type_name -> taskyard.v1.HeldLease
+	40, // 19: taskyard.v1.Hello.labels:type_name -> taskyard.v1.Hello.LabelsEntry
+	4,  // 20: taskyard.v1.Hello.machine:type_name -> taskyard.v1.Machine
+	44, // 21: taskyard.v1.Welcome.kept:type_name -> taskyard.v1.Lease
+	7,  // 22: taskyard.v1.Welcome.lost:type_name -> taskyard.v1.HeldLease
+	45, // 23: taskyard.v1.Assignments.assignments:type_name -> taskyard.v1.Assignment
+	7,  // 24: taskyard.v1.Heartbeat.leases:type_name -> taskyard.v1.HeldLease
+	0,  // 25: taskyard.v1.Heartbeat.status:type_name -> taskyard.v1.RuntimeHost.Status
+	4,  // 26: taskyard.v1.Heartbeat.machine:type_name -> taskyard.v1.Machine
+	7,  // 27: taskyard.v1.HeartbeatAck.lost:type_name -> taskyard.v1.HeldLease
+	15, // 28: taskyard.v1.Reports.reports:type_name -> taskyard.v1.Report
+	12, // 29: taskyard.v1.Reports.heartbeat:type_name -> taskyard.v1.Heartbeat
+	16, // 30: taskyard.v1.Report.started:type_name -> taskyard.v1.TaskStarted
+	46, // 31: taskyard.v1.Report.progress:type_name -> taskyard.v1.Progress
+	17, // 32: taskyard.v1.Report.completed:type_name -> taskyard.v1.TaskCompleted
+	18, // 33: taskyard.v1.Report.failed:type_name -> taskyard.v1.TaskFailed
+	19, // 34: taskyard.v1.Report.released:type_name -> taskyard.v1.TaskReleased
+	47, // 35: taskyard.v1.TaskCompleted.result:type_name -> google.protobuf.Value
+	48, // 36: taskyard.v1.TaskCompleted.output:type_name -> taskyard.v1.Payload
+	21, // 37: taskyard.v1.ReportResults.results:type_name -> taskyard.v1.ReportResult
+	49, // 38: taskyard.v1.ReportResult.state:type_name -> taskyard.v1.Task.State
+	50, // 39: taskyard.v1.ReportResult.error:type_name -> taskyard.v1.Error
+	23, // 40: taskyard.v1.Cancellations.cancellations:type_name -> taskyard.v1.Cancellation
+	1,  // 41: taskyard.v1.Cancellation.reason:type_name -> taskyard.v1.Cancellation.Reason
+	42, // 42: taskyard.v1.Drain.deadline:type_name -> google.protobuf.Timestamp
+	41, // 43: taskyard.v1.RegisterHostRequest.labels:type_name -> taskyard.v1.RegisterHostRequest.LabelsEntry
+	4,  // 44: taskyard.v1.RegisterHostRequest.machine:type_name -> taskyard.v1.Machine
+	3,  // 45: taskyard.v1.RegisterHostResponse.host:type_name -> taskyard.v1.RuntimeHost
+	0,  // 46: taskyard.v1.HeartbeatHostRequest.status:type_name -> taskyard.v1.RuntimeHost.Status
+	4,  // 47: taskyard.v1.HeartbeatHostRequest.machine:type_name -> taskyard.v1.Machine
+	3,  // 48: taskyard.v1.HeartbeatHostResponse.host:type_name -> taskyard.v1.RuntimeHost
+	3,  // 49: taskyard.v1.DrainHostResponse.host:type_name -> taskyard.v1.RuntimeHost
+	3,  // 50: taskyard.v1.ListHostsResponse.hosts:type_name -> taskyard.v1.RuntimeHost
+	38, // 51: taskyard.v1.WatchHostsResponse.events:type_name -> taskyard.v1.HostEvent
+	2,  // 52: taskyard.v1.HostEvent.kind:type_name -> taskyard.v1.HostEvent.Kind
+	42, // 53: taskyard.v1.HostEvent.occurred_at:type_name -> google.protobuf.Timestamp
+	3,  // 54: taskyard.v1.HostEvent.host:type_name -> taskyard.v1.RuntimeHost
+	5,  // 55: taskyard.v1.RuntimeHostService.Connect:input_type -> taskyard.v1.ConnectRequest
+	26, // 56: taskyard.v1.RuntimeHostService.RegisterHost:input_type -> taskyard.v1.RegisterHostRequest
+	28, // 57: taskyard.v1.RuntimeHostService.HeartbeatHost:input_type -> taskyard.v1.HeartbeatHostRequest
+	30, // 58: taskyard.v1.RuntimeHostService.DeregisterHost:input_type -> taskyard.v1.DeregisterHostRequest
+	32, // 59: taskyard.v1.RuntimeHostService.DrainHost:input_type -> taskyard.v1.DrainHostRequest
+	34, // 60: taskyard.v1.RuntimeHostService.ListHosts:input_type -> taskyard.v1.ListHostsRequest
+	36, // 61: taskyard.v1.RuntimeHostService.WatchHosts:input_type -> taskyard.v1.WatchHostsRequest
+	6,  // 62: taskyard.v1.RuntimeHostService.Connect:output_type -> taskyard.v1.ConnectResponse
+	27, // 63: taskyard.v1.RuntimeHostService.RegisterHost:output_type -> taskyard.v1.RegisterHostResponse
+	29, // 64: taskyard.v1.RuntimeHostService.HeartbeatHost:output_type -> taskyard.v1.HeartbeatHostResponse
+	31, // 65: taskyard.v1.RuntimeHostService.DeregisterHost:output_type -> taskyard.v1.DeregisterHostResponse
+	33, // 66: taskyard.v1.RuntimeHostService.DrainHost:output_type -> taskyard.v1.DrainHostResponse
+	35, // 67: taskyard.v1.RuntimeHostService.ListHosts:output_type -> taskyard.v1.ListHostsResponse
+	37, // 68: taskyard.v1.RuntimeHostService.WatchHosts:output_type -> taskyard.v1.WatchHostsResponse
+	62, // [62:69] is the sub-list for method output_type
+	55, // [55:62] is the sub-list for method input_type
+	55, // [55:55] is the sub-list for extension type_name
+	55, // [55:55] is the sub-list for extension extendee
+	0,  // [0:55] is the sub-list for field type_name
 }
 
 func init() { file_taskyard_v1_runtime_host_proto_init() }

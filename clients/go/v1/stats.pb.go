@@ -1200,7 +1200,9 @@ type HostStats struct {
 	// Online hosts.
 	Online float64 `protobuf:"fixed64,2,opt,name=online,proto3" json:"online,omitempty"`
 	// Unused credit: the number of tasks that can be dispatched to connected hosts at once.
-	FreeCredit    float64 `protobuf:"fixed64,3,opt,name=free_credit,json=freeCredit,proto3" json:"free_credit,omitempty"`
+	FreeCredit float64 `protobuf:"fixed64,3,opt,name=free_credit,json=freeCredit,proto3" json:"free_credit,omitempty"`
+	// Hosts whose stream broke, that were not heard of since, and may come back: they are not dead. They are not online.
+	Lost          float64 `protobuf:"fixed64,4,opt,name=lost,proto3" json:"lost,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1252,6 +1254,13 @@ func (x *HostStats) GetOnline() float64 {
 func (x *HostStats) GetFreeCredit() float64 {
 	if x != nil {
 		return x.FreeCredit
+	}
+	return 0
+}
+
+func (x *HostStats) GetLost() float64 {
+	if x != nil {
+		return x.Lost
 	}
 	return 0
 }
@@ -1715,14 +1724,15 @@ const file_taskyard_v1_stats_proto_rawDesc = "" +
 	"\x14max_per_agent_flight\x18\x05 \x01(\rR\x11maxPerAgentFlight\x12!\n" +
 	"\fworker_count\x18\x06 \x01(\rR\vworkerCount\x12\x1d\n" +
 	"\n" +
-	"result_ttl\x18\a \x01(\tR\tresultTTL\"d\n" +
+	"result_ttl\x18\a \x01(\tR\tresultTTL\"x\n" +
 	"\tHostStats\x12\x1e\n" +
 	"\n" +
 	"registered\x18\x01 \x01(\x01R\n" +
 	"registered\x12\x16\n" +
 	"\x06online\x18\x02 \x01(\x01R\x06online\x12\x1f\n" +
 	"\vfree_credit\x18\x03 \x01(\x01R\n" +
-	"freeCredit\"[\n" +
+	"freeCredit\x12\x12\n" +
+	"\x04lost\x18\x04 \x01(\x01R\x04lost\"[\n" +
 	"\tStoreSize\x12\x10\n" +
 	"\x03url\x18\x01 \x01(\tR\x03url\x12\x1d\n" +
 	"\n" +

@@ -54,7 +54,8 @@ function obstacles({ queue, hosts, config }: GetStatsResponse): Obstacle[] {
     found.push({ tone, to, what, remedy });
   const queued = queue.totalQueued;
   const toHosts = to("hosts");
-  if (queued && !hosts?.online) add("bad", toHosts, "No host is online", `${countOf(queued)} wait for one`);
+  const lost = hosts?.lost ? `; ${countOf(hosts.lost)} lost, may come back` : "";
+  if (queued && !hosts?.online) add("bad", toHosts, "No host is online", `${countOf(queued)} wait for one${lost}`);
   else if (queued && hosts?.freeCredit === 0)
     add("warn", toHosts, "All hosts are full", "more slots or hosts take more");
   const limit = queue.limitedBy;

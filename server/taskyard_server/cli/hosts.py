@@ -71,7 +71,9 @@ def _row(host: pb.RuntimeHost) -> tuple[Text, ...]:
     words = Text(status, STYLES.get(status, ""))
     if host.draining:
         words.append(", drains")
-    if not host.online and status != "dead":
+    if host.HasField("lost_at") and status != "dead":
+        words.append(f", lost {time_ago(host.lost_at)}")
+    elif not host.online and status != "dead":
         words.append(", offline")
     return (
         shown(host.id),

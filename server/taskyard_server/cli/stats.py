@@ -45,6 +45,8 @@ def stats(
         table.note += f", {queue.targets.waiting:.0f} wait for their target (see: taskyard targets)"
     if answer.HasField("hosts"):
         table.note += f", {answer.hosts.online:.0f} of {answer.hosts.registered:.0f} hosts online"
+        if answer.hosts.lost:
+            table.note += f", {answer.hosts.lost:.0f} lost"
     if answer.HasField("store"):
         table.note += f", {size_text(answer.store.used_bytes)} kept"
         if answer.store.free_bytes:

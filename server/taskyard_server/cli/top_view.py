@@ -146,7 +146,7 @@ def _held_back(figures: Figures) -> list[Text]:
     queue, stats = figures.stats.queue, figures.stats
     told: list[str] = []
     if queue.total_queued and stats.HasField("hosts") and not stats.hosts.online:
-        told.append("no host is online")
+        told.append("no host is online" + (f", {lost:,.0f} lost may come back" if (lost := stats.hosts.lost) else ""))
     if queue.limited_by:
         told.append(f"hosts have room and tasks wait: raise scheduler.{queue.limited_by}")
     if queue.noticed.waiting:
@@ -254,6 +254,8 @@ def _host(host: runtime_host_pb2.RuntimeHost) -> list[Text]:
     words = Text(status, STYLES.get(status, ""))
     if host.draining:
         words.append(", drains")
+    elif host.HasField("lost_at") and status != "dead":
+        words.append(f", lost {time_ago(host.lost_at)}")
     elif not host.online and status != "dead":
         words.append(", offline")
     machine, load = host.machine, _load(host)

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from .task import QUEUED
+
 if TYPE_CHECKING:
     from .task import Task
     from .task_table import TaskTable
@@ -63,6 +65,16 @@ class Children:
                         found.append(task)
         found.sort(key=_seq)
         return found
+
+    def any_queued_below(self, task_id: str) -> bool:
+        """Whether something that descends from a task is queued."""
+        names = [task_id]
+        for name in names:
+            for child_id, child in self._below.get(name, {}).items():
+                if child is not None and child.state is QUEUED:
+                    return True
+                names.append(child_id)
+        return False
 
     def _put(self, task_id: str, parent_id: str, task: Task | None) -> None:
         below = self._below.get(parent_id)

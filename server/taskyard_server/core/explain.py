@@ -12,12 +12,15 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from .bucket import Kind, kind_of
 from .hosts import Host, HostProfile
+from .lost_hosts import lost_hosts, lost_text
 from .names import EVERY_NAME, Names
+from .notices import stands_still
 from .order_ahead import ahead_of
 from .targets import WAITS_FOR, Target, TargetStatus
 from .task import FAILED, NO_EXTRAS, PAUSED, PENDING, QUEUED, WAITING, Task, TaskState
 
 if TYPE_CHECKING:
+    from .lifecycle import Lifecycle
     from .offers import Offer
     from .scheduler import Scheduler
 
@@ -200,14 +203,24 @@ def _full(
 
 
 def _of_hosts(scheduler: Scheduler, now: float, kind: Kind, sight: Sight) -> Iterable[WaitReason]:
-    """What hosts lack: one reason at most, since one that comes with all of it ends each of them."""
+    """What hosts lack: one reason at most, since one that comes with all of it ends each of them.
+
+    It says where a host that may run the task was lost and may come back.
+    """
+    for reason in _lacks(scheduler, now, kind, sight):
+        lost = lost_hosts(scheduler.life, scheduler.hosts, now, scheduler.dispatcher.profile_of)
+        able = [host for host in lost if host.profile.may_run(*kind[:4])]
+        yield reason._replace(message=reason.message + lost_text(now, able, sight.sees_others))
+
+
+def _lacks(scheduler: Scheduler, now: float, kind: Kind, sight: Sight) -> Iterable[WaitReason]:
     project, action, requires, has_tab, _ = kind
     live = list(_live(scheduler, now))
     able = [each for each in live if each[1]._replace(actions=None).may_run(project, action, requires, has_tab)]
     offering = [host for host, profile in able if profile.may_run(project, action, requires, has_tab)]
     if offering:
         if not any(_has_room(scheduler, now, offer, kind) for host in offering for offer in host.offers):
-            yield _no_credit(offering, action, sight)
+            yield _no_credit(scheduler.life, offering, action, sight)
     elif able:
         hosts = f"{len(able)} live host{'s' * (len(able) != 1)}"
         message = f"{hosts} with its project and capabilities, and none offers the action {action}"
@@ -223,7 +236,7 @@ def _of_hosts(scheduler: Scheduler, now: float, kind: Kind, sight: Sight) -> Ite
         yield WaitReason(WaitKind.NO_HOST, message, name=whose, missing=tuple(missing))
 
 
-def _no_credit(offering: list[Host], action: str, sight: Sight) -> WaitReason:
+def _no_credit(life: Lifecycle, offering: list[Host], action: str, sight: Sight) -> WaitReason:
     hosts = f"{len(offering)} live host{'s' * (len(offering) != 1)}"
     message = f"{hosts} with the action {action}, and none has credit or waits for tasks"
     used = limit = None
@@ -237,6 +250,8 @@ def _no_credit(offering: list[Host], action: str, sight: Sight) -> WaitReason:
         counted = [f"{count} {word}" for count, word in ((draining, "draining"), (resting, "resting")) if count]
         if counted:
             message = f"{message} ({', '.join(counted)})"
+        if all(stands_still(life, host) for host in offering):
+            message = f"{message}; all that they run has children waiting: where it waits for these, nothing ends"
     return WaitReason(WaitKind.NO_CREDIT, message, name=action, used=used, limit=limit)
 
 

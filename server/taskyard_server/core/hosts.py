@@ -15,6 +15,7 @@ from .timers import Holder
 
 if TYPE_CHECKING:
     from .leases import Lease
+    from .limits import Limits
     from .offers import Offer
 
 
@@ -82,8 +83,8 @@ class Host(Holder):
 
     `number` counts registrations; `machine` are bytes that the core keeps and never opens; `slots` is how many tasks
     the host says it runs at once, None if it did not say. `stream` is the offer of its stream, None while it has none;
-    `instance` names the process that opened the stream, or the last one. `silence_at` is when a host that holds leases
-    is looked at, lest it be dead.
+    `instance` names the process that opened the stream, or the last one. `lost_at` is when it broke, if nothing was
+    heard of the host since. `silence_at` is when a host that holds leases is looked at, lest it be dead.
 
     `losses` counts the times in a row at which it let leases of its stream run out, `rested_at` is when it did so last,
     and `rests_until` when it may be handed tasks over its stream again; None while it may.
@@ -105,6 +106,7 @@ class Host(Holder):
         "last_heartbeat_at",
         "leases",
         "losses",
+        "lost_at",
         "machine",
         "number",
         "offers",
@@ -138,6 +140,7 @@ class Host(Holder):
         self.offers: list[Offer] = []
         self.instance: str | None = None
         self.stream: Offer | None = None
+        self.lost_at: float | None = None
         self.silence_at: float | None = None
         self.forget_at: float | None = None
         self.losses = 0
@@ -165,12 +168,16 @@ class Host(Holder):
         self.machine = self.machine if machine is None else machine
 
     def online(self, now: float, timeout_secs: float) -> bool:
-        """Whether it was heard of in time (docs/rules.md, Liveness)."""
-        return now - self.last_heartbeat_at <= timeout_secs
+        """Whether it was heard of in time, and its stream did not break since (docs/rules.md, Liveness)."""
+        return self.lost_at is None and now - self.last_heartbeat_at <= timeout_secs
 
     def is_dead(self, now: float, timeout_secs: float, dead_after: int) -> bool:
         """Whether it was silent for over `dead_after` time-outs."""
         return now - self.last_heartbeat_at > timeout_secs * dead_after
+
+    def is_lost(self, now: float, timeout_secs: float, dead_after: int) -> bool:
+        """Whether its stream broke, nothing was heard of it since, and it is not dead."""
+        return self.lost_at is not None and not self.is_dead(now, timeout_secs, dead_after)
 
     def status(self, now: float, timeout_secs: float, dead_after: int) -> HostStatus:
         """Its own word, unless it is dead."""
@@ -184,28 +191,32 @@ class Host(Holder):
 
 
 class HostFigures(NamedTuple):
-    """How many hosts there are, are online and have a stream, and how many more tasks those take now."""
+    """How many hosts there are, are online, are lost and have a stream, and how many more tasks those take now."""
 
     registered: int
     online: int
+    lost: int
     streams: int
     free_credit: int
 
 
-def host_figures(hosts: Iterable[Host], now: float, timeout_secs: float) -> HostFigures:
+def host_figures(hosts: Iterable[Host], now: float, limits: Limits) -> HostFigures:
     """The figures of hosts, in one pass: there may be thousands. Those that are part of the server do not count."""
-    registered = online = streams = free_credit = 0
+    timeout_secs, dead_after = limits.heartbeat_timeout_secs, limits.dead_heartbeat_threshold
+    registered = online = lost = streams = free_credit = 0
     for host in hosts:
         if host.built_in:
             continue
         registered += 1
         if host.online(now, timeout_secs):
             online += 1
+        elif host.is_lost(now, timeout_secs, dead_after):
+            lost += 1
         if host.stream is not None:
             streams += 1
             if not host.draining:
                 free_credit += host.stream.room
-    return HostFigures(registered, online, streams, free_credit)
+    return HostFigures(registered, online, lost, streams, free_credit)
 
 
 class Hosts:

@@ -42,7 +42,7 @@ class Limits:
     poll_secs: float = 30.0
     max_jitter_secs: float = 30.0
     jitter_threshold: int = 3
-    no_host_notice_secs: float = 30.0
+    no_host_notice_secs: float = 5.0
 
 
 DEFAULTS: Final = Limits()

@@ -49,6 +49,7 @@ class Liveness:
     def heard(self, now: float, host: Host) -> None:
         """Record a sign of life; a stream that was silent for too long may get tasks again."""
         host.last_heartbeat_at = now
+        host.lost_at = None
         if not host.built_in:
             self._heard_at = now
             self._silence_noted = False
@@ -68,6 +69,11 @@ class Liveness:
         if host.built_in or host.online(now, self._life.limits.heartbeat_timeout_secs):
             return True
         return any(not offer.streamed for offer in host.offers)
+
+    def is_lost(self, now: float, host: Host) -> bool:
+        """Whether the stream of a host broke, and it may still come back."""
+        limits = self._life.limits
+        return host.is_lost(now, limits.heartbeat_timeout_secs, limits.dead_heartbeat_threshold)
 
     def is_dead(self, now: float, host: Host) -> bool:
         """Whether a host has missed `dead_heartbeat_threshold` heartbeats, so that it loses its leases."""

@@ -6,10 +6,11 @@ in between. A notice goes when it is seen that a host may run the kind, at once 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from heapq import nlargest
 from typing import TYPE_CHECKING, Final
 
+from .lost_hosts import lost_hosts, lost_text
 from .stats import NOTHING_NOTICED, Noticed
 
 if TYPE_CHECKING:
@@ -20,6 +21,10 @@ if TYPE_CHECKING:
 MAX_NOTICES: Final = 100
 """So many are told in the figures, those of most tasks."""
 MAX_TEXT_LENGTH: Final = 500
+STANDING: Final = (
+    "all slots of the hosts that may run the action {action} are held by tasks that have children waiting: where they "
+    "wait for these, none ends (docs/faq.md)"
+)
 MAX_MATCHES = 20_000
 """So many matches of a kind and a profile are made in one look, which take some milliseconds. Tests lower it."""
 
@@ -37,7 +42,17 @@ class Notices:
 
     def look(self, now: float) -> list[str]:
         """See which kinds no live host may run. Returns the notices that are new."""
-        profiles = list(dict.fromkeys(self._live(now)))
+        # Of hosts that are part of the server nobody is told.
+        told: dict[HostProfile, bool] = {}
+        moving: set[HostProfile] = set()
+        for host in self._hosts:
+            if self._life.liveness.is_live(now, host):
+                profile = self._profile_of(now, host)
+                told[profile] = told.get(profile, False) or not host.built_in
+                if profile not in moving and not stands_still(self._life, host):
+                    moving.add(profile)
+        profiles = list(told)
+        lost = list(lost_hosts(self._life, self._hosts, now, self._profile_of))
         any_action = [profile for profile in profiles if profile.actions is None]
         by_action: dict[str, list[HostProfile]] = {}
         for profile in profiles:
@@ -52,10 +67,14 @@ class Notices:
             bucket = self._left.pop()
             offering = [*any_action, *by_action.get(bucket.kind[1], ())]
             matches += len(offering) + 1
-            if any(profile.may_run(*bucket.kind[:4]) for profile in offering):
+            able = [profile for profile in offering if profile.may_run(*bucket.kind[:4])]
+            if not moving.isdisjoint(able):
                 self._clear(bucket)
             elif self._is_noticed(now, bucket):
-                text = notice_text(bucket.kind, offering)
+                matches += len(lost)
+                lost_ones = [host for host in lost if host.profile.may_run(*bucket.kind[:4])]
+                lacking = notice_text(bucket.kind, [profile for profile in offering if told[profile]])
+                text = (STANDING.format(action=bucket.kind[1]) if able else lacking) + lost_text(now, lost_ones, False)
                 if bucket.notice is None:
                     new.append(text)
                 bucket.notice = text
@@ -94,10 +113,14 @@ class Notices:
         bucket.unserved_since = bucket.notice = None
         self._noticed.pop(bucket, None)
 
-    def _live(self, now: float) -> Iterable[HostProfile]:
-        for host in self._hosts:
-            if self._life.liveness.is_live(now, host):
-                yield self._profile_of(now, host)
+
+def stands_still(life: Lifecycle, host: Host) -> bool:
+    """Whether a host is full, and something waits below each task that it holds."""
+    return (
+        bool(host.leases)
+        and not any(offer.room > 0 for offer in host.offers)
+        and all(life.children.any_queued_below(task_id) for task_id in host.leases)
+    )
 
 
 def notice_text(kind: Kind, offering: list[HostProfile]) -> str:

@@ -92,7 +92,7 @@ class Streams:
         host = offer.host
         self._life.offers.close(offer)
         if host.stream is offer:
-            host.stream = None
+            host.stream, host.lost_at = None, now
             for lease in host.leases.values():
                 if lease.stream is offer:
                     lease.adopt_by = now + self._life.limits.reconnect_grace_secs

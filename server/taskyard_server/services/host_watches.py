@@ -41,7 +41,7 @@ class HostView:
     """One host in a snapshot: the parts whose changes are sent, registration and state, and the host at their time."""
 
     registration: tuple[int, str, HostProfile, int | None, tuple[tuple[str, str], ...]]
-    state: tuple[bool, HostStatus, bool, str | None]
+    state: tuple[bool, HostStatus, bool, str | None, float | None]
     message: pb.RuntimeHost = field(compare=False)
 
 
@@ -213,6 +213,7 @@ class HostWatch:
                 host.status(now, limits.heartbeat_timeout_secs, limits.dead_heartbeat_threshold),
                 host.draining,
                 host.instance if host.stream is not None else None,
+                host.lost_at,
             )
             view = known.get(host.id) if known else None
             if view is None or view.registration != registration or view.state != state:

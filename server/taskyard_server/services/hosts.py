@@ -130,6 +130,7 @@ class RuntimeHostService(RuntimeHostServiceServicer):
             labels=dict(host.labels),
             draining=host.draining or None,
             instance=host.instance if host.stream is not None else None,
+            lost_at=None if host.lost_at is None else timestamp(host.lost_at),
         )
         if host.machine is not None:
             message.machine.MergeFromString(host.machine)

@@ -173,10 +173,12 @@ class StatsService(StatsServiceServicer):
         )
 
     def _hosts(self, listed: list[Host]) -> pb.HostStats | None:
-        found = host_figures(listed, self._engine.now(), self._engine.limits.heartbeat_timeout_secs)
+        found = host_figures(listed, self._engine.now(), self._engine.limits)
         if not found.registered:
             return None
-        return pb.HostStats(registered=found.registered, online=found.online, free_credit=found.free_credit)
+        return pb.HostStats(
+            registered=found.registered, online=found.online, free_credit=found.free_credit, lost=found.lost
+        )
 
 
 def _pool_demand(demand: Demand) -> pb.PoolDemand:

@@ -119,12 +119,13 @@ class RuntimeHost(_message.Message):
     MACHINE_FIELD_NUMBER: _builtins.int
     INSTANCE_FIELD_NUMBER: _builtins.int
     DRAINING_FIELD_NUMBER: _builtins.int
+    LOST_AT_FIELD_NUMBER: _builtins.int
     id: _builtins.str
     """The id that the host chose."""
     display_name: _builtins.str
     """The display name; the id if the host gave none."""
     online: _builtins.bool
-    """Whether `last_heartbeat_at` is at most `heartbeatTimeoutSecs` (default 60) ago."""
+    """Whether `last_heartbeat_at` is at most `heartbeatTimeoutSecs` (default 60) ago, and the host was not lost since."""
     status: Global___RuntimeHost.Status.ValueType
     """The status that the host last reported; if it reported none, derived from its leases and slots. Only the server
     sets `dead`.
@@ -163,6 +164,10 @@ class RuntimeHost(_message.Message):
     def machine(self) -> Global___Machine:
         """The figures of the host's machine, as last reported. Absent if none were reported."""
 
+    @_builtins.property
+    def lost_at(self) -> _timestamp_pb2.Timestamp:
+        """When the stream of the host broke. Absent if it has one, never had one, or was heard of since."""
+
     def __init__(
         self,
         *,
@@ -181,10 +186,11 @@ class RuntimeHost(_message.Message):
         machine: Global___Machine | None = ...,
         instance: _builtins.str | None = ...,
         draining: _builtins.bool | None = ...,
+        lost_at: _timestamp_pb2.Timestamp | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["_draining", b"_draining", "_instance", b"_instance", "_project", b"_project", "_slots", b"_slots", "draining", b"draining", "instance", b"instance", "last_heartbeat_at", b"last_heartbeat_at", "machine", b"machine", "project", b"project", "registered_at", b"registered_at", "slots", b"slots"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_draining", b"_draining", "_instance", b"_instance", "_project", b"_project", "_slots", b"_slots", "draining", b"draining", "instance", b"instance", "last_heartbeat_at", b"last_heartbeat_at", "lost_at", b"lost_at", "machine", b"machine", "project", b"project", "registered_at", b"registered_at", "slots", b"slots"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_draining", b"_draining", "_instance", b"_instance", "_project", b"_project", "_slots", b"_slots", "actions", b"actions", "capabilities", b"capabilities", "display_name", b"display_name", "draining", b"draining", "id", b"id", "instance", b"instance", "labels", b"labels", "last_heartbeat_at", b"last_heartbeat_at", "leases", b"leases", "machine", b"machine", "online", b"online", "project", b"project", "registered_at", b"registered_at", "slots", b"slots", "status", b"status"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_draining", b"_draining", "_instance", b"_instance", "_project", b"_project", "_slots", b"_slots", "actions", b"actions", "capabilities", b"capabilities", "display_name", b"display_name", "draining", b"draining", "id", b"id", "instance", b"instance", "labels", b"labels", "last_heartbeat_at", b"last_heartbeat_at", "leases", b"leases", "lost_at", b"lost_at", "machine", b"machine", "online", b"online", "project", b"project", "registered_at", b"registered_at", "slots", b"slots", "status", b"status"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__draining: _TypeAlias = _typing.Literal["draining"]  # noqa: Y015
     _WhichOneofArgType__draining: _TypeAlias = _typing.Literal["_draining", b"_draining"]  # noqa: Y015

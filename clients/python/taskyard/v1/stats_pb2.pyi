@@ -765,22 +765,26 @@ class HostStats(_message.Message):
     REGISTERED_FIELD_NUMBER: _builtins.int
     ONLINE_FIELD_NUMBER: _builtins.int
     FREE_CREDIT_FIELD_NUMBER: _builtins.int
+    LOST_FIELD_NUMBER: _builtins.int
     registered: _builtins.float
     """Registered hosts."""
     online: _builtins.float
     """Online hosts."""
     free_credit: _builtins.float
     """Unused credit: the number of tasks that can be dispatched to connected hosts at once."""
+    lost: _builtins.float
+    """Hosts whose stream broke, that were not heard of since, and may come back: they are not dead. They are not online."""
     def __init__(
         self,
         *,
         registered: _builtins.float = ...,
         online: _builtins.float = ...,
         free_credit: _builtins.float = ...,
+        lost: _builtins.float = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["free_credit", b"free_credit", "online", b"online", "registered", b"registered"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["free_credit", b"free_credit", "lost", b"lost", "online", b"online", "registered", b"registered"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

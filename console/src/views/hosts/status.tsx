@@ -9,12 +9,13 @@ const NAMES: Record<number, string> = {
   [RuntimeHost_Status.dead]: "dead",
 };
 
-const TONES: Record<string, Tone> = { alive: "good", idle: "calm", busy: "busy", dead: "bad", offline: "warn" };
+const TONES: Record<string, Tone> = { alive: "good", idle: "calm", busy: "busy", dead: "bad", offline: "warn", lost: "warn" };
 
-/** The word for what a host is; `offline` for one that is silent and not yet dead. */
+/** The word for what a host is; `lost` for one whose stream broke, `offline` for one that is silent, until it is dead. */
 export function statusOf(host: RuntimeHost): string {
   const name = NAMES[host.status] ?? "unknown";
-  return name === "dead" || host.online ? name : "offline";
+  if (name === "dead" || host.online) return name;
+  return host.lostAt ? "lost" : "offline";
 }
 
 export function StatusPills({ host }: { host: RuntimeHost }) {

@@ -157,7 +157,7 @@ class MemoryNamespaces:
         if state.fault is not None:
             return "records at fault"
         now, limits = self._namespaces.now(), state.scheduler.limits
-        online = host_figures(state.scheduler.hosts, now, limits.heartbeat_timeout_secs).online
+        online = host_figures(state.scheduler.hosts, now, limits).online
         totals = _served(state).totals
         counts = (
             (totals.queued, "queued task"),
