@@ -3,6 +3,7 @@
 import gc
 import os
 import shlex
+import signal
 import subprocess
 import sys
 import tempfile
@@ -52,6 +53,9 @@ def pytest_addoption(parser: pytest.Parser, pluginmanager: pytest.PytestPluginMa
 def pytest_configure(config: pytest.Config) -> None:
     subprocess.Popen = warm_starts.WarmPopen  # type: ignore[misc]
     environment.keep_in(config.option.store)
+    # Whoever runs the tests in the background lets them ignore Ctrl-C, and all that they start.
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.hookimpl(trylast=True)

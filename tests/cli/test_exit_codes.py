@@ -162,8 +162,6 @@ def test_ctrl_c_ends_a_wait_with_130_and_leaves_the_task_alone(taskyard, submit,
         env=os.environ | {"TASKYARD_SERVER": address, "TASKYARD_NAMESPACE": namespace},
         stdout=subprocess.PIPE,
         stderr=theirs,
-        # Whoever runs the tests in the background lets them ignore Ctrl-C.
-        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
     ) as process:
         os.close(theirs)
         # On a terminal it says what it waits for.

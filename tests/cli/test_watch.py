@@ -25,8 +25,6 @@ def start_watch(*words, address, namespace, **options):
     process = subprocess.Popen(
         [sys.executable, "-m", "taskyard_server.cli.main", "watch", *words],
         env=environment,
-        # Whoever runs the tests in the background lets them ignore Ctrl-C.
-        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
         **{"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True, **options},
     )
     try:

@@ -6,7 +6,6 @@ import os
 import pty
 import re
 import select
-import signal
 import struct
 import subprocess
 import sys
@@ -104,8 +103,6 @@ class Terminal:
             stderr=inside,
             env={name: value for name, value in os.environ.items() if name not in ("COLUMNS", "LINES", "NO_COLOR")}
             | {"TERM": "xterm"},
-            # Whoever runs the tests in the background lets them ignore Ctrl-C.
-            preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
             start_new_session=True,
         )
         os.close(inside)

@@ -54,9 +54,12 @@ function obstacles({ queue, hosts, config }: GetStatsResponse): Obstacle[] {
     found.push({ tone, to, what, remedy });
   const queued = queue.totalQueued;
   const toHosts = to("hosts");
+  // The others wait for something else, too.
+  const forHosts = queued - (queue.targets?.waiting ?? 0) - (queue.keys?.waiting ?? 0) - (queue.afterOthers ?? 0);
   const lost = hosts?.lost ? `; ${countOf(hosts.lost)} lost, may come back` : "";
-  if (queued && !hosts?.online) add("bad", toHosts, "No host is online", `${countOf(queued)} wait for one${lost}`);
-  else if (queued && hosts?.freeCredit === 0)
+  if (forHosts > 0 && !hosts?.online)
+    add("bad", toHosts, "No host is online", `${countOf(forHosts)} wait for one${lost}`);
+  else if (forHosts > 0 && hosts?.freeCredit === 0)
     add("warn", toHosts, "All hosts are full", "more slots or hosts take more");
   const limit = queue.limitedBy;
   if (limit && limit !== "limits") {

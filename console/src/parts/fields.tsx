@@ -162,5 +162,13 @@ export function CheckField({ label, value, onChange, hint, disabled }: Common<bo
 
 /** The value of a JSON text, with each digit of its integers: undefined for an empty one. Throws SyntaxError. */
 export function jsonIn(text: string): ExactJson | undefined {
-  return text.trim() ? parseExactly(text) : undefined;
+  if (!text.trim()) return undefined;
+  try {
+    return parseExactly(text);
+  } catch (thrown) {
+    // The words are those of the browser; most tell the place in the same way.
+    const place = /line (\d+) column (\d+)/.exec((thrown as Error).message);
+    const where = place ? ` from line ${place[1]}, column ${place[2]}` : "";
+    throw new SyntaxError(`This is not JSON${where}. Names and texts stand in double quotes, as in {"url": "a"}.`);
+  }
 }

@@ -1,5 +1,6 @@
 /** One task: where it stands, how it came there, what it was given and what came of it. */
 import { inputOf, outputOf, type Payload } from "@client/payloads";
+import { errorFrom } from "@client/errors";
 import { hasEnded, type Task, taskFrom } from "@client/tasks";
 import type { ExactJson } from "@client/values";
 import type { ComponentChildren } from "preact";
@@ -237,16 +238,32 @@ const CHILD_COLUMNS: readonly Column<Task>[] = [
 function Children({ task }: { task: Task }) {
   const parentId = task.id;
   const read = useRead(
-    async (signal) => (await api().tasks.listTasks({ parentId, pageSize: 20 }, { signal })).tasks.map(taskFrom),
+    (signal) => readChildren(parentId, signal),
     [parentId, task.state],
     hasEnded(task.state) ? undefined : 5_000,
   );
-  if (!read.value?.length) return null;
+  if (!read.value?.tasks.length) return null;
+  const { tasks, history } = read.value;
   return (
-    <Card title="What it has submitted" flush actions={<a href={href(["tasks"], { parentId })}>All</a>}>
-      <Table label="What it has submitted" columns={CHILD_COLUMNS} rows={read.value} rowKey={({ id }) => id} />
+    <Card title="What it has submitted" flush actions={<a href={href(["tasks"], { parentId, history })}>All</a>}>
+      <Table label="What it has submitted" columns={CHILD_COLUMNS} rows={tasks} rowKey={({ id }) => id} />
     </Card>
   );
+}
+
+/** The first of them, those of long ago too where the server keeps a history. */
+async function readChildren(parentId: string, signal: AbortSignal): Promise<{ tasks: Task[]; history: string }> {
+  const request = { parentId, pageSize: 20 };
+  const live = (await api().tasks.listTasks(request, { signal })).tasks.map(taskFrom);
+  if (live.length === request.pageSize) return { tasks: live, history: "" };
+  try {
+    const { tasks } = await api().tasks.listTasks({ ...request, history: true }, { signal });
+    return { tasks: tasks.map(taskFrom), history: tasks.length > live.length ? "1" : "" };
+  } catch (thrown) {
+    // A server without a history keeps those that are live.
+    if (errorFrom(thrown).code === "bad_request") return { tasks: live, history: "" };
+    throw thrown;
+  }
 }
 
 function About({ task }: { task: Task }) {

@@ -8,10 +8,11 @@ import { Component, type ComponentChildren } from "preact";
 import { useEffect, useRef, useState } from "preact/hooks";
 import { State } from "../parts/state";
 import { opensRow } from "../parts/table";
-import { shortId } from "../parts/task_text";
+import { shortId, TaskText } from "../parts/task_text";
 import { Ago, Lasting } from "../parts/time";
 import { go, href, route } from "../route";
 import { enter, scrolledTo } from "./place";
+import { targetWaits } from "./target_waits";
 
 const ROW = 40;
 /** Rows that are drawn beyond the edges. */
@@ -238,8 +239,28 @@ class TaskRow extends Component<RowProps> {
 
 /** What there is to say of a task in a few words: why it failed or waits, how far it is, what it belongs to. */
 function Detail({ task }: { task: Task }) {
-  if (task.error) return <span class={task.state === "failed" ? "bad-text" : "dim"}>{task.error}</span>;
-  if (task.notice) return <span class="warn-text">{task.notice}</span>;
+  const waitsFor = (task.target && targetWaits.value[task.target]) || "";
+  if (task.error) {
+    return (
+      <span class={`told ${task.state === "failed" ? "bad-text" : "dim"}`} title={task.error}>
+        {waitsFor.includes(task.id) && <span class="tag">blocks {task.target}</span>} <TaskText text={task.error} />
+      </span>
+    );
+  }
+  if (task.notice) {
+    return (
+      <span class="told warn-text" title={task.notice}>
+        {task.notice}
+      </span>
+    );
+  }
+  if (waitsFor && task.state === "queued" && !waitsFor.includes(task.id)) {
+    return (
+      <span class="told dim" title={waitsFor}>
+        <span class="tag">{task.target}</span> waits for <TaskText text={waitsFor} />
+      </span>
+    );
+  }
   if (task.hold) return <span class="dim">held</span>;
   const { fraction, message } = task.progress ?? {};
   if (!task.completedAt && (fraction !== undefined || message)) {

@@ -15,6 +15,7 @@ import { mayDoMany, openMany } from "./many_dialog";
 import { maySubmit, openSubmit } from "./submit_dialog";
 import { TaskView } from "./task";
 import { ALL_DEEDS, begin, can, DEEDS } from "./task_actions";
+import { useTargetWaits } from "./target_waits";
 import { TaskRows } from "./task_rows";
 import "./tasks.css";
 
@@ -25,6 +26,7 @@ export function Tasks() {
 }
 
 function Live({ query }: { query: Query }) {
+  useTargetWaits();
   const live = useMemo(() => new LiveTasks(query), [namespace.value]);
   const [isHeld, setHeld] = useState(false);
   const [isInUse, setInUse] = useState(false);

@@ -85,6 +85,7 @@ function columnsFor(onDone: () => void): Column<Target>[] {
   const columns: Column<Target>[] = [
     {
       title: "Target",
+      wrap: true,
       sortBy: (target) => target.target,
       cell: (target) => <a href={href(["tasks"], { target: target.target })}>{target.target}</a>,
     },

@@ -9,7 +9,14 @@ const NAMES: Record<number, string> = {
   [RuntimeHost_Status.dead]: "dead",
 };
 
-const TONES: Record<string, Tone> = { alive: "good", idle: "calm", busy: "busy", dead: "bad", offline: "warn", lost: "warn" };
+const TONES: Record<string, Tone> = {
+  alive: "good",
+  idle: "calm",
+  busy: "busy",
+  dead: "bad",
+  offline: "warn",
+  lost: "warn",
+};
 
 /** The word for what a host is; `lost` for one whose stream broke, `offline` for one that is silent, until it is dead. */
 export function statusOf(host: RuntimeHost): string {

@@ -167,6 +167,10 @@ class HostStream:
         try:
             while (message := await self._outbox.get()) is not None:
                 await context.write(message)
+        except asyncio.CancelledError:
+            # The connection broke. What had come before is read to its end, which a cancel would swallow.
+            await asyncio.wait({reader}, timeout=LIMIT_SECS)
+            raise
         finally:
             reader.cancel()
             await asyncio.gather(reader, return_exceptions=True)
