@@ -105,13 +105,13 @@ class Console:
         """Wait until nothing is read any more."""
         expect(self.page.get_by_label("Loading")).to_have_count(0)
 
-    def serious_findings(self) -> list[str]:
-        """What axe finds serious or worse, a line each."""
+    def serious_findings(self, within: str = "document") -> list[str]:
+        """What axe finds serious or worse, a line each; `within` is a node as an expression of the page."""
         if not self.page.evaluate("'axe' in window"):
             self.page.evaluate(_axe())
         # As an expression that is not polled: the page's policy allows no evaluation later on.
         found: list[dict[str, Any]] = self.page.evaluate(
-            "axe.run(document, {resultTypes: ['violations']}).then((result) => result.violations)"
+            f"axe.run({within}, {{resultTypes: ['violations']}}).then((result) => result.violations)"
         )
         return [
             f"{each['id']}: {node['target']} {node['failureSummary']}"

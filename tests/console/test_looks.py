@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from typing import Literal
 
 import pytest
+from playwright.sync_api import Locator, expect
 
 from tests.console.browsing import VIEWS, Console
 from tests.console.conftest import NewPage
@@ -36,6 +37,28 @@ def hidden_px(console: Console) -> int:
     return hidden
 
 
+def cut_off(console: Console) -> list[str]:
+    """The buttons of the view that are not, or not wholly, to be seen without scrolling sideways."""
+    found: list[str] = console.page.evaluate(
+        """[...document.querySelectorAll("main .button")]
+        .filter((each) => each.offsetParent && each.getBoundingClientRect().right > window.innerWidth)
+        .map((each) => each.textContent || each.ariaLabel)"""
+    )
+    return found
+
+
+def under_the_pointer(console: Console, within: Locator) -> None:
+    """Look at the buttons as each is while the pointer is on it."""
+    schemes: tuple[Literal["dark", "light"], ...] = ("dark", "light")
+    for scheme in schemes:
+        console.page.emulate_media(color_scheme=scheme)
+        buttons = within.locator(".button:visible:enabled")
+        assert buttons.count()
+        for at in range(min(buttons.count(), 12)):
+            buttons.nth(at).hover()
+            assert console.serious_findings("document.querySelector('.button:hover')") == [], scheme
+
+
 def looks(console: Console, *schemes: Literal["dark", "light"]) -> None:
     """Look at the page as it is, wide and narrow, in each scheme."""
     console.settled()
@@ -44,6 +67,7 @@ def looks(console: Console, *schemes: Literal["dark", "light"]) -> None:
         for width in (WIDE, NARROW):
             console.page.set_viewport_size({"width": width, "height": 900})
             assert hidden_px(console) <= 0, f"out of sight at {width}"
+            assert cut_off(console) == [], f"out of sight at {width}"
             assert console.serious_findings() == [], f"{scheme}, at {width}"
 
 
@@ -62,6 +86,20 @@ def test_a_view(full_console: Console, view: str) -> None:
 def test_a_task(full_console: Console, full_yard: Yard, state: str) -> None:
     full_console.open("tasks", full_yard.tasks(state=state)[0]["taskId"])
     looks(full_console, "light")
+
+
+@pytest.mark.parametrize("view", ["tasks", "targets"])
+def test_the_buttons_of_a_view_under_the_pointer(full_console: Console, view: str) -> None:
+    full_console.open(view)
+    full_console.settled()
+    under_the_pointer(full_console, full_console.main)
+
+
+def test_the_buttons_of_a_dialog_under_the_pointer(full_console: Console) -> None:
+    full_console.open("targets")
+    full_console.button("Resolve").first.click()
+    expect(full_console.dialog).to_be_visible()
+    under_the_pointer(full_console, full_console.dialog)
 
 
 # The server's own view is the same in each namespace.

@@ -45,6 +45,17 @@ def test_it_says_what_holds_work_back_and_what_helps(console: Console, yard: Yar
     expect(card(console, "What holds work back")).to_contain_text("site:example.org")
 
 
+def test_those_wait_for_a_host_that_wait_for_nothing_else(console: Console, yard: Yard) -> None:
+    yard.host("host-1")
+    for _ in range(3):
+        yard.submit(target="shop")
+    yard.run("host-1").report("fail", error="no till")
+    yard.submit()
+    yard.call("POST", "/api/runtime-hosts/host-1/deregister")
+    console.open("now")
+    expect(card(console, "What holds work back")).to_contain_text("No host is online1 waits for one")
+
+
 def test_agents_are_shown_by_share_and_hosts_by_load(console: Console, yard: Yard) -> None:
     yard.host("host-1", slots=1)
     yard.submit(agentId="crawler-1")

@@ -53,7 +53,7 @@ MUTATIONS: dict[str, list[Edit]] = {
         (Liveness, "is_live", "any(not offer.streamed for offer in host.offers)", "False"),
     ],
     "a task without a host waits for nothing": [
-        (explain, "_of_hosts", "elif able:", "elif True:\n        return\n    elif able:")
+        (explain, "_lacks", "elif able:", "elif True:\n        return\n    elif able:")
     ],
 }
 
