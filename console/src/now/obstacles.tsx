@@ -58,7 +58,12 @@ function obstacles({ queue, hosts, config }: GetStatsResponse): Obstacle[] {
   const forHosts = queued - (queue.targets?.waiting ?? 0) - (queue.keys?.waiting ?? 0) - (queue.afterOthers ?? 0);
   const lost = hosts?.lost ? `; ${countOf(hosts.lost)} lost, may come back` : "";
   if (forHosts > 0 && !hosts?.online)
-    add("bad", toHosts, "No host is online", `${countOf(forHosts)} ${forHosts === 1 ? "waits" : "wait"} for one${lost}`);
+    add(
+      "bad",
+      toHosts,
+      "No host is online",
+      `${countOf(forHosts)} ${forHosts === 1 ? "waits" : "wait"} for one${lost}`,
+    );
   else if (forHosts > 0 && hosts?.freeCredit === 0)
     add("warn", toHosts, "All hosts are full", "more slots or hosts take more");
   const limit = queue.limitedBy;
