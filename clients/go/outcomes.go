@@ -39,9 +39,13 @@ type TaskFailed struct {
 // Deprecated: use TaskFailed.
 type NotDoneError = TaskFailed
 
-// Error returns the id, the state and the message.
+// Error returns the id, the state, the number of attempts if there were several, and the message.
 func (e *TaskFailed) Error() string {
-	return fmt.Sprintf("%s is %s: %s", e.Task.ID, e.Task.State, e.Message)
+	times := ""
+	if count := len(e.Attempts); count > 1 {
+		times = fmt.Sprintf(" after %d attempts", count)
+	}
+	return fmt.Sprintf("%s is %s%s: %s", e.Task.ID, e.Task.State, times, e.Message)
 }
 
 // Is reports whether the target is [ErrTaskCancelled] and the task was cancelled.

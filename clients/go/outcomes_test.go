@@ -32,7 +32,7 @@ func TestTaskFailedTellsWhatTheHostReported(t *testing.T) {
 	task, err := client.Run(testContext(t), NewTask{Action: "fetch"})
 	failed, ok := errors.AsType[*TaskFailed](err)
 	if !ok || failed.Task != task || failed.Code != "gone" || failed.Message != "no page" || len(failed.Attempts) != 2 ||
-		failed.Traceback != "in fetch" || failed.Error() != "tsk_1 is failed: no page" {
+		failed.Traceback != "in fetch" || failed.Error() != "tsk_1 is failed after 2 attempts: no page" {
 		t.Errorf("%+v", failed)
 	}
 	if errors.Is(err, ErrTaskCancelled) {

@@ -23,7 +23,8 @@ export class TaskFailed extends Error {
    */
   constructor(task: Task, hasDefaultDeadline = false) {
     const hint = hasDefaultDeadline && PAST_DEADLINE.includes(task.error ?? "") ? deadlineHint(task) : "";
-    super(`${task.id} is ${task.state}: ${task.error ?? "no reason given"}${hint}`);
+    const times = task.attempts.length > 1 ? ` after ${task.attempts.length} attempts` : "";
+    super(`${task.id} is ${task.state}${times}: ${task.error ?? "no reason given"}${hint}`);
     this.task = task;
     this.code = task.code;
     this.attempts = task.attempts;

@@ -54,7 +54,7 @@ test("a failed task says what its host reported", async () => {
   assert.ok(error instanceof TaskFailed && !(error instanceof TaskCancelled));
   assert.deepEqual(
     [error.code, error.traceback, error.attempts.length, error.message],
-    ["gone", "in fetch", 2, "tsk_1 is failed: no page"],
+    ["gone", "in fetch", 2, "tsk_1 is failed after 2 attempts: no page"],
   );
   const cancelled = serve(ended({ state: Task_State.cancelled }));
   await assert.rejects(cancelled.client.run({ action: "a" }), TaskCancelled);
