@@ -30,7 +30,7 @@ def test_the_figures_stand_beside_their_last_minutes():
     lines = drawn()
     assert lines[0].startswith("taskyard top  acme at h:1")
     assert lines[0].endswith("14:03:12")
-    assert line(lines, "queued").split() == ["queued", "12", "▁▅█", "oldest", "7.0", "s"]
+    assert line(lines, "queued").split() == ["queued", "12", "▁▅█", "oldest", "7", "s"]
     assert line(lines, "in flight").split() == ["in", "flight", "8", "███", "of", "20"]
     assert line(lines, "submitted").split() == ["submitted", "12/s", "▁▅█"]
     assert "11/s" in line(lines, "handed out")

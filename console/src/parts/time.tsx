@@ -52,16 +52,17 @@ export function At({ at }: { at: Moment }) {
 export function Lasting({ from, to }: { from: Moment; to?: Moment }) {
   const start = toDate(from);
   if (!start) return <span class="dim">–</span>;
-  const end = toDate(to)?.getTime() ?? now.value;
-  return <span class="figure">{lengthOf(Math.max(0, end - start.getTime()))}</span>;
+  const end = toDate(to)?.getTime();
+  const ms = Math.max(0, (end ?? now.value) - start.getTime());
+  // What goes on is drawn once a second, and would show a digit that means nothing.
+  return <span class="figure">{lengthOf(end === undefined && ms > 10_000 ? ms - (ms % 1_000) : ms)}</span>;
 }
 
-/** A length of time in its largest unit or two: `320 ms`, `4.2 s`, `3 min 20 s`, `5 h 2 min`, `3 d 4 h`. */
+/** A length of time in its largest unit or two: `320 ms`, `13.5 s`, `3 min 20 s`, `5 h 2 min`, `3 d 4 h`. */
 export function lengthOf(ms: number): string {
   if (ms < 1_000) return `${Math.round(ms)} ms`;
   const secs = ms / 1_000;
-  if (secs < 10) return `${(Math.floor(secs * 10) / 10).toString()} s`;
-  if (secs < 60) return `${Math.floor(secs)} s`;
+  if (secs < 60) return `${(Math.floor(secs * 10) / 10).toString()} s`;
   const pair = (value: number, inner: number, outer: string, unit: string) => {
     const rest = Math.floor(value % inner);
     return `${Math.floor(value / inner)} ${outer}${rest ? ` ${rest} ${unit}` : ""}`;

@@ -18,7 +18,7 @@ from .failure import FAILED, Failure
 from .listing import Head, Listing, number, task_id
 from .output_form import print_data, with_output
 from .progress import progress_bar
-from .server import shown, state_cell
+from .server import shown, state_cell, took_text
 from .task_ends import TimeoutOption, exit_as, until
 
 app = typer.Typer(help="Submit tasks from a file, and follow them together.", no_args_is_help=True)
@@ -99,10 +99,9 @@ def get(
         print_data(message_to_json(answer, zeros=True))
         return
     out.print(_states_text(answer), soft_wrap=True)
-    table = Listing(task_id("task"), "action", "state", number("ms", 2), Head("error", 1))
+    table = Listing(task_id("task"), "action", "state", number("took", 2), Head("error", 1))
     for task in answer.tasks:
-        latency = str(task.latency_ms) if task.HasField("latency_ms") else ""
-        table.add(task.task_id, task.action, state_cell(task.state), latency, task.error)
+        table.add(task.task_id, task.action, state_cell(task.state), took_text(task), task.error)
     if answer.next_page_token:
         table.note = f"the first {len(answer.tasks)}; there are more"
     table.print()

@@ -123,6 +123,23 @@ def time_ago(at: Timestamp) -> str:
     return f"{secs / unit:.0f} {name} ago"
 
 
+def length_text(secs: float) -> str:
+    """A length of time for people, as the console has it: `320 ms`, `13.5 s`, `3 min 20 s`, `5 h 2 min`, `3 d 4 h`."""
+    if secs < 1:
+        return f"{int(1_000 * secs)} ms"
+    if secs < UNIT_SECS["m"]:
+        return f"{int(10 * secs) / 10:g} s"
+    unit, less = ("m", "s") if secs < UNIT_SECS["h"] else ("h", "m") if secs < UNIT_SECS["d"] else ("d", "h")
+    whole, rest = divmod(int(secs), UNIT_SECS[unit])
+    parts = (whole, unit), (rest // UNIT_SECS[less], less)
+    return " ".join([f"{count} {'min' if name == 'm' else name}" for count, name in parts if count])
+
+
+def took_text(task: task_pb2.Task) -> str:
+    """How long a task took, empty while that is not known."""
+    return length_text(task.latency_ms / 1_000) if task.HasField("latency_ms") else ""
+
+
 def size_text(count: float) -> str:
     """Bytes for people: `52 KiB`."""
     for unit in UNITS[:-1]:

@@ -16,7 +16,7 @@ from .failure import Misuse
 from .filter_options import filter_fields
 from .listing import Head, Listing, number, task_id
 from .output_form import print_data, with_output
-from .server import fields_table, local_time, state_cell, word
+from .server import fields_table, local_time, state_cell, took_text, word
 from .shared_options import with_options
 from .stops import WaitOption, stop_text, timeout_secs, wait_ms
 from .task_ends import exit_as
@@ -100,12 +100,11 @@ def list_tasks(
         answer.tasks.extend(tasks)
         print_data({"tasks": [], **message_to_json(answer)})
         return
-    heads = task_id("task"), "agent", "action", "state", number("ms", 2), Head("error", 1)
+    heads = task_id("task"), "agent", "action", "state", number("took", 2), Head("error", 1)
     table = Listing(*heads, *(WIDE if out.is_wide else ()))
     for task in tasks:
-        latency = str(task.latency_ms) if task.HasField("latency_ms") else ""
         table.add(
-            *(task.task_id, task.agent_id, task.action, state_cell(task.state), latency, task.error),
+            *(task.task_id, task.agent_id, task.action, state_cell(task.state), took_text(task), task.error),
             *(_wide(task) if out.is_wide else ()),
         )
     if answer.next_page_token:

@@ -11,7 +11,7 @@ from rich.text import Text
 from taskyard.v1 import runtime_host_pb2, sample_pb2, stats_pb2
 
 from .listing import Head, number
-from .server import shown, size_text, time_ago
+from .server import length_text, shown, size_text, time_ago
 from .top_figures import Figures, interval_secs
 from .top_state import Panel, State
 from .top_table import beside, table_lines
@@ -88,7 +88,7 @@ def _curves(figures: Figures, width: int) -> list[Text]:
     queue, metrics, config = figures.stats.queue, figures.stats.metrics, figures.stats.config
     samples = figures.samples or ()
     last = samples[-1] if samples else sample_pb2.Sample()
-    oldest = f"oldest {_secs(last.oldest_queued_secs)}" if last.HasField("oldest_queued_secs") else ""
+    oldest = f"oldest {length_text(last.oldest_queued_secs)}" if last.HasField("oldest_queued_secs") else ""
     paused = f", {queue.total_paused:,.0f} paused" if queue.total_paused else ""
     latency = f"{metrics.avg_dispatch_latency_ms:.1f} ms to hand-out" if metrics.dispatch_count else ""
     if last.HasField("avg_dispatch_latency_ms"):
@@ -298,9 +298,3 @@ def _count(count: float) -> str:
     if 0 < count < 10 and count != int(count):
         return f"{count:.1f}"
     return f"{count:,.0f}" if count < 1e6 else f"{count / 1e6:.1f} M"
-
-
-def _secs(secs: float) -> str:
-    if secs < 60:
-        return f"{secs:.1f} s"
-    return f"{secs / 60:.0f} min" if secs < 3600 else f"{secs / 3600:.1f} h"

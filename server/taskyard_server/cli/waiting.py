@@ -11,7 +11,7 @@ from .connection import Connection, with_connection
 from .console import out
 from .listing import Head, Listing, number
 from .output_form import print_data, with_output
-from .server import shown, word
+from .server import length_text, shown, word
 from .task_ids import TaskArgument, whole_id
 
 
@@ -62,7 +62,7 @@ def demand(
     counts = number("runnable"), number("in flight"), number("oldest"), number("free credit", 2), number("hosts", 1)
     table = Listing("pool", *counts)
     for each in pools:
-        oldest = f"{each.oldest_secs:.1f} s" if each.HasField("oldest_secs") else ""
+        oldest = length_text(each.oldest_secs) if each.HasField("oldest_secs") else ""
         figures = (each.runnable, each.inflight, oldest, each.free_credit, each.hosts)
         table.add(each.pool, *map(str, figures))
     table.print()

@@ -30,7 +30,7 @@ from .connection import Connection, with_connection
 from .console import out
 from .listing import Head, Listing, number, task_id
 from .output_form import print_line, with_output
-from .server import shown, state_cell
+from .server import shown, state_cell, took_text
 from .several_servers import PATIENCE_SECS
 from .task_ends import exit_as
 from .task_ids import whole_id
@@ -156,7 +156,7 @@ def _display(as_json: bool) -> Iterator[Show]:
 
 def _table(events: deque[task_pb2.TaskEvent]) -> Table:
     """The last events that fit on the terminal, the newest at the bottom."""
-    heads = Head("time", 4), task_id("task"), Head("agent", 2), "action", "state", Head("host", 3), number("ms", 1)
+    heads = Head("time", 4), task_id("task"), Head("agent", 2), "action", "state", Head("host", 3), number("took", 1)
     table = Listing(*heads, "error or progress")
     room = max(out.height - FRAME_LINES, 1)
     for event in list(events)[-room:]:
@@ -176,6 +176,6 @@ def _cells(event: task_pb2.TaskEvent) -> tuple[Text, ...]:
         *map(shown, (task.task_id, task.agent_id, task.action)),
         Text("evicted") if event.kind == task_pb2.TaskEvent.evicted else state_cell(task.state),
         shown(task.host_id),
-        Text(str(task.latency_ms) if task.HasField("latency_ms") else ""),
+        Text(took_text(task)),
         shown(note),
     )
