@@ -59,16 +59,17 @@ M.RetryPolicy = message([[maxAttempts firstDelayMs multiplier maxDelayMs nonRetr
 M.Payload = message([[data encoding]])
 M.SubmitTaskRequest = message([[agentId action tabId ref params priority deadline callbackUrl project requires labels
   target hold notBefore tokenLimit retryPolicy idempotencyKey traceparent runTimeoutMs parentId input concurrencyKeys
-  after afterPolicy uniqueKey uniqueWhile onConflict onTargetFailure]], {params = STRUCT, requires = STRINGS, labels =
-  MAP, retryPolicy = M.RetryPolicy, input = M.Payload, concurrencyKeys = STRINGS, after = STRINGS})
+  after afterPolicy uniqueKey uniqueWhile onConflict onTargetFailure selector]], {params = STRUCT, requires = STRINGS,
+  labels = MAP, retryPolicy = M.RetryPolicy, input = M.Payload, concurrencyKeys = STRINGS, after = STRINGS})
 M.CancelTaskRequest = message([[taskId cancelChildren waitMs]])
 M.PauseTaskRequest = message([[taskId waitMs]])
 M.ResumeTaskRequest = message([[taskId tokenLimit]])
 M.ResolveTaskRequest = message([[taskId result]], {result = VALUE})
 M.BatchTask = message([[action tabId ref params priority deadline project requires labels target hold notBefore
   tokenLimit retryPolicy idempotencyKey traceparent runTimeoutMs parentId input concurrencyKeys after afterPolicy
-  uniqueKey uniqueWhile onConflict onTargetFailure afterIndexes]], {params = STRUCT, requires = STRINGS, labels = MAP,
-  retryPolicy = M.RetryPolicy, input = M.Payload, concurrencyKeys = STRINGS, after = STRINGS, afterIndexes = NUMBERS})
+  uniqueKey uniqueWhile onConflict onTargetFailure afterIndexes selector]], {params = STRUCT, requires = STRINGS,
+  labels = MAP, retryPolicy = M.RetryPolicy, input = M.Payload, concurrencyKeys = STRINGS, after = STRINGS,
+  afterIndexes = NUMBERS})
 M.SubmitBatchRequest = message([[agentId callbackUrl tasks]], {tasks = objects(M.BatchTask)})
 M.ClaimTaskRequest = message([[hostId leaseSecs project waitMs claimId]])
 M.RenewLeaseRequest = message([[hostId taskId fencingToken leaseSecs tokensUsed]])
@@ -97,8 +98,8 @@ M.RegisterHostRequest = message([[hostId displayName capabilities slots project 
 M.HeartbeatHostRequest = message([[hostId status machine]], {machine = M.Machine})
 M.DrainHostRequest = message([[hostId gracePeriodSecs]])
 M.TaskTemplate = message([[agentId action tabId ref params priority deadlineSecs callbackUrl project requires labels
-  target tokenLimit retryPolicy runTimeoutMs input concurrencyKeys onTargetFailure]], {params = STRUCT, requires =
-  STRINGS, labels = MAP, retryPolicy = M.RetryPolicy, input = M.Payload, concurrencyKeys = STRINGS})
+  target tokenLimit retryPolicy runTimeoutMs input concurrencyKeys onTargetFailure selector]], {params = STRUCT,
+  requires = STRINGS, labels = MAP, retryPolicy = M.RetryPolicy, input = M.Payload, concurrencyKeys = STRINGS})
 M.CreateScheduleRequest = message([[scheduleId displayName cron interval at timeZone task overlap catchUp
   catchUpWindowSecs paused]], {task = M.TaskTemplate})
 M.UpdateScheduleRequest = message([[scheduleId displayName cron interval at timeZone task overlap catchUp
@@ -113,7 +114,8 @@ M.CreateTokenRequest = message([[name grants ttlSecs]], {grants = objects(M.Gran
 M.RevokeTokenRequest = message([[tokenId]])
 local OF_SUBMISSIONS = message([[action after afterIndexes afterPolicy agentId callbackUrl concurrencyKeys deadline
   deadlineSecs hold idempotencyKey input labels notBefore onConflict onTargetFailure params parentId priority project
-  ref requires retryPolicy runTimeoutMs tabId target tasks tokenLimit traceparent uniqueKey uniqueWhile]]).fields
+  ref requires retryPolicy runTimeoutMs selector tabId target tasks tokenLimit traceparent uniqueKey
+  uniqueWhile]]).fields
 local BODIES = {
   {verb = "POST", path = "^/admin/drain$", message = M.DrainServerRequest, strict = true},
   {verb = "POST", path = "^/admin/replicas/[^/]+/drain$", message = M.DrainReplicaRequest, strict = true},

@@ -53,6 +53,7 @@ type Task struct {
 	Action   string
 	TabID    string
 	Ref      string
+	Selector string
 	Params   map[string]any
 	Priority int32
 	State    State
@@ -198,6 +199,8 @@ type NewTask struct {
 	Agent string
 	// TabID is the browser tab of a tab action.
 	TabID string
+	// Selector is the element of a tab action, as a selector such as "#btn".
+	Selector string
 	// Ref is the element of a tab action.
 	Ref string
 	// Params is anything that encoding/json encodes as an object. Integers beyond 2^53 are refused, since not every reader
@@ -290,6 +293,7 @@ func (t NewTask) message(ctx context.Context, agentID string) (*taskyardv1.Submi
 	}
 	request := &taskyardv1.SubmitTaskRequest{
 		AgentId: cmp.Or(t.AgentID, t.Agent, agentID), Action: t.Action, TabId: optional(t.TabID), Ref: optional(t.Ref),
+		Selector: optional(t.Selector),
 		Params: params, Input: input, RunTimeoutMs: optional(toMillis(t.RunTimeout)), ParentId: optional(t.ParentID),
 		Priority: optional(t.Priority), Deadline: timestampOf(t.Deadline), CallbackUrl: optional(t.CallbackURL),
 		Project: optional(t.Project), Requires: t.Requires, Labels: t.Labels, Target: optional(t.Target),
@@ -309,7 +313,7 @@ func (t NewTask) batchMessage(ctx context.Context) (*taskyardv1.BatchTask, error
 		return nil, err
 	}
 	return &taskyardv1.BatchTask{
-		Action: m.Action, TabId: m.TabId, Ref: m.Ref, Params: m.Params, Priority: m.Priority, Deadline: m.Deadline,
+		Action: m.Action, TabId: m.TabId, Ref: m.Ref, Selector: m.Selector, Params: m.Params, Priority: m.Priority, Deadline: m.Deadline,
 		Project: m.Project, Requires: m.Requires, Labels: m.Labels, Target: m.Target, Hold: m.Hold,
 		NotBefore: m.NotBefore, TokenLimit: m.TokenLimit, RetryPolicy: m.RetryPolicy,
 		IdempotencyKey: m.IdempotencyKey, Traceparent: m.Traceparent, Input: m.Input, RunTimeoutMs: m.RunTimeoutMs,
@@ -335,7 +339,7 @@ func (p *RetryPolicy) message() *taskyardv1.RetryPolicy {
 func taskOf(m *taskyardv1.Task) *Task {
 	task := &Task{
 		ID: m.GetTaskId(), AgentID: m.GetAgentId(), Agent: m.GetAgentId(), Action: m.GetAction(), TabID: m.GetTabId(),
-		Ref: m.GetRef(), Params: m.GetParams().AsMap(), Priority: m.GetPriority(), State: stateOf(m.GetState()),
+		Ref: m.GetRef(), Selector: m.GetSelector(), Params: m.GetParams().AsMap(), Priority: m.GetPriority(), State: stateOf(m.GetState()),
 		Deadline: timeOf(m.GetDeadline()), CreatedAt: timeOf(m.GetCreatedAt()), StartedAt: timeOf(m.GetStartedAt()),
 		CompletedAt: timeOf(m.GetCompletedAt()), Latency: fromMillis(m.GetLatencyMs()), Result: anyOf(m.GetResult()),
 		Error: m.GetError(), Position: int(m.GetPosition()), CallbackURL: m.GetCallbackUrl(), BatchID: m.GetBatchId(),

@@ -350,6 +350,12 @@ class Settings(BaseModel):
         validation_alias="executorTabActions",
         serialization_alias="executorTabActions",
     )
+    executor_handoff_retry_secs: PositiveSeconds = Field(
+        default=5.0,
+        description="Seconds after which a task is tried again whose tab a person has (`tab_paused_handoff`).",
+        validation_alias="executorHandoffRetrySecs",
+        serialization_alias="executorHandoffRetrySecs",
+    )
     executor_token: BearerToken | None = Field(
         default=None,
         description="Bearer token for requests to `executor`. Never shown.",

@@ -4,7 +4,6 @@ import os
 import re
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -15,6 +14,7 @@ from tests.console.browsing import Console
 from tests.console.conftest import NewPage
 from tests.console.yards import Yard, plane
 from tests.grpcurl import installed_grpcurl
+from tests.waiting import until_in_thread
 
 pytestmark = pytest.mark.gate("Chromium")
 
@@ -175,8 +175,7 @@ def test_what_a_task_has_submitted_is_shown_from_the_history_too(new_page: NewPa
     task_id = yard.submit()
     lease = yard.run()
     yard.call("POST", f"/tasks/{yard.submit('child', parentId=task_id)}/cancel")
-    while yard.tasks(parentId=task_id):
-        time.sleep(0.05)
+    until_in_thread(lambda: yard.tasks(parentId=task_id), lambda tasks: not tasks)
     console = new_page(yard.plane.url, yard.namespace)
     console.open("tasks", lease.task_id)
     expect(console.page.get_by_role("table", name="What it has submitted")).to_contain_text("child")

@@ -41,6 +41,7 @@ def test_order_repeats_and_defaults_make_no_other_task(fields, same):
         {"unique_key": "a", "on_conflict": Unique.reject},
         {"target": "a"},
         {"target": "a", "on_target_failure": "block"},
+        {"selector": "a"},
         {"concurrency_keys": ["a"]},
     ],
 )

@@ -69,6 +69,7 @@ EXTRAS = st.just(NO_EXTRAS) | st.builds(
     unique_while=optional(st.sampled_from(UniqueWhile)),
     on_conflict=optional(st.sampled_from(OnConflict)),
     on_target_failure=optional(st.sampled_from(OnTargetFailure)),
+    selector=optional(NAMES),
 )
 OPTIONS = st.just(NO_OPTIONS) | st.builds(
     TaskOptions,
@@ -198,6 +199,7 @@ def expected(task: Task, completed_at: float | None, with_result: bool) -> pb.Ta
         unique_key=extras.unique_key,
         unique_while=extras.unique_while and pb.Unique.While.Value(extras.unique_while.value),
         on_target_failure=extras.on_target_failure,
+        selector=extras.selector,
     )
     if task.started_at is not None and completed_at is not None:
         message.latency_ms = min(round((completed_at - task.started_at) * 1000), 2**32 - 1)

@@ -4,6 +4,7 @@ from urllib.parse import unquote
 
 import pytest
 
+from taskyard_server.core.task import TaskExtras
 from taskyard_server.executors.tab_resolver import Endpoint, TabMap
 from tests.cases import every_case
 
@@ -48,9 +49,27 @@ async def test_the_ref_of_params_is_sent_where_the_task_has_none(server, instanc
 
 
 async def test_params_named_like_fields_of_the_task_are_sent_as_they_are(server, instance):
-    params = {"action": "a", "tabId": "b", "agentId": "c", "params": {"kind": "d"}}
-    await server.run(params)
+    params = {"action": "a", "agentId": "c", "params": {"kind": "d"}}
+    await server.run({"tabId": "b", **params})
     assert instance.requests[0].json == {"kind": "click", **params}
+
+
+async def test_the_selector_of_the_task_goes_along_and_params_never_overwrite_it(server, instance):
+    extras = TaskExtras(selector="#btn")
+    await server.run({"selector": "#evil"}, extras=extras)
+    await server.run({"selector": "text:Sign in"}, ref="e12")
+    assert [request.json for request in instance.requests] == [
+        {"kind": "click", "selector": "#btn"},
+        {"kind": "click", "ref": "e12", "selector": "text:Sign in"},
+    ]
+
+
+async def test_the_agent_goes_along_in_a_header(server, instance):
+    for agent in ("crawler-1", "agent of 工", "a b"):
+        await server.run(agent_id=agent)
+    sent = [request.headers["x-agent-id"] for request in instance.requests]
+    assert sent == ["crawler-1", "agent%20of%20%E5%B7%A5", "a b"]
+    assert unquote(sent[1]) == "agent of 工"
 
 
 async def test_whole_numbers_are_sent_as_integers(server, instance):

@@ -69,6 +69,7 @@ async def test_a_task_of_a_batch_supports_the_fields_of_a_single_task(api):
         unique_key="shop",
         unique_while=Unique.queued,
         on_target_failure="continue",
+        selector="#btn",
     )
     response = await api.submit_batch(task)
     outcomes = await api.get(response.tasks[0].task_id)

@@ -145,6 +145,7 @@ DIFFERENT_FIELDS = [
     {"unique_key": "night"},
     {"unique_key": "night", "on_conflict": Unique.reject},
     {"target": "shop", "on_target_failure": "block"},
+    {"selector": "#btn"},
 ]
 
 

@@ -93,6 +93,7 @@ async def test_a_template_keeps_every_field(api):
         ),
         concurrency_keys=["site:a", "site:b"],
         on_target_failure="continue",
+        selector="#btn",
     )
     assert (await create(api, task=task_template)).task == task_template
     trigger = (await api.schedules.TriggerSchedule(pb.TriggerScheduleRequest(schedule_id="s"))).trigger

@@ -63,8 +63,10 @@ async def test_how_a_task_stands_to_others_is_shown(api):
         unique_while=Unique.queued,
         on_conflict=Unique.reject,
         on_target_failure="continue",
+        selector="#btn",
     )
     task = await api.get(response.task_id)
+    assert task.selector == "#btn"
     assert task.concurrency_keys == ["site:a", "site:b"]
     assert (task.unique_key, task.unique_while, task.on_target_failure) == ("night", Unique.queued, "continue")
     assert not response.HasField("existing")

@@ -22,6 +22,7 @@ class Watch:
     def __init__(self) -> None:
         self._states: dict[str, str] = {}
         self._queued_at: dict[str, float] = {}
+        self._failed: dict[str, int] = {}
         self._over: set[str] = set()
         self._counts: Counter[str] = Counter()
         self._latency = 0.0
@@ -67,7 +68,10 @@ class Watch:
             self._counts[state] += 1
             self._counts["expired"] += state == "failed" and before in WAITING
         self._counts["reopened"] += before == "failed"
-        self._counts["retried"] += state == "pending" and before in FLYING
+        # What is given back to wait has not failed.
+        failed = event.history.failed
+        self._counts["retried"] += state == "pending" and before in FLYING and failed > self._failed.get(task_id, 0)
+        self._failed[task_id] = failed
 
     def compare(self, counters: Counters, tasks: Iterable[Task]) -> None:
         """Raise AssertionError if states or counters are not what the events made them."""
@@ -96,3 +100,4 @@ class Watch:
         del self._states[task_id]
         self._over.discard(task_id)
         self._queued_at.pop(task_id, None)
+        self._failed.pop(task_id, None)

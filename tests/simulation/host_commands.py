@@ -174,7 +174,7 @@ class HostCommands:
         self._report("fail", error, retryable, code, tokens, chances.traceback(), chances.retry_after())
 
     def release(self) -> None:
-        self._report("release")
+        self._report("release", *self._chances.set_back())
 
     def stopped(self) -> None:
         """Mostly of one that may still run."""

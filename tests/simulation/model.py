@@ -189,11 +189,14 @@ class Model(AgentModel):
             world.heard(now, host_id)
         world.stopped(now, [lease for lease in world.stopping if lease.key == (host_id, task_id, token)])
 
-    def release(self, now: float, host_id: str, task_id: str, token: int) -> Job:
-        """Back to its place; this hand-out does not count."""
+    def release(self, now: float, host_id: str, task_id: str, token: int, after: float | None, code: str | None) -> Job:
+        """Back to its place, at once or after a time; this hand-out does not count, nor is it an attempt."""
         job = self._leased(now, host_id, task_id, token)
         job.deliveries -= 1
-        self.world.requeue(now, job, None)
+        if after is None:
+            self.world.requeue(now, job, None)
+        else:
+            self.world.set_back(now, job, now + after, (code, None))
         return job
 
     # Time and the operator

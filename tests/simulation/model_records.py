@@ -242,6 +242,12 @@ class Host:
     rested_at: float = -inf
     rests_until: float | None = None
 
+    def rest(self, now: float, claimed_at: float) -> None:
+        """docs/rules.md, Redelivery."""
+        if claimed_at > self.rested_at:
+            self.losses, self.rested_at = self.losses + 1, now
+            self.rests_until = now + min(2**self.losses, 60)
+
 
 @dataclass(slots=True)
 class StoppingLeases:

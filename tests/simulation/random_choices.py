@@ -116,6 +116,7 @@ class Chances:
         # In every third few targets may be blocked.
         self._bounds_targets = seed % 3 == 1
         self._target_dice = Random(f"targets of {seed}")
+        self._set_back_dice = Random(f"what is set back of {seed}")
         # In every seventh agents have weights, which change.
         self._weighs = seed % 7 == 0
         self._weight_dice = Random(f"weights of {seed}")
@@ -338,6 +339,11 @@ class Chances:
     def retry_after(self) -> float | None:
         """What a host that fails asks for."""
         return self._extra_dice.choice([0.0, 0.001, 1.0, 5.0, 100.0]) if self.extra() else None
+
+    def set_back(self) -> tuple[float | None, str | None]:
+        """After which time a task that is given back may be handed out again, and why."""
+        dice = self._set_back_dice
+        return (dice.choice([0.001, 1.0, 5.0]), dice.choice([None, "busy"])) if dice.random() < 0.3 else (None, None)
 
     def traceback(self) -> str | None:
         return self._extra_dice.choice([None, "in crawl"]) if self.extra() else None

@@ -15,7 +15,7 @@ def recount_relations(core: Scheduler) -> None:
     waiting = {
         task: [known[each] for each in dict.fromkeys(task.options.extras.after) if each in known]
         for task in tasks
-        if task.state == "pending" and task.options.extras.after and not task.history.failed
+        if task.state == "pending" and task.options.extras.after and not task.token
     }
     same("tasks that come after others", predecessors._waiting, waiting)
     followers: dict[Task, dict[Task, None]] = {}

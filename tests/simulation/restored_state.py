@@ -131,6 +131,7 @@ def prime_watch(core: Scheduler) -> Watch:
     for task in core.tasks_after(0):
         watch._states[task.id] = str(task.state)
         watch._queued_at[task.id] = task.queued_at
+        watch._failed[task.id] = task.history.failed
         if task.state in ENDED:
             watch._over.add(task.id)
     for name in ("submitted", "failed", "cancelled", "rejected", "expired", "dispatched", "reopened", "retried"):
@@ -160,7 +161,7 @@ def prime_targets(core: Scheduler) -> TargetLedger:
             continue
         if task.state in FLYING:
             ledger._flying[name] = task.id
-        elif task.state == "queued" or (task.state == "pending" and task.history.failed):
+        elif task.state == "queued" or (task.state == "pending" and task.token):
             ledger._waiting.setdefault(name, {})[task.id] = task.seq
         elif task.state == "paused" or has_failed_and_blocks(task):
             ledger._blockers.setdefault(name, set()).add(task.id)

@@ -49,8 +49,8 @@ def has_failed_and_blocks(task: Task) -> bool:
 def _target(target: Target, tasks: list[Task], stopping: list[object]) -> None:
     name = target.name
     running = [task for task in tasks if task.state in FLYING]
-    waiting = [task for task in tasks if task.state == "queued" or (task.state == "pending" and task.history.failed)]
-    parked = [task for task in tasks if task.state == "pending" and not task.history.failed]
+    waiting = [task for task in tasks if task.state == "queued" or (task.state == "pending" and task.token)]
+    parked = [task for task in tasks if task.state == "pending" and not task.token]
     blockers = [task for task in tasks if task.state == "paused" or has_failed_and_blocks(task)]
     same(f"running of {name}", [] if target.running is None else [target.running], running)
     same(f"stopping of {name}", set(target.stopping), set(stopping))

@@ -74,7 +74,7 @@ class TargetLedger:
         if event.kind in ("evicted", "reprioritized"):
             return
         blocks = event.task.options.extras.on_target_failure != "continue"
-        if event.state == "queued" or (event.state == "pending" and event.history.failed):
+        if event.state == "queued" or (event.state == "pending" and event.before in FLYING):
             self._waiting.setdefault(name, {})[task_id] = event.task.seq
         elif event.state == "paused" or (event.state == "failed" and event.started_at is not None and blocks):
             self._blockers.setdefault(name, set()).add(task_id)

@@ -20,6 +20,11 @@ MUTATIONS: dict[str, list[Edit]] = {
     "a host that fails is not asked when to try again": [
         (Attempts, "fail", "if retry_after_secs is None:", "if policy is not None:"),
     ],
+    "a task that is set back is an attempt": [
+        (Attempts, "set_back", "self.note_failure(task, code, None)", "self.record(now, task, '', code)"),
+    ],
+    "why a task is set back is not told": [(Attempts, "set_back", "self.note_failure(task, code, None)", "pass")],
+    "a task that is set back counts as delivered": [(Grants, "release", "task.deliveries -= 1", "pass")],
     "what a host asks for gives no attempt to a task without retries": [
         (Attempts, "fail", "retry_after_secs is None or ", "True or "),
     ],

@@ -9,7 +9,7 @@ from collections import Counter, deque
 from collections.abc import Sequence
 from dataclasses import replace
 from math import inf
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 
 from tests.core.naive_keys import NaiveKeys
 
@@ -57,6 +57,10 @@ class Stop(NamedTuple):
     token: int
     reason: str
     message: str
+
+
+Why: TypeAlias = tuple[str | None, str | None]
+"""A code and a traceback."""
 
 
 class World:
@@ -333,7 +337,7 @@ class World:
     def lose(self, now: float, job: Job, why: str) -> None:
         """docs/rules.md, Leases; what a stream never started is no delivery."""
         if any(offer.number == job.stream for offer in self.offers):
-            self._rest(now, self.hosts[job.host or ""], job.claimed_at)
+            self.hosts[job.host or ""].rest(now, job.claimed_at)
         if job.stream is not None and job.state == "assigned":
             job.deliveries -= 1
             self.requeue(now, job, "not started by its host")
@@ -346,12 +350,6 @@ class World:
             self.requeue(now, job, why)
         else:
             self.end(now, job, "failed", why, stop="lease_ended")
-
-    def _rest(self, now: float, host: Host, claimed_at: float) -> None:
-        """docs/rules.md, Redelivery."""
-        if claimed_at > host.rested_at:
-            host.losses, host.rested_at = host.losses + 1, now
-            host.rests_until = now + min(2**host.losses, 60)
 
     def fail(
         self,
@@ -387,10 +385,12 @@ class World:
         if not now + least - 1e-6 <= due <= now + delay + 1e-6 or due - now >= left + 1e-6:
             raise AssertionError(f"{job.id} is tried again after {due - now} s, not {delay} s, and has {left} s")
         job.failed += 1
-        job.code, job.traceback = code, traceback
-        job.due = due
-        job.retrying = True
         self.counts["retried"] += 1
+        self.set_back(now, job, due, (code, traceback), stop, error)
+
+    def set_back(self, now: float, job: Job, due: float, why: Why, stop: str | None = None, error: str = "") -> None:
+        """Its lease ends; from then on it may be handed out again."""
+        (job.code, job.traceback), job.due, job.retrying = why, due, True
         self.enter(now, job, "pending")
         self._end_lease(now, job, stop, error)
         self.settle(now, job.target)

@@ -77,6 +77,7 @@ EXTRAS = {
     "unique_while": UniqueWhile.QUEUED,
     "on_conflict": OnConflict.REPLACE_QUEUED,
     "on_target_failure": OnTargetFailure.CONTINUE,
+    "selector": "#btn",
 }
 
 

@@ -70,6 +70,7 @@ EXTRAS = some.just(NO_EXTRAS) | some.builds(
     some.none() | some.sampled_from(UniqueWhile),
     some.none() | some.sampled_from(OnConflict),
     some.none() | some.sampled_from(OnTargetFailure),
+    NAME,
 )
 OPTIONS = some.builds(
     TaskOptions,

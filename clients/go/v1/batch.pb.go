@@ -88,7 +88,9 @@ type BatchTask struct {
 	// `block`.
 	OnTargetFailure *string `protobuf:"bytes,28,opt,name=on_target_failure,json=onTargetFailure,proto3,oneof" json:"on_target_failure,omitempty"`
 	// Predecessors by their place in this request, counted from 0; each must stand before this task. Default none.
-	AfterIndexes  []uint32 `protobuf:"varint,29,rep,packed,name=after_indexes,json=afterIndexes,proto3" json:"after_indexes,omitempty"`
+	AfterIndexes []uint32 `protobuf:"varint,29,rep,packed,name=after_indexes,json=afterIndexes,proto3" json:"after_indexes,omitempty"`
+	// The element that the action is for, as a selector, which the tab executor sends beside `ref`. Default none.
+	Selector      *string `protobuf:"bytes,30,opt,name=selector,proto3,oneof" json:"selector,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -310,6 +312,13 @@ func (x *BatchTask) GetAfterIndexes() []uint32 {
 		return x.AfterIndexes
 	}
 	return nil
+}
+
+func (x *BatchTask) GetSelector() string {
+	if x != nil && x.Selector != nil {
+		return *x.Selector
+	}
+	return ""
 }
 
 // SubmitBatchRequest describes the batch to submit (docs/rules.md, Batches).
@@ -809,7 +818,7 @@ var File_taskyard_v1_batch_proto protoreflect.FileDescriptor
 
 const file_taskyard_v1_batch_proto_rawDesc = "" +
 	"\n" +
-	"\x17taskyard/v1/batch.proto\x12\vtaskyard.v1\x1a\x1cgoogle/api/annotations.proto\x1a\x1cgoogle/protobuf/struct.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x18taskyard/v1/access.proto\x1a\x16taskyard/v1/task.proto\"\xc9\v\n" +
+	"\x17taskyard/v1/batch.proto\x12\vtaskyard.v1\x1a\x1cgoogle/api/annotations.proto\x1a\x1cgoogle/protobuf/struct.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x18taskyard/v1/access.proto\x1a\x16taskyard/v1/task.proto\"\xf7\v\n" +
 	"\tBatchTask\x12\x16\n" +
 	"\x06action\x18\x02 \x01(\tR\x06action\x12\x1a\n" +
 	"\x06tab_id\x18\x03 \x01(\tH\x00R\x05tabId\x88\x01\x01\x12\x15\n" +
@@ -843,7 +852,8 @@ const file_taskyard_v1_batch_proto_rawDesc = "" +
 	"\von_conflict\x18\x1b \x01(\x0e2\x1c.taskyard.v1.Unique.ConflictH\x0eR\n" +
 	"onConflict\x88\x01\x01\x12/\n" +
 	"\x11on_target_failure\x18\x1c \x01(\tH\x0fR\x0fonTargetFailure\x88\x01\x01\x12#\n" +
-	"\rafter_indexes\x18\x1d \x03(\rR\fafterIndexes\x1a9\n" +
+	"\rafter_indexes\x18\x1d \x03(\rR\fafterIndexes\x12\x1f\n" +
+	"\bselector\x18\x1e \x01(\tH\x10R\bselector\x88\x01\x01\x1a9\n" +
 	"\vLabelsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01B\t\n" +
@@ -864,7 +874,8 @@ const file_taskyard_v1_batch_proto_rawDesc = "" +
 	"\v_unique_keyB\x0f\n" +
 	"\r_unique_whileB\x0e\n" +
 	"\f_on_conflictB\x14\n" +
-	"\x12_on_target_failureJ\x04\b\x01\x10\x02J\x04\b\b\x10\tR\bagent_idR\fcallback_url\"\x96\x01\n" +
+	"\x12_on_target_failureB\v\n" +
+	"\t_selectorJ\x04\b\x01\x10\x02J\x04\b\b\x10\tR\bagent_idR\fcallback_url\"\x96\x01\n" +
 	"\x12SubmitBatchRequest\x12\x19\n" +
 	"\bagent_id\x18\x01 \x01(\tR\aagentId\x12&\n" +
 	"\fcallback_url\x18\x02 \x01(\tH\x00R\vcallbackUrl\x88\x01\x01\x12,\n" +

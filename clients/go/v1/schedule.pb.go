@@ -681,8 +681,10 @@ type TaskTemplate struct {
 	// `block` or `continue`, see `SubmitTaskRequest.on_target_failure`. Default: what the settings say of the target, else
 	// `block`.
 	OnTargetFailure *string `protobuf:"bytes,18,opt,name=on_target_failure,json=onTargetFailure,proto3,oneof" json:"on_target_failure,omitempty"`
-	unknownFields   protoimpl.UnknownFields
-	sizeCache       protoimpl.SizeCache
+	// The element that the action is for, as a selector, which the tab executor sends beside `ref`. Default none.
+	Selector      *string `protobuf:"bytes,19,opt,name=selector,proto3,oneof" json:"selector,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *TaskTemplate) Reset() {
@@ -837,6 +839,13 @@ func (x *TaskTemplate) GetConcurrencyKeys() []string {
 func (x *TaskTemplate) GetOnTargetFailure() string {
 	if x != nil && x.OnTargetFailure != nil {
 		return *x.OnTargetFailure
+	}
+	return ""
+}
+
+func (x *TaskTemplate) GetSelector() string {
+	if x != nil && x.Selector != nil {
+		return *x.Selector
 	}
 	return ""
 }
@@ -2421,7 +2430,7 @@ const file_taskyard_v1_schedule_proto_rawDesc = "" +
 	"\rSTATUS_PAUSED\x10\x02\x1a\x02\x10\x01B\t\n" +
 	"\acadenceB\x0f\n" +
 	"\r_display_nameB\x0f\n" +
-	"\r_last_task_id\"\x93\a\n" +
+	"\r_last_task_id\"\xc1\a\n" +
 	"\fTaskTemplate\x12\x19\n" +
 	"\bagent_id\x18\x01 \x01(\tR\aagentId\x12\x16\n" +
 	"\x06action\x18\x02 \x01(\tR\x06action\x12\x1a\n" +
@@ -2442,7 +2451,9 @@ const file_taskyard_v1_schedule_proto_rawDesc = "" +
 	"\x0erun_timeout_ms\x18\x0f \x01(\rH\bR\frunTimeoutMs\x88\x01\x01\x12*\n" +
 	"\x05input\x18\x10 \x01(\v2\x14.taskyard.v1.PayloadR\x05input\x12)\n" +
 	"\x10concurrency_keys\x18\x11 \x03(\tR\x0fconcurrencyKeys\x12/\n" +
-	"\x11on_target_failure\x18\x12 \x01(\tH\tR\x0fonTargetFailure\x88\x01\x01\x1a9\n" +
+	"\x11on_target_failure\x18\x12 \x01(\tH\tR\x0fonTargetFailure\x88\x01\x01\x12\x1f\n" +
+	"\bselector\x18\x13 \x01(\tH\n" +
+	"R\bselector\x88\x01\x01\x1a9\n" +
 	"\vLabelsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01B\t\n" +
@@ -2456,7 +2467,8 @@ const file_taskyard_v1_schedule_proto_rawDesc = "" +
 	"\a_targetB\x0e\n" +
 	"\f_token_limitB\x11\n" +
 	"\x0f_run_timeout_msB\x14\n" +
-	"\x12_on_target_failure\"\xed\x05\n" +
+	"\x12_on_target_failureB\v\n" +
+	"\t_selector\"\xed\x05\n" +
 	"\aTrigger\x12\x1d\n" +
 	"\n" +
 	"trigger_id\x18\x01 \x01(\tR\ttriggerId\x12\x1f\n" +

@@ -1202,7 +1202,8 @@ type HostStats struct {
 	// Unused credit: the number of tasks that can be dispatched to connected hosts at once.
 	FreeCredit float64 `protobuf:"fixed64,3,opt,name=free_credit,json=freeCredit,proto3" json:"free_credit,omitempty"`
 	// Hosts whose stream broke, that were not heard of since, and may come back: they are not dead. They are not online.
-	Lost          float64 `protobuf:"fixed64,4,opt,name=lost,proto3" json:"lost,omitempty"`
+	// Absent while there are none.
+	Lost          *float64 `protobuf:"fixed64,4,opt,name=lost,proto3,oneof" json:"lost,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1259,8 +1260,8 @@ func (x *HostStats) GetFreeCredit() float64 {
 }
 
 func (x *HostStats) GetLost() float64 {
-	if x != nil {
-		return x.Lost
+	if x != nil && x.Lost != nil {
+		return *x.Lost
 	}
 	return 0
 }
@@ -1724,15 +1725,16 @@ const file_taskyard_v1_stats_proto_rawDesc = "" +
 	"\x14max_per_agent_flight\x18\x05 \x01(\rR\x11maxPerAgentFlight\x12!\n" +
 	"\fworker_count\x18\x06 \x01(\rR\vworkerCount\x12\x1d\n" +
 	"\n" +
-	"result_ttl\x18\a \x01(\tR\tresultTTL\"x\n" +
+	"result_ttl\x18\a \x01(\tR\tresultTTL\"\x86\x01\n" +
 	"\tHostStats\x12\x1e\n" +
 	"\n" +
 	"registered\x18\x01 \x01(\x01R\n" +
 	"registered\x12\x16\n" +
 	"\x06online\x18\x02 \x01(\x01R\x06online\x12\x1f\n" +
 	"\vfree_credit\x18\x03 \x01(\x01R\n" +
-	"freeCredit\x12\x12\n" +
-	"\x04lost\x18\x04 \x01(\x01R\x04lost\"[\n" +
+	"freeCredit\x12\x17\n" +
+	"\x04lost\x18\x04 \x01(\x01H\x00R\x04lost\x88\x01\x01B\a\n" +
+	"\x05_lost\"[\n" +
 	"\tStoreSize\x12\x10\n" +
 	"\x03url\x18\x01 \x01(\tR\x03url\x12\x1d\n" +
 	"\n" +
@@ -1885,6 +1887,7 @@ func file_taskyard_v1_stats_proto_init() {
 	file_taskyard_v1_stats_proto_msgTypes[8].OneofWrappers = []any{}
 	file_taskyard_v1_stats_proto_msgTypes[12].OneofWrappers = []any{}
 	file_taskyard_v1_stats_proto_msgTypes[13].OneofWrappers = []any{}
+	file_taskyard_v1_stats_proto_msgTypes[15].OneofWrappers = []any{}
 	file_taskyard_v1_stats_proto_msgTypes[17].OneofWrappers = []any{}
 	file_taskyard_v1_stats_proto_msgTypes[18].OneofWrappers = []any{}
 	file_taskyard_v1_stats_proto_msgTypes[19].OneofWrappers = []any{}

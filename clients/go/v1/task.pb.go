@@ -907,7 +907,9 @@ type Task struct {
 	OnTargetFailure *string `protobuf:"bytes,45,opt,name=on_target_failure,json=onTargetFailure,proto3,oneof" json:"on_target_failure,omitempty"`
 	// Why nothing can run the task at present, such as `no live host offers the action crawl`. Absent before that has been
 	// so for `noHostNoticeSecs`, and while something could run it.
-	Notice        *string `protobuf:"bytes,46,opt,name=notice,proto3,oneof" json:"notice,omitempty"`
+	Notice *string `protobuf:"bytes,46,opt,name=notice,proto3,oneof" json:"notice,omitempty"`
+	// The element that the action is for, as a selector. Absent if the submitter gave none.
+	Selector      *string `protobuf:"bytes,47,opt,name=selector,proto3,oneof" json:"selector,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1260,6 +1262,13 @@ func (x *Task) GetOnTargetFailure() string {
 func (x *Task) GetNotice() string {
 	if x != nil && x.Notice != nil {
 		return *x.Notice
+	}
+	return ""
+}
+
+func (x *Task) GetSelector() string {
+	if x != nil && x.Selector != nil {
+		return *x.Selector
 	}
 	return ""
 }
@@ -1792,8 +1801,11 @@ type SubmitTaskRequest struct {
 	// resolved or cancelled; `continue`, its next task is due (docs/rules.md, Serial queues). No enum, since `continue` is a
 	// reserved word of several languages. Default: what the settings say of the target, else `block`.
 	OnTargetFailure *string `protobuf:"bytes,28,opt,name=on_target_failure,json=onTargetFailure,proto3,oneof" json:"on_target_failure,omitempty"`
-	unknownFields   protoimpl.UnknownFields
-	sizeCache       protoimpl.SizeCache
+	// The element that the action is for, as a selector such as `#btn` or `text:Sign in`, which the tab executor sends
+	// beside `ref`. Default none.
+	Selector      *string `protobuf:"bytes,30,opt,name=selector,proto3,oneof" json:"selector,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *SubmitTaskRequest) Reset() {
@@ -2018,6 +2030,13 @@ func (x *SubmitTaskRequest) GetOnConflict() Unique_Conflict {
 func (x *SubmitTaskRequest) GetOnTargetFailure() string {
 	if x != nil && x.OnTargetFailure != nil {
 		return *x.OnTargetFailure
+	}
+	return ""
+}
+
+func (x *SubmitTaskRequest) GetSelector() string {
+	if x != nil && x.Selector != nil {
+		return *x.Selector
 	}
 	return ""
 }
@@ -3981,7 +4000,7 @@ var File_taskyard_v1_task_proto protoreflect.FileDescriptor
 
 const file_taskyard_v1_task_proto_rawDesc = "" +
 	"\n" +
-	"\x16taskyard/v1/task.proto\x12\vtaskyard.v1\x1a\x1cgoogle/api/annotations.proto\x1a\x1cgoogle/protobuf/struct.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x18taskyard/v1/access.proto\"\xf7\x14\n" +
+	"\x16taskyard/v1/task.proto\x12\vtaskyard.v1\x1a\x1cgoogle/api/annotations.proto\x1a\x1cgoogle/protobuf/struct.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x18taskyard/v1/access.proto\"\xa5\x15\n" +
 	"\x04Task\x12\x1c\n" +
 	"\atask_id\x18\x01 \x01(\tH\x00R\x06taskId\x88\x01\x01\x12\x1e\n" +
 	"\bagent_id\x18\x02 \x01(\tH\x01R\aagentId\x88\x01\x01\x12\x1b\n" +
@@ -4037,7 +4056,8 @@ const file_taskyard_v1_task_proto_rawDesc = "" +
 	"unique_key\x18+ \x01(\tH\x1aR\tuniqueKey\x88\x01\x01\x12A\n" +
 	"\funique_while\x18, \x01(\x0e2\x19.taskyard.v1.Unique.WhileH\x1bR\vuniqueWhile\x88\x01\x01\x12/\n" +
 	"\x11on_target_failure\x18- \x01(\tH\x1cR\x0fonTargetFailure\x88\x01\x01\x12\x1b\n" +
-	"\x06notice\x18. \x01(\tH\x1dR\x06notice\x88\x01\x01\x1a9\n" +
+	"\x06notice\x18. \x01(\tH\x1dR\x06notice\x88\x01\x01\x12\x1f\n" +
+	"\bselector\x18/ \x01(\tH\x1eR\bselector\x88\x01\x01\x1a9\n" +
 	"\vLabelsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\xcf\x02\n" +
@@ -4100,7 +4120,8 @@ const file_taskyard_v1_task_proto_rawDesc = "" +
 	"\v_unique_keyB\x0f\n" +
 	"\r_unique_whileB\x14\n" +
 	"\x12_on_target_failureB\t\n" +
-	"\a_notice\"|\n" +
+	"\a_noticeB\v\n" +
+	"\t_selector\"|\n" +
 	"\x05After\"s\n" +
 	"\x06Policy\x12\x0f\n" +
 	"\vunspecified\x10\x00\x12\x16\n" +
@@ -4178,7 +4199,7 @@ const file_taskyard_v1_task_proto_rawDesc = "" +
 	"\x06_errorB\f\n" +
 	"\n" +
 	"_retryableB\x11\n" +
-	"\x0f_retry_after_ms\"\xf9\v\n" +
+	"\x0f_retry_after_ms\"\xa7\f\n" +
 	"\x11SubmitTaskRequest\x12\x19\n" +
 	"\bagent_id\x18\x01 \x01(\tR\aagentId\x12\x16\n" +
 	"\x06action\x18\x02 \x01(\tR\x06action\x12\x1a\n" +
@@ -4213,7 +4234,8 @@ const file_taskyard_v1_task_proto_rawDesc = "" +
 	"\funique_while\x18\x1a \x01(\x0e2\x19.taskyard.v1.Unique.WhileH\x0eR\vuniqueWhile\x88\x01\x01\x12B\n" +
 	"\von_conflict\x18\x1b \x01(\x0e2\x1c.taskyard.v1.Unique.ConflictH\x0fR\n" +
 	"onConflict\x88\x01\x01\x12/\n" +
-	"\x11on_target_failure\x18\x1c \x01(\tH\x10R\x0fonTargetFailure\x88\x01\x01\x1a9\n" +
+	"\x11on_target_failure\x18\x1c \x01(\tH\x10R\x0fonTargetFailure\x88\x01\x01\x12\x1f\n" +
+	"\bselector\x18\x1e \x01(\tH\x11R\bselector\x88\x01\x01\x1a9\n" +
 	"\vLabelsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01B\t\n" +
@@ -4235,7 +4257,8 @@ const file_taskyard_v1_task_proto_rawDesc = "" +
 	"\v_unique_keyB\x0f\n" +
 	"\r_unique_whileB\x0e\n" +
 	"\f_on_conflictB\x14\n" +
-	"\x12_on_target_failureJ\x04\b\x1d\x10\x1eR\rafter_indexes\"\x93\x02\n" +
+	"\x12_on_target_failureB\v\n" +
+	"\t_selectorJ\x04\b\x1d\x10\x1eR\rafter_indexes\"\x93\x02\n" +
 	"\x12SubmitTaskResponse\x12\x1c\n" +
 	"\atask_id\x18\x01 \x01(\tH\x00R\x06taskId\x88\x01\x01\x122\n" +
 	"\x05state\x18\x02 \x01(\x0e2\x17.taskyard.v1.Task.StateH\x01R\x05state\x88\x01\x01\x12\x1f\n" +

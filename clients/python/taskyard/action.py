@@ -46,6 +46,7 @@ class Action(Generic[I, O]):
         not_before: When tasks are due: a time with a time zone, or a span from the submission. Default at once.
         hold: Whether tasks are held back until they are resumed. Default False.
         tab_id: The browser tab that tasks are for. Default none.
+        selector: The element that tasks are for, as a selector. Default none.
         ref: The element that tasks are for. Default none.
         callback_url: The URL that tasks are posted to when they end. Default none.
         idempotency_key: Two tasks of an agent under one key are made once. Default a random key.
@@ -79,6 +80,7 @@ class Action(Generic[I, O]):
         not_before: Default[datetime | timedelta, I] = None,
         hold: Default[bool, I] = None,
         tab_id: Default[str, I] = None,
+        selector: Default[str, I] = None,
         ref: Default[str, I] = None,
         callback_url: Default[str, I] = None,
         idempotency_key: Default[str, I] = None,
@@ -105,6 +107,7 @@ class Action(Generic[I, O]):
             "not_before": not_before,
             "hold": hold,
             "tab_id": tab_id,
+            "selector": selector,
             "ref": ref,
             "callback_url": callback_url,
             "idempotency_key": idempotency_key,

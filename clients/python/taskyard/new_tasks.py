@@ -69,6 +69,7 @@ class NewTask:
         on_target_failure: What becomes of its target if it fails after its start: `"block"`, the target waits until it
             is resumed, resolved or cancelled, or `"continue"`. Default what the settings say of the target, else
             `"block"`.
+        selector: The element that the action is for, as a selector such as `#btn`.
     """
 
     action: str
@@ -99,6 +100,7 @@ class NewTask:
     unique_while: UniqueWhile | None = None
     on_conflict: OnConflict | None = None
     on_target_failure: OnTargetFailure | None = None
+    selector: str | None = None
 
     def to_message(
         self, agent_id: str, idempotency_key: str, codec: Codec | None = None, parent_id: str = ""

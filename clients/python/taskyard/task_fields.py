@@ -29,6 +29,7 @@ TAKEN: Final[Mapping[str, tuple[tuple[type, ...], str]]] = {
     "action": (TEXT, "a text, or an Action"),
     "params": ((Mapping,), "a dict of JSON; for models, dataclasses and other values make an Action"),
     "tab_id": (TEXT, "a text"),
+    "selector": (TEXT, "a text"),
     "ref": (TEXT, "a text"),
     "priority": ((int,), "a whole number"),
     "deadline": (TIME, "a timedelta, or a datetime with a time zone"),
@@ -70,6 +71,7 @@ class ActionFields(TypedDict, total=False):
     """
 
     tab_id: str | None
+    selector: str | None
     ref: str | None
     priority: int
     deadline: datetime | timedelta | None

@@ -176,6 +176,7 @@ class Task:
         on_target_failure: What becomes of its target if it fails after its start, None unless it was set.
         notice: Why nothing can run it at present, such as `no live host offers the action crawl`, once that has been so
             for a while.
+        selector: The element that the action is for, as a selector.
     """
 
     id: str
@@ -224,6 +225,7 @@ class Task:
     unique_while: UniqueWhile | None = None
     on_target_failure: OnTargetFailure | None = None
     notice: str | None = None
+    selector: str | None = None
 
     latency_ms = old_milliseconds("Task.latency_ms", "latency")
 

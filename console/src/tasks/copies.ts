@@ -11,6 +11,7 @@ const FIELDS = [
   "action",
   "tabId",
   "ref",
+  "selector",
   "params",
   "priority",
   "callbackUrl",

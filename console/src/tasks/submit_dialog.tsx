@@ -42,6 +42,7 @@ const EMPTY = {
   tokenLimit: "",
   tabId: "",
   ref: "",
+  selector: "",
   callbackUrl: "",
   onTargetFailure: "",
   hold: false,
@@ -71,6 +72,7 @@ function formOf(task: Task | undefined): Form {
     tokenLimit: text(task.tokenLimit),
     tabId: task.tabId ?? "",
     ref: task.ref ?? "",
+    selector: task.selector ?? "",
     callbackUrl: task.callbackUrl ?? "",
     onTargetFailure: task.onTargetFailure ?? "",
   };
@@ -134,6 +136,7 @@ function requestOf(form: Form, idempotencyKey: string, like: Task | undefined) {
     tokenLimit: number(form.tokenLimit),
     tabId: text(form.tabId),
     ref: text(form.ref),
+    selector: text(form.selector),
     callbackUrl: text(form.callbackUrl),
     onTargetFailure: text(form.onTargetFailure),
     hold: form.hold || undefined,
@@ -188,6 +191,7 @@ function SubmitDialog({ like, close }: { like: Task | undefined; close: () => vo
           <TextField label="Callback URL" type="url" {...field("callbackUrl")} />
           <TextField label="Tab" {...field("tabId")} />
           <TextField label="Element" {...field("ref")} />
+          <TextField label="Selector of the element" placeholder="#btn" {...field("selector")} />
           <SelectField
             label="If it fails, its target"
             options={[

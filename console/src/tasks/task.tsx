@@ -319,6 +319,7 @@ function About({ task }: { task: Task }) {
           ["Idempotency key", task.idempotencyKey && <code>{task.idempotencyKey}</code>],
           ["Tab", task.tabId],
           ["Element", task.ref],
+          ["Selector", task.selector],
           ["Callback", task.callbackUrl],
           ["Trace", task.traceparent && <code>{task.traceparent.split("-")[1]}</code>],
         ].map(([name, value]) => [name as string, Array.isArray(value) && !value.length ? undefined : value] as const)}

@@ -343,7 +343,7 @@ def _key(
 
 
 def _extras(task: SubmitTaskRequest | BatchTask, prefix: str) -> TaskExtras:
-    """How the task stands to others; `NO_EXTRAS` if nothing is said of that."""
+    """How the task stands to others, and its element; `NO_EXTRAS` if nothing is said of that."""
     places = task.after_indexes if isinstance(task, BatchTask) else ()
     is_set = task.HasField
     if not (
@@ -355,6 +355,7 @@ def _extras(task: SubmitTaskRequest | BatchTask, prefix: str) -> TaskExtras:
         or is_set("after_policy")
         or is_set("unique_while")
         or is_set("on_conflict")
+        or is_set("selector")
     ):
         return NO_EXTRAS
     extras = TaskExtras(
@@ -366,6 +367,7 @@ def _extras(task: SubmitTaskRequest | BatchTask, prefix: str) -> TaskExtras:
         unique_while=_choice(UNIQUE_WHILES, task.unique_while, "uniqueWhile", prefix),
         on_conflict=_choice(ON_CONFLICTS, task.on_conflict, "onConflict", prefix),
         on_target_failure=_choice(ON_TARGET_FAILURES, task.on_target_failure, "onTargetFailure", prefix),
+        selector=name(task.selector, "selector", prefix),
     )
     if len(extras.concurrency_keys) > MAX_CONCURRENCY_KEYS:
         raise BadRequest(f"{prefix}concurrencyKeys: must have at most {MAX_CONCURRENCY_KEYS} entries")

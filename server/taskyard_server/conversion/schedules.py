@@ -249,6 +249,7 @@ def _template(spec: ScheduleSpec, bare: bool) -> pb.TaskTemplate:
         retry_policy=None if options.retry is None else policy_message(options.retry),
         concurrency_keys=options.extras.concurrency_keys,
         on_target_failure=options.extras.on_target_failure,
+        selector=options.extras.selector,
     )
     if task.params is not None and not bare:
         message.params.SetInParent()

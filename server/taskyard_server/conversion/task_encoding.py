@@ -15,6 +15,7 @@ from typing import Any, Final
 from taskyard.v1 import batch_pb2, lease_pb2
 from taskyard.v1 import runtime_host_pb2 as host_pb
 from taskyard.v1 import task_pb2 as pb
+from taskyard_server.core.attempts import PERSON_HAS_TAB, TAB_HANDED_OFF
 from taskyard_server.core.batches import BatchSubmission
 from taskyard_server.core.errors import Refusal
 from taskyard_server.core.events import Event, EventKind
@@ -24,6 +25,7 @@ from taskyard_server.core.task import (
     DONE,
     NO_EXTRAS,
     NO_OPTIONS,
+    PENDING,
     TERMINAL,
     AfterPolicy,
     Existing,
@@ -90,6 +92,7 @@ UNIQUE_WHILE: Final = {
     span: tag(pb.Task, "unique_while") + LAST[pb.Unique.While.Value(span.value)] for span in UniqueWhile
 }
 ON_TARGET_FAILURE: Final = tag(pb.Task, "on_target_failure")
+SELECTOR: Final = tag(pb.Task, "selector")
 NOTICE: Final = tag(pb.Task, "notice")
 
 LABEL_KEY: Final = tag(pb.Task.LabelsEntry, "key")
@@ -296,6 +299,8 @@ def _current_parts(task: Task, bare: bool) -> list[bytes]:
     )
     if task.lane is not None and task.lane.bucket.notice is not None:
         add_text(parts, NOTICE, task.lane.bucket.notice)
+    elif task.state is PENDING and task.history.code == TAB_HANDED_OFF:
+        add_text(parts, NOTICE, PERSON_HAS_TAB)
     if not bare:
         _add_results(parts, task)
     return parts
@@ -407,3 +412,5 @@ def _add_extras(parts: list[bytes], extras: TaskExtras) -> None:
         parts.append(UNIQUE_WHILE[extras.unique_while])
     if extras.on_target_failure is not None:
         add_text(parts, ON_TARGET_FAILURE, extras.on_target_failure.value)
+    if extras.selector is not None:
+        add_text(parts, SELECTOR, extras.selector)

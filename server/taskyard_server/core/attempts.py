@@ -14,9 +14,12 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from .lifecycle import Lifecycle
-    from .task import Task
+    from .task import Task, TaskState
 
 OVER_BUDGET: Final = "token limit exceeded"
+TAB_HANDED_OFF: Final = "tab_paused_handoff"
+"""The code of a task that is set back since a person has its tab (docs/rules.md, Executor answers)."""
+PERSON_HAS_TAB: Final = "a person has the tab; it is tried again until the deadline of the task"
 
 
 class Attempts:
@@ -72,8 +75,20 @@ class Attempts:
         before = life.transition(task, PENDING, None)
         self.record(now, task, error, code)
         self.note_failure(task, code, traceback)
-        task.history = task.history._replace(failed=failed, not_before=due)
+        task.history = task.history._replace(failed=failed)
         life.counters.retried += 1
+        self._wait(now, task, before, due, stop, error)
+
+    def set_back(self, now: float, task: Task, due: float, code: str | None) -> None:
+        """Let a task that its host gives back wait until a time, with a code that says why. No attempt is recorded."""
+        before = self._life.transition(task, PENDING, None)
+        self.note_failure(task, code, None)
+        self._wait(now, task, before, due, None, "")
+
+    def _wait(self, now: float, task: Task, before: TaskState, due: float, stop: StopReason | None, error: str) -> None:
+        """Let a task that is pending now wait for its next attempt, and end its lease."""
+        life = self._life
+        task.history = task.history._replace(not_before=due)
         task.page.entered(PENDING)
         life.count_queued(task)
         if task.options.target is not None:

@@ -10,6 +10,7 @@ from collections.abc import Iterable
 from enum import StrEnum
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+from .attempts import PERSON_HAS_TAB, TAB_HANDED_OFF
 from .bucket import Kind, kind_of
 from .hosts import Host, HostProfile
 from .lost_hosts import lost_hosts, lost_text
@@ -127,8 +128,9 @@ def _of_itself(scheduler: Scheduler, now: float, task: Task, sight: Sight) -> It
             message += f"; {blocking} failed, and {blocks} until resumed, resolved or cancelled"
         yield WaitReason(WaitKind.AFTER, message, task_ids=sight.ids(awaited))
     if history.not_before is not None and (history.not_before > now or not (history.held or awaited)):
-        why = "waits for its next attempt" if history.failed else "is not due"
-        yield WaitReason(WaitKind.NOT_DUE, f"the task {why}", until=history.not_before)
+        why = "waits for its next attempt" if task.token else "is not due"
+        message = PERSON_HAS_TAB if history.code == TAB_HANDED_OFF else f"the task {why}"
+        yield WaitReason(WaitKind.NOT_DUE, message, until=history.not_before)
 
 
 def _of_its_target(scheduler: Scheduler, task: Task, sight: Sight) -> Iterable[WaitReason]:

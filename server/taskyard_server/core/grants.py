@@ -125,10 +125,13 @@ class Grants:
             if lease.start_by != inf:
                 lease.start_by = now + self._life.limits.start_timeout_secs
 
-    def release(self, now: float, task: Task) -> None:
-        """Requeue a task that its host returns unexecuted. The delivery does not count."""
+    def release(self, now: float, task: Task, after_secs: float | None = None, code: str | None = None) -> None:
+        """Requeue a task that its host returns unexecuted, at once or after a time. The delivery does not count."""
         task.deliveries -= 1
-        self._requeue(now, task, None, None)
+        if after_secs is None:
+            self._requeue(now, task, None, None)
+        else:
+            self._life.attempts.set_back(now, task, now + after_secs, code)
 
     def take_back(self, now: float, task: Task) -> None:
         """Requeue a task whose host was deregistered."""

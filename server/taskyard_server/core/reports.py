@@ -40,7 +40,8 @@ class Report(NamedTuple):
     """One report under the lease with this `token`.
 
     `payload` is the progress or the result, `output` the serialized `Payload` of a result. `tokens` counts those that
-    this attempt has used so far, None if the host does not count them. The other fields belong to a failure.
+    this attempt has used so far, None if the host does not count them. The other fields belong to a failure; `code` and
+    `retry_after_secs` also to a release that is to be handed out again only after that time.
     """
 
     kind: ReportKind
@@ -110,7 +111,7 @@ class Reports:
                 report.traceback,
                 report.retry_after_secs,
             )
-        return self._release_or_stop(now, host_id, task_id, token)
+        return self._release_or_stop(now, host_id, task_id, token, report.retry_after_secs, report.code)
 
     def start(self, now: float, host_id: str, task_id: str, token: int) -> Task:
         """Record the start of an attempt. Raises `NotFound`, `LeaseLost`, or `Conflict` if it was reported before."""
@@ -226,10 +227,21 @@ class Reports:
         self._life.attempts.fail(now, task, error, retryable, code, None, traceback, retry_after_secs)
         return task
 
-    def release(self, now: float, host_id: str, task_id: str, token: int) -> Task:
-        """Requeue a task that its host returns unexecuted; the delivery does not count."""
+    def release(
+        self,
+        now: float,
+        host_id: str,
+        task_id: str,
+        token: int,
+        after_secs: float | None = None,
+        code: str | None = None,
+    ) -> Task:
+        """Requeue a task that its host returns unexecuted; the delivery does not count.
+
+        After `after_secs`, if that is given; then `code` says why.
+        """
         task = self._lease_of(now, host_id, task_id, token).task
-        self._life.grants.release(now, task)
+        self._life.grants.release(now, task, after_secs, code)
         return task
 
     def stopped(self, now: float, host_id: str, task_id: str, token: int) -> None:
@@ -250,11 +262,13 @@ class Reports:
             # Already reported under this lease; its answer was lost.
             return self._life.task(task_id)
 
-    def _release_or_stop(self, now: float, host_id: str, task_id: str, token: int) -> Task:
+    def _release_or_stop(
+        self, now: float, host_id: str, task_id: str, token: int, after_secs: float | None, code: str | None
+    ) -> Task:
         """Release a task, or record that nothing runs any more under a lease that has ended before."""
         task = self._life.task(task_id)
         if not self._has_ended(task, host_id, token):
-            return self.release(now, host_id, task_id, token)
+            return self.release(now, host_id, task_id, token, after_secs, code)
         self.stopped(now, host_id, task_id, token)
         return task
 

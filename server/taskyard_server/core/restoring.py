@@ -141,7 +141,7 @@ class Restoring:
             life.deadlines.add(task)
             if state is PENDING:
                 due = task.history.not_before
-                if task.options.extras is not NO_EXTRAS and task.options.extras.after and not task.history.failed:
+                if task.options.extras is not NO_EXTRAS and task.options.extras.after and not task.token:
                     self._followers.append(task)
                 elif due is not None and not task.history.held:
                     life.pending.delayed.add(due, task)

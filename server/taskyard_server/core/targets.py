@@ -223,7 +223,7 @@ class Targets:
         elif task.lease is not None:
             target.running = task
             target.since = task.lease.claimed_at
-        elif task.state is QUEUED or task.history.failed:
+        elif task.state is QUEUED or task.token:
             target.waiting[task] = None
             target.heap.append((task.seq, task))
         else:

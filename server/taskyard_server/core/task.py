@@ -105,10 +105,11 @@ class OnTargetFailure(StrEnum):
 
 
 class TaskExtras(NamedTuple):
-    """What the fewest submitters set: how a task stands to others. None of a policy means that it was not set.
+    """What the fewest submitters set: how a task stands to others, and the `selector` of the element that it is for.
 
-    `concurrency_keys` are in order, each once. `after_indexes` are predecessors by their places in the same batch; they
-    become ids when it is admitted. `on_conflict` is about the submission alone.
+    None of a policy means that it was not set. `concurrency_keys` are in order, each once. `after_indexes` are
+    predecessors by their places in the same batch; they become ids when it is admitted. `on_conflict` is about the
+    submission alone.
     """
 
     concurrency_keys: tuple[str, ...] = ()
@@ -119,6 +120,7 @@ class TaskExtras(NamedTuple):
     unique_while: UniqueWhile | None = None
     on_conflict: OnConflict | None = None
     on_target_failure: OnTargetFailure | None = None
+    selector: str | None = None
 
 
 NO_EXTRAS: Final = TaskExtras()

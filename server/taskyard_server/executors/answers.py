@@ -2,21 +2,37 @@
 
 from typing import Final
 
-from taskyard_server.conversion.payload import Json, parse_json, result_from_body
+from google.protobuf import json_format
+
+from taskyard.v1.task_pb2 import Progress
+from taskyard_server.conversion.payload import Json, is_too_deep, parse_json, result_from_body
 from taskyard_server.conversion.requests import MAX_NAME_CHARS
+from taskyard_server.core.attempts import TAB_HANDED_OFF
 
 MAX_ERROR_CHARS: Final = 1_000
 MASK: Final = "***"
 
 
 class ActionFailed(Exception):
-    """The action did not succeed. `error` becomes the task's; its retry policy acts on `code` and `retryable`."""
+    """The action did not succeed. `error` becomes the task's; its retry policy acts on `code` and `retryable`.
 
-    def __init__(self, error: str, code: str | None = None, retryable: bool = True) -> None:
+    `details` are what the instance said besides, None for nothing. Where it `is_handed_off` a person has the tab.
+    """
+
+    def __init__(
+        self,
+        error: str,
+        code: str | None = None,
+        retryable: bool = True,
+        details: dict[str, Json] | None = None,
+        is_handed_off: bool = False,
+    ) -> None:
         super().__init__(error)
         self.error = error
         self.code = code
         self.retryable = retryable
+        self.details = details
+        self.is_handed_off = is_handed_off
 
 
 def result_from_answer(status: int, body: bytes, token: str | None = None) -> bytes | None:
@@ -29,8 +45,27 @@ def result_from_answer(status: int, body: bytes, token: str | None = None) -> by
     if 200 <= status < 300 and answer.get("success") is not False:
         return result_from_body(body)
     error = _error(status, body, answer, token)
-    retryable = answer.get("retryable")
-    raise ActionFailed(error, _code(answer), retryable if isinstance(retryable, bool) else True)
+    retryable, details, code = answer.get("retryable"), answer.get("details"), _code(answer)
+    raise ActionFailed(
+        error,
+        code,
+        retryable if isinstance(retryable, bool) else True,
+        details if isinstance(details, dict) and details else None,
+        status == 409 and code == TAB_HANDED_OFF,
+    )
+
+
+def details_of(failure: ActionFailed) -> bytes | None:
+    """The details of a failure as the last progress of its task; None if there are none, or none that can be kept."""
+    if failure.details is None:
+        return None
+    progress = Progress()
+    try:
+        json_format.ParseDict(failure.details, progress.details)
+    except (ValueError, OverflowError, RecursionError, json_format.ParseError):
+        return None
+    packed = progress.details.SerializeToString()
+    return None if is_too_deep(progress.details, packed) else progress.SerializeToString()
 
 
 def _parse_object(body: bytes) -> dict[str, Json]:

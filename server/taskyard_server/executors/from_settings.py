@@ -37,6 +37,7 @@ class ConfiguredExecutor:
             connections=Connections(workers, None if files == TlsFiles() else files),
             handed=handed,
             plain_actions=settings.executor_tab_actions,
+            handoff_retry_secs=settings.executor_handoff_retry_secs,
         )
 
     def take(self, settings: Settings) -> None:

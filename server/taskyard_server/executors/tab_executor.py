@@ -18,7 +18,7 @@ from urllib.parse import quote
 import httpx
 import structlog
 
-from taskyard_server.conversion.payload import Json, params_to_json
+from taskyard_server.conversion.payload import params_to_json
 from taskyard_server.core.errors import LeaseLost, NotFound, Refusal, Unavailable
 from taskyard_server.core.events import Event
 from taskyard_server.core.hosts import RESERVED_HOST_PREFIX, Host, HostProfile, Tabs
@@ -27,7 +27,7 @@ from taskyard_server.core.reports import Report, ReportKind
 from taskyard_server.core.task import CANCELLED, PAUSED, Task
 from taskyard_server.engine.port import Engine
 
-from .answers import ActionFailed, result_from_answer
+from .answers import ActionFailed, details_of, result_from_answer
 from .connections import Connections
 from .tab_resolver import Endpoint, TabNotFound, TabResolver
 
@@ -40,6 +40,7 @@ AGAIN_SECS: Final = 0.5
 """Delay before a claim is repeated, while the store does not answer or once the engine is closed."""
 
 STARTED: Final = ReportKind.STARTED
+PROGRESS: Final = ReportKind.PROGRESS
 COMPLETED: Final = ReportKind.COMPLETED
 FAILED: Final = ReportKind.FAILED
 RELEASED: Final = ReportKind.RELEASED
@@ -86,7 +87,8 @@ class TabExecutor:
     """Forwards the tasks of one namespace. `max_answer_bytes` limits what is read of an answer.
 
     What it forwards of a task is what `handed` makes of it. While no runtime host is online it takes tasks without a
-    tab, too, whose action is among `plain_actions`: they fail.
+    tab, too, whose action is among `plain_actions`: they fail. A task whose tab a person has goes back for
+    `handoff_retry_secs`.
     """
 
     def __init__(
@@ -100,10 +102,12 @@ class TabExecutor:
         connections: Connections | None = None,
         handed: Callable[[Task], Task] | None = None,
         plain_actions: Iterable[str] = (),
+        handoff_retry_secs: float = 5.0,
     ) -> None:
         self._engine = engine
         self._profile = HostProfile(tabs=Tabs.OR_PLAIN, plain_actions=frozenset(plain_actions))
         self._handed = handed
+        self._handoff_retry_secs = handoff_retry_secs
         self._resolver = resolver
         self._namespace = namespace
         self._max_answer_bytes = max_answer_bytes
@@ -216,7 +220,8 @@ class TabExecutor:
         task, token = execution.task, execution.token
         try:
             await self._report(Report(STARTED, task.id, token))
-            await self._report(await self._forward(execution, task, token))
+            for report in await self._forward(execution, task, token):
+                await self._report(report)
         except (LeaseLost, NotFound):
             log.debug("late_result_dropped", task_id=task.id)
         except Exception:
@@ -230,13 +235,17 @@ class TabExecutor:
         if isinstance(outcome, Refusal):
             raise outcome
 
-    async def _forward(self, execution: Execution, task: Task, token: int) -> Report:
-        """Send the action; the report of its end."""
+    async def _forward(self, execution: Execution, task: Task, token: int) -> list[Report]:
+        """Send the action; the reports of its end."""
         try:
-            result = await self._act(execution, task, token)
+            return [Report(COMPLETED, task.id, token, await self._act(execution, task, token))]
         except ActionFailed as failure:
-            return Report(FAILED, task.id, token, error=failure.error, code=failure.code, retryable=failure.retryable)
-        return Report(COMPLETED, task.id, token, result)
+            error, code = failure.error, failure.code
+            if failure.is_handed_off:
+                return [Report(RELEASED, task.id, token, code=code, retry_after_secs=self._handoff_retry_secs)]
+            failed = Report(FAILED, task.id, token, error=error, code=code, retryable=failure.retryable)
+            told = details_of(failure)
+            return [failed] if told is None else [Report(PROGRESS, task.id, token, told), failed]
 
     async def _act(self, execution: Execution, task: Task, token: int) -> bytes | None:
         """Send the action; its packed result. Raises `ActionFailed`."""
@@ -261,10 +270,16 @@ class TabExecutor:
 
     async def _post(self, endpoint: Endpoint, tab_id: str, task: Task, token: int) -> tuple[int, bytes]:
         """The status and the body of the answer."""
-        body: dict[str, Json] = {**params_to_json(task.params), "kind": task.action}
-        if task.ref:
-            body["ref"] = task.ref
-        headers = {"content-type": "application/json", "x-taskyard-fencing-token": str(token)}
+        body = params_to_json(task.params)
+        # The tab is in the path.
+        body.pop("tabId", None)
+        own = {"kind": task.action, "ref": task.ref, "selector": task.options.extras.selector}
+        body |= {name: text for name, text in own.items() if text}
+        headers = {
+            "content-type": "application/json",
+            "x-agent-id": _header_text(task.agent_id),
+            "x-taskyard-fencing-token": str(token),
+        }
         if task.options.traceparent:
             headers["traceparent"] = task.options.traceparent
         async with (
@@ -300,6 +315,11 @@ def _nothing(_: Host | Lease) -> None:
 
 def _is_held(task: Task, token: int) -> bool:
     return task.lease is not None and task.lease.token == token
+
+
+def _header_text(text: str) -> str:
+    """A text as the value of a header: as it is if it is visible ASCII, else percent-encoded."""
+    return text if text.isascii() and text.isprintable() else quote(text, safe="")
 
 
 def _path_segment(tab_id: str) -> str:

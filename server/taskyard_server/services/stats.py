@@ -177,7 +177,7 @@ class StatsService(StatsServiceServicer):
         if not found.registered:
             return None
         return pb.HostStats(
-            registered=found.registered, online=found.online, free_credit=found.free_credit, lost=found.lost
+            registered=found.registered, online=found.online, free_credit=found.free_credit, lost=found.lost or None
         )
 
 

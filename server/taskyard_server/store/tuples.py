@@ -57,6 +57,7 @@ class ExtrasTuple(NamedTuple):
     unique_while: UniqueWhile | None = None
     on_conflict: OnConflict | None = None
     on_target_failure: OnTargetFailure | None = None
+    selector: str | None = None
 
 
 class OptionsTuple(NamedTuple):

@@ -76,6 +76,7 @@ class BatchTask(_message.Message):
     ON_CONFLICT_FIELD_NUMBER: _builtins.int
     ON_TARGET_FAILURE_FIELD_NUMBER: _builtins.int
     AFTER_INDEXES_FIELD_NUMBER: _builtins.int
+    SELECTOR_FIELD_NUMBER: _builtins.int
     action: _builtins.str
     """The kind of action to run. Required."""
     tab_id: _builtins.str
@@ -114,6 +115,8 @@ class BatchTask(_message.Message):
     """`block` or `continue`, see `SubmitTaskRequest.on_target_failure`. Default: what the settings say of the target, else
     `block`.
     """
+    selector: _builtins.str
+    """The element that the action is for, as a selector, which the tab executor sends beside `ref`. Default none."""
     @_builtins.property
     def params(self) -> _struct_pb2.Struct:
         """Parameters of the action, at most `maxPayloadBytes` when encoded. Default none."""
@@ -190,10 +193,11 @@ class BatchTask(_message.Message):
         on_conflict: _task_pb2.Unique.Conflict.ValueType | None = ...,
         on_target_failure: _builtins.str | None = ...,
         after_indexes: _abc.Iterable[_builtins.int] | None = ...,
+        selector: _builtins.str | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["_after_policy", b"_after_policy", "_hold", b"_hold", "_idempotency_key", b"_idempotency_key", "_on_conflict", b"_on_conflict", "_on_target_failure", b"_on_target_failure", "_parent_id", b"_parent_id", "_priority", b"_priority", "_project", b"_project", "_ref", b"_ref", "_run_timeout_ms", b"_run_timeout_ms", "_tab_id", b"_tab_id", "_target", b"_target", "_token_limit", b"_token_limit", "_traceparent", b"_traceparent", "_unique_key", b"_unique_key", "_unique_while", b"_unique_while", "after_policy", b"after_policy", "deadline", b"deadline", "hold", b"hold", "idempotency_key", b"idempotency_key", "input", b"input", "not_before", b"not_before", "on_conflict", b"on_conflict", "on_target_failure", b"on_target_failure", "params", b"params", "parent_id", b"parent_id", "priority", b"priority", "project", b"project", "ref", b"ref", "retry_policy", b"retry_policy", "run_timeout_ms", b"run_timeout_ms", "tab_id", b"tab_id", "target", b"target", "token_limit", b"token_limit", "traceparent", b"traceparent", "unique_key", b"unique_key", "unique_while", b"unique_while"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_after_policy", b"_after_policy", "_hold", b"_hold", "_idempotency_key", b"_idempotency_key", "_on_conflict", b"_on_conflict", "_on_target_failure", b"_on_target_failure", "_parent_id", b"_parent_id", "_priority", b"_priority", "_project", b"_project", "_ref", b"_ref", "_run_timeout_ms", b"_run_timeout_ms", "_selector", b"_selector", "_tab_id", b"_tab_id", "_target", b"_target", "_token_limit", b"_token_limit", "_traceparent", b"_traceparent", "_unique_key", b"_unique_key", "_unique_while", b"_unique_while", "after_policy", b"after_policy", "deadline", b"deadline", "hold", b"hold", "idempotency_key", b"idempotency_key", "input", b"input", "not_before", b"not_before", "on_conflict", b"on_conflict", "on_target_failure", b"on_target_failure", "params", b"params", "parent_id", b"parent_id", "priority", b"priority", "project", b"project", "ref", b"ref", "retry_policy", b"retry_policy", "run_timeout_ms", b"run_timeout_ms", "selector", b"selector", "tab_id", b"tab_id", "target", b"target", "token_limit", b"token_limit", "traceparent", b"traceparent", "unique_key", b"unique_key", "unique_while", b"unique_while"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_after_policy", b"_after_policy", "_hold", b"_hold", "_idempotency_key", b"_idempotency_key", "_on_conflict", b"_on_conflict", "_on_target_failure", b"_on_target_failure", "_parent_id", b"_parent_id", "_priority", b"_priority", "_project", b"_project", "_ref", b"_ref", "_run_timeout_ms", b"_run_timeout_ms", "_tab_id", b"_tab_id", "_target", b"_target", "_token_limit", b"_token_limit", "_traceparent", b"_traceparent", "_unique_key", b"_unique_key", "_unique_while", b"_unique_while", "action", b"action", "after", b"after", "after_indexes", b"after_indexes", "after_policy", b"after_policy", "concurrency_keys", b"concurrency_keys", "deadline", b"deadline", "hold", b"hold", "idempotency_key", b"idempotency_key", "input", b"input", "labels", b"labels", "not_before", b"not_before", "on_conflict", b"on_conflict", "on_target_failure", b"on_target_failure", "params", b"params", "parent_id", b"parent_id", "priority", b"priority", "project", b"project", "ref", b"ref", "requires", b"requires", "retry_policy", b"retry_policy", "run_timeout_ms", b"run_timeout_ms", "tab_id", b"tab_id", "target", b"target", "token_limit", b"token_limit", "traceparent", b"traceparent", "unique_key", b"unique_key", "unique_while", b"unique_while"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_after_policy", b"_after_policy", "_hold", b"_hold", "_idempotency_key", b"_idempotency_key", "_on_conflict", b"_on_conflict", "_on_target_failure", b"_on_target_failure", "_parent_id", b"_parent_id", "_priority", b"_priority", "_project", b"_project", "_ref", b"_ref", "_run_timeout_ms", b"_run_timeout_ms", "_selector", b"_selector", "_tab_id", b"_tab_id", "_target", b"_target", "_token_limit", b"_token_limit", "_traceparent", b"_traceparent", "_unique_key", b"_unique_key", "_unique_while", b"_unique_while", "action", b"action", "after", b"after", "after_indexes", b"after_indexes", "after_policy", b"after_policy", "concurrency_keys", b"concurrency_keys", "deadline", b"deadline", "hold", b"hold", "idempotency_key", b"idempotency_key", "input", b"input", "labels", b"labels", "not_before", b"not_before", "on_conflict", b"on_conflict", "on_target_failure", b"on_target_failure", "params", b"params", "parent_id", b"parent_id", "priority", b"priority", "project", b"project", "ref", b"ref", "requires", b"requires", "retry_policy", b"retry_policy", "run_timeout_ms", b"run_timeout_ms", "selector", b"selector", "tab_id", b"tab_id", "target", b"target", "token_limit", b"token_limit", "traceparent", b"traceparent", "unique_key", b"unique_key", "unique_while", b"unique_while"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__after_policy: _TypeAlias = _typing.Literal["after_policy"]  # noqa: Y015
     _WhichOneofArgType__after_policy: _TypeAlias = _typing.Literal["_after_policy", b"_after_policy"]  # noqa: Y015
@@ -215,6 +219,8 @@ class BatchTask(_message.Message):
     _WhichOneofArgType__ref: _TypeAlias = _typing.Literal["_ref", b"_ref"]  # noqa: Y015
     _WhichOneofReturnType__run_timeout_ms: _TypeAlias = _typing.Literal["run_timeout_ms"]  # noqa: Y015
     _WhichOneofArgType__run_timeout_ms: _TypeAlias = _typing.Literal["_run_timeout_ms", b"_run_timeout_ms"]  # noqa: Y015
+    _WhichOneofReturnType__selector: _TypeAlias = _typing.Literal["selector"]  # noqa: Y015
+    _WhichOneofArgType__selector: _TypeAlias = _typing.Literal["_selector", b"_selector"]  # noqa: Y015
     _WhichOneofReturnType__tab_id: _TypeAlias = _typing.Literal["tab_id"]  # noqa: Y015
     _WhichOneofArgType__tab_id: _TypeAlias = _typing.Literal["_tab_id", b"_tab_id"]  # noqa: Y015
     _WhichOneofReturnType__target: _TypeAlias = _typing.Literal["target"]  # noqa: Y015
@@ -247,6 +253,8 @@ class BatchTask(_message.Message):
     def WhichOneof(self, oneof_group: _WhichOneofArgType__ref) -> _WhichOneofReturnType__ref | None: ...
     @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType__run_timeout_ms) -> _WhichOneofReturnType__run_timeout_ms | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__selector) -> _WhichOneofReturnType__selector | None: ...
     @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType__tab_id) -> _WhichOneofReturnType__tab_id | None: ...
     @_typing.overload

@@ -356,6 +356,7 @@ class TaskTemplate(_message.Message):
     INPUT_FIELD_NUMBER: _builtins.int
     CONCURRENCY_KEYS_FIELD_NUMBER: _builtins.int
     ON_TARGET_FAILURE_FIELD_NUMBER: _builtins.int
+    SELECTOR_FIELD_NUMBER: _builtins.int
     agent_id: _builtins.str
     """The submitting agent. Required."""
     action: _builtins.str
@@ -384,6 +385,8 @@ class TaskTemplate(_message.Message):
     """`block` or `continue`, see `SubmitTaskRequest.on_target_failure`. Default: what the settings say of the target, else
     `block`.
     """
+    selector: _builtins.str
+    """The element that the action is for, as a selector, which the tab executor sends beside `ref`. Default none."""
     @_builtins.property
     def params(self) -> _struct_pb2.Struct:
         """Parameters of the action, at most `maxPayloadBytes` when encoded. Default none."""
@@ -429,10 +432,11 @@ class TaskTemplate(_message.Message):
         input: _task_pb2.Payload | None = ...,
         concurrency_keys: _abc.Iterable[_builtins.str] | None = ...,
         on_target_failure: _builtins.str | None = ...,
+        selector: _builtins.str | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["_callback_url", b"_callback_url", "_deadline_secs", b"_deadline_secs", "_on_target_failure", b"_on_target_failure", "_priority", b"_priority", "_project", b"_project", "_ref", b"_ref", "_run_timeout_ms", b"_run_timeout_ms", "_tab_id", b"_tab_id", "_target", b"_target", "_token_limit", b"_token_limit", "callback_url", b"callback_url", "deadline_secs", b"deadline_secs", "input", b"input", "on_target_failure", b"on_target_failure", "params", b"params", "priority", b"priority", "project", b"project", "ref", b"ref", "retry_policy", b"retry_policy", "run_timeout_ms", b"run_timeout_ms", "tab_id", b"tab_id", "target", b"target", "token_limit", b"token_limit"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_callback_url", b"_callback_url", "_deadline_secs", b"_deadline_secs", "_on_target_failure", b"_on_target_failure", "_priority", b"_priority", "_project", b"_project", "_ref", b"_ref", "_run_timeout_ms", b"_run_timeout_ms", "_selector", b"_selector", "_tab_id", b"_tab_id", "_target", b"_target", "_token_limit", b"_token_limit", "callback_url", b"callback_url", "deadline_secs", b"deadline_secs", "input", b"input", "on_target_failure", b"on_target_failure", "params", b"params", "priority", b"priority", "project", b"project", "ref", b"ref", "retry_policy", b"retry_policy", "run_timeout_ms", b"run_timeout_ms", "selector", b"selector", "tab_id", b"tab_id", "target", b"target", "token_limit", b"token_limit"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_callback_url", b"_callback_url", "_deadline_secs", b"_deadline_secs", "_on_target_failure", b"_on_target_failure", "_priority", b"_priority", "_project", b"_project", "_ref", b"_ref", "_run_timeout_ms", b"_run_timeout_ms", "_tab_id", b"_tab_id", "_target", b"_target", "_token_limit", b"_token_limit", "action", b"action", "agent_id", b"agent_id", "callback_url", b"callback_url", "concurrency_keys", b"concurrency_keys", "deadline_secs", b"deadline_secs", "input", b"input", "labels", b"labels", "on_target_failure", b"on_target_failure", "params", b"params", "priority", b"priority", "project", b"project", "ref", b"ref", "requires", b"requires", "retry_policy", b"retry_policy", "run_timeout_ms", b"run_timeout_ms", "tab_id", b"tab_id", "target", b"target", "token_limit", b"token_limit"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_callback_url", b"_callback_url", "_deadline_secs", b"_deadline_secs", "_on_target_failure", b"_on_target_failure", "_priority", b"_priority", "_project", b"_project", "_ref", b"_ref", "_run_timeout_ms", b"_run_timeout_ms", "_selector", b"_selector", "_tab_id", b"_tab_id", "_target", b"_target", "_token_limit", b"_token_limit", "action", b"action", "agent_id", b"agent_id", "callback_url", b"callback_url", "concurrency_keys", b"concurrency_keys", "deadline_secs", b"deadline_secs", "input", b"input", "labels", b"labels", "on_target_failure", b"on_target_failure", "params", b"params", "priority", b"priority", "project", b"project", "ref", b"ref", "requires", b"requires", "retry_policy", b"retry_policy", "run_timeout_ms", b"run_timeout_ms", "selector", b"selector", "tab_id", b"tab_id", "target", b"target", "token_limit", b"token_limit"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__callback_url: _TypeAlias = _typing.Literal["callback_url"]  # noqa: Y015
     _WhichOneofArgType__callback_url: _TypeAlias = _typing.Literal["_callback_url", b"_callback_url"]  # noqa: Y015
@@ -448,6 +452,8 @@ class TaskTemplate(_message.Message):
     _WhichOneofArgType__ref: _TypeAlias = _typing.Literal["_ref", b"_ref"]  # noqa: Y015
     _WhichOneofReturnType__run_timeout_ms: _TypeAlias = _typing.Literal["run_timeout_ms"]  # noqa: Y015
     _WhichOneofArgType__run_timeout_ms: _TypeAlias = _typing.Literal["_run_timeout_ms", b"_run_timeout_ms"]  # noqa: Y015
+    _WhichOneofReturnType__selector: _TypeAlias = _typing.Literal["selector"]  # noqa: Y015
+    _WhichOneofArgType__selector: _TypeAlias = _typing.Literal["_selector", b"_selector"]  # noqa: Y015
     _WhichOneofReturnType__tab_id: _TypeAlias = _typing.Literal["tab_id"]  # noqa: Y015
     _WhichOneofArgType__tab_id: _TypeAlias = _typing.Literal["_tab_id", b"_tab_id"]  # noqa: Y015
     _WhichOneofReturnType__target: _TypeAlias = _typing.Literal["target"]  # noqa: Y015
@@ -468,6 +474,8 @@ class TaskTemplate(_message.Message):
     def WhichOneof(self, oneof_group: _WhichOneofArgType__ref) -> _WhichOneofReturnType__ref | None: ...
     @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType__run_timeout_ms) -> _WhichOneofReturnType__run_timeout_ms | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__selector) -> _WhichOneofReturnType__selector | None: ...
     @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType__tab_id) -> _WhichOneofReturnType__tab_id | None: ...
     @_typing.overload

@@ -773,20 +773,24 @@ class HostStats(_message.Message):
     free_credit: _builtins.float
     """Unused credit: the number of tasks that can be dispatched to connected hosts at once."""
     lost: _builtins.float
-    """Hosts whose stream broke, that were not heard of since, and may come back: they are not dead. They are not online."""
+    """Hosts whose stream broke, that were not heard of since, and may come back: they are not dead. They are not online.
+    Absent while there are none.
+    """
     def __init__(
         self,
         *,
         registered: _builtins.float = ...,
         online: _builtins.float = ...,
         free_credit: _builtins.float = ...,
-        lost: _builtins.float = ...,
+        lost: _builtins.float | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_lost", b"_lost", "lost", b"lost"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["free_credit", b"free_credit", "lost", b"lost", "online", b"online", "registered", b"registered"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_lost", b"_lost", "free_credit", b"free_credit", "lost", b"lost", "online", b"online", "registered", b"registered"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    def WhichOneof(self, oneof_group: _Never) -> None: ...
+    _WhichOneofReturnType__lost: _TypeAlias = _typing.Literal["lost"]  # noqa: Y015
+    _WhichOneofArgType__lost: _TypeAlias = _typing.Literal["_lost", b"_lost"]  # noqa: Y015
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__lost) -> _WhichOneofReturnType__lost | None: ...
 
 Global___HostStats: _TypeAlias = HostStats  # noqa: Y015
 

@@ -202,6 +202,7 @@ class Task(_message.Message):
     UNIQUE_WHILE_FIELD_NUMBER: _builtins.int
     ON_TARGET_FAILURE_FIELD_NUMBER: _builtins.int
     NOTICE_FIELD_NUMBER: _builtins.int
+    SELECTOR_FIELD_NUMBER: _builtins.int
     task_id: _builtins.str
     """The id that the server assigned: opaque, begins with `tsk_`. Always set."""
     agent_id: _builtins.str
@@ -270,6 +271,8 @@ class Task(_message.Message):
     """Why nothing can run the task at present, such as `no live host offers the action crawl`. Absent before that has been
     so for `noHostNoticeSecs`, and while something could run it.
     """
+    selector: _builtins.str
+    """The element that the action is for, as a selector. Absent if the submitter gave none."""
     @_builtins.property
     def params(self) -> _struct_pb2.Struct:
         """Parameters of the action, merged into the executor's request. Absent if the submitter gave none."""
@@ -389,10 +392,11 @@ class Task(_message.Message):
         unique_while: Global___Unique.While.ValueType | None = ...,
         on_target_failure: _builtins.str | None = ...,
         notice: _builtins.str | None = ...,
+        selector: _builtins.str | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["_action", b"_action", "_after_policy", b"_after_policy", "_agent_id", b"_agent_id", "_batch_id", b"_batch_id", "_callback_url", b"_callback_url", "_code", b"_code", "_error", b"_error", "_hold", b"_hold", "_host_id", b"_host_id", "_idempotency_key", b"_idempotency_key", "_latency_ms", b"_latency_ms", "_notice", b"_notice", "_on_target_failure", b"_on_target_failure", "_parent_id", b"_parent_id", "_position", b"_position", "_priority", b"_priority", "_project", b"_project", "_ref", b"_ref", "_run", b"_run", "_run_timeout_ms", b"_run_timeout_ms", "_state", b"_state", "_tab_id", b"_tab_id", "_target", b"_target", "_task_id", b"_task_id", "_token_limit", b"_token_limit", "_tokens_used", b"_tokens_used", "_traceback", b"_traceback", "_traceparent", b"_traceparent", "_unique_key", b"_unique_key", "_unique_while", b"_unique_while", "action", b"action", "after_policy", b"after_policy", "agent_id", b"agent_id", "batch_id", b"batch_id", "callback_url", b"callback_url", "code", b"code", "completed_at", b"completed_at", "created_at", b"created_at", "deadline", b"deadline", "error", b"error", "hold", b"hold", "host_id", b"host_id", "idempotency_key", b"idempotency_key", "input", b"input", "latency_ms", b"latency_ms", "not_before", b"not_before", "notice", b"notice", "on_target_failure", b"on_target_failure", "output", b"output", "params", b"params", "parent_id", b"parent_id", "position", b"position", "priority", b"priority", "progress", b"progress", "project", b"project", "ref", b"ref", "result", b"result", "retry_policy", b"retry_policy", "run", b"run", "run_timeout_ms", b"run_timeout_ms", "started_at", b"started_at", "state", b"state", "tab_id", b"tab_id", "target", b"target", "task_id", b"task_id", "token_limit", b"token_limit", "tokens_used", b"tokens_used", "traceback", b"traceback", "traceparent", b"traceparent", "unique_key", b"unique_key", "unique_while", b"unique_while"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_action", b"_action", "_after_policy", b"_after_policy", "_agent_id", b"_agent_id", "_batch_id", b"_batch_id", "_callback_url", b"_callback_url", "_code", b"_code", "_error", b"_error", "_hold", b"_hold", "_host_id", b"_host_id", "_idempotency_key", b"_idempotency_key", "_latency_ms", b"_latency_ms", "_notice", b"_notice", "_on_target_failure", b"_on_target_failure", "_parent_id", b"_parent_id", "_position", b"_position", "_priority", b"_priority", "_project", b"_project", "_ref", b"_ref", "_run", b"_run", "_run_timeout_ms", b"_run_timeout_ms", "_selector", b"_selector", "_state", b"_state", "_tab_id", b"_tab_id", "_target", b"_target", "_task_id", b"_task_id", "_token_limit", b"_token_limit", "_tokens_used", b"_tokens_used", "_traceback", b"_traceback", "_traceparent", b"_traceparent", "_unique_key", b"_unique_key", "_unique_while", b"_unique_while", "action", b"action", "after_policy", b"after_policy", "agent_id", b"agent_id", "batch_id", b"batch_id", "callback_url", b"callback_url", "code", b"code", "completed_at", b"completed_at", "created_at", b"created_at", "deadline", b"deadline", "error", b"error", "hold", b"hold", "host_id", b"host_id", "idempotency_key", b"idempotency_key", "input", b"input", "latency_ms", b"latency_ms", "not_before", b"not_before", "notice", b"notice", "on_target_failure", b"on_target_failure", "output", b"output", "params", b"params", "parent_id", b"parent_id", "position", b"position", "priority", b"priority", "progress", b"progress", "project", b"project", "ref", b"ref", "result", b"result", "retry_policy", b"retry_policy", "run", b"run", "run_timeout_ms", b"run_timeout_ms", "selector", b"selector", "started_at", b"started_at", "state", b"state", "tab_id", b"tab_id", "target", b"target", "task_id", b"task_id", "token_limit", b"token_limit", "tokens_used", b"tokens_used", "traceback", b"traceback", "traceparent", b"traceparent", "unique_key", b"unique_key", "unique_while", b"unique_while"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_action", b"_action", "_after_policy", b"_after_policy", "_agent_id", b"_agent_id", "_batch_id", b"_batch_id", "_callback_url", b"_callback_url", "_code", b"_code", "_error", b"_error", "_hold", b"_hold", "_host_id", b"_host_id", "_idempotency_key", b"_idempotency_key", "_latency_ms", b"_latency_ms", "_notice", b"_notice", "_on_target_failure", b"_on_target_failure", "_parent_id", b"_parent_id", "_position", b"_position", "_priority", b"_priority", "_project", b"_project", "_ref", b"_ref", "_run", b"_run", "_run_timeout_ms", b"_run_timeout_ms", "_state", b"_state", "_tab_id", b"_tab_id", "_target", b"_target", "_task_id", b"_task_id", "_token_limit", b"_token_limit", "_tokens_used", b"_tokens_used", "_traceback", b"_traceback", "_traceparent", b"_traceparent", "_unique_key", b"_unique_key", "_unique_while", b"_unique_while", "action", b"action", "after", b"after", "after_policy", b"after_policy", "agent_id", b"agent_id", "attempts", b"attempts", "batch_id", b"batch_id", "callback_url", b"callback_url", "code", b"code", "completed_at", b"completed_at", "concurrency_keys", b"concurrency_keys", "created_at", b"created_at", "deadline", b"deadline", "error", b"error", "hold", b"hold", "host_id", b"host_id", "idempotency_key", b"idempotency_key", "input", b"input", "labels", b"labels", "latency_ms", b"latency_ms", "not_before", b"not_before", "notice", b"notice", "on_target_failure", b"on_target_failure", "output", b"output", "params", b"params", "parent_id", b"parent_id", "position", b"position", "priority", b"priority", "progress", b"progress", "project", b"project", "ref", b"ref", "requires", b"requires", "result", b"result", "retry_policy", b"retry_policy", "run", b"run", "run_timeout_ms", b"run_timeout_ms", "started_at", b"started_at", "state", b"state", "tab_id", b"tab_id", "target", b"target", "task_id", b"task_id", "token_limit", b"token_limit", "tokens_used", b"tokens_used", "traceback", b"traceback", "traceparent", b"traceparent", "unique_key", b"unique_key", "unique_while", b"unique_while"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_action", b"_action", "_after_policy", b"_after_policy", "_agent_id", b"_agent_id", "_batch_id", b"_batch_id", "_callback_url", b"_callback_url", "_code", b"_code", "_error", b"_error", "_hold", b"_hold", "_host_id", b"_host_id", "_idempotency_key", b"_idempotency_key", "_latency_ms", b"_latency_ms", "_notice", b"_notice", "_on_target_failure", b"_on_target_failure", "_parent_id", b"_parent_id", "_position", b"_position", "_priority", b"_priority", "_project", b"_project", "_ref", b"_ref", "_run", b"_run", "_run_timeout_ms", b"_run_timeout_ms", "_selector", b"_selector", "_state", b"_state", "_tab_id", b"_tab_id", "_target", b"_target", "_task_id", b"_task_id", "_token_limit", b"_token_limit", "_tokens_used", b"_tokens_used", "_traceback", b"_traceback", "_traceparent", b"_traceparent", "_unique_key", b"_unique_key", "_unique_while", b"_unique_while", "action", b"action", "after", b"after", "after_policy", b"after_policy", "agent_id", b"agent_id", "attempts", b"attempts", "batch_id", b"batch_id", "callback_url", b"callback_url", "code", b"code", "completed_at", b"completed_at", "concurrency_keys", b"concurrency_keys", "created_at", b"created_at", "deadline", b"deadline", "error", b"error", "hold", b"hold", "host_id", b"host_id", "idempotency_key", b"idempotency_key", "input", b"input", "labels", b"labels", "latency_ms", b"latency_ms", "not_before", b"not_before", "notice", b"notice", "on_target_failure", b"on_target_failure", "output", b"output", "params", b"params", "parent_id", b"parent_id", "position", b"position", "priority", b"priority", "progress", b"progress", "project", b"project", "ref", b"ref", "requires", b"requires", "result", b"result", "retry_policy", b"retry_policy", "run", b"run", "run_timeout_ms", b"run_timeout_ms", "selector", b"selector", "started_at", b"started_at", "state", b"state", "tab_id", b"tab_id", "target", b"target", "task_id", b"task_id", "token_limit", b"token_limit", "tokens_used", b"tokens_used", "traceback", b"traceback", "traceparent", b"traceparent", "unique_key", b"unique_key", "unique_while", b"unique_while"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__action: _TypeAlias = _typing.Literal["action"]  # noqa: Y015
     _WhichOneofArgType__action: _TypeAlias = _typing.Literal["_action", b"_action"]  # noqa: Y015
@@ -434,6 +438,8 @@ class Task(_message.Message):
     _WhichOneofArgType__run: _TypeAlias = _typing.Literal["_run", b"_run"]  # noqa: Y015
     _WhichOneofReturnType__run_timeout_ms: _TypeAlias = _typing.Literal["run_timeout_ms"]  # noqa: Y015
     _WhichOneofArgType__run_timeout_ms: _TypeAlias = _typing.Literal["_run_timeout_ms", b"_run_timeout_ms"]  # noqa: Y015
+    _WhichOneofReturnType__selector: _TypeAlias = _typing.Literal["selector"]  # noqa: Y015
+    _WhichOneofArgType__selector: _TypeAlias = _typing.Literal["_selector", b"_selector"]  # noqa: Y015
     _WhichOneofReturnType__state: _TypeAlias = _typing.Literal["state"]  # noqa: Y015
     _WhichOneofArgType__state: _TypeAlias = _typing.Literal["_state", b"_state"]  # noqa: Y015
     _WhichOneofReturnType__tab_id: _TypeAlias = _typing.Literal["tab_id"]  # noqa: Y015
@@ -494,6 +500,8 @@ class Task(_message.Message):
     def WhichOneof(self, oneof_group: _WhichOneofArgType__run) -> _WhichOneofReturnType__run | None: ...
     @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType__run_timeout_ms) -> _WhichOneofReturnType__run_timeout_ms | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__selector) -> _WhichOneofReturnType__selector | None: ...
     @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType__state) -> _WhichOneofReturnType__state | None: ...
     @_typing.overload
@@ -975,6 +983,7 @@ class SubmitTaskRequest(_message.Message):
     UNIQUE_WHILE_FIELD_NUMBER: _builtins.int
     ON_CONFLICT_FIELD_NUMBER: _builtins.int
     ON_TARGET_FAILURE_FIELD_NUMBER: _builtins.int
+    SELECTOR_FIELD_NUMBER: _builtins.int
     agent_id: _builtins.str
     """The submitting agent. Required."""
     action: _builtins.str
@@ -1019,6 +1028,10 @@ class SubmitTaskRequest(_message.Message):
     """What happens to the target of the task if it fails after its start: `block`, it waits until the failed task is resumed,
     resolved or cancelled; `continue`, its next task is due (docs/rules.md, Serial queues). No enum, since `continue` is a
     reserved word of several languages. Default: what the settings say of the target, else `block`.
+    """
+    selector: _builtins.str
+    """The element that the action is for, as a selector such as `#btn` or `text:Sign in`, which the tab executor sends
+    beside `ref`. Default none.
     """
     @_builtins.property
     def params(self) -> _struct_pb2.Struct:
@@ -1095,10 +1108,11 @@ class SubmitTaskRequest(_message.Message):
         unique_while: Global___Unique.While.ValueType | None = ...,
         on_conflict: Global___Unique.Conflict.ValueType | None = ...,
         on_target_failure: _builtins.str | None = ...,
+        selector: _builtins.str | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["_after_policy", b"_after_policy", "_callback_url", b"_callback_url", "_hold", b"_hold", "_idempotency_key", b"_idempotency_key", "_on_conflict", b"_on_conflict", "_on_target_failure", b"_on_target_failure", "_parent_id", b"_parent_id", "_priority", b"_priority", "_project", b"_project", "_ref", b"_ref", "_run_timeout_ms", b"_run_timeout_ms", "_tab_id", b"_tab_id", "_target", b"_target", "_token_limit", b"_token_limit", "_traceparent", b"_traceparent", "_unique_key", b"_unique_key", "_unique_while", b"_unique_while", "after_policy", b"after_policy", "callback_url", b"callback_url", "deadline", b"deadline", "hold", b"hold", "idempotency_key", b"idempotency_key", "input", b"input", "not_before", b"not_before", "on_conflict", b"on_conflict", "on_target_failure", b"on_target_failure", "params", b"params", "parent_id", b"parent_id", "priority", b"priority", "project", b"project", "ref", b"ref", "retry_policy", b"retry_policy", "run_timeout_ms", b"run_timeout_ms", "tab_id", b"tab_id", "target", b"target", "token_limit", b"token_limit", "traceparent", b"traceparent", "unique_key", b"unique_key", "unique_while", b"unique_while"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_after_policy", b"_after_policy", "_callback_url", b"_callback_url", "_hold", b"_hold", "_idempotency_key", b"_idempotency_key", "_on_conflict", b"_on_conflict", "_on_target_failure", b"_on_target_failure", "_parent_id", b"_parent_id", "_priority", b"_priority", "_project", b"_project", "_ref", b"_ref", "_run_timeout_ms", b"_run_timeout_ms", "_selector", b"_selector", "_tab_id", b"_tab_id", "_target", b"_target", "_token_limit", b"_token_limit", "_traceparent", b"_traceparent", "_unique_key", b"_unique_key", "_unique_while", b"_unique_while", "after_policy", b"after_policy", "callback_url", b"callback_url", "deadline", b"deadline", "hold", b"hold", "idempotency_key", b"idempotency_key", "input", b"input", "not_before", b"not_before", "on_conflict", b"on_conflict", "on_target_failure", b"on_target_failure", "params", b"params", "parent_id", b"parent_id", "priority", b"priority", "project", b"project", "ref", b"ref", "retry_policy", b"retry_policy", "run_timeout_ms", b"run_timeout_ms", "selector", b"selector", "tab_id", b"tab_id", "target", b"target", "token_limit", b"token_limit", "traceparent", b"traceparent", "unique_key", b"unique_key", "unique_while", b"unique_while"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_after_policy", b"_after_policy", "_callback_url", b"_callback_url", "_hold", b"_hold", "_idempotency_key", b"_idempotency_key", "_on_conflict", b"_on_conflict", "_on_target_failure", b"_on_target_failure", "_parent_id", b"_parent_id", "_priority", b"_priority", "_project", b"_project", "_ref", b"_ref", "_run_timeout_ms", b"_run_timeout_ms", "_tab_id", b"_tab_id", "_target", b"_target", "_token_limit", b"_token_limit", "_traceparent", b"_traceparent", "_unique_key", b"_unique_key", "_unique_while", b"_unique_while", "action", b"action", "after", b"after", "after_policy", b"after_policy", "agent_id", b"agent_id", "callback_url", b"callback_url", "concurrency_keys", b"concurrency_keys", "deadline", b"deadline", "hold", b"hold", "idempotency_key", b"idempotency_key", "input", b"input", "labels", b"labels", "not_before", b"not_before", "on_conflict", b"on_conflict", "on_target_failure", b"on_target_failure", "params", b"params", "parent_id", b"parent_id", "priority", b"priority", "project", b"project", "ref", b"ref", "requires", b"requires", "retry_policy", b"retry_policy", "run_timeout_ms", b"run_timeout_ms", "tab_id", b"tab_id", "target", b"target", "token_limit", b"token_limit", "traceparent", b"traceparent", "unique_key", b"unique_key", "unique_while", b"unique_while"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_after_policy", b"_after_policy", "_callback_url", b"_callback_url", "_hold", b"_hold", "_idempotency_key", b"_idempotency_key", "_on_conflict", b"_on_conflict", "_on_target_failure", b"_on_target_failure", "_parent_id", b"_parent_id", "_priority", b"_priority", "_project", b"_project", "_ref", b"_ref", "_run_timeout_ms", b"_run_timeout_ms", "_selector", b"_selector", "_tab_id", b"_tab_id", "_target", b"_target", "_token_limit", b"_token_limit", "_traceparent", b"_traceparent", "_unique_key", b"_unique_key", "_unique_while", b"_unique_while", "action", b"action", "after", b"after", "after_policy", b"after_policy", "agent_id", b"agent_id", "callback_url", b"callback_url", "concurrency_keys", b"concurrency_keys", "deadline", b"deadline", "hold", b"hold", "idempotency_key", b"idempotency_key", "input", b"input", "labels", b"labels", "not_before", b"not_before", "on_conflict", b"on_conflict", "on_target_failure", b"on_target_failure", "params", b"params", "parent_id", b"parent_id", "priority", b"priority", "project", b"project", "ref", b"ref", "requires", b"requires", "retry_policy", b"retry_policy", "run_timeout_ms", b"run_timeout_ms", "selector", b"selector", "tab_id", b"tab_id", "target", b"target", "token_limit", b"token_limit", "traceparent", b"traceparent", "unique_key", b"unique_key", "unique_while", b"unique_while"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__after_policy: _TypeAlias = _typing.Literal["after_policy"]  # noqa: Y015
     _WhichOneofArgType__after_policy: _TypeAlias = _typing.Literal["_after_policy", b"_after_policy"]  # noqa: Y015
@@ -1122,6 +1136,8 @@ class SubmitTaskRequest(_message.Message):
     _WhichOneofArgType__ref: _TypeAlias = _typing.Literal["_ref", b"_ref"]  # noqa: Y015
     _WhichOneofReturnType__run_timeout_ms: _TypeAlias = _typing.Literal["run_timeout_ms"]  # noqa: Y015
     _WhichOneofArgType__run_timeout_ms: _TypeAlias = _typing.Literal["_run_timeout_ms", b"_run_timeout_ms"]  # noqa: Y015
+    _WhichOneofReturnType__selector: _TypeAlias = _typing.Literal["selector"]  # noqa: Y015
+    _WhichOneofArgType__selector: _TypeAlias = _typing.Literal["_selector", b"_selector"]  # noqa: Y015
     _WhichOneofReturnType__tab_id: _TypeAlias = _typing.Literal["tab_id"]  # noqa: Y015
     _WhichOneofArgType__tab_id: _TypeAlias = _typing.Literal["_tab_id", b"_tab_id"]  # noqa: Y015
     _WhichOneofReturnType__target: _TypeAlias = _typing.Literal["target"]  # noqa: Y015
@@ -1156,6 +1172,8 @@ class SubmitTaskRequest(_message.Message):
     def WhichOneof(self, oneof_group: _WhichOneofArgType__ref) -> _WhichOneofReturnType__ref | None: ...
     @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType__run_timeout_ms) -> _WhichOneofReturnType__run_timeout_ms | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__selector) -> _WhichOneofReturnType__selector | None: ...
     @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType__tab_id) -> _WhichOneofReturnType__tab_id | None: ...
     @_typing.overload

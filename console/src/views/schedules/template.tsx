@@ -26,6 +26,7 @@ export function Template({ task }: { task: TaskTemplate }) {
           ["Attempts", task.retryPolicy?.maxAttempts?.toString()],
           ["Tokens", task.tokenLimit?.toString()],
           ["Tab", task.tabId],
+          ["Selector", task.selector],
           ["Element", task.ref],
           ["Callback", task.callbackUrl],
         ]}
