@@ -9,6 +9,7 @@ from functools import partial
 
 import pytest
 import structlog
+from structlog import make_filtering_bound_logger
 
 from taskyard_server import logs
 from taskyard_server.core.hosts import HostProfile
@@ -152,6 +153,16 @@ async def claimed(engine):
     return lease
 
 
+def collect(written):
+    """Keeps what is logged, by its event alone."""
+
+    def keep(_, __, line):
+        written.append(line["event"])
+        raise structlog.DropEvent
+
+    return keep
+
+
 async def logged(lines):
     """Wait until the engine has logged its events, and return the lines."""
     await asyncio.sleep(0)
@@ -164,8 +175,22 @@ async def test_each_state_that_a_task_takes_is_one_line_with_its_fields(lines, e
     await reporting.complete(engine, "red", "host", claimed.task.id, claimed.token, None)
     line = {**FIELDS, "task_id": claimed.task.id}
     assert await logged(lines) == [
-        {**line, "event": f"task_{state}"} for state in ("queued", "assigned", "running", "done")
+        {**line, "event": f"task_{state}", "log_level": level}
+        for state, level in (("queued", "debug"), ("assigned", "debug"), ("running", "debug"), ("done", "info"))
     ]
+
+
+async def test_at_the_level_info_a_task_is_one_line(monkeypatch):
+    written = []
+    monkeypatch.setattr(logs, "log", structlog.wrap_logger(None, [collect(written)], make_filtering_bound_logger(20)))
+    engine = MemoryEngine(Limits(max_per_agent=1000))
+    engine.subscribe(TransitionLog())
+    for _ in range(300):
+        task = await engine.tasks.submit("red", Submission("ann", "click"), show=live)
+    await engine.tasks.cancel("red", task.id, show=live)
+    await logged([])
+    assert written == ["task_cancelled"]
+    await engine.admin.close()
 
 
 async def test_the_line_of_a_failure_has_the_error(lines, engine, claimed):

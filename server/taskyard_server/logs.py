@@ -14,10 +14,14 @@ from taskyard_server.config import ConfigError, LogSettings
 from taskyard_server.core.events import Event, transitions
 from taskyard_server.core.leases import Loss
 from taskyard_server.core.schedules.schedule import TriggerEvent, TriggerEventKind
+from taskyard_server.core.task import PAUSED, TERMINAL, TaskState
 from taskyard_server.log_file import LogFile, ToFile
 from taskyard_server.throttle import Throttle
 
 log = structlog.get_logger(__name__)
+
+TOLD: Final = TERMINAL | {PAUSED}
+"""The states of which there is a line at the level info."""
 
 
 def configure(
@@ -63,20 +67,25 @@ def configured_log_file(settings: LogSettings) -> LogFile | None:
 
 
 class TransitionLog:
-    """An engine listener that logs each state that a task takes (docs/rules.md, Logs)."""
+    """An engine listener that logs how tasks end or pause, and at the level debug each state that they take.
+
+    The rule is docs/rules.md, Logs.
+    """
 
     def __init__(self) -> None:
         self._throttle = Throttle("transitions")
+        self._states = frozenset(TaskState) if log.is_enabled_for(logging.DEBUG) else TOLD
 
     def __call__(self, namespace: str, events: Sequence[Event]) -> None:
         """Log the events of one turn."""
-        taken = transitions(events)
+        taken = [event for event in transitions(events) if event.state in self._states]
         for event in taken[: self._throttle.admits_of([event.state for event in taken])]:
             task = event.task
             fields = {"error": event.error} if event.error else {}
             if task.options.traceparent:
                 fields["trace_id"] = trace_id(task.options.traceparent)
-            log.info(
+            say = log.info if event.state in TOLD else log.debug
+            say(
                 f"task_{event.state}",
                 task_id=task.id,
                 agent_id=task.agent_id,

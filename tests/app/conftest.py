@@ -178,6 +178,7 @@ async def up(executor: str, tmp_path: Path) -> AsyncIterator[Callable[..., Await
         grpc_port, metrics_port = free_port(), free_port()
         file = tmp_path / "taskyard.json"
         command = [sys.executable, "-m", "taskyard_server.cli.main", "up", "--no-gateway", "--executor", executor]
+        command += ["--log-level", "debug"]
         command += ["--grpc", f"127.0.0.1:{grpc_port}", "--metrics", f"127.0.0.1:{metrics_port}", *flags]
         if config is not None:
             file.write_text(json.dumps(config))

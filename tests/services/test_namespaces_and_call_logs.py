@@ -111,7 +111,8 @@ async def test_each_call_is_one_line_with_its_outcome_and_duration(api, log_line
     await api.submit()
     (line,) = [line for line in log_lines if line["event"] == "request"]
     assert 0 < line.pop("ms") < 10_000
-    assert line == {**LINE, "method": "/taskyard.v1.TaskService/SubmitTask", "outcome": "ok"}
+    method = "/taskyard.v1.TaskService/SubmitTask"
+    assert line == {**LINE, "log_level": "debug", "method": method, "outcome": "ok"}
 
 
 async def test_a_refused_call_is_one_line_with_its_code(api, refused, log_lines, by_rest):

@@ -176,3 +176,8 @@ async def test_a_store_waits_while_its_server_is_started_again() -> None:
         process.terminate()
         process.wait()
         shutil.rmtree(folder)
+
+
+def test_what_asyncpg_says_of_its_own_states_is_told_nobody() -> None:
+    error = asyncpg.InternalClientError("cannot switch to state 12; another operation (2) is in progress")
+    assert str(in_words(Address("postgresql://db/yard"), error)) == "postgresql://db/yard: the connection was lost"

@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 
 import pytest
+import structlog
 
 from taskyard_server.store.port import CommitDelayed, Group, StoreError, Table, key_of
 from taskyard_server.store.sqlite import SqliteStore
@@ -161,6 +162,18 @@ async def test_nothing_acknowledged_is_lost_when_the_writer_is_killed_twenty_tim
     assert [row.key for row in await live(store)] == [key_of(1, seq) for seq in range(1, number + 1)]
     assert (await store.stats()).number == number
     assert await store.check() == []
+    await store.close()
+
+
+async def test_a_writer_that_is_killed_is_told_of_in_the_log(tmp_path: Path) -> None:
+    store = SqliteStore(str(tmp_path / "yard.db"))
+    await store.open()
+    assert store.writer_pid is not None
+    with structlog.testing.capture_logs() as lines:
+        os.kill(store.writer_pid, signal.SIGKILL)
+        await store.commit(submitted(1, 1))
+    (line,) = lines
+    assert (line["event"], line["log_level"], line["status"]) == ("store_writer_died", "warning", -signal.SIGKILL)
     await store.close()
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import logging
 import time
 from collections import Counter
 from collections.abc import Awaitable, Callable
@@ -120,6 +121,7 @@ class CallInterceptor(grpc.aio.ServerInterceptor):
         self._wrapped: dict[str, grpc.RpcMethodHandler[Any, Any]] = {}
         self._wrapped_for_rest: dict[str, grpc.RpcMethodHandler[Any, Any]] = {}
         self._throttle = Throttle("requests")
+        self._logs_all = log.is_enabled_for(logging.DEBUG)
         self._messages = FirstMessages()
 
     async def intercept_service(
@@ -210,7 +212,7 @@ class CallInterceptor(grpc.aio.ServerInterceptor):
         if self._tracer is not None:
             serve = self._tracer.around(method, serve, is_stream)
 
-        is_logged = not method.startswith(PROBES)
+        is_logged = self._logs_all and not method.startswith(PROBES)
         ok = _kind(method, "ok")
         turns = self._turns
         first_of = self._messages.read
@@ -250,7 +252,7 @@ class CallInterceptor(grpc.aio.ServerInterceptor):
                 await refusing
             else:
                 if is_logged and self._throttle.admits(ok):
-                    _log(method, headers, begin, "ok")
+                    log.debug("request", **_line(method, headers, begin, "ok"))
                 return response
             finally:
                 if gate is not None and entry is not None:
@@ -276,7 +278,7 @@ class CallInterceptor(grpc.aio.ServerInterceptor):
         if refusal.code == "internal":
             log.error("internal_error", method=method, exc_info=error)
         if not method.startswith(PROBES) and self._throttle.admits(_kind(method, refusal.code)):
-            _log(method, headers, begin, refusal.code)
+            log.info("request", **_line(method, headers, begin, refusal.code))
         if gate is not None and refusal.code == "unauthenticated":
             await gate.delay(refusal, headers, context)
         status = MAPPINGS[refusal.code].grpc
@@ -300,16 +302,16 @@ def _kind(method: str, outcome: str) -> str:
     return f"{method.rpartition('/')[2]} {outcome}"
 
 
-def _log(method: str, headers: Headers, begin: float, outcome: str) -> None:
-    log.info(
-        "request",
-        method=method,
-        outcome=outcome,
-        ms=round((time.perf_counter() - begin) * 1000, 2),
+def _line(method: str, headers: Headers, begin: float, outcome: str) -> dict[str, Any]:
+    """What the line of a call says."""
+    return {
+        "method": method,
+        "outcome": outcome,
+        "ms": round((time.perf_counter() - begin) * 1000, 2),
         # It may be anything where it is what was refused.
-        namespace=headers.namespace[:MAX_NAMESPACE_CHARS],
-        rest=headers.by_rest,
-    )
+        "namespace": headers.namespace[:MAX_NAMESPACE_CHARS],
+        "rest": headers.by_rest,
+    }
 
 
 def _check(request: Any, call: Call, gate: Gate | None, headers: Headers, context: Context) -> None:

@@ -58,7 +58,8 @@ def in_words(address: Address, error: BaseException, *, is_opening: bool = False
     if isinstance(error, OSError | asyncpg.InterfaceError | asyncpg.InternalClientError):
         if is_opening and isinstance(error, asyncpg.ClientConfigurationError):
             return StoreError(f"{address.shown}: {text}; see to store.url and the PG* variables")
-        return CommitDelayed(f"{address.shown}: {text}")
+        # What asyncpg says of its own states, as after a cancel in the middle of an answer, tells nobody what to do.
+        return CommitDelayed(f"{address.shown}: {text if isinstance(error, OSError) else _MAY_PASS['08']}")
     return StoreError(
         f"{address.shown}: {text} ({type(error).__name__}); this is a defect of Taskyard, please report it"
     )

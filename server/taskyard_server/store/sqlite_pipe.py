@@ -13,8 +13,12 @@ import sys
 from collections.abc import Sequence
 from typing import Any, Final, cast
 
+import structlog
+
 from taskyard_server.store.port import BackupFailed, CommitDelayed, StoreError
 from taskyard_server.store.sqlite_writer import DELAYED, DONE, REFUSED
+
+log = structlog.get_logger(__name__)
 
 _ROOT: Final = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 _RUN: Final = (
@@ -139,6 +143,7 @@ class WriterProcess:
         elif self._starts >= STARTS:
             self._fail(f"{self._path}: its writer process ends again and again (status {code}); see the system's log")
         else:
+            log.warning("store_writer_died", path=self._path, status=code, waiting=len(self._waiting))
             self._restart = asyncio.get_running_loop().create_task(self._begin())
 
     def _fail(self, text: str) -> None:
