@@ -18,6 +18,8 @@ HCM: Final = f"{TYPES}.filters.network.http_connection_manager.v3.HttpConnection
 ROUTER: Final = f"{TYPES}.filters.http.router.v3.Router"
 HTTP: Final = f"{TYPES}.upstreams.http.v3.HttpProtocolOptions"
 HEALTH_SECS: Final = 1.0
+NO_REPLICA: Final = '{"code":"unavailable","error":"no replica answers","retryable":true}'
+"""What a caller of REST is answered here, where none is well."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,6 +85,9 @@ def _listener(way: Way) -> dict[str, Any]:
         },
         "http_filters": [{"name": "envoy.filters.http.router", "typed_config": {"@type": ROUTER}}],
     }
+    if way.name == "rest":
+        said = {"content_type": "application/json", "text_format_source": {"inline_string": NO_REPLICA}}
+        manager["local_reply_config"] = {"body_format": said}
     connections = {"name": "envoy.filters.network.http_connection_manager", "typed_config": manager}
     return {
         "name": way.name,

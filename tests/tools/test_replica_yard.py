@@ -15,6 +15,8 @@ import pytest
 
 from tests.environment import without_settings
 from tests.ports import free_port
+from tests.waiting import until
+from tools.front import Way, front_command
 
 pytestmark = pytest.mark.gate("PostgreSQL")
 
@@ -73,3 +75,17 @@ async def test_a_yard_of_replicas_goes_on_with_its_tasks(tmp_path: Path) -> None
     async with yard(tmp_path / "yard", ports) as client:
         task_id = submitted.json()["taskId"]
         assert (await client.get(f"/tasks/{task_id}")).json()["state"] == "queued"
+
+
+async def test_the_address_in_front_answers_as_the_api_does_where_no_replica_is_well(tmp_path: Path) -> None:
+    port, nobody = free_port(), free_port()
+    ways = [Way("rest", ("127.0.0.1", port), [("127.0.0.1", nobody)])]
+    front = await asyncio.create_subprocess_exec(*front_command(ways, tmp_path), stderr=asyncio.subprocess.DEVNULL)
+    try:
+        async with httpx.AsyncClient(trust_env=False) as client:
+            answer = await until(lambda: client.get(f"http://127.0.0.1:{port}/tasks"), despite=(httpx.TransportError,))
+    finally:
+        front.terminate()
+        await front.wait()
+    assert (answer.status_code, answer.headers["content-type"]) == (503, "application/json")
+    assert answer.json() == {"code": "unavailable", "error": "no replica answers", "retryable": True}
