@@ -24,8 +24,9 @@ class TaskCriteria(TypedDict, total=False):
         created_from: Only tasks submitted at this time or later. It has a time zone.
         created_until: Only tasks submitted before this time. It has a time zone.
         parent_id: Only tasks that the work of this task submitted.
-        labels: Only tasks with labels that match: requirements separated by commas, such as
-            `site=shop,env!=dev,team in (a,b),!old` (docs/rules.md, Label selectors).
+        labels: Only tasks that have all of these labels, as a dict as it is submitted; or whose labels match a text of
+            requirements separated by commas, such as `site=shop,env!=dev,team in (a,b),!old` (docs/rules.md, Label
+            selectors).
         action: Only tasks with this action.
         host_id: Only tasks that this host holds, or held last.
         concurrency_key: Only tasks with this concurrency key.
@@ -42,7 +43,7 @@ class TaskCriteria(TypedDict, total=False):
     created_from: datetime | None
     created_until: datetime | None
     parent_id: str | None
-    labels: str | None
+    labels: str | Mapping[str, str] | None
     action: str | None
     host_id: str | None
     concurrency_key: str | None
@@ -121,9 +122,21 @@ def task_filter(criteria: TaskCriteria) -> pb.TaskFilter:
 def _fields(criteria: Mapping[str, Any]) -> dict[str, Any]:
     """The fields that both requests have. They are named alike, but for the states."""
     values: dict[str, Any] = {name: criteria.get(name) for name in TaskCriteria.__annotations__}
+    if isinstance(values["labels"], Mapping):
+        values["labels"] = (
+            ",".join([f"{_quoted(key)}={_quoted(text)}" for key, text in values["labels"].items()]) or None
+        )
     for name, value in values.items():
         kind, what = (datetime, "a datetime with a time zone") if name in TIMES else (str, "a text")
         if name != "states" and value is not None and not isinstance(value, kind):
             raise TypeError(f"{name}: is {what}, not {shown(value)}")
     values["state"] = state_filter(values.pop("states") or ())
     return values | {name: None if values[name] is None else timestamp_from(values[name]) for name in TIMES}
+
+
+def _quoted(text: str) -> str:
+    """A key or a value of a label selector."""
+    if not isinstance(text, str):
+        raise TypeError(f"labels: is a text or a dict of texts, {shown(text)} is none")
+    escaped = text.replace("\\", "\\\\").replace('"', '\\"')
+    return f'"{escaped}"'

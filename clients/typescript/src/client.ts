@@ -206,6 +206,7 @@ export class Client {
       ...others,
       agentId,
       state: states?.join(","),
+      labels: selectorOf(options.labels),
       createdFrom: timestampFrom(options.createdFrom),
       createdUntil: timestampFrom(options.createdUntil),
       endedFrom: timestampFrom(options.endedFrom),
@@ -396,4 +397,13 @@ export class Client {
     const call = (signal?: AbortSignal) => this.stubs.tasks.resolveTask(request, { signal });
     return transition(this.#calls, this.stubs.tasks, call, taskId, "done", options);
   }
+}
+
+/** Labels as a selector of tasks that have all of them. */
+function selectorOf(labels: ListOptions["labels"]): string | undefined {
+  if (typeof labels !== "object") return labels;
+  const quoted = (text: string) => `"${text.replace(/[\\"]/g, "\\$&")}"`;
+  return Object.entries(labels)
+    .map(([key, value]) => `${quoted(key)}=${quoted(value)}`)
+    .join(",");
 }

@@ -74,8 +74,11 @@ export interface ListOptions extends GiveUp {
   createdFrom?: Date;
   /** Tasks submitted before this time. */
   createdUntil?: Date;
-  /** Tasks with labels that match: requirements separated by commas, such as `site=shop,env!=dev,team in (a,b),!old`. */
-  labels?: string;
+  /**
+   * Tasks that have all of these labels; or whose labels match a text of requirements separated by commas, such as
+   * `site=shop,env!=dev,team in (a,b),!old`.
+   */
+  labels?: string | Record<string, string>;
   /** Tasks with this action. */
   action?: string;
   /** Tasks that this host holds, or held last. */

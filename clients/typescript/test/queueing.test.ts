@@ -116,7 +116,8 @@ test("a server shows and lists tasks by what they were given", async () => {
   const server = await TestServer.up();
   const client = connect({ address: server.address, agentId: "ann" });
   try {
-    const first = await client.submit({ action: "fetch", labels: { site: "shop" } });
+    const labels = { site: "shop", 'a "b", c=d': "e\\f" };
+    const first = await client.submit({ action: "fetch", labels });
     const { id } = await client.submit({ ...task, after: [first.id], target: "page" });
     const shown = await client.get(id);
     assert.deepEqual([shown.concurrencyKeys, shown.after, shown.afterPolicy], [["site:a"], [first.id], "ended"]);
@@ -127,6 +128,7 @@ test("a server shows and lists tasks by what they were given", async () => {
       return ids;
     };
     assert.deepEqual(await listed({ labels: "site in (shop,docs)" }), [first.id]);
+    assert.deepEqual(await listed({ labels }), [first.id]);
     assert.deepEqual(await listed({ concurrencyKey: "site:a" }), [id]);
     assert.deepEqual(await listed({ action: "fetch" }), [first.id]);
   } finally {

@@ -28,6 +28,15 @@ async def test_labels_actions_and_keys_select_tasks(client: Client) -> None:
     assert await actions(client, id_prefix=one) == ["one"]
 
 
+async def test_labels_select_as_they_are_submitted(client: Client) -> None:
+    odd = {'a "b", c=d': "e\\f", "site": ""}
+    await client.submit("odd", labels={**odd, "more": "x"})
+    await client.submit("plain", labels={"site": "shop"})
+    assert await actions(client, labels=odd) == ["odd"]
+    assert await actions(client, labels={"site": "shop"}) == ["plain"]
+    assert await actions(client, labels={}) == ["odd", "plain"]
+
+
 async def test_ends_and_errors_select_tasks(client: Client, server: Any) -> None:
     await client.submit("works")
     await client.submit("breaks")
@@ -71,7 +80,8 @@ async def test_a_selector_that_is_malformed_is_refused(client: Client) -> None:
 @pytest.mark.parametrize(
     ("criteria", "problem"),
     [
-        ({"labels": {"site": "shop"}}, r"labels: is a text, not {'site': 'shop'} \(dict\)"),
+        ({"labels": {"site": 3}}, r"labels: is a text or a dict of texts, 3 \(int\) is none"),
+        ({"labels": ["site"]}, r"labels: is a text"),
         ({"error": 3}, r"error: is a text, not 3 \(int\)"),
         ({"created_from": 5}, r"created_from: is a datetime with a time zone, not 5 \(int\)"),
     ],
