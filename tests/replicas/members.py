@@ -75,9 +75,13 @@ class Yard:
         self.members.append(member)
         return member
 
+    async def passes(self, secs: float, *awake: Member) -> None:
+        """Let time pass in which only these do what they have to."""
+        for _ in range(round(secs)):
+            self.secs += 1.0
+            for member in awake:
+                await member.go_on()
+
     async def settle(self) -> None:
         """Let some time pass in which all do what they have to."""
-        for _ in range(8):
-            self.secs += 1.0
-            for member in self.members:
-                await member.go_on()
+        await self.passes(8, *self.members)

@@ -87,8 +87,7 @@ async def test_a_drain_outlasts_the_death_of_its_replica(yard: Yard) -> None:
     await one.serving.drain("one", True)
     await one.go_on()
     before = one.instance
-    yard.secs += FAILOVER_SECS
-    await two.go_on()
+    await yard.passes(FAILOVER_SECS, two)
     await one.go_on()
     await one.serving.replica.membership.join()
     assert one.instance != before
@@ -142,7 +141,21 @@ async def test_metrics_tell_pauses_from_deaths(yard: Yard) -> None:
     assert one.value("trust_seconds") == 0
     await one.go_on()
     assert (one.value("replica_pauses"), one.value("replica_paused_seconds")) == (1, 1)
-    yard.secs += 8
-    await two.go_on()
+    await yard.passes(14, two)
     await one.go_on()
     assert (one.value("replica_deaths"), one.value("namespaces_lost"), one.value("replica_pauses")) == (1, 1, 1)
+
+
+async def test_after_an_outage_of_the_store_nobody_is_dead_before_it_could_renew_itself(yard: Yard) -> None:
+    one, two, three = [await yard.member(name) for name in ("one", "two", "three")]
+    await yard.settle()
+    await yard.passes(8)
+    await two.go_on()
+    await yard.passes(5, two)
+    assert [member.serving.replica.membership.deaths for member in (one, two)] == [0, 0]
+    await one.go_on()
+    assert one.serving.replica.membership.deaths == 0
+    await yard.passes(2, one, two)
+    living = {each.name for each in await two.serving.replicas() if each.died_at is None}
+    assert living == {"one", "two"}, "three did not come back"
+    assert three.serving.replica.membership.deaths == 0, "it does not know yet"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Callable
+from math import inf
 from secrets import token_hex
 from typing import TYPE_CHECKING, Final
 
@@ -25,6 +26,8 @@ TRUSTED: Final = 0.5
 """The part of the failover time for which a renewal is trusted, from when it was sent."""
 DEAD_AFTER: Final = 0.7
 """The part of it after which a replica that did not renew itself is found dead, by the store's clock."""
+OUTAGE: Final = 0.35
+"""The part of it for which renewals fail when the store was away from all, and not this replica from the store."""
 SETTLED_SECS: Final = 1.0
 RENEWALS: Final = 10
 """How many renewals are sent in it, at least."""
@@ -68,6 +71,7 @@ class Membership:
         self._steady = steady
         self._new_instance = new_instance
         self._has_joined = False
+        self._renewed_at = self._judges_from = -inf
 
     @property
     def renew_secs(self) -> float:
@@ -113,6 +117,7 @@ class Membership:
         self._clock.follow(at, sent_at, self._steady())
         self._has_joined = True
         self._trust.renewed(began_at)
+        self._renewed_at = sent_at
         await self.renew()
 
     async def renew(self) -> None:
@@ -121,7 +126,11 @@ class Membership:
             return
         began_at, sent_at = self._trust.now(), self._steady()
         instance = self.me.instance
-        renewal = await self._store.renew(instance, DEAD_AFTER * self._failover_secs)
+        if sent_at - self._renewed_at > OUTAGE * self._failover_secs:
+            # The others may have waited for the store as well, and have a try of theirs under way.
+            self._judges_from = sent_at + self.renew_secs + TRUSTED * self._failover_secs
+        dead_after = inf if sent_at < self._judges_from else DEAD_AFTER * self._failover_secs
+        renewal = await self._store.renew(instance, dead_after)
         if instance != self.me.instance or not self._has_joined:
             # It is about a life that has ended meanwhile.
             return
@@ -130,6 +139,7 @@ class Membership:
             return
         self._clock.follow(renewal.at, sent_at, self._steady())
         self._trust.renewed(began_at)
+        self._renewed_at = sent_at
         self.level = renewal.level
         self.rows = {row.replica.instance: row for row in renewal.replicas}
         common = min((row.replica.level for row in self.living()), default=self.level)
