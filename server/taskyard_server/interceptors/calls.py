@@ -303,15 +303,9 @@ def _kind(method: str, outcome: str) -> str:
 
 
 def _line(method: str, headers: Headers, begin: float, outcome: str) -> dict[str, Any]:
-    """What the line of a call says."""
-    return {
-        "method": method,
-        "outcome": outcome,
-        "ms": round((time.perf_counter() - begin) * 1000, 2),
-        # It may be anything where it is what was refused.
-        "namespace": headers.namespace[:MAX_NAMESPACE_CHARS],
-        "rest": headers.by_rest,
-    }
+    """What the line of a call says. Its namespace may be anything where it is what was refused."""
+    ms, namespace = round((time.perf_counter() - begin) * 1000, 2), headers.namespace[:MAX_NAMESPACE_CHARS]
+    return {"method": method, "outcome": outcome, "ms": ms, "namespace": namespace, "rest": headers.by_rest}
 
 
 def _check(request: Any, call: Call, gate: Gate | None, headers: Headers, context: Context) -> None:
