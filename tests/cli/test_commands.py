@@ -155,7 +155,7 @@ def test_list_as_json_is_the_documented_answer(taskyard, submit):
 def test_list_shows_one_line_per_task(taskyard, submit):
     ids = [submit() for _ in range(3)]
     lines = taskyard("list").out.splitlines()
-    assert lines[0].split() == ["task", "agent", "action", "state", "took", "error"]
+    assert lines[0].split() == ["task", "agent", "action", "state", "duration", "error"]
     assert [line.split() for line in lines[1:]] == [[task_id, "ann", "click", "queued"] for task_id in ids]
 
 

@@ -25,7 +25,7 @@ def test_a_limit_is_set_changed_and_deleted(console: Console, yard: Yard) -> Non
     console.button("New limit").click()
     console.dialog.get_by_label("Pattern").fill("site:*")
     console.dialog.get_by_label("Tasks in flight").fill("3")
-    console.dialog.get_by_label("Hand-outs a second").fill("2.5")
+    console.dialog.get_by_label("Tasks per second").fill("2.5")
     console.button("Set", console.dialog).click()
     console.says("The limit of site:* holds")
     expect(row(console, "Limits by pattern", "site:*")).to_contain_text("2.5")

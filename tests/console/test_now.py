@@ -68,5 +68,5 @@ def test_agents_are_shown_by_share_and_hosts_by_load(console: Console, yard: Yar
 def test_charts_have_words_for_those_who_do_not_see_them(console: Console, yard: Yard) -> None:
     yard.submit()
     console.open("now")
-    for label in ("Tasks over the last hour", "Tasks a second over the last hour"):
+    for label in ("Tasks over the last hour", "Tasks per second over the last hour"):
         expect(console.page.get_by_role("img", name=re.compile(label))).to_be_visible()

@@ -139,13 +139,13 @@ def test_a_list_that_is_held_counts_what_comes(console: Console, yard: Yard) -> 
     yard.submit()
     console.open("tasks")
     expect(rows(console)).to_have_count(1)
-    console.button("Hold").click()
+    console.button("Freeze").click()
     # The list is held once it says so, and not with the click.
-    expect(console.button("Go on")).to_be_visible()
+    expect(console.button("Continue")).to_be_visible()
     yard.submit_many(2)
     expect(console.main).to_contain_text("2 new")
     expect(rows(console)).to_have_count(1)
-    console.button("Go on").click()
+    console.button("Continue").click()
     expect(rows(console)).to_have_count(3)
 
 

@@ -49,7 +49,7 @@ export function Now() {
                 <span>of {countOf(value.config?.maxInflight ?? 0)}</span>
               </Tile>
               <Tile
-                name="Done a second"
+                name="Done per second"
                 tone="good"
                 figure={rates?.completed}
                 to={href(["tasks"], { state: "done" })}
@@ -58,7 +58,7 @@ export function Now() {
                 {latency(samples)}
               </Tile>
               <Tile
-                name="Failed a second"
+                name="Failed per second"
                 tone="bad"
                 figure={rates?.failed}
                 to={href(["tasks"], { state: "failed" })}
@@ -106,9 +106,9 @@ function Charts({ samples }: { samples: readonly Sample[] }) {
           {...common}
         />
       </Card>
-      <Card title="A second">
+      <Card title="Per second">
         <Chart
-          label="Tasks a second over the last hour"
+          label="Tasks per second over the last hour"
           series={[
             { name: "Submitted", tone: "calm", values: ratesOf(samples, (each) => each.submitted) },
             { name: "Done", tone: "good", values: ratesOf(samples, (each) => each.completed) },

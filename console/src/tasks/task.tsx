@@ -165,7 +165,7 @@ const ATTEMPT_COLUMNS: readonly Column<Task["attempts"][number]>[] = [
   { title: "Host", cell: ({ hostId }) => hostId && <a href={href(["hosts", hostId])}>{hostId}</a> },
   { title: "Began", cell: ({ startedAt }) => <Ago at={startedAt} /> },
   {
-    title: "Took",
+    title: "Duration",
     right: true,
     cell: ({ startedAt, endedAt }) => startedAt && <Lasting from={startedAt} to={endedAt} />,
   },
@@ -279,7 +279,7 @@ function About({ task }: { task: Task }) {
           ["Target", task.target && to({ target: task.target }, task.target)],
           ["If it fails, its target", task.onTargetFailure],
           ["Submitted", <At key="at" at={task.createdAt} />],
-          ["Took", task.latencyMs !== undefined && lengthOf(task.latencyMs)],
+          ["Duration", task.latencyMs !== undefined && lengthOf(task.latencyMs)],
           ["Priority", task.priority !== 0 && task.priority],
           ["Run", task.run > 1 && task.run],
           [

@@ -146,8 +146,8 @@ const HEADS: readonly (readonly [string, string])[] = [
   ["Action", ""],
   ["Agent", "wide-only"],
   ["Host", "wide-only"],
-  ["What of it", "wide-only"],
-  ["Took", "right wide-only"],
+  ["Details", "wide-only"],
+  ["Duration", "right wide-only"],
   ["Submitted", "right"],
 ];
 

@@ -49,7 +49,7 @@ function Live({ query }: { query: Query }) {
           <span class="dim figure">{countOf(tasks.length)} tasks</span>
           {fresh > 0 && <span class="fresh">{countOf(fresh)} new</span>}
           <Button kind="ghost" icon={isHeld ? "play" : "pause"} pressed={isHeld} onPress={() => setHeld(!isHeld)}>
-            {isHeld ? "Go on" : "Hold"}
+            {isHeld ? "Continue" : "Freeze"}
           </Button>
         </>
       }

@@ -124,9 +124,9 @@ function columnsFor(courses: Map<string, Course>): Column<RuntimeHost>[] {
         />
       ),
     },
-    { title: "Can", wideOnly: true, cell: (host) => <Chips of={capabilitiesOf(host)} most={4} /> },
+    { title: "Capabilities", wideOnly: true, cell: (host) => <Chips of={capabilitiesOf(host)} most={4} /> },
     {
-      title: "Heard of",
+      title: "Last seen",
       sortBy: (host) => -Number(host.lastHeartbeatAt?.seconds ?? 0),
       right: true,
       cell: (host) => <Ago at={host.lastHeartbeatAt} />,

@@ -115,7 +115,7 @@ function columnsFor(onDone: () => void): Column<Operation>[] {
     },
     { title: "Began", right: true, cell: (operation) => <Ago at={operation.createdAt} /> },
     {
-      title: "Took",
+      title: "Duration",
       right: true,
       wideOnly: true,
       cell: (operation) => <Lasting from={operation.createdAt} to={operation.endedAt} />,

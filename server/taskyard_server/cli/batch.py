@@ -99,7 +99,7 @@ def get(
         print_data(message_to_json(answer, zeros=True))
         return
     out.print(_states_text(answer), soft_wrap=True)
-    table = Listing(task_id("task"), "action", "state", number("took", 2), Head("error", 1))
+    table = Listing(task_id("task"), "action", "state", number("duration", 2), Head("error", 1))
     for task in answer.tasks:
         table.add(task.task_id, task.action, state_cell(task.state), took_text(task), task.error)
     if answer.next_page_token:

@@ -100,7 +100,7 @@ def list_tasks(
         answer.tasks.extend(tasks)
         print_data({"tasks": [], **message_to_json(answer)})
         return
-    heads = task_id("task"), "agent", "action", "state", number("took", 2), Head("error", 1)
+    heads = task_id("task"), "agent", "action", "state", number("duration", 2), Head("error", 1)
     table = Listing(*heads, *(WIDE if out.is_wide else ()))
     for task in tasks:
         table.add(

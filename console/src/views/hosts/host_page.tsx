@@ -118,7 +118,7 @@ function Description({ host }: { host: RuntimeHost }) {
       host.instance ? <Id key="instance" of={host.instance} short={12} /> : "plain calls, without a stream",
     ],
     ["Registered", <At key="registered" at={host.registeredAt} />],
-    ["Heard of", <Ago key="heard" at={host.lastHeartbeatAt} />],
+    ["Last seen", <Ago key="heard" at={host.lastHeartbeatAt} />],
     ["Tasks of its", <TaskLinks key="links" id={host.id} />],
   ] as const;
   return (

@@ -57,7 +57,7 @@ function Patterns({ limits, onDone }: { limits: Limit[]; onDone: () => void }) {
       cell: (limit) => <Bound of={limit.maxInflight} />,
     },
     {
-      title: "A second",
+      title: "Per second",
       right: true,
       sortBy: (limit) => limit.perSecond ?? Number.POSITIVE_INFINITY,
       cell: (limit) => <Bound of={limit.perSecond} />,
@@ -84,7 +84,7 @@ function Patterns({ limits, onDone }: { limits: Limit[]; onDone: () => void }) {
       rowKey={(limit) => limit.pattern}
       empty={
         <Empty icon="gauge" title="No key has a limit">
-          A limit bounds how many tasks with a concurrency key are in flight, or begin a second.
+          A limit bounds how many tasks with a concurrency key are in flight, or begin per second.
         </Empty>
       }
     />
@@ -131,7 +131,7 @@ function Keys({ keys, limits }: { keys: KeyUsage[]; limits: Limit[] }) {
       cell: (key) => <span class={`figure ${key.waiting ? "warn-text" : "dim"}`}>{countOf(key.waiting)}</span>,
     },
     {
-      title: "Hand-outs left",
+      title: "Burst left",
       wideOnly: true,
       sortBy: (key) => key.tokens ?? Number.POSITIVE_INFINITY,
       cell: (key) =>
@@ -216,7 +216,7 @@ function LimitDialog({ limit, close, onDone }: { limit: Limit | undefined; close
       />
       <div class="pair">
         <TextField
-          label="Hand-outs a second"
+          label="Tasks per second"
           type="number"
           min={0}
           step="any"
@@ -231,7 +231,7 @@ function LimitDialog({ limit, close, onDone }: { limit: Limit | undefined; close
           step={1}
           value={burst}
           onChange={setBurst}
-          placeholder="as a second"
+          placeholder="as per second"
           disabled={!perSecond.trim()}
         />
       </div>

@@ -69,7 +69,7 @@ const COLUMNS: Column<Trigger>[] = [
     cell: ({ taskId }) => (taskId ? <Id of={taskId} href={href(["tasks", taskId])} /> : <span class="dim">–</span>),
   },
   {
-    title: "Took",
+    title: "Duration",
     right: true,
     wideOnly: true,
     cell: (trigger) =>

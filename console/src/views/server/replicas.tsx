@@ -70,7 +70,7 @@ function columnsFor(onDone: () => void): Column<Replica>[] {
     { title: "Version", wideOnly: true, cell: (replica) => `${replica.version} (format ${replica.formatLevel})` },
     { title: "Began", right: true, wideOnly: true, cell: (replica) => <Ago at={replica.startedAt} /> },
     {
-      title: "Heard of",
+      title: "Last seen",
       right: true,
       cell: (replica) => <Ago at={replica.diedAt ?? replica.renewedAt} />,
     },
