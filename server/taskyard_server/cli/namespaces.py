@@ -93,7 +93,7 @@ def show(connection: Connection, namespace: NamespaceArgument, as_json: bool = F
 def limit(
     connection: Connection, namespace: NamespaceArgument, limits: LimitsArgument = None, as_json: bool = False
 ) -> None:
-    """Change limits of a namespace, at once. LIMIT=default gives one back, so that the server's holds."""
+    """Change limits of a namespace, at once. LIMIT=default removes one: the server's own limit applies again."""
     given, given_back = _limits(limits)
     if not given and not given_back:
         raise Misuse("give what is to change, such as maxInflight=50")

@@ -116,7 +116,7 @@ class OfferGroup:
         offer.rank = None
 
     def front(self) -> Offer | None:
-        """The offer whose last_grant it is."""
+        """The offer that was granted a task least recently; None if none waits."""
         heap = self.heap
         while heap:
             rank, offer = heap[0]
@@ -174,7 +174,7 @@ class Offers:
             self.capacity_changed(offer)
 
     def capacity_changed(self, offer: Offer) -> None:
-        """Its host may have become able to take something, or less load_changed."""
+        """The host may have become able to take more tasks, or fewer."""
         group, host = offer.group, offer.host
         if offer.room > 0 and not host.draining and (host.rests_until is None or not offer.streamed):
             group.enter(offer)

@@ -1,4 +1,4 @@
-"""Why a submission is refused that a limit of the queue is in the way of, as text and figures for the submitter."""
+"""Limits of the queue: whether one more task fits, and the text and figures of the refusal if it does not."""
 
 from __future__ import annotations
 

@@ -38,9 +38,9 @@ LOOKS_PER_STRAND: Final = 16
 
 
 class Strand(Rows):
-    """The tasks of a lane that have the same keys. It stands in a `stand` while it holds a task.
+    """The tasks of a lane that have the same keys. It is in a `stand` while it holds a task.
 
-    `entry` is the `turn_of` under which the stand holds it: that of a head that is no later than the one that it has.
+    `entry` is the turn under which the stand sorts it. It is never later than the turn of its present head.
     """
 
     __slots__ = ("entry", "keys", "owner", "stand")
