@@ -116,7 +116,7 @@ class OfferGroup:
         offer.rank = None
 
     def front(self) -> Offer | None:
-        """The offer of the least loaded host, of those the one granted a task least recently; None if none waits."""
+        """The offer of the least loaded host, and of equals the one that was granted a task least recently."""
         heap = self.heap
         while heap:
             rank, offer = heap[0]
