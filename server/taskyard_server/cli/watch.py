@@ -156,8 +156,8 @@ def _display(as_json: bool) -> Iterator[Show]:
 
 def _table(events: deque[task_pb2.TaskEvent]) -> Table:
     """The last events that fit on the terminal, the newest at the bottom."""
-    heads = Head("time", 4), task_id("task"), Head("agent", 2), "action", "state", Head("host", 3), number("duration", 1)
-    table = Listing(*heads, "error or progress")
+    heads = Head("time", 4), task_id("task"), Head("agent", 2), "action", "state", Head("host", 3)
+    table = Listing(*heads, number("duration", 1), "error or progress")
     room = max(out.height - FRAME_LINES, 1)
     for event in list(events)[-room:]:
         table.add(*_cells(event))
