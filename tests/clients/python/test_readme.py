@@ -1,4 +1,4 @@
-"""The Python code of the README is that of `examples/`, and works with a real server."""
+"""The Python code of the README and the guide is that of `examples/`, and works with a real server."""
 
 import re
 import subprocess
@@ -14,7 +14,11 @@ from tests.ports import free_port
 pytestmark = pytest.mark.gate("a document that is followed as a reader would")
 
 ROOT = Path(__file__).parents[3]
-BLOCKS = re.findall(r"```python\n(.*?)```", (ROOT / "README.md").read_text(), re.DOTALL)
+BLOCKS = [
+    block
+    for document in ("README.md", "docs/guide.md")
+    for block in re.findall(r"```python\n(.*?)```", (ROOT / document).read_text(), re.DOTALL)
+]
 ADDRESS = "localhost:50051"
 
 
@@ -39,12 +43,12 @@ def address():
         server.wait(timeout=30)
 
 
-def test_the_readme_shows_the_examples():
-    assert [code_of("agent.py"), code_of("host.py"), code_of("shares.py")] == BLOCKS
+def test_the_documents_show_the_examples():
+    assert [code_of("host.py"), code_of("agent.py"), code_of("shares.py")] == BLOCKS
 
 
 def test_the_agents_get_their_greetings_from_the_host(address):
-    agent, host, shares = (block.replace(ADDRESS, address) for block in BLOCKS)
+    host, agent, shares = (block.replace(ADDRESS, address) for block in BLOCKS)
     with subprocess.Popen([sys.executable, "-c", host]) as working:
         try:
             done = [
