@@ -21,7 +21,7 @@ export PATH := $(CURDIR)/$(VENV)/bin:$(PATH)
 # What Python and pytest made of a source is kept for the next process, of which there are thousands.
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: help setup compile as-written plugins up up-secure up-replicas test test-all test-gate test-deep flaky wheel lint format generate console screenshots clients conformance bench soak others clean
+.PHONY: help setup compile as-written plugins up up-secure up-replicas test test-all test-gate test-deep flaky house wheel lint format generate console screenshots clients conformance bench soak others clean
 help:            ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*##/\t/' | expand -t 12
 
@@ -86,6 +86,9 @@ test-deep: $(READY) plugins ## what takes longer: before a release, and by night
 
 flaky: $(READY)  ## tests again and again beside busy loops, to find those that know how fast the machine is (ARGS="tests/services -k retries" RUNS=10)
 	python tools/flaky.py $(if $(RUNS),--runs $(RUNS)) $(ARGS)
+
+house: $(READY)   ## the shape of the server in figures, which only shrink (tests/architecture/test_house.py)
+	python -m tools.house
 
 wheel: compile   ## build the wheel, install it where nothing else is, and use it
 	pytest -m wheel tests/wheel
