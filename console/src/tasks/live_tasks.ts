@@ -47,7 +47,9 @@ export class LiveTasks {
   #watch: AbortController | undefined;
   #cursor: string | undefined;
   #isListed = false;
+  /** What is wrong with the query, and why the server ended the watch. */
   #error: string | undefined;
+  #refusal: string | undefined;
   #number = 0;
   /** While the list is held, the number of the last task that it shows. */
   #heldAt: number | undefined;
@@ -117,6 +119,7 @@ export class LiveTasks {
 
   #open(): void {
     this.#watch?.abort();
+    this.#refusal = undefined;
     const watch = new AbortController();
     this.#watch = watch;
     void this.#follow(watch);
@@ -137,7 +140,7 @@ export class LiveTasks {
       for await (const event of events) if (!watch.signal.aborted) this.#take(event);
     } catch (thrown) {
       if (watch.signal.aborted) return;
-      this.#error = errorFrom(thrown).reason;
+      this.#refusal = errorFrom(thrown).reason;
       this.#draw();
     }
   }
@@ -175,7 +178,7 @@ export class LiveTasks {
     }
     tasks.sort(youngestFirst);
     if (this.#known.size > MOST) this.#forgetOldest();
-    const error = this.#error;
+    const error = this.#error ?? this.#refusal;
     this.rows.value = { tasks, counts, fresh, isListed: this.#isListed, ...(error && { error }) };
   }
 

@@ -51,7 +51,7 @@ async def agent(client: Client) -> None:
     await client.submit("crawl", after=[5])  # wrong
     await client.submit("crawl", on_conflict="replace")  # wrong
     await client.cancel_tasks(colour="red")  # wrong
-    client.list(labels={"site": "shop"})  # wrong
+    client.list(labels={"site": 3})  # wrong
     stopped: bool = await client.cancel("tsk_1", wait=5)  # wrong
     print(stopped)
 
