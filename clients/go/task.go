@@ -294,7 +294,7 @@ func (t NewTask) message(ctx context.Context, agentID string) (*taskyardv1.Submi
 	request := &taskyardv1.SubmitTaskRequest{
 		AgentId: cmp.Or(t.AgentID, t.Agent, agentID), Action: t.Action, TabId: optional(t.TabID), Ref: optional(t.Ref),
 		Selector: optional(t.Selector),
-		Params: params, Input: input, RunTimeoutMs: optional(toMillis(t.RunTimeout)), ParentId: optional(t.ParentID),
+		Params:   params, Input: input, RunTimeoutMs: optional(toMillis(t.RunTimeout)), ParentId: optional(t.ParentID),
 		Priority: optional(t.Priority), Deadline: timestampOf(t.Deadline), CallbackUrl: optional(t.CallbackURL),
 		Project: optional(t.Project), Requires: t.Requires, Labels: t.Labels, Target: optional(t.Target),
 		Hold: optional(t.Hold), NotBefore: timestampOf(t.NotBefore), TokenLimit: optional(t.TokenLimit),
