@@ -4,6 +4,7 @@ Each watch is called in the turn of the event loop in which something happened, 
 """
 
 import asyncio
+from functools import partial
 
 import pytest
 
@@ -86,6 +87,24 @@ class Yard:
         return asyncio.create_task(self.watches.watch(CALL, pb.WatchTasksRequest(**request), onlooker))
 
 
+async def told_of(yard, commands, task_id, **request):
+    """What a watch is told that begins in the turn of these commands, until that task is cancelled.
+
+    Somebody watches before, so that the log has a place for what happens.
+    """
+    onlooker, other = Onlooker(), Onlooker()
+    watches = [yard.watch(other)]
+    await other.until(bookmark)
+    commanding = asyncio.gather(*(command() for command in commands))
+    watches.append(yard.watch(onlooker, **request))
+    await commanding
+    await onlooker.until(bookmark)
+    await yard.cancel(task_id)
+    await onlooker.until(is_cancelled(task_id))
+    await ended(yard, *watches)
+    return onlooker.told
+
+
 @pytest.fixture(params=["in memory", "with a store"])
 async def yard(request, clock):
     store = None if request.param == "in memory" else DictStore()
@@ -108,23 +127,12 @@ async def ended(yard, *watches):
 async def test_what_happened_in_the_turn_of_the_call_is_told_once(yard, by):
     batch_id, task_ids = await yard.batch(3)
     filters = {"agent_id": {"agent_id": "ann"}, "task_ids": {"task_ids": task_ids}, "batch_id": {"batch_id": batch_id}}
-    onlooker, other = Onlooker(), Onlooker()
-    # Somebody watches already, so that the log has a place for what happens.
-    watches = [yard.watch(other)]
-    await other.until(bookmark)
-    watch = yard.watches.watch(CALL, pb.WatchTasksRequest(include_current=True, **filters.get(by, {})), onlooker)
-    resuming = asyncio.gather(*map(yard.resume, task_ids))
-    watches.append(asyncio.create_task(watch))
-    await resuming
-    await onlooker.until(bookmark)
-    await yard.cancel(task_ids[0])
-    await onlooker.until(is_cancelled(task_ids[0]))
-    assert onlooker.told == {
+    resumes = [partial(yard.resume, task_id) for task_id in task_ids]
+    assert await told_of(yard, resumes, task_ids[0], include_current=True, **filters.get(by, {})) == {
         task_ids[0]: ["queued", "cancelled"],
         task_ids[1]: ["queued"],
         task_ids[2]: ["queued"],
     }
-    await ended(yard, *watches)
 
 
 @pytest.mark.parametrize("by", ["agent_id", "task_ids"])
@@ -190,19 +198,11 @@ async def test_a_resumed_watch_of_a_new_server_is_told_each_change_once(clock):
     await engine.admin.close()
     engine = MemoryEngine(Limits(), clock, store=store, keeping=Keeping())
     await engine.open()
-    yard, other, onlooker = Yard(engine), Onlooker(), Onlooker()
-    watches = [yard.watch(other)]
-    await other.until(bookmark)
-    resuming = asyncio.gather(yard.resume(task_ids[0]), yard.cancel(task_ids[2]))
-    watches.append(yard.watch(onlooker, cursor=cursor))
-    await resuming
-    await onlooker.until(bookmark)
-    await yard.cancel(task_ids[0])
-    await onlooker.until(is_cancelled(task_ids[0]))
-    assert onlooker.told == {
+    yard = Yard(engine)
+    commands = [partial(yard.resume, task_ids[0]), partial(yard.cancel, task_ids[2])]
+    assert await told_of(yard, commands, task_ids[0], cursor=cursor) == {
         task_ids[0]: ["queued", "cancelled"],
         task_ids[1]: ["cancelled"],
         task_ids[2]: ["cancelled"],
     }
-    await ended(yard, *watches)
     await engine.admin.close()
