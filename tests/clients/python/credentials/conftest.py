@@ -27,6 +27,7 @@ class Doorkeeper(TaskServiceServicer):
         self.ended = asyncio.Event()
         """Ends the task that is waited for."""
         self.address = ""
+        self._writing = asyncio.Lock()
 
     async def admitted(self, count: int) -> None:
         """Wait until so many calls have come."""
@@ -67,14 +68,17 @@ class Doorkeeper(TaskServiceServicer):
         async for request in requests:
             accepted = [pb.SubmitTaskResponse(task_id=task.action, state=pb.Task.queued) for task in request.tasks]
             outcomes = [pb.SubmitOutcome(accepted=each) for each in accepted]
-            await context.write(pb.SubmitTasksResponse(outcomes=outcomes))
+            async with self._writing:
+                await context.write(pb.SubmitTasksResponse(outcomes=outcomes))
 
     async def _until_expired(self, context: Any, work: Any) -> None:
         working, expiring = asyncio.ensure_future(work), asyncio.ensure_future(self.expired.wait())
         try:
             await asyncio.wait({working, expiring}, return_when=asyncio.FIRST_COMPLETED)
         finally:
-            working.cancel()
+            # grpc cannot end a call whose first write was cancelled: its client, which may have read it, would wait.
+            async with self._writing:
+                working.cancel()
             expiring.cancel()
         if self.expired.is_set():
             self.expired.clear()
