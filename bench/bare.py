@@ -21,7 +21,7 @@ from google.protobuf.timestamp_pb2 import Timestamp
 
 from taskyard.v1 import batch_pb2, batch_pb2_grpc, runtime_host_pb2_grpc, task_pb2, task_pb2_grpc
 from taskyard.v1 import runtime_host_pb2 as host_pb2
-from taskyard_server.gateway import Gateway
+from taskyard_server.gateway.gateway import Gateway
 
 numbers = itertools.count(1)
 

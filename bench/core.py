@@ -11,7 +11,7 @@ from contextlib import contextmanager
 
 from rows import Aim, Case, Figure, Measure, Row, Side
 
-from taskyard_server import gc_policy
+from taskyard_server.app import gc_policy
 from taskyard_server.core.hosts import HostProfile
 from taskyard_server.core.limits import Limits
 from taskyard_server.core.scheduler import Scheduler

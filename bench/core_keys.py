@@ -12,9 +12,9 @@ from contextlib import contextmanager
 from core import SECS, SECS_PER_CYCLE, UNBOUNDED
 from rows import Aim, Case, Figure, Measure, Row, Side
 
-from taskyard_server import gc_policy
+from taskyard_server.app import gc_policy
 from taskyard_server.core.hosts import HostProfile
-from taskyard_server.core.keys import KeyLimit
+from taskyard_server.core.queue.keys import KeyLimit
 from taskyard_server.core.scheduler import Scheduler
 from taskyard_server.core.task import NO_EXTRAS, Submission, TaskExtras, TaskOptions
 

@@ -21,7 +21,7 @@ from taskyard_server.core.leases import Lease
 from taskyard_server.core.reports import Report, ReportKind
 from taskyard_server.core.streams import HeldLease
 from taskyard_server.core.task import Submission
-from taskyard_server.engine.memory.engine import MemoryEngine
+from taskyard_server.engine.engine import MemoryEngine
 
 TASKS = 20_000
 AGENTS = 1_000

@@ -11,7 +11,7 @@ import time
 import uvloop
 
 from taskyard_server.store.port import Fence, Group, Table, key_of
-from taskyard_server.store.postgres import PostgresStore
+from taskyard_server.store.postgres.store import PostgresStore
 from taskyard_server.store.shared_port import Replica
 
 TASK = bytes(range(256)) * 2

@@ -25,7 +25,7 @@ from submits import BATCH
 from taskyard.v1 import access_pb2, task_pb2, token_pb2, token_pb2_grpc
 from taskyard_server.interceptors.admission import Admission
 from taskyard_server.interceptors.callers import read_headers
-from taskyard_server.security_settings import AuthSettings
+from taskyard_server.settings.security import AuthSettings
 
 ROOT = Path(__file__).resolve().parents[1]
 TOKEN = "a-token-of-the-role-admin"

@@ -12,7 +12,7 @@ from pathlib import Path
 import uvloop
 
 from taskyard_server.store.port import Group, Table, key_of
-from taskyard_server.store.sqlite import SqliteStore
+from taskyard_server.store.sqlite.store import SqliteStore
 
 TASK = bytes(range(256)) * 2
 STATE = bytes(72)

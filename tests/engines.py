@@ -6,11 +6,11 @@ from contextlib import asynccontextmanager
 
 from taskyard_server.core.limits import Limits
 from taskyard_server.engine.clock import Clock
-from taskyard_server.engine.memory.engine import MemoryEngine
-from taskyard_server.engine.memory.keeper import Keeping
+from taskyard_server.engine.engine import MemoryEngine
+from taskyard_server.engine.persistence import Keeping
 from taskyard_server.engine.port.outbox import DeliveryEncoder
 from taskyard_server.store.port import Store
-from taskyard_server.store.sqlite import SqliteStore
+from taskyard_server.store.sqlite.store import SqliteStore
 from tests import environment
 from tests.store.dict_store import DictStore
 

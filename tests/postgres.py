@@ -25,9 +25,9 @@ import asyncpg
 import psutil
 import pytest
 
-from taskyard_server.store.postgres_address import Address
-from taskyard_server.store.postgres_links import Connection
-from taskyard_server.store.postgres_schema import migrate
+from taskyard_server.store.postgres.address import Address
+from taskyard_server.store.postgres.links import Connection
+from taskyard_server.store.postgres.schema import migrate
 from tests.waiting import until_in_thread
 
 VERSIONS = {16: "pginstall", 18: "pginstall18"}

@@ -16,7 +16,8 @@ import socket
 import sys
 import time
 
-from taskyard_server import app, cli
+from taskyard_server import cli
+from taskyard_server.app import app
 from taskyard_server.cli.main import main
 
 MAX_REQUEST_BYTES = 1 << 20
@@ -73,8 +74,8 @@ if __name__ == "__main__":
     # Ctrl-C is for the tests, which end this one by closing its socket.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     assert app
-    for module in pkgutil.iter_modules(cli.__path__):
-        importlib.import_module(f"taskyard_server.cli.{module.name}")
+    for module in pkgutil.walk_packages(cli.__path__, "taskyard_server.cli."):
+        importlib.import_module(module.name)
     gc.collect()
     gc.freeze()
     serve(socket.socket(fileno=int(sys.argv[1])))

@@ -46,9 +46,9 @@ GROUPS: Final = {
 }
 """The public names of `taskyard`, each in one place."""
 OPTIONS: Final = {
-    "taskyard.credentials.CredentialOptions": "The `**access` of clients and hosts.",
-    "taskyard.listing.TaskFilters": "The `**filters` of `Client.list`.",
-    "taskyard.listing.TaskCriteria": "The `**criteria` of `Client.cancel_tasks` and its like.",
+    "taskyard.connection.credentials.CredentialOptions": "The `**access` of clients and hosts.",
+    "taskyard.calls.listing.TaskFilters": "The `**filters` of `Client.list`.",
+    "taskyard.calls.listing.TaskCriteria": "The `**criteria` of `Client.cancel_tasks` and its like.",
 }
 """Types of keyword arguments, which other docstrings name."""
 MODULES: Final = ("taskyard.testing", "taskyard.contrib.opentelemetry")

@@ -14,12 +14,12 @@ from typing import Annotated, Any, Final, Literal, Union, get_args, get_origin
 from pydantic import HttpUrl, SecretStr
 from pydantic.fields import FieldInfo
 
-from taskyard_server.config import RetrySettings, Settings, TabSettings
-from taskyard_server.config_sources import SEVERAL_VARIABLES, variable
-from taskyard_server.live_config import RELOADABLE
-from taskyard_server.pool_settings import PoolSettings
-from taskyard_server.rule_settings import AgentSettings, KeyLimitSettings, TargetSettings
-from taskyard_server.security_settings import (
+from taskyard_server.settings.config import RetrySettings, Settings, TabSettings
+from taskyard_server.settings.config_sources import SEVERAL_VARIABLES, variable
+from taskyard_server.settings.live_config import RELOADABLE
+from taskyard_server.settings.pools import PoolSettings
+from taskyard_server.settings.rules import AgentSettings, KeyLimitSettings, TargetSettings
+from taskyard_server.settings.security import (
     CertificateRule,
     ClaimRule,
     GrantSettings,
@@ -27,7 +27,7 @@ from taskyard_server.security_settings import (
     LimitSettings,
     SignInSettings,
 )
-from taskyard_server.setting_types import Section
+from taskyard_server.settings.setting_types import Section
 
 BEGIN: Final = "<!-- tools/settings_doc.py writes what follows -->"
 END: Final = "<!-- and ends here -->"

@@ -23,11 +23,11 @@ from conformance_queueing import Queueing
 from conformance_workers import Outcome, Workers
 
 from taskyard import Client, Host, NewTask, RetryPolicy, RunningTask, Task, TaskEvent, TaskState, TaskyardError
-from taskyard.channel import open_channel
-from taskyard.credentials import Credentials, find_credentials
-from taskyard.payloads import Payload
-from taskyard.tasks import STATE_OF_NUMBER
+from taskyard.connection.channel import open_channel
+from taskyard.connection.credentials import Credentials, find_credentials
+from taskyard.records.tasks import STATE_OF_NUMBER
 from taskyard.v1 import task_pb2, task_pb2_grpc
+from taskyard.values.payloads import Payload
 
 Arguments = dict[str, Any]
 

@@ -7,12 +7,12 @@ from typing import Any
 
 import grpc
 
-from taskyard.channel import answer_of
-from taskyard.credentials import Credentials
+from taskyard.connection.channel import answer_of
+from taskyard.connection.credentials import Credentials
 from taskyard.errors import error_from_rpc
-from taskyard.tasks import STATE_OF_NUMBER
+from taskyard.records.tasks import STATE_OF_NUMBER
 from taskyard.v1 import lease_pb2, lease_pb2_grpc, runtime_host_pb2, runtime_host_pb2_grpc, task_pb2
-from taskyard.values import value_from
+from taskyard.values.convert import value_from
 
 Outcome = dict[str, Any]
 

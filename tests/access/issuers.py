@@ -18,7 +18,7 @@ from cryptography.hazmat.primitives.asymmetric import ec, ed25519, rsa
 from jwt.algorithms import get_default_algorithms
 
 from taskyard_server.access.jwt import Jwts
-from taskyard_server.security_settings import ClaimRule, GrantSettings, IssuerSettings
+from taskyard_server.settings.security import ClaimRule, GrantSettings, IssuerSettings
 
 NAME = "https://issuer.example"
 AUDIENCE = "taskyard"

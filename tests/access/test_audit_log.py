@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from taskyard_server import audit, log_file
-from taskyard_server.audit import MAX_LINE_BYTES, MAX_TALLIED, RESERVE_BYTES, AuditLog
 from taskyard_server.core.errors import Unavailable
+from taskyard_server.logs import audit, log_file
+from taskyard_server.logs.audit import MAX_LINE_BYTES, MAX_TALLIED, RESERVE_BYTES, AuditLog
 
 NOON = 1_700_000_000.0
 CHANGE = {"event": "change", "principal": "ann", "on": {"task_id": "tsk_1"}, "outcome": "ok"}

@@ -10,12 +10,12 @@ import pytest
 from google.protobuf.struct_pb2 import Struct
 
 from taskyard.v1 import lease_pb2, runtime_host_pb2, task_pb2
-from taskyard_server import audit as audit_module
 from taskyard_server.access.grants import Grant, Principal, Role
-from taskyard_server.audit import AuditLog
 from taskyard_server.core.names import names
 from taskyard_server.interceptors.admission import Admission
-from taskyard_server.security_settings import AuthSettings, LimitSettings
+from taskyard_server.logs import audit as audit_module
+from taskyard_server.logs.audit import AuditLog
+from taskyard_server.settings.security import AuthSettings, LimitSettings
 from tests.services.host_streams import serving
 from tests.waiting import until
 

@@ -11,7 +11,7 @@ from taskyard_server.access.authentication import Authentication, Credentials
 from taskyard_server.access.certificates import Certificates, forwarded_uris, read_certificate
 from taskyard_server.access.configured_grants import grants_of
 from taskyard_server.core.errors import Unauthenticated
-from taskyard_server.security_settings import CertificateRule, GrantSettings
+from taskyard_server.settings.security import CertificateRule, GrantSettings
 from tests.cases import every_case
 from tests.certificates import Authority
 

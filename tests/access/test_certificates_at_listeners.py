@@ -15,13 +15,13 @@ import httpx
 import pytest
 
 from taskyard.v1 import token_pb2, token_pb2_grpc
-from taskyard_server.certificates import CertificateFiles
-from taskyard_server.gateway import Gateway
+from taskyard_server.app.listening import Servers
+from taskyard_server.gateway.gateway import Gateway
 from taskyard_server.interceptors.admission import Admission
 from taskyard_server.interceptors.calls import CallInterceptor
-from taskyard_server.listening import Servers
-from taskyard_server.security_settings import AuthSettings, CertificateRule, GrantSettings
+from taskyard_server.net.certificates import CertificateFiles
 from taskyard_server.services.tokens import TokenService
+from taskyard_server.settings.security import AuthSettings, CertificateRule, GrantSettings
 from tests.cases import every_case
 from tests.certificates import Authority, Leaf
 from tests.ports import free_port

@@ -11,7 +11,7 @@ from taskyard_server.access.claim_rules import ClaimRules
 from taskyard_server.access.configured_grants import grants_of
 from taskyard_server.access.grants import Grant, Role
 from taskyard_server.core.names import names
-from taskyard_server.security_settings import ClaimRule, GrantSettings, IssuerSettings
+from taskyard_server.settings.security import ClaimRule, GrantSettings, IssuerSettings
 from tests.cases import every_case
 
 VIEWER = GrantSettings(role="viewer")

@@ -10,7 +10,7 @@ import pytest
 from taskyard_server.access.grants import Role
 from taskyard_server.access.jwt import MAX_REMEMBERED, MOST_REMEMBERED_SECS
 from taskyard_server.core.errors import Unauthenticated
-from taskyard_server.security_settings import ClaimRule, GrantSettings
+from taskyard_server.settings.security import ClaimRule, GrantSettings
 from tests.access.issuers import AUDIENCE, NAME, NOW, Issuer, jwk_of, key_set, private_key
 
 ALGORITHMS = ["RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "ES384", "ES512", "EdDSA"]

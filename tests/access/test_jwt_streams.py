@@ -10,7 +10,7 @@ import pytest
 from taskyard_server.access.authentication import Authentication, Credentials
 from taskyard_server.access.jwt import Jwts
 from taskyard_server.interceptors.open_calls import END_AFTER_SECS, PORTION, OpenCalls
-from taskyard_server.security_settings import ClaimRule, GrantSettings
+from taskyard_server.settings.security import ClaimRule, GrantSettings
 from tests.access.issuers import NOW, Issuer, key_set
 
 

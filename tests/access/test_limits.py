@@ -8,7 +8,7 @@ from taskyard_server.access import limits as limits_module
 from taskyard_server.access.grants import Grant, Principal, Role
 from taskyard_server.access.limits import Rate, RequestLimits, TokenBucket
 from taskyard_server.core.errors import TooManyRequests
-from taskyard_server.security_settings import LimitSettings
+from taskyard_server.settings.security import LimitSettings
 from tests.cases import every_case
 
 NOW = 1_000.0

@@ -20,12 +20,12 @@ from google.protobuf.descriptor import MethodDescriptor
 from google.protobuf.message_factory import GetMessageClass
 
 import taskyard.v1
+from taskyard_server.access.authorization import judge, named_namespace
 from taskyard_server.access.configured_grants import grants_of
 from taskyard_server.access.grants import Principal
-from taskyard_server.access.judging import judge, named_namespace
 from taskyard_server.access.requirements import NoRequirement, requirement_in, requirement_of
 from taskyard_server.core.errors import PermissionDenied
-from taskyard_server.security_settings import GrantSettings
+from taskyard_server.settings.security import GrantSettings
 from tests.access.yards import (
     AGENT,
     GRANTS,

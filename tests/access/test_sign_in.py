@@ -14,7 +14,7 @@ from taskyard_server.access import key_sources, sign_in
 from taskyard_server.access.jwt import Jwts
 from taskyard_server.access.sign_in import SignedIn, exchange
 from taskyard_server.core.errors import Unauthenticated, Unavailable
-from taskyard_server.security_settings import IssuerSettings
+from taskyard_server.settings.security import IssuerSettings
 from tests.access.issuers import ANYBODY, AUDIENCE, Issuer, key_set
 from tests.access.token_endpoints import CLIENT, REDIRECT, SECRET, VERIFIER, Answer, TokenEndpoint
 from tests.cases import every_case

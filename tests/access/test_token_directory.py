@@ -12,8 +12,8 @@ from taskyard_server.access.token_directory import SHOWN_SECS, TokenDirectory
 from taskyard_server.access.tokens import Token, digest_of, new_secret
 from taskyard_server.core.errors import Conflict, NotFound, Unauthenticated, Unavailable
 from taskyard_server.core.task import Submission
-from taskyard_server.engine.memory.engine import MemoryEngine
-from taskyard_server.engine.memory.keeper import Keeping
+from taskyard_server.engine.engine import MemoryEngine
+from taskyard_server.engine.persistence import Keeping
 from taskyard_server.store.port import CommitDelayed, Group, Table
 from tests.access.issuers import Clock
 from tests.engines import running_engine, settled

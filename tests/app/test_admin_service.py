@@ -13,11 +13,11 @@ from taskyard_server.core.errors import NotFound
 from taskyard_server.core.hosts import HostProfile
 from taskyard_server.core.limits import Limits
 from taskyard_server.core.task import Submission
-from taskyard_server.engine.memory.engine import MemoryEngine
+from taskyard_server.engine.engine import MemoryEngine
 from taskyard_server.engine.port import ReplicaView
 from taskyard_server.interceptors.calls import CallInterceptor
-from taskyard_server.live_config import LiveConfig
 from taskyard_server.services.admin import AdminService
+from taskyard_server.settings.live_config import LiveConfig
 from tests.live import live
 
 SECRET = "whsec_c2VjcmV0IG9mIHR3ZW50eS1mb3Vy"

@@ -9,7 +9,7 @@ import pytest
 from taskyard.v1 import admin_pb2, store_pb2, token_pb2
 from taskyard.v1.store_pb2_grpc import StoreServiceStub
 from taskyard.v1.token_pb2_grpc import TokenServiceStub
-from taskyard_server.admin_address import address_of, socket_path
+from taskyard_server.net.admin_address import address_of, socket_path
 from tests.environment import new_store_file
 
 ADMIN = "0123456789-of-the-admin"

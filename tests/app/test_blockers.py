@@ -11,7 +11,7 @@ from taskyard.v1.lease_pb2_grpc import LeaseServiceStub
 from taskyard.v1.runtime_host_pb2_grpc import RuntimeHostServiceStub
 from taskyard.v1.store_pb2_grpc import StoreServiceStub
 from taskyard.v1.target_pb2_grpc import TargetServiceStub
-from taskyard_server.admin_address import address_of, socket_path
+from taskyard_server.net.admin_address import address_of, socket_path
 from tests.environment import new_store_file
 from tests.waiting import until
 

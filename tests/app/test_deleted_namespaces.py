@@ -12,7 +12,7 @@ from taskyard.v1.batch_pb2_grpc import BatchServiceStub
 from taskyard.v1.namespace_pb2_grpc import NamespaceServiceStub
 from taskyard.v1.runtime_host_pb2_grpc import RuntimeHostServiceStub
 from taskyard.v1.store_pb2_grpc import StoreServiceStub
-from taskyard_server.admin_address import address_of, socket_path
+from taskyard_server.net.admin_address import address_of, socket_path
 from tests.environment import new_store_file
 
 RED, BLUE = (("taskyard-namespace", "red"),), (("taskyard-namespace", "blue"),)

@@ -4,12 +4,12 @@ import asyncio
 
 import pytest
 
-from taskyard_server import draining
+from taskyard_server.app import draining
+from taskyard_server.app.draining import Draining
 from taskyard_server.core.hosts import HostProfile
 from taskyard_server.core.limits import Limits
 from taskyard_server.core.task import Submission
-from taskyard_server.draining import Draining
-from taskyard_server.engine.memory.engine import MemoryEngine
+from taskyard_server.engine.engine import MemoryEngine
 from tests.engines import running_engine
 from tests.live import live
 from tests.waiting import until

@@ -1,12 +1,12 @@
-"""What has to be set before other machines may call (server/taskyard_server/exposure.py)."""
+"""What has to be set before other machines may call (server/taskyard_server/net/exposure.py)."""
 
 from typing import Any
 
 import pytest
 from pydantic import ValidationError
 
-from taskyard_server.config import Settings
-from taskyard_server.exposure import authentication_is_on, exposed, is_loopback
+from taskyard_server.net.exposure import authentication_is_on, exposed, is_loopback
+from taskyard_server.settings.config import Settings
 from tests.cases import every_case
 from tests.ports import free_port
 

@@ -1,4 +1,4 @@
-"""The limits of connections to the gRPC server (server/taskyard_server/listening.py)."""
+"""The limits of connections to the gRPC server (server/taskyard_server/app/listening.py)."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -8,9 +8,9 @@ import grpc
 import pytest
 from grpc_health.v1 import health, health_pb2, health_pb2_grpc
 
-from taskyard_server import listening
+from taskyard_server.app import listening
+from taskyard_server.app.listening import MAX_METADATA_BYTES, MAX_STREAMS, Servers
 from taskyard_server.interceptors.calls import CallInterceptor
-from taskyard_server.listening import MAX_METADATA_BYTES, MAX_STREAMS, Servers
 from tests.gateway.http2 import SETTINGS, Http2
 from tests.ports import free_port
 from tests.waiting import LIMIT_SECS

@@ -8,7 +8,7 @@ import sys
 import pytest
 
 from taskyard.v1 import stats_pb2
-from taskyard_server.admin_address import is_served, socket_path
+from taskyard_server.net.admin_address import is_served, socket_path
 from tests.environment import without_settings
 
 

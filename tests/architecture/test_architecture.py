@@ -19,20 +19,20 @@ SERVER = "taskyard_server"
 
 RECORDS = {
     "agents",
-    "bucket",
+    "queue.bucket",
     "errors",
     "hosts",
-    "keys",
-    "lane",
-    "lane_order",
+    "queue.keys",
+    "queue.lane",
+    "queue.lane_order",
     "leases",
     "limits",
     "offers",
-    "ready_queue",
-    "strands",
+    "queue.ready_queue",
+    "queue.strands",
     "task",
-    "task_pages",
-    "weights",
+    "search.task_pages",
+    "queue.weights",
 }
 """The core's domain: a task is in its agent's lane and under a lease, which is one of a host, which makes offers.
 
@@ -46,7 +46,7 @@ TRANSITIONS = {
     "pending",
     "predecessors",
     "queue_limits",
-    "rests",
+    "host_backoff",
     "retention",
     "run_timeouts",
     "stop_waits",
@@ -57,9 +57,14 @@ TRANSITIONS = {
 
 LAYERS = (
     {"cli", "app"},
-    {"services", "interceptors", "executors", "webhooks", "gateway"},
+    {"services", "metrics", "telemetry"},
+    {"interceptors"},
+    {"executors", "webhooks", "replicas", "access"},
+    {"gateway"},
     {"engine"},
-    {"conversion"},
+    {"store"},
+    {"conversion", "net", "logs"},
+    {"settings"},
     {"core"},
 )
 """The packages as docs/design.md has them, the highest first."""

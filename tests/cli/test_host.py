@@ -14,7 +14,7 @@ import pytest
 from taskyard.v1.runtime_host_pb2 import ListHostsRequest
 from taskyard.v1.runtime_host_pb2_grpc import RuntimeHostServiceStub
 from taskyard_server.cli.failure import Failure
-from taskyard_server.cli.host import parse_slots
+from taskyard_server.cli.host.command import parse_slots
 from tests.cases import every_case
 from tests.environment import without_settings
 from tests.waiting import until_in_thread

@@ -12,7 +12,7 @@ import pytest
 
 from taskyard_server.cli.commands import ENTRIES
 from taskyard_server.cli.lazy_commands import Listed
-from taskyard_server.store.sqlite_pipe import command
+from taskyard_server.store.sqlite.pipe import command
 from tests.cli.every_command import every_command
 from tests.ports import free_port
 
@@ -29,15 +29,15 @@ except SystemExit:
     print(json.dumps(sorted(sys.modules)), file=sys.stderr)
 """
 SERVER = {
-    "taskyard_server.app",
-    "taskyard_server.config",
+    "taskyard_server.app.app",
+    "taskyard_server.settings.config",
     "taskyard_server.core.scheduler",
     "prometheus_client",
     "uvloop",
 }
 ONLY_SOMETIMES = {
     "a callbackUrl, an executor or an issuer": {"anyio", "h11", "h2", "httpcore", "httpx"},
-    "a store in PostgreSQL": {"asyncpg", "taskyard_server.store.postgres"},
+    "a store in PostgreSQL": {"asyncpg", "taskyard_server.store.postgres.store"},
     "certificates and JWTs": {"cryptography", "jwt", "taskyard_server.access.jwt"},
     "telemetry": {"opentelemetry", "taskyard_server.telemetry.signals"},
     "a file in TOML": {"tomllib"},
@@ -91,18 +91,18 @@ def imported_by_up():
 
 @pytest.mark.parametrize("names", [pytest.param(names, id=why) for why, names in ONLY_SOMETIMES.items()])
 def test_a_server_imports_nothing_that_only_some_settings_need(imported_by_up, names):
-    assert not (imported_by_up | imported_by("import taskyard_server.app")) & names
+    assert not (imported_by_up | imported_by("import taskyard_server.app.app")) & names
 
 
 def test_a_server_imports_nothing_that_none_needs(imported_by_up):
-    assert "taskyard_server.app" in imported_by_up
+    assert "taskyard_server.app.app" in imported_by_up
     assert not imported_by_up & NEVER
     assert len(imported_by_up) < SERVER_MODULES
 
 
 def test_imports_are_lean_for_their_block_alone():
     code = (
-        "import gc, sys; from taskyard_server.lean_imports import lean_imports\n"
+        "import gc, sys; from taskyard_server.cli.up.lean_imports import lean_imports\n"
         "with lean_imports(): import structlog; assert not gc.isenabled()\n"
         "assert gc.isenabled(); assert not {'rich', 'rich.console'} & sys.modules.keys(); import rich.console"
     )
@@ -110,8 +110,8 @@ def test_imports_are_lean_for_their_block_alone():
 
 
 def test_the_writer_of_a_store_imports_little():
-    _, *options, _, _, folder = command("sqlite_writer")
-    writer = f"import sys; sys.path.append({folder!r}); import taskyard_server.store.sqlite_writer"
+    _, *options, _, _, folder = command("writer")
+    writer = f"import sys; sys.path.append({folder!r}); import taskyard_server.store.sqlite.writer"
     found = imported_by(writer, *options)
     assert len(found) < WRITER_MODULES
     assert not found & {"asyncio", "dataclasses", "json", "logging", "re", "subprocess", "typing"}

@@ -5,10 +5,10 @@ import sys
 
 import pytest
 
-from taskyard_server.cli import up
-from taskyard_server.cli.serving import _replica_words
 from taskyard_server.cli.spoken_lines import SpokenLines
-from taskyard_server.config import Settings
+from taskyard_server.cli.up import command as up
+from taskyard_server.cli.up.serving import _replica_words
+from taskyard_server.settings.config import Settings
 from tests.environment import without_settings
 from tests.ports import free_port
 

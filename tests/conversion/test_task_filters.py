@@ -6,10 +6,10 @@ from google.protobuf.timestamp_pb2 import Timestamp
 from taskyard.v1 import task_pb2 as pb
 from taskyard_server.conversion.task_filters import listing_criteria, task_filter
 from taskyard_server.core.errors import BadRequest
-from taskyard_server.core.label_selectors import parse_selector
 from taskyard_server.core.names import names
+from taskyard_server.core.search.label_selectors import parse_selector
+from taskyard_server.core.search.task_filter import NO_FILTER, TaskFilter
 from taskyard_server.core.task import TaskState
-from taskyard_server.core.task_filter import NO_FILTER, TaskFilter
 from tests.cases import every_case
 
 FIELDS = {

@@ -10,7 +10,7 @@ from fractions import Fraction
 
 from taskyard_server.core.hosts import HostProfile, Tabs
 from taskyard_server.core.task import Submission
-from tests.core.naive_keys import NaiveKeys
+from tests.core.queue.naive_keys import NaiveKeys
 
 
 @dataclass(frozen=True)

@@ -4,12 +4,12 @@ from collections import Counter
 from dataclasses import fields
 from random import Random
 
-from taskyard_server.core.keys import KeyLimit, KeyUsage, KeyWaits
 from taskyard_server.core.limits import Limits
+from taskyard_server.core.queue.keys import KeyLimit, KeyUsage, KeyWaits
 from taskyard_server.core.scheduler import Scheduler
 from taskyard_server.core.task import Submission
 from tests.core.brute_force import BruteForce, HostKind, keys_of
-from tests.core.naive_keys import RateLimit
+from tests.core.queue.naive_keys import RateLimit
 
 EIGHTH = 0.125
 JUST_BEFORE = 0.0625

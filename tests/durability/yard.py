@@ -19,7 +19,7 @@ import psutil
 from tests.environment import without_settings
 from tests.ports import free_port
 
-WRITER: Final = "taskyard_server.store.sqlite_writer"
+WRITER: Final = "taskyard_server.store.sqlite.writer"
 START_SECS: Final = 60.0
 EXIT_SECS: Final = 30.0
 TAKEN_SECS: Final = 5.0

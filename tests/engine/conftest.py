@@ -13,8 +13,8 @@ import pytest
 from taskyard_server.core.hosts import HostProfile
 from taskyard_server.core.limits import Limits
 from taskyard_server.core.task import Submission, TaskOptions
-from taskyard_server.engine.memory import alarm
-from taskyard_server.engine.memory.engine import MemoryEngine
+from taskyard_server.engine import alarm
+from taskyard_server.engine.engine import MemoryEngine
 from taskyard_server.engine.port import Engine
 from taskyard_server.store import committer
 from tests.live import live

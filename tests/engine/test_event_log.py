@@ -15,7 +15,8 @@ from taskyard_server.core.names import names
 from taskyard_server.core.task import Submission, Task, TaskOptions, TaskState
 from taskyard_server.engine import event_feeds
 from taskyard_server.engine.event_feeds import EventFilter
-from taskyard_server.engine.event_log import Bounds, EventLogs
+from taskyard_server.engine.event_log import EventLogs
+from taskyard_server.engine.recent_events import NO_COMMIT, Bounds
 from tests.cases import every_case
 from tests.core.records import values
 
@@ -42,11 +43,10 @@ class Logs:
 
     def __init__(self, **bounds):
         self.now = 0.0
-        self.encodings = Counter()
-        self.bare_encodings = Counter()
-        self.event_logs = EventLogs(self._encode, lambda: self.now, Bounds(**bounds))
-        self._numbers = {}
-        self._kept = []
+        self.encodings, self.bare_encodings = Counter(), Counter()
+        no_commits = (lambda _: NO_COMMIT, lambda *_: True)
+        self.event_logs = EventLogs(self._encode, lambda: self.now, *no_commits, Bounds(**bounds))
+        self._numbers, self._kept = {}, []
 
     def _encode(self, event, bare):
         encodings = self.bare_encodings if bare else self.encodings

@@ -15,7 +15,7 @@ from google.protobuf.struct_pb2 import Struct, Value
 from taskyard_server.core.limits import Limits
 from taskyard_server.core.task import Submission, Task, TaskOptions
 from taskyard_server.engine.clock import Clock
-from taskyard_server.engine.memory.engine import MemoryEngine
+from taskyard_server.engine.engine import MemoryEngine
 from taskyard_server.executors.tab_executor import TabExecutor
 from taskyard_server.executors.tab_resolver import Endpoint, TabMap, TabResolver
 from tests.engines import running_engine

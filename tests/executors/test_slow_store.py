@@ -6,9 +6,9 @@ import pytest
 
 from taskyard_server.core.errors import Unavailable
 from taskyard_server.core.limits import Limits
-from taskyard_server.engine.memory.keeper import Keeping
+from taskyard_server.engine.persistence import Keeping
 from taskyard_server.executors import tab_executor
-from taskyard_server.snapshots import Snapshots
+from taskyard_server.metrics.snapshots import Snapshots
 from tests.engine.keeping.conftest import GatedStore
 from tests.engines import running_engine, settled
 from tests.waiting import until

@@ -5,11 +5,11 @@ import ssl
 
 import pytest
 
-from taskyard_server.config import Settings
 from taskyard_server.executors import from_settings
 from taskyard_server.executors.connections import Connections
 from taskyard_server.executors.tab_resolver import Endpoint, TabMap
 from taskyard_server.executors.tls_files import TlsFiles, TlsFilesError
+from taskyard_server.settings.config import Settings
 from tests.certificates import Authority
 
 

@@ -58,7 +58,7 @@ class Journal:
 
     async def follow(self, client: Client, count: int) -> None:
         async for event in client.watch(include_current=True):
-            if event.kind in (EventKind.SUBMITTED, EventKind.CHANGED):
+            if event.kind in (EventKind.CURRENT, EventKind.SUBMITTED, EventKind.CHANGED):
                 self.events[event.task.id].append(event)
                 if event.task.state.ended:
                     self.ended.add(event.task.id)

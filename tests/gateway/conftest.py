@@ -8,7 +8,7 @@ import pytest
 import pytest_asyncio
 
 from taskyard.v1 import task_pb2_grpc
-from taskyard_server.gateway import Gateway
+from taskyard_server.gateway.gateway import Gateway
 from tests.gateway.gateways import client_of, gateway_to
 from tests.gateway.scripted_server import Tasks, scripted_server
 

@@ -6,7 +6,7 @@ from contextlib import asynccontextmanager
 
 import httpx
 
-from taskyard_server.gateway import Gateway
+from taskyard_server.gateway.gateway import Gateway
 from tests.waiting import LIMIT_SECS
 
 SECS = 20.0

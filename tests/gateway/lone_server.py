@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import Any
 
 from taskyard.v1 import runtime_host_pb2_grpc, task_pb2_grpc
-from taskyard_server.certificates import CertificateFiles
+from taskyard_server.app.listening import Servers
 from taskyard_server.interceptors.calls import CallInterceptor
-from taskyard_server.listening import Servers
+from taskyard_server.net.certificates import CertificateFiles
 from tests.certificates import Authority
 from tests.environment import without_settings
 from tests.gateway.yards import Hosts, Tasks, gateway_leaf

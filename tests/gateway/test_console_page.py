@@ -13,14 +13,14 @@ import httpx
 import pytest
 import pytest_asyncio
 
-import taskyard_server.gateway as gateway_module
-from taskyard_server.certificates import CertificateFiles
-from taskyard_server.config_sources import load
-from taskyard_server.console_page import ConsolePage
-from taskyard_server.envoy_config import GatewayError
-from taskyard_server.exposure import authentication_is_on
-from taskyard_server.gateway import Gateway
-from taskyard_server.listening import gateway_of
+import taskyard_server.gateway.gateway as gateway_module
+from taskyard_server.app.listening import gateway_of
+from taskyard_server.gateway.console_page import ConsolePage
+from taskyard_server.gateway.envoy_config import GatewayError
+from taskyard_server.gateway.gateway import Gateway
+from taskyard_server.net.certificates import CertificateFiles
+from taskyard_server.net.exposure import authentication_is_on
+from taskyard_server.settings.config_sources import load
 from tests.certificates import Authority
 from tests.gateway.gateways import SECS, client_of, gateway_to
 from tests.gateway.scripted_server import Tasks

@@ -1,4 +1,4 @@
-"""Envoy as a child process: how it starts, restarts and stops (server/taskyard_server/gateway.py)."""
+"""Envoy as a child process: how it starts, restarts and stops (server/taskyard_server/gateway/gateway.py)."""
 
 import asyncio
 import os
@@ -17,8 +17,8 @@ import pytest
 import structlog
 
 from taskyard.v1 import task_pb2, task_pb2_grpc
-from taskyard_server import gateway as gateway_module
-from taskyard_server.gateway import Gateway, GatewayError
+from taskyard_server.gateway import gateway as gateway_module
+from taskyard_server.gateway.gateway import Gateway, GatewayError
 from tests.waiting import LIMIT_SECS
 
 REPOSITORY = Path(__file__).parents[2]
@@ -263,7 +263,7 @@ async def test_stop_during_a_restart_leaves_nothing_behind(grpc_address: str, lo
 async def test_envoy_ends_when_its_parent_is_killed(tmp_path: Path) -> None:
     program = """
 import asyncio
-from taskyard_server.gateway import Gateway
+from taskyard_server.gateway.gateway import Gateway
 async def main():
     gateway = Gateway("127.0.0.1:0")
     await gateway.start()

@@ -8,7 +8,7 @@ from google.rpc import error_details_pb2
 from grpc_status import rpc_status
 
 from taskyard.v1 import task_pb2, task_pb2_grpc
-from taskyard_server.gateway import Gateway
+from taskyard_server.gateway.gateway import Gateway
 from tests.gateway.gateways import SECS
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")

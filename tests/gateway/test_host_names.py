@@ -9,8 +9,8 @@ import pytest
 import pytest_asyncio
 
 from taskyard.v1 import task_pb2, task_pb2_grpc
-from taskyard_server.envoy_config import Address, EnvoyConfig, Pipe
-from taskyard_server.gateway import Gateway
+from taskyard_server.gateway.envoy_config import Address, EnvoyConfig, Pipe
+from taskyard_server.gateway.gateway import Gateway
 from tests.gateway.gateways import SECS, connection_to, exchange
 from tests.gateway.http2 import Http2
 from tests.gateway.scripted_server import Tasks

@@ -9,7 +9,7 @@ import httpx
 import pytest
 
 from taskyard.v1 import runtime_host_pb2 as pb
-from taskyard_server.gateway import Gateway
+from taskyard_server.gateway.gateway import Gateway
 from tests.gateway.gateways import client_of, gateway_to
 from tests.services.host_streams import ServerUnderTest, serving
 from tests.waiting import until

@@ -9,7 +9,7 @@ import httpx
 import pytest
 
 from taskyard.v1 import task_pb2, task_pb2_grpc
-from taskyard_server.gateway import Gateway
+from taskyard_server.gateway.gateway import Gateway
 from tests.gateway.gateways import SECS, connection_to
 from tests.gateway.http2 import Http2
 from tests.gateway.scripted_server import Tasks

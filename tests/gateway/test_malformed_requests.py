@@ -7,7 +7,7 @@ from typing import Any
 import httpx
 import pytest
 
-from taskyard_server.gateway import Gateway
+from taskyard_server.gateway.gateway import Gateway
 from tests.gateway.gateways import assert_json, assert_refused, exchange
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")

@@ -7,8 +7,8 @@ import httpx
 import pytest
 import pytest_asyncio
 
-from taskyard_server.config import ConfigError
-from taskyard_server.config_sources import load
+from taskyard_server.settings.config import ConfigError
+from taskyard_server.settings.config_sources import load
 from tests.gateway.control_plane import control_plane
 from tests.gateway.gateways import open_to
 from tests.services.host_streams import ServerUnderTest, serving

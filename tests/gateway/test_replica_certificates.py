@@ -13,8 +13,8 @@ import httpx
 import pytest
 
 from taskyard.v1 import task_pb2, task_pb2_grpc, token_pb2, token_pb2_grpc
-from taskyard_server.certificates import CertificateFiles
-from taskyard_server.security_settings import AuthSettings, CertificateRule, GrantSettings
+from taskyard_server.net.certificates import CertificateFiles
+from taskyard_server.settings.security import AuthSettings, CertificateRule, GrantSettings
 from tests.certificates import Authority, Leaf
 from tests.gateway.gateways import SECS
 from tests.gateway.yards import NAMESPACE, Replica, gateway_leaf, pair, replica, served_by, trusting, whose

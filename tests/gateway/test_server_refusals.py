@@ -12,7 +12,7 @@ from pathlib import Path
 import httpx
 import pytest
 
-from taskyard_server import gateway as gateway_module
+from taskyard_server.gateway import gateway as gateway_module
 from tests.gateway.gateways import assert_json, client_of, exchange, gateway_to
 from tests.gateway.scripted_server import Tasks, scripted_server
 

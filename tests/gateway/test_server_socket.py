@@ -12,9 +12,9 @@ import httpx
 import pytest
 
 from taskyard.v1 import task_pb2, task_pb2_grpc
-from taskyard_server.envoy_config import GatewayError
-from taskyard_server.gateway import Gateway
-from taskyard_server.private_sockets import IN_USE, MAX_PATH_BYTES
+from taskyard_server.gateway.envoy_config import GatewayError
+from taskyard_server.gateway.gateway import Gateway
+from taskyard_server.net.private_sockets import IN_USE, MAX_PATH_BYTES
 from tests.gateway.gateways import SECS, client_of
 from tests.waiting import until
 

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import httpx
 import pytest
 
-from taskyard_server.app import PASS_ON_SECS
+from taskyard_server.app.app import PASS_ON_SECS
 from tests.environment import is_kept
 from tests.gateway.control_plane import SECS, ControlPlane, control_plane
 

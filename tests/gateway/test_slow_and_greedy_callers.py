@@ -11,8 +11,8 @@ import pytest
 import pytest_asyncio
 
 from taskyard.v1 import task_pb2, task_pb2_grpc
-from taskyard_server import gateway as gateway_module
-from taskyard_server.gateway import Gateway
+from taskyard_server.gateway import gateway as gateway_module
+from taskyard_server.gateway.gateway import Gateway
 from tests.gateway.gateways import SECS, client_of, connection_to, exchange, read_response
 from tests.gateway.http2 import HEADERS, SETTINGS, Http2
 from tests.gateway.scripted_server import Tasks

@@ -16,9 +16,9 @@ import pytest
 
 from taskyard.v1 import task_pb2, task_pb2_grpc
 from taskyard_server.access.certificates import forwarded_uris
-from taskyard_server.certificates import CertificateFiles
-from taskyard_server.envoy_config import GatewayError
-from taskyard_server.gateway import Gateway
+from taskyard_server.gateway.envoy_config import GatewayError
+from taskyard_server.gateway.gateway import Gateway
+from taskyard_server.net.certificates import CertificateFiles
 from tests.certificates import Authority, Leaf
 from tests.gateway.gateways import SECS
 from tests.waiting import until

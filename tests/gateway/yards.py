@@ -24,13 +24,13 @@ from taskyard.v1 import (
     token_pb2,
     token_pb2_grpc,
 )
-from taskyard_server.certificates import CertificateFiles
-from taskyard_server.gateway import Gateway, Yard
+from taskyard_server.app.listening import Servers
+from taskyard_server.gateway.gateway import Gateway, Yard
 from taskyard_server.interceptors.admission import Admission
 from taskyard_server.interceptors.callers import current_call
 from taskyard_server.interceptors.calls import CallInterceptor
-from taskyard_server.listening import Servers
-from taskyard_server.security_settings import AuthSettings
+from taskyard_server.net.certificates import CertificateFiles
+from taskyard_server.settings.security import AuthSettings
 from tests.certificates import Authority, Leaf
 from tests.gateway.gateways import SECS
 from tests.ports import free_port

@@ -14,18 +14,18 @@ import pytest
 from prometheus_client.metrics_core import Metric
 from prometheus_client.parser import text_string_to_metric_families
 
-from taskyard_server.core.demand import Pool
+from taskyard_server.core.figures.demand import Pool
 from taskyard_server.core.hosts import HostProfile
 from taskyard_server.core.leases import Lease
 from taskyard_server.core.limits import Limits
 from taskyard_server.core.task import Submission, Task, TaskOptions
-from taskyard_server.engine.memory.engine import MemoryEngine
+from taskyard_server.engine.engine import MemoryEngine
 from taskyard_server.interceptors.admission import Admission
-from taskyard_server.metrics import Metrics
-from taskyard_server.metrics_server import _Server
-from taskyard_server.snapshots import Snapshots
+from taskyard_server.metrics.metrics import Metrics
+from taskyard_server.metrics.server import _Server
+from taskyard_server.metrics.snapshots import Snapshots
 from taskyard_server.store.figures import StoreFigures
-from taskyard_server.webhooks import WebhookCounts
+from taskyard_server.webhooks.webhooks import WebhookCounts
 from tests import reporting
 from tests.engines import running_engine, settled
 from tests.live import live

@@ -9,9 +9,9 @@ from typing import Any
 
 from prometheus_client.core import Metric
 
-from taskyard_server.core.demand import Pool
+from taskyard_server.core.figures.demand import Pool
 from taskyard_server.interceptors.admission import Admission
-from taskyard_server.security_settings import AuthSettings
+from taskyard_server.settings.security import AuthSettings
 from taskyard_server.store.figures import StoreFigures
 from taskyard_server.store.port import Committed
 from tests.replicas.members import Yard

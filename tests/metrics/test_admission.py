@@ -5,7 +5,7 @@ import pytest
 from taskyard_server.access.grants import Grant, Principal, Role
 from taskyard_server.core.errors import TooManyRequests
 from taskyard_server.interceptors.admission import Admission
-from taskyard_server.security_settings import AuthSettings, LimitSettings
+from taskyard_server.settings.security import AuthSettings, LimitSettings
 
 ANN = Principal("ann", "tok_1", (Grant(role=Role.AGENT),))
 

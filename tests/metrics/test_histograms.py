@@ -1,6 +1,6 @@
 """Histograms of latencies: cumulative buckets of seconds, exact at their bounds."""
 
-from taskyard_server.histograms import BUCKETS, Histogram
+from taskyard_server.metrics.histograms import BUCKETS, Histogram
 from tests import reporting
 from tests.cases import every_case
 from tests.live import live

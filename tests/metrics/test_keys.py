@@ -1,7 +1,7 @@
 """The figures of concurrency keys, by the patterns of the configuration (docs/monitoring.md)."""
 
-from taskyard_server.core.keys import PatternUsage
-from taskyard_server.metric_families import key_families
+from taskyard_server.core.queue.keys import PatternUsage
+from taskyard_server.metrics.families import key_families
 
 
 def test_each_pattern_has_its_keys_in_use_their_tasks_in_flight_and_those_that_wait() -> None:

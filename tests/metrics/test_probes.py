@@ -7,7 +7,7 @@ import socket
 import pytest
 from prometheus_client import CollectorRegistry
 
-from taskyard_server.metrics_server import MetricsServer
+from taskyard_server.metrics.server import MetricsServer
 
 SECRET = "s" * 32
 

@@ -7,8 +7,8 @@ from urllib.error import URLError
 
 import pytest
 
-from taskyard_server.metrics import Metrics
-from taskyard_server.webhooks import WebhookCounts
+from taskyard_server.metrics.metrics import Metrics
+from taskyard_server.webhooks.webhooks import WebhookCounts
 
 
 async def test_a_taken_port_raises_an_os_error(harness):

@@ -7,8 +7,8 @@ import ssl
 
 import pytest
 
-from taskyard_server import metrics_server
-from taskyard_server.certificates import CertificateFiles
+from taskyard_server.metrics import server as metrics_server
+from taskyard_server.net.certificates import CertificateFiles
 from tests.cases import every_case
 from tests.certificates import Authority
 from tests.waiting import until

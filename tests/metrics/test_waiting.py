@@ -1,6 +1,6 @@
 """Gauges of what waits for hosts (docs/rules.md, Demand, Why a task waits)."""
 
-from taskyard_server.core.demand import Pool
+from taskyard_server.core.figures.demand import Pool
 from taskyard_server.core.hosts import HostProfile
 from tests.live import live
 

@@ -4,7 +4,7 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from taskyard_server.store.postgres import PostgresStore
+from taskyard_server.store.postgres.store import PostgresStore
 from taskyard_server.store.shared_port import SharedStore
 
 from .shared_dict_store import SharedDictStore

@@ -3,9 +3,9 @@
 from contextlib import AsyncExitStack
 
 from taskyard_server.core.task import Submission
-from taskyard_server.engine.memory.engine import MemoryEngine
+from taskyard_server.engine.engine import MemoryEngine
 from taskyard_server.engine.port import TaskFilter
-from taskyard_server.replica_metrics import ReplicaMetrics
+from taskyard_server.metrics.replicas import ReplicaMetrics
 from taskyard_server.replicas.clock import SharedClock
 from taskyard_server.replicas.serving import ReplicaServing
 from taskyard_server.store.port import FORMAT_LEVEL

@@ -27,7 +27,7 @@ def logs_of(member: Member) -> EventLogs:
     def encode(event: Event, bare: bool) -> bytes:
         raise AssertionError(event, bare)
 
-    logs = EventLogs(encode, member.engine.now, last_commit=member.engine.last_commit)
+    logs = member.engine.event_logs(encode)
     member.serving.tell(logs, begun=lambda _: None, left=lambda _: None)
     return logs
 

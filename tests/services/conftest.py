@@ -29,19 +29,20 @@ from taskyard.v1 import (
     task_pb2,
     task_pb2_grpc,
 )
-from taskyard_server.config import SchedulerSettings
 from taskyard_server.conversion.requests import no_default_retry
 from taskyard_server.conversion.task_encoding import encode_event
-from taskyard_server.core.demand import Pool
+from taskyard_server.core.figures.demand import Pool
 from taskyard_server.core.history import RetryPolicy
 from taskyard_server.core.hosts import HostProfile
 from taskyard_server.core.leases import Lease
 from taskyard_server.core.limits import Limits
-from taskyard_server.engine.event_log import Bounds, EventLogs
-from taskyard_server.engine.memory.engine import MemoryEngine
+from taskyard_server.engine.engine import MemoryEngine
+from taskyard_server.engine.event_log import EventLogs
+from taskyard_server.engine.recent_events import NO_COMMIT, Bounds
 from taskyard_server.engine.virtual_clock import VirtualClock
 from taskyard_server.interceptors.calls import CallInterceptor
-from taskyard_server.samples import Samples
+from taskyard_server.metrics.samples import Samples
+from taskyard_server.metrics.snapshots import Snapshots
 from taskyard_server.services.agents import AgentService
 from taskyard_server.services.batches import BatchService
 from taskyard_server.services.limits import LimitService
@@ -52,9 +53,9 @@ from taskyard_server.services.stats import StatsService
 from taskyard_server.services.targets import TargetService
 from taskyard_server.services.task_watches import TaskWatches
 from taskyard_server.services.tasks import TaskService
-from taskyard_server.snapshots import Snapshots
+from taskyard_server.settings.config import SchedulerSettings
 from taskyard_server.store.figures import StoreFigures
-from taskyard_server.webhooks import WebhookCounts
+from taskyard_server.webhooks.webhooks import WebhookCounts
 from tests import reporting
 from tests.engines import running_engine
 from tests.live import live
@@ -243,11 +244,11 @@ async def start_api() -> AsyncIterator[Callable[..., Awaitable[Api]]]:
             if engine is None:
                 engine = await cleanup.enter_async_context(running_engine(Limits(**limits), clock))
             if isinstance(engine, MemoryEngine):
-                logs = EventLogs(encode_event, clock or time.time, bounds, engine.last_commit, engine.knows_commit)
+                logs = engine.event_logs(encode_event, bounds, clock)
                 engine.subscribe(logs)
                 engine.namespaces.subscribe(logs.deleted)
             else:
-                logs = EventLogs(encode_event, clock or time.time, bounds)
+                logs = EventLogs(encode_event, clock or time.time, lambda _: NO_COMMIT, lambda *_: True, bounds)
             watches = TaskWatches(engine, logs, bookmark_secs)
             server = grpc.aio.server(interceptors=(CallInterceptor(),))
             task_pb2_grpc.add_TaskServiceServicer_to_server(

@@ -16,8 +16,7 @@ from taskyard.v1 import runtime_host_pb2 as pb
 from taskyard.v1.task_pb2 import Task
 from taskyard_server.conversion.task_encoding import encode_event
 from taskyard_server.core.limits import Limits
-from taskyard_server.engine.event_log import EventLogs
-from taskyard_server.engine.memory.engine import MemoryEngine
+from taskyard_server.engine.engine import MemoryEngine
 from taskyard_server.interceptors.admission import Admission
 from taskyard_server.interceptors.calls import CallInterceptor, Tracer
 from taskyard_server.services.hosts import RuntimeHostService
@@ -228,7 +227,7 @@ async def serving(
     async with AsyncExitStack() as cleanup:
         raised = Limits(**{"default_deadline_secs": 100_000.0, **defaults, **limits})
         engine = await cleanup.enter_async_context(running_engine(raised, clock, store=store))
-        logs = EventLogs(encode_event, engine.now)
+        logs = engine.event_logs(encode_event)
         engine.subscribe(logs)
         server = grpc.aio.server(
             interceptors=(CallInterceptor(admission, tracer=tracer),), options=(("grpc.so_reuseport", 0),)

@@ -14,8 +14,8 @@ from opentelemetry.sdk.resources import Resource
 from taskyard.v1 import runtime_host_pb2 as pb
 from taskyard.v1 import task_pb2
 from taskyard.v1.runtime_host_pb2_grpc import RuntimeHostServiceStub
-from taskyard_server.audit import AuditLog
 from taskyard_server.interceptors.admission import Admission
+from taskyard_server.logs.audit import AuditLog
 from taskyard_server.telemetry.sampling import Sampler
 from taskyard_server.telemetry.tracing import Tracing
 from tests.waiting import until

@@ -10,7 +10,7 @@ from google.protobuf.timestamp_pb2 import Timestamp
 
 from taskyard.v1.task_pb2 import Task
 from taskyard_server.core.limits import Limits
-from taskyard_server.engine.memory.engine import MemoryEngine
+from taskyard_server.engine.engine import MemoryEngine
 from tests.cases import every_case
 
 # Task states

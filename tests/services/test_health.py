@@ -10,9 +10,9 @@ from grpc_health.v1 import health_pb2, health_pb2_grpc
 
 from taskyard.v1 import health_pb2_grpc as own_grpc
 from taskyard.v1.health_pb2 import GetHealthRequest, GetReadinessRequest
-from taskyard_server import readiness
+from taskyard_server.app import readiness
+from taskyard_server.app.readiness import Readiness
 from taskyard_server.interceptors.calls import CallInterceptor
-from taskyard_server.readiness import Readiness
 from taskyard_server.services.health import HealthService
 
 TASKS = "taskyard.v1.TaskService"

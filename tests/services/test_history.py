@@ -9,8 +9,8 @@ from google.protobuf.timestamp_pb2 import Timestamp
 from taskyard.v1 import task_pb2 as pb
 from taskyard_server.core.limits import Limits
 from taskyard_server.core.reports import Report, ReportKind
-from taskyard_server.engine.memory.engine import MemoryEngine
-from taskyard_server.engine.memory.keeper import Keeping
+from taskyard_server.engine.engine import MemoryEngine
+from taskyard_server.engine.persistence import Keeping
 from tests.store.dict_store import DictStore
 
 STATE = pb.Task.State

@@ -8,11 +8,10 @@ from taskyard_server.conversion.requests import no_default_retry
 from taskyard_server.conversion.submit_requests import TaskRequest, TasksRequest
 from taskyard_server.conversion.task_encoding import encode_event
 from taskyard_server.core.errors import Unavailable
-from taskyard_server.core.task_filter import TaskFilter
-from taskyard_server.engine.event_log import EventLogs
-from taskyard_server.engine.memory.engine import MemoryEngine
+from taskyard_server.core.search.task_filter import TaskFilter
+from taskyard_server.engine.engine import MemoryEngine
+from taskyard_server.engine.fair_yield import SLICE
 from taskyard_server.engine.port.answers import Answer
-from taskyard_server.engine.turn_taking import SLICE
 from taskyard_server.interceptors.callers import Call, set_current_call
 from taskyard_server.services.submission_streams import SubmissionStreams
 from taskyard_server.services.task_watches import TaskWatches
@@ -103,7 +102,7 @@ async def test_a_message_is_answered_once_all_of_its_slices_are_kept(monkeypatch
 
 async def test_an_event_for_very_many_watchers_is_sent_to_some_of_them_a_pass():
     async with running_engine() as engine:
-        logs = EventLogs(encode_event, engine.now)
+        logs = engine.event_logs(encode_event)
         engine.subscribe(logs)
         watches = TaskWatches(engine, logs)
         calls = [Written() for _ in range(MANY)]

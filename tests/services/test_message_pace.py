@@ -8,7 +8,6 @@ import pytest
 from taskyard.v1 import task_pb2 as pb
 from taskyard_server.conversion.task_encoding import encode_event
 from taskyard_server.engine import pace as pacing
-from taskyard_server.engine.event_log import EventLogs
 from taskyard_server.engine.pace import WINDOW_SECS, Busyness, Pace
 from taskyard_server.interceptors.callers import Call
 from taskyard_server.services import host_outbox, task_watches
@@ -179,7 +178,7 @@ async def test_tasks_that_wait_are_sent_before_their_host_is_told_to_leave(serve
 
 @pytest.mark.usefixtures("busy")
 async def test_events_that_wait_share_a_message(server, waits):
-    logs = EventLogs(encode_event, server.engine.now)
+    logs = server.engine.event_logs(encode_event)
     server.engine.subscribe(logs)
     call = Written()
     watch = TaskWatches(server.engine, logs).watch(Call(), pb.WatchTasksRequest(), call)

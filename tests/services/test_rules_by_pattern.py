@@ -3,7 +3,7 @@
 import pytest
 
 from taskyard.v1 import agent_pb2, agent_pb2_grpc, limit_pb2, limit_pb2_grpc, stats_pb2, stats_pb2_grpc
-from taskyard_server.core.keys import KeyLimit
+from taskyard_server.core.queue.keys import KeyLimit
 from taskyard_server.core.rules import ConfiguredRules
 from tests.cases import every_case
 

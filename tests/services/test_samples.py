@@ -7,8 +7,8 @@ import pytest
 
 from taskyard.v1.namespace_pb2 import DeleteNamespaceRequest
 from taskyard.v1.sample_pb2 import ListSamplesRequest
-from taskyard_server import samples
 from taskyard_server.core.hosts import HostProfile
+from taskyard_server.metrics import samples
 from tests.live import live
 from tests.waiting import LIMIT_SECS
 

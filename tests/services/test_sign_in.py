@@ -10,13 +10,13 @@ from typing import Any
 import pytest
 
 from taskyard.v1 import sign_in_pb2 as pb
-from taskyard_server.config import Settings
-from taskyard_server.config_sources import Loaded
 from taskyard_server.core.errors import TooManyRequests, Unauthenticated, Unavailable
 from taskyard_server.interceptors.admission import Admission
-from taskyard_server.live_config import LiveConfig
 from taskyard_server.services import sign_in
 from taskyard_server.services.sign_in import RATE, SignInService
+from taskyard_server.settings.config import Settings
+from taskyard_server.settings.config_sources import Loaded
+from taskyard_server.settings.live_config import LiveConfig
 from tests.access.token_endpoints import CLIENT, Answer, TokenEndpoint
 
 

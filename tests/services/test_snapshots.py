@@ -9,9 +9,9 @@ import structlog
 
 from taskyard.v1.runtime_host_pb2 import Machine
 from taskyard.v1.stats_pb2 import ListSnapshotsRequest
-from taskyard_server import snapshots
 from taskyard_server.core.hosts import HostProfile
 from taskyard_server.core.streams import Hello
+from taskyard_server.metrics import snapshots
 from tests.live import live
 from tests.waiting import LIMIT_SECS
 

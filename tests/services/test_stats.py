@@ -9,7 +9,7 @@ from taskyard_server.conversion.payload import message_to_json
 from taskyard_server.core.limits import Limits
 from taskyard_server.store.figures import StoreFigures
 from taskyard_server.store.port import Committed
-from taskyard_server.webhooks import WebhookCounts
+from taskyard_server.webhooks.webhooks import WebhookCounts
 
 
 async def test_a_server_without_tasks_shows_zeros_and_the_documented_configuration(api):

@@ -10,12 +10,12 @@ import pytest
 
 from taskyard.v1 import store_pb2 as pb
 from taskyard.v1.store_pb2_grpc import StoreServiceStub
-from taskyard_server.admin_address import MAX_PATH_BYTES, address_of, is_served, socket_of, socket_path
-from taskyard_server.admin_socket import AdminSocket
-from taskyard_server.config import Settings
+from taskyard_server.app.admin_socket import AdminSocket
+from taskyard_server.net.admin_address import MAX_PATH_BYTES, address_of, is_served, socket_of, socket_path
 from taskyard_server.services.store import StoreService
 from taskyard_server.services.tokens import TokenService
-from taskyard_server.store.sqlite import SqliteStore
+from taskyard_server.settings.config import Settings
+from taskyard_server.store.sqlite.store import SqliteStore
 from tests.store.small_yard import AT, COMMITS, ROWS, group, make_yard
 
 

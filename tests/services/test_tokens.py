@@ -17,15 +17,14 @@ from taskyard_server.access.token_directory import TokenDirectory
 from taskyard_server.access.tokens import new_secret
 from taskyard_server.conversion.requests import no_default_retry
 from taskyard_server.conversion.task_encoding import encode_event
-from taskyard_server.engine.event_log import EventLogs
 from taskyard_server.interceptors.admission import Admission
 from taskyard_server.interceptors.calls import CallInterceptor
 from taskyard_server.interceptors.open_calls import ENDED, OpenCalls
-from taskyard_server.security_settings import AuthSettings
 from taskyard_server.services import tokens
 from taskyard_server.services.task_watches import TaskWatches
 from taskyard_server.services.tasks import TaskService
 from taskyard_server.services.tokens import NOT_KEPT, TokenService
+from taskyard_server.settings.security import AuthSettings
 from tests.cases import every_case
 from tests.engines import running_engine
 from tests.store.dict_store import DictStore
@@ -71,7 +70,7 @@ async def yard(clock, monkeypatch) -> AsyncIterator[Yard]:
     monkeypatch.setattr(failures, "FIRST_DELAY_SECS", 0.0)
     async with AsyncExitStack() as stack:
         engine = await stack.enter_async_context(running_engine(clock=clock, store=DictStore()))
-        logs = EventLogs(encode_event, clock, None, engine.last_commit)
+        logs = engine.event_logs(encode_event)
         engine.subscribe(logs)
         directory = TokenDirectory(engine.now)
         await directory.open(engine.keeper)

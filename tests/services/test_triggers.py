@@ -7,7 +7,7 @@ from google.protobuf.timestamp_pb2 import Timestamp
 
 from taskyard.v1 import schedule_pb2 as pb
 from taskyard.v1.task_pb2 import Task
-from taskyard_server.logs import TriggerLog
+from taskyard_server.logs.logs import TriggerLog
 
 TRACEPARENT = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
 

@@ -4,7 +4,7 @@ import grpc
 
 from taskyard.v1 import stats_pb2, task_pb2
 from taskyard_server.conversion.payload import message_to_json
-from taskyard_server.core.demand import Pool
+from taskyard_server.core.figures.demand import Pool
 from taskyard_server.core.hosts import HostProfile
 from tests.live import live
 

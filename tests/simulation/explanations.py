@@ -12,9 +12,9 @@ from dataclasses import replace
 from math import inf
 from typing import Final
 
-from taskyard_server.core.explain import WaitReason, explain
+from taskyard_server.core.figures.explain import WaitReason, explain
 from taskyard_server.core.scheduler import Scheduler
-from tests.core.naive_keys import RateLimit
+from tests.core.queue.naive_keys import RateLimit
 
 from .indexes import same
 from .model import Model

@@ -13,11 +13,11 @@ from collections.abc import Collection, Hashable, Iterable, Mapping
 from math import floor
 
 from taskyard_server.core.agents import Agent
-from taskyard_server.core.lane import MIN_ENTRIES_TO_COMPACT, Lane, Rows
-from taskyard_server.core.lane_order import BLOCK
+from taskyard_server.core.queue.lane import MIN_ENTRIES_TO_COMPACT, Lane, Rows
+from taskyard_server.core.queue.lane_order import BLOCK
+from taskyard_server.core.queue.strands import Strand
 from taskyard_server.core.retention import RetainedTasks
 from taskyard_server.core.scheduler import Scheduler
-from taskyard_server.core.strands import Strand
 from taskyard_server.core.task import Task
 from taskyard_server.core.timers import Holder, Looks, TimerQueue
 

@@ -8,10 +8,10 @@ from __future__ import annotations
 from collections import Counter
 from math import inf
 
-from taskyard_server.core.keys import Key, KeyLimit, KeyUsage, KeyWaits
+from taskyard_server.core.queue.keys import Key, KeyLimit, KeyUsage, KeyWaits
+from taskyard_server.core.queue.strands import Stand, Strand, turn_of
 from taskyard_server.core.scheduler import Scheduler
-from taskyard_server.core.strands import Stand, Strand, turn_of
-from tests.core.naive_keys import RateLimit
+from tests.core.queue.naive_keys import RateLimit
 
 from .indexes import FLYING, is_heap, same
 from .world import World

@@ -5,9 +5,9 @@ from __future__ import annotations
 from random import Random
 from typing import TYPE_CHECKING, Final
 
-from taskyard_server.core.operation import Operation, OperationKind, OperationRequest
+from taskyard_server.core.operations.operation import Operation, OperationKind, OperationRequest
+from taskyard_server.core.search.task_filter import TaskFilter
 from taskyard_server.core.task import TaskState
-from taskyard_server.core.task_filter import TaskFilter
 
 from .indexes import same
 from .model_operations import Figures, Wanted

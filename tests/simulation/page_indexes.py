@@ -6,9 +6,9 @@ from collections import Counter
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from taskyard_server.core.page_notes import may_hold
-from taskyard_server.core.task_filter import TaskFilter
-from taskyard_server.core.task_pages import TaskPage
+from taskyard_server.core.search.page_notes import may_hold
+from taskyard_server.core.search.task_filter import TaskFilter
+from taskyard_server.core.search.task_pages import TaskPage
 
 if TYPE_CHECKING:
     from taskyard_server.core.scheduler import Scheduler

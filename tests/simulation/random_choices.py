@@ -8,7 +8,7 @@ from dataclasses import replace
 from random import Random
 from typing import Final, TypeVar
 
-from tests.core.naive_keys import RateLimit
+from tests.core.queue.naive_keys import RateLimit
 
 from .model_records import Machine, Retry, Wish
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from taskyard_server.core import explain
+from taskyard_server.core.figures import explain
 from taskyard_server.core.liveness import Liveness
 
 from .breach_histories import Histories

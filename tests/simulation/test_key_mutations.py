@@ -7,12 +7,12 @@ from random import Random
 import pytest
 
 from taskyard_server.core.grants import Grants
-from taskyard_server.core.keys import Keys
-from taskyard_server.core.ready_queue import ReadyQueue
+from taskyard_server.core.queue.keys import Keys
+from taskyard_server.core.queue.ready_queue import ReadyQueue
+from taskyard_server.core.queue.strands import Node, Stand, Strands
+from taskyard_server.core.queue.token_bucket import TokenBucket
 from taskyard_server.core.restoring import Restoring
-from taskyard_server.core.strands import Node, Stand, Strands
-from taskyard_server.core.token_bucket import TokenBucket
-from tests.core.test_ready_queue import ABLE, MIXES, take_a_step
+from tests.core.queue.test_ready_queue import ABLE, MIXES, take_a_step
 from tests.core.twin_schedulers import TwinSchedulers
 
 from .breach_histories import Histories

@@ -18,13 +18,13 @@ from taskyard_server.core.admission import Admission
 from taskyard_server.core.attempts import Attempts
 from taskyard_server.core.dispatcher import Dispatcher
 from taskyard_server.core.grants import Grants
-from taskyard_server.core.lane import Lane
 from taskyard_server.core.lifecycle import Lifecycle
 from taskyard_server.core.liveness import Liveness
 from taskyard_server.core.offers import OfferGroup, Offers
 from taskyard_server.core.past_keys import PastKeys
 from taskyard_server.core.pending import Pending
-from taskyard_server.core.ready_queue import ReadyQueue
+from taskyard_server.core.queue.lane import Lane
+from taskyard_server.core.queue.ready_queue import ReadyQueue
 from taskyard_server.core.reports import Reports
 from taskyard_server.core.retention import RetainedTasks, Retention
 from taskyard_server.core.scheduler import Scheduler

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import pytest
 
-from taskyard_server.core import operations
-from taskyard_server.core.operations import Operations
+from taskyard_server.core.operations import operations
+from taskyard_server.core.operations.operations import Operations
 from taskyard_server.store import rows
 
 from . import model_operations, operation_commands

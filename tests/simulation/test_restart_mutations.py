@@ -13,7 +13,7 @@ from taskyard_server.core.grants import Grants
 from taskyard_server.core.lifecycle import Lifecycle
 from taskyard_server.core.liveness import Liveness
 from taskyard_server.core.pending import Pending
-from taskyard_server.core.ready_queue import ReadyQueue
+from taskyard_server.core.queue.ready_queue import ReadyQueue
 from taskyard_server.core.reports import Reports
 from taskyard_server.core.restoring import Restoring
 from taskyard_server.core.scheduler import Scheduler

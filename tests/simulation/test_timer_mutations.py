@@ -6,7 +6,7 @@ import pytest
 
 from taskyard_server.core.deadlines import Deadlines
 from taskyard_server.core.grants import Grants
-from taskyard_server.core.lane_order import LaneOrder
+from taskyard_server.core.queue.lane_order import LaneOrder
 from taskyard_server.core.timers import Looks
 
 from .breach_histories import Histories

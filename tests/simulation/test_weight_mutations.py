@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from taskyard_server.core.ready_queue import ReadyQueue
-from taskyard_server.core.weights import Weights
-from tests.core import test_ready_queue
+from taskyard_server.core.queue.ready_queue import ReadyQueue
+from taskyard_server.core.queue.weights import Weights
+from tests.core.queue import test_ready_queue
 
 from .breach_histories import Histories
 from .simulator import Mismatch, Simulation

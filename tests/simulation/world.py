@@ -11,7 +11,7 @@ from dataclasses import replace
 from math import inf
 from typing import NamedTuple, TypeAlias
 
-from tests.core.naive_keys import NaiveKeys
+from tests.core.queue.naive_keys import NaiveKeys
 
 from .model_families import Families
 from .model_records import (

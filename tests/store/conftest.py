@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from taskyard_server.store.port import Store
-from taskyard_server.store.postgres import PostgresStore
-from taskyard_server.store.sqlite import SqliteStore
+from taskyard_server.store.postgres.store import PostgresStore
+from taskyard_server.store.sqlite.store import SqliteStore
 from tests.store.dict_store import DictStore
 
 KINDS: dict[str, Callable[[Any, Any], Store]] = {

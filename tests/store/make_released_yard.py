@@ -16,9 +16,9 @@ from taskyard_server.core.reports import Report, ReportKind
 from taskyard_server.core.schedules.schedule import ScheduleSpec
 from taskyard_server.core.streams import Hello
 from taskyard_server.core.task import IdempotencyKey, Submission, TaskOptions
-from taskyard_server.engine.memory.engine import MemoryEngine
+from taskyard_server.engine.engine import MemoryEngine
 from taskyard_server.engine.port import TaskFilter
-from taskyard_server.store.sqlite import SqliteStore
+from taskyard_server.store.sqlite.store import SqliteStore
 from tests.live import live
 
 NS = "default"

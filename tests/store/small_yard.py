@@ -3,9 +3,9 @@
 from pathlib import Path
 
 from taskyard_server.store.port import Group, Table, key_of
-from taskyard_server.store.records import NamespaceRecord
-from taskyard_server.store.sqlite import SqliteStore
-from taskyard_server.store.task_records import encode
+from taskyard_server.store.records.records import NamespaceRecord
+from taskyard_server.store.records.tasks import encode
+from taskyard_server.store.sqlite.store import SqliteStore
 
 AT = 1_700_000_000.0
 COMMITS = 3

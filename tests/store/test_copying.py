@@ -4,7 +4,7 @@ import pytest
 
 from taskyard_server.store.copying import copy
 from taskyard_server.store.port import Kept, StoreError, Table
-from taskyard_server.store.sqlite import SqliteStore
+from taskyard_server.store.sqlite.store import SqliteStore
 
 from .dict_store import DictStore
 from .small_yard import AT, COMMITS, OTHERS, ROWS, group, make_yard

@@ -15,7 +15,7 @@ import pytest
 
 from taskyard_server.store.folder_source import FolderSource
 from taskyard_server.store.port import StoreError
-from taskyard_server.store.sqlite import SqliteStore
+from taskyard_server.store.sqlite.store import SqliteStore
 
 from .test_copying import everything
 

@@ -6,10 +6,10 @@ import pytest
 
 from taskyard_server.core.limits import Limits
 from taskyard_server.core.streams import Hello
-from taskyard_server.engine.memory.engine import MemoryEngine
-from taskyard_server.engine.memory.keeper import Keeping
+from taskyard_server.engine.engine import MemoryEngine
+from taskyard_server.engine.persistence import Keeping
 from taskyard_server.engine.port import TaskFilter
-from taskyard_server.store.sqlite import SqliteStore
+from taskyard_server.store.sqlite.store import SqliteStore
 from tests.live import live
 
 RELEASED = sorted((Path(__file__).parent / "yards").glob("*.db"))

@@ -8,7 +8,7 @@ from taskyard_server.core.errors import QueueFull
 from taskyard_server.core.history import RetryPolicy
 from taskyard_server.core.streams import Hello
 from taskyard_server.store.port import Table, key_of
-from taskyard_server.store.records import decode_agent, decode_state, decode_stopping
+from taskyard_server.store.records.records import decode_agent, decode_state, decode_stopping
 from tests.store.kept_yard import NUMBER, KeptYard, written
 
 

@@ -1,7 +1,7 @@
 """Records of released versions are read by this one: a record that was written stays as it is here, for good.
 
 A new field is appended with a default: the records here then lack it. Where this test fails, a field was moved, changed
-or taken out, in `store/records.py` or in a tuple of the core that stands in records.
+or taken out, in `store/records/records.py` or in a tuple of the core that stands in records.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from taskyard_server.core.hosts import Host
 from taskyard_server.core.leases import Lease
 from taskyard_server.core.task import TASK_FIELDS, IdempotencyKey, Submission, Task, TaskOptions, TaskState
 from taskyard_server.store.loading import to_task
-from taskyard_server.store.records import decode_state, decode_task
+from taskyard_server.store.records.records import decode_state, decode_task
 
 TASK = (
     "9ca574736b5f31a56167656e74a6616374696f6ecb402400000000000004cb4051800000000000cb404e000000000000a3746162a37265"

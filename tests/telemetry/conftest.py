@@ -14,8 +14,7 @@ from opentelemetry.sdk.trace import ReadableSpan
 from taskyard.v1 import batch_pb2_grpc, lease_pb2_grpc, runtime_host_pb2_grpc, task_pb2_grpc
 from taskyard_server.conversion.task_encoding import encode_event
 from taskyard_server.core.limits import Limits
-from taskyard_server.engine.event_log import EventLogs
-from taskyard_server.engine.memory.engine import MemoryEngine
+from taskyard_server.engine.engine import MemoryEngine
 from taskyard_server.interceptors.calls import CallInterceptor
 from taskyard_server.services.batches import BatchService
 from taskyard_server.services.hosts import RuntimeHostService
@@ -115,7 +114,7 @@ async def server(engine: MemoryEngine, tracing: Tracing) -> AsyncIterator[Stubs]
         server = grpc.aio.server(
             interceptors=(CallInterceptor(tracer=tracing.calls),), options=(("grpc.so_reuseport", 0),)
         )
-        watches = TaskWatches(engine, EventLogs(encode_event, engine.now))
+        watches = TaskWatches(engine, engine.event_logs(encode_event))
         task_pb2_grpc.add_TaskServiceServicer_to_server(TaskService(engine, MOST_BYTES, watches), server)
         batch_pb2_grpc.add_BatchServiceServicer_to_server(BatchService(engine, 50, MOST_BYTES), server)
         handed = tracing.tasks.handed

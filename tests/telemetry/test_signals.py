@@ -12,8 +12,8 @@ import structlog
 from opentelemetry.sdk.resources import Resource
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 
-from taskyard_server.config import ConfigError, Settings
-from taskyard_server.histograms import Histogram
+from taskyard_server.metrics.histograms import Histogram
+from taskyard_server.settings.config import ConfigError, Settings
 from taskyard_server.telemetry import starting
 from taskyard_server.telemetry.log_export import LogExport
 from taskyard_server.telemetry.metric_export import metrics_data
@@ -204,7 +204,7 @@ async def test_what_opentelemetry_complains_of_is_a_line_of_ours_and_not_the_sam
 
 def test_a_server_without_telemetry_imports_nothing_of_opentelemetry():
     code = (
-        "import sys; import taskyard_server.cli.serving; "
+        "import sys; import taskyard_server.cli.up.serving; "
         "print([name for name in sys.modules if name.startswith('opentelemetry')])"
     )
     ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

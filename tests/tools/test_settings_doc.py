@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from taskyard_server.config import ConfigError, Settings, by_key
-from taskyard_server.config_sources import load
-from taskyard_server.live_config import RELOADABLE
-from taskyard_server.setting_types import Section
-from taskyard_server.store_url import DOCUMENTED_DEFAULT
+from taskyard_server.settings.config import ConfigError, Settings, by_key
+from taskyard_server.settings.config_sources import load
+from taskyard_server.settings.live_config import RELOADABLE
+from taskyard_server.settings.setting_types import Section
+from taskyard_server.settings.store_url import DOCUMENTED_DEFAULT
 from tests.cases import every_case
 from tests.environment import settings_in
 

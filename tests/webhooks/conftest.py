@@ -13,15 +13,15 @@ import pytest
 import structlog
 from structlog.testing import LogCapture
 
-from taskyard_server import webhooks as webhooks_module
-from taskyard_server.config import WebhookSettings
 from taskyard_server.core.hosts import HostProfile
 from taskyard_server.core.leases import Lease
 from taskyard_server.core.limits import Limits
 from taskyard_server.core.task import Submission, Task, TaskOptions
-from taskyard_server.engine.memory.engine import MemoryEngine
+from taskyard_server.engine.engine import MemoryEngine
+from taskyard_server.settings.config import WebhookSettings
 from taskyard_server.store.port import Store
-from taskyard_server.webhooks import Webhooks, encode_delivery
+from taskyard_server.webhooks import webhooks as webhooks_module
+from taskyard_server.webhooks.webhooks import Webhooks, encode_delivery
 from tests import reporting
 from tests.engines import running_engine, settled
 from tests.live import live

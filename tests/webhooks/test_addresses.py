@@ -6,9 +6,9 @@ import subprocess
 
 import pytest
 
-from taskyard_server import webhook_posts
-from taskyard_server.config import WebhookSettings
-from taskyard_server.webhook_addresses import is_public
+from taskyard_server.settings.config import WebhookSettings
+from taskyard_server.webhooks import posts as webhook_posts
+from taskyard_server.webhooks.addresses import is_public
 from tests.cases import every_case
 
 NAME = "hooks.example"

@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from taskyard_server.webhooks import WebhookCounts
+from taskyard_server.webhooks.webhooks import WebhookCounts
 
 
 async def end(server, namespace, *urls):

@@ -5,9 +5,9 @@ from itertools import pairwise
 
 import pytest
 
-from taskyard_server import webhooks
-from taskyard_server.config import WebhookSettings
 from taskyard_server.conversion.responses import task_message
+from taskyard_server.settings.config import WebhookSettings
+from taskyard_server.webhooks import webhooks
 from tests.live import live
 
 

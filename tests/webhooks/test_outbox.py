@@ -6,11 +6,11 @@ from base64 import b64encode
 import pytest
 
 from taskyard_server.core.limits import Limits
-from taskyard_server.engine.memory import outbox as outbox_module
-from taskyard_server.store.delivery_records import decode_delivery
+from taskyard_server.engine import outbox as outbox_module
 from taskyard_server.store.port import CommitDelayed, Table, key_of, namespace_of, number_of
-from taskyard_server.store.sqlite import SqliteStore
-from taskyard_server.webhooks import WebhookCounts
+from taskyard_server.store.records.deliveries import decode_delivery
+from taskyard_server.store.sqlite.store import SqliteStore
+from taskyard_server.webhooks.webhooks import WebhookCounts
 from tests import reporting
 from tests.live import live
 from tests.store.dict_store import DictStore
@@ -342,7 +342,7 @@ async def test_one_that_is_committed_while_the_last_are_read_is_not_forgotten(st
 
 
 async def test_a_read_that_failed_is_repeated(start, receiver, monkeypatch):
-    monkeypatch.setattr("taskyard_server.webhook_backlog.REPEAT_AFTER_SECS", 0.01)
+    monkeypatch.setattr("taskyard_server.webhooks.backlog.REPEAT_AFTER_SECS", 0.01)
     store = CountingStore()
     store.refused = 2
     server = await start(store, deliver=False)

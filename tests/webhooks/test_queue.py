@@ -136,7 +136,7 @@ async def test_finish_drops_counts_and_logs_what_is_not_delivered_in_time(make_s
 
 
 async def test_finish_waits_for_a_further_try(make_server, receiver, monkeypatch):
-    monkeypatch.setattr("taskyard_server.webhooks.BACKOFF_SECS", (0.05, 0.05))
+    monkeypatch.setattr("taskyard_server.webhooks.webhooks.BACKOFF_SECS", (0.05, 0.05))
     receiver.answers = [503, 200]
     server = await make_server()
     await server.end(receiver.url)

@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 from standardwebhooks import Webhook, WebhookVerificationError
 
-from taskyard_server.config import WebhookSettings
+from taskyard_server.settings.config import WebhookSettings
 
 SECRET = "whsec_" + b64encode(b"a secret of twenty-four.").decode()
 OTHER_SECRET = "whsec_" + b64encode(b"the secret of the others").decode()

@@ -16,10 +16,21 @@ os.environ.setdefault("GRPC_VERBOSITY", "NONE")
 
 if TYPE_CHECKING:
     from .action import Action
-    from .batches import Batch, BatchOutcome, SubmittedBatch
+    from .blocking.parts import (
+        SyncAgents,
+        SyncLimits,
+        SyncNamespaces,
+        SyncOperationHandle,
+        SyncOperations,
+        SyncSchedules,
+    )
+    from .blocking.submit_calls import SyncTaskHandle, SyncTaskMap
+    from .calls.namespaces import Namespaces
+    from .calls.operations import OperationHandle, Operations
+    from .calls.rules import Agents, Limits
+    from .calls.schedules import Schedules
     from .client import Client
     from .codecs import FernetCodec
-    from .demand import PoolDemand
     from .errors import (
         AlreadyExists,
         BadRequest,
@@ -41,42 +52,38 @@ if TYPE_CHECKING:
         Unavailable,
         Unimplemented,
     )
-    from .explanations import Explanation, WaitKind, WaitReason
     from .failures import TaskCancelled, TaskFailed, TaskLost
     from .handles import TaskHandle, as_completed
     from .host import Host
     from .hosting.running_task import ActionFailed, NotRetryable, Retry, RunningTask
-    from .limits import KeyUsage, Limit
     from .mapping import TaskMap
-    from .namespace_calls import Namespaces
-    from .namespaces import Namespace, NamespaceLimits, NamespaceTotals
     from .new_tasks import NewTask, task_of
-    from .operation_calls import OperationHandle, Operations
-    from .operations import Operation, OperationKind, OperationStatus
-    from .outcomes import Outcome
-    from .payloads import BadValue, Codec, Payload
+    from .records.batches import Batch, BatchOutcome, SubmittedBatch
+    from .records.demand import PoolDemand
+    from .records.explanations import Explanation, WaitKind, WaitReason
+    from .records.limits import KeyUsage, Limit
+    from .records.namespaces import Namespace, NamespaceLimits, NamespaceTotals
+    from .records.operations import Operation, OperationKind, OperationStatus
+    from .records.outcomes import Outcome
+    from .records.samples import Sample
+    from .records.schedules import CatchUp, Overlap, Schedule, Trigger, TriggerState
+    from .records.stats import AgentMetrics, HostStats, QueueStats, SchedulerConfig, SchedulerMetrics, Stats
+    from .records.stopping import Stopping
+    from .records.submitted import Submitted
+    from .records.targets import Target, TargetStatus
+    from .records.tasks import Attempt, Progress, Task, TaskState
+    from .records.weights import AgentShare, AgentWeight
     from .retry_policy import RetryPolicy
-    from .rule_calls import Agents, Limits
-    from .samples import Sample
-    from .schedules import CatchUp, Overlap, Schedule, Trigger, TriggerState
-    from .scheduling import Schedules
-    from .stats import AgentMetrics, HostStats, QueueStats, SchedulerConfig, SchedulerMetrics, Stats
-    from .stopping import Stopping
-    from .submitted import Submitted
+    from .streams.watching import EventKind, TaskEvent
     from .sync import SyncClient
-    from .sync_parts import SyncAgents, SyncLimits, SyncNamespaces, SyncOperationHandle, SyncOperations, SyncSchedules
-    from .sync_submit_calls import SyncTaskHandle, SyncTaskMap
-    from .targets import Target, TargetStatus
-    from .tasks import Attempt, Progress, Task, TaskState
-    from .watching import EventKind, TaskEvent
-    from .weights import AgentShare, AgentWeight
+    from .values.payloads import BadValue, Codec, Payload
 
 _PLACES: Final = {
     "action": ("Action",),
-    "batches": ("Batch", "BatchOutcome", "SubmittedBatch"),
+    "records.batches": ("Batch", "BatchOutcome", "SubmittedBatch"),
     "client": ("Client",),
     "codecs": ("FernetCodec",),
-    "demand": ("PoolDemand",),
+    "records.demand": ("PoolDemand",),
     "errors": (
         "AlreadyExists",
         "BadRequest",
@@ -98,30 +105,30 @@ _PLACES: Final = {
         "Unavailable",
         "Unimplemented",
     ),
-    "explanations": ("Explanation", "WaitKind", "WaitReason"),
+    "records.explanations": ("Explanation", "WaitKind", "WaitReason"),
     "failures": ("TaskCancelled", "TaskFailed", "TaskLost"),
     "handles": ("TaskHandle", "as_completed"),
     "host": ("Host",),
     "hosting.running_task": ("ActionFailed", "NotRetryable", "Retry", "RunningTask"),
-    "limits": ("KeyUsage", "Limit"),
+    "records.limits": ("KeyUsage", "Limit"),
     "mapping": ("TaskMap",),
-    "namespace_calls": ("Namespaces",),
-    "namespaces": ("Namespace", "NamespaceLimits", "NamespaceTotals"),
+    "calls.namespaces": ("Namespaces",),
+    "records.namespaces": ("Namespace", "NamespaceLimits", "NamespaceTotals"),
     "new_tasks": ("NewTask", "task_of"),
-    "operation_calls": ("OperationHandle", "Operations"),
-    "operations": ("Operation", "OperationKind", "OperationStatus"),
-    "outcomes": ("Outcome",),
-    "payloads": ("BadValue", "Codec", "Payload"),
+    "calls.operations": ("OperationHandle", "Operations"),
+    "records.operations": ("Operation", "OperationKind", "OperationStatus"),
+    "records.outcomes": ("Outcome",),
+    "values.payloads": ("BadValue", "Codec", "Payload"),
     "retry_policy": ("RetryPolicy",),
-    "rule_calls": ("Agents", "Limits"),
-    "schedules": ("CatchUp", "Overlap", "Schedule", "Trigger", "TriggerState"),
-    "scheduling": ("Schedules",),
-    "samples": ("Sample",),
-    "stats": ("AgentMetrics", "HostStats", "QueueStats", "SchedulerConfig", "SchedulerMetrics", "Stats"),
-    "stopping": ("Stopping",),
-    "submitted": ("Submitted",),
+    "calls.rules": ("Agents", "Limits"),
+    "records.schedules": ("CatchUp", "Overlap", "Schedule", "Trigger", "TriggerState"),
+    "calls.schedules": ("Schedules",),
+    "records.samples": ("Sample",),
+    "records.stats": ("AgentMetrics", "HostStats", "QueueStats", "SchedulerConfig", "SchedulerMetrics", "Stats"),
+    "records.stopping": ("Stopping",),
+    "records.submitted": ("Submitted",),
     "sync": ("SyncClient",),
-    "sync_parts": (
+    "blocking.parts": (
         "SyncAgents",
         "SyncLimits",
         "SyncNamespaces",
@@ -129,11 +136,11 @@ _PLACES: Final = {
         "SyncOperations",
         "SyncSchedules",
     ),
-    "sync_submit_calls": ("SyncTaskHandle", "SyncTaskMap"),
-    "targets": ("Target", "TargetStatus"),
-    "tasks": ("Attempt", "Progress", "Task", "TaskState"),
-    "watching": ("EventKind", "TaskEvent"),
-    "weights": ("AgentShare", "AgentWeight"),
+    "blocking.submit_calls": ("SyncTaskHandle", "SyncTaskMap"),
+    "records.targets": ("Target", "TargetStatus"),
+    "records.tasks": ("Attempt", "Progress", "Task", "TaskState"),
+    "streams.watching": ("EventKind", "TaskEvent"),
+    "records.weights": ("AgentShare", "AgentWeight"),
 }
 """The names that each module has, as above."""
 _MODULE_OF: Final = {name: module for module, names in _PLACES.items() for name in names}

@@ -9,8 +9,8 @@ from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Any, Final, Generic, TypeAlias, TypeVar, get_args, get_origin
 
-from .choices import AfterPolicy, OnConflict, OnTargetFailure, UniqueWhile
 from .retry_policy import RetryPolicy
+from .values.choices import AfterPolicy, OnConflict, OnTargetFailure, UniqueWhile
 
 I = TypeVar("I")  # noqa: E741
 O = TypeVar("O")  # noqa: E741

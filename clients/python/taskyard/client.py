@@ -16,31 +16,31 @@ from taskyard.v1.stats_pb2_grpc import StatsServiceStub
 from taskyard.v1.target_pb2_grpc import TargetServiceStub
 from taskyard.v1.task_pb2_grpc import TaskServiceStub
 
-from .batches import Batch
-from .bulk_calls import BulkCalls
-from .calls import Calls
-from .credentials import Addresses, CredentialOptions, find_credentials
-from .demand import PoolDemand
-from .ending_calls import EndingCalls
-from .explanations import Explanation
-from .listing import TaskFilters, list_request
-from .namespace_calls import Namespaces
-from .operation_calls import Operations
-from .payloads import Codec
+from .calls.bulk import BulkCalls
+from .calls.calls import Calls
+from .calls.ending import EndingCalls
+from .calls.listing import TaskFilters, list_request
+from .calls.namespaces import Namespaces
+from .calls.operations import Operations
+from .calls.rules import Agents, Limits
+from .calls.schedules import Schedules
+from .calls.submit import SubmitCalls
+from .calls.tasks import get_whole_batch
+from .connection.credentials import Addresses, CredentialOptions, find_credentials
+from .connection.servers import Servers
+from .records.batches import Batch
+from .records.demand import PoolDemand
+from .records.explanations import Explanation
+from .records.samples import Sample
+from .records.stats import Stats
+from .records.targets import Target, TargetStatus
+from .records.tasks import Task
+from .records.weights import AgentShare
 from .renamed import either
-from .rule_calls import Agents, Limits
-from .samples import Sample
-from .scheduling import Schedules
-from .servers import Servers
-from .stats import Stats
-from .submit_calls import SubmitCalls
-from .targets import Target, TargetStatus
-from .task_calls import get_whole_batch
-from .task_desk import SubmitMiddleware, TaskDesk
-from .tasks import Task
-from .values import Span, seconds, state_filter, timestamp_from
-from .watching import TaskEvent
-from .weights import AgentShare
+from .streams.task_desk import SubmitMiddleware, TaskDesk
+from .streams.watching import TaskEvent
+from .values.convert import Span, seconds, state_filter, timestamp_from
+from .values.payloads import Codec
 
 TIMEOUT_SECS: Final = 30.0
 PATIENCE_SECS: Final = 30.0

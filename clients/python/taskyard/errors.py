@@ -16,7 +16,7 @@ from google.rpc import error_details_pb2, status_pb2
 from taskyard.v1 import task_pb2 as pb
 
 from .renamed import old_seconds, warn
-from .values import optional_span, plain_object
+from .values.convert import optional_span, plain_object
 
 DOMAIN: Final = "taskyard"
 DETAILS_KEY: Final = "grpc-status-details-bin"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from .errors import NotFound
-from .tasks import Task, TaskState
+from .records.tasks import Task, TaskState
 
 DEADLINE: Final = "deadline exceeded"
 """How the errors of tasks begin that their deadline has ended."""

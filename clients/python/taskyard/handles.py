@@ -11,17 +11,17 @@ from taskyard.v1 import task_pb2 as pb
 
 from .action import Action, O
 from .errors import NotFound
-from .explanations import Explanation
 from .failures import TaskLost, failure_of
-from .payloads import decode_value
-from .stopping import Stopping
-from .submitted import Submitted
-from .tasks import Task, TaskState
-from .values import Span
+from .records.explanations import Explanation
+from .records.stopping import Stopping
+from .records.submitted import Submitted
+from .records.tasks import Task, TaskState
+from .values.convert import Span
+from .values.payloads import decode_value
 
 if TYPE_CHECKING:
-    from .task_desk import TaskDesk
-    from .watching import TaskEvent
+    from .streams.task_desk import TaskDesk
+    from .streams.watching import TaskEvent
 
 T = TypeVar("T")
 

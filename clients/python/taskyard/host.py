@@ -8,13 +8,13 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Final, TypeVar, Unpack
 
 from .action import Action
-from .credentials import Addresses, CredentialOptions, find_credentials
+from .connection.credentials import Addresses, CredentialOptions, find_credentials
 from .hosting.actions import Actions, Handler, Lifespan, Middleware, RunsIn
 from .hosting.options import HostOptions, Slots, checked_slots
 from .hosting.registering import I, O, Registering
 from .hosting.signals import draining_by_signals
-from .payloads import Codec
-from .values import Span, seconds, whole_seconds
+from .values.convert import Span, seconds, whole_seconds
+from .values.payloads import Codec
 from .workers import current_process
 
 if TYPE_CHECKING:

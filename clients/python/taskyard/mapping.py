@@ -19,12 +19,12 @@ from .errors import AlreadyExists, BadRequest, QueueFull, TaskyardError, TooLarg
 from .failures import TaskLost, failure_of
 from .handles import output_of
 from .new_tasks import NewTask
-from .outcomes import Outcome
-from .submitted import Submitted
-from .task_desk import TaskDesk, WhenFull
+from .records.outcomes import Outcome
+from .records.submitted import Submitted
+from .streams.task_desk import TaskDesk, WhenFull
 
 if TYPE_CHECKING:
-    from .tasks import Task
+    from .records.tasks import Task
 
 OnFailure: TypeAlias = Literal["yield", "raise", "cancel_rest"]
 

@@ -15,14 +15,14 @@ from taskyard.v1 import batch_pb2, schedule_pb2
 from taskyard.v1 import task_pb2 as pb
 
 from .action import Action, I
-from .choices import AfterPolicy, OnConflict, OnTargetFailure, UniqueWhile
-from .payloads import MISSING, BadValue, Codec, Payload, encode_value
-from .present import now
+from .records.submitted import Submitted
+from .records.tasks import Task
 from .retry_policy import RetryPolicy
-from .submitted import Submitted
-from .task_fields import ActionFields, Predecessor, check, known, shown
-from .tasks import Task
-from .values import fill_struct, milliseconds, plain_object, timestamp_from, whole_seconds
+from .values.choices import AfterPolicy, OnConflict, OnTargetFailure, UniqueWhile
+from .values.convert import fill_struct, milliseconds, plain_object, timestamp_from, whole_seconds
+from .values.payloads import MISSING, BadValue, Codec, Payload, encode_value
+from .values.present import now
+from .values.task_fields import ActionFields, Predecessor, check, known, shown
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,7 @@ from typing import Any, Final
 from taskyard.v1 import task_pb2 as pb
 
 from .renamed import old_milliseconds, warn
-from .values import milliseconds
+from .values.convert import milliseconds
 
 FIRST_DELAY: Final = timedelta(seconds=1)
 MAX_DELAY: Final = timedelta(seconds=60)

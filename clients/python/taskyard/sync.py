@@ -15,15 +15,7 @@ from concurrent.futures import CancelledError, Future
 from types import TracebackType
 from typing import Any, Final, Self, TypeVar, Unpack, overload
 
-from .channel import check_process
-from .client import PATIENCE_SECS, TIMEOUT_SECS, Client
-from .credentials import Addresses, CredentialOptions
-from .errors import ClientClosed
-from .payloads import Codec
-from .renamed import either
-from .shared_loop import refuse_in, shared_loop
-from .stopping import Stopping
-from .sync_parts import (
+from .blocking.parts import (
     SyncAgents,
     SyncLimits,
     SyncNamespaces,
@@ -33,10 +25,18 @@ from .sync_parts import (
     blocking,
     iterating,
 )
-from .sync_submit_calls import SyncSubmitCalls
-from .task_desk import SubmitMiddleware
-from .tasks import TaskState
-from .values import Span
+from .blocking.shared_loop import refuse_in, shared_loop
+from .blocking.submit_calls import SyncSubmitCalls
+from .client import PATIENCE_SECS, TIMEOUT_SECS, Client
+from .connection.channel import check_process
+from .connection.credentials import Addresses, CredentialOptions
+from .errors import ClientClosed
+from .records.stopping import Stopping
+from .records.tasks import TaskState
+from .renamed import either
+from .streams.task_desk import SubmitMiddleware
+from .values.convert import Span
+from .values.payloads import Codec
 
 T = TypeVar("T")
 

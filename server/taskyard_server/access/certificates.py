@@ -14,7 +14,7 @@ from typing import Final, NamedTuple
 
 from taskyard_server.core.errors import Unauthenticated
 from taskyard_server.core.names import Names, names
-from taskyard_server.security_settings import CertificateRule
+from taskyard_server.settings.security import CertificateRule
 
 from .configured_grants import grants_of
 from .grants import Grant, Principal

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from taskyard_server.core.names import Names, names
-from taskyard_server.security_settings import ClaimRule
+from taskyard_server.settings.security import ClaimRule
 
 from .configured_grants import grants_of
 from .grants import Grant

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from taskyard_server.core.names import names
-from taskyard_server.security_settings import GrantSettings
+from taskyard_server.settings.security import GrantSettings
 
 from .grants import Grant, Role
 

@@ -18,7 +18,7 @@ from typing import Any, Final, NamedTuple, TypeGuard
 
 from taskyard_server.core.errors import Unauthenticated
 from taskyard_server.json_text import read_json
-from taskyard_server.security_settings import IssuerSettings
+from taskyard_server.settings.security import IssuerSettings
 
 from .claim_rules import ClaimRules
 from .grants import Principal

@@ -14,8 +14,8 @@ from typing import Final
 import httpx
 import structlog
 
-from taskyard_server.file_marks import FileMark, mark_of
-from taskyard_server.security_settings import is_url
+from taskyard_server.net.file_marks import FileMark, mark_of
+from taskyard_server.settings.security import is_url
 
 from .key_sets import MAX_BYTES, NO_KEYS, KeySetError, read_key_set
 

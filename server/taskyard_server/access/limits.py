@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from typing import Final, NamedTuple
 
 from taskyard_server.core.errors import RETRY_AFTER_MS, TooManyRequests
-from taskyard_server.security_settings import LimitSettings, RoleWord
+from taskyard_server.settings.security import LimitSettings, RoleWord
 
 from .grants import Principal, Role
 

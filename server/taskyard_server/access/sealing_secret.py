@@ -11,10 +11,10 @@ from typing import Final
 
 import structlog
 
-from taskyard_server.engine.memory.keeper import Keeper
+from taskyard_server.engine.persistence import Keeper
 from taskyard_server.store.port import Group, Table
 
-from .sealing import SECRET_BYTES
+from .token_encryption import SECRET_BYTES
 
 log = structlog.get_logger(__name__)
 

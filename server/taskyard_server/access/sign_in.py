@@ -19,8 +19,8 @@ import httpx
 import structlog
 
 from taskyard_server.core.errors import Unauthenticated, Unavailable
-from taskyard_server.security_settings import IssuerSettings, SignInSettings
-from taskyard_server.setting_types import secret
+from taskyard_server.settings.security import IssuerSettings, SignInSettings
+from taskyard_server.settings.setting_types import secret
 
 from .jwt import MAX_TOKEN_CHARS, UNKNOWN_KEY, Jwts
 

@@ -18,11 +18,11 @@ import structlog
 from msgspec import MsgspecError
 
 from taskyard_server.core.errors import Conflict, NotFound, Unauthenticated
-from taskyard_server.engine.memory.keeper import Keeper
+from taskyard_server.engine.persistence import Keeper
 from taskyard_server.store.committer import Committer
 from taskyard_server.store.port import Group, Store, Table
-from taskyard_server.store.task_records import encode
-from taskyard_server.store.token_records import TokenUseRecord, decode_token_use
+from taskyard_server.store.records.tasks import encode
+from taskyard_server.store.records.tokens import TokenUseRecord, decode_token_use
 
 from .authentication import UNKNOWN
 from .grants import Grant, Principal

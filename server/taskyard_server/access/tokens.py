@@ -8,8 +8,8 @@ from hashlib import sha256
 from typing import Final
 
 from taskyard_server.core.names import Names, names
-from taskyard_server.store.task_records import encode
-from taskyard_server.store.token_records import GrantRecord, TokenRecord, decode_token
+from taskyard_server.store.records.tasks import encode
+from taskyard_server.store.records.tokens import GrantRecord, TokenRecord, decode_token
 
 from .grants import Grant, Principal, Role
 from .token_text import BASE62, PREFIX, RANDOM_CHARS, checksum

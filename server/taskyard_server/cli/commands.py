@@ -34,7 +34,7 @@ ENTRIES: Final = (
     Entry("targets", "targets:targets", "List the targets by name, with what each waits for.", MANY),
     Entry("hosts", "hosts:hosts", "List the runtime hosts.", HOSTS),
     Entry("drain", "hosts:drain", "Hand a host nothing new, and tell it to finish and leave.", HOSTS),
-    Entry("host", "host:app", "Run the host of a program.", HOSTS),
+    Entry("host", "host.command:app", "Run the host of a program.", HOSTS),
     Entry("demand", "waiting:demand", "Show what the configured pools of hosts have to do.", HOSTS),
     Entry("limits", "rules:limits", "Show, set and delete limits of concurrency keys.", HOSTS),
     Entry("weights", "rules:weights", "Show, set and delete weights of agents.", HOSTS),
@@ -44,10 +44,12 @@ ENTRIES: Final = (
         "Show what each agent is entitled to by its weight.",
         HOSTS,
     ),
-    Entry("up", "up:up", "Run the control plane: the gRPC server, the REST gateway, and the tab executor.", SERVER),
+    Entry(
+        "up", "up.command:up", "Run the control plane: the gRPC server, the REST gateway, and the tab executor.", SERVER
+    ),
     Entry(
         "top",
-        "top:top",
+        "top.command:top",
         "Show the queue, rates, agents and hosts live, and what holds tasks back, until q or Ctrl-C.",
         SERVER,
     ),
@@ -55,7 +57,7 @@ ENTRIES: Final = (
     Entry("namespace", "namespaces:app", "Show, limit and delete namespaces.", SERVER),
     Entry("namespaces", "namespaces:app", "Show, limit and delete namespaces.", hidden=True),
     Entry("replicas", "replicas:app", "List the replicas that share the store of the server.", SERVER),
-    Entry("store", "store:app", "Look after what a yard keeps: check, back up, restore, copy.", SERVER),
+    Entry("store", "store.command:app", "Look after what a yard keeps: check, back up, restore, copy.", SERVER),
     Entry("token", "tokens:app", "Make, show and revoke the tokens that calls come with.", SERVER),
     Entry("tokens", "tokens:app", "Make, show and revoke the tokens that calls come with.", hidden=True),
     Entry("whoami", "tokens:whoami", "Show who the server takes one for.", SERVER),

@@ -10,7 +10,7 @@ from typing import Annotated, Any, Final
 import grpc
 import typer
 
-from taskyard.credentials import AT_THE_TERMINAL, Credentials, find_credentials
+from taskyard.connection.credentials import AT_THE_TERMINAL, Credentials, find_credentials
 from taskyard_server.access.token_text import PREFIX, is_whole
 
 from .failure import Failure, Misuse

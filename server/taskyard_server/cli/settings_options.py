@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from taskyard_server.store_url import DOCUMENTED_DEFAULT
+from taskyard_server.settings.store_url import DOCUMENTED_DEFAULT
 
 ConfigOption = Annotated[
     Path | None,

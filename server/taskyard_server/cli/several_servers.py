@@ -9,11 +9,11 @@ from typing import Any, Final
 
 import grpc
 
-from taskyard.channel import options_for
-from taskyard.credentials import Credentials
+from taskyard.calls.retrying import Backoff
+from taskyard.connection.channel import options_for
+from taskyard.connection.credentials import Credentials
+from taskyard.connection.explaining import explained
 from taskyard.errors import DeadlineExceeded, NotOwner, Unavailable, error_from_rpc
-from taskyard.explaining import explained
-from taskyard.retrying import Backoff
 
 from .failure import Failure, Misuse, NoServer
 

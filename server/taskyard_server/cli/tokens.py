@@ -19,7 +19,7 @@ from taskyard.v1 import access_pb2
 from taskyard.v1 import token_pb2 as pb
 from taskyard.v1.token_pb2_grpc import TokenServiceStub
 from taskyard_server.access.grants import Role
-from taskyard_server.admin_address import address_of, is_served
+from taskyard_server.net.admin_address import address_of, is_served
 
 from .connection import Connection, to_socket, with_connection_to_server
 from .console import out
@@ -28,7 +28,7 @@ from .listing import Head, Listing
 from .output_form import print_data, with_output
 from .server import UNIT_SECS, fields_table, filled, given, local_time, shown
 from .settings_options import ConfigOption, StoreOption
-from .store_choice import admin_socket_in
+from .store.choice import admin_socket_in
 
 app = typer.Typer(help="Make, show and revoke the tokens that calls come with.", no_args_is_help=True)
 

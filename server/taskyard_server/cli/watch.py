@@ -20,9 +20,9 @@ from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
-from taskyard.credentials import Renewal
+from taskyard.calls.retrying import Backoff
+from taskyard.connection.credentials import Renewal
 from taskyard.errors import NotOwner, error_from_rpc
-from taskyard.retrying import Backoff
 from taskyard.v1 import task_pb2, task_pb2_grpc
 from taskyard_server.conversion.payload import message_to_json
 

@@ -3,7 +3,7 @@
 from typing import Final
 
 from taskyard.v1 import task_pb2 as pb
-from taskyard_server.core.explain import Explanation, WaitKind, WaitReason
+from taskyard_server.core.figures.explain import Explanation, WaitKind, WaitReason
 
 from .task_encoding import STATES
 from .timestamps import timestamp

@@ -11,9 +11,9 @@ from typing import Annotated, Any, Final
 from pydantic import TypeAdapter, ValidationError
 
 from taskyard.v1 import namespace_pb2 as pb
-from taskyard_server.config import DaemonSettings, SchedulerSettings
 from taskyard_server.core.errors import BadRequest
 from taskyard_server.core.limits import OWN_LIMITS, Limits
+from taskyard_server.settings.config import DaemonSettings, SchedulerSettings
 
 OwnLimits = Mapping[str, int | float]
 

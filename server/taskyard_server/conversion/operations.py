@@ -8,7 +8,7 @@ from taskyard.v1 import operation_pb2 as pb
 from taskyard.v1.task_pb2 import TaskFilter
 from taskyard_server.core.errors import BadRequest
 from taskyard_server.core.names import Names
-from taskyard_server.core.operation import Operation, OperationKind, OperationRequest, OperationStatus
+from taskyard_server.core.operations.operation import Operation, OperationKind, OperationRequest, OperationStatus
 
 from .requests import MAX_NAME_CHARS, operation_id, payload
 from .task_filters import task_filter

@@ -15,7 +15,6 @@ from taskyard.v1 import task_pb2 as pb
 from taskyard.v1.batch_pb2 import BatchTask
 from taskyard.v1.runtime_host_pb2 import Heartbeat, HeartbeatHostRequest, Hello, RegisterHostRequest, RuntimeHost
 from taskyard.v1.task_pb2 import SubmitTaskRequest
-from taskyard_server.conversion.payload import MAX_DEPTH, check_json, is_json, is_too_deep
 from taskyard_server.core.errors import BadRequest, Refusal, TooLarge
 from taskyard_server.core.history import RetryPolicy
 from taskyard_server.core.hosts import RESERVED_HOST_PREFIX, HostProfile, HostStatus
@@ -35,6 +34,7 @@ from taskyard_server.core.task import (
 )
 
 from .fingerprints import fingerprint
+from .payload import MAX_DEPTH, check_json, is_json, is_too_deep
 from .timestamps import earliest_shown
 from .trace_context import TRACEPARENT
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 from taskyard.v1 import agent_pb2 as agent_pb
 from taskyard.v1 import limit_pb2 as limit_pb
 from taskyard_server.core.errors import BadRequest
-from taskyard_server.core.keys import LEAST_PER_SECOND, MOST, KeyLimit, KeyUsage
 from taskyard_server.core.patterns import check_pattern
+from taskyard_server.core.queue.keys import LEAST_PER_SECOND, MOST, KeyLimit, KeyUsage
+from taskyard_server.core.queue.token_bucket import default_burst
+from taskyard_server.core.queue.weights import MAX_WEIGHT
 from taskyard_server.core.rules import LimitInForce, WeightInForce
-from taskyard_server.core.token_bucket import default_burst
-from taskyard_server.core.weights import MAX_WEIGHT
 
 
 def pattern_in(pattern: str) -> str:

@@ -8,12 +8,13 @@ from google.protobuf.message import Message
 from google.protobuf.timestamp_pb2 import Timestamp
 
 from taskyard.v1 import task_pb2 as pb
-from taskyard_server.conversion.requests import MAX_NAME_CHARS, bound, states
 from taskyard_server.core.errors import BadRequest
-from taskyard_server.core.label_selectors import parse_selector
 from taskyard_server.core.names import Names
+from taskyard_server.core.search.label_selectors import parse_selector
+from taskyard_server.core.search.task_filter import TaskFilter
 from taskyard_server.core.task import TaskState
-from taskyard_server.core.task_filter import TaskFilter
+
+from .requests import MAX_NAME_CHARS, bound, states
 
 Filtered: TypeAlias = pb.ListTasksRequest | pb.TaskFilter
 

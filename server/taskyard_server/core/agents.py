@@ -16,9 +16,9 @@ from .slot_time import SlotTime
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from .bucket import Bucket
-    from .lane import Lane
-    from .ready_queue import ReadyQueue
+    from .queue.bucket import Bucket
+    from .queue.lane import Lane
+    from .queue.ready_queue import ReadyQueue
 
 OTHERS: Final = "(others)"
 """The name under which the figures of forgotten agents are summed."""

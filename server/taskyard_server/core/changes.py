@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from .events import Event
     from .hosts import Host
     from .leases import Lease
-    from .operation import Operation
+    from .operations.operation import Operation
     from .rule import Rule
     from .schedules.schedule import Schedule, Trigger
     from .task import Task

@@ -14,8 +14,8 @@ from .task import IN_FLIGHT, WAITING
 from .timers import TimerOrder, Timers, tick_of
 
 if TYPE_CHECKING:
+    from .search.task_pages import TaskPage
     from .task import Task
-    from .task_pages import TaskPage
 
 
 class Deadlines:

@@ -10,13 +10,13 @@ from collections.abc import Collection
 from heapq import heapify, heappop, heappush, heapreplace
 from typing import Final
 
-from .bucket import Bucket
 from .errors import BadRequest
+from .figures.notices import Notices
 from .hosts import TAB_EXECUTOR, Host, HostProfile, Hosts
 from .leases import Lease, lease_length
 from .lifecycle import Lifecycle
-from .notices import Notices
 from .offers import Offer, OfferGroup, Rank
+from .queue.bucket import Bucket
 
 NO_LIMIT: Final = 1 << 40
 

@@ -20,6 +20,7 @@ from .errors import Conflict, NotFound, QueueFull
 from .events import Event, EventKind
 from .grants import Grants
 from .history import NO_HISTORY
+from .host_backoff import Rests
 from .hosts import Hosts
 from .leases import StopReason
 from .limits import Limits
@@ -28,9 +29,8 @@ from .offers import Offers
 from .past_keys import PastKeys
 from .pending import Pending
 from .predecessors import Following, Predecessors, Verdict
+from .queue.ready_queue import ReadyQueue
 from .queue_limits import has_room, refusal_of
-from .ready_queue import ReadyQueue
-from .rests import Rests
 from .retention import Retention
 from .run_timeouts import RunTimeouts
 from .schedules.schedule import Trigger

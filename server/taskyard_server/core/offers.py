@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING, Final
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from .bucket import Bucket
     from .hosts import Host, HostProfile
-    from .ready_queue import ReadyQueue
+    from .queue.bucket import Bucket
+    from .queue.ready_queue import ReadyQueue
 
 MIN_ENTRIES_TO_COMPACT: Final = 16
 

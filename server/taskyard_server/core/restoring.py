@@ -20,7 +20,7 @@ from .agents import Agent, AgentFigures
 from .hosts import Host
 from .leases import Lease
 from .offers import Offer, OfferGroup
-from .operation import Operation
+from .operations.operation import Operation
 from .past_keys import PastKey
 from .rule import Rule
 from .scheduler import Scheduler

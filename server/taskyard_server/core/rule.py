@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from .keys import KeyLimit
+    from .queue.keys import KeyLimit
 
 
 class Rule:

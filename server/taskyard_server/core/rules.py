@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from .errors import NOT_YET, BadRequest, NotFound, Unavailable
-from .keys import KeyLimit
+from .queue.keys import KeyLimit
 from .rule import Rule
 
 if TYPE_CHECKING:

@@ -18,14 +18,14 @@ from .changes import Changes
 from .dispatcher import Dispatcher
 from .errors import BadRequest, Conflict, Refusal
 from .events import Event
-from .figures import add_to_totals, stats_of
+from .figures.figures import add_to_totals, stats_of
 from .hosts import Host, HostProfile, Hosts, HostStatus
 from .leases import Lease, Stop, StopReason
 from .lifecycle import Lifecycle
 from .limits import Limits
 from .names import Names
 from .offers import Offer
-from .operations import Operations
+from .operations.operations import Operations
 from .predecessors import IN_MEMORY, Known
 from .process_end import end_all, pause_inflight
 from .reports import Reports

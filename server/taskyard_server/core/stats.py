@@ -8,8 +8,8 @@ from dataclasses import dataclass, field, fields
 from typing import Any, Final, NamedTuple, Self
 
 from .agents import Agent, AgentFigures
-from .keys import KeyWaits
 from .limits import Limits
+from .queue.keys import KeyWaits
 
 
 class Noticed(NamedTuple):

@@ -14,9 +14,9 @@ from .history import NO_HISTORY, History, RetryPolicy
 
 if TYPE_CHECKING:
     from .agents import Agent
-    from .lane import Rows
     from .leases import Lease
-    from .task_pages import TaskPage
+    from .queue.lane import Rows
+    from .search.task_pages import TaskPage
 
 
 class TaskState(StrEnum):

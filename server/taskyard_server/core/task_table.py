@@ -12,8 +12,8 @@ from bisect import bisect_left, bisect_right, insort
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Final
 
+from .search.task_pages import PAGE_BEGIN, PAGE_BITS, PAGE_END, PAGE_SIZE, PLACES, TaskPage
 from .task import DONE, IN_FLIGHT, NO_OPTIONS, QUEUED
-from .task_pages import PAGE_BEGIN, PAGE_BITS, PAGE_END, PAGE_SIZE, PLACES, TaskPage
 
 if TYPE_CHECKING:
     from .task import Task

@@ -16,9 +16,9 @@ from taskyard_server.core.events import Event, EventKind
 from taskyard_server.core.names import Names
 from taskyard_server.core.task import TERMINAL, Task, TaskState
 
+from .fair_yield import SMALL
 from .recent_events import LEFT_LOG, CommitMark, RecentEvents
 from .shown_tasks import ShownTasks
-from .turn_taking import SMALL
 
 # Not `Final`: mypyc would inline the values, and tests lower them.
 MAX_SLICE_EVENTS = 100

@@ -17,7 +17,6 @@ from .event_feeds import EventFilter, Feed, Feeds, Watcher
 from .recent_events import (
     BAD_CURSOR,
     LEFT_LOG,
-    NO_COMMIT,
     Bounds,
     CommitMark,
     EncodeEvent,
@@ -107,9 +106,9 @@ class EventLogs:
         self,
         encode: EncodeEvent,
         clock: Callable[[], float],
+        last_commit: Callable[[str], CommitMark],
+        knows_commit: Callable[[str, CommitMark], bool],
         bounds: Bounds | None = None,
-        last_commit: Callable[[str], CommitMark] = lambda _: NO_COMMIT,
-        knows_commit: Callable[[str, CommitMark], bool] = lambda _namespace, _commit: True,
     ) -> None:
         self._knows_commit = knows_commit
         self._last_commit = last_commit

@@ -51,7 +51,7 @@ class VirtualClock:
 class VirtualAlarm:
     """Keeps the time that was set; it calls `ring` in the next turn of the event loop if that has come, or when told.
 
-    It has the face of `engine/memory/alarm.py: Alarm`.
+    It has the face of `engine/alarm.py: Alarm`.
     """
 
     is_catching_up = False

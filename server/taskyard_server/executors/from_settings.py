@@ -6,10 +6,10 @@ from collections.abc import Callable
 
 from pydantic import HttpUrl, SecretStr
 
-from taskyard_server.config import Settings
 from taskyard_server.core.task import Task
 from taskyard_server.engine.port import Engine
-from taskyard_server.setting_types import secret
+from taskyard_server.settings.config import Settings
+from taskyard_server.settings.setting_types import secret
 
 from .tab_resolver import Endpoint, TabMap
 from .tls_files import TlsFiles

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from taskyard_server.file_marks import FileMark, marks_of
+from taskyard_server.net.file_marks import FileMark, marks_of
 
 NO_PASSWORD: Final = ""
 """Without one OpenSSL would ask the terminal for it."""

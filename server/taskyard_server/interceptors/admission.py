@@ -8,15 +8,15 @@ from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from taskyard_server.access.authentication import AdminToken, Authentication, BearerSource, Credentials, bearer_in
+from taskyard_server.access.authorization import check_names, judge, named_namespace, unjudged
 from taskyard_server.access.certificates import Certificates
 from taskyard_server.access.failures import Failures
 from taskyard_server.access.grants import EVERYTHING, Access, Principal, Requirement
-from taskyard_server.access.judging import check_names, judge, named_namespace, unjudged
 from taskyard_server.access.limits import RequestLimits, TokenBucket
 from taskyard_server.access.requirements import is_stream, requirement_of
-from taskyard_server.audit import AuditLog
 from taskyard_server.core.errors import PermissionDenied, Refusal, Unauthenticated, Unavailable
-from taskyard_server.security_settings import AuthSettings
+from taskyard_server.logs.audit import AuditLog
+from taskyard_server.settings.security import AuthSettings
 from taskyard_server.store.port import StoreError
 
 from .auditing import Auditor
@@ -25,8 +25,8 @@ from .open_calls import ENDED, OpenCalls
 
 if TYPE_CHECKING:
     from taskyard_server.access.jwt import Jwts
-    from taskyard_server.access.sealing import Sealing
-    from taskyard_server.engine.memory.keeper import Keeper
+    from taskyard_server.access.token_encryption import Sealing
+    from taskyard_server.engine.persistence import Keeper
 
 CHECK_SECS: Final = 20.0
 """How often the credentials of open calls are looked at again, and counted refusals are written down."""
@@ -272,6 +272,6 @@ class Gate:
 
 def _sealing(secret: bytes | None) -> Sealing:
     # What makes ciphers takes a while to import, and is not needed where authentication is off.
-    from taskyard_server.access.sealing import Sealing
+    from taskyard_server.access.token_encryption import Sealing
 
     return Sealing(secret)

@@ -18,9 +18,9 @@ from google.protobuf.message import DecodeError
 from google.protobuf.message_factory import GetMessageClass
 
 from taskyard_server.access.grants import Access, Principal, Role
-from taskyard_server.audit import AuditLog
 from taskyard_server.conversion.submit_requests import BatchRequest, TaskRequest
 from taskyard_server.core.errors import Refusal
+from taskyard_server.logs.audit import AuditLog
 
 from .callers import Call, Context, Headers, address_of, current_call, current_headers
 from .errors import refusal_of

@@ -26,7 +26,7 @@ from taskyard_server.access.requirements import requirement_of
 from taskyard_server.conversion.submit_requests import READERS
 from taskyard_server.conversion.watch_ends import LAST_MESSAGES
 from taskyard_server.core.errors import BadRequest, NotOwner, Refusal, TooLarge
-from taskyard_server.throttle import Throttle
+from taskyard_server.logs.throttle import Throttle
 
 from .admission import Admission, Entry, Gate
 from .callers import Call, Headers, current_call, current_headers, read_headers, set_current_call, set_current_headers
@@ -34,8 +34,8 @@ from .compression import BadCompression, uncompressed
 from .errors import MAPPINGS, message_of, refusal_of, trailing_metadata
 from .first_message import FirstMessages
 from .head import HeadContext, HeadersSent
+from .lease_guard import TrustedContext
 from .request_target import TargetCheck, target_check
-from .trusted import TrustedContext
 from .unknown_fields import IgnoredFields, is_strict, refusing_unknown
 
 log = structlog.get_logger(__name__)

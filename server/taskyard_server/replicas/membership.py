@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from taskyard_server.store.shared_port import SharedStore
 
     from .clock import SharedClock
-    from .trust import Trust
+    from .ownership_lease import Trust
 
 log = structlog.get_logger(__name__)
 

@@ -22,13 +22,13 @@ from taskyard_server.store.shared_port import OwnerRow
 from .rendezvous import chosen
 
 if TYPE_CHECKING:
-    from taskyard_server.engine.memory.namespace import NamespaceState
-    from taskyard_server.engine.memory.tenures import Tenures
+    from taskyard_server.engine.namespace import NamespaceState
+    from taskyard_server.engine.owned_namespaces import Tenures
     from taskyard_server.store.shared_port import SharedStore, Taken
 
     from .figures import ReplicaFigures
     from .membership import Membership
-    from .trust import Trust
+    from .ownership_lease import Trust
 
 log = structlog.get_logger(__name__)
 

@@ -15,10 +15,10 @@ from taskyard_server.store.port import CommitDelayed, StoreError
 from .figures import ReplicaFigures
 from .membership import TRUSTED, Membership, random_instance
 from .ownership import Ownership
-from .trust import Trust, boot_time
+from .ownership_lease import Trust, boot_time
 
 if TYPE_CHECKING:
-    from taskyard_server.engine.memory.tenures import Tenures
+    from taskyard_server.engine.owned_namespaces import Tenures
     from taskyard_server.store.shared_port import Replica, SharedStore
 
     from .clock import SharedClock

@@ -11,20 +11,20 @@ from importlib.metadata import version
 from typing import TYPE_CHECKING, Final, Protocol
 
 from taskyard_server.core.errors import NotFound, Unavailable
-from taskyard_server.engine.memory.engine import MemoryEngine
+from taskyard_server.engine.engine import MemoryEngine
 from taskyard_server.engine.port.namespaces import Ownership
 from taskyard_server.engine.port.replicas import ReplicaView
 from taskyard_server.store.port import FORMAT_LEVEL, CommitDelayed
 from taskyard_server.store.shared_port import Replica, ReplicaRow, SharedStore
 
-from .door import OwnersDoor
 from .membership import random_instance
 from .ownership import NO_ANSWER
+from .ownership_check import OwnersDoor
+from .ownership_lease import boot_time
 from .replica import ReplicaRun
-from .trust import boot_time
 
 if TYPE_CHECKING:
-    from taskyard_server.carrying import Carrier
+    from taskyard_server.gateway.envoy_routes import Carrier
 
     from .clock import SharedClock
 

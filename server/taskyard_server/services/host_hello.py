@@ -6,8 +6,8 @@ import secrets
 from collections.abc import Sequence
 
 from taskyard.v1 import runtime_host_pb2 as pb
+from taskyard_server.access.authorization import check_host, check_offer
 from taskyard_server.access.grants import Access
-from taskyard_server.access.judging import check_host, check_offer
 from taskyard_server.conversion import requests
 from taskyard_server.conversion.report_requests import whole_token
 from taskyard_server.conversion.responses import lease_message

@@ -16,9 +16,9 @@ from taskyard.v1 import runtime_host_pb2 as pb
 from taskyard_server.conversion.timestamps import timestamp
 from taskyard_server.conversion.wire import add_varint, nested, tag
 from taskyard_server.core.leases import Lease, Stop
+from taskyard_server.engine.fair_yield import TurnTaking
 from taskyard_server.engine.pace import Pace
 from taskyard_server.engine.sessions import Session
-from taskyard_server.engine.turn_taking import TurnTaking
 
 from .report_answers import Answer
 

@@ -19,15 +19,15 @@ from taskyard_server.conversion.report_requests import reports
 from taskyard_server.conversion.responses import error_message
 from taskyard_server.conversion.task_encoding import STATES
 from taskyard_server.core.errors import BadRequest, Refusal
+from taskyard_server.engine.fair_yield import A_REPORT, SMALL
 from taskyard_server.engine.port import Engine
 from taskyard_server.engine.sessions import Session
-from taskyard_server.engine.turn_taking import A_REPORT, SMALL
 from taskyard_server.interceptors.callers import Call
 from taskyard_server.interceptors.errors import message_of
 
-from .answers_ahead import MAX_AHEAD_BYTES, AnswersAhead
 from .host_hello import held_leases, held_messages
 from .host_writing import HostWriter, StreamEnd
+from .pending_acks import MAX_AHEAD_BYTES, AnswersAhead
 from .report_answers import Answer, CountOfAccepted, Refused, ReportAnswers, ResultOfEach
 
 RequestStream: TypeAlias = AsyncIterator["pb.ConnectRequest | Refusal"]

@@ -13,8 +13,8 @@ import grpc
 import structlog
 
 from taskyard_server.core.leases import Lease
+from taskyard_server.engine.fair_yield import AN_ASSIGNMENT, TurnTaking
 from taskyard_server.engine.sessions import Session
-from taskyard_server.engine.turn_taking import AN_ASSIGNMENT, TurnTaking
 
 from .host_outbox import HostOutbox
 from .report_answers import Answer

@@ -9,7 +9,7 @@ import grpc
 
 from taskyard.v1 import runtime_host_pb2 as pb
 from taskyard.v1.runtime_host_pb2_grpc import RuntimeHostServiceServicer
-from taskyard_server.access.judging import check_offer
+from taskyard_server.access.authorization import check_offer
 from taskyard_server.conversion import requests
 from taskyard_server.conversion.page_tokens import page_size
 from taskyard_server.conversion.timestamps import timestamp

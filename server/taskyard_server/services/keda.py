@@ -12,8 +12,8 @@ from typing import Any, Final, NamedTuple, TypeAlias
 
 import grpc
 
-from taskyard_server.core.demand import Demand, Pool
 from taskyard_server.core.errors import BadRequest, NotFound, Unavailable
+from taskyard_server.core.figures.demand import Demand, Pool
 from taskyard_server.engine.port import Engine
 from taskyard_server.interceptors.callers import check_namespace, current_call
 from taskyard_server.keda import externalscaler_pb2 as pb

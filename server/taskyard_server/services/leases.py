@@ -11,7 +11,7 @@ import grpc
 from taskyard.v1 import lease_pb2 as pb
 from taskyard.v1 import task_pb2
 from taskyard.v1.lease_pb2_grpc import LeaseServiceServicer
-from taskyard_server.access.judging import check_offer
+from taskyard_server.access.authorization import check_offer
 from taskyard_server.conversion import requests
 from taskyard_server.conversion.page_tokens import page_size
 from taskyard_server.conversion.report_requests import ReportRequest, fencing_token, report

@@ -8,8 +8,8 @@ import grpc
 
 from taskyard.v1 import namespace_pb2 as pb
 from taskyard.v1.namespace_pb2_grpc import NamespaceServiceServicer
+from taskyard_server.access.authorization import judge
 from taskyard_server.access.grants import Principal, Role
-from taskyard_server.access.judging import judge
 from taskyard_server.access.requirements import requirement_of
 from taskyard_server.conversion.namespaces import all_limits, changed_limits, limits_message, own_limits
 from taskyard_server.conversion.page_tokens import page_size

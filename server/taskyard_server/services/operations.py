@@ -14,7 +14,7 @@ from taskyard_server.access.grants import Access
 from taskyard_server.conversion.operations import Request, dry_run_message, operation_message, operation_request
 from taskyard_server.conversion.page_tokens import page_size
 from taskyard_server.conversion.responses import MAX_PAGE_BYTES
-from taskyard_server.core.operation import Operation, OperationKind
+from taskyard_server.core.operations.operation import Operation, OperationKind
 from taskyard_server.engine.port import Engine
 from taskyard_server.interceptors.callers import current_call
 

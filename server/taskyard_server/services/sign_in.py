@@ -20,12 +20,12 @@ from taskyard.v1.sign_in_pb2_grpc import SignInServiceServicer
 from taskyard_server.access.limits import Rate, TokenBucket
 from taskyard_server.conversion.timestamps import timestamp
 from taskyard_server.core.errors import RETRY_AFTER_MS, BadRequest, TooManyRequests, Unauthenticated
-from taskyard_server.exposure import authentication_is_on
 from taskyard_server.interceptors.admission import Admission
 from taskyard_server.interceptors.callers import address_of, read_headers
-from taskyard_server.live_config import LiveConfig
-from taskyard_server.page_settings import is_console_url
-from taskyard_server.security_settings import IssuerSettings
+from taskyard_server.net.exposure import authentication_is_on
+from taskyard_server.settings.live_config import LiveConfig
+from taskyard_server.settings.page import is_console_url
+from taskyard_server.settings.security import IssuerSettings
 
 RATE: Final = Rate(per_sec=2.0, burst=20.0)
 """Exchanges that one address may ask for."""

@@ -13,7 +13,6 @@ from taskyard.v1 import stats_pb2 as pb
 from taskyard.v1.runtime_host_pb2 import Machine
 from taskyard.v1.stats_pb2_grpc import StatsServiceServicer
 from taskyard_server.access.grants import Access, Role
-from taskyard_server.config import SchedulerSettings
 from taskyard_server.conversion.agent_figures import AgentFields
 from taskyard_server.conversion.page_tokens import page_size
 from taskyard_server.conversion.requests import last_before
@@ -21,21 +20,22 @@ from taskyard_server.conversion.responses import MAX_PAGE_BYTES
 from taskyard_server.conversion.timestamps import go_duration, timestamp
 from taskyard_server.conversion.wire import add_nested, tag
 from taskyard_server.core.agents import OTHERS
-from taskyard_server.core.demand import Demand, Pool
+from taskyard_server.core.figures.demand import Demand, Pool
 from taskyard_server.core.hosts import Host, host_figures
-from taskyard_server.core.keys import KeyWaits
 from taskyard_server.core.limits import Limits
 from taskyard_server.core.names import EVERY_NAME, Names
+from taskyard_server.core.queue.keys import KeyWaits
 from taskyard_server.core.stats import AgentStats, Noticed, Stats
 from taskyard_server.core.targets import Target
+from taskyard_server.engine.fair_yield import SLICE
 from taskyard_server.engine.port import Engine
-from taskyard_server.engine.turn_taking import SLICE
 from taskyard_server.interceptors.callers import current_call
-from taskyard_server.samples import INTERVAL_SECS, Sample, Samples
-from taskyard_server.snapshots import Snapshot, Snapshots
+from taskyard_server.metrics.samples import INTERVAL_SECS, Sample, Samples
+from taskyard_server.metrics.snapshots import Snapshot, Snapshots
+from taskyard_server.settings.config import SchedulerSettings
 from taskyard_server.store.figures import StoreFigures
 from taskyard_server.store.port import UNKNOWN_BYTES
-from taskyard_server.webhooks import WebhookCounts
+from taskyard_server.webhooks.webhooks import WebhookCounts
 
 DEFAULT_PAGE_SNAPSHOTS: Final = 100
 MAX_PAGE_SNAPSHOTS: Final = 1_000

@@ -12,8 +12,8 @@ from typing import Any, Final, TypeAlias
 import grpc
 
 from taskyard.v1 import task_pb2 as pb
+from taskyard_server.access.authorization import check_agent
 from taskyard_server.access.grants import Access
-from taskyard_server.access.judging import check_agent
 from taskyard_server.access.limits import TokenBucket
 from taskyard_server.conversion import requests
 from taskyard_server.conversion.refusals import converted, with_refusals
@@ -23,11 +23,11 @@ from taskyard_server.conversion.task_encoding import encode_outcomes
 from taskyard_server.core.errors import PermissionDenied, QueueFull, Refusal, Unavailable
 from taskyard_server.core.predecessors import IN_MEMORY, name_predecessors
 from taskyard_server.core.task import Submission
+from taskyard_server.engine.fair_yield import SMALL
 from taskyard_server.engine.port import Answer, Engine
-from taskyard_server.engine.turn_taking import SMALL
 from taskyard_server.interceptors.callers import Call, current_call
 
-from .answers_ahead import AnswersAhead
+from .pending_acks import AnswersAhead
 from .shown_tasks import shown_refusal
 
 Context: TypeAlias = "grpc.aio.ServicerContext[Any, Any]"

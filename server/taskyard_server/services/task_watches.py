@@ -22,10 +22,10 @@ from taskyard_server.core.errors import BadRequest, CursorExpired, NotFound, Una
 from taskyard_server.core.task import TERMINAL, Task, TaskState
 from taskyard_server.engine.event_feeds import MAX_SLICE_BYTES, MAX_SLICE_EVENTS, EventFilter, Watcher
 from taskyard_server.engine.event_log import EventLogs
+from taskyard_server.engine.fair_yield import A_DELIVERY
 from taskyard_server.engine.pace import Pace
 from taskyard_server.engine.port import Engine, TaskFilter
 from taskyard_server.engine.recent_events import CommitMark
-from taskyard_server.engine.turn_taking import A_DELIVERY
 from taskyard_server.interceptors.callers import Call
 
 from .watch_cursors import SealedCursors, WatchCursors

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from taskyard_server.store_url import is_postgres, sqlite_path
+from taskyard_server.settings.store_url import is_postgres, sqlite_path
 
 from .port import Store
-from .sqlite import SqliteStore
+from .sqlite.store import SqliteStore
 
 
 def store_of(
@@ -24,7 +24,7 @@ def store_of(
     """
     if is_postgres(url):
         # Not for all: a server with a file needs no client of PostgreSQL, which takes some 50 ms.
-        from .postgres import PostgresStore
+        from .postgres.store import PostgresStore
 
         return PostgresStore(url, failover_secs=failover_secs, must_exist=must_exist)
     path = sqlite_path(url)

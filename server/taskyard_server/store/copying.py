@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator, Sequence
 from typing import Final, Protocol
 
 from .port import Group, Kept, Row, Store, StoreError, StoreStats, Table, TaskRows
-from .records import decode_namespace
+from .records.records import decode_namespace
 from .shared_port import is_shared
 
 OTHER_TABLES: Final = tuple(

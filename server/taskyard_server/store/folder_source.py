@@ -18,8 +18,8 @@ from contextlib import closing
 from typing import Final
 
 from .port import Kept, Row, StoreError, StoreStats, Table, TaskRows
-from .sqlite import SqliteStore
-from .sqlite_file import Unusable, explain, lock, no_yard, pragma
+from .sqlite.file import Unusable, explain, lock, no_yard, pragma
+from .sqlite.store import SqliteStore
 
 OWNERS_ID: Final = 0x54594F57
 """Marks the file of owners ("TYOW")."""

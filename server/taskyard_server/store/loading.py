@@ -24,9 +24,10 @@ from taskyard_server.core.schedules.schedule import Schedule
 from taskyard_server.core.stats import Counters, TriggerCounters
 from taskyard_server.core.task import TERMINAL, Submission, Task
 
-from .operation_records import decode_operation, to_operation
+from .clock_shift import shift_operation, shift_schedule, shift_state, shift_task, shift_trigger
 from .port import EPOCH_JUMP, LAST_KEY, NAMESPACE_SHIFT, Table, key_of, namespace_of, number_of
-from .records import (
+from .records.operations import decode_operation, to_operation
+from .records.records import (
     HostRecord,
     StateRecord,
     TaskRecord,
@@ -38,11 +39,10 @@ from .records import (
     decode_task,
     state_as_submitted,
 )
+from .records.rules import decode_rule, to_rule
+from .records.schedules import decode_schedule, decode_trigger, deleted_schedule, to_schedule, to_trigger
+from .records.tasks import AS_SUBMITTED
 from .rows import NOTHING_KNOWN, AboutNamespace
-from .rule_records import decode_rule, to_rule
-from .schedule_records import decode_schedule, decode_trigger, deleted_schedule, to_schedule, to_trigger
-from .shifting import shift_operation, shift_schedule, shift_state, shift_task, shift_trigger
-from .task_records import AS_SUBMITTED
 from .tuples import to_history, to_options, to_profile
 
 if TYPE_CHECKING:

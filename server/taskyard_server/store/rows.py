@@ -15,12 +15,12 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from taskyard_server.core.stats import Counters, TriggerCounters
 from taskyard_server.core.task import TERMINAL
 
-from .operation_records import encode_operation
 from .port import Table, key_of
-from .records import NamespaceRecord, encode_host, encode_stopping
-from .rule_records import encode_rule
-from .schedule_records import encode_schedule, encode_trigger
-from .task_records import AS_SUBMITTED, encode, encode_agent, encode_state, encode_task, is_as_submitted
+from .records.operations import encode_operation
+from .records.records import NamespaceRecord, encode_host, encode_stopping
+from .records.rules import encode_rule
+from .records.schedules import encode_schedule, encode_trigger
+from .records.tasks import AS_SUBMITTED, encode, encode_agent, encode_state, encode_task, is_as_submitted
 
 if TYPE_CHECKING:
     from taskyard_server.core.changes import Changes

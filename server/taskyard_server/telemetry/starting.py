@@ -6,7 +6,7 @@ import os
 from collections.abc import Mapping
 from typing import Final
 
-from taskyard_server.config import ConfigError, Settings
+from taskyard_server.settings.config import ConfigError, Settings
 
 from .parts import OFF, Telemetry
 

@@ -1,7 +1,6 @@
 """Fixtures of the client tests: a real server that can be stopped and started, and a proxy that can be cut."""
 
 import asyncio
-import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AsyncExitStack
 from typing import Any
@@ -19,15 +18,14 @@ from taskyard.v1 import (
     task_pb2,
     task_pb2_grpc,
 )
-from taskyard_server.config import SchedulerSettings
 from taskyard_server.conversion.task_encoding import encode_event
 from taskyard_server.core.hosts import HostProfile
 from taskyard_server.core.leases import Lease
 from taskyard_server.core.limits import Limits
-from taskyard_server.engine.event_log import EventLogs
-from taskyard_server.engine.memory.engine import MemoryEngine
+from taskyard_server.engine.engine import MemoryEngine
 from taskyard_server.interceptors.calls import CallInterceptor
-from taskyard_server.samples import Samples
+from taskyard_server.metrics.samples import Samples
+from taskyard_server.metrics.snapshots import Snapshots
 from taskyard_server.services.batches import BatchService
 from taskyard_server.services.namespaces import NamespaceService
 from taskyard_server.services.schedules import ScheduleService
@@ -35,9 +33,9 @@ from taskyard_server.services.stats import StatsService
 from taskyard_server.services.targets import TargetService
 from taskyard_server.services.task_watches import TaskWatches
 from taskyard_server.services.tasks import TaskService
-from taskyard_server.snapshots import Snapshots
+from taskyard_server.settings.config import SchedulerSettings
 from taskyard_server.store.port import Store
-from taskyard_server.webhooks import WebhookCounts
+from taskyard_server.webhooks.webhooks import WebhookCounts
 from tests import reporting
 from tests.engines import running_engine
 from tests.live import live
@@ -97,7 +95,7 @@ class Server:
         self.engine = engine
         self.port = free_port()
         self.address = f"127.0.0.1:{self.port}"
-        logs = EventLogs(encode_event, time.time)
+        logs = engine.event_logs(encode_event)
         engine.subscribe(logs)
         engine.namespaces.subscribe(logs.deleted)
         self.watches = TaskWatches(engine, logs)

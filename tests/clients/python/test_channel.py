@@ -8,9 +8,9 @@ import grpc
 import pytest
 
 from taskyard import Client, Host, SyncClient, TaskyardError
-from taskyard.channel import open_channel
-from taskyard.credentials import Credentials
-from taskyard_server.listening import SERVER_OPTIONS
+from taskyard.connection.channel import open_channel
+from taskyard.connection.credentials import Credentials
+from taskyard_server.app.listening import SERVER_OPTIONS
 from tests.cases import every_case
 
 

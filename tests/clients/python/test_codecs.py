@@ -5,7 +5,7 @@ import pickle
 import pytest
 
 from taskyard.codecs import FernetCodec
-from taskyard.payloads import BadValue, decode_value, encode_value
+from taskyard.values.payloads import BadValue, decode_value, encode_value
 from tests.cases import every_case
 
 OLD, NEW = FernetCodec.new_key(), FernetCodec.new_key()

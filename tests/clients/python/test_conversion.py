@@ -8,10 +8,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from taskyard import Attempt, NewTask, Progress, RetryPolicy, Task, TaskState
-from taskyard.task_fields import ActionFields, TaskFields
 from taskyard.v1 import batch_pb2
 from taskyard.v1 import task_pb2 as pb
-from taskyard.values import plain_object, plain_value, struct_from, timestamp_from, value_from
+from taskyard.values.convert import plain_object, plain_value, struct_from, timestamp_from, value_from
+from taskyard.values.task_fields import ActionFields, TaskFields
 from tests.cases import every_case
 
 JSON = st.recursive(

@@ -6,7 +6,7 @@ from datetime import timedelta
 import pytest
 
 from taskyard import TaskState, TooManyRequests
-from taskyard.retrying import FIRST_DELAY_SECS, MAX_SPREAD, Backoff
+from taskyard.calls.retrying import FIRST_DELAY_SECS, MAX_SPREAD, Backoff
 from taskyard_server.core import errors as refusals
 from tests.cases import every_case
 

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from taskyard import BadRequest, Client, NewTask
-from taskyard.listing import TaskCriteria, TaskFilters, list_request, task_filter
+from taskyard.calls.listing import TaskCriteria, TaskFilters, list_request, task_filter
 from taskyard.v1 import task_pb2 as pb
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)

@@ -16,7 +16,7 @@ from taskyard.contrib.opentelemetry import TracedHandlers, TracedSubmits, with_t
 from taskyard.errors import QueueFull
 from taskyard.hosting.actions import Actions
 from taskyard.hosting.running_task import ActionFailed
-from taskyard.values import plain_value
+from taskyard.values.convert import plain_value
 from tests.clients.python.host import process_handlers
 from tests.clients.python.host.handling import handling
 

@@ -5,7 +5,7 @@ import asyncio
 import pytest
 
 from taskyard import AlreadyExists, BadRequest, Client, ClientClosed, QueueFull, TooLarge, Unavailable
-from taskyard.submitting import MAX_UNANSWERED
+from taskyard.streams.submitting import MAX_UNANSWERED
 from taskyard_server.core import errors as refusals
 from taskyard_server.engine.port import Answer
 from tests.ports import free_port

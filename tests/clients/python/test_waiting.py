@@ -10,7 +10,7 @@ from taskyard import (
     TaskFailed,
     TaskState,
 )
-from taskyard.values import value_from
+from taskyard.values.convert import value_from
 
 
 async def test_wait_returns_the_task_once_it_has_ended(server, client):
@@ -33,7 +33,7 @@ async def test_wait_raises_timeout_error_when_the_time_is_up(client, time):
 
 
 async def test_a_long_wait_takes_several_calls(server, client, monkeypatch):
-    monkeypatch.setattr("taskyard.task_calls.WAIT_PIECE_SECS", 0.01)
+    monkeypatch.setattr("taskyard.calls.tasks.WAIT_PIECE_SECS", 0.01)
     submitted = await client.submit("click")
     waiting = asyncio.create_task(client.wait(submitted.id, timeout=60))
     await asyncio.sleep(0.1)

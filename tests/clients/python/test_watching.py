@@ -9,9 +9,9 @@ import pytest
 from google.protobuf.timestamp_pb2 import Timestamp
 
 from taskyard import BadRequest, Client, ClientClosed, EventKind, TaskState, Unavailable
+from taskyard.streams.watching import Watch
 from taskyard.v1 import task_pb2 as pb
 from taskyard.v1 import task_pb2_grpc
-from taskyard.watching import Watch
 from taskyard_server.core import errors as refusals
 from taskyard_server.interceptors.calls import CallInterceptor
 from tests.cases import every_case

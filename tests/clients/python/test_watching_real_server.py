@@ -4,7 +4,7 @@ import asyncio
 from contextlib import aclosing
 
 from taskyard import EventKind, TaskState
-from taskyard.values import value_from
+from taskyard.values.convert import value_from
 from tests.waiting import LIMIT_SECS, until
 
 

@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 
 from taskyard_server.core.limits import Limits
-from taskyard_server.engine.memory.engine import MemoryEngine
-from taskyard_server.engine.memory.keeper import Keeping
+from taskyard_server.engine.engine import MemoryEngine
+from taskyard_server.engine.persistence import Keeping
 from tests.engine.conftest import Clock
 from tests.engine.keeping.history_yard import HistoryYard
 from tests.store.gated_store import GatedStore

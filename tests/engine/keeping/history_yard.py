@@ -7,8 +7,8 @@ from taskyard_server.core.hosts import HostProfile
 from taskyard_server.core.limits import Limits
 from taskyard_server.core.reports import Report, ReportKind
 from taskyard_server.core.task import Submission, TaskOptions
-from taskyard_server.engine.memory.engine import MemoryEngine
-from taskyard_server.engine.memory.keeper import Keeping
+from taskyard_server.engine.engine import MemoryEngine
+from taskyard_server.engine.persistence import Keeping
 from taskyard_server.store.port import StoreError
 from tests.live import live
 from tests.store.dict_store import DictStore

@@ -6,7 +6,7 @@ import pytest
 
 from taskyard_server.core.hosts import HostProfile
 from taskyard_server.core.limits import Limits
-from taskyard_server.engine.memory.engine import MemoryEngine
+from taskyard_server.engine.engine import MemoryEngine
 from tests import reporting
 from tests.live import live
 

@@ -4,11 +4,11 @@ from itertools import chain
 
 import pytest
 
-from taskyard_server.core.label_selectors import parse_selector
+from taskyard_server.core.search.label_selectors import parse_selector
 from taskyard_server.core.task import TaskExtras, TaskState
 from taskyard_server.engine.port import TaskFilter
-from taskyard_server.store.postgres import PostgresStore
-from taskyard_server.store.sqlite import SqliteStore
+from taskyard_server.store.postgres.store import PostgresStore
+from taskyard_server.store.sqlite.store import SqliteStore
 from tests.engine.keeping.history_yard import NS, HistoryYard
 from tests.live import live
 

@@ -8,8 +8,8 @@ import pytest
 from taskyard_server.core.errors import BadRequest
 from taskyard_server.core.limits import Limits
 from taskyard_server.core.task import Submission, TaskState
-from taskyard_server.engine.memory import history_listing
-from taskyard_server.engine.memory.engine import MemoryEngine
+from taskyard_server.engine import history_listing
+from taskyard_server.engine.engine import MemoryEngine
 from taskyard_server.engine.port import TaskFilter
 from tests.engine.keeping.history_yard import NS
 from tests.live import live

@@ -6,8 +6,8 @@ import pytest
 
 from taskyard_server.core.errors import Conflict, Internal, NotFound, Unavailable
 from taskyard_server.core.limits import Limits
-from taskyard_server.engine.memory.engine import MemoryEngine
-from taskyard_server.engine.memory.keeper import Keeping
+from taskyard_server.engine.engine import MemoryEngine
+from taskyard_server.engine.persistence import Keeping
 from taskyard_server.engine.port import TaskFilter
 from taskyard_server.store.port import Table, namespace_of
 from tests.live import live

@@ -7,11 +7,11 @@ import pytest
 from taskyard_server.core.errors import NotFound
 from taskyard_server.core.limits import Limits
 from taskyard_server.core.names import names
-from taskyard_server.core.operation import OperationKind, OperationRequest
-from taskyard_server.core.operations import KEPT_SECS, MAX_TREATED
-from taskyard_server.core.task_filter import TaskFilter
-from taskyard_server.engine.memory.engine import MemoryEngine
-from taskyard_server.engine.memory.keeper import Keeping
+from taskyard_server.core.operations.operation import OperationKind, OperationRequest
+from taskyard_server.core.operations.operations import KEPT_SECS, MAX_TREATED
+from taskyard_server.core.search.task_filter import TaskFilter
+from taskyard_server.engine.engine import MemoryEngine
+from taskyard_server.engine.persistence import Keeping
 from tests.live import live
 from tests.waiting import LIMIT_SECS
 

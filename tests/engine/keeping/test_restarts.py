@@ -10,8 +10,8 @@ from taskyard_server.core.limits import RESTART_GRACE_SECS, Limits
 from taskyard_server.core.reports import Report, ReportKind
 from taskyard_server.core.streams import Hello
 from taskyard_server.core.task import IdempotencyKey
-from taskyard_server.engine.memory.engine import MemoryEngine
-from taskyard_server.engine.memory.keeper import Keeping
+from taskyard_server.engine.engine import MemoryEngine
+from taskyard_server.engine.persistence import Keeping
 from taskyard_server.engine.port import TaskFilter
 from taskyard_server.store.port import EPOCH_JUMP, Kept, StoreError
 from tests.live import live

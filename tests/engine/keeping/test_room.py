@@ -6,9 +6,9 @@ import pytest
 
 from taskyard_server.core.errors import Unavailable
 from taskyard_server.core.task import Submission
-from taskyard_server.engine.memory import keeper
-from taskyard_server.engine.memory.engine import MemoryEngine
-from taskyard_server.engine.memory.keeper import Keeping
+from taskyard_server.engine import persistence as keeper
+from taskyard_server.engine.engine import MemoryEngine
+from taskyard_server.engine.persistence import Keeping
 from tests.engines import running_engine
 from tests.live import live
 from tests.store.dict_store import DictStore

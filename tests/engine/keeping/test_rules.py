@@ -1,9 +1,9 @@
 """Limits of keys and weights that calls have set survive the process (docs/rules.md, Weights, Concurrency keys)."""
 
-from taskyard_server.core.keys import KeyLimit
 from taskyard_server.core.limits import Limits
+from taskyard_server.core.queue.keys import KeyLimit
 from taskyard_server.core.rules import ConfiguredRules, LimitInForce, WeightInForce
-from taskyard_server.engine.memory.engine import MemoryEngine
+from taskyard_server.engine.engine import MemoryEngine
 
 NS = "default"
 

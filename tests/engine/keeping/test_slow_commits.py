@@ -10,7 +10,7 @@ from taskyard_server.core.hosts import HostProfile
 from taskyard_server.core.limits import Limits
 from taskyard_server.core.reports import Report, ReportKind
 from taskyard_server.core.streams import Hello
-from taskyard_server.engine.memory import namespace as namespace_module
+from taskyard_server.engine import namespace as namespace_module
 from taskyard_server.store.port import CommitDelayed, StoreError, Table
 from tests.live import live
 

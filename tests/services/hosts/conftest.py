@@ -9,7 +9,6 @@ from taskyard.v1 import lease_pb2, lease_pb2_grpc, runtime_host_pb2, runtime_hos
 from taskyard.v1.task_pb2 import Task
 from taskyard_server.conversion.task_encoding import encode_event
 from taskyard_server.core.limits import Limits
-from taskyard_server.engine.event_log import EventLogs
 from taskyard_server.interceptors.calls import CallInterceptor
 from taskyard_server.services.hosts import RuntimeHostService
 from taskyard_server.services.leases import LeaseService
@@ -82,7 +81,7 @@ async def start_api(clock):
             raised = Limits(**{"default_deadline_secs": 100_000.0, **limits})
             engine = await cleanup.enter_async_context(running_engine(raised, clock))
             server = grpc.aio.server(interceptors=(CallInterceptor(),))
-            watches = TaskWatches(engine, EventLogs(encode_event, engine.now))
+            watches = TaskWatches(engine, engine.event_logs(encode_event))
             task_pb2_grpc.add_TaskServiceServicer_to_server(TaskService(engine, 262_144, watches), server)
             lease_pb2_grpc.add_LeaseServiceServicer_to_server(LeaseService(engine, 262_144), server)
             runtime_host_pb2_grpc.add_RuntimeHostServiceServicer_to_server(RuntimeHostService(engine, 262_144), server)

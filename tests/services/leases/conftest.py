@@ -16,19 +16,18 @@ from taskyard.v1 import (
     task_pb2_grpc,
 )
 from taskyard.v1.task_pb2 import Task
-from taskyard_server.config import SchedulerSettings
 from taskyard_server.conversion.task_encoding import encode_event
 from taskyard_server.core.limits import Limits
-from taskyard_server.engine.event_log import EventLogs
 from taskyard_server.interceptors.calls import CallInterceptor
-from taskyard_server.samples import Samples
+from taskyard_server.metrics.samples import Samples
+from taskyard_server.metrics.snapshots import Snapshots
 from taskyard_server.services.hosts import RuntimeHostService
 from taskyard_server.services.leases import LeaseService
 from taskyard_server.services.stats import StatsService
 from taskyard_server.services.task_watches import TaskWatches
 from taskyard_server.services.tasks import TaskService
-from taskyard_server.snapshots import Snapshots
-from taskyard_server.webhooks import WebhookCounts
+from taskyard_server.settings.config import SchedulerSettings
+from taskyard_server.webhooks.webhooks import WebhookCounts
 from tests.engines import running_engine, settled
 
 
@@ -93,7 +92,7 @@ async def start_api():
             raised = Limits(**{"default_deadline_secs": 100_000.0, **limits})
             engine = await cleanup.enter_async_context(running_engine(raised, clock))
             server = grpc.aio.server(interceptors=(CallInterceptor(),))
-            watches = TaskWatches(engine, EventLogs(encode_event, engine.now))
+            watches = TaskWatches(engine, engine.event_logs(encode_event))
             task_pb2_grpc.add_TaskServiceServicer_to_server(TaskService(engine, 262_144, watches), server)
             stats = StatsService(
                 engine, Snapshots(engine, lambda: 60.0), Samples(engine), lambda _: WebhookCounts(), SchedulerSettings()

@@ -12,9 +12,8 @@ from taskyard.v1 import task_pb2 as pb
 from taskyard_server.conversion.task_encoding import encode_event
 from taskyard_server.core.limits import Limits
 from taskyard_server.core.task import Submission, TaskOptions
-from taskyard_server.engine.event_log import EventLogs
-from taskyard_server.engine.memory.engine import MemoryEngine
-from taskyard_server.engine.memory.keeper import Keeping
+from taskyard_server.engine.engine import MemoryEngine
+from taskyard_server.engine.persistence import Keeping
 from taskyard_server.interceptors.callers import Call
 from taskyard_server.services.task_watches import TaskWatches
 from tests.live import live
@@ -66,7 +65,7 @@ class Yard:
 
     def __init__(self, engine):
         self.engine = engine
-        self.logs = EventLogs(encode_event, engine.now, None, engine.last_commit, engine.knows_commit)
+        self.logs = engine.event_logs(encode_event)
         engine.subscribe(self.logs)
         self.watches = TaskWatches(engine, self.logs)
 

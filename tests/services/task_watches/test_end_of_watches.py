@@ -6,7 +6,7 @@ from google.rpc import error_details_pb2, status_pb2
 
 from taskyard.v1 import batch_pb2, task_pb2
 from taskyard_server.engine import event_feeds
-from taskyard_server.engine.event_log import Bounds
+from taskyard_server.engine.recent_events import Bounds
 from tests.core.records import values
 from tests.services.task_watches.watch_calls import (
     events,

@@ -8,7 +8,7 @@ from google.protobuf.struct_pb2 import Struct, Value
 
 from taskyard.v1 import batch_pb2, task_pb2
 from taskyard_server.core.task import Submission
-from taskyard_server.engine.event_log import Bounds
+from taskyard_server.engine.recent_events import Bounds
 from tests import reporting
 from tests.cases import every_case
 from tests.live import live

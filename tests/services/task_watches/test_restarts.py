@@ -9,8 +9,8 @@ import pytest
 from taskyard.v1 import task_pb2
 from taskyard_server.core.limits import Limits
 from taskyard_server.core.task import Submission
-from taskyard_server.engine.memory.engine import MemoryEngine
-from taskyard_server.engine.memory.keeper import Keeping
+from taskyard_server.engine.engine import MemoryEngine
+from taskyard_server.engine.persistence import Keeping
 from tests.services.task_watches.watch_calls import events, read, read_to_end, started, submit, task_states
 from tests.store.dict_store import DictStore
 

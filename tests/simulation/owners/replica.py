@@ -14,21 +14,20 @@ from taskyard_server.conversion.task_encoding import encode_event
 from taskyard_server.core.errors import NotFound, Refusal, Unavailable
 from taskyard_server.core.events import Event
 from taskyard_server.core.limits import Limits
-from taskyard_server.engine.event_log import EventLogs
-from taskyard_server.engine.memory.engine import MemoryEngine
-from taskyard_server.engine.memory.keeper import Keeping
+from taskyard_server.engine.engine import MemoryEngine
+from taskyard_server.engine.persistence import Keeping
 from taskyard_server.engine.port.outbox import DueDelivery
 from taskyard_server.interceptors.callers import Call, set_current_call
 from taskyard_server.interceptors.calls import _behind
 from taskyard_server.replicas.clock import SharedClock
-from taskyard_server.replicas.door import OwnersDoor
+from taskyard_server.replicas.ownership_check import OwnersDoor
 from taskyard_server.replicas.replica import ReplicaRun
 from taskyard_server.replicas.serving import ReplicaServing
 from taskyard_server.services.task_watches import TaskWatches
 from taskyard_server.store.port import Committed, Group, StoreError
 from taskyard_server.store.shared_port import Renewal, Taken
 from taskyard_server.store.shared_port import Replica as Announced
-from taskyard_server.webhooks import encode_delivery
+from taskyard_server.webhooks.webhooks import encode_delivery
 from tests.replicas.shared_dict_store import SharedDictStore
 
 from .requests import METHODS, tasks_in
@@ -168,7 +167,7 @@ class SimulatedReplica:
             new_instance=self._new_instance,
         )
         run = self.run = serving.replica
-        logs = EventLogs(encode_event, engine.now, last_commit=engine.last_commit)
+        logs = engine.event_logs(encode_event)
         self.watches = TaskWatches(engine, logs, bookmark_secs=5.0)
         engine.subscribe(logs)
         engine.subscribe(self._publish)

@@ -1,15 +1,15 @@
 """The simulation of owners finds what it is for: rules of the replicas and of their store are broken one by one.
 
-Where the store that is broken is the one in memory, the rule is one of `store/postgres_commit.py` and its like, too.
+Where the store that is broken is the one in memory, the rule is one of `store/postgres/commit.py` and its like, too.
 """
 
 import pytest
 
-from taskyard_server.replicas.door import OwnersDoor
 from taskyard_server.replicas.membership import Membership
 from taskyard_server.replicas.ownership import Ownership
+from taskyard_server.replicas.ownership_check import OwnersDoor
+from taskyard_server.replicas.ownership_lease import Trust
 from taskyard_server.replicas.serving import ReplicaServing
-from taskyard_server.replicas.trust import Trust
 from tests.replicas.shared_rows import SharedRows
 from tests.simulation.breach_histories import note, soonest_first
 from tests.simulation.test_mutations import Edit, mutate

@@ -15,10 +15,10 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from taskyard_server.core.task import TERMINAL, TaskState
 from taskyard_server.store.port import Fence, Group, Table, key_of, namespace_of
-from taskyard_server.store.records import StateRecord, decode_state, decode_task
-from taskyard_server.store.schedule_records import decode_schedule, decode_trigger
+from taskyard_server.store.records.records import StateRecord, decode_state, decode_task
+from taskyard_server.store.records.schedules import decode_schedule, decode_trigger
+from taskyard_server.store.records.tasks import AS_SUBMITTED
 from taskyard_server.store.shared_port import OwnerRow, Taken
-from taskyard_server.store.task_records import AS_SUBMITTED
 
 if TYPE_CHECKING:
     from tests.replicas.shared_rows import SharedRows

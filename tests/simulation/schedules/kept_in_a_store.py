@@ -18,11 +18,11 @@ from taskyard_server.core.changes import Changes
 from taskyard_server.core.limits import Limits
 from taskyard_server.core.scheduler import Scheduler
 from taskyard_server.core.schedules.schedule import Cadence, Schedule, Trigger
-from taskyard_server.store import schedule_records
 from taskyard_server.store.loading import load
 from taskyard_server.store.port import Group
+from taskyard_server.store.records import schedules as schedule_records
+from taskyard_server.store.records.schedules import CadenceRecord
 from taskyard_server.store.rows import add_rows
-from taskyard_server.store.schedule_records import CadenceRecord
 from tests.simulation.indexes import recount, same
 from tests.store.dict_store import DictStore
 

@@ -20,7 +20,7 @@ from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapProp
 
 from taskyard.hosting.running_task import RunningTask
 from taskyard.new_tasks import NewTask
-from taskyard.submitted import Submitted
+from taskyard.records.submitted import Submitted
 
 SYSTEM: Final = "taskyard"
 W3C: Final = TraceContextTextMapPropagator()

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from typing import Any, Final, Literal, TypeAlias
 
 from taskyard.action import Action
-from taskyard.payloads import Codec
-from taskyard.shapes import shape_of
+from taskyard.values.payloads import Codec
+from taskyard.values.shapes import shape_of
 from taskyard.workers.references import reference
 
 from .annotations import check_typed, check_untyped, takes_task

@@ -13,11 +13,11 @@ from typing import TYPE_CHECKING, Final, TypeAlias
 
 import grpc
 
-from taskyard.credentials import Metadata, Renewal
+from taskyard.connection.credentials import Metadata, Renewal
+from taskyard.connection.servers import Server, Servers
+from taskyard.connection.threaded_channel import StreamEnded, ThreadedStream, open_threaded_channel
 from taskyard.errors import NotOwner, TaskyardError, Unavailable
-from taskyard.reconnecting import Reconnecting
-from taskyard.servers import Server, Servers
-from taskyard.threaded_channel import StreamEnded, ThreadedStream, open_threaded_channel
+from taskyard.streams.reconnecting import Reconnecting
 from taskyard.v1.lease_pb2 import Assignment
 from taskyard.v1.runtime_host_pb2 import (
     Cancellations,

@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Final
 
 import grpc
 
-from taskyard import present
-from taskyard.credentials import Credentials
+from taskyard.connection.credentials import Credentials
 from taskyard.v1.runtime_host_pb2 import DeregisterHostRequest, Drain, DrainHostRequest
+from taskyard.values import present
 
 from .remote_handlers import RemoteHandlers
 from .session import Session

@@ -13,7 +13,7 @@ import logging
 import threading
 from typing import Final, TypeAlias
 
-from taskyard.mailbox import Mailbox
+from taskyard.streams.mailbox import Mailbox
 from taskyard.v1.runtime_host_pb2 import Report
 
 from .actions import Actions

@@ -13,10 +13,10 @@ from types import SimpleNamespace
 from typing import Any, TypeAlias
 
 from taskyard.current import current_task
-from taskyard.payloads import BadValue, Codec, decode_value
 from taskyard.v1.runtime_host_pb2 import Report
 from taskyard.v1.task_pb2 import Task as TaskMessage
-from taskyard.values import plain_object
+from taskyard.values.convert import plain_object
+from taskyard.values.payloads import BadValue, Codec, decode_value
 
 from .actions import CallNext, Lifespan, Middleware, Registered
 from .outcomes import Misfit, completed, failed, failed_by

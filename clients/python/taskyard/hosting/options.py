@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final, Literal, TypeAlias
 
-from taskyard.credentials import Credentials
+from taskyard.connection.credentials import Credentials
 
 Slots: TypeAlias = int | Mapping[str, int] | Literal["auto"]
 """How many tasks a host runs at once: in all, of each action, or one for each core that this process may use."""

@@ -6,7 +6,7 @@ What gRPC said is in the log on the level of debugging.
 import logging
 
 from taskyard.errors import TaskyardError
-from taskyard.reconnecting import MAX_DELAY_SECS, MAX_DELAY_WITH_LEASES_SECS
+from taskyard.streams.reconnecting import MAX_DELAY_SECS, MAX_DELAY_WITH_LEASES_SECS
 
 log = logging.getLogger("taskyard")
 

@@ -5,9 +5,9 @@ from datetime import timedelta
 from types import TracebackType
 from typing import Any, Final
 
-from taskyard.payloads import MISSING, BadValue, Codec, encode_value
 from taskyard.v1.runtime_host_pb2 import Report, TaskCompleted, TaskFailed
-from taskyard.values import MAX_EXACT, value_from
+from taskyard.values.convert import MAX_EXACT, value_from
+from taskyard.values.payloads import MISSING, BadValue, Codec, encode_value
 
 from .running_task import ActionFailed, Retry, RunningTask
 

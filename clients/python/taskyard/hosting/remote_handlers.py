@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Callable
 from typing import Any
 
-from taskyard.mailbox import Mailbox
+from taskyard.streams.mailbox import Mailbox
 from taskyard.v1.lease_pb2 import Assignment
 
 from .handlers import Handlers

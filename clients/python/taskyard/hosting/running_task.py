@@ -11,11 +11,11 @@ from typing import Any, Final
 
 from google.protobuf.struct_pb2 import Struct
 
-from taskyard.tasks import Task
+from taskyard.records.tasks import Task
 from taskyard.v1.runtime_host_pb2 import Report
 from taskyard.v1.task_pb2 import Progress
 from taskyard.v1.task_pb2 import Task as TaskMessage
-from taskyard.values import struct_from
+from taskyard.values.convert import struct_from
 
 TRACE_VARIABLES: Final = frozenset({"TRACEPARENT", "TRACESTATE", "TASKYARD_TRACE_ID"})
 """The environment variables of a trace. Those of the host's own process are not the task's."""

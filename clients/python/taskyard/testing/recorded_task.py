@@ -8,15 +8,15 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Final
 
-from taskyard import present
 from taskyard.hosting.actions import Actions, Registered
 from taskyard.hosting.invocation import call_plainly, invoke
 from taskyard.hosting.running_task import RunningTask
-from taskyard.payloads import MISSING, BadValue, Codec, decode_value, encode_value
-from taskyard.tasks import Attempt, Progress, Task, TaskState
+from taskyard.records.tasks import Attempt, Progress, Task, TaskState
 from taskyard.v1 import task_pb2 as pb
 from taskyard.v1.runtime_host_pb2 import Report
-from taskyard.values import plain_value, struct_from
+from taskyard.values import present
+from taskyard.values.convert import plain_value, struct_from
+from taskyard.values.payloads import MISSING, BadValue, Codec, decode_value, encode_value
 
 if TYPE_CHECKING:
     from taskyard.action import Action

@@ -12,9 +12,9 @@ from types import TracebackType
 from typing import Any, Self, TypeVar
 
 from taskyard.host import Host
+from taskyard.records.tasks import Task
 from taskyard.sync import SyncClient
-from taskyard.tasks import Task
-from taskyard.values import Span
+from taskyard.values.convert import Span
 
 from .errors import YardError
 from .yard import AGENT, NAMESPACE, START, AnyTask, Yard

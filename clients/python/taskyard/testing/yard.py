@@ -13,20 +13,20 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, Protocol, Self, TypeAlias
 
-from taskyard import present
+from taskyard.blocking.shared_loop import share
 from taskyard.client import Client
 from taskyard.current import current_task
 from taskyard.host import Host
-from taskyard.shared_loop import share
-from taskyard.tasks import Task
-from taskyard.values import Span, seconds
+from taskyard.records.tasks import Task
+from taskyard.values import present
+from taskyard.values.convert import Span, seconds
 
 from .errors import StillRunning, YardError
 from .faults import Faults
 from .yard_host import Handlers, YardHost, host_of
 
 if TYPE_CHECKING:
-    from taskyard_server.embedded import EmbeddedServer, VirtualClock
+    from taskyard_server.app.embedded_server import EmbeddedServer, VirtualClock
 
 START: Final = datetime(2029, 1, 1, tzinfo=UTC)
 """A Monday, in a year without a leap day."""
@@ -103,7 +103,7 @@ class Yard:
 
     async def __aenter__(self) -> Self:
         try:
-            from taskyard_server import embedded
+            from taskyard_server.app import embedded_server as embedded
         except ImportError as missing:
             raise YardError(f"{missing}: install taskyard[testing]") from None
         self._loop = asyncio.get_running_loop()
@@ -322,7 +322,7 @@ class Yard:
     # Internals
 
     async def _serve(self) -> None:
-        from taskyard_server.embedded import EmbeddedServer, StartError
+        from taskyard_server.app.embedded_server import EmbeddedServer, StartError
 
         try:
             self._server = EmbeddedServer(self._clock, self.address, self._settings)

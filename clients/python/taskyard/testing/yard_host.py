@@ -8,7 +8,7 @@ import dataclasses
 from collections.abc import Callable, Mapping
 from typing import Any, TypeAlias
 
-from taskyard.credentials import find_credentials
+from taskyard.connection.credentials import find_credentials
 from taskyard.host import Host
 from taskyard.hosting.options import parts_of
 from taskyard.hosting.outbox import LeaseKey

@@ -8,7 +8,7 @@ No command answers an object of the core, which the engine keeps changing. A com
 `show` must not await, and must not keep the object.
 """
 
-from taskyard_server.core.task_filter import TaskFilter
+from taskyard_server.core.search.task_filter import TaskFilter
 
 from .answers import Answer
 from .engine import AdminPort, Engine, Listener

@@ -3,14 +3,14 @@
 from collections.abc import Callable, Mapping, Sequence
 from typing import Protocol, TypeAlias, TypeVar
 
-from taskyard_server.core.demand import Demand, Pool
 from taskyard_server.core.events import Event
+from taskyard_server.core.figures.demand import Demand, Pool
+from taskyard_server.core.figures.queue_health import Standing
 from taskyard_server.core.hosts import Host
 from taskyard_server.core.limits import Limits
 from taskyard_server.core.rules import NO_RULES, ConfiguredRules
-from taskyard_server.core.standing import Standing
 from taskyard_server.core.stats import Stats, Totals
-from taskyard_server.engine.turn_taking import TurnTaking
+from taskyard_server.engine.fair_yield import TurnTaking
 
 from .hosts import HostPort, LeasePort
 from .namespaces import NamespacePort

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from typing import Protocol, TypeVar
 
 from taskyard_server.core.names import Names
-from taskyard_server.core.operation import Operation, OperationRequest
+from taskyard_server.core.operations.operation import Operation, OperationRequest
 
 T = TypeVar("T")
 

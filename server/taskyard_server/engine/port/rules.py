@@ -6,8 +6,8 @@ What is set stands in the place of what the configuration says, and is kept wher
 from collections.abc import Mapping, Sequence
 from typing import Final, NamedTuple, Protocol
 
-from taskyard_server.core.fairness import AgentShare
-from taskyard_server.core.keys import KeyLimit, KeyUsage, PatternUsage
+from taskyard_server.core.figures.fairness import AgentShare
+from taskyard_server.core.queue.keys import KeyLimit, KeyUsage, PatternUsage
 from taskyard_server.core.rules import LimitInForce, WeightInForce
 
 SET_BY_CALLS: Final = "(set by calls)"

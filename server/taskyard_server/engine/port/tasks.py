@@ -6,13 +6,13 @@ from typing import Protocol, TypeVar
 
 from taskyard_server.core.batches import Batch, BatchSubmission
 from taskyard_server.core.errors import Refusal
-from taskyard_server.core.explain import Explanation
+from taskyard_server.core.figures.explain import Explanation
 from taskyard_server.core.names import Names
 from taskyard_server.core.predecessors import IN_MEMORY, Known
+from taskyard_server.core.search.task_filter import TaskFilter
 from taskyard_server.core.stop_waits import StopOutcome
 from taskyard_server.core.targets import Target
 from taskyard_server.core.task import Existing, Submission, Task, TaskState
-from taskyard_server.core.task_filter import TaskFilter
 
 from .answers import Answer
 

@@ -7,9 +7,9 @@ import grpc
 import pytest
 
 from taskyard import Client, Host, SyncClient, Unavailable
-from taskyard.addresses import is_local
-from taskyard.channel import options_for
-from taskyard.credentials import find_credentials
+from taskyard.connection.addresses import is_local
+from taskyard.connection.channel import options_for
+from taskyard.connection.credentials import find_credentials
 from tests.cases import every_case
 
 KINDS = (Client, SyncClient, functools.partial(Host, host_id="host-1"))

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from taskyard.credentials import AT_THE_TERMINAL, PARTS, find_credentials
+from taskyard.connection.credentials import AT_THE_TERMINAL, PARTS, find_credentials
 from tests.cases import every_case
 
 PROFILES = """

@@ -8,7 +8,7 @@ import grpc
 import pytest
 
 from taskyard import Client, SyncClient, Unavailable
-from taskyard.credentials import find_credentials
+from taskyard.connection.credentials import find_credentials
 from tests.certificates import Authority
 
 

@@ -6,8 +6,9 @@ import os
 import grpc
 import pytest
 
-from taskyard import Client, NewTask, PermissionDenied, SyncClient, Unauthenticated, task_calls
-from taskyard.credentials import find_credentials
+from taskyard import Client, NewTask, PermissionDenied, SyncClient, Unauthenticated
+from taskyard.calls import tasks as task_calls
+from taskyard.connection.credentials import find_credentials
 from tests.certificates import replace
 from tests.waiting import until
 

@@ -11,7 +11,7 @@ from taskyard.hosting.outbox import LeaseKey
 from taskyard.v1.lease_pb2 import Assignment, Lease
 from taskyard.v1.runtime_host_pb2 import Report
 from taskyard.v1.task_pb2 import Task
-from taskyard.values import struct_from
+from taskyard.values.convert import struct_from
 from tests.waiting import LIMIT_SECS
 
 

@@ -31,7 +31,7 @@ from taskyard.v1.runtime_host_pb2 import (
 )
 from taskyard.v1.runtime_host_pb2_grpc import RuntimeHostServiceServicer, add_RuntimeHostServiceServicer_to_server
 from taskyard.v1.task_pb2 import Error, Task
-from taskyard.values import struct_from
+from taskyard.values.convert import struct_from
 from tests.waiting import LIMIT_SECS
 
 

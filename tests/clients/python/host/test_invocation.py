@@ -13,9 +13,9 @@ from taskyard.action import Action
 from taskyard.current import current_task
 from taskyard.hosting.actions import Actions
 from taskyard.hosting.running_task import NotRetryable, Retry
-from taskyard.payloads import encode_value
 from taskyard.v1.task_pb2 import Payload, RetryPolicy
-from taskyard.values import plain_value
+from taskyard.values.convert import plain_value
+from taskyard.values.payloads import encode_value
 from tests.clients.python.host.handling import handling
 
 

@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 from taskyard.hosting.actions import Actions
-from taskyard.payloads import decode_value, encode_value
 from taskyard.v1.task_pb2 import Progress
-from taskyard.values import plain_value, struct_from
+from taskyard.values.convert import plain_value, struct_from
+from taskyard.values.payloads import decode_value, encode_value
 from tests.clients.python.host import plain_handlers, process_handlers
 from tests.clients.python.host.handling import handling
 from tests.waiting import until

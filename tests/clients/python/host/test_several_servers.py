@@ -7,7 +7,12 @@ import pytest
 from taskyard.errors import Internal, NotOwner, Unavailable
 from taskyard.host import Host
 from taskyard.hosting import connection
-from taskyard.reconnecting import MAX_DELAY_AT_FIRST_SECS, MAX_DELAY_SECS, MAX_DELAY_WITH_LEASES_SECS, Reconnecting
+from taskyard.streams.reconnecting import (
+    MAX_DELAY_AT_FIRST_SECS,
+    MAX_DELAY_SECS,
+    MAX_DELAY_WITH_LEASES_SECS,
+    Reconnecting,
+)
 from tests.clients.python.host.gate import Gate
 from tests.clients.python.host.scripted_server import ScriptedServer
 from tests.ports import free_port

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from taskyard import Client
-from taskyard.servers import Server
+from taskyard.connection.servers import Server
 from tests.clients.python.servers.replica import Replica
 from tests.ports import free_port
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from taskyard.credentials import find_credentials
+from taskyard.connection.credentials import find_credentials
 from tests.cases import every_case
 
 

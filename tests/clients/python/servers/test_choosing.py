@@ -5,8 +5,9 @@ import asyncio
 import grpc
 import pytest
 
-from taskyard import DeadlineExceeded, Host, SyncClient, TaskState, Unavailable, servers
-from taskyard.credentials import Credentials
+from taskyard import DeadlineExceeded, Host, SyncClient, TaskState, Unavailable
+from taskyard.connection import servers
+from taskyard.connection.credentials import Credentials
 from tests.certificates import Authority
 from tests.waiting import until
 

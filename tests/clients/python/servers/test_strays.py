@@ -6,8 +6,8 @@ import time
 import pytest
 
 from taskyard import SyncClient, TaskState, Unavailable
+from taskyard.calls.retrying import QUICK_TRIES, Backoff
 from taskyard.errors import CallCancelled, Conflict, NotFound, NotOwner
-from taskyard.retrying import QUICK_TRIES, Backoff
 from taskyard.v1 import task_pb2 as pb
 
 CALLS = {

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from google.protobuf.struct_pb2 import Struct
 
-from taskyard.values import plain_object, value_from
+from taskyard.values.convert import plain_object, value_from
 from tests.clients.python.conftest import Server
 
 Answer = Callable[[str, dict[str, Any]], Any]

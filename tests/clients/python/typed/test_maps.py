@@ -152,7 +152,7 @@ async def test_a_server_that_was_started_anew_has_lost_the_tasks(server, open_se
 
 
 async def test_more_tasks_than_one_watch_holds_can_be_outstanding(server, client, working, monkeypatch):
-    monkeypatch.setattr("taskyard.completions.MAX_IDS", 40)
+    monkeypatch.setattr("taskyard.streams.completions.MAX_IDS", 40)
     async with working(server, answer), client.map(crawl, pages(200), max_outstanding=200) as outcomes:
         assert len([outcome async for outcome in outcomes if outcome.ok]) == 200
     assert max(len(request.task_ids) for request in server.service.watched) <= 40

@@ -12,8 +12,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from taskyard.payloads import MISSING, BadValue, Payload, decode_value, encode_value
-from taskyard.shapes import shape_of
+from taskyard.values.payloads import MISSING, BadValue, Payload, decode_value, encode_value
+from taskyard.values.shapes import shape_of
 from tests.cases import every_case
 
 

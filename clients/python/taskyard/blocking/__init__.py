@@ -1,0 +1,1 @@
+"""The client for code without asyncio, made of the other one."""

@@ -1,0 +1,1 @@
+"""How a server is reached: addresses, channels, credentials, and which of several is called."""

@@ -1,0 +1,1 @@
+"""How plain Python becomes messages and JSON, and comes back."""

@@ -1,0 +1,419 @@
+"""The only place where things are wired together: settings in, a running control plane out."""
+
+import asyncio
+import logging
+import signal
+from typing import Any, Final
+
+import structlog
+
+from taskyard_server.access.token_directory import TokenDirectory
+from taskyard_server.access.token_news import TokenNews
+from taskyard_server.conversion.task_encoding import encode_event
+from taskyard_server.engine.engine import MemoryEngine
+from taskyard_server.engine.port import Listener
+from taskyard_server.executors.from_settings import configured_executor
+from taskyard_server.executors.tls_files import TlsFilesError
+from taskyard_server.interceptors.admission import Admission, AdmissionError
+from taskyard_server.interceptors.calls import CallInterceptor
+from taskyard_server.interceptors.unknown_fields import IgnoredFields
+from taskyard_server.logs.audit import AuditLogError, configured_audit_log
+from taskyard_server.logs.logs import LossLog, TransitionLog, TriggerLog
+from taskyard_server.metrics.samples import Samples
+from taskyard_server.metrics.snapshots import Snapshots
+from taskyard_server.net.admin_address import socket_of
+from taskyard_server.net.certificates import CertificateError, certificate_files, replica_files
+from taskyard_server.net.exposure import authentication_is_on, exposed
+from taskyard_server.services.admin import AdminService
+from taskyard_server.services.sign_in import SignInService
+from taskyard_server.services.stats import StatsService
+from taskyard_server.services.store import StoreService
+from taskyard_server.services.task_watches import TaskWatches
+from taskyard_server.services.tokens import TokenService
+from taskyard_server.settings.config import Settings
+from taskyard_server.settings.live_config import LiveConfig, Reload
+from taskyard_server.settings.setting_types import secret
+from taskyard_server.store.port import StoreError
+from taskyard_server.store.shared_port import is_shared
+from taskyard_server.telemetry.parts import OFF, Telemetry
+from taskyard_server.webhooks.webhooks import Webhooks
+
+from . import gc_policy
+from .admin_socket import AdminSocket
+from .cancel_on_event import unless
+from .configured_engine import configured_engine
+from .configured_metrics import configured_metrics
+from .draining import Draining
+from .embedded_options import Guest
+from .listening import Servers, gateway_of
+from .maintenance import end_leases_of_the_dead, look_for_hosts
+from .readiness import Readiness
+from .service_set import ServiceSet, served
+
+log = structlog.get_logger(__name__)
+
+STOP_GRACE_SECS: Final = 2.0
+PASS_ON_SECS: Final = 0.3
+WEBHOOK_GRACE_SECS: Final = 10.0
+
+
+class StartError(Exception):
+    """The control plane cannot start; the text is one line for the operator."""
+
+
+class App:
+    """Everything that `taskyard up` runs, in one event loop.
+
+    With `accept_clock` it starts although what is stored is ahead of the clock (docs/keeping.md, The clock). With
+    `insecure` it listens to other machines although it is not protected (docs/security.md). A `guest` is started and
+    closed, instead of run. What observes it is in `telemetry`.
+    """
+
+    def __init__(
+        self,
+        config: LiveConfig,
+        *,
+        accept_clock: bool = False,
+        insecure: bool = False,
+        guest: Guest | None = None,
+        telemetry: Telemetry = OFF,
+    ) -> None:
+        settings = config.settings
+        problems = exposed(settings)
+        if problems and not insecure:
+            raise StartError("\n".join(problems))
+        self._is_exposed = bool(problems)
+        self._config = config
+        self._settings = settings
+        self._guest, self._telemetry = guest, telemetry
+        virtual = None if guest is None else guest.clock
+        self._engine, self.sharing = configured_engine(settings, accept_clock=accept_clock, virtual=virtual)
+        self._retry_policies = settings.retry_policies()
+        self._pools = settings.pools()
+        self._event_logs = self._engine.event_logs(encode_event)
+        self._task_watches = TaskWatches(self._engine, self._event_logs)
+        self._snapshots = Snapshots(self._engine, lambda: config.settings.daemon.heartbeat_interval_ms / 1000)
+        self._samples = Samples(self._engine, virtual)
+        self._webhooks = Webhooks(settings.webhooks, self._engine.outbox, telemetry.posts)
+        keeper = self._engine.keeper
+        self._figures = None if keeper is None else keeper.figures
+        try:
+            self._audit = configured_audit_log(settings.audit)
+        except AuditLogError as error:
+            raise StartError(str(error)) from None
+        self._tokens = None if keeper is None else TokenDirectory(self._engine.now)
+        auth = settings.auth if authentication_is_on(settings) else None
+        self._admission = (
+            None if auth is None and self._audit is None else Admission(auth, self._tokens, audit=self._audit)
+        )
+        self.metrics = configured_metrics(
+            settings,
+            self._engine,
+            self.sharing,
+            self._admission,
+            self._webhooks.counts,
+            self._snapshots,
+            lambda: self._pools,
+        )
+        end_stale = None if auth is None or self._admission is None else self._admission.open_calls.end_stale
+        if self._tokens is not None and end_stale is not None:
+            self._tokens.on_ended = end_stale
+        self._token_news = None
+        if keeper is not None and self._tokens is not None and is_shared(keeper.store):
+            self._token_news = TokenNews(self._tokens, keeper.store)
+            if self._admission is not None:
+                self._admission.look_for = self._token_news.look_for
+        refresh = None if self._token_news is None else self._token_news.refresh
+        self._token_service = TokenService(self._tokens, end_stale, refresh)
+        path = socket_of(settings) if guest is None else None
+        self._admin_socket = (
+            None
+            if keeper is None or path is None
+            else AdminSocket(path, StoreService(keeper.store), self._token_service, self._audit)
+        )
+        is_replica = settings.replicas.advertise is not None
+        if is_replica and not settings.gateway:
+            raise StartError("replicas.advertise: needs the gateway, since that carries calls to other replicas")
+        door = None if self.sharing is None else self.sharing.door
+        by_grpc, by_gateway = settings.tls.client_ca is not None, settings.gateway_tls.client_ca is not None
+        by_gateway = by_gateway or (is_replica and by_grpc)
+        self._ignored = IgnoredFields(lambda: config.settings.refuse_unknown_fields)
+        self.metrics.ignored_calls = lambda: self._ignored.total
+        parts = (door, telemetry.calls, self.metrics.refused, self._engine.turns, self._ignored)
+        self._servers = Servers(
+            None if is_replica else CallInterceptor(self._admission, by_grpc, *parts),
+            CallInterceptor(self._admission, by_gateway, *parts) if settings.gateway else None,
+            is_limited=auth is not None,
+            has_replicas=is_replica,
+            is_guest=guest is not None,
+        )
+        trust = None if self.sharing is None else self.sharing.replica.trust
+        self.readiness = Readiness(keeper, lambda: trust is None or trust.holds)
+        secs, is_set = (
+            settings.shutdown_grace_period_seconds,
+            "shutdown_grace_period_seconds" in settings.model_fields_set,
+        )
+        self.draining = Draining(self._engine, self.sharing, secs, is_set)
+        self._services = ServiceSet(
+            settings,
+            self._engine,
+            self._task_watches,
+            lambda action: self._retry_policies.get(action),
+            StatsService(
+                self._engine,
+                self._snapshots,
+                self._samples,
+                self._webhooks.counts_of,
+                settings.scheduler,
+                self._figures,
+                lambda: self._pools,
+                self._ignored.calls_of,
+            ),
+            AdminService(self._engine, config, self._drain, self.sharing),
+            self._token_service,
+            self.readiness,
+            SignInService(config, self._admission),
+            lambda: self._pools,
+            door,
+            telemetry.handed,
+        )
+        if self.sharing is not None:
+            followers, webhooks = (self._event_logs, self._services.hosts.watches), self._webhooks
+            self.sharing.tell(*followers, begun=webhooks.begin, left=webhooks.leave)
+            self.sharing.tell(begun=self._samples.begin, left=self._samples.leave)
+        try:
+            self._certificates = certificate_files("tls", settings.tls)
+            self._replica_files = replica_files(settings.replicas)
+            self._gateway = gateway_of(settings, self._certificates, self._replica_files) if settings.gateway else None
+            self._executor = configured_executor(self._engine, settings, telemetry.handed)
+        except (CertificateError, TlsFilesError) as error:
+            raise StartError(str(error)) from None
+        self._background: list[asyncio.Task[None]] = []
+
+    async def start(self) -> None:
+        """Serve; raises `StartError` or `GatewayError`, with nothing left running."""
+        settings = self._settings
+        if self._guest is None:
+            self._take_signals()
+        self._telemetry.take_clock(self._engine.now)
+        listeners: list[Listener] = [TransitionLog(), self.metrics, self._event_logs]
+        for listener in (*listeners, *self._telemetry.listeners):
+            self._engine.subscribe(listener)
+        if self._engine.outbox is None:
+            self._engine.subscribe(self._webhooks)
+        self._engine.leases.subscribe(LossLog())
+        self._engine.schedules.subscribe(TriggerLog())
+        figures = (self._snapshots, self._samples, self.metrics)
+        for part in (self._event_logs, self._webhooks, self._ignored, *figures, self._services.hosts.watches):
+            self._engine.namespaces.subscribe(part.deleted)
+        self._config.apply = self._apply
+        self._config.reloaded = self._note_reload
+        try:
+            await self._engine.open()
+            self._samples.open()
+            if self.sharing is not None:
+                await self.sharing.replica.start()
+            if self._tokens is not None and self._engine.keeper is not None:
+                await self._tokens.open(self._engine.keeper)
+        except StoreError as error:
+            await self._engine.release()
+            raise StartError(str(error)) from None
+        if self._admin_socket is not None:
+            await self._admin_socket.open()
+        try:
+            if self._admission is not None:
+                await self._admission.open(self._engine.keeper)
+            self._listen()
+            await self._servers.start()
+            if self._gateway is not None:
+                await self._gateway.start()
+                if self.sharing is not None:
+                    self.sharing.carry_by(self._gateway.carrier)
+        except AdmissionError as error:
+            await self._stop_serving()
+            raise StartError(str(error)) from None
+        except BaseException:
+            await self._stop_serving()
+            raise
+        parts = [
+            self._engine.run(),
+            self._webhooks.run(),
+            self._snapshots.run(),
+            end_leases_of_the_dead(self._engine),
+            look_for_hosts(self._engine),
+            self.readiness.run(),
+        ]
+        if self.sharing is not None:
+            parts.append(self.sharing.replica.run())
+        if self._admission is not None:
+            parts.append(self._admission.run())
+        if self._certificates is not None and self._replica_files is None:  # else the gateway does
+            parts.append(self._certificates.watch())
+        if self._tokens is not None:
+            parts.append(self._tokens.run())
+        if self._token_news is not None:
+            parts.append(self._token_news.run())
+        if self._config.file is not None:
+            parts.append(self._config.watch())
+        if self._executor is not None:
+            parts.append(self._executor.run())
+        if self._guest is None:
+            parts += [self._telemetry.run(self.metrics), self._samples.run(), gc_policy.collect_periodically()]
+        self._background = [asyncio.create_task(part) for part in parts]
+        await self.readiness.begin(served(settings))
+        if self._guest is None:
+            gc_policy.install()
+        if not authentication_is_on(settings):
+            level = logging.WARNING if self._is_exposed else logging.INFO
+            log.log(level, "everybody_is_admin", why="authentication is off, see auth.required")
+        log.info("started", grpc=settings.grpc, rest=settings.rest if self._gateway else None)
+
+    @property
+    def other_replicas(self) -> int | None:
+        """How many other replicas live that share the store; None where it is not one that is shared."""
+        return None if self.sharing is None else len(self.sharing.replica.membership.living()) - 1
+
+    async def run(self) -> None:
+        """Serve until a signal or a drain call, let what runs end within the grace period, and stop.
+
+        A second signal ends it at once (docs/rules.md, Drain and shutdown).
+        """
+        draining = asyncio.create_task(self.draining.begun.wait())
+        await asyncio.wait([draining, *self._background], return_when=asyncio.FIRST_COMPLETED)
+        try:
+            for part in self._background:
+                if part.done():
+                    await part
+            await self.readiness.end()
+            await self.draining.wait()
+        except StoreError as error:
+            self.draining.hurry.set()
+            raise StartError(str(error)) from None
+        finally:
+            draining.cancel()
+            await self._stop()
+
+    @property
+    def engine(self) -> MemoryEngine:
+        """What a test looks at beside the API."""
+        return self._engine
+
+    async def close(self) -> None:
+        """End a guest at once: what is kept is committed, and what hosts run may go on after the next start."""
+        await self._engine.admin.close(built_in_only=True)
+        self._services.close()
+        self.draining.hurry.set()
+        await self._task_watches.close(STOP_GRACE_SECS)
+        await self._end_parts()
+
+    def _take_signals(self) -> None:
+        loop = asyncio.get_running_loop()
+        for number in (signal.SIGINT, signal.SIGTERM):
+            loop.add_signal_handler(number, self._on_signal)
+        loop.add_signal_handler(signal.SIGHUP, self._config.try_reload)
+
+    def _on_signal(self) -> None:
+        if self.draining.on_signal():
+            self._note("stop_signal")
+
+    def _drain(self, grace_secs: float | None) -> float:
+        return self.draining.begin(grace_secs)
+
+    def _note(self, event: str, **fields: Any) -> None:
+        """Write what the owner of the process did to the audit log."""
+        if self._audit is not None:
+            self._audit.write({"event": event, "principal": "local", **fields})
+
+    async def _stop(self) -> None:
+        await unless(self._engine.admin.close(built_in_only=self.draining.built_in_only), self.draining.hurry)
+        if not self.draining.hurry.is_set():
+            await unless(self._end_calls(), self.draining.hurry)
+            await unless(self._webhooks.finish(WEBHOOK_GRACE_SECS), self.draining.hurry)
+        await self._end_parts()
+        log.info("stopped")
+
+    async def _end_parts(self) -> None:
+        for part in self._background:
+            part.cancel()
+        await asyncio.gather(*self._background, return_exceptions=True)
+        await self._stop_serving()
+
+    async def _end_calls(self) -> None:
+        self._services.close()
+        await self._task_watches.close(STOP_GRACE_SECS)
+        if self._gateway is not None:
+            # It ends at once when it is told to, and has still to pass the last messages on: of watches, of calls that
+            # waited for a task, and of the drain call that may have begun all this.
+            await asyncio.sleep(PASS_ON_SECS)
+
+    async def _stop_serving(self) -> None:
+        if self._gateway is not None:
+            await self._gateway.stop()
+        await self._servers.stop(None if self.draining.hurry.is_set() else STOP_GRACE_SECS)
+        await asyncio.to_thread(self.metrics.stop)
+        await unless(self._telemetry.close(), self.draining.hurry)
+        if self._admin_socket is not None:
+            await self._admin_socket.close()
+        await self._release()
+        if self._audit is not None:
+            self._audit.close()
+
+    async def _release(self) -> None:
+        """Let go of the store; after a second signal without waiting for one that does not answer."""
+        if self._tokens is not None:
+            self._tokens.write_used()
+        release = asyncio.create_task(self._let_go())
+        hurry = asyncio.create_task(self.draining.hurry.wait())
+        await asyncio.wait((release, hurry), return_when=asyncio.FIRST_COMPLETED)
+        hurry.cancel()
+        await asyncio.wait((release,), timeout=STOP_GRACE_SECS)
+        if release.done():
+            await release
+        else:
+            release.cancel()
+
+    async def _let_go(self) -> None:
+        if self.sharing is not None:
+            await self.sharing.replica.leave()
+        await self._engine.release()
+
+    def _apply(self, settings: Settings) -> None:
+        self._retry_policies = settings.retry_policies()
+        self._pools = settings.pools()
+        self._engine.admin.reconfigure(settings.limits(), settings.rules())
+        if self._admission is not None:
+            self._admission.reconfigure(settings.auth)
+        self.metrics.take_token(secret(settings.metrics_token))
+        self._webhooks.take_secret(secret(settings.webhooks.secret))
+        if self._executor is not None:
+            self._executor.take(settings)
+
+    def _note_reload(self, reload: Reload | None) -> None:
+        outcome = "conflict" if reload is None else "ok"
+        self._note("reload", changed=[] if reload is None else reload.changed, outcome=outcome)
+
+    def _listen(self) -> None:
+        settings = self._settings
+        self._services.add_to(self._servers)
+        address = settings.replicas.listens_on or settings.grpc
+        if self._guest is not None:
+            address = self._guest.address
+        try:
+            if self._replica_files is None:
+                self._servers.listen(address, self._certificates)
+            else:
+                self._servers.listen_for_replicas(address, self._replica_files)
+        except CertificateError as error:
+            raise StartError(str(error)) from None
+        except RuntimeError:
+            raise StartError(f"cannot listen on {address}: the port is taken or the address is not ours") from None
+        if self._gateway is not None:
+            self._servers.listen_for_gateway(self._gateway.make_server_socket())
+        if self._guest is not None:
+            return
+        try:
+            token, probes = secret(settings.metrics_token), self.readiness.probes()
+            self.metrics.serve(settings.metrics, token, self._certificates, probes)
+        except OSError as error:
+            reason = (error.strerror or str(error)).lower()
+            raise StartError(f"cannot listen on {settings.metrics} for metrics: {reason}") from None

@@ -1,0 +1,1 @@
+"""`taskyard host`: the host of a program, and the processes that it runs in."""

@@ -1,0 +1,1 @@
+"""`taskyard store`: check, back up, restore and copy what a server keeps."""

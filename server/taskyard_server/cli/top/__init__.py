@@ -1,0 +1,1 @@
+"""`taskyard top`: the queue, live."""

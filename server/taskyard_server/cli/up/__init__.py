@@ -1,0 +1,1 @@
+"""`taskyard up`: the control plane in the foreground."""

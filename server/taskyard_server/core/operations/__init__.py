@@ -1,0 +1,1 @@
+"""Bulk operations: one change of many tasks, a portion at a time."""

@@ -1,0 +1,78 @@
+"""How every command answers: at once, or once what its answer tells of is kept.
+
+An answer is made in the turn of its command. A refusal is an answer too, since it tells of what was done before, except
+that the queue is full: such a task is never kept.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Protocol, TypeVar
+
+from taskyard_server.core.errors import QueueFull, Refusal
+
+from .port.answers import Answer
+
+if TYPE_CHECKING:
+    from .namespace import NamespaceState
+
+T = TypeVar("T")
+
+
+class KeeperPort(Protocol):
+    """Keeps what commands change."""
+
+    @property
+    def history_secs(self) -> float:
+        """For how long ended tasks are kept."""
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether nothing is left to be kept."""
+
+    def wait(self, state: NamespaceState, patient: bool = False) -> asyncio.Future[None] | None:
+        """Done once all that happened in a namespace until now is kept; None if it is.
+
+        It fails with `Unavailable` if that takes too long, unless the caller is `patient`.
+        """
+
+    async def settle(self) -> None:
+        """Wait until nothing is left to be kept, but no longer than a call waits."""
+
+    def require_answers(self) -> None:
+        """Raise `Unavailable` while the store does not answer."""
+
+    def require_room(self) -> None:
+        """Raise `Unavailable` while there is no room for new tasks."""
+
+
+class Answers:
+    """Gives the answers of commands. Without a `keeper` nothing is waited for."""
+
+    def __init__(self) -> None:
+        self.keeper: KeeperPort | None = None
+
+    async def give(self, state: NamespaceState, command: Callable[[], T], patient: bool = False) -> T:
+        """Run a command, and answer what it returns or raises."""
+        if self.keeper is None:
+            return command()
+        try:
+            answer = command()
+        except QueueFull:
+            raise
+        except Refusal:
+            await self.kept(state, patient)
+            raise
+        if (kept := self.keeper.wait(state, patient)) is not None:
+            await kept
+        return answer
+
+    def of(self, state: NamespaceState, answer: T, patient: bool = False) -> Answer[T]:
+        """The answer of a command that has just been applied, and that refused nothing as a whole."""
+        return Answer(answer, None if self.keeper is None else self.keeper.wait(state, patient))
+
+    async def kept(self, state: NamespaceState, patient: bool = False) -> None:
+        """Wait until all that happened in a namespace until now is kept."""
+        if self.keeper is not None and (kept := self.keeper.wait(state, patient)) is not None:
+            await kept

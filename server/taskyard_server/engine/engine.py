@@ -1,0 +1,273 @@
+"""The embedded engine: one core scheduler per namespace, driven from one event loop.
+
+Commands run immediately, in the order of their calls. Their consequences are handled once per turn of the event loop,
+for all commands of that turn (`driver.py`).
+"""
+
+import asyncio
+import contextlib
+import time
+from collections.abc import Callable, Mapping, Sequence
+from typing import TypeVar
+
+from taskyard_server.core.errors import Unavailable
+from taskyard_server.core.figures.demand import Demand, Pool, demand_of
+from taskyard_server.core.figures.figures import queued_since
+from taskyard_server.core.figures.queue_health import Standing, standing_of
+from taskyard_server.core.hosts import Host
+from taskyard_server.core.limits import Limits, limits_with
+from taskyard_server.core.rules import NO_RULES, ConfiguredRules
+from taskyard_server.core.scheduler import Scheduler
+from taskyard_server.core.stats import Stats, Totals
+from taskyard_server.store.port import Store
+from taskyard_server.store.shared_port import is_shared
+
+from .clock import Clock, SteadyClock
+from .event_log import EventLogs
+from .fair_yield import TurnTaking
+from .hosts import MemoryHosts
+from .idle_detector import Stillness
+from .leases import MemoryLeases
+from .namespace_commands import MemoryNamespaces
+from .namespaces import Namespaces
+from .operations import MemoryOperations
+from .outbox import MemoryOutbox
+from .owned_namespaces import Tenures
+from .persistence import Keeper, Keeping
+from .port import DeliveryEncoder, Listener, OutboxPort
+from .recent_events import NO_COMMIT, Bounds, CommitMark, EncodeEvent
+from .rules import MemoryRules
+from .schedules import MemorySchedules
+from .sessions import DrainNotice
+from .tasks import MemoryTasks
+
+T = TypeVar("T")
+
+
+class MemoryEngine:
+    """Implements `port.Engine`. A `seed` makes ids and jitter repeatable, for tests.
+
+    `wall` is the wall clock, which may jump. It defaults to `clock` if that is set. `monotonic` is the machine's, by
+    which stalls are detected. With a `store` everything survives the process; `open` loads it. With `encode_delivery`
+    too there is an outbox of what it makes. If `private` nothing that is told of one task tells of others: ids cannot
+    be computed from one another, and no task has a position.
+
+    Where replicas share the store nothing is loaded: namespaces come and go by `tenures`.
+    """
+
+    def __init__(
+        self,
+        limits: Limits,
+        clock: Clock | None = None,
+        seed: int | None = None,
+        wall: Clock | None = None,
+        store: Store | None = None,
+        keeping: Keeping | None = None,
+        encode_delivery: DeliveryEncoder | None = None,
+        private: bool = False,
+        monotonic: Clock = time.monotonic,
+    ) -> None:
+        wall = wall or clock or time.time
+        self._namespaces = Namespaces(limits, clock or SteadyClock(), wall, seed, private, monotonic)
+        self.keeper = None if store is None else Keeper(self._namespaces, store, keeping or Keeping())
+        self.tenures: Tenures | None = None
+        if self.keeper is not None and is_shared(store):
+            self.tenures = Tenures(self._namespaces, self.keeper, store)
+        self._outbox: MemoryOutbox | None = None
+        if store is not None and encode_delivery is not None:
+            self._outbox = self._namespaces.driver.outbox = MemoryOutbox(self._namespaces, store, encode_delivery)
+        self.tasks = MemoryTasks(self._namespaces)
+        self.operations = MemoryOperations(self._namespaces)
+        self.rules = MemoryRules(self._namespaces)
+        self.hosts = MemoryHosts(self._namespaces)
+        self.leases = MemoryLeases(self._namespaces)
+        self.schedules = MemorySchedules(self._namespaces)
+        self.namespaces = MemoryNamespaces(self._namespaces, self.keeper)
+        self.admin = MemoryAdmin(self._namespaces)
+        self.turns = TurnTaking()
+        self.stillness = Stillness(self._namespaces)
+
+    async def open(self) -> None:
+        """Load what the store has kept, if there is one, and resume it. Raises `StoreError`."""
+        if self.keeper is not None:
+            await self.keeper.open()
+
+    async def run(self) -> None:
+        """Do what the store needs with time, until cancelled. Raises `StoreError` once it has failed for good."""
+        if self.keeper is None:
+            await asyncio.get_running_loop().create_future()
+        else:
+            await self.keeper.run()
+
+    async def release(self) -> None:
+        """Commit what is left and let go of the store, after the last call was served."""
+        if self._outbox is not None:
+            self._outbox.remove_done()
+        if self.keeper is not None:
+            await self.keeper.close()
+
+    def event_logs(self, encode: EncodeEvent, bounds: Bounds | None = None, clock: Clock | None = None) -> EventLogs:
+        """Logs of what happens, for those who watch it. They are still to be subscribed."""
+        return EventLogs(encode, clock or self.now, self.last_commit, self.knows_commit, bounds)
+
+    def last_commit(self, namespace: str) -> CommitMark:
+        """The last commit of a namespace that was published; zero without a store."""
+        if self.keeper is None:
+            return NO_COMMIT
+        if self.tenures is not None:
+            state = self._namespaces.here(namespace)
+            # Of a namespace that is not there yet nothing is committed, and all that follows can be found.
+            return CommitMark(0, int(self.tenures.absent_until() * 1000)) if state is None else state.told
+        return CommitMark(self.keeper.committer.number, int(self.keeper.committer.kept_at * 1000))
+
+    def knows_commit(self, namespace: str, commit: CommitMark) -> bool:
+        """Whether a commit is one of the namespace that has this name now, as far as that can be told."""
+        if self.tenures is None:
+            # All namespaces share the numbers of commits: what came after that one is found, also if all of it did.
+            return commit.ms > self._namespaces.deleted_at_ms.get(namespace, -1)
+        state = self._namespaces.here(namespace)
+        if state is None or commit.number == 0:
+            return commit.number == 0
+        return state.about.created_at is None or int(state.about.created_at * 1000) <= commit.ms
+
+    @property
+    def is_kept(self) -> bool:
+        """Whether everything survives the process."""
+        return self.keeper is not None
+
+    @property
+    def outbox(self) -> OutboxPort | None:
+        """The deliveries that are due; None where none are kept."""
+        return self._outbox
+
+    @property
+    def limits(self) -> Limits:
+        return self._namespaces.limits
+
+    def now(self) -> float:
+        return self._namespaces.now()
+
+    def subscribe(self, listener: Listener) -> Callable[[], None]:
+        listeners = self._namespaces.driver.listeners
+        listeners.append(listener)
+        return lambda: listeners.remove(listener)
+
+
+class MemoryAdmin:
+    """Implements `port.AdminPort`."""
+
+    def __init__(self, namespaces: Namespaces) -> None:
+        self._namespaces = namespaces
+
+    async def stats(self, namespace: str) -> Stats:
+        state = self._namespaces.find(namespace)
+        if state is None:
+            return Scheduler(self._namespaces.limits, lambda: 0).stats()
+        return await self._namespaces.answers.give(state, state.scheduler.stats)
+
+    def namespaces(self) -> list[str]:
+        return self._namespaces.names()
+
+    def totals(self, namespace: str | None = None) -> Totals:
+        totals = Totals()
+        if namespace is not None:
+            state = self._namespaces.here(namespace)
+            if state is not None:
+                state.scheduler.add_to(totals)
+            return totals
+        for state in self._namespaces:
+            state.scheduler.add_to(totals)
+        totals.counters.add(self._namespaces.deleted_counters)
+        totals.triggers.add(self._namespaces.deleted_trigger_counters)
+        return totals
+
+    def queued_since(self, namespace: str) -> float | None:
+        state = self._namespaces.here(namespace)
+        return None if state is None else queued_since(state.scheduler.life)
+
+    async def demand(self, namespace: str, pools: Sequence[Pool]) -> list[Demand]:
+        state = self._namespaces.find(namespace)
+        if state is None:
+            return [Demand(pool.name) for pool in pools]
+        scheduler, now = state.scheduler, self._namespaces.now()
+        return await self._namespaces.answers.give(state, lambda: [demand_of(scheduler, now, pool) for pool in pools])
+
+    def total_demand(self, pools: Sequence[Pool]) -> list[Demand]:
+        now, total = self._namespaces.now(), [Demand(pool.name) for pool in pools]
+        for state in self._namespaces:
+            demands = [demand_of(state.scheduler, now, pool) for pool in pools]
+            total = [one.plus(other) for one, other in zip(total, demands, strict=True)]
+        return total
+
+    def standings(self) -> Mapping[str, Standing]:
+        now = self._namespaces.now()
+        return {state.namespace: standing_of(state.scheduler.life, now) for state in self._namespaces}
+
+    def look_at_hosts(self, namespace: str, show: Callable[[list[Host]], T]) -> T:
+        state = self._namespaces.here(namespace)
+        return show([] if state is None else list(state.scheduler.hosts))
+
+    def reconfigure(self, limits: Limits, rules: ConfiguredRules = NO_RULES) -> None:
+        self._namespaces.limits = limits
+        self.set_rules(rules)
+        self._namespaces.for_each(
+            lambda state: state.scheduler.reconfigure(limits_with(limits, state.about.own_limits))
+        )
+        for state in self._namespaces:
+            for session in state.sessions.values():
+                session.set_heartbeat(state.scheduler.heartbeat_secs(session.offer))
+
+    def set_rules(self, rules: ConfiguredRules) -> None:
+        """Let these rules by pattern be those of the configuration, in namespaces here and to come."""
+        if rules != self._namespaces.rules:
+            self._namespaces.rules = rules
+            now = self._namespaces.now()
+            self._namespaces.for_each(lambda state: state.scheduler.rules.configure(now, rules))
+
+    def reconcile(self) -> None:
+        now = self._namespaces.now()
+        if not self._namespaces.driver.is_held_back:
+            self._namespaces.for_each(lambda state: state.scheduler.reconcile(now))
+
+    def look_for_hosts(self) -> None:
+        now = self._namespaces.now()
+        if not self._namespaces.driver.is_held_back:
+            for state in self._namespaces:
+                state.look_for_hosts(now)
+
+    def drain(self, until: float | None = None) -> None:
+        notice = self._namespaces.drain_notice = DrainNotice(until, "the server shuts down", reconnect=True)
+        for state in self._namespaces:
+            state.scheduler.drain()
+            for session in state.sessions.values():
+                session.drain(notice)
+
+    async def drained(self, secs: float, built_in_only: bool = False) -> bool:
+        namespaces = self._namespaces
+        deadline, activity = namespaces.now() + secs, namespaces.driver.activity
+        while any(state.scheduler.inflight_of(built_in_only) for state in namespaces):
+            remaining_secs = deadline - namespaces.now()
+            if remaining_secs <= 0:
+                return False
+            activity.clear()
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(activity.wait(), remaining_secs)
+        return True
+
+    async def close(self, built_in_only: bool = False) -> None:
+        namespaces = self._namespaces
+        namespaces.closed = True
+        now = namespaces.now()
+        if namespaces.keeper is None:
+            namespaces.for_each(lambda state: state.scheduler.shut_down(now))
+        else:
+            namespaces.for_each(lambda state: state.scheduler.pause_inflight(now, built_in_only))
+        for state in namespaces:
+            state.release_all()
+        namespaces.driver.close()
+        if namespaces.keeper is not None:
+            # Hosts are told of the stops before their streams end.
+            await namespaces.keeper.settle()
+        for state in namespaces:
+            for session in state.sessions.values():
+                session.end(Unavailable("the server shuts down"))

@@ -1,0 +1,148 @@
+"""Listings of the history: all tasks that the store has, live ones too, in order of submission or the opposite one.
+
+They are read from the store in slices, so that neither its writer nor the event loop is held up. A page ends when it
+is full, or after so many rows that its caller had better ask again.
+
+Tasks are created in order of submission, so a range of times is found without reading what is outside of it. Only
+where an operator had stored times moved (`--accept-clock`) the two orders may differ. So it is with ids, in which the
+time of the submission stands; there the clocks of replicas may differ, too.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from taskyard_server.core.errors import Internal
+from taskyard_server.core.search.task_filter import NO_FILTER, TaskFilter
+from taskyard_server.core.task_ids import ids_that_begin_with, ms_of
+from taskyard_server.store.port import key_of, number_of
+from taskyard_server.store.row_prefilter import sought
+
+from .history import read_task
+from .port.tasks import TaskPage
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from taskyard_server.core.task import Task
+
+    from .history import History
+    from .namespace import NamespaceState
+
+SLICE_ROWS: Final = 250
+MAX_SCANNED_ROWS: Final = 100_000
+READ_ROW: Final = 5
+"""To read a row costs as much as so many that the store passes by."""
+SLACK_MS: Final = 5_000
+"""By how much an id may be older than one of an earlier task: the clocks of replicas are never so far apart."""
+MAX_PAGE_BYTES: Final = 16_000_000
+"""A page ends once its rows have so many bytes; no answer holds more."""
+
+
+@dataclass(slots=True)
+class HistoryListing:
+    """One page of a listing: up to `limit` tasks after the one numbered `after`, or from the first if that is 0."""
+
+    history: History
+    state: NamespaceState
+    task_filter: TaskFilter
+    after: int
+    limit: int
+    newest_first: bool
+
+    async def page(self) -> TaskPage:
+        """Read it. Raises `Unavailable` while the store does not answer, `Internal` for rows at fault."""
+        if self.state.fault is not None:
+            raise Internal(self.state.fault)
+        number, wanted = self.state.number, self.task_filter
+        looks_for = sought(wanted)
+        low, high = await self._bounds()
+        matches: list[Task] = []
+        scanned = size = 0
+        while low <= high:
+            page = await self.history.scan(
+                key_of(number, low), key_of(number, high), self.newest_first, self._slice(), looks_for
+            )
+            scanned += page.looked_at + (READ_ROW - 1) * len(page.rows)
+            for rows in page.rows:
+                task = read_task(self.state, rows)
+                if self._is_past(task):
+                    return TaskPage(matches, None)
+                if wanted.matches(task):
+                    if len(matches) == self.limit or size > MAX_PAGE_BYTES:
+                        return TaskPage(matches, matches[-1].seq)
+                    matches.append(task)
+                    size += len(rows.task) + len(rows.state or b"") + len(rows.ended or b"")
+            if page.next_key is None:
+                break
+            goes_on = number_of(page.next_key)
+            if scanned >= MAX_SCANNED_ROWS:
+                return TaskPage(matches, goes_on + 1 if self.newest_first else goes_on - 1)
+            if self.newest_first:
+                high = goes_on
+            else:
+                low = goes_on
+            await asyncio.sleep(0)
+        return TaskPage(matches, None)
+
+    def _slice(self) -> int:
+        """How many rows to ask for: without a filter those of the page, and one that says whether it is the last."""
+        return SLICE_ROWS if self.task_filter != NO_FILTER else min(SLICE_ROWS, self.limit + 1)
+
+    def _is_past(self, task: Task) -> bool:
+        """Whether nothing that follows can be in the range of times."""
+        wanted = self.task_filter
+        if self.newest_first:
+            return wanted.created_from is not None and task.created_at < wanted.created_from
+        until = self._created_until
+        return until is not None and task.created_at >= until
+
+    @property
+    def _created_until(self) -> float | None:
+        """Before when all that match were created: also before they ended."""
+        created, ended = self.task_filter.created_until, self.task_filter.ended_until
+        return min([each for each in (created, ended) if each is not None], default=None)
+
+    async def _bounds(self) -> tuple[int, int]:
+        """Between which numbers the page lies, both included."""
+        low, high = 1, self.state.scheduler.life.tasks.last_seq
+        since, until = self.task_filter.created_from, self._created_until
+        if self.newest_first:
+            if self.after:
+                high = min(high, self.after - 1)
+            elif until is not None:
+                high = await self._first(high, lambda task: task.created_at >= until) - 1
+        elif self.after:
+            low = self.after + 1
+        elif since is not None:
+            low = await self._first(high, lambda task: task.created_at >= since)
+        return await self._bounds_by_id(low, high)
+
+    async def _bounds_by_id(self, low: int, high: int) -> tuple[int, int]:
+        """What is left of that where only ids with a beginning are wanted: the store would pass by all others."""
+        prefix = self.task_filter.id_prefix
+        if prefix is None:
+            return low, high
+        ids = ids_that_begin_with(prefix)
+        if ids is None:
+            return 1, 0
+        low, high = max(low, ids.first_seq), min(high, ids.last_seq)
+        if low < high:
+            low = max(low, await self._first(high, lambda task: ms_of(task.id) >= ids.first_ms - SLACK_MS))
+        if low < high:
+            high = min(high, await self._first(high, lambda task: ms_of(task.id) > ids.last_ms + SLACK_MS) - 1)
+        return low, high
+
+    async def _first(self, last: int, is_reached: Callable[[Task], bool]) -> int:
+        """The number from which on something is so of all tasks, up to the `last` one."""
+        number, low, high = self.state.number, 1, last + 1
+        while low < high:
+            middle = (low + high) // 2
+            page = await self.history.scan(key_of(number, middle), key_of(number, last), False, 1)
+            if not page.rows or is_reached(read_task(self.state, page.rows[0])):
+                high = middle
+            else:
+                low = number_of(page.rows[0].key) + 1
+        return low

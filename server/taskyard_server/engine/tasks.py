@@ -1,0 +1,388 @@
+"""Tasks, batches and targets of the embedded engine."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Sequence
+from copy import copy
+from functools import partial
+from typing import TYPE_CHECKING, Final, TypeVar
+
+from taskyard_server.core.batches import Batch, BatchSubmission
+from taskyard_server.core.errors import BadRequest, CursorExpired, NotFound, Refusal, Unavailable
+from taskyard_server.core.figures.explain import Explanation, Sight, explain
+from taskyard_server.core.names import EVERY_NAME, Names
+from taskyard_server.core.predecessors import IN_MEMORY, Known, name_predecessors
+from taskyard_server.core.search.task_filter import TaskFilter
+from taskyard_server.core.search.task_search import MAX_LOOKED_AT, search
+from taskyard_server.core.state_checks import check_cancel, check_pause, check_resolve, check_resume
+from taskyard_server.core.stop_waits import StopOutcome
+from taskyard_server.core.targets import Target
+from taskyard_server.core.task import TERMINAL, Existing, Submission, Task, TaskState
+
+from .history_listing import HistoryListing
+from .known_tasks import known_of
+from .port.answers import Answer
+from .port.tasks import TaskPage
+from .recent_events import LEFT_LOG
+from .stop_calls import StopCall
+
+if TYPE_CHECKING:
+    from .namespace import NamespaceState
+    from .namespaces import Namespaces
+
+T = TypeVar("T")
+
+NO_STORE: Final = "history: this server keeps none, since it has no store (store.url is memory://)"
+NO_HISTORY: Final = "history: this server keeps none, since store.historyDays is 0"
+
+
+class MemoryTasks:
+    """Implements `port.TaskPort`."""
+
+    def __init__(self, namespaces: Namespaces) -> None:
+        self._namespaces = namespaces
+        self._now = namespaces.now
+        self._answers = namespaces.answers
+
+    async def submit(
+        self,
+        namespace: str,
+        submission: Submission,
+        *,
+        agents: Names | None = None,
+        show: Callable[[Task | Existing], T],
+    ) -> T:
+        self._namespaces.require_room()
+        known = IN_MEMORY
+        if submission.options.extras.after:
+            known = await self.known(namespace, [submission], agents=agents)
+        state = self._namespaces.get_or_create(namespace)
+
+        def command() -> T:
+            return show(state.scheduler.submit(self._now(), submission, known))
+
+        return command() if self._answers.keeper is None else await self._answers.give(state, command)
+
+    async def known(self, namespace: str, submissions: Sequence[Submission], *, agents: Names | None = None) -> Known:
+        state, history = self._namespaces.find(namespace), self._namespaces.history
+        return Known(agents) if state is None else await known_of(state, history, submissions, agents)
+
+    def submit_each(
+        self,
+        namespace: str,
+        submissions: Sequence[Submission],
+        *,
+        known: Known = IN_MEMORY,
+        show: Callable[[list[Task | Existing | Refusal]], T],
+    ) -> Answer[T]:
+        try:
+            self._namespaces.require_room()
+        except Unavailable as refusal:
+            return Answer(show([Unavailable(refusal.message) for _ in submissions]))
+        state = self._namespaces.get_or_create(namespace)
+        return self._answers.of(state, show(state.scheduler.submit_each(self._now(), submissions, known)))
+
+    async def submit_batch(
+        self,
+        namespace: str,
+        submissions: Sequence[Submission],
+        *,
+        agents: Names | None = None,
+        show: Callable[[BatchSubmission], T],
+    ) -> T:
+        self._namespaces.require_room()
+        known = IN_MEMORY
+        if name_predecessors(submissions):
+            known = await self.known(namespace, submissions, agents=agents)
+        state = self._namespaces.get_or_create(namespace)
+        return await self._answers.give(
+            state, lambda: show(state.scheduler.submit_batch(self._now(), submissions, known))
+        )
+
+    async def get(self, namespace: str, task_id: str, *, agents: Names | None = None, show: Callable[[Task], T]) -> T:
+        state = self._namespaces.get(namespace, "task")
+        if (past := await self._past(state, task_id, agents)) is not None:
+            return show(past)
+        return await self._read(state, task_id, agents, lambda: show(state.scheduler.get(task_id)))
+
+    async def explain(
+        self, namespace: str, task_id: str, *, agents: Names | None = None, sees_others: bool = True
+    ) -> Explanation:
+        state = self._namespaces.get(namespace, "task")
+        sight = Sight(EVERY_NAME if agents is None else agents, sees_others)
+        if (past := await self._past(state, task_id, agents)) is not None:
+            return explain(state.scheduler, self._now(), past, sight)
+        if agents is not None and state.find(task_id, agents) is None:
+            raise NotFound("task not found")
+        scheduler = state.scheduler
+        # Much of it is of other tasks, some of which may wait for a commit.
+        return await self._answers.give(state, lambda: explain(scheduler, self._now(), scheduler.get(task_id), sight))
+
+    def state_of(self, namespace: str, task_id: str, host_id: str | None = None) -> TaskState | None:
+        state = self._namespaces.here(namespace)
+        task = None if state is None else state.scheduler.find(task_id)
+        return None if task is None or host_id not in (None, task.host_id) else task.state
+
+    async def wait(
+        self, namespace: str, task_id: str, secs: float, *, agents: Names | None = None, show: Callable[[Task], T]
+    ) -> T:
+        state = self._namespaces.get(namespace, "task")
+        if (past := await self._past(state, task_id, agents)) is not None:
+            return show(past)
+        task = await self._read(state, task_id, agents, lambda: state.scheduler.get(task_id))
+        if task.state not in TERMINAL and secs > 0 and not self._namespaces.closed:
+            ended: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+            waits = state.end_waits.setdefault(task_id, set())
+            waits.add(ended)
+            try:
+                await asyncio.wait((ended,), timeout=secs)
+            finally:
+                waits.discard(ended)
+                if not waits and state.end_waits.get(task_id) is waits:
+                    del state.end_waits[task_id]
+            if state.has_left:
+                raise state.absence
+        return await self._read(state, task_id, None, lambda: show(task))
+
+    async def list_tasks(
+        self,
+        namespace: str,
+        task_filter: TaskFilter,
+        after: int,
+        limit: int,
+        *,
+        newest_first: bool = False,
+        history: bool = False,
+        at_once: bool = False,
+    ) -> TaskPage:
+        past = self._namespaces.history
+        if history and past is None:
+            raise BadRequest(NO_STORE if self._namespaces.keeper is None else NO_HISTORY)
+        state = self._namespaces.find(namespace)
+        if state is None:
+            return TaskPage([], None)
+        if history and past is not None:
+            await self._answers.kept(state)
+            return await HistoryListing(past, state, task_filter, after, limit, newest_first).page()
+        page = await self._list_tasks(state, task_filter, after, limit, newest_first, at_once)
+        return await self._answers.of(state, page)
+
+    async def changed_since(
+        self, namespace: str, commit: int, ms: int, *, agents: Names | None = None
+    ) -> AsyncIterator[list[Task]]:
+        namespaces, state = self._namespaces, self._namespaces.find(namespace)
+        if namespaces.remembers_secs(state) < self._now() - ms / 1000:
+            raise CursorExpired(LEFT_LOG)
+        if state is None:
+            return
+        after: int | None = 0
+        while after is not None:
+            page = await self.list_tasks(namespace, TaskFilter(agents=agents), after, MAX_LOOKED_AT, at_once=True)
+            yield [task for task in page.tasks if task.commit > commit]
+            after = page.next_after
+        if namespaces.history is not None:
+            async for tasks in namespaces.history.ended_since(state, ms):
+                yield [task for task in tasks if task.commit > commit and (agents is None or task.agent_id in agents)]
+
+    def untold(self, namespace: str) -> int:
+        state = self._namespaces.here(namespace)
+        return 0 if state is None else state.untold + state.scheduler.life.event_count
+
+    async def cancel(
+        self, namespace: str, task_id: str, *, agents: Names | None = None, show: Callable[[Task], T]
+    ) -> T:
+        def cancel(state: NamespaceState) -> T:
+            return show(state.scheduler.cancel(self._now(), task_id))
+
+        return await self._command(namespace, task_id, agents, cancel, self._check_cancel(namespace))
+
+    async def cancel_with_children(
+        self, namespace: str, task_id: str, *, agents: Names | None = None, show: Callable[[Task], T]
+    ) -> tuple[T, int]:
+        def cancel(state: NamespaceState) -> tuple[T, int]:
+            task, count = state.scheduler.cancel_with_children(self._now(), task_id, agents)
+            return show(task), count
+
+        return await self._command(namespace, task_id, agents, cancel, self._check_cancel(namespace))
+
+    async def pause(self, namespace: str, task_id: str, *, agents: Names | None = None, show: Callable[[Task], T]) -> T:
+        def pause(state: NamespaceState) -> T:
+            return show(state.scheduler.pause(self._now(), task_id))
+
+        return await self._command(namespace, task_id, agents, pause, check_pause)
+
+    async def cancel_and_wait(
+        self,
+        namespace: str,
+        task_id: str,
+        secs: float,
+        *,
+        with_children: bool = False,
+        agents: Names | None = None,
+        show: Callable[[Task], T],
+    ) -> tuple[T, int, StopOutcome]:
+        def cancel(state: NamespaceState, call: StopCall) -> tuple[T, int]:
+            scheduler, now = state.scheduler, self._now()
+            tasks = [scheduler.get(task_id)]
+            if not with_children:
+                return show(call.run(now, tasks, lambda: scheduler.cancel(now, task_id))), 0
+            tasks += scheduler.life.children.live_below(task_id)
+            task, count = call.run(now, tasks, lambda: scheduler.cancel_with_children(now, task_id, agents))
+            return show(task), count
+
+        check = self._check_cancel(namespace)
+        (shown, count), outcome = await self._command_and_wait(namespace, task_id, agents, secs, cancel, check)
+        return shown, count, outcome
+
+    async def pause_and_wait(
+        self, namespace: str, task_id: str, secs: float, *, agents: Names | None = None, show: Callable[[Task], T]
+    ) -> tuple[T, StopOutcome]:
+        def pause(state: NamespaceState, call: StopCall) -> T:
+            scheduler, now = state.scheduler, self._now()
+            return show(call.run(now, [scheduler.get(task_id)], lambda: scheduler.pause(now, task_id)))
+
+        return await self._command_and_wait(namespace, task_id, agents, secs, pause, check_pause)
+
+    async def resume(
+        self,
+        namespace: str,
+        task_id: str,
+        target: str | None = None,
+        token_limit: int | None = None,
+        *,
+        agents: Names | None = None,
+        show: Callable[[Task], T],
+    ) -> T:
+        def resume(state: NamespaceState) -> T:
+            return show(state.scheduler.resume(self._now(), task_id, target, token_limit))
+
+        return await self._command(namespace, task_id, agents, resume, partial(check_resume, target=target))
+
+    async def resolve(
+        self,
+        namespace: str,
+        task_id: str,
+        result: bytes | None,
+        *,
+        agents: Names | None = None,
+        show: Callable[[Task], T],
+    ) -> T:
+        def resolve(state: NamespaceState) -> T:
+            return show(state.scheduler.resolve(self._now(), task_id, result))
+
+        return await self._command(namespace, task_id, agents, resolve, check_resolve)
+
+    async def get_batch(
+        self, namespace: str, batch_id: str, *, agents: Names | None = None, show: Callable[[Batch], T]
+    ) -> T:
+        state = self._namespaces.get(namespace, "batch")
+        return await self._answers.give(state, lambda: show(_batch(state, batch_id, agents)))
+
+    async def cancel_batch(self, namespace: str, batch_id: str, *, agents: Names | None = None) -> int:
+        state = self._namespaces.get_for_command(namespace, "batch")
+
+        def cancel() -> int:
+            _batch(state, batch_id, agents)
+            return state.scheduler.cancel_batch(self._now(), batch_id)
+
+        return await self._answers.give(state, cancel)
+
+    async def list_targets(self, namespace: str, after: str, *, show: Callable[[list[Target]], T]) -> T:
+        state = self._namespaces.find(namespace)
+        if state is None:
+            return show([])
+        return await self._answers.give(state, lambda: show(state.scheduler.targets.after(after)))
+
+    async def _command(
+        self,
+        namespace: str,
+        task_id: str,
+        agents: Names | None,
+        command: Callable[[NamespaceState], T],
+        check: Callable[[Task], None],
+    ) -> T:
+        """Run a command about a task. One that has left memory is brought back, if `check` allows the command."""
+        state = self._namespaces.get_for_command(namespace, "task")
+        history = self._namespaces.history
+        if history is not None and state.find(task_id, agents) is None:
+            await history.bring_back(state, task_id, check, agents)
+            state = self._namespaces.get_for_command(namespace, "task")
+
+        def run() -> T:
+            if agents is not None and state.find(task_id, agents) is None:
+                raise NotFound("task not found")
+            return command(state)
+
+        return await self._answers.give(state, run)
+
+    async def _command_and_wait(
+        self,
+        namespace: str,
+        task_id: str,
+        agents: Names | None,
+        secs: float,
+        command: Callable[[NamespaceState, StopCall], T],
+        check: Callable[[Task], None],
+    ) -> tuple[T, StopOutcome]:
+        """Run a command about a task, and wait up to `secs` until its host has stopped."""
+        calls: list[StopCall] = []
+
+        def run(state: NamespaceState) -> T:
+            calls.append(StopCall(state))
+            return command(state, calls[0])
+
+        try:
+            answer = await self._command(namespace, task_id, agents, run, check)
+            return answer, await calls[0].outcome(0.0 if self._namespaces.closed else secs, self._answers)
+        finally:
+            for call in calls:
+                call.close()
+
+    def _check_cancel(self, namespace: str) -> Callable[[Task], None]:
+        """What a cancellation asks of a task that has left memory: that it blocks its target."""
+
+        def check(task: Task) -> None:
+            state = self._namespaces.here(namespace)
+            check_cancel(task, state is not None and state.scheduler.targets.blocks(task))
+
+        return check
+
+    async def _past(self, state: NamespaceState, task_id: str, agents: Names | None) -> Task | None:
+        """The task as it ended, if it has left memory."""
+        history = self._namespaces.history
+        if history is None or state.find(task_id, agents) is not None:
+            return None
+        return await history.find(state, task_id, agents)
+
+    async def _read(self, state: NamespaceState, task_id: str, agents: Names | None, read: Callable[[], T]) -> T:
+        """What is read of one task, at once where nothing of it waits for a commit."""
+        if agents is not None and state.find(task_id, agents) is None:
+            raise NotFound("task not found")
+        return await self._answers.give(state, read) if state.is_unkept(task_id) else read()
+
+    async def _list_tasks(
+        self, state: NamespaceState, task_filter: TaskFilter, after: int, limit: int, newest_first: bool, at_once: bool
+    ) -> TaskPage:
+        matches: list[Task] = []
+        place: int | None = after
+        while place is not None:
+            room = limit + 1 - len(matches)
+            found = search(state.scheduler, task_filter, place, room, newest_first=newest_first)
+            matches += [copy(task) for task in found.tasks]
+            if len(matches) > limit:
+                return TaskPage(matches[:limit], matches[limit - 1].seq)
+            place = found.after
+            if at_once:
+                break
+            if place is not None:
+                await asyncio.sleep(0)
+        return TaskPage(matches, place)
+
+
+def _batch(state: NamespaceState, batch_id: str, agents: Names | None) -> Batch:
+    """The batch; raises `NotFound`, also for one of another agent than these."""
+    batch = state.scheduler.batch(batch_id)
+    if agents is not None and batch.agent_id not in agents:
+        raise NotFound("batch not found")
+    return batch

@@ -1,0 +1,1 @@
+"""What the server writes down: its log, and who changed what."""

@@ -1,0 +1,1 @@
+"""Sockets and certificates: where the server listens, who may reach that, and what it presents there."""

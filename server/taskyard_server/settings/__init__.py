@@ -1,0 +1,1 @@
+"""The settings: one model, its sections, and where their values come from."""

@@ -1,0 +1,155 @@
+"""The statement of a commit, composed of the parts that a group needs, so that few texts are planned, once each.
+
+One statement fences and writes: rows go only where the fence of their namespace held, which is decided under the lock
+of its owner's row (schema.sql, fence). So nothing that comes late, or from who owns no longer, overwrites.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from functools import lru_cache
+from typing import Any, Final, NamedTuple
+
+from taskyard_server.store.port import Group, Row, StoreError, Table, namespace_of
+
+UNFENCED: Final = frozenset({Table.TOKENS, Table.SECRETS, Table.TOKEN_USES})
+"""Their rows belong to no namespace."""
+TURN: Final = -1
+"""Stands in the answer for the rows without a fence."""
+
+
+class Shape(NamedTuple):
+    """What a statement consists of: the whole store's fence or those of namespaces, and tables."""
+
+    is_whole: bool
+    has_fences: bool
+    has_turn: bool
+    removes: tuple[Table, ...]
+    puts: tuple[Table, ...]
+
+
+class Commit(NamedTuple):
+    """A statement with its arguments. It answers the namespaces that were written, and `TURN`."""
+
+    statement: str
+    arguments: list[Any]
+    has_turn: bool
+
+
+class Composer:
+    """Composes commits. `sql` are the statements of schema.sql."""
+
+    def __init__(self, sql: dict[str, str]) -> None:
+        self._sql = sql
+        self._text: Callable[[Shape], str] = lru_cache(maxsize=1024)(self._compose)
+
+    def whole(self, group: Group) -> Commit:
+        """A commit of who uses the whole store."""
+        removes, puts = _removes(group), _puts(group)
+        shape = Shape(True, False, False, tuple(removes), tuple(puts))
+        return Commit(self._text(shape), [group.number, group.at, *_values(removes, puts)], has_turn=False)
+
+    def fenced(self, group: Group, instance: str, writer: str, turn: int) -> Commit:
+        """A commit of one of several replicas. Raises `StoreError` if a row has no fence."""
+        removes, puts = _removes(group), _puts(group)
+        _require_fences(group, removes, puts)
+        has_turn = not UNFENCED.isdisjoint((*removes, *puts))
+        shape = Shape(False, bool(group.fences), has_turn, tuple(removes), tuple(puts))
+        arguments: list[Any] = []
+        if group.fences:
+            # In one order, so that two who write the same rows meet at the first.
+            spaces = sorted(group.fences)
+            fences = [group.fences[space] for space in spaces]
+            arguments += [spaces, [fence.term for fence in fences], [fence.number for fence in fences]]
+            arguments += [[fence.needs_owner for fence in fences], instance]
+        if has_turn:
+            arguments += [writer, turn]
+        arguments += _values(removes, puts)
+        return Commit(self._text(shape), arguments, has_turn)
+
+    def _compose(self, shape: Shape) -> str:
+        number = 0
+
+        def part(name: str, *arguments: str, **words: str) -> str:
+            nonlocal number
+            for argument in arguments:
+                number += 1
+                words[argument] = f"${number}"
+            return self._sql[name].format(**words)
+
+        parts, answers = [], []
+        if shape.is_whole:
+            parts.append(f"fenced AS ({part('fence_whole', 'number', 'at')})")
+            answers.append("SELECT ns FROM fenced")
+        if shape.has_fences:
+            parts.append(f"fenced AS ({part('fence', 'spaces', 'terms', 'numbers', 'needs', 'instance')})")
+            answers.append("SELECT ns FROM fenced")
+        if shape.has_turn:
+            parts.append(f"turn AS ({part('turn', 'writer', 'turn')})")
+            answers.append("SELECT ns FROM turn")
+        for table in shape.removes:
+            words = {"table": table.name.lower(), "right": _right(shape, table)}
+            parts.append(f"remove_{words['table']} AS ({part('remove', 'keys', **words)})")
+        for table in shape.puts:
+            words = {"table": table.name.lower(), "right": _right(shape, table)}
+            if table is Table.ENDED:
+                text = part("put_ended", "keys", "ats", "records", **words)
+            else:
+                text = part("put_new" if table is Table.SECRETS else "put", "keys", "records", **words)
+            parts.append(f"put_{words['table']} AS ({text})")
+        return f"WITH {', '.join(parts)} {' UNION ALL '.join(answers)}" if parts else ""
+
+
+def _right(shape: Shape, table: Table) -> str:
+    """The condition under which a row x of a table may be written."""
+    if shape.is_whole:
+        return "EXISTS (SELECT FROM fenced)"
+    if table in UNFENCED:
+        return "EXISTS (SELECT FROM turn)"
+    space = "x.key" if table is Table.NAMESPACES else "x.key >> 40"
+    return f"{space} IN (SELECT ns FROM fenced)"
+
+
+def _puts(group: Group) -> dict[Table, dict[int, Any]]:
+    """The rows by table and key: the last one of each, since one statement must not touch a row twice."""
+    puts: dict[Table, dict[int, Any]] = {}
+    for table in sorted(group.puts):
+        rows: Iterable[Row] = group.puts[table]
+        if rows:
+            puts[table] = dict(rows)
+    if group.ended:
+        puts[Table.ENDED] = {key: (at, record) for key, at, record in group.ended}
+    return puts
+
+
+def _removes(group: Group) -> dict[Table, list[int]]:
+    """The keys by table; one that is also put is only put."""
+    removes: dict[Table, list[int]] = {}
+    for table in sorted(group.removes):
+        put = {key for key, *_ in (group.ended if table is Table.ENDED else group.puts.get(table, ()))}
+        if keys := [key for key in group.removes[table] if key not in put]:
+            removes[table] = keys
+    return removes
+
+
+def _values(removes: dict[Table, list[int]], puts: dict[Table, dict[int, Any]]) -> list[Any]:
+    values: list[Any] = list(removes.values())
+    for table, rows in puts.items():
+        values.append(list(rows))
+        if table is Table.ENDED:
+            values.append([at for at, _ in rows.values()])
+            values.append([record for _, record in rows.values()])
+        else:
+            values.append(list(rows.values()))
+    return values
+
+
+def _require_fences(group: Group, removes: dict[Table, list[int]], puts: dict[Table, dict[int, Any]]) -> None:
+    fences = group.fences
+    for table, keys in (*removes.items(), *puts.items()):
+        if table in UNFENCED:
+            continue
+        spaces = set(keys) if table is Table.NAMESPACES else {namespace_of(key) for key in keys}
+        if not fences.keys() >= spaces:
+            missing = min(spaces - fences.keys())
+            raise StoreError(f"rows of {table.name} of namespace {missing} came without a fence; please report it")
