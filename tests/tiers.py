@@ -7,7 +7,7 @@ needs besides, or which tests hold the same rule at a lower height. What a fixtu
 import inspect
 import re
 import subprocess
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from functools import cache
 from itertools import zip_longest
 from pathlib import Path
@@ -28,6 +28,7 @@ ROOT: Final = TESTS.parent
 _OF_A_FILE: Final = re.compile(r"^pytestmark = \[?\s*pytest\.mark\.(gate|deep)\(", re.MULTILINE)
 _OF_MORE: Final = re.compile(rf"\b(gate\(|deep\(|spread\(|mutation\b|postgres|{'|'.join(NEEDS)})")
 """What a file says, or a conftest of its folders, some test of which is not of the first tier."""
+_HUNK: Final = re.compile(r"@@ -\S+ \+(\d+)(?:,(\d+))? @@")
 _LAST_DAY_SECS: Final = 24 * 3600
 
 
@@ -81,24 +82,42 @@ def _params(item: pytest.Item) -> dict[str, Any]:
 
 
 def _is_touched(item: pytest.Item) -> bool:
-    """Whether a mutation breaks a rule in a file that the last day of commits has changed."""
+    """Whether a mutation breaks a rule in a function of which the last day of commits has changed a line."""
     breach = _params(item).get("breach")
     tables = [table for table in vars(item.module).values() if isinstance(table, dict)]  # type: ignore[attr-defined]
-    edits = [edit for table in tables for edit in table.get(breach, ())]
-    return any(_source_of(edit[0]) in _touched() for edit in edits)
+    return any(_has_changed(edit[0], edit[1]) for table in tables for edit in table.get(breach, ()))
 
 
-def _source_of(broken: type | ModuleType | Any) -> str:
-    return str(Path(inspect.getsourcefile(broken) or "").relative_to(ROOT))
+def _has_changed(owner: type | ModuleType, name: str) -> bool:
+    function = inspect.unwrap(inspect.getattr_static(owner, name))
+    function = getattr(function, "fget", None) or getattr(function, "__func__", function)
+    file = str(Path(inspect.getsourcefile(function) or "").relative_to(ROOT))
+    lines, first = inspect.getsourcelines(function)
+    return any(first < end and begin < first + len(lines) for begin, end in _changed_lines().get(file, ()))
 
 
 @cache
-def _touched() -> frozenset[str]:
-    """The files that differ from the commit of a day before the newest one, and those that are not committed yet."""
+def _changed_lines() -> Mapping[str, Sequence[tuple[int, int]]]:
+    """By file, the lines that differ from the commit of a day before the newest one, committed or not."""
 
     def git(*words: str) -> str:
         return subprocess.run(["git", *words], cwd=ROOT, capture_output=True, text=True, check=False).stdout.strip()
 
     newest = git("log", "-1", "--format=%ct")
     before = newest and git("rev-list", "-1", f"--before={int(newest) - _LAST_DAY_SECS}", "HEAD")
-    return frozenset(git("diff", "--name-only", before).splitlines() if before else ())
+    return changed_lines(git("diff", "--unified=0", "--find-renames", before)) if before else {}
+
+
+def changed_lines(diff: str) -> dict[str, list[tuple[int, int]]]:
+    """By file, the first line of each change and the one after its last, of a diff without context."""
+    found: dict[str, list[tuple[int, int]]] = {}
+    file = ""
+    for line in diff.splitlines():
+        if line.startswith("+++ "):
+            file = line.removeprefix("+++ b/")
+        elif hunk := _HUNK.match(line):
+            first, count = int(hunk[1]), int(hunk[2] or 1)
+            # What was taken out stood between two lines.
+            begin, end = (first, first + count) if count else (first, first + 2)
+            found.setdefault(file, []).append((begin, end))
+    return found
