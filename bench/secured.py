@@ -23,7 +23,7 @@ from rows import Aim, Case, Figure, Measure, Row, Side
 from submits import BATCH
 
 from taskyard.v1 import access_pb2, task_pb2, token_pb2, token_pb2_grpc
-from taskyard_server.interceptors.admission import Admission
+from taskyard_server.interceptors.admission import CallAdmission
 from taskyard_server.interceptors.callers import read_headers
 from taskyard_server.settings.security import AuthSettings
 
@@ -67,7 +67,7 @@ def _case(name: str, unit: str, mode: str, flags: Mapping[str, int], ways: list[
 @contextmanager
 def _check() -> Iterator[Measure]:
     """What the interceptor does for a call with a token, and would not do without authentication."""
-    admission = Admission(AuthSettings(admin_token=SecretStr(TOKEN)))
+    admission = CallAdmission(AuthSettings(admin_token=SecretStr(TOKEN)))
     gate = admission.gate("/taskyard.v1.TaskService/SubmitTask")
     context: Any = _Context()
     request = task_pb2.SubmitTaskRequest(agent_id="agent-1")

@@ -7,7 +7,7 @@ from contextlib import asynccontextmanager
 from taskyard_server.core.limits import Limits
 from taskyard_server.engine.clock import Clock
 from taskyard_server.engine.engine import MemoryEngine
-from taskyard_server.engine.persistence import Keeping
+from taskyard_server.engine.persistence import StoreOptions
 from taskyard_server.engine.port.outbox import DeliveryEncoder
 from taskyard_server.store.port import Store
 from taskyard_server.store.sqlite.store import SqliteStore
@@ -25,7 +25,7 @@ async def running_engine(
     seed: int | None = None,
     store: Store | None = None,
     *,
-    keeping: Keeping | None = None,
+    store_options: StoreOptions | None = None,
     encode_delivery: DeliveryEncoder | None = None,
 ) -> AsyncIterator[MemoryEngine]:
     """An engine that is open, with a store of the run or the given one.
@@ -39,7 +39,7 @@ async def running_engine(
         path = str(environment.new_store_file())
         store = SqliteStore(path, synchronous="normal", ballast_bytes=0, min_free_bytes=0)
     engine = MemoryEngine(
-        limits or Limits(), clock, seed, store=store, keeping=keeping, encode_delivery=encode_delivery
+        limits or Limits(), clock, seed, store=store, store_options=store_options, encode_delivery=encode_delivery
     )
     try:
         await engine.open()
@@ -55,7 +55,7 @@ async def settled(engine: MemoryEngine) -> None:
     while True:
         for _ in range(LOOP_TURNS):
             await asyncio.sleep(0)
-        if engine.keeper is None or engine.keeper.committer.number == committed:
+        if engine.persistence is None or engine.persistence.committer.number == committed:
             return
-        committed = engine.keeper.committer.number
-        await engine.keeper.committer.settle()
+        committed = engine.persistence.committer.number
+        await engine.persistence.committer.settle()

@@ -25,7 +25,7 @@ import asyncpg
 import psutil
 import pytest
 
-from taskyard_server.store.postgres.address import Address
+from taskyard_server.store.postgres.address import PostgresAddress
 from taskyard_server.store.postgres.links import Connection
 from taskyard_server.store.postgres.schema import migrate
 from tests.waiting import until_in_thread
@@ -200,7 +200,7 @@ async def _fill_template(server: Server) -> None:
     await server.run(MAY_MAKE.format(role=MAKER, database=TEMPLATE), TEMPLATE)
     connection = await server.connect(TEMPLATE, MAKER)
     try:
-        await migrate(connection, Address(server.url(TEMPLATE)))
+        await migrate(connection, PostgresAddress(server.url(TEMPLATE)))
         await connection.execute(MAY_USE.format(role=USER))
     finally:
         await connection.close()

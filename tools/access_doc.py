@@ -15,7 +15,7 @@ from google.protobuf.descriptor import MethodDescriptor
 from rpcs import route
 
 import taskyard.v1
-from taskyard_server.access.grants import Requirement, Role
+from taskyard_server.access.grants import CallRequirement, Role
 from taskyard_server.access.requirements import OTHERS, requirement_in
 
 BEGIN: Final = "<!-- tools/access_doc.py writes what follows -->"
@@ -52,7 +52,7 @@ def methods() -> Iterator[MethodDescriptor]:
             yield from service.methods
 
 
-def marks_of(requirement: Requirement) -> Iterator[str]:
+def marks_of(requirement: CallRequirement) -> Iterator[str]:
     """What each role may: `own` names, `yes`, or nothing."""
     for role in Role:
         if requirement.anyone or requirement.any_principal:

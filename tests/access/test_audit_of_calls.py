@@ -12,7 +12,7 @@ from google.protobuf.struct_pb2 import Struct
 from taskyard.v1 import lease_pb2, runtime_host_pb2, task_pb2
 from taskyard_server.access.grants import Grant, Principal, Role
 from taskyard_server.core.names import names
-from taskyard_server.interceptors.admission import Admission
+from taskyard_server.interceptors.admission import CallAdmission
 from taskyard_server.logs import audit as audit_module
 from taskyard_server.logs.audit import AuditLog
 from taskyard_server.settings.security import AuthSettings, LimitSettings
@@ -57,7 +57,7 @@ def log(path):
 @pytest.fixture
 async def server(log):
     settings = AuthSettings(required=True, limits={"viewer": LimitSettings(requests_per_sec=0.001, burst=2, streams=1)})
-    admission = Admission(settings, Tokens(), audit=log)
+    admission = CallAdmission(settings, Tokens(), audit=log)
     async with serving(admission=admission) as server:
         server.admission = admission
         yield server
@@ -257,7 +257,7 @@ async def test_wrong_credentials_are_a_line_an_address(server, lines, log):
 
 
 async def test_without_authentication_every_change_is_the_local_admins(log, lines):
-    async with serving(admission=Admission(None, audit=log)) as server:
+    async with serving(admission=CallAdmission(None, audit=log)) as server:
         await server.submit()
         await server.get(await server.submit())
     assert [(line["principal"], line["role"], line["method"]) for line in lines()] == [

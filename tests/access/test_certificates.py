@@ -8,7 +8,7 @@ import pytest
 from pydantic import ValidationError
 
 from taskyard_server.access.authentication import Authentication, Credentials
-from taskyard_server.access.certificates import Certificates, forwarded_uris, read_certificate
+from taskyard_server.access.certificates import ClientCertificates, forwarded_uris, read_certificate
 from taskyard_server.access.configured_grants import grants_of
 from taskyard_server.core.errors import Unauthenticated
 from taskyard_server.settings.security import CertificateRule, GrantSettings
@@ -24,14 +24,14 @@ def rule(uri: str, *grants: GrantSettings) -> CertificateRule:
     return CertificateRule(uri=uri, grants=list(grants or (VIEWER,)))
 
 
-EVERYBODY = Certificates([rule("spiffe://taskyard/*")])
+EVERYBODY = ClientCertificates([rule("spiffe://taskyard/*")])
 
 
 @pytest.mark.parametrize(
     "pattern", [HOST, "spiffe://taskyard/host/*", "spiffe://taskyard/host/h*", "spiffe://taskyard/*"]
 )
 def test_a_uri_that_a_rule_names_is_a_principal_of_this_name(pattern: str) -> None:
-    principal = Certificates([rule(pattern)]).find([HOST])
+    principal = ClientCertificates([rule(pattern)]).find([HOST])
     assert principal is not None
     assert (principal.name, principal.credential) == (HOST, f"certificate:{HOST}")
     assert principal.grants == grants_of([VIEWER])
@@ -39,7 +39,7 @@ def test_a_uri_that_a_rule_names_is_a_principal_of_this_name(pattern: str) -> No
 
 def test_several_rules_add_up_and_each_grant_counts_once() -> None:
     rules = [rule(HOST, VIEWER), rule("spiffe://taskyard/host/*", HOSTS, VIEWER), rule("spiffe://taskyard/x", VIEWER)]
-    principal = Certificates(rules).find([HOST])
+    principal = ClientCertificates(rules).find([HOST])
     assert principal is not None
     assert principal.grants == grants_of([VIEWER, HOSTS])
 
@@ -56,7 +56,7 @@ def test_several_rules_add_up_and_each_grant_counts_once() -> None:
     ],
 )
 def test_a_uri_that_no_rule_names_is_nobody(uri: str) -> None:
-    assert Certificates([rule(HOST)]).find([uri]) is None
+    assert ClientCertificates([rule(HOST)]).find([uri]) is None
 
 
 @every_case(
@@ -97,7 +97,8 @@ def test_what_is_no_spiffe_id_of_ours_is_nobody_whatever_the_rules(uri: str) -> 
 )
 def test_a_gateway_is_never_a_principal(uri: str) -> None:
     assert (
-        Certificates([rule("spiffe://taskyard/*"), rule("spiffe://taskyard/gateway*"), rule(uri)]).find([uri]) is None
+        ClientCertificates([rule("spiffe://taskyard/*"), rule("spiffe://taskyard/gateway*"), rule(uri)]).find([uri])
+        is None
     )
 
 
@@ -109,12 +110,12 @@ def test_a_certificate_with_several_uris_is_nobody() -> None:
 
 
 def test_without_rules_nobody_is_known() -> None:
-    assert Certificates().find([HOST]) is None
+    assert ClientCertificates().find([HOST]) is None
 
 
 def test_a_certificate_that_has_expired_since_the_handshake_is_refused() -> None:
     now = 1_000.0
-    certificates = Certificates([rule(HOST)], lambda: now)
+    certificates = ClientCertificates([rule(HOST)], lambda: now)
     assert certificates.find([HOST], 1_000.5)
     now = 1_000.5
     with pytest.raises(Unauthenticated, match="expired"):

@@ -17,7 +17,7 @@ import pytest
 from taskyard.v1 import token_pb2, token_pb2_grpc
 from taskyard_server.app.listening import Servers
 from taskyard_server.gateway.gateway import Gateway
-from taskyard_server.interceptors.admission import Admission
+from taskyard_server.interceptors.admission import CallAdmission
 from taskyard_server.interceptors.calls import CallInterceptor
 from taskyard_server.net.certificates import CertificateFiles
 from taskyard_server.services.tokens import TokenService
@@ -88,7 +88,7 @@ async def server(tmp_path: Path) -> AsyncIterator[Server]:
     authority = Authority()
     cert, key = authority.leaf(uris=["spiffe://taskyard/gateway/g1"]).write(tmp_path, "server")
     ca = authority.write(tmp_path)
-    admission = Admission(SETTINGS)
+    admission = CallAdmission(SETTINGS)
     server = Servers(CallInterceptor(admission), CallInterceptor(admission), is_limited=False)
     token_pb2_grpc.add_TokenServiceServicer_to_server(TokenService(None, admission.open_calls.end_stale), server)
     clear, tls, client_tls = (f"127.0.0.1:{free_port()}" for _ in range(3))
@@ -192,7 +192,7 @@ async def test_the_gateway_drops_a_header_of_the_caller(server: Server) -> None:
 
 
 async def test_a_gateway_without_tls_passes_no_certificate_on() -> None:
-    admission = Admission(SETTINGS)
+    admission = CallAdmission(SETTINGS)
     server = Servers(CallInterceptor(admission), CallInterceptor(admission), is_limited=False)
     token_pb2_grpc.add_TokenServiceServicer_to_server(TokenService(None, admission.open_calls.end_stale), server)
     gateway = Gateway("127.0.0.1:0")

@@ -6,7 +6,7 @@ import pytest
 
 from taskyard_server.access import limits as limits_module
 from taskyard_server.access.grants import Grant, Principal, Role
-from taskyard_server.access.limits import Rate, RequestLimits, TokenBucket
+from taskyard_server.access.limits import CallBucket, Rate, RequestLimits
 from taskyard_server.core.errors import TooManyRequests
 from taskyard_server.settings.security import LimitSettings
 from tests.cases import every_case
@@ -155,7 +155,7 @@ def test_all_open_streams_are_counted_and_none_is_left():
 
 def test_no_span_of_time_lets_more_through_than_its_rate_and_the_burst():
     rate = Rate(per_sec=10, burst=5)
-    bucket = TokenBucket(rate)
+    bucket = CallBucket(rate)
     times = [NOW + number * 0.013 for number in range(2_000)]
     taken = [now for now in times if not bucket.take(now)]
     for first, last in itertools.product(range(0, len(taken), 50), repeat=2):

@@ -44,8 +44,8 @@ class Servers:
         engine = await self.stack.enter_async_context(running_engine(clock=self.clock, store=self.stores[-1]))
         self.engines.append(engine)
         directory = TokenDirectory(engine.now)
-        assert engine.keeper is not None
-        await directory.open(engine.keeper)
+        assert engine.persistence is not None
+        await directory.open(engine.persistence)
         return directory
 
     async def settled(self) -> None:

@@ -13,7 +13,7 @@ from taskyard_server.access.tokens import Token, digest_of, new_secret
 from taskyard_server.core.errors import Conflict, NotFound, Unauthenticated, Unavailable
 from taskyard_server.core.task import Submission
 from taskyard_server.engine.engine import MemoryEngine
-from taskyard_server.engine.persistence import Keeping
+from taskyard_server.engine.persistence import StoreOptions
 from taskyard_server.store.port import CommitDelayed, Group, Table
 from tests.access.issuers import Clock
 from tests.engines import running_engine, settled
@@ -35,13 +35,13 @@ class Yards:
         self.engine: MemoryEngine
 
     async def directory(
-        self, store: DictStore | None = None, most: int = 100_000, keeping: Keeping | None = None
+        self, store: DictStore | None = None, most: int = 100_000, store_options: StoreOptions | None = None
     ) -> TokenDirectory:
-        running = running_engine(clock=self.clock, store=store or self.store, keeping=keeping)
+        running = running_engine(clock=self.clock, store=store or self.store, store_options=store_options)
         self.engine = await self._stack.enter_async_context(running)
         directory = TokenDirectory(self.engine.now, most)
-        assert self.engine.keeper is not None
-        await directory.open(self.engine.keeper)
+        assert self.engine.persistence is not None
+        await directory.open(self.engine.persistence)
         return directory
 
     async def restarted(self) -> TokenDirectory:
@@ -139,7 +139,7 @@ async def test_a_second_revocation_changes_nothing_and_waits_for_the_first(yards
 
 
 async def test_a_revocation_that_a_stuck_store_did_not_answer_is_kept_once_it_answers(yards: Yards) -> None:
-    directory = await yards.directory(keeping=Keeping(patience_secs=0.02))
+    directory = await yards.directory(store_options=StoreOptions(patience_secs=0.02))
     first, first_secret = await made(directory)
     second, second_secret = await made(directory)
     yards.store.gate.clear()
@@ -292,7 +292,7 @@ async def test_a_token_lives_as_long_as_it_was_given_where_the_clock_was_wrong(y
     _, secret = await made(await yards.directory(), ttl_secs=60)
     store = yards.store.copy()
     yards.clock.now -= 86_400
-    after = await yards.directory(store, keeping=Keeping(accept_clock=True))
+    after = await yards.directory(store, store_options=StoreOptions(accept_clock=True))
     assert is_let_in(after, secret)
     yards.clock.now += 61
     assert not is_let_in(after, secret)

@@ -66,9 +66,9 @@ class Yard:
         store = SharedDictStore(self.rows)
         engine = await self._stack.enter_async_context(running_engine(clock=self.clock, store=store))
         await store.join(Replica(name, name, None, FORMAT_LEVEL, "1"))
-        assert engine.keeper is not None
+        assert engine.persistence is not None
         tokens = TokenDirectory(engine.now)
-        await tokens.open(engine.keeper)
+        await tokens.open(engine.persistence)
         news = TokenNews(tokens, store)
         member = Member(store, engine, tokens, news)
         tokens.on_ended = member.note_end

@@ -12,8 +12,8 @@ MOST = {
     house.files_that_take_a_lifecycle: 30,
     house.reaches_into_the_core: 21,
     house.methods_of_the_port: 107,
-    house.class_names_that_stand_twice: 29,
-    house.crumbs: 35,
+    house.class_names_that_stand_twice: 2,
+    house.crumbs: 34,
 }
 """The figures as they are. Who makes one smaller writes the smaller one here; none is to be made larger."""
 

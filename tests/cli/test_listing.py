@@ -5,7 +5,7 @@ from rich.console import Console
 from rich.text import Text
 
 from taskyard_server.cli.console import Output
-from taskyard_server.cli.listing import Head, Listing, number, short_ids, task_id
+from taskyard_server.cli.listing import Head, ListingTable, number, short_ids, task_id
 from tests.cases import every_case
 
 IDS = ["tsk_01a206ede947000000000176a81ccbca", "tsk_01a206ede980000000000251427388eb"]
@@ -20,7 +20,7 @@ def printed(table, width):
 
 @pytest.fixture
 def tasks():
-    table = Listing(task_id("task"), "agent", "state", number("ms", 2), Head("error", 1))
+    table = ListingTable(task_id("task"), "agent", "state", number("ms", 2), Head("error", 1))
     table.add(IDS[0], "ann", "failed", "12", "it took too long to open the page")
     table.add(IDS[1], "bob", "done", "3", "")
     return table
@@ -61,7 +61,7 @@ def test_no_line_is_longer_than_the_terminal(tasks, width):
 
 
 def test_a_sum_stands_below_the_others():
-    table = Listing("agent", number("queued"))
+    table = ListingTable("agent", number("queued"))
     table.add("ann", "1")
     table.add(Text("all"), "1", last=True)
     assert printed(table, None) == ["agent  queued", "ann         1", "all         1"]
@@ -85,7 +85,7 @@ def test_short_ids_are_beginnings_of_them(ids):
 
 
 def test_texts_of_callers_cannot_control_the_terminal():
-    table = Listing("agent")
+    table = ListingTable("agent")
     table.add("[red]\x1b[2J\n")
     assert printed(table, None)[1] == "[red]\ufffd[2J\ufffd"
 

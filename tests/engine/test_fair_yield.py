@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from taskyard_server.engine.fair_yield import ARRIVAL_PASSES, MAX_WAIT_SECS, PASSES, SLICE, WHOLE, TurnTaking
+from taskyard_server.engine.fair_yield import ARRIVAL_PASSES, MAX_WAIT_SECS, PASSES, SLICE, WHOLE, FairYield
 
 
 class Clock:
@@ -23,8 +23,8 @@ def clock() -> Clock:
 
 
 @pytest.fixture
-def turns(clock: Clock) -> TurnTaking:
-    return TurnTaking(clock)
+def turns(clock: Clock) -> FairYield:
+    return FairYield(clock)
 
 
 async def passes(count: int) -> None:
@@ -36,7 +36,7 @@ async def passes(count: int) -> None:
 class Worker:
     """Somebody with large work, who notes each slice in `done`."""
 
-    def __init__(self, turns: TurnTaking, name: str, done: list[str], slices: int = 1, work: float = SLICE) -> None:
+    def __init__(self, turns: FairYield, name: str, done: list[str], slices: int = 1, work: float = SLICE) -> None:
         self._turns, self._name, self._done, self._work = turns, name, done, work
         self.task = asyncio.create_task(self._run(slices))
 
@@ -46,13 +46,13 @@ class Worker:
             self._done.append(self._name)
 
 
-async def test_large_work_alone_waits_for_nothing(turns: TurnTaking) -> None:
+async def test_large_work_alone_waits_for_nothing(turns: FairYield) -> None:
     taking = turns.take(WHOLE)
     with pytest.raises(StopIteration):
         taking.send(None)
 
 
-async def test_a_pass_has_no_more_than_one_share_of_large_work(turns: TurnTaking) -> None:
+async def test_a_pass_has_no_more_than_one_share_of_large_work(turns: FairYield) -> None:
     done: list[str] = []
     for name in "abc":
         Worker(turns, name, done, work=WHOLE)
@@ -66,7 +66,7 @@ async def test_a_pass_has_no_more_than_one_share_of_large_work(turns: TurnTaking
     assert done == ["a", "b", "c"]
 
 
-async def test_what_is_little_shares_a_pass(turns: TurnTaking) -> None:
+async def test_what_is_little_shares_a_pass(turns: FairYield) -> None:
     done: list[str] = []
     for name in "abcd":
         Worker(turns, name, done, work=WHOLE / 4)
@@ -74,7 +74,7 @@ async def test_what_is_little_shares_a_pass(turns: TurnTaking) -> None:
     assert done == ["a", "b", "c", "d"]
 
 
-async def test_those_with_several_slices_take_turns(turns: TurnTaking) -> None:
+async def test_those_with_several_slices_take_turns(turns: FairYield) -> None:
     done: list[str] = []
     turns.small_came()
     for name in "abc":
@@ -83,7 +83,7 @@ async def test_those_with_several_slices_take_turns(turns: TurnTaking) -> None:
     assert done == list("abcabcabc")
 
 
-async def test_slices_are_smaller_while_small_work_comes(turns: TurnTaking, clock: Clock) -> None:
+async def test_slices_are_smaller_while_small_work_comes(turns: FairYield, clock: Clock) -> None:
     assert turns.slice_size == WHOLE
     turns.small_came()
     assert turns.slice_size == SLICE
@@ -91,7 +91,7 @@ async def test_slices_are_smaller_while_small_work_comes(turns: TurnTaking, cloc
     assert turns.slice_size == WHOLE
 
 
-async def test_large_work_waits_until_a_call_that_comes_is_through(turns: TurnTaking) -> None:
+async def test_large_work_waits_until_a_call_that_comes_is_through(turns: FairYield) -> None:
     done: list[str] = []
     turns.call_comes()
     Worker(turns, "large", done)
@@ -104,7 +104,7 @@ async def test_large_work_waits_until_a_call_that_comes_is_through(turns: TurnTa
     assert done == ["large"]
 
 
-async def test_a_call_that_ends_before_it_is_served_holds_nothing_up(turns: TurnTaking, clock: Clock) -> None:
+async def test_a_call_that_ends_before_it_is_served_holds_nothing_up(turns: FairYield, clock: Clock) -> None:
     done: list[str] = []
     turns.call_comes()
     Worker(turns, "first", done)
@@ -117,7 +117,7 @@ async def test_a_call_that_ends_before_it_is_served_holds_nothing_up(turns: Turn
     assert done == ["first", "second"]
 
 
-async def test_large_work_goes_on_beside_calls_without_end(turns: TurnTaking, clock: Clock) -> None:
+async def test_large_work_goes_on_beside_calls_without_end(turns: FairYield, clock: Clock) -> None:
     done: list[str] = []
     Worker(turns, "large", done, slices=3)
     for _ in range(30):
@@ -127,7 +127,7 @@ async def test_large_work_goes_on_beside_calls_without_end(turns: TurnTaking, cl
     assert done == ["large"] * 3
 
 
-async def test_who_has_left_uses_up_no_turn(turns: TurnTaking) -> None:
+async def test_who_has_left_uses_up_no_turn(turns: FairYield) -> None:
     done: list[str] = []
     turns.call_comes()
     workers = [Worker(turns, name, done) for name in "abc"]

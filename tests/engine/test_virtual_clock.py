@@ -68,15 +68,15 @@ async def test_a_host_at_rest_has_nothing_unfinished(engine):
     session = await connect(engine)
     await settled(engine)
     # It has not said yet that it takes tasks.
-    (left,) = engine.stillness.unfinished()
+    (left,) = engine.idle.unfinished()
     assert (left.host_id, left.task_id) == ("host", None)
     await engine.hosts.give_credit(session, 1)
-    assert not list(engine.stillness.unfinished())
+    assert not list(engine.idle.unfinished())
     task = await engine.tasks.submit("default", Submission("ann", "click"), show=live)
     await settled(engine)
-    (left,) = engine.stillness.unfinished()
+    (left,) = engine.idle.unfinished()
     assert (left.host_id, left.task_id, left.is_running) == ("host", task.id, False)
-    assert engine.stillness.connected("default") == {"host"}
+    assert engine.idle.connected("default") == {"host"}
 
 
 async def test_streams_are_heard_of_however_far_the_time_jumps(engine, clock):
@@ -85,7 +85,7 @@ async def test_streams_are_heard_of_however_far_the_time_jumps(engine, clock):
     task = await engine.tasks.submit("default", Submission("ann", "click"), show=live)
     await settled(engine)
     clock.move_to(START + 8)
-    engine.stillness.hear_all()
+    engine.idle.hear_all()
     clock.ring()
     await settled(engine)
     assert task.state == "assigned"

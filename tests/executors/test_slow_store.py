@@ -6,7 +6,7 @@ import pytest
 
 from taskyard_server.core.errors import Unavailable
 from taskyard_server.core.limits import Limits
-from taskyard_server.engine.persistence import Keeping
+from taskyard_server.engine.persistence import StoreOptions
 from taskyard_server.executors import tab_executor
 from taskyard_server.metrics.snapshots import Snapshots
 from tests.engine.keeping.conftest import GatedStore
@@ -23,7 +23,7 @@ def store():
 
 @pytest.fixture
 async def engine(store):
-    async with running_engine(Limits(), store=store, keeping=Keeping(patience_secs=PATIENCE_SECS)) as engine:
+    async with running_engine(Limits(), store=store, store_options=StoreOptions(patience_secs=PATIENCE_SECS)) as engine:
         yield engine
         store.gate.set()
 
@@ -48,7 +48,7 @@ async def test_the_executor_goes_on_once_the_store_answers_again(server, store):
     await asyncio.sleep(3 * PATIENCE_SECS)
     assert not server.working.done()
     store.gate.set()
-    await server.engine.keeper.committer.settle()
+    await server.engine.persistence.committer.settle()
     assert (await server.run()).state == "done"
 
 
@@ -57,7 +57,7 @@ async def test_the_executor_begins_once_the_store_answers(server, store):
     await impatient(server)
     await asyncio.sleep(3 * PATIENCE_SECS)
     store.gate.set()
-    await server.engine.keeper.committer.settle()
+    await server.engine.persistence.committer.settle()
     assert (await server.run()).state == "done"
 
 
@@ -70,7 +70,7 @@ async def test_a_result_that_comes_while_the_store_does_not_answer_is_kept_later
     instance.release()
     await asyncio.sleep(3 * PATIENCE_SECS)
     store.gate.set()
-    await server.engine.keeper.committer.settle()
+    await server.engine.persistence.committer.settle()
     await server.ended(task)
     assert (task.state, task.deliveries) == ("done", 1)
 

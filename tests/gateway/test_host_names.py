@@ -9,7 +9,7 @@ import pytest
 import pytest_asyncio
 
 from taskyard.v1 import task_pb2, task_pb2_grpc
-from taskyard_server.gateway.envoy_config import Address, EnvoyConfig, Pipe
+from taskyard_server.gateway.envoy_config import EnvoyConfig, ListenAddress, SocketPath
 from taskyard_server.gateway.gateway import Gateway
 from tests.gateway.gateways import SECS, connection_to, exchange
 from tests.gateway.http2 import Http2
@@ -127,7 +127,7 @@ async def test_names_of_the_settings_are_served_too(named: Gateway) -> None:
 
 
 def names(address: str, *hosts: str) -> list[str]:
-    return EnvoyConfig(Address(address, 9867), Pipe("/x"), hosts=hosts).names()
+    return EnvoyConfig(ListenAddress(address, 9867), SocketPath("/x"), hosts=hosts).names()
 
 
 async def test_every_name_is_served_where_other_machines_can_call() -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from taskyard_server.gateway import owner_file as owner_table
-from taskyard_server.gateway.owner_file import OwnerTable
+from taskyard_server.gateway.owner_file import OwnerFile
 
 
 class Reader:
@@ -42,15 +42,15 @@ class Reader:
 
 
 @pytest.fixture
-def table(tmp_path: Path) -> OwnerTable:
-    table = OwnerTable(tmp_path / "owners")
+def table(tmp_path: Path) -> OwnerFile:
+    table = OwnerFile(tmp_path / "owners")
     table.write({})
     return table
 
 
 @pytest.mark.parametrize("seed", range(20))
 def test_a_reader_that_looks_now_and_then_knows_the_table(
-    table: OwnerTable, monkeypatch: pytest.MonkeyPatch, seed: int
+    table: OwnerFile, monkeypatch: pytest.MonkeyPatch, seed: int
 ) -> None:
     monkeypatch.setattr(owner_table, "LEAST_CHANGES", 30)
     chance = random.Random(seed)
@@ -70,7 +70,7 @@ def test_a_reader_that_looks_now_and_then_knows_the_table(
     assert Reader(table.path).look() == owners
 
 
-def test_a_change_costs_what_it_says(table: OwnerTable) -> None:
+def test_a_change_costs_what_it_says(table: OwnerFile) -> None:
     owners = {f"ns-{number}": "replica-b" for number in range(5_000)}
     table.write(owners)
     reader = Reader(table.path)
@@ -85,7 +85,7 @@ def test_a_change_costs_what_it_says(table: OwnerTable) -> None:
 
 @pytest.mark.parametrize("whole", [True, False])
 def test_after_a_full_disk_the_table_is_written_anew(
-    table: OwnerTable, monkeypatch: pytest.MonkeyPatch, whole: bool
+    table: OwnerFile, monkeypatch: pytest.MonkeyPatch, whole: bool
 ) -> None:
     reader, write = Reader(table.path), os.write
     table.write({"a": "replica-b"})
@@ -109,5 +109,5 @@ def test_after_a_full_disk_the_table_is_written_anew(
     assert reader.look() == {"a": "replica-b"} == Reader(table.path).look()
 
 
-def test_nobody_else_can_read_it(table: OwnerTable) -> None:
+def test_nobody_else_can_read_it(table: OwnerFile) -> None:
     assert table.path.stat().st_mode & 0o077 == 0

@@ -26,7 +26,7 @@ from taskyard.v1 import (
 )
 from taskyard_server.app.listening import Servers
 from taskyard_server.gateway.gateway import Gateway, Yard
-from taskyard_server.interceptors.admission import Admission
+from taskyard_server.interceptors.admission import CallAdmission
 from taskyard_server.interceptors.callers import current_call
 from taskyard_server.interceptors.calls import CallInterceptor
 from taskyard_server.net.certificates import CertificateFiles
@@ -181,7 +181,7 @@ async def replica(
     """A replica whose certificate is by this authority, or this one. With `settings` a call needs a credential."""
     cert, key = (leaf or gateway_leaf(authority, name)).write(folder, name)
     files = CertificateFiles("replicas", cert, key, authority.write(folder, f"ca-{name}"), ca_key="ca")
-    admission = None if settings is None else Admission(settings)
+    admission = None if settings is None else CallAdmission(settings)
     servers: Any = Servers(None, CallInterceptor(admission), is_limited=False, has_replicas=True)
     task_pb2_grpc.add_TaskServiceServicer_to_server(Tasks(name), servers)
     runtime_host_pb2_grpc.add_RuntimeHostServiceServicer_to_server(Hosts(name), servers)

@@ -20,7 +20,7 @@ from taskyard_server.core.leases import Lease
 from taskyard_server.core.limits import Limits
 from taskyard_server.core.task import Submission, Task, TaskOptions
 from taskyard_server.engine.engine import MemoryEngine
-from taskyard_server.interceptors.admission import Admission
+from taskyard_server.interceptors.admission import CallAdmission
 from taskyard_server.metrics.metrics import Metrics
 from taskyard_server.metrics.server import _Server
 from taskyard_server.metrics.snapshots import Snapshots
@@ -84,7 +84,7 @@ class Harness:
         self.address = f"127.0.0.1:{self.port}"
 
     async def open(
-        self, limits: Limits, store: StoreFigures | None, admission: Admission | None, **serving: Any
+        self, limits: Limits, store: StoreFigures | None, admission: CallAdmission | None, **serving: Any
     ) -> None:
         """Serve the metrics of an engine with these limits, and these figures of a store.
 
@@ -160,7 +160,7 @@ async def make_harness(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Callabl
 
     async def make(
         store: StoreFigures | None = None,
-        admission: Admission | None = None,
+        admission: CallAdmission | None = None,
         serving: dict[str, Any] | None = None,
         **limits: Any,
     ) -> Harness:

@@ -10,7 +10,7 @@ from typing import Any
 from prometheus_client.core import Metric
 
 from taskyard_server.core.figures.demand import Pool
-from taskyard_server.interceptors.admission import Admission
+from taskyard_server.interceptors.admission import CallAdmission
 from taskyard_server.settings.security import AuthSettings
 from taskyard_server.store.figures import StoreFigures
 from taskyard_server.store.port import Committed
@@ -26,7 +26,7 @@ LABEL = re.compile(r'(\w+)\s*=~?\s*"')
 async def exported(make_harness: Any) -> dict[str, set[str]]:
     """The names of the labels of each sample of a server that has everything: a store, tokens, pools, replicas."""
     figures = StoreFigures("sqlite:////yard.db")
-    harness = await make_harness(store=figures, admission=Admission(AuthSettings(required=True)))
+    harness = await make_harness(store=figures, admission=CallAdmission(AuthSettings(required=True)))
     harness.pools.append(Pool("gpu"))
     figures.note(1, 0.01, Committed(0.01, 1, 1))
     for ends in (harness.complete, harness.fail):

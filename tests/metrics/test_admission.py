@@ -4,7 +4,7 @@ import pytest
 
 from taskyard_server.access.grants import Grant, Principal, Role
 from taskyard_server.core.errors import TooManyRequests
-from taskyard_server.interceptors.admission import Admission
+from taskyard_server.interceptors.admission import CallAdmission
 from taskyard_server.settings.security import AuthSettings, LimitSettings
 
 ANN = Principal("ann", "tok_1", (Grant(role=Role.AGENT),))
@@ -12,7 +12,7 @@ ANN = Principal("ann", "tok_1", (Grant(role=Role.AGENT),))
 
 @pytest.fixture
 def admission():
-    return Admission(
+    return CallAdmission(
         AuthSettings(required=True, limits={"agent": LimitSettings(streams=1, requests_per_sec=1, burst=1)})
     )
 

@@ -51,6 +51,6 @@ async def test_in_order_and_what_it_did_is_kept(yard: Yard) -> None:
 async def test_where_it_is_lost(yard: Yard) -> None:
     one = await yard.member("one")
     call = await cancelling(one)
-    assert one.engine.tenures is not None
-    one.engine.tenures.end("shop")
+    assert one.engine.owned is not None
+    one.engine.owned.end("shop")
     assert await call == ("cancelled", 0, "waiting")

@@ -17,8 +17,8 @@ from taskyard.v1.task_pb2 import Task
 from taskyard_server.conversion.task_encoding import encode_event
 from taskyard_server.core.limits import Limits
 from taskyard_server.engine.engine import MemoryEngine
-from taskyard_server.interceptors.admission import Admission
-from taskyard_server.interceptors.calls import CallInterceptor, Tracer
+from taskyard_server.interceptors.admission import CallAdmission
+from taskyard_server.interceptors.calls import CallInterceptor, CallTracer
 from taskyard_server.services.hosts import RuntimeHostService
 from taskyard_server.services.leases import LeaseService
 from taskyard_server.services.task_watches import TaskWatches
@@ -217,8 +217,8 @@ async def serving(
     clock: Any = None,
     max_payload_bytes: int = 262_144,
     store: Store | None = None,
-    admission: Admission | None = None,
-    tracer: Tracer | None = None,
+    admission: CallAdmission | None = None,
+    tracer: CallTracer | None = None,
     **limits: Any,
 ) -> AsyncIterator[ServerUnderTest]:
     """A server with the given limits. The defaults are raised for tests with many tasks."""

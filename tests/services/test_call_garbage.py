@@ -14,7 +14,7 @@ from opentelemetry.sdk.resources import Resource
 from taskyard.v1 import runtime_host_pb2 as pb
 from taskyard.v1 import task_pb2
 from taskyard.v1.runtime_host_pb2_grpc import RuntimeHostServiceStub
-from taskyard_server.interceptors.admission import Admission
+from taskyard_server.interceptors.admission import CallAdmission
 from taskyard_server.logs.audit import AuditLog
 from taskyard_server.telemetry.sampling import Sampler
 from taskyard_server.telemetry.tracing import Tracing
@@ -149,7 +149,7 @@ async def test_a_call_leaves_no_reference_cycle(call):
 )
 async def test_a_call_that_is_written_to_the_audit_log_leaves_none_either(call, tmp_path):
     log = AuditLog(tmp_path / "audit.log", 1_000_000, 2)
-    await check(call, Admission(None, audit=log))
+    await check(call, CallAdmission(None, audit=log))
     log.close()
 
 

@@ -10,7 +10,7 @@ from taskyard.v1 import task_pb2 as pb
 from taskyard_server.core.limits import Limits
 from taskyard_server.core.reports import Report, ReportKind
 from taskyard_server.engine.engine import MemoryEngine
-from taskyard_server.engine.persistence import Keeping
+from taskyard_server.engine.persistence import StoreOptions
 from tests.store.dict_store import DictStore
 
 STATE = pb.Task.State
@@ -23,7 +23,7 @@ async def start_kept(start_api, clock):
 
     async def start(history_days=7.0, **limits):
         limits = Limits(**{"max_retained_tasks": 0, **limits})
-        engine = MemoryEngine(limits, clock, store=DictStore(), keeping=Keeping(history_days=history_days))
+        engine = MemoryEngine(limits, clock, store=DictStore(), store_options=StoreOptions(history_days=history_days))
         await engine.open()
         engines.append(engine)
         return await start_api(engine)

@@ -11,7 +11,7 @@ import pytest
 
 from taskyard.v1 import sign_in_pb2 as pb
 from taskyard_server.core.errors import TooManyRequests, Unauthenticated, Unavailable
-from taskyard_server.interceptors.admission import Admission
+from taskyard_server.interceptors.admission import CallAdmission
 from taskyard_server.services import sign_in
 from taskyard_server.services.sign_in import RATE, SignInService
 from taskyard_server.settings.config import Settings
@@ -54,12 +54,12 @@ def clock() -> Clock:
 
 
 @pytest.fixture
-def admission(endpoint: TokenEndpoint) -> Admission:
-    return Admission(settings_of(endpoint).auth)
+def admission(endpoint: TokenEndpoint) -> CallAdmission:
+    return CallAdmission(settings_of(endpoint).auth)
 
 
 @pytest.fixture
-async def service(endpoint: TokenEndpoint, admission: Admission, clock: Clock) -> SignInService:
+async def service(endpoint: TokenEndpoint, admission: CallAdmission, clock: Clock) -> SignInService:
     await admission.open()
     return SignInService(LiveConfig(None, {}, Loaded(settings_of(endpoint), {})), admission, clock)
 
@@ -121,7 +121,7 @@ async def test_a_slow_issuer_holds_so_many_exchanges_and_no_more(
 
 
 async def test_a_wrong_code_counts_as_a_wrong_credential(
-    service: SignInService, endpoint: TokenEndpoint, admission: Admission
+    service: SignInService, endpoint: TokenEndpoint, admission: CallAdmission
 ) -> None:
     with pytest.raises(Unauthenticated):
         await exchange(service, endpoint)

@@ -17,7 +17,7 @@ from taskyard_server.access.token_directory import TokenDirectory
 from taskyard_server.access.tokens import new_secret
 from taskyard_server.conversion.requests import no_default_retry
 from taskyard_server.conversion.task_encoding import encode_event
-from taskyard_server.interceptors.admission import Admission
+from taskyard_server.interceptors.admission import CallAdmission
 from taskyard_server.interceptors.calls import CallInterceptor
 from taskyard_server.interceptors.open_calls import ENDED, OpenCalls
 from taskyard_server.services import tokens
@@ -73,8 +73,8 @@ async def yard(clock, monkeypatch) -> AsyncIterator[Yard]:
         logs = engine.event_logs(encode_event)
         engine.subscribe(logs)
         directory = TokenDirectory(engine.now)
-        await directory.open(engine.keeper)
-        admission = Admission(AuthSettings(required=True, admin_token=SecretStr(FIRST)), directory)
+        await directory.open(engine.persistence)
+        admission = CallAdmission(AuthSettings(required=True, admin_token=SecretStr(FIRST)), directory)
         server = grpc.aio.server(interceptors=(CallInterceptor(admission),))
         token_pb2_grpc.add_TokenServiceServicer_to_server(
             TokenService(directory, admission.open_calls.end_stale), server

@@ -422,5 +422,5 @@ async def test_the_outbox_of_a_file_is_delivered_after_a_restart(start, receiver
     assert [post.json()["taskId"] for post in receiver.posts] == [task.id for task in tasks]
     second.engine.outbox.remove_done()
     await asyncio.sleep(0)
-    await second.engine.keeper.committer.settle()
+    await second.engine.persistence.committer.settle()
     assert await rows_of(store, Table.OUTBOX) == []

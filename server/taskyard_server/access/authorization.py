@@ -8,7 +8,7 @@ from taskyard_server.core.errors import PermissionDenied
 from taskyard_server.core.hosts import HostProfile
 from taskyard_server.core.names import Names
 
-from .grants import Access, Grant, Principal, Requirement, Role
+from .grants import Access, CallRequirement, Grant, Principal, Role
 
 MAX_REMEMBERED: Final = 256
 """Judgements that are remembered for one principal; a role in every namespace could be asked for any number of them."""
@@ -16,7 +16,7 @@ NO_NAMES: Final = Names()
 NO_GRANTS: Final[tuple[Grant, ...]] = ()
 
 
-def judge(principal: Principal, requirement: Requirement, namespace: str) -> Access:
+def judge(principal: Principal, requirement: CallRequirement, namespace: str) -> Access:
     """What a call of this principal in this namespace may touch. Raises `PermissionDenied`."""
     judged = principal.judged
     access = judged.get((requirement, namespace))
@@ -35,7 +35,7 @@ def unjudged(principal: Principal) -> Access:
     )
 
 
-def named_namespace(requirement: Requirement, request: Any, otherwise: str) -> str:
+def named_namespace(requirement: CallRequirement, request: Any, otherwise: str) -> str:
     """The namespace that a request names where its method says. A map that does not have it means the other one."""
     *way, last = requirement.namespace_field.split(".")
     found = request
@@ -44,7 +44,7 @@ def named_namespace(requirement: Requirement, request: Any, otherwise: str) -> s
     return found.get(last, "") or otherwise if way else getattr(found, last)
 
 
-def check_names(access: Access, requirement: Requirement, request: Any) -> None:
+def check_names(access: Access, requirement: CallRequirement, request: Any) -> None:
     """Refuse a request in the name of an agent or a host that the grants do not cover: `PermissionDenied`."""
     # An empty name is nobody's; what it lacks is said by the checks of the request, which all refuse it.
     if requirement.agent_field and access.agents is not None and (name := getattr(request, requirement.agent_field)):
@@ -90,7 +90,7 @@ def _listed(allowed: Names) -> str:
     return ", ".join(allowed.patterns) or "(none)"
 
 
-def _judge(principal: Principal, requirement: Requirement, namespace: str) -> Access:
+def _judge(principal: Principal, requirement: CallRequirement, namespace: str) -> Access:
     if principal.is_admin:
         return Access(principal=principal, role=Role.ADMIN)
     grants = [grant for grant in principal.grants if namespace in grant.namespaces]

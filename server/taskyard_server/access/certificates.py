@@ -85,7 +85,7 @@ def forwarded_uris(header: str | None) -> tuple[str, ...]:
     return NO_URIS if found is None else (header[found.end() :],)
 
 
-class Certificates:
+class ClientCertificates:
     """The rules of the configuration. A certificate gets the grants of all that its URI meets.
 
     `clock` is the wall clock, in seconds since the epoch.

@@ -41,7 +41,7 @@ class Grant:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Requirement:
+class CallRequirement:
     """Who may call a method: one of `roles` or a stronger one, any principal, or anyone.
 
     `agent_field` and `host_field` name the fields of the request in whose name the call acts, `namespace_field` that
@@ -75,7 +75,7 @@ class Principal:
     credential: str
     grants: tuple[Grant, ...]
     expires_at: float | None = None
-    judged: dict[tuple[Requirement, str], Access] = field(default_factory=dict, compare=False, repr=False)
+    judged: dict[tuple[CallRequirement, str], Access] = field(default_factory=dict, compare=False, repr=False)
 
     @property
     def is_admin(self) -> bool:

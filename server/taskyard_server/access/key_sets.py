@@ -52,7 +52,7 @@ class _UnusableKey(Exception):
     pass
 
 
-class Key:
+class VerificationKey:
     """A public key and the one algorithm that it is for."""
 
     __slots__ = ("_key", "_verifier", "algorithm")
@@ -70,7 +70,7 @@ class Key:
 class KeySet:
     """Keys by `kid` and algorithm."""
 
-    def __init__(self, keys: Mapping[tuple[str | None, str], Key]) -> None:
+    def __init__(self, keys: Mapping[tuple[str | None, str], VerificationKey]) -> None:
         self._keys = keys
         self._kids = frozenset(kid for kid, _ in keys)
 
@@ -81,7 +81,7 @@ class KeySet:
         """Whether a key has this `kid`."""
         return kid in self._kids
 
-    def find(self, kid: str | None, algorithm: str) -> Key | None:
+    def find(self, kid: str | None, algorithm: str) -> VerificationKey | None:
         """The key of this `kid` if it is for this algorithm. Without `kid`, the only key that is."""
         if kid is not None:
             return self._keys.get((kid, algorithm))
@@ -102,7 +102,7 @@ def read_key_set(document: bytes, place: str) -> KeySet:
         listed = None
     if not isinstance(listed, list) or len(listed) > MAX_KEYS:
         raise KeySetError(f"is not a JWKS document: an object with up to {MAX_KEYS} `keys`")
-    keys: dict[tuple[str | None, str], Key] = {}
+    keys: dict[tuple[str | None, str], VerificationKey] = {}
     for number, jwk in enumerate(listed):
         try:
             kid, key = _key_of(jwk)
@@ -115,7 +115,7 @@ def read_key_set(document: bytes, place: str) -> KeySet:
     return KeySet(keys)
 
 
-def _key_of(jwk: Any) -> tuple[str | None, Key]:
+def _key_of(jwk: Any) -> tuple[str | None, VerificationKey]:
     if not isinstance(jwk, dict):
         raise _UnusableKey("it is not an object")
     kid = jwk.get("kid")
@@ -134,7 +134,7 @@ def _key_of(jwk: Any) -> tuple[str | None, Key]:
         raise _UnusableKey("it is broken") from None
     if isinstance(key, RSAPublicKey) and not LEAST_RSA_BITS <= key.key_size <= MOST_RSA_BITS:
         raise _UnusableKey(f"it has fewer than {LEAST_RSA_BITS} or more than {MOST_RSA_BITS} bits")
-    return kid, Key(algorithm, verifier, key)
+    return kid, VerificationKey(algorithm, verifier, key)
 
 
 def _algorithm_of(jwk: Mapping[str, Any]) -> tuple[str, Algorithm]:

@@ -33,7 +33,7 @@ class Rate(NamedTuple):
         return cls(per_sec, max(1.0, settings.burst if settings.burst is not None else 2 * per_sec))
 
 
-class TokenBucket:
+class CallBucket:
     """One bucket of tokens. It is full at first, and is kept as the time at which it will be full again."""
 
     __slots__ = ("_full_at", "rate")
@@ -64,7 +64,7 @@ class RequestLimits:
     def __init__(self, settings: Mapping[RoleWord, LimitSettings]) -> None:
         self._rates: dict[Role, Rate | None] = {}
         self._streams: dict[Role, int | None] = {}
-        self._buckets: dict[str, TokenBucket] = {}
+        self._buckets: dict[str, CallBucket] = {}
         self._open: dict[str, int] = {}
         self.refused = 0
         """Calls and streams that were too many."""
@@ -92,7 +92,7 @@ class RequestLimits:
                 math.ceil(missing * 1_000),
             )
 
-    def bucket_of(self, principal: Principal, now: float) -> TokenBucket | None:
+    def bucket_of(self, principal: Principal, now: float) -> CallBucket | None:
         """What the calls of a principal are taken from; None if they are not limited."""
         rate = self._rates.get(principal.strongest_role)
         if rate is None:
@@ -101,7 +101,7 @@ class RequestLimits:
         if bucket is None:
             if len(self._buckets) >= MAX_PRINCIPALS:
                 self._buckets = {key: each for key, each in self._buckets.items() if not each.is_full(now)}
-            bucket = self._buckets[principal.credential] = TokenBucket(rate)
+            bucket = self._buckets[principal.credential] = CallBucket(rate)
         return bucket
 
     def open_stream(self, principal: Principal) -> None:

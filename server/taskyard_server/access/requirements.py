@@ -10,22 +10,22 @@ from google.protobuf.descriptor_pb2 import MethodOptions
 
 from taskyard.v1 import access_pb2
 
-from .grants import Requirement, Role
+from .grants import CallRequirement, Role
 
 OTHERS: Final = {
     # Load balancers ask it, and it tells nothing but whether the server serves.
-    "grpc.health.v1.Health": Requirement(anyone=True),
-    "grpc.reflection.v1alpha.ServerReflection": Requirement(any_principal=True),
+    "grpc.health.v1.Health": CallRequirement(anyone=True),
+    "grpc.reflection.v1alpha.ServerReflection": CallRequirement(any_principal=True),
     # It tells the addresses and the traffic of all callers.
-    "grpc.channelz.v1.Channelz": Requirement(roles=frozenset({Role.ADMIN})),
+    "grpc.channelz.v1.Channelz": CallRequirement(roles=frozenset({Role.ADMIN})),
     # KEDA's contract, whose calls say in a map in which namespace they are made.
-    "externalscaler.ExternalScaler": Requirement(
+    "externalscaler.ExternalScaler": CallRequirement(
         roles=frozenset({Role.VIEWER}), namespace_field="scalerMetadata.namespace"
     ),
 }
 """The requirements of services without the option."""
 OTHERS_METHODS: Final = {
-    "externalscaler.ExternalScaler/GetMetrics": Requirement(
+    "externalscaler.ExternalScaler/GetMetrics": CallRequirement(
         roles=frozenset({Role.VIEWER}), namespace_field="scaledObjectRef.scalerMetadata.namespace"
     ),
 }
@@ -36,7 +36,7 @@ class NoRequirement(Exception):
     """A method that says nothing of its callers. It is never served."""
 
 
-def requirement_of(method: str) -> Requirement:
+def requirement_of(method: str) -> CallRequirement:
     """What a method requires, which is named as in a call: `/SERVICE/METHOD`. Raises `NoRequirement`."""
     service, _, name = method.removeprefix("/").partition("/")
     if service in OTHERS:
@@ -48,14 +48,14 @@ def requirement_of(method: str) -> Requirement:
     return requirement_in(found)
 
 
-def requirement_in(method: MethodDescriptor) -> Requirement:
+def requirement_in(method: MethodDescriptor) -> CallRequirement:
     """What the option of a method requires. Raises `NoRequirement`."""
     options = method.GetOptions()
     option = options.Extensions[access_pb2.requires]
     roles = frozenset(map(Role, option.roles))
     if not roles and not option.any_principal and not option.anyone:
         raise NoRequirement(method.full_name)
-    return Requirement(
+    return CallRequirement(
         roles=roles,
         any_principal=option.any_principal,
         anyone=option.anyone,

@@ -11,7 +11,7 @@ from typing import Final
 
 import structlog
 
-from taskyard_server.engine.persistence import Keeper
+from taskyard_server.engine.persistence import Persistence
 from taskyard_server.store.port import Group, Table
 
 from .token_encryption import SECRET_BYTES
@@ -22,18 +22,18 @@ NUMBER: Final = 1
 """The key of its row."""
 
 
-async def kept_secret(keeper: Keeper) -> bytes:
+async def kept_secret(persistence: Persistence) -> bytes:
     """The secret that the store of an open engine keeps; a new one if it kept none. Raises `Unavailable`."""
-    if (found := await _found(keeper)) is not None:
+    if (found := await _found(persistence)) is not None:
         return found
     made = _NewSecret(os.urandom(SECRET_BYTES))
-    await keeper.committer.keep(made)
+    await persistence.committer.keep(made)
     # Another replica may have been faster, whose secret stays then.
-    return await _found(keeper) or made.secret
+    return await _found(persistence) or made.secret
 
 
-async def _found(keeper: Keeper) -> bytes | None:
-    async for rows in keeper.store.rows(Table.SECRETS):
+async def _found(persistence: Persistence) -> bytes | None:
+    async for rows in persistence.store.rows(Table.SECRETS):
         for number, secret in rows:
             if number == NUMBER and len(secret) == SECRET_BYTES:
                 return bytes(secret)

@@ -18,7 +18,7 @@ import structlog
 from msgspec import MsgspecError
 
 from taskyard_server.core.errors import Conflict, NotFound, Unauthenticated
-from taskyard_server.engine.persistence import Keeper
+from taskyard_server.engine.persistence import Persistence
 from taskyard_server.store.committer import Committer
 from taskyard_server.store.port import Group, Store, Table
 from taskyard_server.store.records.tasks import encode
@@ -71,11 +71,11 @@ class TokenDirectory:
         """Those of which the next commit writes when they were last used."""
         self._forgotten: list[int] = []
 
-    async def open(self, keeper: Keeper) -> None:
+    async def open(self, persistence: Persistence) -> None:
         """Load what the store of an open engine holds. Raises `StoreError`."""
-        self._committer, self._store = keeper.committer, keeper.store
-        await self._load(keeper.store, keeper.shift)
-        if keeper.shift:
+        self._committer, self._store = persistence.committer, persistence.store
+        await self._load(persistence.store, persistence.shift)
+        if persistence.shift:
             self._changed = dict.fromkeys(self._by_id.values())
             self._uses = {token: None for token in self._changed if token.last_used_at is not None}
         if self._changed:

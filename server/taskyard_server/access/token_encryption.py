@@ -25,7 +25,7 @@ PADDED_TO_CHARS: Final = 32
 MAX_SEALED_CHARS: Final = 4_096
 
 
-class Sealing:
+class TokenEncryption:
     """Seals texts by a secret of `SECRET_BYTES` or more. Without one what is sealed opens in this process alone."""
 
     def __init__(self, secret: bytes | None = None) -> None:

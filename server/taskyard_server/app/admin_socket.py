@@ -17,7 +17,7 @@ import structlog
 
 from taskyard.v1.store_pb2_grpc import add_StoreServiceServicer_to_server
 from taskyard.v1.token_pb2_grpc import add_TokenServiceServicer_to_server
-from taskyard_server.interceptors.admission import Admission
+from taskyard_server.interceptors.admission import CallAdmission
 from taskyard_server.interceptors.calls import CallInterceptor
 from taskyard_server.logs.audit import AuditLog
 from taskyard_server.net.admin_address import address_of, is_served
@@ -41,7 +41,7 @@ class AdminSocket:
         self.path = path
         self._store = store
         self._tokens = tokens
-        self._admission = None if audit is None else Admission(None, audit=audit, door=DOOR)
+        self._admission = None if audit is None else CallAdmission(None, audit=audit, door=DOOR)
         self._server: grpc.aio.Server | None = None
 
     async def open(self) -> None:

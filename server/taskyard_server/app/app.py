@@ -14,7 +14,7 @@ from taskyard_server.engine.engine import MemoryEngine
 from taskyard_server.engine.port import Listener
 from taskyard_server.executors.from_settings import configured_executor
 from taskyard_server.executors.tls_files import TlsFilesError
-from taskyard_server.interceptors.admission import Admission, AdmissionError
+from taskyard_server.interceptors.admission import AdmissionError, CallAdmission
 from taskyard_server.interceptors.calls import CallInterceptor
 from taskyard_server.interceptors.unknown_fields import IgnoredFields
 from taskyard_server.logs.audit import AuditLogError, configured_audit_log
@@ -40,11 +40,11 @@ from taskyard_server.webhooks.webhooks import Webhooks
 
 from . import gc_policy
 from .admin_socket import AdminSocket
-from .cancel_on_event import unless
+from .cancel_on_event import cancel_on_event
 from .configured_engine import configured_engine
 from .configured_metrics import configured_metrics
 from .draining import Draining
-from .embedded_options import Guest
+from .embedded_options import EmbeddedOptions
 from .listening import Servers, gateway_of
 from .maintenance import end_leases_of_the_dead, look_for_hosts
 from .readiness import Readiness
@@ -75,7 +75,7 @@ class App:
         *,
         accept_clock: bool = False,
         insecure: bool = False,
-        guest: Guest | None = None,
+        guest: EmbeddedOptions | None = None,
         telemetry: Telemetry = OFF,
     ) -> None:
         settings = config.settings
@@ -95,16 +95,16 @@ class App:
         self._snapshots = Snapshots(self._engine, lambda: config.settings.daemon.heartbeat_interval_ms / 1000)
         self._samples = Samples(self._engine, virtual)
         self._webhooks = Webhooks(settings.webhooks, self._engine.outbox, telemetry.posts)
-        keeper = self._engine.keeper
-        self._figures = None if keeper is None else keeper.figures
+        persistence = self._engine.persistence
+        self._figures = None if persistence is None else persistence.figures
         try:
             self._audit = configured_audit_log(settings.audit)
         except AuditLogError as error:
             raise StartError(str(error)) from None
-        self._tokens = None if keeper is None else TokenDirectory(self._engine.now)
+        self._tokens = None if persistence is None else TokenDirectory(self._engine.now)
         auth = settings.auth if authentication_is_on(settings) else None
         self._admission = (
-            None if auth is None and self._audit is None else Admission(auth, self._tokens, audit=self._audit)
+            None if auth is None and self._audit is None else CallAdmission(auth, self._tokens, audit=self._audit)
         )
         self.metrics = configured_metrics(
             settings,
@@ -119,8 +119,8 @@ class App:
         if self._tokens is not None and end_stale is not None:
             self._tokens.on_ended = end_stale
         self._token_news = None
-        if keeper is not None and self._tokens is not None and is_shared(keeper.store):
-            self._token_news = TokenNews(self._tokens, keeper.store)
+        if persistence is not None and self._tokens is not None and is_shared(persistence.store):
+            self._token_news = TokenNews(self._tokens, persistence.store)
             if self._admission is not None:
                 self._admission.look_for = self._token_news.look_for
         refresh = None if self._token_news is None else self._token_news.refresh
@@ -128,8 +128,8 @@ class App:
         path = socket_of(settings) if guest is None else None
         self._admin_socket = (
             None
-            if keeper is None or path is None
-            else AdminSocket(path, StoreService(keeper.store), self._token_service, self._audit)
+            if persistence is None or path is None
+            else AdminSocket(path, StoreService(persistence.store), self._token_service, self._audit)
         )
         is_replica = settings.replicas.advertise is not None
         if is_replica and not settings.gateway:
@@ -148,7 +148,7 @@ class App:
             is_guest=guest is not None,
         )
         trust = None if self.sharing is None else self.sharing.replica.trust
-        self.readiness = Readiness(keeper, lambda: trust is None or trust.holds)
+        self.readiness = Readiness(persistence, lambda: trust is None or trust.holds)
         secs, is_set = (
             settings.shutdown_grace_period_seconds,
             "shutdown_grace_period_seconds" in settings.model_fields_set,
@@ -213,8 +213,8 @@ class App:
             self._samples.open()
             if self.sharing is not None:
                 await self.sharing.replica.start()
-            if self._tokens is not None and self._engine.keeper is not None:
-                await self._tokens.open(self._engine.keeper)
+            if self._tokens is not None and self._engine.persistence is not None:
+                await self._tokens.open(self._engine.persistence)
         except StoreError as error:
             await self._engine.release()
             raise StartError(str(error)) from None
@@ -222,7 +222,7 @@ class App:
             await self._admin_socket.open()
         try:
             if self._admission is not None:
-                await self._admission.open(self._engine.keeper)
+                await self._admission.open(self._engine.persistence)
             self._listen()
             await self._servers.start()
             if self._gateway is not None:
@@ -325,10 +325,10 @@ class App:
             self._audit.write({"event": event, "principal": "local", **fields})
 
     async def _stop(self) -> None:
-        await unless(self._engine.admin.close(built_in_only=self.draining.built_in_only), self.draining.hurry)
+        await cancel_on_event(self._engine.admin.close(built_in_only=self.draining.built_in_only), self.draining.hurry)
         if not self.draining.hurry.is_set():
-            await unless(self._end_calls(), self.draining.hurry)
-            await unless(self._webhooks.finish(WEBHOOK_GRACE_SECS), self.draining.hurry)
+            await cancel_on_event(self._end_calls(), self.draining.hurry)
+            await cancel_on_event(self._webhooks.finish(WEBHOOK_GRACE_SECS), self.draining.hurry)
         await self._end_parts()
         log.info("stopped")
 
@@ -351,7 +351,7 @@ class App:
             await self._gateway.stop()
         await self._servers.stop(None if self.draining.hurry.is_set() else STOP_GRACE_SECS)
         await asyncio.to_thread(self.metrics.stop)
-        await unless(self._telemetry.close(), self.draining.hurry)
+        await cancel_on_event(self._telemetry.close(), self.draining.hurry)
         if self._admin_socket is not None:
             await self._admin_socket.close()
         await self._release()

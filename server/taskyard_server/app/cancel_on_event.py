@@ -1,4 +1,4 @@
-"""Waiting for work, unless something else happens before."""
+"""Work that is given up once something else happens."""
 
 import asyncio
 from collections.abc import Awaitable
@@ -7,7 +7,7 @@ from typing import TypeVar
 T = TypeVar("T")
 
 
-async def unless(work: Awaitable[T], *events: asyncio.Event) -> T | None:
+async def cancel_on_event(work: Awaitable[T], *events: asyncio.Event) -> T | None:
     """The result of `work`, or None if one of the events comes first."""
     task = asyncio.ensure_future(work)
     waits = [asyncio.create_task(event.wait()) for event in events]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from taskyard_server.engine.engine import MemoryEngine
-from taskyard_server.engine.persistence import Keeping
+from taskyard_server.engine.persistence import StoreOptions
 from taskyard_server.engine.virtual_clock import VirtualClock
 from taskyard_server.net.exposure import authentication_is_on
 from taskyard_server.replicas.clock import SharedClock
@@ -26,7 +26,7 @@ def configured_engine(
     With a virtual clock what is random is the same each time. Raises `ValueError` for one beside a shared store.
     """
     store = settings.store
-    keeping = Keeping(
+    store_options = StoreOptions(
         patience_secs=store.patience_secs,
         history_days=store.history_days,
         min_free_bytes=store.min_free_bytes,
@@ -48,7 +48,7 @@ def configured_engine(
         None if virtual is None else 0,
         None if clock is None else clock.wall,
         store=kept_in,
-        keeping=keeping,
+        store_options=store_options,
         encode_delivery=encode_delivery,
         private=authentication_is_on(settings),
     )

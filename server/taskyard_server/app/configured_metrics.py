@@ -11,7 +11,7 @@ from taskyard_server.metrics.replicas import ReplicaMetrics
 if TYPE_CHECKING:
     from taskyard_server.core.figures.demand import Pool
     from taskyard_server.engine.engine import MemoryEngine
-    from taskyard_server.interceptors.admission import Admission
+    from taskyard_server.interceptors.admission import CallAdmission
     from taskyard_server.metrics.snapshots import Snapshots
     from taskyard_server.replicas.serving import ReplicaServing
     from taskyard_server.settings.config import Settings
@@ -22,7 +22,7 @@ def configured_metrics(
     settings: Settings,
     engine: MemoryEngine,
     sharing: ReplicaServing | None,
-    admission: Admission | None,
+    admission: CallAdmission | None,
     webhooks: WebhookCounts,
     snapshots: Snapshots,
     pools: Callable[[], Sequence[Pool]],
@@ -32,7 +32,7 @@ def configured_metrics(
         engine.admin.totals,
         webhooks,
         snapshots,
-        None if engine.keeper is None else engine.keeper.figures,
+        None if engine.persistence is None else engine.persistence.figures,
         admission,
         list if sharing is None else ReplicaMetrics(sharing.replica).families,
         lambda: engine.admin.total_demand(pools()),

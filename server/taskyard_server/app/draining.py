@@ -13,7 +13,7 @@ import structlog
 
 from taskyard_server.core.hosts import Host
 
-from .cancel_on_event import unless
+from .cancel_on_event import cancel_on_event
 
 if TYPE_CHECKING:
     from taskyard_server.engine.engine import MemoryEngine
@@ -98,8 +98,8 @@ class Draining:
         if self._sharing is not None:
             # What others take over is not drained. Whoever asks for health must see that nothing more is to come here.
             noticed = asyncio.create_task(asyncio.sleep(NOTICED_SECS))
-            await unless(self._sharing.replica.stop(), self.hurry)
-            await unless(asyncio.shield(noticed), self.hurry)
+            await cancel_on_event(self._sharing.replica.stop(), self.hurry)
+            await cancel_on_event(asyncio.shield(noticed), self.hurry)
             self._engine.admin.drain(self._until)
         log.info("draining", inflight=self._engine.admin.totals().inflight, grace_secs=round(self._left_secs, 1))
         saying = asyncio.create_task(self._say())
@@ -108,7 +108,7 @@ class Draining:
             while not self.hurry.is_set() and (left := self._left_secs) > 0:
                 self._changed.clear()
                 drained = self._engine.admin.drained(left, built_in_only=self.built_in_only)
-                if await unless(drained, self.hurry, self._changed):
+                if await cancel_on_event(drained, self.hurry, self._changed):
                     break
         finally:
             saying.cancel()

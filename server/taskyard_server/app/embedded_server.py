@@ -19,7 +19,7 @@ from taskyard_server.settings.config_sources import Loaded
 from taskyard_server.settings.live_config import LiveConfig
 
 from .app import App, StartError
-from .embedded_options import Guest
+from .embedded_options import EmbeddedOptions
 
 __all__ = [
     "EmbeddedServer",
@@ -49,8 +49,8 @@ class EmbeddedServer:
 
     def __init__(self, clock: VirtualClock, address: str, settings: Mapping[str, Any]) -> None:
         self._clock = clock
-        self._app = App(LiveConfig(None, {}, _loaded(settings)), guest=Guest(clock, address))
-        self._stillness = self._app.engine.stillness
+        self._app = App(LiveConfig(None, {}, _loaded(settings)), guest=EmbeddedOptions(clock, address))
+        self._idle = self._app.engine.idle
 
     async def start(self) -> None:
         """Serve. Raises `StartError`."""
@@ -65,9 +65,9 @@ class EmbeddedServer:
         while True:
             for _ in range(TURNS):
                 await asyncio.sleep(0)
-            if self._stillness.is_settled and not self._clock.is_ringing:
+            if self._idle.is_settled and not self._clock.is_ringing:
                 return
-            if not self._stillness.is_settled:
+            if not self._idle.is_settled:
                 await asyncio.sleep(0.0005)
 
     @property
@@ -78,16 +78,16 @@ class EmbeddedServer:
     def go_to(self, at: float) -> None:
         """Move the clock on. Hosts whose streams are open stay alive, and what is due by then happens."""
         self._clock.move_to(at)
-        self._stillness.hear_all()
+        self._idle.hear_all()
         self._clock.ring()
 
     def connected(self, namespace: str) -> set[str]:
         """The hosts whose streams are open."""
-        return self._stillness.connected(namespace)
+        return self._idle.connected(namespace)
 
     def unfinished(self) -> list[Unfinished]:
         """What connected hosts have still to do at this time."""
-        return list(self._stillness.unfinished())
+        return list(self._idle.unfinished())
 
 
 def _loaded(settings: Mapping[str, Any]) -> Loaded:

@@ -15,7 +15,7 @@ import structlog
 from grpc_health.v1 import health, health_pb2
 
 if TYPE_CHECKING:
-    from taskyard_server.engine.persistence import Keeper
+    from taskyard_server.engine.persistence import Persistence
 
 log = structlog.get_logger(__name__)
 
@@ -35,14 +35,14 @@ NOT_SERVING: Final = health_pb2.HealthCheckResponse.NOT_SERVING
 
 
 class Readiness:
-    """Looks at a server. `keeper` is None where nothing is kept; `is_trusted` asks what makes it a replica.
+    """Looks at a server. `persistence` is None where nothing is kept; `is_trusted` asks what makes it a replica.
 
     It may be asked from any thread.
     """
 
-    def __init__(self, keeper: Keeper | None, is_trusted: Callable[[], bool] = lambda: True) -> None:
+    def __init__(self, persistence: Persistence | None, is_trusted: Callable[[], bool] = lambda: True) -> None:
         self.by_grpc = health.aio.HealthServicer()
-        self._keeper = keeper
+        self._persistence = persistence
         self._is_trusted = is_trusted
         self._phase: str | None = STARTING
         self._services: Sequence[str] = ()
@@ -53,9 +53,9 @@ class Readiness:
         """Why no calls should come here, None if they may."""
         if self._phase is not None:
             return self._phase
-        if self._keeper is not None and self._keeper.committer.failed.done():
+        if self._persistence is not None and self._persistence.committer.failed.done():
             return STORE_FAILED
-        if self._keeper is not None and self._keeper.committer.is_stuck:
+        if self._persistence is not None and self._persistence.committer.is_stuck:
             return STORE_SILENT
         return None if self._is_trusted() else NOT_TRUSTED
 

@@ -11,11 +11,11 @@ from taskyard.v1 import task_pb2
 from taskyard.v1.batch_pb2_grpc import BatchServiceStub
 from taskyard_server.conversion.payload import message_to_json
 
-from .batch_lines import Refused, read_tasks, submit_lines
+from .batch_lines import RefusedLine, read_tasks, submit_lines
 from .connection import Connection, with_connection
 from .console import out
 from .failure import FAILED, Failure
-from .listing import Head, Listing, number, task_id
+from .listing import Head, ListingTable, number, task_id
 from .output_form import print_data, with_output
 from .progress import progress_bar
 from .server import shown, state_cell, took_text
@@ -99,7 +99,7 @@ def get(
         print_data(message_to_json(answer, zeros=True))
         return
     out.print(_states_text(answer), soft_wrap=True)
-    table = Listing(task_id("task"), "action", "state", number("duration", 2), Head("error", 1))
+    table = ListingTable(task_id("task"), "action", "state", number("duration", 2), Head("error", 1))
     for task in answer.tasks:
         table.add(task.task_id, task.action, state_cell(task.state), took_text(task), task.error)
     if answer.next_page_token:
@@ -160,7 +160,7 @@ def _exit_as(*batches: pb.GetBatchResponse) -> None:
     exit_as(*(task_pb2.Task.State.Value(state) for each in batches for state, count in each.states.items() if count))
 
 
-def _refusal_text(refused: Refused) -> str:
+def _refusal_text(refused: RefusedLine) -> str:
     return shown(f"line {refused.line}: {refused.reason}").plain
 
 

@@ -32,7 +32,7 @@ class Line:
 
 
 @dataclass(frozen=True, slots=True)
-class Refused:
+class RefusedLine:
     """A task that was not admitted, by the number of its line."""
 
     line: int
@@ -40,12 +40,12 @@ class Refused:
 
 
 @dataclass(slots=True)
-class Submission:
+class LineSubmission:
     """What has become of a file: the sizes of its batches by their ids, and the outcomes in the order of the lines."""
 
     batches: dict[str, int] = field(default_factory=dict)
     outcomes: list[pb.BatchOutcome] = field(default_factory=list)
-    refused: list[Refused] = field(default_factory=list)
+    refused: list[RefusedLine] = field(default_factory=list)
 
     def as_json(self) -> dict[str, Any]:
         """For programs."""
@@ -92,14 +92,14 @@ def submit_lines(
     lines: Sequence[Line],
     size: int,
     advance: Callable[[int], None],
-) -> Submission:
+) -> LineSubmission:
     """Submit the lines as batches like `request`. `advance` is told how many have been.
 
     Raises `Failure` where the server refuses a batch; those before it are named in that.
     """
     if len(lines) > size and any(line.task.after_indexes for line in lines):
         raise Misuse(f"afterIndexes: only in one batch, and these are {len(lines)} tasks; see --size")
-    done = Submission()
+    done = LineSubmission()
     for begin in range(0, len(lines), size):
         chunk = lines[begin : begin + size]
         del request.tasks[:]
@@ -115,7 +115,7 @@ def submit_lines(
             done.batches[answer.batch_id] = len(chunk)
         done.outcomes.extend(answer.tasks)
         done.refused.extend(
-            Refused(line.number, outcome.error.error)
+            RefusedLine(line.number, outcome.error.error)
             for line, outcome in zip(chunk, answer.tasks, strict=True)
             if outcome.HasField("error")
         )

@@ -13,7 +13,7 @@ from taskyard.v1.runtime_host_pb2_grpc import RuntimeHostServiceStub
 from . import completed
 from .connection import Connection, with_connection
 from .console import out
-from .listing import Head, Listing, number
+from .listing import Head, ListingTable, number
 from .output_form import print_data, with_output
 from .server import shown, time_ago
 
@@ -40,7 +40,7 @@ def hosts(
     if as_json:
         _print_json(found)
         return
-    table = Listing(
+    table = ListingTable(
         *("host", "status", number("leases"), number("slots", 4), number("seen", 3)),
         *(number("cpu", 5), number("memory", 6), Head("actions", 1), Head("capabilities", 2)),
     )

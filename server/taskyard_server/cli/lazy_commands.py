@@ -16,7 +16,7 @@ PACKAGE: Final = __name__.rpartition(".")[0]
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class CommandEntry:
     """One command: its name, where it is as `module:attribute`, the first line of its help, and its panel there."""
 
     name: str
@@ -29,7 +29,7 @@ class Entry:
 class Listed(TyperCommand):
     """What stands for a command until it is called."""
 
-    def __init__(self, entry: Entry) -> None:
+    def __init__(self, entry: CommandEntry) -> None:
         super().__init__(entry.name, help=entry.help, hidden=entry.hidden, rich_help_panel=entry.panel)
         self._entry = entry
 
@@ -64,7 +64,7 @@ def escaped_example(words: str) -> str:
 class Commands(TyperGroup):
     """A group of commands that are imported when one is called, or completed."""
 
-    entries: Sequence[Entry] = ()
+    entries: Sequence[CommandEntry] = ()
 
     def __init__(self, **given: Any) -> None:
         super().__init__(**given)

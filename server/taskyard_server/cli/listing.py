@@ -41,7 +41,7 @@ def task_id(name: str, lesser: int = 0) -> Head:
     return Head(name, lesser, is_id=True)
 
 
-class Listing:
+class ListingTable:
     """A table that is built row by row, and then printed as the terminal has room. `note` stands below it."""
 
     def __init__(self, *heads: Head | str) -> None:

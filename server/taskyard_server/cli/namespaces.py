@@ -13,7 +13,7 @@ from taskyard.v1.namespace_pb2_grpc import NamespaceServiceStub
 from .connection import Connection, with_connection_to_server
 from .console import out
 from .failure import Failure, Misuse
-from .listing import Head, Listing, number
+from .listing import Head, ListingTable, number
 from .output_form import print_data, with_output
 from .server import fields_table, filled, local_time, shown
 
@@ -50,7 +50,7 @@ def list_namespaces(connection: Connection, as_json: bool = False) -> None:
     has_owners = any(namespace.HasField("term") for namespace in found.namespaces)
     counted = (number(name, lesser) for lesser, name in enumerate(COUNTS))
     owners = (Head("owner", 20), number("term", 21)) if has_owners else ()
-    table = Listing("namespace", *counted, Head("limits of its own", 10), *owners)
+    table = ListingTable("namespace", *counted, Head("limits of its own", 10), *owners)
     for namespace in found.namespaces:
         totals = namespace.totals if namespace.HasField("totals") else None
         counts = ("" if totals is None else str(getattr(totals, name)) for name in COUNTS)

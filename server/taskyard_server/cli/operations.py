@@ -12,7 +12,7 @@ from taskyard_server.conversion.payload import message_to_json
 from .bulk import summary, wait_for_end
 from .connection import Connection, with_connection
 from .console import out
-from .listing import Head, Listing, number
+from .listing import Head, ListingTable, number
 from .output_form import print_data, with_output
 from .server import local_time
 
@@ -37,7 +37,7 @@ def list_operations(
         print_data({"operations": [], **message_to_json(answer, zeros=True)})
         return
     counted = number("matched", 2), number("done"), number("skipped", 4), number("failed", 3)
-    table = Listing("operation", "what", "status", *counted, Head("begun", 1), Head("which", 5))
+    table = ListingTable("operation", "what", "status", *counted, Head("begun", 1), Head("which", 5))
     for each in answer.operations:
         counts = (each.matched, each.done, each.skipped, each.failed)
         texts = (

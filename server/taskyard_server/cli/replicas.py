@@ -14,7 +14,7 @@ from taskyard.v1.admin_pb2_grpc import AdminServiceStub
 from .connection import Connection, with_connection_to_server
 from .console import out
 from .failure import Misuse
-from .listing import Head, Listing, number
+from .listing import Head, ListingTable, number
 from .output_form import print_data, with_output
 from .server import local_time, shown, time_ago
 
@@ -81,9 +81,9 @@ def _tell(answer: pb.DrainReplicaResponse | pb.ResumeReplicaResponse, what: str,
         out.print(shown(f"{replica.name} {what}, and owns {namespaces}"))
 
 
-def _table(found: Iterable[pb.Replica], level: int) -> Listing:
+def _table(found: Iterable[pb.Replica], level: int) -> ListingTable:
     heads = ("name", "status", number("namespaces"), Head("address", 1), Head("version", 3), Head("level", 2))
-    table = Listing(*heads, Head("started", 5), Head("renewed", 4), Head("instance", 6))
+    table = ListingTable(*heads, Head("started", 5), Head("renewed", 4), Head("instance", 6))
     for replica in found:
         own = str(replica.format_level)
         table.add(

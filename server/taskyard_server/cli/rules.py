@@ -13,7 +13,7 @@ from taskyard_server.conversion.payload import message_to_json
 
 from .connection import Connection, with_connection
 from .console import out
-from .listing import Head, Listing, number
+from .listing import Head, ListingTable, number
 from .output_form import print_data, with_output
 from .server import shown
 
@@ -45,14 +45,14 @@ def list_limits(
         print_data({"limits": [], "keys": [], **message_to_json(answer, zeros=True)})
         return
     heads = ("pattern", number("in flight"), number("per second"), number("burst"), Head("from", 1))
-    table = Listing(*heads)
+    table = ListingTable(*heads)
     for each in answer.limits:
         numbers = (_given(each, name) for name in ("max_inflight", "per_second", "burst"))
         table.add(shown(each.pattern), *numbers, CONFIGURED if each.configured else SET)
     table.print()
     if answer.keys:
         heads = ("key", number("in flight"), number("waiting"), number("tokens", 1), Head("limited by", 2))
-        table = Listing(*heads)
+        table = ListingTable(*heads)
         for key in answer.keys:
             tokens = f"{key.tokens:.1f}" if key.HasField("tokens") else ""
             table.add(shown(key.key), str(key.inflight), str(key.waiting), tokens, shown(key.pattern))
@@ -104,7 +104,7 @@ def list_weights(connection: Connection, as_json: bool = False) -> None:
     if as_json:
         print_data({"weights": [], **message_to_json(answer, zeros=True)})
         return
-    table = Listing("pattern", number("weight"), Head("from", 1))
+    table = ListingTable("pattern", number("weight"), Head("from", 1))
     for each in answer.weights:
         table.add(shown(each.pattern), str(each.weight), CONFIGURED if each.configured else SET)
     table.print()
@@ -152,7 +152,7 @@ def fairness(
         print_data({"agents": [], **message_to_json(answer, zeros=True)})
         return
     counted = number("weight", 2), number("in flight"), number("runnable", 1)
-    table = Listing("agent", *counted, number("entitled"), number("received"))
+    table = ListingTable("agent", *counted, number("entitled"), number("received"))
     for each in answer.agents:
         counts = (each.weight, each.inflight, each.runnable)
         shares = (f"{each.entitled:.1%}", f"{each.received:.1%}")

@@ -15,7 +15,7 @@ from . import completed
 from .connection import Connection, with_connection
 from .console import out
 from .failure import Misuse
-from .listing import Head, Listing
+from .listing import Head, ListingTable
 from .output_form import print_data, with_output
 from .server import fields_table, filled, given, instant, local_time, shown
 from .task_options import with_task_options
@@ -173,7 +173,7 @@ def list_schedules(
     if as_json:
         _print_json(answer)
         return
-    table = Listing("id", "when", Head("zone", 2), "status", Head("next due", 1), Head("last fired", 3))
+    table = ListingTable("id", "when", Head("zone", 2), "status", Head("next due", 1), Head("last fired", 3))
     for schedule in answer.schedules:
         status = shown(_status(schedule))
         status.stylize(STYLES[status.plain])

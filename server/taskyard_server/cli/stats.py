@@ -6,7 +6,7 @@ from taskyard.v1 import stats_pb2, stats_pb2_grpc
 from taskyard_server.conversion.payload import message_to_json
 
 from .connection import Connection, with_connection
-from .listing import Listing, number
+from .listing import ListingTable, number
 from .output_form import print_data, with_output
 from .server import size_text
 
@@ -25,7 +25,7 @@ def stats(
         print_data(message_to_json(answer, zeros=True))
         return
     counted = number("submitted", 1), number("completed"), number("failed"), number("cancelled", 2)
-    table = Listing("agent", number("queued"), *counted, number("rejected", 3))
+    table = ListingTable("agent", number("queued"), *counted, number("rejected", 3))
     metrics, queue = answer.metrics, answer.queue
     for name, agent in sorted(metrics.agents.items()):
         counts = (agent.submitted, agent.completed, agent.failed, agent.cancelled, agent.rejected)

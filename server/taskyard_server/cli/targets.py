@@ -10,7 +10,7 @@ from taskyard_server.conversion.payload import message_to_json
 from taskyard_server.core.targets import TargetStatus
 
 from .connection import Connection, with_connection
-from .listing import Listing, number
+from .listing import ListingTable, number
 from .output_form import print_data, with_output
 from .server import shown
 
@@ -34,7 +34,7 @@ def targets(
     if as_json:
         print_data({"targets": [], **message_to_json(answer)})
         return
-    table = Listing("target", "status", number("queued"), "waits for")
+    table = ListingTable("target", "status", number("queued"), "waits for")
     for target in answer.targets:
         name = pb.Target.Status.Name(target.status)
         standing = shown(name)

@@ -14,7 +14,7 @@ from .connection import Connection, with_connection
 from .console import out
 from .failure import Misuse
 from .filter_options import filter_fields
-from .listing import Head, Listing, number, task_id
+from .listing import Head, ListingTable, number, task_id
 from .output_form import print_data, with_output
 from .server import fields_table, local_time, state_cell, took_text, word
 from .shared_options import with_options
@@ -101,7 +101,7 @@ def list_tasks(
         print_data({"tasks": [], **message_to_json(answer)})
         return
     heads = task_id("task"), "agent", "action", "state", number("duration", 2), Head("error", 1)
-    table = Listing(*heads, *(WIDE if out.is_wide else ()))
+    table = ListingTable(*heads, *(WIDE if out.is_wide else ()))
     for task in tasks:
         table.add(
             *(task.task_id, task.agent_id, task.action, state_cell(task.state), took_text(task), task.error),

@@ -24,7 +24,7 @@ from taskyard_server.net.admin_address import address_of, is_served
 from .connection import Connection, to_socket, with_connection_to_server
 from .console import out
 from .failure import Failure, Misuse
-from .listing import Head, Listing
+from .listing import Head, ListingTable
 from .output_form import print_data, with_output
 from .server import UNIT_SECS, fields_table, filled, given, local_time, shown
 from .settings_options import ConfigOption, StoreOption
@@ -121,7 +121,7 @@ def list_tokens(
     if as_json:
         _print_json(found)
         return
-    table = Listing("id", "name", Head("may", 1), Head("created", 4), Head("last used", 3), Head("ends", 2))
+    table = ListingTable("id", "name", Head("may", 1), Head("created", 4), Head("last used", 3), Head("ends", 2))
     for token in found.tokens:
         end = (
             f"revoked {local_time(token.revoked_at)}" if token.HasField("revoked_at") else local_time(token.expires_at)

@@ -9,7 +9,7 @@ from taskyard.v1.schedule_pb2_grpc import ScheduleServiceStub
 from taskyard_server.conversion.payload import message_to_json
 
 from .connection import Connection, with_connection
-from .listing import Head, Listing, task_id
+from .listing import Head, ListingTable, task_id
 from .output_form import print_data, with_output
 from .server import filled, given, instant, local_time, shown
 
@@ -51,7 +51,7 @@ def triggers(
     if as_json:
         print_data(message_to_json(answer, zeros=True))
         return
-    table = Listing(Head("id", 3), "schedule", Head("due", 1), "state", task_id("task", 2), "reason")
+    table = ListingTable(Head("id", 3), "schedule", Head("due", 1), "state", task_id("task", 2), "reason")
     for trigger in answer.triggers:
         state_cell = shown(pb.Trigger.State.Name(trigger.state))
         state_cell.stylize(STYLES[state_cell.plain])

@@ -9,7 +9,7 @@ from taskyard_server.conversion.payload import message_to_json
 
 from .connection import Connection, with_connection
 from .console import out
-from .listing import Head, Listing, number
+from .listing import Head, ListingTable, number
 from .output_form import print_data, with_output
 from .server import length_text, shown, word
 from .task_ids import TaskArgument, whole_id
@@ -29,7 +29,7 @@ def why(task_id: TaskArgument, connection: Connection, as_json: bool = False) ->
     is_over = not answer.reasons and not answer.runnable
     out.print(shown(f"{answer.task_id} is {state}" + (", and waits for nothing" if is_over else "")))
     if answer.reasons:
-        table = Listing("reason", "what", Head("until", 1))
+        table = ListingTable("reason", "what", Head("until", 1))
         for reason in answer.reasons:
             until = reason.until.ToJsonString() if reason.HasField("until") else ""
             table.add(task_pb2.WaitReason.Kind.Name(reason.kind), reason.message, until)
@@ -60,7 +60,7 @@ def demand(
         out.print(f"no {'such ' if pool else ''}pool is configured, see scheduler.pools")
         return
     counts = number("runnable"), number("in flight"), number("oldest"), number("free credit", 2), number("hosts", 1)
-    table = Listing("pool", *counts)
+    table = ListingTable("pool", *counts)
     for each in pools:
         oldest = length_text(each.oldest_secs) if each.HasField("oldest_secs") else ""
         figures = (each.runnable, each.inflight, oldest, each.free_credit, each.hosts)

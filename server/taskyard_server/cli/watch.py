@@ -28,7 +28,7 @@ from taskyard_server.conversion.payload import message_to_json
 
 from .connection import Connection, with_connection
 from .console import out
-from .listing import Head, Listing, number, task_id
+from .listing import Head, ListingTable, number, task_id
 from .output_form import print_line, with_output
 from .server import shown, state_cell, took_text
 from .several_servers import PATIENCE_SECS
@@ -157,7 +157,7 @@ def _display(as_json: bool) -> Iterator[Show]:
 def _table(events: deque[task_pb2.TaskEvent]) -> Table:
     """The last events that fit on the terminal, the newest at the bottom."""
     heads = Head("time", 4), task_id("task"), Head("agent", 2), "action", "state", Head("host", 3)
-    table = Listing(*heads, number("duration", 1), "error or progress")
+    table = ListingTable(*heads, number("duration", 1), "error or progress")
     room = max(out.height - FRAME_LINES, 1)
     for event in list(events)[-room:]:
         table.add(*_cells(event))

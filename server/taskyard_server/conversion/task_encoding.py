@@ -277,6 +277,16 @@ def encode_assignment(lease: Lease, task: Task | None = None) -> bytes:
     return b"".join(parts)
 
 
+def handed_task_encoder(handed: Callable[[Task], Task] | None) -> Callable[[Task], bytes]:
+    """Encodes a task for its host; `handed` makes what it is told of where that is not what everybody is told."""
+    return encode_task if handed is None else lambda task: encode_task(handed(task))
+
+
+def assignment_encoder(handed: Callable[[Task], Task] | None) -> Callable[[Lease], bytes]:
+    """The same for an `Assignment`."""
+    return encode_assignment if handed is None else lambda lease: encode_assignment(lease, handed(lease.task))
+
+
 def encode_reported(state: TaskState) -> bytes:
     """A `ReportResults` with one result, for an accepted report."""
     return REPORTED[state]

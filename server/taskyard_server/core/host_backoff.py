@@ -20,7 +20,7 @@ MAX_LOSSES: Final = 6
 """From so many losses on a rest has its full length."""
 
 
-class Rests:
+class HostBackoff:
     """The one owner of what `Host` says of losses and rests."""
 
     def __init__(self, life: Lifecycle) -> None:

@@ -20,7 +20,7 @@ from .errors import Conflict, NotFound, QueueFull
 from .events import Event, EventKind
 from .grants import Grants
 from .history import NO_HISTORY
-from .host_backoff import Rests
+from .host_backoff import HostBackoff
 from .hosts import Hosts
 from .leases import StopReason
 from .limits import Limits
@@ -115,7 +115,7 @@ class Lifecycle:
         self.attempts = Attempts(self, entropy)
         self.run_timeouts = RunTimeouts(self)
         self.liveness = Liveness(self, hosts)
-        self.rests = Rests(self)
+        self.rests = HostBackoff(self)
         self.retention = Retention(self)
         # The tasks of triggers that have not ended. `TriggerDispatcher` fills it and sets the two callbacks.
         self.triggered: dict[Task, Trigger] = {}

@@ -48,14 +48,14 @@ class KeeperPort(Protocol):
 
 
 class Answers:
-    """Gives the answers of commands. Without a `keeper` nothing is waited for."""
+    """Gives the answers of commands. Without a `persistence` nothing is waited for."""
 
     def __init__(self) -> None:
-        self.keeper: KeeperPort | None = None
+        self.persistence: KeeperPort | None = None
 
     async def give(self, state: NamespaceState, command: Callable[[], T], patient: bool = False) -> T:
         """Run a command, and answer what it returns or raises."""
-        if self.keeper is None:
+        if self.persistence is None:
             return command()
         try:
             answer = command()
@@ -64,15 +64,15 @@ class Answers:
         except Refusal:
             await self.kept(state, patient)
             raise
-        if (kept := self.keeper.wait(state, patient)) is not None:
+        if (kept := self.persistence.wait(state, patient)) is not None:
             await kept
         return answer
 
     def of(self, state: NamespaceState, answer: T, patient: bool = False) -> Answer[T]:
         """The answer of a command that has just been applied, and that refused nothing as a whole."""
-        return Answer(answer, None if self.keeper is None else self.keeper.wait(state, patient))
+        return Answer(answer, None if self.persistence is None else self.persistence.wait(state, patient))
 
     async def kept(self, state: NamespaceState, patient: bool = False) -> None:
         """Wait until all that happened in a namespace until now is kept."""
-        if self.keeper is not None and (kept := self.keeper.wait(state, patient)) is not None:
+        if self.persistence is not None and (kept := self.persistence.wait(state, patient)) is not None:
             await kept

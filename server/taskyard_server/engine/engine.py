@@ -13,7 +13,7 @@ from typing import TypeVar
 from taskyard_server.core.errors import Unavailable
 from taskyard_server.core.figures.demand import Demand, Pool, demand_of
 from taskyard_server.core.figures.figures import queued_since
-from taskyard_server.core.figures.queue_health import Standing, standing_of
+from taskyard_server.core.figures.queue_health import QueueHealth, health_of
 from taskyard_server.core.hosts import Host
 from taskyard_server.core.limits import Limits, limits_with
 from taskyard_server.core.rules import NO_RULES, ConfiguredRules
@@ -24,16 +24,16 @@ from taskyard_server.store.shared_port import is_shared
 
 from .clock import Clock, SteadyClock
 from .event_log import EventLogs
-from .fair_yield import TurnTaking
+from .fair_yield import FairYield
 from .hosts import MemoryHosts
-from .idle_detector import Stillness
+from .idle_detector import IdleDetector
 from .leases import MemoryLeases
 from .namespace_commands import MemoryNamespaces
 from .namespaces import Namespaces
 from .operations import MemoryOperations
 from .outbox import MemoryOutbox
-from .owned_namespaces import Tenures
-from .persistence import Keeper, Keeping
+from .owned_namespaces import OwnedNamespaces
+from .persistence import Persistence, StoreOptions
 from .port import DeliveryEncoder, Listener, OutboxPort
 from .recent_events import NO_COMMIT, Bounds, CommitMark, EncodeEvent
 from .rules import MemoryRules
@@ -52,7 +52,7 @@ class MemoryEngine:
     too there is an outbox of what it makes. If `private` nothing that is told of one task tells of others: ids cannot
     be computed from one another, and no task has a position.
 
-    Where replicas share the store nothing is loaded: namespaces come and go by `tenures`.
+    Where replicas share the store nothing is loaded: namespaces come and go by `owned`.
     """
 
     def __init__(
@@ -62,17 +62,19 @@ class MemoryEngine:
         seed: int | None = None,
         wall: Clock | None = None,
         store: Store | None = None,
-        keeping: Keeping | None = None,
+        store_options: StoreOptions | None = None,
         encode_delivery: DeliveryEncoder | None = None,
         private: bool = False,
         monotonic: Clock = time.monotonic,
     ) -> None:
         wall = wall or clock or time.time
         self._namespaces = Namespaces(limits, clock or SteadyClock(), wall, seed, private, monotonic)
-        self.keeper = None if store is None else Keeper(self._namespaces, store, keeping or Keeping())
-        self.tenures: Tenures | None = None
-        if self.keeper is not None and is_shared(store):
-            self.tenures = Tenures(self._namespaces, self.keeper, store)
+        self.persistence = (
+            None if store is None else Persistence(self._namespaces, store, store_options or StoreOptions())
+        )
+        self.owned: OwnedNamespaces | None = None
+        if self.persistence is not None and is_shared(store):
+            self.owned = OwnedNamespaces(self._namespaces, self.persistence, store)
         self._outbox: MemoryOutbox | None = None
         if store is not None and encode_delivery is not None:
             self._outbox = self._namespaces.driver.outbox = MemoryOutbox(self._namespaces, store, encode_delivery)
@@ -82,29 +84,29 @@ class MemoryEngine:
         self.hosts = MemoryHosts(self._namespaces)
         self.leases = MemoryLeases(self._namespaces)
         self.schedules = MemorySchedules(self._namespaces)
-        self.namespaces = MemoryNamespaces(self._namespaces, self.keeper)
+        self.namespaces = MemoryNamespaces(self._namespaces, self.persistence)
         self.admin = MemoryAdmin(self._namespaces)
-        self.turns = TurnTaking()
-        self.stillness = Stillness(self._namespaces)
+        self.turns = FairYield()
+        self.idle = IdleDetector(self._namespaces)
 
     async def open(self) -> None:
         """Load what the store has kept, if there is one, and resume it. Raises `StoreError`."""
-        if self.keeper is not None:
-            await self.keeper.open()
+        if self.persistence is not None:
+            await self.persistence.open()
 
     async def run(self) -> None:
         """Do what the store needs with time, until cancelled. Raises `StoreError` once it has failed for good."""
-        if self.keeper is None:
+        if self.persistence is None:
             await asyncio.get_running_loop().create_future()
         else:
-            await self.keeper.run()
+            await self.persistence.run()
 
     async def release(self) -> None:
         """Commit what is left and let go of the store, after the last call was served."""
         if self._outbox is not None:
             self._outbox.remove_done()
-        if self.keeper is not None:
-            await self.keeper.close()
+        if self.persistence is not None:
+            await self.persistence.close()
 
     def event_logs(self, encode: EncodeEvent, bounds: Bounds | None = None, clock: Clock | None = None) -> EventLogs:
         """Logs of what happens, for those who watch it. They are still to be subscribed."""
@@ -112,17 +114,17 @@ class MemoryEngine:
 
     def last_commit(self, namespace: str) -> CommitMark:
         """The last commit of a namespace that was published; zero without a store."""
-        if self.keeper is None:
+        if self.persistence is None:
             return NO_COMMIT
-        if self.tenures is not None:
+        if self.owned is not None:
             state = self._namespaces.here(namespace)
             # Of a namespace that is not there yet nothing is committed, and all that follows can be found.
-            return CommitMark(0, int(self.tenures.absent_until() * 1000)) if state is None else state.told
-        return CommitMark(self.keeper.committer.number, int(self.keeper.committer.kept_at * 1000))
+            return CommitMark(0, int(self.owned.absent_until() * 1000)) if state is None else state.told
+        return CommitMark(self.persistence.committer.number, int(self.persistence.committer.kept_at * 1000))
 
     def knows_commit(self, namespace: str, commit: CommitMark) -> bool:
         """Whether a commit is one of the namespace that has this name now, as far as that can be told."""
-        if self.tenures is None:
+        if self.owned is None:
             # All namespaces share the numbers of commits: what came after that one is found, also if all of it did.
             return commit.ms > self._namespaces.deleted_at_ms.get(namespace, -1)
         state = self._namespaces.here(namespace)
@@ -133,7 +135,7 @@ class MemoryEngine:
     @property
     def is_kept(self) -> bool:
         """Whether everything survives the process."""
-        return self.keeper is not None
+        return self.persistence is not None
 
     @property
     def outbox(self) -> OutboxPort | None:
@@ -199,9 +201,9 @@ class MemoryAdmin:
             total = [one.plus(other) for one, other in zip(total, demands, strict=True)]
         return total
 
-    def standings(self) -> Mapping[str, Standing]:
+    def standings(self) -> Mapping[str, QueueHealth]:
         now = self._namespaces.now()
-        return {state.namespace: standing_of(state.scheduler.life, now) for state in self._namespaces}
+        return {state.namespace: health_of(state.scheduler.life, now) for state in self._namespaces}
 
     def look_at_hosts(self, namespace: str, show: Callable[[list[Host]], T]) -> T:
         state = self._namespaces.here(namespace)
@@ -258,16 +260,16 @@ class MemoryAdmin:
         namespaces = self._namespaces
         namespaces.closed = True
         now = namespaces.now()
-        if namespaces.keeper is None:
+        if namespaces.persistence is None:
             namespaces.for_each(lambda state: state.scheduler.shut_down(now))
         else:
             namespaces.for_each(lambda state: state.scheduler.pause_inflight(now, built_in_only))
         for state in namespaces:
             state.release_all()
         namespaces.driver.close()
-        if namespaces.keeper is not None:
+        if namespaces.persistence is not None:
             # Hosts are told of the stops before their streams end.
-            await namespaces.keeper.settle()
+            await namespaces.persistence.settle()
         for state in namespaces:
             for session in state.sessions.values():
                 session.end(Unavailable("the server shuts down"))

@@ -35,7 +35,7 @@ MAX_WAIT_SECS: Final = 0.001
 """Large work waits for small work no longer than this before each pass, so that it goes on beside any amount."""
 
 
-class TurnTaking:
+class FairYield:
     """Gives turns: `await take(...)` comes back when the caller may do a slice. `clock` gives seconds that only grow.
 
     It belongs to one event loop. `busyness` says whether that has time to spare.

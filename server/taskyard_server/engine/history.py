@@ -40,7 +40,7 @@ MAX_READS: Final = 3
 DAMAGED: Final = "the records of this task are at fault; see the server's log"
 
 
-class History:
+class StoredHistory:
     """The tasks of a store, for whose answers calls wait up to `patience_secs`."""
 
     def __init__(self, store: Store, patience_secs: float, answers: Answers, driver: Driver) -> None:

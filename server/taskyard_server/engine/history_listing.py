@@ -21,14 +21,14 @@ from taskyard_server.store.port import key_of, number_of
 from taskyard_server.store.row_prefilter import sought
 
 from .history import read_task
-from .port.tasks import TaskPage
+from .port.tasks import ListedTasks
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from taskyard_server.core.task import Task
 
-    from .history import History
+    from .history import StoredHistory
     from .namespace import NamespaceState
 
 SLICE_ROWS: Final = 250
@@ -45,14 +45,14 @@ MAX_PAGE_BYTES: Final = 16_000_000
 class HistoryListing:
     """One page of a listing: up to `limit` tasks after the one numbered `after`, or from the first if that is 0."""
 
-    history: History
+    history: StoredHistory
     state: NamespaceState
     task_filter: TaskFilter
     after: int
     limit: int
     newest_first: bool
 
-    async def page(self) -> TaskPage:
+    async def page(self) -> ListedTasks:
         """Read it. Raises `Unavailable` while the store does not answer, `Internal` for rows at fault."""
         if self.state.fault is not None:
             raise Internal(self.state.fault)
@@ -69,23 +69,23 @@ class HistoryListing:
             for rows in page.rows:
                 task = read_task(self.state, rows)
                 if self._is_past(task):
-                    return TaskPage(matches, None)
+                    return ListedTasks(matches, None)
                 if wanted.matches(task):
                     if len(matches) == self.limit or size > MAX_PAGE_BYTES:
-                        return TaskPage(matches, matches[-1].seq)
+                        return ListedTasks(matches, matches[-1].seq)
                     matches.append(task)
                     size += len(rows.task) + len(rows.state or b"") + len(rows.ended or b"")
             if page.next_key is None:
                 break
             goes_on = number_of(page.next_key)
             if scanned >= MAX_SCANNED_ROWS:
-                return TaskPage(matches, goes_on + 1 if self.newest_first else goes_on - 1)
+                return ListedTasks(matches, goes_on + 1 if self.newest_first else goes_on - 1)
             if self.newest_first:
                 high = goes_on
             else:
                 low = goes_on
             await asyncio.sleep(0)
-        return TaskPage(matches, None)
+        return ListedTasks(matches, None)
 
     def _slice(self) -> int:
         """How many rows to ask for: without a filter those of the page, and one that says whether it is the last."""

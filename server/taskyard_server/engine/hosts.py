@@ -158,8 +158,8 @@ class MemoryHosts:
 
     def _once_kept(self, state: NamespaceState, tell: Callable[[], None]) -> None:
         """Tell a stream of what is being done, once that is kept."""
-        keeper = self._answers.keeper
-        kept = None if keeper is None else keeper.wait(state, patient=True)
+        persistence = self._answers.persistence
+        kept = None if persistence is None else persistence.wait(state, patient=True)
         if kept is None:
             tell()
         else:

@@ -29,7 +29,7 @@ class Unfinished:
     is_running: bool = False
 
 
-class Stillness:
+class IdleDetector:
     """Looks at the namespaces of one engine."""
 
     def __init__(self, namespaces: Namespaces) -> None:
@@ -38,8 +38,8 @@ class Stillness:
     @property
     def is_settled(self) -> bool:
         """Whether all that followed from commands so far has happened, and is kept where there is a store."""
-        keeper, driver = self._namespaces.keeper, self._namespaces.driver
-        return not driver.has_turn and not driver.slices.is_busy and (keeper is None or keeper.is_idle)
+        persistence, driver = self._namespaces.persistence, self._namespaces.driver
+        return not driver.has_turn and not driver.slices.is_busy and (persistence is None or persistence.is_idle)
 
     def connected(self, namespace: str) -> set[str]:
         """The hosts of a namespace whose streams are open."""

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from taskyard_server.core.names import Names
     from taskyard_server.core.task import Submission, Task, TaskState
 
-    from .history import History
+    from .history import StoredHistory
     from .namespace import NamespaceState
 
 MAX_LOOKS: Final = 3
@@ -24,7 +24,7 @@ MAX_LOOKS: Final = 3
 
 
 async def known_of(
-    state: NamespaceState, history: History | None, submissions: Sequence[Submission], agents: Names | None
+    state: NamespaceState, history: StoredHistory | None, submissions: Sequence[Submission], agents: Names | None
 ) -> Known:
     """What these submissions may name. The command must follow in this turn. Raises `Unavailable`."""
     past: dict[str, TaskState] = {}

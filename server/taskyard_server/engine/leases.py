@@ -104,7 +104,7 @@ class MemoryLeases:
             reports = state.scheduler.reports
             return show(reports.renew(self._now(), host_id, task_id, token, lease_secs, tokens, own_only=own_only))
 
-        if self._answers.keeper is None:
+        if self._answers.persistence is None:
             return command()
         try:
             answer = command()

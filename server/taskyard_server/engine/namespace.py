@@ -53,7 +53,7 @@ class Turn(NamedTuple):
     losses: list[Loss]
 
 
-class StopCall(Protocol):
+class EndableCall(Protocol):
     """A call that waits until a host has stopped; see `stop_calls.py`."""
 
     def end(self) -> None:
@@ -100,7 +100,7 @@ class NamespaceState:
     named_claims: NamedClaims = field(default_factory=NamedClaims)
     sessions: dict[Offer, Session] = field(default_factory=dict)
     end_waits: dict[str, set[asyncio.Future[None]]] = field(default_factory=dict)
-    stop_calls: set[StopCall] = field(default_factory=set)
+    stop_calls: set[EndableCall] = field(default_factory=set)
     due: float | None = None
     limits_logged: set[str] = field(default_factory=set)
     limits_checked_at: float = 0.0

@@ -28,7 +28,7 @@ from .port.namespaces import (
 if TYPE_CHECKING:
     from .namespace import NamespaceState
     from .namespaces import Namespaces
-    from .persistence import Keeper
+    from .persistence import Persistence
 
 log = structlog.get_logger(__name__)
 
@@ -38,10 +38,10 @@ NO_NAMESPACE: Final = "namespace not found"
 class MemoryNamespaces:
     """Implements `port.NamespacePort`. `directory` knows the namespaces of other replicas, where there are any."""
 
-    def __init__(self, namespaces: Namespaces, keeper: Keeper | None) -> None:
+    def __init__(self, namespaces: Namespaces, persistence: Persistence | None) -> None:
         self.directory: NamespaceDirectory | None = None
         self._namespaces = namespaces
-        self._keeper = keeper
+        self._persistence = persistence
         self._answers = namespaces.answers
         self._listeners: list[DeletionListener] = []
 
@@ -102,14 +102,14 @@ class MemoryNamespaces:
             raise NotFound(NO_NAMESPACE)
         if not force and (content := self._content(state)):
             raise Conflict(f"the namespace {name} has {content}; with force=true it is deleted with all of that")
-        if self._keeper is not None:
-            self._keeper.require_answers()
+        if self._persistence is not None:
+            self._persistence.require_answers()
         state.is_deleted = state.is_leaving = True
-        if self._keeper is None:
+        if self._persistence is None:
             self._end(state)
         else:
             # Taken first, so that what this turn has changed goes the same way.
-            await self._keeper.committer.keep(state, lambda _: self._end(state))
+            await self._persistence.committer.keep(state, lambda _: self._end(state))
         if self.directory is not None:
             await self.directory.deleted(name, state.number)
 
@@ -134,8 +134,8 @@ class MemoryNamespaces:
         self._namespaces.remove(state)
         state.leave()
         log.info("namespace_deleted", namespace=name, number=state.number)
-        if self._keeper is not None:
-            self._keeper.removals.add(state.number)
+        if self._persistence is not None:
+            self._persistence.removals.add(state.number)
         for listener in self._listeners:
             try:
                 listener(name)

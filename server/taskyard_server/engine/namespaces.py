@@ -28,19 +28,19 @@ if TYPE_CHECKING:
 
     from .answers import KeeperPort
     from .clock import Clock
-    from .history import History
+    from .history import StoredHistory
     from .sessions import DrainNotice
 
 
 class Namespaces:
     """The namespaces by name, and what the facets of the engine share: limits, both clocks, the driver, the answers.
 
-    `keeper` keeps them in a store, if there is one, and `history` is what has left memory, if that is kept.
+    `persistence` keeps them in a store, if there is one, and `history` is what has left memory, if that is kept.
     `drain_notice` is set while the engine drains, `closed` once it accepts no more waiting calls. If `private` nothing
     that is told of one task tells of others.
 
-    Where replicas share the store, namespaces come and go (`tenures.py`), and `is_elsewhere` says of a name that is not
-    here whether another replica may have it.
+    Where replicas share the store, namespaces come and go (`owned_namespaces.py`), and `is_elsewhere` says of a name
+    that is not here whether another replica may have it.
     """
 
     def __init__(
@@ -58,8 +58,8 @@ class Namespaces:
         self.wall = wall
         self.drain_notice: DrainNotice | None = None
         self.closed = False
-        self.keeper: KeeperPort | None = None
-        self.history: History | None = None
+        self.persistence: KeeperPort | None = None
+        self.history: StoredHistory | None = None
         self.is_elsewhere: Callable[[str], bool] | None = None
         # Counters of all namespaces together never go back.
         self.deleted_at_ms: dict[str, int] = {}
@@ -112,22 +112,22 @@ class Namespaces:
         Raises `NotFound`, and `Unavailable` while the store does not answer, unless the caller is `patient`.
         """
         state = self.get(name, resource)
-        if self.keeper is not None and not patient:
-            self.keeper.require_answers()
+        if self.persistence is not None and not patient:
+            self.persistence.require_answers()
         self.driver.mark_dirty(state)
         return state
 
     def get_or_create(self, name: str, patient: bool = False) -> NamespaceState:
         """The namespace, for a command that may add to it; it is marked dirty. Raises `Unavailable` likewise."""
-        if self.keeper is not None and not patient:
-            self.keeper.require_answers()
+        if self.persistence is not None and not patient:
+            self.persistence.require_answers()
         state = self.find(name)
         if state is None:
             if self.is_elsewhere is not None:
                 # It is made in the store first.
                 raise NotOwner()
             self._last_number += 1
-            changes = None if self.keeper is None else Changes()
+            changes = None if self.persistence is None else Changes()
             scheduler = Scheduler(self.limits, self._entropy, changes)
             self._set_up(scheduler)
             state = self._states[name] = NamespaceState(name, scheduler, self._last_number, changes)
@@ -142,7 +142,7 @@ class Namespaces:
     def remembers_secs(self, state: NamespaceState | None) -> float:
         """For how long what has ended in a namespace can be found."""
         limits = self.limits if state is None else state.scheduler.limits
-        return max(limits.result_ttl_secs, 0.0 if self.keeper is None else self.keeper.history_secs)
+        return max(limits.result_ttl_secs, 0.0 if self.persistence is None else self.persistence.history_secs)
 
     @property
     def longest_result_ttl_secs(self) -> float:
@@ -151,8 +151,8 @@ class Namespaces:
 
     def require_room(self) -> None:
         """Raise `Unavailable` while there is no room for new tasks."""
-        if self.keeper is not None:
-            self.keeper.require_room()
+        if self.persistence is not None:
+            self.persistence.require_room()
 
     def restore(self, loaded: LoadedNamespace) -> NamespaceState:
         """Add a namespace that a store has kept."""

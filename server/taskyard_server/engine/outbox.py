@@ -116,8 +116,8 @@ class MemoryOutbox:
 
     async def settled(self) -> None:
         """See `OutboxPort`."""
-        if self._namespaces.keeper is not None:
-            await self._namespaces.keeper.settle()
+        if self._namespaces.persistence is not None:
+            await self._namespaces.persistence.settle()
 
 
 async def _first_slice(slices: AsyncIterator[Sequence[Row]]) -> Sequence[Row]:

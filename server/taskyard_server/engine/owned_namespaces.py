@@ -19,12 +19,12 @@ from taskyard_server.store.port import Table, key_of
 from .recent_events import CommitMark
 
 if TYPE_CHECKING:
-    from taskyard_server.store.committer import Source
+    from taskyard_server.store.committer import RowSource
     from taskyard_server.store.shared_port import SharedStore, Taken
 
     from .namespace import NamespaceState
     from .namespaces import Namespaces
-    from .persistence import Keeper
+    from .persistence import Persistence
 
 log = structlog.get_logger(__name__)
 
@@ -36,7 +36,7 @@ LOADS_AT_ONCE: Final = 4
 """More would not be faster: the rows of all of them are decoded by one thread."""
 
 
-class Tenures:
+class OwnedNamespaces:
     """The namespaces of one engine that its replica owns.
 
     `on_lost` is called with the name of one that turned out to be another's. `left` are called with the name of each
@@ -44,17 +44,17 @@ class Tenures:
     so that it is not idle.
     """
 
-    def __init__(self, namespaces: Namespaces, keeper: Keeper, store: SharedStore) -> None:
+    def __init__(self, namespaces: Namespaces, persistence: Persistence, store: SharedStore) -> None:
         self.on_lost: Callable[[str], None] = lambda _: None
         self.left: list[Callable[[str], None]] = []
         self.begun: list[Callable[[str], None]] = []
         self.wanted: list[Callable[[str], bool]] = []
         self._namespaces = namespaces
-        self._keeper = keeper
+        self._persistence = persistence
         self._store = store
         self._looked_at: float | None = None
         self._loading = asyncio.Semaphore(LOADS_AT_ONCE)
-        keeper.on_lost = self._lost
+        persistence.on_lost = self._lost
 
     def use(self, is_elsewhere: Callable[[str], bool], is_trusted: Callable[[], bool]) -> None:
         """Ask whether a name may be another's, and whether this replica is trusted to own what it owns."""
@@ -112,8 +112,8 @@ class Tenures:
         async with self._loading:
             state = await self._load(taken, is_ours)
             try:
-                await self._keeper.recover(state)
-                await self._keeper.committer.wait(state, patient=True)
+                await self._persistence.recover(state)
+                await self._persistence.committer.wait(state, patient=True)
             except BaseException:
                 self.end(state.namespace)
                 raise
@@ -125,7 +125,7 @@ class Tenures:
         ahead = taken.kept.at - namespaces.now()
         # The clock of the owner before was ahead. This one must not jump, since leases of other namespaces would end.
         shift = -ahead if ahead > MOST_AHEAD_SECS else 0.0
-        self._keeper.start_at(taken.kept.at + shift)
+        self._persistence.start_at(taken.kept.at + shift)
         now = namespaces.now()
         since_ms = int((now - namespaces.limits.result_ttl_secs) * 1000)
         loaded = await load_one(store, taken, namespaces.limits, namespaces.random_bits, now, since_ms, shift)
@@ -172,7 +172,7 @@ class Tenures:
     async def _settle(self, state: NamespaceState) -> None:
         self._namespaces.driver.flush()
         # Its own answers go out in the turns that follow their commit.
-        while (kept := self._keeper.committer.wait_for_past(state, patient=True)) is not None:
+        while (kept := self._persistence.committer.wait_for_past(state, patient=True)) is not None:
             await kept
             await asyncio.sleep(0)
             self._namespaces.driver.flush()
@@ -183,7 +183,7 @@ class Tenures:
         if state is not None:
             self._leave(state)
 
-    def _lost(self, source: Source) -> None:
+    def _lost(self, source: RowSource) -> None:
         for state in list(self._namespaces):
             if state is source:
                 log.warning("namespace_lost", namespace=state.namespace, term=state.term)
@@ -195,12 +195,12 @@ class Tenures:
             return
         self._namespaces.remove(state)
         state.leave()
-        self._keeper.committer.forget(state)
+        self._persistence.committer.forget(state)
         self.tell_left(state.namespace)
 
     def empty(self, number: int) -> None:
         """Remove the rows of a namespace that was deleted."""
-        self._keeper.removals.add(number)
+        self._persistence.removals.add(number)
 
     def tell_left(self, name: str) -> None:
         """Let whoever watches a namespace here look for it elsewhere."""

@@ -14,14 +14,14 @@ from typing import TYPE_CHECKING, Final
 import structlog
 
 from taskyard_server.core.errors import Unavailable
-from taskyard_server.store.committer import Committer, Source
+from taskyard_server.store.committer import Committer, RowSource
 from taskyard_server.store.figures import StoreFigures
 from taskyard_server.store.loading import load
 from taskyard_server.store.port import CommitDelayed, Kept, Store, StoreError
 from taskyard_server.store.shared_port import is_shared
 
 from .clock import Clock, SteadyClock
-from .history import History
+from .history import StoredHistory
 from .removals import Removals
 
 if TYPE_CHECKING:
@@ -45,7 +45,7 @@ DAY_SECS: Final = 86_400
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Keeping:
+class StoreOptions:
     """How a store is used (docs/settings.md, store)."""
 
     patience_secs: float = 10.0
@@ -59,22 +59,22 @@ class Keeping:
         return self.history_days > 0
 
 
-class Keeper:
+class Persistence:
     """Keeps the namespaces of one engine. `committer` is there once it is open.
 
     `shift` is then the seconds by which all stored times of the steady clock are moved (docs/keeping.md, The clock).
-    Where replicas share the store nothing is loaded here (`tenures.py`), `on_lost` is called with a namespace that
-    another replica owns, and `may_tell` is the committer's.
+    Where replicas share the store nothing is loaded here (`owned_namespaces.py`), `on_lost` is called with a namespace
+    that another replica owns, and `may_tell` is the committer's.
     """
 
     committer: Committer
     shift: float
 
-    def __init__(self, namespaces: Namespaces, store: Store, keeping: Keeping) -> None:
+    def __init__(self, namespaces: Namespaces, store: Store, store_options: StoreOptions) -> None:
         self.store = store
-        self.keeping = keeping
+        self.options = store_options
         self.figures = StoreFigures(store.url)
-        self.on_lost: Callable[[Source], None] = lambda _: None
+        self.on_lost: Callable[[RowSource], None] = lambda _: None
         self.may_tell: Callable[[], Awaitable[object] | None] = lambda: None
         self.is_shared = is_shared(store)
         self.removals = Removals(store)
@@ -94,7 +94,7 @@ class Keeper:
             self.store,
             kept,
             namespaces.now,
-            self.keeping.patience_secs,
+            self.options.patience_secs,
             driver.flush,
             driver.commit_ended,
             self.figures,
@@ -122,7 +122,7 @@ class Keeper:
             gc.enable()
         driver.committer = self.committer
         for state in namespaces:
-            state.keep_history(self.keeping.has_history)
+            state.keep_history(self.options.has_history)
             await self.recover(state)
         self._begin_keeping()
         driver.flush()
@@ -133,9 +133,11 @@ class Keeper:
     def _begin_keeping(self) -> None:
         namespaces = self._namespaces
         self._is_open = True
-        namespaces.keeper = namespaces.answers.keeper = self
-        if self.keeping.has_history:
-            namespaces.history = History(self.store, self.keeping.patience_secs, namespaces.answers, namespaces.driver)
+        namespaces.persistence = namespaces.answers.persistence = self
+        if self.options.has_history:
+            namespaces.history = StoredHistory(
+                self.store, self.options.patience_secs, namespaces.answers, namespaces.driver
+            )
 
     async def recover(self, state: NamespaceState) -> None:
         """Do in a namespace that was loaded what follows from the time in which nobody served it."""
@@ -186,7 +188,7 @@ class Keeper:
         if self.committer.is_stuck:
             return
         with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(self.keeping.patience_secs):
+            async with asyncio.timeout(self.options.patience_secs):
                 await self.committer.settle()
 
     @property
@@ -197,7 +199,7 @@ class Keeper:
     @property
     def history_secs(self) -> float:
         """For how long ended tasks are kept."""
-        return self.keeping.history_days * DAY_SECS
+        return self.options.history_days * DAY_SECS
 
     def require_answers(self) -> None:
         """Raise `Unavailable` while the store does not answer."""
@@ -211,7 +213,7 @@ class Keeper:
 
     @property
     def _is_short_of_room(self) -> bool:
-        return self.figures.free_bytes < self.keeping.min_free_bytes
+        return self.figures.free_bytes < self.options.min_free_bytes
 
     def wait(self, state: NamespaceState, patient: bool = False) -> asyncio.Future[None] | None:
         """Done once all that happened in a namespace until now is committed; None if it is.
@@ -228,7 +230,7 @@ class Keeper:
         """Let the clock go on from the last commit; the seconds by which what is stored must be moved."""
         now = clock()
         if kept.at - now > MAX_AHEAD_SECS:
-            if not self.keeping.accept_clock:
+            if not self.options.accept_clock:
                 raise StoreError(
                     f"{self.store.url}: its last commit is of {_at(kept.at)}, but the clock shows {_at(now)}: "
                     "set the clock, or start with --accept-clock to move what is stored to the clock's time"
@@ -259,7 +261,7 @@ class Keeper:
             await asyncio.sleep(FORGET_EVERY_SECS)
             # What is still in memory can come back to life, and needs its rows.
             secs = max(
-                self.keeping.history_days * DAY_SECS, self._namespaces.longest_result_ttl_secs + FORGET_EVERY_SECS
+                self.options.history_days * DAY_SECS, self._namespaces.longest_result_ttl_secs + FORGET_EVERY_SECS
             )
             before_ms = int((self._namespaces.now() - secs) * 1000)
             # A full disk delays this; the next round will do.

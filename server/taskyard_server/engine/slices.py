@@ -27,7 +27,7 @@ HELD_BACK_SECS: Final = 0.05
 AFTER_FAULT_SECS: Final = 1.0
 
 
-class Turns(Protocol):
+class TurnEnds(Protocol):
     """What follows from commands, once a turn of the event loop."""
 
     committer: Committer | None
@@ -46,7 +46,7 @@ class Slices:
     With a store the next one follows only once the last is committed: so what is under way at a time stays little.
     """
 
-    def __init__(self, driver: Turns, clock: Clock) -> None:
+    def __init__(self, driver: TurnEnds, clock: Clock) -> None:
         self._driver = driver
         self._clock = clock
         self._ready: dict[NamespaceState, None] = {}

@@ -23,7 +23,7 @@ from taskyard_server.core.task import TERMINAL, Existing, Submission, Task, Task
 from .history_listing import HistoryListing
 from .known_tasks import known_of
 from .port.answers import Answer
-from .port.tasks import TaskPage
+from .port.tasks import ListedTasks
 from .recent_events import LEFT_LOG
 from .stop_calls import StopCall
 
@@ -62,7 +62,7 @@ class MemoryTasks:
         def command() -> T:
             return show(state.scheduler.submit(self._now(), submission, known))
 
-        return command() if self._answers.keeper is None else await self._answers.give(state, command)
+        return command() if self._answers.persistence is None else await self._answers.give(state, command)
 
     async def known(self, namespace: str, submissions: Sequence[Submission], *, agents: Names | None = None) -> Known:
         state, history = self._namespaces.find(namespace), self._namespaces.history
@@ -155,13 +155,13 @@ class MemoryTasks:
         newest_first: bool = False,
         history: bool = False,
         at_once: bool = False,
-    ) -> TaskPage:
+    ) -> ListedTasks:
         past = self._namespaces.history
         if history and past is None:
-            raise BadRequest(NO_STORE if self._namespaces.keeper is None else NO_HISTORY)
+            raise BadRequest(NO_STORE if self._namespaces.persistence is None else NO_HISTORY)
         state = self._namespaces.find(namespace)
         if state is None:
-            return TaskPage([], None)
+            return ListedTasks([], None)
         if history and past is not None:
             await self._answers.kept(state)
             return await HistoryListing(past, state, task_filter, after, limit, newest_first).page()
@@ -363,7 +363,7 @@ class MemoryTasks:
 
     async def _list_tasks(
         self, state: NamespaceState, task_filter: TaskFilter, after: int, limit: int, newest_first: bool, at_once: bool
-    ) -> TaskPage:
+    ) -> ListedTasks:
         matches: list[Task] = []
         place: int | None = after
         while place is not None:
@@ -371,13 +371,13 @@ class MemoryTasks:
             found = search(state.scheduler, task_filter, place, room, newest_first=newest_first)
             matches += [copy(task) for task in found.tasks]
             if len(matches) > limit:
-                return TaskPage(matches[:limit], matches[limit - 1].seq)
+                return ListedTasks(matches[:limit], matches[limit - 1].seq)
             place = found.after
             if at_once:
                 break
             if place is not None:
                 await asyncio.sleep(0)
-        return TaskPage(matches, place)
+        return ListedTasks(matches, place)
 
 
 def _batch(state: NamespaceState, batch_id: str, agents: Names | None) -> Batch:

@@ -25,7 +25,7 @@ class GatewayError(Exception):
     """The gateway cannot run; the text is one line for the operator."""
 
 
-class Address(NamedTuple):
+class ListenAddress(NamedTuple):
     """An IP address and a port."""
 
     host: str
@@ -41,7 +41,7 @@ class Address(NamedTuple):
         return f"socket_address: {{address: {host}, port_value: {self.port}}}"
 
 
-class Pipe(NamedTuple):
+class SocketPath(NamedTuple):
     """A unix socket."""
 
     path: str
@@ -57,8 +57,8 @@ class Pipe(NamedTuple):
 
 CLUSTER_HEADER: Final = "x-taskyard-cluster"
 """Names the replica that a call is carried to. It is set and taken away within Envoy."""
-REST_IN_FILE: Final = Address("127.0.0.1", 9867)
-GRPC_IN_FILE: Final = Address("127.0.0.1", 50051)
+REST_IN_FILE: Final = ListenAddress("127.0.0.1", 9867)
+GRPC_IN_FILE: Final = ListenAddress("127.0.0.1", 50051)
 PAGES_IN_FILE: Final = '&pages {exact: ""}'
 NAMES_IN_FILE: Final = '&names ["localhost", "127.0.0.1", "[::1]"]'
 OTHER_NAMES_IN_FILE: Final = '&other_names ["*"]'
@@ -103,7 +103,7 @@ NO_NAMES: Final = ["none.invalid"]
 class Carrying:
     """That Envoy serves `grpc` as well, and carries calls to other replicas: by this filter, to these clusters."""
 
-    grpc: Address
+    grpc: ListenAddress
     secrets: Secrets | None
     filter: dict[str, Any]
     clusters: dict[str, Any]
@@ -116,8 +116,8 @@ class EnvoyConfig:
     With `is_limited` a caller that sends thousands of requests at once does not hold up others.
     """
 
-    rest: Address
-    server: Address | Pipe
+    rest: ListenAddress
+    server: ListenAddress | SocketPath
     origins: Sequence[str] = ()
     hosts: Sequence[str] = ()
     secrets: Secrets | None = None

@@ -17,7 +17,7 @@ import structlog
 
 from taskyard_server.net.exposure import is_ip
 
-from .owner_file import OwnerTable
+from .owner_file import OwnerFile
 
 log = structlog.get_logger(__name__)
 
@@ -35,7 +35,7 @@ ADDRESS: Final = re.compile(r"([^\s\[\]:]+|\[[0-9A-Fa-f:.]+\]):[0-9]{1,5}")
 TYPES: Final = "type.googleapis.com/envoy"
 
 
-class Carrier:
+class EnvoyRoutes:
     """The table of owners and the list of replicas, as Envoy reads them from files.
 
     What it is given is written once it has settled, and only what is new. Before `open` it is kept in mind.
@@ -45,7 +45,7 @@ class Carrier:
         self._replicas: Mapping[str, str] = {}
         self._owners: Mapping[str, str] = {}
         self._folder: Path | None = None
-        self._table: OwnerTable | None = None
+        self._table: OwnerFile | None = None
         self._lua = self._limits = self._clusters = ""
         self._transport: dict[str, Any] = {}
         self._timer: asyncio.TimerHandle | None = None
@@ -72,7 +72,7 @@ class Carrier:
         self._lua, self._limits, self._transport = lua, limits, transport
         self._folder = folder / "replicas"
         self._folder.mkdir(exist_ok=True)
-        self._table = OwnerTable(folder / "owners")
+        self._table = OwnerFile(folder / "owners")
         self._write()
 
     def close(self) -> None:

@@ -29,14 +29,14 @@ from .envoy_config import (
     GRPC_IN_FILE,
     MAX_CONNECTIONS,
     REST_IN_FILE,
-    Address,
     Carrying,
     EnvoyConfig,
     GatewayError,
-    Pipe,
+    ListenAddress,
+    SocketPath,
     limits_of_clusters,
 )
-from .envoy_routes import Carrier
+from .envoy_routes import EnvoyRoutes
 from .envoy_secrets import Secrets
 
 log = structlog.get_logger(__name__)
@@ -116,14 +116,14 @@ class Gateway:
         self._limits = (max_connections, is_limited)
         self._yard = yard
         self.has_console = has_console
-        self.carrier = Carrier()
+        self.carrier = EnvoyRoutes()
         self._renewed: list[tuple[CertificateFiles, Secrets]] = []
         self._secrets: Secrets | None = None
         self._carrying: Carrying | None = None
         self._rest = REST_IN_FILE
-        self._server: Address | Pipe = GRPC_IN_FILE
+        self._server: ListenAddress | SocketPath = GRPC_IN_FILE
         self._folder: Path | None = None
-        self._pipe: Pipe | None = None
+        self._pipe: SocketPath | None = None
         self._process: asyncio.subprocess.Process | None = None
         self._log_reader: asyncio.Task[None] | None = None
         self._supervision: asyncio.Task[None] | None = None
@@ -154,7 +154,7 @@ class Gateway:
         Nobody else has that path: it lies in a new folder that only this user can enter, which `stop` removes. So a
         call that comes there has passed the gateway. Raises `GatewayError`.
         """
-        self._pipe = Pipe(str(self._own_folder() / name))
+        self._pipe = SocketPath(str(self._own_folder() / name))
         return str(self._pipe)
 
     async def start(self) -> None:
@@ -299,15 +299,15 @@ class Gateway:
             bound = await envoy_admin.listeners(admin)
         except envoy_admin.NotAnswered:
             raise GatewayError(await self._why_refused()) from None
-        self._rest = Address(*bound["rest"])
+        self._rest = ListenAddress(*bound["rest"])
         if carrying is not None:
-            self._carrying = replace(carrying, grpc=Address(*bound["grpc"]))
+            self._carrying = replace(carrying, grpc=ListenAddress(*bound["grpc"]))
 
     async def _why_refused(self) -> str:
         if self._log_reader is not None:
             await self._log_reader
         reason = " ".join(self._refusal.split())
-        if "Address already in use" in reason:
+        if "ListenAddress already in use" in reason:
             if self._carrying is not None and str(self._carrying.grpc) in reason:
                 return f"the gRPC address {self._carrying.grpc} is taken"
             return f"the REST address {self._rest} is taken"
@@ -374,7 +374,7 @@ def _unwritable(error: OSError) -> GatewayError:
     return GatewayError(f"cannot write what the gateway reads: {(error.strerror or str(error)).lower()}")
 
 
-async def _resolve(address: str) -> Address:
+async def _resolve(address: str) -> ListenAddress:
     """Resolve the host: Envoy accepts IP addresses only."""
     host, _, port = address.rpartition(":")
     host = host.removeprefix("[").removesuffix("]")
@@ -384,10 +384,10 @@ async def _resolve(address: str) -> Address:
         found = await asyncio.get_running_loop().getaddrinfo(host or None, int(port), type=socket.SOCK_STREAM)
     except (OSError, ValueError):
         raise GatewayError(f"not an address: {address!r}; host:port is needed") from None
-    return Address(str(found[0][4][0]), int(found[0][4][1]))
+    return ListenAddress(str(found[0][4][0]), int(found[0][4][1]))
 
 
-def _reachable(address: Address) -> Address:
+def _reachable(address: ListenAddress) -> ListenAddress:
     """Where to reach a server that listens on `address`, which may be a wildcard."""
     ip = ip_address(address.host)
     if not ip.is_unspecified:

@@ -17,7 +17,7 @@ LEAST_CHANGES: Final = 10_000
 """So many changes are appended before the table is written anew, or as many as it has namespaces."""
 
 
-class OwnerTable:
+class OwnerFile:
     """The file at this path. Namespaces and clusters hold no blanks."""
 
     def __init__(self, path: Path) -> None:

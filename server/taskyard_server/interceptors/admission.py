@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from taskyard_server.access.authentication import AdminToken, Authentication, BearerSource, Credentials, bearer_in
 from taskyard_server.access.authorization import check_names, judge, named_namespace, unjudged
-from taskyard_server.access.certificates import Certificates
+from taskyard_server.access.certificates import ClientCertificates
 from taskyard_server.access.failures import Failures
-from taskyard_server.access.grants import EVERYTHING, Access, Principal, Requirement
-from taskyard_server.access.limits import RequestLimits, TokenBucket
+from taskyard_server.access.grants import EVERYTHING, Access, CallRequirement, Principal
+from taskyard_server.access.limits import CallBucket, RequestLimits
 from taskyard_server.access.requirements import is_stream, requirement_of
 from taskyard_server.core.errors import PermissionDenied, Refusal, Unauthenticated, Unavailable
 from taskyard_server.logs.audit import AuditLog
@@ -25,8 +25,8 @@ from .open_calls import ENDED, OpenCalls
 
 if TYPE_CHECKING:
     from taskyard_server.access.jwt import Jwts
-    from taskyard_server.access.token_encryption import Sealing
-    from taskyard_server.engine.persistence import Keeper
+    from taskyard_server.access.token_encryption import TokenEncryption
+    from taskyard_server.engine.persistence import Persistence
 
 CHECK_SECS: Final = 20.0
 """How often the credentials of open calls are looked at again, and counted refusals are written down."""
@@ -44,13 +44,13 @@ class Entry(NamedTuple):
     access: Access
     task: asyncio.Task[object] | None = None
     stream_of: Principal | None = None
-    pace: TokenBucket | None = None
+    pace: CallBucket | None = None
 
 
 ADMITTED: Final = Entry(EVERYTHING)
 
 
-class Admission:
+class CallAdmission:
     """Admits calls. One for all interceptors of a server; without `settings` everybody is the local admin.
 
     `tokens` knows those that are kept in the store. Changes are written to `audit`; `door` is what callers come by
@@ -97,17 +97,17 @@ class Admission:
             bearers.append(self._tokens)
         if settings.jwt or self.jwts is not None:
             bearers.append(self._issuers(settings))
-        self._authentication.replace(bearers, Certificates(settings.certificates))
+        self._authentication.replace(bearers, ClientCertificates(settings.certificates))
         self.limits.reconfigure(settings.limits)
         self.open_calls.end_stale()
 
-    async def open(self, keeper: Keeper | None = None) -> None:
+    async def open(self, persistence: Persistence | None = None) -> None:
         """Read the keys of issuers of JWTs, and the secret of a store, if there is one. Raises `AdmissionError`."""
-        if keeper is not None and self.sealing is not None:
+        if persistence is not None and self.sealing is not None:
             from taskyard_server.access.sealing_secret import kept_secret
 
             try:
-                self.sealing = _sealing(await kept_secret(keeper))
+                self.sealing = _sealing(await kept_secret(persistence))
             except (StoreError, Unavailable) as error:
                 raise AdmissionError(str(error)) from None
         if self.jwts is None:
@@ -212,7 +212,12 @@ class Gate:
     """What stands before one method."""
 
     def __init__(
-        self, admission: Admission, requirement: Requirement, *, is_stream: bool = False, auditor: Auditor | None = None
+        self,
+        admission: CallAdmission,
+        requirement: CallRequirement,
+        *,
+        is_stream: bool = False,
+        auditor: Auditor | None = None,
     ) -> None:
         self._admission = admission
         self._auditor = auditor
@@ -224,7 +229,7 @@ class Gate:
         return serve if self._auditor is None else self._auditor.audited(serve)
 
     @property
-    def seal(self) -> Sealing | None:
+    def seal(self) -> TokenEncryption | None:
         """Seals what must tell callers nothing; None where authentication is off."""
         return self._admission.sealing
 
@@ -270,8 +275,8 @@ class Gate:
             await self._admission.failures.delay(address_of(headers, context))
 
 
-def _sealing(secret: bytes | None) -> Sealing:
+def _sealing(secret: bytes | None) -> TokenEncryption:
     # What makes ciphers takes a while to import, and is not needed where authentication is off.
-    from taskyard_server.access.token_encryption import Sealing
+    from taskyard_server.access.token_encryption import TokenEncryption
 
-    return Sealing(secret)
+    return TokenEncryption(secret)

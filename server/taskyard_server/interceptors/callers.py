@@ -12,7 +12,7 @@ import grpc
 from taskyard_server.access.authentication import Credentials
 from taskyard_server.access.certificates import forwarded_uris, read_certificate
 from taskyard_server.access.grants import EVERYTHING, Access
-from taskyard_server.access.limits import TokenBucket
+from taskyard_server.access.limits import CallBucket
 from taskyard_server.conversion.page_tokens import Listing, Seal
 from taskyard_server.conversion.trace_context import TRACEPARENT
 from taskyard_server.core.errors import BadRequest
@@ -52,7 +52,7 @@ class Call(NamedTuple):
     is_head: bool = False
     access: Access = EVERYTHING
     seal: Seal | None = None
-    pace: TokenBucket | None = None
+    pace: CallBucket | None = None
 
     def listing(self, kind: str, *filters: object) -> Listing:
         """A listing of the caller's namespace, whose page tokens hold for callers of the same scope."""
@@ -118,7 +118,7 @@ class Headers(NamedTuple):
     forwarded_for: str | None
     ignored_fields: str | None = None
 
-    def call(self, access: Access = EVERYTHING, seal: Seal | None = None, pace: TokenBucket | None = None) -> Call:
+    def call(self, access: Access = EVERYTHING, seal: Seal | None = None, pace: CallBucket | None = None) -> Call:
         """The call that these began. Raises `BadRequest` for a malformed namespace."""
         namespace = self.namespace
         if namespace != DEFAULT_NAMESPACE:

@@ -28,13 +28,13 @@ from taskyard_server.conversion.watch_ends import LAST_MESSAGES
 from taskyard_server.core.errors import BadRequest, NotOwner, Refusal, TooLarge
 from taskyard_server.logs.throttle import Throttle
 
-from .admission import Admission, Entry, Gate
+from .admission import CallAdmission, Entry, Gate
 from .callers import Call, Headers, current_call, current_headers, read_headers, set_current_call, set_current_headers
 from .compression import BadCompression, uncompressed
 from .errors import MAPPINGS, message_of, refusal_of, trailing_metadata
 from .first_message import FirstMessages
 from .head import HeadContext, HeadersSent
-from .lease_guard import TrustedContext
+from .lease_guard import LeaseGuard
 from .request_target import TargetCheck, target_check
 from .unknown_fields import IgnoredFields, is_strict, refusing_unknown
 
@@ -67,7 +67,7 @@ class Door(Protocol):
         """None if what a call has to tell may be told; else it is to wait for that. It raises `Unavailable` if not."""
 
 
-class Turns(Protocol):
+class CallTurns(Protocol):
     """Lets what is large give way to calls that come."""
 
     def call_comes(self) -> None:
@@ -77,7 +77,7 @@ class Turns(Protocol):
         """A call that had come is served in this pass of the event loop."""
 
 
-class Tracer(Protocol):
+class CallTracer(Protocol):
     """Makes spans of calls."""
 
     def around(
@@ -103,12 +103,12 @@ class CallInterceptor(grpc.aio.ServerInterceptor):
 
     def __init__(
         self,
-        admission: Admission | None = None,
+        admission: CallAdmission | None = None,
         takes_certificates: bool = True,
         door: Door | None = None,
-        tracer: Tracer | None = None,
+        tracer: CallTracer | None = None,
         refused: Counter[str] | None = None,
-        turns: Turns | None = None,
+        turns: CallTurns | None = None,
         ignored: IgnoredFields | None = None,
     ) -> None:
         self._admission = admission
@@ -326,7 +326,7 @@ def _behind(door: Door, method: str, serve: Callable[[Any, Context], Awaitable[A
         if (entering := door.enter(method, current_call().namespace)) is not None:
             await entering
         life = door.life
-        trusted: Any = TrustedContext(context, partial(door.may_tell, life))
+        trusted: Any = LeaseGuard(context, partial(door.may_tell, life))
         try:
             response = await serve(request, trusted)
         except Exception:

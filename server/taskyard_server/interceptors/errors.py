@@ -49,7 +49,7 @@ MAPPINGS: Final = {
 }
 
 
-class Internal(Refusal):
+class InternalError(Refusal):
     """Something that should not happen; the caller learns no more."""
 
     code = "internal"
@@ -60,7 +60,7 @@ class Internal(Refusal):
 
 def refusal_of(error: Exception) -> Refusal:
     """What the caller is told of an error."""
-    return error if isinstance(error, Refusal) else Internal()
+    return error if isinstance(error, Refusal) else InternalError()
 
 
 def trailing_metadata(refusal: Refusal, by_rest: bool) -> tuple[tuple[str, str | bytes], ...]:

@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 
 
-class TrustedContext:
+class LeaseGuard:
     """A call's context. `may_tell` is asked before each message, and waited for."""
 
     def __init__(self, context: Any, may_tell: Callable[[], Awaitable[None] | None]) -> None:

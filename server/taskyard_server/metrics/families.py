@@ -11,7 +11,7 @@ from taskyard_server.core.figures.demand import Demand
 from taskyard_server.core.hosts import HostStatus
 from taskyard_server.core.queue.keys import PatternUsage
 from taskyard_server.core.stats import Totals
-from taskyard_server.interceptors.admission import Admission
+from taskyard_server.interceptors.admission import CallAdmission
 from taskyard_server.interceptors.errors import MAPPINGS
 
 from .snapshots import HostCounts
@@ -110,7 +110,7 @@ def demand_families(demands: Sequence[Demand]) -> list[Metric]:
     return [runnable, inflight, oldest, credit, hosts] if demands else []
 
 
-def admission_families(admission: Admission) -> list[Metric]:
+def admission_families(admission: CallAdmission) -> list[Metric]:
     return [
         CounterMetricFamily(
             "taskyard_credentials_refused", "Calls whose credential was wrong or missing.", admission.failures.total

@@ -16,10 +16,10 @@ from prometheus_client.registry import Collector
 
 from taskyard_server.core.events import Event
 from taskyard_server.core.figures.demand import Demand
-from taskyard_server.core.figures.queue_health import Standing
+from taskyard_server.core.figures.queue_health import QueueHealth
 from taskyard_server.core.queue.keys import PatternUsage
 from taskyard_server.core.stats import Totals
-from taskyard_server.interceptors.admission import Admission
+from taskyard_server.interceptors.admission import CallAdmission
 from taskyard_server.net.certificates import CertificateFiles
 from taskyard_server.store.figures import StoreFigures
 from taskyard_server.webhooks.webhooks import WebhookCounts
@@ -56,11 +56,11 @@ class Metrics(Collector):
         webhooks: WebhookCounts,
         snapshots: Snapshots,
         store: StoreFigures | None = None,
-        admission: Admission | None = None,
+        admission: CallAdmission | None = None,
         replica: Callable[[], list[Metric]] = list,
         demand: Callable[[], Sequence[Demand]] = tuple,
         keys: Callable[[], Mapping[str, PatternUsage]] = dict,
-        standings: Callable[[], Mapping[str, Standing]] = dict,
+        standings: Callable[[], Mapping[str, QueueHealth]] = dict,
         min_free_bytes: int = 0,
         max_names: int = MAX_NAMES,
     ) -> None:

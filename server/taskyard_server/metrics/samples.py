@@ -38,7 +38,7 @@ def secs_to_next(now: float) -> float:
     return rest if rest > EARLY_SECS else rest + INTERVAL_SECS
 
 
-class Figures(NamedTuple):
+class SampledFigures(NamedTuple):
     """What a sample shows of a namespace; those from `submitted` on count since the sample before.
 
     `avg_dispatch_latency_ms` is None where nothing was handed out, `queued_since` where nothing is queued.
@@ -65,7 +65,7 @@ class Figures(NamedTuple):
         return _LAYOUT.pack(*counts, *(nan if each is None else each for each in self[12:]))
 
     @classmethod
-    def unpacked(cls, data: bytes) -> Figures:
+    def unpacked(cls, data: bytes) -> SampledFigures:
         """The same again."""
         *counts, latency, since = _LAYOUT.unpack(data)
         return cls._make((*counts, None if isnan(latency) else latency, None if isnan(since) else since))
@@ -75,7 +75,7 @@ class Sample(NamedTuple):
     """The figures of a namespace at one time, in seconds since the epoch."""
 
     at: float
-    figures: Figures
+    figures: SampledFigures
 
 
 class _Counted(NamedTuple):
@@ -182,7 +182,7 @@ class Samples:
         for begin, packed in reversed(ring.entries):
             if end <= first:
                 break
-            figures = Figures.unpacked(packed)
+            figures = SampledFigures.unpacked(packed)
             begin = max(begin, first)
             samples += [Sample(ticks[tick - oldest], figures) for tick in range(end - 1, begin - 1, -1)]
             end = begin
@@ -231,7 +231,7 @@ class Samples:
         counted = _counted(totals.counters)
         counts = [count - before for count, before in zip(counted[:-1], ring.before[:-1], strict=True)]
         dispatched, latency_secs = counts[1], counted.latency_secs - ring.before.latency_secs
-        figures = Figures._make(
+        figures = SampledFigures._make(
             (
                 totals.queued,
                 totals.inflight,

@@ -13,7 +13,7 @@ from typing import Final
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 
 from taskyard_server.core.events import CHANGED, SUBMITTED, Event
-from taskyard_server.core.figures.queue_health import Standing
+from taskyard_server.core.figures.queue_health import QueueHealth
 from taskyard_server.core.task import ASSIGNED, FAILED, TERMINAL
 
 from .histograms import Histogram
@@ -125,9 +125,9 @@ class TaskMetrics:
                 run_secs.add_metric([namespace, action], counts.run_secs)
         return [submitted, dispatched, ended, runs, run_secs]
 
-    def standing_families(self, standings: Mapping[str, Standing]) -> list[Metric]:
+    def standing_families(self, standings: Mapping[str, QueueHealth]) -> list[Metric]:
         """How the namespaces stand that have a name here, and all others together."""
-        named: dict[str, Standing] = {}
+        named: dict[str, QueueHealth] = {}
         for namespace, standing in standings.items():
             label = namespace
             if label not in self._counts:

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from taskyard_server.store.shared_port import SharedStore
 
     from .clock import SharedClock
-    from .ownership_lease import Trust
+    from .ownership_lease import OwnershipLease
 
 log = structlog.get_logger(__name__)
 
@@ -52,7 +52,7 @@ class Membership:
         store: SharedStore,
         me: Replica,
         failover_secs: float,
-        trust: Trust,
+        trust: OwnershipLease,
         clock: SharedClock,
         steady: Callable[[], float] = time.monotonic,
         new_instance: Callable[[], str] = random_instance,

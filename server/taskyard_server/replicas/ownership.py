@@ -23,12 +23,12 @@ from .rendezvous import chosen
 
 if TYPE_CHECKING:
     from taskyard_server.engine.namespace import NamespaceState
-    from taskyard_server.engine.owned_namespaces import Tenures
+    from taskyard_server.engine.owned_namespaces import OwnedNamespaces
     from taskyard_server.store.shared_port import SharedStore, Taken
 
     from .figures import ReplicaFigures
     from .membership import Membership
-    from .ownership_lease import Trust
+    from .ownership_lease import OwnershipLease
 
 log = structlog.get_logger(__name__)
 
@@ -57,22 +57,22 @@ class _Release(NamedTuple):
     to: str | None
 
 
-class Ownership:
+class OwnershipTable:
     """The owners of all namespaces, and what this replica does about them. `on_change` is called when they changed."""
 
     def __init__(
         self,
         store: SharedStore,
-        tenures: Tenures,
+        owned: OwnedNamespaces,
         membership: Membership,
-        trust: Trust,
+        trust: OwnershipLease,
         figures: ReplicaFigures,
         steady: Callable[[], float] = time.monotonic,
     ) -> None:
         self.rows: dict[str, OwnerRow] = {}
         self.on_change: Callable[[], None] = lambda: None
         self._store = store
-        self._tenures = tenures
+        self._owned = owned
         self._membership = membership
         self._trust = trust
         self._figures = figures
@@ -89,14 +89,14 @@ class Ownership:
         self._looks = 0
         self._looked = 0
         self._is_stopping = False
-        tenures.use(self.is_elsewhere, lambda: trust.holds)
+        owned.use(self.is_elsewhere, lambda: trust.holds)
         membership.on_death = self._died
 
     # What a call asks
 
     def is_here(self, name: str) -> bool:
         """Whether this replica serves a namespace, and is trusted to."""
-        return self._tenures.term_of(name) > 0 and self._trust.holds
+        return self._owned.term_of(name) > 0 and self._trust.holds
 
     def is_elsewhere(self, name: str) -> bool:
         """Whether there is a namespace of this name, as far as is known here."""
@@ -105,7 +105,7 @@ class Ownership:
     def owned(self) -> list[OwnerRow]:
         """The namespaces that this replica owns."""
         me = self._membership.me.instance
-        return [row for row in self.rows.values() if row.instance == me and self._tenures.term_of(row.name or "")]
+        return [row for row in self.rows.values() if row.instance == me and self._owned.term_of(row.name or "")]
 
     @property
     def without_owner(self) -> int:
@@ -120,7 +120,7 @@ class Ownership:
         """
         if not self._trust.holds and not await self._trust.regained():
             raise Unavailable(NO_ANSWER)
-        if self._tenures.term_of(name):
+        if self._owned.term_of(name):
             return
         try:
             if name not in self.rows:
@@ -159,7 +159,7 @@ class Ownership:
         if not self._trust.holds:
             # It was found dead since this was decided on.
             raise Unavailable(NO_ANSWER)
-        if self._tenures.is_leaving(name):
+        if self._owned.is_leaving(name):
             # Taken now it would be here twice.
             raise NotOwner()
         row = self.rows.get(name)
@@ -191,13 +191,13 @@ class Ownership:
         self._note(OwnerRow(taken.number, taken.name, instance, taken.term))
         self._misses.pop(taken.name, None)
         try:
-            await self._tenures.begin(taken, is_ours)
+            await self._owned.begin(taken, is_ours)
         except NotOwner:
             raise
         except Refusal:
             raise Unavailable(NO_ANSWER) from None
         if not is_ours():
-            self._tenures.end(taken.name)
+            self._owned.end(taken.name)
             raise NotOwner()
 
     # What is seen of the others
@@ -214,12 +214,12 @@ class Ownership:
             if self._looked >= wanted:
                 return
             self._looks = wanted
-            began_at = self._tenures.now()
+            began_at = self._owned.now()
             self._since, rows = await self._store.owners(self._since)
             self._looked = wanted
             for row in rows:
                 self._note(row)
-            self._tenures.looked(began_at)
+            self._owned.looked(began_at)
         if rows:
             self.on_change()
 
@@ -231,21 +231,21 @@ class Ownership:
             return
         if before is not None and before != row.name:
             self.rows.pop(before, None)
-            self._tenures.end(before)
+            self._owned.end(before)
         if row.name is None:
             self._names.pop(row.number, None)
             if chosen(str(row.number), [self._membership.me.instance, *self._others()]) == self._membership.me.instance:
-                self._tenures.empty(row.number)
+                self._owned.empty(row.number)
             return
         self._names[row.number] = row.name
         self.rows[row.name] = row
         self._misses.pop(row.name, None)
-        mine, is_mine = self._tenures.term_of(row.name), row.instance == self._membership.me.instance
+        mine, is_mine = self._owned.term_of(row.name), row.instance == self._membership.me.instance
         if mine and (not is_mine or row.term > mine):
             self._lost(row.name)
         elif not mine and not is_mine:
             # Somebody may watch a namespace that was not there until now.
-            self._tenures.tell_left(row.name)
+            self._owned.tell_left(row.name)
 
     def forget(self, name: str) -> None:
         """A namespace was deleted."""
@@ -256,12 +256,12 @@ class Ownership:
 
     def _lost(self, name: str) -> None:
         self._figures.lost += 1
-        self._tenures.end(name)
+        self._owned.end(name)
 
     def _died(self) -> None:
         """All that it owned may be another's."""
         self._unreleased.clear()
-        for name in self._tenures.names():
+        for name in self._owned.names():
             self._lost(name)
 
     # What is to be done about it
@@ -286,7 +286,7 @@ class Ownership:
 
     async def hand_over_all(self) -> None:
         """Give everything up for those that it falls to next. What falls to nobody is served on."""
-        heirs = {name: self._heir(name) for name in self._tenures.names()}
+        heirs = {name: self._heir(name) for name in self._owned.names()}
         await self._each(self._give_up(name, heir) for name, heir in heirs.items() if heir is not None)
 
     async def stop(self) -> None:
@@ -299,7 +299,7 @@ class Ownership:
 
     async def release_all(self) -> None:
         """Let go of what is left, when nothing is served any more. Raises `CommitDelayed`."""
-        for name in self._tenures.names():
+        for name in self._owned.names():
             await self._give_up(name, None)
 
     def _may_take(self) -> bool:
@@ -318,7 +318,7 @@ class Ownership:
     async def _take_gifts(self) -> None:
         me = self._membership.me.instance
         gifts = [row.name for row in self.rows.values() if row.instance == me and row.name is not None]
-        await self._take([name for name in gifts if not self._tenures.term_of(name)])
+        await self._take([name for name in gifts if not self._owned.term_of(name)])
 
     async def _find_orphans(self) -> Sequence[OwnerRow]:
         """The namespaces that need an owner and have none."""
@@ -351,7 +351,7 @@ class Ownership:
     async def _level_out(self) -> None:
         """Hand some over to replicas that have less than their share."""
         counts = dict.fromkeys(self._others(), 0)
-        mine = self._tenures.names()
+        mine = self._owned.names()
         for row in self.rows.values():
             if row.instance in counts:
                 counts[row.instance] += 1
@@ -372,19 +372,19 @@ class Ownership:
         if now < self._idle_at:
             return
         self._idle_at = now + IDLE_LOOK_SECS
-        idle = [name for name in self._tenures.names() if self._tenures.is_idle(name)]
+        idle = [name for name in self._owned.names() if self._owned.is_idle(name)]
         self._idle = {name: self._idle.get(name, now) for name in idle}
         long = [name for name, since in self._idle.items() if now - since >= IDLE_SECS]
         await self._each(self._give_up(name, None) for name in long[:TAKEN_AT_ONCE])
 
     async def _give_up(self, name: str, to: str | None) -> None:
         async def release(state: NamespaceState) -> None:
-            self._unreleased[name] = _Release(state.number, state.term, self._tenures.now(), to)
+            self._unreleased[name] = _Release(state.number, state.term, self._owned.now(), to)
             await self._release(name)
 
         began_at = self._steady()
         try:
-            await self._tenures.give_up(name, release)
+            await self._owned.give_up(name, release)
         except Refusal as refusal:
             log.warning("namespace_not_given_up", namespace=name, reason=refusal.message)
             return

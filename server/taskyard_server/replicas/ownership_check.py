@@ -11,8 +11,8 @@ from taskyard_server.core.errors import Unavailable
 from .ownership import NO_ANSWER
 
 if TYPE_CHECKING:
-    from .ownership import Ownership
-    from .ownership_lease import Trust
+    from .ownership import OwnershipTable
+    from .ownership_lease import OwnershipLease
 
 SERVICES: Final = frozenset({"Task", "Batch", "Stats", "RuntimeHost", "Lease", "Target", "Schedule"})
 """The services whose calls are about the namespace that they name."""
@@ -23,10 +23,10 @@ MAKES_NAMESPACES: Final = frozenset(
 UNKNOWN: Final = "another replica may serve this namespace by now: whether this took effect is not known"
 
 
-class OwnersDoor:
+class OwnershipCheck:
     """Implements `calls.Door` for one replica. A call waits no longer than `patience_secs`."""
 
-    def __init__(self, ownership: Ownership, trust: Trust, patience_secs: float = 10.0) -> None:
+    def __init__(self, ownership: OwnershipTable, trust: OwnershipLease, patience_secs: float = 10.0) -> None:
         self._ownership = ownership
         self._trust = trust
         self._patience_secs = patience_secs

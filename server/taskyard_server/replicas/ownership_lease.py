@@ -2,7 +2,7 @@
 
 Others may take its namespaces once its renewal is old. It stops well before: an answer, a message of a stream, a task
 for a host are checked as they are written, so that a process that was stopped and woken says nothing (docs/replicas.md,
-Trust).
+OwnershipLease).
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ def boot_time() -> float:
     return time.clock_gettime(time.CLOCK_BOOTTIME)
 
 
-class Trust:
+class OwnershipLease:
     """Trust for `secs` after each renewal was sent. `life` counts the deaths of this replica.
 
     What was begun in one life is told to nobody in the next one.

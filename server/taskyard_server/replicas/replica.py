@@ -14,11 +14,11 @@ from taskyard_server.store.port import CommitDelayed, StoreError
 
 from .figures import ReplicaFigures
 from .membership import TRUSTED, Membership, random_instance
-from .ownership import Ownership
-from .ownership_lease import Trust, boot_time
+from .ownership import OwnershipTable
+from .ownership_lease import OwnershipLease, boot_time
 
 if TYPE_CHECKING:
-    from taskyard_server.engine.owned_namespaces import Tenures
+    from taskyard_server.engine.owned_namespaces import OwnedNamespaces
     from taskyard_server.store.shared_port import Replica, SharedStore
 
     from .clock import SharedClock
@@ -39,7 +39,7 @@ class ReplicaRun:
     def __init__(
         self,
         store: SharedStore,
-        tenures: Tenures,
+        owned: OwnedNamespaces,
         me: Replica,
         failover_secs: float,
         clock: SharedClock,
@@ -48,17 +48,17 @@ class ReplicaRun:
         steady: Callable[[], float] = time.monotonic,
         new_instance: Callable[[], str] = random_instance,
     ) -> None:
-        self.trust = Trust(TRUSTED * failover_secs, boot)
+        self.trust = OwnershipLease(TRUSTED * failover_secs, boot)
         self.figures = ReplicaFigures()
         self.membership = Membership(store, me, failover_secs, self.trust, clock, steady, new_instance)
-        self.ownership = Ownership(store, tenures, self.membership, self.trust, self.figures, steady)
+        self.ownership = OwnershipTable(store, owned, self.membership, self.trust, self.figures, steady)
         self.on_change: Callable[[], None] = lambda: None
         self._store = store
         self._changed = asyncio.Event()
         self._has_news = False
         self.membership.on_change = self._note_change
         self.ownership.on_change = lambda: self.on_change()
-        tenures.on_lost = lambda _: self._changed.set()
+        owned.on_lost = lambda _: self._changed.set()
 
     async def start(self) -> None:
         """Join, and see who owns what. Raises `StoreError`."""

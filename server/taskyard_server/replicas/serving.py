@@ -19,12 +19,12 @@ from taskyard_server.store.shared_port import Replica, ReplicaRow, SharedStore
 
 from .membership import random_instance
 from .ownership import NO_ANSWER
-from .ownership_check import OwnersDoor
+from .ownership_check import OwnershipCheck
 from .ownership_lease import boot_time
 from .replica import ReplicaRun
 
 if TYPE_CHECKING:
-    from taskyard_server.gateway.envoy_routes import Carrier
+    from taskyard_server.gateway.envoy_routes import EnvoyRoutes
 
     from .clock import SharedClock
 
@@ -61,33 +61,33 @@ class ReplicaServing:
         steady: Callable[[], float] = time.monotonic,
         new_instance: Callable[[], str] = random_instance,
     ) -> None:
-        assert engine.tenures is not None
-        assert engine.keeper is not None
+        assert engine.owned is not None
+        assert engine.persistence is not None
         me = Replica("", name, address, FORMAT_LEVEL, version("taskyard"))
         self._store = store
-        self._tenures = engine.tenures
-        self._carrier: Carrier | None = None
+        self._owned = engine.owned
+        self._carrier: EnvoyRoutes | None = None
         self.replica = ReplicaRun(
-            store, engine.tenures, me, failover_secs, clock, boot=boot, steady=steady, new_instance=new_instance
+            store, engine.owned, me, failover_secs, clock, boot=boot, steady=steady, new_instance=new_instance
         )
-        self.door = OwnersDoor(self.replica.ownership, self.replica.trust, engine.keeper.keeping.patience_secs)
+        self.door = OwnershipCheck(self.replica.ownership, self.replica.trust, engine.persistence.options.patience_secs)
         self.on_change: Callable[[], None] = lambda: None
         self.replica.on_change = self._changed
-        engine.keeper.may_tell = self._may_tell
+        engine.persistence.may_tell = self._may_tell
         engine.namespaces.directory = self
         # Until it is known that no replica of an earlier version lives.
-        self._tenures.keep_level(0)
-        self.replica.membership.on_level = self._tenures.keep_level
+        self._owned.keep_level(0)
+        self.replica.membership.on_level = self._owned.keep_level
 
     def tell(self, *followers: Follower, begun: Callable[[str], None], left: Callable[[str], None]) -> None:
         """Tell of each namespace that begins to be served here, and of each that leaves."""
-        self._tenures.begun.append(begun)
-        self._tenures.left.append(left)
+        self._owned.begun.append(begun)
+        self._owned.left.append(left)
         for follower in followers:
-            self._tenures.left.append(follower.leave)
-            self._tenures.wanted.append(follower.is_watched)
+            self._owned.left.append(follower.leave)
+            self._owned.wanted.append(follower.is_watched)
 
-    def carry_by(self, carrier: Carrier) -> None:
+    def carry_by(self, carrier: EnvoyRoutes) -> None:
         """Let a gateway carry calls to the owners of their namespaces."""
         self._carrier = carrier
         self._changed()

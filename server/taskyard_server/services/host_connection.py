@@ -1,4 +1,4 @@
-"""The stream of a runtime host: a `Connection` opens its session, and serves it until it ends.
+"""The stream of a runtime host: a `HostConnection` opens its session, and serves it until it ends.
 
 Reading (`host_reading.py`) and writing (`host_writing.py`) are independent, except that reading pauses while the host
 does not read.
@@ -34,7 +34,7 @@ NO_REQUEST: Final = pb.ConnectRequest()
 """Stands for the end of the request stream."""
 
 
-class Connection:
+class HostConnection:
     """Serves one stream, from its first message to its end. `encode` makes an `Assignment` of a lease."""
 
     def __init__(

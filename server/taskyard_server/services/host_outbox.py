@@ -16,11 +16,11 @@ from taskyard.v1 import runtime_host_pb2 as pb
 from taskyard_server.conversion.timestamps import timestamp
 from taskyard_server.conversion.wire import add_varint, nested, tag
 from taskyard_server.core.leases import Lease, Stop
-from taskyard_server.engine.fair_yield import TurnTaking
+from taskyard_server.engine.fair_yield import FairYield
 from taskyard_server.engine.pace import Pace
 from taskyard_server.engine.sessions import Session
 
-from .report_answers import Answer
+from .report_answers import ReportAnswer
 
 MAX_ASSIGNMENTS_PER_MESSAGE: Final = 50
 MAX_ASSIGNMENTS_BYTES: Final = 1_000_000
@@ -48,7 +48,7 @@ ACKNOWLEDGED_HEARTBEAT: Final = tag(pb.ConnectResponse, "acknowledged_heartbeat"
 class HostOutbox:
     """What waits to be sent on one stream, once it is open. `encode` makes an `Assignment` of a lease."""
 
-    def __init__(self, encode: Callable[[Lease], bytes], turns: TurnTaking) -> None:
+    def __init__(self, encode: Callable[[Lease], bytes], turns: FairYield) -> None:
         self.session: Session | None = None
         self._encode, self._turns = encode, turns
         self._on_due: Callable[[], None] = _ignore
@@ -71,7 +71,7 @@ class HostOutbox:
         """Begin with the Welcome. `on_due` is called when what may wait has waited for long enough."""
         self.session, self._welcome, self._on_due = session, welcome, on_due
 
-    def answer(self, answer: Answer) -> None:
+    def answer(self, answer: ReportAnswer) -> None:
         """Add the answer to a message of reports, after those before it."""
         for part in answer.parts:
             if isinstance(part, int):

@@ -12,7 +12,7 @@ from functools import partial
 from typing import Final, TypeAlias
 
 from taskyard.v1 import runtime_host_pb2 as pb
-from taskyard_server.access.limits import Rate, TokenBucket
+from taskyard_server.access.limits import CallBucket, Rate
 from taskyard_server.conversion import requests
 from taskyard_server.conversion.refusals import converted, with_refusals
 from taskyard_server.conversion.report_requests import reports
@@ -27,8 +27,8 @@ from taskyard_server.interceptors.errors import message_of
 
 from .host_hello import held_leases, held_messages
 from .host_writing import HostWriter, StreamEnd
-from .pending_acks import MAX_AHEAD_BYTES, AnswersAhead
-from .report_answers import Answer, CountOfAccepted, Refused, ReportAnswers, ResultOfEach
+from .pending_acks import MAX_AHEAD_BYTES, PendingAcks
+from .report_answers import CountOfAccepted, Refused, ReportAnswer, ReportAnswers, ResultOfEach
 
 RequestStream: TypeAlias = AsyncIterator["pb.ConnectRequest | Refusal"]
 
@@ -60,11 +60,11 @@ class HostReader:
         self._max_payload_bytes = max_payload_bytes
         self._counts = counts
         self._answers: Callable[[Refused], ReportAnswers] = CountOfAccepted if counts else ResultOfEach
-        self._ahead: AnswersAhead[Answer] = AnswersAhead(writer.answer, end.end)
+        self._ahead: PendingAcks[ReportAnswer] = PendingAcks(writer.answer, end.end)
         self._waiting: deque[pb.ConnectRequest] = deque()
         self._waiting_bytes = 0
         self._applier: asyncio.Task[None] | None = None
-        self._pace = TokenBucket(PACE)
+        self._pace = CallBucket(PACE)
         self._unpaced = 0
 
     async def read(self, stream: RequestStream) -> None:

@@ -13,11 +13,11 @@ import grpc
 import structlog
 
 from taskyard_server.core.leases import Lease
-from taskyard_server.engine.fair_yield import AN_ASSIGNMENT, TurnTaking
+from taskyard_server.engine.fair_yield import AN_ASSIGNMENT, FairYield
 from taskyard_server.engine.sessions import Session
 
 from .host_outbox import HostOutbox
-from .report_answers import Answer
+from .report_answers import ReportAnswer
 
 Context: TypeAlias = "grpc.aio.ServicerContext[Any, Any]"
 
@@ -45,7 +45,7 @@ class StreamEnd:
 class HostWriter:
     """Writes one stream, from its Welcome on. `encode` makes an `Assignment` of a lease."""
 
-    def __init__(self, context: Context, encode: Callable[[Lease], bytes], end: StreamEnd, turns: TurnTaking) -> None:
+    def __init__(self, context: Context, encode: Callable[[Lease], bytes], end: StreamEnd, turns: FairYield) -> None:
         self._context, self._end, self._turns = context, end, turns
         self._outbox = HostOutbox(encode, turns)
         self._writing = False
@@ -67,7 +67,7 @@ class HostWriter:
         if session.ended is not None:
             self._end.end()
 
-    def answer(self, answer: Answer) -> None:
+    def answer(self, answer: ReportAnswer) -> None:
         """Send the answer to a message of reports, after those before it."""
         if answer.parts:
             self._outbox.answer(answer)

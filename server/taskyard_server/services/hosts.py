@@ -12,14 +12,14 @@ from taskyard.v1.runtime_host_pb2_grpc import RuntimeHostServiceServicer
 from taskyard_server.access.authorization import check_offer
 from taskyard_server.conversion import requests
 from taskyard_server.conversion.page_tokens import page_size
+from taskyard_server.conversion.task_encoding import assignment_encoder
 from taskyard_server.conversion.timestamps import timestamp
 from taskyard_server.core.hosts import Host, HostStatus
 from taskyard_server.core.task import Task
 from taskyard_server.engine.port import Engine
 from taskyard_server.interceptors.callers import current_call
 
-from .handing_out import assignment_encoding
-from .host_connection import Connection
+from .host_connection import HostConnection
 from .host_reading import RequestStream
 from .host_watches import HostWatches
 
@@ -32,7 +32,7 @@ class RuntimeHostService(RuntimeHostServiceServicer):
     """Serves `taskyard.v1.RuntimeHostService`. Hosts are told of a task what `handed` makes of it."""
 
     def __init__(self, engine: Engine, max_payload_bytes: int, handed: Callable[[Task], Task] | None = None) -> None:
-        self._encode = assignment_encoding(handed)
+        self._encode = assignment_encoder(handed)
         self._engine = engine
         self._max_payload_bytes = max_payload_bytes
         self.watches = HostWatches(engine, self._message)
@@ -40,7 +40,7 @@ class RuntimeHostService(RuntimeHostServiceServicer):
     async def Connect(  # type: ignore[override]  # noqa: N802
         self, request_iterator: RequestStream, context: Context
     ) -> None:
-        connection = Connection(self._engine, self._max_payload_bytes, context, self._encode)
+        connection = HostConnection(self._engine, self._max_payload_bytes, context, self._encode)
         await connection.serve(request_iterator)
 
     async def RegisterHost(  # noqa: N802

@@ -32,7 +32,7 @@ MAX_TASKS_PER_HOST: Final = 1_000_000.0
 SHUTDOWN: Final = "the server shuts down"
 
 
-class Trigger(NamedTuple):
+class ScalerTrigger(NamedTuple):
     """What the user of KEDA said in a trigger."""
 
     namespace: str
@@ -108,14 +108,14 @@ class KedaScaler(ExternalScalerServicer):
         value = pb.MetricValue(metricName=trigger.metric, metricValue=count, metricValueFloat=count)
         return pb.GetMetricsResponse(metricValues=[value])
 
-    async def _demand(self, trigger: Trigger) -> Demand:
+    async def _demand(self, trigger: ScalerTrigger) -> Demand:
         entering = None if self._enter is None else self._enter(GET_DEMAND, trigger.namespace)
         if entering is not None:
             await entering
         (demand,) = await self._engine.admin.demand(trigger.namespace, [trigger.pool])
         return demand
 
-    def _trigger(self, request: pb.ScaledObjectRef) -> Trigger:
+    def _trigger(self, request: pb.ScaledObjectRef) -> ScalerTrigger:
         """What the metadata of a trigger says. Raises `BadRequest`, and `NotFound` for a pool that is none."""
         metadata = request.scalerMetadata
         namespace = metadata.get("namespace", "") or current_call().namespace
@@ -126,7 +126,7 @@ class KedaScaler(ExternalScalerServicer):
         pool = next((pool for pool in self._pools() if pool.name == name), None)
         if pool is None:
             raise NotFound(f"pool: {name!r} is not among scheduler.pools")
-        return Trigger(namespace, pool, _tasks_per_host(metadata.get("tasksPerHost", "1")))
+        return ScalerTrigger(namespace, pool, _tasks_per_host(metadata.get("tasksPerHost", "1")))
 
 
 def _count(demand: Demand) -> int:
@@ -134,7 +134,7 @@ def _count(demand: Demand) -> int:
     return demand.runnable + demand.inflight
 
 
-def _spec(trigger: Trigger) -> pb.GetMetricSpecResponse:
+def _spec(trigger: ScalerTrigger) -> pb.GetMetricSpecResponse:
     target = trigger.tasks_per_host
     spec = pb.MetricSpec(metricName=trigger.metric, targetSize=max(1, round(target)), targetSizeFloat=target)
     return pb.GetMetricSpecResponse(metricSpecs=[spec])

@@ -16,7 +16,7 @@ from taskyard_server.conversion import requests
 from taskyard_server.conversion.page_tokens import page_size
 from taskyard_server.conversion.report_requests import ReportRequest, fencing_token, report
 from taskyard_server.conversion.responses import MAX_PAGE_BYTES, lease_message
-from taskyard_server.conversion.task_encoding import STATES
+from taskyard_server.conversion.task_encoding import STATES, assignment_encoder, handed_task_encoder
 from taskyard_server.conversion.timestamps import timestamp
 from taskyard_server.conversion.wire import nested, tag
 from taskyard_server.core.errors import BadRequest, Refusal
@@ -25,8 +25,6 @@ from taskyard_server.core.reports import Report, ReportKind
 from taskyard_server.core.task import Task
 from taskyard_server.engine.port import Engine
 from taskyard_server.interceptors.callers import current_call
-
-from .handing_out import assignment_encoding, task_encoding
 
 Context: TypeAlias = "grpc.aio.ServicerContext[Any, Any]"
 
@@ -45,8 +43,8 @@ class LeaseService(LeaseServiceServicer):
 
     def __init__(self, engine: Engine, max_payload_bytes: int, handed: Callable[[Task], Task] | None = None) -> None:
         self._engine = engine
-        self._encode_claimed = partial(_encode_claimed, task_encoding(handed))
-        self._encode_assignments = partial(_encode_assignments, assignment_encoding(handed))
+        self._encode_claimed = partial(_encode_claimed, handed_task_encoder(handed))
+        self._encode_assignments = partial(_encode_assignments, assignment_encoder(handed))
         self._max_payload_bytes = max_payload_bytes
 
     async def ClaimTask(self, request: pb.ClaimTaskRequest, context: Context) -> Any:  # noqa: N802

@@ -18,7 +18,7 @@ MAX_AHEAD_BYTES: Final = 4 * 1024 * 1024
 """Maximum messages, and their bytes, that are applied and not kept yet."""
 
 
-class AnswersAhead(Generic[Answer]):
+class PendingAcks(Generic[Answer]):
     """The answers that wait for a commit. Each is passed to `send` once it is kept, or the reason why not to `fail`."""
 
     def __init__(self, send: Callable[[Answer], None], fail: Callable[[BaseException], None]) -> None:

@@ -23,7 +23,7 @@ RESULT: Final = tag(pb.ReportResults, "results")
 RUNNING: Final = TaskState.RUNNING
 
 
-class Answer(NamedTuple):
+class ReportAnswer(NamedTuple):
     """What answers a message of reports, in order: so many accepted reports, and encoded messages.
 
     It `is_awaited` if it accepts a start: a task with a target begins only then.
@@ -43,7 +43,7 @@ class ReportAnswers(Protocol):
     def add(self, outcomes: Iterable[TaskState | Refusal]) -> None:
         """Add the outcomes of its next reports."""
 
-    def answer(self) -> Answer:
+    def answer(self) -> ReportAnswer:
         """The answer to them all."""
 
 
@@ -66,13 +66,13 @@ class ResultOfEach:
             else:
                 results.append(encode_reported(outcome))
 
-    def answer(self) -> Answer:
+    def answer(self) -> ReportAnswer:
         """The one message. If it would be too large it has no error texts."""
         if sum(map(len, self._results)) > MAX_RESULTS_BYTES:
             for index, result in self._refusals.items():
                 result.error.ClearField("error")
                 self._results[index] = nested(RESULT, result.SerializeToString())
-        return Answer([nested(REPORT_RESULTS, b"".join(self._results))])
+        return ReportAnswer([nested(REPORT_RESULTS, b"".join(self._results))])
 
 
 class CountOfAccepted:
@@ -98,11 +98,11 @@ class CountOfAccepted:
                     self._is_awaited = True
             self._place += 1
 
-    def answer(self) -> Answer:
+    def answer(self) -> ReportAnswer:
         """Counts and messages, in the order of the reports."""
         self._end_count()
         self._end_results()
-        return Answer(self._parts, self._is_awaited)
+        return ReportAnswer(self._parts, self._is_awaited)
 
     def _add_result(self, result: bytes) -> None:
         self._end_count()

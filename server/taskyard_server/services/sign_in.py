@@ -17,10 +17,10 @@ import grpc
 
 from taskyard.v1 import sign_in_pb2 as pb
 from taskyard.v1.sign_in_pb2_grpc import SignInServiceServicer
-from taskyard_server.access.limits import Rate, TokenBucket
+from taskyard_server.access.limits import CallBucket, Rate
 from taskyard_server.conversion.timestamps import timestamp
 from taskyard_server.core.errors import RETRY_AFTER_MS, BadRequest, TooManyRequests, Unauthenticated
-from taskyard_server.interceptors.admission import Admission
+from taskyard_server.interceptors.admission import CallAdmission
 from taskyard_server.interceptors.callers import address_of, read_headers
 from taskyard_server.net.exposure import authentication_is_on
 from taskyard_server.settings.live_config import LiveConfig
@@ -44,12 +44,12 @@ class SignInService(SignInServiceServicer):
     """Serves `taskyard.v1.SignInService`. `clock` is in seconds; without `admission` nobody needs to sign in."""
 
     def __init__(
-        self, config: LiveConfig, admission: Admission | None, clock: Callable[[], float] = time.monotonic
+        self, config: LiveConfig, admission: CallAdmission | None, clock: Callable[[], float] = time.monotonic
     ) -> None:
         self._config = config
         self._admission = admission
         self._clock = clock
-        self._buckets: OrderedDict[str, TokenBucket] = OrderedDict()
+        self._buckets: OrderedDict[str, CallBucket] = OrderedDict()
         self._under_way: Counter[str] = Counter()
 
     async def GetSignIn(  # noqa: N802
@@ -143,7 +143,7 @@ class SignInService(SignInServiceServicer):
         """Count an exchange. Raises `TooManyRequests`."""
         if self._under_way.total() >= MAX_UNDER_WAY or self._under_way[address] >= MAX_OF_ADDRESS:
             raise TooManyRequests("too many people sign in at this moment", RETRY_AFTER_MS)
-        bucket = self._buckets.pop(address, None) or TokenBucket(RATE)
+        bucket = self._buckets.pop(address, None) or CallBucket(RATE)
         self._buckets[address] = bucket
         if len(self._buckets) > MAX_ADDRESSES:
             self._buckets.popitem(last=False)

@@ -14,7 +14,7 @@ import grpc
 from taskyard.v1 import task_pb2 as pb
 from taskyard_server.access.authorization import check_agent
 from taskyard_server.access.grants import Access
-from taskyard_server.access.limits import TokenBucket
+from taskyard_server.access.limits import CallBucket
 from taskyard_server.conversion import requests
 from taskyard_server.conversion.refusals import converted, with_refusals
 from taskyard_server.conversion.responses import error_message
@@ -27,7 +27,7 @@ from taskyard_server.engine.fair_yield import SMALL
 from taskyard_server.engine.port import Answer, Engine
 from taskyard_server.interceptors.callers import Call, current_call
 
-from .pending_acks import AnswersAhead
+from .pending_acks import PendingAcks
 from .shown_tasks import shown_refusal
 
 Context: TypeAlias = "grpc.aio.ServicerContext[Any, Any]"
@@ -117,7 +117,7 @@ class SubmissionStreams:
         )
 
 
-async def _keep(pace: TokenBucket) -> None:
+async def _keep(pace: CallBucket) -> None:
     """Wait until a message may be applied, which counts as a call. Its sender waits meanwhile, and nothing is lost."""
     while secs := pace.take(time.monotonic()):  # noqa: ASYNC110
         await asyncio.sleep(secs)
@@ -131,7 +131,7 @@ class _Stream:
         task = asyncio.current_task()
         assert task is not None
         self._task = task
-        self._ahead: AnswersAhead[bytes] = AnswersAhead(self._send, self.interrupt)
+        self._ahead: PendingAcks[bytes] = PendingAcks(self._send, self.interrupt)
         self._kept: deque[bytes] = deque()
         self._writer: asyncio.Task[None] | None = None
         self._failure: BaseException | None = None

@@ -1,7 +1,7 @@
 """Group commit: all turns of the event loop that came while one commit ran go into the next one together.
 
-A turn brings who changed, a `Source`, and what it has to tell, `publish`. When the store is free, the present state of
-every source that changed becomes one group. Once that is committed, its turns are published in their order, and the
+A turn brings who changed, a `RowSource`, and what it has to tell, `publish`. When the store is free, the present state
+of every source that changed becomes one group. Once that is committed, its turns are published in their order, and the
 calls that wait for it go on. So nobody outside learns of what is not committed (docs/keeping.md, The way of a change).
 
 Under load the next commit does not begin at once, so that more goes into it: each costs the server, the store and its
@@ -39,7 +39,7 @@ NO_ANSWER: Final = "the store does not answer"
 NOT_KEPT: Final = "the records of this namespace cannot be written"
 
 
-class Source(Protocol):
+class RowSource(Protocol):
     """What is kept: a namespace, or what belongs to none."""
 
     def add_rows(self, group: Group) -> None:
@@ -108,7 +108,7 @@ class Committer:
         finish_turn: Callable[[], None],
         on_kept: Callable[[], None],
         figures: StoreFigures | None = None,
-        on_lost: Callable[[Source], None] = lambda _: None,
+        on_lost: Callable[[RowSource], None] = lambda _: None,
         may_tell: Callable[[], Awaitable[object] | None] = lambda: None,
     ) -> None:
         self.number = kept.number
@@ -124,8 +124,8 @@ class Committer:
         self._on_kept = on_kept
         self._on_lost = on_lost
         self._may_tell = may_tell
-        self._open: dict[Source, _Turns] = {}
-        self._under_way: dict[Source, _Turns] = {}
+        self._open: dict[RowSource, _Turns] = {}
+        self._under_way: dict[RowSource, _Turns] = {}
         self._is_committing = False
         self._begun_at = 0.0
         self._rows = 0
@@ -138,11 +138,11 @@ class Committer:
 
     # What a turn calls
 
-    def add(self, source: Source, publish: Callable[[float], None]) -> None:
+    def add(self, source: RowSource, publish: Callable[[float], None]) -> None:
         """Add what a turn of a source has to tell."""
         self._turns_of(source).publishes.append(publish)
 
-    def has_turn(self, source: Source) -> bool:
+    def has_turn(self, source: RowSource) -> bool:
         """Whether the next commit has a turn of a source already, so that one with nothing to tell may be left out."""
         turns = self._open.get(source)
         return turns is not None and bool(turns.publishes)
@@ -175,7 +175,7 @@ class Committer:
         self._time_wanted = True
         self.turn_ended()
 
-    def keep(self, source: Source, publish: Callable[[float], None] = lambda _: None) -> asyncio.Future[None]:
+    def keep(self, source: RowSource, publish: Callable[[float], None] = lambda _: None) -> asyncio.Future[None]:
         """Commit, at the end of this turn of the event loop, what a source has changed that has no turns of its own.
 
         `publish` is called once it is committed. Returns what `wait` does, with its refusals.
@@ -190,7 +190,7 @@ class Committer:
         self._finish_turn()
         self.turn_ended()
 
-    def forget(self, source: Source) -> None:
+    def forget(self, source: RowSource) -> None:
         """Publish nothing more of a source: what it has committed lately may be unknown to those who wait for it."""
         for turns in (self._open.pop(source, None), self._under_way.pop(source, None)):
             if turns is not None:
@@ -198,14 +198,14 @@ class Committer:
 
     # What a call waits for
 
-    def wait(self, source: Source, patient: bool = False) -> asyncio.Future[None]:
+    def wait(self, source: RowSource, patient: bool = False) -> asyncio.Future[None]:
         """Done once the present turn of a source is committed.
 
         It fails with `Unavailable` where that takes longer than `patience_secs`, unless the caller is `patient`.
         """
         return self._wait_for(self._turns_of(source), patient)
 
-    def wait_for_past(self, source: Source, patient: bool = False) -> asyncio.Future[None] | None:
+    def wait_for_past(self, source: RowSource, patient: bool = False) -> asyncio.Future[None] | None:
         """Done once the turns of a source that are over are committed; None if they are."""
         turns = self._open.get(source) or self._under_way.get(source)
         return None if turns is None else self._wait_for(turns, patient)
@@ -241,7 +241,7 @@ class Committer:
 
     # A commit
 
-    def _turns_of(self, source: Source) -> _Turns:
+    def _turns_of(self, source: RowSource) -> _Turns:
         turns = self._open.get(source)
         if turns is None:
             turns = self._open[source] = _Turns()
@@ -279,7 +279,7 @@ class Committer:
         self._idle.clear()
         self._commit = self._loop.create_task(self._keep(group, turns))
 
-    async def _keep(self, group: Group, turns: dict[Source, _Turns]) -> None:
+    async def _keep(self, group: Group, turns: dict[RowSource, _Turns]) -> None:
         began_at = time.perf_counter()
         impatience = self._loop.call_later(self._patience_secs, self._lose_patience)
         try:

@@ -14,7 +14,7 @@ OTHER_TABLES: Final = tuple(
 )
 
 
-class Source(Protocol):
+class CopySource(Protocol):
     """What is read of a store to copy it. See `Store`."""
 
     @property
@@ -27,7 +27,7 @@ class Source(Protocol):
     def ended_tasks(self, since_ms: int) -> AsyncIterator[Sequence[TaskRows]]: ...
 
 
-async def copy(source: Source, target: Store) -> StoreStats:
+async def copy(source: CopySource, target: Store) -> StoreStats:
     """Copy all rows between two opened stores; the figures of the copy.
 
     The copy goes on with the numbers and the epoch of the source, whose rows must not change meanwhile. Raises
@@ -58,7 +58,7 @@ async def _names(store: Store) -> dict[int, str | None]:
     return names
 
 
-async def _groups(source: Source, at: float) -> AsyncIterator[Group]:
+async def _groups(source: CopySource, at: float) -> AsyncIterator[Group]:
     """A group for each slice. The namespaces come last: without them a copy that was cut off is found by a check."""
     async for tasks in source.live_tasks():
         group = Group(0, at)

@@ -11,8 +11,8 @@ from prometheus_client.registry import Collector
 
 from taskyard_server.core.task import Task
 from taskyard_server.engine.port import Listener
-from taskyard_server.interceptors.calls import Tracer as CallTracer
-from taskyard_server.webhooks.webhooks import Tracer as PostTracer
+from taskyard_server.interceptors.calls import CallTracer
+from taskyard_server.webhooks.webhooks import PostTracer
 
 
 async def _export_nothing(_: Collector) -> None:

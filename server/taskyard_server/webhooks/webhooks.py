@@ -47,7 +47,7 @@ TRIES: Final = 3
 BACKOFF_SECS: Final = (0.5, 2.0)
 
 
-class Tracer(Protocol):
+class PostTracer(Protocol):
     """Makes spans of tries."""
 
     async def around(
@@ -98,7 +98,7 @@ class Webhooks:
     """
 
     def __init__(
-        self, settings: WebhookSettings, outbox: OutboxPort | None = None, tracer: Tracer | None = None
+        self, settings: WebhookSettings, outbox: OutboxPort | None = None, tracer: PostTracer | None = None
     ) -> None:
         self._tracer = tracer
         self.counts = WebhookCounts()

@@ -3,7 +3,7 @@
 from datetime import UTC, datetime
 
 from taskyard.v1 import runtime_host_pb2, sample_pb2, stats_pb2
-from taskyard_server.cli.top.figures import Figures
+from taskyard_server.cli.top.figures import TopFigures
 
 NOW = datetime(2026, 11, 23, 14, 3, 12, tzinfo=UTC)
 Host = runtime_host_pb2.RuntimeHost
@@ -51,7 +51,7 @@ def stats(**queue):
 def figures(**given):
     """Two agents and two hosts, and three samples."""
     samples = [sample(at, queued=4 * at, inflight=8, submitted=50 * at, oldest_queued_secs=7.0) for at in range(3)]
-    return Figures(
+    return TopFigures(
         **{
             "namespace": "acme",
             "stats": stats(),

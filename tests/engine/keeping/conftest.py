@@ -7,7 +7,7 @@ import pytest
 
 from taskyard_server.core.limits import Limits
 from taskyard_server.engine.engine import MemoryEngine
-from taskyard_server.engine.persistence import Keeping
+from taskyard_server.engine.persistence import StoreOptions
 from tests.engine.conftest import Clock
 from tests.engine.keeping.history_yard import HistoryYard
 from tests.store.gated_store import GatedStore
@@ -20,7 +20,7 @@ def store() -> GatedStore:
 
 @pytest.fixture
 async def engine(store: GatedStore, clock: Clock) -> AsyncIterator[MemoryEngine]:
-    engine = MemoryEngine(Limits(), clock, store=store, keeping=Keeping(patience_secs=10))
+    engine = MemoryEngine(Limits(), clock, store=store, store_options=StoreOptions(patience_secs=10))
     await engine.open()
     yield engine
     store.gate.set()

@@ -8,7 +8,7 @@ from taskyard_server.core.limits import Limits
 from taskyard_server.core.reports import Report, ReportKind
 from taskyard_server.core.task import Submission, TaskOptions
 from taskyard_server.engine.engine import MemoryEngine
-from taskyard_server.engine.persistence import Keeping
+from taskyard_server.engine.persistence import StoreOptions
 from taskyard_server.store.port import StoreError
 from tests.live import live
 from tests.store.dict_store import DictStore
@@ -53,9 +53,9 @@ class HistoryYard:
 
     def __init__(self, clock, store=None, *, history_days=7.0, patience_secs=10.0, private=False, **limits):
         self.clock, self.store = clock, store or WaitingStore()
-        keeping = Keeping(history_days=history_days, patience_secs=patience_secs)
+        options = StoreOptions(history_days=history_days, patience_secs=patience_secs)
         limits = {"max_queue_size": 10**6, "max_per_agent": 10**6, **limits}
-        self.engine = MemoryEngine(Limits(**limits), clock, store=self.store, keeping=keeping, private=private)
+        self.engine = MemoryEngine(Limits(**limits), clock, store=self.store, store_options=options, private=private)
         self.tasks = self.engine.tasks
 
     async def open(self):

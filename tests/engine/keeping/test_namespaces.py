@@ -7,7 +7,7 @@ import pytest
 from taskyard_server.core.errors import Conflict, Internal, NotFound, Unavailable
 from taskyard_server.core.limits import Limits
 from taskyard_server.engine.engine import MemoryEngine
-from taskyard_server.engine.persistence import Keeping
+from taskyard_server.engine.persistence import StoreOptions
 from taskyard_server.engine.port import TaskFilter
 from taskyard_server.store.port import Table, namespace_of
 from tests.live import live
@@ -22,7 +22,7 @@ async def restarted(clock):
     started = []
 
     async def restart(store, **limits) -> MemoryEngine:
-        again = MemoryEngine(Limits(**limits), clock, store=store.copy(), keeping=Keeping())
+        again = MemoryEngine(Limits(**limits), clock, store=store.copy(), store_options=StoreOptions())
         started.append(again)
         await again.open()
         return again
@@ -136,7 +136,7 @@ async def test_nothing_of_it_comes_back_after_a_restart_and_its_removal_goes_on(
     task = await engine.tasks.submit(NS, submission(), show=live)
     await engine.namespaces.delete(NS, force=True)
     again = await restarted(store)
-    kept = again.keeper.store
+    kept = again.persistence.store
     assert await names(again) == []
     assert numbers(kept) == {1}
     # Its name is free, its number is not.
@@ -215,5 +215,5 @@ async def test_one_whose_records_are_at_fault_is_listed_without_them_and_can_be_
     await again.namespaces.delete(NS, force=True)
     await removed(again, clock)
     assert await names(again) == ["blue"]
-    assert numbers(again.keeper.store) == {2}
+    assert numbers(again.persistence.store) == {2}
     await again.tasks.submit(NS, submission(), show=live)

@@ -11,7 +11,7 @@ from taskyard_server.core.operations.operation import OperationKind, OperationRe
 from taskyard_server.core.operations.operations import KEPT_SECS, MAX_TREATED
 from taskyard_server.core.search.task_filter import TaskFilter
 from taskyard_server.engine.engine import MemoryEngine
-from taskyard_server.engine.persistence import Keeping
+from taskyard_server.engine.persistence import StoreOptions
 from tests.live import live
 from tests.waiting import LIMIT_SECS
 
@@ -28,7 +28,7 @@ async def restart(store, clock):
 
     async def restart(down_secs: float = 1.0, kept=None) -> MemoryEngine:
         clock.now += down_secs
-        again = MemoryEngine(Limits(), clock, store=kept or store.copy(), keeping=Keeping())
+        again = MemoryEngine(Limits(), clock, store=kept or store.copy(), store_options=StoreOptions())
         started.append(again)
         await again.open()
         return again

@@ -11,7 +11,7 @@ from taskyard_server.core.reports import Report, ReportKind
 from taskyard_server.core.streams import Hello
 from taskyard_server.core.task import IdempotencyKey
 from taskyard_server.engine.engine import MemoryEngine
-from taskyard_server.engine.persistence import Keeping
+from taskyard_server.engine.persistence import StoreOptions
 from taskyard_server.engine.port import TaskFilter
 from taskyard_server.store.port import EPOCH_JUMP, Kept, StoreError
 from tests.live import live
@@ -28,7 +28,7 @@ async def restarted(store, clock):
         kept = store.copy()
         clock.now += down_secs
         limits = Limits(idempotency_secs=idempotency_secs)
-        again = MemoryEngine(limits, clock, store=kept, keeping=Keeping(**keeping))
+        again = MemoryEngine(limits, clock, store=kept, store_options=StoreOptions(**keeping))
         started.append(again)
         await again.open()
         return again

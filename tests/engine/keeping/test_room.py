@@ -8,7 +8,7 @@ from taskyard_server.core.errors import Unavailable
 from taskyard_server.core.task import Submission
 from taskyard_server.engine import persistence as keeper
 from taskyard_server.engine.engine import MemoryEngine
-from taskyard_server.engine.persistence import Keeping
+from taskyard_server.engine.persistence import StoreOptions
 from tests.engines import running_engine
 from tests.live import live
 from tests.store.dict_store import DictStore
@@ -34,7 +34,7 @@ async def submit(engine: MemoryEngine) -> str:
 async def test_the_first_task_of_a_new_store_is_refused_too() -> None:
     disk = Disk()
     disk.free = 999
-    async with running_engine(store=disk, keeping=Keeping(min_free_bytes=1_000)) as engine:
+    async with running_engine(store=disk, store_options=StoreOptions(min_free_bytes=1_000)) as engine:
         with pytest.raises(Unavailable, match="the disk is nearly full"):
             await submit(engine)
         assert disk.kept.number == 0
@@ -43,10 +43,10 @@ async def test_the_first_task_of_a_new_store_is_refused_too() -> None:
 async def test_the_disk_is_looked_at_by_time_and_not_by_commits_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(keeper, "LOOK_AT_ROOM_SECS", 0.0)
     disk = Disk()
-    async with running_engine(store=disk, keeping=Keeping(min_free_bytes=1_000)) as engine:
+    async with running_engine(store=disk, store_options=StoreOptions(min_free_bytes=1_000)) as engine:
         run = asyncio.create_task(engine.run())
-        assert engine.keeper is not None
-        figures = engine.keeper.figures
+        assert engine.persistence is not None
+        figures = engine.persistence.figures
 
         async def seen() -> int:
             return figures.free_bytes

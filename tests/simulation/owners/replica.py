@@ -15,12 +15,12 @@ from taskyard_server.core.errors import NotFound, Refusal, Unavailable
 from taskyard_server.core.events import Event
 from taskyard_server.core.limits import Limits
 from taskyard_server.engine.engine import MemoryEngine
-from taskyard_server.engine.persistence import Keeping
+from taskyard_server.engine.persistence import StoreOptions
 from taskyard_server.engine.port.outbox import DueDelivery
 from taskyard_server.interceptors.callers import Call, set_current_call
 from taskyard_server.interceptors.calls import _behind
 from taskyard_server.replicas.clock import SharedClock
-from taskyard_server.replicas.ownership_check import OwnersDoor
+from taskyard_server.replicas.ownership_check import OwnershipCheck
 from taskyard_server.replicas.replica import ReplicaRun
 from taskyard_server.replicas.serving import ReplicaServing
 from taskyard_server.services.task_watches import TaskWatches
@@ -120,7 +120,7 @@ class SimulatedReplica:
         self._lives = 0
         self._skew_secs = skew_secs
         self._stopped: asyncio.Event | None = None
-        self._door: OwnersDoor | None = None
+        self._door: OwnershipCheck | None = None
         self.engine: MemoryEngine
         self.run: ReplicaRun
         self.watches: TaskWatches
@@ -141,7 +141,7 @@ class SimulatedReplica:
             self._random.getrandbits(60),
             wall=clock.wall,
             store=store,
-            keeping=Keeping(patience_secs=4.0),
+            store_options=StoreOptions(patience_secs=4.0),
             encode_delivery=encode_delivery,
             monotonic=process.time,
         )
@@ -152,8 +152,8 @@ class SimulatedReplica:
             except Exception as error:
                 self.network.note(f"{self.name} does not open: {error}")
                 await asyncio.sleep(1.0)
-        assert engine.tenures is not None
-        assert engine.keeper is not None
+        assert engine.owned is not None
+        assert engine.persistence is not None
         assert engine.outbox is not None
         serving = ReplicaServing(
             store,

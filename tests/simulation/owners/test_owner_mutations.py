@@ -6,9 +6,9 @@ Where the store that is broken is the one in memory, the rule is one of `store/p
 import pytest
 
 from taskyard_server.replicas.membership import Membership
-from taskyard_server.replicas.ownership import Ownership
-from taskyard_server.replicas.ownership_check import OwnersDoor
-from taskyard_server.replicas.ownership_lease import Trust
+from taskyard_server.replicas.ownership import OwnershipTable
+from taskyard_server.replicas.ownership_check import OwnershipCheck
+from taskyard_server.replicas.ownership_lease import OwnershipLease
 from taskyard_server.replicas.serving import ReplicaServing
 from tests.replicas.shared_rows import SharedRows
 from tests.simulation.breach_histories import note, soonest_first
@@ -43,21 +43,21 @@ MUTATIONS: dict[str, list[Edit]] = {
     "others are found dead at once": [
         (Membership, "renew", "DEAD_AFTER * self._failover_secs", "0.2 * self._failover_secs"),
     ],
-    "trust never ends": [(Trust, "__init__", "self._secs = secs", "self._secs = 1e9")],
+    "trust never ends": [(OwnershipLease, "__init__", "self._secs = secs", "self._secs = 1e9")],
     "trust counts from the answer": [
         (Membership, "renew", "self._trust.renewed(began_at)", "self._trust.renewed(self._trust.now())")
     ],
     "answers need no trust": [
-        (OwnersDoor, "may_tell", "life == self._trust.life and self._trust.holds", "True"),
+        (OwnershipCheck, "may_tell", "life == self._trust.life and self._trust.holds", "True"),
     ],
     "what was begun in a life is told in the next": [
-        (OwnersDoor, "may_tell", "life == self._trust.life and self._trust.holds", "self._trust.holds"),
-        (OwnersDoor, "_trusted", "life == self._trust.life and ", ""),
+        (OwnershipCheck, "may_tell", "life == self._trust.life and self._trust.holds", "self._trust.holds"),
+        (OwnershipCheck, "_trusted", "life == self._trust.life and ", ""),
     ],
     "what is published needs no trust": [
         (ReplicaServing, "_may_tell", "None if trust.holds else asyncio.ensure_future(trust.regained())", "None"),
     ],
-    "who is found dead serves on": [(Ownership, "_died", "self._lost(name)", "pass")],
+    "who is found dead serves on": [(OwnershipTable, "_died", "self._lost(name)", "pass")],
 }
 
 

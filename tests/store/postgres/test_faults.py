@@ -13,7 +13,7 @@ import asyncpg
 import pytest
 
 from taskyard_server.store.port import CommitDelayed, StoreError, key_of
-from taskyard_server.store.postgres.address import Address
+from taskyard_server.store.postgres.address import PostgresAddress
 from taskyard_server.store.postgres.errors import in_words
 from taskyard_server.store.postgres.store import PostgresStore
 from tests.postgres import Server, kill_server, start_server
@@ -135,20 +135,20 @@ async def test_tables_that_were_removed_are_final(
     ],
 )
 def test_what_may_pass_is_told_from_what_does_not(error: Exception, kind: type[Exception]) -> None:
-    address = Address("postgresql://ann:s3cret@db/yard")
+    address = PostgresAddress("postgresql://ann:s3cret@db/yard")
     said = in_words(address, error)
     assert type(said) is kind
     assert str(said).startswith("postgresql://ann@db/yard")
 
 
 def test_no_password_stands_in_what_others_say() -> None:
-    address = Address("postgresql://ann:s3%21cret@db/yard?sslpassword=h1dden")
+    address = PostgresAddress("postgresql://ann:s3%21cret@db/yard?sslpassword=h1dden")
     said = str(in_words(address, asyncpg.InvalidPasswordError("s3!cret or\nh1dden is wrong"), is_opening=True))
     assert said == ("postgresql://ann@db/yard: *** or *** is wrong; see to the user, the password and pg_hba.conf")
 
 
 def test_each_host_is_tried_by_itself() -> None:
-    address = Address("postgresql://ann@one,two:5433/yard?connect_timeout=3&sslmode=disable")
+    address = PostgresAddress("postgresql://ann@one,two:5433/yard?connect_timeout=3&sslmode=disable")
     assert address.urls == [
         "postgresql://ann@one/yard?sslmode=disable",
         "postgresql://ann@two:5433/yard?sslmode=disable",
@@ -180,4 +180,6 @@ async def test_a_store_waits_while_its_server_is_started_again() -> None:
 
 def test_what_asyncpg_says_of_its_own_states_is_told_nobody() -> None:
     error = asyncpg.InternalClientError("cannot switch to state 12; another operation (2) is in progress")
-    assert str(in_words(Address("postgresql://db/yard"), error)) == "postgresql://db/yard: the connection was lost"
+    assert (
+        str(in_words(PostgresAddress("postgresql://db/yard"), error)) == "postgresql://db/yard: the connection was lost"
+    )

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from taskyard_server.store.port import BackupFailed, Kept, StoreError
-from taskyard_server.store.postgres.address import Address
+from taskyard_server.store.postgres.address import PostgresAddress
 from taskyard_server.store.postgres.schema import VERSION, migrate, statements, steps
 from taskyard_server.store.postgres.store import PostgresStore
 from tests.postgres import MAKER, MAY_USE, USER, Server
@@ -61,7 +61,7 @@ async def test_a_database_of_before_is_migrated_step_by_step_by_many_at_once(
         }
     )
     connections = [await postgres_server.connect(postgres_database, MAKER) for _ in range(3)]
-    address = Address(postgres_url)
+    address = PostgresAddress(postgres_url)
     await asyncio.gather(*(migrate(connection, address, sql, VERSION + 2) for connection in connections))
     assert await connections[0].fetchval("SELECT version FROM taskyard.meta") == VERSION + 2
     assert await connections[0].fetchval("SELECT to_regclass('taskyard.more_key') IS NOT NULL")
@@ -78,7 +78,7 @@ async def test_a_step_that_fails_changes_nothing(
     sql = newer(**{f"to {VERSION + 1}": "CREATE TABLE taskyard.more (key bigint); SELECT 1 / 0"})
     connection = await postgres_server.connect(postgres_database, MAKER)
     with pytest.raises(Exception, match="division by zero"):
-        await migrate(connection, Address(postgres_url), sql, VERSION + 1)
+        await migrate(connection, PostgresAddress(postgres_url), sql, VERSION + 1)
     assert await connection.fetchval("SELECT to_regclass('taskyard.more')") is None
     await connection.close()
     await opened(postgres_url)

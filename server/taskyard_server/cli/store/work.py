@@ -10,7 +10,7 @@ from taskyard_server.core.errors import Refusal
 from taskyard_server.services.store import StoreService
 from taskyard_server.settings.store_url import SQLITE, is_postgres, sqlite_path
 from taskyard_server.store.choosing import store_of
-from taskyard_server.store.copying import Source
+from taskyard_server.store.copying import CopySource
 from taskyard_server.store.copying import copy as copy_rows
 from taskyard_server.store.folder_source import FolderSource
 from taskyard_server.store.port import BackupFailed, CommitDelayed, Store, StoreError, StoreStats
@@ -57,7 +57,7 @@ async def copied(source: str, target: str, folder: Path | None = None) -> StoreS
         return await _copied_into(target, one)
 
 
-async def _copied_into(target: str, source: Source) -> StoreStats:
+async def _copied_into(target: str, source: CopySource) -> StoreStats:
     if (file := sqlite_path(target)) is None:
         async with opened(target) as other:
             return await copy_rows(source, other)
@@ -76,7 +76,7 @@ def _as_postgres(store: Store) -> "PostgresStore":
     return cast("PostgresStore", store)
 
 
-Kind = TypeVar("Kind", bound=Source)
+Kind = TypeVar("Kind", bound=CopySource)
 
 
 class _Opened(Generic[Kind]):

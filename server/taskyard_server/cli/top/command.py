@@ -21,8 +21,8 @@ from taskyard_server.cli.failure import Failure
 from taskyard_server.cli.output_form import print_data, with_output
 from taskyard_server.conversion.payload import message_to_json
 
-from .figures import Figures, Reader
-from .keys import Keys
+from .figures import Reader, TopFigures
+from .keys import KeyReader
 from .state import State, Wish, pressed
 from .view import page, screen
 
@@ -65,7 +65,7 @@ class Poller(threading.Thread):
     `problem` says since when, in seconds of `time.monotonic`, and why there are no newer ones; None while there are.
     """
 
-    def __init__(self, connection: Connection, reader: Reader, first: Figures, interval_secs: float) -> None:
+    def __init__(self, connection: Connection, reader: Reader, first: TopFigures, interval_secs: float) -> None:
         super().__init__(daemon=True)
         self.latest = first
         self.problem: tuple[float, str] | None = None
@@ -110,10 +110,10 @@ class Poller(threading.Thread):
                 return not self._is_over
 
 
-def _run(connection: Connection, reader: Reader, state: State, first: Figures, interval_secs: float) -> None:
+def _run(connection: Connection, reader: Reader, state: State, first: TopFigures, interval_secs: float) -> None:
     poller = Poller(connection, reader, first, interval_secs)
     address = _address(connection)
-    with Keys(sys.stdin) as keys, Live(console=out, screen=True, auto_refresh=False, transient=True) as live:
+    with KeyReader(sys.stdin) as keys, Live(console=out, screen=True, auto_refresh=False, transient=True) as live:
         poller.on_news = keys.wake
         poller.start()
         try:
@@ -146,7 +146,7 @@ def _address(connection: Connection) -> str:
     return ", ".join(connection.credentials.addresses)
 
 
-def _as_data(figures: Figures) -> dict[str, Any]:
+def _as_data(figures: TopFigures) -> dict[str, Any]:
     """One picture as data, in the words of REST."""
 
     def listed(messages: Any) -> Any:

@@ -34,7 +34,7 @@ COUNTED: Final = {
 
 
 @dataclass(frozen=True)
-class Figures:
+class TopFigures:
     """One namespace at one moment. What the caller may not see, or the server does not have, is None.
 
     `rates` are those a second since the figures before, or of the last sample; empty while neither is there.
@@ -62,7 +62,7 @@ class Reader:
         self._names: Sequence[str] = ()
         self._named_at: float | None = None
 
-    def read(self, channel: grpc.Channel, namespace: str) -> Figures:
+    def read(self, channel: grpc.Channel, namespace: str) -> TopFigures:
         """The figures of this moment. Raises `grpc.RpcError`."""
         if namespace != self._namespace:
             self._namespace, self._before = namespace, None
@@ -71,7 +71,7 @@ class Reader:
         stub = StatsServiceStub(channel)
         stats = stub.GetStats(stats_pb2.GetStatsRequest(), **call)
         samples = _unless_refused(lambda: self._read_samples(stub, call))
-        return Figures(
+        return TopFigures(
             namespace,
             stats,
             samples,

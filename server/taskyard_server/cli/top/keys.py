@@ -14,7 +14,7 @@ from .state import keys_of
 MAX_TYPED: Final = 1024
 
 
-class Keys:
+class KeyReader:
     """Reads keys while it is entered; `wake` ends a `wait` from another thread. Without a terminal there are none."""
 
     def __init__(self, source: IO[Any] | None) -> None:
@@ -24,7 +24,7 @@ class Keys:
         self._woken, self._waker = os.pipe()
         os.set_blocking(self._waker, False)
 
-    def __enter__(self) -> Keys:
+    def __enter__(self) -> KeyReader:
         if self._fd is not None:
             self._before = termios.tcgetattr(self._fd)
             tty.setcbreak(self._fd)

@@ -12,7 +12,7 @@ from taskyard.v1 import runtime_host_pb2, sample_pb2, stats_pb2
 from taskyard_server.cli.listing import Head, number
 from taskyard_server.cli.server import length_text, shown, size_text, time_ago
 
-from .figures import Figures, interval_secs
+from .figures import TopFigures, interval_secs
 from .state import Panel, State
 from .table import beside, table_lines
 
@@ -39,7 +39,7 @@ HELP: Final = (
 
 
 def screen(
-    figures: Figures, state: State, width: int, height: int, *, address: str, now: datetime, problem: str = ""
+    figures: TopFigures, state: State, width: int, height: int, *, address: str, now: datetime, problem: str = ""
 ) -> list[Text]:
     """All lines of the screen, at most `height`. `problem` says why the figures are not those of now."""
     top = [_title(figures, state, width, address, now, problem)]
@@ -60,7 +60,7 @@ def screen(
     return lines
 
 
-def page(figures: Figures, state: State, width: int, *, address: str, now: datetime) -> list[Text]:
+def page(figures: TopFigures, state: State, width: int, *, address: str, now: datetime) -> list[Text]:
     """All of it one below the other, for what is no screen."""
     lines = [_title(figures, state, width, address, now, ""), *_curves(figures, width), *_held_back(figures), Text()]
     lines += [*_agents(figures, state, width), Text(), *_hosts(figures, state, width)]
@@ -70,7 +70,7 @@ def page(figures: Figures, state: State, width: int, *, address: str, now: datet
     return lines
 
 
-def _title(figures: Figures, state: State, width: int, address: str, now: datetime, problem: str) -> Text:
+def _title(figures: TopFigures, state: State, width: int, address: str, now: datetime, problem: str) -> Text:
     left = Text.assemble(("taskyard top  ", "bold"), shown(figures.namespace), (f" at {address}", "dim"))
     if state.namespace != figures.namespace:
         left.append(f"  reading {state.namespace}", "yellow")
@@ -84,7 +84,7 @@ def _title(figures: Figures, state: State, width: int, address: str, now: dateti
     return left.append_text(right)
 
 
-def _curves(figures: Figures, width: int) -> list[Text]:
+def _curves(figures: TopFigures, width: int) -> list[Text]:
     queue, metrics, config = figures.stats.queue, figures.stats.metrics, figures.stats.config
     samples = figures.samples or ()
     last = samples[-1] if samples else sample_pb2.Sample()
@@ -141,7 +141,7 @@ def marks(values: Sequence[float], cells: int) -> str:
     return "".join(MARKS[0 if value <= 0 else max(1, round(value / most * steps))] for value in shown_values)
 
 
-def _held_back(figures: Figures) -> list[Text]:
+def _held_back(figures: TopFigures) -> list[Text]:
     """What keeps tasks from running, and what would help."""
     queue, stats = figures.stats.queue, figures.stats
     told: list[str] = []
@@ -167,7 +167,7 @@ def _held_back(figures: Figures) -> list[Text]:
     return [Text.assemble(("held back  ", "bold magenta"), shown(each)) for each in told]
 
 
-def _tables(figures: Figures, state: State, width: int, room: int) -> list[Text]:
+def _tables(figures: TopFigures, state: State, width: int, room: int) -> list[Text]:
     if width >= SIDE_BY_SIDE:
         half = (width - 2) // 2
         agents, hosts = _agents(figures, state, half), _hosts(figures, state, half)
@@ -197,7 +197,7 @@ def _scrolled(lines: list[Text], state: State, panel: Panel, room: int) -> list[
     return [*heads, *rows[first : first + space]][:room]
 
 
-def _agents(figures: Figures, state: State, width: int) -> list[Text]:
+def _agents(figures: TopFigures, state: State, width: int) -> list[Text]:
     counts, metrics = figures.stats.queue.agent_counts, figures.stats.metrics.agents
     shares = {each.agent_id: each for each in figures.agents or ()}
     names = sorted({*shares, *counts, *metrics})
@@ -230,7 +230,7 @@ def _agents(figures: Figures, state: State, width: int) -> list[Text]:
     return [title, *table_lines(heads, rows, width)]
 
 
-def _hosts(figures: Figures, state: State, width: int) -> list[Text]:
+def _hosts(figures: TopFigures, state: State, width: int) -> list[Text]:
     title = Text(f"HOSTS by {state.host_order}", "bold")
     if figures.hosts is None:
         return [title, Text("need the role viewer", "dim")]

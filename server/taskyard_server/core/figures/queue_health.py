@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from taskyard_server.core.lifecycle import Lifecycle
 
 
-class Standing(NamedTuple):
+class QueueHealth(NamedTuple):
     """The tasks of a namespace at one moment.
 
     `oldest_secs` is how long the one of the tasks that could be claimed has been queued that waits longest; those that
@@ -30,9 +30,9 @@ class Standing(NamedTuple):
     starving: int = 0
     starving_secs: float = 0.0
 
-    def plus(self, other: Standing) -> Standing:
+    def plus(self, other: QueueHealth) -> QueueHealth:
         """Two namespaces together."""
-        return Standing(
+        return QueueHealth(
             self.queued + other.queued,
             self.inflight + other.inflight,
             self.paused + other.paused,
@@ -42,7 +42,7 @@ class Standing(NamedTuple):
         )
 
 
-def standing_of(life: Lifecycle, now: float) -> Standing:
+def health_of(life: Lifecycle, now: float) -> QueueHealth:
     """How a namespace stands at this moment."""
     ready = life.ready
     oldest = inf
@@ -57,7 +57,7 @@ def standing_of(life: Lifecycle, now: float) -> Standing:
             if may_run and not rows.agent.inflight:
                 starving[rows.agent] = min(since, starving.get(rows.agent, inf))
     hungriest = min(starving.values(), default=inf)
-    return Standing(
+    return QueueHealth(
         life.queued,
         life.inflight,
         life.paused,

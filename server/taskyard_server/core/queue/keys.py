@@ -73,7 +73,7 @@ class KeyWaits(NamedTuple):
 NO_USAGE: Final = PatternUsage()
 
 
-class Rule:
+class KeyRule:
     """A limit in force. `idle` are the tokens of a key that nobody has used, None without a rate."""
 
     __slots__ = ("idle", "limit", "pattern")
@@ -95,7 +95,7 @@ class Key:
 
     def __init__(self, name: str) -> None:
         self.name = name
-        self.rule: Rule | None = None
+        self.rule: KeyRule | None = None
         self.max_inflight: int | None = None
         self.tokens: TokenBucket | None = None
         self.inflight = 0
@@ -116,7 +116,7 @@ class Keys:
         self.now = 0.0
         self.on_open: Callable[[Key], None]
         self._by_name: dict[str, Key] = {}
-        self._rules: PatternTable[Rule] = PatternTable({})
+        self._rules: PatternTable[KeyRule] = PatternTable({})
         self.has_rates = False
         self._dues: list[tuple[float, str]] = []
         self._sweep_at = MIN_KEYS_TO_SWEEP
@@ -288,16 +288,16 @@ class Keys:
 
     # Rules and keys that come and go
 
-    def _rule(self, pattern: str, limit: KeyLimit, before: PatternTable[Rule]) -> Rule:
+    def _rule(self, pattern: str, limit: KeyLimit, before: PatternTable[KeyRule]) -> KeyRule:
         if limit.per_second is None:
-            return Rule(pattern, limit, None)
+            return KeyRule(pattern, limit, None)
         idle = TokenBucket(self.now, limit.per_second, limit.burst)
         known = before.match(pattern.removesuffix("*"))
         if known is not None and known[1].idle is not None:
             idle.fill_from(self.now, known[1].idle)
         elif self._empty_at is not None:
             idle.empty(self._empty_at)
-        return Rule(pattern, limit, idle)
+        return KeyRule(pattern, limit, idle)
 
     def _apply(self, key: Key) -> None:
         """Let the limit hold for the key that belongs to it now."""

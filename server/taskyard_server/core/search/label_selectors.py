@@ -65,7 +65,7 @@ class Selector(NamedTuple):
         return all(requirement.holds(found.get(requirement.key)) for requirement in self.requirements)
 
 
-class Token(NamedTuple):
+class SelectorToken(NamedTuple):
     """A part of the text: a `sign` or else a `word`; neither at its end. `at` is its place, from 1."""
 
     sign: str
@@ -97,7 +97,7 @@ def parse_selector(text: str, field: str = "labels") -> Selector | None:
 class Parser:
     """Reads requirements from tokens, the last of which is the end."""
 
-    def __init__(self, tokens: list[Token], field: str) -> None:
+    def __init__(self, tokens: list[SelectorToken], field: str) -> None:
         self._tokens = tokens
         self._field = field
         self._place = 0
@@ -162,8 +162,8 @@ class Parser:
         return BadRequest(f"{self._field}: expected {expected}, found {self._tokens[self._place].shown}")
 
 
-def _tokens(text: str, field: str) -> list[Token]:
-    tokens: list[Token] = []
+def _tokens(text: str, field: str) -> list[SelectorToken]:
+    tokens: list[SelectorToken] = []
     text = text.rstrip()
     for match in TOKENS.finditer(text):
         sign, quoted, word, other = match.groups()
@@ -172,10 +172,10 @@ def _tokens(text: str, field: str) -> list[Token]:
             fault = "has no end" if other == '"' else "must stand in double quotes"
             raise BadRequest(f"{field}: {other} at character {at} {fault}")
         if quoted is not None:
-            tokens.append(Token("", ESCAPED.sub(r"\1", quoted[1:-1]), at, is_quoted=True))
+            tokens.append(SelectorToken("", ESCAPED.sub(r"\1", quoted[1:-1]), at, is_quoted=True))
         elif word is not None:
-            tokens.append(Token("", word, at))
+            tokens.append(SelectorToken("", word, at))
         else:
-            tokens.append(Token(sign, None, at))
-    tokens.append(Token("", None, len(text) + 1))
+            tokens.append(SelectorToken(sign, None, at))
+    tokens.append(SelectorToken("", None, len(text) + 1))
     return tokens

@@ -28,7 +28,7 @@ from .outbox import DeliveryEncoder, DeliveryListener, DueDelivery, OutboxPort
 from .replicas import ReplicaDirectory, ReplicaView
 from .rules import LimitsInForce, RulePort
 from .schedules import SchedulePort, TriggerFilter, TriggerListener, TriggerPage
-from .tasks import TaskPage, TaskPort
+from .tasks import ListedTasks, TaskPort
 
 __all__ = [
     "AdminPort",
@@ -41,6 +41,7 @@ __all__ = [
     "HostPort",
     "LeasePort",
     "LimitsInForce",
+    "ListedTasks",
     "Listener",
     "LossListener",
     "NamespaceDirectory",
@@ -57,7 +58,6 @@ __all__ = [
     "SchedulePort",
     "Served",
     "TaskFilter",
-    "TaskPage",
     "TaskPort",
     "TriggerFilter",
     "TriggerListener",

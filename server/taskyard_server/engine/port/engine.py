@@ -5,12 +5,12 @@ from typing import Protocol, TypeAlias, TypeVar
 
 from taskyard_server.core.events import Event
 from taskyard_server.core.figures.demand import Demand, Pool
-from taskyard_server.core.figures.queue_health import Standing
+from taskyard_server.core.figures.queue_health import QueueHealth
 from taskyard_server.core.hosts import Host
 from taskyard_server.core.limits import Limits
 from taskyard_server.core.rules import NO_RULES, ConfiguredRules
 from taskyard_server.core.stats import Stats, Totals
-from taskyard_server.engine.fair_yield import TurnTaking
+from taskyard_server.engine.fair_yield import FairYield
 
 from .hosts import HostPort, LeasePort
 from .namespaces import NamespacePort
@@ -62,7 +62,7 @@ class Engine(Protocol):
         """Figures, limits and shutdown."""
 
     @property
-    def turns(self) -> TurnTaking:
+    def turns(self) -> FairYield:
         """The turns of large work, for whoever hands it in."""
 
     @property
@@ -104,7 +104,7 @@ class AdminPort(Protocol):
     def total_demand(self, pools: Sequence[Pool]) -> list[Demand]:
         """The same, summed over all namespaces, kept or not: for figures."""
 
-    def standings(self) -> Mapping[str, Standing]:
+    def standings(self) -> Mapping[str, QueueHealth]:
         """How each namespace stands, kept or not: for figures. The cost depends on agents that wait, not on tasks."""
 
     def look_at_hosts(self, namespace: str, show: Callable[[list[Host]], T]) -> T:

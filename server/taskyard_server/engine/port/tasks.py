@@ -20,7 +20,7 @@ T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
-class TaskPage:
+class ListedTasks:
     """One page of a listing, in its order. `next_after` starts the next page; None on the last one.
 
     A page may hold less than was asked for, even nothing, and not be the last.
@@ -101,7 +101,7 @@ class TaskPort(Protocol):
         newest_first: bool = False,
         history: bool = False,
         at_once: bool = False,
-    ) -> TaskPage:
+    ) -> ListedTasks:
         """Up to `limit` matching tasks that come after the one numbered `after`, as copies; from the first if it is 0.
 
         They are in order of submission, or in the opposite one. With `history` they are those of the store, live ones

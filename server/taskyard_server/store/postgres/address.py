@@ -22,7 +22,7 @@ _ONLY_LIBPQ: Final = re.compile(
 _SECRETS: Final = ("password", "sslpassword")
 
 
-class Address:
+class PostgresAddress:
     """A checked `store.url` that begins with postgresql:// or postgres://. `urls` has one for each of its hosts."""
 
     def __init__(self, url: str) -> None:

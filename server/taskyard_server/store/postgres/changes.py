@@ -9,7 +9,7 @@ from typing import Any, Final
 
 import asyncpg
 
-from .address import Address
+from .address import PostgresAddress
 from .links import connected
 
 CHANNEL: Final = "taskyard"
@@ -22,10 +22,10 @@ PROBE_SECS: Final = 10.0
 """A connection whose other end is gone without a word says nothing, like one where nothing happens."""
 
 
-class Changes:
+class ChangeFeed:
     """Listens while somebody waits for news. `on_listening` is awaited by tests."""
 
-    def __init__(self, address: Address) -> None:
+    def __init__(self, address: PostgresAddress) -> None:
         self._address = address
         self._news: dict[asyncio.Event, str] = {}
         self._listening: asyncio.Task[None] | None = None

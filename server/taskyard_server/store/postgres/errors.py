@@ -9,7 +9,7 @@ import asyncpg
 
 from taskyard_server.store.port import CommitDelayed, StoreError
 
-from .address import Address
+from .address import PostgresAddress
 
 _MAY_PASS: Final = {
     "08": "the connection was lost",
@@ -31,7 +31,7 @@ _POOLED: Final = {"26000", "42P05", "25001"}
 DIRECT: Final = "connect directly, or by a proxy that pools sessions"
 
 
-def in_words(address: Address, error: BaseException, *, is_opening: bool = False) -> CommitDelayed | StoreError:
+def in_words(address: PostgresAddress, error: BaseException, *, is_opening: bool = False) -> CommitDelayed | StoreError:
     """An error as one that may pass or as a final one, in a line without secrets."""
     state = str(getattr(error, "sqlstate", None) or "")
     text = address.without_secrets(str(error) or type(error).__name__)

@@ -6,7 +6,7 @@ from typing import Any, Final
 
 from taskyard_server.store.port import NAMESPACE_SHIFT, StoreError
 
-from .address import Address
+from .address import PostgresAddress
 from .errors import DIRECT
 from .links import Link
 
@@ -21,14 +21,14 @@ _RULES: Final = {
 }
 
 
-def require_version(connection: Any, address: Address) -> None:
+def require_version(connection: Any, address: PostgresAddress) -> None:
     """Raise `StoreError` if the server is too old."""
     version = connection.get_server_version()
     if version.major < OLDEST:
         raise StoreError(f"{address.shown} is PostgreSQL {version.major}; at least {OLDEST} is needed")
 
 
-async def require_sessions(one: Link, other: Link, address: Address) -> None:
+async def require_sessions(one: Link, other: Link, address: PostgresAddress) -> None:
     """Raise `StoreError` if a proxy gives a server's session to whoever has something to do.
 
     Then LISTEN and prepared statements do not work. Such a proxy gives the session that one connection has just used

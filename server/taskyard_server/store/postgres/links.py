@@ -15,7 +15,7 @@ import asyncpg
 
 from taskyard_server.store.port import CommitDelayed, StoreError
 
-from .address import Address
+from .address import PostgresAddress
 from .errors import in_words, is_lost
 
 T = TypeVar("T")
@@ -48,7 +48,7 @@ class _Watched(asyncpg.Connection):  # type: ignore[misc, unused-ignore]
 class Link:
     """One connection. `session` is run on each that is made. `secs` bounds a use of it."""
 
-    def __init__(self, address: Address, session: str, secs: float | None) -> None:
+    def __init__(self, address: PostgresAddress, session: str, secs: float | None) -> None:
         self._address = address
         self._session = session
         self._secs = secs
@@ -115,7 +115,7 @@ class Link:
             connection.terminate()
 
 
-async def connected(address: Address, url: str) -> Connection:
+async def connected(address: PostgresAddress, url: str) -> Connection:
     """A connection to one host."""
     return await asyncpg.connect(
         url,
@@ -132,7 +132,7 @@ async def connected(address: Address, url: str) -> Connection:
 class Readers:
     """Some connections for reads."""
 
-    def __init__(self, address: Address, session: str, secs: float) -> None:
+    def __init__(self, address: PostgresAddress, session: str, secs: float) -> None:
         self._links = [Link(address, session, secs) for _ in range(READERS)]
         self._unlimited = Link(address, session, None)
         self._idle = list(self._links)

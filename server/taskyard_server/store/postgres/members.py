@@ -13,8 +13,8 @@ import asyncpg
 from taskyard_server.store.port import EPOCH_JUMP, Kept, StoreError
 from taskyard_server.store.shared_port import OwnerRow, Renewal, Replica, ReplicaRow, Taken
 
-from .address import Address
-from .changes import MEMBERS, TOKENS, Changes
+from .address import PostgresAddress
+from .changes import MEMBERS, TOKENS, ChangeFeed
 from .links import Link
 
 DIED_LATELY_SECS: Final = 60.0
@@ -29,11 +29,11 @@ SWEEP_EVERY: Final = 500
 class PostgresMembers:
     """A part of `PostgresStore`. `_life` is the connection of renewals, `_owning` that of the rest."""
 
-    _address: Address
+    _address: PostgresAddress
     _sql: dict[str, str]
     _life: Link
     _owning: Link
-    _changes: Changes
+    _changes: ChangeFeed
     _failover_secs: float
     _instance: str | None = None
     _renewals: int = 0

@@ -12,7 +12,7 @@ import asyncpg
 
 from taskyard_server.store.port import StoreError
 
-from .address import Address
+from .address import PostgresAddress
 
 VERSION: Final = 2
 """The version of the schema. A step "to N" in schema.sql leads from N - 1 to N."""
@@ -36,7 +36,7 @@ def statements() -> dict[str, str]:
 
 async def migrate(
     connection: Any,
-    address: Address,
+    address: PostgresAddress,
     sql: dict[str, str] | None = None,
     version: int = VERSION,
     *,
@@ -108,7 +108,7 @@ async def _step(connection: Any, sql: dict[str, str], found: int | None, version
     await connection.execute(sql["write_version"], version if found is None else found + 1)
 
 
-def newer(address: Address, found: int, version: int) -> str:
+def newer(address: PostgresAddress, found: int, version: int) -> str:
     """A schema is of a version to come."""
     text = f"{address.shown} was written by a newer Taskyard (schema {found}, this one knows {version})"
     return f"{text}; start that version again, or restore a backup of before"

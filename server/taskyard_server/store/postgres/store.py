@@ -26,8 +26,8 @@ from taskyard_server.store.port import (
 )
 from taskyard_server.store.shared_port import SharedStore
 
-from .address import Address
-from .changes import Changes
+from .address import PostgresAddress
+from .changes import ChangeFeed
 from .commit import TURN, Commit, Composer
 from .health import broken_rules, require_sessions, require_version, warnings
 from .links import Link, Readers
@@ -72,7 +72,7 @@ class PostgresStore(PostgresRows, PostgresMembers):
         must_exist: bool = False,
         sql: Callable[[], dict[str, str]] = statements,
     ) -> None:
-        self._address = Address(url)
+        self._address = PostgresAddress(url)
         self._sql = sql()
         self._failover_secs = failover_secs
         self._wait_secs = wait_secs
@@ -83,7 +83,7 @@ class PostgresStore(PostgresRows, PostgresMembers):
         self._life = Link(self._address, session, max(1.0, failover_secs / 4))
         self._owning = Link(self._address, session, max(2.0, failover_secs))
         self._readers = Readers(self._address, session, READ_SECS)
-        self._changes = Changes(self._address)
+        self._changes = ChangeFeed(self._address)
         self._composer = Composer(self._sql)
         self._writer = secrets.token_hex(12)
         self._turns = itertools.count(1)
