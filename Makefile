@@ -99,6 +99,7 @@ lint: $(READY)   ## style, types, layers, proto rules, stale generated code, wor
 	mypy
 	MYPYPATH=bench mypy --exclude bench/beside bench
 	lint-imports
+	vulture
 	tools/generate.sh --check
 	tools/generate.sh --breaking
 	tools/console.sh --check

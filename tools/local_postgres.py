@@ -151,10 +151,6 @@ class LocalPostgres:
         """From now on let a commit wait until the standby has it, too."""
         self.set("synchronous_standby_names", name)
 
-    def wait_for_nobody(self) -> None:
-        """From now on let no commit wait for a standby."""
-        self.set("synchronous_standby_names", "")
-
     def promote(self) -> None:
         """Let a standby be the server from now on. The one that it followed must not live any more."""
         self.sql("SELECT pg_promote(true, 60)", secs=90)

@@ -5,7 +5,7 @@ from itertools import pairwise
 
 import pytest
 
-from taskyard_server.conversion.responses import task_message
+from taskyard_server.conversion.task_encoding import encode_task
 from taskyard_server.settings.config import WebhookSettings
 from taskyard_server.webhooks import webhooks
 from tests.live import live
@@ -192,10 +192,10 @@ async def test_a_delivery_does_not_change_its_task(server, receiver, answer):
     receiver.answers = [answer]
     await server.submit(receiver.url)
     task = await server.complete()
-    before, figures = task_message(task), await server.engine.admin.stats("default")
+    before, figures = encode_task(task), await server.engine.admin.stats("default")
     await server.settled()
     assert sum(server.counts) == 1
-    assert task_message(await server.engine.tasks.get("default", task.id, show=live)) == before
+    assert encode_task(await server.engine.tasks.get("default", task.id, show=live)) == before
     assert await server.engine.admin.stats("default") == figures
 
 

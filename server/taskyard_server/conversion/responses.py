@@ -22,11 +22,6 @@ MAX_REST_PAGE_BYTES: Final = 16_000_000
 wait while it turns a page into JSON: about 0.2 s for one of this size."""
 
 
-def task_message(task: Task) -> pb.Task:
-    """A task as a message (docs/rules.md, Task fields)."""
-    return pb.Task.FromString(encode_task(task))
-
-
 def lease_message(lease: Lease) -> lease_pb2.Lease:
     """A lease as a message (docs/rules.md, Grants)."""
     return lease_pb2.Lease.FromString(encode_lease(lease))

@@ -175,10 +175,6 @@ class Scheduler:
         """All tasks submitted after `seq`, in order; 0 is before the first. Do not hold it across a command."""
         return self._life.tasks.after(seq)
 
-    def tasks_before(self, seq: int) -> Iterator[Task]:
-        """All tasks submitted before `seq`, the last first; 0 is after the last. Do not hold it across a command."""
-        return self._life.tasks.before(seq)
-
     # Commands of hosts
 
     def register(

@@ -166,8 +166,3 @@ class TaskTable:
         """The tasks submitted after `seq`, in order. The table must not change meanwhile."""
         for page in self.pages(seq):
             yield from [task for task in page.tasks if task.seq > seq]
-
-    def before(self, seq: int) -> Iterator[Task]:
-        """The tasks submitted before `seq`, all if it is 0, the last first. The table must not change meanwhile."""
-        for page in self.pages(seq, newest_first=True):
-            yield from [task for task in reversed(page.tasks) if not seq or task.seq < seq]

@@ -36,9 +36,6 @@ RETRY_AFTER_FAULT_SECS: Final = 1.0
 HEARTBEAT_FLUSH_SECS: Final = 0.05
 """Delay before the consequences of heartbeats are handled, together."""
 MIN_DUE_TIMES_TO_COMPACT: Final = 64
-SLICE_PAUSE_SECS: Final = 0.002
-"""The least pause after a slice of an operation. It is as long as the slice took with all that followed, if that was
-longer, so that others have at least half of the time."""
 
 
 class Outbox(Protocol):

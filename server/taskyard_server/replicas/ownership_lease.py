@@ -2,7 +2,7 @@
 
 Others may take its namespaces once its renewal is old. It stops well before: an answer, a message of a stream, a task
 for a host are checked as they are written, so that a process that was stopped and woken says nothing (docs/replicas.md,
-OwnershipLease).
+Trust).
 """
 
 from __future__ import annotations

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import time
 from collections import Counter
 from collections.abc import Callable, Mapping
@@ -119,11 +118,6 @@ class ReplicaServing:
         if not is_there:
             raise NotFound("no replica of that name or instance lives")
         return [each for each in await self.replicas() if each.died_at is None and name in (each.name, each.instance)]
-
-    async def bury(self, instance: str) -> None:
-        """Note that a replica has ended, which is known better than by its age: what it owned is free at once."""
-        with contextlib.suppress(CommitDelayed):
-            await self._store.leave(instance)
 
     def owners(self) -> Mapping[str, Ownership]:
         """See `NamespaceDirectory`."""

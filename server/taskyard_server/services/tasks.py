@@ -36,7 +36,6 @@ ENDED: Final = {ended: pb.WaitTaskResponse(ended=ended).SerializeToString() for 
 EMPTY_TASKS: Final = ("x-rest-empty", "tasks")
 """Tells the gateway to show the list, which the transcoder would leave out (gateway/README.md)."""
 
-MAX_TASKS_PER_TURN: Final = 100
 DEFAULT_WAIT_SECS: Final = 30.0
 MAX_WAIT_SECS: Final = 300.0
 MAX_STOP_WAIT_SECS: Final = 60.0

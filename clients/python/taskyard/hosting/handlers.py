@@ -97,10 +97,6 @@ class Handlers:
                 task.cancelled = True
                 work.cancel()
 
-    def stop_all(self) -> None:
-        """Stop all handlers that were not stopped before."""
-        self.stop([key for key, (task, _) in self._running.items() if not task.cancelled])
-
     def tokens_used(self) -> dict[LeaseKey, int]:
         """Collect the tokens that handlers have stated. May be called from any thread.
 

@@ -82,14 +82,10 @@ class Watch:
 
     Args:
         running: Tells the actions that run now, of handlers that run in this process, by lease.
-        in_thread: Tells which action runs in a thread, by the number that the system gives the thread.
     """
 
-    def __init__(
-        self, running: Callable[[], Mapping[LeaseKey, str]], in_thread: Callable[[int], str | None] = lambda _: None
-    ) -> None:
+    def __init__(self, running: Callable[[], Mapping[LeaseKey, str]]) -> None:
         self._running = running
-        self._in_thread = in_thread
         self._program = asyncio.get_running_loop()
         self._thread = threading.get_ident()
         self._stalls: Stalls | None = None
