@@ -41,7 +41,7 @@ def side(tree: Path, family: str, case: Any, which: str) -> Any:
 
 
 def has(tree: Path, family: str, case: Any) -> bool:
-    """Whether the benchmark in `tree` has the case."""
+    """True if the benchmark in `tree` has the case."""
     with _started(tree, family, case.rows[0].name, "none") as process:
         return process.wait() == 0
 

@@ -37,7 +37,7 @@ class Host:
         self.host_id = ""
         self.credit = 0
         self.counts = False
-        """Whether accepted reports are counted."""
+        """True if accepted reports are counted."""
         self.accepted = 0
         """Accepted reports that are not answered yet, where they are counted."""
         self._context = context

@@ -34,7 +34,7 @@ def comparison(before: Run, after: Run) -> str:
 
 
 def verdict(before: Result, after: Result) -> str:
-    """Whether ours became better or worse, or why that cannot be decided."""
+    """True if ours became better or worse, or why that cannot be decided."""
     if min(len(before.ours), len(after.ours)) < 2:
         return "one round"
     ours = _direction(before.ours, after.ours)

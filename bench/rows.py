@@ -31,7 +31,7 @@ class Figure:
 
     @property
     def is_of_the_client(self) -> bool:
-        """Whether the load generator was the limit: the server could have done more."""
+        """True if the load generator was the limit: the server could have done more."""
         if self.client_share is None or self.server_share is None:
             return False
         return self.client_share > BUSY_SHARE > self.server_share
@@ -117,7 +117,7 @@ class Result:
 
     @property
     def is_met(self) -> bool | None:
-        """Whether the aim is reached, None for a row without one."""
+        """True if the aim is reached, None for a row without one."""
         aim = self.row.aim
         reached = None if aim is None else self.value if aim.of == "value" else self.ratio
         if aim is None or reached is None:

@@ -30,12 +30,12 @@ def keep_in(store: str) -> None:
 
 
 def is_dict() -> bool:
-    """Whether engines of this run commit to a dict."""
+    """True if engines of this run commit to a dict."""
     return _Run.store == "dict"
 
 
 def is_kept() -> bool:
-    """Whether what the engines and servers of this run know survives them."""
+    """True if what the engines and servers of this run know survives them."""
     return _Run.store != "memory"
 
 

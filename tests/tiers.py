@@ -52,7 +52,7 @@ def spread(cases: Sequence[Any], gate: int = 0) -> list[Any]:
 
 
 def is_elsewhere(file: Path, tiers: Collection[str]) -> bool:
-    """Whether all tests of a file are of other tiers, as its own mark says: then it is not even imported."""
+    """True if all tests of a file are of other tiers, as its own mark says: then it is not even imported."""
     if not file.name.startswith("test_"):
         return False
     if found := _OF_A_FILE.search(file.read_text()):
@@ -72,7 +72,7 @@ def keep(config: pytest.Config, items: list[pytest.Item], tiers: Collection[str]
 
 @cache
 def _has_more(file: Path) -> bool:
-    """Whether a file may have tests that are not of the first tier."""
+    """True if a file may have tests that are not of the first tier."""
     conftests = [folder / "conftest.py" for folder in file.parents if TESTS in folder.parents]
     return any(path.exists() and _OF_MORE.search(path.read_text()) for path in (file, *conftests))
 
@@ -82,7 +82,7 @@ def _params(item: pytest.Item) -> dict[str, Any]:
 
 
 def _is_touched(item: pytest.Item) -> bool:
-    """Whether a mutation breaks a rule in a function of which the last day of commits has changed a line."""
+    """True if a mutation breaks a rule in a function of which the last day of commits has changed a line."""
     breach = _params(item).get("breach")
     tables = [table for table in vars(item.module).values() if isinstance(table, dict)]  # type: ignore[attr-defined]
     return any(_has_changed(edit[0], edit[1]) for table in tables for edit in table.get(breach, ()))

@@ -79,7 +79,7 @@ def main(*words: str) -> None:
 
 
 def is_fresh() -> bool:
-    """Whether the compiled form is complete and up to date."""
+    """True if the compiled form is complete and up to date."""
     is_whole = len(compiled()) == len(sources()) + 1
     return is_whole and STAMP.exists() and STAMP.read_text() == fingerprint()
 
@@ -121,7 +121,7 @@ def remove() -> None:
 
 
 def has_compiler() -> bool:
-    """Whether there is a C compiler, and the headers of this Python."""
+    """True if there is a C compiler, and the headers of this Python."""
     compiler = shlex.split(os.environ.get("CC", "cc"))[0]
     return shutil.which(compiler) is not None and Path(sysconfig.get_path("include"), "Python.h").exists()
 

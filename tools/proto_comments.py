@@ -76,5 +76,5 @@ def paragraphs(comment: str) -> str:
 
 
 def is_map(field: FieldDescriptor) -> bool:
-    """Whether the field is a map, which is a list of entries to protobuf."""
+    """True if the field is a map, which is a list of entries to protobuf."""
     return field.message_type is not None and field.message_type.GetOptions().map_entry

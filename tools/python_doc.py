@@ -157,7 +157,7 @@ def objects(found: Iterable[Any]) -> Iterator[str]:
 
 
 def is_short(it: Any) -> bool:
-    """Whether a class has a text and no more."""
+    """True if a class has a text and no more."""
     return not {"parameters", "attributes"} & set(sections(it)) and not list(methods(it))
 
 
@@ -193,7 +193,7 @@ def whole_class(it: Any) -> Iterator[str]:
 
 
 def is_error(it: Any) -> bool:
-    """Whether a class is one of the errors that calls raise."""
+    """True if a class is one of the errors that calls raise."""
     return it.name in GROUPS["Errors"][1].split()
 
 
@@ -240,7 +240,7 @@ def signature(it: Any) -> str:
 
 
 def is_outdated(it: Any, name: str) -> bool:
-    """Whether an argument is an old name of another one."""
+    """True if an argument is an old name of another one."""
     return any(each.name == name and OUTDATED.match(each.description) for each in sections(it).get("parameters", ()))
 
 

@@ -49,7 +49,7 @@ class Column:
 
     @property
     def is_green(self) -> bool:
-        """Whether there were no failures."""
+        """True if there were no failures."""
         return not self.failures
 
 

@@ -53,7 +53,7 @@ class RunningHost:
 
     @property
     def has_left(self) -> bool:
-        """Whether its run has ended. Raises the error that it ended with."""
+        """True if its run has ended. Raises the error that it ended with."""
         if self.run is None or not self.run.done():
             return False
         self.run.result()

@@ -154,7 +154,7 @@ class _Field:
     max_step: int
 
     def takes(self, term: str) -> bool:
-        """Whether one element of a list is well-formed. cronsim and some other crons are less strict."""
+        """True if one element of a list is well-formed. cronsim and some other crons are less strict."""
         match = TERM.fullmatch(term)
         if match is None or (match[3] is not None and not 1 <= int(match[3]) <= self.max_step):
             return False

@@ -36,7 +36,7 @@ class TwinSchedulers:
         self.brute = BruteForce(max_inflight, max_per_agent_inflight, 3, ttl_secs, 5)
         self.now = 1_700_000_000.0
         self.behind = False
-        """Whether time has passed without a call of `advance`, as after a stall."""
+        """True if time has passed without a call of `advance`, as after a stall."""
         self.lines: list[str] = []
         self.claims = 0
 

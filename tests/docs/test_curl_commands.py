@@ -43,7 +43,7 @@ class Step:
 
     @property
     def may_repeat(self) -> bool:
-        """Whether it only reads."""
+        """True if it only reads."""
         return " -X " not in self.command
 
 

@@ -185,7 +185,7 @@ class Crew:
                 self._hosts.append(host)
 
     async def _is_at_rest(self) -> bool:
-        """Whether nothing is live, and no target waits for somebody."""
+        """True if nothing is live, and no target waits for somebody."""
         live = await self._sure(self._doors.tasks.ListTasks, ListTasksRequest(state=LIVE, page_size=1))
         blocked = ListTargetsRequest(status=Target.Status.blocked, page_size=1)
         return not live.body.get("tasks") and not (await self._sure(self._doors.targets.ListTargets, blocked)).body

@@ -47,7 +47,7 @@ class Intent:
 
     @property
     def may_exist(self) -> bool:
-        """Whether any try may have been accepted."""
+        """True if any try may have been accepted."""
         return any(each.outcome is not Outcome.REFUSED for each in self.tries)
 
     @property

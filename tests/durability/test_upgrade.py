@@ -116,7 +116,7 @@ def told_of(leases: Sequence[Grant], history: Sequence[Event], final: FinalState
 
 
 def is_paused(reading: Reading) -> bool:
-    """Whether a task was shown as paused."""
+    """True if a task was shown as paused."""
     return reading.task is not None and reading.task["state"] == "paused"
 
 
@@ -137,7 +137,7 @@ def tell_pauses(history: Sequence[Event], spans: Sequence[Span]) -> None:
 
 
 def is_met_by(call: Event, since: float, until: float) -> bool:
-    """Whether a call of the SDK, other than one that waits for something else, was open while the yard was away."""
+    """True if a call of the SDK, other than one that waits for something else, was open while the yard was away."""
     return isinstance(call, SdkCall) and call.kind != "wait" and call.begun < until and call.ended > since
 
 

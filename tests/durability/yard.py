@@ -55,7 +55,7 @@ class Yard:
 
     @property
     def keeps(self) -> bool:
-        """Whether it has a history."""
+        """True if it has a history."""
         return self.store != "memory://"
 
     @property

@@ -36,7 +36,7 @@ def made(http: httpx.Client) -> Any:
 
 
 def refused(answer: httpx.Response, secret: str) -> bool:
-    """Whether the caller is not known, told in the documented form and without the secret."""
+    """True if the caller is not known, told in the documented form and without the secret."""
     assert secret not in answer.text
     return answer.status_code == 401 and answer.json()["code"] == "unauthenticated"
 

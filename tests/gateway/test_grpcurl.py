@@ -91,7 +91,7 @@ def parsed(text: str) -> Any:
 
 
 def is_as_shown(shown: Any, seen: Any, ids: dict[str, str]) -> bool:
-    """Whether an output is as shown; records which id stands for which."""
+    """True if an output is as shown; records which id stands for which."""
     if shown == ANYTHING:
         return True
     if isinstance(shown, dict) and isinstance(seen, dict):

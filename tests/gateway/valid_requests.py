@@ -126,7 +126,7 @@ ABOUT_OTHERS = {"DrainReplica": 409, "ResumeReplica": 409, "ExchangeCode": 400}
 
 
 def is_done(operation: str, answer: Any) -> bool:
-    """Whether a request that succeeds was answered as it is to be."""
+    """True if a request that succeeds was answered as it is to be."""
     if operation in ABOUT_OTHERS:
         return bool(answer.status_code == ABOUT_OTHERS[operation])
     return bool(answer.is_success)

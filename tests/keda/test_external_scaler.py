@@ -25,7 +25,7 @@ def channel(cluster: Cluster) -> Iterator[grpc.Channel]:
 
 
 def scale(cluster: Cluster, **metadata: str) -> tuple[bool, float]:
-    """Whether the pool is active, and the value of its metric."""
+    """True if the pool is active, and the value of its metric."""
     asked = {"pool": "crawlers", "namespace": "shop", **metadata}
     (value,) = cluster.keda("GetMetrics", **asked)["metricValues"]
     assert float(value["metricValue"]) == value["metricValueFloat"]

@@ -123,7 +123,7 @@ class SharedRows:
             self._changed()
 
     def lives(self, instance: str | None) -> bool:
-        """Whether an instance was not marked dead."""
+        """True if an instance was not marked dead."""
         row = None if instance is None else self.replicas.get(instance)
         return row is not None and row.died_at is None
 

@@ -139,7 +139,7 @@ class Process(base_events.BaseEventLoop):
         """There is nothing to close."""
 
     def has_work(self, now: float) -> bool:
-        """Whether anything can be done without time going on."""
+        """True if anything can be done without time going on."""
         if self.stands_still:
             return False
         return bool(self._ready) or (bool(self._scheduled) and self._scheduled[0].when() <= now)

@@ -175,6 +175,6 @@ async def test_params_can_be_as_large_as_the_limit(start_api):
 
 @pytest.mark.parametrize("url", ["http://a", "https://example.com:8443/x?y=z#f", "http://127.0.0.1/", "http://[::1]/x"])
 async def test_a_callback_can_be_any_http_or_https_url(api, url):
-    """Whether it may be called is checked at delivery (docs/rules.md, Webhooks)."""
+    """True if it may be called is checked at delivery (docs/rules.md, Webhooks)."""
     response = await api.submit(callback_url=url)
     assert (await api.get(response.task_id)).callback_url == url

@@ -42,7 +42,7 @@ def explained(core: Scheduler, model: Model, now: float, task_id: str) -> list[s
 
 
 def lifted(world: World, now: float, task_id: str, reasons: Sequence[WaitReason]) -> bool:
-    """Whether a task is runnable once these reasons are lifted, and nothing else has changed."""
+    """True if a task is runnable once these reasons are lifted, and nothing else has changed."""
     world = twin(world)
     job = world.tasks[task_id]
     # Where a task comes to its target, that is to be free by then.
@@ -52,7 +52,7 @@ def lifted(world: World, now: float, task_id: str, reasons: Sequence[WaitReason]
 
 
 def is_runnable(world: World, now: float, task_id: str) -> bool:
-    """Whether a host that is live and has room would get a task, were it the first of all."""
+    """True if a host that is live and has room would get a task, were it the first of all."""
     job, limits = world.tasks[task_id], world.limits
     return (
         job.state == "queued"

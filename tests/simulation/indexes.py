@@ -95,13 +95,13 @@ def _past_keys(core: Scheduler) -> None:
 
 
 def is_claimable(core: Scheduler, task: Task) -> bool:
-    """Whether it waits for a host only."""
+    """True if it waits for a host only."""
     target = task.options.target
     return task.state == "queued" and (target is None or core._life.targets._targets[target].head is task)
 
 
 def is_kept(core: Scheduler, task: Task) -> bool:
-    """Whether it has ended and may be forgotten with time."""
+    """True if it has ended and may be forgotten with time."""
     is_aside = task in core._life.retention.aside
     return task.state in ENDED and task.state != "rejected" and not core._life.targets.blocks(task) and not is_aside
 

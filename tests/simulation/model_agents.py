@@ -178,7 +178,7 @@ class AgentModel:
         return past.answer()
 
     def _is_known(self, wish: Wish, *, strict: bool = False) -> bool:
-        """Whether something is known under its key; if `strict`, another wish is refused."""
+        """True if something is known under its key; if `strict`, another wish is refused."""
         try:
             return self._first_under(wish) is not None
         except Refused:

@@ -98,7 +98,7 @@ class Operations:
                 return
 
     def restarted(self) -> None:
-        """Whether one waits is found out anew, and turns begin with the oldest."""
+        """True if one waits is found out anew, and turns begin with the oldest."""
         for operation in self.line:
             operation.status, operation.waits_for = "running", None
         self.line.sort(key=lambda operation: operation.until)

@@ -46,7 +46,7 @@ class Relations:
                 raise Refused("conflict", f"after: task {task_id} was rejected")
 
     def follows(self, job: Job) -> bool:
-        """Whether a task was never queued, and comes after others."""
+        """True if a task was never queued, and comes after others."""
         return bool(job.after) and job.state == "pending" and not job.retrying
 
     def verdict(self, job: Job) -> tuple[Verdict, str | None]:
@@ -61,7 +61,7 @@ class Relations:
         return "waits", None
 
     def waits(self, job: Job) -> bool:
-        """Whether anything that it comes after keeps a task from being queued."""
+        """True if anything that it comes after keeps a task from being queued."""
         return self.follows(job) and self.verdict(job)[0] != "clear"
 
     def count(self) -> int:
@@ -69,7 +69,7 @@ class Relations:
         return sum(self.waits(job) for job in self._world.tasks.values())
 
     def awaited(self, job: Job) -> bool:
-        """Whether a task is retained since it is named by one that was not queued yet."""
+        """True if a task is retained since it is named by one that was not queued yet."""
         return any(job.id in each.after for each in self._world.tasks.values() if self.follows(each))
 
     def overdue(self) -> list[Job]:
@@ -83,7 +83,7 @@ class Relations:
         ]
 
     def may_go(self, now: float, job: Job) -> bool:
-        """Whether a task may be queued or cancelled for what it comes after."""
+        """True if a task may be queued or cancelled for what it comes after."""
         if not self.follows(job):
             return False
         verdict, _ = self.verdict(job)

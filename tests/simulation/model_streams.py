@@ -178,7 +178,7 @@ class Streams:
         return given
 
     def may_be_handed(self, now: float, offer: Offer) -> bool:
-        """Whether it waits, and its host lives."""
+        """True if it waits, and its host lives."""
         host = self._world.hosts[offer.host]
         rests = offer.streamed and host.rests_until is not None
         return offer.room > 0 and not host.draining and not rests and not self.silent(now, offer)

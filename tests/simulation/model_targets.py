@@ -7,7 +7,7 @@ from .world import World
 
 
 def has_room_for(world: World, target: str | None) -> bool:
-    """Whether a task may be added to a target: to one that is there, or while not too many are blocked."""
+    """True if a task may be added to a target: to one that is there, or while not too many are blocked."""
     its = [job for job in world.tasks.values() if job.target == target and (job.blocks or job.state not in ENDED)]
     is_there = bool(its) or any(lease.job.target == target for lease in world.stopping)
     return target is None or is_there or len(blocked_targets(world)) < world.limits["max_blocked_targets"]

@@ -117,7 +117,7 @@ def _takeable(core: Scheduler, profile: HostProfile) -> Iterable[str]:
 
 
 def has_full_key(core: Scheduler, task: Task) -> bool:
-    """Whether a key of the task had no room when the core looked last; `key_indexes` recounts that."""
+    """True if a key of the task had no room when the core looked last; `key_indexes` recounts that."""
     keys = core._life.ready.keys
     known = [keys.find(name) for name in task.options.extras.concurrency_keys]
     return any(key is not None and key.opens_at > keys.now for key in known)
@@ -128,7 +128,7 @@ def _kind(task: Task) -> tuple[str | None, str, frozenset[str], bool]:
 
 
 def is_silent(core: Scheduler, offer: Offer, now: float) -> bool:
-    """Whether nothing is handed to a stream since nothing was heard of its host."""
+    """True if nothing is handed to a stream since nothing was heard of its host."""
     silence, limits = now - offer.host.last_heartbeat_at, core.limits
     dead_after = limits.heartbeat_timeout_secs * limits.dead_heartbeat_threshold
     return offer.silence_limit_secs is not None and silence > min(offer.silence_limit_secs, dead_after)

@@ -33,7 +33,7 @@ class OperationCommands:
         self._dice = Random(f"operations of {simulation.seed} from {simulation.steps}")
 
     def wants(self) -> bool:
-        """Whether something about operations is done now."""
+        """True if something about operations is done now."""
         return self._dice.random() < (0.3 if self._core.operations.live else BEGUN)
 
     def act(self) -> None:

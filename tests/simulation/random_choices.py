@@ -161,7 +161,7 @@ class Chances:
         return self._random.choices(list(WEIGHTS), self._weights)[0]
 
     def limits_keys(self) -> bool:
-        """Whether limits of keys change now."""
+        """True if limits of keys change now."""
         return self._limits_keys and self._limit_dice.random() < 0.03
 
     def key_limits(self) -> dict[str, RateLimit]:
@@ -184,7 +184,7 @@ class Chances:
         return self._limit_dice.choice([(f"site:{number}",), (f"site:{number}",), ("all",), ("all", f"site:{number}")])
 
     def weighs(self) -> bool:
-        """Whether weights change now."""
+        """True if weights change now."""
         return self._weighs and self._weight_dice.random() < 0.02
 
     def weights(self) -> dict[str, int]:
@@ -194,7 +194,7 @@ class Chances:
         return {pattern: self._weight_dice.choice([1, 2, 3, 5, 1000]) for pattern in chosen}
 
     def prompt(self) -> bool:
-        """Whether what came free is handed out at once; in some lives seldom, so that several commands come before."""
+        """True if what came free is handed out at once; in some lives seldom, so that several commands come before."""
         return self.under(self._prompt)
 
     def limits(self) -> dict[str, float]:
@@ -329,7 +329,7 @@ class Chances:
         ]
 
     def extra(self) -> bool:
-        """Whether something is tried that few do."""
+        """True if something is tried that few do."""
         return self._extra_dice.random() < self._extras
 
     def could_be_parent(self, task_id: str) -> None:

@@ -41,7 +41,7 @@ def recount_targets(core: Scheduler) -> None:
 
 
 def has_failed_and_blocks(task: Task) -> bool:
-    """Whether a task of a target has failed in a way that blocks it."""
+    """True if a task of a target has failed in a way that blocks it."""
     goes_on = task.options.extras.on_target_failure == "continue"
     return task.state == "failed" and task.started_at is not None and not goes_on
 

@@ -113,7 +113,7 @@ class World:
         return sorted((job for job in self.flying() if host_id in (None, job.host)), key=lambda job: job.token)
 
     def any_online(self, now: float) -> bool:
-        """Whether a runtime host is online; the built-in executor is none."""
+        """True if a runtime host is online; the built-in executor is none."""
         timeout = self.limits["heartbeat_timeout_secs"]
         return any(now - host.heard_at <= timeout for host in self.hosts.values() if not host.machine.built_in)
 

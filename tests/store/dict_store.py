@@ -173,7 +173,7 @@ def is_a_store(store: DictStore) -> Store:
 
 
 def holds(row: TaskRows, sought: Sought) -> bool:
-    """Whether the rows of a task hold what is sought, as the port says it."""
+    """True if the rows of a task hold what is sought, as the port says it."""
     state = row.ended if row.state is None else row.state
     if state is None:
         return False

@@ -104,7 +104,7 @@ async def opened(environment: Mapping[str, Any]) -> AsyncIterator[Yard]:
 
 
 def _has_asyncio(config: pytest.Config) -> bool:
-    """Whether pytest-asyncio is there, by its entry point or by `-p`."""
+    """True if pytest-asyncio is there, by its entry point or by `-p`."""
     names = ("asyncio", "pytest_asyncio", "pytest_asyncio.plugin")
     return any(config.pluginmanager.hasplugin(name) for name in names)
 

@@ -94,11 +94,11 @@ class TaskMap(Generic[I, O]):
         self._failure: BaseException | None = None
         """What ends the map."""
         self._is_read = False
-        """Whether all inputs were read, or no further one is wanted."""
+        """True if all inputs were read, or no further one is wanted."""
         self._is_stopped = False
-        """Whether what has not ended is cancelled, since a task did not end as done."""
+        """True if what has not ended is cancelled, since a task did not end as done."""
         self.in_thread = False
-        """Whether inputs are read in a thread, since reading them may block."""
+        """True if inputs are read in a thread, since reading them may block."""
 
     async def __aenter__(self) -> Self:
         if self._feeder is not None:

@@ -52,7 +52,7 @@ def claim_of(claims: Mapping[str, Any], name: str) -> Any:
 
 
 def _holds(value: Any, wanted: Names) -> bool:
-    """Whether a claim has a wanted value; of a list, one entry must have it."""
+    """True if a claim has a wanted value; of a list, one entry must have it."""
     if isinstance(value, list):
         return any(_is_one(entry, wanted) for entry in value)
     return _is_one(value, wanted)

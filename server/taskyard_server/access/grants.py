@@ -79,7 +79,7 @@ class Principal:
 
     @property
     def is_admin(self) -> bool:
-        """Whether it may do everything."""
+        """True if it may do everything."""
         return any(grant.role is Role.ADMIN for grant in self.grants)
 
     @property
@@ -115,7 +115,7 @@ class Access:
         return None if self.agents is None else self.agents.disjoint().patterns
 
     def may_be_host(self, host_id: str) -> bool:
-        """Whether it may act as this host."""
+        """True if it may act as this host."""
         return self.hosts is None or any(host_id in grant.hosts for grant in self.hosts)
 
 

@@ -63,7 +63,7 @@ class VerificationKey:
         self._key = key
 
     def verifies(self, signed: bytes, signature: bytes) -> bool:
-        """Whether this key made the signature."""
+        """True if this key made the signature."""
         return self._verifier.verify(signed, self._key, signature)
 
 
@@ -78,7 +78,7 @@ class KeySet:
         return len(self._keys)
 
     def has(self, kid: str) -> bool:
-        """Whether a key has this `kid`."""
+        """True if a key has this `kid`."""
         return kid in self._kids
 
     def find(self, kid: str | None, algorithm: str) -> VerificationKey | None:

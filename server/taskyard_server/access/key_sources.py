@@ -42,7 +42,7 @@ class KeySource(ABC):
         self._problem: str | None = None
 
     def is_due(self, now: float) -> bool:
-        """Whether it is time to look again."""
+        """True if it is time to look again."""
         return now >= self._due_at
 
     @abstractmethod

@@ -54,7 +54,7 @@ class CallBucket:
         return 0.0
 
     def is_full(self, now: float) -> bool:
-        """Whether as many tokens are in it as it holds."""
+        """True if as many tokens are in it as it holds."""
         return self._full_at <= now
 
 

@@ -67,7 +67,7 @@ def requirement_in(method: MethodDescriptor) -> CallRequirement:
 
 
 def is_stream(method: str) -> bool:
-    """Whether a method that is named as in a call is a stream in either direction."""
+    """True if a method that is named as in a call is a stream in either direction."""
     service, _, name = method.removeprefix("/").partition("/")
     try:
         found = descriptor_pool.Default().FindMethodByName(f"{service}.{name}")

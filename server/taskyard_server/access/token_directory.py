@@ -163,7 +163,7 @@ class TokenDirectory:
     # What every call asks
 
     def knows(self, secret: str) -> bool:
-        """Whether this is the secret of a token that was not revoked, as far as is known here."""
+        """True if this is the secret of a token that was not revoked, as far as is known here."""
         return digest_of(secret) in self._by_digest
 
     def find(self, token: str) -> Principal | None:

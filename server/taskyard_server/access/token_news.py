@@ -60,7 +60,7 @@ class TokenNews:
         await asyncio.shield(asyncio.ensure_future(self._refresh(self._readings + 1)))
 
     async def look_for(self, secret: str) -> bool:
-        """Whether a token that was not known is one by now: it may have been made by another replica just now."""
+        """True if a token that was not known is one by now: it may have been made by another replica just now."""
         if not secret.startswith(PREFIX) or not is_whole(secret) or self._looking >= MAX_LOOKING:
             return False
         self._looking += 1

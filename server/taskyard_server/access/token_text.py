@@ -23,7 +23,7 @@ def checksum(drawn: str) -> str:
 
 
 def is_whole(secret: str) -> bool:
-    """Whether this is a secret as they are made, with none of its characters lost or mistyped."""
+    """True if this is a secret as they are made, with none of its characters lost or mistyped."""
     drawn, check = secret[len(PREFIX) : -CHECKSUM_CHARS], secret[-CHECKSUM_CHARS:]
     return (
         len(secret) == SECRET_CHARS

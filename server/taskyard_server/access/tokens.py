@@ -65,7 +65,7 @@ class Token:
         return self.expires_at if self.revoked_at is None else self.revoked_at
 
     def holds(self, now: float) -> bool:
-        """Whether it is a credential at this time."""
+        """True if it is a credential at this time."""
         return self.revoked_at is None and (self.expires_at is None or now < self.expires_at)
 
 

@@ -64,7 +64,7 @@ class Draining:
 
     @property
     def built_in_only(self) -> bool:
-        """Whether only tasks at hosts in this process have to end, since those of others go on after it."""
+        """True if only tasks at hosts in this process have to end, since those of others go on after it."""
         return not self._waits_for_hosts
 
     def begin(self, grace_secs: float | None = None) -> float:

@@ -22,7 +22,7 @@ class Output(Console):
 
     @property
     def is_fitted(self) -> bool:
-        """Whether what is printed has to fit into the columns of a terminal."""
+        """True if what is printed has to fit into the columns of a terminal."""
         return not self.is_wide and (self.is_terminal or "COLUMNS" in os.environ)
 
     @property  # type: ignore[misc]

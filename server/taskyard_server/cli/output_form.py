@@ -39,7 +39,7 @@ def chosen_form(
     json: Annotated[bool, typer.Option("--json", help="The same as --output json.", rich_help_panel=PANEL)] = False,
     wide: Annotated[bool, typer.Option("--wide", help="The same as --output wide.", rich_help_panel=PANEL)] = False,
 ) -> bool:
-    """Whether the answer is printed as data. Raises `Misuse` for options that exclude each other."""
+    """True if the answer is printed as data. Raises `Misuse` for options that exclude each other."""
     asked = {output, Form.JSON if json else None, Form.WIDE if wide else None} - {None}
     if len(asked) > 1:
         raise Misuse("give only one of --output, --json and --wide")
@@ -74,5 +74,5 @@ def print_line(fields: Mapping[str, Any]) -> None:
 
 
 def _is_limited() -> bool:
-    """Whether standard output cannot take every character."""
+    """True if standard output cannot take every character."""
     return sys.stdout is not None and not (sys.stdout.encoding or "").lower().startswith("utf")

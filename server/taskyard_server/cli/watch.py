@@ -130,7 +130,7 @@ def _events(asked: task_pb2.WatchTasksRequest, connection: Connection) -> Iterat
 
 
 def _may_go_on(status: grpc.StatusCode, asked: task_pb2.WatchTasksRequest) -> bool:
-    """Whether the watch can go on after its stream ended with this status. After an expired cursor it begins anew."""
+    """True if the watch can go on after its stream ended with this status. After an expired cursor it begins anew."""
     if status is grpc.StatusCode.OUT_OF_RANGE:
         asked.ClearField("cursor")
         if asked.task_ids or asked.batch_id:

@@ -61,7 +61,7 @@ def result_from_body(body: bytes) -> bytes | None:
 
 
 def is_too_deep(payload: Struct | Value, packed: bytes) -> bool:
-    """Whether a payload nests deeper than `MAX_DEPTH`, so that a parser may refuse it."""
+    """True if a payload nests deeper than `MAX_DEPTH`, so that a parser may refuse it."""
     # Each level begins with the tag of a struct or of a list: few such bytes mean few levels.
     if packed.count(b"\x2a") + packed.count(b"\x32") < MAX_DEPTH:
         return False
@@ -69,7 +69,7 @@ def is_too_deep(payload: Struct | Value, packed: bytes) -> bool:
 
 
 def is_json(payload: Struct | Value, packed: bytes) -> bool:
-    """Whether every number of a payload is finite, as JSON requires."""
+    """True if every number of a payload is finite, as JSON requires."""
     # The last byte of an infinity and of NaN is one of these two, which are rare elsewhere.
     return (b"\x7f" not in packed and b"\xff" not in packed) or _all_finite(payload)
 

@@ -26,7 +26,7 @@ MAX_LEVELS: Final = 20
 
 
 def is_plain_struct(data: bytes, at: int, end: int, levels: int = 0) -> bool:
-    """Whether the bytes between two places of `data` are such a struct, which stands in so many others.
+    """True if the bytes between two places of `data` are such a struct, which stands in so many others.
 
     Raises `IndexError` at the end of the data, and `UnicodeDecodeError`.
     """
@@ -59,7 +59,7 @@ def is_plain_struct(data: bytes, at: int, end: int, levels: int = 0) -> bool:
 
 
 def _is_plain(data: bytes, at: int, end: int, levels: int) -> bool:
-    """Whether the bytes between two places are a `Value` of one kind."""
+    """True if the bytes between two places are a `Value` of one kind."""
     if at >= end:
         return False
     kind = data[at]

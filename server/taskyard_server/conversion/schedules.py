@@ -225,7 +225,7 @@ def _window(request: pb.CreateScheduleRequest | pb.UpdateScheduleRequest) -> int
 
 
 def _is_bare(spec: ScheduleSpec, payloads: Names | None) -> bool:
-    """Whether a caller who is shown the payloads of these agents is not shown those of a schedule's tasks."""
+    """True if a caller who is shown the payloads of these agents is not shown those of a schedule's tasks."""
     return payloads is not None and spec.task.agent_id not in payloads
 
 

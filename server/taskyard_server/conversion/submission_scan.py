@@ -387,7 +387,7 @@ def _fingerprint(task: ScannedTask, agent_id: str) -> bytes:
 
 
 def _is_ordered_otherwise(labels: tuple[tuple[str, str], ...]) -> bool:
-    """Whether protobuf orders them otherwise: of a key and one that it begins with, the longer comes first."""
+    """True if protobuf orders them otherwise: of a key and one that it begins with, the longer comes first."""
     before: str | None = None
     for key, _ in labels:
         if before is not None and key.startswith(before):

@@ -174,5 +174,5 @@ def _in_batch(submission: Submission, batch_id: str) -> Submission:
 
 
 def _is_bound(task: Task, key: IdempotencyKey | None) -> bool:
-    """Whether a task was the answer to a submission with this key before."""
+    """True if a task was the answer to a submission with this key before."""
     return key is not None and key in [(bound.key, bound.fingerprint) for bound in task.history.bound]

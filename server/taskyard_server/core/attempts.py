@@ -123,6 +123,6 @@ class Attempts:
         self._life.finish(now, task, FAILED, None, OVER_BUDGET, StopReason.TOKEN_LIMIT_EXCEEDED)
 
     def is_over_budget(self, task: Task) -> bool:
-        """Whether a task has used more tokens than its limit (docs/rules.md, Budgets)."""
+        """True if a task has used more tokens than its limit (docs/rules.md, Budgets)."""
         limit = task.token_limit
         return limit is not None and (task.history.tokens_used or 0) > limit

@@ -24,7 +24,7 @@ class Batch:
         return Counter([task.state for task in self.tasks.values()])
 
     def ended(self) -> bool:
-        """Whether all of its tasks have ended; those that are not retained any more had."""
+        """True if all of its tasks have ended; those that are not retained any more had."""
         return all(task.state in TERMINAL for task in self.tasks.values())
 
 

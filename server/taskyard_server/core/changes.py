@@ -132,7 +132,7 @@ class Changes:
         return taken
 
     def __bool__(self) -> bool:
-        """Whether there is anything to write."""
+        """True if there is anything to write."""
         return bool(
             self.tasks
             or self.evicted

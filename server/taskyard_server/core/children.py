@@ -67,7 +67,7 @@ class Children:
         return found
 
     def any_queued_below(self, task_id: str) -> bool:
-        """Whether something that descends from a task is queued."""
+        """True if something that descends from a task is queued."""
         names = [task_id]
         for name in names:
             for child_id, child in self._below.get(name, {}).items():

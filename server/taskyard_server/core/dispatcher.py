@@ -145,7 +145,7 @@ class Dispatcher:
 
     @property
     def is_stopped(self) -> bool:
-        """Whether nothing is dispatched any more."""
+        """True if nothing is dispatched any more."""
         return self._stopped
 
     def stop(self) -> None:

@@ -39,7 +39,7 @@ class HostProfile(NamedTuple):
     """Of `OR_PLAIN`: the actions of the tasks without a tab that it takes; None for all."""
 
     def may_run(self, project: str | None, action: str, requires: frozenset[str], has_tab: bool) -> bool:
-        """Whether a task of this kind may be handed to such a host (docs/rules.md, Matching)."""
+        """True if a task of this kind may be handed to such a host (docs/rules.md, Matching)."""
         return (
             requires <= self.capabilities
             and (self.project is None or self.project == project)
@@ -48,7 +48,7 @@ class HostProfile(NamedTuple):
         )
 
     def takes_plain(self, action: str, requires: frozenset[str]) -> bool:
-        """Whether it takes such a task without a tab, as far as that is what counts."""
+        """True if it takes such a task without a tab, as far as that is what counts."""
         if self.tabs is Tabs.OR_PLAIN:
             return not requires and (self.plain_actions is None or action in self.plain_actions)
         return self.tabs is Tabs.ANY
@@ -168,15 +168,15 @@ class Host(Holder):
         self.machine = self.machine if machine is None else machine
 
     def online(self, now: float, timeout_secs: float) -> bool:
-        """Whether it was heard of in time, and its stream did not break since (docs/rules.md, Liveness)."""
+        """True if it was heard of in time, and its stream did not break since (docs/rules.md, Liveness)."""
         return self.lost_at is None and now - self.last_heartbeat_at <= timeout_secs
 
     def is_dead(self, now: float, timeout_secs: float, dead_after: int) -> bool:
-        """Whether it was silent for over `dead_after` time-outs."""
+        """True if it was silent for over `dead_after` time-outs."""
         return now - self.last_heartbeat_at > timeout_secs * dead_after
 
     def is_lost(self, now: float, timeout_secs: float, dead_after: int) -> bool:
-        """Whether its stream broke, nothing was heard of it since, and it is not dead."""
+        """True if its stream broke, nothing was heard of it since, and it is not dead."""
         return self.lost_at is not None and not self.is_dead(now, timeout_secs, dead_after)
 
     def status(self, now: float, timeout_secs: float, dead_after: int) -> HostStatus:

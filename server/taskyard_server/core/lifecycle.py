@@ -330,7 +330,7 @@ class Lifecycle:
     # What happened
 
     def has_event_of(self, task: Task) -> bool:
-        """Whether something has happened to a task since the last `take_events`."""
+        """True if something has happened to a task since the last `take_events`."""
         return any(event.task is task for event in self._events)
 
     @property

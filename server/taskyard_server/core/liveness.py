@@ -58,30 +58,30 @@ class Liveness:
             self._life.offers.capacity_changed(stream)
 
     def is_silent(self, now: float, offer: Offer) -> bool:
-        """Whether a stream was silent for too long to get tasks; a waiting claim never is."""
+        """True if a stream was silent for too long to get tasks; a waiting claim never is."""
         host = offer.host
         return offer.silence_limit_secs is not None and (
             now - host.last_heartbeat_at > offer.silence_limit_secs or self.is_dead(now, host)
         )
 
     def is_live(self, now: float, host: Host) -> bool:
-        """Whether a host may be handed tasks as far as its silence is concerned: it is online, built in, or waits."""
+        """True if a host may be handed tasks as far as its silence is concerned: it is online, built in, or waits."""
         if host.built_in or host.online(now, self._life.limits.heartbeat_timeout_secs):
             return True
         return any(not offer.streamed for offer in host.offers)
 
     def is_lost(self, now: float, host: Host) -> bool:
-        """Whether the stream of a host broke, and it may still come back."""
+        """True if the stream of a host broke, and it may still come back."""
         limits = self._life.limits
         return host.is_lost(now, limits.heartbeat_timeout_secs, limits.dead_heartbeat_threshold)
 
     def is_dead(self, now: float, host: Host) -> bool:
-        """Whether a host has missed `dead_heartbeat_threshold` heartbeats, so that it loses its leases."""
+        """True if a host has missed `dead_heartbeat_threshold` heartbeats, so that it loses its leases."""
         limits = self._life.limits
         return host.is_dead(now, limits.heartbeat_timeout_secs, limits.dead_heartbeat_threshold)
 
     def any_online(self, now: float) -> bool:
-        """Whether at least one runtime host is online."""
+        """True if at least one runtime host is online."""
         return self._heard_at is not None and now - self._heard_at <= self._life.limits.heartbeat_timeout_secs
 
     def silent_from(self) -> float | None:

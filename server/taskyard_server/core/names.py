@@ -38,7 +38,7 @@ class Names:
 
     @property
     def is_every(self) -> bool:
-        """Whether every name is one of them."""
+        """True if every name is one of them."""
         return "" in self.prefixes
 
 

@@ -70,12 +70,12 @@ class Offer:
 
     @property
     def is_waiting(self) -> bool:
-        """Whether it has a rank among the offers that may be given a task."""
+        """True if it has a rank among the offers that may be given a task."""
         return self.rank is not None
 
     @property
     def is_suspended(self) -> bool:
-        """Whether it has room, and is passed over because its host was silent for too long, rests or drains."""
+        """True if it has room, and is passed over because its host was silent for too long, rests or drains."""
         return self.room > 0 and self.rank is None
 
 

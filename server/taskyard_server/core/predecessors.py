@@ -39,7 +39,7 @@ IN_MEMORY: Final = Known()
 
 
 def name_predecessors(submissions: Sequence[Submission]) -> bool:
-    """Whether one of these submissions comes after tasks that it names."""
+    """True if one of these submissions comes after tasks that it names."""
     for submission in submissions:  # noqa: SIM110
         if submission.options.extras.after:
             return True
@@ -151,7 +151,7 @@ class Predecessors:
         return verdict
 
     def holds_back(self, task: Task) -> bool:
-        """Whether a pending task has to wait for others, or comes after one that has failed."""
+        """True if a pending task has to wait for others, or comes after one that has failed."""
         return task in self._waiting and self._verdict(task)[0] is not Verdict.CLEAR
 
     def awaited_by(self, task: Task) -> list[Task]:

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 def has_room(life: Lifecycle, agent: Agent | None, options: TaskOptions) -> bool:
-    """Whether one more task of an agent, which has none yet if it is None, is within the limits."""
+    """True if one more task of an agent, which has none yet if it is None, is within the limits."""
     limits = life.limits
     if life.queued >= limits.max_queue_size or (agent is not None and agent.queued >= limits.max_per_agent):
         return False

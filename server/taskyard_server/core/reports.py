@@ -85,7 +85,7 @@ class Reports:
         return outcomes
 
     def is_own(self, host_id: str, task_id: str) -> bool:
-        """Whether a task is in memory and was last handed to this host."""
+        """True if a task is in memory and was last handed to this host."""
         task = self._life.tasks.get(task_id)
         return task is not None and task.host_id == host_id
 
@@ -273,7 +273,7 @@ class Reports:
         return task
 
     def _has_ended(self, task: Task, host_id: str, token: int) -> bool:
-        """Whether the lease has ended: the release is repeated, or follows a cancellation.
+        """True if the lease has ended: the release is repeated, or follows a cancellation.
 
         The holders of earlier leases are not known, nor which built-in host held one; their releases are accepted,
         since they change nothing.

@@ -97,7 +97,7 @@ class RetainedTasks:
             self._entries.popleft()
 
     def _is_stale(self, task: Task) -> bool:
-        """Whether the oldest entry of a task is stale. Call once for each entry: a stale one is then uncounted."""
+        """True if the oldest entry of a task is stale. Call once for each entry: a stale one is then uncounted."""
         stale = self._stale.get(task)
         if stale is None:
             return False

@@ -73,12 +73,12 @@ class Target:
 
     @property
     def is_free(self) -> bool:
-        """Whether its next task may run, as far as the others are concerned."""
+        """True if its next task may run, as far as the others are concerned."""
         return self.running is None and not self.stopping and not self.blockers
 
     @property
     def is_over(self) -> bool:
-        """Whether nothing is left of it."""
+        """True if nothing is left of it."""
         return self.is_free and not self.waiting and not self.parked
 
     @property
@@ -122,7 +122,7 @@ WAITS_FOR: Final = {
 
 
 def blocks_when_failed(task: Task, limits: Limits) -> bool:
-    """Whether a failure of the task, after its start, blocks its target: its own policy decides, else that of the
+    """True if a failure of the task, after its start, blocks its target: its own policy decides, else that of the
     target's name, else it does (docs/rules.md, Blockers).
     """
     policy = task.options.extras.on_target_failure
@@ -142,7 +142,7 @@ class Targets:
         self.blocked = 0
 
     def has_room(self, name: str, max_blocked: int) -> bool:
-        """Whether a task may be added to a target: a new one is taken while fewer than `max_blocked` are blocked."""
+        """True if a task may be added to a target: a new one is taken while fewer than `max_blocked` are blocked."""
         return self.blocked < max_blocked or name in self._targets
 
     def enter(self, now: float, task: Task) -> None:
@@ -248,7 +248,7 @@ class Targets:
         return self._targets.get(name)
 
     def blocks(self, task: Task) -> bool:
-        """Whether the task, in memory or not, blocks its target."""
+        """True if the task, in memory or not, blocks its target."""
         target = self._targets.get(task.options.target or "")
         return target is not None and task.id in target.blockers
 

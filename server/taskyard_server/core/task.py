@@ -153,7 +153,7 @@ class TaskOptions(NamedTuple):
 
     @property
     def has_added_fields(self) -> bool:
-        """Whether a version that knows the fields up to `trigger_id` alone could not read these, `extras` aside."""
+        """True if a version that knows the fields up to `trigger_id` alone could not read these, `extras` aside."""
         return self.run_timeout_secs is not None or self.parent_id is not None or self.input is not None
 
 
@@ -273,7 +273,7 @@ class Task:
         return self.agent.id
 
     def is_overdue(self, now: float) -> bool:
-        """Whether the deadline has passed."""
+        """True if the deadline has passed."""
         return self.due_at <= now
 
     @property
@@ -320,7 +320,7 @@ class Task:
 
     @property
     def is_held(self) -> bool:
-        """Whether the task is held until a resume releases it."""
+        """True if the task is held until a resume releases it."""
         return self.history.held
 
     @property

@@ -119,7 +119,7 @@ def _bind(life: Lifecycle, now: float, task: Task, key: IdempotencyKey) -> None:
 
 
 def _holds(task: Task) -> bool:
-    """Whether a live task holds the key that it came under."""
+    """True if a live task holds the key that it came under."""
     return task.options.extras.unique_while is not QUEUED_ONLY or task.state in WAITING
 
 

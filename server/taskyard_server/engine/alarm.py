@@ -67,7 +67,7 @@ class Alarm:
 
     @property
     def is_catching_up(self) -> bool:
-        """Whether a stall was noticed and the delay after it is not over."""
+        """True if a stall was noticed and the delay after it is not over."""
         return self._catch_ups > 0
 
     def _catch_up_secs(self) -> float:

@@ -29,7 +29,7 @@ class KeeperPort(Protocol):
 
     @property
     def is_idle(self) -> bool:
-        """Whether nothing is left to be kept."""
+        """True if nothing is left to be kept."""
 
     def wait(self, state: NamespaceState, patient: bool = False) -> asyncio.Future[None] | None:
         """Done once all that happened in a namespace until now is kept; None if it is.

@@ -64,5 +64,5 @@ class NamedClaims:
                 other.leases = []
 
     def is_shared(self, name: ClaimName, call: WaitingClaim) -> bool:
-        """Whether another open call answers the leases of this one."""
+        """True if another open call answers the leases of this one."""
         return any(other is not call and other.leases for other in self._calls[name])

@@ -136,11 +136,11 @@ class Driver:
 
     @property
     def has_turn(self) -> bool:
-        """Whether commands of the present turn are still to be followed up."""
+        """True if commands of the present turn are still to be followed up."""
         return bool(self._dirty)
 
     def is_dirty(self, state: NamespaceState) -> bool:
-        """Whether the present turn has touched this namespace."""
+        """True if the present turn has touched this namespace."""
         return state in self._dirty
 
     def commit_ended(self) -> None:
@@ -151,7 +151,7 @@ class Driver:
 
     @property
     def is_held_back(self) -> bool:
-        """Whether nothing may come due: a commit takes long, or what has arrived since is to be read first."""
+        """True if nothing may come due: a commit takes long, or what has arrived since is to be read first."""
         return self._alarm.is_catching_up or self._must_wait()
 
     def _must_wait(self) -> bool:

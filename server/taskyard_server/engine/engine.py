@@ -123,7 +123,7 @@ class MemoryEngine:
         return CommitMark(self.persistence.committer.number, int(self.persistence.committer.kept_at * 1000))
 
     def knows_commit(self, namespace: str, commit: CommitMark) -> bool:
-        """Whether a commit is one of the namespace that has this name now, as far as that can be told."""
+        """True if a commit is one of the namespace that has this name now, as far as that can be told."""
         if self.owned is None:
             # All namespaces share the numbers of commits: what came after that one is found, also if all of it did.
             return commit.ms > self._namespaces.deleted_at_ms.get(namespace, -1)
@@ -134,7 +134,7 @@ class MemoryEngine:
 
     @property
     def is_kept(self) -> bool:
-        """Whether everything survives the process."""
+        """True if everything survives the process."""
         return self.persistence is not None
 
     @property

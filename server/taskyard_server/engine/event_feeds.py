@@ -53,7 +53,7 @@ class EventFilter:
     payloads: Names | None = None
 
     def concerns(self, task: Task) -> bool:
-        """Whether the task is watched, in any state."""
+        """True if the task is watched, in any state."""
         return (
             (self.agents is None or task.agent_id in self.agents)
             and (self.task_ids is None or task.id in self.task_ids)
@@ -64,20 +64,20 @@ class EventFilter:
 
     @property
     def is_broad(self) -> bool:
-        """Whether the filter selects no tasks by id, batch, agent or target."""
+        """True if the filter selects no tasks by id, batch, agent or target."""
         criteria = (self.task_ids, self.batch_id, self.agent_id, self.target, self.agents)
         return all(criterion is None for criterion in criteria)
 
     def is_bare(self, task: Task) -> bool:
-        """Whether the watcher is shown no payloads of this task."""
+        """True if the watcher is shown no payloads of this task."""
         return self.payloads is not None and task.agent_id not in self.payloads
 
     def allows(self, state: TaskState) -> bool:
-        """Whether events that leave a task in this state are sent."""
+        """True if events that leave a task in this state are sent."""
         return self.states is None or state in self.states
 
     def lists(self, event: Event) -> bool:
-        """Whether the event belongs to the feed of this filter."""
+        """True if the event belongs to the feed of this filter."""
         return (self.ends or self.allows(event.state)) and self.concerns(event.task)
 
 
@@ -118,7 +118,7 @@ class Feed:
         return True
 
     def is_ahead_of(self, position: int) -> bool:
-        """Whether a watcher at this position has events to take or to scan."""
+        """True if a watcher at this position has events to take or to scan."""
         return position < self._known_from or bool(self._matches and self._matches[-1] > position)
 
     def after(self, position: int) -> Slice:
@@ -231,12 +231,12 @@ class Watcher:
 
     @property
     def is_one_of_many(self) -> bool:
-        """Whether so many watch the same that an event for all of them is large work."""
+        """True if so many watch the same that an event for all of them is large work."""
         return len(self._feed.watchers) > SMALL
 
     @property
     def is_behind(self) -> bool:
-        """Whether there are events to take or to scan."""
+        """True if there are events to take or to scan."""
         return self._feed.is_ahead_of(self._position)
 
     def end_after(self, live_tasks: set[str]) -> None:
@@ -253,12 +253,12 @@ class Watcher:
 
     @property
     def tasks_ended(self) -> bool:
-        """Whether all watched tasks had ended by the current position; always False without `end_after`."""
+        """True if all watched tasks had ended by the current position; always False without `end_after`."""
         return self._live_tasks is not None and not self._live_tasks
 
     @property
     def is_closing(self) -> bool:
-        """Whether the log is closed."""
+        """True if the log is closed."""
         return self._feed.events.closed is not None
 
     @property

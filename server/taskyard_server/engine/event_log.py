@@ -78,7 +78,7 @@ class EventLog:
         return Watcher(feed, position, since)
 
     def is_unused(self, now: float) -> bool:
-        """Whether the log has had no watcher for so long that every cursor has expired."""
+        """True if the log has had no watcher for so long that every cursor has expired."""
         return not self.is_watched and now - self._unused_since > self._keep_secs
 
     def close(self, reason: Refusal) -> None:
@@ -162,7 +162,7 @@ class EventLogs:
             log.close(Unavailable(SHUTDOWN))
 
     def is_watched(self, namespace: str) -> bool:
-        """Whether anybody watches a namespace."""
+        """True if anybody watches a namespace."""
         log = self._logs.get(namespace)
         return log is not None and log.is_watched
 

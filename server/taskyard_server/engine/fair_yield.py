@@ -70,7 +70,7 @@ class FairYield:
 
     @property
     def is_shared(self) -> bool:
-        """Whether something small has come lately: then nothing small should wait for company."""
+        """True if something small has come lately: then nothing small should wait for company."""
         return self._clock() - self._small_at < SHARED_SECS
 
     @property

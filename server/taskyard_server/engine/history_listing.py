@@ -92,7 +92,7 @@ class HistoryListing:
         return SLICE_ROWS if self.task_filter != NO_FILTER else min(SLICE_ROWS, self.limit + 1)
 
     def _is_past(self, task: Task) -> bool:
-        """Whether nothing that follows can be in the range of times."""
+        """True if nothing that follows can be in the range of times."""
         wanted = self.task_filter
         if self.newest_first:
             return wanted.created_from is not None and task.created_at < wanted.created_from

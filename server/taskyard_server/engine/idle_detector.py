@@ -37,7 +37,7 @@ class IdleDetector:
 
     @property
     def is_settled(self) -> bool:
-        """Whether all that followed from commands so far has happened, and is kept where there is a store."""
+        """True if all that followed from commands so far has happened, and is kept where there is a store."""
         persistence, driver = self._namespaces.persistence, self._namespaces.driver
         return not driver.has_turn and not driver.slices.is_busy and (persistence is None or persistence.is_idle)
 

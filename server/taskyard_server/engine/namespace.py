@@ -149,7 +149,7 @@ class NamespaceState:
 
     @property
     def needs_owner(self) -> bool:
-        """Whether anything will come due in it although nobody calls."""
+        """True if anything will come due in it although nobody calls."""
         life = self.scheduler.life
         is_live = life.queued > 0 or life.inflight > 0 or life.paused > 0
         is_live = is_live or self.scheduler.operations.live > 0
@@ -208,7 +208,7 @@ class NamespaceState:
         return task if agent_id in agents and task is not None else None
 
     def is_unkept(self, task_id: str) -> bool:
-        """Whether the present state of a task is not committed yet."""
+        """True if the present state of a task is not committed yet."""
         task = self.scheduler.find(task_id)
         if self.changes is None or task is None:
             return False

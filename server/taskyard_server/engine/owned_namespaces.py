@@ -86,12 +86,12 @@ class OwnedNamespaces:
         return 0 if state is None or state.is_leaving else state.term
 
     def is_leaving(self, name: str) -> bool:
-        """Whether a namespace is being given up here: until that is done nobody may take it, this replica neither."""
+        """True if a namespace is being given up here: until that is done nobody may take it, this replica neither."""
         state = self._namespaces.here(name)
         return state is not None and state.is_leaving
 
     def is_idle(self, name: str) -> bool:
-        """Whether nobody would miss a namespace: nothing is live or waits, nobody is connected, nothing is retained."""
+        """True if nobody would miss a namespace: nothing is live or waits, nobody is connected, nothing is retained."""
         state = self._namespaces.here(name)
         if state is None or state.needs_owner or state.sessions or state.claims or state.end_waits:
             return False

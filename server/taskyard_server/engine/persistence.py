@@ -55,7 +55,7 @@ class StoreOptions:
 
     @property
     def has_history(self) -> bool:
-        """Whether ended tasks are kept once they leave the memory."""
+        """True if ended tasks are kept once they leave the memory."""
         return self.history_days > 0
 
 
@@ -193,7 +193,7 @@ class Persistence:
 
     @property
     def is_idle(self) -> bool:
-        """Whether nothing is left to be committed, or the store has failed."""
+        """True if nothing is left to be committed, or the store has failed."""
         return self.committer.is_idle
 
     @property

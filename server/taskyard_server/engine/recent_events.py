@@ -54,7 +54,7 @@ class CommitMark(NamedTuple):
 
     @property
     def is_kept(self) -> bool:
-        """Whether there is a store."""
+        """True if there is a store."""
         return self.ms > 0
 
 

@@ -63,17 +63,17 @@ class Session:
 
     @property
     def has_notices(self) -> bool:
-        """Whether there is anything but leases to send."""
+        """True if there is anything but leases to send."""
         return bool(self._stops or self._drain or self._heartbeat_changed)
 
     @property
     def is_told_to_leave(self) -> bool:
-        """Whether a drain notice is to be sent."""
+        """True if a drain notice is to be sent."""
         return self._drain is not None
 
     @property
     def has_leases(self) -> bool:
-        """Whether there are leases to send."""
+        """True if there are leases to send."""
         return bool(self._pending)
 
     @property

@@ -42,7 +42,7 @@ class ShownTasks:
         self._end = max(self._end, position)
 
     def include(self, number: int, event: Event) -> bool:
-        """Whether what was shown of the task of an event includes it."""
+        """True if what was shown of the task of an event includes it."""
         task = event.task
         if (shown := self._one_by_one.get(task.id)) is not None:
             return number <= shown[0] or 0 < self._events.commit_of(number) <= shown[1]
@@ -50,5 +50,5 @@ class ShownTasks:
         return place < len(self._listed_to) and number <= self._listed_at[place]
 
     def are_passed_at(self, position: int) -> bool:
-        """Whether none of the events after a position is included."""
+        """True if none of the events after a position is included."""
         return position >= self._end and self._events.last_commit >= self._last_commit

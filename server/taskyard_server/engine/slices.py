@@ -34,7 +34,7 @@ class TurnEnds(Protocol):
 
     @property
     def is_held_back(self) -> bool:
-        """Whether nothing may come due."""
+        """True if nothing may come due."""
 
     def mark_dirty(self, state: NamespaceState) -> None:
         """Handle the consequences of what was done in a namespace at the end of this turn."""
@@ -56,7 +56,7 @@ class Slices:
 
     @property
     def is_busy(self) -> bool:
-        """Whether there is anything to do."""
+        """True if there is anything to do."""
         return self._worker is not None
 
     def look_at(self, state: NamespaceState) -> None:

@@ -29,7 +29,7 @@ class VirtualClock:
 
     @property
     def is_ringing(self) -> bool:
-        """Whether the engine is about to do what is due now."""
+        """True if the engine is about to do what is due now."""
         return self._alarm is not None and self._alarm.is_ringing
 
     def move_to(self, at: float) -> None:

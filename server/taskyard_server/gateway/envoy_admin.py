@@ -21,7 +21,7 @@ class NotAnswered(Exception):
 
 
 async def is_ready(socket: Path) -> bool:
-    """Whether it serves."""
+    """True if it serves."""
     try:
         status, _ = await _get(socket, "/ready")
     except NotAnswered:

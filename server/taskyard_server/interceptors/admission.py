@@ -178,7 +178,7 @@ class CallAdmission:
         return None
 
     async def is_known_now(self, metadata: Any) -> bool:
-        """Whether the token of a call that was refused by its metadata has become known since."""
+        """True if the token of a call that was refused by its metadata has become known since."""
         authorization = authorization_in(metadata)
         token = None if authorization is None else bearer_in(authorization)
         return token is not None and self.look_for is not None and await self.look_for(token)

@@ -101,7 +101,7 @@ def believe_caller() -> None:
 
 
 def is_by_gateway(context: Context) -> bool:
-    """Whether a call came by a gateway, so that what it says of its caller is believed."""
+    """True if a call came by a gateway, so that what it says of its caller is believed."""
     return context.peer() == GATEWAY_PEER or _is_carried.get()
 
 

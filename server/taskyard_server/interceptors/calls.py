@@ -168,7 +168,7 @@ class CallInterceptor(grpc.aio.ServerInterceptor):
         return grpc.stream_stream_rpc_method_handler(refuse)
 
     def _is_guarded(self, method: str) -> bool:
-        """Whether a method of a service that is not ours needs more than to be called."""
+        """True if a method of a service that is not ours needs more than to be called."""
         return self._admission is not None and not self._admission.gate(method).requirement.anyone
 
     def _wrap_for_rest(

@@ -47,7 +47,7 @@ class OpenCalls:
             ending.cancel()
 
     def was_ended(self, task: asyncio.Task[object]) -> bool:
-        """Whether the cancellation of this task means that its credential no longer holds."""
+        """True if the cancellation of this task means that its credential no longer holds."""
         return task in self._ended
 
     def end_stale(self, spared: asyncio.Task[Any] | None = None) -> int:

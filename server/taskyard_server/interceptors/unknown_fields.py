@@ -31,7 +31,7 @@ MAX_TOLD: Final = 1_000
 
 
 def is_strict(method: str) -> bool:
-    """Whether a method refuses what it does not know."""
+    """True if a method refuses what it does not know."""
     return method.rpartition("/")[0].rpartition(".")[2] in STRICT_SERVICES
 
 

@@ -25,7 +25,7 @@ class Throttle:
         self._counts: dict[str, int] = {}
 
     def admits(self, kind: str) -> bool:
-        """Whether to log this event."""
+        """True if to log this event."""
         if not self._is_full():
             return bool(self.admits_of((kind,)))
         # Of a busy server nearly all are only counted.
@@ -48,7 +48,7 @@ class Throttle:
         return admitted
 
     def _is_full(self) -> bool:
-        """Whether this second has its lines, and counts the rest."""
+        """True if this second has its lines, and counts the rest."""
         second = int(self._clock())
         if second != self._second:
             self.flush()

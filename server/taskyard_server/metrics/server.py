@@ -89,7 +89,7 @@ def _answer_of(obstacle: str | None, environ: dict[str, Any], start: Start) -> I
 
 
 def _brings(authorization: str, token: str) -> bool:
-    """Whether the header brings the token. Digests are compared, so that the time it takes tells nothing."""
+    """True if the header brings the token. Digests are compared, so that the time it takes tells nothing."""
     given = bearer_in(authorization)
     return given is not None and digest_of(given) == digest_of(token)
 

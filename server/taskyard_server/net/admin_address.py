@@ -49,7 +49,7 @@ def _short_enough(path: Path, text: bytes) -> Path:
 
 
 def is_served(path: Path) -> bool:
-    """Whether a server listens at this socket."""
+    """True if a server listens at this socket."""
     with socket.socket(socket.AF_UNIX) as probe:
         try:
             probe.connect(os.fspath(path))

@@ -23,12 +23,12 @@ def exposed(settings: Settings) -> list[str]:
 
 
 def authentication_is_on(settings: Settings) -> bool:
-    """Whether a call needs a credential."""
+    """True if a call needs a credential."""
     return settings.auth.is_on(settings.tls)
 
 
 def is_loopback(address: str) -> bool:
-    """Whether nobody but this machine can reach HOST:PORT. A name that cannot be resolved counts as reachable."""
+    """True if nobody but this machine can reach HOST:PORT. A name that cannot be resolved counts as reachable."""
     host = address.rpartition(":")[0].removeprefix("[").removesuffix("]")
     if host == LOOPBACK:
         return True
@@ -40,7 +40,7 @@ def is_loopback(address: str) -> bool:
 
 
 def is_ip(host: str) -> bool:
-    """Whether a host is an address, not a name."""
+    """True if a host is an address, not a name."""
     try:
         ip_address(host)
     except ValueError:

@@ -83,17 +83,17 @@ class Membership:
         return [row for row in self.rows.values() if row.died_at is None]
 
     def is_alive(self, instance: str | None) -> bool:
-        """Whether an instance lives, as far as is known here."""
+        """True if an instance lives, as far as is known here."""
         row = None if instance is None else self.rows.get(instance)
         return row is not None and row.died_at is None
 
     def is_draining(self) -> bool:
-        """Whether an operator lets this replica take no namespaces."""
+        """True if an operator lets this replica take no namespaces."""
         row = self.rows.get(self.me.instance)
         return row is not None and row.replica.is_draining
 
     def may_own(self, row: ReplicaRow) -> bool:
-        """Whether a replica takes namespaces: it lives, does not drain, and others reach it or it is this one.
+        """True if a replica takes namespaces: it lives, does not drain, and others reach it or it is this one.
 
         One that has just begun is left alone for a while: it has still to hear of what it is given.
         """

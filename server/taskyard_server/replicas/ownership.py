@@ -95,11 +95,11 @@ class OwnershipTable:
     # What a call asks
 
     def is_here(self, name: str) -> bool:
-        """Whether this replica serves a namespace, and is trusted to."""
+        """True if this replica serves a namespace, and is trusted to."""
         return self._owned.term_of(name) > 0 and self._trust.holds
 
     def is_elsewhere(self, name: str) -> bool:
-        """Whether there is a namespace of this name, as far as is known here."""
+        """True if there is a namespace of this name, as far as is known here."""
         return name in self.rows
 
     def owned(self) -> list[OwnerRow]:

@@ -70,7 +70,7 @@ class OwnershipCheck:
 
 
 def _creates(method: str) -> bool | None:
-    """Whether a method makes a namespace; None if it is about none."""
+    """True if a method makes a namespace; None if it is about none."""
     service, _, name = method.rpartition("/")
     kind = service.rpartition(".")[2].removesuffix("Service")
     return name in MAKES_NAMESPACES if service.startswith("/taskyard.v1.") and kind in SERVICES else None

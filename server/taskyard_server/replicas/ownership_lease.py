@@ -35,7 +35,7 @@ class OwnershipLease:
 
     @property
     def holds(self) -> bool:
-        """Whether it is trusted at this moment."""
+        """True if it is trusted at this moment."""
         return self._clock() < self._until
 
     @property

@@ -38,7 +38,7 @@ class Follower(Protocol):
         """A namespace is served by another replica from now on."""
 
     def is_watched(self, namespace: str) -> bool:
-        """Whether anybody watches it, so that it is to stay."""
+        """True if anybody watches it, so that it is to stay."""
 
 
 class ReplicaServing:

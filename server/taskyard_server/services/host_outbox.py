@@ -96,7 +96,7 @@ class HostOutbox:
 
     @property
     def is_full(self) -> bool:
-        """Whether so much waits to be sent that nothing more should be read."""
+        """True if so much waits to be sent that nothing more should be read."""
         return len(self._answers) > MAX_UNSENT_MESSAGES or self._unsent_bytes > MAX_UNSENT_BYTES
 
     def close(self) -> None:
@@ -110,7 +110,7 @@ class HostOutbox:
         return min(leases, MAX_ASSIGNMENTS_PER_MESSAGE) if leases > FEW else 0
 
     def is_due(self) -> bool:
-        """Whether anything is to be sent now. What may wait does from now on, but not for long."""
+        """True if anything is to be sent now. What may wait does from now on, but not for long."""
         session = self.session
         assert session is not None
         if self._is_awaited or self._acks or self._answers or session.has_notices or self._welcome is not None:
@@ -151,7 +151,7 @@ class HostOutbox:
         return message if self._acknowledged is None else self._acknowledged_field() + message
 
     def _may_send_tasks(self, session: Session) -> bool:
-        """Whether tasks are to be sent before the next answer to reports."""
+        """True if tasks are to be sent before the next answer to reports."""
         if not session.has_leases or self._closing:
             return False
         return not self._answers or (self._assignments_first and not self._must_wait(session))
@@ -194,7 +194,7 @@ class HostOutbox:
         return nested(ASSIGNMENTS, b"".join(assignments))
 
     def _must_wait(self, session: Session) -> bool:
-        """Whether the tasks to send are few and wait for more; from now on they do, but not for long."""
+        """True if the tasks to send are few and wait for more; from now on they do, but not for long."""
         pending, offer = session.pending, session.offer
         if self._has_waited or session.is_told_to_leave or pending >= MAX_ASSIGNMENTS_PER_MESSAGE:
             return False
@@ -215,7 +215,7 @@ class HostOutbox:
         return self._tasks_wait
 
     def _count_waits(self) -> bool:
-        """Whether a count waits for something to come with; from now on it does, but not for long."""
+        """True if a count waits for something to come with; from now on it does, but not for long."""
         if self._has_waited or self._closing:
             return False
         if self._wait is None:

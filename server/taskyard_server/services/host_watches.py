@@ -97,7 +97,7 @@ class HostWatches:
         raise watch.ended or Unavailable(SHUTDOWN)
 
     def is_watched(self, namespace: str) -> bool:
-        """Whether anybody watches the hosts of a namespace."""
+        """True if anybody watches the hosts of a namespace."""
         return namespace in self._watches
 
     def leave(self, namespace: str) -> None:

@@ -93,7 +93,7 @@ class HostWriter:
 
     @property
     def is_full(self) -> bool:
-        """Whether so much waits to be sent that nothing more should be read."""
+        """True if so much waits to be sent that nothing more should be read."""
         return self._outbox.is_full
 
     async def wait_for_write(self, timeout_secs: float | None = None) -> bool:

@@ -46,7 +46,7 @@ class PendingAcks(Generic[Answer]):
 
     @property
     def has_room(self) -> bool:
-        """Whether another message may be applied."""
+        """True if another message may be applied."""
         return len(self._answers) < MAX_AHEAD and self._bytes < MAX_AHEAD_BYTES
 
     async def wait_for_room(self) -> None:

@@ -15,7 +15,7 @@ ORIGIN: Final = re.compile(
 
 
 def is_console_url(url: str) -> bool:
-    """Whether a URL is that of a console, and nobody on the way to it can read what is sent there."""
+    """True if a URL is that of a console, and nobody on the way to it can read what is sent there."""
     found = CONSOLE_URL.fullmatch(url)
     return found is not None and (found[1] == "https" or is_here(found[2]))
 

@@ -29,7 +29,7 @@ class GrantSettings(Section):
 
 
 def is_url(place: str) -> bool:
-    """Whether this is a URL; else it is the path of a file."""
+    """True if this is a URL; else it is the path of a file."""
     return "://" in place
 
 
@@ -157,7 +157,7 @@ class AuthSettings(Section):
         return issuers
 
     def is_on(self, tls: "TlsSettings") -> bool:
-        """Whether a call needs a credential."""
+        """True if a call needs a credential."""
         return self.required or self.admin_token is not None or bool(self.jwt) or tls.cert is not None
 
 

@@ -63,7 +63,7 @@ def expand_home(path: Path) -> Path:
 
 
 def is_here(host: str) -> bool:
-    """Whether a host of a URL is this machine by its address, or `localhost`."""
+    """True if a host of a URL is this machine by its address, or `localhost`."""
     try:
         return ip_address(host.strip("[]")).is_loopback
     except ValueError:

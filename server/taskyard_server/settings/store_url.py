@@ -53,7 +53,7 @@ def sqlite_folder(url: str) -> Path | None:
 
 
 def is_postgres(url: str) -> bool:
-    """Whether a checked URL names a database of PostgreSQL."""
+    """True if a checked URL names a database of PostgreSQL."""
     return url.startswith(POSTGRES)
 
 

@@ -49,7 +49,7 @@ class RowSource(Protocol):
         """Serve nothing more: the records cannot be made."""
 
     def is_among(self, namespaces: frozenset[int]) -> bool:
-        """Whether it is one of the namespaces with these numbers."""
+        """True if it is one of the namespaces with these numbers."""
 
     def committed(self, at: float) -> None:
         """All that the last `add_rows` added is committed, in a commit of this time."""
@@ -143,7 +143,7 @@ class Committer:
         self._turns_of(source).publishes.append(publish)
 
     def has_turn(self, source: RowSource) -> bool:
-        """Whether the next commit has a turn of a source already, so that one with nothing to tell may be left out."""
+        """True if the next commit has a turn of a source already, so that one with nothing to tell may be left out."""
         turns = self._open.get(source)
         return turns is not None and bool(turns.publishes)
 
@@ -159,7 +159,7 @@ class Committer:
 
     @property
     def _gathers(self) -> bool:
-        """Whether the next commit has to wait until more has come."""
+        """True if the next commit has to wait until more has come."""
         return self._rows >= GATHER_ROWS and self._loop.time() - self._begun_at < GATHER_SECS
 
     def _begin_gathered(self) -> None:
@@ -212,7 +212,7 @@ class Committer:
 
     @property
     def is_stuck(self) -> bool:
-        """Whether the store has not answered for longer than a call waits."""
+        """True if the store has not answered for longer than a call waits."""
         return self._stuck
 
     def require_answers(self) -> None:
@@ -221,12 +221,12 @@ class Committer:
             raise Unavailable(NO_ANSWER)
 
     def is_slow(self) -> bool:
-        """Whether a commit is under way for so long that nothing may come due."""
+        """True if a commit is under way for so long that nothing may come due."""
         return self._is_committing and self._loop.time() - self._begun_at > SLOW_SECS
 
     @property
     def is_idle(self) -> bool:
-        """Whether nothing is left to be committed, or the store has failed."""
+        """True if nothing is left to be committed, or the store has failed."""
         return self._idle.is_set() or self.failed.done()
 
     async def settle(self) -> None:

@@ -74,7 +74,7 @@ class LoadedNamespace:
 
     @property
     def takes_rows(self) -> bool:
-        """Whether it is worth while to load more of it."""
+        """True if it is worth while to load more of it."""
         return self.error is None and not self.is_deleted
 
 

@@ -130,5 +130,5 @@ class SharedStore(Store, Protocol):
 
 
 def is_shared(store: Store | None) -> TypeGuard[SharedStore]:
-    """Whether replicas share a store."""
+    """True if replicas share a store."""
     return isinstance(store, SharedStore)

@@ -152,7 +152,7 @@ class _BeginningTraces:
 
 
 def _has_field(method: str) -> bool:
-    """Whether the request of a method has a trace context of its own."""
+    """True if the request of a method has a trace context of its own."""
     try:
         found = descriptor_pool.Default().FindMethodByName(method[1:].replace("/", "."))
     except KeyError:

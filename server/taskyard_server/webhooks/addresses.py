@@ -14,7 +14,7 @@ class AddressRefused(Exception):
 
 
 def is_public(address: str) -> bool:
-    """Whether an address is globally reachable; so must an IPv4 address be that an IPv6 one embeds."""
+    """True if an address is globally reachable; so must an IPv4 address be that an IPv6 one embeds."""
     ip = ipaddress.ip_address(address.partition("%")[0])
     if isinstance(ip, ipaddress.IPv6Address):
         inner = ip.ipv4_mapped or ip.sixtofour or (ip.teredo or (None, None))[1]

@@ -45,7 +45,7 @@ class Backlog:
 
     @property
     def is_empty(self) -> bool:
-        """Whether nothing waits in the store alone."""
+        """True if nothing waits in the store alone."""
         return self._is_open and not self._after
 
     async def emptied(self) -> None:

@@ -132,7 +132,7 @@ class Terminal:
         return self.process.returncode
 
     def is_as_before(self):
-        """Whether the terminal shows what is typed again, line by line."""
+        """True if the terminal shows what is typed again, line by line."""
         local = termios.tcgetattr(self._fd)[3]
         return bool(local & termios.ECHO and local & termios.ICANON)
 

@@ -41,7 +41,7 @@ def is_property(method: Function) -> bool:
 
 
 def is_overload(method: Function) -> bool:
-    """Whether it only declares one of the forms of a call, which are documented together."""
+    """True if it only declares one of the forms of a call, which are documented together."""
     return any(ast.unparse(decorator) == "overload" for decorator in method.decorator_list)
 
 

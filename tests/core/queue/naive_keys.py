@@ -53,7 +53,7 @@ class NaiveKeys:
         return self._used.get(name, self._unused[pattern]).now(now, self.limits[pattern])
 
     def is_full(self, now: float, name: str, flying: Counter[str]) -> bool:
-        """Whether a key has no place or no token; so many tasks of each key are in flight."""
+        """True if a key has no place or no token; so many tasks of each key are in flight."""
         pattern = self.pattern(name)
         if pattern is None:
             return False

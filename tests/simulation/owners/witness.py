@@ -65,7 +65,7 @@ class Held:
     is_over: bool = False
 
     def holds(self, now: float) -> bool:
-        """Whether the host may work under it; it stops a little before, since the engines' clocks are slewed."""
+        """True if the host may work under it; it stops a little before, since the engines' clocks are slewed."""
         return not self.is_over and now < self.until - SLEW_SECS
 
 

@@ -35,9 +35,9 @@ class ModelFiring:
         self.tape: deque[Entry] = deque()
         self.given: Counter[str] = Counter()
         self.left_over = False
-        """Whether triggers ended before their turn, so that the core may find something to do that comes to nothing."""
+        """True if triggers ended before their turn, so that the core may find something to do that comes to nothing."""
         self.down = False
-        """Whether the schedules are not there, but the tasks are."""
+        """True if the schedules are not there, but the tasks are."""
         self._batches = 0
 
     # What there is

@@ -190,11 +190,11 @@ class ScheduleLedger:
                 raise AssertionError(f"{schedule.id} goes back to {to}, and loses {at}")
 
     def _is_seen(self, schedule: Schedule, at: float) -> bool:
-        """Whether this due time made a trigger."""
+        """True if this due time made a trigger."""
         return (schedule.id, self._epochs[schedule.id], _key(at)) in self._seen
 
     def _is_wanted(self, core: Scheduler, before: Cursor, at: float, clock: float) -> bool:
-        """Whether the policy wants a trigger of this time, of which there is none."""
+        """True if the policy wants a trigger of this time, of which there is none."""
         in_a_pause = before.resumed_at is not None and at <= before.resumed_at
         until = before.resumed_at if in_a_pause and before.resumed_at is not None else clock
         policy = before.after_pause if in_a_pause else before.policy

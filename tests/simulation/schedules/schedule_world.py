@@ -246,7 +246,7 @@ class Simulation(TaskCommands):
             self.ledger.tasks_agree([task.id for task in self.core.tasks_after(0) if task.options.key is not None])
 
     def _is_thorough(self) -> bool:
-        """Whether those are compared, too, that ended before this step: not each time where they are many."""
+        """True if those are compared, too, that ended before this step: not each time where they are many."""
         return self.steps % 16 == 0 or len(self.model.firing.ended) <= 30
 
     def _log(self, name: str, *args: object) -> None:

@@ -345,7 +345,7 @@ def _task_from(task: Any, value: Any, fields: Any) -> tuple[Action[Any, Any] | N
 
 
 def _is_due_by_default(task: NewTask | Mapping[str, Any]) -> bool:
-    """Whether a task is due at once, and its deadline is the server's."""
+    """True if a task is due at once, and its deadline is the server's."""
     if isinstance(task, NewTask):
         return task.deadline is None and not task.hold and task.not_before is None
     return task.get("deadline") is None and not task.get("hold") and task.get("not_before") is None

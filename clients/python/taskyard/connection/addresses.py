@@ -80,7 +80,7 @@ def is_local(address: str) -> bool:
 
 
 def _is_ip(text: str) -> bool:
-    """Whether this is an IP address, perhaps with a port."""
+    """True if this is an IP address, perhaps with a port."""
     bracketed = re.fullmatch(r"\[([0-9a-fA-F:.]+)\](:[0-9]+)?", text)
     for host in (bracketed[1],) if bracketed else (text, text.rpartition(":")[0]):
         try:
@@ -92,7 +92,7 @@ def _is_ip(text: str) -> bool:
 
 
 def _is_loopback(host_and_port: str) -> bool:
-    """Whether `HOST:PORT` or `HOST` is `localhost` or an address of loopback, read as strictly as can be."""
+    """True if `HOST:PORT` or `HOST` is `localhost` or an address of loopback, read as strictly as can be."""
     bracketed = re.fullmatch(r"\[([0-9a-fA-F:.]+)\](:[0-9]+)?", host_and_port)
     plain = re.fullmatch(r"([^:\[\]]+)(:[0-9]+)?", host_and_port)
     match = bracketed or plain

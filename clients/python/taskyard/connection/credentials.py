@@ -164,7 +164,7 @@ class Credentials:
 
     @property
     def is_encrypted(self) -> bool:
-        """Whether the connection is encrypted."""
+        """True if the connection is encrypted."""
         return self.tls is not None or self._channel_credentials is not None
 
     @property

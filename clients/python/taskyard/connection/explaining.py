@@ -113,7 +113,7 @@ def _known_problem(raw: str, credentials: Credentials, address: str) -> str:
 
 
 def _is_answered_on_localhost(address: str) -> bool:
-    """Whether somebody listens there although gRPC says that the connection was refused.
+    """True if somebody listens there although gRPC says that the connection was refused.
 
     It tells what happened with the last address of a name: `localhost` has two, of which servers often have one.
     """

@@ -112,7 +112,7 @@ class Server:
 
     @property
     def is_connected(self) -> bool:
-        """Whether there is a connection to it."""
+        """True if there is a connection to it."""
         return self.state is grpc.ChannelConnectivity.READY
 
     async def connect(self) -> bool:

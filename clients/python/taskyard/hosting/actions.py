@@ -148,7 +148,7 @@ class Actions:
 
     @property
     def run_here(self) -> bool:
-        """Whether any handler runs in this process."""
+        """True if any handler runs in this process."""
         every = [*self._handlers.values(), *filter(None, [self._any])]
         return any(each.runs_in != "process" for each in every)
 

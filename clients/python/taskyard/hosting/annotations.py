@@ -85,7 +85,7 @@ def check_untyped(function: Callable[..., Any], name: str) -> None:
 
 
 def _takes(wide: Any, narrow: Any) -> bool:
-    """Whether a place of one type takes values of another, as far as it can be told."""
+    """True if a place of one type takes values of another, as far as it can be told."""
     wide, narrow = _bare(wide), _bare(narrow)
     if wide == narrow or any(each is Any or isinstance(each, typing.TypeVar) for each in (wide, narrow)):
         return True
@@ -111,7 +111,7 @@ def _takes(wide: Any, narrow: Any) -> bool:
 
 
 def _takes_items(wide: Any, narrow: Any) -> bool:
-    """Whether the items of a container fit those of another, as a `list[int]` those of a `Sequence[int]`."""
+    """True if the items of a container fit those of another, as a `list[int]` those of a `Sequence[int]`."""
     items, given = get_args(wide), get_args(narrow)
     if _class(narrow) is tuple and _class(wide) is not tuple and len(items) == 1:
         return all(each is ... or _takes(items[0], each) for each in given)

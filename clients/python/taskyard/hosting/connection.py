@@ -110,7 +110,7 @@ class Connection:
 
     @property
     def is_idle(self) -> bool:
-        """Whether nothing runs and every report was answered. May be read from any thread."""
+        """True if nothing runs and every report was answered. May be read from any thread."""
         return self._session.is_finished
 
     async def run(self) -> None:
@@ -422,5 +422,5 @@ class Connection:
 
 
 def _starts(message: ConnectRequest) -> bool:
-    """Whether a handler may be started once this was written."""
+    """True if a handler may be started once this was written."""
     return any(report.HasField("started") for report in message.reports.reports)

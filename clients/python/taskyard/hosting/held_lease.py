@@ -48,5 +48,5 @@ class Lease:
 
     @property
     def needs_answer(self) -> bool:
-        """Whether its handler is started only once its `started` report was answered."""
+        """True if its handler is started only once its `started` report was answered."""
         return self.assignment is not None and bool(self.assignment.task.target)

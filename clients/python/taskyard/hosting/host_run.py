@@ -84,7 +84,7 @@ class HostRun:
 
     @property
     def is_idle(self) -> bool:
-        """Whether nothing runs and every report was answered. May be read from any thread."""
+        """True if nothing runs and every report was answered. May be read from any thread."""
         return all(connection.is_idle for connection in self._connections)
 
     @property

@@ -40,7 +40,7 @@ class Outbox:
 
     @property
     def has_pending(self) -> bool:
-        """Whether there are reports to send."""
+        """True if there are reports to send."""
         return bool(self._pending)
 
     def has_room(self, message_bytes: int) -> bool:

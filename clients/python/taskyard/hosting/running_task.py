@@ -128,7 +128,7 @@ class RunningTask:
         self._params: dict[str, Any] | None = None
         self.state = state
         self.raises = False
-        """Whether `progress` raises once the task is cancelled, as it does in threads and processes."""
+        """True if `progress` raises once the task is cancelled, as it does in threads and processes."""
         self.tell_tokens: Callable[[int | None], None] | None = None
         """Called with the tokens used when they are set, from any thread."""
         self._tokens_used: int | None = None

@@ -65,7 +65,7 @@ class Session:
         self._credit = 0
         """How many more tasks the server may assign."""
         self._counts_accepted = False
-        """Whether the server counts accepted reports, and reads what comes with reports."""
+        """True if the server counts accepted reports, and reads what comes with reports."""
         self._heartbeats = SentHeartbeats()
         self._renewed_at = 0.0
         """When the last answered heartbeat or Hello was sent. A new lease counts from here, not from its arrival, which
@@ -79,7 +79,7 @@ class Session:
 
     @property
     def is_finished(self) -> bool:
-        """Whether nothing runs, and no report is pending or unanswered."""
+        """True if nothing runs, and no report is pending or unanswered."""
         return not self.leases
 
     def running(self) -> list[LeaseKey]:
@@ -357,7 +357,7 @@ class Session:
 
     @property
     def heartbeats_may_ride(self) -> bool:
-        """Whether there are reports to send, and a heartbeat may come with them."""
+        """True if there are reports to send, and a heartbeat may come with them."""
         return self._counts_accepted and self._outbox.has_pending
 
     # Internals
@@ -416,7 +416,7 @@ class Session:
         self._outbox.add(released(lease.key))
 
     def _is_relevant(self, report: Report) -> bool:
-        """Whether a report that was sent before is worth sending again."""
+        """True if a report that was sent before is worth sending again."""
         if (lease := self.leases.get(key_of(report))) is None:
             return False
         if report.HasField("started"):

@@ -35,7 +35,7 @@ class OperationStatus(StrEnum):
 
     @property
     def ended(self) -> bool:
-        """Whether an operation with this status has ended."""
+        """True if an operation with this status has ended."""
         return self in (OperationStatus.DONE, OperationStatus.CANCELLED)
 
 
@@ -74,7 +74,7 @@ class Operation:
 
     @property
     def ended(self) -> bool:
-        """Whether it has ended."""
+        """True if it has ended."""
         return self.status.ended
 
     @property

@@ -32,7 +32,7 @@ class Outcome(Generic[I, O]):
 
     @property
     def ok(self) -> bool:
-        """Whether the task is done."""
+        """True if the task is done."""
         return self.error is None
 
     @property

@@ -51,7 +51,7 @@ class TriggerState(StrEnum):
 
     @property
     def ended(self) -> bool:
-        """Whether a trigger in this state has ended. It does not change any more, even if its task is resumed."""
+        """True if a trigger in this state has ended. It does not change any more, even if its task is resumed."""
         return self not in (TriggerState.PENDING, TriggerState.EXECUTING)
 
 

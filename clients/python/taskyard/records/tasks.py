@@ -37,7 +37,7 @@ class TaskState(StrEnum):
 
     @property
     def ended(self) -> bool:
-        """Whether a task in this state has ended. A failed one can still be resumed or resolved."""
+        """True if a task in this state has ended. A failed one can still be resumed or resolved."""
         return self in ENDED
 
 

@@ -53,7 +53,7 @@ class _Submission:
 
     @property
     def is_wanted(self) -> bool:
-        """Whether its answer concerns somebody."""
+        """True if its answer concerns somebody."""
         return not self.outcome.done() or (self.was_sent and self.late is not None and self.outcome.cancelled())
 
 
@@ -102,7 +102,7 @@ class Submitter:
 
     @property
     def is_idle(self) -> bool:
-        """Whether every submitted task has its answer."""
+        """True if every submitted task has its answer."""
         return not (self._waiting or self._unanswered or self._large)
 
     async def submit(self, request: pb.SubmitTaskRequest, late: Late | None = None) -> pb.SubmitTaskResponse:

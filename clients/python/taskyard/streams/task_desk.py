@@ -100,7 +100,7 @@ class TaskDesk:
 
     @property
     def is_idle(self) -> bool:
-        """Whether every submitted task has its answer."""
+        """True if every submitted task has its answer."""
         return self._submitter.is_idle
 
     def parent_id(self) -> str:

@@ -105,7 +105,7 @@ class Watch:
         self._quiet = quiet_secs
         self._cursor = request.cursor or None
         self._sends_current = request.include_current
-        """Whether the current tasks are still being sent."""
+        """True if the current tasks are still being sent."""
         self._shown: dict[str, int] = {}
         """The hash of each current task that was shown."""
         self._ended: set[str] = set()
@@ -207,14 +207,14 @@ class Watch:
             self._cursor = message.cursor
 
     def _was_shown(self, task: pb.Task) -> bool:
-        """Whether a current task was shown in this very state, before the stream broke. Notes it as shown."""
+        """True if a current task was shown in this very state, before the stream broke. Notes it as shown."""
         digest = hash(task.SerializeToString(deterministic=True))
         was_shown = self._shown.get(task.task_id) == digest
         self._shown[task.task_id] = digest
         return was_shown
 
     def _was_ended(self, task: pb.Task) -> bool:
-        """Whether a task was shown as ended before: what becomes of it then is no concern of this watch."""
+        """True if a task was shown as ended before: what becomes of it then is no concern of this watch."""
         if task.task_id in self._ended:
             return True
         if STATE_OF_NUMBER[task.state].ended:

@@ -50,12 +50,12 @@ class YardHost:
 
     @property
     def has_ended(self) -> bool:
-        """Whether it runs no more: it has drained, was lost, or has failed."""
+        """True if it runs no more: it has drained, was lost, or has failed."""
         return self._running.done()
 
     @property
     def is_idle(self) -> bool:
-        """Whether it runs nothing, and every report of it was answered."""
+        """True if it runs nothing, and every report of it was answered."""
         run = self._host._run
         return run is None or run.is_idle
 

@@ -167,7 +167,7 @@ def _name(kind: Any) -> str:
 
 
 def _is_pydantic(kind: Any) -> bool:
-    """Whether it is a model or dataclass of pydantic, which need not be installed."""
+    """True if it is a model or dataclass of pydantic, which need not be installed."""
     return isinstance(kind, type) and hasattr(kind, "__pydantic_validator__")
 
 

@@ -148,7 +148,7 @@ class _Worker:
 
     @property
     def is_fit(self) -> bool:
-        """Whether it can run another task."""
+        """True if it can run another task."""
         return not self._is_ended and not self.process.gone.is_set()
 
     @property

@@ -87,7 +87,7 @@ def _check_main(start: str) -> None:
 
 @functools.cache
 def _is_guarded(file: str) -> bool:
-    """Whether a program has an `if __name__ == "__main__"` at its top."""
+    """True if a program has an `if __name__ == "__main__"` at its top."""
     try:
         tree = ast.parse(Path(file).read_bytes())
     except (OSError, SyntaxError, ValueError):

@@ -104,7 +104,7 @@ class Worker:
         self._task: RunningTask | None = None
         self._work: asyncio.Task[Report | None] | None = None
         self._runs_plainly = False
-        """Whether a plain function runs, in the main thread."""
+        """True if a plain function runs, in the main thread."""
         self._must_end = False
         self._exit: SystemExit | None = None
         """The `sys.exit` of a handler."""

@@ -37,7 +37,7 @@ class Pool(NamedTuple):
         return HostProfile(self.capabilities, self.project, self.actions)
 
     def has(self, host: Host) -> bool:
-        """Whether a host belongs to the pool; built-in ones belong to none."""
+        """True if a host belongs to the pool; built-in ones belong to none."""
         profile = host.profile
         return (
             not host.built_in

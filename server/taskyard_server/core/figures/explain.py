@@ -259,7 +259,7 @@ def _no_credit(life: Lifecycle, offering: list[Host], action: str, sight: Sight)
 
 
 def _has_room(scheduler: Scheduler, now: float, offer: Offer, kind: Kind) -> bool:
-    """Whether a task of this kind could be handed out by this offer now, were it first."""
+    """True if a task of this kind could be handed out by this offer now, were it first."""
     host = offer.host
     rests = offer.streamed and host.rests_until is not None
     if offer.room <= 0 or host.draining or rests or scheduler.life.liveness.is_silent(now, offer):

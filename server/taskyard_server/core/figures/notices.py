@@ -101,7 +101,7 @@ class Notices:
         return Noticed(sum(counts.values()), dict(most))
 
     def _is_noticed(self, now: float, bucket: Bucket) -> bool:
-        """Whether it has been so for long enough that no host may run a kind of which there are tasks, or were."""
+        """True if it has been so for long enough that no host may run a kind of which there are tasks, or were."""
         if bucket.unserved_since is None:
             bucket.unserved_since = now
         secs = self._life.limits.no_host_notice_secs
@@ -115,7 +115,7 @@ class Notices:
 
 
 def stands_still(life: Lifecycle, host: Host) -> bool:
-    """Whether a host is full, and something waits below each task that it holds."""
+    """True if a host is full, and something waits below each task that it holds."""
     return (
         bool(host.leases)
         and not any(offer.room > 0 for offer in host.offers)

@@ -48,7 +48,7 @@ class OperationRequest(NamedTuple):
     priority: int = 0
 
     def asks_the_same(self, other: OperationRequest) -> bool:
-        """Whether another request under the same id is a repeat of this one, however its filter was spelled."""
+        """True if another request under the same id is a repeat of this one, however its filter was spelled."""
         return self._replace(shown_filter=None) == other._replace(shown_filter=None)
 
 

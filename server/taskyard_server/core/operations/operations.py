@@ -121,7 +121,7 @@ class Operations:
 
     @property
     def is_ready(self) -> bool:
-        """Whether `step` has something to do now. It changes with the queue, so ask after each turn."""
+        """True if `step` has something to do now. It changes with the queue, so ask after each turn."""
         return any(self._can_go_on(operation) for operation in self._live)
 
     def step(self, now: float) -> None:
@@ -143,7 +143,7 @@ class Operations:
         return task is None or self._has_room(task) or not self.is_about(request.kind, request.task_filter, task)
 
     def _has_room(self, task: Task) -> bool:
-        """Whether a task may be queued that is not: a held one is counted as queued already."""
+        """True if a task may be queued that is not: a held one is counted as queued already."""
         if self._admission.is_closed:
             return False
         life, limits = self._life, self._life.limits
@@ -189,7 +189,7 @@ class Operations:
         return found
 
     def is_about(self, kind: OperationKind, task_filter: TaskFilter, task: Task) -> bool:
-        """Whether a task matches, and is in a state in which this can be done to it."""
+        """True if a task matches, and is in a state in which this can be done to it."""
         state = task.state
         if kind is OperationKind.CANCEL:
             can_be = state not in TERMINAL or self._life.targets.blocks(task)

@@ -72,7 +72,7 @@ class Bucket:
         self.unserved_since: float | None = None
 
     def is_of(self, task: Task) -> bool:
-        """Whether a task is certainly of this kind; of one that has options nothing is said."""
+        """True if a task is certainly of this kind; of one that has options nothing is said."""
         return (
             self._is_plain
             and task.options is NO_OPTIONS

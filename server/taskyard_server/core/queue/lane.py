@@ -135,7 +135,7 @@ class Rows(Row):
         self._compact()
 
     def _holds(self, task: Task, row: Row) -> bool:
-        """Whether a place in a row is still that of its task, which may stand in another row since."""
+        """True if a place in a row is still that of its task, which may stand in another row since."""
         return task.lane is self and task.priority == row.priority
 
     def _row(self, priority: int) -> Row:
@@ -220,7 +220,7 @@ class Lane(Rows):
 
     @property
     def is_waiting(self) -> bool:
-        """Whether a task here may be runnable: all but those that wait at full keys."""
+        """True if a task here may be runnable: all but those that wait at full keys."""
         return self.size > 0 or (self.keyed is not None and self.keyed.open.size > 0)
 
     @property
@@ -230,7 +230,7 @@ class Lane(Rows):
 
     @property
     def is_empty(self) -> bool:
-        """Whether no task is here, not even one that waits at a full key."""
+        """True if no task is here, not even one that waits at a full key."""
         return not self.size and (self.keyed is None or not self.keyed.size)
 
 

@@ -248,11 +248,11 @@ class ReadyQueue:
 
     @property
     def holds_triggered(self) -> bool:
-        """Whether tasks of triggers wait only because as many are in flight as may be."""
+        """True if tasks of triggers wait only because as many are in flight as may be."""
         return self._triggered_held and any(bucket.waiting or bucket.strands for bucket in self._triggered)
 
     def is_claimable(self, bucket: Bucket) -> bool:
-        """Whether a task of this bucket may be claimed, as far as triggers are concerned."""
+        """True if a task of this bucket may be claimed, as far as triggers are concerned."""
         return bool(bucket.waiting or bucket.strands) and not (bucket.triggered and self._triggered_held)
 
     # Offer groups, which sleep until something may be dispatched to them

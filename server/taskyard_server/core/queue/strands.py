@@ -412,7 +412,7 @@ class Strands:
 
 
 def comes_before(one: Task, other: Task) -> bool:
-    """Whether a task comes before another one of its agent."""
+    """True if a task comes before another one of its agent."""
     return turn_of(one) < turn_of(other)
 
 

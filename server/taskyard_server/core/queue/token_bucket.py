@@ -50,7 +50,7 @@ class TokenBucket:
         self._credit = min(self._full, other._credit * (self._token // other._token))
 
     def is_level_with(self, now: float, other: TokenBucket) -> bool:
-        """Whether another one holds as much."""
+        """True if another one holds as much."""
         self._fill(now)
         other._fill(now)
         return self._credit * other._token == other._credit * self._token

@@ -64,7 +64,7 @@ class ScheduleRegistry:
         self._to_recompute: deque[tuple[Schedule, float]] = deque()
         self._last_number = 0
         self.wall_may_jump = True
-        """Whether the wall clock is looked at again and again, since it may be set. Not where a test moves it."""
+        """True if the wall clock is looked at again and again, since it may be set. Not where a test moves it."""
 
     # Commands
 

@@ -18,7 +18,7 @@ class Cadence(Protocol):
 
     @property
     def by_wall(self) -> bool:
-        """Whether its times are on the wall clock. Otherwise they are on the steady clock, which never jumps."""
+        """True if its times are on the wall clock. Otherwise they are on the steady clock, which never jumps."""
 
     def next_after(self, at: float, since: float) -> float | None:
         """The first due time after `at`, None if there is none. `since` is when the schedule got this cadence."""

@@ -159,12 +159,12 @@ class TriggerDispatcher:
 
     @property
     def has_work(self) -> bool:
-        """Whether `act_on_one` has something to do now."""
+        """True if `act_on_one` has something to do now."""
         return bool(self._unspread or self._can_fire)
 
     @property
     def is_limited(self) -> bool:
-        """Whether triggers that have arrived wait because their schedule has `max_queued_triggers` queued tasks."""
+        """True if triggers that have arrived wait because their schedule has `max_queued_triggers` queued tasks."""
         return not self.on_hold and self._queue.is_limited
 
     @property

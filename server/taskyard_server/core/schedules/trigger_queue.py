@@ -25,12 +25,12 @@ class TriggerQueue:
         self._schedules: dict[Schedule, None] = {}
 
     def __bool__(self) -> bool:
-        """Whether a trigger may fire."""
+        """True if a trigger may fire."""
         return bool(self._waiting)
 
     @property
     def is_limited(self) -> bool:
-        """Whether a trigger waits only because its schedule has reached `max_queued`."""
+        """True if a trigger waits only because its schedule has reached `max_queued`."""
         return len(self._schedules) > len(self._waiting)
 
     def set_max_queued(self, max_queued: int) -> None:

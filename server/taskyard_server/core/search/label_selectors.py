@@ -45,7 +45,7 @@ class Requirement(NamedTuple):
     values: tuple[str, ...] = ()
 
     def holds(self, value: str | None) -> bool:
-        """Whether it holds for the value that a task has under this key; None if it has none."""
+        """True if it holds for the value that a task has under this key; None if it has none."""
         relation = self.relation
         if relation is IN:
             return value is not None and value in self.values
@@ -60,7 +60,7 @@ class Selector(NamedTuple):
     requirements: tuple[Requirement, ...]
 
     def matches(self, labels: Labels) -> bool:
-        """Whether labels, each key once, are as required."""
+        """True if labels, each key once, are as required."""
         found = dict(labels)
         return all(requirement.holds(found.get(requirement.key)) for requirement in self.requirements)
 
@@ -103,7 +103,7 @@ class Parser:
         self._place = 0
 
     def took(self, *signs: str) -> bool:
-        """Whether one of these signs was next; it is behind us then."""
+        """True if one of these signs was next; it is behind us then."""
         found = self._tokens[self._place].sign in signs
         self._place += found
         return found

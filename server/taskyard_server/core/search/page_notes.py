@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 def may_hold(page: TaskPage, wanted: TaskFilter, in_flight: set[TaskPage]) -> bool:
-    """Whether a task that matches may be on a page; false if certainly none is.
+    """True if a task that matches may be on a page; false if certainly none is.
 
     `in_flight` are the pages that have tasks in flight, if some in these states are wanted, but no queued ones.
     """
@@ -38,7 +38,7 @@ def may_hold(page: TaskPage, wanted: TaskFilter, in_flight: set[TaskPage]) -> bo
 
 
 def _may_begin(page: TaskPage, prefix: str) -> bool:
-    """Whether the ids of a page, in all of which its name stands, may begin with this text."""
+    """True if the ids of a page, in all of which its name stands, may begin with this text."""
     digits = prefix[PAGE_BEGIN:PAGE_END]
     return page.name.startswith(digits)
 

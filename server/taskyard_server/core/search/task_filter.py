@@ -47,7 +47,7 @@ class TaskFilter:
     id_prefix: str | None = None
 
     def matches(self, task: Task) -> bool:
-        """Whether the task matches every criterion."""
+        """True if the task matches every criterion."""
         options = task.options
         return (
             (self.id_prefix is None or task.id.startswith(self.id_prefix))
@@ -81,7 +81,7 @@ class TaskFilter:
 
     @property
     def is_empty(self) -> bool:
-        """Whether it has no criterion of its own: all tasks that the caller may see match."""
+        """True if it has no criterion of its own: all tasks that the caller may see match."""
         return self == TaskFilter(agents=self.agents)
 
 

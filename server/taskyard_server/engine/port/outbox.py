@@ -32,7 +32,7 @@ class OutboxPort(Protocol):
         """Call a listener with all that is committed from now on. Returns a function that removes the listener."""
 
     def is_here(self, namespace: str) -> bool:
-        """Whether this server serves a namespace, so that its deliveries are its to make."""
+        """True if this server serves a namespace, so that its deliveries are its to make."""
 
     async def namespaces(self) -> list[str]:
         """The namespaces of which anything is due. Raises `StoreError` or `CommitDelayed`, as `read` does."""

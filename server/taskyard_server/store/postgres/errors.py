@@ -67,6 +67,6 @@ def in_words(address: PostgresAddress, error: BaseException, *, is_opening: bool
 
 
 def is_lost(error: BaseException) -> bool:
-    """Whether the connection on which it happened is of no use any more."""
+    """True if the connection on which it happened is of no use any more."""
     state = str(getattr(error, "sqlstate", None) or "")
     return not isinstance(error, asyncpg.PostgresError) or (state[:2] in ("08", "25", "57", "58") and state != "57014")

@@ -93,7 +93,7 @@ def encode_state(task: Task, stood_still_secs: float, has_no_key: bool = False) 
 
 
 def is_as_submitted(task: Task) -> bool:
-    """Whether nothing has happened to a task since it was submitted."""
+    """True if nothing has happened to a task since it was submitted."""
     if task.token:
         return False
     history = task.history

@@ -236,5 +236,5 @@ def _removing(statement: str) -> list[str]:
 
 
 def _holds(record: bytes, groups: Groups) -> bool:
-    """Whether one of each group stands in a record."""
+    """True if one of each group stands in a record."""
     return all(any(each in record for each in group) for group in groups)

@@ -80,7 +80,7 @@ class Log:
         self._dirty = False
 
     def _holds(self, frames: int) -> bool:
-        """Whether the log has so many pages: then the header of the last one bears the salts of the whole log.
+        """True if the log has so many pages: then the header of the last one bears the salts of the whole log.
 
         The file's size does not say it, for a log begins anew in the same file. (Only the main file must not be
         opened beside SQLite: closing it would let go of the lock.)

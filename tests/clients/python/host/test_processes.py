@@ -29,7 +29,7 @@ def result_of(report):
 
 
 def lives(pid: int) -> bool:
-    """Whether a process runs. One that has ended counts as gone before its parent has looked."""
+    """True if a process runs. One that has ended counts as gone before its parent has looked."""
     try:
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] not in "ZX"
     except (FileNotFoundError, ProcessLookupError):
