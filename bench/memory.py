@@ -21,7 +21,7 @@ from taskyard_server.core.leases import Lease
 from taskyard_server.core.reports import Report, ReportKind
 from taskyard_server.core.streams import HeldLease
 from taskyard_server.core.task import Submission
-from taskyard_server.engine.engine import MemoryEngine
+from taskyard_server.engine.engine import Engine
 
 TASKS = 20_000
 AGENTS = 1_000
@@ -38,14 +38,14 @@ def cases() -> list[Case]:
     ]
 
 
-async def queued(engine: MemoryEngine) -> None:
+async def queued(engine: Engine) -> None:
     for number in range(TASKS):
         await engine.tasks.submit("default", Submission(f"agent-{number % AGENTS}", "click"), show=nothing)
         # Events are delivered and dropped at the end of each turn of the loop.
         await asyncio.sleep(0)
 
 
-async def running(engine: MemoryEngine) -> None:
+async def running(engine: Engine) -> None:
     await queued(engine)
     await engine.hosts.register("default", "host", None, HostProfile(), show=nothing)
     for task_id, token in await engine.leases.claim("default", "host", TASKS, show=held):
@@ -53,7 +53,7 @@ async def running(engine: MemoryEngine) -> None:
         await asyncio.sleep(0)
 
 
-async def retained(engine: MemoryEngine) -> None:
+async def retained(engine: Engine) -> None:
     await engine.hosts.register("default", "host", None, HostProfile(), show=nothing)
     for number in range(TASKS):
         await engine.tasks.submit("default", Submission(f"agent-{number % AGENTS}", "click"), show=nothing)
@@ -71,9 +71,9 @@ def held(leases: list[Lease]) -> list[HeldLease]:
     return [(lease.task.id, lease.token) for lease in leases]
 
 
-def _in_the_engine(state: str, build: Callable[[MemoryEngine], Coroutine[object, object, None]]) -> Case:
+def _in_the_engine(state: str, build: Callable[[Engine], Coroutine[object, object, None]]) -> Case:
     async def bytes_a_task() -> float:
-        engine = MemoryEngine(replace(UNBOUNDED, max_retained_tasks=TASKS))
+        engine = Engine(replace(UNBOUNDED, max_retained_tasks=TASKS))
         tracemalloc.start()
         try:
             await build(engine)

@@ -6,9 +6,9 @@ from contextlib import asynccontextmanager
 
 from taskyard_server.core.limits import Limits
 from taskyard_server.engine.clock import Clock
-from taskyard_server.engine.engine import MemoryEngine
+from taskyard_server.engine.engine import Engine
+from taskyard_server.engine.listeners import DeliveryEncoder
 from taskyard_server.engine.persistence import StoreOptions
-from taskyard_server.engine.port.outbox import DeliveryEncoder
 from taskyard_server.store.port import Store
 from taskyard_server.store.sqlite.store import SqliteStore
 from tests import environment
@@ -27,7 +27,7 @@ async def running_engine(
     *,
     store_options: StoreOptions | None = None,
     encode_delivery: DeliveryEncoder | None = None,
-) -> AsyncIterator[MemoryEngine]:
+) -> AsyncIterator[Engine]:
     """An engine that is open, with a store of the run or the given one.
 
     At the end it is closed, and lets go of its store, whose writer has ended then.
@@ -38,7 +38,7 @@ async def running_engine(
         # Nothing here cuts the power, and the disk is not what is tested.
         path = str(environment.new_store_file())
         store = SqliteStore(path, synchronous="normal", ballast_bytes=0, min_free_bytes=0)
-    engine = MemoryEngine(
+    engine = Engine(
         limits or Limits(), clock, seed, store=store, store_options=store_options, encode_delivery=encode_delivery
     )
     try:
@@ -49,7 +49,7 @@ async def running_engine(
         await engine.release()
 
 
-async def settled(engine: MemoryEngine) -> None:
+async def settled(engine: Engine) -> None:
     """Once all consequences of what was commanded are handled and, where there is a store, committed and told."""
     committed = None
     while True:

@@ -3,7 +3,7 @@
 from taskyard_server.core.errors import Refusal
 from taskyard_server.core.reports import Report, ReportKind
 from taskyard_server.core.task import Task
-from taskyard_server.engine.port import Engine
+from taskyard_server.engine.engine import Engine
 from tests.live import live
 
 

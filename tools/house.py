@@ -82,15 +82,6 @@ def reaches_into_the_core() -> int:
     return sum(len(re.findall(r"\.life\.", file.read_text())) for file in outside)
 
 
-def methods_of_the_port() -> int:
-    """Methods of the protocols in `engine/port/`, which have one implementation."""
-    return sum(
-        isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
-        for file in _files(SERVER / "engine/port")
-        for node in ast.walk(_tree(file))
-    )
-
-
 def class_names_that_stand_twice() -> int:
     """Names that more than one class of the server has."""
     names = Counter(
@@ -129,7 +120,6 @@ FIGURES: Final[tuple[Callable[[], int], ...]] = (
     attributes_of_lifecycle,
     files_that_take_a_lifecycle,
     reaches_into_the_core,
-    methods_of_the_port,
     class_names_that_stand_twice,
     crumbs,
     lines_of_the_server,

@@ -12,7 +12,7 @@ from taskyard_server.access.token_directory import SHOWN_SECS, TokenDirectory
 from taskyard_server.access.tokens import Token, digest_of, new_secret
 from taskyard_server.core.errors import Conflict, NotFound, Unauthenticated, Unavailable
 from taskyard_server.core.task import Submission
-from taskyard_server.engine.engine import MemoryEngine
+from taskyard_server.engine.engine import Engine
 from taskyard_server.engine.persistence import StoreOptions
 from taskyard_server.store.port import CommitDelayed, Group, Table
 from tests.access.issuers import Clock
@@ -32,7 +32,7 @@ class Yards:
         self.clock = Clock()
         self.store = GatedStore()
         self._stack = stack
-        self.engine: MemoryEngine
+        self.engine: Engine
 
     async def directory(
         self, store: DictStore | None = None, most: int = 100_000, store_options: StoreOptions | None = None

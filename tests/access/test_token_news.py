@@ -12,7 +12,7 @@ from taskyard_server.access.token_directory import SHOWN_SECS, TokenDirectory
 from taskyard_server.access.token_news import TokenNews
 from taskyard_server.access.tokens import Token, new_secret
 from taskyard_server.core.errors import Unauthenticated
-from taskyard_server.engine.engine import MemoryEngine
+from taskyard_server.engine.engine import Engine
 from taskyard_server.store.port import FORMAT_LEVEL, Table
 from taskyard_server.store.shared_port import Replica
 from tests.access.issuers import Clock
@@ -29,7 +29,7 @@ class Member:
     """The tokens of one replica. `ends` counts how often calls had to end."""
 
     store: SharedDictStore
-    engine: MemoryEngine
+    engine: Engine
     tokens: TokenDirectory
     news: TokenNews
     ends: int = 0

@@ -13,8 +13,8 @@ from taskyard_server.core.errors import NotFound
 from taskyard_server.core.hosts import HostProfile
 from taskyard_server.core.limits import Limits
 from taskyard_server.core.task import Submission
-from taskyard_server.engine.engine import MemoryEngine
-from taskyard_server.engine.port import ReplicaView
+from taskyard_server.engine.engine import Engine
+from taskyard_server.engine.views import ReplicaView
 from taskyard_server.interceptors.calls import CallInterceptor
 from taskyard_server.services.admin import AdminService
 from taskyard_server.settings.live_config import LiveConfig
@@ -30,7 +30,7 @@ class AdminServer:
         self.file = file
         self.replicas = replicas
         self.live = LiveConfig(file, flags)
-        self.engine = MemoryEngine(Limits())
+        self.engine = Engine(Limits())
         self.live.apply = lambda settings: self.engine.admin.reconfigure(settings.limits())
         self.drains = []
         self.drain_end = time.time() + 300

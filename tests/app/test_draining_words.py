@@ -9,7 +9,7 @@ from taskyard_server.app.draining import Draining
 from taskyard_server.core.hosts import HostProfile
 from taskyard_server.core.limits import Limits
 from taskyard_server.core.task import Submission
-from taskyard_server.engine.engine import MemoryEngine
+from taskyard_server.engine.engine import Engine
 from tests.engines import running_engine
 from tests.live import live
 from tests.waiting import until
@@ -20,7 +20,7 @@ AGAIN = "Ctrl-C again stops it at once."
 class Yard:
     """An engine that is to end, and what is said of that."""
 
-    def __init__(self, engine: MemoryEngine) -> None:
+    def __init__(self, engine: Engine) -> None:
         self.engine = engine
         self.said: list[str] = []
         self.draining = Draining(engine, None, 300.0, False)
@@ -49,7 +49,7 @@ async def yard():
 @pytest.fixture
 def kept(yard, monkeypatch):
     """The same with a store."""
-    monkeypatch.setattr(MemoryEngine, "is_kept", True)
+    monkeypatch.setattr(Engine, "is_kept", True)
     return yard
 
 

@@ -11,7 +11,6 @@ MOST = {
     house.attributes_of_lifecycle: 36,
     house.files_that_take_a_lifecycle: 30,
     house.reaches_into_the_core: 21,
-    house.methods_of_the_port: 107,
     house.class_names_that_stand_twice: 2,
     house.crumbs: 34,
 }

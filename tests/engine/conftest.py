@@ -14,8 +14,7 @@ from taskyard_server.core.hosts import HostProfile
 from taskyard_server.core.limits import Limits
 from taskyard_server.core.task import Submission, TaskOptions
 from taskyard_server.engine import alarm
-from taskyard_server.engine.engine import MemoryEngine
-from taskyard_server.engine.port import Engine
+from taskyard_server.engine.engine import Engine
 from taskyard_server.store import committer
 from tests.live import live
 from tests.store.dict_store import DictStore
@@ -52,9 +51,9 @@ class Clock:
         await self.run_pending()
 
 
-def _engine(kind: str, limits: Limits, *details: Any, private: bool = False) -> MemoryEngine:
+def _engine(kind: str, limits: Limits, *details: Any, private: bool = False) -> Engine:
     """An engine that keeps nothing, or one that keeps everything in a dict."""
-    engine = MemoryEngine(limits, *details, store=DictStore() if kind == "kept" else None, private=private)
+    engine = Engine(limits, *details, store=DictStore() if kind == "kept" else None, private=private)
     opening = engine.open()
     # An empty store is open without a turn of the event loop.
     with pytest.raises(StopIteration):

@@ -6,7 +6,7 @@ import pytest
 
 from taskyard_server.core.errors import NotFound, Refusal
 from taskyard_server.core.reports import Report, ReportKind
-from taskyard_server.engine.port import TaskFilter
+from taskyard_server.core.search.task_filter import TaskFilter
 from tests.live import live
 
 NS = "default"

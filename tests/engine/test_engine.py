@@ -9,7 +9,7 @@ from structlog.testing import capture_logs
 from taskyard_server.core.errors import Unavailable
 from taskyard_server.core.hosts import HostProfile
 from taskyard_server.core.limits import Limits
-from taskyard_server.engine.engine import MemoryEngine
+from taskyard_server.engine.engine import Engine
 from tests import reporting
 from tests.live import live
 
@@ -21,7 +21,7 @@ async def make_memory_engine(clock):
     engines = []
 
     def make(**limits):
-        engines.append(MemoryEngine(Limits(**limits), clock))
+        engines.append(Engine(Limits(**limits), clock))
         return engines[-1]
 
     yield make

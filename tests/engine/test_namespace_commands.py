@@ -10,9 +10,9 @@ from taskyard_server.core.hosts import HostProfile
 from taskyard_server.core.leases import StopReason
 from taskyard_server.core.limits import OWN_LIMITS, Limits, limits_with
 from taskyard_server.core.schedules.schedule import ScheduleSpec
+from taskyard_server.core.search.task_filter import TaskFilter
 from taskyard_server.core.streams import Hello
-from taskyard_server.engine.port import TaskFilter
-from taskyard_server.engine.port.namespaces import NamespaceTotals
+from taskyard_server.engine.views import NamespaceTotals
 from tests.live import live
 
 NS = "red"

@@ -8,7 +8,7 @@ from taskyard_server.core.hosts import HostProfile
 from taskyard_server.core.limits import Limits
 from taskyard_server.core.task import IdempotencyKey, Submission, TaskOptions
 from taskyard_server.engine import namespace_disposal as emptying
-from taskyard_server.engine.engine import MemoryEngine
+from taskyard_server.engine.engine import Engine
 from tests import reporting
 from tests.live import live
 from tests.store.dict_store import DictStore
@@ -25,7 +25,7 @@ async def test_tasks_of_all_kinds_are_freed_in_slices(monkeypatch, store):
     monkeypatch.setattr(emptying, "AT_ONCE", 10)
     monkeypatch.setattr(emptying, "PAUSE_SECS", 0)
     limits = Limits(max_inflight=100, max_per_agent_inflight=100, idempotency_secs=1000)
-    engine = MemoryEngine(limits, store=store and store())
+    engine = Engine(limits, store=store and store())
     await engine.open()
     await engine.hosts.register(NS, "host", None, HostProfile(), show=live)
     for number in range(30):

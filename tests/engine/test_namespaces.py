@@ -4,7 +4,7 @@ import pytest
 
 from taskyard_server.core.errors import NotFound, QueueFull
 from taskyard_server.core.hosts import HostProfile
-from taskyard_server.engine.port import TaskFilter
+from taskyard_server.core.search.task_filter import TaskFilter
 from tests import reporting
 from tests.engine.lease_commands import REPORTS
 from tests.live import live

@@ -9,7 +9,7 @@ from taskyard_server.conversion import requests
 from taskyard_server.conversion.timestamps import timestamp
 from taskyard_server.core.errors import NotFound, Unavailable
 from taskyard_server.core.schedules.schedule import CatchUp, Overlap, ScheduleSpec, TriggerState
-from taskyard_server.engine.port import TriggerFilter
+from taskyard_server.engine.views import TriggerFilter
 from tests.live import live
 
 NS = "default"

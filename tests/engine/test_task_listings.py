@@ -5,8 +5,8 @@ from itertools import chain, islice
 
 import pytest
 
+from taskyard_server.core.search.task_filter import TaskFilter
 from taskyard_server.core.task import TaskState
-from taskyard_server.engine.port import TaskFilter
 from tests import reporting
 from tests.cases import every_case
 from tests.live import live

@@ -15,7 +15,7 @@ from google.protobuf.struct_pb2 import Struct, Value
 from taskyard_server.core.limits import Limits
 from taskyard_server.core.task import Submission, Task, TaskOptions
 from taskyard_server.engine.clock import Clock
-from taskyard_server.engine.engine import MemoryEngine
+from taskyard_server.engine.engine import Engine
 from taskyard_server.executors.tab_executor import TabExecutor
 from taskyard_server.executors.tab_resolver import Endpoint, TabMap, TabResolver
 from tests.engines import running_engine
@@ -142,7 +142,7 @@ async def instance(start_instance: Callable[[], Awaitable[Instance]]) -> Instanc
 class Server:
     """An engine with a tab executor that runs."""
 
-    def __init__(self, engine: MemoryEngine, executor: TabExecutor) -> None:
+    def __init__(self, engine: Engine, executor: TabExecutor) -> None:
         self.engine = engine
         self.executor = executor
         self.working = asyncio.create_task(executor.run())
@@ -187,7 +187,7 @@ async def start_server() -> AsyncIterator[Callable[..., Awaitable[Server]]]:
             to: Instance | TabResolver,
             limits: Limits | None = None,
             clock: Clock | None = None,
-            engine: MemoryEngine | None = None,
+            engine: Engine | None = None,
             token: str | None = None,
             **options: Any,
         ) -> Server:

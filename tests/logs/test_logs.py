@@ -14,7 +14,7 @@ from structlog import make_filtering_bound_logger
 from taskyard_server.core.hosts import HostProfile
 from taskyard_server.core.limits import Limits
 from taskyard_server.core.task import Submission
-from taskyard_server.engine.engine import MemoryEngine
+from taskyard_server.engine.engine import Engine
 from taskyard_server.logs import logs
 from taskyard_server.logs.logs import TransitionLog
 from taskyard_server.logs.throttle import Throttle
@@ -138,7 +138,7 @@ FIELDS = {"log_level": "info", "agent_id": "ann", "action": "click", "namespace"
 
 @pytest.fixture
 async def engine():
-    engine = MemoryEngine(Limits())
+    engine = Engine(Limits())
     engine.subscribe(TransitionLog())
     yield engine
     await engine.admin.close()
@@ -183,7 +183,7 @@ async def test_each_state_that_a_task_takes_is_one_line_with_its_fields(lines, e
 async def test_at_the_level_info_a_task_is_one_line(monkeypatch):
     written = []
     monkeypatch.setattr(logs, "log", structlog.wrap_logger(None, [collect(written)], make_filtering_bound_logger(20)))
-    engine = MemoryEngine(Limits(max_per_agent=1000))
+    engine = Engine(Limits(max_per_agent=1000))
     engine.subscribe(TransitionLog())
     for _ in range(300):
         task = await engine.tasks.submit("red", Submission("ann", "click"), show=live)
@@ -205,7 +205,7 @@ async def test_the_line_of_a_failure_has_the_error(lines, engine, claimed):
 
 
 async def test_rejections_and_cancellations_are_logged_too(lines):
-    engine = MemoryEngine(Limits(max_queue_size=1))
+    engine = Engine(Limits(max_queue_size=1))
     engine.subscribe(TransitionLog())
     task = await engine.tasks.submit("red", Submission("ann", "click"), show=live)
     with pytest.raises(Exception, match="queue full"):
@@ -219,7 +219,7 @@ async def test_rejections_and_cancellations_are_logged_too(lines):
 
 async def test_above_a_hundred_transitions_per_second_the_rest_is_counted(lines, monkeypatch):
     monkeypatch.setattr(logs, "Throttle", partial(Throttle, clock=Clock()))
-    engine = MemoryEngine(Limits(max_per_agent=1000))
+    engine = Engine(Limits(max_per_agent=1000))
     engine.subscribe(TransitionLog())
     for _ in range(400):
         await engine.tasks.submit("red", Submission("ann", "click"), show=live)

@@ -19,7 +19,7 @@ from taskyard_server.core.hosts import HostProfile
 from taskyard_server.core.leases import Lease
 from taskyard_server.core.limits import Limits
 from taskyard_server.core.task import Submission, Task, TaskOptions
-from taskyard_server.engine.engine import MemoryEngine
+from taskyard_server.engine.engine import Engine
 from taskyard_server.interceptors.admission import CallAdmission
 from taskyard_server.metrics.metrics import Metrics
 from taskyard_server.metrics.server import _Server
@@ -71,7 +71,7 @@ def _get(url: str) -> tuple[bytes, str]:
 class Harness:
     """An engine and its metrics. Tests set its time, `now`."""
 
-    engine: MemoryEngine
+    engine: Engine
     metrics: Metrics
 
     def __init__(self) -> None:

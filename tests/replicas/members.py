@@ -2,9 +2,9 @@
 
 from contextlib import AsyncExitStack
 
+from taskyard_server.core.search.task_filter import TaskFilter
 from taskyard_server.core.task import Submission
-from taskyard_server.engine.engine import MemoryEngine
-from taskyard_server.engine.port import TaskFilter
+from taskyard_server.engine.engine import Engine
 from taskyard_server.metrics.replicas import ReplicaMetrics
 from taskyard_server.replicas.clock import SharedClock
 from taskyard_server.replicas.serving import ReplicaServing
@@ -22,7 +22,7 @@ FAILOVER_SECS = 10.0
 class Member:
     """One replica, which does something only when it is told to."""
 
-    def __init__(self, store: SharedDictStore, engine: MemoryEngine, serving: ReplicaServing) -> None:
+    def __init__(self, store: SharedDictStore, engine: Engine, serving: ReplicaServing) -> None:
         self.store = store
         self.engine = engine
         self.serving = serving

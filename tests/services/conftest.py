@@ -36,7 +36,7 @@ from taskyard_server.core.history import RetryPolicy
 from taskyard_server.core.hosts import HostProfile
 from taskyard_server.core.leases import Lease
 from taskyard_server.core.limits import Limits
-from taskyard_server.engine.engine import MemoryEngine
+from taskyard_server.engine.engine import Engine
 from taskyard_server.engine.event_log import EventLogs
 from taskyard_server.engine.recent_events import NO_COMMIT, Bounds
 from taskyard_server.engine.virtual_clock import VirtualClock
@@ -114,7 +114,7 @@ async def _refused(call: Awaitable[Any]) -> Refused:
 class Api:
     """A client of the server under test, and its `engine`."""
 
-    def __init__(self, engine: MemoryEngine, watches: TaskWatches, channel: grpc.aio.Channel) -> None:
+    def __init__(self, engine: Engine, watches: TaskWatches, channel: grpc.aio.Channel) -> None:
         self.engine = engine
         self.watches = watches
         self.channel = channel
@@ -243,7 +243,7 @@ async def start_api() -> AsyncIterator[Callable[..., Awaitable[Api]]]:
         ) -> Api:
             if engine is None:
                 engine = await cleanup.enter_async_context(running_engine(Limits(**limits), clock))
-            if isinstance(engine, MemoryEngine):
+            if isinstance(engine, Engine):
                 logs = engine.event_logs(encode_event, bounds, clock)
                 engine.subscribe(logs)
                 engine.namespaces.subscribe(logs.deleted)
@@ -263,13 +263,13 @@ async def start_api() -> AsyncIterator[Callable[..., Awaitable[Api]]]:
             operation_pb2_grpc.add_OperationServiceServicer_to_server(operations, server)
             schedules = ScheduleService(engine, max_payload_bytes, default_retry)
             schedule_pb2_grpc.add_ScheduleServiceServicer_to_server(schedules, server)
-            if isinstance(engine, MemoryEngine):
+            if isinstance(engine, Engine):
                 namespace_pb2_grpc.add_NamespaceServiceServicer_to_server(NamespaceService(engine), server)
             snapshots = Snapshots(engine, lambda: 60.0)
             pools: list[Pool] = []
             webhook_counts: defaultdict[str, WebhookCounts] = defaultdict(WebhookCounts)
             samples = Samples(engine)
-            if isinstance(engine, MemoryEngine):
+            if isinstance(engine, Engine):
                 engine.namespaces.subscribe(samples.deleted)
             stats = StatsService(
                 engine, snapshots, samples, webhook_counts.__getitem__, SchedulerSettings(), store, lambda: pools

@@ -16,7 +16,7 @@ from taskyard.v1 import runtime_host_pb2 as pb
 from taskyard.v1.task_pb2 import Task
 from taskyard_server.conversion.task_encoding import encode_event
 from taskyard_server.core.limits import Limits
-from taskyard_server.engine.engine import MemoryEngine
+from taskyard_server.engine.engine import Engine
 from taskyard_server.interceptors.admission import CallAdmission
 from taskyard_server.interceptors.calls import CallInterceptor, CallTracer
 from taskyard_server.services.hosts import RuntimeHostService
@@ -123,7 +123,7 @@ class ServerUnderTest:
     """The server under test, with its `engine` and the calls of hosts and agents."""
 
     def __init__(
-        self, engine: MemoryEngine, channel: grpc.aio.Channel, clock: Any, port: int, watches: TaskWatches | None = None
+        self, engine: Engine, channel: grpc.aio.Channel, clock: Any, port: int, watches: TaskWatches | None = None
     ) -> None:
         self.engine = engine
         self._watches = watches

@@ -10,7 +10,7 @@ from google.protobuf.timestamp_pb2 import Timestamp
 
 from taskyard.v1.task_pb2 import Task
 from taskyard_server.core.limits import Limits
-from taskyard_server.engine.engine import MemoryEngine
+from taskyard_server.engine.engine import Engine
 from tests.cases import every_case
 
 # Task states
@@ -142,7 +142,7 @@ async def test_a_task_in_flight_shows_its_host(api):
 
 
 async def test_a_task_is_not_found_after_its_ttl_where_nothing_is_kept(start_api, refused, eventually):
-    api = await start_api(MemoryEngine(Limits(result_ttl_secs=0.05)))
+    api = await start_api(Engine(Limits(result_ttl_secs=0.05)))
     task_id = await cancelled(api)
     assert state_name(await api.get(task_id)) == "cancelled"
     await eventually(lambda: api.list_tasks(), lambda response: not response.tasks)

@@ -9,7 +9,7 @@ from google.protobuf.timestamp_pb2 import Timestamp
 from taskyard.v1 import task_pb2 as pb
 from taskyard_server.core.limits import Limits
 from taskyard_server.core.reports import Report, ReportKind
-from taskyard_server.engine.engine import MemoryEngine
+from taskyard_server.engine.engine import Engine
 from taskyard_server.engine.persistence import StoreOptions
 from tests.store.dict_store import DictStore
 
@@ -23,7 +23,7 @@ async def start_kept(start_api, clock):
 
     async def start(history_days=7.0, **limits):
         limits = Limits(**{"max_retained_tasks": 0, **limits})
-        engine = MemoryEngine(limits, clock, store=DictStore(), store_options=StoreOptions(history_days=history_days))
+        engine = Engine(limits, clock, store=DictStore(), store_options=StoreOptions(history_days=history_days))
         await engine.open()
         engines.append(engine)
         return await start_api(engine)
@@ -181,7 +181,7 @@ async def test_times_at_the_edges_of_the_calendar_bound_nothing(api):
 
 
 async def test_a_server_without_history_says_why(start_api, start_kept, refused):
-    keeps_nothing = await start_api(MemoryEngine(Limits()))
+    keeps_nothing = await start_api(Engine(Limits()))
     refusal = await refused(keeps_nothing.list_tasks(history=True))
     assert (refusal.code, "memory://" in refusal.message) == ("bad_request", True)
     without = await start_kept(history_days=0)

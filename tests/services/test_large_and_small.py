@@ -9,9 +9,9 @@ from taskyard_server.conversion.submit_requests import TaskRequest, TasksRequest
 from taskyard_server.conversion.task_encoding import encode_event
 from taskyard_server.core.errors import Unavailable
 from taskyard_server.core.search.task_filter import TaskFilter
-from taskyard_server.engine.engine import MemoryEngine
+from taskyard_server.engine.answers import Answer
+from taskyard_server.engine.engine import Engine
 from taskyard_server.engine.fair_yield import SLICE
-from taskyard_server.engine.port.answers import Answer
 from taskyard_server.interceptors.callers import Call, set_current_call
 from taskyard_server.services.submission_streams import SubmissionStreams
 from taskyard_server.services.task_watches import TaskWatches
@@ -32,19 +32,19 @@ async def message_of(action: str) -> AsyncIterator[TasksRequest]:
     yield TasksRequest(pb.SubmitTasksRequest(tasks=[task(action) for _ in range(MANY)]).SerializeToString())
 
 
-async def submit_many(engine: MemoryEngine, action: str) -> None:
+async def submit_many(engine: Engine, action: str) -> None:
     set_current_call(Call())
     streams = SubmissionStreams(engine, MAX_PAYLOAD_BYTES, no_default_retry)
     await streams.serve(message_of(action), Written())  # type: ignore[arg-type]
 
 
-async def submit_one(engine: MemoryEngine, action: str) -> None:
+async def submit_one(engine: Engine, action: str) -> None:
     request = TaskRequest(task(action).SerializeToString())
     submission = request.submission(None, MAX_PAYLOAD_BYTES, no_default_retry)
     await engine.tasks.submit("default", submission, show=lambda submitted: submitted.id)
 
 
-async def actions(engine: MemoryEngine) -> list[str]:
+async def actions(engine: Engine) -> list[str]:
     """The actions of all tasks, in the order of submission."""
     page = await engine.tasks.list_tasks("default", TaskFilter(), 0, 1_000)
     return [each.action for each in page.tasks]

@@ -6,7 +6,7 @@ from taskyard.v1 import task_pb2 as pb
 from taskyard.v1.batch_pb2 import BatchTask
 from taskyard_server.core.limits import Limits
 from taskyard_server.core.reports import Report, ReportKind
-from taskyard_server.engine.engine import MemoryEngine
+from taskyard_server.engine.engine import Engine
 from taskyard_server.engine.persistence import StoreOptions
 from tests.store.dict_store import DictStore
 
@@ -21,7 +21,7 @@ async def start_kept(start_api, clock):
 
     async def start(history_days=7.0, **limits):
         limits = Limits(**{"max_retained_tasks": 0, **limits})
-        engine = MemoryEngine(limits, clock, store=DictStore(), store_options=StoreOptions(history_days=history_days))
+        engine = Engine(limits, clock, store=DictStore(), store_options=StoreOptions(history_days=history_days))
         await engine.open()
         engines.append(engine)
         return await start_api(engine)

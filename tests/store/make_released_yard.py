@@ -14,10 +14,10 @@ from taskyard_server.core.hosts import HostProfile
 from taskyard_server.core.limits import Limits
 from taskyard_server.core.reports import Report, ReportKind
 from taskyard_server.core.schedules.schedule import ScheduleSpec
+from taskyard_server.core.search.task_filter import TaskFilter
 from taskyard_server.core.streams import Hello
 from taskyard_server.core.task import IdempotencyKey, Submission, TaskOptions
-from taskyard_server.engine.engine import MemoryEngine
-from taskyard_server.engine.port import TaskFilter
+from taskyard_server.engine.engine import Engine
 from taskyard_server.store.sqlite.store import SqliteStore
 from tests.live import live
 
@@ -27,7 +27,7 @@ FAR = 86_400.0 * 365 * 50
 
 async def make(path: str) -> None:
     """Make the store."""
-    engine = MemoryEngine(Limits(), store=SqliteStore(path))
+    engine = Engine(Limits(), store=SqliteStore(path))
     await engine.open()
     until = engine.now() + FAR
 
@@ -57,7 +57,7 @@ async def make(path: str) -> None:
     await engine.release()
 
 
-async def stopping_and_retried(engine: MemoryEngine, submit) -> None:
+async def stopping_and_retried(engine: Engine, submit) -> None:
     """A target whose lease was cancelled while its host works, an attempt that is retried, and tasks that ended."""
     hello = Hello("streams", "one", HostProfile(actions=frozenset({"serial", "retried", "done", "failed"})), slots=4)
     session, _ = await engine.hosts.connect(NS, hello, lambda: None, show=live)
@@ -80,7 +80,7 @@ async def stopping_and_retried(engine: MemoryEngine, submit) -> None:
     await submit("serial", target="lock")
 
 
-async def report(engine: MemoryEngine, host: str, lease, kind: ReportKind, payload=None, **fields) -> None:
+async def report(engine: Engine, host: str, lease, kind: ReportKind, payload=None, **fields) -> None:
     await engine.leases.report(NS, host, [Report(kind, lease.task.id, lease.token, payload, **fields)])
 
 

@@ -5,10 +5,10 @@ from pathlib import Path
 import pytest
 
 from taskyard_server.core.limits import Limits
+from taskyard_server.core.search.task_filter import TaskFilter
 from taskyard_server.core.streams import Hello
-from taskyard_server.engine.engine import MemoryEngine
+from taskyard_server.engine.engine import Engine
 from taskyard_server.engine.persistence import StoreOptions
-from taskyard_server.engine.port import TaskFilter
 from taskyard_server.store.sqlite.store import SqliteStore
 from tests.live import live
 
@@ -20,7 +20,7 @@ NS = "default"
 async def engine(request, tmp_path):
     path = tmp_path / "yard.db"
     path.write_bytes(request.param.read_bytes())
-    engine = MemoryEngine(Limits(), store=SqliteStore(str(path)), store_options=StoreOptions(history_days=36_500))
+    engine = Engine(Limits(), store=SqliteStore(str(path)), store_options=StoreOptions(history_days=36_500))
     await engine.open()
     yield engine
     await engine.admin.close()

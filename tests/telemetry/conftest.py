@@ -14,7 +14,7 @@ from opentelemetry.sdk.trace import ReadableSpan
 from taskyard.v1 import batch_pb2_grpc, lease_pb2_grpc, runtime_host_pb2_grpc, task_pb2_grpc
 from taskyard_server.conversion.task_encoding import encode_event
 from taskyard_server.core.limits import Limits
-from taskyard_server.engine.engine import MemoryEngine
+from taskyard_server.engine.engine import Engine
 from taskyard_server.interceptors.calls import CallInterceptor
 from taskyard_server.services.batches import BatchService
 from taskyard_server.services.hosts import RuntimeHostService
@@ -92,7 +92,7 @@ def tracing(sink: Sink, ratio: float, clock: Clock) -> Tracing:
 
 
 @pytest.fixture
-async def engine(tracing: Tracing, clock: Clock) -> AsyncIterator[MemoryEngine]:
+async def engine(tracing: Tracing, clock: Clock) -> AsyncIterator[Engine]:
     async with running_engine(Limits(), clock) as engine:
         engine.subscribe(tracing.tasks)
         yield engine
@@ -109,7 +109,7 @@ class Stubs:
 
 
 @pytest.fixture
-async def server(engine: MemoryEngine, tracing: Tracing) -> AsyncIterator[Stubs]:
+async def server(engine: Engine, tracing: Tracing) -> AsyncIterator[Stubs]:
     async with AsyncExitStack() as cleanup:
         server = grpc.aio.server(
             interceptors=(CallInterceptor(tracer=tracing.calls),), options=(("grpc.so_reuseport", 0),)

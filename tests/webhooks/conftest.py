@@ -17,7 +17,7 @@ from taskyard_server.core.hosts import HostProfile
 from taskyard_server.core.leases import Lease
 from taskyard_server.core.limits import Limits
 from taskyard_server.core.task import Submission, Task, TaskOptions
-from taskyard_server.engine.engine import MemoryEngine
+from taskyard_server.engine.engine import Engine
 from taskyard_server.settings.config import WebhookSettings
 from taskyard_server.store.port import Store
 from taskyard_server.webhooks import webhooks as webhooks_module
@@ -129,7 +129,7 @@ class Receiver:
 class Server:
     """An engine with one host, whose ended tasks are posted. Its clock stands still at `now`."""
 
-    engine: MemoryEngine
+    engine: Engine
     webhooks: Webhooks
 
     def __init__(self) -> None:

@@ -10,8 +10,8 @@ import structlog
 from taskyard_server.access.token_directory import TokenDirectory
 from taskyard_server.access.token_news import TokenNews
 from taskyard_server.conversion.task_encoding import encode_event
-from taskyard_server.engine.engine import MemoryEngine
-from taskyard_server.engine.port import Listener
+from taskyard_server.engine.engine import Engine
+from taskyard_server.engine.listeners import Listener
 from taskyard_server.executors.from_settings import configured_executor
 from taskyard_server.executors.tls_files import TlsFilesError
 from taskyard_server.interceptors.admission import AdmissionError, CallAdmission
@@ -294,7 +294,7 @@ class App:
             await self._stop()
 
     @property
-    def engine(self) -> MemoryEngine:
+    def engine(self) -> Engine:
         """What a test looks at beside the API."""
         return self._engine
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from taskyard_server.engine.engine import MemoryEngine
+from taskyard_server.engine.engine import Engine
 from taskyard_server.engine.persistence import StoreOptions
 from taskyard_server.engine.virtual_clock import VirtualClock
 from taskyard_server.net.exposure import authentication_is_on
@@ -20,7 +20,7 @@ def configured_engine(
     *,
     accept_clock: bool = False,
     virtual: VirtualClock | None = None,
-) -> tuple[MemoryEngine, ReplicaServing | None]:
+) -> tuple[Engine, ReplicaServing | None]:
     """The engine, which goes by a clock of its own or by a `virtual` one, and what it shares a store with.
 
     With a virtual clock what is random is the same each time. Raises `ValueError` for one beside a shared store.
@@ -42,7 +42,7 @@ def configured_engine(
     if virtual is not None and is_shared(kept_in):
         raise ValueError("store: replicas share no clock that stands still")
     clock = SharedClock() if is_shared(kept_in) else None
-    engine = MemoryEngine(
+    engine = Engine(
         settings.limits(),
         virtual if clock is None else clock,
         None if virtual is None else 0,

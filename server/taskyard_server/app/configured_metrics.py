@@ -10,7 +10,7 @@ from taskyard_server.metrics.replicas import ReplicaMetrics
 
 if TYPE_CHECKING:
     from taskyard_server.core.figures.demand import Pool
-    from taskyard_server.engine.engine import MemoryEngine
+    from taskyard_server.engine.engine import Engine
     from taskyard_server.interceptors.admission import CallAdmission
     from taskyard_server.metrics.snapshots import Snapshots
     from taskyard_server.replicas.serving import ReplicaServing
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 def configured_metrics(
     settings: Settings,
-    engine: MemoryEngine,
+    engine: Engine,
     sharing: ReplicaServing | None,
     admission: CallAdmission | None,
     webhooks: WebhookCounts,

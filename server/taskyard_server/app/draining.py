@@ -16,7 +16,7 @@ from taskyard_server.core.hosts import Host
 from .cancel_on_event import cancel_on_event
 
 if TYPE_CHECKING:
-    from taskyard_server.engine.engine import MemoryEngine
+    from taskyard_server.engine.engine import Engine
     from taskyard_server.replicas.serving import ReplicaServing
 
 log = structlog.get_logger(__name__)
@@ -47,9 +47,7 @@ class Draining:
     with lines for who looks at the terminal.
     """
 
-    def __init__(
-        self, engine: MemoryEngine, sharing: ReplicaServing | None, usual_secs: float, is_usual_set: bool
-    ) -> None:
+    def __init__(self, engine: Engine, sharing: ReplicaServing | None, usual_secs: float, is_usual_set: bool) -> None:
         self.begun = asyncio.Event()
         self.hurry = asyncio.Event()
         self.tell: Callable[[str], None] = lambda _: None

@@ -3,7 +3,7 @@
 import asyncio
 from typing import Final
 
-from taskyard_server.engine.port import Engine
+from taskyard_server.engine.engine import Engine
 
 MAX_LOOK_SECS: Final = 5.0
 """The longest time between two looks for hosts, so that a notice goes soon after they came back."""

@@ -29,7 +29,7 @@ from taskyard.v1 import (
 from taskyard_server.core.figures.demand import Pool
 from taskyard_server.core.history import RetryPolicy
 from taskyard_server.core.task import Task
-from taskyard_server.engine.port import Engine
+from taskyard_server.engine.engine import Engine
 from taskyard_server.interceptors.calls import Door
 from taskyard_server.keda.externalscaler_pb2_grpc import add_ExternalScalerServicer_to_server
 from taskyard_server.services.admin import AdminService

@@ -24,8 +24,9 @@ if TYPE_CHECKING:
     from taskyard_server.store.committer import Committer
 
     from .clock import Clock
+    from .listeners import Listener, LossListener, TriggerListener
     from .namespace import NamespaceState, Turn
-    from .port import DueDelivery, Listener, LossListener, TriggerListener
+    from .views import DueDelivery
 
 log = structlog.get_logger(__name__)
 
@@ -38,7 +39,7 @@ HEARTBEAT_FLUSH_SECS: Final = 0.05
 MIN_DUE_TIMES_TO_COMPACT: Final = 64
 
 
-class Outbox(Protocol):
+class TurnOutbox(Protocol):
     """What makes deliveries of events, and passes them on."""
 
     def take(self, state: NamespaceState, events: Sequence[Event]) -> Sequence[DueDelivery]:
@@ -63,7 +64,7 @@ class Driver:
         self.loss_listeners: list[LossListener] = []
         self.activity = asyncio.Event()
         self.committer: Committer | None = None
-        self.outbox: Outbox | None = None
+        self.outbox: TurnOutbox | None = None
         self._states = states
         self._clock = clock
         self._wall = wall

@@ -25,27 +25,27 @@ from taskyard_server.store.shared_port import is_shared
 from .clock import Clock, SteadyClock
 from .event_log import EventLogs
 from .fair_yield import FairYield
-from .hosts import MemoryHosts
+from .hosts import HostCommands
 from .idle_detector import IdleDetector
-from .leases import MemoryLeases
-from .namespace_commands import MemoryNamespaces
+from .leases import LeaseCommands
+from .listeners import DeliveryEncoder, Listener
+from .namespace_commands import NamespaceCommands
 from .namespaces import Namespaces
-from .operations import MemoryOperations
-from .outbox import MemoryOutbox
+from .operations import OperationCommands
+from .outbox import Outbox
 from .owned_namespaces import OwnedNamespaces
 from .persistence import Persistence, StoreOptions
-from .port import DeliveryEncoder, Listener, OutboxPort
 from .recent_events import NO_COMMIT, Bounds, CommitMark, EncodeEvent
-from .rules import MemoryRules
-from .schedules import MemorySchedules
+from .rules import RuleCommands
+from .schedules import ScheduleCommands
 from .sessions import DrainNotice
-from .tasks import MemoryTasks
+from .tasks import TaskCommands
 
 T = TypeVar("T")
 
 
-class MemoryEngine:
-    """Implements `port.Engine`. A `seed` makes ids and jitter repeatable, for tests.
+class Engine:
+    """All namespaces of a server. A `seed` makes ids and jitter repeatable, for tests.
 
     `wall` is the wall clock, which may jump. It defaults to `clock` if that is set. `monotonic` is the machine's, by
     which stalls are detected. With a `store` everything survives the process; `open` loads it. With `encode_delivery`
@@ -75,17 +75,17 @@ class MemoryEngine:
         self.owned: OwnedNamespaces | None = None
         if self.persistence is not None and is_shared(store):
             self.owned = OwnedNamespaces(self._namespaces, self.persistence, store)
-        self._outbox: MemoryOutbox | None = None
+        self._outbox: Outbox | None = None
         if store is not None and encode_delivery is not None:
-            self._outbox = self._namespaces.driver.outbox = MemoryOutbox(self._namespaces, store, encode_delivery)
-        self.tasks = MemoryTasks(self._namespaces)
-        self.operations = MemoryOperations(self._namespaces)
-        self.rules = MemoryRules(self._namespaces)
-        self.hosts = MemoryHosts(self._namespaces)
-        self.leases = MemoryLeases(self._namespaces)
-        self.schedules = MemorySchedules(self._namespaces)
-        self.namespaces = MemoryNamespaces(self._namespaces, self.persistence)
-        self.admin = MemoryAdmin(self._namespaces)
+            self._outbox = self._namespaces.driver.outbox = Outbox(self._namespaces, store, encode_delivery)
+        self.tasks = TaskCommands(self._namespaces)
+        self.operations = OperationCommands(self._namespaces)
+        self.rules = RuleCommands(self._namespaces)
+        self.hosts = HostCommands(self._namespaces)
+        self.leases = LeaseCommands(self._namespaces)
+        self.schedules = ScheduleCommands(self._namespaces)
+        self.namespaces = NamespaceCommands(self._namespaces, self.persistence)
+        self.admin = AdminCommands(self._namespaces)
         self.turns = FairYield()
         self.idle = IdleDetector(self._namespaces)
 
@@ -138,39 +138,45 @@ class MemoryEngine:
         return self.persistence is not None
 
     @property
-    def outbox(self) -> OutboxPort | None:
+    def outbox(self) -> Outbox | None:
         """The deliveries that are due; None where none are kept."""
         return self._outbox
 
     @property
     def limits(self) -> Limits:
+        """The limits in force."""
         return self._namespaces.limits
 
     def now(self) -> float:
+        """The engine's time, in seconds since the epoch."""
         return self._namespaces.now()
 
     def subscribe(self, listener: Listener) -> Callable[[], None]:
+        """Call a listener with all events from now on. Returns a function that removes the listener."""
         listeners = self._namespaces.driver.listeners
         listeners.append(listener)
         return lambda: listeners.remove(listener)
 
 
-class MemoryAdmin:
-    """Implements `port.AdminPort`."""
+class AdminCommands:
+    """Commands of operators and of the server itself."""
 
     def __init__(self, namespaces: Namespaces) -> None:
         self._namespaces = namespaces
 
     async def stats(self, namespace: str) -> Stats:
+        """The current figures of a namespace."""
         state = self._namespaces.find(namespace)
         if state is None:
             return Scheduler(self._namespaces.limits, lambda: 0).stats()
         return await self._namespaces.answers.give(state, state.scheduler.stats)
 
     def namespaces(self) -> list[str]:
+        """The names of all namespaces that hold or have held anything."""
         return self._namespaces.names()
 
     def totals(self, namespace: str | None = None) -> Totals:
+        """The figures of one namespace, or of all together. The cost does not depend on the number of tasks."""
         totals = Totals()
         if namespace is not None:
             state = self._namespaces.here(namespace)
@@ -184,10 +190,15 @@ class MemoryAdmin:
         return totals
 
     def queued_since(self, namespace: str) -> float | None:
+        """Since when the task of a namespace is queued that has waited longest for a host alone; None if none does.
+
+        Kept or not: for figures.
+        """
         state = self._namespaces.here(namespace)
         return None if state is None else queued_since(state.scheduler.life)
 
     async def demand(self, namespace: str, pools: Sequence[Pool]) -> list[Demand]:
+        """What each of these pools of hosts has to do in a namespace."""
         state = self._namespaces.find(namespace)
         if state is None:
             return [Demand(pool.name) for pool in pools]
@@ -195,6 +206,7 @@ class MemoryAdmin:
         return await self._namespaces.answers.give(state, lambda: [demand_of(scheduler, now, pool) for pool in pools])
 
     def total_demand(self, pools: Sequence[Pool]) -> list[Demand]:
+        """The same, summed over all namespaces, kept or not: for figures."""
         now, total = self._namespaces.now(), [Demand(pool.name) for pool in pools]
         for state in self._namespaces:
             demands = [demand_of(state.scheduler, now, pool) for pool in pools]
@@ -202,14 +214,17 @@ class MemoryAdmin:
         return total
 
     def standings(self) -> Mapping[str, QueueHealth]:
+        """How each namespace stands, kept or not: for figures. The cost depends on agents that wait, not on tasks."""
         now = self._namespaces.now()
         return {state.namespace: health_of(state.scheduler.life, now) for state in self._namespaces}
 
     def look_at_hosts(self, namespace: str, show: Callable[[list[Host]], T]) -> T:
+        """What `show` makes of the hosts of a namespace as they are now, kept or not: for figures."""
         state = self._namespaces.here(namespace)
         return show([] if state is None else list(state.scheduler.hosts))
 
     def reconfigure(self, limits: Limits, rules: ConfiguredRules = NO_RULES) -> None:
+        """Apply new limits to every namespace; and let these rules by pattern be those of the configuration."""
         self._namespaces.limits = limits
         self.set_rules(rules)
         self._namespaces.for_each(
@@ -227,17 +242,23 @@ class MemoryAdmin:
             self._namespaces.for_each(lambda state: state.scheduler.rules.configure(now, rules))
 
     def reconcile(self) -> None:
+        """End the leases of dead hosts, in every namespace."""
         now = self._namespaces.now()
         if not self._namespaces.driver.is_held_back:
             self._namespaces.for_each(lambda state: state.scheduler.reconcile(now))
 
     def look_for_hosts(self) -> None:
+        """See which kinds of tasks no live host may run, in every namespace, and log it."""
         now = self._namespaces.now()
         if not self._namespaces.driver.is_held_back:
             for state in self._namespaces:
                 state.look_for_hosts(now)
 
     def drain(self, until: float | None = None) -> None:
+        """Stop dispatching, and refuse new work that would be lost at the end of the process.
+
+        Connected hosts get a drain notice with the deadline `until`, in the engine's time.
+        """
         notice = self._namespaces.drain_notice = DrainNotice(until, "the server shuts down", reconnect=True)
         for state in self._namespaces:
             state.scheduler.drain()
@@ -245,6 +266,7 @@ class MemoryAdmin:
                 session.drain(notice)
 
     async def drained(self, secs: float, built_in_only: bool = False) -> bool:
+        """Wait up to `secs` until no task is in flight, or none at a built-in host. Returns whether that is so."""
         namespaces = self._namespaces
         deadline, activity = namespaces.now() + secs, namespaces.driver.activity
         while any(state.scheduler.inflight_of(built_in_only) for state in namespaces):
@@ -257,6 +279,10 @@ class MemoryAdmin:
         return True
 
     async def close(self, built_in_only: bool = False) -> None:
+        """Interrupt the tasks in flight, end those that would be lost, and release every waiting call and stream.
+
+        With a store nothing would be lost, and with `built_in_only` just the tasks of built-in hosts are interrupted.
+        """
         namespaces = self._namespaces
         namespaces.closed = True
         now = namespaces.now()

@@ -21,7 +21,7 @@ from taskyard_server.store.port import key_of, number_of
 from taskyard_server.store.row_prefilter import sought
 
 from .history import read_task
-from .port.tasks import ListedTasks
+from .views import ListedTasks
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -21,8 +21,8 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 
-class MemoryHosts:
-    """Implements `port.HostPort`."""
+class HostCommands:
+    """The registry of hosts, and their streams."""
 
     def __init__(self, namespaces: Namespaces) -> None:
         self._namespaces = namespaces
@@ -42,6 +42,7 @@ class MemoryHosts:
         built_in: bool = False,
         show: Callable[[Host], T],
     ) -> T:
+        """Add a host, or replace the registration of an existing one."""
         state = self._namespaces.get_or_create(namespace)
 
         def command() -> T:
@@ -62,6 +63,7 @@ class MemoryHosts:
         *,
         show: Callable[[Host], T],
     ) -> T:
+        """Record a heartbeat. Raises `NotFound`."""
         # Taken also while the store does not answer, since silence would cost the host its leases.
         state = self._namespaces.get_for_command(namespace, "runtime host", patient=True)
         return await self._answers.give(
@@ -69,6 +71,7 @@ class MemoryHosts:
         )
 
     async def drain(self, namespace: str, host_id: str, secs: float | None = None, *, show: Callable[[Host], T]) -> T:
+        """Dispatch nothing more to a host, and pause the tasks it still runs after `secs`. Raises `NotFound`."""
         state = self._get(namespace)
 
         def command() -> T:
@@ -82,10 +85,12 @@ class MemoryHosts:
         return await self._answers.give(state, command)
 
     async def deregister(self, namespace: str, host_id: str) -> None:
+        """Remove a host and requeue its tasks. Raises `NotFound`."""
         state = self._get(namespace)
         await self._answers.give(state, lambda: self._deregister(state, host_id))
 
     async def list_hosts(self, namespace: str, after: int, *, show: Callable[[list[Host]], T]) -> T:
+        """The hosts with a registration number above `after`, in order."""
         state = self._namespaces.find(namespace)
         if state is None:
             return show([])
@@ -96,6 +101,13 @@ class MemoryHosts:
     async def connect(
         self, namespace: str, hello: Hello, on_ready: Callable[[], None], *, show: Callable[[Welcome], T]
     ) -> tuple[Session, T]:
+        """Open the stream of a host. It supersedes an earlier stream. `Session` documents `on_ready`.
+
+        `on_ready` may be called before this returns.
+
+        Raises `AlreadyExists` while another instance of the host is alive, `BadRequest`, and `Unavailable` once the
+        engine is closed.
+        """
         self._namespaces.refuse_once_closed()
         state = self._namespaces.get_or_create(namespace, patient=True)
         session: Session | None = None
@@ -114,6 +126,7 @@ class MemoryHosts:
             raise
 
     async def give_credit(self, session: Session, count: int) -> None:
+        """Allow the engine to dispatch `count` more tasks over the stream."""
         state = self._state_of(session)
         if state is not None:
             state.scheduler.give_credit(self._now(), session.offer, count)
@@ -127,6 +140,11 @@ class MemoryHosts:
         machine: bytes | None = None,
         tokens: Sequence[TokenUse] = (),
     ) -> Sequence[HeldLease] | None:
+        """Record a heartbeat, renew the leases it lists, and record the tokens that their attempts used so far.
+
+        Returns the listed leases that have ended. None if the stream has: then nothing is known of its leases here, and
+        the heartbeat is not answered.
+        """
         if session.ended is not None:
             return None
         state = self._state_of(session)
@@ -142,6 +160,7 @@ class MemoryHosts:
         return lost if state.changes is None else [lease for lease in lost if not state.is_unkept(lease[0])]
 
     async def disconnect(self, session: Session) -> None:
+        """Close the stream. Its leases continue for the reconnect grace."""
         self._close(session)
 
     def _deregister(self, state: NamespaceState, host_id: str) -> None:

@@ -13,9 +13,9 @@ from taskyard_server.core.leases import Lease
 from taskyard_server.core.reports import Report
 from taskyard_server.core.task import TaskState
 
+from .answers import Answer
 from .claim_calls import WaitingClaim
-from .port.answers import Answer
-from .port.hosts import LossListener
+from .listeners import LossListener
 
 if TYPE_CHECKING:
     from taskyard_server.core.offers import Offer
@@ -26,8 +26,8 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 
-class MemoryLeases:
-    """Implements `port.LeasePort`."""
+class LeaseCommands:
+    """Claims, renewals and reports. A `token` is the fencing token of the lease that a call concerns."""
 
     def __init__(self, namespaces: Namespaces) -> None:
         self._namespaces = namespaces
@@ -47,6 +47,19 @@ class MemoryLeases:
         check: Callable[[HostProfile], None] | None = None,
         show: Callable[[list[Lease]], T],
     ) -> T:
+        """Lease up to `count` tasks to a host. Waits up to `wait_secs` if none is claimable.
+
+        `check` raises why the caller may not claim what a host of this profile may run.
+
+        While leases live that the host claimed under the same `claim_id`, however many, they are answered and nothing
+        is leased. A claim of the host that waits under it is answered with none.
+
+        `show` is called in the turn of the grant, or with no leases at the end of the wait. The leases of a call that
+        is cancelled are given back, unless another call under its id answers them.
+
+        Raises `NotFound`, `BadRequest`, and `Unavailable` once the engine is closed or where the store does not answer
+        in time.
+        """
         self._namespaces.refuse_once_closed()
         state = self._get(namespace)
         if check is not None and (host := state.scheduler.hosts.find(host_id)) is not None:
@@ -97,6 +110,11 @@ class MemoryLeases:
         own_only: bool = False,
         show: Callable[[Lease], T],
     ) -> T:
+        """Renew a lease, and record the tokens that its attempt used so far. `own_only` is as in `report`.
+
+        Raises `NotFound` or `LeaseLost`, and `Unavailable` where the store does not answer in time, unless the caller
+        is `patient`.
+        """
         # Taken also while the store does not answer: it keeps a lease alive, and most of the time changes nothing kept.
         state = self._namespaces.get_for_command(namespace, "runtime host", patient=True)
 
@@ -118,6 +136,14 @@ class MemoryLeases:
     def report(
         self, namespace: str, host_id: str, reports: Sequence[Report], patient: bool = False, *, own_only: bool = False
     ) -> Answer[list[TaskState | Refusal]]:
+        """Apply the reports of a host in one step, now. Answers for each the state just after it, or its refusal.
+
+        If `own_only` the answer about a task that was last handed to another host, or to none, is that about one that
+        is not there.
+
+        The answer is in the order of the reports. Raises `NotFound` if the namespace does not exist, and `Unavailable`
+        where the store does not answer in time, unless the caller is `patient`.
+        """
         state = self._namespaces.get_for_command(namespace, "runtime host", patient)
         outcomes = state.scheduler.reports.take_each(self._now(), host_id, reports, own_only=own_only)
         return self._answers.of(state, outcomes, patient)
@@ -125,6 +151,7 @@ class MemoryLeases:
     async def list_leases(
         self, namespace: str, after: int, host_id: str | None = None, *, show: Callable[[list[Lease]], T]
     ) -> T:
+        """The live leases with a fencing token above `after`, in order. Raises `NotFound` for an unknown host."""
         state = self._namespaces.find(namespace)
         if state is None:
             return show([])
@@ -156,6 +183,7 @@ class MemoryLeases:
         return offer
 
     def subscribe(self, listener: LossListener) -> Callable[[], None]:
+        """Call a listener with all leases that are lost from now on. Returns a function that removes the listener."""
         listeners = self._namespaces.driver.loss_listeners
         listeners.append(listener)
         return lambda: listeners.remove(listener)

@@ -15,15 +15,10 @@ from taskyard_server.core.hosts import host_figures
 from taskyard_server.core.limits import limits_with
 from taskyard_server.core.stats import Totals
 
+from .directories import NamespaceDirectory
+from .listeners import DeletionListener
 from .namespace_disposal import empty_soon
-from .port.namespaces import (
-    DeletionListener,
-    NamespaceDirectory,
-    NamespaceTotals,
-    NamespaceView,
-    OwnLimits,
-    Served,
-)
+from .views import NamespaceTotals, NamespaceView, OwnLimits, Served
 
 if TYPE_CHECKING:
     from .namespace import NamespaceState
@@ -35,8 +30,11 @@ log = structlog.get_logger(__name__)
 NO_NAMESPACE: Final = "namespace not found"
 
 
-class MemoryNamespaces:
-    """Implements `port.NamespacePort`. `directory` knows the namespaces of other replicas, where there are any."""
+class NamespaceCommands:
+    """Namespaces as things of their own. `directory` knows those of other replicas, where there are any.
+
+    Where another replica owns one that is named, `NotOwner` is raised.
+    """
 
     def __init__(self, namespaces: Namespaces, persistence: Persistence | None) -> None:
         self.directory: NamespaceDirectory | None = None
@@ -48,6 +46,7 @@ class MemoryNamespaces:
     async def list_namespaces(
         self, after: str, limit: int, *, is_visible: Callable[[str], bool]
     ) -> Sequence[NamespaceView]:
+        """Up to `limit` namespaces with visible names above `after`, in order of their names."""
         names = set(self._namespaces.names())
         if self.directory is not None:
             names.update(self.directory.owners())
@@ -61,6 +60,10 @@ class MemoryNamespaces:
         return [view for view in views if view.ownership is not None or self._namespaces.here(view.name) is not None]
 
     async def create(self, name: str, own_limits: OwnLimits) -> NamespaceView:
+        """Make a namespace; the one that is there if it has just these limits of its own, else raises `AlreadyExists`.
+
+        Raises `Unavailable` while one of that name is being deleted.
+        """
         is_new = self._namespaces.here(name) is None
         if self.directory is not None:
             is_new = name not in self.directory.owners()
@@ -74,6 +77,7 @@ class MemoryNamespaces:
         return await self._answers.give(state, lambda: self._view(name))
 
     async def get(self, name: str) -> NamespaceView:
+        """One namespace. Raises `NotFound`."""
         await self._own(name, create=False)
         state = self._namespaces.find(name)
         if state is None:
@@ -83,6 +87,7 @@ class MemoryNamespaces:
         return await self._answers.give(state, lambda: self._view(name))
 
     async def update(self, name: str, change: Callable[[OwnLimits], OwnLimits]) -> NamespaceView:
+        """Put other limits of its own in force, which `change` makes of the present ones. Raises `NotFound`."""
         await self._own(name, create=False)
         state = self._namespaces.find(name)
         if state is None:
@@ -95,6 +100,10 @@ class MemoryNamespaces:
         return await self._answers.give(state, lambda: self._view(name))
 
     async def delete(self, name: str, force: bool) -> None:
+        """End a namespace with all that is in it.
+
+        Raises `NotFound`, and without `force` `Conflict` for one with live tasks, hosts that are online, or schedules.
+        """
         namespaces = self._namespaces
         await self._own(name, create=False)
         state = namespaces.find(name)
@@ -114,6 +123,7 @@ class MemoryNamespaces:
             await self.directory.deleted(name, state.number)
 
     def subscribe(self, listener: DeletionListener) -> Callable[[], None]:
+        """Call a listener with all deletions from now on. Returns a function that removes the listener."""
         self._listeners.append(listener)
         return lambda: self._listeners.remove(listener)
 

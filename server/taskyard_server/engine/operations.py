@@ -19,8 +19,11 @@ MAX_COUNTED_PER_TURN: Final = 2_000
 """Maximum tasks that a dry run looks at per turn of the event loop."""
 
 
-class MemoryOperations:
-    """Implements `port.OperationPort`."""
+class OperationCommands:
+    """Commands on operations (docs/rules.md, Operations).
+
+    `agents` are those of the caller, None for all: it finds the operations alone that were begun with the same ones.
+    """
 
     def __init__(self, namespaces: Namespaces) -> None:
         self._namespaces = namespaces
@@ -28,11 +31,13 @@ class MemoryOperations:
         self._answers = namespaces.answers
 
     async def begin(self, namespace: str, request: OperationRequest, *, show: Callable[[Operation], T]) -> T:
+        """Begin an operation, or find the one that the same request began. Raises `Conflict` or `TooManyOperations`."""
         state = self._namespaces.get_or_create(namespace)
         operations = state.scheduler.operations
         return await self._answers.give(state, lambda: show(operations.begin(self._now(), request)))
 
     async def count(self, namespace: str, request: OperationRequest) -> int:
+        """How many tasks such an operation would be about, as they are found in passing. Nothing is changed."""
         state = self._namespaces.find(namespace)
         found = after = 0
         while state is not None:
@@ -51,6 +56,7 @@ class MemoryOperations:
     async def get(
         self, namespace: str, operation_id: str, *, agents: Names | None = None, show: Callable[[Operation], T]
     ) -> T:
+        """The operation. Raises `NotFound`."""
         state = self._namespaces.get(namespace, "operation")
         operations = state.scheduler.operations
         return await self._answers.give(state, lambda: show(operations.get(self._now(), operation_id, agents)))
@@ -58,6 +64,7 @@ class MemoryOperations:
     async def list_operations(
         self, namespace: str, before: int, *, agents: Names | None = None, show: Callable[[list[Operation]], T]
     ) -> T:
+        """The operations with numbers below `before`, all for 0, the newest first."""
         state = self._namespaces.find(namespace)
         if state is None:
             return show([])
@@ -67,6 +74,7 @@ class MemoryOperations:
     async def cancel(
         self, namespace: str, operation_id: str, *, agents: Names | None = None, show: Callable[[Operation], T]
     ) -> T:
+        """End an operation where it stands. Raises `NotFound`."""
         state = self._namespaces.get_for_command(namespace, "operation")
         operations = state.scheduler.operations
         return await self._answers.give(state, lambda: show(operations.cancel(self._now(), operation_id, agents)))

@@ -10,15 +10,15 @@ import structlog
 
 from taskyard_server.store.port import Table, key_of, namespace_of, number_of
 
-from .port.outbox import DueDelivery
+from .views import DueDelivery
 
 if TYPE_CHECKING:
     from taskyard_server.core.events import Event
     from taskyard_server.store.port import Row, Store
 
+    from .listeners import DeliveryEncoder, DeliveryListener
     from .namespace import NamespaceState
     from .namespaces import Namespaces
-    from .port.outbox import DeliveryEncoder, DeliveryListener
 
 log = structlog.get_logger(__name__)
 
@@ -26,8 +26,8 @@ REMOVE_AFTER_SECS: Final = 1.0
 """What is done is removed with the next commit of its namespace, or after this time together."""
 
 
-class MemoryOutbox:
-    """Implements `port.OutboxPort`."""
+class Outbox:
+    """The deliveries of all namespaces that are due."""
 
     def __init__(self, namespaces: Namespaces, store: Store, encode: DeliveryEncoder) -> None:
         self._namespaces = namespaces
@@ -66,16 +66,16 @@ class MemoryOutbox:
                 log.exception("listener_failed", namespace=due[0].namespace)
 
     def subscribe(self, listener: DeliveryListener) -> Callable[[], None]:
-        """See `OutboxPort`."""
+        """Call a listener with all that is committed from now on. Returns a function that removes the listener."""
         self._listeners.append(listener)
         return lambda: self._listeners.remove(listener)
 
     def is_here(self, namespace: str) -> bool:
-        """See `OutboxPort`."""
+        """True if this server serves a namespace, so that its deliveries are its to make."""
         return self._namespaces.here(namespace) is not None
 
     async def namespaces(self) -> list[str]:
-        """See `OutboxPort`. Those that are served no longer are left out: nothing of them can be removed."""
+        """The namespaces of which anything is due. Raises `StoreError` or `CommitDelayed`, as `read` does."""
         names = {state.number: state.namespace for state in self._namespaces if state.fault is None}
         found, after_key = [], -1
         while rows := await _first_slice(self._store.rows(Table.OUTBOX, after_key=after_key, limit=1)):
@@ -86,7 +86,7 @@ class MemoryOutbox:
         return found
 
     async def read(self, namespace: str, after: int, limit: int) -> Sequence[DueDelivery]:
-        """See `OutboxPort`."""
+        """Up to `limit` deliveries with numbers above `after`, in order: fewer if they are large, none at the end."""
         state = self._namespaces.here(namespace)
         if state is None or state.fault is not None:
             return ()
@@ -95,7 +95,7 @@ class MemoryOutbox:
         return [DueDelivery(namespace, number_of(key), record) for key, record in rows]
 
     def done(self, namespace: str, number: int) -> None:
-        """See `OutboxPort`."""
+        """Forget a delivery. It is removed with a later commit, so after a fault it may be due once more."""
         state = self._namespaces.here(namespace)
         if state is None or state.fault is not None:
             return
@@ -115,7 +115,7 @@ class MemoryOutbox:
                 self._namespaces.driver.mark_dirty(state)
 
     async def settled(self) -> None:
-        """See `OutboxPort`."""
+        """Wait until all that has happened is committed, or the store has failed."""
         if self._namespaces.persistence is not None:
             await self._namespaces.persistence.settle()
 

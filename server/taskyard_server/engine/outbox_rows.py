@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from taskyard_server.store.port import Table, key_of
 
-from .port.outbox import DueDelivery
+from .views import DueDelivery
 
 if TYPE_CHECKING:
     from taskyard_server.store.port import Group

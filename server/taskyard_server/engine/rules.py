@@ -10,14 +10,14 @@ from taskyard_server.core.queue.keys import NO_USAGE, KeyLimit, PatternUsage
 from taskyard_server.core.rules import LimitInForce, Rules, WeightInForce
 from taskyard_server.core.scheduler import Scheduler
 
-from .port.rules import SET_BY_CALLS, LimitsInForce
+from .views import SET_BY_CALLS, LimitsInForce
 
 if TYPE_CHECKING:
     from .namespaces import Namespaces
 
 
-class MemoryRules:
-    """Implements `port.RulePort`."""
+class RuleCommands:
+    """Commands on rules (docs/rules.md, Concurrency keys, Weights)."""
 
     def __init__(self, namespaces: Namespaces) -> None:
         self._namespaces = namespaces
@@ -25,6 +25,7 @@ class MemoryRules:
         self._answers = namespaces.answers
 
     async def list_limits(self, namespace: str, after: str, limit: int) -> LimitsInForce:
+        """All limits, and up to `limit` of the keys in use with names after this one."""
         state = self._namespaces.find(namespace)
         if state is None:
             return LimitsInForce(self._of_none().limits(), [])
@@ -34,6 +35,10 @@ class MemoryRules:
         )
 
     def usage_by_pattern(self) -> Mapping[str, PatternUsage]:
+        """The usage of the keys of each configured pattern, and of `SET_BY_CALLS`, over all namespaces: for figures.
+
+        Patterns that calls have set are summed up: there may be many of them.
+        """
         now, configured = self._now(), self._namespaces.rules.limits
         total = dict.fromkeys([*configured, SET_BY_CALLS], NO_USAGE)
         for state in self._namespaces:
@@ -43,32 +48,38 @@ class MemoryRules:
         return total
 
     async def put_limit(self, namespace: str, pattern: str, limit: KeyLimit) -> LimitInForce:
+        """Set the limit of a pattern. Raises `BadRequest` for one pattern too many."""
         state = self._namespaces.get_or_create(namespace)
         rules = state.scheduler.rules
         return await self._answers.give(state, lambda: rules.put_limit(self._now(), pattern, limit))
 
     async def delete_limit(self, namespace: str, pattern: str) -> LimitInForce | None:
+        """Delete the limit that was set for a pattern; returns the configured one. Raises `NotFound`."""
         state = self._namespaces.get_for_command(namespace, "limit")
         rules = state.scheduler.rules
         return await self._answers.give(state, lambda: rules.delete_limit(self._now(), pattern))
 
     async def list_weights(self, namespace: str) -> Sequence[WeightInForce]:
+        """All weights."""
         state = self._namespaces.find(namespace)
         if state is None:
             return self._of_none().weights()
         return await self._answers.give(state, state.scheduler.rules.weights)
 
     async def put_weight(self, namespace: str, pattern: str, weight: int) -> WeightInForce:
+        """Set the weight of a pattern. Raises `BadRequest` for one pattern too many."""
         state = self._namespaces.get_or_create(namespace)
         rules = state.scheduler.rules
         return await self._answers.give(state, lambda: rules.put_weight(pattern, weight))
 
     async def delete_weight(self, namespace: str, pattern: str) -> WeightInForce | None:
+        """Delete the weight that was set for a pattern; returns the configured one. Raises `NotFound`."""
         state = self._namespaces.get_for_command(namespace, "weight")
         rules = state.scheduler.rules
         return await self._answers.give(state, lambda: rules.delete_weight(pattern))
 
     async def fairness(self, namespace: str) -> Sequence[AgentShare]:
+        """What each agent is entitled to and gets, by name."""
         state = self._namespaces.find(namespace)
         if state is None:
             return []

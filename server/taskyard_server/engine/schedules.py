@@ -12,7 +12,8 @@ from taskyard_server.core.schedules.registry import ScheduleRegistry
 from taskyard_server.core.schedules.schedule import CatchUp, Schedule, ScheduleSpec, Trigger
 from taskyard_server.core.schedules.trigger_store import PageKey
 
-from .port.schedules import TriggerFilter, TriggerListener, TriggerPage
+from .listeners import TriggerListener
+from .views import TriggerFilter, TriggerPage
 
 if TYPE_CHECKING:
     from .namespace import NamespaceState
@@ -28,8 +29,8 @@ MAX_TIMES_PER_TURN: Final = 100
 """Maximum due times that a preview computes per turn of the event loop."""
 
 
-class MemorySchedules:
-    """Implements `port.SchedulePort`."""
+class ScheduleCommands:
+    """Commands on schedules, and their triggers."""
 
     def __init__(self, namespaces: Namespaces) -> None:
         self._namespaces = namespaces
@@ -45,16 +46,22 @@ class MemorySchedules:
         *,
         show: Callable[[Schedule], T],
     ) -> T:
+        """Create a schedule. Creating an identical one again returns the first.
+
+        Raises `AlreadyExists`, `BadRequest` for a due time that has passed, and `Unavailable` while the engine drains.
+        """
         self._namespaces.require_room()
         state = self._namespaces.get_or_create(namespace)
         schedules = self._registry(state)
         return await self._answers.give(state, lambda: show(schedules.create(self._now(), schedule_id, spec, paused)))
 
     async def get(self, namespace: str, schedule_id: str, *, show: Callable[[Schedule], T]) -> T:
+        """The schedule. Raises `NotFound`."""
         state = self._get(namespace)
         return await self._answers.give(state, lambda: show(state.scheduler.schedules.get(schedule_id)))
 
     async def list_schedules(self, namespace: str, after: int, *, show: Callable[[list[Schedule]], T]) -> T:
+        """The schedules with a number above `after`, in order of creation."""
         state = self._namespaces.find(namespace)
         if state is None:
             return show([])
@@ -68,6 +75,7 @@ class MemorySchedules:
         *,
         show: Callable[[Schedule], T],
     ) -> T:
+        """Replace the specification of a schedule by what `change` returns for it. Raises `NotFound`, `BadRequest`."""
         state = self._get(namespace)
         schedules = self._registry(state)
 
@@ -77,16 +85,19 @@ class MemorySchedules:
         return await self._answers.give(state, command)
 
     async def delete(self, namespace: str, schedule_id: str) -> None:
+        """Remove a schedule and its triggers that have not fired. Raises `NotFound`."""
         state = self._get(namespace)
         schedules = self._registry(state)
         await self._answers.give(state, lambda: schedules.delete(schedule_id))
 
     async def pause(self, namespace: str, schedule_id: str, *, show: Callable[[Schedule], T]) -> T:
+        """Stop a schedule from coming due. Raises `NotFound`."""
         state = self._get(namespace)
         schedules = self._registry(state)
         return await self._answers.give(state, lambda: show(schedules.pause(self._now(), schedule_id)))
 
     async def resume(self, namespace: str, schedule_id: str, catch_up: CatchUp, *, show: Callable[[Schedule], T]) -> T:
+        """Resume a paused schedule, and handle its missed due times by `catch_up`. Raises `NotFound`."""
         state = self._get(namespace)
         schedules = self._registry(state)
 
@@ -107,6 +118,7 @@ class MemorySchedules:
         *,
         show: Callable[[Trigger], T],
     ) -> T:
+        """Create a trigger that is due now. Raises `NotFound`, and `Unavailable` while the engine drains."""
         state = self._get(namespace)
         schedules = self._registry(state)
         return await self._answers.give(
@@ -114,6 +126,7 @@ class MemorySchedules:
         )
 
     async def preview(self, namespace: str, schedule_id: str, count: int, after: float | None) -> list[float]:
+        """The next `count` due times, after `after` or now. Raises `NotFound`."""
         state = self._get(namespace)
         schedules = self._registry(state)
         schedule = await self._answers.give(state, lambda: schedules.get(schedule_id))
@@ -129,12 +142,14 @@ class MemorySchedules:
         return times
 
     async def get_trigger(self, namespace: str, trigger_id: str, *, show: Callable[[Trigger], T]) -> T:
+        """The trigger. Raises `NotFound`."""
         state = self._namespaces.get_for_command(namespace, "trigger")
         return await self._answers.give(state, lambda: show(state.scheduler.schedules.get_trigger(trigger_id)))
 
     async def list_triggers(
         self, namespace: str, trigger_filter: TriggerFilter, before: PageKey | None, limit: int
     ) -> TriggerPage:
+        """Up to `limit` matching triggers before the position `before`, as copies."""
         state = self._namespaces.find(namespace)
         if state is None:
             return TriggerPage([], None)
@@ -142,6 +157,7 @@ class MemorySchedules:
         return await self._answers.of(state, page)
 
     def subscribe(self, listener: TriggerListener) -> Callable[[], None]:
+        """Call a listener with all trigger events from now on. Returns a function that removes the listener."""
         listeners = self._namespaces.driver.trigger_listeners
         listeners.append(listener)
         return lambda: listeners.remove(listener)

@@ -20,12 +20,12 @@ from taskyard_server.core.stop_waits import StopOutcome
 from taskyard_server.core.targets import Target
 from taskyard_server.core.task import TERMINAL, Existing, Submission, Task, TaskState
 
+from .answers import Answer
 from .history_listing import HistoryListing
 from .known_tasks import known_of
-from .port.answers import Answer
-from .port.tasks import ListedTasks
 from .recent_events import LEFT_LOG
 from .stop_calls import StopCall
+from .views import ListedTasks
 
 if TYPE_CHECKING:
     from .namespace import NamespaceState
@@ -37,8 +37,11 @@ NO_STORE: Final = "history: this server keeps none, since it has no store (store
 NO_HISTORY: Final = "history: this server keeps none, since store.historyDays is 0"
 
 
-class MemoryTasks:
-    """Implements `port.TaskPort`."""
+class TaskCommands:
+    """Commands on tasks, batches and targets.
+
+    `agents` are those of the caller, None for all: a task or a batch of another agent is as if it were not there.
+    """
 
     def __init__(self, namespaces: Namespaces) -> None:
         self._namespaces = namespaces
@@ -53,6 +56,10 @@ class MemoryTasks:
         agents: Names | None = None,
         show: Callable[[Task | Existing], T],
     ) -> T:
+        """Admit one task. Raises `BadRequest`, `NotFound`, `Conflict`, `AlreadyExists`, `QueueFull` or `Unavailable`.
+
+        Only tasks of these agents can be named as predecessors.
+        """
         self._namespaces.require_room()
         known = IN_MEMORY
         if submission.options.extras.after:
@@ -65,6 +72,7 @@ class MemoryTasks:
         return command() if self._answers.persistence is None else await self._answers.give(state, command)
 
     async def known(self, namespace: str, submissions: Sequence[Submission], *, agents: Names | None = None) -> Known:
+        """What these submissions may name, right before `submit_each`. Raises `Unavailable`."""
         state, history = self._namespaces.find(namespace), self._namespaces.history
         return Known(agents) if state is None else await known_of(state, history, submissions, agents)
 
@@ -76,6 +84,7 @@ class MemoryTasks:
         known: Known = IN_MEMORY,
         show: Callable[[list[Task | Existing | Refusal]], T],
     ) -> Answer[T]:
+        """Admit several tasks in one step, now, each on its own. Shows each task or its refusal, in order."""
         try:
             self._namespaces.require_room()
         except Unavailable as refusal:
@@ -91,6 +100,7 @@ class MemoryTasks:
         agents: Names | None = None,
         show: Callable[[BatchSubmission], T],
     ) -> T:
+        """Admit several tasks as one batch. Raises `BadRequest` for an invalid one before any is admitted."""
         self._namespaces.require_room()
         known = IN_MEMORY
         if name_predecessors(submissions):
@@ -101,6 +111,7 @@ class MemoryTasks:
         )
 
     async def get(self, namespace: str, task_id: str, *, agents: Names | None = None, show: Callable[[Task], T]) -> T:
+        """The task, in memory or as it ended, from the history. Raises `NotFound`."""
         state = self._namespaces.get(namespace, "task")
         if (past := await self._past(state, task_id, agents)) is not None:
             return show(past)
@@ -109,6 +120,7 @@ class MemoryTasks:
     async def explain(
         self, namespace: str, task_id: str, *, agents: Names | None = None, sees_others: bool = True
     ) -> Explanation:
+        """Why a task waits. Raises `NotFound`. Without `sees_others` it names no tasks but those of `agents`."""
         state = self._namespaces.get(namespace, "task")
         sight = Sight(EVERY_NAME if agents is None else agents, sees_others)
         if (past := await self._past(state, task_id, agents)) is not None:
@@ -120,6 +132,10 @@ class MemoryTasks:
         return await self._answers.give(state, lambda: explain(scheduler, self._now(), scheduler.get(task_id), sight))
 
     def state_of(self, namespace: str, task_id: str, host_id: str | None = None) -> TaskState | None:
+        """The state of a task as it is now, which may not be kept yet: for answers that wait until it is.
+
+        With `host_id` only of a task that was last handed to this host.
+        """
         state = self._namespaces.here(namespace)
         task = None if state is None else state.scheduler.find(task_id)
         return None if task is None or host_id not in (None, task.host_id) else task.state
@@ -127,6 +143,7 @@ class MemoryTasks:
     async def wait(
         self, namespace: str, task_id: str, secs: float, *, agents: Names | None = None, show: Callable[[Task], T]
     ) -> T:
+        """The task once it is terminal, or after `secs`; at once from the history. Raises `NotFound`."""
         state = self._namespaces.get(namespace, "task")
         if (past := await self._past(state, task_id, agents)) is not None:
             return show(past)
@@ -156,6 +173,13 @@ class MemoryTasks:
         history: bool = False,
         at_once: bool = False,
     ) -> ListedTasks:
+        """Up to `limit` matching tasks that come after the one numbered `after`, as copies; from the first if it is 0.
+
+        They are in order of submission, or in the opposite one. With `history` they are those of the store, live ones
+        and all that ended within the time for which these are kept, but none that was rejected. Raises `BadRequest`
+        where there is no history. A page `at_once` shows its tasks as they are when this is called; it ends where the
+        search would pause.
+        """
         past = self._namespaces.history
         if history and past is None:
             raise BadRequest(NO_STORE if self._namespaces.persistence is None else NO_HISTORY)
@@ -171,6 +195,11 @@ class MemoryTasks:
     async def changed_since(
         self, namespace: str, commit: int, ms: int, *, agents: Names | None = None
     ) -> AsyncIterator[list[Task]]:
+        """The tasks that changed after a commit, which was at `ms`, as they stand now; rejected ones are not kept.
+
+        Those in memory are shown as they are when the next are asked for, the others as of their `commit`. Raises
+        `CursorExpired` where some of them may have been forgotten, and `Unavailable`.
+        """
         namespaces, state = self._namespaces, self._namespaces.find(namespace)
         if namespaces.remembers_secs(state) < self._now() - ms / 1000:
             raise CursorExpired(LEFT_LOG)
@@ -186,12 +215,15 @@ class MemoryTasks:
                 yield [task for task in tasks if task.commit > commit and (agents is None or task.agent_id in agents)]
 
     def untold(self, namespace: str) -> int:
+        """How many events of the namespace, which its tasks show already, listeners are still to hear of."""
         state = self._namespaces.here(namespace)
         return 0 if state is None else state.untold + state.scheduler.life.event_count
 
     async def cancel(
         self, namespace: str, task_id: str, *, agents: Names | None = None, show: Callable[[Task], T]
     ) -> T:
+        """Cancel a task. Raises `NotFound` or `Conflict`."""
+
         def cancel(state: NamespaceState) -> T:
             return show(state.scheduler.cancel(self._now(), task_id))
 
@@ -200,6 +232,11 @@ class MemoryTasks:
     async def cancel_with_children(
         self, namespace: str, task_id: str, *, agents: Names | None = None, show: Callable[[Task], T]
     ) -> tuple[T, int]:
+        """Cancel a task, and what descends from it and has not ended; with how many these were.
+
+        Raises `NotFound`, or `Conflict` where nothing can be cancelled.
+        """
+
         def cancel(state: NamespaceState) -> tuple[T, int]:
             task, count = state.scheduler.cancel_with_children(self._now(), task_id, agents)
             return show(task), count
@@ -207,6 +244,8 @@ class MemoryTasks:
         return await self._command(namespace, task_id, agents, cancel, self._check_cancel(namespace))
 
     async def pause(self, namespace: str, task_id: str, *, agents: Names | None = None, show: Callable[[Task], T]) -> T:
+        """Pause a task in flight. Raises `NotFound` or `Conflict`."""
+
         def pause(state: NamespaceState) -> T:
             return show(state.scheduler.pause(self._now(), task_id))
 
@@ -222,6 +261,8 @@ class MemoryTasks:
         agents: Names | None = None,
         show: Callable[[Task], T],
     ) -> tuple[T, int, StopOutcome]:
+        """Cancel as the two above do, and wait up to `secs` until nothing runs any more of what was cancelled."""
+
         def cancel(state: NamespaceState, call: StopCall) -> tuple[T, int]:
             scheduler, now = state.scheduler, self._now()
             tasks = [scheduler.get(task_id)]
@@ -238,6 +279,8 @@ class MemoryTasks:
     async def pause_and_wait(
         self, namespace: str, task_id: str, secs: float, *, agents: Names | None = None, show: Callable[[Task], T]
     ) -> tuple[T, StopOutcome]:
+        """Pause a task in flight, and wait up to `secs` until nothing of it runs any more."""
+
         def pause(state: NamespaceState, call: StopCall) -> T:
             scheduler, now = state.scheduler, self._now()
             return show(call.run(now, [scheduler.get(task_id)], lambda: scheduler.pause(now, task_id)))
@@ -254,6 +297,11 @@ class MemoryTasks:
         agents: Names | None = None,
         show: Callable[[Task], T],
     ) -> T:
+        """Requeue a paused or failed task, or release a held one. `token_limit` replaces the limit of the task.
+
+        Raises `NotFound`, `Conflict`, `BadRequest` or `Unavailable`.
+        """
+
         def resume(state: NamespaceState) -> T:
             return show(state.scheduler.resume(self._now(), task_id, target, token_limit))
 
@@ -268,6 +316,8 @@ class MemoryTasks:
         agents: Names | None = None,
         show: Callable[[Task], T],
     ) -> T:
+        """End a paused or failed task as done. Raises `NotFound` or `Conflict`."""
+
         def resolve(state: NamespaceState) -> T:
             return show(state.scheduler.resolve(self._now(), task_id, result))
 
@@ -276,10 +326,12 @@ class MemoryTasks:
     async def get_batch(
         self, namespace: str, batch_id: str, *, agents: Names | None = None, show: Callable[[Batch], T]
     ) -> T:
+        """The batch. Raises `NotFound`."""
         state = self._namespaces.get(namespace, "batch")
         return await self._answers.give(state, lambda: show(_batch(state, batch_id, agents)))
 
     async def cancel_batch(self, namespace: str, batch_id: str, *, agents: Names | None = None) -> int:
+        """Cancel the tasks of a batch that have not ended. Returns how many were cancelled. Raises `NotFound`."""
         state = self._namespaces.get_for_command(namespace, "batch")
 
         def cancel() -> int:
@@ -289,6 +341,7 @@ class MemoryTasks:
         return await self._answers.give(state, cancel)
 
     async def list_targets(self, namespace: str, after: str, *, show: Callable[[list[Target]], T]) -> T:
+        """The targets with a name above `after`, ordered by name."""
         state = self._namespaces.find(namespace)
         if state is None:
             return show([])

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from pydantic import HttpUrl, SecretStr
 
 from taskyard_server.core.task import Task
-from taskyard_server.engine.port import Engine
+from taskyard_server.engine.engine import Engine
 from taskyard_server.settings.config import Settings
 from taskyard_server.settings.setting_types import secret
 

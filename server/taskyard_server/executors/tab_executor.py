@@ -25,7 +25,7 @@ from taskyard_server.core.hosts import RESERVED_HOST_PREFIX, Host, HostProfile, 
 from taskyard_server.core.leases import Lease
 from taskyard_server.core.reports import Report, ReportKind
 from taskyard_server.core.task import CANCELLED, PAUSED, Task
-from taskyard_server.engine.port import Engine
+from taskyard_server.engine.engine import Engine
 
 from .answers import ActionFailed, details_of, result_from_answer
 from .connections import Connections

@@ -16,7 +16,7 @@ from taskyard_server.interceptors.callers import DEFAULT_NAMESPACE
 if TYPE_CHECKING:
     from taskyard_server.core.hosts import Host
     from taskyard_server.core.stats import Counters
-    from taskyard_server.engine.port import Engine
+    from taskyard_server.engine.engine import Engine
 
 INTERVAL_SECS: Final = 10.0
 MAX_TICKS: Final = 360

@@ -16,7 +16,7 @@ from taskyard.v1.runtime_host_pb2 import Machine
 from taskyard_server.core.errors import NotOwner, Unavailable
 from taskyard_server.core.hosts import Host, HostStatus, host_figures
 from taskyard_server.core.limits import Limits
-from taskyard_server.engine.port import Engine
+from taskyard_server.engine.engine import Engine
 from taskyard_server.interceptors.callers import DEFAULT_NAMESPACE
 
 MAX_AGE_SECS: Final = 3600.0

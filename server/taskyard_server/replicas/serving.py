@@ -10,9 +10,8 @@ from importlib.metadata import version
 from typing import TYPE_CHECKING, Final, Protocol
 
 from taskyard_server.core.errors import NotFound, Unavailable
-from taskyard_server.engine.engine import MemoryEngine
-from taskyard_server.engine.port.namespaces import Ownership
-from taskyard_server.engine.port.replicas import ReplicaView
+from taskyard_server.engine.engine import Engine
+from taskyard_server.engine.views import Ownership, ReplicaView
 from taskyard_server.store.port import FORMAT_LEVEL, CommitDelayed
 from taskyard_server.store.shared_port import Replica, ReplicaRow, SharedStore
 
@@ -44,13 +43,13 @@ class Follower(Protocol):
 class ReplicaServing:
     """A server's part in sharing a store with others, under a name, and at an address where others reach it.
 
-    Implements `NamespaceDirectory` and `ReplicaDirectory` of `engine.port`.
+    Implements `NamespaceDirectory` and `ReplicaDirectory` of `engine.directories`.
     """
 
     def __init__(
         self,
         store: SharedStore,
-        engine: MemoryEngine,
+        engine: Engine,
         clock: SharedClock,
         name: str,
         address: str | None,

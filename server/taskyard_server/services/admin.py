@@ -11,8 +11,9 @@ from taskyard.v1 import admin_pb2 as pb
 from taskyard.v1.admin_pb2_grpc import AdminServiceServicer
 from taskyard_server.conversion.timestamps import timestamp
 from taskyard_server.core.errors import BadRequest, Conflict
-from taskyard_server.engine.port import Engine
-from taskyard_server.engine.port.replicas import ReplicaDirectory, ReplicaView
+from taskyard_server.engine.directories import ReplicaDirectory
+from taskyard_server.engine.engine import Engine
+from taskyard_server.engine.views import ReplicaView
 from taskyard_server.settings.config import ConfigError, by_key
 from taskyard_server.settings.live_config import LiveConfig
 

@@ -9,7 +9,7 @@ import grpc
 from taskyard.v1 import agent_pb2 as pb
 from taskyard.v1.agent_pb2_grpc import AgentServiceServicer
 from taskyard_server.conversion.rules import pattern_in, weight_in, weight_message
-from taskyard_server.engine.port import Engine
+from taskyard_server.engine.engine import Engine
 from taskyard_server.interceptors.callers import current_call
 
 Context: TypeAlias = "grpc.aio.ServicerContext[Any, Any]"

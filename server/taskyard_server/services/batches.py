@@ -20,8 +20,8 @@ from taskyard_server.conversion.wire import tag
 from taskyard_server.core.batches import Batch, BatchSubmission
 from taskyard_server.core.errors import BadRequest, BatchTooLarge, QueueFull, Refusal
 from taskyard_server.core.task import CANCELLED, REJECTED
+from taskyard_server.engine.engine import Engine
 from taskyard_server.engine.fair_yield import SMALL
-from taskyard_server.engine.port import Engine
 from taskyard_server.interceptors.callers import current_call
 
 from .shown_tasks import shown_refusal, task_encoder

@@ -17,7 +17,7 @@ from taskyard.v1 import runtime_host_pb2 as pb
 from taskyard_server.core.errors import BadRequest, Refusal
 from taskyard_server.core.leases import Lease
 from taskyard_server.core.streams import Hello
-from taskyard_server.engine.port import Engine
+from taskyard_server.engine.engine import Engine
 from taskyard_server.engine.sessions import Session
 from taskyard_server.interceptors.callers import current_call
 

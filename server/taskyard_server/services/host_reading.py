@@ -19,8 +19,8 @@ from taskyard_server.conversion.report_requests import reports
 from taskyard_server.conversion.responses import error_message
 from taskyard_server.conversion.task_encoding import STATES
 from taskyard_server.core.errors import BadRequest, Refusal
+from taskyard_server.engine.engine import Engine
 from taskyard_server.engine.fair_yield import A_REPORT, SMALL
-from taskyard_server.engine.port import Engine
 from taskyard_server.engine.sessions import Session
 from taskyard_server.interceptors.callers import Call
 from taskyard_server.interceptors.errors import message_of

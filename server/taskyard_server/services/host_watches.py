@@ -19,9 +19,9 @@ from taskyard.v1 import runtime_host_pb2 as pb
 from taskyard_server.conversion.timestamps import timestamp
 from taskyard_server.core.errors import NotFound, NotOwner, Refusal, Unavailable
 from taskyard_server.core.hosts import Host, HostProfile, HostStatus
+from taskyard_server.engine.engine import Engine
 from taskyard_server.engine.event_feeds import MAX_SLICE_BYTES, MAX_SLICE_EVENTS
 from taskyard_server.engine.event_log import DELETED
-from taskyard_server.engine.port import Engine
 
 Context: TypeAlias = "grpc.aio.ServicerContext[Any, Any]"
 Describe: TypeAlias = Callable[[Host], pb.RuntimeHost]

@@ -16,7 +16,7 @@ from taskyard_server.conversion.task_encoding import assignment_encoder
 from taskyard_server.conversion.timestamps import timestamp
 from taskyard_server.core.hosts import Host, HostStatus
 from taskyard_server.core.task import Task
-from taskyard_server.engine.port import Engine
+from taskyard_server.engine.engine import Engine
 from taskyard_server.interceptors.callers import current_call
 
 from .host_connection import HostConnection

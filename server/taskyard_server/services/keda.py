@@ -14,7 +14,7 @@ import grpc
 
 from taskyard_server.core.errors import BadRequest, NotFound, Unavailable
 from taskyard_server.core.figures.demand import Demand, Pool
-from taskyard_server.engine.port import Engine
+from taskyard_server.engine.engine import Engine
 from taskyard_server.interceptors.callers import check_namespace, current_call
 from taskyard_server.keda import externalscaler_pb2 as pb
 from taskyard_server.keda.externalscaler_pb2_grpc import ExternalScalerServicer

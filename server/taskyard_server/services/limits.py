@@ -10,7 +10,7 @@ from taskyard.v1 import limit_pb2 as pb
 from taskyard.v1.limit_pb2_grpc import LimitServiceServicer
 from taskyard_server.conversion.page_tokens import page_size
 from taskyard_server.conversion.rules import key_limit, limit_message, pattern_in, usage_message
-from taskyard_server.engine.port import Engine
+from taskyard_server.engine.engine import Engine
 from taskyard_server.interceptors.callers import current_call
 
 Context: TypeAlias = "grpc.aio.ServicerContext[Any, Any]"

@@ -15,7 +15,8 @@ from taskyard_server.conversion.namespaces import all_limits, changed_limits, li
 from taskyard_server.conversion.page_tokens import page_size
 from taskyard_server.conversion.timestamps import timestamp
 from taskyard_server.core.errors import BadRequest, PermissionDenied
-from taskyard_server.engine.port import Engine, NamespaceTotals, NamespaceView
+from taskyard_server.engine.engine import Engine
+from taskyard_server.engine.views import NamespaceTotals, NamespaceView
 from taskyard_server.interceptors.callers import check_namespace, current_call
 
 Context: TypeAlias = "grpc.aio.ServicerContext[Any, Any]"

@@ -15,7 +15,7 @@ from taskyard_server.conversion.operations import Request, dry_run_message, oper
 from taskyard_server.conversion.page_tokens import page_size
 from taskyard_server.conversion.responses import MAX_PAGE_BYTES
 from taskyard_server.core.operations.operation import Operation, OperationKind
-from taskyard_server.engine.port import Engine
+from taskyard_server.engine.engine import Engine
 from taskyard_server.interceptors.callers import current_call
 
 Context: TypeAlias = "grpc.aio.ServicerContext[Any, Any]"

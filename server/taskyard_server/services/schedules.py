@@ -27,7 +27,8 @@ from taskyard_server.conversion.timestamps import timestamp
 from taskyard_server.core.errors import BadRequest
 from taskyard_server.core.schedules.schedule import CatchUp, Schedule, TriggerState
 from taskyard_server.core.schedules.trigger_store import PageKey
-from taskyard_server.engine.port import Engine, TriggerFilter
+from taskyard_server.engine.engine import Engine
+from taskyard_server.engine.views import TriggerFilter
 from taskyard_server.interceptors.callers import current_call
 
 Context: TypeAlias = "grpc.aio.ServicerContext[Any, Any]"

@@ -27,8 +27,8 @@ from taskyard_server.core.names import EVERY_NAME, Names
 from taskyard_server.core.queue.keys import KeyWaits
 from taskyard_server.core.stats import AgentStats, Noticed, Stats
 from taskyard_server.core.targets import Target
+from taskyard_server.engine.engine import Engine
 from taskyard_server.engine.fair_yield import SLICE
-from taskyard_server.engine.port import Engine
 from taskyard_server.interceptors.callers import current_call
 from taskyard_server.metrics.samples import INTERVAL_SECS, Sample, Samples
 from taskyard_server.metrics.snapshots import Snapshot, Snapshots

@@ -23,8 +23,9 @@ from taskyard_server.conversion.task_encoding import encode_outcomes
 from taskyard_server.core.errors import PermissionDenied, QueueFull, Refusal, Unavailable
 from taskyard_server.core.predecessors import IN_MEMORY, name_predecessors
 from taskyard_server.core.task import Submission
+from taskyard_server.engine.answers import Answer
+from taskyard_server.engine.engine import Engine
 from taskyard_server.engine.fair_yield import SMALL
-from taskyard_server.engine.port import Answer, Engine
 from taskyard_server.interceptors.callers import Call, current_call
 
 from .pending_acks import PendingAcks

@@ -19,12 +19,13 @@ from taskyard_server.access.grants import Access
 from taskyard_server.conversion import requests
 from taskyard_server.conversion.task_encoding import encode_current
 from taskyard_server.core.errors import BadRequest, CursorExpired, NotFound, Unavailable
+from taskyard_server.core.search.task_filter import TaskFilter
 from taskyard_server.core.task import TERMINAL, Task, TaskState
+from taskyard_server.engine.engine import Engine
 from taskyard_server.engine.event_feeds import MAX_SLICE_BYTES, MAX_SLICE_EVENTS, EventFilter, Watcher
 from taskyard_server.engine.event_log import EventLogs
 from taskyard_server.engine.fair_yield import A_DELIVERY
 from taskyard_server.engine.pace import Pace
-from taskyard_server.engine.port import Engine, TaskFilter
 from taskyard_server.engine.recent_events import CommitMark
 from taskyard_server.interceptors.callers import Call
 

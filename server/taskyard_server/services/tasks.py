@@ -21,7 +21,7 @@ from taskyard_server.conversion.wire import nested, tag
 from taskyard_server.core.errors import QueueFull, Refusal
 from taskyard_server.core.stop_waits import StopOutcome
 from taskyard_server.core.task import TERMINAL, Task, TaskState
-from taskyard_server.engine.port import Engine
+from taskyard_server.engine.engine import Engine
 from taskyard_server.interceptors.callers import current_call
 
 from .shown_tasks import shown_refusal, task_encoder

@@ -10,7 +10,7 @@ from typing import Any
 from prometheus_client.registry import Collector
 
 from taskyard_server.core.task import Task
-from taskyard_server.engine.port import Listener
+from taskyard_server.engine.listeners import Listener
 from taskyard_server.interceptors.calls import CallTracer
 from taskyard_server.webhooks.webhooks import PostTracer
 

@@ -10,7 +10,8 @@ from typing import Any, Final
 
 import structlog
 
-from taskyard_server.engine.port import DueDelivery, OutboxPort
+from taskyard_server.engine.outbox import Outbox
+from taskyard_server.engine.views import DueDelivery
 from taskyard_server.store.port import CommitDelayed, StoreError
 
 log = structlog.get_logger(__name__)
@@ -29,7 +30,7 @@ class Backlog:
     """
 
     def __init__(
-        self, outbox: OutboxPort, room: Callable[[], int], add: Callable[[DueDelivery], None], read_at: int
+        self, outbox: Outbox, room: Callable[[], int], add: Callable[[DueDelivery], None], read_at: int
     ) -> None:
         self._outbox = outbox
         self._room = room

@@ -28,7 +28,8 @@ from taskyard_server.conversion.payload import message_to_json
 from taskyard_server.conversion.task_encoding import encode_event
 from taskyard_server.core.events import CHANGED, Event, changes_to
 from taskyard_server.core.task import CANCELLED, DONE, FAILED
-from taskyard_server.engine.port import DueDelivery, OutboxPort
+from taskyard_server.engine.outbox import Outbox
+from taskyard_server.engine.views import DueDelivery
 from taskyard_server.settings.config import WebhookSettings
 from taskyard_server.settings.setting_types import secret
 from taskyard_server.store.records.deliveries import DeliveryRecord, decode_delivery
@@ -98,7 +99,7 @@ class Webhooks:
     """
 
     def __init__(
-        self, settings: WebhookSettings, outbox: OutboxPort | None = None, tracer: PostTracer | None = None
+        self, settings: WebhookSettings, outbox: Outbox | None = None, tracer: PostTracer | None = None
     ) -> None:
         self._tracer = tracer
         self.counts = WebhookCounts()

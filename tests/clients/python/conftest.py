@@ -22,7 +22,7 @@ from taskyard_server.conversion.task_encoding import encode_event
 from taskyard_server.core.hosts import HostProfile
 from taskyard_server.core.leases import Lease
 from taskyard_server.core.limits import Limits
-from taskyard_server.engine.engine import MemoryEngine
+from taskyard_server.engine.engine import Engine
 from taskyard_server.interceptors.calls import CallInterceptor
 from taskyard_server.metrics.samples import Samples
 from taskyard_server.metrics.snapshots import Snapshots
@@ -48,7 +48,7 @@ MAX_PAYLOAD_BYTES = 2_000_000
 class WatchedTasks(TaskService):
     """The real service. It records what its streams carry, and can withhold its answers."""
 
-    def __init__(self, engine: MemoryEngine, watches: TaskWatches) -> None:
+    def __init__(self, engine: Engine, watches: TaskWatches) -> None:
         super().__init__(engine, MAX_PAYLOAD_BYTES, watches)
         self.messages: list[list[str]] = []
         self.streams = 0
@@ -91,7 +91,7 @@ class MuteContext:
 class Server:
     """One engine behind a port that is served or not. `service` records what its streams carry."""
 
-    def __init__(self, engine: MemoryEngine) -> None:
+    def __init__(self, engine: Engine) -> None:
         self.engine = engine
         self.port = free_port()
         self.address = f"127.0.0.1:{self.port}"

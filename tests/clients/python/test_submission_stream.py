@@ -7,7 +7,7 @@ import pytest
 from taskyard import AlreadyExists, BadRequest, Client, ClientClosed, QueueFull, TooLarge, Unavailable
 from taskyard.streams.submitting import MAX_UNANSWERED
 from taskyard_server.core import errors as refusals
-from taskyard_server.engine.port import Answer
+from taskyard_server.engine.answers import Answer
 from tests.ports import free_port
 from tests.waiting import LIMIT_SECS, until
 

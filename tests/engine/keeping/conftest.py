@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from taskyard_server.core.limits import Limits
-from taskyard_server.engine.engine import MemoryEngine
+from taskyard_server.engine.engine import Engine
 from taskyard_server.engine.persistence import StoreOptions
 from tests.engine.conftest import Clock
 from tests.engine.keeping.history_yard import HistoryYard
@@ -19,8 +19,8 @@ def store() -> GatedStore:
 
 
 @pytest.fixture
-async def engine(store: GatedStore, clock: Clock) -> AsyncIterator[MemoryEngine]:
-    engine = MemoryEngine(Limits(), clock, store=store, store_options=StoreOptions(patience_secs=10))
+async def engine(store: GatedStore, clock: Clock) -> AsyncIterator[Engine]:
+    engine = Engine(Limits(), clock, store=store, store_options=StoreOptions(patience_secs=10))
     await engine.open()
     yield engine
     store.gate.set()

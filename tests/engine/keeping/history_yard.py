@@ -7,7 +7,7 @@ from taskyard_server.core.hosts import HostProfile
 from taskyard_server.core.limits import Limits
 from taskyard_server.core.reports import Report, ReportKind
 from taskyard_server.core.task import Submission, TaskOptions
-from taskyard_server.engine.engine import MemoryEngine
+from taskyard_server.engine.engine import Engine
 from taskyard_server.engine.persistence import StoreOptions
 from taskyard_server.store.port import StoreError
 from tests.live import live
@@ -55,7 +55,7 @@ class HistoryYard:
         self.clock, self.store = clock, store or WaitingStore()
         options = StoreOptions(history_days=history_days, patience_secs=patience_secs)
         limits = {"max_queue_size": 10**6, "max_per_agent": 10**6, **limits}
-        self.engine = MemoryEngine(Limits(**limits), clock, store=self.store, store_options=options, private=private)
+        self.engine = Engine(Limits(**limits), clock, store=self.store, store_options=options, private=private)
         self.tasks = self.engine.tasks
 
     async def open(self):

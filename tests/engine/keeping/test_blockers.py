@@ -3,7 +3,7 @@
 import pytest
 
 from taskyard_server.core.errors import Conflict
-from taskyard_server.engine.port.tasks import TaskFilter
+from taskyard_server.core.search.task_filter import TaskFilter
 from tests import reporting
 from tests.engine.keeping.history_yard import NS, HistoryYard, state
 from tests.live import live

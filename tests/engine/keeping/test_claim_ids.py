@@ -6,7 +6,7 @@ import pytest
 
 from taskyard_server.core.hosts import HostProfile
 from taskyard_server.core.limits import Limits
-from taskyard_server.engine.engine import MemoryEngine
+from taskyard_server.engine.engine import Engine
 from tests import reporting
 from tests.live import live
 
@@ -26,7 +26,7 @@ async def restarted(store, clock):
     started = []
 
     async def restart():
-        again = MemoryEngine(Limits(), clock, store=store.copy())
+        again = Engine(Limits(), clock, store=store.copy())
         started.append(again)
         clock.now += 1
         await again.open()

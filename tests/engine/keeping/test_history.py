@@ -5,8 +5,8 @@ import asyncio
 import pytest
 
 from taskyard_server.core.errors import BadRequest, Internal, NotFound, Unavailable
+from taskyard_server.core.search.task_filter import TaskFilter
 from taskyard_server.core.task import IdempotencyKey, Submission
-from taskyard_server.engine.port import TaskFilter
 from taskyard_server.store.port import Table
 from tests.engine.keeping.history_yard import NS, state, waiting
 from tests.live import live

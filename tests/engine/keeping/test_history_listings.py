@@ -7,10 +7,10 @@ import pytest
 
 from taskyard_server.core.errors import BadRequest
 from taskyard_server.core.limits import Limits
+from taskyard_server.core.search.task_filter import TaskFilter
 from taskyard_server.core.task import Submission, TaskState
 from taskyard_server.engine import history_listing
-from taskyard_server.engine.engine import MemoryEngine
-from taskyard_server.engine.port import TaskFilter
+from taskyard_server.engine.engine import Engine
 from tests.engine.keeping.history_yard import NS
 from tests.live import live
 
@@ -248,7 +248,7 @@ async def test_rejected_tasks_are_in_no_history(make_yard):
 
 
 async def test_an_engine_without_a_store_refuses_to_list_a_history(clock):
-    engine = MemoryEngine(Limits(), clock)
+    engine = Engine(Limits(), clock)
     with pytest.raises(BadRequest, match="memory://"):
         await engine.tasks.list_tasks(NS, ALL, 0, 10, history=True)
     await engine.admin.close()

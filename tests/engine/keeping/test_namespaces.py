@@ -6,9 +6,9 @@ import pytest
 
 from taskyard_server.core.errors import Conflict, Internal, NotFound, Unavailable
 from taskyard_server.core.limits import Limits
-from taskyard_server.engine.engine import MemoryEngine
+from taskyard_server.core.search.task_filter import TaskFilter
+from taskyard_server.engine.engine import Engine
 from taskyard_server.engine.persistence import StoreOptions
-from taskyard_server.engine.port import TaskFilter
 from taskyard_server.store.port import Table, namespace_of
 from tests.live import live
 from tests.store.dict_store import DictStore
@@ -21,8 +21,8 @@ async def restarted(clock):
     """Starts another engine on what a store holds."""
     started = []
 
-    async def restart(store, **limits) -> MemoryEngine:
-        again = MemoryEngine(Limits(**limits), clock, store=store.copy(), store_options=StoreOptions())
+    async def restart(store, **limits) -> Engine:
+        again = Engine(Limits(**limits), clock, store=store.copy(), store_options=StoreOptions())
         started.append(again)
         await again.open()
         return again

@@ -10,7 +10,7 @@ from taskyard_server.core.names import names
 from taskyard_server.core.operations.operation import OperationKind, OperationRequest
 from taskyard_server.core.operations.operations import KEPT_SECS, MAX_TREATED
 from taskyard_server.core.search.task_filter import TaskFilter
-from taskyard_server.engine.engine import MemoryEngine
+from taskyard_server.engine.engine import Engine
 from taskyard_server.engine.persistence import StoreOptions
 from tests.live import live
 from tests.waiting import LIMIT_SECS
@@ -26,9 +26,9 @@ async def restart(store, clock):
     """Starts another engine on what was committed, as after a kill."""
     started = []
 
-    async def restart(down_secs: float = 1.0, kept=None) -> MemoryEngine:
+    async def restart(down_secs: float = 1.0, kept=None) -> Engine:
         clock.now += down_secs
-        again = MemoryEngine(Limits(), clock, store=kept or store.copy(), store_options=StoreOptions())
+        again = Engine(Limits(), clock, store=kept or store.copy(), store_options=StoreOptions())
         started.append(again)
         await again.open()
         return again

@@ -8,11 +8,11 @@ from taskyard_server.core.history import RetryPolicy
 from taskyard_server.core.hosts import HostProfile
 from taskyard_server.core.limits import RESTART_GRACE_SECS, Limits
 from taskyard_server.core.reports import Report, ReportKind
+from taskyard_server.core.search.task_filter import TaskFilter
 from taskyard_server.core.streams import Hello
 from taskyard_server.core.task import IdempotencyKey
-from taskyard_server.engine.engine import MemoryEngine
+from taskyard_server.engine.engine import Engine
 from taskyard_server.engine.persistence import StoreOptions
-from taskyard_server.engine.port import TaskFilter
 from taskyard_server.store.port import EPOCH_JUMP, Kept, StoreError
 from tests.live import live
 
@@ -24,11 +24,11 @@ async def restarted(store, clock):
     """Starts another engine on what was committed, after so many seconds without one."""
     started = []
 
-    async def restart(down_secs: float = 1.0, idempotency_secs: float = 0.0, **keeping) -> MemoryEngine:
+    async def restart(down_secs: float = 1.0, idempotency_secs: float = 0.0, **keeping) -> Engine:
         kept = store.copy()
         clock.now += down_secs
         limits = Limits(idempotency_secs=idempotency_secs)
-        again = MemoryEngine(limits, clock, store=kept, store_options=StoreOptions(**keeping))
+        again = Engine(limits, clock, store=kept, store_options=StoreOptions(**keeping))
         started.append(again)
         await again.open()
         return again
@@ -171,7 +171,7 @@ async def test_a_clock_a_little_behind_goes_on_from_the_last_commit(store, engin
     await engine.tasks.submit(NS, submission(), show=live)
     kept = store.copy()
     kept.kept = Kept(kept.kept.number, kept.kept.at + 3, 0)
-    again = MemoryEngine(Limits(), store=kept, wall=clock)
+    again = Engine(Limits(), store=kept, wall=clock)
     kept.kept = Kept(kept.kept.number, again.now() + 3, 0)
     at = kept.kept.at
     await again.open()

@@ -7,7 +7,7 @@ import pytest
 from taskyard_server.core.errors import Unavailable
 from taskyard_server.core.task import Submission
 from taskyard_server.engine import persistence as keeper
-from taskyard_server.engine.engine import MemoryEngine
+from taskyard_server.engine.engine import Engine
 from taskyard_server.engine.persistence import StoreOptions
 from tests.engines import running_engine
 from tests.live import live
@@ -26,7 +26,7 @@ class Disk(DictStore):
         return self.free
 
 
-async def submit(engine: MemoryEngine) -> str:
+async def submit(engine: Engine) -> str:
     task = await engine.tasks.submit(NS, Submission("ann", "click"), show=live)
     return task.id
 

@@ -3,7 +3,7 @@
 from taskyard_server.core.limits import Limits
 from taskyard_server.core.queue.keys import KeyLimit
 from taskyard_server.core.rules import ConfiguredRules, LimitInForce, WeightInForce
-from taskyard_server.engine.engine import MemoryEngine
+from taskyard_server.engine.engine import Engine
 
 NS = "default"
 
@@ -18,7 +18,7 @@ async def test_what_was_set_is_there_after_a_restart_and_what_was_deleted_is_not
     await rules.delete_limit(NS, "gpu")
     await rules.delete_weight(NS, "bob")
     kept = store.copy()
-    again = MemoryEngine(Limits(), clock, store=kept)
+    again = Engine(Limits(), clock, store=kept)
     again.admin.set_rules(ConfiguredRules({"site:*": KeyLimit(9)}, {"bob": 7}))
     clock.now += 1
     await again.open()
@@ -27,7 +27,7 @@ async def test_what_was_set_is_there_after_a_restart_and_what_was_deleted_is_not
     assert await again.rules.list_weights(NS) == [WeightInForce("ann", 5, False), WeightInForce("bob", 7, True)]
     assert again.rules._namespaces.here(NS).scheduler.life.ready.weights.of("ann") == 5
     await again.rules.put_weight(NS, "cy", 4)
-    third = MemoryEngine(Limits(), clock, store=kept.copy())
+    third = Engine(Limits(), clock, store=kept.copy())
     await third.open()
     assert [each.pattern for each in await third.rules.list_weights(NS)] == ["ann", "cy"]
     for each in (again, third):

@@ -6,7 +6,7 @@ import pytest
 
 from taskyard_server.core.errors import NotFound, Unavailable
 from taskyard_server.core.names import names
-from taskyard_server.engine.port import TaskFilter
+from taskyard_server.core.search.task_filter import TaskFilter
 from tests.engine.keeping.history_yard import NS, HistoryYard, state, waiting
 from tests.live import live
 

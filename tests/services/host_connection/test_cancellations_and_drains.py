@@ -276,7 +276,7 @@ async def test_an_internal_error_ends_the_stream_and_the_task_is_requeued(start_
     def fail(lease):
         raise ValueError(lease.task.id)
 
-    monkeypatch.setattr("taskyard_server.services.hosts.assignment_encoding", lambda _: fail)
+    monkeypatch.setattr("taskyard_server.services.hosts.assignment_encoder", lambda _: fail)
     server = await start_server(clock)
     stream = await server.connect(credit=1)
     task_id = await server.submit()

@@ -12,7 +12,7 @@ from taskyard.v1 import task_pb2 as pb
 from taskyard_server.conversion.task_encoding import encode_event
 from taskyard_server.core.limits import Limits
 from taskyard_server.core.task import Submission, TaskOptions
-from taskyard_server.engine.engine import MemoryEngine
+from taskyard_server.engine.engine import Engine
 from taskyard_server.engine.persistence import StoreOptions
 from taskyard_server.interceptors.callers import Call
 from taskyard_server.services.task_watches import TaskWatches
@@ -107,7 +107,7 @@ async def told_of(yard, commands, task_id, **request):
 @pytest.fixture(params=["in memory", "with a store"])
 async def yard(request, clock):
     store = None if request.param == "in memory" else DictStore()
-    engine = MemoryEngine(Limits(), clock, store=store, store_options=StoreOptions())
+    engine = Engine(Limits(), clock, store=store, store_options=StoreOptions())
     await engine.open()
     yield Yard(engine)
     await engine.admin.close()
@@ -184,7 +184,7 @@ async def test_a_task_that_goes_while_others_are_listed_is_told_of_as_it_went(ya
 
 async def test_a_resumed_watch_of_a_new_server_is_told_each_change_once(clock):
     store = DictStore()
-    engine = MemoryEngine(Limits(), clock, store=store, store_options=StoreOptions())
+    engine = Engine(Limits(), clock, store=store, store_options=StoreOptions())
     await engine.open()
     yard, onlooker = Yard(engine), Onlooker()
     _, task_ids = await yard.batch(3)
@@ -195,7 +195,7 @@ async def test_a_resumed_watch_of_a_new_server_is_told_each_change_once(clock):
     await yard.resume(task_ids[2])
     await ended(yard, watch)
     await engine.admin.close()
-    engine = MemoryEngine(Limits(), clock, store=store, store_options=StoreOptions())
+    engine = Engine(Limits(), clock, store=store, store_options=StoreOptions())
     await engine.open()
     yard = Yard(engine)
     commands = [partial(yard.resume, task_ids[0]), partial(yard.cancel, task_ids[2])]

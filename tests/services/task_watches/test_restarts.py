@@ -9,7 +9,7 @@ import pytest
 from taskyard.v1 import task_pb2
 from taskyard_server.core.limits import Limits
 from taskyard_server.core.task import Submission
-from taskyard_server.engine.engine import MemoryEngine
+from taskyard_server.engine.engine import Engine
 from taskyard_server.engine.persistence import StoreOptions
 from tests.services.task_watches.watch_calls import events, read, read_to_end, started, submit, task_states
 from tests.store.dict_store import DictStore
@@ -25,7 +25,7 @@ async def served(start_api, clock):
     async def serve(new_store: DictStore | None = None, **keeping):
         for engine in engines:
             await engine.admin.close()
-        engine = MemoryEngine(
+        engine = Engine(
             Limits(result_ttl_secs=60), clock, store=new_store or store, store_options=StoreOptions(**keeping)
         )
         await engine.open()

@@ -14,9 +14,9 @@ from taskyard_server.conversion.task_encoding import encode_event
 from taskyard_server.core.errors import NotFound, Refusal, Unavailable
 from taskyard_server.core.events import Event
 from taskyard_server.core.limits import Limits
-from taskyard_server.engine.engine import MemoryEngine
+from taskyard_server.engine.engine import Engine
 from taskyard_server.engine.persistence import StoreOptions
-from taskyard_server.engine.port.outbox import DueDelivery
+from taskyard_server.engine.views import DueDelivery
 from taskyard_server.interceptors.callers import Call, set_current_call
 from taskyard_server.interceptors.calls import _behind
 from taskyard_server.replicas.clock import SharedClock
@@ -121,7 +121,7 @@ class SimulatedReplica:
         self._skew_secs = skew_secs
         self._stopped: asyncio.Event | None = None
         self._door: OwnershipCheck | None = None
-        self.engine: MemoryEngine
+        self.engine: Engine
         self.run: ReplicaRun
         self.watches: TaskWatches
         self.process.call_soon(lambda: self._watched(self.process.create_task(self._live())))
@@ -135,7 +135,7 @@ class SimulatedReplica:
         store.witness = self.witness
         clock = SharedClock(process.time)
         clock._offset = rows.clock() + self._skew_secs - process.time()
-        engine = self.engine = MemoryEngine(
+        engine = self.engine = Engine(
             LIMITS,
             clock,
             self._random.getrandbits(60),

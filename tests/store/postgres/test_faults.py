@@ -101,10 +101,10 @@ async def test_a_database_that_became_read_only_is_left_for_one_that_is_not(
 async def test_a_store_waits_for_rights_that_were_taken_away(
     store: PostgresStore, postgres_server: Server, postgres_database: str
 ) -> None:
-    await postgres_server.run("REVOKE ALL ON taskyard.records.tasks FROM maker", postgres_database)
+    await postgres_server.run("REVOKE ALL ON taskyard.tasks FROM maker", postgres_database)
     with pytest.raises(CommitDelayed, match="permission denied for table tasks; see to the rights of the role"):
         await store.commit(fenced(submitted(1, 1)))
-    await postgres_server.run("GRANT ALL ON taskyard.records.tasks TO maker", postgres_database)
+    await postgres_server.run("GRANT ALL ON taskyard.tasks TO maker", postgres_database)
     assert (await store.commit(fenced(submitted(1, 1)))).lost == frozenset()
 
 

@@ -86,9 +86,9 @@ async def test_a_step_that_fails_changes_nothing(
 
 async def test_a_schema_of_something_else_is_left_alone(postgres_server: Server, empty_postgres_url: str) -> None:
     connection = await postgres_server.connect(Path(empty_postgres_url.partition("?")[0]).name, MAKER)
-    await connection.execute("CREATE SCHEMA taskyard; CREATE TABLE taskyard.records.tasks (theirs int)")
+    await connection.execute("CREATE SCHEMA taskyard; CREATE TABLE taskyard.tasks (theirs int)")
     assert "its schema taskyard is of something else" in await refused(empty_postgres_url)
-    assert await connection.fetch("SELECT theirs FROM taskyard.records.tasks") == []
+    assert await connection.fetch("SELECT theirs FROM taskyard.tasks") == []
     await connection.close()
 
 

@@ -97,7 +97,7 @@ def channel_options(credentials: Credentials, address: str, number: int = 0) -> 
         ("grpc.max_reconnect_backoff_ms", 1_000),
         ("grpc.max_receive_message_length", MAX_RECEIVE_BYTES),
         *options_for(address),
-        *((("taskyard.connection.channel", number),) if number else ()),
+        *((("taskyard.channel", number),) if number else ()),
     ]
 
 
