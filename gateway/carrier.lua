@@ -8,6 +8,7 @@
 local PATH = "/dev/null"
 local CLUSTER = "x-taskyard-cluster"
 local OWN = "taskyard"
+local OWN_FIRST = "own-first"
 local LOOK_MS = 20
 
 local owners, file, rest, looked = {}, nil, "", 0
@@ -70,9 +71,9 @@ function envoy_on_request(handle)
   local path = headers:get(":path") or ""
   -- What is done to a namespace is done by its owner, whatever the header says.
   local named = path:match("^/namespaces/+([^/?]+)")
-  local cluster = owners[named or headers:get("taskyard-namespace") or "default"]
-  if cluster and is_answered_here(path) then
-    cluster = nil
+  local cluster = owners[named or headers:get("taskyard-namespace") or "default"] or OWN_FIRST
+  if is_answered_here(path) then
+    cluster = OWN
   end
-  headers:replace(CLUSTER, cluster or OWN)
+  headers:replace(CLUSTER, cluster)
 end

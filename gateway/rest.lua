@@ -4,10 +4,10 @@
 -- Tells the server that a GET came as HEAD.
 local HEAD = "x-taskyard-head"
 
--- The transcoder leaves gRPC's headers in its answers. The last three are for this file only.
+-- The transcoder leaves gRPC's headers in its answers. The last four are for this file only.
 local NOT_FOR_CALLERS = {
   "grpc-status", "grpc-message", "grpc-status-details-bin", "grpc-accept-encoding", "grpc-encoding",
-  "x-error-json", "x-http-status", "x-rest-empty",
+  "x-error-json", "x-http-status", "x-not-owner", "x-rest-empty",
 }
 
 -- The bodies of refusals by Envoy and by grpc itself. Other statuses are `internal`.

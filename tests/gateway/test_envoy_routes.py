@@ -22,9 +22,11 @@ from taskyard.v1 import (
     token_pb2,
     token_pb2_grpc,
 )
+from taskyard_server.core.errors import NotOwner
+from taskyard_server.gateway.envoy_config import TRIES
 from tests.gateway.gateways import SECS
 from tests.gateway.test_grpc_web import Frames, framed
-from tests.gateway.yards import NAMESPACE, Replica, pair, whose
+from tests.gateway.yards import NAMESPACE, Replica, admit, pair, whose
 from tests.waiting import LIMIT_SECS, until
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
@@ -145,14 +147,55 @@ async def test_names_may_hold_what_patterns_may(a: Replica, b: Replica) -> None:
 
 
 @pytest.mark.parametrize("port", PORTS)
-@pytest.mark.parametrize("cluster", ["replica-b", "taskyard", "x"])
-async def test_nobody_says_where_a_call_goes(a: Replica, port: str, cluster: str) -> None:
+async def test_nobody_says_where_a_call_goes(a: Replica, port: str) -> None:
     async with a.client(port) as http:
-        for namespace, owner in (("ours", "a"), ("theirs", "b")):
-            sent = {NAMESPACE: namespace, "X-Taskyard-Cluster": cluster}
-            answer = (await http.get("/tasks/tsk_1", headers=sent)).json()
-            assert answer["taskId"] == owner
-            assert "x-taskyard-cluster" not in answer["error"]
+        for header in ({"x-taskyard-cluster": "replica-b"}, {"x-envoy-original-path": "/namespaces/theirs"}):
+            assert await whose(http, "ours", **header) == "a"
+            assert await whose(http, "theirs", **(header | {"x-envoy-original-path": "/healthz"})) == "b"
+
+
+CALLS = [
+    ("GET", "/tasks/tsk_1", None),
+    ("POST", "/tasks", {"agentId": "x"}),
+    ("GET", "/namespaces/theirs", None),
+]
+
+
+@pytest.mark.parametrize("port", PORTS)
+@pytest.mark.parametrize(("verb", "path", "body"), CALLS)
+async def test_a_call_that_comes_after_its_namespace_was_handed_on_is_repeated_at_the_next_owner(
+    a: Replica, b: Replica, port: str, verb: str, path: str, body: dict[str, str] | None
+) -> None:
+    def hand_on() -> None:
+        a.know(b, owners={})
+        raise NotOwner("a")
+
+    b.tasks.refuse = hand_on
+    try:
+        async with a.client(port) as http:
+            answer = await http.request(verb, path, json=body, headers={NAMESPACE: "theirs"})
+        assert (answer.status_code // 100, '"a"' in answer.text) == (2, True), answer.text
+    finally:
+        b.tasks.refuse = admit
+        a.know(b, owners={"theirs": "b"})
+        await a.carries("theirs", to="b")
+
+
+async def test_a_call_whose_owner_nobody_knows_is_refused_after_some_tries(a: Replica, b: Replica) -> None:
+    tries = []
+
+    def refuse() -> None:
+        tries.append(1)
+        raise NotOwner
+
+    a.tasks.refuse = b.tasks.refuse = refuse
+    try:
+        async with a.client() as http:
+            answer = await http.get("/tasks/tsk_1", headers={NAMESPACE: "theirs"})
+        assert (answer.status_code, answer.json()["code"], len(tries)) == (503, "unavailable", TRIES)
+        assert "x-not-owner" not in answer.headers
+    finally:
+        a.tasks.refuse = b.tasks.refuse = admit
 
 
 async def test_streams_go_on_when_their_namespace_moves_and_when_their_replica_is_gone(a: Replica, b: Replica) -> None:

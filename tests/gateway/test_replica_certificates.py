@@ -220,7 +220,8 @@ async def test_a_gateway_calls_nobody_who_is_no_replica(authority: Authority, tm
         owners = {"b": "b", "c": "c", "d": "d"}
         a.know(impostor, stranger, d, owners=owners)
         await a.carries("d", to="d")
-        assert [await whose(http, name) for name in owners] == ["503", "503", "d"]
+        # They are passed over, for one that is a replica.
+        assert [await whose(http, name) for name in owners] == ["a", "a", "d"]
 
 
 async def test_new_certificates_are_taken_without_losing_a_call(tmp_path: Path) -> None:

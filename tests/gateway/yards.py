@@ -3,7 +3,7 @@
 import asyncio
 import json
 import ssl
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,6 +15,8 @@ import httpx
 from taskyard.v1 import (
     health_pb2,
     health_pb2_grpc,
+    namespace_pb2,
+    namespace_pb2_grpc,
     runtime_host_pb2,
     runtime_host_pb2_grpc,
     sign_in_pb2,
@@ -25,6 +27,7 @@ from taskyard.v1 import (
     token_pb2_grpc,
 )
 from taskyard_server.app.listening import Servers
+from taskyard_server.core.errors import NotOwner
 from taskyard_server.gateway.gateway import Gateway, Yard
 from taskyard_server.interceptors.admission import CallAdmission
 from taskyard_server.interceptors.callers import current_call
@@ -41,12 +44,14 @@ NAMESPACE = "taskyard-namespace"
 
 
 class Tasks(task_pb2_grpc.TaskServiceServicer):
-    """Says which replica serves, and what it was told of the caller."""
+    """Says which replica serves, and what it was told of the caller. `refuse` is called first, with the others' too."""
 
     def __init__(self, name: str) -> None:
         self.name = name
+        self.refuse: Callable[[], None] = admit
 
     async def GetTask(self, _: task_pb2.GetTaskRequest, context: Context) -> task_pb2.Task:  # noqa: N802
+        self.refuse()
         call = current_call()
         seen = {
             "principal": call.access.principal.name,
@@ -56,6 +61,7 @@ class Tasks(task_pb2_grpc.TaskServiceServicer):
         return task_pb2.Task(task_id=self.name, error=json.dumps(seen))
 
     async def SubmitTask(self, _: task_pb2.SubmitTaskRequest, __: Context) -> task_pb2.SubmitTaskResponse:  # noqa: N802
+        self.refuse()
         return task_pb2.SubmitTaskResponse(task_id=self.name)
 
     async def WatchTasks(  # noqa: N802
@@ -64,6 +70,27 @@ class Tasks(task_pb2_grpc.TaskServiceServicer):
         for number in range(1_000_000):
             yield task_pb2.WatchTasksResponse(cursor=f"{self.name}-{number}")
             await asyncio.sleep(0.02)
+
+
+def admit() -> None:
+    """Refuse nothing."""
+
+
+def refuse_theirs() -> None:
+    """Refuse calls of the namespace `theirs`, as a server does that knows who has it."""
+    if current_call().namespace == "theirs":
+        raise NotOwner("b")
+
+
+class Namespaces(namespace_pb2_grpc.NamespaceServiceServicer):
+    """Refuses as `tasks` do, and answers with the name of the replica."""
+
+    def __init__(self, tasks: Tasks) -> None:
+        self._tasks = tasks
+
+    async def GetNamespace(self, *_: object) -> namespace_pb2.GetNamespaceResponse:  # noqa: N802
+        self._tasks.refuse()
+        return namespace_pb2.GetNamespaceResponse(namespace=namespace_pb2.Namespace(name=self._tasks.name))
 
 
 class Hosts(runtime_host_pb2_grpc.RuntimeHostServiceServicer):
@@ -120,6 +147,7 @@ class Replica:
     """Where gateways of others reach the server."""
     files: CertificateFiles
     folder: Path
+    tasks: Tasks
 
     def client(self, port: str = "rest", **headers: str) -> httpx.AsyncClient:
         """A REST client of the gateway at this port, which sends these headers."""
@@ -183,7 +211,9 @@ async def replica(
     files = CertificateFiles("replicas", cert, key, authority.write(folder, f"ca-{name}"), ca_key="ca")
     admission = None if settings is None else CallAdmission(settings)
     servers: Any = Servers(None, CallInterceptor(admission), is_limited=False, has_replicas=True)
-    task_pb2_grpc.add_TaskServiceServicer_to_server(Tasks(name), servers)
+    tasks = Tasks(name)
+    task_pb2_grpc.add_TaskServiceServicer_to_server(tasks, servers)
+    namespace_pb2_grpc.add_NamespaceServiceServicer_to_server(Namespaces(tasks), servers)
     runtime_host_pb2_grpc.add_RuntimeHostServiceServicer_to_server(Hosts(name), servers)
     token_pb2_grpc.add_TokenServiceServicer_to_server(Tokens(name), servers)
     sign_in_pb2_grpc.add_SignInServiceServicer_to_server(SignIns(name), servers)
@@ -196,7 +226,7 @@ async def replica(
     await servers.start()
     try:
         await gateway.start()
-        yield Replica(name, gateway, servers, listener, files, folder)
+        yield Replica(name, gateway, servers, listener, files, folder, tasks)
     finally:
         await gateway.stop()
         await servers.stop(None)

@@ -90,10 +90,15 @@ PINGS: Final = "connection_keepalive: {interval: 5s, timeout: 5s}"
 PROTOCOL_IN_FILE: Final = "        explicit_http_config:\n"
 CONNECTION_SECS: Final = 600
 """After this a connection takes no more calls, so that a certificate of before is of no use for long."""
+TRIES: Final = 8
+"""How often a call is made, each time at the next replica (`envoy_routes.py`)."""
 RETRIES: Final = {
-    # Nothing was sent, or nothing was looked at.
-    "retry_on": "connect-failure,refused-stream,reset-before-request",
-    "num_retries": 2,
+    # Nothing was sent, nothing was looked at, or the server says that another replica has the namespace.
+    "retry_on": "connect-failure,refused-stream,reset-before-request,retriable-headers",
+    "retriable_headers": [{"name": "x-not-owner", "present_match": True}],
+    # In a third of a second a replica that shuts down has handed its namespaces on.
+    "num_retries": TRIES - 1,
+    "retry_back_off": {"base_interval": "0.025s", "max_interval": "0.1s"},
 }
 """Of calls by REST: their clients repeat nothing by themselves, and Envoy has their bodies anyway."""
 NO_NAMES: Final = ["none.invalid"]

@@ -9,7 +9,8 @@ from __future__ import annotations
 import asyncio
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from itertools import cycle, islice
 from pathlib import Path
 from typing import Any, Final
 
@@ -17,6 +18,7 @@ import structlog
 
 from taskyard_server.net.exposure import is_ip
 
+from .envoy_config import TRIES
 from .owner_file import OwnerFile
 
 log = structlog.get_logger(__name__)
@@ -26,8 +28,12 @@ SETTLE_SECS: Final = 0.02
 RETRY_SECS: Final = 1.0
 """After this a file that could not be written is written again."""
 FILTER: Final = "carrier"
+AT: Final = "at-"
+"""Begins the name of the cluster that is one replica alone."""
 PREFIX: Final = "replica-"
-"""So that no name of a replica is that of another cluster."""
+"""Begins the name of the one that tries a replica first, then the others."""
+OWN: Final = "taskyard"
+OWN_FIRST: Final = "own-first"
 PATH_IN_FILE: Final = '"/dev/null"'
 NAMESPACE: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,62}")
 REPLICA: Final = re.compile(r"[A-Za-z0-9._-]+")
@@ -139,8 +145,28 @@ class EnvoyRoutes:
         }
 
     def _replicas_text(self) -> str:
-        clusters = [self._cluster(PREFIX + name, address) for name, address in self._known()]
-        return "resources:" + ("".join(clusters) or " []") + "\n"
+        known = self._known()
+        at = {name: AT + name for name, _ in known}
+        clusters = [self._cluster(at[name], address) for name, address in known]
+        clusters += [self._round(PREFIX + name, [at[name], OWN, *at.values()]) for name in at]
+        return "resources:" + "".join([*clusters, self._round(OWN_FIRST, [OWN, *at.values()])]) + "\n"
+
+    def _round(self, name: str, servers: Sequence[str]) -> str:
+        """A cluster by whose name a call is made at the first of these servers, and repeated at one after the other."""
+        tried = islice(cycle(dict.fromkeys(servers)), TRIES)
+        limits = dict.fromkeys(("max_pending_requests", "max_requests", "max_retries"), 1_000_000)
+        kind = {
+            "@type": f"{TYPES}.extensions.clusters.composite.v3.ClusterConfig",
+            "clusters": [{"name": each} for each in tried],
+        }
+        fields = {
+            "@type": f"{TYPES}.config.cluster.v3.Cluster",
+            "name": name,
+            "lb_policy": "CLUSTER_PROVIDED",
+            "cluster_type": {"name": "envoy.clusters.composite", "typed_config": kind},
+            "circuit_breakers": {"thresholds": [limits]},
+        }
+        return f"\n- {json.dumps(fields)}\n"
 
     def _known(self) -> list[tuple[str, str]]:
         """The replicas that can be written down: one with a malformed address must not keep the others from it."""

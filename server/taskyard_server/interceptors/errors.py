@@ -12,7 +12,7 @@ import grpc
 from google.protobuf import any_pb2, duration_pb2
 from google.rpc import error_details_pb2, status_pb2
 
-from taskyard_server.core.errors import Refusal
+from taskyard_server.core.errors import NotOwner, Refusal
 
 DOMAIN: Final = "taskyard"
 MAX_BODY_BYTES: Final = 2048
@@ -21,6 +21,8 @@ MAX_TEXT_BYTES: Final = 640
 
 HTTP_STATUS_KEY: Final = "x-http-status"
 HTTP_BODY_KEY: Final = "x-error-json"
+NOT_OWNER_KEY: Final = "x-not-owner"
+"""Tells the gateway that nothing was done, and that another replica does it (gateway/README.md, Replicas)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,9 +67,11 @@ def refusal_of(error: Exception) -> Refusal:
 
 def trailing_metadata(refusal: Refusal, by_rest: bool) -> tuple[tuple[str, str | bytes], ...]:
     """What goes with the status code and the message."""
-    details = (("grpc-status-details-bin", _status(refusal).SerializeToString()),)
+    details: tuple[tuple[str, str | bytes], ...] = (("grpc-status-details-bin", _status(refusal).SerializeToString()),)
     if not by_rest:
         return details
+    if isinstance(refusal, NotOwner):
+        details = (*details, (NOT_OWNER_KEY, "1"))
     return (
         *details,
         (HTTP_STATUS_KEY, str(MAPPINGS[refusal.code].http)),
