@@ -26,7 +26,7 @@ NOT_HERE = {
 }
 """What a replica says that is asked in the place of one that cannot be reached."""
 GET = task_pb2.GetTaskRequest(task_id="tsk_1")
-FROZEN_SECS = 11.0
+FROZEN_SECS = 7.0
 """What gateway/README.md says of a replica that stands still."""
 ENDED = grpc.StatusCode.INTERNAL
 """Of a stream that had begun: to Envoy its headers are sent, so that it can but reset it. The SDKs go on elsewhere."""
@@ -159,7 +159,7 @@ async def test_calls_under_way_end_when_their_replica_stands_still(
 
 @pytest.mark.long
 async def test_a_silent_stream_to_another_replica_lives(a: Replica, authority: Authority, tmp_path: Path) -> None:
-    """The gateway asks every 5 s whether the server is there, who puts up with it: the third would end the stream."""
+    """The gateway asks every 3 s whether the server is there, who puts up with it: the third would end the stream."""
     async with replica("b", authority, tmp_path) as b, a.channel() as channel:
         a.know(b, owners={"theirs": "b"})
         await a.carries("theirs", to="b")

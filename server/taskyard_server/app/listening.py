@@ -21,7 +21,13 @@ OTHER_FILES: Final = 512
 """Open files that are left for the store, the log, and whatever else the server does."""
 MAX_STREAMS: Final = 1_000
 HANDSHAKE_SECS: Final = 10
+PING_OPTION: Final = "grpc.http2.min_ping_interval_without_data_ms"
 LEAST_PING_MS: Final = 4_000
+"""More pings than this of a caller without data are answered with "too many pings"."""
+LEAST_GATEWAY_PING_MS: Final = 500
+"""The same of gateways, which ask so whether a server stands still."""
+LEAST_SILENCE_SECS: Final = 3.0
+"""A server that is only busy must not be taken for one that stands still."""
 MAX_METADATA_BYTES: Final = 16 * 1024
 
 SERVER_OPTIONS: Final = (
@@ -34,9 +40,6 @@ SERVER_OPTIONS: Final = (
     ("grpc.absolute_max_metadata_size", MAX_METADATA_BYTES),
     # Until a caller has shaken hands and said which settings it has.
     ("grpc.server_handshake_timeout_ms", HANDSHAKE_SECS * 1000),
-    # The keepalive of gateways on idle streams would otherwise be answered with "too many pings". That of others comes
-    # every 5 s (`envoy_config.py`), that of the own one every 30 s.
-    ("grpc.http2.min_ping_interval_without_data_ms", LEAST_PING_MS),
     ("grpc.keepalive_permit_without_calls", 1),
     # Streams of hosts that vanished without a word end within a minute.
     ("grpc.keepalive_time_ms", 30_000),
@@ -67,12 +70,13 @@ class Servers:
         open_files = resource.getrlimit(resource.RLIMIT_NOFILE)[0] if is_guest else _raise_open_files()
         connections = ("grpc.max_allowed_incoming_connections", _connections(open_files))
         streams = (("grpc.max_concurrent_streams", MAX_STREAMS),) if is_limited else ()
-        self._outer = _server((*SERVER_OPTIONS, connections, *streams), interceptor)
-        self._inner = _server(SERVER_OPTIONS, for_gateway)
+        self._outer = _server((*SERVER_OPTIONS, (PING_OPTION, LEAST_PING_MS), connections, *streams), interceptor)
+        for_gateways = (*SERVER_OPTIONS, (PING_OPTION, LEAST_GATEWAY_PING_MS))
+        self._inner = _server(for_gateways, for_gateway)
         self._carried: grpc.aio.Server | None = None
         if has_replicas:
             assert for_gateway is not None
-            self._carried = _server((*SERVER_OPTIONS, connections), GatewaysOnly(), for_gateway)
+            self._carried = _server((*for_gateways, connections), GatewaysOnly(), for_gateway)
         self._all = [server for server in (self._outer, self._inner, self._carried) if server is not None]
 
     def add_generic_rpc_handlers(self, handlers: Any) -> None:
@@ -136,7 +140,8 @@ def gateway_of(settings: Settings, tls: CertificateFiles | None, replica: Certif
 
     Raises `CertificateError`.
     """
-    yard = None if replica is None else Yard(settings.grpc, replica, tls)
+    silence_secs = max(LEAST_SILENCE_SECS, 0.7 * settings.store.failover_secs)
+    yard = None if replica is None else Yard(settings.grpc, replica, tls, silence_secs)
     return Gateway(
         settings.rest,
         origins=settings.cors.origins,

@@ -85,8 +85,7 @@ LIMITS_IN_FILE: Final = re.compile(
     r"(?<=    # What follows is taken for the clusters of other replicas as well.\n)( {4}.*\n)+"
 )
 PINGS_IN_FILE: Final = "connection_keepalive: {interval: 30s, timeout: 10s}"
-PINGS: Final = "connection_keepalive: {interval: 5s, timeout: 5s}"
-"""A replica that no longer answers is noticed by these, after 11 s at the latest (Envoy adds up to 15 %)."""
+OWN_PINGS_IN_FILE: Final = f"{PINGS_IN_FILE}\n            # A stalled reader"
 PROTOCOL_IN_FILE: Final = "        explicit_http_config:\n"
 CONNECTION_SECS: Final = 600
 """After this a connection takes no more calls, so that a certificate of before is of no use for long."""
@@ -112,6 +111,7 @@ class Carrying:
     secrets: Secrets | None
     filter: dict[str, Any]
     clusters: dict[str, Any]
+    pings: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -214,19 +214,26 @@ def _edits_for(carrying: Carrying) -> list[tuple[str, str, str, int]]:
         ("early mutations", EARLY_IN_FILE, f"early_header_mutation_extensions: {json.dumps([drop])}", 1),
         ("the filters", FILTERS_IN_FILE, f"{FILTERS_IN_FILE}          - {json.dumps(carrying.filter)}\n", 1),
         ("the clusters", CLUSTERS_IN_FILE, listener + CLUSTERS_IN_FILE, 1),
+        ("pings", OWN_PINGS_IN_FILE, OWN_PINGS_IN_FILE.replace(PINGS_IN_FILE, carrying.pings), 1),
         ("the route of streams", STREAMS_IN_FILE, f"{{{by_header}0s", 1),
         ("the other routes", ANSWERS_IN_FILE, f"{{retry_policy: {json.dumps(RETRIES)}, {by_header}", 3),
     ]
 
 
-def limits_of_clusters(template: Path) -> str:
-    """The limits of the cluster in envoy.yaml, for those of other replicas. Raises `GatewayError`."""
+def pings_within(secs: float) -> str:
+    """The pings by which a server that no longer answers is noticed in this time, with the 15 % that Envoy may add."""
+    each = f"{secs / 2.2:.3f}s"
+    return f"connection_keepalive: {{interval: {each}, timeout: {each}}}"
+
+
+def limits_of_clusters(template: Path, pings: str) -> str:
+    """The limits of the cluster in envoy.yaml, for those of other replicas, with these pings. Raises `GatewayError`."""
     found = LIMITS_IN_FILE.search(template.read_text())
     limits = "" if found is None else found[0]
     if limits.count(PINGS_IN_FILE) != 1 or limits.count(PROTOCOL_IN_FILE) != 1:
         raise GatewayError(f"{template} does not name the limits of clusters")
     lifetime = f"        common_http_protocol_options: {{max_connection_duration: {CONNECTION_SECS}s}}\n"
-    limits = limits.replace(PINGS_IN_FILE, PINGS).replace(PROTOCOL_IN_FILE, lifetime + PROTOCOL_IN_FILE)
+    limits = limits.replace(PINGS_IN_FILE, pings).replace(PROTOCOL_IN_FILE, lifetime + PROTOCOL_IN_FILE)
     return indent(dedent(limits), "  ")
 
 

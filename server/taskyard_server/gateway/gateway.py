@@ -35,6 +35,7 @@ from .envoy_config import (
     ListenAddress,
     SocketPath,
     limits_of_clusters,
+    pings_within,
 )
 from .envoy_routes import EnvoyRoutes
 from .envoy_secrets import Secrets
@@ -80,12 +81,13 @@ class Yard:
     """That a gateway is one of several: it serves `grpc`, `host:port`, as well, and carries calls to other replicas.
 
     There it serves TLS with `grpc_certificates`, and asks callers for a certificate if these name authorities. To other
-    replicas it shows `certificates`.
+    replicas it shows `certificates`. Calls to a server that stands still end within `silence_secs`.
     """
 
     grpc: str
     certificates: CertificateFiles
     grpc_certificates: CertificateFiles | None = None
+    silence_secs: float = 7.0
 
 
 class Gateway:
@@ -199,10 +201,11 @@ class Gateway:
     async def _carry(self, folder: Path, yard: Yard) -> Carrying:
         shown = self._secrets_of(folder / "replicas-tls", yard.certificates)
         files = _gateway_files()
-        lua, limits = (files / "carrier.lua").read_text(), limits_of_clusters(files / "envoy.yaml")
+        pings = pings_within(yard.silence_secs)
+        lua, limits = (files / "carrier.lua").read_text(), limits_of_clusters(files / "envoy.yaml", pings)
         self.carrier.open(folder, lua, limits, {} if shown is None else shown.towards_replicas)
         secrets = self._secrets_of(folder / "grpc-tls", yard.grpc_certificates, is_required=True)
-        return Carrying(await _resolve(yard.grpc), secrets, self.carrier.filter, self.carrier.clusters)
+        return Carrying(await _resolve(yard.grpc), secrets, self.carrier.filter, self.carrier.clusters, pings)
 
     def _secrets_of(self, folder: Path, files: CertificateFiles | None, *, is_required: bool = False) -> Secrets | None:
         if files is None:
@@ -307,7 +310,7 @@ class Gateway:
         if self._log_reader is not None:
             await self._log_reader
         reason = " ".join(self._refusal.split())
-        if "ListenAddress already in use" in reason:
+        if "Address already in use" in reason:
             if self._carrying is not None and str(self._carrying.grpc) in reason:
                 return f"the gRPC address {self._carrying.grpc} is taken"
             return f"the REST address {self._rest} is taken"
