@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from math import inf
-from secrets import token_hex
 from typing import TYPE_CHECKING, Final
 
 import structlog
@@ -18,6 +17,7 @@ if TYPE_CHECKING:
     from taskyard_server.store.shared_port import SharedStore
 
     from .clock import SharedClock
+    from .lives import Lives
     from .ownership_lease import OwnershipLease
 
 log = structlog.get_logger(__name__)
@@ -35,11 +35,6 @@ RENEW_SECS: Final = 2.0
 """The longest time between two."""
 
 
-def random_instance() -> str:
-    """The id of a life of a replica, which no other one has."""
-    return token_hex(8)
-
-
 class Membership:
     """This replica among the others. `me` says what it is; its instance is new whenever it joins.
 
@@ -54,8 +49,8 @@ class Membership:
         failover_secs: float,
         trust: OwnershipLease,
         clock: SharedClock,
+        lives: Lives,
         steady: Callable[[], float] = time.monotonic,
-        new_instance: Callable[[], str] = random_instance,
     ) -> None:
         self.me = me
         self.level = me.level
@@ -69,7 +64,7 @@ class Membership:
         self._trust = trust
         self._clock = clock
         self._steady = steady
-        self._new_instance = new_instance
+        self._lives = lives
         self._has_joined = False
         self._renewed_at = self._judges_from = -inf
 
@@ -111,7 +106,7 @@ class Membership:
     async def join(self) -> None:
         """Begin to live. Raises `StoreError`, and `CommitDelayed` if the store does not answer."""
         # What an operator wants of a replica outlasts its death.
-        self.me = self.me._replace(instance=self._new_instance(), is_draining=self.is_draining())
+        self.me = self.me._replace(instance=self._lives.begin(), is_draining=self.is_draining())
         began_at, sent_at = self._trust.now(), self._steady()
         at = await self._store.join(self.me)
         self._clock.follow(at, sent_at, self._steady())
@@ -131,6 +126,8 @@ class Membership:
             self._judges_from = sent_at + self.renew_secs + TRUSTED * self._failover_secs
         dead_after = inf if sent_at < self._judges_from else DEAD_AFTER * self._failover_secs
         renewal = await self._store.renew(instance, dead_after)
+        if renewal is not None and await self._bury_ended(renewal.replicas):
+            renewal = await self._store.renew(instance, dead_after)
         if instance != self.me.instance or not self._has_joined:
             # It is about a life that has ended meanwhile.
             return
@@ -148,6 +145,16 @@ class Membership:
             log.info("format_level_raised", level=common)
         self.on_level(self.level)
         self.on_change()
+
+    async def _bury_ended(self, rows: Sequence[ReplicaRow]) -> bool:
+        """Note the deaths of those whose processes have ended for sure. Returns whether there are any."""
+        is_any = False
+        for replica in [row.replica for row in rows if row.died_at is None]:
+            if replica.instance != self.me.instance and await self._lives.has_ended(replica, self.me):
+                log.warning("replica_ended", replica=replica.name, instance=replica.instance)
+                await self._store.leave(replica.instance)
+                is_any = True
+        return is_any
 
     async def run(self) -> None:
         """Renew it until cancelled; join anew after a death."""
@@ -168,6 +175,7 @@ class Membership:
             self._has_joined = False
             self._trust.die()
             await self._store.leave(self.me.instance)
+            self._lives.end()
 
     def _die(self) -> None:
         log.error("replica_found_dead", instance=self.me.instance, why="it was not renewed in time")

@@ -13,7 +13,8 @@ import structlog
 from taskyard_server.store.port import CommitDelayed, StoreError
 
 from .figures import ReplicaFigures
-from .membership import TRUSTED, Membership, random_instance
+from .lives import Lives, ProcessLives
+from .membership import TRUSTED, Membership
 from .ownership import OwnershipTable
 from .ownership_lease import OwnershipLease, boot_time
 
@@ -46,11 +47,11 @@ class ReplicaRun:
         *,
         boot: Callable[[], float] = boot_time,
         steady: Callable[[], float] = time.monotonic,
-        new_instance: Callable[[], str] = random_instance,
+        lives: Lives | None = None,
     ) -> None:
         self.trust = OwnershipLease(TRUSTED * failover_secs, boot)
         self.figures = ReplicaFigures()
-        self.membership = Membership(store, me, failover_secs, self.trust, clock, steady, new_instance)
+        self.membership = Membership(store, me, failover_secs, self.trust, clock, lives or ProcessLives(), steady)
         self.ownership = OwnershipTable(store, owned, self.membership, self.trust, self.figures, steady)
         self.on_change: Callable[[], None] = lambda: None
         self._store = store

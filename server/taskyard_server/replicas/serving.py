@@ -15,7 +15,6 @@ from taskyard_server.engine.views import Ownership, ReplicaView
 from taskyard_server.store.port import FORMAT_LEVEL, CommitDelayed
 from taskyard_server.store.shared_port import Replica, ReplicaRow, SharedStore
 
-from .membership import random_instance
 from .ownership import NO_ANSWER
 from .ownership_check import OwnershipCheck
 from .ownership_lease import boot_time
@@ -25,6 +24,7 @@ if TYPE_CHECKING:
     from taskyard_server.gateway.envoy_routes import EnvoyRoutes
 
     from .clock import SharedClock
+    from .lives import Lives
 
 SHOWN_SECS: Final = 86_400.0
 """For how long a replica is shown after its death."""
@@ -57,7 +57,7 @@ class ReplicaServing:
         *,
         boot: Callable[[], float] = boot_time,
         steady: Callable[[], float] = time.monotonic,
-        new_instance: Callable[[], str] = random_instance,
+        lives: Lives | None = None,
     ) -> None:
         assert engine.owned is not None
         assert engine.persistence is not None
@@ -65,9 +65,7 @@ class ReplicaServing:
         self._store = store
         self._owned = engine.owned
         self._carrier: EnvoyRoutes | None = None
-        self.replica = ReplicaRun(
-            store, engine.owned, me, failover_secs, clock, boot=boot, steady=steady, new_instance=new_instance
-        )
+        self.replica = ReplicaRun(store, engine.owned, me, failover_secs, clock, boot=boot, steady=steady, lives=lives)
         self.door = OwnershipCheck(self.replica.ownership, self.replica.trust, engine.persistence.options.patience_secs)
         self.on_change: Callable[[], None] = lambda: None
         self.replica.on_change = self._changed

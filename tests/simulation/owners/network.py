@@ -88,6 +88,8 @@ class Network:
         self.witness = witness
         self.random = random
         self.note = note
+        self.killed: set[str] = set()
+        """The names of replicas whose processes have ended."""
         self.process: Process = time.process("network")
         self.clients: Process = time.process("clients")
 

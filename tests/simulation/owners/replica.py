@@ -104,6 +104,31 @@ class WatchedStore(SharedDictStore):
         return await self._call("commit", commit)
 
 
+TOGETHER: Final = frozenset({"r0", "r1"})
+"""The replicas that share a machine."""
+
+
+class SimulatedLives:
+    """Those of a process of this name, which others of its machine are told the end of."""
+
+    def __init__(self, name: str, network: Network) -> None:
+        self._name = name
+        self._network = network
+        self._count = 0
+
+    def begin(self) -> str:
+        """See `Lives`."""
+        self._count += 1
+        return f"{self._name}-{self._count}"
+
+    async def has_ended(self, replica: Announced, me: Announced) -> bool:
+        """See `Lives`."""
+        return replica.instance.rpartition("-")[0] in self._network.killed and {replica.name, me.name} <= TOGETHER
+
+    def end(self) -> None:
+        """See `Lives`."""
+
+
 class SimulatedReplica:
     """One process. `seed` decides the ids that it makes, and `skew_secs` how wrong its machine's clock is."""
 
@@ -117,7 +142,6 @@ class SimulatedReplica:
         self.is_leaving = False
         self.has_ended = False
         self._random = Random(f"ids of {seed}")
-        self._lives = 0
         self._skew_secs = skew_secs
         self._stopped: asyncio.Event | None = None
         self._door: OwnershipCheck | None = None
@@ -164,7 +188,7 @@ class SimulatedReplica:
             FAILOVER_SECS,
             boot=process.time,
             steady=process.time,
-            new_instance=self._new_instance,
+            lives=SimulatedLives(self.name, network),
         )
         run = self.run = serving.replica
         logs = engine.event_logs(encode_event)
@@ -194,10 +218,6 @@ class SimulatedReplica:
             task.cancel()
         await run.leave()
         self.has_ended = True
-
-    def _new_instance(self) -> str:
-        self._lives += 1
-        return f"{self.name}-{self._lives}"
 
     def stop(self) -> None:
         """Ask it to end in order, as SIGTERM does."""

@@ -149,6 +149,7 @@ class OwnersSimulation:
     def _kill(self, replica: SimulatedReplica) -> None:
         self.replicas.remove(replica)
         self.time.kill(replica.process)
+        self.network.killed.add(replica.name)
         for call in replica.calls:
             call.broken()
 

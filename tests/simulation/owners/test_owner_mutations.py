@@ -40,6 +40,9 @@ MUTATIONS: dict[str, list[Edit]] = {
     "what a living replica owns is taken": [
         (SharedRows, "take", "owner.instance != instance and self.lives(owner.instance)", "False"),
     ],
+    "who is not known to have ended is found dead at once": [
+        (Membership, "_bury_ended", "await self._lives.has_ended(replica, self.me)", "True"),
+    ],
     "others are found dead at once": [
         (Membership, "renew", "DEAD_AFTER * self._failover_secs", "0.2 * self._failover_secs"),
     ],
