@@ -7,7 +7,7 @@ from typing import Any
 
 
 def read_json(text: str | bytes, parse_constant: Callable[[str], Any] | None = None) -> Any:
-    """What a text holds. `parse_constant` is as in `json.loads`. Raises `ValueError` or `RecursionError`."""
+    """The value of a text. `parse_constant` is as in `json.loads`. Raises `ValueError` or `RecursionError`."""
     return json.loads(text, object_pairs_hook=_each_once, parse_constant=parse_constant)
 
 

@@ -21,7 +21,7 @@ Default: TypeAlias = "D | Callable[[I], D] | None"
 
 
 class Action(Generic[I, O]):
-    """What a kind of task takes and returns, and the fields that its tasks have unless they are submitted with others.
+    """Input and output of a kind of task, and the fields that its tasks have unless they are submitted with others.
 
     Write `Action[Page, Links]("crawl")`. Input and output are each a dataclass, a TypedDict, a model of pydantic or
     types of JSON. Every default is a value, or a function of the input that returns one.
@@ -169,7 +169,7 @@ class Action(Generic[I, O]):
 
 
 def _as_action(kind: Any) -> Any:
-    """What a class with its types, such as `Crawl[Page]`, is as `Action[..., ...]`; None if it is none."""
+    """The form `Action[..., ...]` of a class with its types, such as `Crawl[Page]`; None if it has none."""
     origin = get_origin(kind)
     if origin is Action:
         return kind

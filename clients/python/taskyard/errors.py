@@ -231,7 +231,7 @@ KIND_OF_STATUS: Final[dict[grpc.StatusCode, type[TaskyardError]]] = {
 
 
 WRITTEN_TOO_LATE: Final = "Internal error from Core"
-"""What gRPC says in the place of why a stream has ended, where something was being written to it in that moment."""
+"""The words of gRPC in place of the reason for which a stream has ended, where it was written to in that moment."""
 
 
 def error_from_rpc(error: grpc.RpcError) -> TaskyardError:

@@ -1,4 +1,4 @@
-"""What is raised where a task does not end as done: failed, cancelled, or no longer known to the server."""
+"""Errors of tasks that do not end as done: failed, cancelled, or no longer known to the server."""
 
 from __future__ import annotations
 

@@ -92,7 +92,7 @@ class TaskMap(Generic[I, O]):
         """The accepted tasks that have not ended."""
         self._feeder: asyncio.Task[None] | None = None
         self._failure: BaseException | None = None
-        """What ends the map."""
+        """The error that ends the map."""
         self._is_read = False
         """True if all inputs were read, or no further one is wanted."""
         self._is_stopped = False

@@ -30,7 +30,7 @@ def bearer_in(authorization: str) -> str | None:
 
 
 class Credentials(NamedTuple):
-    """What a call brought: its `authorization`, and the URIs of its client certificate.
+    """The credentials of a call: its `authorization`, and the URIs of its client certificate.
 
     `valid_until` is when that certificate expires, in seconds since the epoch, where it is known.
     """

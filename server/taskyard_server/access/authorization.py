@@ -17,7 +17,7 @@ NO_GRANTS: Final[tuple[Grant, ...]] = ()
 
 
 def judge(principal: Principal, requirement: CallRequirement, namespace: str) -> Access:
-    """What a call of this principal in this namespace may touch. Raises `PermissionDenied`."""
+    """The access of a principal in a namespace. Raises `PermissionDenied`."""
     judged = principal.judged
     access = judged.get((requirement, namespace))
     if access is None:
@@ -29,7 +29,7 @@ def judge(principal: Principal, requirement: CallRequirement, namespace: str) ->
 
 
 def unjudged(principal: Principal) -> Access:
-    """What a call may touch whose request must say first in which namespace it is made: nothing."""
+    """No access yet: the request must say first in which namespace it is made."""
     return Access(
         principal=principal, role=principal.strongest_role, agents=NO_NAMES, payloads=NO_NAMES, hosts=NO_GRANTS
     )

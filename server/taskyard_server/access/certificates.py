@@ -20,7 +20,7 @@ from .configured_grants import grants_of
 from .grants import Grant, Principal
 
 GATEWAYS: Final = names(["spiffe://taskyard/gateway", "spiffe://taskyard/gateway/*"])
-"""What a gateway shows to the server. It passes calls on and is nobody itself."""
+"""The credential of a gateway. It passes calls on and is nobody itself."""
 MAX_URI_CHARS: Final = 2_048
 SPIFFE_ID: Final = re.compile(r"spiffe://taskyard(?:/(?!\.{1,2}(?:/|$))[A-Za-z0-9._-]+)+")
 """As SPIFFE writes them: no percent sign, no empty part, no dots alone."""
@@ -40,7 +40,7 @@ class _Rule(NamedTuple):
 
 
 class KnownCertificate(NamedTuple):
-    """What counts of a certificate: its URIs, and when it expires, in seconds since the epoch."""
+    """The identity in a certificate: its URIs, and when it expires, in seconds since the epoch."""
 
     uris: tuple[str, ...]
     valid_until: float
@@ -48,7 +48,7 @@ class KnownCertificate(NamedTuple):
 
 @lru_cache(MAX_READ)
 def read_certificate(pem: bytes) -> KnownCertificate:
-    """What counts of a certificate whose signature and dates were found good.
+    """The identity in a certificate whose signature and dates were found good.
 
     Its URIs are those of its alternative names and nothing else. Without any it has the empty one, which is nobody's.
     """

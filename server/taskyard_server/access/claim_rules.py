@@ -28,7 +28,7 @@ class ClaimRules:
         ]
 
     def grants(self, claims: Mapping[str, Any]) -> tuple[Grant, ...]:
-        """What a token with these claims is granted, each grant once; nothing if no rule is met."""
+        """The grants of a token with these claims, each once; none if no rule is met."""
         met = (
             rule for rule in self._rules if all(_holds(claim_of(claims, name), wanted) for name, wanted in rule.claims)
         )

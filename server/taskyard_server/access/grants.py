@@ -10,7 +10,7 @@ from taskyard_server.core.names import EVERY_NAME, Names
 
 
 class Role(IntEnum):
-    """What a grant lets a principal do; the values are those of `taskyard.v1.Role`."""
+    """The role of a grant; the values are those of `taskyard.v1.Role`."""
 
     AGENT = 1
     HOST = 2
@@ -94,7 +94,7 @@ LOCAL: Final = Principal("local", "local", (Grant(role=Role.ADMIN),))
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Access:
-    """What one call may touch.
+    """The access of one call.
 
     Attributes:
         role: The strongest role by which it was let in.
@@ -120,4 +120,4 @@ class Access:
 
 
 EVERYTHING: Final = Access(principal=LOCAL, role=Role.ADMIN)
-"""What a call may touch where authentication is off."""
+"""The access of calls where authentication is off."""

@@ -125,7 +125,7 @@ class Jwts:
         await asyncio.gather(*(source.refresh(now) for source in self._sources.values() if source.is_due(now)))
 
     def claims(self, token: str, settings: IssuerSettings, audience: str) -> Mapping[str, Any]:
-        """What an issuer says to this audience, which need not be one whose tokens are credentials.
+        """The claims of an issuer for this audience, which need not be one whose tokens are credentials.
 
         Raises `Unauthenticated`.
         """
@@ -218,7 +218,7 @@ def _check_claims(claims: dict[str, Any], now: float) -> tuple[str, float]:
 
 
 def _parts_of(token: str) -> _Parts | None:
-    """What a token holds, unverified; None if it is no JWT. No name may stand twice: it could be read in two ways."""
+    """The claims of a token, unverified; None if it is no JWT. No name may stand twice: it would have two meanings."""
     found = THREE_PARTS.fullmatch(token)
     if found is None:
         return None

@@ -45,7 +45,7 @@ MEMBERS: Final = {"RSA": ("n", "e"), "EC": ("crv", "x", "y"), "OKP": ("crv", "x"
 
 
 class KeySetError(Exception):
-    """What is no key set; the text is a part of a line."""
+    """A text that is no key set; it is a part of a line."""
 
 
 class _UnusableKey(Exception):

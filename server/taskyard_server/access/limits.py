@@ -93,7 +93,7 @@ class RequestLimits:
             )
 
     def bucket_of(self, principal: Principal, now: float) -> CallBucket | None:
-        """What the calls of a principal are taken from; None if they are not limited."""
+        """The bucket from which the calls of a principal are taken; None if they are not limited."""
         rate = self._rates.get(principal.strongest_role)
         if rate is None:
             return None

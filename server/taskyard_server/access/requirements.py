@@ -1,4 +1,4 @@
-"""What each RPC requires of its caller: the option in its proto, or the table here for services that are not ours."""
+"""The requirement of each RPC: the option in its proto, or the table here for services that are not ours."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ OTHERS_METHODS: Final = {
         roles=frozenset({Role.VIEWER}), namespace_field="scaledObjectRef.scalerMetadata.namespace"
     ),
 }
-"""Those of single methods of them, whose requests are of another form."""
+"""Requirements of single methods of them, whose requests are of another form."""
 
 
 class NoRequirement(Exception):
@@ -37,7 +37,7 @@ class NoRequirement(Exception):
 
 
 def requirement_of(method: str) -> CallRequirement:
-    """What a method requires, which is named as in a call: `/SERVICE/METHOD`. Raises `NoRequirement`."""
+    """The requirement of a method, which is named as in a call: `/SERVICE/METHOD`. Raises `NoRequirement`."""
     service, _, name = method.removeprefix("/").partition("/")
     if service in OTHERS:
         return OTHERS_METHODS.get(f"{service}/{name}", OTHERS[service])
@@ -49,7 +49,7 @@ def requirement_of(method: str) -> CallRequirement:
 
 
 def requirement_in(method: MethodDescriptor) -> CallRequirement:
-    """What the option of a method requires. Raises `NoRequirement`."""
+    """The requirement in the option of a method. Raises `NoRequirement`."""
     options = method.GetOptions()
     option = options.Extensions[access_pb2.requires]
     roles = frozenset(map(Role, option.roles))

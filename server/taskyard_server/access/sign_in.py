@@ -37,7 +37,7 @@ MAX_ANSWER_BYTES: Final = 262_144
 CODE: Final = "authorization_code"
 RENEWAL: Final = "refresh_token"
 ERROR_WORD: Final = re.compile("[a-z_]{1,40}")
-"""What may be logged of an error that an issuer answers."""
+"""The part of an issuer's error that may be logged."""
 
 REFUSED: Final = "the issuer refuses it; sign in again"
 NO_TOKEN: Final = "the issuer gave no token that calls are let in with"
@@ -121,7 +121,7 @@ def _chosen(
 
 
 async def _ask(name: str, settings: SignInSettings, form: Mapping[str, str]) -> dict[str, Any]:
-    """What the token endpoint answers. Raises `Unauthenticated` and `Unavailable`."""
+    """The answer of the token endpoint. Raises `Unauthenticated` and `Unavailable`."""
     client_secret = secret(settings.client_secret)
     headers = {"accept": "application/json", "accept-encoding": "identity"}
     auth: httpx.BasicAuth | None = None

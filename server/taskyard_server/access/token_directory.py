@@ -68,7 +68,7 @@ class TokenDirectory:
         self._used: dict[Token, None] = {}
         self._changed: dict[Token, None] = {}
         self._uses: dict[Token, None] = {}
-        """Those of which the next commit writes when they were last used."""
+        """Tokens whose last use the next commit writes."""
         self._forgotten: list[int] = []
 
     async def open(self, persistence: Persistence) -> None:

@@ -1,4 +1,4 @@
-"""What other replicas do to the tokens of the store that they share: a directory learns of it here.
+"""Changes of tokens by other replicas of a store: a directory learns of them here.
 
 A token that was made elsewhere lets its bearer in at once, and one that was revoked elsewhere lets nobody in and ends
 the calls under way (docs/security.md, Gateways and replicas).

@@ -1,4 +1,4 @@
-"""What the secret of a token looks like, which the command line knows, too: so that it can tell one that is cut off."""
+"""The form of a token's secret, which the command line knows, too: it can tell one that is cut off."""
 
 from string import ascii_letters, digits
 from typing import Final

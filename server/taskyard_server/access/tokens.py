@@ -30,7 +30,7 @@ def new_id() -> str:
 
 
 def digest_of(secret: str) -> bytes:
-    """What is kept of a secret, and what it is found by."""
+    """The digest of a secret, which is kept, and by which it is found."""
     return sha256(secret.encode()).digest()
 
 

@@ -295,7 +295,7 @@ class App:
 
     @property
     def engine(self) -> Engine:
-        """What a test looks at beside the API."""
+        """The parts that a test looks at beside the API."""
         return self._engine
 
     async def close(self) -> None:

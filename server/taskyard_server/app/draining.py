@@ -36,7 +36,7 @@ class InFlight(NamedTuple):
     built_in: int = 0
 
     def plus(self, other: InFlight) -> InFlight:
-        """Those of two namespaces together."""
+        """The counts of two namespaces together."""
         return InFlight(self.tasks + other.tasks, self.hosts + other.hosts, self.built_in + other.built_in)
 
 

@@ -86,7 +86,7 @@ class EmbeddedServer:
         return self._idle.connected(namespace)
 
     def unfinished(self) -> list[Unfinished]:
-        """What connected hosts have still to do at this time."""
+        """The work that connected hosts have still to do at this time."""
         return list(self._idle.unfinished())
 
 

@@ -49,7 +49,7 @@ SERVER_OPTIONS: Final = (
 
 
 class Servers:
-    """What serves gRPC: one server for all callers, and another one for the gateway, each with its interceptor.
+    """The servers of gRPC: one for all callers, and another one for the gateway, each with its interceptor.
 
     With `has_replicas` there is one for the gateways of other replicas as well, and callers come by gateways alone.
     One connection of a gateway carries the calls of all its callers, so that no limit of a connection may hold there.

@@ -1,4 +1,4 @@
-"""What an engine is told to look at every so often: hosts that are dead, and tasks that no host may run."""
+"""Regular looks of an engine: at hosts that are dead, and tasks that no host may run."""
 
 import asyncio
 from typing import Final

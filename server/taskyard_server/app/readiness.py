@@ -1,4 +1,4 @@
-"""Whether the server serves, and why not, for whoever watches over it (docs/rules.md, Health).
+"""The readiness of the server, or why it does not serve, for supervisors (docs/rules.md, Health).
 
 gRPC's own health service is told of changes; `HealthService` and the metrics port ask.
 """
@@ -60,7 +60,7 @@ class Readiness:
         return None if self._is_trusted() else NOT_TRUSTED
 
     def probes(self) -> Mapping[str, Callable[[], str | None]]:
-        """What other threads ask, by paths: whether the event loop of this one turns, and whether calls may come too.
+        """Answers to other threads, by paths: whether the event loop of this one turns, and whether calls may come.
 
         Each answers why not, or None.
         """
@@ -101,7 +101,7 @@ class Readiness:
 
 
 def turns(loop: asyncio.AbstractEventLoop) -> Callable[[], str | None]:
-    """What another thread asks: whether an event loop turns. It answers why not, or None."""
+    """A probe of an event loop by another thread: None if it turns, else why not."""
     return partial(_obstacle_to_turns, loop)
 
 

@@ -41,7 +41,7 @@ class RefusedLine:
 
 @dataclass(slots=True)
 class LineSubmission:
-    """What has become of a file: the sizes of its batches by their ids, and the outcomes in the order of the lines."""
+    """The outcome of a file: the sizes of its batches by their ids, and the outcomes in the order of the lines."""
 
     batches: dict[str, int] = field(default_factory=dict)
     outcomes: list[pb.BatchOutcome] = field(default_factory=list)

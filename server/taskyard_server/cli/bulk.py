@@ -34,7 +34,7 @@ app = typer.Typer(help="Cancel, pause, resume, resolve or reprioritize all tasks
 
 
 class Request(Protocol):
-    """What the requests have in common."""
+    """The common part of the requests."""
 
     filter: task_pb2.TaskFilter
 

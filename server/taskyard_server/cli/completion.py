@@ -1,4 +1,4 @@
-"""What the shell completes beside words: ids and names that the server knows, if it answers at once.
+"""Completions beside words: ids and names that the server knows, if it answers at once.
 
 The options that say where it is are taken from the environment and the profile, since a shell has parsed no others.
 Nothing that goes wrong here may be seen: the terminal holds a line that somebody is typing.
@@ -24,7 +24,7 @@ LEAST: Final = 4
 NAME: Final = re.compile(r"[\w.:@/][\w.,:@+=/-]*")
 """Names that mean nothing to a shell, which puts them on the line as they are. Whoever runs a host names it."""
 UNSAFE: Final = re.compile(r"[^\w .,:@+=/-]")
-"""What descriptions do without: zsh evaluates them, and whoever submits a task names its action."""
+"""Signs that descriptions do without: zsh evaluates them, and whoever submits a task names its action."""
 Found = list[tuple[str, str]]
 
 

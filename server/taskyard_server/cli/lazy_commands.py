@@ -27,7 +27,7 @@ class CommandEntry:
 
 
 class Listed(TyperCommand):
-    """What stands for a command until it is called."""
+    """A placeholder of a command until it is called."""
 
     def __init__(self, entry: CommandEntry) -> None:
         super().__init__(entry.name, help=entry.help, hidden=entry.hidden, rich_help_panel=entry.panel)

@@ -119,7 +119,7 @@ def _with_short_ids(heads: Sequence[Head], rows: list[tuple[Text, ...]]) -> list
 
 
 def _width(heads: Sequence[Head], rows: Sequence[tuple[Text, ...]], most: int | None = None) -> int:
-    """What the table takes, where texts are folded to so many cells, if to any."""
+    """The rows of the table, where texts are folded to so many cells, if to any."""
     widths = _widths(heads, rows)
     if most is not None:
         widths = [

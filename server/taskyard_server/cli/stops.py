@@ -32,5 +32,5 @@ def timeout_secs(wait_ms: int | None) -> float:
 
 
 def stop_text(answer: pb.CancelTaskResponse | pb.PauseTaskResponse) -> str:
-    """What is known of the host, behind what was done; nothing if it was not waited for."""
+    """The state of the host, behind what was done; nothing if it was not waited for."""
     return f", {TEXTS[answer.stopping]}" if answer.stopping in TEXTS else ""

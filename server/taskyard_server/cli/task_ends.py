@@ -41,7 +41,7 @@ def until(timeout: str | None) -> float | None:
 
 
 def told_end(task: pb.Task) -> Text:
-    """What has become of a task, in a line."""
+    """The outcome of a task, in a line."""
     told = f"{task.task_id} is {word(task.state)}"
     if task.error:
         told += f": {task.error}"

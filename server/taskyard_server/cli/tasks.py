@@ -24,7 +24,7 @@ from .task_ids import TaskArgument, whole_id
 
 
 class Order(StrEnum):
-    """What a list is sorted by."""
+    """The keys by which a list is sorted."""
 
     CREATED = "created"
     ENDED = "ended"

@@ -23,7 +23,7 @@ Request: TypeAlias = (
 )
 
 KEPT_NAMES: Final = ("agent_id", "state", "batch_id", "target", "parent_id", "action", "host_id", "concurrency_key")
-"""What is kept of a filter for as long as its operation is known, and bounded by nothing else."""
+"""The part of a filter that is kept for as long as its operation is known, and bounded by nothing else."""
 EMPTY_FILTER: Final = "filter: is empty; set all to mean all tasks"
 KINDS: Final = {kind: pb.Operation.Kind.Value(kind.value) for kind in OperationKind}
 STATUSES: Final = {status: pb.Operation.Status.Value.Value(status.value) for status in OperationStatus}
@@ -32,7 +32,7 @@ STATUSES: Final = {status: pb.Operation.Status.Value.Value(status.value) for sta
 def operation_request(
     request: Request, kind: OperationKind, agents: Names | None, max_payload_bytes: int
 ) -> OperationRequest:
-    """What is asked for, of the tasks of the caller's agents. Raises `BadRequest` or `TooLarge`."""
+    """The filter of the request, of the tasks of the caller's agents. Raises `BadRequest` or `TooLarge`."""
     for name in KEPT_NAMES:
         if len(getattr(request.filter, name)) > MAX_NAME_CHARS:
             field = TaskFilter.DESCRIPTOR.fields_by_name[name].json_name
@@ -91,5 +91,5 @@ def operation_message(operation: Operation, *, is_bare: bool = False) -> pb.Oper
 
 
 def dry_run_message(kind: OperationKind, matched: int) -> pb.Operation:
-    """What an operation would be about, which is not begun."""
+    """The count of an operation that is not begun."""
     return pb.Operation(kind=KINDS[kind], status=STATUSES[OperationStatus.DONE], matched=matched)

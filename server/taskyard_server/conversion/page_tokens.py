@@ -29,7 +29,7 @@ class Seal(Protocol):
 
 
 class Listing:
-    """What a page is a part of: a kind of thing, the caller's namespace, and the filters of the request.
+    """The listing that a page is a part of: a kind of thing, the caller's namespace, and the filters of the request.
 
     With a `seal` its tokens hold for callers of this `scope` alone, and nobody can read them.
     """

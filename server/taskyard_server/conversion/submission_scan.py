@@ -355,7 +355,7 @@ def _name(raw: bytes) -> str | None:
 
 
 def _fingerprint(task: ScannedTask, agent_id: str) -> bytes:
-    """What `fingerprints.fingerprint` makes of it: all fields in order, none with its default value."""
+    """The text that `fingerprints.fingerprint` hashes: all fields in order, none with its default value."""
     parts: list[bytes] = []
     _add_name(parts, AGENT_ID, agent_id)
     _add_name(parts, ACTION, task.action)

@@ -186,4 +186,4 @@ READERS: Final[dict[str, Callable[[bytes], Any]]] = {
     "/taskyard.v1.TaskService/SubmitTasks": TasksRequest,
     "/taskyard.v1.BatchService/SubmitBatch": BatchRequest,
 }
-"""What reads the requests of these methods, in the place of protobuf."""
+"""The readers of the requests of these methods, in the place of protobuf."""

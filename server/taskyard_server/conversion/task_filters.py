@@ -54,7 +54,7 @@ def task_filter(
 
 
 def listing_criteria(request: pb.ListTasksRequest) -> list[object]:
-    """What a page token of this listing holds for. Tokens of earlier versions go on: what was added is last, if set."""
+    """The scope of a page token of this listing. Tokens of earlier versions go on: what was added is last, if set."""
     criteria: list[object] = [
         request.agent_id,
         request.state,
@@ -72,7 +72,7 @@ def listing_criteria(request: pb.ListTasksRequest) -> list[object]:
 
 
 def _mark(request: Message, field: str) -> float | None:
-    """What stands for a bound in page tokens, as it did in earlier versions; None if absent."""
+    """The form of a bound in page tokens, as it was in earlier versions; None if absent."""
     time: Timestamp = getattr(request, field)
     return (time.seconds * 1_000_000 - time.nanos // -1000 - 0.5) / 1e6 if request.HasField(field) else None
 

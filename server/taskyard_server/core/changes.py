@@ -1,4 +1,4 @@
-"""What changed in one scheduler since a store last took it.
+"""Changes of one scheduler since a store last took them.
 
 Tasks and the figures of agents are found from the events of a turn, so that the hottest paths do nothing for it. What
 changes without an event is noted where it happens: the deadline of a task that becomes or ceases to be the head of its
@@ -116,7 +116,7 @@ class Changes:
                 self.evicted[task] = None
 
     def take(self) -> Changes:
-        """What changed until now; from now on what changes is gathered anew. Call it after `take_events` only."""
+        """The changes until now; from now on what changes is gathered anew. Call it after `take_events` only."""
         taken = Changes()
         taken.tasks, taken.new, taken.reopened, taken.evicted = self.tasks, self.new, self.reopened, self.evicted
         taken.agents, taken.agents_gone = self.agents, self.agents_gone

@@ -205,11 +205,11 @@ class Dispatcher:
         self._life.offers.move(offer, self.profile_of(now, offer.host).narrowed(offer.project))
 
     def profile_of(self, now: float, host: Host) -> HostProfile:
-        """What a host may run now: of one that is built in, that depends on the others."""
+        """The profile by which a host may run tasks now: of one that is built in, that depends on the others."""
         return TAB_EXECUTOR if host.built_in and self._life.liveness.any_online(now) else host.profile
 
     def _claim_profile(self, now: float, host: Host, project: str | None) -> HostProfile:
-        """What a claim may get; raises `BadRequest` for a project other than the host's own."""
+        """The profile of a claim; raises `BadRequest` for a project other than the host's own."""
         profile = self.profile_of(now, host)
         if project is not None and profile.project not in (None, project):
             raise BadRequest("project: must be the host's own")

@@ -1,4 +1,4 @@
-"""What the core refuses, and the word for each refusal.
+"""The refusals of the core, and the word for each.
 
 The words are the `code` of the error table (docs/rules.md, Errors). How a code becomes a gRPC status or an HTTP body is
 decided in `interceptors/errors.py` alone.

@@ -1,4 +1,4 @@
-"""What happened to tasks, in order.
+"""Events of tasks, in order.
 
 An event holds what was true just after it of everything on a task that changes, since the task itself goes on changing.
 `result` and `completed_at` need no place: `done` is never left, and a terminal event is itself the end. Times are
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 class EventKind(StrEnum):
-    """What kind of thing happened."""
+    """The kind of an event."""
 
     SUBMITTED = "submitted"
     CHANGED = "changed"

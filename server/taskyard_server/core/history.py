@@ -1,4 +1,4 @@
-"""What only some tasks have: runs, attempts, retries, tokens, and a time before which they are not due."""
+"""Fields that only some tasks have: runs, attempts, retries, tokens, and a time before which they are not due."""
 
 from __future__ import annotations
 

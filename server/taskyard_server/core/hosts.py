@@ -29,7 +29,7 @@ class Tabs(IntEnum):
 
 
 class HostProfile(NamedTuple):
-    """What decides whether a host may run a task. Hosts of equal profile share the ready queue's look-up."""
+    """Properties that decide whether a host may run a task. Hosts of equal profile share the ready queue's look-up."""
 
     capabilities: frozenset[str] = frozenset()
     project: str | None = None
@@ -70,7 +70,7 @@ TAB_EXECUTOR: Final = HostProfile(tabs=Tabs.ONLY)
 
 
 class HostStatus(StrEnum):
-    """Whether a host lives and has room (docs/rules.md, Liveness)."""
+    """The state of a host: if it lives, and has room (docs/rules.md, Liveness)."""
 
     ALIVE = "alive"
     IDLE = "idle"
@@ -150,7 +150,7 @@ class Host(Holder):
         self.waiting: dict[str, Offer] = {}
 
     def kept(self) -> tuple[object, ...]:
-        """What a store keeps of it that may change."""
+        """The part that a store keeps, and that may change."""
         return (
             self.display_name,
             self.profile,
@@ -163,7 +163,7 @@ class Host(Holder):
         )
 
     def set_reported(self, reported_status: HostStatus | None, machine: bytes | None) -> None:
-        """What it says of itself now; without figures of its machine, those it gave before stay."""
+        """Its report of itself now; without figures of its machine, those it gave before stay."""
         self.reported_status = reported_status
         self.machine = self.machine if machine is None else machine
 

@@ -28,7 +28,7 @@ def lost_hosts(
 
 
 def lost_text(now: float, lost: list[LostHost], by_name: bool) -> str:
-    """What is said of lost hosts that may run a task, as the end of a sentence; empty if there is none."""
+    """Words about lost hosts that may run a task, as the end of a sentence; empty if there is none."""
     if not lost:
         return ""
     secs = max(0, int(now - max([host.lost_at for host in lost])))

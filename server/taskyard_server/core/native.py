@@ -1,4 +1,4 @@
-"""What the compiler is told of classes. Where the core is not compiled this says nothing.
+"""Hints to the compiler about classes. Where the core is not compiled this says nothing.
 
 An `acyclic` class is not looked at by the garbage collector: nothing that its objects refer to leads back to them.
 """

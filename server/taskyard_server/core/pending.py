@@ -1,4 +1,4 @@
-"""What keeps tasks pending: a hold, a time, other tasks (docs/rules.md, Held and future tasks, Predecessors).
+"""Reasons that keep tasks pending: a hold, a time, other tasks (docs/rules.md, Held and future tasks, Predecessors).
 
 A task is queued once nothing of this keeps it. Only then has it a place in its target.
 """

@@ -26,7 +26,7 @@ ENDED: Final = AfterPolicy.ENDED
 
 
 class Known(NamedTuple):
-    """What a submission may name: tasks in memory of these `agents`, None for all, and some that have left it.
+    """Tasks that a submission may name: those in memory of these `agents`, None for all, and some that have left it.
 
     `past` says how those ended, by their ids.
     """
@@ -47,7 +47,7 @@ def name_predecessors(submissions: Sequence[Submission]) -> bool:
 
 
 class Verdict(IntEnum):
-    """What its predecessors mean for a task: it may go, has to wait, or will never go."""
+    """The state of a task by its predecessors: it may go, has to wait, or will never go."""
 
     CLEAR = 0
     WAITS = 1
@@ -55,7 +55,7 @@ class Verdict(IntEnum):
 
 
 class Following:
-    """What a new task comes after: `tasks` in memory, and what all of them mean for it.
+    """The predecessors of a new task: `tasks` in memory, and what all of them mean for it.
 
     `failed` is the id of the first one that keeps it from ever being run.
     """
@@ -87,7 +87,7 @@ class Predecessors:
         return len(self._waiting) - len(self._clear)
 
     def find(self, extras: TaskExtras, known: Known) -> Following:
-        """What a task with these extras comes after.
+        """The predecessors of a task with these extras.
 
         Raises `NotFound` for one that is not known, and `Conflict` for one that was rejected.
         """
@@ -234,7 +234,7 @@ class Predecessors:
         return waits, None
 
     def _judge(self, task: Task, is_ended_enough: bool) -> Verdict:
-        """What one predecessor means. One that blocks its target may still be resumed or resolved."""
+        """The meaning of one predecessor. One that blocks its target may still be resumed or resolved."""
         state = task.state
         if state is DONE:
             return Verdict.CLEAR

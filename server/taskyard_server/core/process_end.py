@@ -1,4 +1,4 @@
-"""What the end of a process does to tasks (docs/rules.md, Drain and shutdown)."""
+"""The end of a process, and the tasks in flight (docs/rules.md, Drain and shutdown)."""
 
 from __future__ import annotations
 

@@ -43,7 +43,7 @@ from .task_ids import order_of
 
 
 class Damaged(Exception):
-    """What was stored contradicts itself. The text says how."""
+    """A stored state that contradicts itself. The text says how."""
 
 
 class Restoring:

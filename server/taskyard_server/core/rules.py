@@ -21,7 +21,7 @@ MAX_SET: Final = 1000
 
 
 class ConfiguredRules(NamedTuple):
-    """What the configuration says, by pattern."""
+    """The configured rules, by pattern."""
 
     limits: Mapping[str, KeyLimit] = {}
     weights: Mapping[str, int] = {}

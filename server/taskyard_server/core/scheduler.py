@@ -400,7 +400,7 @@ class Scheduler:
 
     @property
     def changes(self) -> Changes | None:
-        """What changed since a store took it; None where there is none."""
+        """The changes since a store took them; None where there is none."""
         return self._life.changes
 
     @property

@@ -21,7 +21,7 @@ MIN_LEASES_TO_PRUNE: Final = 64
 
 
 class StopOutcome(StrEnum):
-    """Whether anything of a task may still run; the values are the documented ones."""
+    """The answer to whether anything of a task may still run; the values are the documented ones."""
 
     RELEASED = "released"
     PRESUMED = "presumed"

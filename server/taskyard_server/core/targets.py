@@ -88,7 +88,7 @@ class Target:
 
     @property
     def waits_for(self) -> str | None:
-        """What its next task has to wait for, for people; None while its head may be claimed."""
+        """The reason for which its next task waits, for people; None while its head may be claimed."""
         status, task = self.standing
         if task is None or status is TargetStatus.READY:
             return None
@@ -316,7 +316,7 @@ class Targets:
 
 
 def _what_is_left(task: Task) -> Task:
-    """What a target has to know of a blocker that has left memory."""
+    """The trace of a blocker that has left memory."""
     submission = Submission(task.agent.id, "", options=TaskOptions(target=task.options.target))
     left = Task(task.id, task.seq, task.agent, submission, task.created_at, None, task.state)
     left.completed_at = task.completed_at

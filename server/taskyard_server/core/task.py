@@ -76,7 +76,7 @@ class IdempotencyKey(NamedTuple):
 
 
 class AfterPolicy(StrEnum):
-    """What a task asks of its predecessors (docs/rules.md, Predecessors)."""
+    """The condition of a task on its predecessors (docs/rules.md, Predecessors)."""
 
     SUCCESS = "success"
     ENDED = "ended"
@@ -90,7 +90,7 @@ class UniqueWhile(StrEnum):
 
 
 class OnConflict(StrEnum):
-    """What a submission does when its unique key is taken (docs/rules.md, Unique keys)."""
+    """The policy of a submission whose unique key is taken (docs/rules.md, Unique keys)."""
 
     EXISTING = "existing"
     REJECT = "reject"
@@ -98,14 +98,14 @@ class OnConflict(StrEnum):
 
 
 class OnTargetFailure(StrEnum):
-    """What a target does when a task of it fails after its start (docs/rules.md, Serial queues)."""
+    """The policy of a target when a task of it fails after its start (docs/rules.md, Serial queues)."""
 
     BLOCK = "block"
     CONTINUE = "continue"
 
 
 class TaskExtras(NamedTuple):
-    """What the fewest submitters set: how a task stands to others, and the `selector` of the element that it is for.
+    """Options that few submitters set: how a task stands to others, and the `selector` of its element.
 
     None of a policy means that it was not set. `concurrency_keys` are in order, each once. `after_indexes` are
     predecessors by their places in the same batch; they become ids when it is admitted. `on_conflict` is about the
@@ -158,7 +158,7 @@ class TaskOptions(NamedTuple):
 
 
 NO_OPTIONS: Final = TaskOptions()
-"""What runs for every task asks first whether its options are these: that is cheaper than to read one of them."""
+"""Code that runs for every task asks first whether its options are these: cheaper than to read one of them."""
 
 
 class Submission(NamedTuple):
@@ -337,6 +337,6 @@ class Task:
 
 
 class Existing(NamedTuple):
-    """What a submission finds instead of a new task: the one that has its unique key (docs/rules.md, Unique keys)."""
+    """The find of a submission in place of a new task: the one that has its unique key (docs/rules.md, Unique keys)."""
 
     task: Task

@@ -1,4 +1,4 @@
-"""What stands in the id of a task: when it was made, in milliseconds, and its order of submission, in hex digits."""
+"""The content of a task's id: when it was made, in milliseconds, and its order of submission, in hex digits."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What comes due when: deadlines, leases, delays and silences, in ticks of an eighth of a second.
+"""Due times: of deadlines, leases, delays and silences, in ticks of an eighth of a second.
 
 A tick never comes before the time it stands for, and at most an eighth of a second after it. Items of one tick share
 a dict, so that adding and removing are O(1) and a removed item leaves nothing behind; a heap orders the ticks only.
@@ -110,7 +110,7 @@ class TimerQueue(Generic[Item]):
 
 
 class Holder:
-    """What holds things that come due. `look_at` is when it is looked through next, `inf` for never."""
+    """A slot of things that come due. `look_at` is when it is looked through next, `inf` for never."""
 
     __slots__ = ("look_at",)
 

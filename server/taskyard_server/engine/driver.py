@@ -40,7 +40,7 @@ MIN_DUE_TIMES_TO_COMPACT: Final = 64
 
 
 class TurnOutbox(Protocol):
-    """What makes deliveries of events, and passes them on."""
+    """The maker of deliveries, which passes them on."""
 
     def take(self, state: NamespaceState, events: Sequence[Event]) -> Sequence[DueDelivery]:
         """The deliveries of a turn, which the next commit writes."""

@@ -198,7 +198,7 @@ class AdminCommands:
         return None if state is None else queued_since(state.scheduler.life)
 
     async def demand(self, namespace: str, pools: Sequence[Pool]) -> list[Demand]:
-        """What each of these pools of hosts has to do in a namespace."""
+        """The demand on each of these pools of hosts in a namespace."""
         state = self._namespaces.find(namespace)
         if state is None:
             return [Demand(pool.name) for pool in pools]
@@ -219,7 +219,7 @@ class AdminCommands:
         return {state.namespace: health_of(state.scheduler.life, now) for state in self._namespaces}
 
     def look_at_hosts(self, namespace: str, show: Callable[[list[Host]], T]) -> T:
-        """What `show` makes of the hosts of a namespace as they are now, kept or not: for figures."""
+        """The result of `show` on the hosts of a namespace as they are now, kept or not: for figures."""
         state = self._namespaces.here(namespace)
         return show([] if state is None else list(state.scheduler.hosts))
 

@@ -151,7 +151,7 @@ class StoredHistory:
         return await self.answered(scan)
 
     async def answered(self, reading: Coroutine[Any, Any, T]) -> T:
-        """What the store answers. Raises `Unavailable` if that takes too long."""
+        """The answer of the store. Raises `Unavailable` if that takes too long."""
         try:
             return await asyncio.wait_for(reading, self._patience_secs)
         except (TimeoutError, CommitDelayed, StoreError):

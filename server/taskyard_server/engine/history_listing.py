@@ -121,7 +121,7 @@ class HistoryListing:
         return await self._bounds_by_id(low, high)
 
     async def _bounds_by_id(self, low: int, high: int) -> tuple[int, int]:
-        """What is left of that where only ids with a beginning are wanted: the store would pass by all others."""
+        """The part of that where only ids with a beginning are wanted: the store would pass by all others."""
         prefix = self.task_filter.id_prefix
         if prefix is None:
             return low, high

@@ -1,4 +1,4 @@
-"""What still happens while the time of an engine stands still, and what keeps hosts alive while it jumps.
+"""Activity while the time of an engine stands still, and what keeps hosts alive while it jumps.
 
 A test moves a `VirtualClock` from one due time to the next, and waits at each until nothing happens any more.
 """
@@ -47,7 +47,7 @@ class IdleDetector:
         return set() if state is None else {offer.host.id for offer in state.sessions}
 
     def unfinished(self) -> Iterator[Unfinished]:
-        """What the hosts whose streams are open have to do before anything else can happen at this time."""
+        """The work of hosts with open streams before anything else can happen at this time."""
         for state in self._namespaces:
             for offer in state.sessions:
                 yield from _unfinished(state, offer)

@@ -1,4 +1,4 @@
-"""What submissions may name as predecessors: what is in memory, and what has left it, by the rows of the store.
+"""Predecessors that submissions may name: tasks in memory, and those that have left it, by the rows of the store.
 
 A task of another agent than the caller's is looked for as one that never was.
 """
@@ -26,7 +26,7 @@ MAX_LOOKS: Final = 3
 async def known_of(
     state: NamespaceState, history: StoredHistory | None, submissions: Sequence[Submission], agents: Names | None
 ) -> Known:
-    """What these submissions may name. The command must follow in this turn. Raises `Unavailable`."""
+    """The predecessors that these submissions may name. The command must follow in this turn. Raises `Unavailable`."""
     past: dict[str, TaskState] = {}
     if history is not None:
         names = dict.fromkeys([task_id for each in submissions for task_id in each.options.extras.after])

@@ -21,7 +21,7 @@ DeletionListener: TypeAlias = Callable[[str], None]
 """Called with the name of a namespace whose deletion is kept just now. It must not block or raise."""
 
 DeliveryEncoder: TypeAlias = Callable[[Event], bytes | None]
-"""What must be kept to deliver an event, without its task; None if it is told to nobody. Called in the event's turn."""
+"""The record by which an event is delivered, without its task; None if nobody is told. Called in the event's turn."""
 
 DeliveryListener: TypeAlias = Callable[[Sequence[DueDelivery]], None]
 """Called with deliveries that have just been committed, in the order of their numbers. It must not block or raise."""

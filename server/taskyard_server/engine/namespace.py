@@ -44,7 +44,7 @@ GRANT_DELAY_SECS: Final = 0.1
 
 
 class Turn(NamedTuple):
-    """What one turn of the event loop has to tell of a namespace: to its streams, its waiting calls, its listeners."""
+    """The news of one turn of the event loop about a namespace: for its streams, its waiting calls, its listeners."""
 
     granted: dict[Offer, list[Lease]]
     stops: list[Stop]

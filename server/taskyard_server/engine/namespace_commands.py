@@ -163,7 +163,7 @@ class NamespaceCommands:
         return NamespaceView(name, _served(state), ownership)
 
     def _content(self, state: NamespaceState) -> str:
-        """What is in a namespace that somebody may miss, in words; empty if nothing is."""
+        """The content of a namespace that somebody may miss, in words; empty if there is none."""
         if state.fault is not None:
             return "records at fault"
         now, limits = self._namespaces.now(), state.scheduler.limits

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 log = structlog.get_logger(__name__)
 
 REMOVE_AFTER_SECS: Final = 1.0
-"""What is done is removed with the next commit of its namespace, or after this time together."""
+"""Deliveries that are done are removed with the next commit of its namespace, or after this time together."""
 
 
 class Outbox:

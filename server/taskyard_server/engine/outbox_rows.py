@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 @dataclass(slots=True)
 class OutboxRows:
-    """What the next commit of a namespace writes to the outbox and removes from it.
+    """Changes of the outbox in the next commit of a namespace.
 
     `last` is the last number, and `waiting` says how many deliveries are not done.
     """

@@ -28,7 +28,7 @@ CURSOR: Final = re.compile(
     r"([0-9a-f]{16})\.(0|[1-9][0-9]{0,15})\.(0|[1-9][0-9]{0,15})\.(0|[1-9][0-9]{0,15})\.([A-Za-z0-9._-]{1,63})"
 )
 CURSOR_OF_0_1: Final = re.compile(r"[0-9a-f]{16}\.(0|[1-9][0-9]{0,15})\.[A-Za-z0-9._-]{1,63}")
-"""What a release before this one gave out; its log is gone."""
+"""A cursor of a release before this one; its log is gone."""
 BAD_CURSOR: Final = "cursor: is not a cursor of a watch of this namespace"
 LEFT_LOG: Final = "cursor: its position has left the log; begin anew with includeCurrent"
 
@@ -59,7 +59,7 @@ class CommitMark(NamedTuple):
 
 
 class Cursor(NamedTuple):
-    """What a cursor holds: a place in a log, and the last commit whose events all lie before it."""
+    """The content of a cursor: a place in a log, and the last commit whose events all lie before it."""
 
     incarnation: str
     position: int
@@ -200,7 +200,7 @@ def _last_event(entry: tuple[int, CommitMark]) -> int:
 
 
 def read_cursor(cursor: str) -> Cursor:
-    """What a cursor holds. Raises `BadRequest`, or `CursorExpired` for one of an earlier release."""
+    """The content of a cursor. Raises `BadRequest`, or `CursorExpired` for one of an earlier release."""
     try:
         text = b64decode(cursor + "=" * (-len(cursor) % 4), b"-_", validate=True).decode("ascii")
     except (NotBase64, ValueError):

@@ -79,7 +79,7 @@ class RuleCommands:
         return await self._answers.give(state, lambda: rules.delete_weight(pattern))
 
     async def fairness(self, namespace: str) -> Sequence[AgentShare]:
-        """What each agent is entitled to and gets, by name."""
+        """The share of each agent, due and received, by name."""
         state = self._namespaces.find(namespace)
         if state is None:
             return []

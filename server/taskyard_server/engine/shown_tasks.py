@@ -1,4 +1,4 @@
-"""What a watch has shown of tasks before it follows the log, so that events which these include are not sent again."""
+"""The tasks that a watch has shown before it follows the log, so that what they include is not sent again."""
 
 from __future__ import annotations
 

@@ -28,7 +28,7 @@ AFTER_FAULT_SECS: Final = 1.0
 
 
 class TurnEnds(Protocol):
-    """What follows from commands, once a turn of the event loop."""
+    """The consequences of commands, once a turn of the event loop."""
 
     committer: Committer | None
 

@@ -41,7 +41,7 @@ class StopCall:
         return answer
 
     async def outcome(self, secs: float, answers: Answers) -> StopOutcome:
-        """What came of it after `secs` at most, once that is kept."""
+        """The outcome after `secs` at most, once that is kept."""
         state = self._state
         if not self._told.done() and secs > 0 and not state.has_left:
             state.stop_calls.add(self)

@@ -72,7 +72,7 @@ class TaskCommands:
         return command() if self._answers.persistence is None else await self._answers.give(state, command)
 
     async def known(self, namespace: str, submissions: Sequence[Submission], *, agents: Names | None = None) -> Known:
-        """What these submissions may name, right before `submit_each`. Raises `Unavailable`."""
+        """The predecessors that these submissions may name, right before `submit_each`. Raises `Unavailable`."""
         state, history = self._namespaces.find(namespace), self._namespaces.history
         return Known(agents) if state is None else await known_of(state, history, submissions, agents)
 
@@ -393,7 +393,7 @@ class TaskCommands:
                 call.close()
 
     def _check_cancel(self, namespace: str) -> Callable[[Task], None]:
-        """What a cancellation asks of a task that has left memory: that it blocks its target."""
+        """The check of a cancellation on a task that has left memory: that it blocks its target."""
 
         def check(task: Task) -> None:
             state = self._namespaces.here(namespace)
@@ -409,7 +409,7 @@ class TaskCommands:
         return await history.find(state, task_id, agents)
 
     async def _read(self, state: NamespaceState, task_id: str, agents: Names | None, read: Callable[[], T]) -> T:
-        """What is read of one task, at once where nothing of it waits for a commit."""
+        """The result of reading one task, at once where nothing of it waits for a commit."""
         if agents is not None and state.find(task_id, agents) is None:
             raise NotFound("task not found")
         return await self._answers.give(state, read) if state.is_unkept(task_id) else read()

@@ -1,4 +1,4 @@
-"""What an engine tells of a namespace besides objects of the core."""
+"""Values that an engine tells of a namespace besides objects of the core."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class NamespaceTotals(NamedTuple):
 
 
 class Served(NamedTuple):
-    """What the engine that serves a namespace knows of it. `created_at` is None where it was never noted."""
+    """The knowledge of the engine that serves a namespace. `created_at` is None where it was never noted."""
 
     created_at: float | None
     totals: NamespaceTotals

@@ -1,4 +1,4 @@
-"""What the answer of an instance means for a task: its result, or its failure (docs/rules.md, Executor answers)."""
+"""The meaning of an instance's answer for a task: its result, or its failure (docs/rules.md, Executor answers)."""
 
 from typing import Final
 

@@ -19,14 +19,14 @@ class TlsFilesError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class TlsFiles:
-    """What the settings `executorCa`, `executorCert` and `executorKey` name."""
+    """The files that the settings `executorCa`, `executorCert` and `executorKey` name."""
 
     ca: Path | None = None
     cert: Path | None = None
     key: Path | None = None
 
     def context(self) -> ssl.SSLContext:
-        """What connections are made with. Raises `TlsFilesError`."""
+        """The TLS context of connections. Raises `TlsFilesError`."""
         if (self.cert is None) is not (self.key is None):
             missing = "executorCert" if self.cert is None else "executorKey"
             raise TlsFilesError(f"{missing}: is missing; the two go together")
@@ -48,7 +48,7 @@ class TlsFiles:
         return context
 
     def marks(self) -> list[FileMark | None]:
-        """What differs once one of the files has changed."""
+        """A mark that differs once one of the files has changed."""
         return marks_of((self.ca, self.cert, self.key))
 
 

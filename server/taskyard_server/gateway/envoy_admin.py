@@ -37,7 +37,7 @@ async def listeners(socket: Path) -> dict[str, tuple[str, int]]:
 
 
 class _Received:
-    """What `HTTPResponse` reads from in the place of a socket."""
+    """A file that `HTTPResponse` reads in the place of a socket."""
 
     def __init__(self, data: bytes) -> None:
         self._data = data

@@ -116,7 +116,7 @@ class Carrying:
 
 @dataclass(frozen=True, slots=True)
 class EnvoyConfig:
-    """What one Envoy is to serve: REST on `rest`, in front of the gRPC server on `server`, for pages of `origins`.
+    """The service of one Envoy: REST on `rest`, in front of the gRPC server on `server`, for pages of `origins`.
 
     With `is_limited` a caller that sends thousands of requests at once does not hold up others.
     """
@@ -190,7 +190,7 @@ class EnvoyConfig:
 
 
 def _edits_for(carrying: Carrying) -> list[tuple[str, str, str, int]]:
-    """What carrying calls changes in envoy.yaml: name, text, other text, how often the text is there."""
+    """Edits of envoy.yaml for carrying calls: name, text, other text, how often the text is there."""
     drop = {
         "name": "drop",
         "typed_config": {

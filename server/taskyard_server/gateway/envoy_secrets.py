@@ -13,7 +13,7 @@ TLS: Final = "type.googleapis.com/envoy.extensions.transport_sockets.tls.v3"
 OWN_SECRET: Final = "server"
 AUTHORITIES_SECRET: Final = "clients"
 GATEWAYS: Final = "spiffe://taskyard/gateway/"
-"""What the URI of a replica begins with."""
+"""The beginning of a replica's URI."""
 
 
 class Secrets:
@@ -34,7 +34,7 @@ class Secrets:
 
     @property
     def yaml(self) -> str:
-        """What envoy.yaml says instead of `transport_socket: null`, for a listener."""
+        """The text of envoy.yaml instead of `transport_socket: null`, for a listener."""
         common: dict[str, Any] = self._common(["h2", "http/1.1"])
         if self._has_authorities:
             common["validation_context_sds_secret_config"] = self._source(AUTHORITIES_SECRET)

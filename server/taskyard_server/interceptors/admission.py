@@ -209,7 +209,7 @@ class CallAdmission:
 
 
 class Gate:
-    """What stands before one method."""
+    """The gate of one method."""
 
     def __init__(
         self,

@@ -27,7 +27,7 @@ AUTHORIZATION_KEY: Final = "authorization"
 FORWARDED_CERTIFICATE_KEY: Final = "x-forwarded-client-cert"
 FORWARDED_FOR_KEY: Final = "x-forwarded-for"
 IGNORED_FIELDS_KEY: Final = "x-taskyard-ignored-fields"
-"""What of the body of a REST call the gateway passes on to nobody (gateway/strict_json.lua)."""
+"""Fields of a REST body that the gateway passes on to nobody (gateway/strict_json.lua)."""
 MAX_IGNORED_CHARS: Final = 500
 DEFAULT_NAMESPACE: Final = "default"
 NAMESPACE: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,62}")
@@ -129,7 +129,7 @@ class Headers(NamedTuple):
 
 
 def read_headers(metadata: Any) -> Headers:
-    """What counts of the metadata of a call."""
+    """The parts of a call's metadata that count."""
     by_rest, traceparent, target, is_head = False, None, None, False
     namespace: str | None = None
     authorization = certificate = forwarded_for = ignored_fields = None
@@ -172,7 +172,7 @@ def authorization_in(metadata: Any) -> str | None:
 
 
 def credentials_of(headers: Headers, context: Context) -> Credentials:
-    """What a call brought to be known by. Certificates count only where no `authorization` came."""
+    """The credentials of a call. Certificates count only where no `authorization` came."""
     if headers.authorization is not None:
         return Credentials(headers.authorization)
     if is_by_gateway(context):

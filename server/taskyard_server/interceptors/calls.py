@@ -58,7 +58,7 @@ class Door(Protocol):
 
     @property
     def life(self) -> int:
-        """What was begun in one life is told to nobody in the next one."""
+        """Calls begun in one life are told to nobody in the next one."""
 
     def enter(self, method: str, namespace: str) -> Awaitable[None] | None:
         """None if a call is to be served here and now; else it is to wait for that. It raises `NotOwner` if not."""
@@ -303,7 +303,7 @@ def _kind(method: str, outcome: str) -> str:
 
 
 def _line(method: str, headers: Headers, begin: float, outcome: str) -> dict[str, Any]:
-    """What the line of a call says. Its namespace may be anything where it is what was refused."""
+    """The line of a call in the log. Its namespace may be anything where it is what was refused."""
     ms, namespace = round((time.perf_counter() - begin) * 1000, 2), headers.namespace[:MAX_NAMESPACE_CHARS]
     return {"method": method, "outcome": outcome, "ms": ms, "namespace": namespace, "rest": headers.by_rest}
 

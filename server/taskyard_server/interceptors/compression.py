@@ -18,7 +18,7 @@ GZIP_WINDOW: Final = 16 + zlib.MAX_WBITS
 
 
 class BadCompression(Exception):
-    """What begins as gzip does and is no whole gzip."""
+    """Bytes that begin as gzip does and are no whole gzip."""
 
 
 def uncompressed(data: bytes, most: int) -> bytes | None:

@@ -61,12 +61,12 @@ class InternalError(Refusal):
 
 
 def refusal_of(error: Exception) -> Refusal:
-    """What the caller is told of an error."""
+    """The refusal by which the caller is told of an error."""
     return error if isinstance(error, Refusal) else InternalError()
 
 
 def trailing_metadata(refusal: Refusal, by_rest: bool) -> tuple[tuple[str, str | bytes], ...]:
-    """What goes with the status code and the message."""
+    """The metadata beside status code and message."""
     details: tuple[tuple[str, str | bytes], ...] = (("grpc-status-details-bin", _status(refusal).SerializeToString()),)
     if not by_rest:
         return details

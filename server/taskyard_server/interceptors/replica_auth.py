@@ -18,7 +18,7 @@ from .errors import MAPPINGS, message_of, trailing_metadata
 
 NO_GATEWAY: Final = "the client certificate is not one of a gateway: its one URI must be spiffe://taskyard/gateway/NAME"
 CARRIED: Final = "/taskyard."
-"""What gateways carry. Health, reflection and channelz are not served here."""
+"""The services that gateways carry. Health, reflection and channelz are not served here."""
 
 
 class GatewaysOnly(grpc.aio.ServerInterceptor):

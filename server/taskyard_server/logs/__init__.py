@@ -1,1 +1,1 @@
-"""What the server writes down: its log, and who changed what."""
+"""The log of the server, and the audit log."""

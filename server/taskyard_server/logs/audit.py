@@ -30,10 +30,10 @@ RESERVE_BYTES: Final = 256 * MAX_LINE_BYTES
 """Room is taken for so many actions that are under way, and so much more whenever that is not enough."""
 MAX_TEXT_CHARS: Final = 256
 SHORT_TEXT_CHARS: Final = 48
-"""What is left of each text where a line would be too long: every character may take six bytes in JSON."""
+"""The length of each text where a line would be too long: every character may take six bytes in JSON."""
 MINUTE_SECS: Final = 60.0
 MAX_TALLIED: Final = 100
-"""What is refused is counted by so many names a minute, and all else together: refusals must not push changes out."""
+"""Refusals are counted by this many names a minute, and all else together: refusals must not push changes out."""
 OTHERS: Final = "others"
 
 ENCODER: Final = json.JSONEncoder(separators=(",", ":"))

@@ -39,7 +39,7 @@ def secs_to_next(now: float) -> float:
 
 
 class SampledFigures(NamedTuple):
-    """What a sample shows of a namespace; those from `submitted` on count since the sample before.
+    """The figures of a sample of a namespace; those from `submitted` on count since the sample before.
 
     `avg_dispatch_latency_ms` is None where nothing was handed out, `queued_since` where nothing is queued.
     """

@@ -24,7 +24,7 @@ EXPIRED: Final = "expired"
 
 
 class ActionCounts:
-    """What happened to the tasks of one action in one namespace."""
+    """Counts of the tasks of one action in one namespace."""
 
     __slots__ = ("dispatched", "ended", "run_secs", "runs", "submitted")
 

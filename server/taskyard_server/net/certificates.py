@@ -41,7 +41,7 @@ class CertificateError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Certificates:
-    """What the files of a listener held, all in PEM."""
+    """The content of a listener's files, all in PEM."""
 
     cert: bytes
     key: bytes = field(repr=False)
@@ -50,7 +50,7 @@ class Certificates:
     valid_until: datetime
 
     def warning(self, now: datetime) -> str | None:
-        """What callers will hold against this certificate, if anything."""
+        """The reason for which callers will refuse this certificate, if any."""
         if now > self.valid_until:
             return f"it has expired at {self.valid_until:%Y-%m-%d %H:%M} UTC"
         return None if now >= self.valid_from else f"it is not valid before {self.valid_from:%Y-%m-%d %H:%M} UTC"
@@ -72,7 +72,7 @@ class CertificateFiles:
 
     @property
     def current(self) -> Certificates:
-        """What is in force; another object once it has changed."""
+        """The content in force; another object once it has changed."""
         assert self._current is not None
         return self._current
 
@@ -197,7 +197,7 @@ def replica_files(settings: ReplicaSettings) -> CertificateFiles | None:
 
 
 def server_credentials(files: CertificateFiles) -> grpc.ServerCredentials:
-    """What grpc listens with: new connections get what is in force by then.
+    """The credentials with which grpc listens: new connections get what is in force by then.
 
     Where there are authorities, callers need a certificate of one of them.
     """

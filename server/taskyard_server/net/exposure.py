@@ -9,7 +9,7 @@ LOOPBACK = "localhost"
 
 
 def exposed(settings: Settings) -> list[str]:
-    """What forbids to listen as these settings say: a line for each listener, which names what to set."""
+    """The reasons not to listen as these settings say: a line for each listener, which names what to set."""
     needs = [("grpc", settings.grpc, _missing_for_grpc(settings))]
     if settings.gateway:
         needs.append(("rest", settings.rest, _missing_for_rest(settings)))

@@ -10,7 +10,7 @@ FileMark = tuple[int, int, int]
 
 
 def mark_of(found: os.stat_result) -> FileMark:
-    """What differs once a file was written, or is another one."""
+    """A mark that differs once a file was written, or is another one."""
     return found.st_mtime_ns, found.st_ino, found.st_size
 
 

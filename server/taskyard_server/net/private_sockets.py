@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Final
 
 MAX_PATH_BYTES: Final = 107
-"""What the system takes as the path of a socket."""
+"""The longest path of a socket."""
 PLAIN: Final = re.compile(r"[A-Za-z0-9._/~+@=,-]+")
 """grpc reads the path of a socket as a part of a URL."""
 PREFIX: Final = "taskyard-"

@@ -1,4 +1,4 @@
-"""What this replica has done about namespaces since its start: plain counts, which metrics read."""
+"""The work of this replica on namespaces since its start: plain counts, which metrics read."""
 
 from __future__ import annotations
 

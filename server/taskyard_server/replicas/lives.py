@@ -37,7 +37,7 @@ class Lives(Protocol):
 
 
 class ProcessLives:
-    """Those of processes. Off Linux nothing is ever certain."""
+    """The lives of processes. Off Linux nothing is ever certain."""
 
     def __init__(self) -> None:
         self._mark = machine_mark()

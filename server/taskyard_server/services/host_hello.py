@@ -18,7 +18,7 @@ from taskyard_server.interceptors.calls import MAX_MESSAGE_BYTES
 
 
 def read_hello(message: pb.Hello, access: Access, max_payload_bytes: int) -> Hello:
-    """What a Hello says. Raises `BadRequest`, and the refusal of a host that the caller may not be."""
+    """The content of a Hello. Raises `BadRequest`, and the refusal of a host that the caller may not be."""
     host_id = requests.host_id(message.host_id)
     check_host(access, host_id)
     instance = requests.name(message.instance, "instance")

@@ -1,4 +1,4 @@
-"""What is to be sent on the stream of a host, as encoded messages: the next one, and whether it is due now.
+"""The queue of a host's stream, as encoded messages: the next one, and whether it is due now.
 
 A single task is sent at once, and many tasks share a message, with the answers to what came before. What need not leave
 at once waits for a moment for more to share its message with: counts of accepted reports that nobody waits for, and,
@@ -46,7 +46,7 @@ ACKNOWLEDGED_HEARTBEAT: Final = tag(pb.ConnectResponse, "acknowledged_heartbeat"
 
 
 class HostOutbox:
-    """What waits to be sent on one stream, once it is open. `encode` makes an `Assignment` of a lease."""
+    """Messages that wait to be sent on one stream, once it is open. `encode` makes an `Assignment` of a lease."""
 
     def __init__(self, encode: Callable[[Lease], bytes], turns: FairYield) -> None:
         self.session: Session | None = None
@@ -274,4 +274,4 @@ def _next_drain(session: Session) -> bytes | None:
 
 
 def _ignore() -> None:
-    """What is called when something is due while there is no stream."""
+    """A callback for when something is due while there is no stream."""

@@ -1,4 +1,4 @@
-"""What comes on the stream of a host: reports, credit and heartbeats, each applied in its turn.
+"""Messages from the stream of a host: reports, credit and heartbeats, each applied in its turn.
 
 A heartbeat waits for nothing that came before it. All else is applied in order, and answered in order once it is kept.
 """

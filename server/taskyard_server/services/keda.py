@@ -33,7 +33,7 @@ SHUTDOWN: Final = "the server shuts down"
 
 
 class ScalerTrigger(NamedTuple):
-    """What the user of KEDA said in a trigger."""
+    """The content of a trigger of KEDA."""
 
     namespace: str
     pool: Pool
@@ -116,7 +116,7 @@ class KedaScaler(ExternalScalerServicer):
         return demand
 
     def _trigger(self, request: pb.ScaledObjectRef) -> ScalerTrigger:
-        """What the metadata of a trigger says. Raises `BadRequest`, and `NotFound` for a pool that is none."""
+        """The content of a trigger's metadata. Raises `BadRequest`, and `NotFound` for a pool that is none."""
         metadata = request.scalerMetadata
         namespace = metadata.get("namespace", "") or current_call().namespace
         check_namespace(namespace, "namespace")
@@ -130,7 +130,7 @@ class KedaScaler(ExternalScalerServicer):
 
 
 def _count(demand: Demand) -> int:
-    """What there is to do counts also while it is done: who scales by it never ends a host under its work."""
+    """Work counts also while it is done: who scales by it never ends a host under its work."""
     return demand.runnable + demand.inflight
 
 

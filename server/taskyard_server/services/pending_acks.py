@@ -85,4 +85,4 @@ class PendingAcks(Generic[Answer]):
 
 
 def _ignore(_: object) -> None:
-    """What an answer is passed on to once the stream is gone."""
+    """The receiver of answers once the stream is gone."""

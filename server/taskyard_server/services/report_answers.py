@@ -24,7 +24,7 @@ RUNNING: Final = TaskState.RUNNING
 
 
 class ReportAnswer(NamedTuple):
-    """What answers a message of reports, in order: so many accepted reports, and encoded messages.
+    """The answer to a message of reports, in order: numbers of accepted reports, and encoded messages.
 
     It `is_awaited` if it accepts a start: a task with a target begins only then.
     """

@@ -1,4 +1,4 @@
-"""What a caller is shown of tasks: payloads, and the figures of a full queue (docs/security.md, Payloads)."""
+"""The sight of tasks: payloads, and the figures of a full queue (docs/security.md, Payloads)."""
 
 from __future__ import annotations
 

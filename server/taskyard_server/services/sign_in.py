@@ -33,7 +33,7 @@ MAX_ADDRESSES: Final = 10_000
 MAX_UNDER_WAY: Final = 32
 """Exchanges under way at once, each for ten seconds at most."""
 MAX_OF_ADDRESS: Final = 8
-"""Those of them that one address may have."""
+"""The most of them for one address."""
 MAX_CHARS: Final = 8_192
 VERIFIER: Final = re.compile(r"[A-Za-z0-9._~-]{43,128}")
 VISIBLE: Final = re.compile("[!-~]+")
@@ -112,7 +112,7 @@ class SignInService(SignInServiceServicer):
         raise BadRequest("issuer: nobody signs in with this one here")
 
     def _form(self, request: pb.ExchangeCodeRequest, origin: str | None) -> Mapping[str, str]:
-        """What the token endpoint is sent. Raises `BadRequest`."""
+        """The request to the token endpoint. Raises `BadRequest`."""
         if request.HasField("refresh_token"):
             if request.HasField("code"):
                 raise BadRequest("refreshToken: must not come with code")

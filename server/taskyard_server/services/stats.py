@@ -106,7 +106,7 @@ class StatsService(StatsServiceServicer):
         return b"".join([*parts, rest.SerializeToString()])
 
     async def _fields_of(self, agents: list[tuple[str, AgentStats]]) -> AgentFields:
-        """What the answer has for each agent. Other calls go on meanwhile."""
+        """The part of the answer for each agent. Other calls go on meanwhile."""
         fields = AgentFields()
         for begin in range(0, len(agents), AGENTS_PER_TURN):
             if begin:

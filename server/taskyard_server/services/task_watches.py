@@ -207,7 +207,7 @@ class TaskWatches:
     async def _selected(
         self, watcher: Watcher, namespace: str, event_filter: EventFilter, show: Callable[[Task, int], T | None]
     ) -> AsyncIterator[T]:
-        """What `show` makes of the retained tasks that the filter selects by id or batch, where it makes something.
+        """The results of `show` on retained tasks that the filter selects by id or batch, where there are any.
 
         Each is read when it is yielded, and shown with the position that it is of, if it is in memory.
         """

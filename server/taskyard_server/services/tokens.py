@@ -127,7 +127,7 @@ class TokenService(TokenServiceServicer):
 
 
 def kind_of(principal: Principal) -> str:
-    """What kind of credential a principal came with, as callers are told."""
+    """The kind of a principal's credential, as callers are told."""
     if principal.credential.startswith(ID_PREFIX):
         return "token"
     return principal.credential.partition(":")[0]

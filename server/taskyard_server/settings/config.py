@@ -61,7 +61,7 @@ WEBHOOK_SECRET: Final = re.compile("(whsec_)?([A-Za-z0-9+/]{4})*[A-Za-z0-9+/]{2,
 
 
 class ConfigError(Exception):
-    """What is wrong with the configuration: one line for each mistake, which names its key."""
+    """The mistakes of the configuration: one line for each mistake, which names its key."""
 
 
 class RetrySettings(Section):

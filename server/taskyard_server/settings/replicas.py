@@ -10,7 +10,7 @@ from pydantic_core import PydanticCustomError
 from .setting_types import MAX_PORT, HomePath, Section
 
 REPLICA_NAME: Final = re.compile(r"(?!\.{1,2}$)[A-Za-z0-9._-]{1,253}")
-"""What may stand for NAME in `spiffe://taskyard/gateway/NAME`."""
+"""The form of NAME in `spiffe://taskyard/gateway/NAME`."""
 ADDRESS: Final = r"^([^:/\[\]\s]+|\[[0-9A-Fa-f:.]+\]):\d{1,5}$"
 
 

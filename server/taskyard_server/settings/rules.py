@@ -16,7 +16,7 @@ from .setting_types import Float, Integer, Section
 
 
 class KeyLimitSettings(Section):
-    """What holds for each key of a pattern. One without keys limits nothing."""
+    """The limit of each key of a pattern. One without keys limits nothing."""
 
     max_inflight: Annotated[Integer, Field(ge=0, le=MOST)] | None = Field(
         default=None, description="Maximum tasks of a key in flight. Without it any number may be."
@@ -37,7 +37,7 @@ class KeyLimitSettings(Section):
 
 
 class AgentSettings(Section):
-    """What holds for each agent that matches a pattern."""
+    """The weight of each agent that matches a pattern."""
 
     weight: Annotated[Integer, Field(ge=1, le=MAX_WEIGHT)] = Field(
         default=1, description="Weight of the agents, by which they share what is in flight."
@@ -45,7 +45,7 @@ class AgentSettings(Section):
 
 
 class TargetSettings(Section):
-    """What holds for each target that matches a pattern."""
+    """The policy of each target that matches a pattern."""
 
     on_failure: Literal["block", "continue"] = Field(
         default="block",

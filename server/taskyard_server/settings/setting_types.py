@@ -1,4 +1,4 @@
-"""What settings are made of: the types of their values, and sections of keys."""
+"""The parts of settings: the types of their values, and sections of keys."""
 
 import re
 from ipaddress import ip_address
@@ -21,7 +21,7 @@ from pydantic_core import PydanticCustomError
 
 MAX_PORT: Final = 65_535
 MASK: Final = "**********"
-"""What is shown of a secret."""
+"""The text that is shown of a secret."""
 SCHEMES: Final = frozenset({"unix", "unix-abstract", "vsock", "dns", "ipv4", "ipv6", "xds", "passthrough"})
 BEARER_TOKEN: Final = re.compile("[!-~]+")
 PASSWORD: Final = re.compile(r"(?<=://)([^/?#:]*):[^/?#]*@")

@@ -1,4 +1,4 @@
-"""What `store.url` may say: where tasks are kept (docs/keeping.md, Where)."""
+"""The forms of `store.url`: where tasks are kept (docs/keeping.md, Where)."""
 
 import re
 from pathlib import Path

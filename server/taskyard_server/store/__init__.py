@@ -1,1 +1,1 @@
-"""What survives a restart: the port of stores, the records that they keep, and SQLite (docs/keeping.md)."""
+"""Persistence over restarts: the port of stores, the records that they keep, and SQLite (docs/keeping.md)."""

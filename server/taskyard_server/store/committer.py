@@ -40,7 +40,7 @@ NOT_KEPT: Final = "the records of this namespace cannot be written"
 
 
 class RowSource(Protocol):
-    """What is kept: a namespace, or what belongs to none."""
+    """A source of rows: a namespace, or the part that belongs to none."""
 
     def add_rows(self, group: Group) -> None:
         """Add all that changed since the last call, in its present state."""

@@ -15,7 +15,7 @@ OTHER_TABLES: Final = tuple(
 
 
 class CopySource(Protocol):
-    """What is read of a store to copy it. See `Store`."""
+    """The part of a store that is read to copy it. See `Store`."""
 
     @property
     def url(self) -> str: ...

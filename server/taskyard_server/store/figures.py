@@ -1,4 +1,4 @@
-"""What a store has done since the start: plain counts, which metrics and statistics read."""
+"""The work of a store since the start: plain counts, which metrics and statistics read."""
 
 from __future__ import annotations
 

@@ -54,7 +54,7 @@ if TYPE_CHECKING:
     from .shared_port import Taken
 
 FAULTS = (MsgspecError, Damaged, KeyError, ValueError, TypeError, AssertionError, OverflowError)
-"""What a record that is not as it must be can lead to."""
+"""Errors to which a malformed record can lead."""
 
 
 @dataclass(slots=True)

@@ -24,7 +24,7 @@ EXTRAS_LEVEL: Final = 3
 UNKNOWN_BYTES: Final = 1 << 62
 """As what is free on a disk that cannot be asked: so nothing is refused for that."""
 EPOCH_JUMP: Final = 1 << 20
-"""What a restored store adds to all that must never go back (docs/keeping.md, Restore)."""
+"""The jump of a restored store in all that must never go back (docs/keeping.md, Restore)."""
 
 
 class Table(IntEnum):
@@ -90,7 +90,7 @@ class Fence(NamedTuple):
 
 @dataclass(slots=True)
 class Group:
-    """What one commit writes: all of it or nothing. Commits are numbered from 1 without gaps; `at` is its time.
+    """The content of one commit: all of it or nothing. Commits are numbered from 1 without gaps; `at` is its time.
 
     Rows that are removed are removed before others are put. `epoch` is that of the store (`Kept`). Where replicas share
     the store, `fences` has each namespace of which rows are written: those that are owned no longer are left out
@@ -142,7 +142,7 @@ class Group:
 
 
 class Kept(NamedTuple):
-    """What an opened store holds: the number and the time of the last commit, 0 if there was none.
+    """The state of an opened store: the number and the time of the last commit, 0 if there was none.
 
     `epoch` counts the restores of the store from backups. The record of a namespace says in which epoch it was written;
     one of an earlier epoch comes from a backup. Then all of that namespace that must never go back, its last order and
@@ -227,7 +227,7 @@ class Store(Protocol):
 
     @property
     def url(self) -> str:
-        """What `store.url` names, without secrets, for people."""
+        """The place that `store.url` names, without secrets, for people."""
 
     async def open(self) -> Kept:
         """Open the store, make or migrate it where it must be, and keep everybody else out. Raises `StoreError`."""
@@ -273,7 +273,7 @@ class Store(Protocol):
         """
 
     async def check(self) -> list[str]:
-        """What is wrong with the store, a line each; empty if nothing is. Raises `BackupFailed`."""
+        """The faults of the store, a line each; empty if there are none. Raises `BackupFailed`."""
 
     async def backup(self, path: str, *, replace: bool = False) -> None:
         """Write a copy of the store as of one commit to a new file, while others go on. Raises `BackupFailed`.

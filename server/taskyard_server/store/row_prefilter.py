@@ -1,4 +1,4 @@
-"""What a store can look for among the rows of tasks without knowing what they hold: bytes that must stand in them.
+"""Filters that a store can apply to rows of tasks without knowing their content: bytes that must stand in them.
 
 A text stands in a record as msgpack writes it, with its length in front, wherever it is. So rows without these bytes
 cannot be of a task that is wanted; of those that have them the engine decides.
@@ -28,7 +28,7 @@ AS_SUBMITTED_IN: Final = frozenset({PENDING, QUEUED})
 
 
 def sought(wanted: TaskFilter) -> Sought | None:
-    """What must stand in the rows of tasks that match; None if nothing is known of them."""
+    """The bytes in the rows of tasks that match; None if nothing is known of them."""
     task: list[tuple[bytes, ...]] = []
     for text in (wanted.agent_id, wanted.action, wanted.batch_id, wanted.target, wanted.parent_id):
         if text is not None:

@@ -1,4 +1,4 @@
-"""What changed in one scheduler since the last commit, as rows of the group that is committed next.
+"""Changes of one scheduler since the last commit, as rows of the group that is committed next.
 
 Each thing is written once, in its present state. A task is in `ended` if and only if it is terminal and does not block
 its target; before that it has a row in `states`. Rejected tasks are never written. A task that comes and ends within

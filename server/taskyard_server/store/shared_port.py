@@ -16,7 +16,7 @@ from .port import Kept, Store
 
 
 class Replica(NamedTuple):
-    """What a replica says of itself. `instance` is random, `name` is for people.
+    """The announcement of a replica. `instance` is random, `name` is for people.
 
     Others reach it at `address`, HOST:PORT, if it has one. It reads and writes records up to the format `level`, and
     takes no namespace while it drains.

@@ -180,7 +180,7 @@ def to_history(its: HistoryTuple) -> History:
 
 
 def to_profile(its: ProfileTuple) -> HostProfile:
-    """What a host may run."""
+    """The profile of a host."""
     return HostProfile(*its)
 
 

@@ -1,4 +1,4 @@
-"""What a server is given to be observed by. Without telemetry it is given nothing, and pays nothing."""
+"""The parts by which a server is observed. Without telemetry it is given nothing, and pays nothing."""
 
 from __future__ import annotations
 

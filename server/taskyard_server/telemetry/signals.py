@@ -1,4 +1,4 @@
-"""What a server sends to its collector, and how: set up from the settings and the variables of OpenTelemetry."""
+"""The telemetry of a server, and how it is sent: set up from the settings and the variables of OpenTelemetry."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ class Signals:
         self._stoppers: list[Callable[[], Any]] = []
         self._metrics = OTLPMetricExporter(endpoint) if is_on("METRICS") else None
         self.tracing: Tracing | None = None
-        """What makes spans; None without traces."""
+        """The tracer; None without traces."""
         self.log_processor: LogExport | None = None
         """A processor of structlog; None where no logs are sent."""
         if is_on("TRACES"):
@@ -80,7 +80,7 @@ class Signals:
 
     @property
     def telemetry(self) -> Telemetry:
-        """What a server is given of these."""
+        """The parts of these that a server is given."""
         its = self.tracing
         if its is None:
             return Telemetry(log_processor=self.log_processor, run=self.run, close=self.close)
@@ -129,7 +129,7 @@ class Signals:
 
 
 def _resource(instance: str) -> Resource:
-    """What all that is sent is about. The variables of OpenTelemetry come before what we say."""
+    """The resource that all of it is about. The variables of OpenTelemetry come before what we say."""
     ours = {SERVICE_NAME: "taskyard", SERVICE_VERSION: version("taskyard"), SERVICE_INSTANCE_ID: instance}
     return Resource({**Resource.create().attributes, **ours, **OTELResourceDetector().detect().attributes})
 

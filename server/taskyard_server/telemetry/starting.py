@@ -1,4 +1,4 @@
-"""Whether telemetry is on, and what it needs. This is all that a server without it imports."""
+"""The start of telemetry: if it is on, and what it needs. This is all that a server without it imports."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ MISSING: Final = "what sends telemetry is not installed: pip install 'taskyard[o
 def configured_telemetry(
     settings: Settings, environment: Mapping[str, str] = os.environ
 ) -> tuple[Telemetry, str | None]:
-    """What a server is observed by, and why by nothing although a variable names a collector.
+    """The parts by which a server is observed, and why there are none although a variable names a collector.
 
     Variables may be set for all programs of a machine, so that what they ask for in vain is no error. Raises
     `ConfigError` where the settings ask for it in vain, or a variable cannot be read.

@@ -44,7 +44,7 @@ SUBMITTED, CHANGED = EventKind.SUBMITTED, EventKind.CHANGED
 
 @dataclass(slots=True)
 class _Track:
-    """What is known of a task that is traced: since when its run goes on, it waits, it is handed out, its host works.
+    """The times of a traced task: since when its run goes on, it waits, it is handed out, its host works.
 
     `attempt` is the number of the attempt under way.
     """

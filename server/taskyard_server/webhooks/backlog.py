@@ -83,7 +83,7 @@ class Backlog:
             self._wait(namespace, 0, UNKNOWN)
 
     def leave(self, namespace: str) -> None:
-        """What waits of a namespace is another replica's from now on."""
+        """Deliveries of a namespace that wait are another replica's from now on."""
         self._after.pop(namespace, None)
         self._last.pop(namespace, None)
 

@@ -21,7 +21,7 @@ class Posts:
     """At most so many connections, kept open between posts."""
 
     failures: Final = (httpcore.NetworkError, httpcore.ProtocolError, httpcore.TimeoutException, OSError)
-    """What a post raises that does not reach its receiver, or gets no answer."""
+    """The errors of a post that does not reach its receiver, or gets no answer."""
 
     def __init__(self, allow_private: bool, most: int) -> None:
         self._http = httpcore.AsyncConnectionPool(network_backend=GuardedBackend(allow_private), max_connections=most)

@@ -295,7 +295,7 @@ class Webhooks:
         return await self._shared_posts().post(delivery.url, headers, delivery.body)
 
     def _shared_posts(self) -> Posts:
-        """What all workers post with, from the first delivery on."""
+        """The client of all workers, from the first delivery on."""
         if self._posts is None:
             from .posts import Posts
 
@@ -320,7 +320,7 @@ class Webhooks:
 
 
 def _record(event: Event) -> DeliveryRecord | None:
-    """What is posted of an event; None for those that are not."""
+    """The body of an event's post; None for those that are not posted."""
     task = event.task
     if event.state not in POSTED_STATES or event.kind is not CHANGED or task.options.callback_url is None:
         return None

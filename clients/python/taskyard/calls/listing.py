@@ -1,4 +1,4 @@
-"""What a listing of tasks selects, and what an operation on many tasks is about."""
+"""Filters of listings and criteria of operations on many tasks."""
 
 from __future__ import annotations
 

@@ -24,9 +24,9 @@ NAMESPACE_KEY: Final = "taskyard-namespace"
 AUTHORIZATION_KEY: Final = "authorization"
 PREFIX: Final = "TASKYARD_"
 PARTS: Final = ("address", "namespace", "token", "token_file", "ca", "cert", "key")
-"""What each source may say, under these names."""
+"""The arguments that each source may set, under these names."""
 WHO: Final = ("token", "token_file", "cert", "key")
-"""What shows who the caller is."""
+"""The credentials of the caller."""
 
 NOTHING: Final = "nothing"
 
@@ -36,7 +36,7 @@ Addresses: TypeAlias = "str | Sequence[str] | None"
 
 
 class CredentialOptions(TypedDict, total=False):
-    """What a program may say of how it reaches its server. What it leaves out is looked for elsewhere.
+    """Options of a program for how it reaches its server. What it leaves out is looked for elsewhere.
 
     Attributes:
         credentials: Credentials of gRPC that encrypt the connection, in place of `ca`, `cert` and `key`.
@@ -231,7 +231,7 @@ class Credentials:
 
 
 class Renewal:
-    """Whether a refused stream is worth another try.
+    """The rule by which a refused stream is worth another try.
 
     The server ends a stream so when its token has expired, which may be renewed in its file, or has other grants now.
 
@@ -340,7 +340,7 @@ def find_credentials(
 
 @dataclass(frozen=True, slots=True)
 class _Source:
-    """What one place says, by argument; how messages name what it says, and how it is written there."""
+    """The settings of one place, by argument; how messages name what it says, and how it is written there."""
 
     values: Mapping[str, str]
     name: Callable[[str], str]

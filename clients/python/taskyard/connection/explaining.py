@@ -1,4 +1,4 @@
-"""What errors mean that come of a missing or wrong token, certificate or encryption.
+"""The meaning of errors that come of a missing or wrong token, certificate or encryption.
 
 gRPC says "Connection refused" or "Socket closed" where a server demands encryption or a certificate, and a server does
 not know where a token came from.
@@ -79,7 +79,7 @@ def _connection_problem(raw: str, credentials: Credentials, address: str) -> str
 
 
 def _known_problem(raw: str, credentials: Credentials, address: str) -> str:
-    """What the words of gRPC tell, empty if nothing. The rules go from the surest sign to the weakest."""
+    """The meaning of gRPC's words, empty if there is none. The rules go from the surest sign to the weakest."""
     tls, server, given = credentials.tls, f"the server at {address}", credentials.spelling.given
     if "WRONG_VERSION_NUMBER" in raw or "HTTP_REQUEST" in raw:
         return f"{server} does not speak TLS: leave out https:// and {given('ca')}, {given('cert')}, or have it use TLS"

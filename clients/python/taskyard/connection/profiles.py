@@ -13,7 +13,7 @@ from typing import Any, Final
 log = logging.getLogger("taskyard")
 
 OWNER_ONLY: Final = stat.S_IRWXG | stat.S_IRWXO
-"""What a file that nobody else may read must not permit."""
+"""The permissions that a private file must not give."""
 PATHS: Final = ("token_file", "ca", "cert", "key")
 
 

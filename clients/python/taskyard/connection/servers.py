@@ -46,7 +46,7 @@ REFUSALS: Final = 10
 SLOW_SECS: Final = 1.0
 """A caller that waits no longer than this says nothing about the server."""
 NEVER_SENT: Final = "failed to connect to all addresses"
-"""What gRPC says of a call that no server has seen."""
+"""The words of gRPC for a call that no server has seen."""
 
 Opening: TypeAlias = Callable[[Credentials, str, int], grpc.aio.Channel]
 """Opens a channel by credentials and address. Channels of different numbers share no connection."""
@@ -372,7 +372,7 @@ class _NeverSent(Exception):
 
 
 class _UnaryChannel:
-    """What stubs need of a channel for their unary calls. Streams choose their server themselves, by `pick`."""
+    """The part of a channel that stubs need for their unary calls. Streams choose their server by `pick`."""
 
     def __init__(self, servers: Servers) -> None:
         self._servers = servers

@@ -96,7 +96,7 @@ class FileToken:
             log.warning("the token stays as it was: %s", error)
 
     def _look(self) -> tuple[int, ...] | None:
-        """What changes with the file, None where it is away."""
+        """A mark that changes with the file, None where it is away."""
         try:
             found = self._path.stat()
         except OSError:

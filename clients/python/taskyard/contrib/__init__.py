@@ -1,1 +1,1 @@
-"""What connects Taskyard with other libraries. Each module needs the extra of its name."""
+"""Connections of Taskyard with other libraries. Each module needs the extra of its name."""

@@ -28,7 +28,7 @@ W3C: Final = TraceContextTextMapPropagator()
 
 
 class _Traced:
-    """What makes spans. A worker process has a provider of its own: the one that its modules or lifespan set."""
+    """The tracer. A worker process has a provider of its own: the one that its modules or lifespan set."""
 
     def __init__(self, tracer_provider: TracerProvider | None = None) -> None:
         self._provider = tracer_provider

@@ -1,1 +1,1 @@
-"""What a `Host` is made of: its stream, its leases, and the handlers that run under them."""
+"""The parts of a `Host`: its stream, its leases, and the handlers that run under them."""

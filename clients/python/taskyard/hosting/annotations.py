@@ -1,4 +1,4 @@
-"""What a handler's annotations must say, checked when it is registered: sooner than after its first work."""
+"""Checks of a handler's annotations when it is registered: sooner than after its first work."""
 
 import inspect
 import types

@@ -90,7 +90,7 @@ class Connection:
         self._credentials = options.credentials
         self._renewal = Renewal(options.credentials)
         self._sent: Metadata = ()
-        """What was sent with the last stream."""
+        """The metadata of the last stream."""
         self._machine = MachineFigures() if options.machine_figures else None
         self._session = Session(part.slots)
         self._servers = Servers(options.credentials, open_threaded_channel)

@@ -67,7 +67,7 @@ class Departure:
 
     @property
     def tasks(self) -> list[asyncio.Task[None]]:
-        """What runs in the background."""
+        """Tasks in the background."""
         return [task for task in (self._leaving, self._announcing) if task is not None]
 
     def drain(self, initiator: str, end: float, stub: RuntimeHostServiceAsyncStub | None = None) -> None:

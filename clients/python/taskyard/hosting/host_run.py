@@ -30,7 +30,7 @@ END_SECS: Final = 5.0
 """How long the thread of the connection may take to end once it is told to."""
 
 _Reported: TypeAlias = tuple[LeaseKey, Report | None, bool]
-"""What was reported: under which lease, what (None for a handler that was stopped), and whether it is the last."""
+"""A report: under which lease, what (None for a handler that was stopped), and whether it is the last."""
 
 
 class HostRun:
@@ -63,7 +63,7 @@ class HostRun:
         self._connections = [Connection(options, part, remote, self._watch, self._owners) for part in parts]
         self._loop = asyncio.SelectorEventLoop()
         self._reports: list[_Reported] = []
-        """What handlers have reported in this turn of the program's loop."""
+        """Reports of handlers in this turn of the program's loop."""
         self._reported: Mailbox[list[_Reported]] = Mailbox(self._loop, self._take_reports)
         self._ended: asyncio.Future[BaseException | None] = self._program.create_future()
         self._working: asyncio.Task[None] | None = None
@@ -135,7 +135,7 @@ class HostRun:
                 await asyncio.wait({self._ended}, timeout=left)
 
     def _running_here(self) -> dict[LeaseKey, str]:
-        """What runs in this process, where it may be in the way of others."""
+        """Handlers in this process, where they may be in the way of others."""
         actions = self._actions
         return {key: action for key, action in self._handlers.running().items() if not actions.runs_in_process(action)}
 

@@ -1,4 +1,4 @@
-"""What a host is and how it works, and how its slots are divided. `Host` documents the options."""
+"""Options of a host, and how its slots are divided. `Host` documents the options."""
 
 import os
 from collections.abc import Iterator, Mapping, Sequence
@@ -11,12 +11,12 @@ Slots: TypeAlias = int | Mapping[str, int] | Literal["auto"]
 """How many tasks a host runs at once: in all, of each action, or one for each core that this process may use."""
 
 REST: Final = "*"
-"""What stands for all other actions."""
+"""The name for all other actions."""
 
 
 @dataclass(frozen=True, slots=True)
 class HostOptions:
-    """What a host is and how it works. `Host` documents the options."""
+    """Options of a host. `Host` documents the options."""
 
     credentials: Credentials
     host_id: str

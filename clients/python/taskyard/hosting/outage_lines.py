@@ -1,4 +1,4 @@
-"""What a host says of its connection in the log: one line for each thing that has changed, with what it means.
+"""Lines of a host about its connection in the log: one line for each thing that has changed, with what it means.
 
 What gRPC said is in the log on the level of debugging.
 """

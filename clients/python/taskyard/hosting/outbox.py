@@ -34,7 +34,7 @@ class Outbox:
         self._pending: dict[LeaseKey, dict[str, Report]] = {}
         """In the order in which the leases got their first pending report."""
         self._unanswered: deque[Report] = deque()
-        """What was sent, oldest first. The server answers in this order."""
+        """Messages that were sent, oldest first. The server answers in this order."""
         self._deferred: list[Report] = []
         """Reports that were refused for the time being."""
 

@@ -1,4 +1,4 @@
-"""What the end of a handler means for its task: the report of what it returned, or of the exception that it raised."""
+"""The meaning of a handler's end for its task: the report of what it returned, or of the exception that it raised."""
 
 import traceback
 from datetime import timedelta

@@ -42,14 +42,14 @@ def draining_by_signals(drain: Callable[[], None]) -> Iterator[None]:
 
 
 class _Shared:
-    """What the hosts of this process share."""
+    """The parts that the hosts of this process share."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._drains: list[Callable[[], None]] = []
         self._previous: dict[signal.Signals, Any] = {}
         self._loop: asyncio.AbstractEventLoop | None = None
-        """That of the main thread."""
+        """The event loop of the main thread."""
         self._first_at: float | None = None
 
     def add(self, drain: Callable[[], None]) -> None:

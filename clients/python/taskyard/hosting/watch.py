@@ -1,4 +1,4 @@
-"""Whether handlers let the rest of their program run, and what is said where they do not.
+"""The watch over handlers that keep the rest of their program from running, and its warnings.
 
 A handler may block the program's event loop: heartbeats go on, no other handler of the loop does. It may also hold the
 interpreter, as a long call into C does: then nothing of the process runs, heartbeats neither.
@@ -31,7 +31,7 @@ AGAIN_SECS: Final = 30.0
 STOPPED_SECS: Final = 30.0
 """So long nothing has run the program's event loop: what runs there will not go on."""
 NAME: Final = "taskyard "
-"""What the names of the asyncio tasks of handlers begin with; action and task follow."""
+"""The beginning of the names of handlers' asyncio tasks; action and task follow."""
 
 
 class Stalls:

@@ -1,1 +1,1 @@
-"""What calls return: tasks, schedules, figures and the rest, as plain Python."""
+"""Records that calls return: tasks, schedules, figures and the rest, as plain Python."""

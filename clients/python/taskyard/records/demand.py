@@ -1,4 +1,4 @@
-"""What the configured pools of hosts have to do (docs/rules.md, Demand)."""
+"""The demand on the configured pools of hosts (docs/rules.md, Demand)."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from taskyard.v1 import stats_pb2 as pb
 
 @dataclass(frozen=True, slots=True)
 class PoolDemand:
-    """What one pool of hosts has to do, as it was when the server answered.
+    """The demand on one pool of hosts, as it was when the server answered.
 
     Attributes:
         pool: The name of the pool.

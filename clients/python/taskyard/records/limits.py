@@ -10,7 +10,7 @@ from taskyard.values.convert import optional
 
 @dataclass(frozen=True, slots=True)
 class Limit:
-    """What holds for each concurrency key that matches a pattern, for each key by itself.
+    """The limit of each concurrency key that matches a pattern, for each key by itself.
 
     Attributes:
         pattern: A key, or the beginning of keys with a `*` at its end, such as `site:*`. Of several that match a key

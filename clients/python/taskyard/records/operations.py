@@ -12,7 +12,7 @@ from taskyard.values.convert import optional, optional_time
 
 
 class OperationKind(StrEnum):
-    """What is done."""
+    """The kind of the operation."""
 
     CANCEL = "cancel"
     PAUSE = "pause"

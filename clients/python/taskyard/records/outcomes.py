@@ -1,4 +1,4 @@
-"""What became of one input of a map."""
+"""The outcome of one input of a map."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ O = TypeVar("O")  # noqa: E741
 
 @dataclass(frozen=True, slots=True)
 class Outcome(Generic[I, O]):
-    """What became of one input of a map.
+    """The outcome of one input of a map.
 
     Attributes:
         index: The place of the input among the inputs, from 0.

@@ -17,7 +17,7 @@ from taskyard.values.convert import datetime_from, optional, optional_time
 
 
 class Overlap(StrEnum):
-    """What happens when a trigger is due while an earlier one has not ended (docs/rules.md, Overlap)."""
+    """The policy for a trigger that is due while an earlier one has not ended (docs/rules.md, Overlap)."""
 
     SKIP = "skip"
     """The trigger is skipped."""

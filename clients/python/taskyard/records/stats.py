@@ -11,7 +11,7 @@ from taskyard.v1 import stats_pb2 as pb
 
 @dataclass(frozen=True, slots=True)
 class QueueStats:
-    """What waits and what runs.
+    """Tasks that wait and tasks that run.
 
     Attributes:
         total_queued: Tasks that count as queued: queued, pending, and waiting for a target or a retry.

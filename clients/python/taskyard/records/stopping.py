@@ -1,4 +1,4 @@
-"""What became of a task's execution when it was cancelled or paused (docs/rules.md, Waiting for a stop)."""
+"""The fate of a task's execution when it was cancelled or paused (docs/rules.md, Waiting for a stop)."""
 
 from enum import StrEnum
 from typing import Final
@@ -10,7 +10,7 @@ MAX_WAIT_SECS: Final = 60.0
 
 
 class Stopping(StrEnum):
-    """Whether anything of a task may still run after a cancel or a pause that has waited for that."""
+    """The answer to whether anything of a task may still run after a cancel or a pause that has waited for that."""
 
     RELEASED = "released"
     """Its host has said that nothing runs any more."""

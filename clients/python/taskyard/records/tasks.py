@@ -289,7 +289,7 @@ CONVERTED: Final[Mapping[str, Callable[[Any], Any]]] = {
 }
 """How the fields are read that are not plain."""
 OTHER_NAMES: Final = {"latency": "latency_ms", "run_timeout": "run_timeout_ms"}
-"""What fields are called in the API, where that is something else."""
+"""Names of fields in the API, where they differ."""
 ALWAYS_READ: Final = frozenset({"id", "agent_id", "action", "state", "created_at"})
 READINGS: Final[Mapping[int, tuple[str, Callable[[Any], Any]]]] = {
     pb.Task.DESCRIPTOR.fields_by_name[OTHER_NAMES.get(name, name)].number: (name, CONVERTED.get(name, _same))

@@ -37,7 +37,7 @@ class AgentWeight:
 
 @dataclass(frozen=True, slots=True)
 class AgentShare:
-    """What one agent is entitled to, and what it gets.
+    """The share of one agent, due and received.
 
     Attributes:
         agent_id: The agent.

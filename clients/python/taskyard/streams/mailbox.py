@@ -1,4 +1,4 @@
-"""What other threads leave for an event loop, which takes all that has come at once."""
+"""Items that other threads leave for an event loop, which takes all that has come at once."""
 
 from __future__ import annotations
 

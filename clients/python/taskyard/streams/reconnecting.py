@@ -17,7 +17,7 @@ MAX_DELAY_WITH_LEASES_SECS: Final = 1.0
 """Leases outlive a break for seconds only."""
 MAX_DELAY_AT_FIRST_SECS: Final = 2.0
 FAILOVER_SECS: Final = 15.0
-"""What a replica that died owned is another's well within this time."""
+"""Namespaces of a replica that died are another's well within this time."""
 STEADY_SECS: Final = 5.0
 """A stream that lived this long resets the delays between tries."""
 

@@ -80,7 +80,7 @@ class Submitter:
         self._credentials = credentials
         self._renewal = Renewal(credentials)
         self._sent: Metadata = ()
-        """What was sent with the last stream."""
+        """The metadata of the last stream."""
         self._timeout = timeout_secs
         self._patience = patience_secs
         # One of several servers may hang: then there must be time left for another one.

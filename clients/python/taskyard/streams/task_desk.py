@@ -33,10 +33,10 @@ from .watching import TaskEvent, Watch
 log = logging.getLogger(__name__)
 
 WhenFull: TypeAlias = Literal["raise", "wait"]
-"""What happens when the queue is full: `QueueFull` is raised, or there are further tries until there is room."""
+"""The policy when the queue is full: `QueueFull` is raised, or there are further tries until there is room."""
 
 SubmitMiddleware: TypeAlias = Callable[[NewTask, Callable[[NewTask], Awaitable[Submitted]]], Awaitable[Submitted]]
-"""What is called around each submit: `async def (task, call_next)`, which returns `await call_next(task)`."""
+"""The middleware around each submit: `async def (task, call_next)`, which returns `await call_next(task)`."""
 
 ENDED_STATES: Final = ",".join(sorted(ENDED))
 ENDING_SECS: Final = 5.0
@@ -48,7 +48,7 @@ FULL_DELAYS_SECS: Final = (0.05, 5.0)
 
 
 class TaskDesk:
-    """What a client does with single tasks.
+    """Operations of a client on single tasks.
 
     Attributes:
         agent_id: The agent that submits the tasks that name no other.

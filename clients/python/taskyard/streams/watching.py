@@ -32,7 +32,7 @@ QUIET_SECS: Final = 45.0
 
 
 class EventKind(StrEnum):
-    """What happened to a task."""
+    """The kind of an event of a task."""
 
     CURRENT = "current"
     """The task as it was when the watch began, or began again."""

@@ -1,4 +1,4 @@
-"""What a yard says when a test cannot go on."""
+"""Errors of a yard in which a test cannot go on."""
 
 
 class YardError(Exception):

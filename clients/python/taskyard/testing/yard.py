@@ -387,7 +387,7 @@ class Yard:
         return [f"the host {host_id!r} is not connected" for host_id in alive if host_id not in connected]
 
     def _at_work(self, wait: bool) -> list[str]:
-        """What is still to be done at this time, a text each; without `wait` what handlers do that may go on."""
+        """Work that is still to be done at this time, a text each; without `wait` what handlers do that may go on."""
         left = self._missing_hosts()
         if any(not client._desk.is_idle for client in self._clients):
             left.append("a task that is being submitted was not accepted")

@@ -3,10 +3,10 @@
 from typing import Literal, TypeAlias
 
 AfterPolicy: TypeAlias = Literal["success", "ended"]
-"""What a task asks of those that it comes after (docs/rules.md, Predecessors)."""
+"""The condition of a task on those that it comes after (docs/rules.md, Predecessors)."""
 UniqueWhile: TypeAlias = Literal["queued", "live"]
 """For how long a unique key is taken (docs/rules.md, Unique keys)."""
 OnConflict: TypeAlias = Literal["existing", "reject", "replaceQueued"]
-"""What a submission does whose unique key is taken (docs/rules.md, Unique keys)."""
+"""The policy of a submission whose unique key is taken (docs/rules.md, Unique keys)."""
 OnTargetFailure: TypeAlias = Literal["block", "continue"]
-"""What becomes of the target of a task that fails after its start (docs/rules.md, Serial queues)."""
+"""The policy of a target when a task of it fails after its start (docs/rules.md, Serial queues)."""

@@ -24,7 +24,7 @@ from .shapes import shape_of
 MAX_DEPTH: Final = 30
 """The most levels of objects and lists that `params` and `result` may have."""
 LONG_NUMBER: Final = re.compile(rb"[0-9]{16}")
-"""What JSON must contain if a whole number in it is beyond 2^53."""
+"""A sign that JSON contains if a whole number in it is beyond 2^53."""
 
 
 class Missing(Enum):
@@ -76,7 +76,7 @@ class Codec(Protocol):
 
 
 class RawPayload(Protocol):
-    """What a payload has: the message of the API has it, and `Payload` too."""
+    """The parts of a payload: the message of the API has it, and `Payload` too."""
 
     @property
     def data(self) -> bytes:

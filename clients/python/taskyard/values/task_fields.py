@@ -1,4 +1,4 @@
-"""What the fields of a task take, for calls that have them as keywords (docs/rules.md, Submitting)."""
+"""Types of the fields of a task, for calls that have them as keywords (docs/rules.md, Submitting)."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ TEXT: Final = (str,)
 TIME: Final = (datetime, timedelta)
 MAX_RUN_TIMEOUT: Final = timedelta(milliseconds=2**32 - 1)
 RANGES: Final = {"priority": (-(2**31), 2**31 - 1), "token_limit": (0, 2**32 - 1)}
-"""What the API can express, by field."""
+"""Values that the API can express, by field."""
 COUNT: Final = (0, 2**32 - 1)
-"""What it can express elsewhere."""
+"""Values that it can express elsewhere."""
 TAKEN: Final[Mapping[str, tuple[tuple[type, ...], str]]] = {
     "action": (TEXT, "a text, or an Action"),
     "params": ((Mapping,), "a dict of JSON; for models, dataclasses and other values make an Action"),
@@ -54,7 +54,7 @@ TAKEN: Final[Mapping[str, tuple[tuple[type, ...], str]]] = {
     "on_target_failure": (TEXT, "a text"),
     "input": ((Payload,), "a Payload; a value for it is the second argument of a call with an Action"),
 }
-"""What each field takes that takes one value."""
+"""The types of fields with one value."""
 CHOICES: Final[Mapping[str, tuple[str, ...]]] = {
     "after_policy": get_args(AfterPolicy),
     "unique_while": get_args(UniqueWhile),

@@ -1,4 +1,4 @@
-"""Whether this process is a worker."""
+"""The mark of a process that is a worker."""
 
 is_worker = False
 """Set by `worker.main`."""

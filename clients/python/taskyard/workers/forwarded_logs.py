@@ -1,4 +1,4 @@
-"""What a worker logs is handled by the handlers of its host, unless its modules set up logging of their own."""
+"""Logs of a worker are handled by the handlers of its host, unless its modules set up logging of their own."""
 
 import copy
 import logging

@@ -1,4 +1,4 @@
-"""What goes between a host and its worker processes: frames of a kind and bytes, over one pipe for each direction."""
+"""The protocol of a host and its worker processes: frames of a kind and bytes, over one pipe for each direction."""
 
 import asyncio
 import os
@@ -10,7 +10,7 @@ HEADER: Final = struct.Struct(">BI")
 
 
 class Kind(IntEnum):
-    """What a frame holds."""
+    """The content of a frame."""
 
     SETUP = 1
     """To the worker, first: how it is set up, pickled."""

@@ -14,7 +14,7 @@ from .references import MAIN, main_program, reference
 
 @dataclass(frozen=True, slots=True)
 class Setup:
-    """What a worker process is told at its start. It holds nothing that must be imported first.
+    """The setup of a worker process. It holds nothing that must be imported first.
 
     Attributes:
         sys_path: Where modules are found.
@@ -35,7 +35,7 @@ class Setup:
 
 @dataclass(frozen=True, slots=True)
 class Body:
-    """What is around handlers, and the handlers themselves.
+    """The handlers, and the parts around them.
 
     Attributes:
         handlers: The handlers by action. Their functions are names, see `references.reference`.

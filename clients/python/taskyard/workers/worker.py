@@ -1,4 +1,4 @@
-"""What runs in a worker process: it is set up once, then runs one task after the other, as its host tells it.
+"""The program of a worker process: it is set up once, then runs one task after the other, as its host tells it.
 
 It ends with its host, whatever happens to that: the kernel ends its process group once the host's end of a pipe is
 closed. SIGTERM stops the task that runs, and then the process.

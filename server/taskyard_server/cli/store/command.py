@@ -190,7 +190,7 @@ def _asked(url: str, method: str, request: Message) -> Any:
 
 
 def _begin_epoch(url: str, as_json: bool) -> None:
-    """What a restore by PostgreSQL's own tools needs besides."""
+    """Steps that a restore by PostgreSQL's own tools needs besides."""
     from .work import epoch_begun
 
     before, epoch = asyncio.run(epoch_begun(url))

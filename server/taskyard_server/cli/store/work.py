@@ -1,4 +1,4 @@
-"""What `taskyard store` does to stores itself, where no server has them open. Importing this takes a second."""
+"""The work of `taskyard store` on stores that no server has open. Importing this takes a second."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast

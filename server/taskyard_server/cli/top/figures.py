@@ -1,4 +1,4 @@
-"""What `taskyard top` shows: the figures of one namespace at one moment, and how they are asked for."""
+"""The content of `taskyard top`: the figures of one namespace at one moment, and how they are asked for."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ COUNTED: Final = {
     "completed": "tasks_completed",
     "failed": "tasks_failed",
 }
-"""What has a rate, by its name in samples, and its name in the stats."""
+"""Figures with a rate, by their name in samples, and its name in the stats."""
 
 
 @dataclass(frozen=True)
@@ -149,7 +149,7 @@ def _hosts(stub: RuntimeHostServiceStub, call: dict[str, Any]) -> Sequence[runti
 
 
 def _unless_refused(ask: Callable[[], Any]) -> Any:
-    """What a call answers; None where its caller may not make it, or the server does not know it."""
+    """The answer of a call; None where its caller may not make it, or the server does not know it."""
     try:
         return ask()
     except grpc.RpcError as error:

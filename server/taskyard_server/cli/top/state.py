@@ -1,4 +1,4 @@
-"""What the user of `taskyard top` has chosen, and what each key changes."""
+"""The choices of the user of `taskyard top`, and what each key changes."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class Panel(Enum):
 
 
 class Wish(Enum):
-    """What a key asks for beside another look of the same figures."""
+    """Requests by a key beside another look of the same figures."""
 
     NOTHING = "nothing"
     QUIT = "quit"
@@ -46,7 +46,7 @@ class Wish(Enum):
 
 @dataclass(frozen=True, slots=True)
 class State:
-    """What is chosen. `scrolled` counts the rows of the panel in front that are above what is shown."""
+    """The present choice. `scrolled` counts the rows of the panel in front that are above what is shown."""
 
     namespace: str
     is_paused: bool = False
@@ -63,7 +63,7 @@ class State:
 
 
 def pressed(state: State, key: str, names: Sequence[str] = ()) -> tuple[State, Wish]:
-    """What a key makes of what is chosen; `names` are the namespaces that there are."""
+    """The choice after a key; `names` are the namespaces that there are."""
     match key:
         case "q" | "\x04":
             return state, Wish.QUIT

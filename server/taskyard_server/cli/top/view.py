@@ -142,7 +142,7 @@ def marks(values: Sequence[float], cells: int) -> str:
 
 
 def _held_back(figures: TopFigures) -> list[Text]:
-    """What keeps tasks from running, and what would help."""
+    """The reasons that keep tasks from running, and what would help."""
     queue, stats = figures.stats.queue, figures.stats
     told: list[str] = []
     if queue.total_queued and stats.HasField("hosts") and not stats.hosts.online:

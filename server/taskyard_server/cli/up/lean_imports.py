@@ -15,7 +15,7 @@ UNUSED: Final = ("rich",)
 
 @contextmanager
 def lean_imports() -> Iterator[None]:
-    """What is imported meanwhile goes without `UNUSED`, and is hidden from the garbage collector for ever.
+    """Imports meanwhile go without `UNUSED`, and is hidden from the garbage collector for ever.
 
     What is imported stays, so that to look for garbage among it is time lost.
     """

@@ -1,1 +1,1 @@
-"""What the queue looks like from outside: demand, shares, order, and why a task waits."""
+"""The queue from outside: demand, shares, order, and why a task waits."""

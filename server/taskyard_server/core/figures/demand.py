@@ -49,7 +49,7 @@ class Pool(NamedTuple):
 
 
 class Demand(NamedTuple):
-    """What one pool has to do: tasks that only hosts are missing for, and tasks in flight at its hosts.
+    """The demand on one pool: tasks that only hosts are missing for, and tasks in flight at its hosts.
 
     `oldest_secs` is the longest that one of the former has been queued, None where there is none. `free_credit` is what
     its live `hosts` would still take.

@@ -71,13 +71,13 @@ class Explanation(NamedTuple):
 
 
 class Sight(NamedTuple):
-    """What whoever asks may be told: of tasks of these agents, and of others' figures if it `sees_others`."""
+    """The sight of a caller: of tasks of these agents, and of others' figures if it `sees_others`."""
 
     agents: Names = EVERY_NAME
     sees_others: bool = True
 
     def ids(self, tasks: Iterable[Task]) -> tuple[str, ...]:
-        """Those of these tasks that may be named."""
+        """The ones of these tasks that may be named."""
         return tuple([task.id for task in tasks if task.agent.id in self.agents])
 
 
@@ -108,7 +108,7 @@ def explain(scheduler: Scheduler, now: float, task: Task, sight: Sight = SEES_AL
 
 
 def _of_itself(scheduler: Scheduler, now: float, task: Task, sight: Sight) -> Iterable[WaitReason]:
-    """What was said of it, and what it comes after."""
+    """Its submission, and the tasks that it comes after."""
     if scheduler.dispatcher.is_stopped:
         yield WaitReason(WaitKind.DRAINING, "the server is draining, and hands nothing out")
     if task.state is PAUSED:
@@ -206,7 +206,7 @@ def _full(
 
 
 def _of_hosts(scheduler: Scheduler, now: float, kind: Kind, sight: Sight) -> Iterable[WaitReason]:
-    """What hosts lack: one reason at most, since one that comes with all of it ends each of them.
+    """The lack of hosts: one reason at most, since one that comes with all of it ends each of them.
 
     It says where a host that may run the task was lost and may come back.
     """
@@ -275,7 +275,7 @@ def _live(scheduler: Scheduler, now: float) -> Iterable[tuple[Host, HostProfile]
 
 
 def what_is_missing(profile: HostProfile, kind: Kind) -> list[str]:
-    """What a host lacks to run tasks of a kind, for people; empty if it may run them."""
+    """The things that a host lacks to run tasks of a kind, for people; empty if it may run them."""
     project, action, requires, has_tab, _ = kind
     missing = [f"capability {name}" for name in sorted(requires - profile.capabilities)]
     if profile.project not in (None, project):

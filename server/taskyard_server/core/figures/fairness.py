@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 class AgentShare(NamedTuple):
-    """What an agent is entitled to and received, as shares of 1; its tasks in flight, and those claimable now."""
+    """The share of an agent, due and received, as parts of 1; its tasks in flight, and those claimable now."""
 
     agent_id: str
     weight: int

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 class Room:
-    """What is left of the places and tokens of keys, while tasks are counted that would take them."""
+    """Places and tokens of keys that are left, while tasks are counted that would take them."""
 
     __slots__ = ("_keys", "_left")
 

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 class OperationKind(StrEnum):
-    """What is done to the tasks; the values are those of the API."""
+    """The kind of an operation; the values are those of the API."""
 
     CANCEL = "cancel"
     PAUSE = "pause"
@@ -33,7 +33,7 @@ class OperationStatus(StrEnum):
 
 
 class OperationRequest(NamedTuple):
-    """What a caller asks for, under an id of its own making.
+    """The request of a caller, under an id of its own making.
 
     `task_filter` holds the agents of the caller, whose tasks alone it is about. `shown_filter` is the filter as the
     caller gave it, which is kept and shown; None for all tasks. `token_limit` is for resuming, `result` for resolving.
@@ -98,5 +98,5 @@ class Operation:
 
     @property
     def name(self) -> tuple[Names | None, str]:
-        """What it is known by: ids of callers with other agents are others."""
+        """The key by which it is known: ids of callers with other agents are others."""
         return self.agents, self.request.operation_id

@@ -1,1 +1,1 @@
-"""What waits, and in which order it is handed out: by priority, by fair share, by key and by rate."""
+"""The queue, and the order in which it is handed out: by priority, by fair share, by key and by rate."""

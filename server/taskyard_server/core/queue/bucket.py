@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 NOTHING_REQUIRED: Final[frozenset[str]] = NO_OPTIONS.requires
 
 Kind = tuple[str | None, str, frozenset[str], bool, bool]
-"""What a host must match: project, action, requires, whether there is a tab. And whether a trigger made the task."""
+"""Properties that a host must match: project, action, requires, if there is a tab, if a trigger made the task."""
 
 
 def kind_of(task: Task) -> Kind:

@@ -31,7 +31,7 @@ LEAST_PER_SECOND: Final = 0.000_001
 
 
 class KeyLimit(NamedTuple):
-    """What holds for each key of a pattern: tasks in flight, hand-outs a second, and how many of these at once."""
+    """The limit of each key of a pattern: tasks in flight, hand-outs a second, and how many of these at once."""
 
     max_inflight: int | None = None
     per_second: float | None = None

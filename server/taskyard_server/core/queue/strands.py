@@ -168,7 +168,7 @@ class Advances:
 
 
 class Node:
-    """What is parked at one key in one bucket: `size` strands, in a stand for each lane.
+    """The strands parked at one key in one bucket: `size` strands, in a stand for each lane.
 
     `looks` counts how often it was looked at since the key had room again. Its heap holds the lanes by their agent's
     rank as a bucket does, but for those that moved ahead after `seen`.
@@ -301,7 +301,7 @@ class Strands:
         return None if plain is None else lane
 
     def best_of_nodes(self, bucket: Bucket, best: Rows | None) -> Rows | None:
-        """What leaves next of `best` and what is parked in the open nodes of a bucket."""
+        """The next to leave, of `best` and of what is parked in the open nodes of a bucket."""
         over: list[Node] = []
         tired: list[Node] = []
         for node in bucket.open_nodes:

@@ -28,7 +28,7 @@ class Cadence(Protocol):
 
 
 class Overlap(StrEnum):
-    """What happens to a trigger that comes due while an earlier one of its schedule is open."""
+    """The policy for a trigger that comes due while an earlier one of its schedule is open."""
 
     SKIP = "skip"
     WAIT = "wait"
@@ -48,7 +48,7 @@ DEFAULT_CATCH_UP_WINDOW_SECS: Final = 86_400
 
 
 class ScheduleSpec(NamedTuple):
-    """What a schedule does. Each time it submits `task`, with a deadline of `deadline_secs` from then if given."""
+    """The content of a schedule. Each time it submits `task`, with a deadline of `deadline_secs` from then if given."""
 
     cadence: Cadence
     time_zone: str
@@ -202,7 +202,7 @@ class Trigger:
 
 
 class TriggerEventKind(StrEnum):
-    """What happened to a trigger."""
+    """The kind of a trigger's event."""
 
     DUE = "due"
     DEFERRED = "deferred"

@@ -23,7 +23,7 @@ Labels = tuple[tuple[str, str], ...]
 
 
 class Relation(StrEnum):
-    """What a requirement asks of the value of its key. `NOT_IN` and `ABSENT` hold for labels without the key."""
+    """The test of a requirement on the value of its key. `NOT_IN` and `ABSENT` hold for labels without the key."""
 
     IN = "in"
     NOT_IN = "notin"
@@ -38,7 +38,7 @@ ABSENT: Final = Relation.ABSENT
 
 
 class Requirement(NamedTuple):
-    """What must hold for the label with one key. `values` are for `IN` and `NOT_IN`, sorted, each once."""
+    """A requirement on the label with one key. `values` are for `IN` and `NOT_IN`, sorted, each once."""
 
     key: str
     relation: Relation
@@ -75,7 +75,7 @@ class SelectorToken(NamedTuple):
 
     @property
     def shown(self) -> str:
-        """What it is called in refusals."""
+        """Its name in refusals."""
         text = self.sign if self.word is None else self.word
         return f'"{text[:MAX_SHOWN_CHARS]}" at character {self.at}' if text or self.is_quoted else END
 

@@ -1,4 +1,4 @@
-"""Whether anything on a page of the table of tasks may match a filter, by what the page notes of its tasks."""
+"""Notes of a page of the table of tasks, by which a filter passes over pages where nothing matches."""
 
 from __future__ import annotations
 

@@ -30,7 +30,7 @@ PLACES: Final[dict[str, int]] = {f"{place:02x}": place for place in range(PAGE_S
 NOTED_TIMES: Final = 8
 """How many times as many tasks a page may have noted as it holds."""
 Mark = tuple[str, str]
-"""What few tasks have: the kind of a thing and its name."""
+"""A note that few tasks have: the kind of a thing and its name."""
 TARGET: Final = "target"
 PARENT: Final = "parent"
 KEY: Final = "key"

@@ -25,7 +25,7 @@ PASSED_PAGE: Final = 8
 
 
 class Found(NamedTuple):
-    """What a slice of a search found: live tasks, to be read in this turn, and after which `seq` it goes on.
+    """The find of a slice of a search: live tasks, to be read in this turn, and after which `seq` it goes on.
 
     `after` is None once there is nothing more.
     """

@@ -14,7 +14,7 @@ from .links import connected
 
 CHANNEL: Final = "taskyard"
 MEMBERS: Final = ""
-"""What is said of owners and replicas."""
+"""The channel of news of owners and replicas."""
 TOKENS: Final = "tokens"
 RETRY_SECS: Final = 0.2
 RETRY_AT_MOST_SECS: Final = 5.0

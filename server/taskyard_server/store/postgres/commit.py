@@ -19,7 +19,7 @@ TURN: Final = -1
 
 
 class Shape(NamedTuple):
-    """What a statement consists of: the whole store's fence or those of namespaces, and tables."""
+    """The parts of a statement: the whole store's fence or those of namespaces, and tables."""
 
     is_whole: bool
     has_fences: bool

@@ -1,4 +1,4 @@
-"""What PostgreSQL and the way to it answer, in words: later, perhaps, or never; and what to do."""
+"""Errors of PostgreSQL and of the way to it, in words: later, perhaps, or never; and what to do."""
 
 from __future__ import annotations
 

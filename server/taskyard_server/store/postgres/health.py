@@ -1,4 +1,4 @@
-"""What is looked at when a store in PostgreSQL is opened, and its check: whether it keeps what it is trusted with."""
+"""Checks of a store in PostgreSQL when it is opened, and on request: whether it keeps what it is trusted with."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ async def require_sessions(one: Link, other: Link, address: PostgresAddress) -> 
 
 
 async def warnings(connection: Any, sql: dict[str, str]) -> list[str]:
-    """What of its settings may cost what was acknowledged, a line each."""
+    """The settings that may cost acknowledged work, a line each."""
     fsync, synchronous, standbys, following = await connection.fetchrow(sql["safety"])
     lines = []
     if fsync == "off":
@@ -67,7 +67,7 @@ async def warnings(connection: Any, sql: dict[str, str]) -> list[str]:
 
 
 async def broken_rules(connection: Any, sql: dict[str, str]) -> list[str]:
-    """What must not be, a line each, as of one moment."""
+    """The contradictions, a line each, as of one moment."""
     lines = []
     async with connection.transaction(isolation="repeatable_read", readonly=True):
         for rule, words in _RULES.items():

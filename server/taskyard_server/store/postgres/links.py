@@ -57,7 +57,7 @@ class Link:
         self._host = 0
 
     async def run(self, use: Callable[[Connection], Awaitable[T]], *, is_opening: bool = False) -> T:
-        """What a use of the connection returns. Raises `CommitDelayed` or `StoreError`."""
+        """The result of a use of the connection. Raises `CommitDelayed` or `StoreError`."""
         async with self._lock:
             try:
                 async with asyncio.timeout(self._secs):
@@ -144,7 +144,7 @@ class Readers:
             return await link.fetch(statement, *arguments)
 
     async def run(self, use: Callable[[Connection], Awaitable[T]]) -> T:
-        """What a use of a connection returns, however long it takes: one of these at a time."""
+        """The result of a use of a connection, however long it takes: one of these at a time."""
         try:
             return await self._unlimited.run(use)
         finally:

@@ -21,7 +21,7 @@ DIED_LATELY_SECS: Final = 60.0
 LOOK_BACK_SECS: Final = 30.0
 """How much further back than asked `owners` looks, since transactions end out of the order in which they began."""
 LONG_DEAD_SECS: Final = 600.0
-"""What a replica that is dead for so long still owns becomes nobody's."""
+"""Namespaces of a replica that is dead for this long become nobody's."""
 SWEEP_EVERY: Final = 500
 """Renewals."""
 

@@ -93,7 +93,7 @@ class PostgresStore(PostgresRows, PostgresMembers):
         self._measured_at = 0.0
         self._measuring: asyncio.Task[None] | None = None
         self.warnings: list[str] = []
-        """What of the settings of PostgreSQL may cost what was acknowledged, a line each; known once it is open."""
+        """The settings of PostgreSQL that may cost acknowledged work, a line each; known once it is open."""
 
     @property
     def url(self) -> str:

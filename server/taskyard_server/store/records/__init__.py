@@ -1,1 +1,1 @@
-"""What is kept of each thing, and how it is read again from what an older version kept."""
+"""Records of each thing, and how those of an older version are read."""

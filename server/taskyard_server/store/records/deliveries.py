@@ -1,4 +1,4 @@
-"""What a row of the outbox holds: one webhook that is due, with all that its delivery needs.
+"""A row of the outbox: one webhook that is due, with all that its delivery needs.
 
 Fields are only ever appended, with a default, as in all records (records.py).
 """

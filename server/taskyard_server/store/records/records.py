@@ -1,4 +1,4 @@
-"""What the rows of a store hold: core objects as msgpack arrays, and back.
+"""The rows of a store: core objects as msgpack arrays, and back.
 
 Fields are never moved, changed or taken out; new ones are appended, with a default, so that a later version reads what
 an earlier one wrote. That holds for the tuples of the core that stand in records as they are, too (`tuples.py`). A
@@ -55,7 +55,7 @@ class NamespaceRecord(Record):
 
 
 class TaskRecord(Record):
-    """What never changes of a task. `deadline` is that of a task that is as submitted, and so is `commit`."""
+    """The part of a task that never changes. `deadline` is that of a task that is as submitted, and so is `commit`."""
 
     id: str
     agent_id: str
@@ -84,7 +84,7 @@ class HeldRecord(Record):
 
 
 class StateRecord(Record):
-    """What changes of a task. It `has_no_key` if its idempotency key was another task's when it came back.
+    """The part of a task that changes. It `has_no_key` if its idempotency key was another task's when it came back.
 
     `commit` is the number of the commit that wrote it.
     """
@@ -155,7 +155,7 @@ decode_agent: Final = Decoder(AgentRecord).decode
 
 
 def state_as_submitted(record: TaskRecord) -> StateRecord:
-    """What `AS_SUBMITTED` stands for."""
+    """The state for which `AS_SUBMITTED` stands."""
     options = record.options
     if options is not None:
         due = options.not_before

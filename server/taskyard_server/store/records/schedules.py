@@ -156,7 +156,7 @@ def to_schedule(record: ScheduleRecord, number: int) -> Schedule:
 
 
 def deleted_schedule(record: TriggerRecord) -> Schedule:
-    """What a trigger still needs of a schedule that was deleted."""
+    """The part of a deleted schedule that a trigger still needs."""
     spec = ScheduleSpec(Once(0.0), "", Submission("", ""))
     schedule = Schedule(record.schedule_id, spec, 0.0, 0.0, None, True)
     schedule.number = record.schedule_number

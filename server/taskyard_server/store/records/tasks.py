@@ -27,7 +27,7 @@ HISTORY_OF_LEVEL_1: Final = 9
 HISTORY_OF_LEVEL_2: Final = 12
 """How many fields they had."""
 _VALUES: Final[dict[TaskState, str]] = {state: state.value for state in TaskState}
-"""That of an enum is looked up by a Python function."""
+"""The value of an enum is looked up by a Python function."""
 
 encode: Final[Callable[[Any], bytes]] = Encoder().encode
 

@@ -1,4 +1,4 @@
-"""What a row of the tokens holds: one token, without its secret.
+"""A row of the tokens: one token, without its secret.
 
 Fields are only ever appended, with a default, as in all records (records.py).
 """

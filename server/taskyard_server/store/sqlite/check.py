@@ -1,4 +1,4 @@
-"""Whether the file of a SQLite store is sound: SQLite's own check, then what must hold between our rows.
+"""The check of a SQLite store's file: SQLite's own, then what must hold between our rows.
 
 A process of its own: it takes long, and holds up nobody there. Imports little, like the writer.
 """
@@ -23,7 +23,7 @@ _RULES: Final = {
 
 
 def check_file(path: str) -> list[str]:
-    """What is wrong, a line each; a file that nobody writes to."""
+    """The faults, a line each, of a file that nobody writes to."""
     try:
         db = sqlite3.connect(path, timeout=0, isolation_level=None)
         try:

@@ -45,7 +45,7 @@ class WriterProcess:
         self._path = path
         self._command = (*command, path, *arguments)
         self._waiting: dict[int, tuple[bytes, asyncio.Future[Any]]] = {}
-        """What was not answered, in the order it was asked for; the id 0 is the start itself."""
+        """Requests without an answer, in their order; the id 0 is the start itself."""
         self._last = 0
         self._starts = 0
         self._failed = ""

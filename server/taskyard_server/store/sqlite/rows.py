@@ -1,4 +1,4 @@
-"""What the writer of a SQLite store does with rows: a method a request.
+"""The writer's work on rows of a SQLite store: a method a request.
 
 Each takes and returns what marshal can carry. Reads come in slices, so that none holds up a commit for long.
 """

@@ -32,7 +32,7 @@ from .pipe import WriterProcess, command
 
 SCHEME: Final = "sqlite://"
 BALLAST_BYTES: Final = 4 << 20
-"""What a server sets aside for when the disk is full."""
+"""The bytes that a server sets aside for when the disk is full."""
 _FIRST: Final = -(1 << 63)
 
 
@@ -211,7 +211,7 @@ class SqliteStore:
 
 
 async def _checked(path: str) -> list[str]:
-    """What the check of a file prints."""
+    """The output of the check of a file."""
     process = await asyncio.create_subprocess_exec(
         *command("check"), path, stdin=asyncio.subprocess.DEVNULL, stdout=asyncio.subprocess.PIPE
     )

@@ -1,0 +1,36 @@
+"""Docstrings begin with a noun or a verb: what a thing is, or does (CONTRIBUTING.md, Rules)."""
+
+import ast
+from pathlib import Path
+
+ROOT = Path(__file__).parents[2]
+FOLDERS = ("server/taskyard_server", "clients/python/taskyard", "clients/python/pytest_taskyard")
+RIDDLES = ("What ", "Whether ", "That of", "Those of")
+"""Beginnings that make a reader look for the noun."""
+
+
+def riddles(source: str) -> list[str]:
+    """The first lines of docstrings, of whatever they document, that begin so."""
+    texts = [
+        node.value.value
+        for node in ast.walk(ast.parse(source))
+        if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant) and isinstance(node.value.value, str)
+    ]
+    return [text.partition("\n")[0] for text in texts if text.startswith(RIDDLES)]
+
+
+def test_no_docstring_begins_with_a_riddle():
+    files = [file for folder in FOLDERS for file in sorted((ROOT / folder).rglob("*.py"))]
+    found = {
+        str(file.relative_to(ROOT)): lines
+        for file in files
+        if not {"v1", "keda"} & set(file.parts) and (lines := riddles(file.read_text()))
+    }
+    assert found == {}
+
+
+def test_docstrings_of_all_that_is_documented_are_looked_at():
+    source = (
+        '"""What a."""\nB = 1\n"""Whether b."""\nclass C:\n    """A c."""\n    def d(self):\n        """That of d."""\n'
+    )
+    assert riddles(source) == ["What a.", "Whether b.", "That of."]
