@@ -5,7 +5,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
 FOLDERS = ("server/taskyard_server", "clients/python/taskyard", "clients/python/pytest_taskyard")
-RIDDLES = ("What ", "Whether ", "That of", "Those of")
+RIDDLES = ("What ", "Whether ", "That of ", "Those of ")
 """Beginnings that make a reader look for the noun."""
 
 
@@ -33,4 +33,4 @@ def test_docstrings_of_all_that_is_documented_are_looked_at():
     source = (
         '"""What a."""\nB = 1\n"""Whether b."""\nclass C:\n    """A c."""\n    def d(self):\n        """That of d."""\n'
     )
-    assert riddles(source) == ["What a.", "Whether b.", "That of."]
+    assert riddles(source) == ["What a.", "Whether b.", "That of d."]
