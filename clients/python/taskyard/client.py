@@ -303,7 +303,7 @@ class Client(SubmitCalls, EndingCalls, BulkCalls):
 
         The states `done`, `cancelled` and `rejected` are final. A `failed` task can still leave its state: `resume`
         queues it again, `resolve` makes it `done`, and while it blocks its target `cancel` makes it `cancelled`, each
-        with an event. So whoever counts ended tasks uses `until_ended`: then nothing follows the first event by which a
+        with an event. So a count of ended tasks uses `until_ended`: then nothing follows the first event by which a
         task has ended.
 
         Args:

@@ -17,7 +17,7 @@ class FernetCodec:
     Keys are changed without a stop: first every process gets the new key behind the old one, then the new key first,
     and once no task of the old key is left, the old one is dropped.
 
-    `FernetCodec.new_key()` makes a key. Whoever has one reads everything, so keep it where secrets are kept.
+    `FernetCodec.new_key()` makes a key. Anyone who has one reads everything, so keep it where secrets are kept.
 
     Args:
         key: The key that encrypts, 32 bytes in URL-safe base64.

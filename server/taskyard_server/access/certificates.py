@@ -1,7 +1,7 @@
 """Knows principals by the URIs of their client certificates (docs/security.md, Client certificates).
 
 The URI is a SPIFFE id of the trust domain `taskyard`, such as `spiffe://taskyard/host/h1`. Whether the certificate
-holds was checked by whoever ended TLS.
+holds was checked where TLS ended.
 """
 
 from __future__ import annotations

@@ -89,7 +89,7 @@ class Principal:
 
 
 LOCAL: Final = Principal("local", "local", (Grant(role=Role.ADMIN),))
-"""Whoever reaches a server without authentication, or its admin socket."""
+"""Anyone who reaches a server without authentication, or its admin socket."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -15,11 +15,11 @@ from taskyard_server.settings.security import LimitSettings, RoleWord
 from .grants import Principal, Role
 
 MAX_PRINCIPALS: Final = 10_000
-"""Above so many, those that have used nothing of late are forgotten, which changes nothing for them."""
+"""Above this many, those that have used nothing of late are forgotten, which changes nothing for them."""
 
 
 class Rate(NamedTuple):
-    """So many a second, and `burst` at once after a rest."""
+    """This many a second, and `burst` at once after a rest."""
 
     per_sec: float
     burst: float
@@ -43,7 +43,7 @@ class CallBucket:
         self._full_at = float("-inf")
 
     def take(self, now: float, count: int = 1) -> float:
-        """Take tokens. Returns 0, or for how many seconds there are not so many, and takes none then."""
+        """Take tokens. Returns 0, or for how many seconds there are not this many, and takes none then."""
         per_sec, burst = self.rate
         full_at = max(self._full_at, now) + count / per_sec
         missing = full_at - now - burst / per_sec

@@ -90,7 +90,7 @@ class TokenDirectory:
                 self.on_ended()
 
     async def look(self, secs: float) -> None:
-        """Read the tokens that other servers have made in the last so many seconds; raises what `refresh` does."""
+        """Read the tokens that other servers have made in the last this many seconds; raises what `refresh` does."""
         if self._store is None:
             return
         since = int((self._clock() - secs) * 1000) << RANDOM_BITS

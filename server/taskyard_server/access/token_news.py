@@ -56,7 +56,7 @@ class TokenNews:
 
     async def refresh(self) -> None:
         """Read all of them, in a reading that begins after this call. Raises `CommitDelayed` or `StoreError`."""
-        # Whoever goes away must not end what others wait for.
+        # Anyone who goes away must not end what others wait for.
         await asyncio.shield(asyncio.ensure_future(self._refresh(self._readings + 1)))
 
     async def look_for(self, secret: str) -> bool:
@@ -107,6 +107,6 @@ class TokenNews:
     async def _look_for_new(self) -> None:
         loop = asyncio.get_running_loop()
         await asyncio.sleep(max(0.0, self._looked_at + LOOK_SECS - loop.time()))
-        # Whoever comes from now on has to wait for the next one.
+        # Anyone who comes from now on has to wait for the next one.
         self._look, self._looked_at = None, loop.time()
         await self._directory.look(NEW_SECS)

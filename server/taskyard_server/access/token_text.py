@@ -7,7 +7,7 @@ from zlib import crc32
 PREFIX: Final = "tyd_"
 BASE62: Final = digits + ascii_letters
 RANDOM_CHARS: Final = 32
-"""So many characters of 62 kinds are 190 bits, which nobody guesses."""
+"""This many characters of 62 kinds are 190 bits, which nobody guesses."""
 CHECKSUM_CHARS: Final = 6
 SECRET_CHARS: Final = len(PREFIX) + RANDOM_CHARS + CHECKSUM_CHARS
 

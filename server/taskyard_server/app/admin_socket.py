@@ -34,7 +34,7 @@ DOOR: Final = "admin_socket"
 class AdminSocket:
     """Serves the store service, and that of tokens, at a socket. Without it the server goes on, and the log says why.
 
-    Whoever calls there is admin. What is changed through it is written to `audit`.
+    Anyone who calls there is admin. What is changed through it is written to `audit`.
     """
 
     def __init__(self, path: Path, store: StoreService, tokens: TokenService, audit: AuditLog | None = None) -> None:

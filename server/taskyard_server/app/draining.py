@@ -94,7 +94,7 @@ class Draining:
         """Wait for what is to end before the server does, and for nothing once it hurries."""
         self.tell(self._words())
         if self._sharing is not None:
-            # What others take over is not drained. Whoever asks for health must see that nothing more is to come here.
+            # What others take over is not drained. Health checks must see that nothing more is to come here.
             noticed = asyncio.create_task(asyncio.sleep(NOTICED_SECS))
             await cancel_on_event(self._sharing.replica.stop(), self.hurry)
             await cancel_on_event(asyncio.shield(noticed), self.hurry)

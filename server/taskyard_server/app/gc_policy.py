@@ -19,7 +19,7 @@ OLD_COLLECTIONS: Final = 10
 OLDEST: Final = 2
 COLLECT_INTERVAL_SECS: Final = 600.0
 MAX_BLOCKS: Final = 600_000
-"""Maximum blocks of memory for a full collection, which visits the 150,000 objects in so many in about 30 ms.
+"""Maximum blocks of memory for a full collection, which visits the 150,000 objects in this many in about 30 ms.
 
 A server without tasks has 400,000. Blocks are counted by pools; to count the objects visits each of them, too.
 """

@@ -131,7 +131,7 @@ class Servers:
             await server.start()
 
     async def stop(self, grace: float | None) -> None:
-        """Stop; calls under way have so many seconds."""
+        """Stop; calls under way have this many seconds."""
         await asyncio.gather(*(server.stop(grace) for server in self._all))
 
 

@@ -1,6 +1,6 @@
 """`taskyard bulk cancel | pause | resume | resolve | reprioritize`: one thing for all tasks that a filter names.
 
-Each begins an operation, and waits for its end with a progress bar. Whoever stops waiting does not stop the operation.
+Each begins an operation, and waits for its end with a progress bar. To stop waiting does not stop the operation.
 """
 
 import time

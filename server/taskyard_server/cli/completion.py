@@ -22,9 +22,9 @@ TIMEOUT_SECS: Final = 1.0
 MOST: Final = 50
 LEAST: Final = 4
 NAME: Final = re.compile(r"[\w.:@/][\w.,:@+=/-]*")
-"""Names that mean nothing to a shell, which puts them on the line as they are. Whoever runs a host names it."""
+"""Names that mean nothing to a shell, which puts them on the line as they are. Anyone who runs a host names it."""
 UNSAFE: Final = re.compile(r"[^\w .,:@+=/-]")
-"""Signs that descriptions do without: zsh evaluates them, and whoever submits a task names its action."""
+"""Signs that descriptions do without: zsh evaluates them, and anyone who submits a task names its action."""
 Found = list[tuple[str, str]]
 
 

@@ -60,7 +60,7 @@ class ListingTable:
         to.print(self.table(to.size.width if to.is_fitted else None))
 
     def table(self, width: int | None = None, *, is_cut: bool = False) -> Table:
-        """The table for so many cells in a line; None for as many as it takes.
+        """The table for this many cells in a line; None for as many as it takes.
 
         With `is_cut` texts are cut in place of folded, for tables with a line a row that are drawn again and again.
         """
@@ -119,7 +119,7 @@ def _with_short_ids(heads: Sequence[Head], rows: list[tuple[Text, ...]]) -> list
 
 
 def _width(heads: Sequence[Head], rows: Sequence[tuple[Text, ...]], most: int | None = None) -> int:
-    """The rows of the table, where texts are folded to so many cells, if to any."""
+    """The rows of the table, where texts are folded to this many cells, if to any."""
     widths = _widths(heads, rows)
     if most is not None:
         widths = [

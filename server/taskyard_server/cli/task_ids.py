@@ -16,9 +16,9 @@ from .server import shown, word
 
 PREFIX: Final = "tsk_"
 BEGINNING: Final = re.compile(r"tsk_(?P<rest>[0-9a-f]{8,31})|(?P<digits>[0-9a-f]{8,32})")
-"""Ids begin with their time. With fewer digits whoever names a task that is gone may mean the only one that is left."""
+"""Ids begin with their time. With fewer digits the name of a task that is gone may be that of the only one left."""
 CANDIDATES: Final = 8
-"""So many are named where a beginning is that of several."""
+"""This many are named where a beginning is that of several."""
 
 
 def whole_id(channel: grpc.Channel, connection: Connection, text: str) -> str:

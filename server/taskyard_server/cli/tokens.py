@@ -195,7 +195,7 @@ def whoami(connection: Connection, as_json: bool = False) -> None:
         "by": answer.credential if answer.credential.startswith(answer.kind) else f"{answer.kind} {answer.credential}",
         "may": _words(answer.grants),
         "expires": local_time(answer.expires_at),
-        "authentication": "on" if answer.authentication else "off: whoever reaches the server is admin",
+        "authentication": "on" if answer.authentication else "off: anyone who reaches the server is admin",
     }
     out.print(fields_table({field: value for field, value in fields.items() if value}))
 

@@ -224,5 +224,5 @@ class Dispatcher:
             return "maxInflight"
         if life.ready.first(buckets, life.limits.max_per_agent_inflight) is not None:
             return None
-        # Whoever is at its own limit would come first if that were lifted; otherwise keys hold all tasks back.
+        # Anyone who is at its own limit would come first if that were lifted; otherwise keys hold all tasks back.
         return "limits" if life.ready.first(buckets, NO_LIMIT) is None else "maxPerAgentInflight"

@@ -19,7 +19,7 @@ class RetryPolicy(NamedTuple):
     non_retryable_codes: frozenset[str] = frozenset()
 
     def delay_secs(self, failed: int, chance: float) -> float:
-        """How long to wait after so many failed attempts; `chance`, 0 to 1, spreads the upper half of it."""
+        """How long to wait after this many failed attempts; `chance`, 0 to 1, spreads the upper half of it."""
         try:
             delay = min(self.first_delay_secs * self.multiplier ** (failed - 1), self.max_delay_secs)
         except OverflowError:

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 MAX_REST_SECS: Final = 60.0
 MAX_LOSSES: Final = 6
-"""From so many losses on a rest has its full length."""
+"""From this many losses on a rest has its full length."""
 
 
 class HostBackoff:

@@ -186,7 +186,7 @@ class Predecessors:
         return self._since if self._changed or self._next else None
 
     def act_on_some(self, now: float, limit: int) -> None:
-        """Look at up to so many followers, if any is to be looked at."""
+        """Look at up to this many followers, if any is to be looked at."""
         while limit and (self._changed or self._next):
             self.act_on_one(now)
             limit -= 1

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from .lifecycle import Lifecycle
 
 MAX_SET: Final = 1000
-"""So many patterns of limits may be set by calls, and so many of weights."""
+"""This many patterns of limits may be set by calls, and this many of weights."""
 
 
 class ConfiguredRules(NamedTuple):

@@ -193,7 +193,7 @@ class Driver:
         self.flush()
 
     def _publish(self, state: NamespaceState, turn: Turn, deliveries: Sequence[DueDelivery], secs: float) -> None:
-        """Tell of a turn and its deliveries, whose commit took so many seconds."""
+        """Tell of a turn and its deliveries, whose commit took this many seconds."""
         state.committing = None
         if state.has_left:
             return

@@ -1,6 +1,6 @@
 """Random bits for ids: repeatable ones for tests, cheap ones, and such as nobody can compute from others.
 
-Whoever sees a few hundred numbers of Python's own generator can compute all that follow and those in between.
+Anyone who sees a few hundred numbers of Python's own generator can compute all that follow and those in between.
 """
 
 from __future__ import annotations

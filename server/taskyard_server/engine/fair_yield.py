@@ -16,7 +16,7 @@ from typing import Final
 from .pace import Busyness
 
 SMALL: Final = 8
-"""Up to so many tasks or reports in a message are small: they wait for nobody."""
+"""Up to this many tasks or reports in a message are small: they wait for nobody."""
 SLICE: Final = 25
 """How much is done in a pass while small work comes, in tasks to submit, of which each takes some 20 us."""
 A_REPORT: Final = 0.5

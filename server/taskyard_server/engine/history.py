@@ -1,6 +1,6 @@
 """Tasks that have left memory: found by their ids, and brought back for a command, from the rows of the store.
 
-Whoever looks for a task looks in memory first, then waits until all that happened is committed, since a task may leave
+A search for a task looks in memory first, then waits until all that happened is committed, since a task may leave
 memory before its end is, then reads its row, and then looks in memory again. A task of another agent than the caller's
 is looked for as one that never was, so that neither the answer nor its time tells of it. One task is brought back by
 one call at a time: the others wait for it, so that none of them puts an older row in the place of a newer one.

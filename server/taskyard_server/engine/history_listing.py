@@ -1,7 +1,7 @@
 """Listings of the history: all tasks that the store has, live ones too, in order of submission or the opposite one.
 
 They are read from the store in slices, so that neither its writer nor the event loop is held up. A page ends when it
-is full, or after so many rows that its caller had better ask again.
+is full, or after this many rows that its caller had better ask again.
 
 Tasks are created in order of submission, so a range of times is found without reading what is outside of it. Only
 where an operator had stored times moved (`--accept-clock`) the two orders may differ. So it is with ids, in which the
@@ -38,7 +38,7 @@ READ_ROW: Final = 5
 SLACK_MS: Final = 5_000
 """By how much an id may be older than one of an earlier task: the clocks of replicas are never so far apart."""
 MAX_PAGE_BYTES: Final = 16_000_000
-"""A page ends once its rows have so many bytes; no answer holds more."""
+"""A page ends once its rows have this many bytes; no answer holds more."""
 
 
 @dataclass(slots=True)

@@ -243,7 +243,7 @@ class NamespaceState:
         )
 
     def hand_over(self, turn: Turn, now: float, secs: float) -> bool:
-        """Pass grants and stops to their streams, after a commit that took so many seconds.
+        """Pass grants and stops to their streams, after a commit that took this many seconds.
 
         Returns whether that made tasks claimable, so that a turn must follow.
         """

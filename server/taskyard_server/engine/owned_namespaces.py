@@ -134,7 +134,7 @@ class OwnedNamespaces:
         async for rows in store.rows(Table.OUTBOX, after_key=first, last_key=last):
             waiting += len(rows)
         if loaded.is_deleted:
-            # Whoever deleted it came no further.
+            # Anyone who deleted it came no further.
             await store.rename(taken.number, None)
             self.empty(taken.number)
             raise NotOwner()
@@ -203,6 +203,6 @@ class OwnedNamespaces:
         self._persistence.removals.add(number)
 
     def tell_left(self, name: str) -> None:
-        """Let whoever watches a namespace here look for it elsewhere."""
+        """Let anyone who watches a namespace here look for it elsewhere."""
         for left in self.left:
             left(name)

@@ -40,7 +40,7 @@ LOOK_AT_ROOM_SECS: Final = 2.0
 FORGET_EVERY_SECS: Final = 15.0
 FORGET_PAUSE_SECS: Final = 0.01
 FORGOTTEN_AT_ONCE: Final = 500
-"""History is removed in slices of so many tasks, with a pause after each, so that no commit waits for long."""
+"""History is removed in slices of this many tasks, with a pause after each, so that no commit waits for long."""
 DAY_SECS: Final = 86_400
 
 

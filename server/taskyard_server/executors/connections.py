@@ -29,7 +29,7 @@ class _Client:
 
 
 class Connections:
-    """At most so many to `executor`, and as many to the instances that tabs name."""
+    """At most this many to `executor`, and as many to the instances that tabs name."""
 
     def __init__(self, most: int, files: TlsFiles | None = None) -> None:
         """Read the files. Raises `TlsFilesError`."""

@@ -14,7 +14,7 @@ from typing import Final
 MOVED: Final = "!\n"
 """The last line of a file that another one has replaced."""
 LEAST_CHANGES: Final = 10_000
-"""So many changes are appended before the table is written anew, or as many as it has namespaces."""
+"""This many changes are appended before the table is written anew, or as many as it has namespaces."""
 
 
 class OwnerFile:

@@ -272,7 +272,7 @@ class CallInterceptor(grpc.aio.ServerInterceptor):
         if isinstance(error, grpc.aio.AbortError):
             raise error
         refusal = refusal_of(error)
-        # Whoever carries a call of another replica's namespace goes on to that one.
+        # Anyone who carries a call of another replica's namespace goes on to that one.
         if not isinstance(refusal, NotOwner) and not method.startswith(PROBES):
             self._refused[refusal.code] += 1
         if refusal.code == "internal":

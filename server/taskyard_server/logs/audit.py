@@ -27,7 +27,7 @@ log = structlog.get_logger(__name__)
 
 MAX_LINE_BYTES: Final = 4_096
 RESERVE_BYTES: Final = 256 * MAX_LINE_BYTES
-"""Room is taken for so many actions that are under way, and so much more whenever that is not enough."""
+"""Room is taken for this many actions that are under way, and so much more whenever that is not enough."""
 MAX_TEXT_CHARS: Final = 256
 SHORT_TEXT_CHARS: Final = 48
 """The length of each text where a line would be too long: every character may take six bytes in JSON."""
@@ -54,7 +54,7 @@ class Reserve:
         self._file: IO[bytes] | None = None
 
     def hold(self, size: int) -> None:
-        """Hold at least so many bytes. Raises `OSError`, and holds then what it held before."""
+        """Hold at least this many bytes. Raises `OSError`, and holds then what it held before."""
         if self._file is None:
             self._file = TemporaryFile(dir=self._folder, buffering=0)  # noqa: SIM115
         os.posix_fallocate(self._file.fileno(), self.bytes, size - self.bytes)

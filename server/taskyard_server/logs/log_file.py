@@ -65,7 +65,7 @@ class LogFile:
         self._lock = Lock()
 
     def make_ready(self, line_bytes: int) -> None:
-        """Have a file open that takes a line of so many bytes, unless the disk is full. Raises `OSError`."""
+        """Have a file open that takes a line of this many bytes, unless the disk is full. Raises `OSError`."""
         with self._lock:
             self._make_ready(line_bytes)
 

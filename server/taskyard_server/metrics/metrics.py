@@ -47,7 +47,7 @@ class Metrics(Collector):
     `store` is None where nothing is kept, `admission` where everybody may do everything. `replica` answers the metrics
     of a server that shares its store with others, and `demand` that of the configured pools of hosts. `keys` answers
     the usage of concurrency keys, by few patterns, `standings` how each namespace stands. Up to `max_names` namespaces,
-    and actions of each, have series of their own. Whoever refuses a call counts it in `refused`, by its code.
+    and actions of each, have series of their own. Anyone who refuses a call counts it in `refused`, by its code.
     """
 
     def __init__(

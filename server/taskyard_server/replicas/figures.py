@@ -21,7 +21,7 @@ class ReplicaFigures:
     observers: list[Callable[[str, float], None]] = field(default_factory=list)
 
     def took(self, secs: float, *, is_new: bool) -> None:
-        """One was made or taken, which took so many seconds."""
+        """One was made or taken, which took this many seconds."""
         if is_new:
             self.made += 1
         else:
@@ -29,7 +29,7 @@ class ReplicaFigures:
         self._observe("take", secs)
 
     def gave_up(self, secs: float) -> None:
-        """One was given up, which took so many seconds."""
+        """One was given up, which took this many seconds."""
         self.given_up += 1
         self._observe("give_up", secs)
 

@@ -38,7 +38,7 @@ MOVED_AT_ONCE: Final = 5
 """How many namespaces a replica that has more than its share hands over in one round."""
 TAKEN_AT_ONCE: Final = 100
 IDLE_SECS: Final = 60.0
-"""After so long without anything live or connected a namespace is let go."""
+"""After this long without anything live or connected a namespace is let go."""
 IDLE_LOOK_SECS: Final = 10.0
 """How often that is looked for, since all namespaces are visited."""
 MISSES_SECS: Final = 0.25
@@ -204,7 +204,7 @@ class OwnershipTable:
 
     async def look(self) -> None:
         """Read the owners that changed, in a look that begins after this call. Raises `CommitDelayed`."""
-        # Whoever goes away must not end what others wait for.
+        # Anyone who goes away must not end what others wait for.
         looking = asyncio.ensure_future(self._look(self._looks + 1))
         looking.add_done_callback(_look_at)
         await asyncio.shield(looking)

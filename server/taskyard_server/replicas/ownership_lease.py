@@ -57,7 +57,7 @@ class OwnershipLease:
             self._answer(True)
 
     def die(self) -> None:
-        """It was found dead: others may own what it owned. Whoever waits is told so."""
+        """It was found dead: others may own what it owned. Anyone who waits is told so."""
         self.life += 1
         self._until = 0.0
         self._answer(False)

@@ -35,7 +35,7 @@ RequestStream: TypeAlias = AsyncIterator["pb.ConnectRequest | Refusal"]
 PACE = Rate(per_sec=10_000, burst=20_000)
 """Messages of a host. Reading pauses where more come, so that one host does not take the time of all others."""
 PACED_MESSAGES = 100
-"""The pace is looked at after each so many messages."""
+"""The pace is looked at after each this many messages."""
 MAX_WAITING_MESSAGES: Final = 10_000
 """Maximum messages of a stream that wait to be applied, in as many bytes as may be applied ahead."""
 UNCOUNTED: Final = "only where the Welcome says that accepted reports are counted"

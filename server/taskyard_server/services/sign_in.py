@@ -130,7 +130,7 @@ class SignInService(SignInServiceServicer):
         }
 
     def _check_redirect(self, redirect_uri: str, origin: str | None) -> None:
-        """A code that was sent to another page is not exchanged: whoever got it there has no business with it here."""
+        """A code that was sent to another page is not exchanged: its receiver there has no business with it here."""
         ours = self._config.settings.console.url
         if ours is not None and redirect_uri != ours:
             raise BadRequest("redirectUri: must be the one of console.url")

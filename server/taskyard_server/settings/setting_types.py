@@ -35,7 +35,7 @@ def _refuse_boolean(value: Any) -> Any:
 
 
 def _check_port(address: str) -> str:
-    # grpc takes these for other kinds of addresses. Whoever calls by a unix socket is taken for the gateway.
+    # grpc takes these for other kinds of addresses. Anyone who calls by a unix socket is taken for the gateway.
     if address.partition(":")[0].lower() in SCHEMES:
         raise ValueError("must be a host and a port")
     # A port that the system chooses is of no use: clients could not know it.

@@ -66,7 +66,7 @@ class _Turns:
         self.patient: list[asyncio.Future[None]] = []
 
     def publish(self, secs: float) -> None:
-        """Tell all of it, after a commit that took so many seconds."""
+        """Tell all of it, after a commit that took this many seconds."""
         # What waits goes on in a later turn of the loop, but before what is published here: a host gets the answer to
         # its report before the task that it made claimable.
         for wait in (*self.patient, *self.waits):

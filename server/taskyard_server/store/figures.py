@@ -34,7 +34,7 @@ class StoreFigures:
     observers: list[Callable[[int, float], None]] = field(default_factory=list)
 
     def note(self, rows: int, secs: float, committed: Committed) -> None:
-        """A commit of so many rows succeeded after so many seconds."""
+        """A commit of this many rows succeeded after this many seconds."""
         self.commits += 1
         self.rows += rows
         self.measured(committed.used_bytes, committed.free_bytes)

@@ -80,10 +80,10 @@ class SharedStore(Store, Protocol):
         """Begin to live; the store's time. Raises `StoreError` for one whose level is below the store's."""
 
     async def renew(self, instance: str, dead_after_secs: float) -> Renewal | None:
-        """Go on living, and mark others dead that were not renewed for so long. None if the instance itself is dead."""
+        """Go on living, and mark others dead that were not renewed for this long. None if the instance is dead itself."""
 
     async def replicas(self, died_within_secs: float) -> Sequence[ReplicaRow]:
-        """The living replicas, and those that died within so many seconds."""
+        """The living replicas, and those that died within this many seconds."""
 
     async def drain(self, name: str, is_draining: bool) -> bool:
         """Let the living replicas of a name, or an instance, take no namespaces, or take some again; if any lives."""
@@ -107,7 +107,7 @@ class SharedStore(Store, Protocol):
         """Take a namespace that no other living replica owns. None if one does, or the instance itself is dead."""
 
     async def release(self, fences: dict[int, int], instance: str, served_until: float, to: str | None = None) -> None:
-        """Let go of namespaces, each with the term under which it is owned, for `to` or for whoever takes them.
+        """Let go of namespaces, each with the term under which it is owned, for `to` or for anyone who takes them.
 
         Those that the instance does not own under that term are left alone.
         """

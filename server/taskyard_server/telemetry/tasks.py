@@ -2,7 +2,7 @@
 
 A run of a task is one span, from its submission or its resume to its end. Below it are those of its waits for a host
 and of its attempts. A host is handed the trace context of its attempt, so that what the handler does is below that.
-Span ids are made of the task, its run and the number of the attempt: so whoever needs one knows it, also another
+Span ids are made of the task, its run and the number of the attempt: so anyone who needs one knows it, also another
 replica, or this server after a restart.
 """
 

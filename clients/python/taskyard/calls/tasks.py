@@ -26,7 +26,7 @@ WAIT_PIECE_SECS: Final = 20.0
 WAIT_GRACE_SECS: Final = 2.0
 """How much later than the caller's timeout the server's last answer may come."""
 ADMITTED_SECS: Final = 3.0
-"""A call that lasts so long had credentials that hold: the server delays refusals by two seconds at most."""
+"""A call that lasts this long had credentials that hold: the server delays refusals by two seconds at most."""
 
 
 async def wait_until_ended(

@@ -82,7 +82,7 @@ class Spelling:
             argument: The argument.
 
         Returns:
-            Its name for whoever gave it.
+            Its name for the one who gave it.
         """
         return self.before + (self.address if argument == "address" else argument.replace("_", self.joint))
 

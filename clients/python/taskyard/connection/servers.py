@@ -40,9 +40,9 @@ AVOIDED_SECS: Final = 10.0
 DOWN_SECS: Final = 0.05
 """How long it holds that no server can be reached: during an outage many calls may ask."""
 STRAYS: Final = 10
-"""So many calls in a row for what another server owns, and this one has heard too little: another is asked."""
+"""This many calls in a row for what another server owns, and this one has heard too little: another is asked."""
 REFUSALS: Final = 10
-"""So many failures in a row at the only address, and a new connection is tried."""
+"""This many failures in a row at the only address, and a new connection is tried."""
 SLOW_SECS: Final = 1.0
 """A caller that waits no longer than this says nothing about the server."""
 NEVER_SENT: Final = "failed to connect to all addresses"

@@ -29,7 +29,7 @@ WATCH_SECS: Final = 0.25
 """grpc looks at the state of a channel this long at once. One that is closed meanwhile would have it print an error."""
 END: Final = object()
 MAX_WAITING: Final = 8
-"""So many messages may wait to be written, and no more are given before some were."""
+"""This many messages may wait to be written, and no more are given before some were."""
 
 
 class StreamEnded(Exception):

@@ -71,7 +71,7 @@ class FileToken:
         self.origin = origin
         self._seen = self._look()
         self._text = self._read()
-        # A pipe gives its token once, and would block whoever reads on.
+        # A pipe gives its token once, and would block anyone who reads on.
         self.may_change = self._path.is_file()
         warn_if_shared(self._path, stat.S_IRWXO)
 

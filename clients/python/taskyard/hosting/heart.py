@@ -92,7 +92,7 @@ class Heart:
             silence_secs: How long the server may owe an answer after an interval.
 
         Raises:
-            StreamBroken: No heartbeat was answered for so long.
+            StreamBroken: No heartbeat was answered for this long.
         """
         while True:
             with contextlib.suppress(TimeoutError):

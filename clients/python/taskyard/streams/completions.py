@@ -24,7 +24,7 @@ log = logging.getLogger(__name__)
 MAX_IDS: Final = 10_000
 """The most tasks of one watch, as the server says."""
 MAX_WATCHES: Final = 8
-"""With so many the next one takes over what is left of the small ones."""
+"""With this many the next one takes over what is left of the small ones."""
 GATHER_SECS: Final = 0.01
 """How long further tasks may join the next watch."""
 OPENING_SECS: Final = 2.0
@@ -225,5 +225,5 @@ class Completions:
             elif end is not None:
                 # A copy for each: a raised error collects the tracebacks of those that await it.
                 future.set_exception(copy.copy(end))
-                # Whoever has left does not ask for it.
+                # Anyone who has left does not ask for it.
                 future.exception()

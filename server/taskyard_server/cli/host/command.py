@@ -36,7 +36,7 @@ def run(
     processes: Annotated[
         int | None,
         typer.Option(
-            help="Run it in so many processes, which are started again when they die. Their hosts have ids that end "
+            help="Run it in this many processes, which are started again when they die. Their hosts have ids that end "
             "with /1, /2 and so on.",
             min=1,
             max=MOST_PROCESSES,

@@ -41,11 +41,11 @@ class KeyReader:
         try:
             os.write(self._waker, b"\0")
         except BlockingIOError:
-            # It is full: whoever waits is woken anyway.
+            # It is full: anyone who waits is woken anyway.
             return
 
     def wait(self, secs: float) -> list[str]:
-        """The keys that were pressed, after so many seconds at the latest."""
+        """The keys that were pressed, after this many seconds at the latest."""
         sources = [self._woken] if self._fd is None else [self._woken, self._fd]
         ready, _, _ = select.select(sources, [], [], secs)
         if self._woken in ready:

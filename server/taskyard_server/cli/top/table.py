@@ -15,7 +15,7 @@ LEAST_NAME: Final = 12
 
 
 def table_lines(heads: Sequence[Head], rows: Sequence[Sequence[Text]], width: int) -> list[Text]:
-    """The lines of a table for so many cells, its heads first. The first column takes what the others leave."""
+    """The lines of a table for this many cells, its heads first. The first column takes what the others leave."""
     columns = list(range(len(heads)))
     widths = [max(len(head.name), *(row[at].cell_len for row in rows), 1) for at, head in enumerate(heads)]
 
@@ -31,7 +31,7 @@ def table_lines(heads: Sequence[Head], rows: Sequence[Sequence[Text]], width: in
 
 
 def beside(left: Sequence[Text], right: Sequence[Text], width: int) -> list[Text]:
-    """Two columns of lines, each of so many cells."""
+    """Two columns of lines, each of this many cells."""
     lines = []
     for at in range(max(len(left), len(right))):
         line = left[at].copy() if at < len(left) else Text()

@@ -18,7 +18,7 @@ from .table import beside, table_lines
 
 MARKS: Final = "▁▂▃▄▅▆▇█"
 SIDE_BY_SIDE: Final = 110
-"""From so many columns on, agents and hosts stand side by side."""
+"""From this many columns on, agents and hosts stand side by side."""
 BOTH: Final = 8
 """The lines that two tables need at least, one below the other."""
 LABEL_WIDTH: Final = 11
@@ -132,7 +132,7 @@ def _curve(label: str, value: str, past: Sequence[float], note: str, style: str,
 
 
 def marks(values: Sequence[float], cells: int) -> str:
-    """The last values as a curve of so many cells, the highest at its top; what is not 0 is seen."""
+    """The last values as a curve of this many cells, the highest at its top; what is not 0 is seen."""
     shown_values = values[-cells:]
     most = max(shown_values, default=0.0)
     if most <= 0:

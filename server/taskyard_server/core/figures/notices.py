@@ -19,14 +19,14 @@ if TYPE_CHECKING:
     from taskyard_server.core.queue.bucket import Bucket, Kind
 
 MAX_NOTICES: Final = 100
-"""So many are told in the figures, those of most tasks."""
+"""This many are told in the figures, those of most tasks."""
 MAX_TEXT_LENGTH: Final = 500
 STANDING: Final = (
     "all slots of the hosts that may run the action {action} are held by tasks that have children waiting: where they "
     "wait for these, none ends (docs/faq.md)"
 )
 MAX_MATCHES = 20_000
-"""So many matches of a kind and a profile are made in one look, which take some milliseconds. Tests lower it."""
+"""This many matches of a kind and a profile are made in one look, which take some milliseconds. Tests lower it."""
 
 
 class Notices:

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 
 MAX_PLAYED: Final = 5_000
-"""So many turns take some milliseconds. What lies further ahead is counted by shares alone."""
+"""This many turns take some milliseconds. What lies further ahead is counted by shares alone."""
 
 
 def ahead_of(life: Lifecycle, task: Task, profiles: Sequence[HostProfile]) -> tuple[int, bool]:
@@ -68,7 +68,7 @@ def ahead_of(life: Lifecycle, task: Task, profiles: Sequence[HostProfile]) -> tu
 
 
 def _play(life: Lifecycle, agent: Agent, turns: int, others: dict[Agent, int]) -> int | None:
-    """How many tasks are handed out before an agent has its next turn after so many; None if these are too many.
+    """How many tasks are handed out before an agent has its next turn after this many; None if these are too many.
 
     `others` are how many tasks each other agent may be handed.
     """
@@ -101,7 +101,7 @@ def _play(life: Lifecycle, agent: Agent, turns: int, others: dict[Agent, int]) -
 
 
 def _turns_before(life: Lifecycle, other: Agent, agent: Agent, turns: int) -> int:
-    """How many tasks another agent is handed before an agent has its next turn after so many.
+    """How many tasks another agent is handed before an agent has its next turn after this many.
 
     An agent has its next one with `level / weight` in flight by weight. The other one has all turns that begin below
     that; and one that begins at the very same if it goes first then: who has had a turn on the way there has been

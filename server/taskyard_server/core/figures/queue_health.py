@@ -20,7 +20,7 @@ class QueueHealth(NamedTuple):
 
     `oldest_secs` is how long the one of the tasks that could be claimed has been queued that waits longest; those that
     wait at a full concurrency key do not count. An agent starves that has such tasks, which a live host may run, and
-    nothing in flight: so many are `starving`, the longest for `starving_secs`.
+    nothing in flight: this many are `starving`, the longest for `starving_secs`.
     """
 
     queued: int = 0

@@ -93,7 +93,7 @@ class Operation:
 
     @property
     def agents(self) -> Names | None:
-        """The agents of whoever began it; None for all."""
+        """The agents of the caller who began it; None for all."""
         return self.request.task_filter.agents
 
     @property

@@ -1,7 +1,7 @@
 """Operations: one thing that is done to many tasks, slice by slice (docs/rules.md, Operations).
 
 An operation first counts the tasks that it is about, then walks them again, in order of submission, and treats each
-whose turn comes. Both walks go in slices of bounded work: whoever drives the scheduler calls `step` while `is_ready`,
+whose turn comes. Both walks go in slices of bounded work: the driver of the scheduler calls `step` while `is_ready`,
 and lets others have their turns in between. Only tasks that were submitted before the operation are looked at.
 
 What one slice has done is all that must be kept for the next one: the place that the walk has reached, and the counts.
@@ -81,7 +81,7 @@ class Operations:
         return operation
 
     def get(self, now: float, operation_id: str, agents: Names | None) -> Operation:
-        """The operation that a caller with these agents began; for None the newest of this id, whoever began it.
+        """The operation that a caller with these agents began; for None the newest of this id, anyone who began it.
 
         Raises `NotFound`.
         """

@@ -1,6 +1,6 @@
 """Lanes in the order of their agents' ranks, of which the first is at hand at once.
 
-Lanes that came behind all others stand in a dict, in the order in which they came: so whoever was just served joins and
+Lanes that came behind all others stand in a dict, in the order in which they came: so an agent just served joins and
 leaves without a search. All before them stand in blocks, one after the other, the last rank first: so the first lane
 leaves from the end of the last block, which moves nothing. Agents whose task has ended have ranks near the last one
 there, and their places are looked for from there. What such a search reads was read lately, where a heap reads from all

@@ -82,7 +82,7 @@ class ReadyQueue:
         return agent
 
     def continue_after(self, places: Iterable[int], last_token: int) -> None:
-        """Let what comes have places after these, and after the last of so many grants."""
+        """Let what comes have places after these, and after the last of this many grants."""
         self._arrived = max((place for place in places if place < SERVED), default=0)
         self._served = last_token
 
@@ -102,7 +102,7 @@ class ReadyQueue:
             self._rank_anew(agents)
 
     def set_max_per_agent(self, max_per_agent: int, agents: Iterable[Agent]) -> None:
-        """Let an agent have so many tasks in flight; these are all agents."""
+        """Let an agent have this many tasks in flight; these are all agents."""
         self.weights.max_per_agent = max_per_agent
         if self.weights.in_force:
             self._rank_anew(agents)

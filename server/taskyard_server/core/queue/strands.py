@@ -6,7 +6,7 @@ lane while a key of it is full is *parked* at that key then. What is parked at o
 heap for each lane.
 
 When a key has room again its nodes are open, and a claim looks at these beside the heap of its bucket. A node holds its
-lanes by the ranks of their agents, which it brings up to date when it is looked at: so whoever waits for a key costs
+lanes by the ranks of their agents, which it brings up to date when it is looked at: so anyone who waits for a key costs
 nothing meanwhile, and a key of which one place comes free at a time costs O(log n) each. A strand whose other key is
 full is moved on to that one. A node that was looked at too often is given up, and its strands return to their lanes:
 that costs as much as the looking did.
@@ -155,7 +155,7 @@ class Advances:
             self.forget()
 
     def forget(self) -> None:
-        """Whoever wants to know what was so far has to look at all agents."""
+        """Anyone who wants to know what was so far has to look at all agents."""
         self._agents.clear()
         self.last += 1
         self._before = self.last

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 MAX_LOOKED_AT: Final = 2_000
 """How many tasks a slice looks at, a page more at most."""
 PASSED_PAGE: Final = 8
-"""To pass by a page costs as much as to look at so many tasks."""
+"""To pass by a page costs as much as to look at this many tasks."""
 
 
 class Found(NamedTuple):

@@ -12,7 +12,7 @@ from .links import Link
 
 OLDEST: Final = 14
 LINES: Final = 20
-"""So many findings of a kind are named, the rest is counted."""
+"""This many findings of a kind are named, the rest is counted."""
 _RULES: Final = {
     "states_without_task": "has a state and no task row",
     "ended_without_task": "has ended and has no task row",
@@ -29,7 +29,7 @@ def require_version(connection: Any, address: PostgresAddress) -> None:
 
 
 async def require_sessions(one: Link, other: Link, address: PostgresAddress) -> None:
-    """Raise `StoreError` if a proxy gives a server's session to whoever has something to do.
+    """Raise `StoreError` if a proxy gives a server's session to anyone who has something to do.
 
     Then LISTEN and prepared statements do not work. Such a proxy gives the session that one connection has just used
     to the other: both see the same process of the server.

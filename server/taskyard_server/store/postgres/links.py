@@ -1,6 +1,6 @@
 """Connections to PostgreSQL that are made when they are needed, and made anew after they were lost.
 
-What was under way when one is lost may still take effect, at once or late: whoever repeats it must count on that.
+What was under way when one is lost may still take effect, at once or late: anyone who repeats it must count on that.
 """
 
 from __future__ import annotations

@@ -111,7 +111,7 @@ class PostgresMembers:
         return _taken(await self._owning.fetch(self._sql["take"], number, instance))
 
     async def release(self, fences: dict[int, int], instance: str, served_until: float, to: str | None = None) -> None:
-        """See `SharedStore`. A gift to one that does not live is for whoever takes it."""
+        """See `SharedStore`. A gift to one that does not live is for anyone who takes it."""
         if fences:
             spaces = sorted(fences)
             terms = [fences[space] for space in spaces]

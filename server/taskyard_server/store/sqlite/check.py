@@ -12,7 +12,7 @@ from typing import Final
 from .file import explain, statements
 
 LINES: Final = 20
-"""So many findings of a kind are named, the rest is counted."""
+"""This many findings of a kind are named, the rest is counted."""
 _NAMESPACE_SHIFT: Final = 40
 _RULES: Final = {
     "states_without_task": "has a state and no task row",

@@ -34,7 +34,7 @@ def command(module: str) -> tuple[str, ...]:
 
 
 STARTS: Final = 3
-"""So many starts without an answer in between, and the file is given up."""
+"""This many starts without an answer in between, and the file is given up."""
 _LARGE: Final = 1 << 16
 
 

@@ -34,7 +34,7 @@ SOUGHT_ROWS: Final = 1_000
 """How many rows are looked at in a slice, of which most are passed by."""
 FORGOTTEN_ROWS: Final = 500
 AT_ONCE: Final = (100, 10)
-"""So many rows are written by one statement, where there are as many: that takes half the time of one for each."""
+"""This many rows are written by one statement, where there are as many: that takes half the time of one for each."""
 NAMESPACE_SHIFT: Final = 40
 OF_TASKS: Final = ("states", "ended", "tasks")
 OF_NAMESPACES: Final = ("stopping", "hosts", "agents", "schedules", "triggers", "outbox", "operations", "rules")

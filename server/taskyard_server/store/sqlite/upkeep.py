@@ -21,10 +21,10 @@ _FRAME_HEADER: Final = 24
 _LOG_HEADER: Final = 32
 _SALTS: Final = 8
 LOG_FRAMES: Final = 4000
-"""A log of so many pages is copied even while commits come without a pause: 16 MiB. Most of the time goes to the two
+"""A log of this many pages is copied even while commits come without a pause: 16 MiB. Most of the time goes to the two
 fsyncs, so that shorter logs cost more in all and hold up commits hardly less."""
 IDLE_FRAMES: Final = 200
-"""A log of so many pages is copied in the first pause."""
+"""A log of this many pages is copied in the first pause."""
 PAUSE_SECS: Final = 0.02
 QUIET_SECS: Final = 1.0
 """After this long without a request even a short log is copied, and the ballast looked after."""
@@ -80,7 +80,7 @@ class Log:
         self._dirty = False
 
     def _holds(self, frames: int) -> bool:
-        """True if the log has so many pages: then the header of the last one bears the salts of the whole log.
+        """True if the log has this many pages: then the header of the last one bears the salts of the whole log.
 
         The file's size does not say it, for a log begins anew in the same file. (Only the main file must not be
         opened beside SQLite: closing it would let go of the lock.)

@@ -33,7 +33,7 @@ UNUSABLE: Final = 3
 """Outcomes: it is done; later, perhaps; not this, though the store is well; never again."""
 
 COPIED_PAGES: Final = 256
-"""A copy is made in steps of so many pages; other requests are served between them."""
+"""A copy is made in steps of this many pages; other requests are served between them."""
 _READ: Final = 1 << 20
 
 
