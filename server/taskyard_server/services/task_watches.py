@@ -113,7 +113,7 @@ class TaskWatches:
                     await self._changed.wait()
 
     async def _pass_shown(self, watcher: Watcher, cursors: WatchCursors, context: Context) -> None:
-        """Write events that came while tasks were shown, so that a watch that resumes at the bookmark hears nothing twice."""
+        """Write events that came while tasks were shown, so that who resumes at the bookmark hears nothing twice."""
         secs = 0.0
         while not (watcher.forget_shown() or watcher.is_closing):
             if events := watcher.take():

@@ -80,7 +80,7 @@ class SharedStore(Store, Protocol):
         """Begin to live; the store's time. Raises `StoreError` for one whose level is below the store's."""
 
     async def renew(self, instance: str, dead_after_secs: float) -> Renewal | None:
-        """Go on living, and mark others dead that were not renewed for this long. None if the instance is dead itself."""
+        """Live on, and mark others dead that were not renewed for this long. None if the instance itself is dead."""
 
     async def replicas(self, died_within_secs: float) -> Sequence[ReplicaRow]:
         """The living replicas, and those that died within this many seconds."""
