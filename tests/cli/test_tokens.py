@@ -177,7 +177,7 @@ def test_a_server_that_keeps_nothing_says_what_to_do(taskyard):
 def test_one_learns_who_one_is(anywhere, yard):
     shown = anywhere("whoami", "--server", yard[0])
     assert "local" in shown.out
-    assert "off: whoever reaches the server is admin" in shown.out
+    assert "off: anyone who reaches the server is admin" in shown.out
     assert anywhere("whoami", "--server", yard[0], "--json").json == {
         "name": "local",
         "kind": "local",

@@ -45,7 +45,7 @@ async def test_a_task_whose_tab_a_person_has_is_tried_again_without_an_attempt(s
     assert task.state == "pending"
     pass_secs(clock, 0.3)
     await server.ended(task)
-    assert (task.state, task.deliveries, len(instance.requests)) == ("done", 1, 2)
+    assert (task.state, task.deliveries, task.history.code, len(instance.requests)) == ("done", 1, None, 2)
 
 
 async def test_the_deadline_ends_it(start_server, instance, answer, clock):

@@ -10,6 +10,7 @@ from __future__ import annotations
 from math import inf
 from typing import TYPE_CHECKING, Final
 
+from .attempts import TAB_HANDED_OFF
 from .history import NO_HISTORY
 from .leases import Lease, Loss, Stop, StopReason
 from .limits import RESTART_GRACE_SECS
@@ -59,8 +60,11 @@ class Grants:
         token = life.last_token + 1
         task.token = life.last_token = token
         task.host_id = None if host.built_in else host.id
-        if task.history is not NO_HISTORY:
-            task.history = task.history._replace(tokens_before=task.history.tokens_used or 0)
+        history = task.history
+        if history is not NO_HISTORY:
+            # It says why the task waited, which is over.
+            code = None if history.code == TAB_HANDED_OFF else history.code
+            task.history = history._replace(tokens_before=history.tokens_used or 0, code=code)
         life.emit(now, task, life.transition(task, ASSIGNED, None))
         if task.options is not NO_OPTIONS and task.options.target is not None:
             life.targets.take(now, task)
