@@ -21,7 +21,7 @@ export PATH := $(CURDIR)/$(VENV)/bin:$(PATH)
 # What Python and pytest made of a source is kept for the next process, of which there are thousands.
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: help setup compile as-written plugins up up-secure up-replicas test test-all test-gate test-deep flaky house wheel lint format generate console screenshots clients conformance bench soak others clean
+.PHONY: help setup compile as-written plugins up up-secure up-replicas test test-all test-gate test-deep flaky house wheel lint lint-types lint-rest format generate console screenshots clients conformance bench soak others clean
 help:            ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*##/\t/' | expand -t 12
 
@@ -93,11 +93,16 @@ house: $(READY)   ## the shape of the server in figures, which only shrink (test
 wheel: compile   ## build the wheel, install it where nothing else is, and use it
 	pytest -m wheel tests/wheel
 
-lint: $(READY)   ## style, types, layers, proto rules, stale generated code, workflows
-	ruff check .
-	ruff format --check .
+lint: $(READY)   ## style, types, layers, what nothing uses, proto rules, stale generated code, workflows
+	$(MAKE) --jobs=2 --output-sync=target lint-types lint-rest
+
+lint-types:
 	mypy
 	MYPYPATH=bench mypy --exclude bench/beside bench
+
+lint-rest:
+	ruff check .
+	ruff format --check .
 	lint-imports
 	vulture
 	tools/generate.sh --check

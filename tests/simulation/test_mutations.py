@@ -312,7 +312,7 @@ MUTATIONS: dict[str, list[Edit]] = {
         (Attempts, "is_over_budget", "> limit", ">= limit"),
     ],
     "an attempt has used what the one before it used": [
-        (Grants, "grant", "task.history.tokens_used or 0", "0"),
+        (Grants, "grant", "history.tokens_used or 0", "0"),
     ],
     "a lease without an acknowledged start keeps its target": [
         (Grants, "end", "may_run and ", ""),
