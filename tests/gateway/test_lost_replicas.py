@@ -59,8 +59,14 @@ async def knows(a: Replica, address: str, namespace: str = "theirs") -> None:
     a.tasks.refuse = refuse_theirs
     a.gateway.carrier.take_replicas({"b": address})
     a.gateway.carrier.take_owners({namespace: "b"})
-    async with a.client() as http:
-        await until(lambda: whose(http, namespace), lambda name: name != "a")
+
+    async def told() -> dict[str, object]:
+        async with a.client() as http:
+            answer: dict[str, object] = (await http.get("/tasks/tsk_1", headers={NAMESPACE: namespace})).json()
+            return answer
+
+    # The table may be ahead of the clusters for a moment; then Envoy itself refuses.
+    await until(told, lambda told: told.get("taskId") != "a" and told.get("error") != UNREACHABLE["error"])
 
 
 async def test_where_nobody_listens_it_is_unavailable(a: Replica) -> None:
