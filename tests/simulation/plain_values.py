@@ -273,7 +273,7 @@ def to_extras(wish: Wish) -> TaskExtras:
 
 def to_submission(wish: Wish) -> Submission:
     """The core's word for what an agent asks for."""
-    key = None if wish.key is None else IdempotencyKey(wish.key, repr(wish).encode())
+    key = None if wish.key is None else IdempotencyKey(wish.key, _fingerprint(wish))
     retry = None if wish.retry is None else RetryPolicy(*wish.retry)
     options = TaskOptions(
         project=wish.project,
@@ -291,3 +291,9 @@ def to_submission(wish: Wish) -> Submission:
     return Submission(
         wish.agent, wish.action, tab_id=wish.tab, priority=wish.priority, deadline=wish.deadline, options=options
     )
+
+
+def _fingerprint(wish: Wish) -> bytes:
+    """Every wish's own, and the same in each process: the order of a set is not."""
+    values = [getattr(wish, each.name) for each in fields(wish)]
+    return repr([sorted(value) if isinstance(value, frozenset) else value for value in values]).encode()
