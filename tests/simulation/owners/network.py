@@ -124,7 +124,7 @@ class Network:
         if replica.process.is_dead:
             call.broken()
         else:
-            replica.process.call_soon_threadsafe(replica.serve, call)
+            replica.arrive(call)
 
     def _hang_up(self, replica: SimulatedReplica, call: OpenCall) -> None:
         def cancel() -> None:

@@ -138,7 +138,8 @@ class SimulatedReplica:
         self.witness = network.witness
         self.process = network.time.process(name)
         self.weather = Weather(Random(f"weather of {seed}"))
-        self.calls: dict[OpenCall, asyncio.Task[None]] = {}
+        # Those that have arrived; without a task until the process, which may stand still, begins them.
+        self.calls: dict[OpenCall, asyncio.Task[None] | None] = {}
         self.is_leaving = False
         self.has_ended = False
         self._random = Random(f"ids of {seed}")
@@ -231,8 +232,12 @@ class SimulatedReplica:
 
     # Calls
 
-    def serve(self, call: OpenCall) -> None:
-        """Begin a call that has arrived."""
+    def arrive(self, call: OpenCall) -> None:
+        """Begin a call as soon as the process runs; if that is killed before, its connection breaks like the others."""
+        self.calls[call] = None
+        self.process.call_soon_threadsafe(self._begin, call)
+
+    def _begin(self, call: OpenCall) -> None:
         task = self.process.create_task(self._serve(call))
         self.calls[call] = task
         task.add_done_callback(lambda _: self.calls.pop(call, None))
