@@ -5,6 +5,7 @@ import asyncio
 import pytest
 
 from taskyard_server.engine.fair_yield import ARRIVAL_PASSES, MAX_WAIT_SECS, PASSES, SLICE, WHOLE, FairYield
+from taskyard_server.engine.pace import Busyness
 
 
 class Clock:
@@ -24,7 +25,7 @@ def clock() -> Clock:
 
 @pytest.fixture
 def turns(clock: Clock) -> FairYield:
-    return FairYield(clock)
+    return FairYield(clock, Busyness(clock, worked=clock))
 
 
 async def passes(count: int) -> None:

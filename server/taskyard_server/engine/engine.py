@@ -34,6 +34,7 @@ from .namespaces import Namespaces
 from .operations import OperationCommands
 from .outbox import Outbox
 from .owned_namespaces import OwnedNamespaces
+from .pace import Busyness
 from .persistence import Persistence, StoreOptions
 from .recent_events import NO_COMMIT, Bounds, CommitMark, EncodeEvent
 from .rules import RuleCommands
@@ -48,9 +49,10 @@ class Engine:
     """All namespaces of a server. A `seed` makes ids and jitter repeatable, for tests.
 
     `wall` is the wall clock, which may jump. It defaults to `clock` if that is set. `monotonic` is the machine's, by
-    which stalls are detected. With a `store` everything survives the process; `open` loads it. With `encode_delivery`
-    too there is an outbox of what it makes. If `private` nothing that is told of one task tells of others: ids cannot
-    be computed from one another, and no task has a position.
+    which stalls are detected; with how long the thread of the event loop has `worked`, it tells a busy server. With a
+    `store` everything survives the process; `open` loads it. With `encode_delivery` too there is an outbox of what it
+    makes. If `private` nothing that is told of one task tells of others: ids cannot be computed from one another, and
+    no task has a position.
 
     Where replicas share the store nothing is loaded: namespaces come and go by `owned`.
     """
@@ -66,6 +68,7 @@ class Engine:
         encode_delivery: DeliveryEncoder | None = None,
         private: bool = False,
         monotonic: Clock = time.monotonic,
+        worked: Clock = time.thread_time,
     ) -> None:
         wall = wall or clock or time.time
         self._namespaces = Namespaces(limits, clock or SteadyClock(), wall, seed, private, monotonic)
@@ -86,7 +89,7 @@ class Engine:
         self.schedules = ScheduleCommands(self._namespaces)
         self.namespaces = NamespaceCommands(self._namespaces, self.persistence)
         self.admin = AdminCommands(self._namespaces)
-        self.turns = FairYield()
+        self.turns = FairYield(monotonic, Busyness(monotonic, worked))
         self.idle = IdleDetector(self._namespaces)
 
     async def open(self) -> None:

@@ -8,7 +8,6 @@ asking, and none while a call that has just come is on its way.
 from __future__ import annotations
 
 import asyncio
-import time
 from collections import deque
 from collections.abc import Callable
 from typing import Final
@@ -41,8 +40,8 @@ class FairYield:
     It belongs to one event loop. `busyness` says whether that has time to spare.
     """
 
-    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
-        self.busyness = Busyness()
+    def __init__(self, clock: Callable[[], float], busyness: Busyness) -> None:
+        self.busyness = busyness
         self._clock = clock
         self._waiting: deque[tuple[asyncio.Future[None], float]] = deque()
         self._left = 0.0

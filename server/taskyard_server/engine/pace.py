@@ -7,7 +7,6 @@ time, whatever it is sent stands in line. Small messages would make that worse, 
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 from math import inf
 from typing import Final
@@ -26,9 +25,7 @@ class Busyness:
     `clock` and `worked` give seconds that only grow. The threads of grpc do not count: they have the other cores.
     """
 
-    def __init__(
-        self, clock: Callable[[], float] = time.monotonic, worked: Callable[[], float] = time.thread_time
-    ) -> None:
+    def __init__(self, clock: Callable[[], float], worked: Callable[[], float]) -> None:
         self._clock, self._worked = clock, worked
         self._looked_at, self._worked_then = clock(), worked()
         self._share = 0.0

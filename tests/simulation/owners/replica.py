@@ -169,6 +169,7 @@ class SimulatedReplica:
             store_options=StoreOptions(patience_secs=4.0),
             encode_delivery=encode_delivery,
             monotonic=process.time,
+            worked=lambda: 0.0,
         )
         while True:
             try:

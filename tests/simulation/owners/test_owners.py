@@ -44,7 +44,7 @@ def story(seed: int) -> str:
 
 
 def test_a_seed_makes_the_same_history_in_every_process():
-    code = f"from tests.simulation.owners.test_owners import story; print(story({SEED or 4}))"
+    code = f"from tests.simulation.owners.test_owners import story; print(story({SEED or 148}))"
     stories = {
         subprocess.run(
             [sys.executable, "-c", code],
