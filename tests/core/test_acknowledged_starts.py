@@ -10,6 +10,7 @@ import pytest
 
 from taskyard_server.core.errors import Conflict, LeaseLost
 from taskyard_server.core.history import RetryPolicy
+from taskyard_server.core.process_end import end_all
 from taskyard_server.core.targets import TargetStatus
 from taskyard_server.core.task import TERMINAL
 from tests.cases import every_case
@@ -69,7 +70,7 @@ def host_drain(yard):
 
 
 def shutdown(yard):
-    yard.scheduler.shut_down(yard.now)
+    end_all(yard.scheduler, yard.now)
 
 
 WAYS = [cancel, pause, deadline, deregistration, silence, host_drain]

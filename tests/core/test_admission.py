@@ -5,6 +5,7 @@ from random import Random
 import pytest
 
 from taskyard_server.core.errors import NotFound, QueueFull
+from taskyard_server.core.figures.figures import stats_of
 
 
 def refused(yard, agent="ann"):
@@ -79,7 +80,7 @@ def test_what_is_requeued_never_goes_through_admission(make_yard):
     lease = yard.claim_one()
     yard.submit()
     assert yard.release(lease).state == "queued"
-    assert yard.scheduler.stats().queued == 2
+    assert stats_of(yard.scheduler).queued == 2
     assert refused(yard).details["queued"] == 2
 
 
@@ -155,7 +156,7 @@ def test_lowered_limits_drop_nothing(make_yard):
         yard.submit(f"agent-{number % 2}")
     leases = yard.claim(count=10)
     yard.reconfigure(max_queue_size=2, max_per_agent=1, max_inflight=1, max_per_agent_inflight=1)
-    stats = yard.scheduler.stats()
+    stats = stats_of(yard.scheduler)
     assert (stats.queued, stats.inflight) == (10, 10)
     assert refused(yard).details["queued"] == 10
     assert yard.claim(count=5) == []
@@ -200,4 +201,4 @@ def test_the_counts_of_queued_tasks_never_drift(make_yard, seed):
                 yard.cancel(draw.choice(queued))
             case _:
                 yard.pass_time(draw.choice([0.5, 3, 30]))
-        assert yard.scheduler.stats().queued == sum(task.state == "queued" for task in yard.tasks())
+        assert stats_of(yard.scheduler).queued == sum(task.state == "queued" for task in yard.tasks())

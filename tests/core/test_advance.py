@@ -5,6 +5,7 @@ from random import Random
 import pytest
 
 from taskyard_server.core.errors import LeaseLost
+from taskyard_server.core.figures.figures import stats_of
 
 
 def test_nothing_is_due_where_nothing_is(yard):
@@ -104,9 +105,9 @@ def test_advance_does_at_most_that_many_things_and_answers_whether_there_are_mor
     chunks = []
     more = True
     while more:
-        before = yard.scheduler.stats().queued
+        before = stats_of(yard.scheduler).queued
         more = yard.scheduler.advance(yard.now, max_items=4)
-        chunks.append(before - yard.scheduler.stats().queued)
+        chunks.append(before - stats_of(yard.scheduler).queued)
     assert chunks == [4, 4, 2]
 
 
@@ -135,7 +136,7 @@ def test_by_default_a_chunk_is_a_thousand(yard):
         yard.submit(deadline=yard.now + 1)
     yard.now += 2
     assert yard.scheduler.advance(yard.now) is True
-    assert yard.scheduler.stats().queued == 1_500
+    assert stats_of(yard.scheduler).queued == 1_500
 
 
 def test_before_the_next_due_there_is_nothing_to_do(yard, watch):

@@ -7,6 +7,7 @@ import pytest
 
 from taskyard_server.core.agents import OTHERS
 from taskyard_server.core.errors import QueueFull
+from taskyard_server.core.figures.figures import stats_of
 
 COUNTS = ("submitted", "completed", "failed", "cancelled", "rejected", "tokens_used")
 
@@ -25,7 +26,7 @@ def come_and_go(yard, *agents):
 
 
 def submitted(yard):
-    return {agent: figures.submitted for agent, figures in yard.scheduler.stats().agents.items()}
+    return {agent: figures.submitted for agent, figures in stats_of(yard.scheduler).agents.items()}
 
 
 def test_figures_outlive_the_tasks_of_their_agent(make_yard):
@@ -36,7 +37,7 @@ def test_figures_outlive_the_tasks_of_their_agent(make_yard):
     yard.scheduler.reports.complete(yard.now, "host", lease.task.id, lease.token, None, 7)
     come_and_go(yard, "ann")
     assert yard.tasks() == []
-    figures = yard.scheduler.stats().agents["ann"]
+    figures = stats_of(yard.scheduler).agents["ann"]
     assert [getattr(figures, name) for name in COUNTS] == [2, 1, 0, 1, 0, 7]
     assert (figures.queued, figures.inflight) == (0, 0)
 
@@ -54,7 +55,7 @@ def test_figures_of_an_agent_whose_tasks_were_all_rejected_are_kept(make_yard):
     with pytest.raises(QueueFull):
         yard.submit("bob")
     yard.pass_time(2)
-    assert yard.scheduler.stats().agents["bob"].rejected == 1
+    assert stats_of(yard.scheduler).agents["bob"].rejected == 1
 
 
 def test_the_figures_of_the_newest_agents_are_kept_and_the_rest_are_summed_under_one_name(make_yard):
@@ -78,7 +79,7 @@ def test_the_figures_of_agents_that_have_tasks_are_kept_also_beyond_the_limit(ma
     for task in tasks:
         yard.cancel(task)
     yard.pass_time(1.2)
-    assert len(yard.scheduler.stats().agents) == 2 + 1
+    assert len(stats_of(yard.scheduler).agents) == 2 + 1
     assert sum(submitted(yard).values()) == 6
 
 
@@ -95,11 +96,11 @@ def test_an_agent_that_has_the_name_of_the_rest_is_counted_with_it(make_yard, or
     yard = make_yard(max_agent_figures=0)
     come_and_go(yard, *order)
     live = yard.submit(OTHERS)
-    figures = yard.scheduler.stats().agents
+    figures = stats_of(yard.scheduler).agents
     assert list(figures) == [OTHERS]
     assert (figures[OTHERS].submitted, figures[OTHERS].queued) == (3, 1)
     yard.cancel(live)
-    assert yard.scheduler.stats().agents[OTHERS].cancelled == 3
+    assert stats_of(yard.scheduler).agents[OTHERS].cancelled == 3
 
 
 @pytest.mark.parametrize("most", [0, 1, 3, 10])
@@ -119,7 +120,7 @@ def test_the_figures_of_all_agents_add_up_to_those_of_the_namespace(make_yard, m
                     draw.choice([yard.complete, yard.fail])(lease)
             case _:
                 yard.pass_time(draw.choice([0.2, 2]))
-    stats = yard.scheduler.stats()
+    stats = stats_of(yard.scheduler)
     total = Counter()
     for figures in stats.agents.values():
         total.update({name: getattr(figures, name) for name in COUNTS})

@@ -3,6 +3,7 @@
 import pytest
 
 from taskyard_server.core.errors import Conflict
+from taskyard_server.core.figures.figures import stats_of
 from taskyard_server.core.history import MAX_ATTEMPT_ERROR_CHARS, MAX_ATTEMPTS_KEPT, RetryPolicy
 from taskyard_server.core.task import IdempotencyKey
 
@@ -46,7 +47,7 @@ def test_a_task_has_at_most_the_attempts_of_its_policy(yard, attempts):
         yard.pass_time(1_000)
     fail(yard, yard.start_one(), "the last one")
     assert (task.state, task.error) == ("failed", "the last one")
-    assert yard.scheduler.stats().counters.retried == attempts - 1
+    assert stats_of(yard.scheduler).counters.retried == attempts - 1
 
 
 def test_a_later_attempt_may_end_well(yard):
@@ -180,7 +181,7 @@ def test_a_retry_past_the_deadline_fails_at_once_with_the_real_error(yard):
     fail(yard, yard.start_one(), "no route", code="net")
     assert (task.state, task.error, task.completed_at) == ("failed", "no route", yard.now)
     assert [attempt.code for attempt in task.history.attempts] == ["net"]
-    assert yard.scheduler.stats().counters.retried == 0
+    assert stats_of(yard.scheduler).counters.retried == 0
 
 
 def test_a_deadline_that_passes_before_the_next_attempt_is_claimed_fails_the_task(yard):
@@ -250,11 +251,11 @@ def test_a_resume_begins_a_run_with_all_its_attempts(yard):
 def test_a_task_that_waits_for_its_next_attempt_counts_as_queued_and_can_be_cancelled(yard):
     task = yard.submit(retry=policy())
     fail(yard, yard.start_one())
-    assert yard.scheduler.stats().queued == 1
+    assert stats_of(yard.scheduler).queued == 1
     yard.cancel(task)
     assert (task.state, task.history.not_before) == ("cancelled", None)
     yard.pass_time(1_000)
-    assert yard.scheduler.stats().queued == 0
+    assert stats_of(yard.scheduler).queued == 0
 
 
 @pytest.mark.parametrize("act", ["pause", "resume", "resolve"])
@@ -271,7 +272,7 @@ def test_admission_counts_it_and_does_not_stop_it(yard):
     lease = yard.start_one()
     yard.submit()
     fail(yard, lease)
-    assert yard.scheduler.stats().queued == 2
+    assert stats_of(yard.scheduler).queued == 2
     yard.pass_time(11)
     assert task.state == "queued"
 

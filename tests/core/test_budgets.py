@@ -3,6 +3,7 @@
 import pytest
 
 from taskyard_server.core.errors import BadRequest, Conflict, LeaseLost, NotFound, Unavailable
+from taskyard_server.core.figures.figures import stats_of
 from taskyard_server.core.history import RetryPolicy
 
 
@@ -105,7 +106,7 @@ def test_reports_of_one_attempt_are_totals_and_never_take_back(yard):
     for tokens, total in ((10, 10), (30, 30), (20, 30), (0, 30), (31, 31)):
         progress(yard, lease, tokens)
         assert task.history.tokens_used == total
-    assert yard.scheduler.stats().agents["ann"].tokens_used == 31
+    assert stats_of(yard.scheduler).agents["ann"].tokens_used == 31
 
 
 def test_over_the_budget_there_is_no_further_attempt(yard):
@@ -128,7 +129,7 @@ def test_tokens_are_summed_by_agent(yard):
     for agent, tokens in (("ann", 3), ("bob", 4), ("ann", 5)):
         yard.submit(agent)
         complete(yard, yard.start_one(), tokens)
-    agents = yard.scheduler.stats().agents
+    agents = stats_of(yard.scheduler).agents
     assert (agents["ann"].tokens_used, agents["bob"].tokens_used) == (8, 4)
 
 

@@ -5,6 +5,7 @@ from itertools import product
 import pytest
 
 from taskyard_server.core.errors import Conflict, LeaseLost, Refusal
+from taskyard_server.core.figures.figures import stats_of
 from taskyard_server.core.task import LEGAL, TaskState
 from tests.cases import every_case
 from tests.core.task_cases import (
@@ -91,7 +92,7 @@ def test_a_conflict_names_the_state_and_what_could_be_done_to_which(yard, comman
 
 def figures(yard):
     """The count of submitted tasks, and the sum of those that completed, failed, were cancelled or are live."""
-    stats = yard.scheduler.stats()
+    stats = stats_of(yard.scheduler)
     counters = stats.counters
     ended = counters.completed + counters.failed - counters.reopened + counters.cancelled
     return counters.submitted, ended + stats.queued + stats.inflight + stats.paused
@@ -104,14 +105,14 @@ def test_submitted_is_always_what_ended_and_what_is_live(make_yard, state, comma
     assert figures(yard) == (1, 1)
     command(case)
     assert figures(yard) == (1, 1)
-    agent = yard.scheduler.stats().agents["ann"]
-    live = agent.queued + agent.inflight + yard.scheduler.stats().paused
+    agent = stats_of(yard.scheduler).agents["ann"]
+    live = agent.queued + agent.inflight + stats_of(yard.scheduler).paused
     assert agent.completed + agent.failed + agent.cancelled + live == agent.submitted
 
 
 def test_a_paused_task_counts_neither_as_queued_nor_as_in_flight(yard):
     STATES["paused"](yard)
-    stats = yard.scheduler.stats()
+    stats = stats_of(yard.scheduler)
     assert (stats.queued, stats.inflight, stats.paused) == (0, 0, 1)
     assert (stats.agents["ann"].queued, stats.agents["ann"].inflight) == (0, 0)
 

@@ -3,6 +3,7 @@
 import pytest
 
 from taskyard_server.core.errors import LeaseLost
+from taskyard_server.core.figures.figures import stats_of
 from tests.core.yard import TICK
 
 
@@ -65,7 +66,7 @@ def test_a_claim_passes_over_any_number_of_tasks_past_their_deadlines(yard):
     good = yard.submit("ann", deadline=yard.now + 20)
     yard.now += 5
     assert yard.claim_one().task is good
-    assert yard.scheduler.stats().counters.expired == 500
+    assert stats_of(yard.scheduler).counters.expired == 500
 
 
 def test_an_agent_whose_task_expires_in_a_claim_counts_as_not_served(yard):

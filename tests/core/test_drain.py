@@ -3,6 +3,8 @@
 import pytest
 
 from taskyard_server.core.errors import Conflict, Unavailable
+from taskyard_server.core.figures.figures import stats_of
+from taskyard_server.core.process_end import end_all
 from taskyard_server.core.task import Submission
 from tests.core.task_cases import STATES, TRY_AGAIN, Case
 
@@ -17,7 +19,7 @@ def test_a_draining_scheduler_accepts_nothing_and_hands_out_nothing(yard):
     with pytest.raises(Unavailable):
         yard.scheduler.submit_batch(yard.now, [Submission("ann", "click")])
     assert yard.claim() == []
-    assert yard.scheduler.stats().limited_by is None
+    assert stats_of(yard.scheduler).limited_by is None
 
 
 def test_what_is_in_flight_may_finish_while_it_drains(yard):
@@ -36,12 +38,12 @@ def test_shut_down_cancels_what_waits_and_pauses_what_runs(yard):
     lease, _ = yard.claim(count=2)
     yard.start(lease)
     yard.scheduler.drain()
-    yard.scheduler.shut_down(yard.now)
+    end_all(yard.scheduler, yard.now)
     assert (waiting.state, waiting.error) == ("cancelled", "scheduler shutdown")
     for task in (running, assigned):
         assert (task.state, task.error, task.lease) == ("paused", "Job was interrupted by user", None)
     assert lease.host.leases == {}
-    assert (yard.scheduler.stats().queued, yard.scheduler.inflight) == (0, 0)
+    assert (stats_of(yard.scheduler).queued, yard.scheduler.view.inflight) == (0, 0)
     with pytest.raises(Conflict):
         yard.cancel(waiting)
     assert yard.cancel(running).state == "cancelled"
@@ -52,9 +54,9 @@ def test_a_second_shut_down_changes_nothing(yard, watch):
     for _ in range(2):
         yard.submit()
     yard.claim_one()
-    yard.scheduler.shut_down(yard.now)
+    end_all(yard.scheduler, yard.now)
     changes = watch(yard.scheduler)
-    yard.scheduler.shut_down(yard.now + 1)
+    end_all(yard.scheduler, yard.now + 1)
     assert changes() == []
 
 
@@ -62,7 +64,7 @@ def test_a_paused_task_outlives_its_deadline_and_can_be_cancelled(yard):
     yard.register()
     task = yard.submit(deadline=yard.now + 10)
     yard.claim_one()
-    yard.scheduler.shut_down(yard.now)
+    end_all(yard.scheduler, yard.now)
     yard.pass_time(1_000)
     assert task.state == "paused"
     assert (yard.cancel(task).state, task.error) == ("cancelled", None)
@@ -71,7 +73,7 @@ def test_a_paused_task_outlives_its_deadline_and_can_be_cancelled(yard):
 def test_a_shutdown_pauses_what_is_in_flight_and_cancels_what_waits(yard):
     live = {state: STATES[state](yard) for state in ("running", "paused", "queued", "pending, held")}
     live["pending, next attempt"] = Case(yard, retry=TRY_AGAIN)
-    yard.scheduler.shut_down(yard.now)
+    end_all(yard.scheduler, yard.now)
     assert {state: case.task.state for state, case in live.items()} == {
         "running": "paused",
         "paused": "paused",

@@ -242,14 +242,14 @@ def test_each_lease_has_a_higher_fencing_token_than_all_before_it_whatever_its_t
     assert (again.task, third.task) == (first.task, yard.tasks()[2])
     assert [lease.token for lease in (first, second, again, third)] == [1, 2, 3, 4]
     assert [task.token for task in yard.tasks()] == [3, 2, 4]
-    assert yard.scheduler.last_token == 4
+    assert yard.scheduler.view.last_token == 4
 
 
 def test_a_task_that_was_never_handed_out_has_no_fencing_token_and_takes_none(yard):
     yard.register()
     cancelled, leased = yard.submit(), yard.submit()
     yard.cancel(cancelled)
-    assert yard.scheduler.last_token == 0
+    assert yard.scheduler.view.last_token == 0
     assert yard.claim_one().token == 1
     assert (cancelled.token, leased.token) == (0, 1)
 

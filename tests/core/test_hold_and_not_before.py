@@ -3,6 +3,7 @@
 import pytest
 
 from taskyard_server.core.errors import Conflict, QueueFull
+from taskyard_server.core.figures.figures import stats_of
 
 
 @pytest.fixture
@@ -84,11 +85,11 @@ def test_a_deadline_that_the_submitter_set_counts_while_it_waits(yard, fields):
 def test_a_pending_task_counts_as_queued(yard, fields):
     yard.reconfigure(max_queue_size=1)
     task = yard.submit(**fields)
-    assert (task.position, yard.scheduler.stats().queued) == (1, 1)
+    assert (task.position, stats_of(yard.scheduler).queued) == (1, 1)
     with pytest.raises(QueueFull):
         yard.submit()
     yard.cancel(task)
-    assert yard.scheduler.stats().queued == 0
+    assert stats_of(yard.scheduler).queued == 0
     yard.submit()
 
 
@@ -103,4 +104,4 @@ def test_waiting_to_be_due_is_no_waiting_to_be_handed_out(yard):
     yard.pass_time(101)
     yard.pass_time(2)
     yard.claim_one()
-    assert yard.scheduler.stats().avg_dispatch_latency_ms == 2_000
+    assert stats_of(yard.scheduler).avg_dispatch_latency_ms == 2_000

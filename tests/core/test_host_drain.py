@@ -3,6 +3,7 @@
 import pytest
 
 from taskyard_server.core.errors import NotFound
+from taskyard_server.core.figures.figures import stats_of
 from tests.core.task_cases import STATES, complete, resume
 
 
@@ -39,10 +40,10 @@ def test_no_limit_is_named_for_a_draining_host(make_yard):
     for _ in range(2):
         yard.submit()
     yard.claim(count=2)
-    assert yard.scheduler.stats().limited_by == "maxInflight"
+    assert stats_of(yard.scheduler).limited_by == "maxInflight"
     yard.scheduler.drain_host("host")
     yard.claim(count=2)
-    assert yard.scheduler.stats().limited_by is None
+    assert stats_of(yard.scheduler).limited_by is None
 
 
 @pytest.mark.parametrize("state", ["assigned", "running"])

@@ -4,6 +4,7 @@ import pytest
 
 from taskyard_server.core.batches import BatchSubmission
 from taskyard_server.core.errors import AlreadyExists, BadRequest, NotFound, QueueFull, Unavailable
+from taskyard_server.core.figures.figures import stats_of
 from taskyard_server.core.task import IdempotencyKey, Submission, Task, TaskOptions, TaskState
 from tests.core.yard import TICK
 
@@ -140,7 +141,7 @@ def test_counters_count_a_repeated_submission_once(yard):
     for _ in range(3):
         yard.submit(key=key())
     batch(yard, key(), key())
-    stats = yard.scheduler.stats()
+    stats = stats_of(yard.scheduler)
     assert (stats.counters.submitted, stats.queued, stats.agents["ann"].submitted) == (1, 1, 1)
     assert len(yard.transitions()) == 1
 

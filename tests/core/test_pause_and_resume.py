@@ -3,6 +3,7 @@
 import pytest
 
 from taskyard_server.core.errors import Conflict, LeaseLost, Unavailable
+from taskyard_server.core.figures.figures import stats_of
 from tests.core.task_cases import STATES, complete, pause, report_failure, resume, start
 
 # Pause
@@ -33,7 +34,7 @@ def test_a_pause_that_races_with_the_end_has_one_outcome(make_yard, report):
         with pytest.raises((Conflict, LeaseLost)):
             second(case)
         assert case.task.state is outcome
-        counters = yard.scheduler.stats().counters
+        counters = stats_of(yard.scheduler).counters
         assert counters.completed + counters.failed == (first is report)
 
 
@@ -121,7 +122,7 @@ def test_admission_limits_do_not_apply_to_a_resume(make_yard):
     yard.pause(yard.start_one().task)
     yard.submit(), yard.submit()
     yard.resume(task)
-    assert yard.scheduler.stats().queued == 3
+    assert stats_of(yard.scheduler).queued == 3
 
 
 def test_while_the_scheduler_drains_a_resume_is_unavailable_and_changes_nothing(yard, watch):

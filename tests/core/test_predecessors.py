@@ -3,6 +3,7 @@
 import pytest
 
 from taskyard_server.core.errors import Conflict, NotFound, QueueFull
+from taskyard_server.core.figures.figures import stats_of
 from taskyard_server.core.names import names
 from taskyard_server.core.predecessors import Known
 from taskyard_server.core.task import (
@@ -46,7 +47,7 @@ def fail(yard, task):
 
 
 def waits(yard):
-    return yard.scheduler.stats().after_others
+    return stats_of(yard.scheduler).after_others
 
 
 def is_empty(yard):

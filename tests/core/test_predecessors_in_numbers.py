@@ -6,6 +6,7 @@ See docs/rules.md, Predecessors.
 import pytest
 
 from taskyard_server.core.errors import BadRequest
+from taskyard_server.core.figures.figures import stats_of
 from taskyard_server.core.task import IdempotencyKey, OnConflict, Submission, TaskExtras, TaskOptions
 
 
@@ -39,7 +40,7 @@ def fail(yard, task):
 
 
 def waits(yard):
-    return yard.scheduler.stats().after_others
+    return stats_of(yard.scheduler).after_others
 
 
 def is_empty(yard):

@@ -3,6 +3,7 @@
 import pytest
 
 from taskyard_server.core.errors import Conflict, LeaseLost, NotFound
+from taskyard_server.core.figures.figures import stats_of
 from taskyard_server.core.history import RetryPolicy
 from tests.cases import every_case
 from tests.core.yard import TICK
@@ -239,7 +240,7 @@ def test_every_late_report_is_counted(yard):
     for report in reports(yard).values():
         with pytest.raises(LeaseLost):
             report("host", lease.task.id, lease.token)
-    assert yard.scheduler.stats().counters.late_reports == 6
+    assert stats_of(yard.scheduler).counters.late_reports == 6
 
 
 @EVERY_REPORT
@@ -274,4 +275,4 @@ def test_one_outcome_is_recorded_however_many_hosts_report(yard):
     with pytest.raises(LeaseLost):
         yard.complete(second, b"again")
     assert (task.state, task.result) == ("done", b"second")
-    assert yard.scheduler.stats().counters.completed == 1
+    assert stats_of(yard.scheduler).counters.completed == 1

@@ -3,6 +3,7 @@
 import pytest
 
 from taskyard_server.core.errors import NotFound
+from taskyard_server.core.figures.figures import stats_of
 
 
 def ended(yard, state, agent="ann"):
@@ -86,7 +87,7 @@ def test_no_more_than_max_retained_tasks_are_kept_the_oldest_go_first_and_are_co
     yard.register()
     tasks = [ended(yard, state) for state in ("done", "failed", "cancelled", "done", "failed")]
     assert yard.tasks() == tasks[2:]
-    assert yard.scheduler.stats().counters.evicted == 2
+    assert stats_of(yard.scheduler).counters.evicted == 2
 
 
 def test_no_more_than_max_retained_tasks_are_kept_also_after_that_was_lowered(make_yard):
@@ -95,7 +96,7 @@ def test_no_more_than_max_retained_tasks_are_kept_also_after_that_was_lowered(ma
     yard.reconfigure(max_retained_tasks=3)
     tasks.append(ended(yard, "cancelled"))
     assert yard.tasks() == tasks[-3:]
-    assert yard.scheduler.stats().counters.evicted == 8
+    assert stats_of(yard.scheduler).counters.evicted == 8
 
 
 def test_the_oldest_task_is_the_one_that_ended_first(make_yard):
@@ -117,7 +118,7 @@ def test_what_goes_with_its_ttl_is_not_counted_as_evicted(make_yard):
     yard = make_yard(result_ttl_secs=10)
     ended(yard, "cancelled")
     yard.pass_time(10)
-    assert yard.scheduler.stats().counters.evicted == 0
+    assert stats_of(yard.scheduler).counters.evicted == 0
 
 
 def test_after_everything_is_forgotten_nothing_is_left(make_yard, object_count):

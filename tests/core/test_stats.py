@@ -5,6 +5,7 @@ from random import Random
 import pytest
 
 from taskyard_server.core.errors import LeaseLost, QueueFull
+from taskyard_server.core.figures.figures import add_to_totals, stats_of
 from taskyard_server.core.stats import AgentStats, Counters, Totals
 
 COUNTS = (
@@ -22,7 +23,7 @@ COUNTS = (
 
 def counts(yard):
     """The counters that are not zero."""
-    counters = yard.scheduler.stats().counters
+    counters = stats_of(yard.scheduler).counters
     return {name: count for name in COUNTS if (count := getattr(counters, name))}
 
 
@@ -32,7 +33,7 @@ def refuse(yard, agent="ann"):
 
 
 def test_at_the_start_all_figures_are_zero(yard):
-    stats = yard.scheduler.stats()
+    stats = stats_of(yard.scheduler)
     assert (stats.queued, stats.inflight, stats.agents, stats.limited_by) == (0, 0, {}, None)
     assert stats.counters == Counters()
     assert stats.avg_dispatch_latency_ms == 0
@@ -44,7 +45,7 @@ def test_queued_and_in_flight_are_counted_in_all_and_by_agent(yard):
         yard.submit(agent)
     first, _ = yard.claim(count=2)
     yard.start(first)
-    stats = yard.scheduler.stats()
+    stats = stats_of(yard.scheduler)
     assert (stats.queued, stats.inflight) == (3, 2)
     assert {agent: (its.queued, its.inflight) for agent, its in stats.agents.items()} == {"ann": (1, 1), "bob": (2, 1)}
 
@@ -104,7 +105,7 @@ def test_an_agents_figures_are_its_own(make_yard):
     yard.scheduler.reports.complete(yard.now, "host", lease.task.id, lease.token, None, 7)
     yard.fail(yard.claim_one())
     yard.cancel(yard.submit("cy"))
-    agents = yard.scheduler.stats().agents
+    agents = stats_of(yard.scheduler).agents
     assert agents["ann"] == AgentStats(
         queued=2, inflight=0, submitted=3, completed=1, failed=0, cancelled=0, rejected=1, tokens_used=7
     )
@@ -122,22 +123,22 @@ def test_the_dispatch_latency_is_from_queue_entry_to_hand_out_averaged_over_all_
     yard.now += 1
     lease = yard.claim_one()
     yard.now += 100
-    assert yard.scheduler.stats().avg_dispatch_latency_ms == 1_000
+    assert stats_of(yard.scheduler).avg_dispatch_latency_ms == 1_000
     yard.release(lease)
     yard.now += 2
     yard.claim_one()
-    assert yard.scheduler.stats().avg_dispatch_latency_ms == 1_500
+    assert stats_of(yard.scheduler).avg_dispatch_latency_ms == 1_500
 
 
 def test_figures_once_handed_out_do_not_change(yard):
-    stats = yard.scheduler.stats()
+    stats = stats_of(yard.scheduler)
     yard.submit()
     assert (stats.queued, stats.counters.submitted, stats.agents) == (0, 0, {})
 
 
 def test_the_limits_in_force_are_part_of_the_figures(yard):
     yard.reconfigure(max_queue_size=17)
-    assert yard.scheduler.stats().limits.max_queue_size == 17
+    assert stats_of(yard.scheduler).limits.max_queue_size == 17
 
 
 def test_the_figures_of_namespaces_add_up(make_yard):
@@ -150,7 +151,7 @@ def test_the_figures_of_namespaces_add_up(make_yard):
         refuse(yard)
         yard.now += 1
         yard.claim_one()
-        yard.scheduler.add_to(totals)
+        add_to_totals(totals, yard.scheduler)
     assert (totals.namespaces, totals.queued, totals.inflight, totals.retained) == (3, 3, 3, 3)
     counters = totals.counters
     assert (counters.submitted, counters.rejected, counters.dispatched) == (6, 3, 3)
@@ -192,7 +193,7 @@ def test_submitted_is_completed_and_failed_and_cancelled_and_what_is_live_always
             case _:
                 yard.pass_time(draw.random() * 2)
         live = [task for task in yard.tasks() if task.completed_at is None]
-        stats = yard.scheduler.stats()
+        stats = stats_of(yard.scheduler)
         counters = stats.counters
         assert counters.submitted == counters.completed + counters.failed + counters.cancelled + len(live)
         assert (counters.rejected, counters.late_reports) == (rejected, late)
@@ -210,7 +211,7 @@ def test_submitted_is_completed_and_failed_and_cancelled_and_what_is_live_always
 
 
 def limited_by(yard):
-    return yard.scheduler.stats().limited_by
+    return stats_of(yard.scheduler).limited_by
 
 
 def test_while_tasks_wait_for_the_global_limit_alone_it_is_named(make_yard):

@@ -3,6 +3,7 @@
 import pytest
 
 from taskyard_server.core.errors import LeaseLost
+from taskyard_server.core.process_end import end_all
 from tests.core.yard import TICK
 
 
@@ -13,7 +14,7 @@ def ways_to_lose(yard):
         "deadline": (lambda _: yard.pass_time(20), "deadline_exceeded", "deadline exceeded"),
         "expiry": (lambda _: yard.pass_time(10 + TICK), "lease_ended", "lease expired"),
         "deregister": (lambda lease: yard.deregister(lease.host.id), "lease_ended", "the host was deregistered"),
-        "shutdown": (lambda _: yard.scheduler.shut_down(yard.now), "shutdown", "Job was interrupted by user"),
+        "shutdown": (lambda _: end_all(yard.scheduler, yard.now), "shutdown", "Job was interrupted by user"),
     }
 
 

@@ -3,6 +3,7 @@
 import pytest
 
 from taskyard_server.core.errors import Conflict, NotFound
+from taskyard_server.core.figures.figures import stats_of
 from taskyard_server.core.history import RetryPolicy
 from taskyard_server.core.targets import TargetStatus
 from tests.core.target_yard import TargetYard
@@ -213,10 +214,10 @@ def test_a_task_that_ends_twice_within_one_moment_is_retained_once(yard):
         yard.resume(task)
     yard.fail(yard.start_one())
     yard.resolve(task)
-    assert yard.scheduler.stats().counters.failed - yard.scheduler.stats().counters.reopened == 0
+    assert stats_of(yard.scheduler).counters.failed - stats_of(yard.scheduler).counters.reopened == 0
     yard.pass_time(301)
     assert yard.tasks() == []
-    assert yard.scheduler.stats().counters.evicted == 0
+    assert stats_of(yard.scheduler).counters.evicted == 0
 
 
 def test_a_resumed_task_is_not_evicted_by_its_earlier_end(yard):

@@ -2,6 +2,7 @@
 
 import pytest
 
+from taskyard_server.core.figures.figures import stats_of
 from taskyard_server.core.history import RetryPolicy
 from taskyard_server.core.targets import TargetStatus
 from tests.core.target_yard import TargetYard
@@ -63,9 +64,9 @@ def test_a_head_that_no_host_may_run_holds_up_those_behind_it(yard):
 def test_only_the_head_counts_as_claimable_but_all_count_as_queued(yard):
     for _ in range(3):
         yard.serial()
-    assert yard.scheduler.stats().queued == 3
+    assert stats_of(yard.scheduler).queued == 3
     assert yard.claim_one().task is yard.tasks()[0]
-    assert yard.scheduler.stats().queued == 2
+    assert stats_of(yard.scheduler).queued == 2
 
 
 def test_a_released_task_is_the_head_again(yard):

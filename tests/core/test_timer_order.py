@@ -4,6 +4,7 @@ from itertools import combinations, permutations
 
 import pytest
 
+from taskyard_server.core.figures.figures import stats_of
 from taskyard_server.core.timers import TimerOrder, Timers
 from tests.cases import every_case
 from tests.core.schedules.clockwork import Clockwork, Steady
@@ -89,7 +90,7 @@ def test_a_deadline_goes_before_the_end_of_the_lease(yard):
     lease = work(yard, yard.submit(deadline=yard.now + SECS))
     yard.pass_time(SECS + TICK)
     assert (lease.task.state, lease.task.error) == ("failed", "deadline exceeded")
-    assert yard.scheduler.stats().counters.leases_expired == 0
+    assert stats_of(yard.scheduler).counters.leases_expired == 0
 
 
 def test_a_deadline_goes_before_the_death_of_the_host(yard):
@@ -132,7 +133,7 @@ def test_the_death_of_a_host_goes_before_the_end_of_its_drain(yard):
     yard.reconfigure(heartbeat_timeout_secs=SECS / 2)
     yard.scheduler.drain_host("host", yard.now + SECS)
     yard.pass_time(SECS + TICK)
-    assert (lease.task.state, yard.scheduler.stats().counters.leases_expired) == ("queued", 1)
+    assert (lease.task.state, stats_of(yard.scheduler).counters.leases_expired) == ("queued", 1)
 
 
 def test_the_end_of_a_drain_goes_before_the_time_at_which_a_task_is_due(yard):

@@ -3,6 +3,7 @@
 import pytest
 
 from taskyard_server.core.errors import BadRequest, LeaseLost, NotFound
+from taskyard_server.core.figures.figures import stats_of
 
 
 def heartbeat(yard, stream, *uses):
@@ -42,7 +43,7 @@ def test_tokens_are_counted_for_the_task_and_its_agent(yard, report):
     report(yard, stream, lease, 7)
     report(yard, stream, lease, 9)
     assert lease.task.history.tokens_used == 9
-    assert yard.scheduler.stats().agents["ann"].tokens_used == 9
+    assert stats_of(yard.scheduler).agents["ann"].tokens_used == 9
 
 
 @BOTH
@@ -236,7 +237,7 @@ def test_heartbeats_and_reports_of_one_attempt_agree_on_the_largest_figure(yard)
     yard.renew(lease, tokens=12)
     yard.complete(lease, tokens=11)
     assert (lease.task.state, lease.task.history.tokens_used) == ("done", 12)
-    assert yard.scheduler.stats().agents["ann"].tokens_used == 12
+    assert stats_of(yard.scheduler).agents["ann"].tokens_used == 12
 
 
 def test_a_heartbeat_after_a_resume_with_a_higher_limit_is_measured_by_that(yard):

@@ -4,6 +4,7 @@ from collections import Counter
 from dataclasses import fields
 from random import Random
 
+from taskyard_server.core.figures.figures import stats_of
 from taskyard_server.core.limits import Limits
 from taskyard_server.core.queue.keys import KeyLimit, KeyUsage, KeyWaits
 from taskyard_server.core.scheduler import Scheduler
@@ -155,7 +156,7 @@ class TwinSchedulers:
         jobs = self.brute.jobs
         states = {task.id: (task.state.value, task.token) for task in self.core.tasks_after(0)}
         assert states == {job_id: (job.state, job.token) for job_id, job in jobs.items()}, self.recent()
-        stats = self.core.stats()
+        stats = stats_of(self.core)
         load = self.brute.loads()
         assert stats.inflight == load.total(), self.recent()
         inflight = {agent: figures.inflight for agent, figures in stats.agents.items() if figures.inflight}

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from taskyard_server.core.events import Event
+from taskyard_server.core.figures.figures import add_to_totals, stats_of
 from taskyard_server.core.hosts import Host
 from taskyard_server.core.limits import Limits
 from taskyard_server.core.offers import Offer
@@ -82,7 +83,7 @@ def _due(core: Scheduler, model: Model, now: float) -> None:
         same("next_due while tasks are to be looked at for what they come after", due is not None and due <= now, True)
         return
     same("tasks that the core has not looked at", [job.id for job in model.world.relations.overdue()], [])
-    same("tasks that wait for others", core.stats().after_others, model.world.relations.count())
+    same("tasks that wait for others", stats_of(core).after_others, model.world.relations.count())
     first = model.next_due()
     looks = [tick_of(at) / 8 for host in core.hosts for at in (host.silence_at, host.forget_at) if at is not None]
     keys = core._life.ready.keys.next_due()
@@ -106,7 +107,7 @@ def _differ(tasks: Sequence[Task], model: Model) -> None:
 
 def figures_agree(core: Scheduler, model: Model) -> None:
     """The figures that are handed out, and the order in which tasks will be forgotten."""
-    world, stats = model.world, core.stats()
+    world, stats = model.world, stats_of(core)
     load = (world.queued(), len(world.flying()))
     same("queued and in flight", (stats.queued, stats.inflight), load)
     same("paused", stats.paused, sum(job.state == "paused" for job in world.tasks.values()))
@@ -125,8 +126,8 @@ def figures_agree(core: Scheduler, model: Model) -> None:
     same("order of the ended", [task.id for task in in_line(core._life.retention.ended)], world.ended)
     same("order of the rejected", [task.id for task in in_line(core._life.retention.rejected)], world.rejected)
     totals = Totals()
-    core.add_to(totals)
-    core.add_to(totals)
+    add_to_totals(totals, core)
+    add_to_totals(totals, core)
     found = (totals.queued, totals.inflight, totals.retained, totals.namespaces)
     same("put aside", sorted(task.id for task in core._life.retention.aside), sorted(world.relations.aside))
     retained = len(world.ended) + len(world.rejected) + len(world.relations.aside)

@@ -98,7 +98,7 @@ class HostCommands:
         self._claim_some(self.some_host_id(), count, 30, None)
 
     def _claim_some(self, host_id: str, count: int, secs: float | None, project: str | None) -> None:
-        now, last, claim_id = self._sim.now, self._core.last_token, self._chances.claim_id()
+        now, last, claim_id = self._sim.now, self._core.view.last_token, self._chances.claim_id()
         leases = self._sim.both(
             "claim",
             (host_id, count, secs, project, claim_id),

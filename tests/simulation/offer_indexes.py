@@ -96,7 +96,7 @@ def _sleeps_rightly(core: Scheduler, group: OfferGroup) -> None:
 
 def nothing_left(core: Scheduler, now: float) -> None:
     """After a hand-out: raise AssertionError if anyone who waits could be handed a task."""
-    if core._admission.is_closed or core.inflight >= core.limits.max_inflight:
+    if core._admission.is_closed or core.view.inflight >= core.limits.max_inflight:
         return
     online = core._life.liveness.any_online(now)
     for host in core.hosts:

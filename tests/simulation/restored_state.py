@@ -144,7 +144,7 @@ def prime_watch(core: Scheduler) -> Watch:
 def prime_ledger(core: Scheduler) -> Ledger:
     """A ledger of the leases that were loaded."""
     ledger = Ledger()
-    ledger._last_token = core.last_token
+    ledger._last_token = core.view.last_token
     for task in core.tasks_after(0):
         if task.lease is not None:
             ledger._live[task.id, task.lease.token] = task.lease.stream is not None

@@ -17,6 +17,7 @@ from typing import Any, Final, NamedTuple
 from taskyard_server.core.errors import Refusal
 from taskyard_server.core.events import Event
 from taskyard_server.core.limits import Limits
+from taskyard_server.core.process_end import end_all
 from taskyard_server.core.scheduler import Scheduler
 
 from .agent_commands import AgentCommands
@@ -164,7 +165,7 @@ class Simulation:
             self._begin_life()
             return
         if self.steps in self._shut_down_at:
-            self.both("shut down", (), lambda: self.core.shut_down(self.now), lambda _: self.model.shut_down(self.now))
+            self.both("shut down", (), lambda: end_all(self.core, self.now), lambda _: self.model.shut_down(self.now))
         elif self.steps == self._drain_at:
             self.both("drain", (), self.core.drain, lambda _: self.model.drain())
         elif self.steps > self._shut_down_at[0] and self.chances.under(0.3):

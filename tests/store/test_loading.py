@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from taskyard_server.core.figures.figures import stats_of
 from taskyard_server.core.limits import RESTART_GRACE_SECS, Limits
 from taskyard_server.core.scheduler import RESTARTED
 from taskyard_server.core.streams import Hello
@@ -199,7 +200,7 @@ def test_a_failed_task_that_left_memory_can_be_resumed(yard):
     assert yard.rows(again).ended is None
     assert yard.claim().task is again
     yard.commit()
-    assert yard.scheduler.stats().counters.reopened == 1
+    assert stats_of(yard.scheduler).counters.reopened == 1
 
 
 def test_one_that_is_adopted_for_nothing_leaves_again(yard):
@@ -235,7 +236,7 @@ def test_an_agent_that_was_forgotten_gets_its_failed_task_back():
     adopt(yard.scheduler, rows)
     yard.scheduler.resume(yard.now, task_id)
     yard.commit()
-    agents = yard.scheduler.stats().agents
+    agents = stats_of(yard.scheduler).agents
     assert (agents["agent"].submitted, agents["agent"].failed) == (1, 0)
     assert sum(each.submitted for each in agents.values()) == 2
     assert all(each.failed == 0 for each in agents.values())

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from taskyard_server.core.errors import AlreadyExists
+from taskyard_server.core.figures.figures import stats_of
 from taskyard_server.core.task import AfterPolicy, Existing, IdempotencyKey, OnConflict, Task, UniqueWhile
 from tests.store.kept_yard import START, KeptYard
 
@@ -48,7 +49,7 @@ def test_a_task_goes_on_waiting_and_is_let_go(yard):
     first = yard.submit()
     second = yard.submit(target="till", **after(first))
     restart(yard, after=100)
-    assert (now(yard, second).state, yard.scheduler.stats().after_others) == ("pending", 1)
+    assert (now(yard, second).state, stats_of(yard.scheduler).after_others) == ("pending", 1)
     assert now(yard, second).deadline is None
     run(yard, first)
     yard.pass_time(0)
@@ -139,7 +140,7 @@ def test_a_hold_and_a_time_are_waited_for_as_well(yard):
     restart(yard)
     yard.pass_time(0)
     assert [now(yard, task).state for task in (held, timed)] == ["pending", "pending"]
-    assert yard.scheduler.stats().after_others == 0
+    assert stats_of(yard.scheduler).after_others == 0
     yard.scheduler.resume(yard.now, held.id)
     yard.pass_time(1001)
     assert [now(yard, task).state for task in (held, timed)] == ["queued", "queued"]

@@ -335,6 +335,17 @@ class Restoring:
         return stream
 
 
+def agent_of(scheduler: Scheduler, agent_id: str) -> Agent:
+    """The agent of a task that `take_back` is to have."""
+    agents = scheduler.life.agents
+    return agents.by_id.get(agent_id) or agents.add(agent_id, scheduler.limits.max_agent_figures)
+
+
+def take_back(scheduler: Scheduler, task: Task) -> None:
+    """Have an ended task again that had left memory, so that a command can be about it."""
+    scheduler.life.retention.adopt(task)
+
+
 def _blocked_at(task: Task) -> float:
     """When a paused or failed task began to block its target."""
     if task.completed_at is not None:

@@ -127,8 +127,9 @@ class Retention:
 
     def take_blockers(self) -> None:
         """From now on what blocks a target may leave memory, since it is found in a store; what was loaded, too."""
-        self.takes_blockers = True
-        self.ended.merge(self._life.targets.failed_blockers())
+        if not self.takes_blockers:
+            self.takes_blockers = True
+            self.ended.merge(self._life.targets.failed_blockers())
 
     def evict_excess(self, now: float) -> None:
         """Evict the oldest tasks beyond `max_retained_tasks`."""

@@ -18,23 +18,21 @@ from .changes import Changes
 from .dispatcher import Dispatcher
 from .errors import BadRequest, Conflict, Refusal
 from .events import Event
-from .figures.figures import add_to_totals, stats_of
 from .hosts import Host, HostProfile, Hosts, HostStatus
-from .leases import Lease, Stop, StopReason
+from .leases import Lease, Loss, Stop, StopReason
 from .lifecycle import Lifecycle
 from .limits import Limits
 from .names import Names
 from .offers import Offer
 from .operations.operations import Operations
 from .predecessors import IN_MEMORY, Known
-from .process_end import end_all, pause_inflight
 from .reports import Reports
 from .rules import Rules
 from .schedules.registry import ScheduleRegistry
 from .state_checks import check_cancel, check_pause, check_resolve, check_resume
-from .stats import Stats, Totals
 from .streams import HeldLease, Hello, Streams, TokenUse, Welcome
 from .task import CANCELLED, DONE, TERMINAL, Existing, Submission, Task
+from .view import View
 
 RESTARTED: Final = "lease expired: the server was started anew"
 MAX_SCHEDULES_PER_ADVANCE: Final = 50
@@ -52,7 +50,8 @@ class Scheduler:
         self.rules = Rules(self._life)
         self.operations = Operations(self._life, self._admission, self.resume)
         self.dispatcher = Dispatcher(self._life, self.hosts)
-        self.keys, self.targets = self._life.ready.keys, self._life.targets
+        self.keys, self.targets, self.stop_waits = self._life.ready.keys, self._life.targets, self._life.stop_waits
+        self.view = View(self._life)
         self._life.liveness.on_vanished = self.dispatcher.forget
         self._streams = Streams(self._life, self.hosts, self.dispatcher)
         # Restored leases of hosts that ended with the process before.
@@ -119,7 +118,7 @@ class Scheduler:
         check_pause(task)
         lease = task.lease
         self._life.pause(now, task)
-        self._life.stop_waits.was_paused(now, lease)
+        self.stop_waits.was_paused(now, lease)
         return task
 
     def resume(self, now: float, task_id: str, target: str | None = None, token_limit: int | None = None) -> Task:
@@ -320,17 +319,16 @@ class Scheduler:
         """The leases of streams that have ended since the last call, other than by a report of their host."""
         return self._life.grants.take_stops()
 
+    def take_losses(self) -> list[Loss]:
+        """The leases that were lost since the last call, in order."""
+        return self._life.grants.take_losses()
+
     # Leases
 
     def count_from(self, now: float, leases: Sequence[Lease]) -> None:
         """Let leases count from now on that were granted earlier, because their hosts learn of them only now."""
         for lease in leases:
             self._life.grants.count_from(now, lease)
-
-    @property
-    def last_token(self) -> int:
-        """The fencing token of the last grant; 0 before the first."""
-        return self._life.last_token
 
     def leases_after(self, token: int, host_id: str | None = None) -> list[Lease]:
         """The live leases with a fencing token above this one, in the order of their grants; of one host, or of all."""
@@ -358,6 +356,10 @@ class Scheduler:
         self._life.liveness.note_silence(now)
         more = self._life.advance(now, max_items)
         return self.schedules.advance(now, min(max_items, MAX_SCHEDULES_PER_ADVANCE)) or more
+
+    def follow(self, now: float, max_tasks: int) -> None:
+        """Look at up to this many of the tasks that come after others which have ended."""
+        self._life.predecessors.act_on_some(now, max_tasks)
 
     def reconcile(self, now: float) -> None:
         """End the leases of dead hosts, every `orphan_check_secs` (docs/rules.md, Orphan sweep)."""
@@ -388,14 +390,6 @@ class Scheduler:
         self.dispatcher.stop()
         self.schedules.hold()
 
-    def shut_down(self, now: float) -> None:
-        """Pause what is in flight and cancel what waits: this core does not outlive its process."""
-        end_all(self._life, now)
-
-    def pause_inflight(self, now: float, built_in_only: bool) -> None:
-        """Pause what is in flight, or what built-in hosts run: it ends with its process, while this core is kept."""
-        pause_inflight(self._life, self.hosts, now, built_in_only)
-
     # For a store
 
     @property
@@ -405,8 +399,12 @@ class Scheduler:
 
     @property
     def life(self) -> Lifecycle:
-        """The tasks and all that is derived from them, for what keeps and restores them."""
+        """The tasks and all that is derived from them, for other parts of the core."""
         return self._life
+
+    def let_blockers_leave(self) -> None:
+        """From now on what blocks a target may leave memory, since it is found in a store."""
+        self._life.retention.take_blockers()
 
     # Figures
 
@@ -419,11 +417,6 @@ class Scheduler:
         return self._life.take_events()
 
     @property
-    def inflight(self) -> int:
-        """Tasks that are assigned or running."""
-        return self._life.inflight
-
-    @property
     def limits(self) -> Limits:
         """The limits in force."""
         return self._life.limits
@@ -432,13 +425,3 @@ class Scheduler:
     def limited_by(self) -> str | None:
         """The configuration key whose limit keeps waiting tasks from a host with room; None if no limit does."""
         return self.dispatcher.limited_by
-
-    def stats(self) -> Stats:
-        """The figures of this moment (docs/rules.md, Figures)."""
-        return stats_of(self._life, self.limited_by, self.dispatcher.notices.noticed(), self.operations.live)
-
-    def add_to(self, totals: Totals) -> None:
-        """Add this namespace's figures to `totals`."""
-        add_to_totals(totals, self._life, self.dispatcher.notices.noticed())
-        totals.operations += self.operations.live
-        self.schedules.add_to(totals)

@@ -12,10 +12,11 @@ from typing import TypeVar
 
 from taskyard_server.core.errors import Unavailable
 from taskyard_server.core.figures.demand import Demand, Pool, demand_of
-from taskyard_server.core.figures.figures import queued_since
+from taskyard_server.core.figures.figures import add_to_totals, queued_since, stats_of
 from taskyard_server.core.figures.queue_health import QueueHealth, health_of
 from taskyard_server.core.hosts import Host
 from taskyard_server.core.limits import Limits, limits_with
+from taskyard_server.core.process_end import end_all, pause_inflight
 from taskyard_server.core.rules import NO_RULES, ConfiguredRules
 from taskyard_server.core.scheduler import Scheduler
 from taskyard_server.core.stats import Stats, Totals
@@ -171,8 +172,8 @@ class AdminCommands:
         """The current figures of a namespace."""
         state = self._namespaces.find(namespace)
         if state is None:
-            return Scheduler(self._namespaces.limits, lambda: 0).stats()
-        return await self._namespaces.answers.give(state, state.scheduler.stats)
+            return stats_of(Scheduler(self._namespaces.limits, lambda: 0))
+        return await self._namespaces.answers.give(state, lambda: stats_of(state.scheduler))
 
     def namespaces(self) -> list[str]:
         """The names of all namespaces that hold or have held anything."""
@@ -184,10 +185,10 @@ class AdminCommands:
         if namespace is not None:
             state = self._namespaces.here(namespace)
             if state is not None:
-                state.scheduler.add_to(totals)
+                add_to_totals(totals, state.scheduler)
             return totals
         for state in self._namespaces:
-            state.scheduler.add_to(totals)
+            add_to_totals(totals, state.scheduler)
         totals.counters.add(self._namespaces.deleted_counters)
         totals.triggers.add(self._namespaces.deleted_trigger_counters)
         return totals
@@ -198,7 +199,7 @@ class AdminCommands:
         Kept or not: for figures.
         """
         state = self._namespaces.here(namespace)
-        return None if state is None else queued_since(state.scheduler.life)
+        return None if state is None else queued_since(state.scheduler)
 
     async def demand(self, namespace: str, pools: Sequence[Pool]) -> list[Demand]:
         """The demand on each of these pools of hosts in a namespace."""
@@ -219,7 +220,7 @@ class AdminCommands:
     def standings(self) -> Mapping[str, QueueHealth]:
         """How each namespace stands, kept or not: for figures. The cost depends on agents that wait, not on tasks."""
         now = self._namespaces.now()
-        return {state.namespace: health_of(state.scheduler.life, now) for state in self._namespaces}
+        return {state.namespace: health_of(state.scheduler, now) for state in self._namespaces}
 
     def look_at_hosts(self, namespace: str, show: Callable[[list[Host]], T]) -> T:
         """The result of `show` on the hosts of a namespace as they are now, kept or not: for figures."""
@@ -290,9 +291,9 @@ class AdminCommands:
         namespaces.closed = True
         now = namespaces.now()
         if namespaces.persistence is None:
-            namespaces.for_each(lambda state: state.scheduler.shut_down(now))
+            namespaces.for_each(lambda state: end_all(state.scheduler, now))
         else:
-            namespaces.for_each(lambda state: state.scheduler.pause_inflight(now, built_in_only))
+            namespaces.for_each(lambda state: pause_inflight(state.scheduler, now, built_in_only))
         for state in namespaces:
             state.release_all()
         namespaces.driver.close()

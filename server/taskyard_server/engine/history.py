@@ -162,7 +162,7 @@ def _key(state: NamespaceState, task_id: str) -> int:
     """The key of the rows that a task of this id has. Raises `NotFound` if none can have it."""
     match = ID.fullmatch(task_id)
     number = 0 if match is None else int(match[1], 16)
-    if not 0 < number <= state.scheduler.life.tasks.last_seq:
+    if not 0 < number <= state.scheduler.view.last_seq:
         raise NotFound("task not found")
     return key_of(state.number, number)
 
@@ -178,10 +178,10 @@ def _task(state: NamespaceState, rows: TaskRows, task_id: str, agents: Names | N
 def read_task(state: NamespaceState, rows: TaskRows) -> Task:
     """The task of these rows, for reading alone. Raises `Internal` if they are at fault."""
     try:
-        task = stored_task(rows, state.scheduler.life.stood_still_secs)
+        task = stored_task(rows, state.scheduler.view.stood_still_secs)
     except FAULTS:
         log.exception("record_at_fault", namespace=state.namespace, key=rows.key, check="taskyard store check")
         raise Internal(DAMAGED) from None
-    if not state.scheduler.life.tells_position:
+    if not state.scheduler.view.tells_position:
         task.position = None
     return task

@@ -107,7 +107,7 @@ class HistoryListing:
 
     async def _bounds(self) -> tuple[int, int]:
         """Between which numbers the page lies, both included."""
-        low, high = 1, self.state.scheduler.life.tasks.last_seq
+        low, high = 1, self.state.scheduler.view.last_seq
         since, until = self.task_filter.created_from, self._created_until
         if self.newest_first:
             if self.after:

@@ -108,8 +108,8 @@ class NamespaceState:
     def keep_history(self, keeps: bool) -> None:
         """Set whether what leaves memory stays in the store, so that what blocks a target may leave it too."""
         self.keeps_history = keeps
-        if keeps and self.fault is None and not self.scheduler.life.retention.takes_blockers:
-            self.scheduler.life.retention.take_blockers()
+        if keeps and self.fault is None:
+            self.scheduler.let_blockers_leave()
 
     def add_rows(self, group: Group) -> None:
         """Add what changed since the last commit to the next one."""
@@ -150,8 +150,8 @@ class NamespaceState:
     @property
     def needs_owner(self) -> bool:
         """True if anything will come due in it although nobody calls."""
-        life = self.scheduler.life
-        is_live = life.queued > 0 or life.inflight > 0 or life.paused > 0
+        view = self.scheduler.view
+        is_live = view.queued > 0 or view.inflight > 0 or view.paused > 0
         is_live = is_live or self.scheduler.operations.live > 0
         return is_live or self.outbox.waiting > 0 or self.scheduler.schedules.next_due() is not None
 
@@ -215,7 +215,7 @@ class NamespaceState:
         return (
             task in self.changes.tasks
             or (self.committing is not None and task in self.committing.tasks)
-            or self.scheduler.life.has_event_of(task)
+            or self.scheduler.view.has_event_of(task)
         )
 
     def take_turn(self, now: float) -> Turn:
@@ -223,7 +223,7 @@ class NamespaceState:
         scheduler = self.scheduler
         if not self.is_leaving:
             # What comes after a task that has ended in this turn goes on in it, unless it is much.
-            scheduler.life.predecessors.act_on_some(now, MAX_FOLLOWERS_PER_TURN)
+            scheduler.follow(now, MAX_FOLLOWERS_PER_TURN)
         granted: dict[Offer, list[Lease]] = {}
         # A task that is handed out while the namespace leaves could hardly be started in time.
         if (self.claims or self.sessions) and not self.is_leaving:
@@ -239,7 +239,7 @@ class NamespaceState:
             scheduler.take_stops(),
             scheduler.take_events(),
             scheduler.schedules.take_events(),
-            scheduler.life.grants.take_losses(),
+            scheduler.take_losses(),
         )
 
     def hand_over(self, turn: Turn, now: float, secs: float) -> bool:

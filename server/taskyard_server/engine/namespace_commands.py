@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Final
 import structlog
 
 from taskyard_server.core.errors import AlreadyExists, Conflict, Internal, NotFound
+from taskyard_server.core.figures.figures import add_to_totals
 from taskyard_server.core.hosts import host_figures
 from taskyard_server.core.limits import limits_with
 from taskyard_server.core.stats import Totals
@@ -181,7 +182,7 @@ class NamespaceCommands:
 
 def _served(state: NamespaceState) -> Served:
     totals = Totals()
-    state.scheduler.add_to(totals)
+    add_to_totals(totals, state.scheduler)
     hosts = sum(not host.built_in for host in state.scheduler.hosts)
     counts = NamespaceTotals(totals.queued, totals.inflight, totals.paused, totals.retained, hosts, totals.schedules)
     return Served(state.about.created_at, counts, state.about.own_limits, state.scheduler.limits)

@@ -7,12 +7,10 @@ Without this a deleted namespace of a million tasks would stay in memory.
 from __future__ import annotations
 
 import asyncio
-from dataclasses import replace
 from itertools import islice
 from typing import TYPE_CHECKING, Final
 
-from taskyard_server.core.limits import MAX_LEASE_SECS
-from taskyard_server.core.task import CANCELLED, TERMINAL
+from taskyard_server.core.process_end import end_each, evict_some
 
 if TYPE_CHECKING:
     from taskyard_server.core.scheduler import Scheduler
@@ -33,22 +31,16 @@ def empty_soon(scheduler: Scheduler, now: float) -> None:
 
 async def empty(scheduler: Scheduler, now: float) -> None:
     """End and evict all tasks."""
-    life = scheduler.life
     scheduler.drain()
     after = 0
     while slice_ := list(islice(scheduler.tasks_after(after), AT_ONCE)):
         after = slice_[-1].seq
-        for task in slice_:
-            if task.state not in TERMINAL or life.targets.blocks(task):
-                life.finish(now, task, CANCELLED, None, None)
+        end_each(scheduler, now, slice_)
         _forget_what_happened(scheduler)
         await asyncio.sleep(PAUSE_SECS)
-    scheduler.reconfigure(replace(scheduler.limits, result_ttl_secs=0.0, idempotency_secs=0.0))
-    # By then the leases are over, too, that targets wait for.
-    while life.advance(now + MAX_LEASE_SECS, AT_ONCE):
+    while evict_some(scheduler, now, AT_ONCE):
         _forget_what_happened(scheduler)
         await asyncio.sleep(PAUSE_SECS)
-    life.targets.forget_all()
     _forget_what_happened(scheduler)
 
 

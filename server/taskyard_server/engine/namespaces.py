@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from taskyard_server.core.changes import Changes
 from taskyard_server.core.errors import Internal, NotFound, NotOwner, Unavailable
 from taskyard_server.core.limits import Limits
-from taskyard_server.core.privacy import keep_private
+from taskyard_server.core.readers import keep_fields, keep_private
 from taskyard_server.core.rules import NO_RULES, ConfiguredRules
 from taskyard_server.core.scheduler import Scheduler
 from taskyard_server.core.stats import Counters, TriggerCounters
@@ -23,7 +23,6 @@ from .namespace import NamespaceState
 from .virtual_clock import VirtualClock
 
 if TYPE_CHECKING:
-    from taskyard_server.core.lifecycle import Lifecycle
     from taskyard_server.store.loading import LoadedNamespace
 
     from .answers import KeeperPort
@@ -166,11 +165,11 @@ class Namespaces:
         return state
 
     def _set_up(self, scheduler: Scheduler) -> None:
-        _keep_level(scheduler.life, self._level)
+        _keep_level(scheduler, self._level)
         if self.rules != NO_RULES:
             scheduler.rules.configure(self.now(), self.rules)
         if self._private:
-            keep_private(scheduler.life)
+            keep_private(scheduler)
         if self.drain_notice is not None:
             scheduler.drain()
         if self.wall is self.now and isinstance(self.wall, VirtualClock):
@@ -187,7 +186,7 @@ class Namespaces:
             if state.is_deleted:
                 # Deliveries of it may still be under way, and be told as done to the next one of its name.
                 self._last_outbox[state.namespace] = state.outbox.last
-                self.deleted_counters.add(state.scheduler.life.counters)
+                self.deleted_counters.add(state.scheduler.view.counters)
                 self.deleted_trigger_counters.add(state.scheduler.schedules.counters)
             self.driver.left(state)
 
@@ -201,7 +200,7 @@ class Namespaces:
         if level != self._level:
             self._level = level
             for state in self._states.values():
-                _keep_level(state.scheduler.life, level)
+                _keep_level(state.scheduler, level)
 
     def for_each(self, command: Callable[[NamespaceState], None]) -> None:
         """Run a command in every namespace, and mark each dirty."""
@@ -214,6 +213,5 @@ class Namespaces:
         return self._entropy()
 
 
-def _keep_level(life: Lifecycle, level: int) -> None:
-    life.keeps_added_fields = level >= ADDED_FIELDS_LEVEL
-    life.keeps_extras = level >= EXTRAS_LEVEL
+def _keep_level(scheduler: Scheduler, level: int) -> None:
+    keep_fields(scheduler, added=level >= ADDED_FIELDS_LEVEL, extras=level >= EXTRAS_LEVEL)

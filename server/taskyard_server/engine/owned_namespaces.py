@@ -97,7 +97,7 @@ class OwnedNamespaces:
             return False
         if any(wanted(name) for wanted in self.wanted):
             return False
-        return not state.scheduler.life.tasks and not any(host.leases for host in state.scheduler.hosts)
+        return not state.scheduler.view.has_tasks and not any(host.leases for host in state.scheduler.hosts)
 
     def keep_level(self, level: int) -> None:
         """The format level up to which tasks may have fields."""

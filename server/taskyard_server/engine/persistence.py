@@ -272,8 +272,8 @@ class Persistence:
 
 
 def _has_live_tasks(state: NamespaceState) -> bool:
-    life = state.scheduler.life
-    return life.queued > 0 or life.inflight > 0
+    view = state.scheduler.view
+    return view.queued > 0 or view.inflight > 0
 
 
 def _at(secs: float) -> str:

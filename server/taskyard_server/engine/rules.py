@@ -42,7 +42,7 @@ class RuleCommands:
         now, configured = self._now(), self._namespaces.rules.limits
         total = dict.fromkeys([*configured, SET_BY_CALLS], NO_USAGE)
         for state in self._namespaces:
-            for pattern, usage in state.scheduler.life.ready.keys.usage_by_pattern(now).items():
+            for pattern, usage in state.scheduler.keys.usage_by_pattern(now).items():
                 name = pattern if pattern in configured else SET_BY_CALLS
                 total[name] = total[name].plus(usage)
         return total
@@ -84,7 +84,7 @@ class RuleCommands:
         if state is None:
             return []
         scheduler, now = state.scheduler, self._now()
-        return await self._answers.give(state, lambda: shares_of(scheduler.life, scheduler.hosts, now))
+        return await self._answers.give(state, lambda: shares_of(scheduler, now))
 
     def _of_none(self) -> Rules:
         """The rules of a namespace in which nothing ever was."""

@@ -32,7 +32,7 @@ class StopCall:
 
     def run(self, now: float, tasks: Iterable[Task], command: Callable[[], T]) -> T:
         """Run the command that ends the leases of these tasks, and follow them."""
-        waits = self._state.scheduler.life.stop_waits
+        waits = self._state.scheduler.stop_waits
         leases = waits.leases_of(tasks)
         answer = command()
         self._wait = waits.follow(now, leases, self._tell)
@@ -60,7 +60,7 @@ class StopCall:
     def close(self) -> None:
         """Nobody waits any more."""
         if self._wait is not None:
-            self._state.scheduler.life.stop_waits.forget(self._wait)
+            self._state.scheduler.stop_waits.forget(self._wait)
 
     def end(self) -> None:
         """Wait no longer: nothing is known here from now on."""

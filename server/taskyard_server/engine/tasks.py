@@ -217,7 +217,7 @@ class TaskCommands:
     def untold(self, namespace: str) -> int:
         """How many events of the namespace, which its tasks show already, listeners are still to hear of."""
         state = self._namespaces.here(namespace)
-        return 0 if state is None else state.untold + state.scheduler.life.event_count
+        return 0 if state is None else state.untold + state.scheduler.view.event_count
 
     async def cancel(
         self, namespace: str, task_id: str, *, agents: Names | None = None, show: Callable[[Task], T]
@@ -268,7 +268,7 @@ class TaskCommands:
             tasks = [scheduler.get(task_id)]
             if not with_children:
                 return show(call.run(now, tasks, lambda: scheduler.cancel(now, task_id))), 0
-            tasks += scheduler.life.children.live_below(task_id)
+            tasks += scheduler.view.live_below(task_id)
             task, count = call.run(now, tasks, lambda: scheduler.cancel_with_children(now, task_id, agents))
             return show(task), count
 

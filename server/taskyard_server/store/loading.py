@@ -18,7 +18,7 @@ from taskyard_server.core.hosts import Host
 from taskyard_server.core.leases import Lease
 from taskyard_server.core.limits import limits_with
 from taskyard_server.core.past_keys import PastKey
-from taskyard_server.core.restoring import Damaged, Restoring
+from taskyard_server.core.restoring import Damaged, Restoring, agent_of, take_back
 from taskyard_server.core.scheduler import Scheduler
 from taskyard_server.core.schedules.schedule import Schedule
 from taskyard_server.core.stats import Counters, TriggerCounters
@@ -297,16 +297,14 @@ def adopt(scheduler: Scheduler, rows: TaskRows) -> Task:
     `msgspec.MsgspecError` for rows that are not those of a task that has ended.
     """
     record = decode_task(rows.task)
-    task = scheduler.life.tasks.get(record.id)
+    task = scheduler.find(record.id)
     if task is not None:
         return task
     state = decode_state(rows.ended or rows.state or b"")
     if state.state not in TERMINAL:
         raise ValueError(f"{record.id} has not ended")
-    agents, limits = scheduler.life.agents, scheduler.limits
-    agent = agents.by_id.get(record.agent_id) or agents.add(record.agent_id, limits.max_agent_figures)
-    task = to_task(number_of(rows.key), record, state, agent)
-    scheduler.life.retention.adopt(task)
+    task = to_task(number_of(rows.key), record, state, agent_of(scheduler, record.agent_id))
+    take_back(scheduler, task)
     return task
 
 

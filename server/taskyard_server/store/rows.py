@@ -97,19 +97,19 @@ def add_deletion(group: Group, number: int, name: str) -> None:
 def _add_namespace(
     group: Group, number: int, name: str, scheduler: Scheduler, last_outbox: int, about: AboutNamespace
 ) -> None:
-    life, schedules = scheduler.life, scheduler.schedules
+    view, schedules = scheduler.view, scheduler.schedules
     last_schedule, last_trigger = schedules.last_numbers
-    counters, trigger_counters = life.counters, schedules.counters
+    counters, trigger_counters = view.counters, schedules.counters
     record = NamespaceRecord(
         name,
-        life.tasks.last_seq,
-        life.last_token,
+        view.last_seq,
+        view.last_token,
         scheduler.hosts.last_number,
         last_schedule,
         last_trigger,
-        life.agents.figures.last_number,
+        view.last_agent_number,
         last_outbox,
-        life.stood_still_secs,
+        view.stood_still_secs,
         tuple([getattr(counters, each) for each in COUNTERS]),
         tuple([getattr(trigger_counters, each) for each in TRIGGER_COUNTERS]),
         group.epoch,
@@ -120,19 +120,18 @@ def _add_namespace(
 
 
 def _add_agents(group: Group, number: int, scheduler: Scheduler, changes: Changes) -> None:
-    ready, by_id, base = scheduler.life.ready, scheduler.life.agents.by_id, key_of(number, 0)
+    base = key_of(number, 0)
     rows: list[Row] = group.puts.setdefault(Table.AGENTS, [])
     for figures in changes.agents:
         # Those of an agent that was forgotten have no number any more.
         if figures.number:
-            agent = by_id.get(figures.name)
-            rows.append((base | figures.number, encode_agent(figures, 0 if agent is None else ready.place_of(agent))))
+            rows.append((base | figures.number, encode_agent(figures, scheduler.view.place_of_agent(figures.name))))
 
 
 def _add_tasks(group: Group, number: int, scheduler: Scheduler, changes: Changes, keep_history: bool) -> None:
-    life, base = scheduler.life, key_of(number, 0)
+    view, targets, base = scheduler.view, scheduler.targets, key_of(number, 0)
     new, reopened, reprioritized = changes.new, changes.reopened, changes.reprioritized
-    targets, secs, keys = life.targets, life.stood_still_secs, life.tasks_by_key
+    secs = view.stood_still_secs
     tasks: list[Row] = group.puts.setdefault(Table.TASKS, [])
     states: list[Row] = group.puts.setdefault(Table.STATES, [])
     removed: list[int] = group.removes.setdefault(Table.STATES, [])
@@ -154,8 +153,7 @@ def _add_tasks(group: Group, number: int, scheduler: Scheduler, changes: Changes
         elif task in reprioritized:
             tasks.append((key, encode_task(task, secs)))
         options = task.options
-        its_key = options.key
-        has_no_key = its_key is not None and keys.get((task.agent.id, its_key.key)) is not task
+        has_no_key = options.key is not None and not view.has_key(task)
         if task.state in TERMINAL and (options.target is None or not targets.blocks(task)):
             assert task.completed_at is not None
             ended.append((key, int(task.completed_at * 1000), encode_state(task, secs, has_no_key)))

@@ -5,13 +5,14 @@ from random import Random
 import pytest
 
 from taskyard_server.core.errors import Conflict
+from taskyard_server.core.figures.figures import stats_of
 
 IN_THE_QUEUE = "deadline exceeded while queued"
 
 
 def counts(yard):
     """The documented figures: tasks that failed, and those of them that expired."""
-    counters = yard.scheduler.stats().counters
+    counters = stats_of(yard.scheduler).counters
     return counters.failed - counters.reopened, counters.expired - counters.expired_reopened
 
 

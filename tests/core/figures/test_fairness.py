@@ -8,7 +8,7 @@ from taskyard_server.core.slot_time import SlotTime
 
 def shares(yard):
     scheduler = yard.scheduler
-    return {each.agent_id: each for each in shares_of(scheduler.life, scheduler.hosts, yard.now)}
+    return {each.agent_id: each for each in shares_of(scheduler, yard.now)}
 
 
 def test_an_agent_is_entitled_to_no_more_than_it_could_use(yard):

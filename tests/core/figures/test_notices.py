@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from taskyard_server.core.figures.figures import stats_of
 from taskyard_server.core.limits import DEFAULTS
 from taskyard_server.core.stats import Noticed
 
@@ -20,7 +21,7 @@ def look(yard, secs: float = 0) -> list[str]:
 
 
 def noticed(yard) -> Noticed:
-    return yard.scheduler.stats().noticed
+    return stats_of(yard.scheduler).noticed
 
 
 def test_a_task_says_so_once_no_live_host_has_offered_its_action_for_a_while(make_yard):

@@ -2,6 +2,7 @@
 
 import pytest
 
+from taskyard_server.core.figures.figures import stats_of
 from taskyard_server.core.hosts import Tabs
 
 pytestmark = pytest.mark.gate("counts the instructions and the memory of large queues")
@@ -82,7 +83,7 @@ def test_agents_that_left_are_forgotten(make_yard, object_count):
     idle(yard, 5_000, lambda number: yard.submit(f"new-{number}"))
     assert object_count(yard.scheduler) < before * 1.5
     yard.pass_time(2)
-    assert len(yard.scheduler.stats().agents) == 10 + 1
+    assert len(stats_of(yard.scheduler).agents) == 10 + 1
 
 
 def test_agents_whose_tasks_were_done_are_forgotten_too(make_yard, object_count):
@@ -198,4 +199,4 @@ def test_hosts_of_many_profiles_share_ten_thousand_agents_fairly(make_yard):
     for _ in range(5_000):
         yard.claim_one("click")
         yard.claim_one("scroll")
-    assert {agent.inflight for agent in yard.scheduler.stats().agents.values()} == {1}
+    assert {agent.inflight for agent in stats_of(yard.scheduler).agents.values()} == {1}

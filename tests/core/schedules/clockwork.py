@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from math import floor
 from typing import TYPE_CHECKING, Any, ClassVar
 
+from taskyard_server.core.figures.figures import add_to_totals
 from taskyard_server.core.leases import Lease
 from taskyard_server.core.schedules.schedule import Cadence, CatchUp, Overlap, Schedule, ScheduleSpec, Trigger
 from taskyard_server.core.stats import Totals
@@ -172,7 +173,7 @@ class Clockwork:
 
     def counts(self) -> tuple[int, int]:
         """How many triggers are pending, and how many execute."""
-        self.yard.scheduler.add_to(totals := Totals())
+        add_to_totals(totals := Totals(), self.yard.scheduler)
         return totals.triggers_pending, totals.triggers_executing
 
     def trigger_events(self) -> list[tuple[str, str]]:

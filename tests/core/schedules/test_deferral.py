@@ -3,6 +3,7 @@
 import pytest
 
 from taskyard_server.core.errors import QueueFull
+from taskyard_server.core.figures.figures import stats_of
 from taskyard_server.core.schedules.schedule import Overlap
 from taskyard_server.core.task import TaskState
 
@@ -25,7 +26,7 @@ def test_a_full_queue_defers_a_trigger_and_keeps_no_rejected_task(make_clockwork
     clockwork, trigger, blocker = blocked(make_clockwork, limits)
     assert (trigger.state, trigger.fire_at) == ("pending", clockwork.at(1))
     assert clockwork.tasks() == [blocker]
-    assert clockwork.yard.scheduler.stats().counters.rejected == 0
+    assert stats_of(clockwork.yard.scheduler).counters.rejected == 0
     assert clockwork.counts() == (1, 0)
 
 

@@ -56,7 +56,7 @@ def test_other_tasks_can_be_claimed_meanwhile_and_take_no_place(make_clockwork):
     others = [clockwork.yard.submit("bob") for _ in range(3)]
     assert sorted(claimed(clockwork), key=lambda task: task.seq) == [of_trigger, *others]
     assert waiting.state == "queued"
-    assert clockwork.yard.scheduler.inflight == 4
+    assert clockwork.yard.scheduler.view.inflight == 4
 
 
 def test_a_task_of_a_trigger_does_not_hide_other_tasks_of_its_agent_and_kind(make_clockwork):
@@ -173,7 +173,7 @@ def test_many_schedules_share_the_places(make_clockwork):
             clockwork.trigger(schedule)
     finished = 0
     while leases := clockwork.yard.claim(count=10):
-        assert clockwork.yard.scheduler.inflight <= 3
+        assert clockwork.yard.scheduler.view.inflight <= 3
         clockwork.yard.complete(leases[0])
         for lease in leases[1:]:
             clockwork.yard.release(lease)

@@ -6,6 +6,7 @@ from itertools import islice
 import pytest
 
 from taskyard_server.core.errors import NotFound
+from taskyard_server.core.figures.figures import add_to_totals
 from taskyard_server.core.schedules import trigger_store as kept
 from taskyard_server.core.schedules.schedule import LEGAL, CatchUp, Overlap, TriggerState
 from taskyard_server.core.stats import Totals
@@ -314,5 +315,5 @@ def test_the_figures_count_what_fired_how_it_ended_and_each_deferral(make_clockw
     counters = clockwork.schedules.counters
     assert (counters.fired, counters.completed, counters.failed, counters.skipped) == (2, 1, 1, 1)
     assert counters.deferred == 2
-    clockwork.yard.scheduler.add_to(totals := Totals())
+    add_to_totals(totals := Totals(), clockwork.yard.scheduler)
     assert (totals.schedules, totals.triggers) == (2, counters)

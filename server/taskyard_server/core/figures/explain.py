@@ -12,12 +12,12 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from taskyard_server.core.attempts import PERSON_HAS_TAB, TAB_HANDED_OFF
 from taskyard_server.core.hosts import Host, HostProfile
-from taskyard_server.core.lost_hosts import lost_hosts, lost_text
 from taskyard_server.core.names import EVERY_NAME, Names
 from taskyard_server.core.queue.bucket import Kind, kind_of
 from taskyard_server.core.targets import WAITS_FOR, Target, TargetStatus
 from taskyard_server.core.task import FAILED, NO_EXTRAS, PAUSED, PENDING, QUEUED, WAITING, Task, TaskState
 
+from .lost_hosts import lost_hosts, lost_text
 from .notices import stands_still
 from .order_ahead import ahead_of
 

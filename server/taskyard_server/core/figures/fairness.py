@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from taskyard_server.core.agents import Agent
     from taskyard_server.core.hosts import Host
     from taskyard_server.core.lifecycle import Lifecycle
+    from taskyard_server.core.scheduler import Scheduler
 
 
 class AgentShare(NamedTuple):
@@ -28,9 +29,10 @@ class AgentShare(NamedTuple):
     received: float
 
 
-def shares_of(life: Lifecycle, hosts: Iterable[Host], now: float) -> list[AgentShare]:
+def shares_of(scheduler: Scheduler, now: float) -> list[AgentShare]:
     """The agents with tasks in flight or queued, and those that received anything lately, by name."""
-    received = _received(life, hosts, now)
+    life = scheduler.life
+    received = _received(life, scheduler.hosts, now)
     in_all = sum(received.values())
     agents = {name: agent for name, agent in life.agents.by_id.items() if agent.inflight or agent.queued}
     runnable = {name: _runnable(life, agent) for name, agent in agents.items()}

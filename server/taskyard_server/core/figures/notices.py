@@ -10,8 +10,9 @@ from collections.abc import Callable
 from heapq import nlargest
 from typing import TYPE_CHECKING, Final
 
-from taskyard_server.core.lost_hosts import lost_hosts, lost_text
 from taskyard_server.core.stats import NOTHING_NOTICED, Noticed
+
+from .lost_hosts import lost_hosts, lost_text
 
 if TYPE_CHECKING:
     from taskyard_server.core.hosts import Host, HostProfile, Hosts

@@ -12,7 +12,7 @@ from taskyard_server.core.queue.strands import Strand
 
 if TYPE_CHECKING:
     from taskyard_server.core.agents import Agent
-    from taskyard_server.core.lifecycle import Lifecycle
+    from taskyard_server.core.scheduler import Scheduler
 
 
 class QueueHealth(NamedTuple):
@@ -42,8 +42,9 @@ class QueueHealth(NamedTuple):
         )
 
 
-def health_of(life: Lifecycle, now: float) -> QueueHealth:
+def health_of(scheduler: Scheduler, now: float) -> QueueHealth:
     """How a namespace stands at this moment."""
+    life = scheduler.life
     ready = life.ready
     oldest = inf
     starving: dict[Agent, float] = {}

@@ -6,8 +6,8 @@ from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
-    from .hosts import Host, HostProfile, Hosts
-    from .lifecycle import Lifecycle
+    from taskyard_server.core.hosts import Host, HostProfile, Hosts
+    from taskyard_server.core.lifecycle import Lifecycle
 
 
 class LostHost(NamedTuple):
