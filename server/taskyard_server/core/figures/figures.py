@@ -17,7 +17,7 @@ MAX_KEY_WAITS: Final = 100
 
 
 def stats_of(scheduler: Scheduler) -> Stats:
-    """The figures of this moment."""
+    """The figures of this moment (docs/rules.md, Figures)."""
     life = scheduler.life
     return Stats(
         queued=life.queued,
