@@ -125,6 +125,17 @@ class Actions:
         """
         return self._handlers.get(action, self._any)
 
+    def handler_of_run(self, action: str) -> Registered | None:
+        """Get the handler of a task that runs now: asked once for each run, so that tests may put failures in its place.
+
+        Args:
+            action: The action.
+
+        Returns:
+            The handler, or None if there is none.
+        """
+        return self.handler(action)
+
     def of_processes(self) -> tuple[dict[str, Registered], Registered | None]:
         """List the handlers that run in processes.
 

@@ -136,7 +136,7 @@ class Handlers:
 
     async def _run(self, assignment: Assignment, task: RunningTask) -> Report | None:
         actions = self._actions
-        handler = actions.handler(task.action)
+        handler = actions.handler_of_run(task.action)
         if handler is not None and handler.runs_in == "process":
             return await self._processes.run(assignment, task, self._on_progress)
         call: Call = _call_here

@@ -49,8 +49,8 @@ class FaultyActions(Actions):
         self.__dict__.update(actions.__dict__)
         self._faults = faults
 
-    def handler(self, action: str) -> Registered | None:
-        """Look up the handler of a task that is about to run.
+    def handler_of_run(self, action: str) -> Registered | None:
+        """Get the handler of a task that runs now.
 
         Args:
             action: The action.
@@ -59,11 +59,11 @@ class FaultyActions(Actions):
             The handler, one that fails instead of it, or None if there is none.
         """
         error = self._faults.take(action)
-        return super().handler(action) if error is None else _failing(error)
+        return super().handler_of_run(action) if error is None else _failing(error)
 
 
 def _failing(error: BaseException) -> Registered:
     async def fail(_: RunningTask) -> None:
-        raise error
+        raise error.with_traceback(None)
 
     return Registered(fail, "loop", is_async=True)

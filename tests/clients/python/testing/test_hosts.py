@@ -86,6 +86,21 @@ async def test_the_next_runs_fail_as_ordered(yard):
     assert (task.state, task.error, task.attempts[0].code) == ("failed", "gone", "http_410")
 
 
+async def test_a_failure_waits_for_a_run_however_often_its_handler_is_looked_up(yard):
+    host = yard.host({"crawl": lambda _: None})
+    yard.fail_next(crawl, ValueError("no network"), times=2)
+    assert not host._host._actions.runs_in_process("crawl")
+    task = await yard.until_ended(await yard.client.submit("crawl", retry=RETRY))
+    assert [attempt.error for attempt in task.attempts] == ["ValueError: no network"] * 2 + [None]
+
+
+async def test_the_traceback_of_an_ordered_failure_is_that_of_its_run(yard):
+    yard.host({"crawl": lambda _: None})
+    yard.fail_next(crawl, ValueError("no network"), times=4)
+    task = await yard.until_ended(await yard.client.submit("crawl", retry=RETRY))
+    assert task.traceback.count("in fail") == 1
+
+
 async def test_with_a_store_a_restart_goes_on(yard_with_store):
     yard = yard_with_store
     ran = []
