@@ -114,14 +114,14 @@ format: $(READY) ## let ruff rewrite what it can
 	ruff check --fix .
 	ruff format .
 
-generate: $(READY) ## all that is generated and committed: stubs, descriptor set, OpenAPI, docs/api.md, docs/python.md, tables of docs/settings.md
+generate: $(READY) ## all that is generated and committed: stubs, descriptor set, OpenAPI, docs/use/api.md and python.md, tables of docs/operate
 	tools/generate.sh
 	for each in $(filter-out java,$(CLIENTS)); do MAKE=$(MAKE) tools/client.sh $$each setup generate || exit 1; done
 
 console:         ## build gateway/console.html from console/, where there are Node and npm
 	tools/console.sh
 
-screenshots: $(READY) ## take the pictures of docs/console.md anew, where there is Chromium (ARGS="now task" picks some)
+screenshots: $(READY) ## take the pictures of docs/use/console.md anew, where there is Chromium (ARGS="now task" picks some)
 	python -m tools.screenshots $(ARGS)
 
 clients: $(CLIENTS:%=client-%) ## check and test the clients in Go, TypeScript and Java (CLIENTS=go picks one)

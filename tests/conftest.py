@@ -32,7 +32,7 @@ def pytest_addoption(parser: pytest.Parser, pluginmanager: pytest.PytestPluginMa
 
     `--store` is what engines and servers keep their tasks in, but for those of tests about a store.
     """
-    words = "the tests of this tier alone; all without it (docs/testing.md, Tiers)"
+    words = "the tests of this tier alone; all without it (docs/develop/testing.md, Tiers)"
     parser.addoption("--tier", choices=tiers.TIERS, action="append", help=words)
     words = "nothing that survives, a dict for each engine, or a file of SQLite for each"
     parser.addoption("--store", choices=environment.STORES, default=environment.STORES[0], help=words)
@@ -90,9 +90,10 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         _deselect(config, items, "memory_store")
     if config.option.tier:
         tiers.keep(config, items, config.option.tier)
-    if "PYTEST_XDIST_WORKER" in os.environ:
-        # None of the longest is the last to begin, when nothing is left to run beside it.
-        items.sort(key=lambda item: item.get_closest_marker("long") is None)
+    if workers := int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "0")):
+        long = [item for item in items if item.get_closest_marker("long")]
+        rest = [item for item in items if not item.get_closest_marker("long")]
+        items[:] = tiers.in_shares(long, rest, workers)
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:

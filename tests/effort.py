@@ -1,6 +1,6 @@
 """How much a run tries where more is always better: histories, made up examples. `EFFORT=8` is eight times as much.
 
-What `make test` tries takes seconds; `make test-deep` takes the minutes that it has (docs/testing.md, Tiers).
+What `make test` tries takes seconds; `make test-deep` takes the minutes that it has (docs/develop/testing.md, Tiers).
 """
 
 import os

@@ -45,7 +45,7 @@ GRANT USAGE ON SCHEMA taskyard TO {role};
 GRANT SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA taskyard TO {role};
 GRANT USAGE, UPDATE ON ALL SEQUENCES IN SCHEMA taskyard TO {role}
 """
-"""The rights that docs/keeping.md says."""
+"""The rights that docs/operate/durability.md says."""
 _SETTINGS = {
     "fsync": "off",
     "full_page_writes": "off",

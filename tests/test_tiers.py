@@ -1,6 +1,8 @@
-"""Which mutations the gate draws: those of functions that have changed."""
+"""Which mutations the gate draws, those of functions that have changed, and in which order workers run tests."""
 
-from tests.tiers import changed_lines
+import pytest
+
+from tests.tiers import changed_lines, in_shares
 
 DIFF = """\
 diff --git a/one.py b/two/one.py
@@ -34,3 +36,13 @@ def test_each_change_counts_by_the_lines_that_it_leaves_and_what_is_taken_out_by
     assert found["two/one.py"] == [(3, 4), (9, 11), (18, 21)]
     assert "one.py" not in found
     assert "other.py" not in found
+
+
+def test_each_worker_begins_with_its_share_of_the_long_tests():
+    assert in_shares("ABC", "abcdefg", 2) == [*"ACabc", *"Bdefg"]
+
+
+@pytest.mark.parametrize("workers", [1, 2, 3, 7, 30])
+@pytest.mark.parametrize("long", ["", "A", "ABCDEFGHIJ"])
+def test_no_test_is_lost_however_many_workers_there_are(long, workers):
+    assert sorted(in_shares(long, "abcdefg", workers)) == sorted(f"{long}abcdefg")

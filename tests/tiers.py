@@ -1,4 +1,6 @@
-"""The three tiers of tests. What a test needs decides which one it is in, not its folder (docs/testing.md, Tiers).
+"""The three tiers of tests. What a test needs decides which one it is in, not its folder.
+
+See docs/develop/testing.md, Tiers.
 
 `test` is what has no mark: it needs what `make test` installs. `gate` and `deep` are marks, whose words say what a test
 needs besides, or which tests hold the same rule at a lower height. What a fixture needs, its tests need.
@@ -12,7 +14,7 @@ from functools import cache
 from itertools import zip_longest
 from pathlib import Path
 from types import ModuleType
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 import pytest
 
@@ -21,13 +23,14 @@ NEEDS: Final = {"chrome": "Chromium", "grpcurl": "Go", "needs_promtool": "promto
 """What the fixtures of these names need that a newcomer has not got, or that takes seconds to start."""
 LEFT_OUT: Final = (
     f"Left to `make test-all`: what needs {', '.join(sorted(NEEDS.values()))}, Node, Java or a compiler, what whole "
-    "processes show once more, and the second forms of the server (docs/testing.md, Tiers)."
+    "processes show once more, and the second forms of the server (docs/develop/testing.md, Tiers)."
 )
 TESTS: Final = Path(__file__).parent
 ROOT: Final = TESTS.parent
 _OF_A_FILE: Final = re.compile(r"^pytestmark = \[?\s*pytest\.mark\.(gate|deep)\(", re.MULTILINE)
 _OF_MORE: Final = re.compile(rf"\b(gate\(|deep\(|spread\(|mutation\b|postgres|{'|'.join(NEEDS)})")
 """What a file says, or a conftest of its folders, some test of which is not of the first tier."""
+T = TypeVar("T")
 _HUNK: Final = re.compile(r"@@ -\S+ \+(\d+)(?:,(\d+))? @@")
 _LAST_DAY_SECS: Final = 24 * 3600
 
@@ -68,6 +71,21 @@ def keep(config: pytest.Config, items: list[pytest.Item], tiers: Collection[str]
         raise pytest.UsageError(f"tests/tiers.py does not see that these have tests of another tier: {hidden}")
     config.hook.pytest_deselected(items=[item for item in items if tier[item] not in tiers])
     items[:] = [item for item in items if tier[item] in tiers]
+
+
+def in_shares(long: Sequence[T], rest: Sequence[T], workers: int) -> list[T]:
+    """Tests in the order of which pytest-xdist gives each worker a part: each begins with a share of the long ones.
+
+    So no long test is the last to begin, and none waits for all the others.
+    """
+    ordered, left = list[T](), list(rest)
+    for worker in range(workers):
+        own = long[worker::workers]
+        size = (len(long) + len(rest) - len(ordered)) // (workers - worker)
+        more = max(0, size - len(own))
+        ordered += [*own, *left[:more]]
+        del left[:more]
+    return ordered
 
 
 @cache

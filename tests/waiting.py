@@ -1,7 +1,7 @@
 """How tests wait for what happens beside them, in processes, threads and sockets: until it has, and never for a while.
 
 One limit holds for all of them. It says that something will never happen, so it is far above what the slowest machine
-needs: no test knows how fast it runs (docs/testing.md, Rules for tests).
+needs: no test knows how fast it runs (docs/develop/testing.md, Rules for tests).
 """
 
 import asyncio

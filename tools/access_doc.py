@@ -1,5 +1,5 @@
 #!/usr/bin/env python
-"""Writes the table of docs/security.md from the options of the protos: `tools/access_doc.py FROM TO`.
+"""Writes the table of docs/operate/security.md from the options of the protos: `tools/access_doc.py FROM TO`.
 
 TO gets the text of FROM, with a fresh table between the two markers; both may be the same file. tools/generate.sh runs
 this. tests/access/test_matrix.py calls every method by every role, and compares what happens with the table.
@@ -39,7 +39,7 @@ def table() -> str:
         rest = route(method)
         path = f"`{rest.verb.upper()} {rest.template}`" if rest else ""
         marks = marks_of(requirement_in(method))
-        lines.append((f"[{method.name}](api.md#{method.name.lower()})", path, *marks))
+        lines.append((f"[{method.name}](../use/api.md#{method.name.lower()})", path, *marks))
     lines += [(f"`{service}`", "", *marks_of(requirement)) for service, requirement in OTHERS.items()]
     return "".join(f"| {' | '.join(line)} |\n" for line in lines)
 

@@ -1,11 +1,12 @@
 #!/usr/bin/env python
-"""Describes the API as docs/api.md: each RPC with its REST form, errors and retry rule, each message and each enum.
+"""Describes the API as docs/use/api.md: each RPC with its REST form, errors and retry rule, each message and each enum.
 
-    buf build --as-file-descriptor-set --output - | tools/api_doc.py > docs/api.md
+    buf build --as-file-descriptor-set --output - | tools/api_doc.py > docs/use/api.md
 
 tools/generate.sh runs it. The texts are the comments of the protos.
 """
 
+import posixpath
 import re
 import sys
 from collections.abc import Iterable, Iterator
@@ -35,6 +36,8 @@ ORDER: Final = (
 )
 """The files in the order of their chapters; others follow."""
 MAX_TITLE_WORDS: Final = 4
+FOLDER: Final = "docs/use"
+"""Where the page stands: its links begin there."""
 
 INTRODUCTION: Final = """\
 <!-- tools/api_doc.py writes this page from the protos: change their comments and run `make generate`. -->
@@ -54,7 +57,7 @@ A call is about one namespace: the value of the metadata key, or HTTP header, `{
 
 Where authentication is on, each call needs a credential (`authorization: Bearer TOKEN`, or a client certificate) with
 the role that stands beside it. `operator` may do what the weaker ones may, and `admin` everything
-([security.md](security.md)).
+([security.md](../operate/security.md)).
 
 ### Error codes
 
@@ -224,11 +227,12 @@ class Page:
 
         def citation(found: re.Match[str]) -> str:
             headings = found[2].split(", ")
-            return ", ".join(f"[{heading}]({found[1]}#{anchor(heading)})" for heading in headings)
+            page = posixpath.relpath(found[1], FOLDER)
+            return ", ".join(f"[{heading}]({page}#{anchor(heading)})" for heading in headings)
 
         # A name of one hump, such as Task, may be a plain word.
         text = re.sub(r"(?<![`\w.])[A-Z][a-z]+[A-Z]\w+(?![`\w])", name, text)
-        return re.sub(r"docs/(\w+\.md), ([A-Z][^).,:;]*(?:, [A-Z][^).,:;]*)*)", citation, text)
+        return re.sub(r"(docs/[\w/]+\.md), ([A-Z][^).,:;]*(?:, [A-Z][^).,:;]*)*)", citation, text)
 
 
 def role_of(method: MethodDescriptor) -> str:

@@ -1,8 +1,8 @@
 #!/bin/sh
 # Makes what is generated: from proto/ the Python stubs, the descriptor set of the gateway, the OpenAPI description and
-# docs/api.md, from third_party/keda the Python stubs of KEDA's contract, from the model of the settings the tables of
-# docs/settings.md, from the requirements in the protos that of docs/security.md, and from the docstrings of the Python
-# SDK docs/python.md.
+# docs/use/api.md, from third_party/keda the Python stubs of KEDA's contract, from the model of the settings the tables of
+# docs/operate/settings.md, from the requirements in the protos that of docs/operate/security.md, and from the docstrings
+# of the Python SDK docs/use/python.md.
 #
 #   tools/generate.sh                  write them
 #   tools/generate.sh --check          fail if the protos break a rule, or what is committed is stale
@@ -21,10 +21,10 @@ keda=server/taskyard_server/keda
 descriptors=gateway/taskyard.binpb
 description=gateway/openapi.json
 bodies=gateway/strict_json.lua
-api=docs/api.md
-settings=docs/settings.md
-security=docs/security.md
-python=docs/python.md
+api=docs/use/api.md
+settings=docs/operate/settings.md
+security=docs/operate/security.md
+python=docs/use/python.md
 # Of each release the protos, as `buf breaking` takes them, and the OpenAPI description.
 released=released
 
@@ -48,7 +48,7 @@ copy_googleapis() {
 
 # Generates everything below the folder $1.
 generate_into() {
-	mkdir -p "$1/server" "$1/$(dirname "$descriptors")" "$1/$(dirname "$settings")"
+	mkdir -p "$1/server" "$1/$(dirname "$descriptors")" "$1/$(dirname "$settings")" "$1/$(dirname "$api")"
 	buf generate --output "$1"
 	# It is no module of buf: not ours, and not what the gateway translates.
 	python -m grpc_tools.protoc "--proto_path=taskyard_server/keda=third_party/keda" "--python_out=$1/server" \

@@ -1,9 +1,10 @@
 #!/usr/bin/env python
-"""Writes docs/python.md, the reference of the Python SDK, from its docstrings: `tools/python_doc.py >docs/python.md`.
+"""Writes the reference of the Python SDK from its docstrings: `tools/python_doc.py >docs/use/python.md`.
 
 It reads the sources and imports nothing of them. tools/generate.sh runs this.
 """
 
+import posixpath
 import re
 import sys
 from collections.abc import Iterable, Iterator
@@ -13,6 +14,8 @@ from typing import Any, Final
 import griffe
 
 SOURCES: Final = Path(__file__).parents[1] / "clients" / "python"
+FOLDER: Final = "docs/use"
+"""Where the page stands: its links begin there."""
 GROUPS: Final = {
     "Actions": ("What is run, and with what.", "Action RetryPolicy NewTask task_of"),
     "Clients": (
@@ -79,11 +82,11 @@ INTERNAL: Final = re.compile(
 """Methods that other parts of the SDK call."""
 OUTDATED: Final = re.compile(r"(?:The )?(?:old|former)\b|Deprecated", re.IGNORECASE)
 QUOTES: Final = "'\""
-CITATION: Final = re.compile(r"\(docs/(\w+)\.md, ([\w -]+)\)")
+CITATION: Final = re.compile(r"\((docs/[\w/]+\.md), ([\w -]+)\)")
 HEAD: Final = """# The Python SDK
 
 Made from the docstrings by `tools/python_doc.py`. The [tutorial](tutorial.md) shows the parts at work;
-[clients/python](../clients/python/README.md) says how addresses, tokens and certificates are found. All names above
+[clients/python](../../clients/python/README.md) says how addresses, tokens and certificates are found. All names above
 [Options](#options) are those of the module `taskyard`. Spans are timedeltas, or numbers of seconds where that is said;
 times have a time zone.
 """
@@ -102,7 +105,7 @@ def main() -> None:
 def linked(citation: re.Match[str]) -> str:
     """A link to a rule that a docstring cites."""
     document, heading = citation.groups()
-    return f"([{heading}]({document}.md#{heading.lower().replace(' ', '-')}))"
+    return f"([{heading}]({posixpath.relpath(document, FOLDER)}#{heading.lower().replace(' ', '-')}))"
 
 
 def page(package: Any) -> Iterator[str]:

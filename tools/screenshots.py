@@ -1,5 +1,5 @@
 #!/usr/bin/env python
-"""Takes the pictures of the console in docs/pictures: `make screenshots`, or `python -m tools.screenshots VIEW ...`.
+"""Takes the pictures of the console: `make screenshots`, or `python -m tools.screenshots VIEW ...`.
 
 It starts a server with its gateway, lets hosts work there for a while so that the charts show something, and takes each
 view as a small PNG.
@@ -19,7 +19,7 @@ from tests.console.browsing import VIEWS, Console, browser, chromium
 from tests.console.populated import populate, work
 from tests.console.yards import Yard, plane
 
-FOLDER: Final = Path(__file__).resolve().parents[1] / "docs" / "pictures"
+FOLDER: Final = Path(__file__).resolve().parents[1] / "docs/use/pictures"
 WORK_SECS: Final = 150.0
 """How long hosts work before the first picture: the charts have a point each 10 s."""
 WIDTH, HEIGHT = 1_280, 800

@@ -1,5 +1,5 @@
 #!/usr/bin/env python
-"""Writes the tables of docs/settings.md from the model of the settings: `tools/settings_doc.py FROM TO`.
+"""Writes the tables of docs/operate/settings.md from the model of the settings: `tools/settings_doc.py FROM TO`.
 
 TO gets the text of FROM, with fresh tables between the two markers; both may be the same file. tools/generate.sh runs
 this.
@@ -51,17 +51,17 @@ OBJECTS: Final[dict[Any, str]] = {
 PARTS: Final[dict[str, tuple[str, type[Section]]]] = {
     "Limits of concurrency keys": (
         "The value of each pattern in `scheduler.limits`, such as `site:*`. Of several that match a key the longest "
-        "alone holds ([rules.md](rules.md#concurrency-keys)).",
+        "alone holds ([rules.md](../rules.md#concurrency-keys)).",
         KeyLimitSettings,
     ),
     "Agents": (
         "The value of each pattern in `scheduler.agents`, such as `team-a/*`. Of several that match an agent the "
-        "longest alone holds ([rules.md](rules.md#weights)).",
+        "longest alone holds ([rules.md](../rules.md#weights)).",
         AgentSettings,
     ),
     "Targets": (
         "The value of each pattern in `scheduler.targets`, such as `shop-*`. Of several that match a target the "
-        "longest alone holds ([rules.md](rules.md#blockers)).",
+        "longest alone holds ([rules.md](../rules.md#blockers)).",
         TargetSettings,
     ),
     "Pools": (

@@ -1,4 +1,4 @@
-"""Who is known by the URI of a client certificate (docs/security.md, Client certificates)."""
+"""Who is known by the URI of a client certificate (docs/operate/security.md, Client certificates)."""
 
 from __future__ import annotations
 

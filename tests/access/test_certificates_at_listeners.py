@@ -1,5 +1,5 @@
 """Client certificates as they come over TLS: at the server's own listener, and at the gateway. What callers write into
-`x-forwarded-client-cert` counts nowhere (docs/security.md, Client certificates).
+`x-forwarded-client-cert` counts nowhere (docs/operate/security.md, Client certificates).
 """
 
 from __future__ import annotations

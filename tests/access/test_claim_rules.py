@@ -1,4 +1,4 @@
-"""Which claims get which grants (docs/security.md, JWTs)."""
+"""Which claims get which grants (docs/operate/security.md, JWTs)."""
 
 from __future__ import annotations
 

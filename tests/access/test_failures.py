@@ -1,4 +1,7 @@
-"""Wrong credentials are counted by address and their answers wait; right ones never do (docs/security.md, Limits)."""
+"""Wrong credentials are counted by address and their answers wait; right ones never do.
+
+See docs/operate/security.md, Limits.
+"""
 
 import asyncio
 import re

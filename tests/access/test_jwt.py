@@ -1,4 +1,4 @@
-"""Who is known by a JWT, as who, and for how long (docs/security.md, JWTs)."""
+"""Who is known by a JWT, as who, and for how long (docs/operate/security.md, JWTs)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a hostile caller may send as a JWT. All of it is refused (docs/security.md, JWTs)."""
+"""What a hostile caller may send as a JWT. All of it is refused (docs/operate/security.md, JWTs)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Where the keys of issuers come from, which are used, and what happens when they change (docs/security.md, JWTs)."""
+"""Where the keys of issuers come from, which are used, and what happens when they change.
+
+See docs/operate/security.md, JWTs.
+"""
 
 from __future__ import annotations
 

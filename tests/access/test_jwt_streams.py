@@ -1,4 +1,4 @@
-"""Calls under way by a JWT end with it, with its key and with its grants (docs/security.md, Streams)."""
+"""Calls under way by a JWT end with it, with its key and with its grants (docs/operate/security.md, Streams)."""
 
 from __future__ import annotations
 

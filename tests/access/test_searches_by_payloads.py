@@ -1,4 +1,7 @@
-"""What a principal is not shown it finds nothing by: no filter tells of contents (docs/security.md, Payloads)."""
+"""What a principal is not shown it finds nothing by: no filter tells of contents.
+
+See docs/operate/security.md, Payloads.
+"""
 
 from typing import Any
 

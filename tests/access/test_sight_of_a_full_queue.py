@@ -1,4 +1,4 @@
-"""When the queue is full an agent is told its own figures (docs/security.md, Agents)."""
+"""When the queue is full an agent is told its own figures (docs/operate/security.md, Agents)."""
 
 from collections.abc import Iterator
 from typing import Any

@@ -1,4 +1,4 @@
-"""Every call, by an agent who knows names and ids of another: no answer tells more (docs/security.md, Agents).
+"""Every call, by an agent who knows names and ids of another: no answer tells more (docs/operate/security.md, Agents).
 
 A new call is among them by itself. What is asked for are the ids, names and keys of a task, a batch, a schedule and a
 trigger of another agent, in each field of text.

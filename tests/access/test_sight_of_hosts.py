@@ -1,4 +1,4 @@
-"""A host's credential: hosts, projects and actions of its grant alone (docs/security.md, What)."""
+"""A host's credential: hosts, projects and actions of its grant alone (docs/operate/security.md, What)."""
 
 from collections.abc import Iterator
 from functools import partial

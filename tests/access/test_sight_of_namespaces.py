@@ -1,4 +1,4 @@
-"""Which namespaces are there for whom, and what is shown of them (docs/security.md, What)."""
+"""Which namespaces are there for whom, and what is shown of them (docs/operate/security.md, What)."""
 
 from collections.abc import Iterator
 

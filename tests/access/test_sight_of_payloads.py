@@ -1,4 +1,4 @@
-"""Viewers without payloads: tasks come without what users put into them (docs/security.md, Payloads)."""
+"""Viewers without payloads: tasks come without what users put into them (docs/operate/security.md, Payloads)."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""By an agent's credential the tasks of others are not there (docs/security.md, Agents)."""
+"""By an agent's credential the tasks of others are not there (docs/operate/security.md, Agents)."""
 
 import json
 from typing import Any

@@ -1,4 +1,7 @@
-"""What ExplainTask tells whom: a principal with the role agent learns of nobody else (docs/security.md, Agents)."""
+"""What ExplainTask tells whom: a principal with the role agent learns of nobody else.
+
+See docs/operate/security.md, Agents.
+"""
 
 from collections.abc import Iterator
 

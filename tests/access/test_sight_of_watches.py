@@ -1,4 +1,4 @@
-"""Watches by an agent's credential hold no event of others' tasks (docs/security.md, Agents)."""
+"""Watches by an agent's credential hold no event of others' tasks (docs/operate/security.md, Agents)."""
 
 from typing import Any
 

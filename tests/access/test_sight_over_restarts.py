@@ -1,4 +1,4 @@
-"""Cursors and page tokens of a yard with authentication outlive its restart (docs/security.md)."""
+"""Cursors and page tokens of a yard with authentication outlive its restart (docs/operate/security.md)."""
 
 from pathlib import Path
 from typing import Any

@@ -1,4 +1,4 @@
-"""Codes of an issuer are exchanged for tokens that calls are let in with (docs/security.md, Signing in)."""
+"""Codes of an issuer are exchanged for tokens that calls are let in with (docs/operate/security.md, Signing in)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""People sign in to the console by its gateway, without a credential (docs/security.md, Signing in)."""
+"""People sign in to the console by its gateway, without a credential (docs/operate/security.md, Signing in)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""The tokens of a store in memory: who is let in, from when on, and until when (docs/tokens.md, What is kept)."""
+"""The tokens of a store in memory: who is let in, from when on, and until when.
+
+See docs/operate/security.md, What is kept.
+"""
 
 import asyncio
 from collections.abc import AsyncIterator

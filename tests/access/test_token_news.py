@@ -1,4 +1,4 @@
-"""Tokens of replicas: what one of them does holds at the others (docs/security.md, Gateways and replicas)."""
+"""Tokens of replicas: what one of them does holds at the others (docs/operate/security.md, Gateways and replicas)."""
 
 import asyncio
 from collections.abc import AsyncIterator

@@ -1,4 +1,4 @@
-"""The secrets of tokens, and what is kept of a token (docs/tokens.md, What is kept)."""
+"""The secrets of tokens, and what is kept of a token (docs/operate/security.md, What is kept)."""
 
 import re
 

@@ -1,4 +1,4 @@
-"""JWTs as credentials of a running server: its start, its reload, and its calls (docs/security.md, JWTs)."""
+"""JWTs as credentials of a running server: its start, its reload, and its calls (docs/operate/security.md, JWTs)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""With a store a signal is an upgrade and not an end (docs/rules.md, Drain and shutdown; docs/keeping.md)."""
+"""With a store a signal is an upgrade and not an end.
+
+See docs/rules.md, Drain and shutdown; docs/operate/durability.md.
+"""
 
 import asyncio
 import signal

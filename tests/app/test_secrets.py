@@ -21,7 +21,7 @@ from taskyard.v1 import admin_pb2, admin_pb2_grpc, task_pb2, task_pb2_grpc, toke
 from tests.environment import new_store_url, without_settings
 from tests.ports import free_port, listening
 
-pytestmark = pytest.mark.gate("a look at every door of a whole yard")
+pytestmark = [pytest.mark.gate("a look at every door of a whole yard"), pytest.mark.long]
 
 ADMIN = "s3cret-of-the-admin-0123456789"
 METRICS = "s3cret-of-the-metrics-0123456789"

@@ -1,4 +1,7 @@
-"""`taskyard store` beside a running `taskyard up`, its metrics and its figures (docs/keeping.md, The commands)."""
+"""`taskyard store` beside a running `taskyard up`, its metrics and its figures.
+
+See docs/operate/durability.md, The commands.
+"""
 
 import asyncio
 import json

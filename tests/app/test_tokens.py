@@ -1,4 +1,7 @@
-"""Tokens of a whole server: they outlive a kill, and their secrets are nowhere but in their answer (docs/tokens.md)."""
+"""Tokens of a whole server: they outlive a kill, and their secrets are nowhere but in their answer.
+
+See docs/operate/security.md.
+"""
 
 import asyncio
 import json

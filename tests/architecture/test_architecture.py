@@ -1,6 +1,6 @@
 """What keeps a stranger from losing the way: imports without circles that point one way, short files, telling names.
 
-The order of packages stands in `[tool.importlinter]` of pyproject.toml, and its reasons in docs/design.md.
+The order of packages stands in `[tool.importlinter]` of pyproject.toml, and its reasons in docs/develop/design.md.
 """
 
 import subprocess
@@ -67,15 +67,15 @@ LAYERS = (
     {"settings"},
     {"core"},
 )
-"""The packages as docs/design.md has them, the highest first."""
+"""The packages as docs/develop/design.md has them, the highest first."""
 
 MAX_LINES = 450
 LONGER = {
     "deploy/grafana/actions.json": "Grafana reads a dashboard as one file",
     "deploy/grafana/overview.json": "the same",
     "deploy/grafana/store.json": "the same",
-    "docs/api.md": "generated from the protos",
-    "docs/python.md": "generated from the docstrings",
+    "docs/use/api.md": "generated from the protos",
+    "docs/use/python.md": "generated from the docstrings",
     "gateway/strict_json.lua": "a fourth is generated from the protos, and Envoy reads a filter as one file",
     "docs/rules.md": "every rule on one page, so that a heading alone tells which one is cited",
     "proto/taskyard/v1/runtime_host.proto": "a resource with its service is one file, by whose name programs import it",

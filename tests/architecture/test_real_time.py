@@ -1,4 +1,7 @@
-"""No test knows how fast the machine is (docs/testing.md, Rules for tests): what does, stands here with its reason."""
+"""No test knows how fast the machine is, but for those that stand here, with reasons.
+
+See docs/develop/testing.md, Rules for tests.
+"""
 
 from pathlib import Path
 

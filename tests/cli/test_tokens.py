@@ -1,4 +1,4 @@
-"""`taskyard token` and `taskyard whoami` (docs/tokens.md)."""
+"""`taskyard token` and `taskyard whoami` (docs/operate/security.md)."""
 
 import re
 import subprocess

@@ -38,6 +38,7 @@ def opened(new_page: NewPage, yard: Yard, *path: str) -> Console:
     return console.open(*path)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("how", spread([signal.SIGKILL, signal.SIGTERM]), ids=["killed", "ended"])
 def test_every_view_goes_on_after_a_restart(new_page: NewPage, own_yard: Yard, how: signal.Signals) -> None:
     own_yard.host(f"before-{how.name}")

@@ -100,7 +100,7 @@ def output_of(command: str) -> str:
 
 
 @pytest.mark.skipif(shutil.which("curl") is None, reason="needs curl")
-@pytest.mark.parametrize(("document", "least"), [("README.md", 2), ("docs/guide.md", 25)])
+@pytest.mark.parametrize(("document", "least"), [("README.md", 2), ("docs/use/guide.md", 25)])
 def test_the_commands_of_a_document_print_what_it_shows(document: str, least: int, executor: str) -> None:
     written = steps(document)
     assert len(written) >= least

@@ -1,4 +1,4 @@
-"""The recipes of docs/fencing.md: what an earlier task writes late is refused, whatever keeps it."""
+"""The recipes of docs/use/fencing.md: what an earlier task writes late is refused, whatever keeps it."""
 
 import re
 import sqlite3
@@ -109,7 +109,7 @@ def test_an_object_that_changes_between_look_and_write_is_looked_at_again():
 
 
 def test_the_recipes_are_those_of_the_page():
-    blocks = re.findall(r"```python\n(.*?)```", (ROOT / "docs" / "fencing.md").read_text(), re.DOTALL)
+    blocks = re.findall(r"```python\n(.*?)```", (ROOT / "docs/use/fencing.md").read_text(), re.DOTALL)
     code = "".join((ROOT / "examples" / "fencing" / f"{name}.py").read_text() for name in ("sql", "http", "s3"))
     assert len(blocks) == 4
     # The first one shows a handler.

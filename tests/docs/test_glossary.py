@@ -5,7 +5,7 @@ from itertools import pairwise
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
-GLOSSARY = (ROOT / "docs/glossary.md").read_text()
+GLOSSARY = (ROOT / "docs/develop/glossary.md").read_text()
 ENTRIES = re.findall(r"(?m)^- (.*(?:\n  .+)*)", GLOSSARY)
 WORD = re.compile(r"\*\*(.+?)\*\*: ")
 FILE = re.compile(r"`([\w./-]+\.(?:py|proto))`")

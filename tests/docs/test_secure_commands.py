@@ -1,4 +1,4 @@
-"""The commands of "Try it" in docs/security.md work against what `make up-secure` runs."""
+"""The commands of "Try it" in docs/operate/security.md work against what `make up-secure` runs."""
 
 import json
 import os
@@ -17,7 +17,7 @@ from tests.grpcurl import INSTALL_SECS, installed_grpcurl
 pytestmark = pytest.mark.gate("a document that is followed as a reader would")
 
 ROOT = Path(__file__).parents[2]
-SECTION = (ROOT / "docs/security.md").read_text().partition("## Try it")[2].partition("\n## ")[0]
+SECTION = (ROOT / "docs/operate/security.md").read_text().partition("## Try it")[2].partition("\n## ")[0]
 RUN = "$ make up-secure\n"
 SECS = 60.0
 

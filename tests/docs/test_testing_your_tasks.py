@@ -1,4 +1,4 @@
-"""The examples of docs/testing_your_tasks.md are a project whose tests pass."""
+"""The examples of docs/use/testing_your_tasks.md are a project whose tests pass."""
 
 import re
 import subprocess
@@ -11,7 +11,7 @@ from tests.environment import without_settings
 
 pytestmark = pytest.mark.gate("a document that is followed as a reader would")
 
-GUIDE = Path(__file__).parents[2] / "docs" / "testing_your_tasks.md"
+GUIDE = Path(__file__).parents[2] / "docs/use/testing_your_tasks.md"
 FILES = re.compile(r"```python\n# (\w+\.py)\n(.*?)```", re.DOTALL)
 
 

@@ -18,9 +18,9 @@ from tests.environment import without_settings
 from tests.ports import free_port
 from tests.waiting import until_in_thread
 
-pytestmark = pytest.mark.gate("a document that is followed as a reader would")
+pytestmark = [pytest.mark.gate("a document that is followed as a reader would"), pytest.mark.long]
 
-PAGE = (Path(__file__).parents[2] / "docs" / "tutorial.md").read_text()
+PAGE = (Path(__file__).parents[2] / "docs/use/tutorial.md").read_text()
 BLOCK = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 FILE = re.compile(r"# ([\w.]+\.(?:py|ini))(, added)?\n(.*)", re.DOTALL)
 COMMAND = re.compile(r"\$ ([^\n]*)\n(.*)", re.DOTALL)

@@ -1,4 +1,4 @@
-"""Large work takes turns, and lets small work go first (docs/design.md, A turn of the event loop)."""
+"""Large work takes turns, and lets small work go first (docs/develop/design.md, A turn of the event loop)."""
 
 import asyncio
 

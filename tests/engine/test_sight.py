@@ -1,4 +1,4 @@
-"""A caller with certain agents: what is of another agent is as if it were not there (docs/security.md)."""
+"""A caller with certain agents: what is of another agent is as if it were not there (docs/operate/security.md)."""
 
 import asyncio
 

@@ -1,4 +1,4 @@
-"""A store that does not answer costs time, but neither the executor nor a result (docs/keeping.md)."""
+"""A store that does not answer costs time, but neither the executor nor a result (docs/operate/durability.md)."""
 
 import asyncio
 

@@ -1,4 +1,7 @@
-"""The executor behind TLS: `executorCa`, `executorCert` and `executorKey`, and files that change (docs/settings.md)."""
+"""The executor behind TLS: `executorCa`, `executorCert` and `executorKey`, and files that change.
+
+See docs/operate/settings.md.
+"""
 
 import asyncio
 import ssl

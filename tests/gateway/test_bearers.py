@@ -1,4 +1,4 @@
-"""Tokens of REST callers: the one form that is taken, and what a revoked one ends (docs/tokens.md)."""
+"""Tokens of REST callers: the one form that is taken, and what a revoked one ends (docs/operate/security.md)."""
 
 import contextlib
 import json

@@ -15,7 +15,7 @@ from tests.gateway.lone_server import lone_server
 from tests.gateway.yards import NAMESPACE, Replica, refuse_theirs, replica, whose
 from tests.waiting import until
 
-pytestmark = pytest.mark.gate("several gateways, killed and cut off")
+pytestmark = [pytest.mark.gate("several gateways, killed and cut off"), pytest.mark.long]
 
 UNREACHABLE = {"code": "unavailable", "error": "the server cannot be reached", "retryable": True}
 NOT_HERE = {
@@ -144,7 +144,6 @@ async def test_calls_under_way_end_when_their_replica_is_killed(
         await a.carries("theirs", to="c")
 
 
-@pytest.mark.long
 async def test_calls_under_way_end_when_their_replica_stands_still(
     a: Replica, authority: Authority, tmp_path: Path
 ) -> None:
@@ -163,7 +162,6 @@ async def test_calls_under_way_end_when_their_replica_stands_still(
         assert await asked == "503"
 
 
-@pytest.mark.long
 async def test_a_silent_stream_to_another_replica_lives(a: Replica, authority: Authority, tmp_path: Path) -> None:
     """The gateway asks every 3 s whether the server is there, who puts up with it: the third would end the stream."""
     async with replica("b", authority, tmp_path) as b, a.channel() as channel:

@@ -1,4 +1,4 @@
-"""KEDA may come by the gateway, as every gRPC caller (docs/keda.md)."""
+"""KEDA may come by the gateway, as every gRPC caller (docs/operate/keda.md)."""
 
 import json
 

@@ -1,4 +1,7 @@
-"""KEDA asks what a pool has to do: by its own proto, over TLS, known by its client certificate (docs/keda.md)."""
+"""KEDA asks what a pool has to do: by its own proto, over TLS, known by its client certificate.
+
+See docs/operate/keda.md.
+"""
 
 from collections.abc import Iterator
 

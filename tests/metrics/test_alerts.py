@@ -1,4 +1,4 @@
-"""The alert rules that are delivered: valid, tested, and about what a server exports (docs/monitoring.md)."""
+"""The alert rules that are delivered: valid, tested, and about what a server exports (docs/operate/monitoring.md)."""
 
 from pathlib import Path
 
@@ -13,7 +13,7 @@ RULES = DEPLOY / "prometheus" / "rules.yaml"
 TESTS = sorted((DEPLOY / "prometheus" / "tests").glob("*.yaml"))
 ALERTS = [rule for group in yaml.safe_load(RULES.read_text())["groups"] for rule in group["rules"]]
 UNIT_TESTS = [test for file in TESTS for test in yaml.safe_load(file.read_text())["tests"]]
-PAGE = (Path(__file__).parents[2] / "docs" / "monitoring.md").read_text()
+PAGE = (Path(__file__).parents[2] / "docs/operate/monitoring.md").read_text()
 
 
 @pytest.fixture
@@ -68,6 +68,6 @@ def test_a_name_that_no_server_exports_is_found():
 
 
 async def test_every_metric_stands_in_the_documentation(labels):
-    kept = (Path(__file__).parents[2] / "docs" / "keeping.md").read_text()
+    kept = (Path(__file__).parents[2] / "docs/operate/durability.md").read_text()
     names = {name.removesuffix("_bucket").removesuffix("_count").removesuffix("_sum") for name in labels}
     assert [name for name in sorted(names) if name.startswith("taskyard_") and f"`{name}`" not in PAGE + kept] == []

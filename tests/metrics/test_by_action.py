@@ -1,4 +1,4 @@
-"""What happened to tasks, by namespace, action and outcome, for few names (docs/monitoring.md)."""
+"""What happened to tasks, by namespace, action and outcome, for few names (docs/operate/monitoring.md)."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""The figures of concurrency keys, by the patterns of the configuration (docs/monitoring.md)."""
+"""The figures of concurrency keys, by the patterns of the configuration (docs/operate/monitoring.md)."""
 
 from taskyard_server.core.queue.keys import PatternUsage
 from taskyard_server.metrics.families import key_families

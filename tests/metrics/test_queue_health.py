@@ -1,4 +1,4 @@
-"""How namespaces stand: how old their queues are, and which agents get nothing (docs/monitoring.md)."""
+"""How namespaces stand: how old their queues are, and which agents get nothing (docs/operate/monitoring.md)."""
 
 from taskyard_server.core.hosts import HostProfile
 from taskyard_server.core.queue.keys import KeyLimit

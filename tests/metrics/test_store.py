@@ -1,4 +1,4 @@
-"""The figures of the store as Prometheus metrics (docs/keeping.md, Metrics)."""
+"""The figures of the store as Prometheus metrics (docs/operate/durability.md, Metrics)."""
 
 import asyncio
 from pathlib import Path
@@ -11,7 +11,7 @@ from tests.cases import every_case
 
 from .conftest import MIN_FREE_BYTES
 
-PAGE = (Path(__file__).parents[2] / "docs" / "keeping.md").read_text()
+PAGE = (Path(__file__).parents[2] / "docs/operate/durability.md").read_text()
 TYPES = {
     "taskyard_store_commits": "counter",
     "taskyard_store_delayed_commits": "counter",

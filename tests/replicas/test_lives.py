@@ -1,4 +1,7 @@
-"""What a machine says of the processes on it: which replica has ended, whoever ended it (docs/replicas.md, Trust)."""
+"""What a machine says of the processes on it: which replica has ended, whoever ended it.
+
+See docs/operate/scaling.md, Trust.
+"""
 
 import signal
 import socket

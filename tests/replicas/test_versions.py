@@ -1,4 +1,4 @@
-"""Two versions beside each other: neither writes what the other cannot read (docs/replicas.md, Upgrade)."""
+"""Two versions beside each other: neither writes what the other cannot read (docs/operate/scaling.md, Upgrade)."""
 
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack

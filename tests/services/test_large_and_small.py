@@ -1,4 +1,7 @@
-"""What is small and alone does not wait for the whole of what is large (docs/design.md, A turn of the event loop)."""
+"""What is small and alone does not wait for the whole of what is large.
+
+See docs/develop/design.md, A turn of the event loop.
+"""
 
 import asyncio
 from collections.abc import AsyncIterator

@@ -1,4 +1,4 @@
-"""What strangers may cause by signing in is bounded, by address and over all (docs/security.md, Signing in)."""
+"""What strangers may cause by signing in is bounded, by address and over all (docs/operate/security.md, Signing in)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The admin socket and its store service: who may enter, checks, backups, figures (docs/keeping.md)."""
+"""The admin socket and its store service: who may enter, checks, backups, figures (docs/operate/durability.md)."""
 
 import os
 import socket

@@ -1,4 +1,4 @@
-"""Settings in environment variables, and the order of file, environment and flags (docs/settings.md)."""
+"""Settings in environment variables, and the order of file, environment and flags (docs/operate/settings.md)."""
 
 import re
 from pathlib import Path

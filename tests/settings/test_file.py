@@ -1,4 +1,4 @@
-"""Valid configuration files, and the message for each mistake (docs/settings.md)."""
+"""Valid configuration files, and the message for each mistake (docs/operate/settings.md)."""
 
 import errno
 import json
@@ -277,7 +277,8 @@ def test_a_key_that_stands_twice_is_refused(settings, text):
         ({"nonsense": 1}, "nonsense: unknown key"),
         (
             {"processes": 2},
-            "processes: one process serves; several are replicas, as `make up-replicas` starts (docs/replicas.md)",
+            "processes: one process serves; several are replicas, as `make up-replicas` starts "
+            "(docs/operate/scaling.md)",
         ),
     ],
 )

@@ -1,4 +1,4 @@
-"""Where tasks are kept: `store.url` and its flag (docs/keeping.md)."""
+"""Where tasks are kept: `store.url` and its flag (docs/operate/durability.md)."""
 
 import json
 from pathlib import Path

@@ -21,6 +21,7 @@ SECONDS = 0 if SEED or "STEPS" in os.environ else 900
 OFTEN = {("restart", "nothing lost"): 30, ("restart", "steps lost"): 10}
 
 
+@pytest.mark.long
 @pytest.mark.timeout(SECONDS)
 @pytest.mark.parametrize(
     "seeds", [[int(SEED)]] if SEED else spread(CHUNKS, gate=1), ids=lambda seeds: f"seeds {seeds[0]} to {seeds[-1]}"

@@ -143,6 +143,7 @@ OFTEN = {
 }
 
 
+@pytest.mark.long
 @pytest.mark.timeout(SECONDS)
 @pytest.mark.parametrize(
     "seeds", [[int(SEED)]] if SEED else spread(CHUNKS, gate=1), ids=lambda seeds: f"seeds {seeds[0]} to {seeds[-1]}"

@@ -1,4 +1,4 @@
-"""A store is copied into another, whichever kinds they are (docs/keeping.md, Copy)."""
+"""A store is copied into another, whichever kinds they are (docs/operate/durability.md, Copy)."""
 
 import pytest
 

@@ -1,4 +1,6 @@
-"""A folder of files, which servers kept for a while, is copied into a store of today (docs/keeping.md, Copy).
+"""A folder of files, which servers kept for a while, is copied into a store of today.
+
+See docs/operate/durability.md, Copy.
 
 `yards/folder.tar.gz` was made by the last version that wrote one, of the small yard of 0.2.0.
 """

@@ -1,4 +1,4 @@
-"""docs/api.md leaves out no call, message, field or enum value, and its links lead somewhere."""
+"""docs/use/api.md leaves out no call, message, field or enum value, and its links lead somewhere."""
 
 import re
 from pathlib import Path
@@ -17,7 +17,7 @@ from taskyard.v1 import (
 )
 from tests.cases import every_case
 
-DOCS = Path(__file__).parents[2] / "docs"
+DOCS = Path(__file__).parents[2] / "docs/use"
 PAGE = (DOCS / "api.md").read_text()
 FILES = [
     module.DESCRIPTOR

@@ -1,4 +1,4 @@
-"""docs/python.md has every public name of the Python SDK, each with its methods and arguments, and is current."""
+"""docs/use/python.md has every public name of the Python SDK, each with its methods and arguments, and is current."""
 
 import enum
 import importlib
@@ -16,7 +16,7 @@ from tests.cases import every_case
 from tools import python_doc
 
 ROOT = Path(__file__).parents[2]
-PAGE = (ROOT / "docs" / "python.md").read_text()
+PAGE = (ROOT / "docs/use/python.md").read_text()
 MODULES = ("taskyard", *python_doc.MODULES)
 HEADING = re.compile(r"^### (?:`(?:async )?)?(\w+)", re.MULTILINE)
 ROW = re.compile(r"^\| `(\w+)`", re.MULTILINE)

@@ -1,4 +1,4 @@
-"""docs/settings.md is right about each key: its variable, its default and its reload; and its examples work."""
+"""docs/operate/settings.md is right about each key: its variable, its default and its reload; and its examples work."""
 
 import json
 import os
@@ -15,7 +15,7 @@ from taskyard_server.settings.store_url import DOCUMENTED_DEFAULT
 from tests.cases import every_case
 from tests.environment import settings_in
 
-PAGE = (Path(__file__).parents[2] / "docs" / "settings.md").read_text()
+PAGE = (Path(__file__).parents[2] / "docs/operate/settings.md").read_text()
 ROWS = {
     cells[0].strip("`"): cells
     for line in PAGE.splitlines()

@@ -30,7 +30,7 @@ const (
 )
 
 // NamespaceLimits are the limits that a namespace may have of its own. Each has the bounds of the setting of which it
-// takes the place (docs/settings.md).
+// takes the place (docs/operate/settings.md).
 type NamespaceLimits struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Maximum queued tasks (`scheduler.maxQueueSize`). Absent if the server's holds.

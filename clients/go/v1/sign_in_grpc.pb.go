@@ -29,7 +29,7 @@ const (
 //
 // For semantics around ctx use and closing/ending streaming RPCs, please refer to https://pkg.go.dev/google.golang.org/grpc/?tab=doc#ClientConn.NewStream.
 //
-// SignInService lets people sign in with a browser (docs/security.md, Signing in). Its calls need no credential.
+// SignInService lets people sign in with a browser (docs/operate/security.md, Signing in). Its calls need no credential.
 type SignInServiceClient interface {
 	// Lists the ways to sign in.
 	//
@@ -77,7 +77,7 @@ func (c *signInServiceClient) ExchangeCode(ctx context.Context, in *ExchangeCode
 // All implementations must embed UnimplementedSignInServiceServer
 // for forward compatibility.
 //
-// SignInService lets people sign in with a browser (docs/security.md, Signing in). Its calls need no credential.
+// SignInService lets people sign in with a browser (docs/operate/security.md, Signing in). Its calls need no credential.
 type SignInServiceServer interface {
 	// Lists the ways to sign in.
 	//

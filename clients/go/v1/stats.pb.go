@@ -1266,7 +1266,7 @@ func (x *HostStats) GetLost() float64 {
 	return 0
 }
 
-// StoreSize is the size of the server's store, which all namespaces share (docs/keeping.md, Sizing).
+// StoreSize is the size of the server's store, which all namespaces share (docs/operate/durability.md, Sizing).
 type StoreSize struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// What `store.url` names, without secrets.

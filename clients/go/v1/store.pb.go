@@ -245,7 +245,7 @@ type GetStoreStatsResponse struct {
 	UsedBytes float64 `protobuf:"fixed64,2,opt,name=used_bytes,json=usedBytes,proto3" json:"used_bytes,omitempty"`
 	// Bytes that are free there.
 	FreeBytes float64 `protobuf:"fixed64,3,opt,name=free_bytes,json=freeBytes,proto3" json:"free_bytes,omitempty"`
-	// Rows by table (docs/keeping.md, What is kept).
+	// Rows by table (docs/operate/durability.md, What is kept).
 	Rows map[string]float64 `protobuf:"bytes,4,rep,name=rows,proto3" json:"rows,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"fixed64,2,opt,name=value"`
 	// The number of the last commit; 0 if there was none.
 	CommitNumber float64 `protobuf:"fixed64,5,opt,name=commit_number,json=commitNumber,proto3" json:"commit_number,omitempty"`

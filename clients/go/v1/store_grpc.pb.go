@@ -31,7 +31,7 @@ const (
 // For semantics around ctx use and closing/ending streaming RPCs, please refer to https://pkg.go.dev/google.golang.org/grpc/?tab=doc#ClientConn.NewStream.
 //
 // StoreService acts on the store of the server as a whole, regardless of the namespace of the call. It is served on the
-// admin socket alone, which only the user of the server can reach (docs/keeping.md, The admin socket).
+// admin socket alone, which only the user of the server can reach (docs/operate/durability.md, The admin socket).
 type StoreServiceClient interface {
 	// Looks for damage in the store, and for rows that contradict each other. What is checked is a copy, so that the
 	// server goes on.
@@ -39,8 +39,8 @@ type StoreServiceClient interface {
 	// Errors: `unavailable` (there is no room for the copy).
 	// Retry: safe.
 	CheckStore(ctx context.Context, in *CheckStoreRequest, opts ...grpc.CallOption) (*CheckStoreResponse, error)
-	// Writes a copy of the store, as of one commit, to a new file, while the server goes on (docs/keeping.md, Backup).
-	// Answers once the copy is complete and on the disk.
+	// Writes a copy of the store, as of one commit, to a new file, while the server goes on (docs/operate/durability.md,
+	// Backup). Answers once the copy is complete and on the disk.
 	//
 	// Errors: `bad_request` (the path is not absolute), `conflict` (the file exists, or cannot be written).
 	// Retry: safe; where the first call had an effect, the repeat ends as `conflict`.
@@ -95,7 +95,7 @@ func (c *storeServiceClient) GetStoreStats(ctx context.Context, in *GetStoreStat
 // for forward compatibility.
 //
 // StoreService acts on the store of the server as a whole, regardless of the namespace of the call. It is served on the
-// admin socket alone, which only the user of the server can reach (docs/keeping.md, The admin socket).
+// admin socket alone, which only the user of the server can reach (docs/operate/durability.md, The admin socket).
 type StoreServiceServer interface {
 	// Looks for damage in the store, and for rows that contradict each other. What is checked is a copy, so that the
 	// server goes on.
@@ -103,8 +103,8 @@ type StoreServiceServer interface {
 	// Errors: `unavailable` (there is no room for the copy).
 	// Retry: safe.
 	CheckStore(context.Context, *CheckStoreRequest) (*CheckStoreResponse, error)
-	// Writes a copy of the store, as of one commit, to a new file, while the server goes on (docs/keeping.md, Backup).
-	// Answers once the copy is complete and on the disk.
+	// Writes a copy of the store, as of one commit, to a new file, while the server goes on (docs/operate/durability.md,
+	// Backup). Answers once the copy is complete and on the disk.
 	//
 	// Errors: `bad_request` (the path is not absolute), `conflict` (the file exists, or cannot be written).
 	// Retry: safe; where the first call had an effect, the repeat ends as `conflict`.

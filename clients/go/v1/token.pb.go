@@ -25,7 +25,8 @@ const (
 	_ = protoimpl.EnforceVersion(protoimpl.MaxVersion - 20)
 )
 
-// Grant is a role, and what it is for (docs/tokens.md, Grants). Each name may be a pattern: `*` at its end is any rest.
+// Grant is a role, and what it is for (docs/operate/security.md, Grants). Each name may be a pattern: `*` at its end is any
+// rest.
 type Grant struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The role. Required.

@@ -32,8 +32,8 @@ const (
 //
 // For semantics around ctx use and closing/ending streaming RPCs, please refer to https://pkg.go.dev/google.golang.org/grpc/?tab=doc#ClientConn.NewStream.
 //
-// TokenService makes, shows and revokes tokens (docs/tokens.md). It acts on the whole server, regardless of the namespace
-// of the call. It is served on the admin socket, too.
+// TokenService makes, shows and revokes tokens (docs/operate/security.md, Tokens). It acts on the whole server, regardless
+// of the namespace of the call. It is served on the admin socket, too.
 type TokenServiceClient interface {
 	// Makes a token. Its secret stands in this answer alone; the server keeps no more than a digest of it.
 	//
@@ -125,8 +125,8 @@ func (c *tokenServiceClient) WhoAmI(ctx context.Context, in *WhoAmIRequest, opts
 // All implementations must embed UnimplementedTokenServiceServer
 // for forward compatibility.
 //
-// TokenService makes, shows and revokes tokens (docs/tokens.md). It acts on the whole server, regardless of the namespace
-// of the call. It is served on the admin socket, too.
+// TokenService makes, shows and revokes tokens (docs/operate/security.md, Tokens). It acts on the whole server, regardless
+// of the namespace of the call. It is served on the admin socket, too.
 type TokenServiceServer interface {
 	// Makes a token. Its secret stands in this answer alone; the server keeps no more than a digest of it.
 	//

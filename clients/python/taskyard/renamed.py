@@ -1,4 +1,4 @@
-"""Old names of arguments and attributes, which hold for one release and warn (docs/glossary.md, Names)."""
+"""Old names of arguments and attributes, which hold for one release and warn (docs/develop/glossary.md, Names)."""
 
 from __future__ import annotations
 

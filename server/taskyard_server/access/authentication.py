@@ -1,6 +1,6 @@
 """Finds the principal of a call by its credential: a token, a JWT, or a client certificate, in this order.
 
-One that fails is refused, never passed over for the next way (docs/security.md, Who).
+One that fails is refused, never passed over for the next way (docs/operate/security.md, Who).
 """
 
 from __future__ import annotations

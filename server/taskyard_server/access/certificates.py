@@ -1,4 +1,4 @@
-"""Knows principals by the URIs of their client certificates (docs/security.md, Client certificates).
+"""Knows principals by the URIs of their client certificates (docs/operate/security.md, Client certificates).
 
 The URI is a SPIFFE id of the trust domain `taskyard`, such as `spiffe://taskyard/host/h1`. Whether the certificate
 holds was checked where TLS ended.

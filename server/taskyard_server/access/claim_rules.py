@@ -1,4 +1,4 @@
-"""Which claims of a verified JWT get which grants (docs/security.md, JWTs)."""
+"""Which claims of a verified JWT get which grants (docs/operate/security.md, JWTs)."""
 
 from __future__ import annotations
 

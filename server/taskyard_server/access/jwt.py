@@ -1,4 +1,4 @@
-"""Knows principals by JWTs of the issuers that the configuration names (docs/security.md, JWTs).
+"""Knows principals by JWTs of the issuers that the configuration names (docs/operate/security.md, JWTs).
 
 A token is taken up when it looks like a JWT and names one of the issuers; then it holds or is refused, and is never
 passed on. Only signatures by a key of the issuer's set count, each key with its one algorithm. One that held is

@@ -1,4 +1,4 @@
-"""How much one principal may ask for: calls a second, and open streams (docs/security.md, Limits).
+"""How much one principal may ask for: calls a second, and open streams (docs/operate/security.md, Limits).
 
 Time is passed in, in seconds on any clock that does not go back.
 """

@@ -1,4 +1,6 @@
-"""Exchanges the codes of issuers for tokens, for people who sign in with a browser (docs/security.md, Signing in).
+"""Exchanges the codes of issuers for tokens, for people who sign in with a browser.
+
+See docs/operate/security.md, Signing in.
 
 The issuer is believed only as far as its signature goes: what it answers is a token that calls are let in with, or the
 sign-in is refused. The secret of the client is sent to the issuer and nowhere else.

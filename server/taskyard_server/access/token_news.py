@@ -1,7 +1,7 @@
 """Changes of tokens by other replicas of a store: a directory learns of them here.
 
 A token that was made elsewhere lets its bearer in at once, and one that was revoked elsewhere lets nobody in and ends
-the calls under way (docs/security.md, Gateways and replicas).
+the calls under way (docs/operate/security.md, Gateways and replicas).
 """
 
 from __future__ import annotations

@@ -64,9 +64,9 @@ class StartError(Exception):
 class App:
     """Everything that `taskyard up` runs, in one event loop.
 
-    With `accept_clock` it starts although what is stored is ahead of the clock (docs/keeping.md, The clock). With
-    `insecure` it listens to other machines although it is not protected (docs/security.md). A `guest` is started and
-    closed, instead of run. What observes it is in `telemetry`.
+    With `accept_clock` it starts although what is stored is ahead of the clock (docs/operate/durability.md, The clock).
+    With `insecure` it listens to other machines although it is not protected (docs/operate/security.md). A `guest` is
+    started and closed, instead of run. What observes it is in `telemetry`.
     """
 
     def __init__(

@@ -1,4 +1,4 @@
-"""How commands fail, and with which exit codes (docs/cli.md, Exit codes)."""
+"""How commands fail, and with which exit codes (docs/use/cli.md, Exit codes)."""
 
 from typing import Final
 

@@ -1,4 +1,4 @@
-"""Ids of tasks at the terminal: whole, or a beginning that no other task's has (docs/cli.md, Ids)."""
+"""Ids of tasks at the terminal: whole, or a beginning that no other task's has (docs/use/cli.md, Ids)."""
 
 import re
 from typing import Annotated, Any, Final

@@ -70,7 +70,10 @@ def _refuse_empty(given: TaskFilter) -> None:
 
 
 def operation_message(operation: Operation, *, is_bare: bool = False) -> pb.Operation:
-    """An operation as it stands; a bare one is for callers who are shown no payloads (docs/security.md, Payloads)."""
+    """An operation as it stands; a bare one is for callers who are shown no payloads.
+
+    See docs/operate/security.md, Payloads.
+    """
     shown, ended_at = operation.request.shown_filter, operation.ended_at
     message = pb.Operation(
         operation_id=operation.request.operation_id,

@@ -4,7 +4,7 @@ Building a protobuf object and serializing it takes several times as long, and e
 The rare fields are left to protobuf, since concatenated encodings merge into one message. The tests require every
 encoding to equal what protobuf makes of the same task.
 
-A `bare` encoding is for callers who are shown no payloads (docs/security.md, Payloads): it leaves out `params`,
+A `bare` encoding is for callers who are shown no payloads (docs/operate/security.md, Payloads): it leaves out `params`,
 `result`, `input`, `output`, `progress`, the texts of errors, tracebacks, and the `callback_url`, which may hold a
 secret.
 """

@@ -29,8 +29,9 @@ def task_filter(
 ) -> TaskFilter:
     """The tasks that a message means, of those that its caller may see, which are those of `agents`.
 
-    It finds none by contents that it is not shown: `payloads` are the agents whose it is (docs/security.md, Payloads).
-    An empty text is none. `prefix` is the path of the message within the request. Raises `BadRequest`.
+    It finds none by contents that its caller is not shown; `payloads` are the agents whose contents are shown
+    (docs/operate/security.md, Payloads). An empty text is none. `prefix` is the path of the message within the request.
+    Raises `BadRequest`.
     """
     return TaskFilter(
         agents=agents,

@@ -64,7 +64,7 @@ class TooLarge(Refusal):
 
 
 class Unauthenticated(Refusal):
-    """Who calls is not known: no credential, or one that does not hold (docs/security.md, Who)."""
+    """Who calls is not known: no credential, or one that does not hold (docs/operate/security.md, Who)."""
 
     code = "unauthenticated"
 

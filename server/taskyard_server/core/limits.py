@@ -1,4 +1,4 @@
-"""The limits and time-outs of the scheduler with their defaults, as one immutable value (docs/settings.md)."""
+"""The limits and time-outs of the scheduler with their defaults, as one immutable value (docs/operate/settings.md)."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace

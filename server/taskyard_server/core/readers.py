@@ -1,6 +1,7 @@
 """Readers who may not know all: callers to whom one task tells nothing of others, and earlier versions of the server.
 
-Today's ids of one millisecond share their entropy, and a position counts the tasks of all agents (docs/security.md).
+Today's ids of one millisecond share their entropy, and a position counts the tasks of all agents: see
+docs/operate/security.md.
 """
 
 from __future__ import annotations

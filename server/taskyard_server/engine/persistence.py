@@ -46,7 +46,7 @@ DAY_SECS: Final = 86_400
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StoreOptions:
-    """How a store is used (docs/settings.md, store)."""
+    """How a store is used (docs/operate/settings.md, store)."""
 
     patience_secs: float = 10.0
     history_days: float = 7.0
@@ -62,9 +62,9 @@ class StoreOptions:
 class Persistence:
     """Keeps the namespaces of one engine. `committer` is there once it is open.
 
-    `shift` is then the seconds by which all stored times of the steady clock are moved (docs/keeping.md, The clock).
-    Where replicas share the store nothing is loaded here (`owned_namespaces.py`), `on_lost` is called with a namespace
-    that another replica owns, and `may_tell` is the committer's.
+    `shift` is then the seconds by which all stored times of the steady clock are moved (docs/operate/durability.md, The
+    clock). Where replicas share the store nothing is loaded here (`owned_namespaces.py`), `on_lost` is called with a
+    namespace that another replica owns, and `may_tell` is the committer's.
     """
 
     committer: Committer

@@ -1,4 +1,4 @@
-"""Lets a call in: who it is, whether that one may call this method, and until when (docs/security.md)."""
+"""Lets a call in: who it is, whether that one may call this method, and until when (docs/operate/security.md)."""
 
 from __future__ import annotations
 

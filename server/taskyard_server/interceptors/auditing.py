@@ -1,4 +1,4 @@
-"""Writes the changes of one method down: who made them, on what, and how they ended (docs/security.md, Audit).
+"""Writes the changes of one method down: who made them, on what, and how they ended (docs/operate/security.md, Audit).
 
 Only calls that were let in by the role operator or admin are. What is written of a request and of its answer are the
 fields that name things, never their content.

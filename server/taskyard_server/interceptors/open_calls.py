@@ -1,6 +1,6 @@
 """The calls under way, by the credential that let them in. Those whose credential no longer holds are ended.
 
-Streams and long waits could otherwise outlive a token for ever (docs/security.md, Streams).
+Streams and long waits could otherwise outlive a token for ever (docs/operate/security.md, Streams).
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The audit log: who changed what, a line of JSON for each action (docs/security.md, Audit).
+"""The audit log: who changed what, a line of JSON for each action (docs/operate/security.md, Audit).
 
 Room for its line is taken before a change is made, so that a full disk refuses the change and not the line. The room is
 a file without a name in the same folder, which is given up when a line does not fit on the disk otherwise.

@@ -1,4 +1,7 @@
-"""Where the admin socket of a server is, for the server and for the commands that ask it (docs/keeping.md)."""
+"""Where the admin socket of a server is, for the server and for the commands that ask it.
+
+See docs/operate/durability.md.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which listeners other machines can reach, and what has to be set before they may (docs/security.md)."""
+"""Which listeners other machines can reach, and what has to be set before they may (docs/operate/security.md)."""
 
 import socket
 from ipaddress import ip_address

@@ -1,1 +1,1 @@
-"""Replicas: servers that share a store, and divide its namespaces among them (docs/replicas.md)."""
+"""Replicas: servers that share a store, and divide its namespaces among them (docs/operate/scaling.md)."""

@@ -2,7 +2,7 @@
 
 The store decides who owns one, by its term; what stands here is what was last seen there. A namespace that nobody owns
 is taken by the replica that is called for it, or, if anything comes due in it, by the one that it falls to
-(docs/replicas.md, Who owns what).
+(docs/operate/scaling.md, Who owns what).
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """For how long this replica may be believed to own what it owns.
 
 Others may take its namespaces once its renewal is old. It stops well before: an answer, a message of a stream, a task
-for a host are checked as they are written, so that a process that was stopped and woken says nothing (docs/replicas.md,
-Trust).
+for a host are checked as they are written, so that a process that was stopped and woken says nothing. See
+docs/operate/scaling.md, Trust.
 """
 
 from __future__ import annotations

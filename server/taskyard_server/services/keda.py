@@ -1,4 +1,4 @@
-"""ExternalScaler: what KEDA asks to scale a pool of hosts (docs/keda.md).
+"""ExternalScaler: what KEDA asks to scale a pool of hosts (docs/operate/keda.md).
 
 KEDA cannot send metadata with its calls. So the namespace is one of the texts that its user gives to the trigger, which
 come with each call; who may see it is judged by that (`access/requirements.py`).

@@ -1,7 +1,7 @@
 """The answers of a stream whose messages were applied before they are kept.
 
 Reading a stream does not wait for a commit, so that a slow disk delays answers and not heartbeats. The answers leave in
-the order of their messages, each once it is kept (docs/keeping.md, Streams).
+the order of their messages, each once it is kept (docs/operate/durability.md, Streams).
 """
 
 from __future__ import annotations

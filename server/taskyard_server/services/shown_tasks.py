@@ -1,4 +1,4 @@
-"""The sight of tasks: payloads, and the figures of a full queue (docs/security.md, Payloads)."""
+"""The sight of tasks: payloads, and the figures of a full queue (docs/operate/security.md, Payloads)."""
 
 from __future__ import annotations
 

@@ -288,7 +288,7 @@ def _metrics(stats: Stats, webhooks: WebhookCounts, ignored_calls: int) -> pb.Sc
 
 
 def _own(agents: dict[str, AgentStats], names: Names) -> list[tuple[str, AgentStats]]:
-    """The agents of a caller who is shown no others (docs/security.md, Agents)."""
+    """The agents of a caller who is shown no others (docs/operate/security.md, Agents)."""
     return [each for each in agents.items() if each[0] in names and (each[0] != OTHERS or names.is_every)]
 
 

@@ -1,4 +1,4 @@
-"""TokenService: tokens are made, shown and revoked, and callers learn who they are (docs/tokens.md)."""
+"""TokenService: tokens are made, shown and revoked, and callers learn who they are (docs/operate/security.md)."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """The model of all settings: their keys, types, defaults and descriptions.
 
 The file spells keys in camelCase, by section, as the documented example does. `config_sources.py` reads them,
-`live_config.py` reloads them, and `tools/settings_doc.py` makes docs/settings.md from this model.
+`live_config.py` reloads them, and `tools/settings_doc.py` makes docs/operate/settings.md from this model.
 """
 
 import re

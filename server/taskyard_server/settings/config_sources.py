@@ -1,4 +1,4 @@
-"""Reads the settings: a file, then environment variables, then flags (docs/settings.md).
+"""Reads the settings: a file, then environment variables, then flags (docs/operate/settings.md).
 
 Each mistake is one line that names its key or variable, and for an unknown one the closest that exists.
 """
@@ -29,7 +29,9 @@ SECRET_KEYS: Final = frozenset(
     }
 )
 """Keys and sections whose values messages do not quote, since they may be secrets."""
-GONE: Final = {"processes": "one process serves; several are replicas, as `make up-replicas` starts (docs/replicas.md)"}
+GONE: Final = {
+    "processes": "one process serves; several are replicas, as `make up-replicas` starts (docs/operate/scaling.md)"
+}
 """Keys that there were, and what is in their place."""
 DELIMITER: Final = "__"
 SEVERAL_VARIABLES: Final = {

@@ -1,4 +1,4 @@
-"""The settings of one replica among several that share a store (docs/security.md, Gateways and replicas)."""
+"""The settings of one replica among several that share a store (docs/operate/security.md, Gateways and replicas)."""
 
 import re
 import socket

@@ -1,4 +1,4 @@
-"""The settings of who may do what, of encryption, and of the audit log (docs/security.md)."""
+"""The settings of who may do what, of encryption, and of the audit log (docs/operate/security.md)."""
 
 from pathlib import Path
 from typing import Annotated, Literal
@@ -182,7 +182,7 @@ class GatewayTlsSettings(Section):
 
 
 class AuditSettings(Section):
-    """The audit log: who changed what by the role operator or admin (docs/security.md, Audit)."""
+    """The audit log: who changed what by the role operator or admin (docs/operate/security.md, Audit)."""
 
     file: HomePath | None = Field(default=None, description="The file, of JSON lines. Without it nothing is written.")
     max_bytes: Annotated[int, Field(ge=65_536, lt=2**40)] = Field(

@@ -1,4 +1,4 @@
-"""The settings of what is kept (docs/keeping.md)."""
+"""The settings of what is kept (docs/operate/durability.md)."""
 
 from typing import Annotated, Final, Literal
 
@@ -23,7 +23,7 @@ StoreUrl = Annotated[str, AfterValidator(_check_store_url), PlainSerializer(show
 
 
 class StoreSettings(Section):
-    """Where tasks are kept, and for how long (docs/keeping.md)."""
+    """Where tasks are kept, and for how long (docs/operate/durability.md)."""
 
     url: StoreUrl = Field(
         default_factory=default_store_url,

@@ -1,4 +1,4 @@
-"""The forms of `store.url`: where tasks are kept (docs/keeping.md, Where)."""
+"""The forms of `store.url`: where tasks are kept (docs/operate/durability.md, Where)."""
 
 import re
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""The settings of what is told to a collector of OpenTelemetry (docs/telemetry.md)."""
+"""The settings of what is told to a collector of OpenTelemetry (docs/operate/telemetry.md)."""
 
 from typing import Annotated
 

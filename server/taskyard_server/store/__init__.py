@@ -1,1 +1,1 @@
-"""Persistence over restarts: the port of stores, the records that they keep, and SQLite (docs/keeping.md)."""
+"""Persistence over restarts: the port of stores, their records, SQLite and PostgreSQL (docs/operate/durability.md)."""

@@ -2,7 +2,8 @@
 
 A turn brings who changed, a `RowSource`, and what it has to tell, `publish`. When the store is free, the present state
 of every source that changed becomes one group. Once that is committed, its turns are published in their order, and the
-calls that wait for it go on. So nobody outside learns of what is not committed (docs/keeping.md, The way of a change).
+calls that wait for it go on. So nobody outside learns of what is not committed: see docs/operate/durability.md, The way
+of a change.
 
 Under load the next commit does not begin at once, so that more goes into it: each costs the server, the store and its
 disk something, however little it carries.

@@ -24,7 +24,7 @@ EXTRAS_LEVEL: Final = 3
 UNKNOWN_BYTES: Final = 1 << 62
 """As what is free on a disk that cannot be asked: so nothing is refused for that."""
 EPOCH_JUMP: Final = 1 << 20
-"""The jump of a restored store in all that must never go back (docs/keeping.md, Restore)."""
+"""The jump of a restored store in all that must never go back (docs/operate/durability.md, Restore)."""
 
 
 class Table(IntEnum):

@@ -1,4 +1,4 @@
-"""`taskyard store`: with and without a server on the store (docs/keeping.md)."""
+"""`taskyard store`: with and without a server on the store (docs/operate/durability.md)."""
 
 import asyncio
 import json

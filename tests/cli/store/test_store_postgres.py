@@ -1,4 +1,4 @@
-"""`taskyard store` on PostgreSQL (docs/keeping.md, PostgreSQL)."""
+"""`taskyard store` on PostgreSQL (docs/operate/durability.md, PostgreSQL)."""
 
 from __future__ import annotations
 

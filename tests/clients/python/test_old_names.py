@@ -1,4 +1,4 @@
-"""Names of 0.2 hold for one release, with a warning that names the new one (docs/glossary.md, Names)."""
+"""Names of 0.2 hold for one release, with a warning that names the new one (docs/develop/glossary.md, Names)."""
 
 from datetime import UTC, datetime, timedelta
 

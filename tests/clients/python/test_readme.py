@@ -16,7 +16,7 @@ pytestmark = pytest.mark.gate("a document that is followed as a reader would")
 ROOT = Path(__file__).parents[3]
 BLOCKS = [
     block
-    for document in ("README.md", "docs/guide.md")
+    for document in ("README.md", "docs/use/guide.md")
     for block in re.findall(r"```python\n(.*?)```", (ROOT / document).read_text(), re.DOTALL)
 ]
 ADDRESS = "localhost:50051"

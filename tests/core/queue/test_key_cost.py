@@ -1,6 +1,6 @@
 """What concurrency keys cost a cycle of submit, claim and complete, by instructions: `key_load.py` says of what.
 
-The bounds are above what was measured by a tenth; docs/performance.md has times.
+The bounds are above what was measured by a tenth; docs/operate/performance.md has times.
 """
 
 import pytest

@@ -1,4 +1,4 @@
-"""What docs/from_celery.md says of its examples, as tests of that project."""
+"""What docs/use/from_celery.md says of its examples, as tests of that project."""
 
 from datetime import timedelta
 

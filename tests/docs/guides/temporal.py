@@ -1,4 +1,4 @@
-"""What docs/from_temporal.md says of its examples, as tests of that project."""
+"""What docs/use/from_temporal.md says of its examples, as tests of that project."""
 
 import asyncio
 from datetime import timedelta

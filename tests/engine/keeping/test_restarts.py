@@ -1,4 +1,4 @@
-"""What goes on after a restart: docs/keeping.md, After a restart."""
+"""What goes on after a restart: docs/operate/durability.md, After a restart."""
 
 import asyncio
 

@@ -1,4 +1,7 @@
-"""What happens while a commit is under way, and while it takes long: docs/keeping.md, The way of a change."""
+"""What happens while a commit is under way, and while it takes long.
+
+See docs/operate/durability.md, The way of a change.
+"""
 
 import asyncio
 from typing import Any

@@ -1,4 +1,7 @@
-"""What an operator does to a host is told to its stream once it is kept: docs/keeping.md, The way of a change."""
+"""What an operator does to a host is told to its stream once it is kept.
+
+See docs/operate/durability.md, The way of a change.
+"""
 
 import asyncio
 

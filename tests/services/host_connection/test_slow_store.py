@@ -1,4 +1,4 @@
-"""Connect, while a commit takes long (docs/keeping.md, Streams)."""
+"""Connect, while a commit takes long (docs/operate/durability.md, Streams)."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Who may call changes while the server runs, where authentication is on (docs/security.md, Rotation)."""
+"""Who may call changes while the server runs, where authentication is on (docs/operate/security.md, Rotation)."""
 
 import pytest
 

@@ -1,4 +1,7 @@
-"""Secrets are replaced while the server runs, and switched on and off by a restart (docs/security.md, Rotation)."""
+"""Secrets are replaced while the server runs, and switched on and off by a restart.
+
+See docs/operate/security.md, Rotation.
+"""
 
 import pytest
 

@@ -1,4 +1,7 @@
-"""How a store in PostgreSQL is opened: made, migrated, refused, and by whom (docs/keeping.md, PostgreSQL)."""
+"""How a store in PostgreSQL is opened: made, migrated, refused, and by whom.
+
+See docs/operate/durability.md, PostgreSQL.
+"""
 
 from __future__ import annotations
 

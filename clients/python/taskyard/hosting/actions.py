@@ -126,7 +126,7 @@ class Actions:
         return self._handlers.get(action, self._any)
 
     def handler_of_run(self, action: str) -> Registered | None:
-        """Get the handler of a task that runs now: asked once for each run, so that tests may put failures in its place.
+        """Get the handler of a task that runs now. Asked once for each run: tests may put a failure in its place.
 
         Args:
             action: The action.

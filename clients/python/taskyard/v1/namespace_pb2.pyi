@@ -27,7 +27,7 @@ DESCRIPTOR: _descriptor.FileDescriptor
 @_typing.final
 class NamespaceLimits(_message.Message):
     """NamespaceLimits are the limits that a namespace may have of its own. Each has the bounds of the setting of which it
-    takes the place (docs/settings.md).
+    takes the place (docs/operate/settings.md).
     """
 
     DESCRIPTOR: _descriptor.Descriptor

@@ -26,7 +26,7 @@ if _version_not_supported:
 
 
 class SignInServiceStub(object):
-    """SignInService lets people sign in with a browser (docs/security.md, Signing in). Its calls need no credential.
+    """SignInService lets people sign in with a browser (docs/operate/security.md, Signing in). Its calls need no credential.
     """
 
     def __init__(self, channel):
@@ -48,7 +48,7 @@ class SignInServiceStub(object):
 
 
 class SignInServiceServicer(object):
-    """SignInService lets people sign in with a browser (docs/security.md, Signing in). Its calls need no credential.
+    """SignInService lets people sign in with a browser (docs/operate/security.md, Signing in). Its calls need no credential.
     """
 
     def GetSignIn(self, request, context):
@@ -95,7 +95,7 @@ def add_SignInServiceServicer_to_server(servicer, server):
 
  # This class is part of an EXPERIMENTAL API.
 class SignInService(object):
-    """SignInService lets people sign in with a browser (docs/security.md, Signing in). Its calls need no credential.
+    """SignInService lets people sign in with a browser (docs/operate/security.md, Signing in). Its calls need no credential.
     """
 
     @staticmethod

@@ -27,7 +27,7 @@ GRPC_GENERATED_VERSION: str
 GRPC_VERSION: str
 
 class SignInServiceStub:
-    """SignInService lets people sign in with a browser (docs/security.md, Signing in). Its calls need no credential."""
+    """SignInService lets people sign in with a browser (docs/operate/security.md, Signing in). Its calls need no credential."""
 
     @_typing.overload
     def __new__(cls, channel: _grpc.Channel) -> _Self: ...
@@ -50,7 +50,7 @@ class SignInServiceStub:
 
 @_typing.type_check_only
 class SignInServiceAsyncStub(SignInServiceStub):
-    """SignInService lets people sign in with a browser (docs/security.md, Signing in). Its calls need no credential."""
+    """SignInService lets people sign in with a browser (docs/operate/security.md, Signing in). Its calls need no credential."""
 
     def __init__(self, channel: _aio.Channel) -> None: ...
     GetSignIn: _aio.UnaryUnaryMultiCallable[_sign_in_pb2.GetSignInRequest, _sign_in_pb2.GetSignInResponse]  # type: ignore[assignment]
@@ -69,7 +69,7 @@ class SignInServiceAsyncStub(SignInServiceStub):
     """
 
 class SignInServiceServicer(metaclass=_abc_1.ABCMeta):
-    """SignInService lets people sign in with a browser (docs/security.md, Signing in). Its calls need no credential."""
+    """SignInService lets people sign in with a browser (docs/operate/security.md, Signing in). Its calls need no credential."""
 
     @_abc_1.abstractmethod
     def GetSignIn(

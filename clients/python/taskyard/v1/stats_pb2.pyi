@@ -796,7 +796,7 @@ Global___HostStats: _TypeAlias = HostStats  # noqa: Y015
 
 @_typing.final
 class StoreSize(_message.Message):
-    """StoreSize is the size of the server's store, which all namespaces share (docs/keeping.md, Sizing)."""
+    """StoreSize is the size of the server's store, which all namespaces share (docs/operate/durability.md, Sizing)."""
 
     DESCRIPTOR: _descriptor.Descriptor
 

@@ -169,7 +169,7 @@ class GetStoreStatsResponse(_message.Message):
     """The version of the store's format."""
     @_builtins.property
     def rows(self) -> _containers.ScalarMap[_builtins.str, _builtins.float]:
-        """Rows by table (docs/keeping.md, What is kept)."""
+        """Rows by table (docs/operate/durability.md, What is kept)."""
 
     @_builtins.property
     def committed_at(self) -> _timestamp_pb2.Timestamp:

@@ -27,7 +27,7 @@ if _version_not_supported:
 
 class StoreServiceStub(object):
     """StoreService acts on the store of the server as a whole, regardless of the namespace of the call. It is served on the
-    admin socket alone, which only the user of the server can reach (docs/keeping.md, The admin socket).
+    admin socket alone, which only the user of the server can reach (docs/operate/durability.md, The admin socket).
     """
 
     def __init__(self, channel):
@@ -55,7 +55,7 @@ class StoreServiceStub(object):
 
 class StoreServiceServicer(object):
     """StoreService acts on the store of the server as a whole, regardless of the namespace of the call. It is served on the
-    admin socket alone, which only the user of the server can reach (docs/keeping.md, The admin socket).
+    admin socket alone, which only the user of the server can reach (docs/operate/durability.md, The admin socket).
     """
 
     def CheckStore(self, request, context):
@@ -70,8 +70,8 @@ class StoreServiceServicer(object):
         raise NotImplementedError('Method not implemented!')
 
     def BackupStore(self, request, context):
-        """Writes a copy of the store, as of one commit, to a new file, while the server goes on (docs/keeping.md, Backup).
-        Answers once the copy is complete and on the disk.
+        """Writes a copy of the store, as of one commit, to a new file, while the server goes on (docs/operate/durability.md,
+        Backup). Answers once the copy is complete and on the disk.
 
         Errors: `bad_request` (the path is not absolute), `conflict` (the file exists, or cannot be written).
         Retry: safe; where the first call had an effect, the repeat ends as `conflict`.
@@ -118,7 +118,7 @@ def add_StoreServiceServicer_to_server(servicer, server):
  # This class is part of an EXPERIMENTAL API.
 class StoreService(object):
     """StoreService acts on the store of the server as a whole, regardless of the namespace of the call. It is served on the
-    admin socket alone, which only the user of the server can reach (docs/keeping.md, The admin socket).
+    admin socket alone, which only the user of the server can reach (docs/operate/durability.md, The admin socket).
     """
 
     @staticmethod

@@ -28,7 +28,7 @@ GRPC_VERSION: str
 
 class StoreServiceStub:
     """StoreService acts on the store of the server as a whole, regardless of the namespace of the call. It is served on the
-    admin socket alone, which only the user of the server can reach (docs/keeping.md, The admin socket).
+    admin socket alone, which only the user of the server can reach (docs/operate/durability.md, The admin socket).
     """
 
     @_typing.overload
@@ -43,8 +43,8 @@ class StoreServiceStub:
     Retry: safe.
     """
     BackupStore: _grpc.UnaryUnaryMultiCallable[_store_pb2.BackupStoreRequest, _store_pb2.BackupStoreResponse]
-    """Writes a copy of the store, as of one commit, to a new file, while the server goes on (docs/keeping.md, Backup).
-    Answers once the copy is complete and on the disk.
+    """Writes a copy of the store, as of one commit, to a new file, while the server goes on (docs/operate/durability.md,
+    Backup). Answers once the copy is complete and on the disk.
 
     Errors: `bad_request` (the path is not absolute), `conflict` (the file exists, or cannot be written).
     Retry: safe; where the first call had an effect, the repeat ends as `conflict`.
@@ -59,7 +59,7 @@ class StoreServiceStub:
 @_typing.type_check_only
 class StoreServiceAsyncStub(StoreServiceStub):
     """StoreService acts on the store of the server as a whole, regardless of the namespace of the call. It is served on the
-    admin socket alone, which only the user of the server can reach (docs/keeping.md, The admin socket).
+    admin socket alone, which only the user of the server can reach (docs/operate/durability.md, The admin socket).
     """
 
     def __init__(self, channel: _aio.Channel) -> None: ...
@@ -71,8 +71,8 @@ class StoreServiceAsyncStub(StoreServiceStub):
     Retry: safe.
     """
     BackupStore: _aio.UnaryUnaryMultiCallable[_store_pb2.BackupStoreRequest, _store_pb2.BackupStoreResponse]  # type: ignore[assignment]
-    """Writes a copy of the store, as of one commit, to a new file, while the server goes on (docs/keeping.md, Backup).
-    Answers once the copy is complete and on the disk.
+    """Writes a copy of the store, as of one commit, to a new file, while the server goes on (docs/operate/durability.md,
+    Backup). Answers once the copy is complete and on the disk.
 
     Errors: `bad_request` (the path is not absolute), `conflict` (the file exists, or cannot be written).
     Retry: safe; where the first call had an effect, the repeat ends as `conflict`.
@@ -86,7 +86,7 @@ class StoreServiceAsyncStub(StoreServiceStub):
 
 class StoreServiceServicer(metaclass=_abc_1.ABCMeta):
     """StoreService acts on the store of the server as a whole, regardless of the namespace of the call. It is served on the
-    admin socket alone, which only the user of the server can reach (docs/keeping.md, The admin socket).
+    admin socket alone, which only the user of the server can reach (docs/operate/durability.md, The admin socket).
     """
 
     @_abc_1.abstractmethod
@@ -108,8 +108,8 @@ class StoreServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _store_pb2.BackupStoreRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_store_pb2.BackupStoreResponse, _abc.Awaitable[_store_pb2.BackupStoreResponse]]:
-        """Writes a copy of the store, as of one commit, to a new file, while the server goes on (docs/keeping.md, Backup).
-        Answers once the copy is complete and on the disk.
+        """Writes a copy of the store, as of one commit, to a new file, while the server goes on (docs/operate/durability.md,
+        Backup). Answers once the copy is complete and on the disk.
 
         Errors: `bad_request` (the path is not absolute), `conflict` (the file exists, or cannot be written).
         Retry: safe; where the first call had an effect, the repeat ends as `conflict`.

@@ -22,7 +22,9 @@ DESCRIPTOR: _descriptor.FileDescriptor
 
 @_typing.final
 class Grant(_message.Message):
-    """Grant is a role, and what it is for (docs/tokens.md, Grants). Each name may be a pattern: `*` at its end is any rest."""
+    """Grant is a role, and what it is for (docs/operate/security.md, Grants). Each name may be a pattern: `*` at its end is any
+    rest.
+    """
 
     DESCRIPTOR: _descriptor.Descriptor
 

@@ -26,8 +26,8 @@ if _version_not_supported:
 
 
 class TokenServiceStub(object):
-    """TokenService makes, shows and revokes tokens (docs/tokens.md). It acts on the whole server, regardless of the namespace
-    of the call. It is served on the admin socket, too.
+    """TokenService makes, shows and revokes tokens (docs/operate/security.md, Tokens). It acts on the whole server, regardless
+    of the namespace of the call. It is served on the admin socket, too.
     """
 
     def __init__(self, channel):
@@ -64,8 +64,8 @@ class TokenServiceStub(object):
 
 
 class TokenServiceServicer(object):
-    """TokenService makes, shows and revokes tokens (docs/tokens.md). It acts on the whole server, regardless of the namespace
-    of the call. It is served on the admin socket, too.
+    """TokenService makes, shows and revokes tokens (docs/operate/security.md, Tokens). It acts on the whole server, regardless
+    of the namespace of the call. It is served on the admin socket, too.
     """
 
     def CreateToken(self, request, context):
@@ -156,8 +156,8 @@ def add_TokenServiceServicer_to_server(servicer, server):
 
  # This class is part of an EXPERIMENTAL API.
 class TokenService(object):
-    """TokenService makes, shows and revokes tokens (docs/tokens.md). It acts on the whole server, regardless of the namespace
-    of the call. It is served on the admin socket, too.
+    """TokenService makes, shows and revokes tokens (docs/operate/security.md, Tokens). It acts on the whole server, regardless
+    of the namespace of the call. It is served on the admin socket, too.
     """
 
     @staticmethod

@@ -27,8 +27,8 @@ GRPC_GENERATED_VERSION: str
 GRPC_VERSION: str
 
 class TokenServiceStub:
-    """TokenService makes, shows and revokes tokens (docs/tokens.md). It acts on the whole server, regardless of the namespace
-    of the call. It is served on the admin socket, too.
+    """TokenService makes, shows and revokes tokens (docs/operate/security.md, Tokens). It acts on the whole server, regardless
+    of the namespace of the call. It is served on the admin socket, too.
     """
 
     @_typing.overload
@@ -69,8 +69,8 @@ class TokenServiceStub:
 
 @_typing.type_check_only
 class TokenServiceAsyncStub(TokenServiceStub):
-    """TokenService makes, shows and revokes tokens (docs/tokens.md). It acts on the whole server, regardless of the namespace
-    of the call. It is served on the admin socket, too.
+    """TokenService makes, shows and revokes tokens (docs/operate/security.md, Tokens). It acts on the whole server, regardless
+    of the namespace of the call. It is served on the admin socket, too.
     """
 
     def __init__(self, channel: _aio.Channel) -> None: ...
@@ -107,8 +107,8 @@ class TokenServiceAsyncStub(TokenServiceStub):
     """
 
 class TokenServiceServicer(metaclass=_abc_1.ABCMeta):
-    """TokenService makes, shows and revokes tokens (docs/tokens.md). It acts on the whole server, regardless of the namespace
-    of the call. It is served on the admin socket, too.
+    """TokenService makes, shows and revokes tokens (docs/operate/security.md, Tokens). It acts on the whole server, regardless
+    of the namespace of the call. It is served on the admin socket, too.
     """
 
     @_abc_1.abstractmethod

@@ -1,4 +1,4 @@
-/** Grants in words, and the grants that a form describes (docs/tokens.md, Grants). */
+/** Grants in words, and the grants that a form describes (docs/operate/security.md, Grants). */
 import type { MessageInitShape } from "@bufbuild/protobuf";
 import { Role } from "@v1/access_pb";
 import type { Grant, GrantSchema } from "@v1/token_pb";

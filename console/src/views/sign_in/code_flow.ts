@@ -1,5 +1,5 @@
 /**
- * The authorization code flow of OpenID Connect with PKCE, as far as a browser has a part in it (docs/security.md, Signing
+ * The authorization code flow of OpenID Connect with PKCE, as far as a browser has a part in it (docs/operate/security.md, Signing
  * in): the way to the issuer, and what it sends the browser back with. The server exchanges the code.
  */
 import type { SignInIssuer } from "@v1/sign_in_pb";

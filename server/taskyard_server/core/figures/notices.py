@@ -24,7 +24,7 @@ MAX_NOTICES: Final = 100
 MAX_TEXT_LENGTH: Final = 500
 STANDING: Final = (
     "all slots of the hosts that may run the action {action} are held by tasks that have children waiting: where they "
-    "wait for these, none ends (docs/faq.md)"
+    "wait for these, none ends (docs/use/faq.md)"
 )
 MAX_MATCHES = 20_000
 """This many matches of a kind and a profile are made in one look, which take some milliseconds. Tests lower it."""

@@ -1,4 +1,6 @@
-"""How a namespace stands: what waits in it, for how long, and whether some agents get nothing (docs/monitoring.md).
+"""How a namespace stands: what waits in it, for how long, and whether some agents get nothing.
+
+See docs/operate/monitoring.md.
 
 It goes by the lanes and strands of the ready queue, so it costs nothing while nobody asks, and never goes by tasks.
 """

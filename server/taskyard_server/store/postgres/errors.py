@@ -24,7 +24,7 @@ _MAY_PASS: Final = {
 _MENDED_BY_ADMIN: Final = {
     "28": "see to the user, the password and pg_hba.conf",
     "3D": "make the database, or name another one in store.url",
-    "42501": "see to the rights of the role (docs/keeping.md, PostgreSQL)",
+    "42501": "see to the rights of the role (docs/operate/durability.md, PostgreSQL)",
 }
 """Final at the start. Later they pass once an administrator has mended what was broken."""
 _POOLED: Final = {"26000", "42P05", "25001"}

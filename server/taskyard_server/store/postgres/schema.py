@@ -66,7 +66,7 @@ async def migrate(
         text = address.without_secrets(str(error))
         raise StoreError(
             f"{address.shown}: {text}; the role may not make or change the tables: let one that may run "
-            "`taskyard store migrate URL` (docs/keeping.md, PostgreSQL)"
+            "`taskyard store migrate URL` (docs/operate/durability.md, PostgreSQL)"
         ) from error
     except (asyncpg.DuplicateTableError, asyncpg.UndefinedColumnError, asyncpg.UndefinedTableError) as error:
         text = address.without_secrets(str(error))

@@ -226,7 +226,9 @@ class PostgresStore(PostgresRows, PostgresMembers):
 
     async def backup(self, path: str, *, replace: bool = False) -> None:  # noqa: ARG002
         """Refused: PostgreSQL has better ways."""
-        text = "is backed up by PostgreSQL: pg_dump, or a base backup with its log (docs/keeping.md, PostgreSQL)"
+        text = (
+            "is backed up by PostgreSQL: pg_dump, or a base backup and its log (docs/operate/durability.md, PostgreSQL)"
+        )
         raise BackupFailed(f"{self.url} {text}")
 
     async def free_bytes(self) -> int:

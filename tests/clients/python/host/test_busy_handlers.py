@@ -14,7 +14,7 @@ import pytest
 from taskyard import Client
 from tests.clients.python.host.real_server import Namespace, running
 
-pytestmark = pytest.mark.gate("minutes of busy processes")
+pytestmark = [pytest.mark.gate("minutes of busy processes"), pytest.mark.long]
 
 BUSY = Path(__file__).with_name("busy_host.py")
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-pytestmark = pytest.mark.gate("type checkers")
+pytestmark = [pytest.mark.gate("type checkers"), pytest.mark.long]
 
 HERE = Path(__file__).parent
 SDK = Path(__file__).parents[4] / "clients" / "python"

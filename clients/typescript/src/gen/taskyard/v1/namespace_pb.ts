@@ -23,7 +23,7 @@ export const file_taskyard_v1_namespace: GenFile = /*@__PURE__*/
 
 /**
  * NamespaceLimits are the limits that a namespace may have of its own. Each has the bounds of the setting of which it
- * takes the place (docs/settings.md).
+ * takes the place (docs/operate/settings.md).
  *
  * @generated from message taskyard.v1.NamespaceLimits
  */

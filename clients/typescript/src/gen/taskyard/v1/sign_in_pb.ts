@@ -202,7 +202,7 @@ export const ExchangeCodeResponseSchema: GenMessage<ExchangeCodeResponse> = /*@_
   messageDesc(file_taskyard_v1_sign_in, 4);
 
 /**
- * SignInService lets people sign in with a browser (docs/security.md, Signing in). Its calls need no credential.
+ * SignInService lets people sign in with a browser (docs/operate/security.md, Signing in). Its calls need no credential.
  *
  * @generated from service taskyard.v1.SignInService
  */

@@ -753,7 +753,7 @@ export const HostStatsSchema: GenMessage<HostStats> = /*@__PURE__*/
   messageDesc(file_taskyard_v1_stats, 15);
 
 /**
- * StoreSize is the size of the server's store, which all namespaces share (docs/keeping.md, Sizing).
+ * StoreSize is the size of the server's store, which all namespaces share (docs/operate/durability.md, Sizing).
  *
  * @generated from message taskyard.v1.StoreSize
  */

@@ -138,7 +138,7 @@ export type GetStoreStatsResponse = Message<"taskyard.v1.GetStoreStatsResponse">
   freeBytes: number;
 
   /**
-   * Rows by table (docs/keeping.md, What is kept).
+   * Rows by table (docs/operate/durability.md, What is kept).
    *
    * @generated from field: map<string, double> rows = 4;
    */
@@ -182,7 +182,7 @@ export const GetStoreStatsResponseSchema: GenMessage<GetStoreStatsResponse> = /*
 
 /**
  * StoreService acts on the store of the server as a whole, regardless of the namespace of the call. It is served on the
- * admin socket alone, which only the user of the server can reach (docs/keeping.md, The admin socket).
+ * admin socket alone, which only the user of the server can reach (docs/operate/durability.md, The admin socket).
  *
  * @generated from service taskyard.v1.StoreService
  */
@@ -202,8 +202,8 @@ export const StoreService: GenService<{
     output: typeof CheckStoreResponseSchema;
   },
   /**
-   * Writes a copy of the store, as of one commit, to a new file, while the server goes on (docs/keeping.md, Backup).
-   * Answers once the copy is complete and on the disk.
+   * Writes a copy of the store, as of one commit, to a new file, while the server goes on (docs/operate/durability.md,
+   * Backup). Answers once the copy is complete and on the disk.
    *
    * Errors: `bad_request` (the path is not absolute), `conflict` (the file exists, or cannot be written).
    * Retry: safe; where the first call had an effect, the repeat ends as `conflict`.
