@@ -16,7 +16,8 @@ from taskyard_server.app import gc_policy
 from taskyard_server.core.hosts import HostProfile
 from taskyard_server.core.queue.keys import KeyLimit
 from taskyard_server.core.scheduler import Scheduler
-from taskyard_server.core.task import NO_EXTRAS, Submission, TaskExtras, TaskOptions
+from taskyard_server.core.task import NO_EXTRAS, Submission
+from taskyard_server.core.task_options import TaskExtras, TaskOptions
 
 Names = tuple[str, ...]
 

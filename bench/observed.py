@@ -25,7 +25,8 @@ from rows import Aim, Case, Figure, Measure, Row
 from taskyard.v1 import task_pb2
 from taskyard_server.core.agents import Agent
 from taskyard_server.core.events import Event, EventKind
-from taskyard_server.core.task import ASSIGNED, DONE, NO_OPTIONS, QUEUED, RUNNING, Submission, Task, TaskOptions
+from taskyard_server.core.task import ASSIGNED, DONE, NO_OPTIONS, QUEUED, RUNNING, Submission, Task
+from taskyard_server.core.task_options import TaskOptions
 from taskyard_server.interceptors.callers import ANYBODY, current_call, set_current_call
 from taskyard_server.telemetry.sampling import Sampler
 from taskyard_server.telemetry.tracing import Tracing

@@ -54,6 +54,8 @@ BESIDE_THE_CORE = (
     "store/rows.py",
 )
 """The modules outside the core that run for every task, or for every agent in an answer."""
+LEFT_OUT = ("__init__.py", "native.py", "history.py", "task_options.py")
+"""Of the core: what holds no code, what speaks to the compiler, and the classes whose types a store reads."""
 NO_COMPILER = "There is no C compiler with Python's headers: nothing is compiled, so all is slower."
 
 
@@ -97,8 +99,8 @@ def fingerprint() -> str:
 
 
 def sources() -> list[Path]:
-    """The modules that are compiled. The `__init__.py` of packages hold no code; `native.py` speaks to the compiler."""
-    core = sorted(path for path in (PACKAGE / "core").rglob("*.py") if path.name not in ("__init__.py", "native.py"))
+    """The modules that are compiled."""
+    core = sorted(path for path in (PACKAGE / "core").rglob("*.py") if path.name not in LEFT_OUT)
     return [*core, *(PACKAGE / name for name in BESIDE_THE_CORE)]
 
 

@@ -26,7 +26,6 @@ RECORDS = {
     "queue.lane",
     "queue.lane_order",
     "leases",
-    "limits",
     "offers",
     "queue.ready_queue",
     "queue.strands",
@@ -34,10 +33,7 @@ RECORDS = {
     "search.task_pages",
     "queue.weights",
 }
-"""The core's domain: a task is in its agent's lane and under a lease, which is one of a host, which makes offers.
-
-Limits know what a target does when a task of it fails.
-"""
+"""The core's domain: a task is in its agent's lane and under a lease, which is one of a host, which makes offers."""
 TRANSITIONS = {
     "attempts",
     "grants",

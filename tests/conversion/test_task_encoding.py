@@ -16,22 +16,17 @@ from taskyard_server.conversion.wire import add_varint, to_microseconds
 from taskyard_server.core.agents import Agent
 from taskyard_server.core.errors import NotFound
 from taskyard_server.core.events import Event, EventKind
-from taskyard_server.core.history import NO_HISTORY, Attempt, History, RetryPolicy
+from taskyard_server.core.history import Attempt, History, RetryPolicy
 from taskyard_server.core.hosts import Host
 from taskyard_server.core.leases import Lease
-from taskyard_server.core.task import (
-    NO_EXTRAS,
-    NO_OPTIONS,
+from taskyard_server.core.task import NO_EXTRAS, NO_HISTORY, NO_OPTIONS, Existing, Submission, Task, TaskState
+from taskyard_server.core.task_options import (
     AfterPolicy,
-    Existing,
     IdempotencyKey,
     OnConflict,
     OnTargetFailure,
-    Submission,
-    Task,
     TaskExtras,
     TaskOptions,
-    TaskState,
     UniqueWhile,
 )
 from tests.cases import every_case

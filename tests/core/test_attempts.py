@@ -5,7 +5,7 @@ import pytest
 from taskyard_server.core.errors import Conflict
 from taskyard_server.core.figures.figures import stats_of
 from taskyard_server.core.history import MAX_ATTEMPT_ERROR_CHARS, MAX_ATTEMPTS_KEPT, RetryPolicy
-from taskyard_server.core.task import IdempotencyKey
+from taskyard_server.core.task_options import IdempotencyKey
 
 
 @pytest.fixture

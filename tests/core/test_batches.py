@@ -6,7 +6,8 @@ from itertools import pairwise
 import pytest
 
 from taskyard_server.core.errors import BadRequest, NotFound, QueueFull
-from taskyard_server.core.task import Submission, TaskOptions
+from taskyard_server.core.task import Submission
+from taskyard_server.core.task_options import TaskOptions
 
 
 def batch(yard, *agents, **fields):

@@ -5,7 +5,8 @@ import pytest
 from taskyard_server.core.batches import BatchSubmission
 from taskyard_server.core.errors import AlreadyExists, BadRequest, NotFound, QueueFull, Unavailable
 from taskyard_server.core.figures.figures import stats_of
-from taskyard_server.core.task import IdempotencyKey, Submission, Task, TaskOptions, TaskState
+from taskyard_server.core.task import Submission, Task, TaskState
+from taskyard_server.core.task_options import IdempotencyKey, TaskOptions
 from tests.core.yard import TICK
 
 

@@ -4,7 +4,7 @@ import pytest
 
 from taskyard_server.core.errors import Conflict, NotFound
 from taskyard_server.core.names import names
-from taskyard_server.core.task import IdempotencyKey
+from taskyard_server.core.task_options import IdempotencyKey
 
 
 @pytest.fixture

@@ -6,13 +6,8 @@ from taskyard_server.core.errors import Conflict, NotFound, QueueFull
 from taskyard_server.core.figures.figures import stats_of
 from taskyard_server.core.names import names
 from taskyard_server.core.predecessors import Known
-from taskyard_server.core.task import (
-    AfterPolicy,
-    Submission,
-    TaskExtras,
-    TaskOptions,
-    TaskState,
-)
+from taskyard_server.core.task import Submission, TaskState
+from taskyard_server.core.task_options import AfterPolicy, TaskExtras, TaskOptions
 
 ENDED = AfterPolicy.ENDED
 

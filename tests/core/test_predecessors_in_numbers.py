@@ -7,7 +7,8 @@ import pytest
 
 from taskyard_server.core.errors import BadRequest
 from taskyard_server.core.figures.figures import stats_of
-from taskyard_server.core.task import IdempotencyKey, OnConflict, Submission, TaskExtras, TaskOptions
+from taskyard_server.core.task import Submission
+from taskyard_server.core.task_options import IdempotencyKey, OnConflict, TaskExtras, TaskOptions
 
 
 @pytest.fixture

@@ -6,7 +6,8 @@ import pytest
 
 from taskyard_server.core.errors import BadRequest, NotFound, QueueFull
 from taskyard_server.core.limits import Limits
-from taskyard_server.core.task import Submission, TaskOptions
+from taskyard_server.core.task import Submission
+from taskyard_server.core.task_options import TaskOptions
 from tests.cases import every_case
 
 # What an accepted task is

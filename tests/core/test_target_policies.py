@@ -7,7 +7,7 @@ from taskyard_server.core.history import RetryPolicy
 from taskyard_server.core.limits import Limits
 from taskyard_server.core.patterns import PatternTable
 from taskyard_server.core.targets import TargetStatus
-from taskyard_server.core.task import OnTargetFailure
+from taskyard_server.core.task_options import OnTargetFailure
 from tests.cases import every_case
 from tests.core.target_yard import TargetYard
 

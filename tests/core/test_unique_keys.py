@@ -3,7 +3,8 @@
 import pytest
 
 from taskyard_server.core.errors import AlreadyExists, BadRequest, QueueFull, Unavailable
-from taskyard_server.core.task import AfterPolicy, Existing, IdempotencyKey, OnConflict, UniqueWhile
+from taskyard_server.core.task import Existing
+from taskyard_server.core.task_options import AfterPolicy, IdempotencyKey, OnConflict, UniqueWhile
 from taskyard_server.core.unique_keys import MAX_BOUND
 
 QUEUED = UniqueWhile.QUEUED

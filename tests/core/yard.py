@@ -13,7 +13,8 @@ from taskyard_server.core.names import Names
 from taskyard_server.core.offers import Offer
 from taskyard_server.core.scheduler import Scheduler
 from taskyard_server.core.streams import HeldLease, Hello, TokenUse, Welcome
-from taskyard_server.core.task import Submission, Task, TaskExtras, TaskOptions, TaskState
+from taskyard_server.core.task import Submission, Task, TaskState
+from taskyard_server.core.task_options import TaskExtras, TaskOptions
 
 START = 1_700_000_000.0
 

@@ -25,7 +25,7 @@ MOST_LINES = 150
 
 
 def page(name: str) -> str:
-    return (ROOT / f"docs/from_{name}.md").read_text()
+    return (ROOT / f"docs/use/from_{name}.md").read_text()
 
 
 @pytest.mark.parametrize("name", GUIDES)

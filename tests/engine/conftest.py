@@ -12,7 +12,8 @@ import pytest
 
 from taskyard_server.core.hosts import HostProfile
 from taskyard_server.core.limits import Limits
-from taskyard_server.core.task import Submission, TaskOptions
+from taskyard_server.core.task import Submission
+from taskyard_server.core.task_options import TaskOptions
 from taskyard_server.engine import alarm
 from taskyard_server.engine.engine import Engine
 from taskyard_server.store import committer

@@ -12,7 +12,8 @@ from taskyard_server.core.agents import Agent
 from taskyard_server.core.errors import BadRequest, CursorExpired, Unavailable
 from taskyard_server.core.events import Event, EventKind
 from taskyard_server.core.names import names
-from taskyard_server.core.task import Submission, Task, TaskOptions, TaskState
+from taskyard_server.core.task import Submission, Task, TaskState
+from taskyard_server.core.task_options import TaskOptions
 from taskyard_server.engine import event_feeds
 from taskyard_server.engine.event_feeds import EventFilter
 from taskyard_server.engine.event_log import EventLogs
@@ -27,8 +28,8 @@ LOW_LIMITS = {"MAX_SLICE_EVENTS": 3, "MAX_EVENTS_SCANNED_PER_TURN": 5, "MIN_KNOW
 
 
 def make_task(task_id, agent="ann", batch=None, target=None, params=None, progress=None):
-    submission = Submission(agent, "click", params=params, options=TaskOptions(batch_id=batch, target=target))
-    task = Task(task_id, 1, Agent(agent, 1), submission, 0.0, None, TaskState.QUEUED)
+    made = Submission(agent, "click", params=params, options=TaskOptions(batch_id=batch, target=target))
+    task = Task(task_id, 1, Agent(agent, 1), made, 0.0, None, TaskState.QUEUED)
     task.progress = progress
     return task
 
@@ -427,8 +428,7 @@ def test_watchers_that_leave_free_their_feeds():
     ]
     watchers = [logs.watch(event_filter) for event_filter in filters * 2]
     logs.append_many(3)
-    for watcher in watchers:
-        watcher.leave()
+    for watcher in watchers * 2:
         watcher.leave()
     assert not any(values(feeds_of(logs)))
 

@@ -6,7 +6,8 @@ import pytest
 
 from taskyard_server.core.hosts import HostProfile
 from taskyard_server.core.limits import Limits
-from taskyard_server.core.task import IdempotencyKey, Submission, TaskOptions
+from taskyard_server.core.task import Submission
+from taskyard_server.core.task_options import IdempotencyKey, TaskOptions
 from taskyard_server.engine import namespace_disposal as emptying
 from taskyard_server.engine.engine import Engine
 from tests import reporting

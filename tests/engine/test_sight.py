@@ -7,7 +7,7 @@ import pytest
 from taskyard_server.core.errors import NotFound, QueueFull
 from taskyard_server.core.names import EVERY_NAME, Names, names
 from taskyard_server.core.search.task_filter import TaskFilter
-from taskyard_server.core.task import IdempotencyKey
+from taskyard_server.core.task_options import IdempotencyKey
 from taskyard_server.engine.entropy import SystemBits
 from tests import reporting
 from tests.cases import every_case

@@ -4,7 +4,7 @@ import asyncio
 
 from taskyard_server.core.hosts import HostProfile
 from taskyard_server.core.limits import Limits
-from taskyard_server.core.task import IdempotencyKey
+from taskyard_server.core.task_options import IdempotencyKey
 from tests.live import live
 
 NS = "default"

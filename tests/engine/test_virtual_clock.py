@@ -8,7 +8,8 @@ from taskyard_server.cadence import parse_cron
 from taskyard_server.core.hosts import HostProfile
 from taskyard_server.core.schedules.schedule import ScheduleSpec
 from taskyard_server.core.streams import Hello
-from taskyard_server.core.task import Submission, TaskOptions
+from taskyard_server.core.task import Submission
+from taskyard_server.core.task_options import TaskOptions
 from taskyard_server.engine.virtual_clock import VirtualClock
 from tests.engines import running_engine, settled
 from tests.live import live

@@ -13,7 +13,8 @@ from google.protobuf.json_format import MessageToDict, ParseDict
 from google.protobuf.struct_pb2 import Struct, Value
 
 from taskyard_server.core.limits import Limits
-from taskyard_server.core.task import Submission, Task, TaskOptions
+from taskyard_server.core.task import Submission, Task
+from taskyard_server.core.task_options import TaskOptions
 from taskyard_server.engine.clock import Clock
 from taskyard_server.engine.engine import Engine
 from taskyard_server.executors.tab_executor import TabExecutor

@@ -4,7 +4,7 @@ from urllib.parse import unquote
 
 import pytest
 
-from taskyard_server.core.task import TaskExtras
+from taskyard_server.core.task_options import TaskExtras
 from taskyard_server.executors.tab_resolver import Endpoint, TabMap
 from tests.cases import every_case
 

@@ -9,7 +9,8 @@ import structlog
 from taskyard_server.core.hosts import HostProfile
 from taskyard_server.core.limits import Limits
 from taskyard_server.core.streams import Hello
-from taskyard_server.core.task import Submission, TaskOptions
+from taskyard_server.core.task import Submission
+from taskyard_server.core.task_options import TaskOptions
 from taskyard_server.engine.virtual_clock import VirtualClock
 from taskyard_server.logs import logs
 from taskyard_server.logs.logs import LossLog

@@ -18,7 +18,8 @@ from taskyard_server.core.figures.demand import Pool
 from taskyard_server.core.hosts import HostProfile
 from taskyard_server.core.leases import Lease
 from taskyard_server.core.limits import Limits
-from taskyard_server.core.task import Submission, Task, TaskOptions
+from taskyard_server.core.task import Submission, Task
+from taskyard_server.core.task_options import TaskOptions
 from taskyard_server.engine.engine import Engine
 from taskyard_server.interceptors.admission import CallAdmission
 from taskyard_server.metrics.metrics import Metrics

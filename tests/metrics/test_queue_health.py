@@ -2,7 +2,7 @@
 
 from taskyard_server.core.hosts import HostProfile
 from taskyard_server.core.queue.keys import KeyLimit
-from taskyard_server.core.task import TaskExtras
+from taskyard_server.core.task_options import TaskExtras
 from tests.live import live
 
 

@@ -6,7 +6,8 @@ from contextlib import AsyncExitStack
 import pytest
 
 from taskyard_server.core.errors import Unavailable
-from taskyard_server.core.task import QUEUED, Submission, TaskExtras, TaskOptions
+from taskyard_server.core.task import QUEUED, Submission
+from taskyard_server.core.task_options import TaskExtras, TaskOptions
 from taskyard_server.store.port import ADDED_FIELDS_LEVEL, EXTRAS_LEVEL, FORMAT_LEVEL, StoreError
 from tests.live import live
 

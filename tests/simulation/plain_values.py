@@ -16,15 +16,12 @@ from taskyard_server.core.leases import Stop as CoreStop
 from taskyard_server.core.offers import Offer
 from taskyard_server.core.stats import Counters
 from taskyard_server.core.streams import Welcome
-from taskyard_server.core.task import (
-    NO_EXTRAS,
+from taskyard_server.core.task import NO_EXTRAS, Existing, Submission, Task
+from taskyard_server.core.task_options import (
     AfterPolicy,
-    Existing,
     IdempotencyKey,
     OnConflict,
     OnTargetFailure,
-    Submission,
-    Task,
     TaskExtras,
     TaskOptions,
     UniqueWhile,

@@ -11,7 +11,8 @@ from taskyard_server.core.hosts import HostProfile
 from taskyard_server.core.limits import Limits
 from taskyard_server.core.scheduler import Scheduler
 from taskyard_server.core.streams import Hello
-from taskyard_server.core.task import Submission, TaskOptions
+from taskyard_server.core.task import Submission
+from taskyard_server.core.task_options import TaskOptions
 
 NOW = 1_700_000_000.0
 

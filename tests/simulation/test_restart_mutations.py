@@ -86,7 +86,7 @@ MUTATIONS: dict[str, list[Edit]] = {
     ],
     "what fails does not block after a restart": [(Targets, "restore", "self._add_blocker(target, task)", "pass")],
     "a task has no key after a restart": [(Restoring, "_keep_key", "self._life.tasks_by_key[name] = task", "pass")],
-    "no history is put back": [(loading, "to_task", "task.history = to_history(state.history)", "pass")],
+    "no history is put back": [(loading, "to_task", "task.history = state.history", "pass")],
 }
 
 

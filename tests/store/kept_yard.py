@@ -12,7 +12,8 @@ from taskyard_server.core.hosts import HostProfile
 from taskyard_server.core.leases import Lease
 from taskyard_server.core.limits import Limits
 from taskyard_server.core.scheduler import Scheduler
-from taskyard_server.core.task import Submission, Task, TaskExtras, TaskOptions
+from taskyard_server.core.task import Submission, Task
+from taskyard_server.core.task_options import TaskExtras, TaskOptions
 from taskyard_server.store.loading import LoadedNamespace, load
 from taskyard_server.store.port import Group, Table, TaskRows, key_of
 from taskyard_server.store.rows import add_rows

@@ -16,7 +16,8 @@ from taskyard_server.core.reports import Report, ReportKind
 from taskyard_server.core.schedules.schedule import ScheduleSpec
 from taskyard_server.core.search.task_filter import TaskFilter
 from taskyard_server.core.streams import Hello
-from taskyard_server.core.task import IdempotencyKey, Submission, TaskOptions
+from taskyard_server.core.task import Submission
+from taskyard_server.core.task_options import IdempotencyKey, TaskOptions
 from taskyard_server.engine.engine import Engine
 from taskyard_server.store.sqlite.store import SqliteStore
 from tests.live import live

@@ -8,7 +8,7 @@ from taskyard_server.core.figures.figures import stats_of
 from taskyard_server.core.limits import RESTART_GRACE_SECS, Limits
 from taskyard_server.core.scheduler import RESTARTED
 from taskyard_server.core.streams import Hello
-from taskyard_server.core.task import IdempotencyKey
+from taskyard_server.core.task_options import IdempotencyKey
 from taskyard_server.store.loading import adopt
 from taskyard_server.store.port import Table, key_of
 from tests.store.kept_yard import NUMBER, START, KeptYard

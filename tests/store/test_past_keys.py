@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from taskyard_server.core.errors import AlreadyExists
-from taskyard_server.core.task import IdempotencyKey, Task
+from taskyard_server.core.task import Task
+from taskyard_server.core.task_options import IdempotencyKey
 from taskyard_server.store.loading import adopt
 from tests.store.kept_yard import START, KeptYard
 

@@ -6,7 +6,8 @@ import pytest
 
 from taskyard_server.core.errors import AlreadyExists
 from taskyard_server.core.figures.figures import stats_of
-from taskyard_server.core.task import AfterPolicy, Existing, IdempotencyKey, OnConflict, Task, UniqueWhile
+from taskyard_server.core.task import Existing, Task
+from taskyard_server.core.task_options import AfterPolicy, IdempotencyKey, OnConflict, UniqueWhile
 from tests.store.kept_yard import START, KeptYard
 
 TTL = 10.0

@@ -8,7 +8,8 @@ from taskyard_server.core.agents import Agent
 from taskyard_server.core.names import names
 from taskyard_server.core.search.label_selectors import parse_selector
 from taskyard_server.core.search.task_filter import TaskFilter
-from taskyard_server.core.task import Submission, Task, TaskExtras, TaskOptions, TaskState
+from taskyard_server.core.task import Submission, Task, TaskState
+from taskyard_server.core.task_options import TaskExtras, TaskOptions
 from taskyard_server.store.port import Group, Sought, Store, Table, TaskRows, key_of
 from taskyard_server.store.records.tasks import AS_SUBMITTED, encode_state, encode_task
 from taskyard_server.store.row_prefilter import sought

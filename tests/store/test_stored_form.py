@@ -10,7 +10,8 @@ from taskyard_server.core.agents import Agent
 from taskyard_server.core.history import Attempt, History, RetryPolicy
 from taskyard_server.core.hosts import Host
 from taskyard_server.core.leases import Lease
-from taskyard_server.core.task import TASK_FIELDS, IdempotencyKey, Submission, Task, TaskOptions, TaskState
+from taskyard_server.core.task import TASK_FIELDS, Submission, Task, TaskState
+from taskyard_server.core.task_options import IdempotencyKey, TaskOptions
 from taskyard_server.store.loading import to_task
 from taskyard_server.store.records.records import decode_state, decode_task
 

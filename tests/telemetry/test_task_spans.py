@@ -6,7 +6,8 @@ from opentelemetry.trace import SpanKind, StatusCode
 
 from taskyard_server.core.history import RetryPolicy
 from taskyard_server.core.hosts import HostProfile
-from taskyard_server.core.task import Submission, TaskOptions
+from taskyard_server.core.task import Submission
+from taskyard_server.core.task_options import TaskOptions
 from taskyard_server.telemetry.sampling import Sampler
 from taskyard_server.telemetry.spans import Spans
 from taskyard_server.telemetry.tasks import TaskSpans

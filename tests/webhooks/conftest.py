@@ -16,7 +16,8 @@ from structlog.testing import LogCapture
 from taskyard_server.core.hosts import HostProfile
 from taskyard_server.core.leases import Lease
 from taskyard_server.core.limits import Limits
-from taskyard_server.core.task import Submission, Task, TaskOptions
+from taskyard_server.core.task import Submission, Task
+from taskyard_server.core.task_options import TaskOptions
 from taskyard_server.engine.engine import Engine
 from taskyard_server.settings.config import WebhookSettings
 from taskyard_server.store.port import Store

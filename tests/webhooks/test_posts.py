@@ -7,7 +7,8 @@ from taskyard.v1.task_pb2 import Payload
 from taskyard_server.core.errors import QueueFull
 from taskyard_server.core.hosts import HostProfile
 from taskyard_server.core.limits import Limits
-from taskyard_server.core.task import Submission, TaskOptions
+from taskyard_server.core.task import Submission
+from taskyard_server.core.task_options import TaskOptions
 from tests import reporting
 from tests.live import live
 

@@ -18,18 +18,14 @@ from taskyard.v1.task_pb2 import SubmitTaskRequest
 from taskyard_server.core.errors import BadRequest, Refusal, TooLarge
 from taskyard_server.core.history import RetryPolicy
 from taskyard_server.core.hosts import RESERVED_HOST_PREFIX, HostProfile, HostStatus
-from taskyard_server.core.task import (
-    NO_EXTRAS,
-    NO_OPTIONS,
-    TERMINAL,
+from taskyard_server.core.task import NO_EXTRAS, NO_OPTIONS, TERMINAL, Submission, TaskState
+from taskyard_server.core.task_options import (
     AfterPolicy,
     IdempotencyKey,
     OnConflict,
     OnTargetFailure,
-    Submission,
     TaskExtras,
     TaskOptions,
-    TaskState,
     UniqueWhile,
 )
 

@@ -17,7 +17,8 @@ from google.protobuf.struct_pb2 import Struct
 
 from taskyard.v1.task_pb2 import SubmitTaskRequest
 from taskyard_server.core.history import RetryPolicy
-from taskyard_server.core.task import NO_EXTRAS, NO_OPTIONS, IdempotencyKey, Submission, TaskExtras, TaskOptions
+from taskyard_server.core.task import NO_EXTRAS, NO_OPTIONS, Submission
+from taskyard_server.core.task_options import IdempotencyKey, TaskExtras, TaskOptions
 
 from .payload import is_json, is_too_deep
 from .plain_structs import is_plain_struct

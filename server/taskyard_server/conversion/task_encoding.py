@@ -19,22 +19,20 @@ from taskyard_server.core.attempts import PERSON_HAS_TAB, TAB_HANDED_OFF
 from taskyard_server.core.batches import BatchSubmission
 from taskyard_server.core.errors import Refusal
 from taskyard_server.core.events import Event, EventKind
-from taskyard_server.core.history import NO_HISTORY, History
+from taskyard_server.core.history import History
 from taskyard_server.core.leases import Lease
 from taskyard_server.core.task import (
     DONE,
     NO_EXTRAS,
+    NO_HISTORY,
     NO_OPTIONS,
     PENDING,
     TERMINAL,
-    AfterPolicy,
     Existing,
     Task,
-    TaskExtras,
-    TaskOptions,
     TaskState,
-    UniqueWhile,
 )
+from taskyard_server.core.task_options import AfterPolicy, TaskExtras, TaskOptions, UniqueWhile
 
 from .history import history_message
 from .wire import LAST, MAX_UINT32, add_double, add_nested, add_text, add_timestamp, add_varint, nested, tag

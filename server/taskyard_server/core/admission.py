@@ -11,12 +11,14 @@ from typing import TYPE_CHECKING, Any, Final
 from .batches import BatchSubmission
 from .errors import NOT_YET, AlreadyExists, BadRequest, Refusal, RefusedBefore, Unavailable
 from .predecessors import IN_MEMORY, Known
-from .task import NO_EXTRAS, NO_OPTIONS, Existing, TaskOptions
+from .task import NO_EXTRAS, NO_OPTIONS, Existing
+from .task_options import TaskOptions
 from .unique_keys import find_conflict, replace
 
 if TYPE_CHECKING:
     from .lifecycle import Lifecycle
-    from .task import IdempotencyKey, Submission, Task
+    from .task import Submission, Task
+    from .task_options import IdempotencyKey
 
 BATCH_ID_PLACE: Final = TaskOptions._fields.index("batch_id")
 _new_tuple: Final[Any] = tuple.__new__

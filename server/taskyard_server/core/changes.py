@@ -23,9 +23,21 @@ if TYPE_CHECKING:
     from .hosts import Host
     from .leases import Lease
     from .operations.operation import Operation
-    from .rule import Rule
+    from .queue.keys import KeyLimit
     from .schedules.schedule import Schedule, Trigger
     from .task import Task
+
+
+class Rule:
+    """A rule by pattern that a call has set: the limit of keys, or the weight of agents. `number` is for a store."""
+
+    __slots__ = ("limit", "number", "pattern", "weight")
+
+    def __init__(self, number: int, pattern: str, limit: KeyLimit | None, weight: int) -> None:
+        self.number = number
+        self.pattern = pattern
+        self.limit = limit
+        self.weight = weight
 
 
 class Changes:

@@ -11,11 +11,10 @@ from math import inf
 from typing import TYPE_CHECKING, Final
 
 from .attempts import TAB_HANDED_OFF
-from .history import NO_HISTORY
 from .leases import Lease, Loss, Stop, StopReason
 from .limits import RESTART_GRACE_SECS
 from .stopping_leases import StoppingLeases
-from .task import ASSIGNED, FAILED, NO_EXTRAS, NO_OPTIONS, QUEUED, RUNNING
+from .task import ASSIGNED, FAILED, NO_EXTRAS, NO_HISTORY, NO_OPTIONS, QUEUED, RUNNING
 from .timers import TimerOrder, tick_of
 
 if TYPE_CHECKING:

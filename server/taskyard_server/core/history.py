@@ -1,4 +1,7 @@
-"""Fields that only some tasks have: runs, attempts, retries, tokens, and a time before which they are not due."""
+"""Fields that only some tasks have: runs, attempts, retries, tokens, and a time before which they are not due.
+
+A store reads these classes by their types, as those of `task_options.py`: this file is not compiled either.
+"""
 
 from __future__ import annotations
 
@@ -88,6 +91,3 @@ class History(NamedTuple):
     def of_next_run(self) -> History:
         """The task was resumed."""
         return self._replace(run=self.run + 1, attempts=(), last_number=0, failed=0, code=None, traceback=None)
-
-
-NO_HISTORY: Final = History()

@@ -19,7 +19,6 @@ from .deadlines import Deadlines
 from .errors import Conflict, NotFound, QueueFull
 from .events import Event, EventKind
 from .grants import Grants
-from .history import NO_HISTORY
 from .host_backoff import HostBackoff
 from .hosts import Hosts
 from .leases import StopReason
@@ -44,6 +43,7 @@ from .task import (
     IN_FLIGHT,
     LEGAL,
     NO_EXTRAS,
+    NO_HISTORY,
     NO_OPTIONS,
     PAUSED,
     PENDING,

@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from .patterns import PatternTable
-from .task import OnTargetFailure
+from .task_options import OnTargetFailure
 
 NO_POLICIES: Final[PatternTable[OnTargetFailure]] = PatternTable({})
 

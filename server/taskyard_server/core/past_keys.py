@@ -10,7 +10,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from .agents import Agent
-from .task import IdempotencyKey, Submission, Task, TaskOptions, TaskState
+from .task import Submission, Task, TaskState
+from .task_options import IdempotencyKey, TaskOptions
 from .timers import TimerOrder
 
 if TYPE_CHECKING:

@@ -16,11 +16,13 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from .errors import Conflict, NotFound
 from .names import Names
-from .task import CANCELLED, DONE, FAILED, REJECTED, AfterPolicy, TaskState
+from .task import CANCELLED, DONE, FAILED, REJECTED, TaskState
+from .task_options import AfterPolicy
 
 if TYPE_CHECKING:
     from .lifecycle import Lifecycle
-    from .task import Submission, Task, TaskExtras
+    from .task import Submission, Task
+    from .task_options import TaskExtras
 
 ENDED: Final = AfterPolicy.ENDED
 

@@ -9,7 +9,7 @@ from .task import NO_OPTIONS
 if TYPE_CHECKING:
     from .agents import Agent
     from .lifecycle import Lifecycle
-    from .task import TaskOptions
+    from .task_options import TaskOptions
 
 
 def has_room(life: Lifecycle, agent: Agent | None, options: TaskOptions) -> bool:

@@ -17,29 +17,18 @@ a task runs in it or blocks it, and is `now` otherwise.
 from __future__ import annotations
 
 from .agents import Agent, AgentFigures
+from .changes import Rule
 from .hosts import Host
 from .leases import Lease
 from .offers import Offer, OfferGroup
 from .operations.operation import Operation
 from .past_keys import PastKey
-from .rule import Rule
 from .scheduler import Scheduler
 from .schedules.schedule import Schedule, Trigger
 from .stats import Counters, TriggerCounters
-from .task import (
-    ASSIGNED,
-    FAILED,
-    IN_FLIGHT,
-    NO_EXTRAS,
-    PAUSED,
-    PENDING,
-    QUEUED,
-    RUNNING,
-    Submission,
-    Task,
-    TaskOptions,
-)
+from .task import ASSIGNED, FAILED, IN_FLIGHT, NO_EXTRAS, PAUSED, PENDING, QUEUED, RUNNING, Submission, Task
 from .task_ids import order_of
+from .task_options import TaskOptions
 
 
 class Damaged(Exception):

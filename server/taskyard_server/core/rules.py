@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+from .changes import Rule
 from .errors import NOT_YET, BadRequest, NotFound, Unavailable
 from .queue.keys import KeyLimit
-from .rule import Rule
 
 if TYPE_CHECKING:
     from .lifecycle import Lifecycle

@@ -15,7 +15,8 @@ from enum import StrEnum
 from heapq import heapify, heappop, heappush
 from typing import TYPE_CHECKING, Final
 
-from .task import FAILED, QUEUED, OnTargetFailure, Submission, Task, TaskOptions
+from .task import FAILED, QUEUED, Submission, Task
+from .task_options import OnTargetFailure, TaskOptions
 
 if TYPE_CHECKING:
     from .leases import Lease

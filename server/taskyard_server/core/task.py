@@ -10,7 +10,8 @@ from enum import StrEnum
 from math import inf
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from .history import NO_HISTORY, History, RetryPolicy
+from .history import History
+from .task_options import TaskOptions
 
 if TYPE_CHECKING:
     from .agents import Agent
@@ -68,97 +69,10 @@ LEGAL: Final[dict[TaskState, frozenset[TaskState]]] = {
 }
 
 
-class IdempotencyKey(NamedTuple):
-    """Makes a submission safe to repeat. Equal bodies have equal fingerprints, whatever the order of their fields."""
-
-    key: str
-    fingerprint: bytes
-
-
-class AfterPolicy(StrEnum):
-    """The condition of a task on its predecessors (docs/rules.md, Predecessors)."""
-
-    SUCCESS = "success"
-    ENDED = "ended"
-
-
-class UniqueWhile(StrEnum):
-    """For how long a unique key is taken (docs/rules.md, Unique keys)."""
-
-    QUEUED = "queued"
-    LIVE = "live"
-
-
-class OnConflict(StrEnum):
-    """The policy of a submission whose unique key is taken (docs/rules.md, Unique keys)."""
-
-    EXISTING = "existing"
-    REJECT = "reject"
-    REPLACE_QUEUED = "replaceQueued"
-
-
-class OnTargetFailure(StrEnum):
-    """The policy of a target when a task of it fails after its start (docs/rules.md, Serial queues)."""
-
-    BLOCK = "block"
-    CONTINUE = "continue"
-
-
-class TaskExtras(NamedTuple):
-    """Options that few submitters set: how a task stands to others, and the `selector` of its element.
-
-    None of a policy means that it was not set. `concurrency_keys` are in order, each once. `after_indexes` are
-    predecessors by their places in the same batch; they become ids when it is admitted. `on_conflict` is about the
-    submission alone.
-    """
-
-    concurrency_keys: tuple[str, ...] = ()
-    after: tuple[str, ...] = ()
-    after_indexes: tuple[int, ...] = ()
-    after_policy: AfterPolicy | None = None
-    unique_key: str | None = None
-    unique_while: UniqueWhile | None = None
-    on_conflict: OnConflict | None = None
-    on_target_failure: OnTargetFailure | None = None
-    selector: str | None = None
-
-
-NO_EXTRAS: Final = TaskExtras()
-
-
-class TaskOptions(NamedTuple):
-    """The fields that few submitters set. All other tasks share one default instance.
-
-    `parent_id` is the task whose work submitted this one, which need not exist. `input` is a serialized `Payload`.
-    `extras` is `NO_EXTRAS` where none of them is set.
-    """
-
-    callback_url: str | None = None
-    project: str | None = None
-    requires: frozenset[str] = frozenset()
-    labels: tuple[tuple[str, str], ...] = ()
-    batch_id: str | None = None
-    target: str | None = None
-    traceparent: str | None = None
-    key: IdempotencyKey | None = None
-    hold: bool = False
-    not_before: float | None = None
-    token_limit: int | None = None
-    retry: RetryPolicy | None = None
-    trigger_id: str | None = None
-    run_timeout_secs: float | None = None
-    parent_id: str | None = None
-    input: bytes | None = None
-    extras: TaskExtras = NO_EXTRAS
-
-    @property
-    def has_added_fields(self) -> bool:
-        """True if a version that knows the fields up to `trigger_id` alone could not read these, `extras` aside."""
-        return self.run_timeout_secs is not None or self.parent_id is not None or self.input is not None
-
-
 NO_OPTIONS: Final = TaskOptions()
 """Code that runs for every task asks first whether its options are these: cheaper than to read one of them."""
+NO_EXTRAS: Final = NO_OPTIONS.extras
+NO_HISTORY: Final = History()
 
 
 class Submission(NamedTuple):

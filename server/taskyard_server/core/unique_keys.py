@@ -11,11 +11,13 @@ from typing import TYPE_CHECKING, Final
 from .errors import AlreadyExists, BadRequest
 from .history import Bound
 from .leases import StopReason
-from .task import CANCELLED, WAITING, Existing, OnConflict, UniqueWhile
+from .task import CANCELLED, WAITING, Existing
+from .task_options import OnConflict, UniqueWhile
 
 if TYPE_CHECKING:
     from .lifecycle import Lifecycle
-    from .task import IdempotencyKey, Submission, Task
+    from .task import Submission, Task
+    from .task_options import IdempotencyKey
 
 QUEUED_ONLY: Final = UniqueWhile.QUEUED
 REJECT: Final = OnConflict.REJECT

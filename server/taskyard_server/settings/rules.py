@@ -10,7 +10,7 @@ from taskyard_server.core.patterns import PatternTable, check_pattern
 from taskyard_server.core.queue.keys import LEAST_PER_SECOND, MOST, KeyLimit
 from taskyard_server.core.queue.weights import MAX_WEIGHT
 from taskyard_server.core.rules import MAX_SET, ConfiguredRules
-from taskyard_server.core.task import OnTargetFailure
+from taskyard_server.core.task_options import OnTargetFailure
 
 from .setting_types import Float, Integer, Section
 

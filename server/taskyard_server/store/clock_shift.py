@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING
 from taskyard_server.core.schedules.processed_times import TimeRange
 
 if TYPE_CHECKING:
+    from taskyard_server.core.history import History
     from taskyard_server.core.operations.operation import Operation
     from taskyard_server.core.schedules.schedule import Schedule, Trigger
 
     from .records.records import StateRecord, TaskRecord
-    from .tuples import HistoryTuple
 
 
 def shift_task(record: TaskRecord, by: float) -> None:
@@ -67,7 +67,7 @@ def shift_operation(operation: Operation, by: float) -> None:
     operation.ended_at = _moved(operation.ended_at, by)
 
 
-def _history(history: HistoryTuple, by: float) -> HistoryTuple:
+def _history(history: History, by: float) -> History:
     attempts = tuple(
         [
             each._replace(started_at=_moved(each.started_at, by), ended_at=_moved(each.ended_at, by))

@@ -38,12 +38,12 @@ from .records.records import (
     decode_stopping,
     decode_task,
     state_as_submitted,
+    to_profile,
 )
 from .records.rules import decode_rule, to_rule
 from .records.schedules import decode_schedule, decode_trigger, deleted_schedule, to_schedule, to_trigger
-from .records.tasks import AS_SUBMITTED
+from .records.tasks import AS_SUBMITTED, read_options
 from .rows import NOTHING_KNOWN, AboutNamespace
-from .tuples import to_history, to_options, to_profile
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Sequence
@@ -338,7 +338,7 @@ def to_task(seq: int, record: TaskRecord, state: StateRecord, agent: Agent) -> T
         record.params,
         record.priority,
         None,
-        to_options(record.options),
+        read_options(record.options),
     )
     task = Task(record.id, seq, agent, submission, record.created_at, None, state.state)
     task.position = record.position
@@ -346,7 +346,7 @@ def to_task(seq: int, record: TaskRecord, state: StateRecord, agent: Agent) -> T
     task.deadline = state.deadline
     task.queued_at = state.queued_at
     if state.history is not None:
-        task.history = to_history(state.history)
+        task.history = state.history
     if state.token:
         task.token, task.deliveries, task.host_id = state.token, state.deliveries, state.host_id
         task.started_at, task.progress = state.started_at, state.progress

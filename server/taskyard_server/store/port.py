@@ -17,7 +17,8 @@ NAMESPACE_SHIFT: Final = 40
 LAST_KEY: Final = (1 << 63) - 1
 FORMAT_LEVEL: Final = 3
 """The newest format of records that this version reads and writes. Where replicas share a store a newer one is written
-only once all of them know it. Level 2 has the fields of tasks that `tuples.py` names, level 3 `TaskOptions.extras`."""
+only once all of them know it. Level 2 has the run timeout, parent and input of a task, and the code,
+traceback and output of its history; level 3 has extras and bound keys."""
 ADDED_FIELDS_LEVEL: Final = 2
 EXTRAS_LEVEL: Final = 3
 """The levels from which on these are kept."""

@@ -8,7 +8,7 @@ import pytest
 
 from taskyard_server.core.figures.demand import Demand, Pool, demand_of
 from taskyard_server.core.queue.keys import KeyLimit
-from taskyard_server.core.task import TaskExtras
+from taskyard_server.core.task_options import TaskExtras
 from tests.cases import every_case
 
 EVERY_HOST = Pool("all")

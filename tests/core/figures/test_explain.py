@@ -9,7 +9,7 @@ import pytest
 from taskyard_server.core.figures.explain import Explanation, Sight, WaitKind, WaitReason, explain
 from taskyard_server.core.names import names
 from taskyard_server.core.queue.keys import KeyLimit
-from taskyard_server.core.task import TaskExtras
+from taskyard_server.core.task_options import TaskExtras
 from tests.cases import every_case
 
 OWN = Sight(names(["ann"]), sees_others=False)

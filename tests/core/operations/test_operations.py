@@ -7,7 +7,8 @@ from taskyard_server.core.names import names
 from taskyard_server.core.operations.operation import OperationKind, OperationRequest, OperationStatus
 from taskyard_server.core.operations.operations import KEPT_SECS, MAX_COUNTED, MAX_LIVE, MAX_LIVE_OF_ONE, MAX_TREATED
 from taskyard_server.core.search.task_filter import TaskFilter
-from taskyard_server.core.task import TaskExtras, TaskState
+from taskyard_server.core.task import TaskState
+from taskyard_server.core.task_options import TaskExtras
 from tests.core.yard import Yard
 
 CANCEL = OperationKind.CANCEL

@@ -12,7 +12,8 @@ from taskyard_server.core.leases import Lease
 from taskyard_server.core.limits import Limits
 from taskyard_server.core.queue.keys import KeyLimit
 from taskyard_server.core.scheduler import Scheduler
-from taskyard_server.core.task import NO_EXTRAS, Submission, TaskExtras, TaskOptions
+from taskyard_server.core.task import NO_EXTRAS, Submission
+from taskyard_server.core.task_options import TaskExtras, TaskOptions
 
 BOUNDLESS = Limits(
     max_queue_size=1 << 40,

@@ -9,7 +9,8 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule, run_state_machine_as_test
 
-from taskyard_server.core.task import NO_EXTRAS, Submission, TaskExtras, TaskOptions
+from taskyard_server.core.task import NO_EXTRAS, Submission
+from taskyard_server.core.task_options import TaskExtras, TaskOptions
 from tests.core.brute_force import HostKind
 from tests.core.queue.naive_keys import RateLimit
 from tests.core.twin_schedulers import EIGHTH, JUST_BEFORE, TwinSchedulers

@@ -10,7 +10,8 @@ from taskyard_server.core.figures.figures import add_to_totals
 from taskyard_server.core.leases import Lease
 from taskyard_server.core.schedules.schedule import Cadence, CatchUp, Overlap, Schedule, ScheduleSpec, Trigger
 from taskyard_server.core.stats import Totals
-from taskyard_server.core.task import Submission, Task, TaskOptions, TaskState
+from taskyard_server.core.task import Submission, Task, TaskState
+from taskyard_server.core.task_options import TaskOptions
 
 if TYPE_CHECKING:
     from tests.core.yard import Yard

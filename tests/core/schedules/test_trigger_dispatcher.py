@@ -4,7 +4,8 @@ import pytest
 
 from taskyard_server.core.history import RetryPolicy
 from taskyard_server.core.schedules.schedule import CatchUp, Overlap
-from taskyard_server.core.task import IdempotencyKey, TaskState
+from taskyard_server.core.task import TaskState
+from taskyard_server.core.task_options import IdempotencyKey
 
 from .clockwork import Steady, live
 

@@ -9,7 +9,8 @@ from taskyard_server.core.names import names
 from taskyard_server.core.search.label_selectors import parse_selector
 from taskyard_server.core.search.task_filter import TaskFilter
 from taskyard_server.core.search.task_search import MAX_LOOKED_AT, search
-from taskyard_server.core.task import Submission, TaskExtras, TaskState
+from taskyard_server.core.task import Submission, TaskState
+from taskyard_server.core.task_options import TaskExtras
 from tests.cases import every_case
 from tests.core.yard import Yard
 from tests.effort import times

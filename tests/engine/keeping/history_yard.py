@@ -6,7 +6,8 @@ from taskyard_server.core.errors import Refusal
 from taskyard_server.core.hosts import HostProfile
 from taskyard_server.core.limits import Limits
 from taskyard_server.core.reports import Report, ReportKind
-from taskyard_server.core.task import Submission, TaskOptions
+from taskyard_server.core.task import Submission
+from taskyard_server.core.task_options import TaskOptions
 from taskyard_server.engine.engine import Engine
 from taskyard_server.engine.persistence import StoreOptions
 from taskyard_server.store.port import StoreError

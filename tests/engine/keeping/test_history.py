@@ -6,7 +6,8 @@ import pytest
 
 from taskyard_server.core.errors import BadRequest, Internal, NotFound, Unavailable
 from taskyard_server.core.search.task_filter import TaskFilter
-from taskyard_server.core.task import IdempotencyKey, Submission
+from taskyard_server.core.task import Submission
+from taskyard_server.core.task_options import IdempotencyKey
 from taskyard_server.store.port import Table
 from tests.engine.keeping.history_yard import NS, state, waiting
 from tests.live import live

@@ -5,7 +5,7 @@ import asyncio
 import pytest
 
 from taskyard_server.core.errors import Conflict, NotFound, Unavailable
-from taskyard_server.core.task import IdempotencyKey
+from taskyard_server.core.task_options import IdempotencyKey
 from taskyard_server.store.port import Table
 from tests import reporting
 from tests.engine.keeping.history_yard import HOST, NS, TTL_SECS, state, waiting

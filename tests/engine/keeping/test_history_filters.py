@@ -6,7 +6,8 @@ import pytest
 
 from taskyard_server.core.search.label_selectors import parse_selector
 from taskyard_server.core.search.task_filter import TaskFilter
-from taskyard_server.core.task import TaskExtras, TaskState
+from taskyard_server.core.task import TaskState
+from taskyard_server.core.task_options import TaskExtras
 from taskyard_server.store.postgres.store import PostgresStore
 from taskyard_server.store.sqlite.store import SqliteStore
 from tests.engine.keeping.history_yard import NS, HistoryYard

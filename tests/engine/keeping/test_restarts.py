@@ -10,7 +10,7 @@ from taskyard_server.core.limits import RESTART_GRACE_SECS, Limits
 from taskyard_server.core.reports import Report, ReportKind
 from taskyard_server.core.search.task_filter import TaskFilter
 from taskyard_server.core.streams import Hello
-from taskyard_server.core.task import IdempotencyKey
+from taskyard_server.core.task_options import IdempotencyKey
 from taskyard_server.engine.engine import Engine
 from taskyard_server.engine.persistence import StoreOptions
 from taskyard_server.store.port import EPOCH_JUMP, Kept, StoreError

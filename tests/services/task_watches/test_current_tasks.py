@@ -11,7 +11,8 @@ import pytest
 from taskyard.v1 import task_pb2 as pb
 from taskyard_server.conversion.task_encoding import encode_event
 from taskyard_server.core.limits import Limits
-from taskyard_server.core.task import Submission, TaskOptions
+from taskyard_server.core.task import Submission
+from taskyard_server.core.task_options import TaskOptions
 from taskyard_server.engine.engine import Engine
 from taskyard_server.engine.persistence import StoreOptions
 from taskyard_server.interceptors.callers import Call

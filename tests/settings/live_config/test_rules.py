@@ -3,7 +3,7 @@
 import pytest
 
 from taskyard_server.core.queue.keys import KeyLimit
-from taskyard_server.core.task import OnTargetFailure
+from taskyard_server.core.task_options import OnTargetFailure
 from taskyard_server.settings.config import ConfigError
 from tests.cases import every_case
 

@@ -25,7 +25,8 @@ from taskyard_server.core.errors import (
 )
 from taskyard_server.core.history import RetryPolicy
 from taskyard_server.core.reports import Report, ReportKind
-from taskyard_server.core.task import IdempotencyKey, Submission, TaskOptions
+from taskyard_server.core.task import Submission
+from taskyard_server.core.task_options import IdempotencyKey, TaskOptions
 from taskyard_server.replicas.ownership import MISSES_SECS
 
 from .network import NoAnswer

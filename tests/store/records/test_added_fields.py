@@ -4,25 +4,22 @@ import pytest
 from msgspec import msgpack
 
 from taskyard_server.cadence import parse_interval
-from taskyard_server.core.history import NO_HISTORY, Bound, RetryPolicy
+from taskyard_server.core.history import Bound, RetryPolicy
 from taskyard_server.core.limits import RESTART_GRACE_SECS
 from taskyard_server.core.reports import Report, ReportKind
 from taskyard_server.core.schedules.schedule import ScheduleSpec
-from taskyard_server.core.task import (
-    NO_EXTRAS,
+from taskyard_server.core.task import NO_EXTRAS, NO_HISTORY, Submission
+from taskyard_server.core.task_options import (
     AfterPolicy,
     OnConflict,
     OnTargetFailure,
-    Submission,
     TaskExtras,
     TaskOptions,
     UniqueWhile,
 )
 from taskyard_server.store.records.tasks import (
     HISTORY_OF_LEVEL_1,
-    HISTORY_OF_LEVEL_2,
     OPTIONS_OF_LEVEL_1,
-    OPTIONS_OF_LEVEL_2,
     encode_state,
     encode_task,
     kept_history,
@@ -65,6 +62,7 @@ VALUES = {
     "code": "busy",
     "traceback": "in crawl",
     "output": b"output",
+    "bound": (Bound("once", b"fingerprint", 1.0),),
 }
 
 
@@ -81,11 +79,11 @@ EXTRAS = {
 }
 
 
-@pytest.mark.parametrize("field", TaskOptions._fields[OPTIONS_OF_LEVEL_1:OPTIONS_OF_LEVEL_2])
-def test_options_with_any_of_it_are_written_as_level_2_reads_them(field):
+@every_case("field", TaskOptions._fields[OPTIONS_OF_LEVEL_1:-1])
+def test_options_with_any_of_it_are_written_up_to_that(field):
     options = TaskOptions(**{field: VALUES[field]})
     assert options.has_added_fields
-    assert kept_options(options) == options[:OPTIONS_OF_LEVEL_2]
+    assert kept_options(options) == options[: TaskOptions._fields.index(field) + 1]
 
 
 @every_case("field", TaskExtras._fields)
@@ -95,15 +93,10 @@ def test_options_with_extras_are_written_as_a_whole(field):
     assert kept_options(options) == options
 
 
-@pytest.mark.parametrize("field", NO_HISTORY._fields[HISTORY_OF_LEVEL_1:HISTORY_OF_LEVEL_2])
-def test_a_history_with_any_of_it_is_written_as_level_2_reads_it(field):
+@every_case("field", NO_HISTORY._fields[HISTORY_OF_LEVEL_1:])
+def test_a_history_with_any_of_it_is_written_up_to_that(field):
     history = NO_HISTORY._replace(**{field: VALUES[field]})
-    assert kept_history(history) == history[:HISTORY_OF_LEVEL_2]
-
-
-def test_a_history_with_bound_keys_is_written_as_a_whole():
-    history = NO_HISTORY._replace(bound=(Bound("once", b"fingerprint", 1.0),))
-    assert kept_history(history) == history
+    assert kept_history(history) == history[: NO_HISTORY._fields.index(field) + 1]
 
 
 # Restarts

@@ -15,18 +15,14 @@ from taskyard_server.core.hosts import Host, HostProfile, Tabs
 from taskyard_server.core.leases import Lease
 from taskyard_server.core.schedules.processed_times import TimeRange
 from taskyard_server.core.schedules.schedule import CatchUp, Overlap, Schedule, ScheduleSpec, Trigger, TriggerState
-from taskyard_server.core.task import (
-    NO_EXTRAS,
-    TASK_FIELDS,
+from taskyard_server.core.task import NO_EXTRAS, TASK_FIELDS, Submission, Task, TaskState
+from taskyard_server.core.task_options import (
     AfterPolicy,
     IdempotencyKey,
     OnConflict,
     OnTargetFailure,
-    Submission,
-    Task,
     TaskExtras,
     TaskOptions,
-    TaskState,
     UniqueWhile,
 )
 from taskyard_server.store.loading import to_task
@@ -38,6 +34,7 @@ from taskyard_server.store.records.records import (
     decode_task,
     encode_host,
     encode_stopping,
+    to_profile,
 )
 from taskyard_server.store.records.schedules import (
     decode_schedule,
@@ -48,7 +45,6 @@ from taskyard_server.store.records.schedules import (
     to_trigger,
 )
 from taskyard_server.store.records.tasks import encode_agent, encode_state, encode_task
-from taskyard_server.store.tuples import to_profile
 from tests.core.records import names
 
 TEXT = some.text(max_size=20)

@@ -16,7 +16,8 @@ from typing import TYPE_CHECKING, Final
 from taskyard_server.core.errors import Refusal
 from taskyard_server.core.leases import StopReason
 from taskyard_server.core.stats import TriggerCounters
-from taskyard_server.core.task import CANCELLED, DONE, TERMINAL, WAITING, IdempotencyKey, Submission, Task
+from taskyard_server.core.task import CANCELLED, DONE, TERMINAL, WAITING, Submission, Task
+from taskyard_server.core.task_options import IdempotencyKey
 from taskyard_server.core.timers import TICKS_PER_SECOND, TimerOrder
 
 from .schedule import (

@@ -17,7 +17,8 @@ from taskyard_server.core.task import DONE, IN_FLIGHT, QUEUED, TaskState
 from taskyard_server.core.timers import Holder
 
 if TYPE_CHECKING:
-    from taskyard_server.core.task import Task, TaskOptions
+    from taskyard_server.core.task import Task
+    from taskyard_server.core.task_options import TaskOptions
 
 # Of an id the digits that name the page: all but the last two of the order of submission.
 PAGE_BEGIN: Final = 16

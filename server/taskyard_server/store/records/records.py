@@ -1,10 +1,10 @@
 """The rows of a store: core objects as msgpack arrays, and back.
 
 Fields are never moved, changed or taken out; new ones are appended, with a default, so that a later version reads what
-an earlier one wrote. That holds for the tuples of the core that stand in records as they are, too (`tuples.py`). A
-test holds records of each release.
+an earlier one wrote. That holds for the tuples of the core that stand in records as they are, too
+(`core/task_options.py`, `core/history.py`). A test holds records of each release.
 
-Those of tasks, states and agents are written by `task_records.py`; here is how they are read.
+Those of tasks, states and agents are written by `tasks.py`; here is how they are read.
 
 Default deadlines are stored without the time for which they stood still (`Lifecycle.stood_still_secs`): while nobody
 serves, no row of a task has to change.
@@ -12,13 +12,15 @@ serves, no row of a task has to change.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from msgspec import Struct
 from msgspec.msgpack import Decoder
 
+from taskyard_server.core.history import History
+from taskyard_server.core.hosts import HostProfile, Tabs
 from taskyard_server.core.task import PENDING, QUEUED, TaskState
-from taskyard_server.store.tuples import HistoryTuple, OptionsTuple, ProfileTuple
+from taskyard_server.core.task_options import TaskOptions
 
 from .tasks import encode
 
@@ -68,7 +70,7 @@ class TaskRecord(Record):
     ref: str | None = None
     params: bytes | None = None
     priority: int = 0
-    options: OptionsTuple | None = None
+    options: TaskOptions | None = None
     commit: int = 0
 
 
@@ -97,7 +99,7 @@ class StateRecord(Record):
     host_id: str | None = None
     held: HeldRecord | None = None
     started_at: float | None = None
-    history: HistoryTuple | None = None
+    history: History | None = None
     progress: bytes | None = None
     error: str | None = None
     expired: bool = False
@@ -117,6 +119,15 @@ class StoppingRecord(Record):
     host_id: str
     is_streamed: bool
     secs: float
+
+
+class ProfileTuple(NamedTuple):
+    """`HostProfile`, whose types its compiled form does not tell."""
+
+    capabilities: frozenset[str]
+    project: str | None
+    actions: frozenset[str] | None
+    tabs: Tabs
 
 
 class HostRecord(Record):
@@ -161,7 +172,7 @@ def state_as_submitted(record: TaskRecord) -> StateRecord:
         due = options.not_before
         not_before = due if due is not None and due > record.created_at else None
         if options.hold or not_before is not None:
-            history = HistoryTuple(held=options.hold, not_before=not_before)
+            history = History(held=options.hold, not_before=not_before)
             return StateRecord(PENDING, record.created_at, record.deadline, 0, 0, history=history, commit=record.commit)
     return StateRecord(QUEUED, record.created_at, record.deadline, 0, 0, commit=record.commit)
 
@@ -190,3 +201,8 @@ def encode_host(host: Host) -> bytes:
             host.instance,
         )
     )
+
+
+def to_profile(its: ProfileTuple) -> HostProfile:
+    """The profile of a host."""
+    return HostProfile(*its)

@@ -6,8 +6,8 @@ from typing import Final
 
 from msgspec.msgpack import Decoder
 
+from taskyard_server.core.changes import Rule
 from taskyard_server.core.queue.keys import KeyLimit
-from taskyard_server.core.rule import Rule
 
 from .records import Record
 from .tasks import encode

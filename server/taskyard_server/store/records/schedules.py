@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final, Literal, cast
+from typing import TYPE_CHECKING, Final, Literal, NamedTuple, cast
 
 from msgspec.msgpack import Decoder
 
 from taskyard_server.cadence import Cron, Every, Once
+from taskyard_server.core.schedules.processed_times import TimeRange
 from taskyard_server.core.schedules.schedule import (
     CatchUp,
     Overlap,
@@ -16,10 +17,10 @@ from taskyard_server.core.schedules.schedule import (
     TriggerState,
 )
 from taskyard_server.core.task import Submission
-from taskyard_server.store.tuples import OptionsTuple, RangeTuple, to_options, to_ranges
+from taskyard_server.core.task_options import TaskOptions
 
 from .records import Record
-from .tasks import encode, kept_options
+from .tasks import encode, kept_options, read_options
 
 if TYPE_CHECKING:
     from taskyard_server.core.schedules.schedule import Cadence
@@ -43,7 +44,14 @@ class TemplateRecord(Record):
     ref: str | None = None
     params: bytes | None = None
     priority: int = 0
-    options: OptionsTuple | None = None
+    options: TaskOptions | None = None
+
+
+class RangeTuple(NamedTuple):
+    """`TimeRange`, whose types its compiled form does not tell."""
+
+    first: float
+    until: float
 
 
 class ScheduleRecord(Record):
@@ -107,7 +115,7 @@ def encode_schedule(schedule: Schedule) -> bytes:
                 task.ref,
                 task.params,
                 task.priority,
-                cast("OptionsTuple | None", kept_options(options)),
+                cast("TaskOptions | None", kept_options(options)),
             ),
             spec.deadline_secs,
             spec.display_name,
@@ -132,7 +140,7 @@ def to_schedule(record: ScheduleRecord, number: int) -> Schedule:
     """The schedule, ready for `ScheduleRegistry.restore`."""
     its = record.task
     task = Submission(
-        its.agent_id, its.action, its.tab_id, its.ref, its.params, its.priority, None, to_options(its.options)
+        its.agent_id, its.action, its.tab_id, its.ref, its.params, its.priority, None, read_options(its.options)
     )
     spec = ScheduleSpec(
         _to_cadence(record.cadence),
@@ -147,7 +155,7 @@ def to_schedule(record: ScheduleRecord, number: int) -> Schedule:
     schedule = Schedule(record.id, spec, record.created_at, record.since, record.next_due, record.paused)
     schedule.number = number
     schedule.updated_at = record.updated_at
-    schedule.processed_times = to_ranges(record.processed_times)
+    schedule.processed_times = tuple([TimeRange(*each) for each in record.processed_times])
     schedule.resumed_at = record.resumed_at
     schedule.after_pause = record.after_pause
     schedule.last_fired_at = record.last_fired_at

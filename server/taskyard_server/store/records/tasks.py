@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, Any, Final
 
 from msgspec.msgpack import Encoder
 
-from taskyard_server.core.history import NO_HISTORY, History
-from taskyard_server.core.task import NO_EXTRAS, NO_OPTIONS, PENDING, QUEUED, TaskOptions, TaskState
+from taskyard_server.core.history import History
+from taskyard_server.core.task import NO_EXTRAS, NO_HISTORY, NO_OPTIONS, PENDING, QUEUED, TaskState
+from taskyard_server.core.task_options import TaskOptions
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -22,10 +23,8 @@ if TYPE_CHECKING:
 AS_SUBMITTED: Final = b""
 """The state of a task that waits and was never touched since it was submitted."""
 OPTIONS_OF_LEVEL_1: Final = 13
-OPTIONS_OF_LEVEL_2: Final = 16
 HISTORY_OF_LEVEL_1: Final = 9
-HISTORY_OF_LEVEL_2: Final = 12
-"""How many fields they had."""
+"""How many fields they had at first: these are always written."""
 _VALUES: Final[dict[TaskState, str]] = {state: state.value for state in TaskState}
 """The value of an enum is looked up by a Python function."""
 
@@ -128,19 +127,29 @@ def encode_agent(figures: AgentFigures, place: int) -> bytes:
 
 def kept_options(options: TaskOptions) -> tuple[object, ...] | None:
     """Options as they stand in a record."""
-    if options is NO_OPTIONS:
-        return None
-    if options.extras is not NO_EXTRAS:
-        return options
-    return options[: OPTIONS_OF_LEVEL_2 if options.has_added_fields else OPTIONS_OF_LEVEL_1]
+    return None if options is NO_OPTIONS else _up_to_the_last_set(options, NO_OPTIONS, OPTIONS_OF_LEVEL_1)
+
+
+def read_options(kept: TaskOptions | None) -> TaskOptions:
+    """Options as they stand in the core, where those that say nothing are one object."""
+    if kept is None:
+        return NO_OPTIONS
+    return kept._replace(extras=NO_EXTRAS) if kept.extras == NO_EXTRAS else kept
 
 
 def kept_history(history: History) -> tuple[object, ...] | None:
     """The course of a task as it stands in a record."""
-    if history is NO_HISTORY:
-        return None
-    if history.bound:
-        return history
-    if history.code is None and history.traceback is None and history.output is None:
-        return history[:HISTORY_OF_LEVEL_1]
-    return history[:HISTORY_OF_LEVEL_2]
+    return None if history is NO_HISTORY else _up_to_the_last_set(history, NO_HISTORY, HISTORY_OF_LEVEL_1)
+
+
+def _up_to_the_last_set(values: tuple[object, ...], defaults: tuple[object, ...], least: int) -> tuple[object, ...]:
+    """Without the last fields that say nothing.
+
+    A version reads no tuple that has more fields than it knows. So those that came with a format level are written only
+    where they say something, which the core allows only once that level is in force (`Lifecycle.keeps_added_fields`,
+    `Lifecycle.keeps_extras`).
+    """
+    count = len(values)
+    while count > least and values[count - 1] == defaults[count - 1]:
+        count -= 1
+    return values[:count]
