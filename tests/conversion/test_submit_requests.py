@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from taskyard.v1.batch_pb2 import BatchTask, SubmitBatchRequest
 from taskyard.v1.task_pb2 import SubmitTaskRequest, SubmitTasksRequest
-from taskyard_server.conversion import requests
+from taskyard_server.conversion import submissions
 from taskyard_server.conversion.submission_scan import scan_task
 from taskyard_server.conversion.submit_requests import BatchRequest, TaskRequest, TasksRequest, _check_places
 from taskyard_server.core.errors import Refusal
@@ -108,7 +108,7 @@ def alone(data, trace=TRACE):
 def alone_by_protobuf(data, trace=TRACE):
     def convert():
         task = SubmitTaskRequest.FromString(data)
-        return requests.submission(task, task.agent_id, task.callback_url, trace, MAX_BYTES, default_retry)
+        return submissions.submission(task, task.agent_id, task.callback_url, trace, MAX_BYTES, default_retry)
 
     return outcome(convert)
 
@@ -119,7 +119,7 @@ def together(data):
 
 def together_by_protobuf(data):
     return outcome(
-        lambda: requests.submissions(SubmitTasksRequest.FromString(data).tasks, None, MAX_BYTES, default_retry)
+        lambda: submissions.submissions(SubmitTasksRequest.FromString(data).tasks, None, MAX_BYTES, default_retry)
     )
 
 
@@ -132,7 +132,7 @@ def batch_by_protobuf(data):
         request = SubmitBatchRequest.FromString(data)
         owner = request.agent_id, request.callback_url, TRACE, MAX_BYTES, default_retry
         made = [
-            requests.submission(task, *owner, prefix=f"tasks[{place}].") for place, task in enumerate(request.tasks)
+            submissions.submission(task, *owner, prefix=f"tasks[{place}].") for place, task in enumerate(request.tasks)
         ]
         _check_places(made)
         return made

@@ -29,7 +29,7 @@ from taskyard.v1 import (
     task_pb2,
     task_pb2_grpc,
 )
-from taskyard_server.conversion.requests import no_default_retry
+from taskyard_server.conversion.submissions import no_default_retry
 from taskyard_server.conversion.task_encoding import encode_event
 from taskyard_server.core.figures.demand import Pool
 from taskyard_server.core.history import RetryPolicy

@@ -7,7 +7,7 @@ import asyncio
 from collections.abc import AsyncIterator
 
 from taskyard.v1 import task_pb2 as pb
-from taskyard_server.conversion.requests import no_default_retry
+from taskyard_server.conversion.submissions import no_default_retry
 from taskyard_server.conversion.submit_requests import TaskRequest, TasksRequest
 from taskyard_server.conversion.task_encoding import encode_event
 from taskyard_server.core.errors import Unavailable

@@ -15,7 +15,7 @@ from taskyard_server.access import failures
 from taskyard_server.access.authentication import MALFORMED, UNKNOWN
 from taskyard_server.access.token_directory import TokenDirectory
 from taskyard_server.access.tokens import new_secret
-from taskyard_server.conversion.requests import no_default_retry
+from taskyard_server.conversion.submissions import no_default_retry
 from taskyard_server.conversion.task_encoding import encode_event
 from taskyard_server.interceptors.admission import CallAdmission
 from taskyard_server.interceptors.calls import CallInterceptor

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Final, TypeAlias
 
 from taskyard.v1 import schedule_pb2 as pb
-from taskyard.v1.task_pb2 import SubmitTaskRequest
+from taskyard.v1.task_pb2 import SubmitTaskRequest, Task
 from taskyard_server.cadence import Cron, Every, Once, check_zone, parse_cron, parse_interval
 from taskyard_server.core.errors import BadRequest
 from taskyard_server.core.names import Names
@@ -25,6 +25,8 @@ from taskyard_server.core.task import Submission
 
 from . import requests
 from .history import policy_message
+from .submissions import DefaultRetry, submission
+from .task_encoding import encode_options
 from .timestamps import timestamp
 
 TemplateReader: TypeAlias = Callable[[pb.TaskTemplate], tuple[Submission, float | None]]
@@ -38,10 +40,11 @@ REPLACEABLE: Final = frozenset(
 )
 TRIGGER_STATES: Final = {state: pb.Trigger.State.Value(state.value) for state in TriggerState}
 OVERLAPS: Final = {pb.Overlap.Policy.Value(policy.value): policy for policy in Overlap}
+TEMPLATE_FIELDS: Final = frozenset(pb.TaskTemplate.DESCRIPTOR.fields_by_name)
 CATCH_UPS: Final = {pb.CatchUp.Policy.Value(policy.value): policy for policy in CatchUp}
 
 
-def template_reader(max_payload_bytes: int, default_retry: requests.DefaultRetry) -> TemplateReader:
+def template_reader(max_payload_bytes: int, default_retry: DefaultRetry) -> TemplateReader:
     """A reader that applies the rules of SubmitTask to templates."""
 
     def read(template: pb.TaskTemplate) -> tuple[Submission, float | None]:
@@ -50,7 +53,7 @@ def template_reader(max_payload_bytes: int, default_retry: requests.DefaultRetry
         if deadline_secs == 0:
             raise BadRequest("task.deadlineSecs: must be at least 1")
         request = SubmitTaskRequest(**fields)
-        submission = requests.submission(
+        made = submission(
             request,
             request.agent_id,
             request.callback_url,
@@ -62,8 +65,8 @@ def template_reader(max_payload_bytes: int, default_retry: requests.DefaultRetry
         )
         if request.HasField("params"):
             # Equal templates must have equal params for a repeated create to be recognized.
-            submission = submission._replace(params=request.params.SerializeToString(deterministic=True))
-        return submission, deadline_secs
+            made = made._replace(params=request.params.SerializeToString(deterministic=True))
+        return made, deadline_secs
 
     return read
 
@@ -230,8 +233,8 @@ def _is_bare(spec: ScheduleSpec, payloads: Names | None) -> bool:
 
 
 def _template(spec: ScheduleSpec, bare: bool) -> pb.TaskTemplate:
-    task = spec.task
-    options = task.options
+    task, options = spec.task, spec.task.options
+    shown = Task.FromString(encode_options(options, bare))
     message = pb.TaskTemplate(
         agent_id=task.agent_id,
         action=task.action,
@@ -239,17 +242,9 @@ def _template(spec: ScheduleSpec, bare: bool) -> pb.TaskTemplate:
         ref=task.ref,
         priority=task.priority or None,
         deadline_secs=None if spec.deadline_secs is None else round(spec.deadline_secs),
-        callback_url=None if bare else options.callback_url,
-        project=options.project,
-        requires=sorted(options.requires),
-        labels=dict(options.labels),
-        target=options.target,
-        token_limit=options.token_limit,
-        run_timeout_ms=None if options.run_timeout_secs is None else round(options.run_timeout_secs * 1000),
         retry_policy=None if options.retry is None else policy_message(options.retry),
-        concurrency_keys=options.extras.concurrency_keys,
-        on_target_failure=options.extras.on_target_failure,
-        selector=options.extras.selector,
+        # The fields have the same names as those of a task.
+        **{field.name: value for field, value in shown.ListFields() if field.name in TEMPLATE_FIELDS},
     )
     if task.params is not None and not bare:
         message.params.SetInParent()

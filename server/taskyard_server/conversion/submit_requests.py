@@ -1,7 +1,7 @@
 """The requests that submit tasks, as the interceptor and the services read them: SubmitTask, SubmitTasks, SubmitBatch.
 
 Each is scanned (`submission_scan.py`), and parsed by protobuf only where one of its tasks has not the common shape, or
-where something asks for all of it. Then `requests.py` converts it. Which way a request goes makes no difference to
+where something asks for all of it. Then `submissions.py` converts it. Which way a request goes makes no difference to
 anybody but the clock.
 """
 
@@ -15,9 +15,9 @@ from taskyard.v1.task_pb2 import SubmitTaskRequest, SubmitTasksRequest
 from taskyard_server.core.errors import BadRequest, Refusal
 from taskyard_server.core.task import Submission
 
-from . import requests
-from .requests import DefaultRetry
+from . import submissions
 from .submission_scan import ScannedTask, scan_agent, scan_task, scan_tasks, submission_of
+from .submissions import DefaultRetry
 from .wire import tag
 
 TASK: Final = tag(SubmitTasksRequest, "tasks")
@@ -53,12 +53,12 @@ class TaskRequest:
         return self.parsed.traceparent if self._task is None else self._task.traceparent or ""
 
     def submission(self, traceparent: str | None, max_payload_bytes: int, default_retry: DefaultRetry) -> Submission:
-        """The task as a submission. Raises what `requests.submission` does."""
+        """The task as a submission. Raises what `submissions.submission` does."""
         task = self._task
         if task is not None and task.agent_id is not None and _fits(task, max_payload_bytes):
             return submission_of(task, task.agent_id, traceparent, default_retry)
         parsed = self.parsed
-        return requests.submission(
+        return submissions.submission(
             parsed, parsed.agent_id, parsed.callback_url, traceparent, max_payload_bytes, default_retry
         )
 
@@ -105,9 +105,9 @@ class TasksRequest:
             else:
                 return made
         if not self._traces:
-            return requests.submissions(self.parsed.tasks[first:end], traceparent, max_payload_bytes, default_retry)
+            return submissions.submissions(self.parsed.tasks[first:end], traceparent, max_payload_bytes, default_retry)
         return [
-            requests.submissions((task,), self._traces.get(place, traceparent), max_payload_bytes, default_retry)[0]
+            submissions.submissions((task,), self._traces.get(place, traceparent), max_payload_bytes, default_retry)[0]
             for place, task in enumerate(self.parsed.tasks[first:end], first)
         ]
 
@@ -143,7 +143,7 @@ class BatchRequest:
     def submissions(
         self, traceparent: str | None, max_payload_bytes: int, default_retry: DefaultRetry
     ) -> list[Submission]:
-        """The tasks as submissions, in order. Raises what `requests.submission` does, with the place of the task."""
+        """The tasks as submissions, in order. Raises what `submissions.submission` does, with the place of the task."""
         if self._tasks is not None and self._agent_id is not None:
             made: list[Submission] = []
             for task in self._tasks:
@@ -155,7 +155,7 @@ class BatchRequest:
                 return made
         parsed = self.parsed
         converted = [
-            requests.submission(
+            submissions.submission(
                 task,
                 parsed.agent_id,
                 parsed.callback_url,

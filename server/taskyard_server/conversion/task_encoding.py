@@ -32,9 +32,10 @@ from taskyard_server.core.task import (
     Task,
     TaskState,
 )
-from taskyard_server.core.task_options import AfterPolicy, TaskExtras, TaskOptions, UniqueWhile
+from taskyard_server.core.task_options import TaskOptions
 
 from .history import history_message
+from .task_fields import add_extras, add_options
 from .wire import LAST, MAX_UINT32, add_double, add_nested, add_text, add_timestamp, add_varint, nested, tag
 
 CHANGED: Final = EventKind.CHANGED
@@ -66,35 +67,14 @@ POSITION: Final = tag(pb.Task, "position")
 HOST_ID: Final = tag(pb.Task, "host_id")
 PROGRESS: Final = tag(pb.Task, "progress")
 CALLBACK_URL: Final = tag(pb.Task, "callback_url")
-PROJECT: Final = tag(pb.Task, "project")
 TASK_BATCH_ID: Final = tag(pb.Task, "batch_id")
 TRACEPARENT: Final = tag(pb.Task, "traceparent")
 IDEMPOTENCY_KEY: Final = tag(pb.Task, "idempotency_key")
-REQUIRES: Final = tag(pb.Task, "requires")
-LABELS: Final = tag(pb.Task, "labels")
-TARGET: Final = tag(pb.Task, "target")
-TOKEN_LIMIT: Final = tag(pb.Task, "token_limit")
-RUN_TIMEOUT_MS: Final = tag(pb.Task, "run_timeout_ms")
-PARENT_ID: Final = tag(pb.Task, "parent_id")
 INPUT: Final = tag(pb.Task, "input")
 OUTPUT: Final = tag(pb.Task, "output")
 TRACEBACK: Final = tag(pb.Task, "traceback")
 STATE: Final = _by_state(pb.Task, "state")
-CONCURRENCY_KEYS: Final = tag(pb.Task, "concurrency_keys")
-AFTER: Final = tag(pb.Task, "after")
-AFTER_POLICY: Final = {
-    policy: tag(pb.Task, "after_policy") + LAST[pb.After.Policy.Value(policy.value)] for policy in AfterPolicy
-}
-UNIQUE_KEY: Final = tag(pb.Task, "unique_key")
-UNIQUE_WHILE: Final = {
-    span: tag(pb.Task, "unique_while") + LAST[pb.Unique.While.Value(span.value)] for span in UniqueWhile
-}
-ON_TARGET_FAILURE: Final = tag(pb.Task, "on_target_failure")
-SELECTOR: Final = tag(pb.Task, "selector")
 NOTICE: Final = tag(pb.Task, "notice")
-
-LABEL_KEY: Final = tag(pb.Task.LabelsEntry, "key")
-LABEL_VALUE: Final = tag(pb.Task.LabelsEntry, "value")
 
 EVENT: Final = tag(pb.WatchTasksResponse, "events")
 EVENT_AT: Final = tag(pb.TaskEvent, "occurred_at")
@@ -374,51 +354,22 @@ def _task_parts(
     return parts
 
 
+def encode_options(options: TaskOptions, bare: bool) -> bytes:
+    """The fields of a `Task` that its options set, but for what comes from its history."""
+    parts: list[bytes] = []
+    _add_options(parts, options, bare)
+    return b"".join(parts)
+
+
 def _add_options(parts: list[bytes], options: TaskOptions, bare: bool) -> None:
     if options.callback_url is not None and not bare:
         add_text(parts, CALLBACK_URL, options.callback_url)
-    if options.project is not None:
-        add_text(parts, PROJECT, options.project)
     if options.batch_id is not None:
         add_text(parts, TASK_BATCH_ID, options.batch_id)
     if options.traceparent is not None:
         add_text(parts, TRACEPARENT, options.traceparent)
     if options.key is not None:
         add_text(parts, IDEMPOTENCY_KEY, options.key.key)
-    if options.requires:
-        for name in sorted(options.requires):
-            add_text(parts, REQUIRES, name)
-    for key, value in options.labels:
-        label: list[bytes] = []
-        add_text(label, LABEL_KEY, key)
-        add_text(label, LABEL_VALUE, value)
-        add_nested(parts, LABELS, b"".join(label))
-    if options.target is not None:
-        add_text(parts, TARGET, options.target)
-    if options.token_limit is not None:
-        parts.append(TOKEN_LIMIT)
-        add_varint(parts, options.token_limit)
-    if options.run_timeout_secs is not None:
-        parts.append(RUN_TIMEOUT_MS)
-        add_varint(parts, round(options.run_timeout_secs * 1000))
-    if options.parent_id is not None:
-        add_text(parts, PARENT_ID, options.parent_id)
+    add_options(parts, options)
     if options.extras is not NO_EXTRAS:
-        _add_extras(parts, options.extras)
-
-
-def _add_extras(parts: list[bytes], extras: TaskExtras) -> None:
-    for key in extras.concurrency_keys:
-        add_text(parts, CONCURRENCY_KEYS, key)
-    for task_id in extras.after:
-        add_text(parts, AFTER, task_id)
-    if extras.after_policy is not None:
-        parts.append(AFTER_POLICY[extras.after_policy])
-    if extras.unique_key is not None:
-        add_text(parts, UNIQUE_KEY, extras.unique_key)
-    if extras.unique_while is not None:
-        parts.append(UNIQUE_WHILE[extras.unique_while])
-    if extras.on_target_failure is not None:
-        add_text(parts, ON_TARGET_FAILURE, extras.on_target_failure.value)
-    if extras.selector is not None:
-        add_text(parts, SELECTOR, extras.selector)
+        add_extras(parts, options.extras)

@@ -12,10 +12,13 @@ from typing import TYPE_CHECKING, NamedTuple
 from .errors import BadRequest
 from .limits import MAX_LEASE_SECS
 
+# The compiled form of a named tuple knows the classes of its fields when it is made, so it must be there by then.
+from .task import TaskState
+
 if TYPE_CHECKING:
     from .hosts import Host
     from .offers import Offer
-    from .task import Task, TaskState
+    from .task import Task
 
 
 class Lease:

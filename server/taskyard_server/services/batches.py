@@ -10,9 +10,9 @@ import grpc
 from taskyard.v1 import batch_pb2 as pb
 from taskyard.v1.batch_pb2_grpc import BatchServiceServicer
 from taskyard_server.access.grants import Access
-from taskyard_server.conversion import requests
 from taskyard_server.conversion.page_tokens import page_size
 from taskyard_server.conversion.responses import error_message, task_page
+from taskyard_server.conversion.submissions import DefaultRetry, no_default_retry
 from taskyard_server.conversion.submit_requests import BatchRequest
 from taskyard_server.conversion.task_encoding import STATES, encode_batch
 from taskyard_server.conversion.timestamps import timestamp
@@ -37,7 +37,7 @@ class BatchService(BatchServiceServicer):
         engine: Engine,
         max_batch_size: int,
         max_payload_bytes: int,
-        default_retry: requests.DefaultRetry = requests.no_default_retry,
+        default_retry: DefaultRetry = no_default_retry,
     ) -> None:
         self._engine = engine
         self._default_retry = default_retry

@@ -23,6 +23,7 @@ from taskyard_server.conversion.schedules import (
     template_reader,
     trigger_message,
 )
+from taskyard_server.conversion.submissions import DefaultRetry, no_default_retry
 from taskyard_server.conversion.timestamps import timestamp
 from taskyard_server.core.errors import BadRequest
 from taskyard_server.core.schedules.schedule import CatchUp, Schedule, TriggerState
@@ -46,7 +47,7 @@ class ScheduleService(ScheduleServiceServicer):
         self,
         engine: Engine,
         max_payload_bytes: int,
-        default_retry: requests.DefaultRetry = requests.no_default_retry,
+        default_retry: DefaultRetry = no_default_retry,
     ) -> None:
         self._schedules = engine.schedules
         self._read_template = template_reader(max_payload_bytes, default_retry)

@@ -15,9 +15,9 @@ from taskyard.v1 import task_pb2 as pb
 from taskyard_server.access.authorization import check_agent
 from taskyard_server.access.grants import Access
 from taskyard_server.access.limits import CallBucket
-from taskyard_server.conversion import requests
 from taskyard_server.conversion.refusals import converted, with_refusals
 from taskyard_server.conversion.responses import error_message
+from taskyard_server.conversion.submissions import DefaultRetry
 from taskyard_server.conversion.submit_requests import TasksRequest
 from taskyard_server.conversion.task_encoding import encode_outcomes
 from taskyard_server.core.errors import PermissionDenied, QueueFull, Refusal, Unavailable
@@ -40,7 +40,7 @@ SHUTDOWN: Final = "the server shuts down"
 class SubmissionStreams:
     """All open streams of submissions."""
 
-    def __init__(self, engine: Engine, max_payload_bytes: int, default_retry: requests.DefaultRetry) -> None:
+    def __init__(self, engine: Engine, max_payload_bytes: int, default_retry: DefaultRetry) -> None:
         self._engine = engine
         self._max_payload_bytes = max_payload_bytes
         self._default_retry = default_retry

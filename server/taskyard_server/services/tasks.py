@@ -14,6 +14,7 @@ from taskyard_server.conversion import requests
 from taskyard_server.conversion.explanations import explained
 from taskyard_server.conversion.page_tokens import page_size
 from taskyard_server.conversion.responses import task_page
+from taskyard_server.conversion.submissions import DefaultRetry, no_default_retry
 from taskyard_server.conversion.submit_requests import TaskRequest, TasksRequest
 from taskyard_server.conversion.task_encoding import STATES, encode_accepted
 from taskyard_server.conversion.task_filters import listing_criteria, task_filter
@@ -52,7 +53,7 @@ class TaskService(TaskServiceServicer):
         engine: Engine,
         max_payload_bytes: int,
         watches: TaskWatches,
-        default_retry: requests.DefaultRetry = requests.no_default_retry,
+        default_retry: DefaultRetry = no_default_retry,
     ) -> None:
         self._engine = engine
         self._default_retry = default_retry
