@@ -41,12 +41,8 @@ TRANSITIONS = {
     "liveness",
     "pending",
     "predecessors",
-    "queue_limits",
-    "host_backoff",
     "retention",
     "run_timeouts",
-    "stop_waits",
-    "stopping_leases",
     "unique_keys",
 }
 """`Lifecycle` owns the state of a namespace; each of the others does one part of its transitions, and calls it back."""

@@ -6,13 +6,13 @@ from tools import house
 MOST = {
     house.loose_files: 2,
     house.loose_files_with_one_importer: 0,
-    house.files_of_the_core: 48,
-    house.modules_in_circles: 27,
-    house.attributes_of_lifecycle: 36,
-    house.files_that_take_a_lifecycle: 26,
+    house.files_of_the_core: 47,
+    house.modules_in_circles: 23,
+    house.attributes_of_lifecycle: 24,
+    house.files_that_take_a_lifecycle: 19,
     house.reaches_into_the_core: 0,
     house.class_names_that_stand_twice: 2,
-    house.crumbs: 32,
+    house.crumbs: 31,
 }
 """The figures as they are. Who makes one smaller writes the smaller one here; none is to be made larger."""
 

@@ -179,8 +179,8 @@ def test_it_keeps_its_place_in_its_target(yard):
     ],
 )
 def test_fields_that_it_could_not_read_are_refused(yard, watch, fields, keeps_added_fields):
-    yard.scheduler.life.keeps_added_fields = keeps_added_fields
-    yard.scheduler.life.keeps_extras = False
+    yard.scheduler.life.readers.keeps_added_fields = keeps_added_fields
+    yard.scheduler.life.readers.keeps_extras = False
     changes = watch(yard.scheduler)
     with pytest.raises(Unavailable, match="not before all replicas of this store are of this version"):
         yard.submit(**fields)
@@ -189,7 +189,7 @@ def test_fields_that_it_could_not_read_are_refused(yard, watch, fields, keeps_ad
 
 
 def test_what_it_could_not_read_of_a_failure_is_not_kept(yard):
-    yard.scheduler.life.keeps_added_fields = False
+    yard.scheduler.life.readers.keeps_added_fields = False
     task = yard.submit(retry=RetryPolicy(3, 1.0))
     yard.fail(yard.start_one(), **TOLD)
     assert told(task) == (None, None)
@@ -197,7 +197,7 @@ def test_what_it_could_not_read_of_a_failure_is_not_kept(yard):
 
 
 def test_an_output_that_it_could_not_read_is_refused_and_the_task_goes_on(yard):
-    yard.scheduler.life.keeps_added_fields = False
+    yard.scheduler.life.readers.keeps_added_fields = False
     task = yard.submit()
     lease = yard.start_one()
     with pytest.raises(Unavailable, match="output: "):

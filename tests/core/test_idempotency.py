@@ -151,9 +151,9 @@ def test_keys_are_forgotten_with_their_tasks(make_yard):
     yard = make_yard(result_ttl_secs=10.0)
     for number in range(50):
         yard.cancel(yard.submit(f"agent-{number}", key=key(f"k{number}")))
-    assert len(yard.scheduler._life.tasks_by_key) == 50
+    assert len(yard.scheduler._life.tasks.by_key) == 50
     yard.pass_time(20)
-    assert not yard.scheduler._life.tasks_by_key
+    assert not yard.scheduler._life.tasks.by_key
 
 
 # Keys that are known longer than their task

@@ -196,7 +196,7 @@ def test_a_task_that_stands_for_another_is_what_comes_first(yard):
 
 
 def test_a_batch_is_known_though_its_first_task_is_forgotten_before_the_next_one_comes(yard):
-    batches, (first, second) = yard.scheduler.life.batches, [yard.submit(), yard.submit()]
+    batches, (first, second) = yard.scheduler.life.tasks.batches, [yard.submit(), yard.submit()]
     opened = batches.open("bat_1", "ann", yard.now)
     batches.add("bat_1", first)
     batches.forget("bat_1", first)

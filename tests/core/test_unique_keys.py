@@ -237,13 +237,13 @@ def test_bound_keys_leave_with_their_task(yard):
     yard.complete(yard.start_one())
     yard.pass_time(11)
     life = yard.scheduler.life
-    assert (yard.tasks(), life.tasks_by_key, len(life.unique_keys)) == ([], {}, 0)
+    assert (yard.tasks(), life.tasks.by_key, len(life.unique_keys)) == ([], {}, 0)
 
 
 def test_a_task_has_no_more_than_a_hundred_bound_keys(yard):
     first = submit(yard)
     for number in range(MAX_BOUND + 5):
         assert yard.submit(key=idempotent(f"key-{number}"), unique_key="sync") == Existing(first)
-    keys = [key for _, key in yard.scheduler.life.tasks_by_key]
+    keys = [key for _, key in yard.scheduler.life.tasks.by_key]
     assert keys == [f"key-{number}" for number in range(5, MAX_BOUND + 5)]
     assert [bound.key for bound in first.history.bound] == keys

@@ -46,6 +46,6 @@ async def test_tasks_of_all_kinds_are_freed_in_slices(monkeypatch, store):
         await asyncio.sleep(0)
     life = scheduler.life
     assert list(scheduler.tasks_after(0)) == []
-    assert (life.queued, life.inflight, life.paused) == (0, 0, 0)
-    assert (life.tasks_by_key, life.agents.by_id, list(life.targets.after(""))) == ({}, {}, [])
+    assert (life.counts.queued, life.counts.inflight, life.counts.paused) == (0, 0, 0)
+    assert (life.tasks.by_key, life.agents.by_id, list(life.targets.after(""))) == ({}, {}, [])
     await engine.admin.close()

@@ -50,11 +50,11 @@ def recount(core: Scheduler) -> None:
     _families(core, tasks)
     keyed = [((task.agent.id, task.options.key.key), task.id) for task in tasks if _has_key(task)]
     keyed += [((task.agent.id, bound.key), task.id) for task in tasks for bound in task.history.bound]
-    same("keys", sorted((key, task.id) for key, task in core._life.tasks_by_key.items()), sorted(keyed))
+    same("keys", sorted((key, task.id) for key, task in core._life.tasks.by_key.items()), sorted(keyed))
     _past_keys(core)
-    same("count of queued", core._life.queued, sum(task.state in WAITING for task in tasks))
-    same("count of paused", core._life.paused, sum(task.state == "paused" for task in tasks))
-    same("count in flight", core._life.inflight, sum(task.state in FLYING for task in tasks))
+    same("count of queued", core._life.counts.queued, sum(task.state in WAITING for task in tasks))
+    same("count of paused", core._life.counts.paused, sum(task.state == "paused" for task in tasks))
+    same("count in flight", core._life.counts.inflight, sum(task.state in FLYING for task in tasks))
 
 
 def bounded(core: Scheduler, task: Task, kinds_before: Collection[Hashable], *, new_agent: bool) -> None:
@@ -89,7 +89,7 @@ def _families(core: Scheduler, tasks: list[Task]) -> None:
 
 def _past_keys(core: Scheduler) -> None:
     past = core._life.past_keys._by_name
-    same("keys that are of the past, too", past.keys() & core._life.tasks_by_key.keys(), set())
+    same("keys that are of the past, too", past.keys() & core._life.tasks.by_key.keys(), set())
     same("names of past keys", [key.name for key in past.values()], [*past])
     recount_timer("past keys", core._life.past_keys._due, {key: key.until for key in past.values()})
 
@@ -284,7 +284,7 @@ def _batches(core: Scheduler, tasks: list[Task]) -> None:
     for task in tasks:
         if task.options.batch_id is not None:
             batches.setdefault(task.options.batch_id, []).append(task)
-    same("batches", set(core._life.batches._batches), set(batches))
+    same("batches", set(core._life.tasks.batches._batches), set(batches))
     for batch_id, its in batches.items():
         batch = core.batch(batch_id)
         same("id of a batch", batch.id, batch_id)

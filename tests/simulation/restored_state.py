@@ -31,8 +31,11 @@ def same_state(was: Scheduler, loaded: Scheduler, now: float) -> None:
     _same_agents(loaded, was)
     _same_targets(loaded, was)
     one, other = loaded._life, was._life
-    for name in ("queued", "inflight", "paused", "last_token", "triggered_inflight", "stood_still_secs"):
-        same(name, getattr(one, name), getattr(other, name))
+    for name in ("queued", "inflight", "paused"):
+        same(name, getattr(one.counts, name), getattr(other.counts, name))
+    same("last token", one.grants.last_token, other.grants.last_token)
+    same("triggered in flight", one.triggered.inflight, other.triggered.inflight)
+    same("stood still", one.deadlines.stood_still_secs, other.deadlines.stood_still_secs)
     for each in fields(Counters):
         same(each.name, getattr(one.counters, each.name), getattr(other.counters, each.name))
     same("last order", one.tasks.last_seq, other.tasks.last_seq)
@@ -52,12 +55,12 @@ def same_state(was: Scheduler, loaded: Scheduler, now: float) -> None:
             for each in (one, other)
         ],
     )
-    keys = {key: task.id for key, task in other.tasks_by_key.items()}
-    same("keys", {key: task.id for key, task in one.tasks_by_key.items()}, keys)
+    keys = {key: task.id for key, task in other.tasks.by_key.items()}
+    same("keys", {key: task.id for key, task in one.tasks.by_key.items()}, keys)
     ends = [(task.completed_at, task.id) for task in (*in_line(other.retention.ended), *other.retention.aside)]
     same("ended", [(task.completed_at, task.id) for task in in_line(one.retention.ended)], sorted(ends))
-    batches = {batch.id: _batch(batch) for batch in other.batches._batches.values() if _batch(batch)[2]}
-    same("batches", {batch.id: _batch(batch) for batch in one.batches._batches.values()}, batches)
+    batches = {batch.id: _batch(batch) for batch in other.tasks.batches._batches.values() if _batch(batch)[2]}
+    same("batches", {batch.id: _batch(batch) for batch in one.tasks.batches._batches.values()}, batches)
     hosts = [(host.id, host.number, host.registered_at, host.kept()) for host in was.hosts if not host.built_in]
     same("hosts", [(host.id, host.number, host.registered_at, host.kept()) for host in loaded.hosts], hosts)
 

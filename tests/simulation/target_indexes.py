@@ -89,11 +89,11 @@ def nothing_stays(core: Scheduler, now: float) -> None:
     for what, kept in (
         ("tasks", [*core.tasks_after(0)]),
         ("agents", [*life.agents.by_id]),
-        ("keys", [*life.tasks_by_key]),
+        ("keys", [*life.tasks.by_key]),
         ("past keys", [None] * len(life.past_keys)),
         ("followers", [*life.predecessors._waiting, *life.predecessors.followers, *life.retention.aside]),
         ("unique keys", [None] * len(life.unique_keys)),
-        ("batches", [*life.batches._batches]),
+        ("batches", [*life.tasks.batches._batches]),
         ("targets", [*life.targets._targets]),
         ("stopping leases", [*life.grants.stopping._by_host]),
         (
@@ -107,4 +107,4 @@ def nothing_stays(core: Scheduler, now: float) -> None:
         ("retained", [None] * len(life.retention)),
     ):
         same(f"{what} that stay", kept, [])
-    same("counts", (life.queued, life.inflight, life.paused), (0, 0, 0))
+    same("counts", (life.counts.queued, life.counts.inflight, life.counts.paused), (0, 0, 0))

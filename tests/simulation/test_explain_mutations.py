@@ -38,9 +38,14 @@ MUTATIONS: dict[str, list[Edit]] = {
     "an agent over its limit goes on": [
         (explain, "_of_limits", "agent.inflight >= limits.max_per_agent_inflight", "False"),
     ],
-    "a full namespace goes on": [(explain, "_of_limits", "life.inflight >= limits.max_inflight", "False")],
+    "a full namespace goes on": [(explain, "_of_limits", "life.counts.inflight >= limits.max_inflight", "False")],
     "a full namespace is one task early": [
-        (explain, "_of_limits", "life.inflight >= limits.max_inflight", "life.inflight + 1 >= limits.max_inflight"),
+        (
+            explain,
+            "_of_limits",
+            "life.counts.inflight >= limits.max_inflight",
+            "life.counts.inflight + 1 >= limits.max_inflight",
+        ),
     ],
     "a key without a place goes on": [(explain, "_of_keys", "key.inflight >= key.max_inflight", "False")],
     "a key without a token goes on": [(explain, "_of_keys", "if due and rate", "if False and rate")],

@@ -60,7 +60,7 @@ MUTATIONS: dict[str, list[Edit]] = {
         (Reports, "_lease_of", " or lease.token != token", ""),
     ],
     "fencing tokens grow by task only": [
-        (Grants, "grant", "life.last_token + 1", "task.token + 1"),
+        (Grants, "grant", "self.last_token + 1", "task.token + 1"),
     ],
     "a repeated claim leases anew": [
         (Dispatcher, "claim", "claim_id in host.claimed", "False"),
@@ -196,8 +196,8 @@ MUTATIONS: dict[str, list[Edit]] = {
         (
             Dispatcher,
             "dispatch",
-            "life.inflight >= limits.max_inflight:",
-            "life.inflight >= limits.max_inflight and not awake.clear():",
+            "life.counts.inflight >= limits.max_inflight:",
+            "life.counts.inflight >= limits.max_inflight and not awake.clear():",
         ),
     ],
     "a silent stream is handed tasks": [

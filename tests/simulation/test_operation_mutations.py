@@ -30,7 +30,9 @@ MUTATIONS: dict[str, list[Edit]] = {
     "the end of an operation is not kept": [(Operations, "_end", "self._note(operation)", "pass")],
     "what was submitted later is touched": [(Operations, "_next", "task.seq > operation.until or", "")],
     "a task stays at its old place": [(Operations, "_reprioritize", "life.ready.remove(task)", "is_ready = False")],
-    "a resume waits for no room": [(Operations, "_has_room", "return life.queued <", "return True or life.queued <")],
+    "a resume waits for no room": [
+        (Operations, "_has_room", "return life.counts.queued <", "return True or life.counts.queued <")
+    ],
     "what may wait never goes on": [(Operations, "_can_go_on", "task is None or self._has_room(task)", "task is None")],
     "the filter is looked at once": [(Operations, "is_about", "can_be and task_filter.matches(task)", "can_be")],
     "a blocker cannot be cancelled": [(Operations, "is_about", " or self._life.targets.blocks(task)", "")],

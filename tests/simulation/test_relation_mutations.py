@@ -89,7 +89,7 @@ MUTATIONS: dict[str, list[Edit]] = {
         (unique_keys, "find_conflict", "if any(", "if False and any("),
     ],
     "a task is the answer to no key but its own": [
-        (unique_keys, "_bind", "life.tasks_by_key[task.agent.id, key.key] = task", "pass"),
+        (unique_keys, "_bind", "life.tasks.by_key[task.agent.id, key.key] = task", "pass"),
     ],
     "the oldest task that has a key is the answer": [
         (unique_keys, "find_conflict", "holders[-1]", "holders[0]"),

@@ -79,13 +79,13 @@ MUTATIONS: dict[str, list[Edit]] = {
     "leases of the process before live on": [
         (Scheduler, "recover", "self._life.grants.lose(now, lease, RESTARTED)", "pass")
     ],
-    "fencing tokens begin anew": [(Restoring, "numbers", "life.last_token = token", "pass")],
+    "fencing tokens begin anew": [(Restoring, "numbers", "life.grants.last_token = token", "pass")],
     "a held task comes due": [(Restoring, "live", " and not task.history.held", "")],
     "a task that waits for a retry has no place in its target": [
         (Targets, "restore", "task.state is QUEUED or task.token", "task.state is QUEUED"),
     ],
     "what fails does not block after a restart": [(Targets, "restore", "self._add_blocker(target, task)", "pass")],
-    "a task has no key after a restart": [(Restoring, "_keep_key", "self._life.tasks_by_key[name] = task", "pass")],
+    "a task has no key after a restart": [(Restoring, "_keep_key", "self._life.tasks.by_key[name] = task", "pass")],
     "no history is put back": [(loading, "to_task", "task.history = state.history", "pass")],
 }
 

@@ -26,9 +26,9 @@ _new_tuple: Final[Any] = tuple.__new__
 
 def require_readers(life: Lifecycle, options: TaskOptions) -> None:
     """Raise `Unavailable` for fields that an earlier version could not read, if it may come to serve the namespace."""
-    if options.extras is not NO_EXTRAS and not life.keeps_extras:
+    if options.extras is not NO_EXTRAS and not life.readers.keeps_extras:
         raise Unavailable(f"concurrencyKeys, after, uniqueKey, onTargetFailure: {NOT_YET}")
-    if options.has_added_fields and not life.keeps_added_fields:
+    if options.has_added_fields and not life.readers.keeps_added_fields:
         raise Unavailable(f"runTimeoutMs, parentId, input: {NOT_YET}")
 
 
@@ -82,13 +82,13 @@ class Admission:
     ) -> BatchSubmission:
         """See `Scheduler.submit_batch`."""
         self._check_each(now, submissions)
-        batch = self._life.batches.open(batch_id, submissions[0].agent_id, now)
+        batch = self._life.tasks.batches.open(batch_id, submissions[0].agent_id, now)
         outcomes = self.submit_each(
             now,
             [_in_batch(submission, batch_id) for submission in submissions],
             known,
         )
-        self._life.batches.close(batch)
+        self._life.tasks.batches.close(batch)
         return BatchSubmission(batch, outcomes)
 
     def _check_each(self, now: float, submissions: Sequence[Submission]) -> None:
@@ -157,11 +157,11 @@ class Admission:
 
     def _first_under(self, name: tuple[str, str]) -> Task | None:
         """The task that has the key of an agent; of one that has left memory, what is still known."""
-        return self._life.tasks_by_key.get(name) or self._life.past_keys.find(name)
+        return self._life.tasks.by_key.get(name) or self._life.past_keys.find(name)
 
     def _check(self, now: float, submission: Submission) -> None:
         self.require_open()
-        if not self._life.keeps_extras:
+        if not self._life.readers.keeps_extras:
             require_readers(self._life, submission.options)
         if submission.deadline is not None and submission.deadline <= now:
             raise BadRequest("deadline: must be in the future")

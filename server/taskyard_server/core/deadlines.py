@@ -19,9 +19,13 @@ if TYPE_CHECKING:
 
 
 class Deadlines:
-    """The deadlines of pending and queued tasks and of those in flight; `expire` is called with each that passes."""
+    """The deadlines of pending and queued tasks and of those in flight; `expire` is called with each that passes.
+
+    `stood_still_secs` is how long default deadlines stood still because nobody served the namespace.
+    """
 
     def __init__(self, timers: Timers, expire: Callable[[float, Task], None]) -> None:
+        self.stood_still_secs = 0.0
         self._expire = expire
         self._due = timers.queue(self._pass, TimerOrder.DEADLINE)
         self.pages = timers.looks(self._first, self._due, self.add)

@@ -63,7 +63,7 @@ class Dispatcher:
         if life.ready.keys.has_rates:
             life.ready.keys.look(now)
         buckets = life.ready.eligible(profile)
-        while len(leases) < count and life.inflight < limits.max_inflight:
+        while len(leases) < count and life.counts.inflight < limits.max_inflight:
             rows = life.ready.first(buckets, limits.max_per_agent_inflight)
             if rows is None:
                 break
@@ -107,13 +107,13 @@ class Dispatcher:
         if ready.keys.has_rates:
             ready.keys.look(now)
         awake = offers.awake()
-        if not awake or life.inflight >= limits.max_inflight:
+        if not awake or life.counts.inflight >= limits.max_inflight:
             return granted
         candidates = [(front.rank, front, group) for group in awake if (front := group.front()) is not None]
         heapify(candidates)
         for group in [group for group in awake if not group.waiting]:
             del awake[group]
-        while candidates and life.inflight < limits.max_inflight:
+        while candidates and life.counts.inflight < limits.max_inflight:
             rank, _, group = candidates[0]
             offer = group.front()
             if offer is None:
@@ -220,7 +220,7 @@ class Dispatcher:
         life = self._life
         if self._stopped or not any(life.ready.is_claimable(bucket) for bucket in buckets):
             return None
-        if life.inflight >= life.limits.max_inflight:
+        if life.counts.inflight >= life.limits.max_inflight:
             return "maxInflight"
         if life.ready.first(buckets, life.limits.max_per_agent_inflight) is not None:
             return None

@@ -30,10 +30,14 @@ DEREGISTERED: Final = "the host was deregistered"
 
 
 class Grants:
-    """The live leases of one namespace by the time at which they end, and the `stopping` ones."""
+    """The live leases of one namespace by the time at which they end, and the `stopping` ones.
+
+    `last_token` is the fencing token of the last grant, 0 before the first; what restores a namespace sets it.
+    """
 
     def __init__(self, life: Lifecycle) -> None:
         self._life = life
+        self.last_token = 0
         # For the streams, until the next `take_stops`.
         self._stops: list[Stop] = []
         self._losses: list[Loss] = []
@@ -53,11 +57,11 @@ class Grants:
         """Lease a task that was just taken from the ready queue. Over a stream, its host must start it in time."""
         life = self._life
         task.agent.queued -= 1
-        life.queued -= 1
-        life.inflight += 1
+        life.counts.queued -= 1
+        life.counts.inflight += 1
         task.deliveries += 1
-        token = life.last_token + 1
-        task.token = life.last_token = token
+        token = self.last_token + 1
+        task.token = self.last_token = token
         task.host_id = None if host.built_in else host.id
         history = task.history
         if history is not NO_HISTORY:
@@ -198,7 +202,7 @@ class Grants:
         del host.leases[task.id]
         if lease.claim_id is not None:
             _forget_claim(host, lease, lease.claim_id)
-        life.inflight -= 1
+        life.counts.inflight -= 1
         task.agent.figures.add_time(lease.claimed_at, now)
         life.ready.release_slot(task.agent)
         if task.options is not NO_OPTIONS:

@@ -13,7 +13,8 @@ from .timers import TimerOrder
 if TYPE_CHECKING:
     from .hosts import Host
     from .leases import Lease
-    from .lifecycle import Lifecycle
+    from .offers import Offers
+    from .timers import Timers
 
 MAX_REST_SECS: Final = 60.0
 MAX_LOSSES: Final = 6
@@ -23,9 +24,9 @@ MAX_LOSSES: Final = 6
 class HostBackoff:
     """The one owner of what `Host` says of losses and rests."""
 
-    def __init__(self, life: Lifecycle) -> None:
-        self._life = life
-        self._ends = life.timers.queue(self._end, TimerOrder.HOST_REST)
+    def __init__(self, timers: Timers, offers: Offers) -> None:
+        self._offers = offers
+        self._ends = timers.queue(self._end, TimerOrder.HOST_REST)
 
     def lost(self, now: float, lease: Lease) -> None:
         """A lease of a stream that stands ran out, or its host is dead.
@@ -50,10 +51,10 @@ class HostBackoff:
         if until is not None:
             self._ends.add(until, host)
         if host.stream is not None:
-            self._life.offers.capacity_changed(host.stream)
+            self._offers.capacity_changed(host.stream)
 
     def _end(self, now: float, host: Host) -> None:
         del now
         host.rests_until = None
         if host.stream is not None:
-            self._life.offers.capacity_changed(host.stream)
+            self._offers.capacity_changed(host.stream)

@@ -12,7 +12,6 @@ from typing import Final
 
 from .agents import Agent, Agents
 from .attempts import OVER_BUDGET, Attempts
-from .batches import Batches
 from .changes import Changes
 from .children import Children
 from .deadlines import Deadlines
@@ -30,17 +29,16 @@ from .pending import Pending
 from .predecessors import Following, Predecessors, Verdict
 from .queue.ready_queue import ReadyQueue
 from .queue_limits import has_room, refusal_of
+from .readers import ReaderRules
 from .retention import Retention
 from .run_timeouts import RunTimeouts
-from .schedules.schedule import Trigger
-from .stats import Counters
-from .stop_waits import StopWaits
+from .schedules.triggered_tasks import TriggeredTasks
+from .stats import Counters, Counts
 from .targets import Targets, blocks_when_failed
 from .task import (
     ASSIGNED,
     DONE,
     FAILED,
-    IN_FLIGHT,
     LEGAL,
     NO_EXTRAS,
     NO_HISTORY,
@@ -70,12 +68,7 @@ INTERRUPTED: Final = "Job was interrupted by user"
 class Lifecycle:
     """The tasks of one namespace and their indexes.
 
-    `queued` counts pending and queued tasks, `inflight` assigned and running ones, `paused` paused ones, and
-    `triggered_inflight` those of triggers that are in flight. `last_token` is the fencing token of the last grant, 0
-    before the first; what restores a namespace sets it. `stood_still_secs` is how long default deadlines stood still
-    because nobody served the namespace. `changes` gathers what changed for a store, None where there is none. Without
-    `tells_position` no task says how many were counted as queued after it. While an earlier version may come to serve
-    the namespace, `keeps_added_fields` or `keeps_extras` is false: it could not read what stands in tasks since.
+    `changes` gathers what changed for a store, None where there is none.
     """
 
     def __init__(
@@ -83,17 +76,10 @@ class Lifecycle:
     ) -> None:
         self.limits = limits
         self.changes = changes
-        self.stood_still_secs = 0.0
-        self.tells_position = True
-        self.keeps_added_fields = True
-        self.keeps_extras = True
         self.counters = Counters()
-        self.last_token = 0
+        self.counts = Counts()
         self.tasks = TaskTable(entropy)
-        self.tasks_by_key: dict[tuple[str, str], Task] = {}
         self.children = Children(self.tasks)
-        self.batches = Batches()
-        self.stop_waits = StopWaits(self)
         self.ready = ReadyQueue()
         self.ready.set_max_per_agent(limits.max_per_agent_inflight, [])
         self.agents = Agents(self.ready)
@@ -101,9 +87,6 @@ class Lifecycle:
             self.agents.figures.on_forgotten = changes.agent_gone
         self.offers = Offers(self.ready)
         self.targets = Targets(self._offer, self._withdraw)
-        self.queued = 0
-        self.inflight = 0
-        self.paused = 0
         self.timers = Timers()
         self.deadlines = Deadlines(self.timers, self.expire)
         self.tasks.on_dropped = self.deadlines.pages.forget
@@ -111,17 +94,14 @@ class Lifecycle:
         self.predecessors = Predecessors(self)
         self.unique_keys = UniqueKeys()
         self.past_keys = PastKeys(self.timers)
+        self.readers = ReaderRules(self.tasks, self.past_keys)
         self.grants = Grants(self)
         self.attempts = Attempts(self, entropy)
-        self.run_timeouts = RunTimeouts(self)
+        self.run_timeouts = RunTimeouts(self.timers, self.attempts)
         self.liveness = Liveness(self, hosts)
-        self.rests = HostBackoff(self)
+        self.rests = HostBackoff(self.timers, self.offers)
         self.retention = Retention(self)
-        # The tasks of triggers that have not ended. `TriggerDispatcher` fills it and sets the two callbacks.
-        self.triggered: dict[Task, Trigger] = {}
-        self.on_triggered_end: Callable[[float, Task], None]
-        self.on_triggered_queued: Callable[[Trigger, int], None]
-        self.triggered_inflight = 0
+        self.triggered = TriggeredTasks(self.ready)
         self._events: list[Event] = []
 
     # Admission
@@ -134,7 +114,7 @@ class Lifecycle:
         None if a limit of the queue is reached, unless it `replaces` another (docs/rules.md, Admission, Unique keys).
         """
         limits, agent, options = self.limits, self.agents.by_id.get(submission.agent_id), submission.options
-        if not replaces and not has_room(self, agent, options):
+        if not replaces and not has_room(limits, self.counts, self.targets, agent, options):
             return None
         if agent is None:
             agent = self.agents.add(submission.agent_id, limits.max_agent_figures)
@@ -147,14 +127,14 @@ class Lifecycle:
         self.deadlines.add(task)
         if options is not NO_OPTIONS:
             if options.key is not None:
-                self.tasks_by_key[agent.id, options.key.key] = task
+                self.tasks.by_key[agent.id, options.key.key] = task
             if options.parent_id is not None:
                 self.children.add(task)
         agent.figures.submitted += 1
         self.counters.submitted += 1
         self.count_queued(task)
-        if self.tells_position:
-            task.place = self.queued
+        if self.readers.tells_position:
+            task.place = self.counts.queued
         if not is_pending:
             self.enqueue(now, task)
         else:
@@ -169,7 +149,7 @@ class Lifecycle:
     def reject(self, now: float, submission: Submission) -> QueueFull:
         """Keep a task that was not accepted, among the newest `max_queue_size`; returns the refusal to raise."""
         limits, agent_id = self.limits, submission.agent_id
-        error, details = refusal_of(self, agent_id)
+        error, details = refusal_of(limits, self.counts, self.targets, self.agents.by_id.get(agent_id), agent_id)
         agent = self.agents.by_id.get(agent_id) or self.agents.add(agent_id, limits.max_agent_figures)
         task = self._new(now, agent, submission, REJECTED)
         task.page.entered(REJECTED)
@@ -205,7 +185,7 @@ class Lifecycle:
         before = self.transition(task, PAUSED, INTERRUPTED)
         self.attempts.record(now, task, INTERRUPTED, None)
         task.deadline = None
-        self.paused += 1
+        self.counts.paused += 1
         task.page.entered(PAUSED)
         self.emit(now, task, before)
         if task.options.target is not None:
@@ -261,7 +241,7 @@ class Lifecycle:
             self.grants.end(now, task, stop, error or "task cancelled")
         elif before in WAITING:
             task.agent.queued -= 1
-            self.queued -= 1
+            self.counts.queued -= 1
             self._dequeue(now, task, before)
         else:
             self._reopen(task, before)
@@ -293,8 +273,8 @@ class Lifecycle:
                 self.unique_keys.remove(task)
         if self.predecessors.followers:
             self.predecessors.changed(now, task)
-        if self.triggered and task in self.triggered:
-            self.on_triggered_end(now, task)
+        if options is not NO_OPTIONS and options.trigger_id is not None:
+            self.triggered.ended(now, task)
 
     def expire(self, now: float, task: Task) -> None:
         """Fail a task whose deadline has passed (docs/rules.md, Deadlines)."""
@@ -324,7 +304,7 @@ class Lifecycle:
         """Put new limits in force for what follows."""
         self.limits = limits
         self.ready.set_max_per_agent(limits.max_per_agent_inflight, self.agents.by_id.values())
-        self.ready.hold_triggered(self.triggered_inflight >= limits.max_concurrent)
+        self.triggered.hold(limits.max_concurrent)
         self.offers.wake_all()
 
     # What happened
@@ -355,23 +335,8 @@ class Lifecycle:
         task.state = state
         task.error = error
         if task.options is not NO_OPTIONS and task.options.trigger_id is not None:
-            self._count_triggered(task, before, state)
+            self.triggered.changed(task, before, state, self.limits.max_concurrent)
         return before
-
-    def _count_triggered(self, task: Task, before: TaskState, state: TaskState) -> None:
-        """Count a trigger's task, which takes a place of `max_concurrent` in flight (docs/rules.md, Trigger places)."""
-        inflight = (state in IN_FLIGHT) - (before in IN_FLIGHT)
-        if inflight:
-            self.triggered_inflight += inflight
-            self.ready.hold_triggered(self.triggered_inflight >= self.limits.max_concurrent)
-        queued = (state in WAITING) - (before in WAITING)
-        if queued and (trigger := self.triggered.get(task)) is not None:
-            self.on_triggered_queued(trigger, queued)
-
-    def restore_triggered(self) -> None:
-        """Count a stored task of a trigger that is in flight."""
-        self.triggered_inflight += 1
-        self.ready.hold_triggered(self.triggered_inflight >= self.limits.max_concurrent)
 
     def note(self, task: Task) -> None:
         """Tell the store, if there is one, of a change that no event tells of."""
@@ -388,13 +353,13 @@ class Lifecycle:
         self.tasks.add(task)
         agent.tasks += 1
         if task.options is not NO_OPTIONS and task.options.batch_id is not None:
-            self.batches.add(task.options.batch_id, task)
+            self.tasks.batches.add(task.options.batch_id, task)
         return task
 
     def count_queued(self, task: Task) -> None:
         """Count a task as pending or queued."""
         task.agent.queued += 1
-        self.queued += 1
+        self.counts.queued += 1
 
     def enqueue(self, now: float, task: Task) -> None:
         """Put a queued task into the ready queue, or let it wait for its target."""
@@ -437,7 +402,7 @@ class Lifecycle:
         """Uncount a pause or a failure that is taken back."""
         task.page.left(before)
         if before is PAUSED:
-            self.paused -= 1
+            self.counts.paused -= 1
         else:
             self.retention.remove(task)
             self.counters.reopened += 1

@@ -9,20 +9,33 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from .scheduler import Scheduler
+    from .past_keys import PastKeys
+    from .task_table import TaskTable
 
 
-def keep_private(scheduler: Scheduler) -> None:
-    """Draw entropy for each id from now on, and tell no position, of tasks that were loaded neither."""
-    life = scheduler.life
-    life.tasks.draws_each = True
-    life.tells_position = False
-    for task in life.tasks.after(0):
-        task.position = None
-    life.past_keys.forget_positions()
+class ReaderRules:
+    """Fields that tasks may have, because all who read them may know them.
 
+    Without `tells_position` no task says how many were counted as queued after it. While an earlier version may come to
+    serve the namespace, `keeps_added_fields` or `keeps_extras` is false: it could not read what stands in tasks since.
+    """
 
-def keep_fields(scheduler: Scheduler, *, added: bool, extras: bool) -> None:
-    """Say which fields tasks may have from now on, while an earlier version may come to serve the namespace."""
-    scheduler.life.keeps_added_fields = added
-    scheduler.life.keeps_extras = extras
+    def __init__(self, tasks: TaskTable, past_keys: PastKeys) -> None:
+        self.tells_position = True
+        self.keeps_added_fields = True
+        self.keeps_extras = True
+        self._tasks = tasks
+        self._past_keys = past_keys
+
+    def keep_private(self) -> None:
+        """Draw entropy for each id from now on, and tell no position, of tasks that were loaded neither."""
+        self._tasks.draws_each = True
+        self.tells_position = False
+        for task in self._tasks.after(0):
+            task.position = None
+        self._past_keys.forget_positions()
+
+    def keep_fields(self, *, added: bool, extras: bool) -> None:
+        """Say which fields tasks may have from now on, while an earlier version may come to serve the namespace."""
+        self.keeps_added_fields = added
+        self.keeps_extras = extras

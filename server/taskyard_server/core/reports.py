@@ -15,6 +15,7 @@ from .errors import NOT_YET, Conflict, LeaseLost, NotFound, Refusal, Unavailable
 from .hosts import Hosts
 from .leases import Lease, lease_length
 from .lifecycle import Lifecycle
+from .stopping_leases import StopWaits
 from .task import ASSIGNED, DONE, FAILED, Task, TaskState
 
 
@@ -60,9 +61,10 @@ class Report(NamedTuple):
 class Reports:
     """Takes reports. Each method raises `NotFound`, and `LeaseLost` for a lease that is not the task's current one."""
 
-    def __init__(self, life: Lifecycle, hosts: Hosts) -> None:
+    def __init__(self, life: Lifecycle, hosts: Hosts, stop_waits: StopWaits) -> None:
         self._life = life
         self._hosts = hosts
+        self._stop_waits = stop_waits
 
     def take_each(
         self, now: float, host_id: str, reports: Sequence[Report], *, own_only: bool = False
@@ -189,7 +191,7 @@ class Reports:
         """
         lease = self._lease_of(now, host_id, task_id, token)
         task = lease.task
-        if output is not None and not self._life.keeps_added_fields:
+        if output is not None and not self._life.readers.keeps_added_fields:
             raise Unavailable(f"output: {NOT_YET}")
         if task.state is ASSIGNED:
             self._life.grants.begin(now, task, is_over=True)
@@ -253,7 +255,7 @@ class Reports:
         if lease is not None:
             self._life.grants.has_stopped(now, lease)
         else:
-            self._life.stop_waits.has_stopped(host_id, task_id, token)
+            self._stop_waits.has_stopped(host_id, task_id, token)
 
     def _start_or_repeat(self, now: float, host_id: str, task_id: str, token: int) -> Task:
         try:

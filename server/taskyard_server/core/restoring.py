@@ -45,7 +45,7 @@ class Restoring:
         self._scheduler = scheduler
         self._life = scheduler.life
         self._now = now
-        self._life.stood_still_secs = stood_still_secs + max(0.0, now - kept_at)
+        self._life.deadlines.stood_still_secs = stood_still_secs + max(0.0, now - kept_at)
         self.leases_ended = False
         self._places: dict[str, int] = {}
         self._served: dict[Agent, int] = {}
@@ -63,7 +63,7 @@ class Restoring:
         """The last number of each kind that was given."""
         life = self._life
         life.tasks.continue_after(order)
-        life.last_token = token
+        life.grants.last_token = token
         self._scheduler.hosts.continue_after(host)
         self._scheduler.schedules.continue_after(schedule, trigger)
         life.agents.figures.last_number = agent
@@ -81,7 +81,7 @@ class Restoring:
 
     def places_known(self) -> None:
         """All figures are restored: those who come from now on have places after them."""
-        self._life.ready.continue_after(self._places.values(), self._life.last_token)
+        self._life.ready.continue_after(self._places.values(), self._life.grants.last_token)
 
     def host(self, host: Host, drain_until: float | None) -> None:
         """A host, in order of their numbers."""
@@ -122,7 +122,7 @@ class Restoring:
         """A task that is live, or blocks its target; in order of submission. Raises `Damaged`."""
         life, state, agent = self._life, task.state, task.agent
         if task.deadline is not None and task.deadline_secs is None:
-            task.deadline += life.stood_still_secs
+            task.deadline += life.deadlines.stood_still_secs
         self._keep(task, has_no_key)
         target = task.options.target
         if state is QUEUED or state is PENDING:
@@ -143,17 +143,17 @@ class Restoring:
         elif state is ASSIGNED or state is RUNNING:
             if task.lease is None:
                 raise Damaged(f"{task.id} is {state.value} without a lease")
-            life.inflight += 1
+            life.counts.inflight += 1
             agent.inflight += 1
             life.ready.keys.restore(task.options.extras.concurrency_keys)
             life.deadlines.add(task)
             if task.options.trigger_id is not None:
-                life.restore_triggered()
+                life.triggered.restored(life.limits.max_concurrent)
             if target is not None:
                 life.targets.restore(task, None)
         elif state is PAUSED or (state is FAILED and target is not None):
             if state is PAUSED:
-                life.paused += 1
+                life.counts.paused += 1
             if target is not None:
                 life.targets.restore(task, _blocked_at(task))
         else:
@@ -172,7 +172,7 @@ class Restoring:
     def ended(self, task: Task, has_no_key: bool = False) -> None:
         """A task that has ended and is retained; in any order."""
         if task.deadline is not None and task.deadline_secs is None:
-            task.deadline += self._life.stood_still_secs
+            task.deadline += self._life.deadlines.stood_still_secs
         self._keep(task, has_no_key)
         self._ended.append(task)
         if task.token > self._served.get(task.agent, 0):
@@ -243,13 +243,13 @@ class Restoring:
             life.ready.restore_served(agent, token)
         if not self._is_in_order:
             life.tasks.sort()
-            life.batches.sort()
+            life.tasks.batches.sort()
         for task in sorted(self._ended, key=_ended_at):
             life.retention.keep(task)
         for task in [*self._ended, *self._failed_blockers]:
             life.children.restored(task)
         for name, (_, past) in self._past_keys.items():
-            if name not in life.tasks_by_key:
+            if name not in life.tasks.by_key:
                 life.past_keys.add(past)
         for task in sorted(self._followers, key=_order):
             life.pending.restore(now, task)
@@ -295,7 +295,7 @@ class Restoring:
         life.tasks.continue_after(task.seq)
         agent.tasks += 1
         if options.batch_id is not None:
-            life.batches.restore(options.batch_id, task)
+            life.tasks.batches.restore(options.batch_id, task)
         if options.key is not None and not has_no_key:
             self._keep_key(task, options.key.key)
         for bound in task.history.bound:
@@ -304,9 +304,9 @@ class Restoring:
     def _keep_key(self, task: Task, key: str) -> None:
         """A task has a key. Of two the older one had left memory before the other came, and is back by the restart."""
         name = (task.agent.id, key)
-        first = self._life.tasks_by_key.get(name)
+        first = self._life.tasks.by_key.get(name)
         if first is None or first.seq < task.seq:
-            self._life.tasks_by_key[name] = task
+            self._life.tasks.by_key[name] = task
 
     def _host(self, host_id: str) -> Host:
         """The stored host of this id, else one that is known to nobody."""

@@ -165,7 +165,7 @@ class Retention:
         """
         life, agent, options = self._life, task.agent, task.options
         if task.deadline is not None and task.deadline_secs is None:
-            task.deadline += life.stood_still_secs
+            task.deadline += life.deadlines.stood_still_secs
         life.tasks.insert(task)
         agent.tasks += 1
         if task.state is FAILED:
@@ -173,18 +173,18 @@ class Retention:
             if others is not None and life.changes is not None:
                 life.changes.agents[others] = life.changes.agents[agent.figures] = None
         if options.batch_id is not None:
-            life.batches.restore(options.batch_id, task)
-            life.batches.sort_one(options.batch_id)
+            life.tasks.batches.restore(options.batch_id, task)
+            life.tasks.batches.sort_one(options.batch_id)
         if options.key is not None:
             name = (agent.id, options.key.key)
             if life.past_keys.give_back(name, task.id):
-                life.tasks_by_key.setdefault(name, task)
+                life.tasks.by_key.setdefault(name, task)
         if options.target is not None:
             life.targets.come_back(task)
         for bound in task.history.bound:
             name = (agent.id, bound.key)
             if life.past_keys.give_back(name, task.id):
-                life.tasks_by_key.setdefault(name, task)
+                life.tasks.by_key.setdefault(name, task)
         self.ended.add_oldest(task)
 
     def next_due(self) -> float | None:
@@ -224,7 +224,7 @@ class Retention:
         life.emit(now, task, task.state, EVICTED)
         if options is not NO_OPTIONS:
             if options.batch_id is not None:
-                life.batches.forget(options.batch_id, task)
+                life.tasks.batches.forget(options.batch_id, task)
             self._forget_keys(now, task)
         agent = task.agent
         agent.tasks -= 1
@@ -247,8 +247,8 @@ class Retention:
     def _forget_key(self, now: float, task: Task, key: str, fingerprint: bytes, until: float) -> None:
         """Forget which task has a key, if it is this one; what is to be told of it is known `until` then."""
         life, name = self._life, (task.agent.id, key)
-        if life.tasks_by_key.get(name) is task:
-            del life.tasks_by_key[name]
+        if life.tasks.by_key.get(name) is task:
+            del life.tasks.by_key[name]
             if until > now:
                 past = PastKey(name, fingerprint, task.id, task.state, task.position, task.created_at, until)
                 life.past_keys.add(past)

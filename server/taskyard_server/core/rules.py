@@ -118,7 +118,7 @@ class Rules:
 
     def _set(self, rules: dict[str, Rule], pattern: str, limit: KeyLimit | None, weight: int) -> None:
         life = self._life
-        if not life.keeps_extras:
+        if not life.readers.keeps_extras:
             raise Unavailable(f"limits of keys and weights: {NOT_YET}")
         rule = rules.get(pattern)
         if rule is None:

@@ -12,8 +12,9 @@ from .limits import RESTART_GRACE_SECS
 from .timers import TimerOrder
 
 if TYPE_CHECKING:
+    from .attempts import Attempts
     from .leases import Lease
-    from .lifecycle import Lifecycle
+    from .timers import Timers
 
 TIMED_OUT: Final = "timed_out"
 """The code of an attempt that ran for too long."""
@@ -22,10 +23,10 @@ TIMED_OUT: Final = "timed_out"
 class RunTimeouts:
     """The leases under which a started attempt has a run timeout, and when each is over."""
 
-    def __init__(self, life: Lifecycle) -> None:
-        self._life = life
+    def __init__(self, timers: Timers, attempts: Attempts) -> None:
+        self._attempts = attempts
         self._ends: dict[Lease, float] = {}
-        self._timers = life.timers.queue(self._expire, TimerOrder.RUN_TIMEOUT)
+        self._timers = timers.queue(self._expire, TimerOrder.RUN_TIMEOUT)
 
     def begin(self, lease: Lease, not_before: float = 0.0) -> None:
         """Count from the start of the attempt; its time is not over `not_before`."""
@@ -51,4 +52,4 @@ class RunTimeouts:
         secs = lease.task.options.run_timeout_secs
         assert secs is not None
         error = f"run timeout of {round(secs * 1000)} ms exceeded"
-        self._life.attempts.fail(now, lease.task, error, True, TIMED_OUT, StopReason.TIMED_OUT)
+        self._attempts.fail(now, lease.task, error, True, TIMED_OUT, StopReason.TIMED_OUT)

@@ -30,6 +30,7 @@ from .reports import Reports
 from .rules import Rules
 from .schedules.registry import ScheduleRegistry
 from .state_checks import check_cancel, check_pause, check_resolve, check_resume
+from .stopping_leases import StopWaits
 from .streams import HeldLease, Hello, Streams, TokenUse, Welcome
 from .task import CANCELLED, DONE, TERMINAL, Existing, Submission, Task
 from .view import View
@@ -50,13 +51,14 @@ class Scheduler:
         self.rules = Rules(self._life)
         self.operations = Operations(self._life, self._admission, self.resume)
         self.dispatcher = Dispatcher(self._life, self.hosts)
-        self.keys, self.targets, self.stop_waits = self._life.ready.keys, self._life.targets, self._life.stop_waits
+        self.keys, self.targets, self.readers = self._life.ready.keys, self._life.targets, self._life.readers
+        self.stop_waits = StopWaits(self._life.grants.stopping)
         self.view = View(self._life)
         self._life.liveness.on_vanished = self.dispatcher.forget
         self._streams = Streams(self._life, self.hosts, self.dispatcher)
         # Restored leases of hosts that ended with the process before.
         self.left_behind: list[Lease] = []
-        self.reports = Reports(self._life, self.hosts)
+        self.reports = Reports(self._life, self.hosts, self.stop_waits)
         self.schedules = ScheduleRegistry(self._life, self._admission.admit, entropy)
 
     # Commands of agents
@@ -168,7 +170,7 @@ class Scheduler:
 
     def batch(self, batch_id: str) -> Batch:
         """The batch; raises `NotFound` if none of its tasks is retained."""
-        return self._life.batches.get(batch_id)
+        return self._life.tasks.batches.get(batch_id)
 
     def tasks_after(self, seq: int) -> Iterator[Task]:
         """All tasks submitted after `seq`, in order; 0 is before the first. Do not hold it across a command."""
@@ -410,7 +412,7 @@ class Scheduler:
 
     def inflight_of(self, built_in_only: bool) -> int:
         """How many tasks are in flight, at all hosts or at built-in ones."""
-        return sum(len(host.leases) for host in self.hosts.built_in()) if built_in_only else self._life.inflight
+        return sum(len(host.leases) for host in self.hosts.built_in()) if built_in_only else self._life.counts.inflight
 
     def take_events(self) -> list[Event]:
         """The events since the last call, in order."""

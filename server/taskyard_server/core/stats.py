@@ -44,6 +44,17 @@ class TriggerCounters(_Addable):
     deferred: int = 0
 
 
+class Counts:
+    """How many tasks are pending or queued, how many are assigned or running, and how many are paused."""
+
+    __slots__ = ("inflight", "paused", "queued")
+
+    def __init__(self) -> None:
+        self.queued = 0
+        self.inflight = 0
+        self.paused = 0
+
+
 @dataclass(slots=True)
 class Counters(_Addable):
     """Counts of tasks since the start, and the sum behind the average dispatch latency."""

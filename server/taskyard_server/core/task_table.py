@@ -12,6 +12,7 @@ from bisect import bisect_left, bisect_right, insort
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Final
 
+from .batches import Batches
 from .search.task_pages import PAGE_BEGIN, PAGE_BITS, PAGE_END, PAGE_SIZE, PLACES, TaskPage
 from .task import DONE, IN_FLIGHT, NO_OPTIONS, QUEUED
 
@@ -27,11 +28,14 @@ MAX_SEQ: Final = (1 << 40) - 1
 class TaskTable:
     """The tasks, and the source of their ids. `entropy` returns 40 random bits.
 
-    With `draws_each` they are drawn for each id.
+    With `draws_each` they are drawn for each id. `by_key` has the tasks that answer a repeat of an idempotency key, by
+    agent and key; `batches` has those that came in one call.
     """
 
     def __init__(self, entropy: Callable[[], int]) -> None:
         self.draws_each = False
+        self.by_key: dict[tuple[str, str], Task] = {}
+        self.batches = Batches()
         # Told of each page that is dropped.
         self.on_dropped: Callable[[TaskPage], None] | None = None
         self._pages: dict[str, TaskPage] = {}

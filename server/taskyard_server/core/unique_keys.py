@@ -113,10 +113,10 @@ def _bind(life: Lifecycle, now: float, task: Task, key: IdempotencyKey) -> None:
     bound = (*task.history.bound, Bound(key.key, key.fingerprint, now))
     for gone in bound[:-MAX_BOUND]:
         name = (task.agent.id, gone.key)
-        if life.tasks_by_key.get(name) is task:
-            del life.tasks_by_key[name]
+        if life.tasks.by_key.get(name) is task:
+            del life.tasks.by_key[name]
     task.history = task.history._replace(bound=bound[-MAX_BOUND:])
-    life.tasks_by_key[task.agent.id, key.key] = task
+    life.tasks.by_key[task.agent.id, key.key] = task
     life.note(task)
 
 

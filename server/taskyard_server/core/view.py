@@ -19,17 +19,17 @@ class View:
     @property
     def queued(self) -> int:
         """Pending and queued tasks."""
-        return self._life.queued
+        return self._life.counts.queued
 
     @property
     def inflight(self) -> int:
         """Assigned and running tasks."""
-        return self._life.inflight
+        return self._life.counts.inflight
 
     @property
     def paused(self) -> int:
         """Paused tasks."""
-        return self._life.paused
+        return self._life.counts.paused
 
     @property
     def has_tasks(self) -> bool:
@@ -44,7 +44,7 @@ class View:
     @property
     def last_token(self) -> int:
         """The fencing token of the last grant; 0 before the first."""
-        return self._life.last_token
+        return self._life.grants.last_token
 
     @property
     def last_agent_number(self) -> int:
@@ -54,12 +54,12 @@ class View:
     @property
     def stood_still_secs(self) -> float:
         """How long default deadlines stood still, because nobody served the namespace."""
-        return self._life.stood_still_secs
+        return self._life.deadlines.stood_still_secs
 
     @property
     def tells_position(self) -> bool:
         """False where no task says how many were counted as queued after it."""
-        return self._life.tells_position
+        return self._life.readers.tells_position
 
     @property
     def counters(self) -> Counters:
@@ -78,7 +78,7 @@ class View:
     def has_key(self, task: Task) -> bool:
         """True if a repeat of the key that a task was submitted with is answered by this task."""
         key = task.options.key
-        return key is not None and self._life.tasks_by_key.get((task.agent.id, key.key)) is task
+        return key is not None and self._life.tasks.by_key.get((task.agent.id, key.key)) is task
 
     def place_of_agent(self, name: str) -> int:
         """The place of an agent in the order of claims; 0 if it has no task."""

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 from taskyard_server.core.changes import Changes
 from taskyard_server.core.errors import Internal, NotFound, NotOwner, Unavailable
 from taskyard_server.core.limits import Limits
-from taskyard_server.core.readers import keep_fields, keep_private
 from taskyard_server.core.rules import NO_RULES, ConfiguredRules
 from taskyard_server.core.scheduler import Scheduler
 from taskyard_server.core.stats import Counters, TriggerCounters
@@ -169,7 +168,7 @@ class Namespaces:
         if self.rules != NO_RULES:
             scheduler.rules.configure(self.now(), self.rules)
         if self._private:
-            keep_private(scheduler)
+            scheduler.readers.keep_private()
         if self.drain_notice is not None:
             scheduler.drain()
         if self.wall is self.now and isinstance(self.wall, VirtualClock):
@@ -214,4 +213,4 @@ class Namespaces:
 
 
 def _keep_level(scheduler: Scheduler, level: int) -> None:
-    keep_fields(scheduler, added=level >= ADDED_FIELDS_LEVEL, extras=level >= EXTRAS_LEVEL)
+    scheduler.readers.keep_fields(added=level >= ADDED_FIELDS_LEVEL, extras=level >= EXTRAS_LEVEL)

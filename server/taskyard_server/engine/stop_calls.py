@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, TypeVar
 
 from taskyard_server.core.errors import Refusal
-from taskyard_server.core.stop_waits import StopOutcome, StopWait
+from taskyard_server.core.stopping_leases import StopOutcome, StopWait
 
 if TYPE_CHECKING:
     from taskyard_server.core.task import Task

@@ -16,7 +16,7 @@ from taskyard_server.core.predecessors import IN_MEMORY, Known, name_predecessor
 from taskyard_server.core.search.task_filter import TaskFilter
 from taskyard_server.core.search.task_search import MAX_LOOKED_AT, search
 from taskyard_server.core.state_checks import check_cancel, check_pause, check_resolve, check_resume
-from taskyard_server.core.stop_waits import StopOutcome
+from taskyard_server.core.stopping_leases import StopOutcome
 from taskyard_server.core.targets import Target
 from taskyard_server.core.task import TERMINAL, Existing, Submission, Task, TaskState
 

@@ -20,7 +20,7 @@ from taskyard_server.conversion.task_encoding import STATES, encode_accepted
 from taskyard_server.conversion.task_filters import listing_criteria, task_filter
 from taskyard_server.conversion.wire import nested, tag
 from taskyard_server.core.errors import QueueFull, Refusal
-from taskyard_server.core.stop_waits import StopOutcome
+from taskyard_server.core.stopping_leases import StopOutcome
 from taskyard_server.core.task import TERMINAL, Task, TaskState
 from taskyard_server.engine.engine import Engine
 from taskyard_server.interceptors.callers import current_call

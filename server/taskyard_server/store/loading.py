@@ -329,7 +329,7 @@ def stored_task(rows: TaskRows, stood_still_secs: float) -> Task:
 
 
 def to_task(seq: int, record: TaskRecord, state: StateRecord, agent: Agent) -> Task:
-    """A task without its lease. A default deadline is as it was stored (`Lifecycle.stood_still_secs`)."""
+    """A task without its lease. A default deadline is as it was stored (`Deadlines.stood_still_secs`)."""
     submission = Submission(
         record.agent_id,
         record.action,

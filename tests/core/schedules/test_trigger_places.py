@@ -268,4 +268,4 @@ def test_the_places_never_drift(make_clockwork, seed):
             states = [clockwork.task(each).state for each in schedule.live if each.task_id is not None]
             assert schedule.queued == sum(state in ("queued", "pending") for state in states)
             assert schedule.executing == len(states)
-    assert yard.scheduler._life.triggered_inflight == len(in_flight())
+    assert yard.scheduler._life.triggered.inflight == len(in_flight())

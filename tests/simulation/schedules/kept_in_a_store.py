@@ -120,8 +120,8 @@ def _same_schedules(loaded: Scheduler, was: Scheduler) -> None:
         for trigger in loaded.schedules.triggers_before(None)
     }
     same("triggers of deleted schedules", found, owners)
-    inflight = (loaded.view.inflight, loaded._life.triggered_inflight, loaded._life.ready._triggered_held)
-    same("in flight", inflight, (was.view.inflight, was._life.triggered_inflight, was._life.ready._triggered_held))
+    inflight = (loaded.view.inflight, loaded._life.triggered.inflight, loaded._life.ready._triggered_held)
+    same("in flight", inflight, (was.view.inflight, was._life.triggered.inflight, was._life.ready._triggered_held))
 
 
 def _of_schedule(schedule: Schedule) -> tuple[object, ...]:

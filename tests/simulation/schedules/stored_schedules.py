@@ -53,7 +53,7 @@ class Kept:
 def let_go_of(life: Lifecycle, schedules: ScheduleRegistry) -> None:
     """The tasks forget the schedules that were, as if they had been read back without them."""
     life.timers._queues = [kind for kind in life.timers._queues if kind[1] is not schedules._dispatcher._delays]
-    life.triggered = {}
+    life.triggered.triggers = {}
 
 
 def _copy_schedule(its: Schedule) -> Schedule:

@@ -14,6 +14,7 @@ from taskyard_server.core.schedules.registry import ScheduleRegistry
 from taskyard_server.core.schedules.trigger_dispatcher import TriggerDispatcher
 from taskyard_server.core.schedules.trigger_queue import TriggerQueue
 from taskyard_server.core.schedules.trigger_store import DueOrder, TriggerStore
+from taskyard_server.core.schedules.triggered_tasks import TriggeredTasks
 from tests.simulation.breach_histories import Histories
 from tests.simulation.simulator import Mismatch
 from tests.simulation.test_mutations import Edit, mutate
@@ -134,10 +135,10 @@ MUTATIONS: dict[str, list[Edit]] = {
         (ScheduleRegistry, "restore", "self._last_number = max(self._last_number, schedule.number)", "pass"),
     ],
     "a task that was not recorded is fired again after a restart": [
-        (TriggerDispatcher, "adopt", "self._life.tasks_by_key.get((schedule.spec.task.agent_id, trigger.id))", "None"),
+        (TriggerDispatcher, "adopt", "self._life.tasks.by_key.get((schedule.spec.task.agent_id, trigger.id))", "None"),
     ],
     "after a restart triggers do not learn of the end of their tasks": [
-        (TriggerDispatcher, "adopt", "self._life.triggered[task] = trigger", "pass"),
+        (TriggerDispatcher, "adopt", "self._life.triggered.triggers[task] = trigger", "pass"),
     ],
     "after a restart what executes does not count as open": [
         (TriggerDispatcher, "adopt", "schedule.open += 1", "pass"),
@@ -265,14 +266,14 @@ MUTATIONS: dict[str, list[Edit]] = {
         (ScheduleRegistry, "create", "len(self._schedules) >=", "len(self._schedules) >"),
     ],
     "one more task of triggers is in flight than may be": [
-        (Lifecycle, "_count_triggered", "self.triggered_inflight >=", "self.triggered_inflight >"),
+        (TriggeredTasks, "hold", "self.inflight >=", "self.inflight >"),
     ],
     "one more task of a schedule is queued than may be": [
         (TriggerQueue, "_leave", "schedule.queued <", "schedule.queued <="),
         (TriggerQueue, "_enter", "schedule.queued <", "schedule.queued <="),
     ],
     "a task that was handed out still counts as queued": [
-        (Lifecycle, "_count_triggered", "self.on_triggered_queued(trigger, queued)", "pass"),
+        (TriggeredTasks, "changed", "self.on_queued(trigger, queued)", "pass"),
     ],
     "a draining scheduler fires": [
         (TriggerDispatcher, "_fire_one", "self._can_fire", "self._queue"),
@@ -289,7 +290,7 @@ MUTATIONS: dict[str, list[Edit]] = {
         ),
     ],
     "the limit of an agent fails a trigger": [
-        (Lifecycle, "accept", "has_room(self, agent, options)", "has_room(self, None, options)"),
+        (Lifecycle, "accept", "self.targets, agent, options)", "self.targets, None, options)"),
     ],
     "a deadline counts from the due time": [
         (TriggerDispatcher, "_fire", "now + spec.deadline_secs", "max(now - 1, trigger.due_at) + spec.deadline_secs"),

@@ -16,6 +16,7 @@ from .runnable import Room, Waiting
 
 if TYPE_CHECKING:
     from taskyard_server.core.lifecycle import Lifecycle
+    from taskyard_server.core.liveness import Liveness
     from taskyard_server.core.scheduler import Scheduler
 
 
@@ -85,19 +86,19 @@ def demand_of(scheduler: Scheduler, now: float, pool: Pool) -> Demand:
             inflight += len(host.leases)
             if life.liveness.is_live(now, host):
                 live += 1
-                free_credit += free_credit_of(life, host, now)
+                free_credit += free_credit_of(life.liveness, host, now)
     oldest_secs = None if since is None else max(0.0, now - since)
     return Demand(pool.name, runnable, inflight, oldest_secs, free_credit, live)
 
 
-def free_credit_of(life: Lifecycle, host: Host, now: float) -> int:
+def free_credit_of(liveness: Liveness, host: Host, now: float) -> int:
     """For how many tasks the streams and waiting claims of a host have room that could be handed to them now."""
     if host.draining:
         return 0
     credit = 0
     for offer in host.offers:
         rests = offer.streamed and host.rests_until is not None
-        if offer.room > 0 and not rests and not life.liveness.is_silent(now, offer):
+        if offer.room > 0 and not rests and not liveness.is_silent(now, offer):
             credit += offer.room
     return credit
 
@@ -108,7 +109,7 @@ def _runnable(life: Lifecycle, now: float, profile: HostProfile) -> tuple[int, f
     The limits in flight hold for them together: an agent with 100 tasks and one free place has one.
     """
     limits, ready = life.limits, life.ready
-    free = limits.max_inflight - life.inflight
+    free = limits.max_inflight - life.counts.inflight
     if free <= 0:
         return 0, None
     ready.keys.look(now)
@@ -116,7 +117,7 @@ def _runnable(life: Lifecycle, now: float, profile: HostProfile) -> tuple[int, f
     buckets = ready.eligible(profile)
     waiting, of_triggers = Waiting(), Waiting()
     waiting.add([bucket for bucket in buckets if not bucket.triggered], cap, room, {})
-    free_of_triggers = limits.max_concurrent - life.triggered_inflight
+    free_of_triggers = limits.max_concurrent - life.triggered.inflight
     if free_of_triggers > 0:
         of_triggers.add([bucket for bucket in buckets if bucket.triggered], cap, room, waiting.by_agent)
     runnable = sum(waiting.by_agent.values()) + min(sum(of_triggers.by_agent.values()), free_of_triggers)

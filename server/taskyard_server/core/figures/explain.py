@@ -103,7 +103,7 @@ def explain(scheduler: Scheduler, now: float, task: Task, sight: Sight = SEES_AL
     ahead, over_share = None, False
     if sight.sees_others and task.state is QUEUED and all(reason.kind in BEYOND_THE_QUEUE for reason in reasons):
         profiles = [profile for _, profile in _live(scheduler, now) if profile.may_run(*kind[:4])]
-        ahead, over_share = ahead_of(scheduler.life, task, profiles)
+        ahead, over_share = ahead_of(scheduler.life.ready, scheduler.limits.max_per_agent_inflight, task, profiles)
     return Explanation(task.id, task.state, task.state is QUEUED and not reasons, reasons, ahead, over_share)
 
 
@@ -172,10 +172,10 @@ def _of_limits(scheduler: Scheduler, task: Task, sight: Sight) -> Iterable[WaitR
         used, limit = agent.inflight, limits.max_per_agent_inflight
         message = f"the agent has {used} of {limit} tasks in flight (maxPerAgentInflight)"
         yield WaitReason(WaitKind.AGENT_LIMIT, message, name=agent.id, used=used, limit=limit)
-    if life.inflight >= limits.max_inflight:
-        yield _full(WaitKind.MAX_INFLIGHT, "tasks", "maxInflight", life.inflight, limits.max_inflight, sight)
-    if task.options.trigger_id is not None and life.triggered_inflight >= limits.max_concurrent:
-        used, limit = life.triggered_inflight, limits.max_concurrent
+    if life.counts.inflight >= limits.max_inflight:
+        yield _full(WaitKind.MAX_INFLIGHT, "tasks", "maxInflight", life.counts.inflight, limits.max_inflight, sight)
+    if task.options.trigger_id is not None and life.triggered.inflight >= limits.max_concurrent:
+        used, limit = life.triggered.inflight, limits.max_concurrent
         yield _full(WaitKind.MAX_CONCURRENT, "tasks of triggers", "daemon.maxConcurrent", used, limit, sight)
 
 
@@ -211,7 +211,7 @@ def _of_hosts(scheduler: Scheduler, now: float, kind: Kind, sight: Sight) -> Ite
     It says where a host that may run the task was lost and may come back.
     """
     for reason in _lacks(scheduler, now, kind, sight):
-        lost = lost_hosts(scheduler.life, scheduler.hosts, now, scheduler.dispatcher.profile_of)
+        lost = lost_hosts(scheduler.life.liveness, scheduler.hosts, now, scheduler.dispatcher.profile_of)
         able = [host for host in lost if host.profile.may_run(*kind[:4])]
         yield reason._replace(message=reason.message + lost_text(now, able, sight.sees_others))
 

@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, NamedTuple
 from taskyard_server.core.slot_time import MINUTE, MINUTES
 
 if TYPE_CHECKING:
-    from taskyard_server.core.agents import Agent
+    from taskyard_server.core.agents import Agent, Agents
     from taskyard_server.core.hosts import Host
-    from taskyard_server.core.lifecycle import Lifecycle
+    from taskyard_server.core.queue.ready_queue import ReadyQueue
     from taskyard_server.core.scheduler import Scheduler
 
 
@@ -32,10 +32,12 @@ class AgentShare(NamedTuple):
 def shares_of(scheduler: Scheduler, now: float) -> list[AgentShare]:
     """The agents with tasks in flight or queued, and those that received anything lately, by name."""
     life = scheduler.life
-    received = _received(life, scheduler.hosts, now)
+    received = _received(life.agents, scheduler.hosts, now)
     in_all = sum(received.values())
     agents = {name: agent for name, agent in life.agents.by_id.items() if agent.inflight or agent.queued}
-    runnable = {name: _runnable(life, agent) for name, agent in agents.items()}
+    runnable = {
+        name: _runnable(life.ready, agent, life.limits.max_per_agent_inflight) for name, agent in agents.items()
+    }
     entitled = _entitled(agents, runnable)
     shares = []
     for name in sorted(agents.keys() | received.keys()):
@@ -53,10 +55,10 @@ def shares_of(scheduler: Scheduler, now: float) -> list[AgentShare]:
     return shares
 
 
-def _received(life: Lifecycle, hosts: Iterable[Host], now: float) -> dict[str, float]:
+def _received(agents: Agents, hosts: Iterable[Host], now: float) -> dict[str, float]:
     """The seconds of each agent that received any."""
     received: dict[str, float] = {}
-    for name, figures in life.agents.figures:
+    for name, figures in agents.figures:
         received[name] = figures.total(now)
     since = now // MINUTE * MINUTE - MINUTES * MINUTE
     for host in hosts:
@@ -66,10 +68,9 @@ def _received(life: Lifecycle, hosts: Iterable[Host], now: float) -> dict[str, f
     return {name: secs for name, secs in received.items() if secs > 0}
 
 
-def _runnable(life: Lifecycle, agent: Agent) -> int:
+def _runnable(ready: ReadyQueue, agent: Agent, max_inflight: int) -> int:
     """The tasks of an agent that could be claimed now: an agent at its limit has none."""
-    ready = life.ready
-    if agent.inflight >= life.limits.max_per_agent_inflight:
+    if agent.inflight >= max_inflight:
         return 0
     count = 0
     for lane in agent.lanes:

@@ -20,9 +20,9 @@ def stats_of(scheduler: Scheduler) -> Stats:
     """The figures of this moment (docs/rules.md, Figures)."""
     life = scheduler.life
     return Stats(
-        queued=life.queued,
-        inflight=life.inflight,
-        paused=life.paused,
+        queued=life.counts.queued,
+        inflight=life.counts.inflight,
+        paused=life.counts.paused,
         after_others=len(life.predecessors),
         operations=scheduler.operations.live,
         limited_by=scheduler.limited_by,
@@ -37,9 +37,9 @@ def stats_of(scheduler: Scheduler) -> Stats:
 def add_to_totals(totals: Totals, scheduler: Scheduler) -> None:
     """Add the figures of a namespace to `totals`."""
     life = scheduler.life
-    totals.queued += life.queued
-    totals.inflight += life.inflight
-    totals.paused += life.paused
+    totals.queued += life.counts.queued
+    totals.inflight += life.counts.inflight
+    totals.paused += life.counts.paused
     totals.blocked_targets += life.targets.blocked
     totals.noticed += scheduler.dispatcher.notices.noticed().waiting
     totals.after_others += len(life.predecessors)

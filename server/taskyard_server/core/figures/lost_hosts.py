@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
     from taskyard_server.core.hosts import Host, HostProfile, Hosts
-    from taskyard_server.core.lifecycle import Lifecycle
+    from taskyard_server.core.liveness import Liveness
 
 
 class LostHost(NamedTuple):
@@ -19,11 +19,11 @@ class LostHost(NamedTuple):
 
 
 def lost_hosts(
-    life: Lifecycle, hosts: Hosts, now: float, profile_of: Callable[[float, Host], HostProfile]
+    liveness: Liveness, hosts: Hosts, now: float, profile_of: Callable[[float, Host], HostProfile]
 ) -> Iterable[LostHost]:
     """The hosts that may come back, but for those that wait for tasks with a claim."""
     for host in hosts:
-        if host.lost_at is not None and life.liveness.is_lost(now, host) and not life.liveness.is_live(now, host):
+        if host.lost_at is not None and liveness.is_lost(now, host) and not liveness.is_live(now, host):
             yield LostHost(host.id, host.lost_at, profile_of(now, host))
 
 

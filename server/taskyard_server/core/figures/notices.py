@@ -53,7 +53,7 @@ class Notices:
                 if profile not in moving and not stands_still(self._life, host):
                     moving.add(profile)
         profiles = list(told)
-        lost = list(lost_hosts(self._life, self._hosts, now, self._profile_of))
+        lost = list(lost_hosts(self._life.liveness, self._hosts, now, self._profile_of))
         any_action = [profile for profile in profiles if profile.actions is None]
         by_action: dict[str, list[HostProfile]] = {}
         for profile in profiles:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from heapq import heapify, heappop, heapreplace
 from typing import TYPE_CHECKING, Final
 
-from taskyard_server.core.queue.ready_queue import SERVED
+from taskyard_server.core.queue.ready_queue import SERVED, ReadyQueue
 from taskyard_server.core.queue.weights import PASS_UNIT, SHARE_BITS
 
 from .runnable import Room, Waiting
@@ -20,7 +20,6 @@ if TYPE_CHECKING:
 
     from taskyard_server.core.agents import Agent
     from taskyard_server.core.hosts import HostProfile
-    from taskyard_server.core.lifecycle import Lifecycle
     from taskyard_server.core.queue.bucket import Bucket
     from taskyard_server.core.task import Task
 
@@ -29,7 +28,7 @@ MAX_PLAYED: Final = 5_000
 """This many turns take some milliseconds. What lies further ahead is counted by shares alone."""
 
 
-def ahead_of(life: Lifecycle, task: Task, profiles: Sequence[HostProfile]) -> tuple[int, bool]:
+def ahead_of(ready: ReadyQueue, max_per_agent: int, task: Task, profiles: Sequence[HostProfile]) -> tuple[int, bool]:
     """How many claimable tasks that hosts of these profiles may run come before a claimable task, at these hosts.
 
     And whether its agent has more in flight, by weight, than another agent that has such tasks. Without profiles those
@@ -38,9 +37,9 @@ def ahead_of(life: Lifecycle, task: Task, profiles: Sequence[HostProfile]) -> tu
     assert task.lane is not None
     buckets: dict[Bucket, None] = {task.lane.bucket: None}
     for profile in profiles:
-        buckets.update(dict.fromkeys(life.ready.eligible(profile)))
-    claimable = [bucket for bucket in buckets if life.ready.is_claimable(bucket)]
-    agent, cap, room = task.agent, life.limits.max_per_agent_inflight, Room(life.ready.keys)
+        buckets.update(dict.fromkeys(ready.eligible(profile)))
+    claimable = [bucket for bucket in buckets if ready.is_claimable(bucket)]
+    agent, cap, room = task.agent, max_per_agent, Room(ready.keys)
     turns = 0
     present = dict.fromkeys(claimable)
     for lane in agent.lanes:
@@ -58,16 +57,16 @@ def ahead_of(life: Lifecycle, task: Task, profiles: Sequence[HostProfile]) -> tu
             continue
         others[other] = count
         over_share = over_share or other.inflight * agent.weight < agent.inflight * other.weight
-    if life.ready.weights.in_force:
-        played = _play(life, agent, turns, others)
+    if ready.weights.in_force:
+        played = _play(ready, agent, turns, others)
         if played is not None:
             return played, over_share
     for other, most in others.items():
-        ahead += min(most, _turns_before(life, other, agent, turns))
+        ahead += min(most, _turns_before(ready, other, agent, turns))
     return ahead, over_share
 
 
-def _play(life: Lifecycle, agent: Agent, turns: int, others: dict[Agent, int]) -> int | None:
+def _play(ready: ReadyQueue, agent: Agent, turns: int, others: dict[Agent, int]) -> int | None:
     """How many tasks are handed out before an agent has its next turn after this many; None if these are too many.
 
     `others` are how many tasks each other agent may be handed.
@@ -77,12 +76,10 @@ def _play(life: Lifecycle, agent: Agent, turns: int, others: dict[Agent, int]) -
     inflight = {each: each.inflight for each in left}
     # As `Weights.rank` orders them; places go on with the turns.
     turn = SERVED << 1
-    heap = [
-        ((each.inflight << SHARE_BITS) // each.weight, each.passed, life.ready.place_of(each), each.id) for each in left
-    ]
+    heap = [((each.inflight << SHARE_BITS) // each.weight, each.passed, ready.place_of(each), each.id) for each in left]
     by_id = {each.id: each for each in left}
     heapify(heap)
-    front = life.ready.weights.front
+    front = ready.weights.front
     for ahead in range(MAX_PLAYED):
         each = by_id[heap[0][3]]
         if each is agent and left[agent] == 1:
@@ -100,7 +97,7 @@ def _play(life: Lifecycle, agent: Agent, turns: int, others: dict[Agent, int]) -
     return None
 
 
-def _turns_before(life: Lifecycle, other: Agent, agent: Agent, turns: int) -> int:
+def _turns_before(ready: ReadyQueue, other: Agent, agent: Agent, turns: int) -> int:
     """How many tasks another agent is handed before an agent has its next turn after this many.
 
     An agent has its next one with `level / weight` in flight by weight. The other one has all turns that begin below
@@ -114,7 +111,7 @@ def _turns_before(life: Lifecycle, other: Agent, agent: Agent, turns: int) -> in
     if (other.inflight + below) * agent.weight != level * other.weight:
         return below
     if below == turns:
-        goes_first = (other.passed, life.ready.place_of(other)) < (agent.passed, life.ready.place_of(agent))
+        goes_first = (other.passed, ready.place_of(other)) < (agent.passed, ready.place_of(agent))
     else:
         goes_first = below < turns
     return below + goes_first

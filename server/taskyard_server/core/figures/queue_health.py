@@ -61,9 +61,9 @@ def health_of(scheduler: Scheduler, now: float) -> QueueHealth:
                 starving[rows.agent] = min(since, starving.get(rows.agent, inf))
     hungriest = min(starving.values(), default=inf)
     return QueueHealth(
-        life.queued,
-        life.inflight,
-        life.paused,
+        life.counts.queued,
+        life.counts.inflight,
+        life.counts.paused,
         max(0.0, now - oldest) if oldest < inf else 0.0,
         len(starving),
         max(0.0, now - hungriest) if hungriest < inf else 0.0,

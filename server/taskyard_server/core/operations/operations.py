@@ -149,7 +149,7 @@ class Operations:
         life, limits = self._life, self._life.limits
         if task.state in WAITING:
             return True
-        return life.queued < limits.max_queue_size and task.agent.queued < limits.max_per_agent
+        return life.counts.queued < limits.max_queue_size and task.agent.queued < limits.max_per_agent
 
     def _count_some(self, operation: Operation) -> None:
         kind, task_filter = operation.request.kind, operation.request.task_filter

@@ -83,8 +83,8 @@ class TriggerDispatcher:
         self._unspread: list[Trigger] = []
         self._queue = TriggerQueue(life.limits.max_queued_triggers)
         self._delays = life.timers.queue(self._on_delay_end, TimerOrder.TRIGGER_DELAY)
-        life.on_triggered_end = self._on_task_end
-        life.on_triggered_queued = self._on_task_queued
+        life.triggered.on_end = self._on_task_end
+        life.triggered.on_queued = self._on_task_queued
 
     # From due to arrived
 
@@ -128,7 +128,7 @@ class TriggerDispatcher:
         schedule = trigger.schedule
         if trigger.task_id is None:
             # Its task exists if the previous process ended between making it and recording it in the trigger.
-            task = self._life.tasks_by_key.get((schedule.spec.task.agent_id, trigger.id))
+            task = self._life.tasks.by_key.get((schedule.spec.task.agent_id, trigger.id))
         else:
             task = self._life.tasks.get(trigger.task_id)
         schedule.live[trigger] = None
@@ -150,7 +150,7 @@ class TriggerDispatcher:
         elif task.state in TERMINAL:
             self._end_with_task(now, trigger, task)
         else:
-            self._life.triggered[task] = trigger
+            self._life.triggered.triggers[task] = trigger
 
     def limits_changed(self) -> None:
         """Apply new limits."""
@@ -295,7 +295,7 @@ class TriggerDispatcher:
         trigger.task_id = schedule.last_task_id = task.id
         self._note_schedule(schedule)
         self.counters.fired += 1
-        self._life.triggered[task] = trigger
+        self._life.triggered.triggers[task] = trigger
         self._emit(now, trigger, TriggerEventKind.CLAIMED)
 
     def _defer(self, now: float, trigger: Trigger) -> None:
@@ -311,7 +311,7 @@ class TriggerDispatcher:
 
     def _on_task_end(self, now: float, task: Task) -> None:
         """End an executing trigger whose task has ended."""
-        self._end_with_task(now, self._life.triggered.pop(task), task)
+        self._end_with_task(now, self._life.triggered.triggers.pop(task), task)
 
     def _end_with_task(self, now: float, trigger: Trigger, task: Task) -> None:
         if task.state is DONE:

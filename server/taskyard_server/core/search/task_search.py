@@ -39,7 +39,7 @@ def search(scheduler: Scheduler, wanted: TaskFilter, after: int, limit: int, *, 
     found: list[Task] = []
     life = scheduler.life
     if wanted.batch_id is not None:
-        batch = life.batches.find(wanted.batch_id)
+        batch = life.tasks.batches.find(wanted.batch_id)
         if batch is None:
             return Found(found, None)
         tasks = batch.tasks.values()

@@ -6,7 +6,7 @@ an earlier one wrote. That holds for the tuples of the core that stand in record
 
 Those of tasks, states and agents are written by `tasks.py`; here is how they are read.
 
-Default deadlines are stored without the time for which they stood still (`Lifecycle.stood_still_secs`): while nobody
+Default deadlines are stored without the time for which they stood still (`Deadlines.stood_still_secs`): while nobody
 serves, no row of a task has to change.
 """
 

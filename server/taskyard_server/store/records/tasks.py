@@ -146,8 +146,7 @@ def _up_to_the_last_set(values: tuple[object, ...], defaults: tuple[object, ...]
     """Without the last fields that say nothing.
 
     A version reads no tuple that has more fields than it knows. So those that came with a format level are written only
-    where they say something, which the core allows only once that level is in force (`Lifecycle.keeps_added_fields`,
-    `Lifecycle.keeps_extras`).
+    where they say something, which the core allows only once that level is in force (`core/readers.py`).
     """
     count = len(values)
     while count > least and values[count - 1] == defaults[count - 1]:
