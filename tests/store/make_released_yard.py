@@ -1,8 +1,8 @@
 """Makes the small store of a release, which later versions must read.
 
-`python -m tests.store.make_released_yard tests/store/yards/v0.2.0.db` made that of 0.2.0. It has a bit of everything:
+`python -m tests.store.make_released_yard tests/store/yards/v0.3.0.db` made that of 0.3.0. It has a bit of everything:
 tasks that wait, run, are paused, held, retried, ended; a target with a stopping lease; hosts, schedules with a trigger,
-agents, a webhook's task, two namespaces.
+agents, a webhook's task, two namespaces. The namespace `added` has what came with 0.3.0.
 """
 
 import asyncio
@@ -12,23 +12,25 @@ from taskyard_server.cadence import parse_cron, parse_interval
 from taskyard_server.core.history import RetryPolicy
 from taskyard_server.core.hosts import HostProfile
 from taskyard_server.core.limits import Limits
+from taskyard_server.core.queue.keys import KeyLimit
 from taskyard_server.core.reports import Report, ReportKind
 from taskyard_server.core.schedules.schedule import ScheduleSpec
 from taskyard_server.core.search.task_filter import TaskFilter
 from taskyard_server.core.streams import Hello
 from taskyard_server.core.task import Submission
-from taskyard_server.core.task_options import IdempotencyKey, TaskOptions
+from taskyard_server.core.task_options import AfterPolicy, IdempotencyKey, OnTargetFailure, TaskExtras, TaskOptions
 from taskyard_server.engine.engine import Engine
 from taskyard_server.store.sqlite.store import SqliteStore
 from tests.live import live
 
 NS = "default"
+ADDED = "added"
 FAR = 86_400.0 * 365 * 50
 
 
 async def make(path: str) -> None:
     """Make the store."""
-    engine = Engine(Limits(), store=SqliteStore(path))
+    engine = Engine(Limits(), store=SqliteStore(path, ballast_bytes=0))
     await engine.open()
     until = engine.now() + FAR
 
@@ -54,8 +56,26 @@ async def make(path: str) -> None:
     await engine.schedules.create(NS, "hourly", spec, show=live)
     await engine.schedules.create(NS, "nightly", spec._replace(cadence=parse_cron("0 3 * * *", "UTC")), show=live)
     await engine.schedules.trigger(NS, "hourly", "key", None, show=live)
+    await added(engine, submit)
     await engine.admin.close(built_in_only=True)
     await engine.release()
+
+
+async def added(engine: Engine, submit) -> None:
+    """Fields of tasks, rules by pattern and limits of a namespace that 0.2.0 had not."""
+    await engine.namespaces.create(ADDED, {"max_inflight": 7})
+    await engine.rules.put_limit(ADDED, "site:*", KeyLimit(3, 5.0, 10))
+    await engine.rules.put_weight(ADDED, "ann", 4)
+    typed = await submit("typed", ADDED, run_timeout_secs=30.0, parent_id="tsk_parent", input=b"input")
+    keyed = TaskExtras(("site:a", "site:b"), unique_key="daily", on_target_failure=OnTargetFailure.CONTINUE)
+    await submit("keyed", ADDED, target="door", extras=keyed)
+    await submit("element", ADDED, extras=TaskExtras(selector="#btn"))
+    await submit("after", ADDED, extras=TaskExtras(after=(typed.id,), after_policy=AfterPolicy.ENDED))
+    await engine.hosts.register(ADDED, "h", "h", HostProfile(actions=frozenset({"fails"})), show=live)
+    await submit("fails", ADDED, retry=RetryPolicy(max_attempts=3, first_delay_secs=FAR / 100, max_delay_secs=FAR / 50))
+    (lease,) = await engine.leases.claim(ADDED, "h", 1, 60, show=list)
+    failed = Report(ReportKind.FAILED, lease.task.id, lease.token, None, error="no", code="e1", traceback="in crawl")
+    await engine.leases.report(ADDED, "h", [failed])
 
 
 async def stopping_and_retried(engine: Engine, submit) -> None:

@@ -5,8 +5,10 @@ from pathlib import Path
 import pytest
 
 from taskyard_server.core.limits import Limits
+from taskyard_server.core.queue.keys import KeyLimit
 from taskyard_server.core.search.task_filter import TaskFilter
 from taskyard_server.core.streams import Hello
+from taskyard_server.core.task_options import OnTargetFailure, TaskExtras
 from taskyard_server.engine.engine import Engine
 from taskyard_server.engine.persistence import StoreOptions
 from taskyard_server.store.sqlite.store import SqliteStore
@@ -88,3 +90,27 @@ async def test_schedules_and_triggers_are_there(engine):
 async def test_the_counters_go_on(engine):
     counters = (await engine.admin.stats(NS)).counters
     assert (counters.completed, counters.failed, counters.cancelled) == (1, 1, 1)
+
+
+async def test_what_came_with_0_3_is_there(engine, request):
+    if request.node.callspec.id == "v0.2.0":
+        assert (await engine.tasks.list_tasks("added", TaskFilter(), 0, 1)).tasks == []
+        return
+    page = await engine.tasks.list_tasks("added", TaskFilter(), 0, 100)
+    assert [task.action for task in page.tasks] == ["typed", "keyed", "element", "after", "fails"]
+    typed, keyed, element, after, fails = page.tasks
+    assert (typed.options.run_timeout_secs, typed.options.parent_id, typed.options.input) == (
+        30.0,
+        "tsk_parent",
+        b"input",
+    )
+    assert keyed.options.extras == TaskExtras(
+        ("site:a", "site:b"), unique_key="daily", on_target_failure=OnTargetFailure.CONTINUE
+    )
+    assert (element.options.extras.selector, element.state) == ("#btn", "queued")
+    assert (after.state, after.options.extras.after) == ("pending", (typed.id,))
+    assert (fails.state, fails.history.code, fails.history.traceback) == ("pending", "e1", "in crawl")
+    limits = await engine.rules.list_limits("added", "", 10)
+    assert [(each.pattern, each.limit) for each in limits.limits] == [("site:*", KeyLimit(3, 5.0, 10))]
+    assert [(each.pattern, each.weight) for each in await engine.rules.list_weights("added")] == [("ann", 4)]
+    assert (await engine.namespaces.get("added")).served.own_limits == {"max_inflight": 7}
