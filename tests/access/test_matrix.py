@@ -43,7 +43,7 @@ ROLES = ("agent", "host", "viewer", "operator", "admin")
 PAGE = (Path(__file__).parents[2] / "docs/operate/security.md").read_text()
 TABLE = {
     found[1]: dict(zip(ROLES, (cell.strip() for cell in found[2].split("|")), strict=True))
-    for found in re.finditer(r"^\| \[(\w+)\]\(api\.md#\w+\) \|[^|]*\| (.*) \|$", PAGE, re.MULTILINE)
+    for found in re.finditer(r"^\| \[(\w+)\]\(\.\./use/api\.md#\w+\) \|[^|]*\| (.*) \|$", PAGE, re.MULTILINE)
 }
 OUTCOMES = {
     code: code.name.lower()

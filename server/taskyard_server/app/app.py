@@ -3,21 +3,19 @@
 import asyncio
 import logging
 import signal
-from typing import Any, Final
+from typing import Final
 
 import structlog
 
-from taskyard_server.access.token_directory import TokenDirectory
-from taskyard_server.access.token_news import TokenNews
 from taskyard_server.conversion.task_encoding import encode_event
 from taskyard_server.engine.engine import Engine
 from taskyard_server.engine.listeners import Listener
 from taskyard_server.executors.from_settings import configured_executor
 from taskyard_server.executors.tls_files import TlsFilesError
-from taskyard_server.interceptors.admission import AdmissionError, CallAdmission
+from taskyard_server.interceptors.admission import AdmissionError
 from taskyard_server.interceptors.calls import CallInterceptor
 from taskyard_server.interceptors.unknown_fields import IgnoredFields
-from taskyard_server.logs.audit import AuditLogError, configured_audit_log
+from taskyard_server.logs.audit import AuditLogError
 from taskyard_server.logs.logs import LossLog, TransitionLog, TriggerLog
 from taskyard_server.metrics.samples import Samples
 from taskyard_server.metrics.snapshots import Snapshots
@@ -29,18 +27,17 @@ from taskyard_server.services.sign_in import SignInService
 from taskyard_server.services.stats import StatsService
 from taskyard_server.services.store import StoreService
 from taskyard_server.services.task_watches import TaskWatches
-from taskyard_server.services.tokens import TokenService
 from taskyard_server.settings.config import Settings
 from taskyard_server.settings.live_config import LiveConfig, Reload
 from taskyard_server.settings.setting_types import secret
 from taskyard_server.store.port import StoreError
-from taskyard_server.store.shared_port import is_shared
 from taskyard_server.telemetry.parts import OFF, Telemetry
 from taskyard_server.webhooks.webhooks import Webhooks
 
 from . import gc_policy
 from .admin_socket import AdminSocket
 from .cancel_on_event import cancel_on_event
+from .configured_access import Access
 from .configured_engine import configured_engine
 from .configured_metrics import configured_metrics
 from .draining import Draining
@@ -98,38 +95,23 @@ class App:
         persistence = self._engine.persistence
         self._figures = None if persistence is None else persistence.figures
         try:
-            self._audit = configured_audit_log(settings.audit)
+            self._access = access = Access(settings, self._engine)
         except AuditLogError as error:
             raise StartError(str(error)) from None
-        self._tokens = None if persistence is None else TokenDirectory(self._engine.now)
-        auth = settings.auth if authentication_is_on(settings) else None
-        self._admission = (
-            None if auth is None and self._audit is None else CallAdmission(auth, self._tokens, audit=self._audit)
-        )
         self.metrics = configured_metrics(
             settings,
             self._engine,
             self.sharing,
-            self._admission,
+            access.admission,
             self._webhooks.counts,
             self._snapshots,
             lambda: self._pools,
         )
-        end_stale = None if auth is None or self._admission is None else self._admission.open_calls.end_stale
-        if self._tokens is not None and end_stale is not None:
-            self._tokens.on_ended = end_stale
-        self._token_news = None
-        if persistence is not None and self._tokens is not None and is_shared(persistence.store):
-            self._token_news = TokenNews(self._tokens, persistence.store)
-            if self._admission is not None:
-                self._admission.look_for = self._token_news.look_for
-        refresh = None if self._token_news is None else self._token_news.refresh
-        self._token_service = TokenService(self._tokens, end_stale, refresh)
         path = socket_of(settings) if guest is None else None
         self._admin_socket = (
             None
             if persistence is None or path is None
-            else AdminSocket(path, StoreService(persistence.store), self._token_service, self._audit)
+            else AdminSocket(path, StoreService(persistence.store), access.token_service, access.audit)
         )
         is_replica = settings.replicas.advertise is not None
         if is_replica and not settings.gateway:
@@ -141,9 +123,9 @@ class App:
         self.metrics.ignored_calls = lambda: self._ignored.total
         parts = (door, telemetry.calls, self.metrics.refused, self._engine.turns, self._ignored)
         self._servers = Servers(
-            None if is_replica else CallInterceptor(self._admission, by_grpc, *parts),
-            CallInterceptor(self._admission, by_gateway, *parts) if settings.gateway else None,
-            is_limited=auth is not None,
+            None if is_replica else CallInterceptor(access.admission, by_grpc, *parts),
+            CallInterceptor(access.admission, by_gateway, *parts) if settings.gateway else None,
+            is_limited=authentication_is_on(settings),
             has_replicas=is_replica,
             is_guest=guest is not None,
         )
@@ -170,9 +152,9 @@ class App:
                 self._ignored.calls_of,
             ),
             AdminService(self._engine, config, self._drain, self.sharing),
-            self._token_service,
+            access.token_service,
             self.readiness,
-            SignInService(config, self._admission),
+            SignInService(config, access.admission),
             lambda: self._pools,
             door,
             telemetry.handed,
@@ -213,16 +195,14 @@ class App:
             self._samples.open()
             if self.sharing is not None:
                 await self.sharing.replica.start()
-            if self._tokens is not None and self._engine.persistence is not None:
-                await self._tokens.open(self._engine.persistence)
+            await self._access.load()
         except StoreError as error:
             await self._engine.release()
             raise StartError(str(error)) from None
         if self._admin_socket is not None:
             await self._admin_socket.open()
         try:
-            if self._admission is not None:
-                await self._admission.open(self._engine.persistence)
+            await self._access.open()
             self._listen()
             await self._servers.start()
             if self._gateway is not None:
@@ -242,17 +222,12 @@ class App:
             end_leases_of_the_dead(self._engine),
             look_for_hosts(self._engine),
             self.readiness.run(),
+            *self._access.runs(),
         ]
         if self.sharing is not None:
             parts.append(self.sharing.replica.run())
-        if self._admission is not None:
-            parts.append(self._admission.run())
         if self._certificates is not None and self._replica_files is None:  # else the gateway does
             parts.append(self._certificates.watch())
-        if self._tokens is not None:
-            parts.append(self._tokens.run())
-        if self._token_news is not None:
-            parts.append(self._token_news.run())
         if self._config.file is not None:
             parts.append(self._config.watch())
         if self._executor is not None:
@@ -314,15 +289,10 @@ class App:
 
     def _on_signal(self) -> None:
         if self.draining.on_signal():
-            self._note("stop_signal")
+            self._access.note("stop_signal")
 
     def _drain(self, grace_secs: float | None) -> float:
         return self.draining.begin(grace_secs)
-
-    def _note(self, event: str, **fields: Any) -> None:
-        """Write what the owner of the process did to the audit log."""
-        if self._audit is not None:
-            self._audit.write({"event": event, "principal": "local", **fields})
 
     async def _stop(self) -> None:
         await cancel_on_event(self._engine.admin.close(built_in_only=self.draining.built_in_only), self.draining.hurry)
@@ -355,13 +325,11 @@ class App:
         if self._admin_socket is not None:
             await self._admin_socket.close()
         await self._release()
-        if self._audit is not None:
-            self._audit.close()
+        self._access.close()
 
     async def _release(self) -> None:
         """Let go of the store; after a second signal without waiting for one that does not answer."""
-        if self._tokens is not None:
-            self._tokens.write_used()
+        self._access.let_go()
         release = asyncio.create_task(self._let_go())
         hurry = asyncio.create_task(self.draining.hurry.wait())
         await asyncio.wait((release, hurry), return_when=asyncio.FIRST_COMPLETED)
@@ -381,8 +349,7 @@ class App:
         self._retry_policies = settings.retry_policies()
         self._pools = settings.pools()
         self._engine.admin.reconfigure(settings.limits(), settings.rules())
-        if self._admission is not None:
-            self._admission.reconfigure(settings.auth)
+        self._access.reconfigure(settings)
         self.metrics.take_token(secret(settings.metrics_token))
         self._webhooks.take_secret(secret(settings.webhooks.secret))
         if self._executor is not None:
@@ -390,7 +357,7 @@ class App:
 
     def _note_reload(self, reload: Reload | None) -> None:
         outcome = "conflict" if reload is None else "ok"
-        self._note("reload", changed=[] if reload is None else reload.changed, outcome=outcome)
+        self._access.note("reload", changed=[] if reload is None else reload.changed, outcome=outcome)
 
     def _listen(self) -> None:
         settings = self._settings
