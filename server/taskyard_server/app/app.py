@@ -37,7 +37,7 @@ from taskyard_server.webhooks.webhooks import Webhooks
 from . import gc_policy
 from .admin_socket import AdminSocket
 from .cancel_on_event import cancel_on_event
-from .configured_access import Access
+from .configured_access import ServerAccess
 from .configured_engine import configured_engine
 from .configured_metrics import configured_metrics
 from .draining import Draining
@@ -95,7 +95,7 @@ class App:
         persistence = self._engine.persistence
         self._figures = None if persistence is None else persistence.figures
         try:
-            self._access = access = Access(settings, self._engine)
+            self._access = access = ServerAccess(settings, self._engine)
         except AuditLogError as error:
             raise StartError(str(error)) from None
         self.metrics = configured_metrics(

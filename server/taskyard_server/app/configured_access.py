@@ -16,7 +16,7 @@ from taskyard_server.settings.config import Settings
 from taskyard_server.store.shared_port import is_shared
 
 
-class Access:
+class ServerAccess:
     """The parts of a server that know callers; each is None where the settings ask for none.
 
     `tokens` are those of the store, `admission` lets calls in. Raises `AuditLogError`.
