@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.tiers import changed_lines, in_shares
+from tests.tiers import MOST_MUTATIONS, changed_lines, drawn, in_shares
 
 DIFF = """\
 diff --git a/one.py b/two/one.py
@@ -46,3 +46,15 @@ def test_each_worker_begins_with_its_share_of_the_long_tests():
 @pytest.mark.parametrize("long", ["", "A", "ABCDEFGHIJ"])
 def test_no_test_is_lost_however_many_workers_there_are(long, workers):
     assert sorted(in_shares(long, "abcdefg", workers)) == sorted(f"{long}abcdefg")
+
+
+def test_of_many_mutations_each_commit_draws_others():
+    many = [f"mutation {number}" for number in range(2 * MOST_MUTATIONS)]
+    one, other = drawn(many, "c1"), drawn(many, "c2")
+    assert len(one) == len(other) == MOST_MUTATIONS
+    assert one != other
+    assert drawn(reversed(many), "c1") == one
+
+
+def test_few_mutations_are_all_drawn():
+    assert drawn(["a", "b"], "c1") == {"a", "b"}

@@ -9,12 +9,13 @@ needs besides, or which tests hold the same rule at a lower height. What a fixtu
 import inspect
 import re
 import subprocess
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from functools import cache
 from itertools import zip_longest
 from pathlib import Path
 from types import ModuleType
 from typing import Any, Final, TypeVar
+from zlib import crc32
 
 import pytest
 
@@ -33,6 +34,8 @@ _OF_MORE: Final = re.compile(rf"\b(gate\(|deep\(|spread\(|mutation\b|postgres|{'
 T = TypeVar("T")
 _HUNK: Final = re.compile(r"@@ -\S+ \+(\d+)(?:,(\d+))? @@")
 _LAST_DAY_SECS: Final = 24 * 3600
+MOST_MUTATIONS: Final = 60
+"""How many mutations in functions that have changed the gate tries, others at each commit; `make test-deep` tries all."""
 
 
 def tier_of(item: pytest.Item) -> str:
@@ -66,11 +69,19 @@ def is_elsewhere(file: Path, tiers: Collection[str]) -> bool:
 def keep(config: pytest.Config, items: list[pytest.Item], tiers: Collection[str]) -> None:
     """Leave out the tests of all other tiers."""
     tier = {item: tier_of(item) for item in items}
+    touched = {item.nodeid: item for item in items if tier[item] == "gate" and item.get_closest_marker("mutation")}
+    for name in touched.keys() - drawn(touched, _newest_commit()):
+        tier[touched[name]] = "deep"
     if hidden := {item.path for item in items if tier[item] != "test" and not _has_more(item.path)}:
         # Said in each `make test`, so that no test is ever left out of the gate unseen.
         raise pytest.UsageError(f"tests/tiers.py does not see that these have tests of another tier: {hidden}")
     config.hook.pytest_deselected(items=[item for item in items if tier[item] not in tiers])
     items[:] = [item for item in items if tier[item] in tiers]
+
+
+def drawn(names: Iterable[str], commit: str) -> set[str]:
+    """The mutations that the gate tries at this commit, of those in functions that have changed."""
+    return set(sorted(names, key=lambda name: crc32(f"{commit} {name}".encode()))[:MOST_MUTATIONS])
 
 
 def in_shares(long: Sequence[T], rest: Sequence[T], workers: int) -> list[T]:
@@ -118,12 +129,18 @@ def _has_changed(owner: type | ModuleType, name: str) -> bool:
 def _changed_lines() -> Mapping[str, Sequence[tuple[int, int]]]:
     """By file, the lines that differ from the commit of a day before the newest one, committed or not."""
 
-    def git(*words: str) -> str:
-        return subprocess.run(["git", *words], cwd=ROOT, capture_output=True, text=True, check=False).stdout.strip()
+    newest = _git("log", "-1", "--format=%ct")
+    before = newest and _git("rev-list", "-1", f"--before={int(newest) - _LAST_DAY_SECS}", "HEAD")
+    return changed_lines(_git("diff", "--unified=0", "--find-renames", before)) if before else {}
 
-    newest = git("log", "-1", "--format=%ct")
-    before = newest and git("rev-list", "-1", f"--before={int(newest) - _LAST_DAY_SECS}", "HEAD")
-    return changed_lines(git("diff", "--unified=0", "--find-renames", before)) if before else {}
+
+@cache
+def _newest_commit() -> str:
+    return _git("rev-parse", "HEAD")
+
+
+def _git(*words: str) -> str:
+    return subprocess.run(["git", *words], cwd=ROOT, capture_output=True, text=True, check=False).stdout.strip()
 
 
 def changed_lines(diff: str) -> dict[str, list[tuple[int, int]]]:

@@ -14,7 +14,7 @@ stage histories env EFFORT=4 $run --tier=test --tier=deep -m "not mutation" test
 stage compile make compile
 stage compiled $run --core=compiled --tier=test
 stage sqlite $run --core=compiled --store=sqlite --tier=test $servers
-stage trials env KILLS=60 CUTS=20 UPGRADES=6 ROUNDS=3 MINUTES=3 TASKS=10000 SECS=3 $run --core=compiled --store=sqlite --tier=gate --tier=deep \
+stage trials env KILLS=60 CUTS=20 UPGRADES=6 ROUNDS=3 MINUTES=3 TASKS=10000 CALLS=100 $run --core=compiled --store=sqlite --tier=gate --tier=deep \
   tests/durability tests/replicas tests/faults tests/stress tests/clients/python/host
 stage soak make soak ARGS="--minutes 4"
 for version in 3.11 3.12 3.13; do

@@ -1,10 +1,12 @@
 """Floods a port with frames that no HTTP/2 client sends, as a process of its own: `flooder.py KIND HOST PORT SECS`.
 
-It opens a new connection whenever it loses one, and prints how many connections it had and how many frames it sent.
+It opens a new connection whenever it loses one. It says when it has the first, and after its time, or at SIGTERM, how
+many connections it had and how many frames it sent.
 """
 
 import asyncio
 import contextlib
+import signal
 import sys
 from collections.abc import Awaitable, Callable, Iterator
 from typing import Final, TypeAlias
@@ -189,6 +191,8 @@ class Flooder:
     async def _one(self, frames: Flood, pause_secs: float, burst: int) -> None:
         reader, writer = await asyncio.open_connection(self._host, self._port)
         self.connections += 1
+        if self.connections == 1:
+            print("connected", flush=True)
         reading = asyncio.create_task(self._drain(reader))
         try:
             waiting: list[bytes] = []
@@ -215,16 +219,18 @@ class Flooder:
 
 
 async def main(kind: str, host: str, port: int, secs: float) -> None:
-    """Flood for some seconds."""
+    """Flood for some seconds, or until SIGTERM."""
     flooder = Flooder(host, port)
     how: list[Awaitable[None]] = (
         [flooder.flood(FAST[kind], 0, BURST) for _ in range(FLOODERS)]
         if kind in FAST
         else [flooder.flood(SLOWLY[kind], DRIP_SECS, 1) for _ in range(SLOW)]
     )
-    with contextlib.suppress(TimeoutError):
+    flooding = asyncio.gather(*how)
+    asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, flooding.cancel)
+    with contextlib.suppress(TimeoutError, asyncio.CancelledError):
         async with asyncio.timeout(secs):
-            await asyncio.gather(*how)
+            await flooding
     print(f"{flooder.connections} connections, {flooder.frames} frames")
 
 

@@ -27,7 +27,7 @@ _new_tuple: Final[Any] = tuple.__new__
 def require_readers(life: Lifecycle, options: TaskOptions) -> None:
     """Raise `Unavailable` for fields that an earlier version could not read, if it may come to serve the namespace."""
     if options.extras is not NO_EXTRAS and not life.readers.keeps_extras:
-        raise Unavailable(f"concurrencyKeys, after, uniqueKey, onTargetFailure: {NOT_YET}")
+        raise Unavailable(f"concurrencyKeys, after, uniqueKey, onTargetFailure, selector: {NOT_YET}")
     if options.has_added_fields and not life.readers.keeps_added_fields:
         raise Unavailable(f"runTimeoutMs, parentId, input: {NOT_YET}")
 
