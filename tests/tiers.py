@@ -35,7 +35,7 @@ T = TypeVar("T")
 _HUNK: Final = re.compile(r"@@ -\S+ \+(\d+)(?:,(\d+))? @@")
 _LAST_DAY_SECS: Final = 24 * 3600
 MOST_MUTATIONS: Final = 60
-"""How many mutations in functions that have changed the gate tries, others at each commit; `make test-deep` tries all."""
+"""How many mutations of what has changed the gate tries, others at each commit; `make test-deep` tries all."""
 
 
 def tier_of(item: pytest.Item) -> str:
