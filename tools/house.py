@@ -82,6 +82,13 @@ def reaches_into_the_core() -> int:
     return sum(len(re.findall(r"\.life\.", file.read_text())) for file in outside)
 
 
+def places_of_a_new_field() -> int:
+    """Rows of the recipe for a field of a task, in CONTRIBUTING.md."""
+    text = (ROOT / "CONTRIBUTING.md").read_text()
+    recipe = text.partition("## Adding a field to a task")[2].partition("\n## ")[0]
+    return len(re.findall(r"^\| `", recipe, re.MULTILINE))
+
+
 def class_names_that_stand_twice() -> int:
     """Names that more than one class of the server has."""
     names = Counter(
@@ -120,6 +127,7 @@ FIGURES: Final[tuple[Callable[[], int], ...]] = (
     attributes_of_lifecycle,
     files_that_take_a_lifecycle,
     reaches_into_the_core,
+    places_of_a_new_field,
     class_names_that_stand_twice,
     crumbs,
     lines_of_the_server,

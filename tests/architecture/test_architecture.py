@@ -34,17 +34,7 @@ RECORDS = {
     "queue.weights",
 }
 """The core's domain: a task is in its agent's lane and under a lease, which is one of a host, which makes offers."""
-TRANSITIONS = {
-    "attempts",
-    "grants",
-    "lifecycle",
-    "liveness",
-    "pending",
-    "predecessors",
-    "retention",
-    "run_timeouts",
-    "unique_keys",
-}
+TRANSITIONS = {"attempts", "grants", "lifecycle", "liveness", "pending", "retention"}
 """`Lifecycle` owns the state of a namespace; each of the others does one part of its transitions, and calls it back."""
 
 LAYERS = (

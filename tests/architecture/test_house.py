@@ -7,10 +7,11 @@ MOST = {
     house.loose_files: 2,
     house.loose_files_with_one_importer: 0,
     house.files_of_the_core: 47,
-    house.modules_in_circles: 23,
+    house.modules_in_circles: 20,
     house.attributes_of_lifecycle: 24,
-    house.files_that_take_a_lifecycle: 19,
+    house.files_that_take_a_lifecycle: 13,
     house.reaches_into_the_core: 0,
+    house.places_of_a_new_field: 11,
     house.class_names_that_stand_twice: 2,
     house.crumbs: 31,
 }

@@ -11,6 +11,7 @@ from taskyard_server.core.pending import Pending
 from taskyard_server.core.predecessors import Predecessors
 from taskyard_server.core.restoring import Restoring
 from taskyard_server.core.retention import Retention
+from taskyard_server.core.unique_keys import UniqueKeys
 from taskyard_server.store import rows
 
 from .breach_histories import Histories
@@ -35,7 +36,7 @@ MUTATIONS: dict[str, list[Edit]] = {
         (Predecessors, "_judge", "return Verdict.FAILED", "return Verdict.CLEAR"),
     ],
     "a failure that blocks its target cancels its followers": [
-        (Predecessors, "_judge", "self._life.targets.blocks(task)", "False"),
+        (Predecessors, "_judge", "self._targets.blocks(task)", "False"),
     ],
     "the policy ended is that of success": [
         (Predecessors, "_judge", "if is_ended_enough", "if False"),
@@ -44,7 +45,7 @@ MUTATIONS: dict[str, list[Edit]] = {
         (Predecessors, "changed", "self._changed[task] = None", "pass"),
     ],
     "a task that may go is let go in spite of its hold": [
-        (Pending, "go_on", "if not task.history.held", "if True"),
+        (Pending, "judged", "if not task.history.held", "if True"),
     ],
     "a release does not wait for what a task comes after": [
         (Pending, "release_hold", "self._life.predecessors.holds_back(task) or ", ""),
@@ -80,19 +81,19 @@ MUTATIONS: dict[str, list[Edit]] = {
         (unique_keys, "_holds", "or task.state in WAITING", "or True"),
     ],
     "a task in flight is replaced": [
-        (unique_keys, "find_conflict", "and _all_wait(holders)", ""),
+        (UniqueKeys, "find_conflict", "and _all_wait(holders)", ""),
     ],
     "a task is replaced by one that is refused": [
-        (unique_keys, "find_conflict", "return None", "pass"),
+        (UniqueKeys, "find_conflict", "return None", "pass"),
     ],
     "a task replaces the one that it comes after": [
-        (unique_keys, "find_conflict", "if any(", "if False and any("),
+        (UniqueKeys, "find_conflict", "if any(", "if False and any("),
     ],
     "a task is the answer to no key but its own": [
-        (unique_keys, "_bind", "life.tasks.by_key[task.agent.id, key.key] = task", "pass"),
+        (UniqueKeys, "_bind", "self._tasks.by_key[task.agent.id, key.key] = task", "pass"),
     ],
     "the oldest task that has a key is the answer": [
-        (unique_keys, "find_conflict", "holders[-1]", "holders[0]"),
+        (UniqueKeys, "find_conflict", "holders[-1]", "holders[0]"),
     ],
 }
 
@@ -110,7 +111,7 @@ RESTARTS: dict[str, list[Edit]] = {
         (Restoring, "_keep", "for bound in task.history.bound", "for bound in ()"),
     ],
     "a bound key is not kept": [
-        (unique_keys, "_bind", "life.note(task)", "pass"),
+        (UniqueKeys, "_bind", "self._changes.tasks[task] = None", "pass"),
     ],
     "a task that waits for others is kept as one that is queued": [
         (rows, "is_as_submitted", "and not task.options.extras.after", ""),

@@ -9,11 +9,12 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 from .batches import BatchSubmission
-from .errors import NOT_YET, AlreadyExists, BadRequest, Refusal, RefusedBefore, Unavailable
+from .errors import AlreadyExists, BadRequest, Refusal, RefusedBefore, Unavailable
+from .leases import StopReason
 from .predecessors import IN_MEMORY, Known
-from .task import NO_EXTRAS, NO_OPTIONS, Existing
+from .task import CANCELLED, NO_EXTRAS, NO_OPTIONS, Existing
 from .task_options import TaskOptions
-from .unique_keys import find_conflict, replace
+from .unique_keys import REPLACED
 
 if TYPE_CHECKING:
     from .lifecycle import Lifecycle
@@ -22,14 +23,6 @@ if TYPE_CHECKING:
 
 BATCH_ID_PLACE: Final = TaskOptions._fields.index("batch_id")
 _new_tuple: Final[Any] = tuple.__new__
-
-
-def require_readers(life: Lifecycle, options: TaskOptions) -> None:
-    """Raise `Unavailable` for fields that an earlier version could not read, if it may come to serve the namespace."""
-    if options.extras is not NO_EXTRAS and not life.readers.keeps_extras:
-        raise Unavailable(f"concurrencyKeys, after, uniqueKey, onTargetFailure, selector: {NOT_YET}")
-    if options.has_added_fields and not life.readers.keeps_added_fields:
-        raise Unavailable(f"runTimeoutMs, parentId, input: {NOT_YET}")
 
 
 class Admission:
@@ -121,13 +114,20 @@ class Admission:
         following = life.predecessors.find(extras, known) if extras.after else None
         if extras.unique_key is None:
             return life.accept(now, submission, following)
-        replaced = find_conflict(life, now, submission)
+        replaced = life.unique_keys.find_conflict(now, submission, life.limits.max_blocked_targets)
         if replaced is None or isinstance(replaced, Existing):
             return replaced
         task = life.accept(now, submission, following, replaces=bool(replaced))
         if replaced and task is not None:
-            replace(life, now, replaced, task)
+            self._replace(now, replaced, task)
         return task
+
+    def _replace(self, now: float, tasks: list[Task], task: Task) -> None:
+        """Cancel tasks that a new one replaces, which is there already: so what it comes after is still retained."""
+        for each in tasks:
+            self._life.finish(now, each, CANCELLED, None, REPLACED, StopReason.CANCELLED)
+        if task.position is not None:
+            task.position -= len(tasks)
 
     def _with_ids(self, submission: Submission, outcomes: Sequence[Task | Existing | Refusal]) -> Submission:
         """The same after the tasks that its indexes stand for. Raises `RefusedBefore` if one of these was refused."""
@@ -162,7 +162,7 @@ class Admission:
     def _check(self, now: float, submission: Submission) -> None:
         self.require_open()
         if not self._life.readers.keeps_extras:
-            require_readers(self._life, submission.options)
+            self._life.readers.require(submission.options)
         if submission.deadline is not None and submission.deadline <= now:
             raise BadRequest("deadline: must be in the future")
 

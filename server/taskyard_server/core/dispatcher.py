@@ -32,7 +32,7 @@ class Dispatcher:
 
     def __init__(self, life: Lifecycle, hosts: Hosts) -> None:
         self._stopped = False
-        self.notices = Notices(life, hosts, self.profile_of)
+        self.notices = Notices(life.ready, life.children, life.liveness, hosts, self.profile_of)
         self._life = life
         self._hosts = hosts
         # The hosts whose last claim got fewer tasks than it could, because a limit was reached; with their profiles.

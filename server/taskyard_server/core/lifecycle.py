@@ -91,16 +91,18 @@ class Lifecycle:
         self.deadlines = Deadlines(self.timers, self.expire)
         self.tasks.on_dropped = self.deadlines.pages.forget
         self.pending = Pending(self)
-        self.predecessors = Predecessors(self)
-        self.unique_keys = UniqueKeys()
+        self.predecessors = Predecessors(self.tasks, self.targets)
+        self.predecessors.on_judged = self.pending.judged
+        self.unique_keys = UniqueKeys(self.tasks, self.targets, changes)
         self.past_keys = PastKeys(self.timers)
         self.readers = ReaderRules(self.tasks, self.past_keys)
         self.grants = Grants(self)
         self.attempts = Attempts(self, entropy)
-        self.run_timeouts = RunTimeouts(self.timers, self.attempts)
+        self.run_timeouts = RunTimeouts(self.timers, self.attempts.fail)
         self.liveness = Liveness(self, hosts)
         self.rests = HostBackoff(self.timers, self.offers)
         self.retention = Retention(self)
+        self.predecessors.on_let_go = self.retention.let_go
         self.triggered = TriggeredTasks(self.ready)
         self._events: list[Event] = []
 

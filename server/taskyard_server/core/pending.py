@@ -57,14 +57,15 @@ class Pending:
         if self._life.predecessors.holds_back(task) or not self._goes_on(now, task):
             self._life.note(task)
 
-    def go_on(self, now: float, task: Task) -> None:
-        """All that a pending task comes after have ended."""
-        if not task.history.held:
-            self._goes_on(now, task)
-
-    def wait_again(self, task: Task) -> None:
-        """A task that a pending one comes after has not ended, or was resumed: its time alone does not queue it."""
-        if task.history.not_before is not None:
+    def judged(self, now: float, task: Task, verdict: Verdict, failed: str | None) -> None:
+        """The predecessors of a pending task mean something else for it than before; `failed` is the id of one."""
+        if verdict is Verdict.FAILED:
+            self._life.finish(now, task, CANCELLED, None, failed_text(failed))
+        elif verdict is Verdict.CLEAR:
+            if not task.history.held:
+                self._goes_on(now, task)
+        elif task.history.not_before is not None:
+            # One was resumed: its time alone does not queue it.
             self.delayed.remove(task.history.not_before, task)
 
     def come_due(self, now: float, task: Task) -> None:

@@ -9,7 +9,7 @@ and was judged when the task came.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from enum import IntEnum
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Final, NamedTuple
@@ -20,9 +20,10 @@ from .task import CANCELLED, DONE, FAILED, REJECTED, TaskState
 from .task_options import AfterPolicy
 
 if TYPE_CHECKING:
-    from .lifecycle import Lifecycle
+    from .targets import Targets
     from .task import Submission, Task
     from .task_options import TaskExtras
+    from .task_table import TaskTable
 
 ENDED: Final = AfterPolicy.ENDED
 
@@ -71,10 +72,17 @@ class Following:
 
 
 class Predecessors:
-    """The tasks of one namespace that wait for others."""
+    """The tasks of one namespace that wait for others.
 
-    def __init__(self, life: Lifecycle) -> None:
-        self._life = life
+    `on_judged` is called with a task, what its predecessors mean for it now, and the id of the one that has failed;
+    `on_let_go` with a predecessor that nobody waits for any more.
+    """
+
+    def __init__(self, tasks: TaskTable, targets: Targets) -> None:
+        self._tasks = tasks
+        self._targets = targets
+        self.on_judged: Callable[[float, Task, Verdict, str | None], None]
+        self.on_let_go: Callable[[Task], None]
         self.followers: dict[Task, dict[Task, None]] = {}
         """By a predecessor the tasks that stand below it. It is retained while it is here."""
         self._waiting: dict[Task, list[Task]] = {}
@@ -99,7 +107,7 @@ class Predecessors:
         waits = False
         is_ended_enough = extras.after_policy is ENDED
         for task_id in dict.fromkeys(extras.after):
-            task = self._life.tasks.get(task_id)
+            task = self._tasks.get(task_id)
             if task is not None and agents is not None and task.agent.id not in agents:
                 task = None
             elif task is None and task_id in past:
@@ -138,7 +146,7 @@ class Predecessors:
 
         Raises `ValueError` if it does not come after earlier ones alone: so there are no circles.
         """
-        found = [self._life.tasks.get(task_id) for task_id in dict.fromkeys(task.options.extras.after)]
+        found = [self._tasks.get(task_id) for task_id in dict.fromkeys(task.options.extras.after)]
         predecessors = [each for each in found if each is not None]
         for each in predecessors:
             if each.seq >= task.seq:
@@ -173,7 +181,7 @@ class Predecessors:
             del below[task]
             if not below:
                 del self.followers[each]
-                self._life.retention.let_go(each)
+                self.on_let_go(each)
 
     def changed(self, now: float, task: Task) -> None:
         """A task has ended, or was resumed: what comes after it, if anything does, is to be looked at."""
@@ -210,14 +218,11 @@ class Predecessors:
 
     def _look(self, now: float, task: Task) -> None:
         verdict, failed = self._verdict(task)
-        if verdict is Verdict.FAILED:
-            self._life.finish(now, task, CANCELLED, None, failed_text(failed))
-        elif verdict is Verdict.WAITS:
+        if verdict is Verdict.WAITS:
             self._clear.pop(task, None)
-            self._life.pending.wait_again(task)
-        else:
+        elif verdict is Verdict.CLEAR:
             self._clear[task] = None
-            self._life.pending.go_on(now, task)
+        self.on_judged(now, task, verdict, failed)
 
     def _look_at(self, now: float, task: Task) -> None:
         if not self._changed and not self._next:
@@ -243,7 +248,7 @@ class Predecessors:
         if state is FAILED or state is CANCELLED:
             if is_ended_enough:
                 return Verdict.CLEAR
-            if state is FAILED and task.options.target is not None and self._life.targets.blocks(task):
+            if state is FAILED and task.options.target is not None and self._targets.blocks(task):
                 return Verdict.WAITS
             return Verdict.FAILED
         return Verdict.WAITS

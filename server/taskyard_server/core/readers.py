@@ -8,8 +8,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from .errors import NOT_YET, Unavailable
+from .task import NO_EXTRAS
+
 if TYPE_CHECKING:
     from .past_keys import PastKeys
+    from .task_options import TaskOptions
     from .task_table import TaskTable
 
 
@@ -39,3 +43,10 @@ class ReaderRules:
         """Say which fields tasks may have from now on, while an earlier version may come to serve the namespace."""
         self.keeps_added_fields = added
         self.keeps_extras = extras
+
+    def require(self, options: TaskOptions) -> None:
+        """Raise `Unavailable` for fields that an earlier version could not read, if it may come to serve."""
+        if options.extras is not NO_EXTRAS and not self.keeps_extras:
+            raise Unavailable(f"concurrencyKeys, after, uniqueKey, onTargetFailure, selector: {NOT_YET}")
+        if options.has_added_fields and not self.keeps_added_fields:
+            raise Unavailable(f"runTimeoutMs, parentId, input: {NOT_YET}")

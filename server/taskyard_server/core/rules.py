@@ -14,7 +14,10 @@ from .errors import NOT_YET, BadRequest, NotFound, Unavailable
 from .queue.keys import KeyLimit
 
 if TYPE_CHECKING:
-    from .lifecycle import Lifecycle
+    from .agents import Agents
+    from .changes import Changes
+    from .queue.ready_queue import ReadyQueue
+    from .readers import ReaderRules
 
 MAX_SET: Final = 1000
 """This many patterns of limits may be set by calls, and this many of weights."""
@@ -49,8 +52,11 @@ class WeightInForce(NamedTuple):
 class Rules:
     """The rules of one namespace."""
 
-    def __init__(self, life: Lifecycle) -> None:
-        self._life = life
+    def __init__(self, ready: ReadyQueue, agents: Agents, readers: ReaderRules, changes: Changes | None) -> None:
+        self._ready = ready
+        self._agents = agents
+        self._readers = readers
+        self._changes = changes
         self._configured = NO_RULES
         self._limits: dict[str, Rule] = {}
         self._weights: dict[str, Rule] = {}
@@ -117,8 +123,7 @@ class Rules:
         return [*self._limits.values(), *self._weights.values()]
 
     def _set(self, rules: dict[str, Rule], pattern: str, limit: KeyLimit | None, weight: int) -> None:
-        life = self._life
-        if not life.readers.keeps_extras:
+        if not self._readers.keeps_extras:
             raise Unavailable(f"limits of keys and weights: {NOT_YET}")
         rule = rules.get(pattern)
         if rule is None:
@@ -128,20 +133,20 @@ class Rules:
             rule = rules[pattern] = Rule(self._last_number, pattern, limit, weight)
         else:
             rule.limit, rule.weight = limit, weight
-        if life.changes is not None:
-            life.changes.rules[rule] = None
+        if self._changes is not None:
+            self._changes.rules[rule] = None
 
     def _delete(self, rules: dict[str, Rule], pattern: str, kind: str) -> None:
         rule = rules.pop(pattern, None)
         if rule is None:
             raise NotFound(f"no {kind} was set for {pattern}")
-        if self._life.changes is not None:
-            self._life.changes.rule_gone(rule)
+        if self._changes is not None:
+            self._changes.rule_gone(rule)
 
     def _apply_limits(self, now: float) -> None:
         in_force = {each.pattern: each.limit for each in self.limits()}
-        self._life.ready.keys.set_limits(now, in_force)
+        self._ready.keys.set_limits(now, in_force)
 
     def _apply_weights(self) -> None:
         in_force = {each.pattern: each.weight for each in self.weights()}
-        self._life.ready.set_weights(in_force, self._life.agents.by_id.values())
+        self._ready.set_weights(in_force, self._agents.by_id.values())

@@ -12,8 +12,10 @@ from .limits import RESTART_GRACE_SECS
 from .timers import TimerOrder
 
 if TYPE_CHECKING:
-    from .attempts import Attempts
+    from collections.abc import Callable
+
     from .leases import Lease
+    from .task import Task
     from .timers import Timers
 
 TIMED_OUT: Final = "timed_out"
@@ -21,10 +23,15 @@ TIMED_OUT: Final = "timed_out"
 
 
 class RunTimeouts:
-    """The leases under which a started attempt has a run timeout, and when each is over."""
+    """The leases under which a started attempt has a run timeout, and when each is over.
 
-    def __init__(self, timers: Timers, attempts: Attempts) -> None:
-        self._attempts = attempts
+    `fail` fails the attempt of a task: with an error, whether it may be retried, a code, and why its host shall stop.
+    """
+
+    def __init__(
+        self, timers: Timers, fail: Callable[[float, Task, str, bool, str | None, StopReason | None], None]
+    ) -> None:
+        self._fail = fail
         self._ends: dict[Lease, float] = {}
         self._timers = timers.queue(self._expire, TimerOrder.RUN_TIMEOUT)
 
@@ -52,4 +59,4 @@ class RunTimeouts:
         secs = lease.task.options.run_timeout_secs
         assert secs is not None
         error = f"run timeout of {round(secs * 1000)} ms exceeded"
-        self._attempts.fail(now, lease.task, error, True, TIMED_OUT, StopReason.TIMED_OUT)
+        self._fail(now, lease.task, error, True, TIMED_OUT, StopReason.TIMED_OUT)

@@ -48,7 +48,7 @@ class Scheduler:
         self._life = Lifecycle(limits, entropy, self.hosts, changes)
         self._entropy = entropy
         self._admission = Admission(self._life)
-        self.rules = Rules(self._life)
+        self.rules = Rules(self._life.ready, self._life.agents, self._life.readers, changes)
         self.operations = Operations(self._life, self._admission, self.resume)
         self.dispatcher = Dispatcher(self._life, self.hosts)
         self.keys, self.targets, self.readers = self._life.ready.keys, self._life.targets, self._life.readers

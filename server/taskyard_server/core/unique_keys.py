@@ -10,14 +10,15 @@ from typing import TYPE_CHECKING, Final
 
 from .errors import AlreadyExists, BadRequest
 from .history import Bound
-from .leases import StopReason
-from .task import CANCELLED, WAITING, Existing
+from .task import WAITING, Existing
 from .task_options import OnConflict, UniqueWhile
 
 if TYPE_CHECKING:
-    from .lifecycle import Lifecycle
+    from .changes import Changes
+    from .targets import Targets
     from .task import Submission, Task
     from .task_options import IdempotencyKey
+    from .task_table import TaskTable
 
 QUEUED_ONLY: Final = UniqueWhile.QUEUED
 REJECT: Final = OnConflict.REJECT
@@ -33,7 +34,10 @@ MAX_BOUND: Final = 100
 class UniqueKeys:
     """The live tasks of one namespace that came under unique keys."""
 
-    def __init__(self) -> None:
+    def __init__(self, tasks: TaskTable, targets: Targets, changes: Changes | None) -> None:
+        self._tasks = tasks
+        self._targets = targets
+        self._changes = changes
         self._live: dict[tuple[str, str], dict[Task, None]] = {}
 
     def __len__(self) -> int:
@@ -72,52 +76,46 @@ class UniqueKeys:
         holders.sort(key=_seq)
         return holders
 
+    def find_conflict(
+        self, now: float, submission: Submission, max_blocked_targets: int
+    ) -> Existing | list[Task] | None:
+        """Look whether the unique key of a submission is free.
 
-def find_conflict(life: Lifecycle, now: float, submission: Submission) -> Existing | list[Task] | None:
-    """Look whether the unique key of a submission is free.
+        The task that has it is the answer, and then has the submission's idempotency key too. Else these are the tasks
+        that it replaces, none if the key is free; None if its target has no room, so that it replaces none. Raises
+        `AlreadyExists`, or `BadRequest` where the submission comes after a task that it replaces, since both would be
+        cancelled.
+        """
+        extras = submission.options.extras
+        assert extras.unique_key is not None
+        holders = self.holders(submission.agent_id, extras.unique_key)
+        if not holders:
+            return holders
+        youngest = holders[-1]
+        if extras.on_conflict is REJECT:
+            raise AlreadyExists(TAKEN, {"taskId": youngest.id})
+        if extras.on_conflict is REPLACE_QUEUED and _all_wait(holders):
+            if any(task.id in extras.after for task in holders):
+                raise BadRequest(IS_AFTER)
+            target = submission.options.target
+            if target is not None and not self._targets.has_room(target, max_blocked_targets):
+                return None
+            return holders
+        if submission.options.key is not None:
+            self._bind(now, youngest, submission.options.key)
+        return Existing(youngest)
 
-    The task that has it is the answer, and then has the submission's idempotency key too. Else these are the tasks that
-    it replaces, none if the key is free; None if its target has no room, so that it replaces none. Raises
-    `AlreadyExists`, or `BadRequest` where the submission comes after a task that it replaces: both would be cancelled.
-    """
-    extras = submission.options.extras
-    assert extras.unique_key is not None
-    holders = life.unique_keys.holders(submission.agent_id, extras.unique_key)
-    if not holders:
-        return holders
-    youngest = holders[-1]
-    if extras.on_conflict is REJECT:
-        raise AlreadyExists(TAKEN, {"taskId": youngest.id})
-    if extras.on_conflict is REPLACE_QUEUED and _all_wait(holders):
-        if any(task.id in extras.after for task in holders):
-            raise BadRequest(IS_AFTER)
-        target = submission.options.target
-        if target is not None and not life.targets.has_room(target, life.limits.max_blocked_targets):
-            return None
-        return holders
-    if submission.options.key is not None:
-        _bind(life, now, youngest, submission.options.key)
-    return Existing(youngest)
-
-
-def replace(life: Lifecycle, now: float, tasks: list[Task], task: Task) -> None:
-    """Cancel tasks that a new one replaces, which is there already: so what it comes after is still retained."""
-    for each in tasks:
-        life.finish(now, each, CANCELLED, None, REPLACED, StopReason.CANCELLED)
-    if task.position is not None:
-        task.position -= len(tasks)
-
-
-def _bind(life: Lifecycle, now: float, task: Task, key: IdempotencyKey) -> None:
-    """Let a task be the answer to what repeats a key, too."""
-    bound = (*task.history.bound, Bound(key.key, key.fingerprint, now))
-    for gone in bound[:-MAX_BOUND]:
-        name = (task.agent.id, gone.key)
-        if life.tasks.by_key.get(name) is task:
-            del life.tasks.by_key[name]
-    task.history = task.history._replace(bound=bound[-MAX_BOUND:])
-    life.tasks.by_key[task.agent.id, key.key] = task
-    life.note(task)
+    def _bind(self, now: float, task: Task, key: IdempotencyKey) -> None:
+        """Let a task be the answer to what repeats a key, too."""
+        bound = (*task.history.bound, Bound(key.key, key.fingerprint, now))
+        for gone in bound[:-MAX_BOUND]:
+            name = (task.agent.id, gone.key)
+            if self._tasks.by_key.get(name) is task:
+                del self._tasks.by_key[name]
+        task.history = task.history._replace(bound=bound[-MAX_BOUND:])
+        self._tasks.by_key[task.agent.id, key.key] = task
+        if self._changes is not None:
+            self._changes.tasks[task] = None
 
 
 def _holds(task: Task) -> bool:

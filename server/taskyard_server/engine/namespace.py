@@ -279,7 +279,7 @@ class NamespaceState:
 
     def look_for_hosts(self, now: float) -> None:
         """See which kinds of tasks no live host may run, and log each once."""
-        new = self.scheduler.dispatcher.notices.look(now)
+        new = self.scheduler.dispatcher.notices.look(now, self.scheduler.limits.no_host_notice_secs)
         for notice in new[:MAX_NOTICES_LOGGED]:
             log.warning("tasks_without_host", namespace=self.namespace, notice=notice)
         if len(new) > MAX_NOTICES_LOGGED:

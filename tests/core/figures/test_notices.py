@@ -17,7 +17,7 @@ def notice(task) -> str | None:
 
 def look(yard, secs: float = 0) -> list[str]:
     yard.now += secs
-    return yard.scheduler.dispatcher.notices.look(yard.now)
+    return yard.scheduler.dispatcher.notices.look(yard.now, yard.scheduler.limits.no_host_notice_secs)
 
 
 def noticed(yard) -> Noticed:

@@ -15,7 +15,6 @@ from taskyard_server.core.hosts import Host, HostProfile
 from .runnable import Room, Waiting
 
 if TYPE_CHECKING:
-    from taskyard_server.core.lifecycle import Lifecycle
     from taskyard_server.core.liveness import Liveness
     from taskyard_server.core.scheduler import Scheduler
 
@@ -79,7 +78,7 @@ class Demand(NamedTuple):
 def demand_of(scheduler: Scheduler, now: float, pool: Pool) -> Demand:
     """The demand of a pool at this moment."""
     life = scheduler.life
-    runnable, since = _runnable(life, now, pool.profile)
+    runnable, since = _runnable(scheduler, now, pool.profile)
     inflight = free_credit = live = 0
     for host in scheduler.hosts:
         if pool.has(host):
@@ -103,11 +102,12 @@ def free_credit_of(liveness: Liveness, host: Host, now: float) -> int:
     return credit
 
 
-def _runnable(life: Lifecycle, now: float, profile: HostProfile) -> tuple[int, float | None]:
+def _runnable(scheduler: Scheduler, now: float, profile: HostProfile) -> tuple[int, float | None]:
     """How many tasks enough hosts of a profile could be handed at once, and since when the first of them is queued.
 
     The limits in flight hold for them together: an agent with 100 tasks and one free place has one.
     """
+    life = scheduler.life
     limits, ready = life.limits, life.ready
     free = limits.max_inflight - life.counts.inflight
     if free <= 0:

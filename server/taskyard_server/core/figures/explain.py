@@ -22,7 +22,7 @@ from .notices import stands_still
 from .order_ahead import ahead_of
 
 if TYPE_CHECKING:
-    from taskyard_server.core.lifecycle import Lifecycle
+    from taskyard_server.core.children import Children
     from taskyard_server.core.offers import Offer
     from taskyard_server.core.scheduler import Scheduler
 
@@ -223,7 +223,7 @@ def _lacks(scheduler: Scheduler, now: float, kind: Kind, sight: Sight) -> Iterab
     offering = [host for host, profile in able if profile.may_run(project, action, requires, has_tab)]
     if offering:
         if not any(_has_room(scheduler, now, offer, kind) for host in offering for offer in host.offers):
-            yield _no_credit(scheduler.life, offering, action, sight)
+            yield _no_credit(scheduler.life.children, offering, action, sight)
     elif able:
         hosts = f"{len(able)} live host{'s' * (len(able) != 1)}"
         message = f"{hosts} with its project and capabilities, and none offers the action {action}"
@@ -239,7 +239,7 @@ def _lacks(scheduler: Scheduler, now: float, kind: Kind, sight: Sight) -> Iterab
         yield WaitReason(WaitKind.NO_HOST, message, name=whose, missing=tuple(missing))
 
 
-def _no_credit(life: Lifecycle, offering: list[Host], action: str, sight: Sight) -> WaitReason:
+def _no_credit(children: Children, offering: list[Host], action: str, sight: Sight) -> WaitReason:
     hosts = f"{len(offering)} live host{'s' * (len(offering) != 1)}"
     message = f"{hosts} with the action {action}, and none has credit or waits for tasks"
     used = limit = None
@@ -253,7 +253,7 @@ def _no_credit(life: Lifecycle, offering: list[Host], action: str, sight: Sight)
         counted = [f"{count} {word}" for count, word in ((draining, "draining"), (resting, "resting")) if count]
         if counted:
             message = f"{message} ({', '.join(counted)})"
-        if all(stands_still(life, host) for host in offering):
+        if all(stands_still(children, host) for host in offering):
             message = f"{message}; all that they run has children waiting: where it waits for these, nothing ends"
     return WaitReason(WaitKind.NO_CREDIT, message, name=action, used=used, limit=limit)
 

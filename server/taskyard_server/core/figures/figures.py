@@ -26,7 +26,7 @@ def stats_of(scheduler: Scheduler) -> Stats:
         after_others=len(life.predecessors),
         operations=scheduler.operations.live,
         limited_by=scheduler.limited_by,
-        noticed=scheduler.dispatcher.notices.noticed(),
+        noticed=scheduler.dispatcher.notices.noticed(life.agents),
         key_waits=life.ready.keys.waits(life.ready.keys.now, MAX_KEY_WAITS),
         counters=replace(life.counters),
         limits=life.limits,
@@ -41,7 +41,7 @@ def add_to_totals(totals: Totals, scheduler: Scheduler) -> None:
     totals.inflight += life.counts.inflight
     totals.paused += life.counts.paused
     totals.blocked_targets += life.targets.blocked
-    totals.noticed += scheduler.dispatcher.notices.noticed().waiting
+    totals.noticed += scheduler.dispatcher.notices.noticed(life.agents).waiting
     totals.after_others += len(life.predecessors)
     totals.retained += len(life.retention)
     totals.namespaces += 1

@@ -15,9 +15,12 @@ from taskyard_server.core.stats import NOTHING_NOTICED, Noticed
 from .lost_hosts import lost_hosts, lost_text
 
 if TYPE_CHECKING:
+    from taskyard_server.core.agents import Agents
+    from taskyard_server.core.children import Children
     from taskyard_server.core.hosts import Host, HostProfile, Hosts
-    from taskyard_server.core.lifecycle import Lifecycle
+    from taskyard_server.core.liveness import Liveness
     from taskyard_server.core.queue.bucket import Bucket, Kind
+    from taskyard_server.core.queue.ready_queue import ReadyQueue
 
 MAX_NOTICES: Final = 100
 """This many are told in the figures, those of most tasks."""
@@ -33,34 +36,43 @@ MAX_MATCHES = 20_000
 class Notices:
     """The owner of what `Bucket` says of notices. `profile_of` answers what a host may run at a time."""
 
-    def __init__(self, life: Lifecycle, hosts: Hosts, profile_of: Callable[[float, Host], HostProfile]) -> None:
-        self._life = life
+    def __init__(
+        self,
+        ready: ReadyQueue,
+        children: Children,
+        liveness: Liveness,
+        hosts: Hosts,
+        profile_of: Callable[[float, Host], HostProfile],
+    ) -> None:
+        self._ready = ready
+        self._children = children
+        self._liveness = liveness
         self._hosts = hosts
         self._profile_of = profile_of
         self._noticed: dict[Bucket, None] = {}
         # The buckets that are left of a look, the next one last.
         self._left: list[Bucket] = []
 
-    def look(self, now: float) -> list[str]:
-        """See which kinds no live host may run. Returns the notices that are new."""
+    def look(self, now: float, after_secs: float) -> list[str]:
+        """See which kinds no live host may run, for `after_secs` at least. Returns the notices that are new."""
         # Of hosts that are part of the server nobody is told.
         told: dict[HostProfile, bool] = {}
         moving: set[HostProfile] = set()
         for host in self._hosts:
-            if self._life.liveness.is_live(now, host):
+            if self._liveness.is_live(now, host):
                 profile = self._profile_of(now, host)
                 told[profile] = told.get(profile, False) or not host.built_in
-                if profile not in moving and not stands_still(self._life, host):
+                if profile not in moving and not stands_still(self._children, host):
                     moving.add(profile)
         profiles = list(told)
-        lost = list(lost_hosts(self._life.liveness, self._hosts, now, self._profile_of))
+        lost = list(lost_hosts(self._liveness, self._hosts, now, self._profile_of))
         any_action = [profile for profile in profiles if profile.actions is None]
         by_action: dict[str, list[HostProfile]] = {}
         for profile in profiles:
             for action in profile.actions or ():
                 by_action.setdefault(action, []).append(profile)
         if not self._left:
-            self._left = list(self._life.ready)
+            self._left = list(self._ready)
             present = dict.fromkeys(self._left)
             self._noticed = {bucket: None for bucket in self._noticed if bucket in present}
         matches, new = 0, []
@@ -71,7 +83,7 @@ class Notices:
             able = [profile for profile in offering if profile.may_run(*bucket.kind[:4])]
             if not moving.isdisjoint(able):
                 self._clear(bucket)
-            elif self._is_noticed(now, bucket):
+            elif self._is_noticed(now, bucket, after_secs):
                 matches += len(lost)
                 lost_ones = [host for host in lost if host.profile.may_run(*bucket.kind[:4])]
                 lacking = notice_text(bucket.kind, [profile for profile in offering if told[profile]])
@@ -88,12 +100,12 @@ class Notices:
             if profile.may_run(*bucket.kind[:4]):
                 self._clear(bucket)
 
-    def noticed(self) -> Noticed:
-        """The tasks that have a notice."""
+    def noticed(self, agents: Agents) -> Noticed:
+        """The tasks of these agents that have a notice."""
         if not self._noticed:
             return NOTHING_NOTICED
         counts: dict[str, int] = {}
-        for agent in self._life.agents.by_id.values():
+        for agent in agents.by_id.values():
             for lane in agent.lanes:
                 notice = lane.bucket.notice
                 if notice is not None and (count := lane.count):
@@ -101,12 +113,11 @@ class Notices:
         most = nlargest(MAX_NOTICES, counts.items(), key=_count)
         return Noticed(sum(counts.values()), dict(most))
 
-    def _is_noticed(self, now: float, bucket: Bucket) -> bool:
+    def _is_noticed(self, now: float, bucket: Bucket, after_secs: float) -> bool:
         """True if it has been so for long enough that no host may run a kind of which there are tasks, or were."""
         if bucket.unserved_since is None:
             bucket.unserved_since = now
-        secs = self._life.limits.no_host_notice_secs
-        return now - bucket.unserved_since >= secs and (
+        return now - bucket.unserved_since >= after_secs and (
             bucket.waiting + bucket.strands > 0 or bucket.notice is not None
         )
 
@@ -115,12 +126,12 @@ class Notices:
         self._noticed.pop(bucket, None)
 
 
-def stands_still(life: Lifecycle, host: Host) -> bool:
+def stands_still(children: Children, host: Host) -> bool:
     """True if a host is full, and something waits below each task that it holds."""
     return (
         bool(host.leases)
         and not any(offer.room > 0 for offer in host.offers)
-        and all(life.children.any_queued_below(task_id) for task_id in host.leases)
+        and all(children.any_queued_below(task_id) for task_id in host.leases)
     )
 
 

@@ -14,7 +14,6 @@ from collections.abc import Callable, Iterator
 from math import floor, inf, nextafter
 from typing import TYPE_CHECKING, Final
 
-from taskyard_server.core.admission import require_readers
 from taskyard_server.core.errors import AlreadyExists, BadRequest, NotFound, TooManySchedules, Unavailable
 from taskyard_server.core.stats import Totals, TriggerCounters
 from taskyard_server.core.task import NO_OPTIONS, Submission, Task
@@ -78,7 +77,7 @@ class ScheduleRegistry:
             if first.spec != spec or first.paused != paused:
                 raise AlreadyExists("scheduleId: is that of another schedule")
             return first
-        require_readers(self._life, spec.task.options)
+        self._life.readers.require(spec.task.options)
         if self._dispatcher.on_hold:
             raise Unavailable("the scheduler is draining")
         if len(self._schedules) >= (limit := self._life.limits.max_schedules):
@@ -113,7 +112,7 @@ class ScheduleRegistry:
         schedule = self.get(schedule_id)
         if spec == schedule.spec:
             return schedule
-        require_readers(self._life, spec.task.options)
+        self._life.readers.require(spec.task.options)
         is_new_cadence = spec.cadence != schedule.spec.cadence
         if is_new_cadence:
             since = self._clock_of(spec, now)
