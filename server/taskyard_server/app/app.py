@@ -13,18 +13,13 @@ from taskyard_server.engine.listeners import Listener
 from taskyard_server.executors.from_settings import configured_executor
 from taskyard_server.executors.tls_files import TlsFilesError
 from taskyard_server.interceptors.admission import AdmissionError
-from taskyard_server.interceptors.calls import CallInterceptor
-from taskyard_server.interceptors.unknown_fields import IgnoredFields
+from taskyard_server.interceptors.calls import CallInterceptor, Door
 from taskyard_server.logs.audit import AuditLogError
 from taskyard_server.logs.logs import LossLog, TransitionLog, TriggerLog
-from taskyard_server.metrics.samples import Samples
-from taskyard_server.metrics.snapshots import Snapshots
 from taskyard_server.net.admin_address import socket_of
-from taskyard_server.net.certificates import CertificateError, certificate_files, replica_files
 from taskyard_server.net.exposure import authentication_is_on, exposed
 from taskyard_server.services.admin import AdminService
 from taskyard_server.services.sign_in import SignInService
-from taskyard_server.services.stats import StatsService
 from taskyard_server.services.store import StoreService
 from taskyard_server.services.task_watches import TaskWatches
 from taskyard_server.settings.config import Settings
@@ -39,11 +34,11 @@ from .admin_socket import AdminSocket
 from .cancel_on_event import cancel_on_event
 from .configured_access import ServerAccess
 from .configured_engine import configured_engine
-from .configured_metrics import configured_metrics
 from .draining import Draining
 from .embedded_options import EmbeddedOptions
-from .listening import Servers, gateway_of
+from .endpoints import Endpoints, StartError
 from .maintenance import end_leases_of_the_dead, look_for_hosts
+from .observation import Observation
 from .readiness import Readiness
 from .service_set import ServiceSet, served
 
@@ -52,10 +47,6 @@ log = structlog.get_logger(__name__)
 STOP_GRACE_SECS: Final = 2.0
 PASS_ON_SECS: Final = 0.3
 WEBHOOK_GRACE_SECS: Final = 10.0
-
-
-class StartError(Exception):
-    """The control plane cannot start; the text is one line for the operator."""
 
 
 class App:
@@ -86,49 +77,22 @@ class App:
         virtual = None if guest is None else guest.clock
         self._engine, self.sharing = configured_engine(settings, accept_clock=accept_clock, virtual=virtual)
         self._retry_policies = settings.retry_policies()
-        self._pools = settings.pools()
         self._event_logs = self._engine.event_logs(encode_event)
         self._task_watches = TaskWatches(self._engine, self._event_logs)
-        self._snapshots = Snapshots(self._engine, lambda: config.settings.daemon.heartbeat_interval_ms / 1000)
-        self._samples = Samples(self._engine, virtual)
         self._webhooks = Webhooks(settings.webhooks, self._engine.outbox, telemetry.posts)
-        persistence = self._engine.persistence
-        self._figures = None if persistence is None else persistence.figures
         try:
             self._access = access = ServerAccess(settings, self._engine)
         except AuditLogError as error:
             raise StartError(str(error)) from None
-        self.metrics = configured_metrics(
-            settings,
-            self._engine,
-            self.sharing,
-            access.admission,
-            self._webhooks.counts,
-            self._snapshots,
-            lambda: self._pools,
-        )
+        self._observation = Observation(config, self._engine, self.sharing, access.admission, self._webhooks, virtual)
+        persistence = self._engine.persistence
         path = socket_of(settings) if guest is None else None
         self._admin_socket = (
             None
             if persistence is None or path is None
             else AdminSocket(path, StoreService(persistence.store), access.token_service, access.audit)
         )
-        is_replica = settings.replicas.advertise is not None
-        if is_replica and not settings.gateway:
-            raise StartError("replicas.advertise: needs the gateway, since that carries calls to other replicas")
-        door = None if self.sharing is None else self.sharing.door
-        by_grpc, by_gateway = settings.tls.client_ca is not None, settings.gateway_tls.client_ca is not None
-        by_gateway = by_gateway or (is_replica and by_grpc)
-        self._ignored = IgnoredFields(lambda: config.settings.refuse_unknown_fields)
-        self.metrics.ignored_calls = lambda: self._ignored.total
-        parts = (door, telemetry.calls, self.metrics.refused, self._engine.turns, self._ignored)
-        self._servers = Servers(
-            None if is_replica else CallInterceptor(access.admission, by_grpc, *parts),
-            CallInterceptor(access.admission, by_gateway, *parts) if settings.gateway else None,
-            is_limited=authentication_is_on(settings),
-            has_replicas=is_replica,
-            is_guest=guest is not None,
-        )
+        self._endpoints = Endpoints(settings, self._interceptor, self.sharing, None if guest is None else guest.address)
         trust = None if self.sharing is None else self.sharing.replica.trust
         self.readiness = Readiness(persistence, lambda: trust is None or trust.holds)
         secs, is_set = (
@@ -141,34 +105,21 @@ class App:
             self._engine,
             self._task_watches,
             lambda action: self._retry_policies.get(action),
-            StatsService(
-                self._engine,
-                self._snapshots,
-                self._samples,
-                self._webhooks.counts_of,
-                settings.scheduler,
-                self._figures,
-                lambda: self._pools,
-                self._ignored.calls_of,
-            ),
+            self._observation.service,
             AdminService(self._engine, config, self._drain, self.sharing),
             access.token_service,
             self.readiness,
             SignInService(config, access.admission),
-            lambda: self._pools,
-            door,
+            self._observation.pools,
+            self._door,
             telemetry.handed,
         )
         if self.sharing is not None:
             followers, webhooks = (self._event_logs, self._services.hosts.watches), self._webhooks
             self.sharing.tell(*followers, begun=webhooks.begin, left=webhooks.leave)
-            self.sharing.tell(begun=self._samples.begin, left=self._samples.leave)
         try:
-            self._certificates = certificate_files("tls", settings.tls)
-            self._replica_files = replica_files(settings.replicas)
-            self._gateway = gateway_of(settings, self._certificates, self._replica_files) if settings.gateway else None
             self._executor = configured_executor(self._engine, settings, telemetry.handed)
-        except (CertificateError, TlsFilesError) as error:
+        except TlsFilesError as error:
             raise StartError(str(error)) from None
         self._background: list[asyncio.Task[None]] = []
 
@@ -178,21 +129,22 @@ class App:
         if self._guest is None:
             self._take_signals()
         self._telemetry.take_clock(self._engine.now)
-        listeners: list[Listener] = [TransitionLog(), self.metrics, self._event_logs]
-        for listener in (*listeners, *self._telemetry.listeners):
+        self._engine.subscribe(TransitionLog())
+        self._observation.subscribe()
+        listeners: list[Listener] = [self._event_logs, *self._telemetry.listeners]
+        for listener in listeners:
             self._engine.subscribe(listener)
         if self._engine.outbox is None:
             self._engine.subscribe(self._webhooks)
         self._engine.leases.subscribe(LossLog())
         self._engine.schedules.subscribe(TriggerLog())
-        figures = (self._snapshots, self._samples, self.metrics)
-        for part in (self._event_logs, self._webhooks, self._ignored, *figures, self._services.hosts.watches):
+        for part in (self._event_logs, self._webhooks, self._services.hosts.watches):
             self._engine.namespaces.subscribe(part.deleted)
         self._config.apply = self._apply
         self._config.reloaded = self._note_reload
         try:
             await self._engine.open()
-            self._samples.open()
+            self._observation.open()
             if self.sharing is not None:
                 await self.sharing.replica.start()
             await self._access.load()
@@ -204,11 +156,7 @@ class App:
         try:
             await self._access.open()
             self._listen()
-            await self._servers.start()
-            if self._gateway is not None:
-                await self._gateway.start()
-                if self.sharing is not None:
-                    self.sharing.carry_by(self._gateway.carrier)
+            await self._endpoints.start()
         except AdmissionError as error:
             await self._stop_serving()
             raise StartError(str(error)) from None
@@ -218,22 +166,21 @@ class App:
         parts = [
             self._engine.run(),
             self._webhooks.run(),
-            self._snapshots.run(),
             end_leases_of_the_dead(self._engine),
             look_for_hosts(self._engine),
             self.readiness.run(),
             *self._access.runs(),
+            *self._endpoints.runs(),
+            *self._observation.runs(is_guest=self._guest is not None),
         ]
         if self.sharing is not None:
             parts.append(self.sharing.replica.run())
-        if self._certificates is not None and self._replica_files is None:  # else the gateway does
-            parts.append(self._certificates.watch())
         if self._config.file is not None:
             parts.append(self._config.watch())
         if self._executor is not None:
             parts.append(self._executor.run())
         if self._guest is None:
-            parts += [self._telemetry.run(self.metrics), self._samples.run(), gc_policy.collect_periodically()]
+            parts += [self._telemetry.run(self._observation.metrics), gc_policy.collect_periodically()]
         self._background = [asyncio.create_task(part) for part in parts]
         await self.readiness.begin(served(settings))
         if self._guest is None:
@@ -241,7 +188,7 @@ class App:
         if not authentication_is_on(settings):
             level = logging.WARNING if self._is_exposed else logging.INFO
             log.log(level, "everybody_is_admin", why="authentication is off, see auth.required")
-        log.info("started", grpc=settings.grpc, rest=settings.rest if self._gateway else None)
+        log.info("started", grpc=settings.grpc, rest=settings.rest if self._endpoints.has_gateway else None)
 
     @property
     def other_replicas(self) -> int | None:
@@ -281,6 +228,22 @@ class App:
         await self._task_watches.close(STOP_GRACE_SECS)
         await self._end_parts()
 
+    @property
+    def _door(self) -> Door | None:
+        return None if self.sharing is None else self.sharing.door
+
+    def _interceptor(self, takes_certificates: bool) -> CallInterceptor:
+        """The interceptor of one server of gRPC."""
+        return CallInterceptor(
+            self._access.admission,
+            takes_certificates,
+            self._door,
+            self._telemetry.calls,
+            self._observation.metrics.refused,
+            self._engine.turns,
+            self._observation.ignored,
+        )
+
     def _take_signals(self) -> None:
         loop = asyncio.get_running_loop()
         for number in (signal.SIGINT, signal.SIGTERM):
@@ -311,16 +274,14 @@ class App:
     async def _end_calls(self) -> None:
         self._services.close()
         await self._task_watches.close(STOP_GRACE_SECS)
-        if self._gateway is not None:
+        if self._endpoints.has_gateway:
             # It ends at once when it is told to, and has still to pass the last messages on: of watches, of calls that
             # waited for a task, and of the drain call that may have begun all this.
             await asyncio.sleep(PASS_ON_SECS)
 
     async def _stop_serving(self) -> None:
-        if self._gateway is not None:
-            await self._gateway.stop()
-        await self._servers.stop(None if self.draining.hurry.is_set() else STOP_GRACE_SECS)
-        await asyncio.to_thread(self.metrics.stop)
+        await self._endpoints.stop(None if self.draining.hurry.is_set() else STOP_GRACE_SECS)
+        await asyncio.to_thread(self._observation.metrics.stop)
         await cancel_on_event(self._telemetry.close(), self.draining.hurry)
         if self._admin_socket is not None:
             await self._admin_socket.close()
@@ -347,10 +308,9 @@ class App:
 
     def _apply(self, settings: Settings) -> None:
         self._retry_policies = settings.retry_policies()
-        self._pools = settings.pools()
         self._engine.admin.reconfigure(settings.limits(), settings.rules())
         self._access.reconfigure(settings)
-        self.metrics.take_token(secret(settings.metrics_token))
+        self._observation.reconfigure(settings)
         self._webhooks.take_secret(secret(settings.webhooks.secret))
         if self._executor is not None:
             self._executor.take(settings)
@@ -360,27 +320,6 @@ class App:
         self._access.note("reload", changed=[] if reload is None else reload.changed, outcome=outcome)
 
     def _listen(self) -> None:
-        settings = self._settings
-        self._services.add_to(self._servers)
-        address = settings.replicas.listens_on or settings.grpc
-        if self._guest is not None:
-            address = self._guest.address
-        try:
-            if self._replica_files is None:
-                self._servers.listen(address, self._certificates)
-            else:
-                self._servers.listen_for_replicas(address, self._replica_files)
-        except CertificateError as error:
-            raise StartError(str(error)) from None
-        except RuntimeError:
-            raise StartError(f"cannot listen on {address}: the port is taken or the address is not ours") from None
-        if self._gateway is not None:
-            self._servers.listen_for_gateway(self._gateway.make_server_socket())
-        if self._guest is not None:
-            return
-        try:
-            token, probes = secret(settings.metrics_token), self.readiness.probes()
-            self.metrics.serve(settings.metrics, token, self._certificates, probes)
-        except OSError as error:
-            reason = (error.strerror or str(error)).lower()
-            raise StartError(f"cannot listen on {settings.metrics} for metrics: {reason}") from None
+        self._endpoints.listen(self._services)
+        if self._guest is None:
+            self._observation.serve(self._settings, self._endpoints.certificates, self.readiness)

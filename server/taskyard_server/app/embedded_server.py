@@ -18,8 +18,9 @@ from taskyard_server.settings.config import Settings
 from taskyard_server.settings.config_sources import Loaded
 from taskyard_server.settings.live_config import LiveConfig
 
-from .app import App, StartError
+from .app import App
 from .embedded_options import EmbeddedOptions
+from .endpoints import StartError
 
 __all__ = [
     "EmbeddedServer",

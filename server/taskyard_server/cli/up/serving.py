@@ -7,7 +7,8 @@ from typing import Any
 import structlog
 import uvloop
 
-from taskyard_server.app.app import App, StartError
+from taskyard_server.app.app import App
+from taskyard_server.app.endpoints import StartError
 from taskyard_server.cli.failure import Failure
 from taskyard_server.cli.spoken_lines import SpokenLines
 from taskyard_server.gateway.console_page import PATH as CONSOLE
