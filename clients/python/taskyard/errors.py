@@ -158,6 +158,10 @@ class NotOwner(Unavailable):
     """The call came to a server that does not own what it names, and had no effect: it may always be repeated."""
 
 
+class StreamEnded(Unavailable):
+    """A stream has ended, and nothing says why: what is known of an earlier one says more."""
+
+
 class Unimplemented(TaskyardError):
     """The server does not implement this."""
 
@@ -250,7 +254,7 @@ def error_from_rpc(error: grpc.RpcError) -> TaskyardError:
     if info is None:
         kind = KIND_OF_STATUS.get(call.code(), Internal)
         if kind is Internal and reason == WRITTEN_TOO_LATE:
-            kind, reason = Unavailable, "the stream has ended"
+            kind, reason = StreamEnded, "the stream has ended"
         return kind(reason, retry_after=retry_after)
     return _error(
         info.reason.lower(),

@@ -22,7 +22,15 @@ from taskyard.calls.retrying import BROKEN, backoff_within, call_persistently, g
 from taskyard.connection.channel import answer_of, check_cancelled
 from taskyard.connection.credentials import Credentials, Metadata, Renewal
 from taskyard.connection.servers import Server, Servers
-from taskyard.errors import ClientClosed, Internal, TaskyardError, Unauthenticated, Unavailable, error_from_message
+from taskyard.errors import (
+    ClientClosed,
+    Internal,
+    StreamEnded,
+    TaskyardError,
+    Unauthenticated,
+    Unavailable,
+    error_from_message,
+)
 from taskyard.v1 import task_pb2 as pb
 from taskyard.v1.task_pb2_grpc import TaskServiceStub
 
@@ -206,7 +214,7 @@ class Submitter:
                 await asyncio.gather(writer, return_exceptions=True)
             call.cancel()
         if self._unanswered or not self._closing:
-            raise Unavailable("the server ended the stream")
+            raise StreamEnded("the server ended the stream")
 
     async def _write(self, call: Any) -> None:
         try:
@@ -308,6 +316,8 @@ class Submitter:
             self._owing_since = self._broken_by = None
             self._fail(error, self._waiting)
             return
+        if isinstance(error, StreamEnded) and self._broken_by is not None:
+            error = self._broken_by
         self._broken_by = error
         if self._owing_since is None:
             self._owing_since = self._loop.time()

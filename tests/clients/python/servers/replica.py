@@ -21,6 +21,7 @@ class Replica(TaskServiceServicer):
         strays: How many calls more it refuses, since another server owns the namespace.
         is_down: Whether it answers `unavailable`.
         hangs: Whether it never answers.
+        ends: Whether it ends streams of submissions without an answer, and without a reason.
         dies: Whether the next call is the last that it sees.
         made: The idempotency keys of the tasks that were submitted here.
     """
@@ -30,6 +31,7 @@ class Replica(TaskServiceServicer):
         self.strays = 0
         self.is_down = False
         self.hangs = False
+        self.ends = False
         self.dies = False
         self.made: list[str] = []
         self.state = pb.Task.queued
@@ -106,6 +108,8 @@ class Replica(TaskServiceServicer):
 
     async def SubmitTasks(self, request_iterator: Any, context: Any) -> None:  # noqa: N802
         await self._admit("SubmitTasks")
+        if self.ends:
+            return
         async for message in request_iterator:
             tasks = message.parsed.tasks
             self.made += [task.idempotency_key for task in tasks]

@@ -77,6 +77,15 @@ async def test_a_submission_that_is_given_up_while_a_server_is_asked_again_names
     assert raised.value.details == {"owner": "other"}
 
 
+async def test_a_stream_that_ends_without_a_reason_does_not_hide_the_one_before(start, open_client):
+    # gRPC ends one so where it is written to in the moment in which the server refuses it.
+    replica = await start()
+    replica.strays, replica.ends = 1, True
+    with pytest.raises(Unavailable) as raised:
+        await open_client(replica.address, patience=0.3).submit("click")
+    assert raised.value.details == {"owner": "other"}
+
+
 @pytest.mark.usefixtures("in_order")
 async def test_a_connection_outlives_a_stray_and_a_server_that_knows_no_better_is_left(start, open_client):
     first, second = await start(), await start()
