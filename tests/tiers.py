@@ -34,7 +34,7 @@ _OF_MORE: Final = re.compile(rf"\b(gate\(|deep\(|spread\(|mutation\b|postgres|{'
 T = TypeVar("T")
 _HUNK: Final = re.compile(r"@@ -\S+ \+(\d+)(?:,(\d+))? @@")
 _LAST_DAY_SECS: Final = 24 * 3600
-MOST_MUTATIONS: Final = 60
+MOST_MUTATIONS: Final = 40
 """How many mutations of what has changed the gate tries, others at each commit; `make test-deep` tries all."""
 
 

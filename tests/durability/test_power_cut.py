@@ -35,7 +35,7 @@ from .writers import StreamWriter, UnaryWriter
 from .yard import Yard
 
 SEED = int(os.environ.get("SEED", "1"))
-CUTS = int(os.environ.get("CUTS", "3"))
+CUTS = int(os.environ.get("CUTS", "2"))
 ROWS = 40
 SUBMIT_SECS = 2.0
 INSERTS = """

@@ -1,6 +1,7 @@
 """Replicas that are stopped, started and drained in order: no call of the SDK fails, no lease is lost, nothing pauses.
 
-`SEED` chooses when, `ROUNDS` how often each replica is stopped and drained. Calls are repeated by the SDK alone.
+`SEED` chooses when, `ROUNDS` how often each replica is stopped and drained; without it one of them is, once. Calls are
+repeated by the SDK alone.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ from .trial import hold_trial
 pytestmark = [pytest.mark.gate("three servers and PostgreSQL"), pytest.mark.long]
 
 SEED = int(os.environ.get("SEED", "1"))
-ROUNDS = int(os.environ.get("ROUNDS", "1"))
+ROUNDS = int(os.environ.get("ROUNDS", "0"))
 SIZE = Size(
     kinds=(SdkAgent,), writers=3, pause_secs=0.3, stream_hosts=(10, 60), unary_hosts=(), schedules=(2.0,), moves=False
 )
@@ -39,8 +40,8 @@ async def test_a_hand_over_loses_no_lease_pauses_nothing_and_fails_no_call(tmp_p
     chance, spans = random.Random(SEED), list[tuple[float, float]]()
 
     async def hand_over(cluster: Cluster, check: Callable[[], None]) -> Counter[str]:
-        members = chance.sample(cluster.members, len(cluster.members))
-        for member in members * ROUNDS:
+        members = chance.sample(cluster.members, len(cluster.members)) * ROUNDS or [chance.choice(cluster.members)]
+        for member in members:
             await asyncio.sleep(CALM_SECS)
             check()
             began = time.monotonic()
@@ -48,7 +49,7 @@ async def test_a_hand_over_loses_no_lease_pauses_nothing_and_fails_no_call(tmp_p
             assert member.yard.exit_code == 0, member.yard.last_lines()
             await member.start()
             spans.append((began, time.monotonic()))
-        for member in members * ROUNDS:
+        for member in members:
             await asyncio.sleep(CALM_SECS)
             check()
             began = time.monotonic()
@@ -56,7 +57,7 @@ async def test_a_hand_over_loses_no_lease_pauses_nothing_and_fails_no_call(tmp_p
             await asyncio.sleep(CALM_SECS)
             await cluster.ask_of_replica("resume", member.name)
             spans.append((began, time.monotonic()))
-        return Counter(restarts=len(members) * ROUNDS, drains=len(members) * ROUNDS)
+        return Counter(restarts=len(members), drains=len(members))
 
     given = untuned() | {"store": {"failoverSecs": 10}}
     seen = await hold_trial(tmp_path, SEED, hand_over, dict.fromkeys(NAMESPACES, SIZE), given)

@@ -146,7 +146,7 @@ OFTEN = {
 @pytest.mark.long
 @pytest.mark.timeout(SECONDS)
 @pytest.mark.parametrize(
-    "seeds", [[int(SEED)]] if SEED else spread(CHUNKS, gate=1), ids=lambda seeds: f"seeds {seeds[0]} to {seeds[-1]}"
+    "seeds", [[int(SEED)]] if SEED else spread(CHUNKS), ids=lambda seeds: f"seeds {seeds[0]} to {seeds[-1]}"
 )
 def test_the_core_agrees_with_the_model_and_with_itself_after_every_step(seeds):
     given: Counter[tuple[str, str]] = Counter()

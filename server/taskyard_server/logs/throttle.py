@@ -25,7 +25,7 @@ class Throttle:
         self._counts: dict[str, int] = {}
 
     def admits(self, kind: str) -> bool:
-        """True if to log this event."""
+        """True if this event is to be logged."""
         if not self._is_full():
             return bool(self.admits_of((kind,)))
         # Of a busy server nearly all are only counted.

@@ -37,7 +37,7 @@ class Sampler:
         return getrandbits(64) << 64 | low or 1
 
     def takes(self, traceparent: str) -> bool:
-        """True if to record what belongs to this trace context."""
+        """True if what belongs to this trace context is to be recorded."""
         taken = traceparent[-1] in ODD if self._parent_based else int(traceparent[LOW], 16) < self._bound
         return taken and traceparent[TRACE_ID] != NO_TRACE
 
