@@ -21,7 +21,7 @@ from tests.waiting import LIMIT_SECS
 pytestmark = [pytest.mark.gate("fleets of processes"), pytest.mark.long]
 
 AGENTS = 200
-TASKS_PER_AGENT = int(os.environ.get("TASKS", "2000")) // AGENTS
+TASKS_PER_AGENT = int(os.environ.get("TASKS", "4000")) // AGENTS
 SEED = int(os.environ.get("SEED", "1"))
 LIMITS = {
     "maxQueueSize": 12 * AGENTS,
