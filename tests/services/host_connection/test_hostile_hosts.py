@@ -95,12 +95,15 @@ async def answer_calls(server):
         await server.host()
 
 
-async def test_tasks_that_cannot_be_sent_within_the_start_timeout_go_to_another_host_and_end_the_stream(start_server):
-    server = await start_server(start_timeout_secs=2.0)
+async def test_tasks_that_cannot_be_sent_within_the_start_timeout_go_to_another_host_and_end_the_stream(
+    start_server, clock
+):
+    server = await start_server(clock, start_timeout_secs=2.0)
     await unread_stream(server)
     assert len(await server.live_leases()) == 60
     stream = await server.connect("honest")
     await stream.credit(60)
+    await server.advance(2.1)
     await stream.tasks(60)
     assert {host_id for _, host_id, _ in await server.live_leases()} == {"honest"}
     assert not (await server.host()).HasField("instance")
