@@ -1,6 +1,6 @@
 """When schedules are due: cron expressions, intervals and single times (docs/rules.md, Cron, Intervals).
 
-cronsim knows the calendar but no time zones; this module turns its local times into instants. All times are seconds
+cronsim knows the calendar but no time zones; this module makes instants of its local times. All times are seconds
 since the epoch. Cadences are values: equal ones are due at the same times.
 """
 

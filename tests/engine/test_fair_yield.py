@@ -1,4 +1,4 @@
-"""Large work takes turns, and lets small work go first (docs/develop/design.md, A turn of the event loop)."""
+"""Large work is done in slices, and lets small work go first (docs/develop/design.md, A turn of the event loop)."""
 
 import asyncio
 
@@ -24,7 +24,7 @@ def clock() -> Clock:
 
 
 @pytest.fixture
-def turns(clock: Clock) -> FairYield:
+def fair_yield(clock: Clock) -> FairYield:
     return FairYield(clock, Busyness(clock, worked=clock))
 
 
@@ -37,26 +37,26 @@ async def passes(count: int) -> None:
 class Worker:
     """Somebody with large work, who notes each slice in `done`."""
 
-    def __init__(self, turns: FairYield, name: str, done: list[str], slices: int = 1, work: float = SLICE) -> None:
-        self._turns, self._name, self._done, self._work = turns, name, done, work
+    def __init__(self, fair_yield: FairYield, name: str, done: list[str], slices: int = 1, work: float = SLICE) -> None:
+        self._fair_yield, self._name, self._done, self._work = fair_yield, name, done, work
         self.task = asyncio.create_task(self._run(slices))
 
     async def _run(self, slices: int) -> None:
         for _ in range(slices):
-            await self._turns.take(self._work)
+            await self._fair_yield.take(self._work)
             self._done.append(self._name)
 
 
-async def test_large_work_alone_waits_for_nothing(turns: FairYield) -> None:
-    taking = turns.take(WHOLE)
+async def test_large_work_alone_waits_for_nothing(fair_yield: FairYield) -> None:
+    taking = fair_yield.take(WHOLE)
     with pytest.raises(StopIteration):
         taking.send(None)
 
 
-async def test_a_pass_has_no_more_than_one_share_of_large_work(turns: FairYield) -> None:
+async def test_a_pass_has_no_more_than_one_share_of_large_work(fair_yield: FairYield) -> None:
     done: list[str] = []
     for name in "abc":
-        Worker(turns, name, done, work=WHOLE)
+        Worker(fair_yield, name, done, work=WHOLE)
     counts = []
     for _ in range(4):
         before = len(done)
@@ -67,49 +67,49 @@ async def test_a_pass_has_no_more_than_one_share_of_large_work(turns: FairYield)
     assert done == ["a", "b", "c"]
 
 
-async def test_what_is_little_shares_a_pass(turns: FairYield) -> None:
+async def test_what_is_little_shares_a_pass(fair_yield: FairYield) -> None:
     done: list[str] = []
     for name in "abcd":
-        Worker(turns, name, done, work=WHOLE / 4)
+        Worker(fair_yield, name, done, work=WHOLE / 4)
     await passes(1)
     assert done == ["a", "b", "c", "d"]
 
 
-async def test_those_with_several_slices_take_turns(turns: FairYield) -> None:
+async def test_those_with_several_slices_take_turns(fair_yield: FairYield) -> None:
     done: list[str] = []
-    turns.small_came()
+    fair_yield.small_came()
     for name in "abc":
-        Worker(turns, name, done, slices=3)
+        Worker(fair_yield, name, done, slices=3)
     await passes(9 * (ARRIVAL_PASSES + 3))
     assert done == list("abcabcabc")
 
 
-async def test_slices_are_smaller_while_small_work_comes(turns: FairYield, clock: Clock) -> None:
-    assert turns.slice_size == WHOLE
-    turns.small_came()
-    assert turns.slice_size == SLICE
+async def test_slices_are_smaller_while_small_work_comes(fair_yield: FairYield, clock: Clock) -> None:
+    assert fair_yield.slice_size == WHOLE
+    fair_yield.small_came()
+    assert fair_yield.slice_size == SLICE
     clock.now += 10
-    assert turns.slice_size == WHOLE
+    assert fair_yield.slice_size == WHOLE
 
 
-async def test_large_work_waits_until_a_call_that_comes_is_through(turns: FairYield) -> None:
+async def test_large_work_waits_until_a_call_that_comes_is_through(fair_yield: FairYield) -> None:
     done: list[str] = []
-    turns.call_comes()
-    Worker(turns, "large", done)
+    fair_yield.call_comes()
+    Worker(fair_yield, "large", done)
     await passes(50)
     assert done == []
-    turns.call_came()
+    fair_yield.call_came()
     await passes(PASSES)
     assert done == []
     await passes(3)
     assert done == ["large"]
 
 
-async def test_a_call_that_ends_before_it_is_served_holds_nothing_up(turns: FairYield, clock: Clock) -> None:
+async def test_a_call_that_ends_before_it_is_served_holds_nothing_up(fair_yield: FairYield, clock: Clock) -> None:
     done: list[str] = []
-    turns.call_comes()
-    Worker(turns, "first", done)
-    Worker(turns, "second", done)
+    fair_yield.call_comes()
+    Worker(fair_yield, "first", done)
+    Worker(fair_yield, "second", done)
     await passes(5)
     clock.now += 2 * MAX_WAIT_SECS
     await passes(3)
@@ -118,22 +118,22 @@ async def test_a_call_that_ends_before_it_is_served_holds_nothing_up(turns: Fair
     assert done == ["first", "second"]
 
 
-async def test_large_work_goes_on_beside_calls_without_end(turns: FairYield, clock: Clock) -> None:
+async def test_large_work_goes_on_beside_calls_without_end(fair_yield: FairYield, clock: Clock) -> None:
     done: list[str] = []
-    Worker(turns, "large", done, slices=3)
+    Worker(fair_yield, "large", done, slices=3)
     for _ in range(30):
-        turns.call_comes()
+        fair_yield.call_comes()
         clock.now += MAX_WAIT_SECS / 2
         await passes(1)
     assert done == ["large"] * 3
 
 
-async def test_who_has_left_uses_up_no_turn(turns: FairYield) -> None:
+async def test_who_has_left_uses_up_no_turn(fair_yield: FairYield) -> None:
     done: list[str] = []
-    turns.call_comes()
-    workers = [Worker(turns, name, done) for name in "abc"]
+    fair_yield.call_comes()
+    workers = [Worker(fair_yield, name, done) for name in "abc"]
     await passes(1)
     workers[0].task.cancel()
-    turns.call_came()
+    fair_yield.call_came()
     await passes(PASSES + 2)
     assert done == ["b"]

@@ -132,13 +132,13 @@ async def test_probes_answer_from_other_threads(watched):
 
 
 def test_a_loop_that_is_busy_for_too_long_is_not_well(monkeypatch):
-    monkeypatch.setattr(readiness, "TURN_SECS", 0.01)
+    monkeypatch.setattr(readiness, "PROBE_SECS", 0.01)
 
     async def begun():
         return Readiness(None).probes()
 
     with asyncio.Runner() as runner:
         probes = runner.run(begun())
-        # It does not turn while nobody runs it.
+        # It does not answer while nobody runs it.
         assert [probe() for probe in probes.values()] == ["the event loop does not answer"] * 2
     assert [probe() for probe in probes.values()] == ["the server is shutting down"] * 2

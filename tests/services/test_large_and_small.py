@@ -55,13 +55,13 @@ async def actions(engine: Engine) -> list[str]:
 
 async def test_a_lone_task_waits_for_one_slice_of_the_messages_before_it():
     async with running_engine() as engine:
-        engine.turns.small_came()
+        engine.fair_yield.small_came()
         large = [asyncio.create_task(submit_many(engine, f"large-{number}")) for number in range(4)]
         while not engine.admin.totals().queued:  # noqa: ASYNC110 - in the turn in which it is so
             await asyncio.sleep(0)
-        engine.turns.call_comes()
+        engine.fair_yield.call_comes()
         await asyncio.sleep(0)
-        engine.turns.call_came()
+        engine.fair_yield.call_came()
         await submit_one(engine, "lone")
         await asyncio.wait(large)
         assert "lone" in (await actions(engine))[: SLICE + 1]
@@ -69,7 +69,7 @@ async def test_a_lone_task_waits_for_one_slice_of_the_messages_before_it():
 
 async def test_large_messages_of_several_callers_go_on_side_by_side():
     async with running_engine() as engine:
-        engine.turns.small_came()
+        engine.fair_yield.small_came()
         await asyncio.gather(submit_many(engine, "a"), submit_many(engine, "b"))
         assert await actions(engine) == ["a"] * SLICE + ["b"] * SLICE + ["a"] * SLICE + ["b"] * SLICE
 
@@ -90,7 +90,7 @@ async def test_a_message_is_answered_once_all_of_its_slices_are_kept(monkeypatch
             return Answer(submit_each(*arguments, **named).value, next(slices))
 
         monkeypatch.setattr(engine.tasks, "submit_each", submit_a_slice)
-        engine.turns.small_came()
+        engine.fair_yield.small_came()
         set_current_call(Call())
         written = Written()
         streams = SubmissionStreams(engine, MAX_PAYLOAD_BYTES, no_default_retry)
@@ -114,7 +114,7 @@ async def test_an_event_for_very_many_watchers_is_sent_to_some_of_them_a_pass():
             for call in calls
         ]
         await settled(engine)
-        engine.turns.small_came()
+        engine.fair_yield.small_came()
         await submit_one(engine, "lone")
         counts = set()
         while min(len(call.messages) for call in calls) < 2:

@@ -128,7 +128,7 @@ def waits(monkeypatch):
 async def busy(server, waits):
     """The server is at work all the time."""
     time = itertools.count()
-    server.engine.turns.busyness = Busyness(lambda: next(time), lambda: 2 * next(time))
+    server.engine.fair_yield.busyness = Busyness(lambda: next(time), lambda: 2 * next(time))
     waits.watch(asyncio.get_running_loop())
 
 

@@ -9,7 +9,7 @@ from collections import Counter
 from math import inf
 
 from taskyard_server.core.queue.keys import Key, KeyLimit, KeyUsage, KeyWaits
-from taskyard_server.core.queue.strands import Stand, Strand, turn_of
+from taskyard_server.core.queue.strands import Stand, Strand, claim_order
 from taskyard_server.core.scheduler import Scheduler
 from tests.core.queue.naive_keys import RateLimit
 
@@ -101,7 +101,7 @@ def _stand(stand: Stand) -> None:
     same("entries of a stand are few", len(stand._heap) <= 2 * stand.size + 18 + len(stand._heap) // 2, True)
     for strand in stand.strands():
         same("an entry of a strand", strand.entry in stand._heap, True)
-        same("a strand stands no further behind than its head", strand.entry <= turn_of(strand.head()), True)
+        same("a strand stands no further behind than its head", strand.entry <= claim_order(strand.head()), True)
 
 
 def keys_agree(core: Scheduler, world: World, now: float) -> None:

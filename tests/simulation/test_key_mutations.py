@@ -60,7 +60,7 @@ MUTATIONS: dict[str, list[Edit]] = {
     ],
     "a better head leaves its strand where it was": [(Strands, "add", "stand.enter(strand)", "pass")],
     "strands stand by the heads that they had": [
-        (Stand, "first", "if turn == entry:", "if True:"),
+        (Stand, "first", "if order == entry:", "if True:"),
     ],
     "tasks without keys go before those with keys": [
         (Strands, "front", "comes_before(plain, strand.head())", "True"),

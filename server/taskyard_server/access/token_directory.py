@@ -47,7 +47,7 @@ class TokenDirectory:
     """Knows the principals of tokens: a `BearerSource`, and a `Source` of the committer.
 
     `clock` is that of the engine, in seconds. `most` tokens are kept, those included that have ended a while ago.
-    `on_ended` is called when tokens turn out to have been revoked by another server that shares the store.
+    `on_ended` is called when tokens were revoked by another server that shares the store.
     """
 
     def __init__(self, clock: Callable[[], float], most: int = MAX_TOKENS) -> None:

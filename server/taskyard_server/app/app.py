@@ -240,7 +240,7 @@ class App:
             self._door,
             self._telemetry.calls,
             self._observation.metrics.refused,
-            self._engine.turns,
+            self._engine.fair_yield,
             self._observation.ignored,
         )
 

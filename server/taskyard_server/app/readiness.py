@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 log = structlog.get_logger(__name__)
 
-TURN_SECS: Final = 5.0
+PROBE_SECS: Final = 5.0
 """For how long the event loop may be busy with one thing before it counts as hung."""
 LOOK_SECS: Final = 1.0
 """How often gRPC's health service is told."""
@@ -60,12 +60,12 @@ class Readiness:
         return None if self._is_trusted() else NOT_TRUSTED
 
     def probes(self) -> Mapping[str, Callable[[], str | None]]:
-        """Answers to other threads, by paths: whether the event loop of this one turns, and whether calls may come.
+        """Answers to other threads, by paths: whether the event loop of this one runs, and whether calls may come.
 
         Each answers why not, or None.
         """
-        turning = turns(asyncio.get_running_loop())
-        return {"/healthz": turning, "/readyz": lambda: turning() or self.obstacle}
+        probe = loop_probe(asyncio.get_running_loop())
+        return {"/healthz": probe, "/readyz": lambda: probe() or self.obstacle}
 
     async def begin(self, services: Sequence[str]) -> None:
         """The server has started, and has these services."""
@@ -100,15 +100,15 @@ class Readiness:
             await self.by_grpc.set(service, status)
 
 
-def turns(loop: asyncio.AbstractEventLoop) -> Callable[[], str | None]:
-    """A probe of an event loop by another thread: None if it turns, else why not."""
-    return partial(_obstacle_to_turns, loop)
+def loop_probe(loop: asyncio.AbstractEventLoop) -> Callable[[], str | None]:
+    """A probe of an event loop by another thread: None if it answers, else why not."""
+    return partial(_obstacle_of_loop, loop)
 
 
-def _obstacle_to_turns(loop: asyncio.AbstractEventLoop) -> str | None:
-    turned = Event()
+def _obstacle_of_loop(loop: asyncio.AbstractEventLoop) -> str | None:
+    has_run = Event()
     try:
-        loop.call_soon_threadsafe(turned.set)
+        loop.call_soon_threadsafe(has_run.set)
     except RuntimeError:
         return ENDING
-    return None if turned.wait(TURN_SECS) else HUNG
+    return None if has_run.wait(PROBE_SECS) else HUNG

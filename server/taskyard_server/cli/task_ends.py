@@ -19,7 +19,7 @@ from .progress import waiting_line
 from .server import milliseconds, shown, word
 
 BAD: Final = frozenset((pb.Task.failed, pb.Task.rejected, pb.Task.cancelled))
-TURN_MS: Final = 30_000
+LONG_POLL_MS: Final = 30_000
 RETRY_SECS: Final = 1.0
 
 
@@ -59,10 +59,12 @@ def wait_for_end(channel: grpc.Channel, connection: Connection, task_id: str, un
     has_answered = False
     with waiting_line() as line:
         while True:
-            left_ms = TURN_MS if until is None else max(0, min(TURN_MS, round(1000 * (until - time.monotonic()))))
+            left_ms = LONG_POLL_MS
+            if until is not None:
+                left_ms = max(0, min(LONG_POLL_MS, round(1000 * (until - time.monotonic()))))
             request = pb.WaitTaskRequest(task_id=task_id, timeout_ms=left_ms if has_answered else 0)
             try:
-                answer = stub.WaitTask(request, **connection.call(TIMEOUT_SECS + TURN_MS / 1000))
+                answer = stub.WaitTask(request, **connection.call(TIMEOUT_SECS + LONG_POLL_MS / 1000))
             except grpc.RpcError as error:
                 if not has_answered or not isinstance(error, grpc.Call) or not error_from_rpc(error).retryable:
                     raise

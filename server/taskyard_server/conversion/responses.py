@@ -19,7 +19,7 @@ MAX_PAGE_BYTES: Final = 3_000_000
 
 MAX_REST_PAGE_BYTES: Final = 16_000_000
 """Callers that know no page tokens get 1,000 tasks of 16 kB each. The gateway would pass on 64 MiB, but all its callers
-wait while it turns a page into JSON: about 0.2 s for one of this size."""
+wait while it writes a page as JSON: about 0.2 s for one of this size."""
 
 
 def lease_message(lease: Lease) -> lease_pb2.Lease:

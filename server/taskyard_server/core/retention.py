@@ -111,7 +111,7 @@ class RetainedTasks:
 class Retention:
     """The terminal tasks of one namespace. Those that block a target are among them only if it `takes_blockers`.
 
-    Those that others wait for are not evicted: one whose turn it would be is put `aside` until nobody waits for it any
+    Those that others wait for are not evicted: one that would be next is put `aside` until nobody waits for it any
     more.
     """
 

@@ -147,7 +147,7 @@ class Targets:
         return self.blocked < max_blocked or name in self._targets
 
     def enter(self, now: float, task: Task) -> None:
-        """The task waits for its turn, at the place of its age."""
+        """The task waits until it is first, in the order of the tasks' ages."""
         target = self._of(task)
         target.parked.pop(task, None)
         target.waiting[task] = None

@@ -99,7 +99,7 @@ class TaskTable:
         page = seq >> PAGE_BITS
         if page != self._number:
             self._number, self._head = page, f"{self._time}{page:08x}"
-            self._turn_to(self._head)
+            self._open_page(self._head)
         return self._head + IN_PAGE[seq & PAGE_SIZE - 1] + self._tail, seq
 
     def add(self, task: Task) -> None:
@@ -126,7 +126,7 @@ class TaskTable:
             elif page is not self._open:
                 self._drop(page)
 
-    def _turn_to(self, task_id: str) -> None:
+    def _open_page(self, task_id: str) -> None:
         """Open the page of an id, to which tasks are added from now on."""
         left = self._open
         self._open = self._page_of(task_id)

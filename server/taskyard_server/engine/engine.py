@@ -90,7 +90,7 @@ class Engine:
         self.schedules = ScheduleCommands(self._namespaces)
         self.namespaces = NamespaceCommands(self._namespaces, self.persistence)
         self.admin = AdminCommands(self._namespaces)
-        self.turns = FairYield(monotonic, Busyness(monotonic, worked))
+        self.fair_yield = FairYield(monotonic, Busyness(monotonic, worked))
         self.idle = IdleDetector(self._namespaces)
 
     async def open(self) -> None:

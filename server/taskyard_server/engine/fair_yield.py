@@ -1,4 +1,4 @@
-"""Turns of large work: who may do its next slice, so that what is small and alone waits for little of it.
+"""Slices of large work: who may do the next one, so that what is small and alone waits for little of it.
 
 Everything shares one event loop. A message with fifty tasks takes as long as several lone ones, and a lone one needs
 several passes of the loop, from the call to the hand-out. So large work is done in slices: one a pass, in the order of
@@ -35,7 +35,7 @@ MAX_WAIT_SECS: Final = 0.001
 
 
 class FairYield:
-    """Gives turns: `await take(...)` comes back when the caller may do a slice. `clock` gives seconds that only grow.
+    """Permits slices: `await take(...)` comes back when the caller may do one. `clock` gives seconds that only grow.
 
     It belongs to one event loop. `busyness` says whether that has time to spare.
     """
@@ -78,7 +78,7 @@ class FairYield:
         return SLICE if self.is_shared else WHOLE
 
     async def take(self, work: float) -> None:
-        """Wait for the turn to do so much work (see `SLICE`), which is then done without a further wait."""
+        """Wait until this much work may be done (see `SLICE`), which is then done without a further wait."""
         if not self._is_running:
             self._is_running = True
             self._left = float(self.slice_size)
@@ -86,12 +86,12 @@ class FairYield:
         if self._left > 0 and not (self._waiting or self._arriving or self._passes):
             self._left -= work
             return
-        turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self._waiting.append((turn, work))
-        await turn
+        permit: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._waiting.append((permit, work))
+        await permit
 
     def _pass(self) -> None:
-        """Give the turns of the next pass, unless small work is on its way."""
+        """Permit the slices of the next pass, unless small work is on its way."""
         is_shared = self.is_shared
         size = SLICE if is_shared else WHOLE
         if is_shared and self._left < size:
@@ -110,9 +110,9 @@ class FairYield:
             self._arriving = self._passes = 0
         self._since, self._left = None, float(size)
         while self._waiting and self._left > 0:
-            turn, work = self._waiting.popleft()
-            if not turn.done():
-                turn.set_result(None)
+            permit, work = self._waiting.popleft()
+            if not permit.done():
+                permit.set_result(None)
                 self._left -= work
         if self._left < size:
             asyncio.get_running_loop().call_soon(self._pass)

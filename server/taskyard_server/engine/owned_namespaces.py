@@ -39,7 +39,7 @@ LOADS_AT_ONCE: Final = 4
 class OwnedNamespaces:
     """The namespaces of one engine that its replica owns.
 
-    `on_lost` is called with the name of one that turned out to be another's. `left` are called with the name of each
+    `on_lost` is called with the name of one that was found to be another's. `left` are called with the name of each
     that is served here no longer, and `begun` with each that is from now on. `wanted` say whether anybody watches one,
     so that it is not idle.
     """

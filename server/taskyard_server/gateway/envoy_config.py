@@ -65,8 +65,8 @@ OTHER_NAMES_IN_FILE: Final = '&other_names ["*"]'
 TLS_IN_FILE: Final = "transport_socket: null"
 LOOPBACK_NAMES: Final = ("localhost", "127.0.0.1", "[::1]")
 CONNECTIONS_IN_FILE: Final = "max_active_downstream_connections: 100000"
-TURN_IN_FILE: Final = "http.max_requests_per_io_cycle: 1000000"
-LIMITED_TURN: Final = 5
+REQUESTS_IN_FILE: Final = "http.max_requests_per_io_cycle: 1000000"
+LIMITED_REQUESTS: Final = 5
 HTTP: Final = "type.googleapis.com/envoy.extensions.http"
 HEAP_IN_FILE: Final = "max_heap_size_bytes: 4294967296"
 MAX_CONNECTIONS: Final = 100_000
@@ -148,7 +148,7 @@ class EnvoyConfig:
             ("other names", OTHER_NAMES_IN_FILE, f"&other_names {json.dumps(NO_NAMES if '*' in names else ['*'])}", 1),
             ("connections", CONNECTIONS_IN_FILE, f"max_active_downstream_connections: {self._connections()}", 1),
             ("memory", HEAP_IN_FILE, f"max_heap_size_bytes: {_heap_bytes()}", 1),
-            ("requests of a turn", TURN_IN_FILE, self._turn(), 1),
+            ("requests of a turn", REQUESTS_IN_FILE, self._request_limit(), 1),
             ("the console", CONSOLE_IN_FILE, CONSOLE_IN_FILE + self._console(config.parent), 1),
             (TLS_IN_FILE, TLS_IN_FILE, TLS_IN_FILE if self.secrets is None else self.secrets.yaml, 1),
             *(() if self.carrying is None else _edits_for(self.carrying)),
@@ -179,8 +179,8 @@ class EnvoyConfig:
         routes = [] if self.console is None else self.console.routes(folder)
         return as_yaml([*routes, root_route(self.console is not None)], indent=14)
 
-    def _turn(self) -> str:
-        return f"http.max_requests_per_io_cycle: {LIMITED_TURN}" if self.is_limited else TURN_IN_FILE
+    def _request_limit(self) -> str:
+        return f"http.max_requests_per_io_cycle: {LIMITED_REQUESTS}" if self.is_limited else REQUESTS_IN_FILE
 
     def _connections(self) -> int:
         """As many as open files allow: Envoy takes as many of these as the system lets it have."""

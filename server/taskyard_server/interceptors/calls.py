@@ -1,7 +1,7 @@
 """The interceptor around every RPC.
 
 It reads who calls from the metadata, lets the call in or not, compares the message of a REST call with its request
-target, lets the servicer run, turns what it raises into a status, and logs one line. Servicers ask `current_call()` for
+target, lets the servicer run, makes a status of what it raises, and logs one line. Servicers ask `current_call()` for
 the namespace and for what the call may touch.
 """
 
@@ -67,7 +67,7 @@ class Door(Protocol):
         """None if what a call has to tell may be told; else it is to wait for that. It raises `Unavailable` if not."""
 
 
-class CallTurns(Protocol):
+class CallArrivals(Protocol):
     """Lets what is large give way to calls that come."""
 
     def call_comes(self) -> None:
@@ -98,7 +98,7 @@ class CallInterceptor(grpc.aio.ServerInterceptor):
 
     `takes_certificates` says that callers may be known by a client certificate at this server. Without a `door` all
     namespaces are served here, and without a `tracer` no call has a span. `refused` counts, by code, the calls that end
-    with an error. `turns` are told of every call that comes, and `ignored` takes note of fields that nobody knows.
+    with an error. `arrivals` are told of every call that comes, and `ignored` takes note of fields that nobody knows.
     """
 
     def __init__(
@@ -108,13 +108,13 @@ class CallInterceptor(grpc.aio.ServerInterceptor):
         door: Door | None = None,
         tracer: CallTracer | None = None,
         refused: Counter[str] | None = None,
-        turns: CallTurns | None = None,
+        arrivals: CallArrivals | None = None,
         ignored: IgnoredFields | None = None,
     ) -> None:
         self._admission = admission
         self._refused: Counter[str] = Counter() if refused is None else refused
         self._door = door
-        self._turns = turns
+        self._arrivals = arrivals
         self._ignored = IgnoredFields() if ignored is None else ignored
         self._tracer = tracer
         self._takes_certificates = takes_certificates
@@ -153,8 +153,8 @@ class CallInterceptor(grpc.aio.ServerInterceptor):
                 refusal = self._admission.refusal_by_metadata(metadata, self._takes_certificates)
             if refusal is not None:
                 return self._refusing(method, self._admission.gate(method), refusal)
-        if self._turns is not None:
-            self._turns.call_comes()
+        if self._arrivals is not None:
+            self._arrivals.call_comes()
         return wrapped
 
     def _refusing(self, method: str, gate: Gate, refusal: Refusal) -> grpc.RpcMethodHandler[Any, Any]:
@@ -214,7 +214,7 @@ class CallInterceptor(grpc.aio.ServerInterceptor):
 
         is_logged = self._logs_all and not method.startswith(PROBES)
         ok = _kind(method, "ok")
-        turns = self._turns
+        arrivals = self._arrivals
         first_of = self._messages.read
         last_message = LAST_MESSAGES.get(method)
 
@@ -228,8 +228,8 @@ class CallInterceptor(grpc.aio.ServerInterceptor):
                         request = await first_of(context)
                         begin = time.perf_counter()
                 finally:
-                    if turns is not None:
-                        turns.call_came()
+                    if arrivals is not None:
+                        arrivals.call_came()
                 if gate is None:
                     call = headers.call()
                 else:

@@ -1,6 +1,6 @@
 """HEAD for streams: a stream ends before its first message.
 
-The gateway turns every HEAD into a GET and drops the body of the answer. An answer that never ends would block the
+The gateway makes a GET of every HEAD and drops the body of the answer. An answer that never ends would block the
 connection of the caller, since in HTTP/1.1 the next answer follows the end of this one.
 """
 

@@ -78,7 +78,7 @@ class TaskMetrics:
                 counts.submitted += 1
             else:
                 counts.dispatched += 1
-                # A task that was returned in the same turn as it was dispatched has been queued again since.
+                # A task that was returned in the turn in which it was dispatched has been queued again since.
                 self.queue_wait.observe(max(0.0, event.at - event.task.queued_at))
 
     def _new(self, actions: dict[str, ActionCounts], action: str) -> ActionCounts:

@@ -58,7 +58,7 @@ class BatchService(BatchServiceServicer):
             raise BatchTooLarge(f"tasks: must be at most {self._max_batch_size}, are {request.count}")
         call = current_call()
         if request.count > SMALL:
-            await self._engine.turns.take(request.count)
+            await self._engine.fair_yield.take(request.count)
         submissions = request.submissions(call.traceparent, self._max_payload_bytes, self._default_retry)
         return await self._engine.tasks.submit_batch(
             call.namespace, submissions, agents=call.access.agents, show=partial(_submitted, call.access)

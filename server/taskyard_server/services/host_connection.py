@@ -42,7 +42,7 @@ class HostConnection:
     ) -> None:
         self._engine, self._max_payload_bytes, self._call = engine, max_payload_bytes, current_call()
         self._end = StreamEnd()
-        self._writer = HostWriter(context, encode, self._end, engine.turns)
+        self._writer = HostWriter(context, encode, self._end, engine.fair_yield)
 
     async def serve(self, stream: RequestStream) -> None:
         """Serve until the host disconnects. Raises the reason if the server ends the stream."""

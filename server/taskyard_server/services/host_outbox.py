@@ -26,7 +26,7 @@ MAX_ASSIGNMENTS_PER_MESSAGE: Final = 50
 MAX_ASSIGNMENTS_BYTES: Final = 1_000_000
 """A message of assignments is limited to these, but holds at least one."""
 FEW: Final = 2
-"""More tasks for one host come of large work: they take their turn, and more may share their message by then."""
+"""More tasks for one host come of large work: they wait for their slice, and more may share their message by then."""
 MAX_UNSENT_MESSAGES: Final = 100
 MAX_UNSENT_BYTES: Final = 1_000_000
 """Reading from a host pauses while more than this waits to be sent to it."""
@@ -48,11 +48,11 @@ ACKNOWLEDGED_HEARTBEAT: Final = tag(pb.ConnectResponse, "acknowledged_heartbeat"
 class HostOutbox:
     """Messages that wait to be sent on one stream, once it is open. `encode` makes an `Assignment` of a lease."""
 
-    def __init__(self, encode: Callable[[Lease], bytes], turns: FairYield) -> None:
+    def __init__(self, encode: Callable[[Lease], bytes], fair_yield: FairYield) -> None:
         self.session: Session | None = None
-        self._encode, self._turns = encode, turns
+        self._encode, self._fair_yield = encode, fair_yield
         self._on_due: Callable[[], None] = _ignore
-        self._pace = Pace(turns.busyness, SECS_BETWEEN_HAND_OUTS, SHORT_WAIT_SECS)
+        self._pace = Pace(fair_yield.busyness, SECS_BETWEEN_HAND_OUTS, SHORT_WAIT_SECS)
         self._clock = asyncio.get_running_loop().time
         self._welcome: bytes | None = None
         self._acks: deque[bytes] = deque()
@@ -200,14 +200,14 @@ class HostOutbox:
             return False
         if pending >= SHARE_AT_ONCE * (len(offer.host.leases) + offer.room):
             return False
-        if session.pending <= FEW and self._turns.is_shared:
+        if session.pending <= FEW and self._fair_yield.is_shared:
             # It may be a lone one, whose caller waits for it.
             return False
         if self._tasks_wait:
             return True
         secs = self._pace.wait_secs(self._clock())
         if secs > 0:
-            if self._turns.is_shared:
+            if self._fair_yield.is_shared:
                 secs = min(secs, SHORT_WAIT_SECS)
             self._end_wait()
             self._tasks_wait = True

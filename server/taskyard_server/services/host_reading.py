@@ -1,4 +1,4 @@
-"""Messages from the stream of a host: reports, credit and heartbeats, each applied in its turn.
+"""Messages from the stream of a host: reports, credit and heartbeats, applied in order.
 
 A heartbeat waits for nothing that came before it. All else is applied in order, and answered in order once it is kept.
 """
@@ -171,11 +171,11 @@ class HostReader:
         reported = message.reports
         answers = self._answers(partial(self._refused_result, reported))
         kept: asyncio.Future[None] | None = None
-        count, turns, first = len(reported), self._engine.turns, 0
+        count, fair_yield, first = len(reported), self._engine.fair_yield, 0
         while first < count:
-            end = min(first + round(turns.slice_size / A_REPORT), count)
+            end = min(first + round(fair_yield.slice_size / A_REPORT), count)
             if count > SMALL:
-                await turns.take(A_REPORT * (end - first))
+                await fair_yield.take(A_REPORT * (end - first))
             checked = reports(reported[first:end], self._engine.now(), self._max_payload_bytes)
             first = end
             taken = self._engine.leases.report(

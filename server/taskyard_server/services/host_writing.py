@@ -45,9 +45,11 @@ class StreamEnd:
 class HostWriter:
     """Writes one stream, from its Welcome on. `encode` makes an `Assignment` of a lease."""
 
-    def __init__(self, context: Context, encode: Callable[[Lease], bytes], end: StreamEnd, turns: FairYield) -> None:
-        self._context, self._end, self._turns = context, end, turns
-        self._outbox = HostOutbox(encode, turns)
+    def __init__(
+        self, context: Context, encode: Callable[[Lease], bytes], end: StreamEnd, fair_yield: FairYield
+    ) -> None:
+        self._context, self._end, self._fair_yield = context, end, fair_yield
+        self._outbox = HostOutbox(encode, fair_yield)
         self._writing = False
         self._write_done: asyncio.Future[None] | None = None
         self._task: asyncio.Task[None] | None = None
@@ -132,7 +134,7 @@ class HostWriter:
         try:
             while True:
                 if (leases := self._outbox.many_leases) > 0:
-                    await self._turns.take(AN_ASSIGNMENT * leases)
+                    await self._fair_yield.take(AN_ASSIGNMENT * leases)
                 if (message := self._outbox.next_message()) is None or not await self._send(message):
                     break
                 self._note_write()

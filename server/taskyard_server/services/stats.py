@@ -40,7 +40,7 @@ from taskyard_server.webhooks.webhooks import WebhookCounts
 DEFAULT_PAGE_SNAPSHOTS: Final = 100
 MAX_PAGE_SNAPSHOTS: Final = 1_000
 MAX_TARGET_WAITS: Final = 100
-AGENTS_PER_TURN: Final = 200
+AGENTS_PER_SLICE: Final = 200
 """They take as long as a slice of other work."""
 QUEUE: Final = tag(pb.GetStatsResponse, "queue")
 METRICS: Final = tag(pb.GetStatsResponse, "metrics")
@@ -108,10 +108,10 @@ class StatsService(StatsServiceServicer):
     async def _fields_of(self, agents: list[tuple[str, AgentStats]]) -> AgentFields:
         """The part of the answer for each agent. Other calls go on meanwhile."""
         fields = AgentFields()
-        for begin in range(0, len(agents), AGENTS_PER_TURN):
+        for begin in range(0, len(agents), AGENTS_PER_SLICE):
             if begin:
-                await self._engine.turns.take(SLICE)
-            fields.add(agents[begin : begin + AGENTS_PER_TURN])
+                await self._engine.fair_yield.take(SLICE)
+            fields.add(agents[begin : begin + AGENTS_PER_SLICE])
         return fields
 
     async def ListSnapshots(  # noqa: N802

@@ -84,16 +84,16 @@ class SubmissionStreams:
 
     async def _submit(self, call: Call, request: TasksRequest) -> Answer[bytes]:
         """The outcome of each task, encoded. A refusal affects neither the stream nor other tasks."""
-        count, turns = len(request.tasks), self._engine.turns
+        count, fair_yield = len(request.tasks), self._engine.fair_yield
         if count <= SMALL:
-            turns.small_came()
+            fair_yield.small_came()
             return await self._submit_chunk(call, request, 0, count)
         outcomes: list[bytes] = []
         kept: asyncio.Future[None] | None = None
         first = 0
         while first < count:
-            end = min(first + turns.slice_size, count)
-            await turns.take(end - first)
+            end = min(first + fair_yield.slice_size, count)
+            await fair_yield.take(end - first)
             answer = await self._submit_chunk(call, request, first, end)
             outcomes.append(answer.value)
             first = end

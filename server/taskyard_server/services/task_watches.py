@@ -119,20 +119,20 @@ class TaskWatches:
             if events := watcher.take():
                 await context.write(events + cursors.field(watcher))
             else:
-                # What tasks show is told to watches at the end of its turn, or by another commit a little later.
+                # What tasks show is told to watches at the end of the turn, or by another commit a little later.
                 await asyncio.sleep(secs)
                 secs = SHORT_WAIT_SECS
 
     async def _follow(self, watcher: Watcher, cursors: WatchCursors, context: Context) -> None:
         """Write the events after the watcher's position, until all watched tasks have ended."""
-        turns = self._engine.turns
-        clock, pace = asyncio.get_running_loop().time, Pace(turns.busyness, SECS_BETWEEN, SHORT_WAIT_SECS)
+        fair_yield = self._engine.fair_yield
+        clock, pace = asyncio.get_running_loop().time, Pace(fair_yield.busyness, SECS_BETWEEN, SHORT_WAIT_SECS)
         while True:
             if watcher.is_behind:
                 if (secs := pace.wait_secs(clock())) > 0 and not watcher.is_closing:
                     await asyncio.sleep(secs)
                 if watcher.is_one_of_many:
-                    await turns.take(A_DELIVERY)
+                    await fair_yield.take(A_DELIVERY)
                 events = watcher.take()
                 if events:
                     pace.sent(clock())

@@ -1,7 +1,7 @@
 """The webhooks that wait in the store because there is no room for them in memory, or since a server before this one.
 
 A delivery that is committed goes on at once while there is room, unless others of its namespace wait: then it waits
-with them, so that those of one namespace begin in the order of their numbers. Namespaces take turns.
+with them, so that those of one namespace begin in the order of their numbers. Namespaces alternate.
 """
 
 import asyncio

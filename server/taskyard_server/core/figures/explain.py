@@ -149,7 +149,7 @@ def _of_its_target(scheduler: Scheduler, task: Task, sight: Sight) -> Iterable[W
 
 
 def _in_the_way(target: Target, task: Task) -> tuple[TargetStatus, Task | None]:
-    """Which task of its target a task waits for; None if it would be its turn."""
+    """Which task of its target a task waits for; None if it would be the next one."""
     if target.running is not None and target.running is not task:
         return TargetStatus.RUNNING, target.running
     for blocker in target.blockers.values():

@@ -51,7 +51,7 @@ def add_to_totals(totals: Totals, scheduler: Scheduler) -> None:
 
 
 def queued_since(scheduler: Scheduler) -> float | None:
-    """Since when the task is queued that has waited longest for nothing but a host and its turn; None if none does.
+    """Since when the task is queued that has waited longest for nothing but a host and its hand-out; None if none does.
 
     Found by lanes, never by tasks: of each priority the first one is looked at.
     """

@@ -1,8 +1,8 @@
 """How many tasks come before one in the order of claims, if nothing ends meanwhile (docs/rules.md, Why a task waits).
 
-The task is handed out when its agent has had as many turns as it has tasks that go first. Until then each other agent
-has had those turns that come earlier by the order of claims, which are counted by agents. Where weights are in force
-the first turns are played, since agents of different weights seldom stand at the very same share.
+The task is handed out when its agent has had as many hand-outs as it has tasks that go first. Until then each other
+agent has had those hand-outs that come earlier by the order of claims, which are counted by agents. Where weights are
+in force the first hand-outs are played, since agents of different weights seldom stand at the very same share.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 MAX_PLAYED: Final = 5_000
-"""This many turns take some milliseconds. What lies further ahead is counted by shares alone."""
+"""This many hand-outs take some milliseconds. What lies further ahead is counted by shares alone."""
 
 
 def ahead_of(ready: ReadyQueue, max_per_agent: int, task: Task, profiles: Sequence[HostProfile]) -> tuple[int, bool]:
@@ -40,17 +40,17 @@ def ahead_of(ready: ReadyQueue, max_per_agent: int, task: Task, profiles: Sequen
         buckets.update(dict.fromkeys(ready.eligible(profile)))
     claimable = [bucket for bucket in buckets if ready.is_claimable(bucket)]
     agent, cap, room = task.agent, max_per_agent, Room(ready.keys)
-    turns = 0
+    handouts = 0
     present = dict.fromkeys(claimable)
     for lane in agent.lanes:
         if lane.bucket in present:
-            turns += lane.count_before(task)
+            handouts += lane.count_before(task)
             if lane.keyed is not None:
                 for strand in lane.keyed.strands.values():
-                    turns += room.take(strand, strand.count_before(task))
+                    handouts += room.take(strand, strand.count_before(task))
     waiting = Waiting()
     waiting.add(claimable, cap, room, {})
-    ahead, over_share = turns, False
+    ahead, over_share = handouts, False
     others: dict[Agent, int] = {}
     for other, count in waiting.by_agent.items():
         if other is agent:
@@ -58,24 +58,24 @@ def ahead_of(ready: ReadyQueue, max_per_agent: int, task: Task, profiles: Sequen
         others[other] = count
         over_share = over_share or other.inflight * agent.weight < agent.inflight * other.weight
     if ready.weights.in_force:
-        played = _play(ready, agent, turns, others)
+        played = _play(ready, agent, handouts, others)
         if played is not None:
             return played, over_share
     for other, most in others.items():
-        ahead += min(most, _turns_before(ready, other, agent, turns))
+        ahead += min(most, _handouts_before(ready, other, agent, handouts))
     return ahead, over_share
 
 
-def _play(ready: ReadyQueue, agent: Agent, turns: int, others: dict[Agent, int]) -> int | None:
-    """How many tasks are handed out before an agent has its next turn after this many; None if these are too many.
+def _play(ready: ReadyQueue, agent: Agent, handouts: int, others: dict[Agent, int]) -> int | None:
+    """How many tasks are handed out before an agent has its next one after this many; None if these are too many.
 
     `others` are how many tasks each other agent may be handed.
     """
-    left = {**others, agent: turns + 1}
+    left = {**others, agent: handouts + 1}
     passed = {each: each.passed for each in left}
     inflight = {each: each.inflight for each in left}
-    # As `Weights.rank` orders them; places go on with the turns.
-    turn = SERVED << 1
+    # As `Weights.rank` orders them; tie-breaks go on with the hand-outs.
+    served = SERVED << 1
     heap = [((each.inflight << SHARE_BITS) // each.weight, each.passed, ready.place_of(each), each.id) for each in left]
     by_id = {each.id: each for each in left}
     heapify(heap)
@@ -91,27 +91,27 @@ def _play(ready: ReadyQueue, agent: Agent, turns: int, others: dict[Agent, int])
         inflight[each] += 1
         if left[each]:
             share = (inflight[each] << SHARE_BITS) // each.weight
-            heapreplace(heap, (share, passed[each], turn + ahead, each.id))
+            heapreplace(heap, (share, passed[each], served + ahead, each.id))
         else:
             heappop(heap)
     return None
 
 
-def _turns_before(ready: ReadyQueue, other: Agent, agent: Agent, turns: int) -> int:
-    """How many tasks another agent is handed before an agent has its next turn after this many.
+def _handouts_before(ready: ReadyQueue, other: Agent, agent: Agent, handouts: int) -> int:
+    """How many tasks another agent is handed before an agent has its next one after this many.
 
-    An agent has its next one with `level / weight` in flight by weight. The other one has all turns that begin below
-    that; and one that begins at the very same if it goes first then: who has had a turn on the way there has been
-    served later than who has not, and of those that had, who came from further below was served later.
+    An agent has its next one with `level / weight` in flight by weight. The other one has all hand-outs that begin
+    below that; and one that begins at the very same if it goes first then: who was served on the way there has been
+    served later than who was not, and of those that were, who came from further below was served later.
     """
-    level = agent.inflight + turns
+    level = agent.inflight + handouts
     below = -(-level * other.weight // agent.weight) - other.inflight
     if below < 0:
         return 0
     if (other.inflight + below) * agent.weight != level * other.weight:
         return below
-    if below == turns:
+    if below == handouts:
         goes_first = (other.passed, ready.place_of(other)) < (agent.passed, ready.place_of(agent))
     else:
-        goes_first = below < turns
+        goes_first = below < handouts
     return below + goes_first

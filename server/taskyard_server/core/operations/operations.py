@@ -1,8 +1,8 @@
 """Operations: one thing that is done to many tasks, slice by slice (docs/rules.md, Operations).
 
 An operation first counts the tasks that it is about, then walks them again, in order of submission, and treats each
-whose turn comes. Both walks go in slices of bounded work: the driver of the scheduler calls `step` while `is_ready`,
-and lets others have their turns in between. Only tasks that were submitted before the operation are looked at.
+that it comes to. Both walks go in slices of bounded work: the driver of the scheduler calls `step` while `is_ready`,
+and lets others go on in between. Only tasks that were submitted before the operation are looked at.
 
 What one slice has done is all that must be kept for the next one: the place that the walk has reached, and the counts.
 """
@@ -48,7 +48,7 @@ class Operations:
         self._admission = admission
         self._resume = resume
         self._by_name: dict[tuple[Names | None, str], Operation] = {}
-        # Whose turn is next comes first.
+        # The one whose slice is next comes first.
         self._live: dict[Operation, None] = {}
         self._ended: dict[Operation, None] = {}
         self._last_number = 0
@@ -121,11 +121,11 @@ class Operations:
 
     @property
     def is_ready(self) -> bool:
-        """True if `step` has something to do now. It changes with the queue, so ask after each turn."""
+        """True if `step` has something to do now. It changes with the queue, so ask before each slice."""
         return any(self._can_go_on(operation) for operation in self._live)
 
     def step(self, now: float) -> None:
-        """Do one slice of the operation whose turn it is."""
+        """Do one slice of the operation that is next."""
         for operation in self._live:
             if self._can_go_on(operation):
                 del self._live[operation]

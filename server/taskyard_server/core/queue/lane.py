@@ -3,11 +3,11 @@
 A lane holds those that have no concurrency keys; those that have stand in its `keyed` side (`strands.py`).
 
 Tasks of one priority stand in a row in the order of their submission. New tasks join at the end and the oldest leaves
-at the front, so neither looks at any other task. One that comes back finds its old place by bisection. One that leaves
-from the middle keeps its place in the row until it comes to the front, or until most places are such.
+at the front, so neither looks at any other task. One that comes back is put where it was, by bisection. One that leaves
+from the middle leaves an entry in the row until that comes to the front, or until most entries are such.
 
 A lane is itself the row of its lowest priority, since most have no other. With ten thousand agents each lane has left
-the processor's caches when its turn comes: what counts then is how few places in memory it is spread over.
+the processor's caches when it is looked at again: what counts then is how few parts of the memory it is spread over.
 """
 
 from __future__ import annotations

@@ -42,7 +42,7 @@ LOOKS_PER_STRAND: Final = 16
 class Strand(Rows):
     """The tasks of a lane that have the same keys. It is in a `stand` while it holds a task.
 
-    `entry` is the turn under which the stand sorts it. It is never later than the turn of its present head.
+    The stand sorts it by `entry`, which is never later than the claim order of its present head.
     """
 
     __slots__ = ("entry", "keys", "owner", "stand")
@@ -70,7 +70,7 @@ class Stand:
         """A strand, which holds a task, joins."""
         strand.stand = self
         self.size += 1
-        entry = strand.entry = turn_of(strand.head())
+        entry = strand.entry = claim_order(strand.head())
         self._holders[entry] = strand
         heappush(self._heap, entry)
         if len(self._heap) > 2 * self.size + MIN_ENTRIES_TO_COMPACT:
@@ -97,13 +97,13 @@ class Stand:
                 self._holders.pop(entry, None)
                 continue
             # A task may come back under another priority.
-            turn = turn_of(strand.head())
-            if turn == entry:
+            order = claim_order(strand.head())
+            if order == entry:
                 return strand
             del self._holders[entry]
-            strand.entry = turn
-            self._holders[turn] = strand
-            heapreplace(heap, turn)
+            strand.entry = order
+            self._holders[order] = strand
+            heapreplace(heap, order)
         return None
 
     def _build(self) -> None:
@@ -112,7 +112,7 @@ class Stand:
         self._heap.clear()
         self._holders.clear()
         for strand in strands:
-            entry = strand.entry = turn_of(strand.head())
+            entry = strand.entry = claim_order(strand.head())
             self._holders[entry] = strand
             self._heap.append(entry)
         heapify(self._heap)
@@ -413,9 +413,9 @@ class Strands:
 
 def comes_before(one: Task, other: Task) -> bool:
     """True if a task comes before another one of its agent."""
-    return turn_of(one) < turn_of(other)
+    return claim_order(one) < claim_order(other)
 
 
-def turn_of(task: Task) -> int:
-    """The place of a task among those of its agent, as one number: these compare fastest."""
+def claim_order(task: Task) -> int:
+    """The order of a task among those of its agent, as one number: these compare fastest."""
     return (task.priority << SEQ_BITS) + task.seq

@@ -14,7 +14,7 @@ from taskyard_server.store.port import Group, Row, StoreError, Table, namespace_
 
 UNFENCED: Final = frozenset({Table.TOKENS, Table.SECRETS, Table.TOKEN_USES})
 """Their rows belong to no namespace."""
-TURN: Final = -1
+UNFENCED_ROWS: Final = -1
 """Stands in the answer for the rows without a fence."""
 
 
@@ -23,17 +23,17 @@ class Shape(NamedTuple):
 
     is_whole: bool
     has_fences: bool
-    has_turn: bool
+    has_unfenced: bool
     removes: tuple[Table, ...]
     puts: tuple[Table, ...]
 
 
 class Commit(NamedTuple):
-    """A statement with its arguments. It answers the namespaces that were written, and `TURN`."""
+    """A statement with its arguments. It answers the namespaces that were written, and `UNFENCED_ROWS`."""
 
     statement: str
     arguments: list[Any]
-    has_turn: bool
+    has_unfenced: bool
 
 
 class Composer:
@@ -47,14 +47,17 @@ class Composer:
         """A commit of who uses the whole store."""
         removes, puts = _removes(group), _puts(group)
         shape = Shape(True, False, False, tuple(removes), tuple(puts))
-        return Commit(self._text(shape), [group.number, group.at, *_values(removes, puts)], has_turn=False)
+        return Commit(self._text(shape), [group.number, group.at, *_values(removes, puts)], has_unfenced=False)
 
-    def fenced(self, group: Group, instance: str, writer: str, turn: int) -> Commit:
-        """A commit of one of several replicas. Raises `StoreError` if a row has no fence."""
+    def fenced(self, group: Group, instance: str, writer: str, write_no: int) -> Commit:
+        """A commit of one of several replicas. Raises `StoreError` if a row has no fence.
+
+        `write_no` counts the groups of this writer: one that is sent again has the same.
+        """
         removes, puts = _removes(group), _puts(group)
         _require_fences(group, removes, puts)
-        has_turn = not UNFENCED.isdisjoint((*removes, *puts))
-        shape = Shape(False, bool(group.fences), has_turn, tuple(removes), tuple(puts))
+        has_unfenced = not UNFENCED.isdisjoint((*removes, *puts))
+        shape = Shape(False, bool(group.fences), has_unfenced, tuple(removes), tuple(puts))
         arguments: list[Any] = []
         if group.fences:
             # In one order, so that two who write the same rows meet at the first.
@@ -62,10 +65,10 @@ class Composer:
             fences = [group.fences[space] for space in spaces]
             arguments += [spaces, [fence.term for fence in fences], [fence.number for fence in fences]]
             arguments += [[fence.needs_owner for fence in fences], instance]
-        if has_turn:
-            arguments += [writer, turn]
+        if has_unfenced:
+            arguments += [writer, write_no]
         arguments += _values(removes, puts)
-        return Commit(self._text(shape), arguments, has_turn)
+        return Commit(self._text(shape), arguments, has_unfenced)
 
     def _compose(self, shape: Shape) -> str:
         number = 0
@@ -84,9 +87,9 @@ class Composer:
         if shape.has_fences:
             parts.append(f"fenced AS ({part('fence', 'spaces', 'terms', 'numbers', 'needs', 'instance')})")
             answers.append("SELECT ns FROM fenced")
-        if shape.has_turn:
-            parts.append(f"turn AS ({part('turn', 'writer', 'turn')})")
-            answers.append("SELECT ns FROM turn")
+        if shape.has_unfenced:
+            parts.append(f"unfenced AS ({part('unfenced', 'writer', 'write_no')})")
+            answers.append("SELECT ns FROM unfenced")
         for table in shape.removes:
             words = {"table": table.name.lower(), "right": _right(shape, table)}
             parts.append(f"remove_{words['table']} AS ({part('remove', 'keys', **words)})")
@@ -105,7 +108,7 @@ def _right(shape: Shape, table: Table) -> str:
     if shape.is_whole:
         return "EXISTS (SELECT FROM fenced)"
     if table in UNFENCED:
-        return "EXISTS (SELECT FROM turn)"
+        return "EXISTS (SELECT FROM unfenced)"
     space = "x.key" if table is Table.NAMESPACES else "x.key >> 40"
     return f"{space} IN (SELECT ns FROM fenced)"
 

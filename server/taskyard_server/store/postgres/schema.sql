@@ -140,9 +140,9 @@ RETURNING o.ns
 UPDATE taskyard.meta SET number = {number}::bigint, at = {at}::float8
 WHERE number = {number}::bigint - 1 AND NOT EXISTS (SELECT FROM taskyard.replicas WHERE died_at IS NULL)
 RETURNING 0::bigint AS ns
--- name: turn
+-- name: unfenced
 -- For rows without a fence: nothing that this writer sent before, and that comes late, undoes what it sent later.
-INSERT INTO taskyard.writers AS w VALUES ({writer}::text, {turn}::bigint, clock_timestamp())
+INSERT INTO taskyard.writers AS w VALUES ({writer}::text, {write_no}::bigint, clock_timestamp())
 ON CONFLICT (writer) DO UPDATE SET number = excluded.number, written_at = excluded.written_at
 WHERE w.number < excluded.number RETURNING -1::bigint AS ns
 -- name: remove

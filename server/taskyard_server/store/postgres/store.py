@@ -28,7 +28,7 @@ from taskyard_server.store.shared_port import SharedStore
 
 from .address import PostgresAddress
 from .changes import ChangeFeed
-from .commit import TURN, Commit, Composer
+from .commit import UNFENCED_ROWS, Commit, Composer
 from .health import broken_rules, require_sessions, require_version, warnings
 from .links import Link, Readers
 from .members import PostgresMembers
@@ -86,8 +86,8 @@ class PostgresStore(PostgresRows, PostgresMembers):
         self._changes = ChangeFeed(self._address)
         self._composer = Composer(self._sql)
         self._writer = secrets.token_hex(12)
-        self._turns = itertools.count(1)
-        self._turn: tuple[Group | None, int] = (None, 0)
+        self._write_numbers = itertools.count(1)
+        self._numbered: tuple[Group | None, int] = (None, 0)
         self._has_kept_out = False
         self._used_bytes = 0
         self._measured_at = 0.0
@@ -170,9 +170,9 @@ class PostgresStore(PostgresRows, PostgresMembers):
     async def _commit_fenced(self, group: Group) -> frozenset[int]:
         instance = self._instance
         assert instance is not None
-        if group is not self._turn[0]:
-            self._turn = (group, next(self._turns))
-        commit = self._composer.fenced(group, instance, self._writer, self._turn[1])
+        if group is not self._numbered[0]:
+            self._numbered = (group, next(self._write_numbers))
+        commit = self._composer.fenced(group, instance, self._writer, self._numbered[1])
         if not commit.statement:
             return frozenset()
         for _ in range(_TRIES):
@@ -190,7 +190,7 @@ class PostgresStore(PostgresRows, PostgresMembers):
     async def _written(self, commit: Commit) -> set[int]:
         """Which namespaces were written now. Rows without a fence that are not have been written before."""
         rows = await self._committing.fetch(commit.statement, *commit.arguments)
-        return {row[0] for row in rows} - ({TURN} if commit.has_turn else set())
+        return {row[0] for row in rows} - ({UNFENCED_ROWS} if commit.has_unfenced else set())
 
     async def forget(self, before_ms: int, limit: int) -> int:
         """See `Store`. Of the namespaces that this replica owns, and of those that nobody owns."""
