@@ -12,7 +12,7 @@ from taskyard.v1.batch_pb2 import BatchTask, SubmitBatchRequest
 from taskyard.v1.task_pb2 import SubmitTaskRequest, SubmitTasksRequest
 from taskyard_server.conversion import submissions
 from taskyard_server.conversion.submission_scan import scan_task
-from taskyard_server.conversion.submit_requests import BatchRequest, TaskRequest, TasksRequest, _check_places
+from taskyard_server.conversion.submit_requests import BatchRequest, TaskRequest, TasksRequest, _check_after_indexes
 from taskyard_server.core.errors import Refusal
 from taskyard_server.core.history import RetryPolicy
 from tests.cases import every_case
@@ -132,9 +132,9 @@ def batch_by_protobuf(data):
         request = SubmitBatchRequest.FromString(data)
         owner = request.agent_id, request.callback_url, TRACE, MAX_BYTES, default_retry
         made = [
-            submissions.submission(task, *owner, prefix=f"tasks[{place}].") for place, task in enumerate(request.tasks)
+            submissions.submission(task, *owner, prefix=f"tasks[{index}].") for index, task in enumerate(request.tasks)
         ]
-        _check_places(made)
+        _check_after_indexes(made)
         return made
 
     return outcome(convert)

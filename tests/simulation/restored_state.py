@@ -89,11 +89,12 @@ def _same_task(one: Task, other: Task, now: float, is_absent: bool) -> None:
 
 
 def _same_agents(loaded: Scheduler, was: Scheduler) -> None:
-    """Places and figures; an agent of which rejected tasks alone are left comes anew."""
+    """Tie-breaks and figures; an agent of which rejected tasks alone are left comes anew."""
     owners = {task.agent.id for task in was.tasks_after(0) if task.state != "rejected"}
-    places = {name: was._life.ready.place_of(agent) for name, agent in was._life.agents.by_id.items() if name in owners}
-    found = {name: loaded._life.ready.place_of(agent) for name, agent in loaded._life.agents.by_id.items()}
-    same("places of agents", found, places)
+    agents = {name: agent for name, agent in was._life.agents.by_id.items() if name in owners}
+    tie_breaks = {name: was._life.ready.tie_break_of(agent) for name, agent in agents.items()}
+    found = {name: loaded._life.ready.tie_break_of(agent) for name, agent in loaded._life.agents.by_id.items()}
+    same("tie-breaks of agents", found, tie_breaks)
     expected = {name: _figures(each) for name, each in was._life.agents.figures}
     same("figures", {name: _figures(each) for name, each in loaded._life.agents.figures}, expected)
     same("last figures", loaded._life.agents.figures.last_number, was._life.agents.figures.last_number)

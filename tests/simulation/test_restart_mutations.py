@@ -59,12 +59,12 @@ MUTATIONS: dict[str, list[Edit]] = {
         (StoppingLeases, "remove", "self._changes.stopping_lease_gone(lease)", "pass"),
     ],
     "a restart forgets who was served last": [
-        (ReadyQueue, "restore_served", "max(self.place_of(agent), SERVED + last_token)", "self.place_of(agent)"),
+        (ReadyQueue, "restore_served", "SERVED + last_token)", "0)"),
     ],
     "a restart forgets what is in flight": [
-        (ReadyQueue, "_rank", "agent.inflight * ONE_IN_FLIGHT + place", "place"),
+        (ReadyQueue, "_rank", "agent.inflight * ONE_IN_FLIGHT + tie_break", "tie_break"),
     ],
-    "all agents come anew": [(ReadyQueue, "restored_agent", "if place else", "if False else")],
+    "all agents come anew": [(ReadyQueue, "restored_agent", "if tie_break else", "if False else")],
     "a default deadline goes on while nobody serves": [
         (Restoring, "__init__", "stood_still_secs + max(0.0, now - kept_at)", "stood_still_secs"),
     ],

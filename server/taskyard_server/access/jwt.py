@@ -92,7 +92,7 @@ class Jwts:
         self._remembered: OrderedDict[bytes, _Remembered] = OrderedDict()
 
     def reconfigure(self, settings: Sequence[IssuerSettings]) -> None:
-        """Take other issuers and rules. Keys that were read from a place that is still named stay in force."""
+        """Take other issuers and rules. Keys that were read from a location that is still named stay in force."""
         if list(settings) == list(self._settings):
             return
         self._settings = settings
@@ -116,11 +116,11 @@ class Jwts:
                 try:
                     await source.load(now)
                 except KeySetError as problem:
-                    raise KeySetError(f"auth.jwt.jwks: {source.place}: {problem}") from None
+                    raise KeySetError(f"auth.jwt.jwks: {source.location}: {problem}") from None
         await self.refresh()
 
     async def refresh(self) -> None:
-        """Look at all places that are due. To be called every second or so."""
+        """Look at all locations that are due. To be called every second or so."""
         now = time.monotonic()
         await asyncio.gather(*(source.refresh(now) for source in self._sources.values() if source.is_due(now)))
 

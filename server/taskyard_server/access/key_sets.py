@@ -92,8 +92,8 @@ class KeySet:
 NO_KEYS: Final = KeySet({})
 
 
-def read_key_set(document: bytes, place: str) -> KeySet:
-    """The usable keys of a JWKS document; the others are logged. Raises `KeySetError`. `place` is where it is from."""
+def read_key_set(document: bytes, location: str) -> KeySet:
+    """The usable keys of the JWKS document at a location; the others are logged. Raises `KeySetError`."""
     if len(document) > MAX_BYTES:
         raise KeySetError(f"is longer than {MAX_BYTES} bytes")
     try:
@@ -109,7 +109,7 @@ def read_key_set(document: bytes, place: str) -> KeySet:
             if (kid, key.algorithm) in keys:
                 raise _UnusableKey("another key has the same `kid`")
         except _UnusableKey as problem:
-            log.warning("key_not_used", place=place, number=number, reason=str(problem))
+            log.warning("key_not_used", place=location, number=number, reason=str(problem))
         else:
             keys[kid, key.algorithm] = key
     return KeySet(keys)

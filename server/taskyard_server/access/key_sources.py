@@ -32,10 +32,10 @@ FETCH_SECS: Final = 8.0
 
 
 class KeySource(ABC):
-    """The keys of one place. `keys` are those in force: another object once they have changed."""
+    """The keys of one location. `keys` are those in force: another object once they have changed."""
 
-    def __init__(self, place: str) -> None:
-        self.place = place
+    def __init__(self, location: str) -> None:
+        self.location = location
         self.keys = NO_KEYS
         self._document: bytes | None = None
         self._due_at = float("-inf")
@@ -56,7 +56,7 @@ class KeySource(ABC):
         except KeySetError as problem:
             if str(problem) != self._problem:
                 self._problem = str(problem)
-                log.warning("keys_not_read", place=self.place, reason=self._problem, keys=len(self.keys))
+                log.warning("keys_not_read", place=self.location, reason=self._problem, keys=len(self.keys))
         else:
             self._problem = None
 
@@ -65,9 +65,9 @@ class KeySource(ABC):
         self._due_at = now + self._retry_secs
         document = await self._read()
         if document is not None and document != self._document:
-            self.keys = read_key_set(document, self.place)
+            self.keys = read_key_set(document, self.location)
             self._document = document
-            log.info("keys_read", place=self.place, keys=len(self.keys))
+            log.info("keys_read", place=self.location, keys=len(self.keys))
         self._due_at = now + self._secs
 
     _secs: float
@@ -83,9 +83,9 @@ class KeyFile(KeySource):
 
     _secs = _retry_secs = FILE_SECS
 
-    def __init__(self, place: str) -> None:
-        super().__init__(place)
-        self._path = Path(place)
+    def __init__(self, location: str) -> None:
+        super().__init__(location)
+        self._path = Path(location)
         self._mark: FileMark | None = None
 
     def want(self) -> None:
@@ -116,8 +116,8 @@ class KeyUrl(KeySource):
     _secs = URL_SECS
     _retry_secs = URL_LEAST_SECS
 
-    def __init__(self, place: str) -> None:
-        super().__init__(place)
+    def __init__(self, location: str) -> None:
+        super().__init__(location)
         self._is_wanted = False
         self._fetched_at = float("-inf")
 
@@ -134,12 +134,12 @@ class KeyUrl(KeySource):
 
     async def _read(self) -> bytes:
         # Proxies and authorities of the environment count, but what is on loopback stays there.
-        is_remote = self.place.startswith("https:")
+        is_remote = self.location.startswith("https:")
         try:
             async with (
                 asyncio.timeout(FETCH_SECS),
                 httpx.AsyncClient(trust_env=is_remote, timeout=FETCH_SECS) as http,
-                http.stream("GET", self.place, headers={"accept-encoding": "identity"}) as response,
+                http.stream("GET", self.location, headers={"accept-encoding": "identity"}) as response,
             ):
                 return await _body_of(response)
         except TimeoutError:
@@ -148,9 +148,9 @@ class KeyUrl(KeySource):
             raise KeySetError(str(error) or type(error).__name__) from None
 
 
-def key_source(place: str) -> KeySource:
-    """The source at a place as the settings write it: a URL or the path of a file."""
-    return KeyUrl(place) if is_url(place) else KeyFile(place)
+def key_source(location: str) -> KeySource:
+    """The source at a location as the settings write it: a URL or the path of a file."""
+    return KeyUrl(location) if is_url(location) else KeyFile(location)
 
 
 async def _body_of(response: httpx.Response) -> bytes:

@@ -1,4 +1,4 @@
-"""Seals cursors and page tokens: they hold places among the tasks of all agents, which must be neither read nor made.
+"""Seals cursors and page tokens: they hold positions among the tasks of all agents, neither to be read nor made.
 
 A sealed text opens only for what it was bound to: a listing or watch, its namespace, and the agents of the caller.
 """

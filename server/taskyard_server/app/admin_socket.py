@@ -1,7 +1,7 @@
 """The admin socket: where a server answers its own user about its store and its tokens (docs/operate/durability.md).
 
 It lies in a folder that only that user can enter. Who has the store open owns the socket, so that it is opened after
-the store and closed before it. A store in PostgreSQL has no place on this machine, and may be shared: there the socket
+the store and closed before it. A store in PostgreSQL has no folder on this machine, and may be shared: there the socket
 lies in the user's state folder, one for each replica.
 """
 

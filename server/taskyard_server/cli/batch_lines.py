@@ -19,7 +19,7 @@ from .failure import Failure, Misuse
 from .server import filled
 
 STANDARD_INPUT: Final = "-"
-PLACE: Final = re.compile(r"tasks\[(\d+)\](?:\.|: )")
+TASK_INDEX: Final = re.compile(r"tasks\[(\d+)\](?:\.|: )")
 """How a server names a task of a batch, and what is wrong with it."""
 
 
@@ -124,5 +124,5 @@ def submit_lines(
 
 
 def _by_lines(reason: str, chunk: Sequence[Line]) -> str:
-    """The reason of a refusal, with the number of the line for the place of its task in the batch."""
-    return PLACE.sub(lambda match: f"line {chunk[int(match[1])].number}: ", reason)
+    """The reason of a refusal, with the number of the line for the index of its task in the batch."""
+    return TASK_INDEX.sub(lambda match: f"line {chunk[int(match[1])].number}: ", reason)

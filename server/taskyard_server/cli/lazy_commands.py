@@ -20,7 +20,7 @@ class CommandEntry:
     """One command: its name, where it is as `module:attribute`, the first line of its help, and its panel there."""
 
     name: str
-    place: str
+    attribute: str
     help: str
     panel: str | None = None
     hidden: bool = False
@@ -35,7 +35,7 @@ class Listed(TyperCommand):
 
     def loaded(self) -> Any:
         """The command itself."""
-        module, _, name = self._entry.place.partition(":")
+        module, _, name = self._entry.attribute.partition(":")
         found = getattr(import_module(f".{module}", PACKAGE), name)
         # The script goes without it until here, and commands may run for long.
         gc.enable()

@@ -8,7 +8,7 @@ Command = Callable[..., Any]
 
 
 def with_options(
-    place: str, provide: Callable[..., Any], *required: str, without: Sequence[str] = ()
+    parameter_name: str, provide: Callable[..., Any], *required: str, without: Sequence[str] = ()
 ) -> Callable[[Command], Command]:
     """Give a command the options of `provide` in the place of one of its parameters, which gets what that returns.
 
@@ -28,9 +28,9 @@ def with_options(
 
         def extended(**given: Any) -> Any:
             value = provide(**{name: given.pop(name) for name in options})
-            return command(**{place: value}, **given)
+            return command(**{parameter_name: value}, **given)
 
-        parameters = [each for name in own for each in (options.values() if name == place else (own[name],))]
+        parameters = [each for name in own for each in (options.values() if name == parameter_name else (own[name],))]
         # These two are what typer reads a command's options from.
         extended.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
         extended.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}

@@ -86,6 +86,6 @@ def _tell(answer: task_pb2.SubmitTaskResponse, as_json: bool) -> None:
     if as_json:
         print_data(message_to_json(answer))
         return
-    place = f" at position {answer.position}" if answer.HasField("position") else ""
+    position = f" at position {answer.position}" if answer.HasField("position") else ""
     already = " already" if answer.existing else ""
-    out.print(f"{answer.task_id} is {word(answer.state)}{already}{place}", soft_wrap=True)
+    out.print(f"{answer.task_id} is {word(answer.state)}{already}{position}", soft_wrap=True)

@@ -26,7 +26,7 @@ MAX_LEVELS: Final = 20
 
 
 def is_plain_struct(data: bytes, at: int, end: int, levels: int = 0) -> bool:
-    """True if the bytes between two places of `data` are such a struct, which stands in so many others.
+    """True if the bytes between two offsets of `data` are such a struct, which stands in `levels` others.
 
     Raises `IndexError` at the end of the data, and `UnicodeDecodeError`.
     """
@@ -59,7 +59,7 @@ def is_plain_struct(data: bytes, at: int, end: int, levels: int = 0) -> bool:
 
 
 def _is_plain(data: bytes, at: int, end: int, levels: int) -> bool:
-    """True if the bytes between two places are a `Value` of one kind."""
+    """True if the bytes between two offsets are a `Value` of one kind."""
     if at >= end:
         return False
     kind = data[at]
@@ -99,7 +99,7 @@ def _is_plain_list(data: bytes, at: int, end: int, levels: int) -> bool:
 
 
 def _length(data: bytes, at: int) -> tuple[int, int]:
-    """A length in as few bytes as it takes and the place after it; `TOO_LONG` for any other."""
+    """A length in as few bytes as it takes and the offset after it; `TOO_LONG` for any other."""
     low = data[at]
     if low < 128:
         return low, at + 1

@@ -114,7 +114,7 @@ class ScannedTask:
 
 
 def scan_task(data: bytes, at: int, end: int) -> ScannedTask | None:
-    """The task between two places of a message; None if it has not the common shape, or is no valid one."""
+    """The task between two offsets of a message; None if it has not the common shape, or is no valid one."""
     try:
         return _scan(data, at, end)
     except (IndexError, UnicodeDecodeError, DecodeError):
@@ -122,7 +122,7 @@ def scan_task(data: bytes, at: int, end: int) -> ScannedTask | None:
 
 
 def scan_tasks(data: bytes, at: int, field: bytes) -> list[ScannedTask] | None:
-    """The tasks of a message that from this place on has none but this field. None as of `scan_task`."""
+    """The tasks of a message that from this offset on has none but this field. None as of `scan_task`."""
     tasks: list[ScannedTask] = []
     end, field_tag = len(data), field[0]
     try:
@@ -142,7 +142,7 @@ def scan_tasks(data: bytes, at: int, field: bytes) -> list[ScannedTask] | None:
 
 
 def scan_agent(data: bytes, field: bytes) -> tuple[str | None, int]:
-    """The name that a message begins with, in this field, and the place after it. None as of `scan_task`."""
+    """The name that a message begins with, in this field, and the offset after it. None as of `scan_task`."""
     if not data or data[0] != field[0]:
         return None, 0
     try:

@@ -87,9 +87,9 @@ class TasksRequest:
         """The tasks, of which each has a `traceparent`."""
         return self.parsed.tasks if self._tasks is None else self._tasks
 
-    def begin_trace(self, place: int, traceparent: str) -> None:
-        """Give the task at this place a trace context. It is not the caller's, so no fingerprint has it."""
-        self._traces[place] = traceparent
+    def begin_trace(self, index: int, traceparent: str) -> None:
+        """Give the task at this index a trace context. It is not the caller's, so no fingerprint has it."""
+        self._traces[index] = traceparent
 
     def submissions(
         self, first: int, end: int, traceparent: str | None, max_payload_bytes: int, default_retry: DefaultRetry
@@ -97,18 +97,18 @@ class TasksRequest:
         """The tasks from `first` to before `end` as submissions, in order; an invalid one is its refusal."""
         if self._tasks is not None:
             made: list[Submission | Refusal] = []
-            for place, task in enumerate(self._tasks[first:end], first):
+            for index, task in enumerate(self._tasks[first:end], first):
                 if task.agent_id is None or not _fits(task, max_payload_bytes):
                     break
-                trace = self._traces.get(place, traceparent) if self._traces else traceparent
+                trace = self._traces.get(index, traceparent) if self._traces else traceparent
                 made.append(submission_of(task, task.agent_id, trace, default_retry))
             else:
                 return made
         if not self._traces:
             return submissions.submissions(self.parsed.tasks[first:end], traceparent, max_payload_bytes, default_retry)
         return [
-            submissions.submissions((task,), self._traces.get(place, traceparent), max_payload_bytes, default_retry)[0]
-            for place, task in enumerate(self.parsed.tasks[first:end], first)
+            submissions.submissions((task,), self._traces.get(index, traceparent), max_payload_bytes, default_retry)[0]
+            for index, task in enumerate(self.parsed.tasks[first:end], first)
         ]
 
 
@@ -143,7 +143,7 @@ class BatchRequest:
     def submissions(
         self, traceparent: str | None, max_payload_bytes: int, default_retry: DefaultRetry
     ) -> list[Submission]:
-        """The tasks as submissions, in order. Raises what `submissions.submission` does, with the place of the task."""
+        """The tasks as submissions, in order. Raises what `submissions.submission` does, with the index of the task."""
         if self._tasks is not None and self._agent_id is not None:
             made: list[Submission] = []
             for task in self._tasks:
@@ -166,11 +166,11 @@ class BatchRequest:
             )
             for number, task in enumerate(parsed.tasks)
         ]
-        _check_places(converted)
+        _check_after_indexes(converted)
         return converted
 
 
-def _check_places(submissions: Sequence[Submission]) -> None:
+def _check_after_indexes(submissions: Sequence[Submission]) -> None:
     """Raise `BadRequest` if a predecessor does not stand before its task."""
     for number, submission in enumerate(submissions):
         if max(submission.options.extras.after_indexes, default=-1) >= number:

@@ -212,25 +212,25 @@ EXTRA_FIELDS: Final[Sequence[TaskField]] = (
 """Those that stand in `TaskExtras`."""
 
 
-def _by_place(fields: Sequence[TaskField], names: Sequence[str]) -> list[TaskField | None]:
+def _by_index(fields: Sequence[TaskField], names: Sequence[str]) -> list[TaskField | None]:
     """The fields that are shown, in the order in which the core has them."""
     shown = {field.core: field for field in fields if field.is_shown}
     return [shown.get(name) for name in names]
 
 
-_OPTIONS: Final = _by_place(OPTION_FIELDS, TaskOptions._fields)
-_EXTRAS: Final = _by_place(EXTRA_FIELDS, TaskExtras._fields)
+_OPTIONS: Final = _by_index(OPTION_FIELDS, TaskOptions._fields)
+_EXTRAS: Final = _by_index(EXTRA_FIELDS, TaskExtras._fields)
 
 
 def add_options(parts: list[bytes], options: tuple[object, ...]) -> None:
     """Append the fields of a `Task` that stand in its `TaskOptions`."""
-    for place, value in enumerate(options):
-        if value is not None and (field := _OPTIONS[place]) is not None:
+    for index, value in enumerate(options):
+        if value is not None and (field := _OPTIONS[index]) is not None:
             field.add(parts, value)
 
 
 def add_extras(parts: list[bytes], extras: tuple[object, ...]) -> None:
     """Append the fields of a `Task` that stand in its `TaskExtras`."""
-    for place, value in enumerate(extras):
-        if value is not None and (field := _EXTRAS[place]) is not None:
+    for index, value in enumerate(extras):
+        if value is not None and (field := _EXTRAS[index]) is not None:
             field.add(parts, value)

@@ -94,7 +94,7 @@ def add_timestamp(parts: list[bytes], field: bytes, at: float) -> None:
 
 
 def read_length(data: bytes, at: int) -> tuple[int, int]:
-    """The length of a field at this place, `TOO_LONG` for one from 2^28 on, and the place after it.
+    """The length of a field at this offset, `TOO_LONG` for one from 2^28 on, and the offset after it.
 
     Raises `IndexError` at the end of the data.
     """

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from .task import Submission, Task
     from .task_options import IdempotencyKey
 
-BATCH_ID_PLACE: Final = TaskOptions._fields.index("batch_id")
+BATCH_ID_INDEX: Final = TaskOptions._fields.index("batch_id")
 _new_tuple: Final[Any] = tuple.__new__
 
 
@@ -86,10 +86,10 @@ class Admission:
 
     def _check_each(self, now: float, submissions: Sequence[Submission]) -> None:
         """Raise `Unavailable` or `BadRequest` for the first submission that would be refused with it."""
-        for place, submission in enumerate(submissions):
+        for index, submission in enumerate(submissions):
             extras = submission.options.extras
-            if extras is not NO_EXTRAS and max(extras.after_indexes, default=-1) >= place:
-                raise BadRequest(f"tasks[{place}].afterIndexes: must be places of tasks that stand before this one")
+            if extras is not NO_EXTRAS and max(extras.after_indexes, default=-1) >= index:
+                raise BadRequest(f"tasks[{index}].afterIndexes: must be places of tasks that stand before this one")
             key = submission.options.key
             if key is None or self._first_under((submission.agent_id, key.key)) is None:
                 self._check(now, submission)
@@ -170,7 +170,7 @@ class Admission:
 def _in_batch(submission: Submission, batch_id: str) -> Submission:
     """The same in a batch. `_replace` would take longer than all else that is done with it."""
     fields = submission.options
-    options = _new_tuple(type(fields), (*fields[:BATCH_ID_PLACE], batch_id, *fields[BATCH_ID_PLACE + 1 :]))
+    options = _new_tuple(type(fields), (*fields[:BATCH_ID_INDEX], batch_id, *fields[BATCH_ID_INDEX + 1 :]))
     made: Submission = _new_tuple(type(submission), (*submission[:-1], options))
     return made
 

@@ -51,10 +51,10 @@ class Children:
         found: list[Task] = []
         names = [task_id]
         seen = {task_id}
-        place = 0
-        while place < len(names):
-            below = self._below.get(names[place])
-            place += 1
+        index = 0
+        while index < len(names):
+            below = self._below.get(names[index])
+            index += 1
             if below is None:
                 continue
             for name, task in below.items():

@@ -119,7 +119,7 @@ class AlreadyExists(Refusal):
 
 
 class CursorExpired(Refusal):
-    """The place in the event log is gone; a new watch begins with the tasks as they stand (docs/rules.md, Watching)."""
+    """This position has left the log; a new watch begins with the tasks as they stand (docs/rules.md, Watching)."""
 
     code = "cursor_expired"
 

@@ -1,8 +1,8 @@
 """Events of tasks, in order.
 
 An event holds what was true just after it of everything on a task that changes, since the task itself goes on changing.
-`result` and `completed_at` need no place: `done` is never left, and a terminal event is itself the end. Times are
-kept as on the task, `inf` for none.
+It needs neither `result` nor `completed_at`: `done` is never left, and a terminal event is itself the end. Times are
+as on the task, `inf` for none.
 """
 
 from __future__ import annotations

@@ -136,7 +136,7 @@ class Lifecycle:
         self.counters.submitted += 1
         self.count_queued(task)
         if self.readers.tells_position:
-            task.place = self.counts.queued
+            task.position_number = self.counts.queued
         if not is_pending:
             self.enqueue(now, task)
         else:

@@ -35,7 +35,7 @@ class PatternTable(Generic[Value]):
     def __init__(self, values: Mapping[str, Value]) -> None:
         self._values = dict(values)
         # The beginnings in alphabetical order, so that a shorter one stands before all that it begins; and for each the
-        # place of the longest of the others that begin it, or -1.
+        # index of the longest of the others that begin it, or -1.
         self._beginnings = sorted([pattern[:-1] for pattern in values if pattern.endswith(EVERY)])
         self._shorter: list[int] = []
         for at, beginning in enumerate(self._beginnings):

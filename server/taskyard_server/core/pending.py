@@ -1,6 +1,6 @@
 """Reasons that keep tasks pending: a hold, a time, other tasks (docs/rules.md, Held and future tasks, Predecessors).
 
-A task is queued once nothing of this keeps it. Only then has it a place in its target.
+A task is queued once none of these holds. Only then is it in the order of its target.
 """
 
 from __future__ import annotations

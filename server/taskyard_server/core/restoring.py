@@ -7,8 +7,8 @@ follows from it is.
 - A live lease counts one full length from `now`, and hosts count as heard of now. A lease of a host that is not stored
   belonged to the process before: `recover` loses it.
 - A deadline that a caller set stays. A default one stood still since `kept_at`, the time of the last commit.
-- An agent keeps its place among agents. It is that of its figures, which change with every submission and every end,
-  or that of the last grant of a task that lives, whichever is later: the last fencing token of an agent is one of both.
+- An agent has its order among agents again. It is that of its figures, which change with every submission and every
+  end, or that of the last grant of a task that lives, the later of both: one of them has its last fencing token.
 
 Blockers of a target stand in the order in which they began to block it; since when it stands as it does is known while
 a task runs in it or blocks it, and is `now` otherwise.
@@ -47,7 +47,7 @@ class Restoring:
         self._now = now
         self._life.deadlines.stood_still_secs = stood_still_secs + max(0.0, now - kept_at)
         self.leases_ended = False
-        self._places: dict[str, int] = {}
+        self._tie_breaks: dict[str, int] = {}
         self._served: dict[Agent, int] = {}
         self._closed_streams: dict[Host, Offer] = {}
         self._absent_hosts: dict[str, Host] = {}
@@ -73,15 +73,15 @@ class Restoring:
         self._life.counters.add(counters)
         self._scheduler.schedules.counters.add(trigger_counters)
 
-    def figures(self, figures: AgentFigures, place: int) -> None:
+    def figures(self, figures: AgentFigures, tie_break: int) -> None:
         """The figures of an agent. All of them come before the first task."""
         self._life.agents.figures.restore(figures)
-        if place:
-            self._places[figures.name] = place
+        if tie_break:
+            self._tie_breaks[figures.name] = tie_break
 
-    def places_known(self) -> None:
-        """All figures are restored: those who come from now on have places after them."""
-        self._life.ready.continue_after(self._places.values(), self._life.grants.last_token)
+    def tie_breaks_known(self) -> None:
+        """All figures are restored: those who come from now on are ordered after them."""
+        self._life.ready.continue_after(self._tie_breaks.values(), self._life.grants.last_token)
 
     def host(self, host: Host, drain_until: float | None) -> None:
         """A host, in order of their numbers."""
@@ -93,7 +93,7 @@ class Restoring:
         agents = self._life.agents
         agent = agents.by_id.get(agent_id)
         if agent is None:
-            agent = self._life.ready.restored_agent(agent_id, self._places.get(agent_id, 0))
+            agent = self._life.ready.restored_agent(agent_id, self._tie_breaks.get(agent_id, 0))
             agent.figures = agents.figures.of_restored(agent_id)
             agents.by_id[agent_id] = agent
         return agent

@@ -43,7 +43,7 @@ class RetainedTasks:
         self._count += 1
 
     def merge(self, tasks: list[Task]) -> None:
-        """Add tasks at the places of their ends."""
+        """Add tasks in the order of their ends."""
         if tasks:
             entries = [task for task in self._entries if not self._is_stale(task)]
             for task in tasks:
@@ -54,14 +54,14 @@ class RetainedTasks:
     def put_back(self, task: Task) -> None:
         """Add a task that was taken out as the oldest, before all that ended later."""
         task.retained = True
-        place, ended = 0, task.completed_at
+        index, ended = 0, task.completed_at
         assert ended is not None
         for each in self._entries:
             # An entry that is stale may be that of a task which lives.
             if each.completed_at is not None and (each.completed_at, each.seq) > (ended, task.seq):
                 break
-            place += 1
-        self._entries.insert(place, task)
+            index += 1
+        self._entries.insert(index, task)
         self._count += 1
         self._drop_stale_front()
 

@@ -66,7 +66,7 @@ class Target:
         return heap[0][1] if heap else None
 
     def drop_stale(self, seq: int) -> None:
-        """Let go of a task that waits no longer, and of its place."""
+        """Let go of a task that waits no longer, and of its entry."""
         heap = [entry for entry in self.heap if entry[0] != seq]
         if len(heap) < len(self.heap):
             heapify(heap)
@@ -158,7 +158,7 @@ class Targets:
         self._elect(now, target)
 
     def park(self, now: float, task: Task) -> None:
-        """The task is held or not yet due, and has no place among those that wait."""
+        """The task is held or not yet due, and is not among those that wait."""
         target = self._of(task)
         target.parked[task] = None
         self._elect(now, target)
@@ -213,7 +213,7 @@ class Targets:
         self._elect(now, target)
 
     def restore(self, task: Task, blocked_at: float | None) -> None:
-        """A stored task takes its place; nothing is offered before `settle`.
+        """A stored task joins; nothing is offered before `settle`.
 
         `blocked_at` is when a paused or failed one began to block the target. They come in any order.
         """
@@ -264,7 +264,7 @@ class Targets:
         """A task that had left memory is there again."""
         target = self._targets.get(task.options.target or "")
         if target is not None:
-            # Its place may still have the one that left, and two of one place cannot be compared.
+            # The one that left may still have an entry, and two entries of one `seq` cannot be compared.
             target.drop_stale(task.seq)
             if (left := target.blockers.get(task.id)) is not None:
                 self._replace(target, left, task)

@@ -107,7 +107,7 @@ TASK_FIELDS: Final = (
     "options",
     "over_at",
     "params",
-    "place",
+    "position_number",
     "priority",
     "progress",
     "queued_at",
@@ -126,10 +126,10 @@ class Task:
 
     Callers outside the core get the live object: they read it before the next command, and never write it. Times are
     seconds on the core's clock. `seq` is the order of submission. `due_at`, `begun_at` and `over_at` are `deadline`,
-    `started_at` and `completed_at`, but `inf` for None, and `place` is `position`, 0 for None: numbers that are never
-    None take no memory beside the record. `deadline_secs` is the length of a deadline that the submitter set. `expired`
-    is whether the deadline passed while the task was queued. `commit` is the number of the last commit that wrote it to
-    a store. `page` is where it stands in the table of tasks; a copy has none.
+    `started_at` and `completed_at`, but `inf` for None, and `position_number` is `position`, 0 for None: numbers that
+    are never None take no memory beside the record. `deadline_secs` is the length of a deadline that the submitter set.
+    `expired` is whether the deadline passed while the task was queued. `commit` is the number of the last commit that
+    wrote it to a store. `page` is where it stands in the table of tasks; a copy has none.
 
     A record takes several of the processor's cache lines: what a claim reads, long after the submission, comes first.
     """
@@ -169,7 +169,7 @@ class Task:
         _, self.action, self.tab_id, self.ref, self.params, self.priority, _, _ = submission
         self.created_at = now
         self.deadline_secs = None if deadline is None else deadline - now
-        self.place = 0
+        self.position_number = 0
         self.commit = 0
         self.page: TaskPage
 
@@ -220,11 +220,11 @@ class Task:
     @property
     def position(self) -> int | None:
         """How many were queued once it was, itself included; None if that is not told."""
-        return self.place or None
+        return self.position_number or None
 
     @position.setter
     def position(self, position: int | None) -> None:
-        self.place = position or 0
+        self.position_number = position or 0
 
     @property
     def token_limit(self) -> int | None:

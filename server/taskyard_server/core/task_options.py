@@ -52,7 +52,7 @@ class TaskExtras(NamedTuple):
     """Options that few submitters set: how a task stands to others, and the `selector` of its element.
 
     None of a policy means that it was not set. `concurrency_keys` are in order, each once. `after_indexes` are
-    predecessors by their places in the same batch; they become ids when it is admitted. `on_conflict` is about the
+    predecessors by their indexes in the same batch; they become ids when it is admitted. `on_conflict` is about the
     submission alone.
     """
 

@@ -13,13 +13,13 @@ from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Final
 
 from .batches import Batches
-from .search.task_pages import PAGE_BEGIN, PAGE_BITS, PAGE_END, PAGE_SIZE, PLACES, TaskPage
+from .search.task_pages import INDEXES, PAGE_BEGIN, PAGE_BITS, PAGE_END, PAGE_SIZE, TaskPage
 from .task import DONE, IN_FLIGHT, NO_OPTIONS, QUEUED
 
 if TYPE_CHECKING:
     from .task import Task
 
-IN_PAGE: Final[list[str]] = list(PLACES)
+IN_PAGE: Final[list[str]] = list(INDEXES)
 """The last two digits, made once: formatting a number is what costs most of an id."""
 MAX_SEQ: Final = (1 << 40) - 1
 """The last order of submission that an id has room for."""
@@ -73,7 +73,7 @@ class TaskTable:
             page.entered(state)
 
     def insert(self, task: Task) -> None:
-        """Keep a task under the id that it had, at the place of its age."""
+        """Add a task under the id that it had, in the order of submission."""
         self.restore(task)
         task.page.see_times()
         if self._names[-1] == task.page.name:
@@ -160,11 +160,11 @@ class TaskTable:
         """
         name = f"{min(seq, MAX_SEQ) >> PAGE_BITS:08x}"
         if newest_first:
-            places = range(bisect_right(self._names, name) - 1 if seq else len(self._names) - 1, -1, -1)
+            indexes = range(bisect_right(self._names, name) - 1 if seq else len(self._names) - 1, -1, -1)
         else:
-            places = range(bisect_left(self._names, name), len(self._names))
-        for place in places:
-            yield self._pages[self._names[place]]
+            indexes = range(bisect_left(self._names, name), len(self._names))
+        for index in indexes:
+            yield self._pages[self._names[index]]
 
     def after(self, seq: int) -> Iterator[Task]:
         """The tasks submitted after `seq`, in order. The table must not change meanwhile."""

@@ -80,10 +80,10 @@ class View:
         key = task.options.key
         return key is not None and self._life.tasks.by_key.get((task.agent.id, key.key)) is task
 
-    def place_of_agent(self, name: str) -> int:
-        """The place of an agent in the order of claims; 0 if it has no task."""
+    def tie_break_of_agent(self, name: str) -> int:
+        """The tie-break of an agent in the order of claims; 0 if it has no task."""
         agent = self._life.agents.by_id.get(name)
-        return 0 if agent is None else self._life.ready.place_of(agent)
+        return 0 if agent is None else self._life.ready.tie_break_of(agent)
 
     def live_below(self, task_id: str) -> list[Task]:
         """The tasks that descend from this one and have not ended."""

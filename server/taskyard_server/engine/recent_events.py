@@ -1,4 +1,4 @@
-"""The latest events of one namespace by number, with the cursors that name a place among them.
+"""The latest events of one namespace by number, with the cursors that name a position among them.
 
 An event is encoded when the first watcher needs it, once for all watchers, by a function that the caller supplies; once
 more for those who are shown no payloads. The oldest events are dropped first: the bounds are a count, bytes and an age.
@@ -59,7 +59,7 @@ class CommitMark(NamedTuple):
 
 
 class Cursor(NamedTuple):
-    """The content of a cursor: a place in a log, and the last commit whose events all lie before it."""
+    """The content of a cursor: a position in a log, and the last commit whose events all lie before it."""
 
     incarnation: str
     position: int
@@ -165,8 +165,8 @@ class RecentEvents:
 
     def commit_of(self, number: int) -> int:
         """The number of the commit that an event was published with; zero without a store."""
-        place = bisect_left(self._commits, number, key=_last_event)
-        return self._commits[place][1].number if 0 < place < len(self._commits) else 0
+        index = bisect_left(self._commits, number, key=_last_event)
+        return self._commits[index][1].number if 0 < index < len(self._commits) else 0
 
     def _commit_before(self, position: int) -> CommitMark:
         """The last commit whose events all lie before a position."""
@@ -191,7 +191,7 @@ class RecentEvents:
             count += 1
         del events[:count]
         self.first += count
-        # Where a log is trimmed its oldest places cannot be resumed from any more, but by the commit before them.
+        # Where a log is trimmed its oldest positions cannot be resumed from any more, but by the commit before them.
         del self._commits[: max(0, bisect_right(self._commits, self.first - 1, key=_last_event) - 1)]
 
 

@@ -46,8 +46,8 @@ class ShownTasks:
         task = event.task
         if (shown := self._one_by_one.get(task.id)) is not None:
             return number <= shown[0] or 0 < self._events.commit_of(number) <= shown[1]
-        place = bisect_left(self._listed_to, task.seq)
-        return place < len(self._listed_to) and number <= self._listed_at[place]
+        index = bisect_left(self._listed_to, task.seq)
+        return index < len(self._listed_to) and number <= self._listed_at[index]
 
     def are_passed_at(self, position: int) -> bool:
         """True if none of the events after a position is included."""

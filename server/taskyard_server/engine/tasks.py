@@ -418,19 +418,19 @@ class TaskCommands:
         self, state: NamespaceState, task_filter: TaskFilter, after: int, limit: int, newest_first: bool, at_once: bool
     ) -> ListedTasks:
         matches: list[Task] = []
-        place: int | None = after
-        while place is not None:
+        reached: int | None = after
+        while reached is not None:
             room = limit + 1 - len(matches)
-            found = search(state.scheduler, task_filter, place, room, newest_first=newest_first)
+            found = search(state.scheduler, task_filter, reached, room, newest_first=newest_first)
             matches += [copy(task) for task in found.tasks]
             if len(matches) > limit:
                 return ListedTasks(matches[:limit], matches[limit - 1].seq)
-            place = found.after
+            reached = found.after
             if at_once:
                 break
-            if place is not None:
+            if reached is not None:
                 await asyncio.sleep(0)
-        return ListedTasks(matches, place)
+        return ListedTasks(matches, reached)
 
 
 def _batch(state: NamespaceState, batch_id: str, agents: Names | None) -> Batch:

@@ -81,7 +81,7 @@ class ConsolePage:
         return [found[2] for found in INLINE.finditer(self._page) if found[1].lower() == tag]
 
 
-PLACES: Final = {"api": "/openapi.json", "tasks": "/tasks", "stats": "/scheduler/stats", "ready": "/readyz"}
+LINKS: Final = {"api": "/openapi.json", "tasks": "/tasks", "stats": "/scheduler/stats", "ready": "/readyz"}
 _JSON: Final = {"content-type": "application/json"}
 _NONE: Final = "'none'"
 _READS: Final = {"name": ":method", "string_match": {"safe_regex": {"regex": "GET|HEAD"}}}
@@ -94,8 +94,8 @@ _FILTERS: Final = dict.fromkeys(("lua", "buffer", "strict_json", "transcoder"), 
 
 def root_route(has_console: bool) -> dict[str, Any]:
     """The route of `/` for who is no browser: where things are."""
-    places = {**({"console": PATH} if has_console else {}), **PLACES}
-    return _route("/", [_READS], {"status": 200, "body": {"inline_string": json.dumps(places)}}, _JSON)
+    links = {**({"console": PATH} if has_console else {}), **LINKS}
+    return _route("/", [_READS], {"status": 200, "body": {"inline_string": json.dumps(links)}}, _JSON)
 
 
 def _header(name: str, pattern: str) -> dict[str, Any]:

@@ -32,8 +32,9 @@ async def is_ready(socket: Path) -> bool:
 async def listeners(socket: Path) -> dict[str, tuple[str, int]]:
     """Where it listens, host and port, by the names of its listeners. Raises `NotAnswered`."""
     _, body = await _get(socket, "/listeners?format=json")
-    places = {each["name"]: each["local_address"]["socket_address"] for each in json.loads(body)["listener_statuses"]}
-    return {name: (place["address"], place["port_value"]) for name, place in places.items()}
+    statuses = json.loads(body)["listener_statuses"]
+    addresses = {each["name"]: each["local_address"]["socket_address"] for each in statuses}
+    return {name: (address["address"], address["port_value"]) for name, address in addresses.items()}
 
 
 class _Received:

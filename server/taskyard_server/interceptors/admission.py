@@ -163,7 +163,7 @@ class CallAdmission:
     def refusal_by_metadata(self, metadata: Any, takes_certificates: bool) -> Unauthenticated | None:
         """Why a call cannot be let in, whatever its message is; None where that cannot be told yet.
 
-        grpc serves a unary call once its message has come, which may be never: strangers must not hold places so.
+        grpc serves a unary call once its message has come, which may be never: strangers must not occupy the server so.
         """
         if not self._is_on:
             return None

@@ -29,7 +29,7 @@ MAX_CONNECTIONS: Final = 32
 SILENCE_SECS: Final = 10
 """For how long a caller may say nothing, or not read."""
 LONGEST_SECS: Final = 30.0
-"""For how long a caller may take in all, who says a little every so often: it keeps a place from others."""
+"""For how long a caller may take in all, who says a little every so often: it takes a connection from others."""
 UNAUTHORIZED: Final = "401 Unauthorized"
 UNAVAILABLE: Final = "503 Service Unavailable"
 

@@ -33,7 +33,7 @@ def grants_of(messages: Sequence[pb.Grant]) -> tuple[Grant, ...]:
         raise BadRequest("grants: is required")
     if len(messages) > MAX_GRANTS:
         raise BadRequest(f"grants: must have at most {MAX_GRANTS} entries")
-    return tuple([_grant_of(message, f"grants[{place}].") for place, message in enumerate(messages)])
+    return tuple([_grant_of(message, f"grants[{index}].") for index, message in enumerate(messages)])
 
 
 def messages_of(grants: Iterable[Grant]) -> list[pb.Grant]:

@@ -166,7 +166,7 @@ def _encode_assignments(encode_assignment: Callable[[Lease], bytes], leases: lis
         assignment = nested(ASSIGNMENT, encode_assignment(lease))
         size += len(assignment)
         if size > MAX_PAGE_BYTES and assignments:
-            # Tasks that do not fit into the response return to their place in the queue. One that was started is known
+            # Tasks that do not fit into the response return to the queue, by their age. One that was started is known
             # to its host from the claim that is repeated here.
             if lease.started_at is None:
                 released.append(Report(ReportKind.RELEASED, lease.task.id, lease.token))

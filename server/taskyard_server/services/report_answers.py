@@ -34,7 +34,7 @@ class ReportAnswer(NamedTuple):
 
 
 Refused: TypeAlias = Callable[[int, Refusal], pb.ReportResult]
-"""Makes the result of a refused report, by its place in its message."""
+"""Makes the result of a refused report, by its index in its message."""
 
 
 class ReportAnswers(Protocol):
@@ -80,7 +80,7 @@ class CountOfAccepted:
 
     def __init__(self, refused: Refused) -> None:
         self._refused = refused
-        self._place = self._accepted = self._size = 0
+        self._index = self._accepted = self._size = 0
         self._results: list[bytes] = []
         self._parts: list[int | bytes] = []
         self._is_awaited = False
@@ -89,14 +89,14 @@ class CountOfAccepted:
         """Add the outcomes of the next reports."""
         for outcome in outcomes:
             if isinstance(outcome, Refusal):
-                self._add_result(nested(RESULT, self._refused(self._place, outcome).SerializeToString()))
+                self._add_result(nested(RESULT, self._refused(self._index, outcome).SerializeToString()))
             else:
                 if self._results:
                     self._end_results()
                 self._accepted += 1
                 if outcome == RUNNING:
                     self._is_awaited = True
-            self._place += 1
+            self._index += 1
 
     def answer(self) -> ReportAnswer:
         """Counts and messages, in the order of the reports."""

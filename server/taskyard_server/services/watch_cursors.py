@@ -20,7 +20,7 @@ CURSOR: Final = tag(pb.WatchTasksResponse, "cursor")
 MAX_REMEMBERED: Final = 256
 
 SealedCursors = dict[tuple[bytes, str], bytes]
-"""The fields with the last cursors that were sealed: watches of one scope are often at the same place."""
+"""The fields with the last cursors that were sealed: watches of one scope are often at the same position."""
 
 
 class WatchCursors:

@@ -263,7 +263,7 @@ def _suggest(name: str | None) -> str:
 
 
 def _names_in(path: list[int | str]) -> dict[str, str]:
-    """The documented key for each spelling that the object at this place of the file may hold."""
+    """The documented key for each spelling that the object at this path of the file may hold."""
     model: type[BaseModel] = Settings
     for part in path:
         for name, info in model.model_fields.items():

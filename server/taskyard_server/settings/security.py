@@ -28,18 +28,18 @@ class GrantSettings(Section):
     payloads: bool = Field(default=False, description="Whether a `viewer` is shown params and results.")
 
 
-def is_url(place: str) -> bool:
+def is_url(text: str) -> bool:
     """True if this is a URL; else it is the path of a file."""
-    return "://" in place
+    return "://" in text
 
 
-def _check_key_place(place: str) -> str:
-    return _check_url(place, "a file, an https URL") if is_url(place) else str(expand_home(Path(place)))
+def _check_jwks_source(text: str) -> str:
+    return _check_url(text, "a file, an https URL") if is_url(text) else str(expand_home(Path(text)))
 
 
-def _check_url(place: str, kinds: str = "an https URL") -> str:
+def _check_url(text: str, kinds: str = "an https URL") -> str:
     try:
-        url = Url(place)
+        url = Url(text)
     except ValueError:
         raise PydanticCustomError("url", "must be {kinds}", {"kinds": kinds}) from None
     if url.scheme != "https" and not (url.scheme == "http" and is_here(url.host or "")):
@@ -48,7 +48,7 @@ def _check_url(place: str, kinds: str = "an https URL") -> str:
         raise PydanticCustomError("url", "must not hold a password, since it is shown")
     if url.fragment is not None:
         raise PydanticCustomError("url", "must not have a fragment")
-    return place
+    return text
 
 
 SafeUrl = Annotated[str, AfterValidator(_check_url)]
@@ -97,7 +97,7 @@ class IssuerSettings(Section):
 
     issuer: str = Field(min_length=1, description="The claim `iss` of its tokens.")
     audience: str = Field(min_length=1, description="What the claim `aud` of its tokens must hold.")
-    jwks: Annotated[str, AfterValidator(_check_key_place)] = Field(
+    jwks: Annotated[str, AfterValidator(_check_jwks_source)] = Field(
         min_length=1, description="Its keys: a file, or an https URL, in the format of JWKS."
     )
     rules: list[ClaimRule] = Field(default=[], description="Which of its tokens get which grants.")

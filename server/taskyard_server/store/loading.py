@@ -104,7 +104,7 @@ class _Loading:
         figures = AgentFigures(its.name, number)
         figures.submitted, figures.completed, figures.failed = its.submitted, its.completed, its.failed
         figures.cancelled, figures.rejected, figures.tokens_used = its.cancelled, its.rejected, its.tokens_used
-        self.restoring.figures(figures, its.place)
+        self.restoring.figures(figures, its.tie_break)
 
     def host(self, number: int, record: bytes) -> None:
         its = decode_host(record)
@@ -260,7 +260,7 @@ async def _load_parts(
     ended_since_ms = min([part.first_end_ms(now - shift) for part in parts.values()], default=0)
     await _each(store, Table.AGENTS, parts, _Loading.agent, only)
     for part in parts.values():
-        part.restoring.places_known()
+        part.restoring.tie_breaks_known()
     await _each(store, Table.HOSTS, parts, _Loading.host, only)
     await _each_task(store.live_tasks(only), parts, _Loading.live)
     await _each_task(store.ended_tasks(ended_since_ms, only), parts, _Loading.ended)

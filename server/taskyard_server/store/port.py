@@ -228,7 +228,7 @@ class Store(Protocol):
 
     @property
     def url(self) -> str:
-        """The place that `store.url` names, without secrets, for people."""
+        """The location that `store.url` names, without secrets, for people."""
 
     async def open(self) -> Kept:
         """Open the store, make or migrate it where it must be, and keep everybody else out. Raises `StoreError`."""

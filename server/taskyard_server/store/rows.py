@@ -125,7 +125,7 @@ def _add_agents(group: Group, number: int, scheduler: Scheduler, changes: Change
     for figures in changes.agents:
         # Those of an agent that was forgotten have no number any more.
         if figures.number:
-            rows.append((base | figures.number, encode_agent(figures, scheduler.view.place_of_agent(figures.name))))
+            rows.append((base | figures.number, encode_agent(figures, scheduler.view.tie_break_of_agent(figures.name))))
 
 
 def _add_tasks(group: Group, number: int, scheduler: Scheduler, changes: Changes, keep_history: bool) -> None:

@@ -137,11 +137,11 @@ class _BeginningTraces:
             self._end_all()
         message = await self._messages.__anext__()
         if not isinstance(message, Refusal):
-            for place, task in enumerate(message.tasks):
+            for index, task in enumerate(message.tasks):
                 trace = self._begin_trace()
                 if trace is not None and not task.traceparent:
                     its = SpanId(trace, new_span())
-                    message.begin_trace(place, its.traceparent)
+                    message.begin_trace(index, its.traceparent)
                     self._begun.append((its, self._spans.now()))
         return message
 

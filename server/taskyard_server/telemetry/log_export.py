@@ -27,7 +27,7 @@ SEVERITIES: Final = {
     "critical": SeverityNumber.SEVERITY_NUMBER_FATAL,
 }
 OWN: Final = frozenset({"event", "level", "timestamp", "trace_id"})
-"""The fields of a line that have a place of their own."""
+"""The fields of a line that have a field of their own in a record."""
 
 
 class LogExport:

@@ -53,8 +53,8 @@ class Signals:
         self, endpoint: str | None, ratio: float | None, instance: str, environment: Mapping[str, str]
     ) -> None:
         def is_on(signal: str) -> bool:
-            has_place = endpoint is not None or environment.get(EVERY) or environment.get(ONE.format(signal))
-            return bool(has_place) and environment.get(f"OTEL_{signal}_EXPORTER", "otlp") != "none"
+            has_endpoint = endpoint is not None or environment.get(EVERY) or environment.get(ONE.format(signal))
+            return bool(has_endpoint) and environment.get(f"OTEL_{signal}_EXPORTER", "otlp") != "none"
 
         sampler = configured_sampler(environment, ratio)
         self._interval_secs = _secs(environment, INTERVAL, DEFAULT_INTERVAL_MS)

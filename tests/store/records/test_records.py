@@ -190,7 +190,7 @@ def test_figures():
     figures.cancelled, figures.rejected, figures.tokens_used = 4, 5, 6
     its = decode_agent(encode_agent(figures, 99))
     found = (its.submitted, its.completed, its.failed, its.cancelled, its.rejected, its.tokens_used)
-    assert (its.name, its.place, found) == ("name", 99, (1, 2, 3, 4, 5, 6))
+    assert (its.name, its.tie_break, found) == ("name", 99, (1, 2, 3, 4, 5, 6))
 
 
 @given(

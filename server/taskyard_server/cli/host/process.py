@@ -103,8 +103,8 @@ def _in_one_line(error: BaseException) -> str:
         for frame in traceback.extract_tb(error.__traceback__)
         if "importlib" not in frame.filename and frame.filename != __file__
     ]
-    place = f" ({frames[-1].filename}:{frames[-1].lineno})" if frames else ""
-    return (f"{type(error).__name__}: {text}" if text else type(error).__name__) + place
+    where = f" ({frames[-1].filename}:{frames[-1].lineno})" if frames else ""
+    return (f"{type(error).__name__}: {text}" if text else type(error).__name__) + where
 
 
 def _drain_without_parent(host: Host) -> None:

@@ -85,7 +85,7 @@ SEES_ALL: Final = Sight()
 BEYOND_THE_QUEUE: Final = frozenset(
     {WaitKind.NO_HOST, WaitKind.NO_ACTION, WaitKind.NO_CREDIT, WaitKind.MAX_INFLIGHT, WaitKind.DRAINING}
 )
-"""Reasons that hold for all tasks alike: a task that has no others has a place in the order of claims."""
+"""Reasons that hold for all tasks alike: a task that has no others stands in the order of claims."""
 
 
 def explain(scheduler: Scheduler, now: float, task: Task, sight: Sight = SEES_ALL) -> Explanation:

@@ -76,7 +76,9 @@ def _play(ready: ReadyQueue, agent: Agent, handouts: int, others: dict[Agent, in
     inflight = {each: each.inflight for each in left}
     # As `Weights.rank` orders them; tie-breaks go on with the hand-outs.
     served = SERVED << 1
-    heap = [((each.inflight << SHARE_BITS) // each.weight, each.passed, ready.place_of(each), each.id) for each in left]
+    heap = [
+        ((each.inflight << SHARE_BITS) // each.weight, each.passed, ready.tie_break_of(each), each.id) for each in left
+    ]
     by_id = {each.id: each for each in left}
     heapify(heap)
     front = ready.weights.front
@@ -111,7 +113,7 @@ def _handouts_before(ready: ReadyQueue, other: Agent, agent: Agent, handouts: in
     if (other.inflight + below) * agent.weight != level * other.weight:
         return below
     if below == handouts:
-        goes_first = (other.passed, ready.place_of(other)) < (agent.passed, ready.place_of(agent))
+        goes_first = (other.passed, ready.tie_break_of(other)) < (agent.passed, ready.tie_break_of(agent))
     else:
         goes_first = below < handouts
     return below + goes_first

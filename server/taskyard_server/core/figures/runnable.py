@@ -28,7 +28,7 @@ class Room:
         self._left: dict[Key, float] = {}
 
     def take(self, rows: Rows, most: int) -> int:
-        """How many of `most` tasks that stand in one place may go on together; their places are taken then."""
+        """How many of `most` tasks of one lane or strand may go on together; their places are taken then."""
         if not isinstance(rows, Strand):
             return most
         room = float(most)

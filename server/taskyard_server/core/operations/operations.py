@@ -4,7 +4,7 @@ An operation first counts the tasks that it is about, then walks them again, in 
 that it comes to. Both walks go in slices of bounded work: the driver of the scheduler calls `step` while `is_ready`,
 and lets others go on in between. Only tasks that were submitted before the operation are looked at.
 
-What one slice has done is all that must be kept for the next one: the place that the walk has reached, and the counts.
+What one slice leaves to the next one is how far the walk has come, and the counts.
 """
 
 from __future__ import annotations
@@ -229,7 +229,7 @@ class Operations:
             self._reprioritize(now, task, request.priority)
 
     def _reprioritize(self, now: float, task: Task, priority: int) -> None:
-        """Give a task another priority; where it waits to be claimed it moves to its place among those of that one."""
+        """Give a task another priority; where it waits to be claimed it moves in among those of that one by its age."""
         life = self._life
         is_ready = task.lane is not None
         if is_ready:

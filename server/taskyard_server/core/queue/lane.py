@@ -4,7 +4,7 @@ A lane holds those that have no concurrency keys; those that have stand in its `
 
 Tasks of one priority stand in a row in the order of their submission. New tasks join at the end and the oldest leaves
 at the front, so neither looks at any other task. One that comes back is put where it was, by bisection. One that leaves
-from the middle leaves an entry in the row until that comes to the front, or until most entries are such.
+from the middle leaves a slot in the row until that comes to the front, or until most slots are such.
 
 A lane is itself the row of its lowest priority, since most have no other. With ten thousand agents each lane has left
 the processor's caches when it is looked at again: what counts then is how few parts of the memory it is spread over.
@@ -27,9 +27,9 @@ MIN_ENTRIES_TO_COMPACT: Final = 64
 
 
 class Row:
-    """The tasks of one priority. The places before `first` are empty, of the others those of tasks that have left.
+    """The tasks of one priority. The slots before `first` are empty, of the others those of tasks that have left.
 
-    `last` is the `seq` of the task at the end, 0 if the row has no places.
+    `last` is the `seq` of the task at the end, 0 if the row has no slots.
     """
 
     __slots__ = ("first", "last", "priority", "tasks")
@@ -62,7 +62,7 @@ class Rows(Row):
         return task
 
     def rows(self) -> list[Row]:
-        """The rows that have places, the one of the lowest priority last."""
+        """The rows that have slots, the one of the lowest priority last."""
         if not self.tasks:
             return []
         return [self] if self._later is None else [*self._later, self]
@@ -82,7 +82,7 @@ class Rows(Row):
         """How many of the tasks leave before a task of the agent, which may be in another one."""
         count = 0
         if self._slots == self.size:
-            # No place is empty.
+            # No slot is empty.
             for row in self.rows():
                 if row.priority < task.priority:
                     count += len(row.tasks) - row.first
@@ -99,7 +99,7 @@ class Rows(Row):
         return count
 
     def add(self, task: Task) -> None:
-        """A task joins, or comes back to its old place."""
+        """A task joins, or comes back to where it was."""
         row = self if task.priority == self.priority else self._row(task.priority)
         tasks, seq = row.tasks, task.seq
         self.size += 1
@@ -135,7 +135,7 @@ class Rows(Row):
         self._compact()
 
     def _holds(self, task: Task, row: Row) -> bool:
-        """True if a place in a row is still that of its task, which may stand in another row since."""
+        """True if a slot of a row is still that of its task, which may stand in another row since."""
         return task.lane is self and task.priority == row.priority
 
     def _row(self, priority: int) -> Row:
@@ -164,7 +164,7 @@ class Rows(Row):
         self.tasks, self.last, self.first, self.priority = row.tasks, row.last, row.first, row.priority
 
     def _step(self) -> None:
-        """The place at the front of the first row is given up."""
+        """The slot at the front of the first row is given up."""
         tasks, first = self.tasks, self.first
         tasks[first] = None
         self.first = first = first + 1
@@ -176,7 +176,7 @@ class Rows(Row):
             self.first = 0
 
     def _next_row(self) -> None:
-        """The first row has no places any more."""
+        """The first row has no slots any more."""
         if self._later is not None:
             self._become(self._later.pop())
             if not self._later:
@@ -186,7 +186,7 @@ class Rows(Row):
             self.last = self.first = 0
 
     def _compact(self) -> None:
-        """Give up places of tasks that have left: those at the front always, all of them once they are the most."""
+        """Give up slots of tasks that have left: those at the front always, all of them once they are the most."""
         if self._slots > 2 * self.size + MIN_ENTRIES_TO_COMPACT:
             for row in self.rows():
                 tasks = [task for task in row.tasks[row.first :] if task is not None and self._holds(task, row)]

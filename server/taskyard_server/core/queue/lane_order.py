@@ -3,7 +3,7 @@
 Lanes that came behind all others stand in a dict, in the order in which they came: so an agent just served joins and
 leaves without a search. All before them stand in blocks, one after the other, the last rank first: so the first lane
 leaves from the end of the last block, which moves nothing. Agents whose task has ended have ranks near the last one
-there, and their places are looked for from there. What such a search reads was read lately, where a heap reads from all
+there, and are searched for from there. What such a search reads was read lately, where a heap reads from all
 over the memory.
 """
 
@@ -63,7 +63,7 @@ class LaneOrder:
             return
         number = self._block_of(lane.entry)
         block = self._blocks[number]
-        del block[_place(block, lane.entry)]
+        del block[_index_of(block, lane.entry)]
         if not block and len(self._blocks) > 1:
             del self._blocks[number]
 
@@ -98,7 +98,7 @@ class LaneOrder:
             # As of each agent whose task has ended, if tasks end in the order in which they were handed out.
             block.insert(0, lane)
         else:
-            block.insert(_place(block, entry), lane)
+            block.insert(_index_of(block, entry), lane)
         if len(block) > BLOCK:
             self._blocks.insert(number + 1, block[BLOCK // 2 :])
             del block[BLOCK // 2 :]
@@ -123,8 +123,8 @@ class LaneOrder:
         return low
 
 
-def _place(block: list[Lane], entry: int) -> int:
-    """The place where a rank stands or belongs in a block."""
+def _index_of(block: list[Lane], entry: int) -> int:
+    """The index at which a rank stands or belongs in a block."""
     low, high = 0, len(block)
     while low < high:
         middle = (low + high) // 2

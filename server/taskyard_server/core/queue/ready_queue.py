@@ -27,14 +27,14 @@ from .bucket import Bucket, Kind, kind_of
 from .keys import Keys
 from .lane import Lane, Rows
 from .strands import Strand, Strands, comes_before
-from .weights import PLACE_MASK, Weights
+from .weights import TIE_BREAK_MASK, Weights
 
 if TYPE_CHECKING:
     from taskyard_server.core.offers import OfferGroup
 
 # A rank is one integer: in-flight tasks above, when the agent was last served below. Agents that were never served
 # come before all that were, in the order of their arrival. No two agents ever have the same rank. While weights are in
-# force what is above is wider; the place below stays.
+# force what is above is wider; the tie-break below stays.
 ONE_IN_FLIGHT: Final = 1 << 48
 SERVED: Final = 1 << 47
 
@@ -65,25 +65,25 @@ class ReadyQueue:
         self._arrived += 1
         return self._agent(agent_id, self._arrived)
 
-    def place_of(self, agent: Agent) -> int:
-        """The place of an agent among those with as many tasks in flight: when it came, or was last served."""
-        return agent.rank & PLACE_MASK
+    def tie_break_of(self, agent: Agent) -> int:
+        """The order of an agent among those with as many tasks in flight: when it came, or was last served."""
+        return agent.rank & TIE_BREAK_MASK
 
-    def restored_agent(self, agent_id: str, place: int) -> Agent:
-        """An agent with the place that it had; as one that was never served if that is 0."""
-        return self._agent(agent_id, place) if place else self.new_agent(agent_id)
+    def restored_agent(self, agent_id: str, tie_break: int) -> Agent:
+        """An agent with the tie-break that it had; as one that was never served if that is 0."""
+        return self._agent(agent_id, tie_break) if tie_break else self.new_agent(agent_id)
 
-    def _agent(self, agent_id: str, place: int) -> Agent:
+    def _agent(self, agent_id: str, tie_break: int) -> Agent:
         """An agent without tasks in flight."""
-        agent = Agent(agent_id, place)
+        agent = Agent(agent_id, tie_break)
         if self.weights.in_force:
             agent.weight = self.weights.of(agent_id)
-            agent.rank = self.weights.rank(agent, place)
+            agent.rank = self.weights.rank(agent, tie_break)
         return agent
 
-    def continue_after(self, places: Iterable[int], last_token: int) -> None:
-        """Let what comes have places after these, and after the last of this many grants."""
-        self._arrived = max((place for place in places if place < SERVED), default=0)
+    def continue_after(self, tie_breaks: Iterable[int], last_token: int) -> None:
+        """Let what comes have tie-breaks after these, and after the last of this many grants."""
+        self._arrived = max((tie_break for tie_break in tie_breaks if tie_break < SERVED), default=0)
         self._served = last_token
 
     def restore_served(self, agent: Agent, last_token: int) -> None:
@@ -91,7 +91,7 @@ class ReadyQueue:
 
         This makes its rank worse only, which the heaps that hold it allow for.
         """
-        agent.rank = self._rank(agent, max(self.place_of(agent), SERVED + last_token))
+        agent.rank = self._rank(agent, max(self.tie_break_of(agent), SERVED + last_token))
 
     def set_weights(self, weights: Mapping[str, int], agents: Iterable[Agent]) -> None:
         """Put weights by pattern in force; these are all agents."""
@@ -107,22 +107,22 @@ class ReadyQueue:
         if self.weights.in_force:
             self._rank_anew(agents)
 
-    def _rank(self, agent: Agent, place: int) -> int:
-        """The rank of an agent with this place and what it has in flight."""
+    def _rank(self, agent: Agent, tie_break: int) -> int:
+        """The rank of an agent with this tie-break and what it has in flight."""
         if self.weights.in_force:
-            return self.weights.rank(agent, place)
-        return agent.inflight * ONE_IN_FLIGHT + place
+            return self.weights.rank(agent, tie_break)
+        return agent.inflight * ONE_IN_FLIGHT + tie_break
 
     def _rank_anew(self, agents: Iterable[Agent]) -> None:
         """Rank all agents, and build all heaps."""
         for agent in agents:
-            agent.rank = self._rank(agent, self.place_of(agent))
+            agent.rank = self._rank(agent, self.tie_break_of(agent))
         self._keyed.advances.forget()
         for bucket in self._buckets.values():
             bucket.build()
 
     def add(self, task: Task) -> None:
-        """Make a task claimable. One that comes back takes its old place."""
+        """Make a task claimable. One that comes back is where it was in the order."""
         lane = task.agent.lane
         if lane is None or not lane.bucket.is_of(task):
             lane = self._lane_of(task)
@@ -151,7 +151,7 @@ class ReadyQueue:
         return lane
 
     def remove(self, task: Task) -> None:
-        """Take out a task that is in the queue, whatever its place."""
+        """Take out a task that is in the queue, wherever it stands."""
         rows = task.lane
         if isinstance(rows, Strand):
             self._keyed.remove(rows, task)
@@ -217,7 +217,7 @@ class ReadyQueue:
         """One of the agent's tasks left flight: the agent moves ahead in every bucket where it waits."""
         agent.inflight -= 1
         if self.weights.in_force:
-            agent.rank = rank = self.weights.rank(agent, self.place_of(agent))
+            agent.rank = rank = self.weights.rank(agent, self.tie_break_of(agent))
         else:
             agent.rank = rank = agent.rank - ONE_IN_FLIGHT
         if self._keyed.parked:

@@ -20,8 +20,8 @@ MAX_WEIGHT: Final = 1000
 SHARE_BITS: Final = 21
 """Two different numbers in flight / weight differ by 1 / 1,000,000 at least: so many bits tell them apart."""
 PASS_UNIT: Final = 1 << 32
-PLACE_BITS: Final = 48
-PLACE_MASK: Final = (1 << PLACE_BITS) - 1
+TIE_BREAK_BITS: Final = 48
+TIE_BREAK_MASK: Final = (1 << TIE_BREAK_BITS) - 1
 PASS_BITS: Final = 96
 """More than hand-outs can ever fill."""
 AT_LIMIT: Final = 1 << 224
@@ -61,7 +61,7 @@ class Weights:
     def serve(self, agent: Agent) -> None:
         """An agent is handed a task: its pass grows. What it lags behind the others is forgotten but for one round.
 
-        Without any lag an agent would lose what others are handed while its own task keeps the place that is due to it.
+        Without any lag an agent would lose what others are handed while its own task holds the place that is due to it.
         """
         passed = agent.passed
         if passed < self.front - PASS_UNIT:
@@ -70,8 +70,8 @@ class Weights:
             self.front = passed
         agent.passed = passed + PASS_UNIT // agent.weight
 
-    def rank(self, agent: Agent, place: int) -> int:
-        """The rank of an agent; `place` is its place among those that are equal but for that."""
+    def rank(self, agent: Agent, tie_break: int) -> int:
+        """The rank of an agent; `tie_break` orders those that are equal but for that."""
         share = (agent.inflight << SHARE_BITS) // agent.weight
-        rank = (share << PASS_BITS | agent.passed) << PLACE_BITS | place
+        rank = (share << PASS_BITS | agent.passed) << TIE_BREAK_BITS | tie_break
         return rank if agent.inflight < self.max_per_agent else rank | AT_LIMIT

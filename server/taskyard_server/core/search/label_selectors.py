@@ -66,7 +66,7 @@ class Selector(NamedTuple):
 
 
 class SelectorToken(NamedTuple):
-    """A part of the text: a `sign` or else a `word`; neither at its end. `at` is its place, from 1."""
+    """A part of the text: a `sign` or else a `word`; neither at its end. `at` is its column, from 1."""
 
     sign: str
     word: str | None
@@ -100,12 +100,12 @@ class Parser:
     def __init__(self, tokens: list[SelectorToken], field: str) -> None:
         self._tokens = tokens
         self._field = field
-        self._place = 0
+        self._index = 0
 
     def took(self, *signs: str) -> bool:
         """True if one of these signs was next; it is behind us then."""
-        found = self._tokens[self._place].sign in signs
-        self._place += found
+        found = self._tokens[self._index].sign in signs
+        self._index += found
         return found
 
     def requirement(self) -> Requirement:
@@ -117,9 +117,9 @@ class Parser:
             return Requirement(key, IN, (self._value(),))
         if self.took("!="):
             return Requirement(key, NOT_IN, (self._value(),))
-        token = self._tokens[self._place]
+        token = self._tokens[self._index]
         if token.word is not None and not token.is_quoted and token.word in ("in", "notin"):
-            self._place += 1
+            self._index += 1
             return Requirement(key, IN if token.word == "in" else NOT_IN, self._values(token.word))
         if token.word is not None:
             raise self._refusal('one of = != in notin, "," or the end')
@@ -127,29 +127,29 @@ class Parser:
 
     def expect_end(self) -> None:
         """Raise `BadRequest` if anything is left."""
-        token = self._tokens[self._place]
+        token = self._tokens[self._index]
         if token.sign or token.word is not None:
             raise self._refusal('"," or the end')
 
     def _key(self) -> str:
-        word = self._tokens[self._place].word
+        word = self._tokens[self._index].word
         if not word:
             raise self._refusal("a key")
-        self._place += 1
+        self._index += 1
         return word
 
     def _value(self) -> str:
         """The value here; empty where none stands."""
-        word = self._tokens[self._place].word
+        word = self._tokens[self._index].word
         if word is None:
             return ""
-        self._place += 1
+        self._index += 1
         return word
 
     def _values(self, relation: str) -> tuple[str, ...]:
         if not self.took("("):
             raise self._refusal(f'"(" after {relation}')
-        if self._tokens[self._place].sign == ")":
+        if self._tokens[self._index].sign == ")":
             raise self._refusal(f"a value of {relation}")
         values = [self._value()]
         while self.took(","):
@@ -159,7 +159,7 @@ class Parser:
         return tuple(sorted(set(values)))
 
     def _refusal(self, expected: str) -> BadRequest:
-        return BadRequest(f"{self._field}: expected {expected}, found {self._tokens[self._place].shown}")
+        return BadRequest(f"{self._field}: expected {expected}, found {self._tokens[self._index].shown}")
 
 
 def _tokens(text: str, field: str) -> list[SelectorToken]:

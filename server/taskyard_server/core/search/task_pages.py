@@ -5,7 +5,7 @@ know too well: what was there stays noted until few of its tasks are left. So a 
 notes is a few times as much as its tasks have at most. Agents are noted once a search asks for them, since every task
 has one and few are searched for.
 
-A task stands at the place that the end of its order of submission names. So it is found and removed by one look into
+A task stands at the index that the end of its order of submission names. So it is found and removed by one look into
 one list, which takes a third of the memory of a dict.
 """
 
@@ -25,9 +25,9 @@ PAGE_BEGIN: Final = 16
 PAGE_END: Final = 24
 PAGE_BITS: Final = 8
 PAGE_SIZE: Final = 1 << PAGE_BITS
-# The two digits after these name the place in the page.
-PLACE_END: Final = 26
-PLACES: Final[dict[str, int]] = {f"{place:02x}": place for place in range(PAGE_SIZE)}
+# The two digits after these name the index in the page.
+INDEX_END: Final = 26
+INDEXES: Final[dict[str, int]] = {f"{index:02x}": index for index in range(PAGE_SIZE)}
 NOTED_TIMES: Final = 8
 """How many times as many tasks a page may have noted as it holds."""
 Mark = tuple[str, str]
@@ -45,7 +45,7 @@ class TaskPage(Holder):
     """
 
     __slots__ = (
-        "_places",
+        "_by_index",
         "done",
         "is_timely",
         "label_keys",
@@ -60,7 +60,7 @@ class TaskPage(Holder):
 
     def __init__(self, name: str) -> None:
         super().__init__()
-        self._places: list[Task | None] = []
+        self._by_index: list[Task | None] = []
         self.size = 0
         self.done = 0
         self.name = name
@@ -75,32 +75,32 @@ class TaskPage(Holder):
     @property
     def tasks(self) -> list[Task]:
         """Its tasks in order of submission."""
-        return [task for task in self._places if task is not None]
+        return [task for task in self._by_index if task is not None]
 
     def find(self, task_id: str) -> Task | None:
         """The task of an id that belongs to this page, or None."""
-        place = PLACES.get(task_id[PAGE_END:PLACE_END])
-        if place is None or place >= len(self._places):
+        index = INDEXES.get(task_id[PAGE_END:INDEX_END])
+        if index is None or index >= len(self._by_index):
             return None
-        task = self._places[place]
+        task = self._by_index[index]
         return None if task is None or task.id != task_id else task
 
     def add(self, task: Task) -> None:
         """A task of this page comes, or comes again."""
-        place = task.seq & PAGE_SIZE - 1
-        missing = place - len(self._places)
+        index = task.seq & PAGE_SIZE - 1
+        missing = index - len(self._by_index)
         if missing >= 0:
             if missing:
-                self._places.extend([None] * missing)
-            self._places.append(task)
+                self._by_index.extend([None] * missing)
+            self._by_index.append(task)
             self.size += 1
         else:
-            self.size += self._places[place] is None
-            self._places[place] = task
+            self.size += self._by_index[index] is None
+            self._by_index[index] = task
 
     def remove(self, task: Task) -> None:
         """A task of this page goes."""
-        self._places[task.seq & PAGE_SIZE - 1] = None
+        self._by_index[task.seq & PAGE_SIZE - 1] = None
         self.size -= 1
 
     @property

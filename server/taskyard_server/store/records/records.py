@@ -145,10 +145,10 @@ class HostRecord(Record):
 
 
 class AgentRecord(Record):
-    """The figures of an agent, and its place among agents as `ReadyQueue` counts it, without tasks in flight."""
+    """The figures of an agent, and the tie-break of its rank in `ReadyQueue`."""
 
     name: str
-    place: int
+    tie_break: int
     submitted: int
     completed: int
     failed: int

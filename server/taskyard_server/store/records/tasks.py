@@ -109,12 +109,12 @@ def is_as_submitted(task: Task) -> bool:
     )
 
 
-def encode_agent(figures: AgentFigures, place: int) -> bytes:
+def encode_agent(figures: AgentFigures, tie_break: int) -> bytes:
     """An `AgentRecord`."""
     return encode(
         (
             figures.name,
-            place,
+            tie_break,
             figures.submitted,
             figures.completed,
             figures.failed,

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     Sought = tuple[Groups, Groups, bool, tuple[int, int] | None]
     """`port.Sought`, which is not imported here."""
     Puts = tuple[int, Rows]
-    """A table, by its place in `TABLES`, with keys or rows."""
+    """A table, by its index in `TABLES`, with keys or rows."""
 
 SLICE_ROWS: Final = 1000
 SLICE_BYTES: Final = 1 << 20
