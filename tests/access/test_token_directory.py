@@ -281,7 +281,7 @@ async def test_tokens_that_are_made_at_once_count_before_they_are_committed(yard
 async def test_a_row_that_cannot_be_read_lets_nobody_in_and_the_others_go_on(yards: Yards) -> None:
     _, secret = await made(await yards.directory())
     store = yards.store.copy()
-    group = Group(store.kept.number + 1, store.kept.at)
+    group = Group(store.meta.number + 1, store.meta.at)
     group.put(Table.TOKENS, 9, b"nonsense")
     store.write(group)
     after = await yards.directory(store)
@@ -305,7 +305,7 @@ async def test_a_token_lives_as_long_as_it_was_given_where_the_clock_was_wrong(y
 async def test_a_turn_of_tasks_is_not_split_by_a_token(yards: Yards) -> None:
     """What is commanded in the same turn of the loop is in the same commit."""
     directory = await yards.directory()
-    before = yards.store.kept.number
+    before = yards.store.meta.number
     submits = [yards.engine.tasks.submit("default", Submission("ann", "click"), show=live) for _ in range(2)]
     await asyncio.gather(submits[0], made(directory), submits[1])
-    assert yards.store.kept.number == before + 1
+    assert yards.store.meta.number == before + 1

@@ -4,7 +4,7 @@ import pytest
 
 from taskyard_server.core.errors import Conflict
 from taskyard_server.core.figures.figures import stats_of
-from taskyard_server.core.history import MAX_ATTEMPT_ERROR_CHARS, MAX_ATTEMPTS_KEPT, RetryPolicy
+from taskyard_server.core.history import MAX_ATTEMPT_ERROR_CHARS, MAX_RECORDED_ATTEMPTS, RetryPolicy
 from taskyard_server.core.task_options import IdempotencyKey
 
 
@@ -223,11 +223,11 @@ def test_a_host_that_was_deregistered_while_it_ran_a_task_is_in_its_history(yard
 
 def test_only_the_newest_attempts_are_kept_and_their_errors_are_cut(yard):
     task = yard.submit(retry=policy(1_000, 0.0))
-    for _ in range(MAX_ATTEMPTS_KEPT + 5):
+    for _ in range(MAX_RECORDED_ATTEMPTS + 5):
         fail(yard, yard.start_one(), "x" * 5_000)
         yard.pass_time(0.2)
     attempts = task.history.attempts
-    assert [attempt.number for attempt in attempts] == list(range(6, MAX_ATTEMPTS_KEPT + 6))
+    assert [attempt.number for attempt in attempts] == list(range(6, MAX_RECORDED_ATTEMPTS + 6))
     assert {len(attempt.error) for attempt in attempts} == {MAX_ATTEMPT_ERROR_CHARS}
     fail(yard, yard.start_one(), "x" * 5_000, retryable=False)
     assert len(task.error) == 5_000

@@ -169,7 +169,7 @@ def test_it_keeps_its_place_in_its_target(yard):
 
 
 @pytest.mark.parametrize(
-    ("fields", "keeps_added_fields"),
+    ("fields", "allows_added_fields"),
     [
         ({"run_timeout_secs": 1.0}, False),
         ({"parent_id": "tsk_1"}, False),
@@ -178,9 +178,9 @@ def test_it_keeps_its_place_in_its_target(yard):
         ({"concurrency_keys": ("site:shop",)}, True),
     ],
 )
-def test_fields_that_it_could_not_read_are_refused(yard, watch, fields, keeps_added_fields):
-    yard.scheduler.life.readers.keeps_added_fields = keeps_added_fields
-    yard.scheduler.life.readers.keeps_extras = False
+def test_fields_that_it_could_not_read_are_refused(yard, watch, fields, allows_added_fields):
+    yard.scheduler.life.readers.allows_added_fields = allows_added_fields
+    yard.scheduler.life.readers.allows_extras = False
     changes = watch(yard.scheduler)
     with pytest.raises(Unavailable, match="not before all replicas of this store are of this version"):
         yard.submit(**fields)
@@ -189,7 +189,7 @@ def test_fields_that_it_could_not_read_are_refused(yard, watch, fields, keeps_ad
 
 
 def test_what_it_could_not_read_of_a_failure_is_not_kept(yard):
-    yard.scheduler.life.readers.keeps_added_fields = False
+    yard.scheduler.life.readers.allows_added_fields = False
     task = yard.submit(retry=RetryPolicy(3, 1.0))
     yard.fail(yard.start_one(), **TOLD)
     assert told(task) == (None, None)
@@ -197,7 +197,7 @@ def test_what_it_could_not_read_of_a_failure_is_not_kept(yard):
 
 
 def test_an_output_that_it_could_not_read_is_refused_and_the_task_goes_on(yard):
-    yard.scheduler.life.readers.keeps_added_fields = False
+    yard.scheduler.life.readers.allows_added_fields = False
     task = yard.submit()
     lease = yard.start_one()
     with pytest.raises(Unavailable, match="output: "):

@@ -310,7 +310,7 @@ def test_a_watcher_without_matching_events_does_not_expire():
 
 @pytest.mark.parametrize("kind", [EventKind.PROGRESSED, EventKind.EVICTED])
 def test_memory_that_only_the_log_keeps_alive_is_bounded(kind):
-    logs = Logs(max_kept_bytes=1_000_000)
+    logs = Logs(max_retained_bytes=1_000_000)
     watcher = logs.watch()
     payload = bytes(10_000)
     for number in range(300):

@@ -17,10 +17,10 @@ from taskyard_server.store.port import (
     CommitDelayed,
     Committed,
     Group,
-    Kept,
     Page,
     Row,
     Sought,
+    StoreMeta,
     StoreStats,
     Table,
     TaskRows,
@@ -79,8 +79,8 @@ class SharedDictStore:
 
     # What a store does
 
-    async def open(self) -> Kept:
-        return await self._call("open", lambda: self.shared.kept.kept)
+    async def open(self) -> StoreMeta:
+        return await self._call("open", lambda: self.shared.kept.meta)
 
     async def commit(self, group: Group) -> Committed:
         # The group may be changed by nobody once it is under way; the instance is that of its beginning.
@@ -138,7 +138,7 @@ class SharedDictStore:
     async def free_bytes(self) -> int:
         return await self.shared.kept.free_bytes()
 
-    async def go_on_from(self, kept: Kept) -> None:
+    async def go_on_from(self, kept: StoreMeta) -> None:
         await self.shared.kept.go_on_from(kept)
 
     async def close(self) -> None:

@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from taskyard_server.store.port import Committed, Fence, Group, Kept, StoreError, Table, TaskRows, namespace_of
+from taskyard_server.store.port import Committed, Fence, Group, StoreError, StoreMeta, Table, TaskRows, namespace_of
 from taskyard_server.store.shared_port import OwnerRow, Renewal, Replica, ReplicaRow, Taken
 from tests.store.dict_store import DictStore
 
@@ -198,17 +198,17 @@ class SharedRows:
         """See `SharedStore`."""
         if any(row.died_at is None for row in self.replicas.values()):
             raise StoreError("replicas use this store")
-        kept = self.kept.kept
+        meta = self.kept.meta
         for number, name in names.items():
-            self.owners.setdefault(number, Owner(number, name, None, 1, kept.number, kept.at, True, self.clock()))
+            self.owners.setdefault(number, Owner(number, name, None, 1, meta.number, meta.at, True, self.clock()))
         self._last_number = max(self.owners, default=0)
 
     def _taken(self, owner: Owner) -> Taken:
         assert owner.name is not None
         if self.on_take is not None:
             self.on_take(owner.row())
-        kept = Kept(owner.commit_no, owner.served_until, self.kept.kept.epoch)
-        return Taken(owner.number, owner.name, owner.term, kept)
+        meta = StoreMeta(owner.commit_no, owner.served_until, self.kept.meta.epoch)
+        return Taken(owner.number, owner.name, owner.term, meta)
 
     # Reads
 

@@ -140,7 +140,7 @@ async def test_what_a_dead_replica_owned_is_taken_under_a_higher_term(database: 
     again = await second.take(taken.number, "b")
     assert again is not None
     assert again.term == taken.term + 1
-    assert abs(again.kept.at - renewal.at) < 0.1, "it was served until the renewal of the owner before"
+    assert abs(again.meta.at - renewal.at) < 0.1, "it was served until the renewal of the owner before"
 
 
 async def test_a_dead_replica_takes_and_makes_nothing(database: DictDatabase) -> None:
@@ -161,7 +161,7 @@ async def test_who_takes_twice_has_a_new_term_and_is_told_the_same_time(database
     assert once is not None
     assert twice is not None
     assert twice.term == once.term + 1
-    assert twice.kept.at == once.kept.at
+    assert twice.meta.at == once.meta.at
 
 
 async def test_what_is_released_is_free(database: DictDatabase) -> None:
@@ -172,7 +172,7 @@ async def test_what_is_released_is_free(database: DictDatabase) -> None:
     assert (await second.owners())[1] == [(taken.number, "yard", None, taken.term)]
     again = await second.take(taken.number, "b")
     assert again is not None
-    assert abs(again.kept.at - at - 3600) < 1e-3
+    assert abs(again.meta.at - at - 3600) < 1e-3
 
 
 async def test_a_gift_is_for_one_alone_while_that_one_lives(database: DictDatabase) -> None:
@@ -294,7 +294,7 @@ async def test_the_owner_writes_commit_after_commit(database: DictDatabase) -> N
     assert [row.key for row in await ended_since(store, 0)] == [key_of(1, 1)]
     taken = await store.take(yard.number, "a")
     assert taken is not None
-    assert taken.kept.number == 2
+    assert taken.meta.number == 2
 
 
 async def test_who_owns_no_longer_writes_nothing_and_is_told(database: DictDatabase) -> None:

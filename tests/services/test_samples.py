@@ -197,7 +197,7 @@ async def test_what_a_start_has_loaded_is_not_new(api, clock):
 
 
 async def test_with_too_many_namespaces_the_hour_is_shorter(api, clock, monkeypatch):
-    monkeypatch.setattr(samples, "MAX_KEPT", 12)
+    monkeypatch.setattr(samples, "MAX_SAMPLES", 12)
     for _ in range(10):
         for namespace in ("default", "red"):
             await api.submit(metadata=(("taskyard-namespace", namespace),))
@@ -207,7 +207,7 @@ async def test_with_too_many_namespaces_the_hour_is_shorter(api, clock, monkeypa
 
 
 async def test_where_nothing_happens_samples_cost_nothing(api, clock, monkeypatch):
-    monkeypatch.setattr(samples, "MAX_KEPT", 12)
+    monkeypatch.setattr(samples, "MAX_SAMPLES", 12)
     await api.submit()
     for _ in range(20):
         await take(api, clock)

@@ -74,18 +74,18 @@ class RestartingSimulation(Simulation):
         same("events that nobody took", self.core.take_events(), [])
         changes = self.core.changes
         assert changes is not None
-        group = Group(self.store.kept.number + 1, self.now)
+        group = Group(self.store.meta.number + 1, self.now)
         add_rows(group, NUMBER, "space", self.core, changes.take(), keep_history=False)
         self.store.write(group)
         same("what is wrong with the store", self.store.wrong(), [])
 
     def _restart(self) -> None:
         """The process ends, some time passes, another one begins."""
-        old, lost, kept = self.core, self._lost_from, self.store.kept
+        old, lost, meta = self.core, self._lost_from, self.store.meta
         self.given["restart", "nothing lost" if lost is None else "steps lost"] += 1
         self._last.append((self.steps, self.now, "restart", (lost is not None,), "ok"))
         if lost is None and self._dice.random() < 0.5:
-            same_state(old, self._load(kept.at), kept.at)
+            same_state(old, self._load(meta.at), meta.at)
         self.now += self._dice.choice([0.0, 0.5, 5.0, 300.0]) * self._dice.choice([1.0, self._dice.random()])
         if lost is not None:
             self.model, self._lost_from = lost, None
@@ -106,7 +106,7 @@ class RestartingSimulation(Simulation):
                 if stream not in names:
                     names[stream] = self.model.world.number()
                 streams[stream.host.id] = names[stream]
-        restart(self.model, self.now, self.now - kept.at, streams)
+        restart(self.model, self.now, self.now - meta.at, streams)
         self.model.world.keys.restart(self.now)
         self.core.keys.set_limits(self.now, for_core(self.model.world.keys.limits))
         self.core.set_weights(self.weights)
@@ -133,8 +133,8 @@ class RestartingSimulation(Simulation):
                 world.lose(self.now, job, RESTARTED)
 
     def _load(self, now: float) -> Scheduler:
-        kept = self.store.kept
-        (loaded,) = asyncio.run(load(self.store, Limits(**self._limits), self._entropy, now, kept, 0))
+        meta = self.store.meta
+        (loaded,) = asyncio.run(load(self.store, Limits(**self._limits), self._entropy, now, meta, 0))
         same("fault of what was loaded", loaded.error, None)
         same("name", (loaded.number, loaded.name), (NUMBER, "space"))
         return loaded.scheduler

@@ -108,7 +108,7 @@ RESTARTS: dict[str, list[Edit]] = {
         (Restoring, "live", "life.unique_keys.add(task)", "pass"),
     ],
     "a restart forgets bound keys": [
-        (Restoring, "_keep", "for bound in task.history.bound", "for bound in ()"),
+        (Restoring, "_index_task", "for bound in task.history.bound", "for bound in ()"),
     ],
     "a bound key is not kept": [
         (UniqueKeys, "_bind", "self._changes.tasks[task] = None", "pass"),

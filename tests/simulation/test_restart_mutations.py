@@ -85,7 +85,7 @@ MUTATIONS: dict[str, list[Edit]] = {
         (Targets, "restore", "task.state is QUEUED or task.token", "task.state is QUEUED"),
     ],
     "what fails does not block after a restart": [(Targets, "restore", "self._add_blocker(target, task)", "pass")],
-    "a task has no key after a restart": [(Restoring, "_keep_key", "self._life.tasks.by_key[name] = task", "pass")],
+    "a task has no key after a restart": [(Restoring, "_index_key", "self._life.tasks.by_key[name] = task", "pass")],
     "no history is put back": [(loading, "to_task", "task.history = state.history", "pass")],
 }
 

@@ -34,7 +34,7 @@ class Yard:
 
     async def opened(self) -> Store:
         self.store = KINDS[self._kind](self._place, self.store)
-        self.kept = await self.store.open()
+        self.meta = await self.store.open()
         return self.store
 
 

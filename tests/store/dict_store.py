@@ -16,12 +16,12 @@ from taskyard_server.store.port import (
     BackupFailed,
     Committed,
     Group,
-    Kept,
     Page,
     Row,
     Sought,
     Store,
     StoreError,
+    StoreMeta,
     StoreStats,
     Table,
     TaskRows,
@@ -39,17 +39,17 @@ class DictStore:
     def __init__(self) -> None:
         self.tables: dict[Table, dict[int, bytes]] = {table: {} for table in Table if table is not Table.ENDED}
         self.ended: dict[int, tuple[int, bytes]] = {}
-        self.kept = Kept(0, 0.0, 0)
+        self.meta = StoreMeta(0, 0.0, 0)
 
     def copy(self) -> DictStore:
         """Another store that holds the same."""
         other = DictStore()
         other.tables = {table: dict(rows) for table, rows in self.tables.items()}
-        other.ended, other.kept = dict(self.ended), self.kept
+        other.ended, other.meta = dict(self.ended), self.meta
         return other
 
-    async def open(self) -> Kept:
-        return self.kept
+    async def open(self) -> StoreMeta:
+        return self.meta
 
     async def commit(self, group: Group) -> Committed:
         self.write(group)
@@ -57,10 +57,10 @@ class DictStore:
 
     def write(self, group: Group) -> None:
         """Commit at once. As a real one does, it refuses gaps and takes a repeated group as written."""
-        if group.number <= self.kept.number:
+        if group.number <= self.meta.number:
             return
-        if group.number != self.kept.number + 1:
-            raise StoreError(f"group {group.number} follows {self.kept.number}")
+        if group.number != self.meta.number + 1:
+            raise StoreError(f"group {group.number} follows {self.meta.number}")
         for table, keys in group.removes.items():
             rows = self.ended if table is Table.ENDED else self.tables[table]
             for key in keys:
@@ -73,7 +73,7 @@ class DictStore:
             self.tables[table].update(puts)
         for key, at, record in group.ended:
             self.ended[key] = (at, record)
-        self.kept = Kept(group.number, group.at, self.kept.epoch)
+        self.meta = StoreMeta(group.number, group.at, self.meta.epoch)
 
     async def rows(
         self, table: Table, *, after_key: int = -1, last_key: int = LAST_KEY, limit: int | None = None
@@ -149,15 +149,15 @@ class DictStore:
 
     async def stats(self) -> StoreStats:
         rows = {table.name.lower(): len(rows) for table, rows in self.tables.items()}
-        return StoreStats(rows | {"ended": len(self.ended)}, 0, 1 << 40, *self.kept, 0)
+        return StoreStats(rows | {"ended": len(self.ended)}, 0, 1 << 40, *self.meta, 0)
 
     async def free_bytes(self) -> int:
         return 1 << 40
 
-    async def go_on_from(self, kept: Kept) -> None:
-        if self.kept.number:
+    async def go_on_from(self, meta: StoreMeta) -> None:
+        if self.meta.number:
             raise StoreError("the dict is in use already")
-        self.kept = kept
+        self.meta = meta
 
     async def close(self) -> None:
         pass

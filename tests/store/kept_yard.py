@@ -71,7 +71,7 @@ class KeptYard:
         """What changed, which counts as written from now on."""
         self.scheduler.take_events()
         assert self.scheduler.changes is not None
-        group = Group(self.store.kept.number + 1, self.now)
+        group = Group(self.store.meta.number + 1, self.now)
         add_rows(group, NUMBER, "space", self.scheduler, self.scheduler.changes.take(), self.keep_history)
         return group
 
@@ -83,8 +83,8 @@ class KeptYard:
 
     def load(self, ended_since_ms: int = 0, shift: float = 0.0) -> LoadedNamespace:
         """What another process finds, which does not take over yet."""
-        kept = self.store.kept
-        (loaded,) = asyncio.run(load(self.store, self.limits, self._entropy, self.now, kept, ended_since_ms, shift))
+        meta = self.store.meta
+        (loaded,) = asyncio.run(load(self.store, self.limits, self._entropy, self.now, meta, ended_since_ms, shift))
         return loaded
 
     def restart(self, after: float = 0.0, **given: float) -> Scheduler:

@@ -10,7 +10,7 @@ ROW_TABLES = [table for table in Table if table not in (Table.TASKS, Table.STATE
 
 
 async def test_a_new_store_holds_nothing(yard: Yard) -> None:
-    assert yard.kept == (0, 0.0, 0)
+    assert yard.meta == (0, 0.0, 0)
     assert await live(yard.store) == []
     assert await ended_since(yard.store, 0) == []
     assert await yard.store.check() == []
@@ -19,7 +19,7 @@ async def test_a_new_store_holds_nothing(yard: Yard) -> None:
 async def test_what_was_committed_is_there_after_it_was_closed(yard: Yard) -> None:
     await yard.store.commit(submitted(1, 1, 2))
     store = await yard.reopened()
-    assert yard.kept == (1, 1.0, 0)
+    assert yard.meta == (1, 1.0, 0)
     assert [row.key for row in await live(store)] == [key_of(1, 1), key_of(1, 2)]
 
 

@@ -3,7 +3,7 @@
 import pytest
 
 from taskyard_server.store.copying import copy
-from taskyard_server.store.port import Kept, StoreError, Table
+from taskyard_server.store.port import StoreError, StoreMeta, Table
 from taskyard_server.store.sqlite.store import SqliteStore
 
 from .dict_store import DictStore
@@ -56,7 +56,7 @@ async def test_numbers_of_commits_go_on_in_a_copy_and_its_time_and_epoch_stay(st
 
 async def test_the_epoch_goes_along(stores):
     _, other = stores
-    await other.go_on_from(Kept(7, AT, 2))
+    await other.go_on_from(StoreMeta(7, AT, 2))
     stats = await other.stats()
     assert (stats.number, stats.at, stats.epoch) == (7, AT, 2)
 

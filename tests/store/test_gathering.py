@@ -5,7 +5,7 @@ import asyncio
 import pytest
 
 from taskyard_server.store.committer import GATHER_ROWS, GATHER_SECS, Committer
-from taskyard_server.store.port import Kept, Table
+from taskyard_server.store.port import StoreMeta, Table
 from tests.store.dict_store import DictStore
 
 
@@ -42,7 +42,7 @@ class Yard:
         monkeypatch.setattr(loop, "time", lambda: self.now)
         self.store, self.agents = CountingStore(), Agents()
         self.told = []
-        self.committer = Committer(self.store, Kept(0, 0.0, 0), lambda: self.now, 10.0, lambda: None, lambda: None)
+        self.committer = Committer(self.store, StoreMeta(0, 0.0, 0), lambda: self.now, 10.0, lambda: None, lambda: None)
 
     async def turn(self, rows):
         """A turn of the loop that changes so many rows, and what follows from it."""

@@ -152,13 +152,13 @@ async def test_a_row_goes_after_a_delivery_that_raises(start, store):
 async def test_rows_go_together_without_a_commit_for_each(start, store, receiver):
     server = await start(store, deliver=False, workers=4)
     await server.end(*[receiver.url] * 20)
-    before = store.kept.number
+    before = store.meta.number
     server.webhooks._outbox.done("default", 1)
     server.webhooks._outbox.done("default", 2)
     assert len(due(store)) == 20
     await until(lambda: len(due(store)) < 20)
     assert [number for _, number, _ in due(store)] == list(range(3, 21))
-    assert store.kept.number == before + 1
+    assert store.meta.number == before + 1
 
 
 async def test_rows_go_with_a_commit_that_comes_anyway(start, store, receiver, monkeypatch):

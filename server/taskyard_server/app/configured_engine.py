@@ -32,28 +32,28 @@ def configured_engine(
         min_free_bytes=store.min_free_bytes,
         accept_clock=accept_clock,
     )
-    kept_in = store_of(
+    chosen = store_of(
         store.url,
         synchronous=store.synchronous,
         min_free_bytes=store.min_free_bytes,
         ballast_bytes=BALLAST_BYTES if virtual is None else 0,
         failover_secs=store.failover_secs,
     )
-    if virtual is not None and is_shared(kept_in):
+    if virtual is not None and is_shared(chosen):
         raise ValueError("store: replicas share no clock that stands still")
-    clock = SharedClock() if is_shared(kept_in) else None
+    clock = SharedClock() if is_shared(chosen) else None
     engine = Engine(
         settings.limits(),
         virtual if clock is None else clock,
         None if virtual is None else 0,
         None if clock is None else clock.wall,
-        store=kept_in,
+        store=chosen,
         store_options=store_options,
         encode_delivery=encode_delivery,
         private=authentication_is_on(settings),
     )
     engine.admin.set_rules(settings.rules())
-    if clock is None or not is_shared(kept_in):
+    if clock is None or not is_shared(chosen):
         return engine, None
     name, address = settings.replicas.name, settings.replicas.advertise
-    return engine, ReplicaServing(kept_in, engine, clock, name, address, store.failover_secs)
+    return engine, ReplicaServing(chosen, engine, clock, name, address, store.failover_secs)

@@ -33,7 +33,7 @@ __all__ = [
 ]
 
 FOR_EVER_SECS: Final = 100 * 366 * 86_400.0
-KEPT: Final = {"resultTTLSec": FOR_EVER_SECS, "maxRetainedTasks": 1_000_000, "forgetHostsSecs": FOR_EVER_SECS}
+RETENTION: Final = {"resultTTLSec": FOR_EVER_SECS, "maxRetainedTasks": 1_000_000, "forgetHostsSecs": FOR_EVER_SECS}
 """So that a test finds after a jump what it looks for."""
 TURNS: Final = 3
 """Turns of the event loop after which callbacks that were due have run."""
@@ -92,7 +92,7 @@ class EmbeddedServer:
 
 
 def _loaded(settings: Mapping[str, Any]) -> Loaded:
-    scheduler = {**KEPT, **settings.get("scheduler", {})}
+    scheduler = {**RETENTION, **settings.get("scheduler", {})}
     given = {"store": {"url": "memory://"}, **settings, "gateway": False, "scheduler": scheduler}
     try:
         return Loaded(Settings.model_validate(given), {})

@@ -22,7 +22,7 @@ Request: TypeAlias = (
     | pb.ReprioritizeTasksRequest
 )
 
-KEPT_NAMES: Final = ("agent_id", "state", "batch_id", "target", "parent_id", "action", "host_id", "concurrency_key")
+RETAINED_NAMES: Final = ("agent_id", "state", "batch_id", "target", "parent_id", "action", "host_id", "concurrency_key")
 """The part of a filter that is kept for as long as its operation is known, and bounded by nothing else."""
 EMPTY_FILTER: Final = "filter: is empty; set all to mean all tasks"
 KINDS: Final = {kind: pb.Operation.Kind.Value(kind.value) for kind in OperationKind}
@@ -33,7 +33,7 @@ def operation_request(
     request: Request, kind: OperationKind, agents: Names | None, max_payload_bytes: int
 ) -> OperationRequest:
     """The filter of the request, of the tasks of the caller's agents. Raises `BadRequest` or `TooLarge`."""
-    for name in KEPT_NAMES:
+    for name in RETAINED_NAMES:
         if len(getattr(request.filter, name)) > MAX_NAME_CHARS:
             field = TaskFilter.DESCRIPTOR.fields_by_name[name].json_name
             raise BadRequest(f"filter.{field}: must be at most {MAX_NAME_CHARS} characters")

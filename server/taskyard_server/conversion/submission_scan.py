@@ -61,8 +61,8 @@ PARENT_ID_TAG: Final = PARENT_ID[0] | PARENT_ID[1] << 8
 CONCURRENCY_KEY_TAG: Final = CONCURRENCY_KEY[0] | CONCURRENCY_KEY[1] << 8
 
 UNSET: Final = -1
-MAX_KEPT_NAMES: Final = 4_096
-MAX_KEPT_BYTES: Final = 64
+MAX_INTERNED_NAMES: Final = 4_096
+MAX_INTERNED_BYTES: Final = 64
 """The names that are kept, and the length of each at most."""
 _names: Final[dict[bytes, str]] = {}
 _new_tuple: Final[Any] = tuple.__new__
@@ -148,7 +148,7 @@ def scan_agent(data: bytes, field: bytes) -> tuple[str | None, int]:
     try:
         size, at = read_length(data, 1)
         stop = at + size
-        return (None, 0) if stop > len(data) else (_kept_name(data[at:stop]), stop)
+        return (None, 0) if stop > len(data) else (_interned_name(data[at:stop]), stop)
     except (IndexError, UnicodeDecodeError):
         return None, 0
 
@@ -234,7 +234,7 @@ def _scan(data: bytes, at: int, end: int) -> ScannedTask | None:
             elif not _read_params(task, data[at:stop]):
                 return None
         elif field == CONCURRENCY_KEY_TAG:
-            name = _kept_name(data[at:stop])
+            name = _interned_name(data[at:stop])
             if name is None:
                 return None
             keys = keys or set()
@@ -262,11 +262,11 @@ def _read_name(task: ScannedTask, field: int, raw: bytes) -> bool:
     """Take a field that holds a name. False for another field, one that came before, and a name of another kind."""
     if field == AGENT_ID_TAG:
         if task.agent_id is None:
-            task.agent_id = _kept_name(raw)
+            task.agent_id = _interned_name(raw)
             return task.agent_id is not None
     elif field == ACTION_TAG:
         if task.action is None:
-            task.action = _kept_name(raw)
+            task.action = _interned_name(raw)
             return task.action is not None
     elif field == KEY_TAG:
         if task.key is None:
@@ -282,11 +282,11 @@ def _read_name(task: ScannedTask, field: int, raw: bytes) -> bool:
             return task.ref is not None
     elif field == TARGET_TAG:
         if task.target is None:
-            task.target = _kept_name(raw)
+            task.target = _interned_name(raw)
             return task.target is not None
     elif field == PROJECT_TAG:
         if task.project is None:
-            task.project = _kept_name(raw)
+            task.project = _interned_name(raw)
             return task.project is not None
     elif field == PARENT_ID_TAG:
         if task.parent_id is None:
@@ -306,13 +306,13 @@ def _label(data: bytes, at: int, end: int) -> tuple[str, str] | None:
     stop = at + size
     if stop >= end:
         return None
-    key = _kept_name(data[at:stop])
+    key = _interned_name(data[at:stop])
     if key is None or data[stop] != LABEL_VALUE_TAG:
         return None
     size, at = read_length(data, stop + 1)
     if at + size != end:
         return None
-    value = _kept_name(data[at:end])
+    value = _interned_name(data[at:end])
     return None if value is None else (key, value)
 
 
@@ -335,13 +335,13 @@ def _read_params(task: ScannedTask, raw: bytes) -> bool:
     return True
 
 
-def _kept_name(raw: bytes) -> str | None:
+def _interned_name(raw: bytes) -> str | None:
     """A name that many tasks have: it is decoded once, and kept once."""
     name = _names.get(raw)
     if name is None:
         name = _name(raw)
-        if name is not None and len(raw) <= MAX_KEPT_BYTES:
-            if len(_names) >= MAX_KEPT_NAMES:
+        if name is not None and len(raw) <= MAX_INTERNED_BYTES:
+            if len(_names) >= MAX_INTERNED_NAMES:
                 _names.clear()
             _names[raw] = name
     return name

@@ -161,7 +161,7 @@ class Admission:
 
     def _check(self, now: float, submission: Submission) -> None:
         self.require_open()
-        if not self._life.readers.keeps_extras:
+        if not self._life.readers.allows_extras:
             self._life.readers.require(submission.options)
         if submission.deadline is not None and submission.deadline <= now:
             raise BadRequest("deadline: must be in the future")

@@ -37,7 +37,7 @@ class Attempts:
 
     def note_failure(self, task: Task, code: str | None, traceback: str | None) -> None:
         """Show the code and the traceback of a failed attempt with the task."""
-        if self._life.readers.keeps_added_fields:
+        if self._life.readers.allows_added_fields:
             task.history = task.history.with_failure(code, traceback)
 
     def fail(

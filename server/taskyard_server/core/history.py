@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Final, NamedTuple
 
-MAX_ATTEMPTS_KEPT: Final = 100
+MAX_RECORDED_ATTEMPTS: Final = 100
 MAX_ATTEMPT_ERROR_CHARS: Final = 1_000
 """Of the error of each attempt, so that a task with many of them still fits a message. Its own error is whole."""
 
@@ -80,7 +80,7 @@ class History(NamedTuple):
         number = self.last_number + 1
         text = None if error is None else error[:MAX_ATTEMPT_ERROR_CHARS]
         attempts = (*self.attempts, Attempt(number, host_id, started_at, ended_at, text, code))
-        return self._replace(attempts=attempts[-MAX_ATTEMPTS_KEPT:], last_number=number)
+        return self._replace(attempts=attempts[-MAX_RECORDED_ATTEMPTS:], last_number=number)
 
     def with_failure(self, code: str | None, traceback: str | None) -> History:
         """An attempt has failed. Most tell neither, and then nothing is replaced."""

@@ -158,7 +158,7 @@ class Lifecycle:
         task.over_at = now
         task.error = error
         self._events.append(Event(now, task, SUBMITTED, None))
-        self.retention.keep_rejected(now, task)
+        self.retention.retain_rejected(now, task)
         agent.figures.rejected += 1
         self.counters.rejected += 1
         return QueueFull(error, details, task)
@@ -266,7 +266,7 @@ class Lifecycle:
             agent.figures.cancelled += 1
             task.page.entered(state)
         if not blocks or self.retention.takes_blockers:
-            self.retention.keep(task)
+            self.retention.retain(task)
         self.retention.evict_excess(now)
         if options is not NO_OPTIONS:
             if options.parent_id is not None:

@@ -21,17 +21,17 @@ class ReaderRules:
     """Fields that tasks may have, because all who read them may know them.
 
     Without `tells_position` no task says how many were counted as queued after it. While an earlier version may come to
-    serve the namespace, `keeps_added_fields` or `keeps_extras` is false: it could not read what stands in tasks since.
+    serve the namespace, `allows_added_fields` or `allows_extras` is false: it could not read these fields of tasks.
     """
 
     def __init__(self, tasks: TaskTable, past_keys: PastKeys) -> None:
         self.tells_position = True
-        self.keeps_added_fields = True
-        self.keeps_extras = True
+        self.allows_added_fields = True
+        self.allows_extras = True
         self._tasks = tasks
         self._past_keys = past_keys
 
-    def keep_private(self) -> None:
+    def make_private(self) -> None:
         """Draw entropy for each id from now on, and tell no position, of tasks that were loaded neither."""
         self._tasks.draws_each = True
         self.tells_position = False
@@ -39,14 +39,14 @@ class ReaderRules:
             task.position = None
         self._past_keys.forget_positions()
 
-    def keep_fields(self, *, added: bool, extras: bool) -> None:
+    def allow_fields(self, *, added: bool, extras: bool) -> None:
         """Say which fields tasks may have from now on, while an earlier version may come to serve the namespace."""
-        self.keeps_added_fields = added
-        self.keeps_extras = extras
+        self.allows_added_fields = added
+        self.allows_extras = extras
 
     def require(self, options: TaskOptions) -> None:
         """Raise `Unavailable` for fields that an earlier version could not read, if it may come to serve."""
-        if options.extras is not NO_EXTRAS and not self.keeps_extras:
+        if options.extras is not NO_EXTRAS and not self.allows_extras:
             raise Unavailable(f"concurrencyKeys, after, uniqueKey, onTargetFailure, selector: {NOT_YET}")
-        if options.has_added_fields and not self.keeps_added_fields:
+        if options.has_added_fields and not self.allows_added_fields:
             raise Unavailable(f"runTimeoutMs, parentId, input: {NOT_YET}")

@@ -191,7 +191,7 @@ class Reports:
         """
         lease = self._lease_of(now, host_id, task_id, token)
         task = lease.task
-        if output is not None and not self._life.readers.keeps_added_fields:
+        if output is not None and not self._life.readers.allows_added_fields:
             raise Unavailable(f"output: {NOT_YET}")
         if task.state is ASSIGNED:
             self._life.grants.begin(now, task, is_over=True)

@@ -123,7 +123,7 @@ class Restoring:
         life, state, agent = self._life, task.state, task.agent
         if task.deadline is not None and task.deadline_secs is None:
             task.deadline += life.deadlines.stood_still_secs
-        self._keep(task, has_no_key)
+        self._index_task(task, has_no_key)
         target = task.options.target
         if state is QUEUED or state is PENDING:
             life.count_queued(task)
@@ -173,7 +173,7 @@ class Restoring:
         """A task that has ended and is retained; in any order."""
         if task.deadline is not None and task.deadline_secs is None:
             task.deadline += self._life.deadlines.stood_still_secs
-        self._keep(task, has_no_key)
+        self._index_task(task, has_no_key)
         self._ended.append(task)
         if task.token > self._served.get(task.agent, 0):
             self._served[task.agent] = task.token
@@ -245,7 +245,7 @@ class Restoring:
             life.tasks.sort()
             life.tasks.batches.sort()
         for task in sorted(self._ended, key=_ended_at):
-            life.retention.keep(task)
+            life.retention.retain(task)
         for task in [*self._ended, *self._failed_blockers]:
             life.children.restored(task)
         for name, (_, past) in self._past_keys.items():
@@ -284,7 +284,7 @@ class Restoring:
         changes.operations = dict.fromkeys(self._scheduler.operations.all())
         changes.rules = dict.fromkeys(self._scheduler.rules.all())
 
-    def _keep(self, task: Task, has_no_key: bool) -> None:
+    def _index_task(self, task: Task, has_no_key: bool) -> None:
         """Put a task into the indexes that all retained tasks are in."""
         life, options, agent = self._life, task.options, task.agent
         if task.seq > self._last_seq:
@@ -297,11 +297,11 @@ class Restoring:
         if options.batch_id is not None:
             life.tasks.batches.restore(options.batch_id, task)
         if options.key is not None and not has_no_key:
-            self._keep_key(task, options.key.key)
+            self._index_key(task, options.key.key)
         for bound in task.history.bound:
-            self._keep_key(task, bound.key)
+            self._index_key(task, bound.key)
 
-    def _keep_key(self, task: Task, key: str) -> None:
+    def _index_key(self, task: Task, key: str) -> None:
         """A task has a key. Of two the older one had left memory before the other came, and is back by the restart."""
         name = (task.agent.id, key)
         first = self._life.tasks.by_key.get(name)

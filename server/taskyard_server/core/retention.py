@@ -135,11 +135,11 @@ class Retention:
         """Evict the oldest tasks beyond `max_retained_tasks`."""
         self._life.counters.evicted += self._evict_beyond(now, self.ended, self._life.limits.max_retained_tasks)
 
-    def keep(self, task: Task) -> None:
+    def retain(self, task: Task) -> None:
         """Retain a task that has ended."""
         self.ended.add(task)
 
-    def keep_rejected(self, now: float, task: Task) -> None:
+    def retain_rejected(self, now: float, task: Task) -> None:
         """Retain a task that was rejected, among the newest `max_queue_size` of these."""
         self.rejected.add(task)
         self._evict_beyond(now, self.rejected, self._life.limits.max_queue_size)

@@ -123,7 +123,7 @@ class Rules:
         return [*self._limits.values(), *self._weights.values()]
 
     def _set(self, rules: dict[str, Rule], pattern: str, limit: KeyLimit | None, weight: int) -> None:
-        if not self._readers.keeps_extras:
+        if not self._readers.allows_extras:
             raise Unavailable(f"limits of keys and weights: {NOT_YET}")
         rule = rules.get(pattern)
         if rule is None:

@@ -36,7 +36,7 @@ class Answer(Generic[T]):
         return self.value
 
 
-class KeeperPort(Protocol):
+class PersistencePort(Protocol):
     """Keeps what commands change."""
 
     @property
@@ -67,7 +67,7 @@ class Answers:
     """Gives the answers of commands. Without a `persistence` nothing is waited for."""
 
     def __init__(self) -> None:
-        self.persistence: KeeperPort | None = None
+        self.persistence: PersistencePort | None = None
 
     async def give(self, state: NamespaceState, command: Callable[[], T], patient: bool = False) -> T:
         """Run a command, and answer what it returns or raises."""

@@ -41,7 +41,7 @@ class EventLog:
     ) -> None:
         self.events = RecentEvents(namespace, encode, bounds, last_commit)
         self.is_watched = False
-        self._keep_secs = bounds.keep_secs
+        self._retain_secs = bounds.retain_secs
         self._feeds = Feeds()
         self._clock = clock
         self._unused_since = clock()
@@ -79,7 +79,7 @@ class EventLog:
 
     def is_unused(self, now: float) -> bool:
         """True if the log has had no watcher for so long that every cursor has expired."""
-        return not self.is_watched and now - self._unused_since > self._keep_secs
+        return not self.is_watched and now - self._unused_since > self._retain_secs
 
     def close(self, reason: Refusal) -> None:
         """Mark the end of the log, and wake every watcher."""
@@ -181,6 +181,6 @@ class EventLogs:
     def _sweep(self) -> None:
         """Remove the unused logs of namespaces that have no more events."""
         now = self._clock()
-        if now - self._swept_at > self._bounds.keep_secs:
+        if now - self._swept_at > self._bounds.retain_secs:
             self._swept_at = now
             self._logs = {namespace: log for namespace, log in self._logs.items() if not log.is_unused(now)}

@@ -24,7 +24,7 @@ from .virtual_clock import VirtualClock
 if TYPE_CHECKING:
     from taskyard_server.store.loading import LoadedNamespace
 
-    from .answers import KeeperPort
+    from .answers import PersistencePort
     from .clock import Clock
     from .history import StoredHistory
     from .sessions import DrainNotice
@@ -56,7 +56,7 @@ class Namespaces:
         self.wall = wall
         self.drain_notice: DrainNotice | None = None
         self.closed = False
-        self.persistence: KeeperPort | None = None
+        self.persistence: PersistencePort | None = None
         self.history: StoredHistory | None = None
         self.is_elsewhere: Callable[[str], bool] | None = None
         # Counters of all namespaces together never go back.
@@ -164,11 +164,11 @@ class Namespaces:
         return state
 
     def _set_up(self, scheduler: Scheduler) -> None:
-        _keep_level(scheduler, self._level)
+        _set_level_of(scheduler, self._level)
         if self.rules != NO_RULES:
             scheduler.rules.configure(self.now(), self.rules)
         if self._private:
-            scheduler.readers.keep_private()
+            scheduler.readers.make_private()
         if self.drain_notice is not None:
             scheduler.drain()
         if self.wall is self.now and isinstance(self.wall, VirtualClock):
@@ -194,12 +194,12 @@ class Namespaces:
         if self.closed:
             raise Unavailable("the engine is closed")
 
-    def keep_level(self, level: int) -> None:
+    def set_level(self, level: int) -> None:
         """The format level up to which tasks may have fields, in namespaces here and to come."""
         if level != self._level:
             self._level = level
             for state in self._states.values():
-                _keep_level(state.scheduler, level)
+                _set_level_of(state.scheduler, level)
 
     def for_each(self, command: Callable[[NamespaceState], None]) -> None:
         """Run a command in every namespace, and mark each dirty."""
@@ -212,5 +212,5 @@ class Namespaces:
         return self._entropy()
 
 
-def _keep_level(scheduler: Scheduler, level: int) -> None:
-    scheduler.readers.keep_fields(added=level >= ADDED_FIELDS_LEVEL, extras=level >= EXTRAS_LEVEL)
+def _set_level_of(scheduler: Scheduler, level: int) -> None:
+    scheduler.readers.allow_fields(added=level >= ADDED_FIELDS_LEVEL, extras=level >= EXTRAS_LEVEL)

@@ -99,9 +99,9 @@ class OwnedNamespaces:
             return False
         return not state.scheduler.view.has_tasks and not any(host.leases for host in state.scheduler.hosts)
 
-    def keep_level(self, level: int) -> None:
+    def set_level(self, level: int) -> None:
         """The format level up to which tasks may have fields."""
-        self._namespaces.keep_level(level)
+        self._namespaces.set_level(level)
 
     async def begin(self, taken: Taken, is_ours: Callable[[], bool]) -> None:
         """Load a namespace that was taken, and commit what follows from the change of its owner; then serve it.
@@ -122,10 +122,10 @@ class OwnedNamespaces:
 
     async def _load(self, taken: Taken, is_ours: Callable[[], bool]) -> NamespaceState:
         namespaces, store = self._namespaces, self._store
-        ahead = taken.kept.at - namespaces.now()
+        ahead = taken.meta.at - namespaces.now()
         # The clock of the owner before was ahead. This one must not jump, since leases of other namespaces would end.
         shift = -ahead if ahead > MOST_AHEAD_SECS else 0.0
-        self._persistence.start_at(taken.kept.at + shift)
+        self._persistence.start_at(taken.meta.at + shift)
         now = namespaces.now()
         since_ms = int((now - namespaces.limits.result_ttl_secs) * 1000)
         loaded = await load_one(store, taken, namespaces.limits, namespaces.random_bits, now, since_ms, shift)
@@ -141,8 +141,8 @@ class OwnedNamespaces:
         if not is_ours():
             raise NotOwner()
         state = namespaces.restore(loaded)
-        state.term, state.commits = taken.term, taken.kept.number
-        state.told = CommitMark(taken.kept.number, int((taken.kept.at or now) * 1000))
+        state.term, state.commits = taken.term, taken.meta.number
+        state.told = CommitMark(taken.meta.number, int((taken.meta.at or now) * 1000))
         state.outbox.waiting = waiting
         if loaded.error is not None:
             log.error("namespace_closed", namespace=loaded.name, fault=loaded.error, see="taskyard store check")

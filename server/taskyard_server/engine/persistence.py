@@ -17,7 +17,7 @@ from taskyard_server.core.errors import Unavailable
 from taskyard_server.store.committer import Committer, RowSource
 from taskyard_server.store.figures import StoreFigures
 from taskyard_server.store.loading import load
-from taskyard_server.store.port import CommitDelayed, Kept, Store, StoreError
+from taskyard_server.store.port import CommitDelayed, Store, StoreError, StoreMeta
 from taskyard_server.store.shared_port import is_shared
 
 from .clock import Clock, SteadyClock
@@ -85,14 +85,14 @@ class Persistence:
         """Open the store, load it, and commit what follows from the restart, before anything is served."""
         namespaces, driver = self._namespaces, self._namespaces.driver
         began_at = time.monotonic()
-        kept = await self.store.open()
+        meta = await self.store.open()
         self.figures.free_bytes = await self.store.free_bytes()
         for line in getattr(self.store, "warnings", ()):
             log.warning("store_at_risk", reason=line)
-        shift = self.shift = 0.0 if self.is_shared else self._set_clock(kept, namespaces.now)
+        shift = self.shift = 0.0 if self.is_shared else self._set_clock(meta, namespaces.now)
         self.committer = Committer(
             self.store,
-            kept,
+            meta,
             namespaces.now,
             self.options.patience_secs,
             driver.flush,
@@ -110,7 +110,7 @@ class Persistence:
         # All that is loaded stays: looking through it again and again would take as long as loading it.
         gc.disable()
         try:
-            for loaded in await load(self.store, namespaces.limits, namespaces.random_bits, now, kept, since_ms, shift):
+            for loaded in await load(self.store, namespaces.limits, namespaces.random_bits, now, meta, since_ms, shift):
                 if loaded.is_deleted:
                     namespaces.note_number(loaded.number)
                     self.removals.add(loaded.number)
@@ -128,7 +128,7 @@ class Persistence:
         driver.flush()
         await self.committer.settle()
         load_secs = self.figures.load_secs = time.monotonic() - began_at
-        log.info("store_loaded", url=self.store.url, commit=kept.number, secs=round(load_secs, 2))
+        log.info("store_loaded", url=self.store.url, commit=meta.number, secs=round(load_secs, 2))
 
     def _begin_keeping(self) -> None:
         namespaces = self._namespaces
@@ -226,18 +226,18 @@ class Persistence:
             return self.committer.wait(state, patient)
         return self.committer.wait_for_past(state, patient)
 
-    def _set_clock(self, kept: Kept, clock: Clock) -> float:
+    def _set_clock(self, meta: StoreMeta, clock: Clock) -> float:
         """Let the clock go on from the last commit; the seconds by which what is stored must be moved."""
         now = clock()
-        if kept.at - now > MAX_AHEAD_SECS:
+        if meta.at - now > MAX_AHEAD_SECS:
             if not self.options.accept_clock:
                 raise StoreError(
-                    f"{self.store.url}: its last commit is of {_at(kept.at)}, but the clock shows {_at(now)}: "
+                    f"{self.store.url}: its last commit is of {_at(meta.at)}, but the clock shows {_at(now)}: "
                     "set the clock, or start with --accept-clock to move what is stored to the clock's time"
                 )
-            return now - kept.at
+            return now - meta.at
         if isinstance(clock, SteadyClock):
-            clock.start_at(kept.at)
+            clock.start_at(meta.at)
         return 0.0
 
     async def _keep_time(self) -> None:

@@ -35,12 +35,12 @@ LEFT_LOG: Final = "cursor: its position has left the log; begin anew with includ
 
 @dataclass(frozen=True, slots=True)
 class Bounds:
-    """How much a log keeps. Events older than `keep_secs` are dropped, and so is a log that is unused for as long."""
+    """How much a log keeps. Events older than `retain_secs` are dropped, and so is a log that is unused for as long."""
 
     max_events: int = 100_000
-    max_kept_bytes: int = 48 * 1024 * 1024
+    max_retained_bytes: int = 48 * 1024 * 1024
     max_encoded_bytes: int = 16 * 1024 * 1024
-    keep_secs: float = 300.0
+    retain_secs: float = 300.0
 
 
 class CommitMark(NamedTuple):
@@ -137,9 +137,9 @@ class RecentEvents:
     def trim(self, now: float) -> None:
         """Drop the oldest events if a bound is exceeded."""
         if (
-            self._bytes > self._bounds.max_kept_bytes
+            self._bytes > self._bounds.max_retained_bytes
             or len(self._events) > self._bounds.max_events
-            or now - self._events[0].at > self._bounds.keep_secs * 9 / 8
+            or now - self._events[0].at > self._bounds.retain_secs * 9 / 8
         ):
             self._trim(now)
 
@@ -180,9 +180,9 @@ class RecentEvents:
 
     def _trim(self, now: float) -> None:
         """Drop the oldest events until it is a little below its bounds, since one drop costs as much as many."""
-        bounds, events, min_time = self._bounds, self._events, now - self._bounds.keep_secs
+        bounds, events, min_time = self._bounds, self._events, now - self._bounds.retain_secs
         max_events = bounds.max_events - bounds.max_events // 64
-        max_bytes = bounds.max_kept_bytes - bounds.max_kept_bytes // 64
+        max_bytes = bounds.max_retained_bytes - bounds.max_retained_bytes // 64
         count = 0
         for event in events:
             if len(events) - count <= max_events and self._bytes <= max_bytes and event.at > min_time:

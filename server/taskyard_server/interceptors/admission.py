@@ -135,7 +135,7 @@ class CallAdmission:
         """Keep the keys of issuers fresh, and end the calls whose credential no longer holds, until cancelled."""
         async with asyncio.TaskGroup() as parts:
             parts.create_task(self._end_stale())
-            parts.create_task(self._keep_keys())
+            parts.create_task(self._refresh_keys())
 
     async def _end_stale(self) -> None:
         while True:
@@ -144,7 +144,7 @@ class CallAdmission:
             if self.audit is not None:
                 self.audit.flush()
 
-    async def _keep_keys(self) -> None:
+    async def _refresh_keys(self) -> None:
         while True:
             await asyncio.sleep(KEYS_SECS)
             if self.jwts is not None:

@@ -174,7 +174,7 @@ class CallInterceptor(grpc.aio.ServerInterceptor):
     def _wrap_for_rest(
         self, method: str, handler: grpc.RpcMethodHandler[Any, Any], check: TargetCheck
     ) -> grpc.RpcMethodHandler[Any, Any]:
-        parse = _keeping_what_came(READERS.get(method, handler.request_deserializer))
+        parse = _with_bytes(READERS.get(method, handler.request_deserializer))
         serialize = _unless_bytes(handler.response_serializer)
         if handler.response_streaming:
             stream = self._around(method, _checked_stream(_writing(handler.unary_stream), check), True)
@@ -387,7 +387,7 @@ def _checked_stream(
     return serve_stream
 
 
-def _keeping_what_came(parse: Callable[[bytes], Any] | None) -> Callable[[bytes], RestRequest | Refusal]:
+def _with_bytes(parse: Callable[[bytes], Any] | None) -> Callable[[bytes], RestRequest | Refusal]:
     """Return the message together with its bytes, or the refusal of bytes that are no message."""
     assert parse is not None
     return _tolerant(lambda data: RestRequest(data, parse(data)))

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 INTERVAL_SECS: Final = 10.0
 MAX_TICKS: Final = 360
-MAX_KEPT: Final = 300_000
+MAX_SAMPLES: Final = 300_000
 """Maximum samples of all namespaces that differ from the one before; fifty megabytes."""
 
 EARLY_SECS: Final = 0.1
@@ -126,7 +126,7 @@ class Samples:
         self._rings: dict[str, _Ring] = {}
         self._ticks: deque[float] = deque()
         self._last = 0
-        self._kept = 0
+        self._count = 0
         self._next = engine.now() + INTERVAL_SECS
         if clock is not None:
             clock.before_move = self.catch_up
@@ -210,7 +210,7 @@ class Samples:
         for ring in self._rings.values():
             if ring.last == self._last - 1:
                 ring.last = self._last
-                self._kept -= ring.trim(self._last - len(self._ticks) + 1)
+                self._count -= ring.trim(self._last - len(self._ticks) + 1)
 
     def _tick(self, at: float) -> None:
         self._last += 1
@@ -226,7 +226,7 @@ class Samples:
             # It is new: all that it has counted has happened since the sample before.
             ring = self._rings[namespace] = _Ring(_Counted())
         elif ring.last != self._last - 1:
-            self._kept -= len(ring.entries)
+            self._count -= len(ring.entries)
             ring.entries.clear()
         counted = _counted(totals.counters)
         counts = [count - before for count, before in zip(counted[:-1], ring.before[:-1], strict=True)]
@@ -246,8 +246,8 @@ class Samples:
         ring.before, ring.last = counted, self._last
         if not ring.entries or ring.entries[-1][1] != packed:
             ring.entries.append((self._last, packed))
-            self._kept += 1
-        self._kept -= ring.trim(self._last - len(self._ticks) + 1)
+            self._count += 1
+        self._count -= ring.trim(self._last - len(self._ticks) + 1)
 
     def _online(self, hosts: list[Host], now: float) -> int:
         return host_figures(hosts, now, self._engine.limits).online
@@ -259,15 +259,15 @@ class Samples:
         """
         for namespace in [name for name, ring in self._rings.items() if ring.entries and ring.last != self._last]:
             self._forget(namespace)
-        while self._kept > MAX_KEPT and len(self._ticks) > 1:
+        while self._count > MAX_SAMPLES and len(self._ticks) > 1:
             self._ticks.popleft()
             first = self._last - len(self._ticks) + 1
-            self._kept -= sum(ring.trim(first) for ring in self._rings.values())
+            self._count -= sum(ring.trim(first) for ring in self._rings.values())
 
     def _forget(self, namespace: str) -> None:
         ring = self._rings.pop(namespace, None)
         if ring is not None:
-            self._kept -= len(ring.entries)
+            self._count -= len(ring.entries)
 
 
 def _counted(counters: Counters) -> _Counted:

@@ -68,7 +68,7 @@ class Snapshots:
         self._interval_secs = interval_secs
         self._figures = MachineFigures()
         self._machine: Machine | None = None
-        self._kept: deque[Snapshot] = deque()
+        self._snapshots: deque[Snapshot] = deque()
         self._bytes = 0
         self._last = 0
 
@@ -108,13 +108,15 @@ class Snapshots:
                 continue
             by_status.update(statuses)
             for host_id, reported in machines:
-                self._keep(now, namespace, host_id, reported)
+                self._add(now, namespace, host_id, reported)
             self._take_own(now, namespace, machine, counts)
         if by_status:
             log.debug("heartbeats_collected", **{status.value: by_status[status] for status in HostStatus})
-        kept = self._kept
-        while kept and (kept[0].at <= now - MAX_AGE_SECS or len(kept) > MAX_SNAPSHOTS or self._bytes > MAX_BYTES):
-            self._bytes -= len(kept.popleft().machine)
+        snapshots = self._snapshots
+        while snapshots and (
+            snapshots[0].at <= now - MAX_AGE_SECS or len(snapshots) > MAX_SNAPSHOTS or self._bytes > MAX_BYTES
+        ):
+            self._bytes -= len(snapshots.popleft().machine)
 
     async def count_hosts(self) -> HostCounts:
         """Count the hosts of all namespaces, by visiting each of them."""
@@ -137,7 +139,7 @@ class Snapshots:
         `host_id` selects one host, a true `own` the server, a false one all hosts, and `before` those with a smaller
         number; None, and 0 for `before`, select all.
         """
-        for snapshot in reversed(self._kept):
+        for snapshot in reversed(self._snapshots):
             if (
                 snapshot.namespace == namespace
                 and host_id in (None, snapshot.host_id)
@@ -148,22 +150,22 @@ class Snapshots:
 
     def deleted(self, namespace: str) -> None:
         """Forget the snapshots of a namespace that was deleted."""
-        self._kept = deque(each for each in self._kept if each.namespace != namespace)
-        self._bytes = sum(len(each.machine) for each in self._kept)
+        self._snapshots = deque(each for each in self._snapshots if each.namespace != namespace)
+        self._bytes = sum(len(each.machine) for each in self._snapshots)
 
     def _take_own(self, now: float, namespace: str, machine: Machine, hosts: HostCounts) -> None:
         totals = self._engine.admin.totals(namespace)
         own = Machine()
         own.CopyFrom(machine)
         own.active_workers, own.sessions = hosts.online, hosts.streams
-        self._keep(now, namespace, None, own.SerializeToString(), TaskCounts(totals.inflight, totals.queued))
+        self._add(now, namespace, None, own.SerializeToString(), TaskCounts(totals.inflight, totals.queued))
 
-    def _keep(
+    def _add(
         self, now: float, namespace: str, host_id: str | None, machine: bytes, tasks: TaskCounts | None = None
     ) -> None:
         self._last += 1
         self._bytes += len(machine)
-        self._kept.append(Snapshot(self._last, now, namespace, host_id, machine, tasks))
+        self._snapshots.append(Snapshot(self._last, now, namespace, host_id, machine, tasks))
 
 
 def _runtime_hosts(hosts: list[Host]) -> list[Host]:

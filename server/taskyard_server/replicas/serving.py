@@ -72,8 +72,8 @@ class ReplicaServing:
         engine.persistence.may_tell = self._may_tell
         engine.namespaces.directory = self
         # Until it is known that no replica of an earlier version lives.
-        self._owned.keep_level(0)
-        self.replica.membership.on_level = self._owned.keep_level
+        self._owned.set_level(0)
+        self.replica.membership.on_level = self._owned.set_level
 
     def tell(self, *followers: Follower, begun: Callable[[str], None], left: Callable[[str], None]) -> None:
         """Tell of each namespace that begins to be served here, and of each that leaves."""

@@ -99,11 +99,11 @@ class HostReader:
                     await self._apply_later(request)
             self._unpaced += 1
             if self._unpaced == PACED_MESSAGES:
-                await self._keep_pace()
+                await self._wait_for_pace()
             while self._writer.is_full:
                 await self._writer.wait_for_write()
 
-    async def _keep_pace(self) -> None:
+    async def _wait_for_pace(self) -> None:
         """Wait until the host may send more. Its own messages wait meanwhile, and none is lost."""
         clock = asyncio.get_running_loop().time
         while secs := self._pace.take(clock(), self._unpaced):  # noqa: ASYNC110

@@ -56,7 +56,7 @@ class SubmissionStreams:
                 if isinstance(request, Refusal):
                     raise request
                 if call.pace is not None:
-                    await _keep(call.pace)
+                    await _wait_for(call.pace)
                 await stream.write(await self._submit(call, request), request.size)
             await stream.finish()
         except Refusal:
@@ -118,7 +118,7 @@ class SubmissionStreams:
         )
 
 
-async def _keep(pace: CallBucket) -> None:
+async def _wait_for(pace: CallBucket) -> None:
     """Wait until a message may be applied, which counts as a call. Its sender waits meanwhile, and nothing is lost."""
     while secs := pace.take(time.monotonic()):  # noqa: ASYNC110
         await asyncio.sleep(secs)
@@ -133,7 +133,7 @@ class _Stream:
         assert task is not None
         self._task = task
         self._ahead: PendingAcks[bytes] = PendingAcks(self._send, self.interrupt)
-        self._kept: deque[bytes] = deque()
+        self._unwritten: deque[bytes] = deque()
         self._writer: asyncio.Task[None] | None = None
         self._failure: BaseException | None = None
         self._reading = False
@@ -185,14 +185,14 @@ class _Stream:
             self._writer.cancel()
 
     def _send(self, answer: bytes) -> None:
-        self._kept.append(answer)
+        self._unwritten.append(answer)
         if self._writer is None:
-            self._writer = asyncio.create_task(self._write_kept())
+            self._writer = asyncio.create_task(self._write_unwritten())
 
-    async def _write_kept(self) -> None:
+    async def _write_unwritten(self) -> None:
         try:
-            while self._kept:
-                await self._context.write(self._kept.popleft())
+            while self._unwritten:
+                await self._context.write(self._unwritten.popleft())
         except Exception as error:
             self.interrupt(error)
         finally:

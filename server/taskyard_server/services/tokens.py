@@ -50,7 +50,7 @@ class TokenService(TokenServiceServicer):
 
     async def CreateToken(self, request: pb.CreateTokenRequest, context: Context) -> pb.CreateTokenResponse:  # noqa: N802
         del context
-        tokens = self._kept()
+        tokens = self._directory()
         name = requests.name(request.name, "name")
         if name is None:
             raise BadRequest("name: is required")
@@ -65,7 +65,7 @@ class TokenService(TokenServiceServicer):
 
     async def ListTokens(self, request: pb.ListTokensRequest, context: Context) -> pb.ListTokensResponse:  # noqa: N802
         del context
-        tokens = self._kept()
+        tokens = self._directory()
         listing = current_call().listing("tokens", request.include_ended)
         after, limit = listing.start(request.page_token), page_size(request.page_size)
         await tokens.settled()
@@ -84,14 +84,14 @@ class TokenService(TokenServiceServicer):
 
     async def GetToken(self, request: pb.GetTokenRequest, context: Context) -> pb.GetTokenResponse:  # noqa: N802
         del context
-        tokens = self._kept()
+        tokens = self._directory()
         await tokens.settled()
         await self._look_at_others()
         return pb.GetTokenResponse(token=_message_of(tokens.get(request.token_id)))
 
     async def RevokeToken(self, request: pb.RevokeTokenRequest, context: Context) -> pb.RevokeTokenResponse:  # noqa: N802
         del context
-        tokens = self._kept()
+        tokens = self._directory()
         await self._look_at_others()
         token = tokens.revoke(request.token_id)
         if self._end_streams is not None:
@@ -120,7 +120,7 @@ class TokenService(TokenServiceServicer):
         except (CommitDelayed, StoreError) as error:
             raise Unavailable(str(error)) from None
 
-    def _kept(self) -> TokenDirectory:
+    def _directory(self) -> TokenDirectory:
         if self._tokens is None:
             raise Conflict(NOT_KEPT)
         return self._tokens

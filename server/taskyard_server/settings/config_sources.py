@@ -109,8 +109,8 @@ def load(file: Path | None, flags: dict[str, Any], before: Settings | None = Non
             "environment": _read_environment(os.environ),
             "flag": Settings.model_validate(flags),
         }
-        kept = {"scheduler": before.scheduler.model_dump(), "daemon": before.daemon.model_dump()} if before else {}
-        merged: dict[str, Any] = dict(kept)
+        current = {"scheduler": before.scheduler.model_dump(), "daemon": before.daemon.model_dump()} if before else {}
+        merged: dict[str, Any] = dict(current)
         sources: dict[str, str] = {}
         for source, part in parts.items():
             for key, value in part.model_dump(exclude_unset=True).items():
@@ -138,7 +138,7 @@ def _read_file(file: Path) -> dict[str, Any]:
         raise ConfigError(f"{file}: {error}") from None
     if not isinstance(content, dict):
         raise ConfigError(f"{file}: must hold an object")
-    for name, keys in ZERO_KEEPS.items():
+    for name, keys in ZERO_IS_UNSET.items():
         section = content.get(name)
         if isinstance(section, dict):
             content[name] = {key: value for key, value in section.items() if not (key in keys and _is_zero(value))}
@@ -165,7 +165,10 @@ def _keys_without_zero(section: type[Section]) -> frozenset[str]:
     )
 
 
-ZERO_KEEPS: Final = {"scheduler": _keys_without_zero(SchedulerSettings), "daemon": _keys_without_zero(DaemonSettings)}
+ZERO_IS_UNSET: Final = {
+    "scheduler": _keys_without_zero(SchedulerSettings),
+    "daemon": _keys_without_zero(DaemonSettings),
+}
 """The keys of the file for which zero is not a value. There it keeps the value in force (docs/rules.md, Reload)."""
 
 

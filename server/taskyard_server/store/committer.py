@@ -23,7 +23,7 @@ import structlog
 from taskyard_server.core.errors import Internal, Refusal, Unavailable
 
 from .figures import StoreFigures
-from .port import CommitDelayed, Committed, Group, Kept, Store, StoreError
+from .port import CommitDelayed, Committed, Group, Store, StoreError, StoreMeta
 
 log = structlog.get_logger(__name__)
 
@@ -90,7 +90,7 @@ class _Turns:
 
 
 class Committer:
-    """Commits to one store, which was opened as `kept`. `clock` is the engine's.
+    """Commits to one store, which was opened as `meta`. `clock` is the engine's.
 
     Before a commit is begun in the midst of a turn, `finish_turn` is called, so that no turn is split. `on_kept` is
     called after each commit, and `on_lost` with each namespace that another replica owns by then. `failed` raises the
@@ -103,7 +103,7 @@ class Committer:
     def __init__(
         self,
         store: Store,
-        kept: Kept,
+        meta: StoreMeta,
         clock: Callable[[], float],
         patience_secs: float,
         finish_turn: Callable[[], None],
@@ -112,9 +112,9 @@ class Committer:
         on_lost: Callable[[RowSource], None] = lambda _: None,
         may_tell: Callable[[], Awaitable[object] | None] = lambda: None,
     ) -> None:
-        self.number = kept.number
-        self._epoch = kept.epoch
-        self.kept_at = kept.at or clock()
+        self.number = meta.number
+        self._epoch = meta.epoch
+        self.kept_at = meta.at or clock()
         self.figures = figures or StoreFigures(store.url)
         self._loop = asyncio.get_running_loop()
         self.failed: asyncio.Future[None] = self._loop.create_future()

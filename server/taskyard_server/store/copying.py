@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Sequence
 from typing import Final, Protocol
 
-from .port import Group, Kept, Row, Store, StoreError, StoreStats, Table, TaskRows
+from .port import Group, Row, Store, StoreError, StoreMeta, StoreStats, Table, TaskRows
 from .records.records import decode_namespace
 from .shared_port import is_shared
 
@@ -19,7 +19,7 @@ class CopySource(Protocol):
 
     @property
     def url(self) -> str: ...
-    async def open(self) -> Kept: ...
+    async def open(self) -> StoreMeta: ...
     async def close(self) -> None: ...
     async def stats(self) -> StoreStats: ...
     def rows(self, table: Table) -> AsyncIterator[Sequence[Row]]: ...
@@ -34,7 +34,7 @@ async def copy(source: CopySource, target: Store) -> StoreStats:
     `StoreError` if the target was ever used, or does not hold as many rows as the source afterwards.
     """
     before = await source.stats()
-    await target.go_on_from(Kept(before.number, before.at, before.epoch))
+    await target.go_on_from(StoreMeta(before.number, before.at, before.epoch))
     number = before.number
     async for group in _groups(source, before.at):
         number += 1

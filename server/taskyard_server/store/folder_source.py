@@ -17,7 +17,7 @@ from collections.abc import AsyncIterator, Sequence
 from contextlib import closing
 from typing import Final
 
-from .port import Kept, Row, StoreError, StoreStats, Table, TaskRows
+from .port import Row, StoreError, StoreMeta, StoreStats, Table, TaskRows
 from .sqlite.file import Unusable, explain, lock, no_yard, pragma
 from .sqlite.store import SqliteStore
 
@@ -41,18 +41,18 @@ class FolderSource:
         """`sqlite:///` with the folder."""
         return f"sqlite:///{self._folder}/"
 
-    async def open(self) -> Kept:
+    async def open(self) -> StoreMeta:
         """Open every file. Raises `StoreError`."""
         paths = await asyncio.to_thread(_paths, self._folder)
         try:
-            kept = await self._common.open()
+            meta = await self._common.open()
             for path in paths:
                 self._stores.append(store := _file(path))
                 await store.open()
         except BaseException:
             await self.close()
             raise
-        return kept
+        return meta
 
     async def close(self) -> None:
         """Let go of every file."""

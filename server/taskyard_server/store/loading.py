@@ -50,7 +50,7 @@ if TYPE_CHECKING:
 
     from taskyard_server.core.limits import Limits
 
-    from .port import Kept, Store, TaskRows
+    from .port import Store, StoreMeta, TaskRows
     from .shared_port import Taken
 
 FAULTS = (MsgspecError, Damaged, KeyError, ValueError, TypeError, AssertionError, OverflowError)
@@ -208,7 +208,7 @@ async def load(
     limits: Limits,
     entropy: Callable[[], int],
     now: float,
-    kept: Kept,
+    meta: StoreMeta,
     ended_since_ms: int,
     shift: float = 0.0,
 ) -> list[LoadedNamespace]:
@@ -216,7 +216,7 @@ async def load(
 
     Of earlier ones that were submitted within the limits' `idempotency_secs`, the idempotency keys are there. Where a
     namespace has a `result_ttl_secs` of its own, `ended_since_ms` is as much earlier or later.
-    `kept` is what opening the store returned. All stored times of the steady clock, that of `kept` too, are moved by
+    `meta` is what opening the store returned. All stored times of the steady clock, that of `meta` too, are moved by
     `shift`, and everything then counts as changed; rows of the history that are not loaded keep theirs.
     """
     parts: dict[int, _Loading] = {}
@@ -224,7 +224,7 @@ async def load(
     async for rows in store.rows(Table.NAMESPACES):
         for number, record in rows:
             scheduler = Scheduler(limits, entropy, Changes())
-            _begin(parts, number, record, scheduler, now, kept.at + shift, kept.epoch, shift, since_ms)
+            _begin(parts, number, record, scheduler, now, meta.at + shift, meta.epoch, shift, since_ms)
     return await _load_parts(store, parts, now, shift)
 
 
@@ -239,12 +239,12 @@ async def load_one(
 ) -> LoadedNamespace:
     """One namespace that was taken, as `load` has it; a new one if nothing of it was ever committed."""
     parts: dict[int, _Loading] = {}
-    number, kept = taken.number, taken.kept
+    number, meta = taken.number, taken.meta
     since_ms = ended_since_ms - int(shift * 1000)
     async for rows in store.rows(Table.NAMESPACES, after_key=number - 1, last_key=number):
         for key, record in rows:
             scheduler = Scheduler(limits, entropy, Changes())
-            _begin(parts, key, record, scheduler, now, kept.at + shift, kept.epoch, shift, since_ms)
+            _begin(parts, key, record, scheduler, now, meta.at + shift, meta.epoch, shift, since_ms)
     if not parts:
         return LoadedNamespace(number, taken.name, Scheduler(limits, entropy, Changes()))
     (loaded,) = await _load_parts(store, parts, now, shift, number)

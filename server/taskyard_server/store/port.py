@@ -93,8 +93,8 @@ class Fence(NamedTuple):
 class Group:
     """The content of one commit: all of it or nothing. Commits are numbered from 1 without gaps; `at` is its time.
 
-    Rows that are removed are removed before others are put. `epoch` is that of the store (`Kept`). Where replicas share
-    the store, `fences` has each namespace of which rows are written: those that are owned no longer are left out
+    Rows that are removed are removed before others are put. `epoch` is that of the store (`StoreMeta`). Where replicas
+    share the store, `fences` has each namespace of which rows are written: those that are owned no longer are left out
     (`Committed.lost`), and `number` means nothing.
     """
 
@@ -142,7 +142,7 @@ class Group:
         return sum(map(len, self.puts.values())) + len(self.ended) + sum(map(len, self.removes.values()))
 
 
-class Kept(NamedTuple):
+class StoreMeta(NamedTuple):
     """The state of an opened store: the number and the time of the last commit, 0 if there was none.
 
     `epoch` counts the restores of the store from backups. The record of a namespace says in which epoch it was written;
@@ -230,7 +230,7 @@ class Store(Protocol):
     def url(self) -> str:
         """The location that `store.url` names, without secrets, for people."""
 
-    async def open(self) -> Kept:
+    async def open(self) -> StoreMeta:
         """Open the store, make or migrate it where it must be, and keep everybody else out. Raises `StoreError`."""
 
     async def commit(self, group: Group) -> Committed:
@@ -288,7 +288,7 @@ class Store(Protocol):
     async def free_bytes(self) -> int:
         """The bytes that are free where it lies; `UNKNOWN_BYTES` where that cannot be seen."""
 
-    async def go_on_from(self, kept: Kept) -> None:
+    async def go_on_from(self, meta: StoreMeta) -> None:
         """Take over the numbers, the time and the epoch of another store, whose rows are to be copied here.
 
         Raises `StoreError` if anything was ever committed here.

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Mapping, Sequence
 from typing import NamedTuple, Protocol, TypeGuard, runtime_checkable
 
-from .port import Kept, Store
+from .port import Store, StoreMeta
 
 
 class Replica(NamedTuple):
@@ -52,12 +52,12 @@ class OwnerRow(NamedTuple):
 
 
 class Taken(NamedTuple):
-    """A namespace that its new owner has taken. `kept` is its last commit, `kept.at` until when it was served."""
+    """A namespace that its new owner has taken. `meta` is its last commit, `meta.at` until when it was served."""
 
     number: int
     name: str
     term: int
-    kept: Kept
+    meta: StoreMeta
 
 
 class Renewal(NamedTuple):

@@ -86,7 +86,7 @@ class TaskSpans:
 
     def _see(self, namespace: str, event: Event, above: SpanId) -> None:
         if event.kind is SUBMITTED:
-            self._keep(event.task.id, _Track(event.at, event.at))
+            self._add_track(event.task.id, _Track(event.at, event.at))
             if event.state is REJECTED:
                 self._end_run(namespace, event, above)
         elif event.kind is CHANGED:
@@ -99,11 +99,11 @@ class TaskSpans:
                 # It was resolved or cancelled: its run had ended before.
                 self._tracks.pop(task.id, None)
                 return
-            self._keep(task.id, _Track(at, at))
+            self._add_track(task.id, _Track(at, at))
         track = self._tracks.get(task.id)
         if track is None:
             # This server has not seen it from its beginning.
-            track = self._keep(task.id, _Track(task.created_at, min(task.queued_at, at)))
+            track = self._add_track(task.id, _Track(task.created_at, min(task.queued_at, at)))
         if state is ASSIGNED:
             track.assigned, track.started, track.attempt = at, None, event.history.last_number + 1
             self._end_wait(namespace, event, above, track)
@@ -183,7 +183,7 @@ class TaskSpans:
             attributes["error.type"] = event.history.code or "failed"
         return attributes
 
-    def _keep(self, task_id: str, track: _Track) -> _Track:
+    def _add_track(self, task_id: str, track: _Track) -> _Track:
         self._tracks[task_id] = track
         if len(self._tracks) > MAX_TRACKS:
             self._tracks.popitem(last=False)

@@ -75,7 +75,7 @@ def test_what_was_copied_is_taken_by_replicas_and_new_numbers_are_others(databas
         return row, number, taken, made
 
     row, number, taken, made = using(database, take)
-    assert (row.instance, taken.kept.number) == (None, number)
+    assert (row.instance, taken.meta.number) == (None, number)
     assert made.number > row.number
 
 
@@ -108,7 +108,7 @@ def test_a_database_that_postgresql_restored_begins_a_new_epoch(anywhere, databa
     subprocess.run([PROGRAMS / "pg_dump", "-Fc", "-n", "taskyard", "-f", dump, database], check=True)
     subprocess.run([PROGRAMS / "pg_restore", "--exit-on-error", "-d", restored, dump], check=True)
     done = anywhere("store", "restore", restored, "--json")
-    assert (done.code, done.json["epoch"]) == (0, before.kept.epoch + 1)
+    assert (done.code, done.json["epoch"]) == (0, before.meta.epoch + 1)
 
     async def take(store: PostgresStore) -> Any:
         await store.join(Replica("b", "two", None, 1, "1.0"))
@@ -116,9 +116,9 @@ def test_a_database_that_postgresql_restored_begins_a_new_epoch(anywhere, databa
         return await store.take(needing.number, "b")
 
     after = using(restored, take)
-    assert after.kept.number == before.kept.number + EPOCH_JUMP
+    assert after.meta.number == before.meta.number + EPOCH_JUMP
     assert after.term == before.term + EPOCH_JUMP + 1
-    assert after.kept.epoch == before.kept.epoch + 1
+    assert after.meta.epoch == before.meta.epoch + 1
     awaited(postgres_server.drop(name))
 
 

@@ -5,7 +5,13 @@ import pytest
 from taskyard_server.core.errors import Conflict, NotFound, TooManyOperations
 from taskyard_server.core.names import names
 from taskyard_server.core.operations.operation import OperationKind, OperationRequest, OperationStatus
-from taskyard_server.core.operations.operations import KEPT_SECS, MAX_COUNTED, MAX_LIVE, MAX_LIVE_OF_ONE, MAX_TREATED
+from taskyard_server.core.operations.operations import (
+    MAX_COUNTED,
+    MAX_LIVE,
+    MAX_LIVE_OF_ONE,
+    MAX_TREATED,
+    RETAINED_SECS,
+)
 from taskyard_server.core.search.task_filter import TaskFilter
 from taskyard_server.core.task import TaskState
 from taskyard_server.core.task_options import TaskExtras
@@ -136,7 +142,7 @@ def test_a_repeat_is_the_same_operation_and_another_request_is_a_conflict(yard):
 def test_an_ended_one_is_known_for_an_hour(yard):
     operation = begin(yard)
     finish(yard)
-    yard.now += KEPT_SECS - 1
+    yard.now += RETAINED_SECS - 1
     assert yard.scheduler.operations.get(yard.now, "op", None) is operation
     yard.now += 1
     with pytest.raises(NotFound, match="operation not found"):
@@ -414,7 +420,7 @@ def test_restored_ones_are_forgotten_in_the_order_of_their_ends(yard):
     for each in (first, second):
         restored.scheduler.operations.restore(each)
     restored.scheduler.operations.settle()
-    restored.now = yard.now - 100 + KEPT_SECS
+    restored.now = yard.now - 100 + RETAINED_SECS
     assert begin(restored, OperationKind.RESUME, "second") is not second
     with pytest.raises(Conflict):
         begin(restored, OperationKind.RESUME, "first")

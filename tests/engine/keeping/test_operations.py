@@ -8,7 +8,7 @@ from taskyard_server.core.errors import NotFound
 from taskyard_server.core.limits import Limits
 from taskyard_server.core.names import names
 from taskyard_server.core.operations.operation import OperationKind, OperationRequest
-from taskyard_server.core.operations.operations import KEPT_SECS, MAX_TREATED
+from taskyard_server.core.operations.operations import MAX_TREATED, RETAINED_SECS
 from taskyard_server.core.search.task_filter import TaskFilter
 from taskyard_server.engine.engine import Engine
 from taskyard_server.engine.persistence import StoreOptions
@@ -118,9 +118,9 @@ async def finish_of(engine, clock, agents):
 async def test_one_that_ended_is_forgotten_after_an_hour_here_and_in_the_store(engine, restart, clock):
     await engine.operations.begin(NS, request(), show=figures)
     await finish(engine, clock)
-    again = await restart(KEPT_SECS / 2)
+    again = await restart(RETAINED_SECS / 2)
     assert (await look(again))[0] == "done"
-    await clock.advance(KEPT_SECS / 2 + 1)
+    await clock.advance(RETAINED_SECS / 2 + 1)
     with pytest.raises(NotFound):
         await look(again)
     once_more = await restart()

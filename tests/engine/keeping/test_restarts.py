@@ -13,7 +13,7 @@ from taskyard_server.core.streams import Hello
 from taskyard_server.core.task_options import IdempotencyKey
 from taskyard_server.engine.engine import Engine
 from taskyard_server.engine.persistence import StoreOptions
-from taskyard_server.store.port import EPOCH_JUMP, Kept, StoreError
+from taskyard_server.store.port import EPOCH_JUMP, StoreError, StoreMeta
 from tests.live import live
 
 NS = "default"
@@ -147,7 +147,7 @@ async def test_tokens_and_orders_jump_after_a_restore_and_leases_end(engine, sto
     await clock.run_pending()
     (lease,) = take(session)
     await begin(engine, lease)
-    store.kept = Kept(store.kept.number + EPOCH_JUMP, store.kept.at, 1)
+    store.meta = StoreMeta(store.meta.number + EPOCH_JUMP, store.meta.at, 1)
     again = await restarted()
     session, welcome = await stream(again, clock, held=[(task.id, lease.token)])
     assert [token for _, token in welcome.lost] == [lease.token]
@@ -170,10 +170,10 @@ async def test_a_clock_that_is_behind_the_last_commit_stops_the_start(engine, re
 async def test_a_clock_a_little_behind_goes_on_from_the_last_commit(store, engine, submission, clock):
     await engine.tasks.submit(NS, submission(), show=live)
     kept = store.copy()
-    kept.kept = Kept(kept.kept.number, kept.kept.at + 3, 0)
+    kept.meta = StoreMeta(kept.meta.number, kept.meta.at + 3, 0)
     again = Engine(Limits(), store=kept, wall=clock)
-    kept.kept = Kept(kept.kept.number, again.now() + 3, 0)
-    at = kept.kept.at
+    kept.meta = StoreMeta(kept.meta.number, again.now() + 3, 0)
+    at = kept.meta.at
     await again.open()
     assert again.now() >= at
     await again.admin.close()

@@ -37,7 +37,7 @@ async def test_the_first_task_of_a_new_store_is_refused_too() -> None:
     async with running_engine(store=disk, store_options=StoreOptions(min_free_bytes=1_000)) as engine:
         with pytest.raises(Unavailable, match="the disk is nearly full"):
             await submit(engine)
-        assert disk.kept.number == 0
+        assert disk.meta.number == 0
 
 
 async def test_the_disk_is_looked_at_by_time_and_not_by_commits_alone(monkeypatch: pytest.MonkeyPatch) -> None:

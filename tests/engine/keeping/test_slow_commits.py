@@ -66,7 +66,7 @@ async def test_a_submission_is_answered_after_its_commit(engine, store, begin, s
     assert not call.done()
     store.gate.set()
     assert await call == "queued"
-    assert store.kept.number == 1
+    assert store.meta.number == 1
 
 
 async def test_a_read_waits_for_the_commit_of_what_it_sees(engine, store, begin, submission):
@@ -133,7 +133,7 @@ async def test_all_turns_that_came_meanwhile_are_one_commit(engine, store, begin
     calls = [await begin(engine.tasks.submit(NS, submission(), show=state)) for _ in range(10)]
     store.gate.set()
     await asyncio.gather(*calls)
-    assert store.kept.number == 2
+    assert store.meta.number == 2
 
 
 async def test_a_stream_gets_a_task_after_the_commit_of_its_lease(engine, store, begin, submission, connect, clock):

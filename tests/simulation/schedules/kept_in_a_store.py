@@ -56,7 +56,7 @@ class StoredSimulation(Simulation):
         self._told = record(self.core)
         changes = self.core.changes
         assert changes is not None
-        group = Group(self.store.kept.number + 1, self.now)
+        group = Group(self.store.meta.number + 1, self.now)
         with patch.object(schedule_records, "_of_cadence", _of_beats):
             add_rows(group, NUMBER, "space", self.core, changes.take(), keep_history=False)
         self.store.write(group)
@@ -68,11 +68,11 @@ class StoredSimulation(Simulation):
             return
         self._commit()
         old, was = self.model, self.core
-        kept = self.store.kept
+        meta = self.store.meta
         self.now += self.chances.secs(self.chances.one_of([0.0, 5, 500]))
         limits = Limits(**self._limits)
         with patch.object(schedule_records, "_to_cadence", _to_beats):
-            (loaded,) = asyncio.run(load(self.store, limits, self._entropy, self.now, kept, 0))
+            (loaded,) = asyncio.run(load(self.store, limits, self._entropy, self.now, meta, 0))
         same("fault of what was loaded", loaded.error, None)
         self.core = loaded.scheduler
         _same_schedules(self.core, was)

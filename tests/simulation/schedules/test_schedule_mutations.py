@@ -168,7 +168,7 @@ MUTATIONS: dict[str, list[Edit]] = {
         (TriggerDispatcher, "_arrive", "other.due_at > trigger.due_at", "False"),
     ],
     "a deleted schedule leaves its keys to its namesake": [
-        (TriggerStore, "release_keys", "kept is not None", "False"),
+        (TriggerStore, "release_keys", "of_schedule is not None", "False"),
     ],
     "what was withdrawn is spread": [
         (TriggerDispatcher, "_spread", "if trigger.state is PENDING", "if True"),
@@ -305,7 +305,7 @@ MUTATIONS: dict[str, list[Edit]] = {
         (TriggerDispatcher, "_end_with_task", "task.error or ", ""),
     ],
     "the newest of a schedule's ended triggers is forgotten": [
-        (TriggerStore, "retire", "next(iter(kept.ended))", "next(reversed(kept.ended))"),
+        (TriggerStore, "retire", "next(iter(of_schedule.ended))", "next(reversed(of_schedule.ended))"),
     ],
     "a schedule keeps one ended trigger less": [
         (TriggerStore, "retire", "> MAX_ENDED_PER_SCHEDULE", ">= MAX_ENDED_PER_SCHEDULE"),
@@ -314,7 +314,7 @@ MUTATIONS: dict[str, list[Edit]] = {
         (TriggerStore, "retire", "len(self._ended) > MAX_ENDED", "False"),
     ],
     "the key of a forgotten trigger stays": [
-        (TriggerStore, "forget", "del kept.by_key[trigger.key]", "pass"),
+        (TriggerStore, "forget", "del of_schedule.by_key[trigger.key]", "pass"),
     ],
     "a page of triggers repeats the last one of the page before": [
         (DueOrder, "latest_first", "bisect_left(entries, before)", "bisect_left(entries, before) + 1"),

@@ -89,7 +89,7 @@ async def test_a_commit_that_waited_while_its_namespace_was_taken_writes_nothing
         committing = asyncio.ensure_future(zombie.commit(fenced(ended(2, 1, at=5))))
         await waits(2)
     taken, committed = await taking, await committing
-    assert (taken.term, taken.kept.number) == (2, 1)
+    assert (taken.term, taken.meta.number) == (2, 1)
     assert committed.lost == {1}
     assert [row.key for row in await live(heir)] == [key_of(1, 1)]
 
@@ -104,7 +104,7 @@ async def test_a_commit_that_came_before_is_seen_by_who_takes(opened: Any, locke
         taking = asyncio.ensure_future(heir.take(1, "b"))
         await waits(2)
     assert (await committing).lost == frozenset()
-    assert (await taking).kept.number == 1
+    assert (await taking).meta.number == 1
     assert [row.key for row in await live(heir, 1)] == [key_of(1, 1)]
 
 
@@ -330,7 +330,7 @@ async def test_what_the_long_dead_own_becomes_nobodys_and_they_are_forgotten(
     other = await opened("b")
     assert [row.instance for row in (await other.owners())[1]] == [None]
     taken = await other.take(1, "b")
-    assert abs(taken.kept.at - at) < 5, "until when it was served is not forgotten"
+    assert abs(taken.meta.at - at) < 5, "until when it was served is not forgotten"
     connection = await postgres_server.connect(postgres_database)
     assert [row[0] for row in await connection.fetch("SELECT instance FROM taskyard.replicas")] == ["b"]
     await connection.close()

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from taskyard_server.store.port import BackupFailed, Kept, StoreError
+from taskyard_server.store.port import BackupFailed, StoreError, StoreMeta
 from taskyard_server.store.postgres.address import PostgresAddress
 from taskyard_server.store.postgres.schema import VERSION, migrate, statements, steps
 from taskyard_server.store.postgres.store import PostgresStore
@@ -23,7 +23,7 @@ from tests.store.groups import submitted
 pytestmark = pytest.mark.gate("PostgreSQL")
 
 
-async def opened(url: str, **arguments: Any) -> Kept:
+async def opened(url: str, **arguments: Any) -> StoreMeta:
     store = PostgresStore(url, **arguments)
     try:
         return await store.open()
@@ -42,7 +42,7 @@ async def refused(url: str, **arguments: Any) -> str:
 
 
 async def test_many_that_open_an_empty_database_at_once_make_its_tables_once(empty_postgres_url: str) -> None:
-    assert set(await asyncio.gather(*(opened(empty_postgres_url) for _ in range(5)))) == {Kept(0, 0.0, 0)}
+    assert set(await asyncio.gather(*(opened(empty_postgres_url) for _ in range(5)))) == {StoreMeta(0, 0.0, 0)}
 
 
 def newer(**more: str) -> dict[str, str]:
@@ -112,13 +112,13 @@ async def test_a_role_that_may_not_make_tables_says_who_can(postgres_server: Ser
     connection = await postgres_server.connect(database, MAKER)
     await connection.execute(MAY_USE.format(role=USER))
     await connection.close()
-    assert await opened(url) == Kept(0, 0.0, 0)
+    assert await opened(url) == StoreMeta(0, 0.0, 0)
 
 
 async def test_a_schema_that_an_administrator_made_is_enough(postgres_server: Server) -> None:
     database = await postgres_server.new_database(is_empty=True)
     await postgres_server.run(f"CREATE SCHEMA taskyard AUTHORIZATION {USER}", database)
-    assert await opened(postgres_server.url(database, USER)) == Kept(0, 0.0, 0)
+    assert await opened(postgres_server.url(database, USER)) == StoreMeta(0, 0.0, 0)
     await postgres_server.drop(database)
 
 

@@ -40,18 +40,18 @@ class HostFleet:
         try:
             # A mistake in the program is to be said once.
             first = asyncio.Event()
-            keeping = [asyncio.create_task(self._keep(1, first))]
+            supervised = [asyncio.create_task(self._supervise(1, first))]
             await first.wait()
             if not self._has_failed:
-                keeping += [asyncio.create_task(self._keep(number)) for number in range(2, self._count + 1)]
-            await asyncio.gather(*keeping)
+                supervised += [asyncio.create_task(self._supervise(number)) for number in range(2, self._count + 1)]
+            await asyncio.gather(*supervised)
         finally:
             for number in SIGNALS:
                 loop.remove_signal_handler(number)
             self._signal(signal.SIGKILL)
         return not self._has_failed
 
-    async def _keep(self, number: int, told: asyncio.Event | None = None) -> None:
+    async def _supervise(self, number: int, told: asyncio.Event | None = None) -> None:
         """Run a process, and again whenever it dies. `told` is set once it has begun or failed to."""
         loop, delay, was_loaded = asyncio.get_running_loop(), FIRST_DELAY_SECS, False
         while not self._stopping.is_set():

@@ -53,7 +53,7 @@ async def copied(source: str, target: str, folder: Path | None = None) -> StoreS
             return await _copied_into(target, files)
     async with opened(source, must_exist=True) as one:
         if is_postgres(source):
-            await _as_postgres(one).keep_replicas_out()
+            await _as_postgres(one).exclude_replicas()
         return await _copied_into(target, one)
 
 

@@ -34,7 +34,7 @@ MAX_LIVE: Final = 64
 MAX_LIVE_OF_ONE: Final = 8
 """Maximum operations that are at work at a time: of all callers together, and of those with the same agents."""
 MAX_ENDED: Final = 1_000
-KEPT_SECS: Final = 3_600.0
+RETAINED_SECS: Final = 3_600.0
 """For how long an operation that has ended is known, the newest `MAX_ENDED` of them."""
 
 Resume = Callable[[float, str, str | None, int | None], "Task"]
@@ -292,4 +292,4 @@ def _ended_at(operation: Operation) -> float:
 
 
 def _is_over(operation: Operation, now: float) -> bool:
-    return operation.ended_at is not None and now >= operation.ended_at + KEPT_SECS
+    return operation.ended_at is not None and now >= operation.ended_at + RETAINED_SECS

@@ -100,12 +100,12 @@ class TriggerStore:
     def restore(self, trigger: Trigger, owned: bool = True) -> None:
         """Keep a trigger as it is. `owned` is false where its schedule was deleted: it then holds no key."""
         self._last_number = max(self._last_number, trigger.number)
-        kept = self._by_schedule.get(trigger.schedule.id)
-        if kept is None:
-            kept = self._by_schedule[trigger.schedule.id] = _ScheduleTriggers()
-        kept.by_due.add(trigger)
+        of_schedule = self._by_schedule.get(trigger.schedule.id)
+        if of_schedule is None:
+            of_schedule = self._by_schedule[trigger.schedule.id] = _ScheduleTriggers()
+        of_schedule.by_due.add(trigger)
         if owned:
-            kept.by_key[trigger.key] = trigger
+            of_schedule.by_key[trigger.key] = trigger
         self._by_id[trigger.id] = trigger
         self._by_due.add(trigger)
 
@@ -127,41 +127,41 @@ class TriggerStore:
 
     def find(self, schedule_id: str, key: str) -> Trigger | None:
         """The trigger of a schedule with this key, or None."""
-        kept = self._by_schedule.get(schedule_id)
-        return None if kept is None else kept.by_key.get(key)
+        of_schedule = self._by_schedule.get(schedule_id)
+        return None if of_schedule is None else of_schedule.by_key.get(key)
 
     def latest_first(self, before: PageKey | None, schedule_id: str | None) -> Iterator[Trigger]:
         """The triggers of a schedule, or of all, before a position. Do not hold the iterator across a command."""
         if schedule_id is None:
             return self._by_due.latest_first(before)
-        kept = self._by_schedule.get(schedule_id)
-        return iter(()) if kept is None else kept.by_due.latest_first(before)
+        of_schedule = self._by_schedule.get(schedule_id)
+        return iter(()) if of_schedule is None else of_schedule.by_due.latest_first(before)
 
     def release_keys(self, schedule_id: str) -> None:
         """Free the keys of a deleted schedule: a new schedule with its id starts without any."""
-        kept = self._by_schedule.get(schedule_id)
-        if kept is not None:
-            kept.by_key.clear()
+        of_schedule = self._by_schedule.get(schedule_id)
+        if of_schedule is not None:
+            of_schedule.by_key.clear()
 
     def retire(self, trigger: Trigger) -> None:
         """Count a trigger as ended, and drop the oldest ended one beyond the limits."""
-        kept = self._by_schedule[trigger.schedule.id]
-        kept.ended[trigger] = None
+        of_schedule = self._by_schedule[trigger.schedule.id]
+        of_schedule.ended[trigger] = None
         self._ended[trigger] = None
-        if len(kept.ended) > MAX_ENDED_PER_SCHEDULE:
-            self.forget(next(iter(kept.ended)))
+        if len(of_schedule.ended) > MAX_ENDED_PER_SCHEDULE:
+            self.forget(next(iter(of_schedule.ended)))
         elif len(self._ended) > MAX_ENDED:
             self.forget(next(iter(self._ended)))
 
     def forget(self, trigger: Trigger) -> None:
         """Drop a trigger."""
         schedule_id = trigger.schedule.id
-        kept = self._by_schedule[schedule_id]
-        kept.by_due.remove(trigger)
-        if kept.by_key.get(trigger.key) is trigger:
-            del kept.by_key[trigger.key]
-        kept.ended.pop(trigger, None)
-        if not kept.by_due:
+        of_schedule = self._by_schedule[schedule_id]
+        of_schedule.by_due.remove(trigger)
+        if of_schedule.by_key.get(trigger.key) is trigger:
+            del of_schedule.by_key[trigger.key]
+        of_schedule.ended.pop(trigger, None)
+        if not of_schedule.by_due:
             del self._by_schedule[schedule_id]
         del self._by_id[trigger.id]
         self._by_due.remove(trigger)

@@ -10,7 +10,7 @@ from typing import Any, Final
 
 import asyncpg
 
-from taskyard_server.store.port import EPOCH_JUMP, Kept, StoreError
+from taskyard_server.store.port import EPOCH_JUMP, StoreError, StoreMeta
 from taskyard_server.store.shared_port import OwnerRow, Renewal, Replica, ReplicaRow, Taken
 
 from .address import PostgresAddress
@@ -142,7 +142,7 @@ class PostgresMembers:
                 await connection.execute(self._sql["adopt"], list(names), list(names.values()))
                 await connection.fetch(self._sql["draw_on"])
 
-        await self.keep_replicas_out()
+        await self.exclude_replicas()
         await self._owning.run(adopted)
 
     async def begin_epoch(self) -> int:
@@ -159,10 +159,10 @@ class PostgresMembers:
                 await connection.execute(self._sql["bury_all"])
             return epoch
 
-        await self.keep_replicas_out()
+        await self.exclude_replicas()
         return await self._owning.run(begun)
 
-    async def keep_replicas_out(self) -> None:
+    async def exclude_replicas(self) -> None:
         """Mark dead who has not renewed itself for long. Raises `StoreError` while a replica lives, by name."""
         await self._owning.execute(self._sql["bury"], "", self._failover_secs)
         living = await self._owning.fetch(self._sql["living"])
@@ -187,4 +187,4 @@ def _taken(rows: list[Any]) -> Taken | None:
     if not rows:
         return None
     number, name, term, commit_no, served_until, epoch = rows[0]
-    return Taken(number, name, term, Kept(commit_no, served_until, epoch))
+    return Taken(number, name, term, StoreMeta(commit_no, served_until, epoch))

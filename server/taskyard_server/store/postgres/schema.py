@@ -59,7 +59,7 @@ async def migrate(
             if (concurrent := sql.get(f"to {(found or 0) + 1} concurrently")) is not None:
                 await _execute_alone(connection, sql, concurrent)
             async with connection.transaction():
-                await connection.execute(sql["keep_others_out"])
+                await connection.execute(sql["exclude_others"])
                 if await _version(connection, sql) == found:
                     await _step(connection, sql, found, version)
     except asyncpg.InsufficientPrivilegeError as error:

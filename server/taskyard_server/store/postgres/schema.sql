@@ -87,7 +87,7 @@ SELECT EXISTS (
 );
 -- name: make_schema
 CREATE SCHEMA taskyard;
--- name: keep_others_out
+-- name: exclude_others
 -- Of a migration: until the transaction ends.
 SELECT pg_advisory_xact_lock(1413829202);
 -- name: try_alone

@@ -18,8 +18,8 @@ from taskyard_server.store.port import (
     CommitDelayed,
     Committed,
     Group,
-    Kept,
     StoreError,
+    StoreMeta,
     StoreStats,
     Table,
     keys_of,
@@ -88,7 +88,7 @@ class PostgresStore(PostgresRows, PostgresMembers):
         self._writer = secrets.token_hex(12)
         self._write_numbers = itertools.count(1)
         self._numbered: tuple[Group | None, int] = (None, 0)
-        self._has_kept_out = False
+        self._has_excluded_replicas = False
         self._used_bytes = 0
         self._measured_at = 0.0
         self._measuring: asyncio.Task[None] | None = None
@@ -100,7 +100,7 @@ class PostgresStore(PostgresRows, PostgresMembers):
         """The URL as it was given, without passwords."""
         return self._address.shown
 
-    async def open(self) -> Kept:
+    async def open(self) -> StoreMeta:
         """See `Store`. Replicas open the same one; that nobody else does is asked where it matters."""
         await self._begin()
         try:
@@ -112,16 +112,16 @@ class PostgresStore(PostgresRows, PostgresMembers):
         except BaseException:
             await self.close()
             raise
-        return self._kept
+        return self._meta
 
     async def _begin(self) -> None:
         """Open what is there, or will be within `wait_secs`."""
 
-        async def begun(connection: Any) -> Kept:
+        async def begun(connection: Any) -> StoreMeta:
             require_version(connection, self._address)
             await migrate(connection, self._address, self._sql, must_exist=self._must_exist)
             self.warnings = await warnings(connection, self._sql)
-            return Kept(*await connection.fetchrow(self._sql["read_meta"]))
+            return StoreMeta(*await connection.fetchrow(self._sql["read_meta"]))
 
         until = time.monotonic() + self._wait_secs
         # A migration takes as long as it takes.
@@ -129,7 +129,7 @@ class PostgresStore(PostgresRows, PostgresMembers):
         try:
             while True:
                 try:
-                    self._kept = await link.run(begun, is_opening=True)
+                    self._meta = await link.run(begun, is_opening=True)
                     return
                 except CommitDelayed as error:
                     if time.monotonic() >= until:
@@ -155,14 +155,14 @@ class PostgresStore(PostgresRows, PostgresMembers):
         """Commit as the only user of the store."""
         if group.fences:
             raise StoreError("a commit with fences came before its replica had joined; please report it")
-        if not self._has_kept_out:
-            await self.keep_replicas_out()
-            self._has_kept_out = True
+        if not self._has_excluded_replicas:
+            await self.exclude_replicas()
+            self._has_excluded_replicas = True
         if await self._written(self._composer.whole(group)):
             return frozenset()
         (meta,) = await self._committing.fetch(self._sql["read_meta"])
         if group.number > meta["number"]:
-            await self.keep_replicas_out()
+            await self.exclude_replicas()
             text = f"commit {group.number} came after {meta['number']}; another program writes to it"
             raise StoreError(f"{self.url}: {text}, or this is a defect of Taskyard")
         return frozenset()
@@ -250,10 +250,10 @@ class PostgresStore(PostgresRows, PostgresMembers):
 
         return await self._readers.run(counted)
 
-    async def go_on_from(self, kept: Kept) -> None:
+    async def go_on_from(self, meta: StoreMeta) -> None:
         """See `Store`."""
-        await self.keep_replicas_out()
-        if not await self._owning.fetch(self._sql["go_on_from"], *kept):
+        await self.exclude_replicas()
+        if not await self._owning.fetch(self._sql["go_on_from"], *meta):
             raise StoreError(f"{self.url} is in use already; name a new database")
 
     async def close(self) -> None:

@@ -1,7 +1,7 @@
 """A backup put in the place of a SQLite store, in a new epoch.
 
 What a restored store forgot, others remember: fencing tokens, orders, cursors. So the numbers of commits jump here,
-and those within records as they are loaded, by `EPOCH_JUMP` for each epoch (port.py, Kept). No server may run.
+and those within records as they are loaded, by `EPOCH_JUMP` for each epoch (port.py, StoreMeta). No server may run.
 """
 
 from __future__ import annotations

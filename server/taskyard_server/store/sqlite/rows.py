@@ -56,7 +56,7 @@ class YardRows:
         self._epoch: int
         self._number, self._at, self._epoch = db.execute(sql["read_meta"]).fetchone()
 
-    def kept(self) -> tuple[int, float, int]:
+    def meta(self) -> tuple[int, float, int]:
         """The number and time of the last commit, and the epoch."""
         return self._number, self._at, self._epoch
 
@@ -73,12 +73,12 @@ class YardRows:
 
     def go_on_from(self, number: int, at: float, epoch: int) -> None:
         """Take over the numbers of another store, as long as nothing was committed; again changes nothing."""
-        if self._number and self.kept() != (number, at, epoch):
+        if self._number and self.meta() != (number, at, epoch):
             raise Unusable(f"{self._path} is in use already; name a new file")
-        self._write(lambda: self._write_kept(number, at, epoch))
+        self._write(lambda: self._write_meta(number, at, epoch))
         self._number, self._at, self._epoch = number, at, epoch
 
-    def _write_kept(self, number: int, at: float, epoch: int) -> None:
+    def _write_meta(self, number: int, at: float, epoch: int) -> None:
         self._db.execute(self._sql["go_on_from"], (number, at, epoch))
 
     def _write_group(self, number: int, at: float, removes: list[Removes], puts: list[Puts]) -> None:
@@ -217,7 +217,7 @@ class YardRows:
 
     def figures(self) -> tuple[int, int, int, float, int, int]:
         """Bytes used and free, the number and time of the last commit, the epoch, the version of the schema."""
-        return self._used_bytes(), self._ballast.free_bytes(), *self.kept(), VERSION
+        return self._used_bytes(), self._ballast.free_bytes(), *self.meta(), VERSION
 
     def _used_bytes(self) -> int:
         return os.stat(self._path).st_size + self._log.bytes()

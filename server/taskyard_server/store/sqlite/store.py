@@ -16,10 +16,10 @@ from taskyard_server.store.port import (
     BackupFailed,
     Committed,
     Group,
-    Kept,
     Page,
     Row,
     Sought,
+    StoreMeta,
     StoreStats,
     Table,
     TaskRows,
@@ -72,9 +72,9 @@ class SqliteStore:
         """The process that has the file open."""
         return self._writer.pid
 
-    async def open(self) -> Kept:
+    async def open(self) -> StoreMeta:
         """See `Store`."""
-        return Kept(*await self._writer.start())
+        return StoreMeta(*await self._writer.start())
 
     async def commit(self, group: Group) -> Committed:
         """See `Store`."""
@@ -201,9 +201,9 @@ class SqliteStore:
             total += found
         return total
 
-    async def go_on_from(self, kept: Kept) -> None:
+    async def go_on_from(self, meta: StoreMeta) -> None:
         """See `Store`."""
-        await self._writer.call("go_on_from", *kept)
+        await self._writer.call("go_on_from", *meta)
 
     async def close(self) -> None:
         """See `Store`."""

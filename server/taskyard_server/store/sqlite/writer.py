@@ -99,7 +99,7 @@ class Writer:
 
     def serve(self) -> None:
         """Until the input ends."""
-        self._pipe.send((0, DONE, self._rows.kept()))
+        self._pipe.send((0, DONE, self._rows.meta()))
         self._attempt(self._ballast.look_after)
         try:
             while True:
