@@ -51,7 +51,7 @@ BESIDE_THE_CORE = (
     "metrics/histograms.py",
     "metrics/tasks.py",
     "services/host_outbox.py",
-    "services/report_answers.py",
+    "services/report_acks.py",
     "store/records/tasks.py",
     "store/rows.py",
 )

@@ -1,4 +1,4 @@
-"""How every command answers: at once, or once what its answer tells of is kept.
+"""The answers of commands: given at once, or once what they tell of is kept.
 
 An answer is made in the turn of its command. A refusal is an answer too, since it tells of what was done before, except
 that the queue is full: such a task is never kept.
@@ -37,7 +37,7 @@ class Answer(Generic[T]):
 
 
 class PersistencePort(Protocol):
-    """Keeps what commands change."""
+    """The part of persistence that commands wait for."""
 
     @property
     def history_secs(self) -> float:
@@ -63,8 +63,8 @@ class PersistencePort(Protocol):
         """Raise `Unavailable` while there is no room for new tasks."""
 
 
-class Answers:
-    """Gives the answers of commands. Without a `persistence` nothing is waited for."""
+class CommitBarrier:
+    """Holds the answer of each command until what it tells of is kept; at once without a `persistence`."""
 
     def __init__(self) -> None:
         self.persistence: PersistencePort | None = None

@@ -173,7 +173,7 @@ class AdminCommands:
         state = self._namespaces.find(namespace)
         if state is None:
             return stats_of(Scheduler(self._namespaces.limits, lambda: 0))
-        return await self._namespaces.answers.give(state, lambda: stats_of(state.scheduler))
+        return await self._namespaces.barrier.give(state, lambda: stats_of(state.scheduler))
 
     def namespaces(self) -> list[str]:
         """The names of all namespaces that hold or have held anything."""
@@ -207,7 +207,7 @@ class AdminCommands:
         if state is None:
             return [Demand(pool.name) for pool in pools]
         scheduler, now = state.scheduler, self._namespaces.now()
-        return await self._namespaces.answers.give(state, lambda: [demand_of(scheduler, now, pool) for pool in pools])
+        return await self._namespaces.barrier.give(state, lambda: [demand_of(scheduler, now, pool) for pool in pools])
 
     def total_demand(self, pools: Sequence[Pool]) -> list[Demand]:
         """The same, summed over all namespaces, kept or not: for figures."""

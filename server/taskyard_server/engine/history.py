@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from taskyard_server.core.task import Task
     from taskyard_server.store.port import Page, Sought, Store, TaskRows
 
-    from .answers import Answers
+    from .answers import CommitBarrier
     from .driver import Driver
     from .namespace import NamespaceState
 
@@ -43,10 +43,10 @@ DAMAGED: Final = "the records of this task are at fault; see the server's log"
 class StoredHistory:
     """The tasks of a store, for whose answers calls wait up to `patience_secs`."""
 
-    def __init__(self, store: Store, patience_secs: float, answers: Answers, driver: Driver) -> None:
+    def __init__(self, store: Store, patience_secs: float, barrier: CommitBarrier, driver: Driver) -> None:
         self._store = store
         self._patience_secs = patience_secs
-        self._answers = answers
+        self._barrier = barrier
         self._driver = driver
         self._loads: dict[int, list[asyncio.Future[None]]] = {}
 
@@ -111,7 +111,7 @@ class StoredHistory:
 
     async def _rows(self, state: NamespaceState, key: int, task_id: str, agents: Names | None) -> TaskRows | None:
         """The committed rows of a task that is not in memory; None if it is. Raises `NotFound`."""
-        await self._answers.kept(state)
+        await self._barrier.kept(state)
         if state.find(task_id, agents) is not None:
             return None
         rows = await self.answered(self._store.task(key))
@@ -123,7 +123,7 @@ class StoredHistory:
 
     async def ended_since(self, state: NamespaceState, ms: int) -> AsyncIterator[list[Task]]:
         """The tasks of a namespace that ended at a time or later and have left memory, in slices."""
-        await self._answers.kept(state)
+        await self._barrier.kept(state)
         yield await self._blockers_since(state, ms)
         try:
             async for rows in self._store.ended_tasks(ms, state.number):

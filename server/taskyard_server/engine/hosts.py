@@ -28,7 +28,7 @@ class HostCommands:
         self._namespaces = namespaces
         self._driver = namespaces.driver
         self._now = namespaces.now
-        self._answers = namespaces.answers
+        self._barrier = namespaces.barrier
 
     async def register(
         self,
@@ -52,7 +52,7 @@ class HostCommands:
                 )
             )
 
-        return await self._answers.give(state, command)
+        return await self._barrier.give(state, command)
 
     async def heartbeat(
         self,
@@ -66,7 +66,7 @@ class HostCommands:
         """Record a heartbeat. Raises `NotFound`."""
         # Taken also while the store does not answer, since silence would cost the host its leases.
         state = self._namespaces.get_for_command(namespace, "runtime host", patient=True)
-        return await self._answers.give(
+        return await self._barrier.give(
             state, lambda: show(state.scheduler.heartbeat(self._now(), host_id, reported_status, machine))
         )
 
@@ -82,19 +82,19 @@ class HostCommands:
                 self._once_kept(state, lambda: session.drain(notice))
             return show(host)
 
-        return await self._answers.give(state, command)
+        return await self._barrier.give(state, command)
 
     async def deregister(self, namespace: str, host_id: str) -> None:
         """Remove a host and requeue its tasks. Raises `NotFound`."""
         state = self._get(namespace)
-        await self._answers.give(state, lambda: self._deregister(state, host_id))
+        await self._barrier.give(state, lambda: self._deregister(state, host_id))
 
     async def list_hosts(self, namespace: str, after: int, *, show: Callable[[list[Host]], T]) -> T:
         """The hosts with a registration number above `after`, in order."""
         state = self._namespaces.find(namespace)
         if state is None:
             return show([])
-        return await self._answers.give(
+        return await self._barrier.give(
             state, lambda: show([host for host in state.scheduler.hosts if host.number > after])
         )
 
@@ -118,7 +118,7 @@ class HostCommands:
             return session, show(welcome)
 
         try:
-            return await self._answers.give(state, command, patient=True)
+            return await self._barrier.give(state, command, patient=True)
         except BaseException:
             if session is not None:
                 # Nobody will serve the stream.
@@ -177,7 +177,7 @@ class HostCommands:
 
     def _once_kept(self, state: NamespaceState, tell: Callable[[], None]) -> None:
         """Tell a stream of what is being done, once that is kept."""
-        persistence = self._answers.persistence
+        persistence = self._barrier.persistence
         kept = None if persistence is None else persistence.wait(state, patient=True)
         if kept is None:
             tell()

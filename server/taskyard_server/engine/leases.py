@@ -32,7 +32,7 @@ class LeaseCommands:
     def __init__(self, namespaces: Namespaces) -> None:
         self._namespaces = namespaces
         self._now = namespaces.now
-        self._answers = namespaces.answers
+        self._barrier = namespaces.barrier
 
     async def claim(
         self,
@@ -68,7 +68,7 @@ class LeaseCommands:
         try:
             offer = self._claim_or_offer(state, claim, host_id, count, lease_secs, project, claim_id, wait_secs > 0)
         except Refusal:
-            await self._answers.kept(state)
+            await self._barrier.kept(state)
             raise
         name = None if claim_id is None else (host_id, claim_id)
         named = state.named_claims
@@ -83,7 +83,7 @@ class LeaseCommands:
                     state.scheduler.withdraw(offer)
                 if not claim.answer.done():
                     claim.grant([])
-            answer: T = await self._answers.give(state, claim.answer.result)
+            answer: T = await self._barrier.give(state, claim.answer.result)
         except BaseException:
             # The caller has gone, or is told that the outcome is not known.
             if name is None or not named.is_shared(name, claim):
@@ -122,15 +122,15 @@ class LeaseCommands:
             reports = state.scheduler.reports
             return show(reports.renew(self._now(), host_id, task_id, token, lease_secs, tokens, own_only=own_only))
 
-        if self._answers.persistence is None:
+        if self._barrier.persistence is None:
             return command()
         try:
             answer = command()
         except Refusal:
-            await self._answers.kept(state, patient)
+            await self._barrier.kept(state, patient)
             raise
         if state.is_unkept(task_id):
-            await self._answers.kept(state, patient)
+            await self._barrier.kept(state, patient)
         return answer
 
     def report(
@@ -146,7 +146,7 @@ class LeaseCommands:
         """
         state = self._namespaces.get_for_command(namespace, "runtime host", patient)
         outcomes = state.scheduler.reports.take_each(self._now(), host_id, reports, own_only=own_only)
-        return self._answers.of(state, outcomes, patient)
+        return self._barrier.of(state, outcomes, patient)
 
     async def list_leases(
         self, namespace: str, after: int, host_id: str | None = None, *, show: Callable[[list[Lease]], T]
@@ -155,7 +155,7 @@ class LeaseCommands:
         state = self._namespaces.find(namespace)
         if state is None:
             return show([])
-        return await self._answers.give(state, lambda: show(state.scheduler.leases_after(after, host_id)))
+        return await self._barrier.give(state, lambda: show(state.scheduler.leases_after(after, host_id)))
 
     def _get(self, namespace: str) -> NamespaceState:
         return self._namespaces.get_for_command(namespace, "runtime host")

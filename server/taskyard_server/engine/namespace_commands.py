@@ -41,7 +41,7 @@ class NamespaceCommands:
         self.directory: NamespaceDirectory | None = None
         self._namespaces = namespaces
         self._persistence = persistence
-        self._answers = namespaces.answers
+        self._barrier = namespaces.barrier
         self._listeners: list[DeletionListener] = []
 
     async def list_namespaces(
@@ -55,7 +55,7 @@ class NamespaceCommands:
         for name in chosen:
             state = self._namespaces.here(name)
             if state is not None and not state.is_leaving:
-                await self._answers.kept(state)
+                await self._barrier.kept(state)
         views = [self._view(name) for name in chosen]
         # Some may have been deleted while others were waited for.
         return [view for view in views if view.ownership is not None or self._namespaces.here(view.name) is not None]
@@ -75,7 +75,7 @@ class NamespaceCommands:
         if is_new:
             log.info("namespace_created", namespace=name)
             self._put_in_force(state, own_limits)
-        return await self._answers.give(state, lambda: self._view(name))
+        return await self._barrier.give(state, lambda: self._view(name))
 
     async def get(self, name: str) -> NamespaceView:
         """One namespace. Raises `NotFound`."""
@@ -85,7 +85,7 @@ class NamespaceCommands:
             raise NotFound(NO_NAMESPACE)
         if state.fault is not None:
             raise Internal(state.fault)
-        return await self._answers.give(state, lambda: self._view(name))
+        return await self._barrier.give(state, lambda: self._view(name))
 
     async def update(self, name: str, change: Callable[[OwnLimits], OwnLimits]) -> NamespaceView:
         """Put other limits of its own in force, which `change` makes of the present ones. Raises `NotFound`."""
@@ -98,7 +98,7 @@ class NamespaceCommands:
         if dict(own_limits) != dict(state.about.own_limits):
             self._put_in_force(state, own_limits)
             log.info("namespace_limited", namespace=name, limits=dict(own_limits))
-        return await self._answers.give(state, lambda: self._view(name))
+        return await self._barrier.give(state, lambda: self._view(name))
 
     async def delete(self, name: str, force: bool) -> None:
         """End a namespace with all that is in it.

@@ -15,7 +15,7 @@ from taskyard_server.core.stats import Counters, TriggerCounters
 from taskyard_server.store.port import ADDED_FIELDS_LEVEL, EXTRAS_LEVEL, FORMAT_LEVEL
 from taskyard_server.store.rows import AboutNamespace
 
-from .answers import Answers
+from .answers import CommitBarrier
 from .driver import Driver
 from .entropy import entropy
 from .namespace import NamespaceState
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 
 class Namespaces:
-    """The namespaces by name, and what the facets of the engine share: limits, both clocks, the driver, the answers.
+    """The namespaces by name, and what the facets of the engine share: limits, both clocks, the driver, the barrier.
 
     `persistence` keeps them in a store, if there is one, and `history` is what has left memory, if that is kept.
     `drain_notice` is set while the engine drains, `closed` once it accepts no more waiting calls. If `private` nothing
@@ -70,7 +70,7 @@ class Namespaces:
         self._entropy = entropy(seed, private)
         self._states: dict[str, NamespaceState] = {}
         self.driver = Driver(self._states, clock, wall, monotonic)
-        self.answers = Answers()
+        self.barrier = CommitBarrier()
 
     def __iter__(self) -> Iterator[NamespaceState]:
         return iter(self._states.values())

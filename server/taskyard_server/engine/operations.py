@@ -28,13 +28,13 @@ class OperationCommands:
     def __init__(self, namespaces: Namespaces) -> None:
         self._namespaces = namespaces
         self._now = namespaces.now
-        self._answers = namespaces.answers
+        self._barrier = namespaces.barrier
 
     async def begin(self, namespace: str, request: OperationRequest, *, show: Callable[[Operation], T]) -> T:
         """Begin an operation, or find the one that the same request began. Raises `Conflict` or `TooManyOperations`."""
         state = self._namespaces.get_or_create(namespace)
         operations = state.scheduler.operations
-        return await self._answers.give(state, lambda: show(operations.begin(self._now(), request)))
+        return await self._barrier.give(state, lambda: show(operations.begin(self._now(), request)))
 
     async def count(self, namespace: str, request: OperationRequest) -> int:
         """How many tasks such an operation would be about, as they are found in passing. Nothing is changed."""
@@ -46,7 +46,7 @@ class OperationCommands:
             tasks = list(islice(scheduler.tasks_after(after), MAX_COUNTED_PER_TURN))
             found += sum([is_about(request.kind, request.task_filter, task) for task in tasks])
             if len(tasks) < MAX_COUNTED_PER_TURN:
-                await self._answers.kept(state)
+                await self._barrier.kept(state)
                 break
             after = tasks[-1].seq
             await asyncio.sleep(0)
@@ -59,7 +59,7 @@ class OperationCommands:
         """The operation. Raises `NotFound`."""
         state = self._namespaces.get(namespace, "operation")
         operations = state.scheduler.operations
-        return await self._answers.give(state, lambda: show(operations.get(self._now(), operation_id, agents)))
+        return await self._barrier.give(state, lambda: show(operations.get(self._now(), operation_id, agents)))
 
     async def list_operations(
         self, namespace: str, before: int, *, agents: Names | None = None, show: Callable[[list[Operation]], T]
@@ -69,7 +69,7 @@ class OperationCommands:
         if state is None:
             return show([])
         operations = state.scheduler.operations
-        return await self._answers.give(state, lambda: show(operations.before(self._now(), before, agents)))
+        return await self._barrier.give(state, lambda: show(operations.before(self._now(), before, agents)))
 
     async def cancel(
         self, namespace: str, operation_id: str, *, agents: Names | None = None, show: Callable[[Operation], T]
@@ -77,4 +77,4 @@ class OperationCommands:
         """End an operation where it stands. Raises `NotFound`."""
         state = self._namespaces.get_for_command(namespace, "operation")
         operations = state.scheduler.operations
-        return await self._answers.give(state, lambda: show(operations.cancel(self._now(), operation_id, agents)))
+        return await self._barrier.give(state, lambda: show(operations.cancel(self._now(), operation_id, agents)))

@@ -133,10 +133,10 @@ class Persistence:
     def _begin_keeping(self) -> None:
         namespaces = self._namespaces
         self._is_open = True
-        namespaces.persistence = namespaces.answers.persistence = self
+        namespaces.persistence = namespaces.barrier.persistence = self
         if self.options.has_history:
             namespaces.history = StoredHistory(
-                self.store, self.options.patience_secs, namespaces.answers, namespaces.driver
+                self.store, self.options.patience_secs, namespaces.barrier, namespaces.driver
             )
 
     async def recover(self, state: NamespaceState) -> None:

@@ -22,7 +22,7 @@ class RuleCommands:
     def __init__(self, namespaces: Namespaces) -> None:
         self._namespaces = namespaces
         self._now = namespaces.now
-        self._answers = namespaces.answers
+        self._barrier = namespaces.barrier
 
     async def list_limits(self, namespace: str, after: str, limit: int) -> LimitsInForce:
         """All limits, and up to `limit` of the keys in use with names after this one."""
@@ -30,7 +30,7 @@ class RuleCommands:
         if state is None:
             return LimitsInForce(self._of_none().limits(), [])
         scheduler, now = state.scheduler, self._now()
-        return await self._answers.give(
+        return await self._barrier.give(
             state, lambda: LimitsInForce(scheduler.rules.limits(), scheduler.keys.usage(now, after, limit))
         )
 
@@ -51,32 +51,32 @@ class RuleCommands:
         """Set the limit of a pattern. Raises `BadRequest` for one pattern too many."""
         state = self._namespaces.get_or_create(namespace)
         rules = state.scheduler.rules
-        return await self._answers.give(state, lambda: rules.put_limit(self._now(), pattern, limit))
+        return await self._barrier.give(state, lambda: rules.put_limit(self._now(), pattern, limit))
 
     async def delete_limit(self, namespace: str, pattern: str) -> LimitInForce | None:
         """Delete the limit that was set for a pattern; returns the configured one. Raises `NotFound`."""
         state = self._namespaces.get_for_command(namespace, "limit")
         rules = state.scheduler.rules
-        return await self._answers.give(state, lambda: rules.delete_limit(self._now(), pattern))
+        return await self._barrier.give(state, lambda: rules.delete_limit(self._now(), pattern))
 
     async def list_weights(self, namespace: str) -> Sequence[WeightInForce]:
         """All weights."""
         state = self._namespaces.find(namespace)
         if state is None:
             return self._of_none().weights()
-        return await self._answers.give(state, state.scheduler.rules.weights)
+        return await self._barrier.give(state, state.scheduler.rules.weights)
 
     async def put_weight(self, namespace: str, pattern: str, weight: int) -> WeightInForce:
         """Set the weight of a pattern. Raises `BadRequest` for one pattern too many."""
         state = self._namespaces.get_or_create(namespace)
         rules = state.scheduler.rules
-        return await self._answers.give(state, lambda: rules.put_weight(pattern, weight))
+        return await self._barrier.give(state, lambda: rules.put_weight(pattern, weight))
 
     async def delete_weight(self, namespace: str, pattern: str) -> WeightInForce | None:
         """Delete the weight that was set for a pattern; returns the configured one. Raises `NotFound`."""
         state = self._namespaces.get_for_command(namespace, "weight")
         rules = state.scheduler.rules
-        return await self._answers.give(state, lambda: rules.delete_weight(pattern))
+        return await self._barrier.give(state, lambda: rules.delete_weight(pattern))
 
     async def fairness(self, namespace: str) -> Sequence[AgentShare]:
         """The share of each agent, due and received, by name."""
@@ -84,7 +84,7 @@ class RuleCommands:
         if state is None:
             return []
         scheduler, now = state.scheduler, self._now()
-        return await self._answers.give(state, lambda: shares_of(scheduler, now))
+        return await self._barrier.give(state, lambda: shares_of(scheduler, now))
 
     def _of_none(self) -> Rules:
         """The rules of a namespace in which nothing ever was."""

@@ -35,7 +35,7 @@ class ScheduleCommands:
     def __init__(self, namespaces: Namespaces) -> None:
         self._namespaces = namespaces
         self._now = namespaces.now
-        self._answers = namespaces.answers
+        self._barrier = namespaces.barrier
 
     async def create(
         self,
@@ -53,19 +53,19 @@ class ScheduleCommands:
         self._namespaces.require_room()
         state = self._namespaces.get_or_create(namespace)
         schedules = self._registry(state)
-        return await self._answers.give(state, lambda: show(schedules.create(self._now(), schedule_id, spec, paused)))
+        return await self._barrier.give(state, lambda: show(schedules.create(self._now(), schedule_id, spec, paused)))
 
     async def get(self, namespace: str, schedule_id: str, *, show: Callable[[Schedule], T]) -> T:
         """The schedule. Raises `NotFound`."""
         state = self._get(namespace)
-        return await self._answers.give(state, lambda: show(state.scheduler.schedules.get(schedule_id)))
+        return await self._barrier.give(state, lambda: show(state.scheduler.schedules.get(schedule_id)))
 
     async def list_schedules(self, namespace: str, after: int, *, show: Callable[[list[Schedule]], T]) -> T:
         """The schedules with a number above `after`, in order of creation."""
         state = self._namespaces.find(namespace)
         if state is None:
             return show([])
-        return await self._answers.give(state, lambda: show(state.scheduler.schedules.after(after)))
+        return await self._barrier.give(state, lambda: show(state.scheduler.schedules.after(after)))
 
     async def update(
         self,
@@ -82,19 +82,19 @@ class ScheduleCommands:
         def command() -> T:
             return show(schedules.update(self._now(), schedule_id, change(schedules.get(schedule_id).spec)))
 
-        return await self._answers.give(state, command)
+        return await self._barrier.give(state, command)
 
     async def delete(self, namespace: str, schedule_id: str) -> None:
         """Remove a schedule and its triggers that have not fired. Raises `NotFound`."""
         state = self._get(namespace)
         schedules = self._registry(state)
-        await self._answers.give(state, lambda: schedules.delete(schedule_id))
+        await self._barrier.give(state, lambda: schedules.delete(schedule_id))
 
     async def pause(self, namespace: str, schedule_id: str, *, show: Callable[[Schedule], T]) -> T:
         """Stop a schedule from coming due. Raises `NotFound`."""
         state = self._get(namespace)
         schedules = self._registry(state)
-        return await self._answers.give(state, lambda: show(schedules.pause(self._now(), schedule_id)))
+        return await self._barrier.give(state, lambda: show(schedules.pause(self._now(), schedule_id)))
 
     async def resume(self, namespace: str, schedule_id: str, catch_up: CatchUp, *, show: Callable[[Schedule], T]) -> T:
         """Resume a paused schedule, and handle its missed due times by `catch_up`. Raises `NotFound`."""
@@ -107,7 +107,7 @@ class ScheduleCommands:
             schedules.advance(self._now(), MAX_MISSED_PER_RESUME)
             return show(schedule)
 
-        return await self._answers.give(state, command)
+        return await self._barrier.give(state, command)
 
     async def trigger(
         self,
@@ -121,7 +121,7 @@ class ScheduleCommands:
         """Create a trigger that is due now. Raises `NotFound`, and `Unavailable` while the engine drains."""
         state = self._get(namespace)
         schedules = self._registry(state)
-        return await self._answers.give(
+        return await self._barrier.give(
             state, lambda: show(schedules.trigger(self._now(), schedule_id, key, traceparent))
         )
 
@@ -129,7 +129,7 @@ class ScheduleCommands:
         """The next `count` due times, after `after` or now. Raises `NotFound`."""
         state = self._get(namespace)
         schedules = self._registry(state)
-        schedule = await self._answers.give(state, lambda: schedules.get(schedule_id))
+        schedule = await self._barrier.give(state, lambda: schedules.get(schedule_id))
         cadence, since = schedule.spec.cadence, schedule.since
         at: float | None = schedules.clock_of(schedule, self._now()) if after is None else after
         times: list[float] = []
@@ -144,7 +144,7 @@ class ScheduleCommands:
     async def get_trigger(self, namespace: str, trigger_id: str, *, show: Callable[[Trigger], T]) -> T:
         """The trigger. Raises `NotFound`."""
         state = self._namespaces.get_for_command(namespace, "trigger")
-        return await self._answers.give(state, lambda: show(state.scheduler.schedules.get_trigger(trigger_id)))
+        return await self._barrier.give(state, lambda: show(state.scheduler.schedules.get_trigger(trigger_id)))
 
     async def list_triggers(
         self, namespace: str, trigger_filter: TriggerFilter, before: PageKey | None, limit: int
@@ -154,7 +154,7 @@ class ScheduleCommands:
         if state is None:
             return TriggerPage([], None)
         page = await self._list_triggers(state, trigger_filter, before, limit)
-        return await self._answers.of(state, page)
+        return await self._barrier.of(state, page)
 
     def subscribe(self, listener: TriggerListener) -> Callable[[], None]:
         """Call a listener with all trigger events from now on. Returns a function that removes the listener."""

@@ -16,7 +16,7 @@ from taskyard_server.core.stopping_leases import StopOutcome, StopWait
 if TYPE_CHECKING:
     from taskyard_server.core.task import Task
 
-    from .answers import Answers
+    from .answers import CommitBarrier
     from .namespace import NamespaceState
 
 T = TypeVar("T")
@@ -40,7 +40,7 @@ class StopCall:
             self._tell(StopOutcome.NOT_RUNNING)
         return answer
 
-    async def outcome(self, secs: float, answers: Answers) -> StopOutcome:
+    async def outcome(self, secs: float, barrier: CommitBarrier) -> StopOutcome:
         """The outcome after `secs` at most, once that is kept."""
         state = self._state
         if not self._told.done() and secs > 0 and not state.has_left:
@@ -52,7 +52,7 @@ class StopCall:
         outcome = self._told.result() if self._told.done() else StopOutcome.WAITING
         if outcome in (StopOutcome.RELEASED, StopOutcome.PRESUMED):
             try:
-                await answers.kept(state)
+                await barrier.kept(state)
             except Refusal:
                 return StopOutcome.WAITING
         return outcome

@@ -46,7 +46,7 @@ class TaskCommands:
     def __init__(self, namespaces: Namespaces) -> None:
         self._namespaces = namespaces
         self._now = namespaces.now
-        self._answers = namespaces.answers
+        self._barrier = namespaces.barrier
 
     async def submit(
         self,
@@ -69,7 +69,7 @@ class TaskCommands:
         def command() -> T:
             return show(state.scheduler.submit(self._now(), submission, known))
 
-        return command() if self._answers.persistence is None else await self._answers.give(state, command)
+        return command() if self._barrier.persistence is None else await self._barrier.give(state, command)
 
     async def known(self, namespace: str, submissions: Sequence[Submission], *, agents: Names | None = None) -> Known:
         """The predecessors that these submissions may name, right before `submit_each`. Raises `Unavailable`."""
@@ -90,7 +90,7 @@ class TaskCommands:
         except Unavailable as refusal:
             return Answer(show([Unavailable(refusal.message) for _ in submissions]))
         state = self._namespaces.get_or_create(namespace)
-        return self._answers.of(state, show(state.scheduler.submit_each(self._now(), submissions, known)))
+        return self._barrier.of(state, show(state.scheduler.submit_each(self._now(), submissions, known)))
 
     async def submit_batch(
         self,
@@ -106,7 +106,7 @@ class TaskCommands:
         if name_predecessors(submissions):
             known = await self.known(namespace, submissions, agents=agents)
         state = self._namespaces.get_or_create(namespace)
-        return await self._answers.give(
+        return await self._barrier.give(
             state, lambda: show(state.scheduler.submit_batch(self._now(), submissions, known))
         )
 
@@ -129,7 +129,7 @@ class TaskCommands:
             raise NotFound("task not found")
         scheduler = state.scheduler
         # Much of it is of other tasks, some of which may wait for a commit.
-        return await self._answers.give(state, lambda: explain(scheduler, self._now(), scheduler.get(task_id), sight))
+        return await self._barrier.give(state, lambda: explain(scheduler, self._now(), scheduler.get(task_id), sight))
 
     def state_of(self, namespace: str, task_id: str, host_id: str | None = None) -> TaskState | None:
         """The state of a task as it is now, which may not be kept yet: for answers that wait until it is.
@@ -187,10 +187,10 @@ class TaskCommands:
         if state is None:
             return ListedTasks([], None)
         if history and past is not None:
-            await self._answers.kept(state)
+            await self._barrier.kept(state)
             return await HistoryListing(past, state, task_filter, after, limit, newest_first).page()
         page = await self._list_tasks(state, task_filter, after, limit, newest_first, at_once)
-        return await self._answers.of(state, page)
+        return await self._barrier.of(state, page)
 
     async def changed_since(
         self, namespace: str, commit: int, ms: int, *, agents: Names | None = None
@@ -328,7 +328,7 @@ class TaskCommands:
     ) -> T:
         """The batch. Raises `NotFound`."""
         state = self._namespaces.get(namespace, "batch")
-        return await self._answers.give(state, lambda: show(_batch(state, batch_id, agents)))
+        return await self._barrier.give(state, lambda: show(_batch(state, batch_id, agents)))
 
     async def cancel_batch(self, namespace: str, batch_id: str, *, agents: Names | None = None) -> int:
         """Cancel the tasks of a batch that have not ended. Returns how many were cancelled. Raises `NotFound`."""
@@ -338,14 +338,14 @@ class TaskCommands:
             _batch(state, batch_id, agents)
             return state.scheduler.cancel_batch(self._now(), batch_id)
 
-        return await self._answers.give(state, cancel)
+        return await self._barrier.give(state, cancel)
 
     async def list_targets(self, namespace: str, after: str, *, show: Callable[[list[Target]], T]) -> T:
         """The targets with a name above `after`, ordered by name."""
         state = self._namespaces.find(namespace)
         if state is None:
             return show([])
-        return await self._answers.give(state, lambda: show(state.scheduler.targets.after(after)))
+        return await self._barrier.give(state, lambda: show(state.scheduler.targets.after(after)))
 
     async def _command(
         self,
@@ -367,7 +367,7 @@ class TaskCommands:
                 raise NotFound("task not found")
             return command(state)
 
-        return await self._answers.give(state, run)
+        return await self._barrier.give(state, run)
 
     async def _command_and_wait(
         self,
@@ -387,7 +387,7 @@ class TaskCommands:
 
         try:
             answer = await self._command(namespace, task_id, agents, run, check)
-            return answer, await calls[0].outcome(0.0 if self._namespaces.closed else secs, self._answers)
+            return answer, await calls[0].outcome(0.0 if self._namespaces.closed else secs, self._barrier)
         finally:
             for call in calls:
                 call.close()
@@ -412,7 +412,7 @@ class TaskCommands:
         """The result of reading one task, at once where nothing of it waits for a commit."""
         if agents is not None and state.find(task_id, agents) is None:
             raise NotFound("task not found")
-        return await self._answers.give(state, read) if state.is_unkept(task_id) else read()
+        return await self._barrier.give(state, read) if state.is_unkept(task_id) else read()
 
     async def _list_tasks(
         self, state: NamespaceState, task_filter: TaskFilter, after: int, limit: int, newest_first: bool, at_once: bool

@@ -54,7 +54,7 @@ class Auditor:
         found = descriptor_pool.Default().FindMethodByName(f"{service}.{name}")
         self._is_stream = bool(found.client_streaming or found.server_streaming)
         self._named = [field.name for field in found.input_type.fields if field.name in NAMES]
-        self._answer = _Answer(found.output_type)
+        self._made = _MadeNames(found.output_type)
 
     def audited(self, serve: Callable[[Any, Context], Any]) -> Any:
         """The same servicer method, with its calls written down."""
@@ -89,7 +89,7 @@ class Auditor:
             try:
                 response = await serve(request, context)
                 outcome = "ok"
-                fields["on"] |= self._answer.names(response)
+                fields["on"] |= self._made.names(response)
             except BaseException as error:
                 outcome = _outcome(error)
                 raise
@@ -163,7 +163,7 @@ class _Messages:
             yield message
 
 
-class _Answer:
+class _MadeNames:
     """Reads the names of what was made from an answer: `task_id`, or `schedule.schedule_id`."""
 
     def __init__(self, message: Descriptor) -> None:

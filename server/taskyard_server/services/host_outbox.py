@@ -20,7 +20,7 @@ from taskyard_server.engine.fair_yield import FairYield
 from taskyard_server.engine.pace import Pace
 from taskyard_server.engine.sessions import Session
 
-from .report_answers import ReportAnswer
+from .report_acks import ReportAck
 
 MAX_ASSIGNMENTS_PER_MESSAGE: Final = 50
 MAX_ASSIGNMENTS_BYTES: Final = 1_000_000
@@ -71,16 +71,16 @@ class HostOutbox:
         """Begin with the Welcome. `on_due` is called when what may wait has waited for long enough."""
         self.session, self._welcome, self._on_due = session, welcome, on_due
 
-    def answer(self, answer: ReportAnswer) -> None:
-        """Add the answer to a message of reports, after those before it."""
-        for part in answer.parts:
+    def answer(self, ack: ReportAck) -> None:
+        """Add the acknowledgement of a message of reports, after those before it."""
+        for part in ack.parts:
             if isinstance(part, int):
                 self._accepted += part
             else:
                 message = self._accepted_field() + part
                 self._answers.append(message)
                 self._unsent_bytes += len(message)
-        if answer.is_awaited and self._accepted:
+        if ack.is_awaited and self._accepted:
             self._is_awaited = True
 
     def acknowledge(self, sequence: int) -> None:

@@ -28,7 +28,7 @@ from taskyard_server.interceptors.errors import message_of
 from .host_hello import held_leases, held_messages
 from .host_writing import HostWriter, StreamEnd
 from .pending_acks import MAX_AHEAD_BYTES, PendingAcks
-from .report_answers import CountOfAccepted, Refused, ReportAnswer, ReportAnswers, ResultOfEach
+from .report_acks import CountOfAccepted, Refused, ReportAck, ReportAckBuilder, ResultOfEach
 
 RequestStream: TypeAlias = AsyncIterator["pb.ConnectRequest | Refusal"]
 
@@ -59,8 +59,8 @@ class HostReader:
         self._host_id = session.host.id
         self._max_payload_bytes = max_payload_bytes
         self._counts = counts
-        self._answers: Callable[[Refused], ReportAnswers] = CountOfAccepted if counts else ResultOfEach
-        self._ahead: PendingAcks[ReportAnswer] = PendingAcks(writer.answer, end.end)
+        self._ack_builder: Callable[[Refused], ReportAckBuilder] = CountOfAccepted if counts else ResultOfEach
+        self._ahead: PendingAcks[ReportAck] = PendingAcks(writer.answer, end.end)
         self._waiting: deque[pb.ConnectRequest] = deque()
         self._waiting_bytes = 0
         self._applier: asyncio.Task[None] | None = None
@@ -169,7 +169,7 @@ class HostReader:
 
     async def _on_reports(self, message: pb.Reports) -> None:
         reported = message.reports
-        answers = self._answers(partial(self._refused_result, reported))
+        builder = self._ack_builder(partial(self._refused_result, reported))
         kept: asyncio.Future[None] | None = None
         count, fair_yield, first = len(reported), self._engine.fair_yield, 0
         while first < count:
@@ -182,8 +182,8 @@ class HostReader:
                 self._namespace, self._host_id, converted(checked), patient=True, own_only=self._own_only
             )
             kept = taken.kept
-            answers.add(with_refusals(checked, taken.value))
-        self._ahead.add(answers.answer(), message.ByteSize(), kept)
+            builder.add(with_refusals(checked, taken.value))
+        self._ahead.add(builder.ack(), message.ByteSize(), kept)
         if message.credit:
             self._require_counts("reports.credit")
             await self._engine.hosts.give_credit(self._session, message.credit)

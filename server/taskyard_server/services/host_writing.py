@@ -17,7 +17,7 @@ from taskyard_server.engine.fair_yield import AN_ASSIGNMENT, FairYield
 from taskyard_server.engine.sessions import Session
 
 from .host_outbox import HostOutbox
-from .report_answers import ReportAnswer
+from .report_acks import ReportAck
 
 Context: TypeAlias = "grpc.aio.ServicerContext[Any, Any]"
 
@@ -69,10 +69,10 @@ class HostWriter:
         if session.ended is not None:
             self._end.end()
 
-    def answer(self, answer: ReportAnswer) -> None:
-        """Send the answer to a message of reports, after those before it."""
-        if answer.parts:
-            self._outbox.answer(answer)
+    def answer(self, ack: ReportAck) -> None:
+        """Send the acknowledgement of a message of reports, after those before it."""
+        if ack.parts:
+            self._outbox.answer(ack)
             self._start()
 
     def acknowledge(self, sequence: int) -> None:

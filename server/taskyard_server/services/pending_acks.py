@@ -1,7 +1,7 @@
-"""The answers of a stream whose messages were applied before they are kept.
+"""The acknowledgements of a stream whose messages were applied before they are kept.
 
-Reading a stream does not wait for a commit, so that a slow disk delays answers and not heartbeats. The answers leave in
-the order of their messages, each once it is kept (docs/operate/durability.md, Streams).
+Reading a stream does not wait for a commit, so that a slow disk delays answers and not heartbeats. They leave in the
+order of their messages, each once that is kept (docs/operate/durability.md, Streams).
 """
 
 from __future__ import annotations
@@ -11,43 +11,43 @@ from collections import deque
 from collections.abc import Callable
 from typing import Final, Generic, TypeVar
 
-Answer = TypeVar("Answer")
+Ack = TypeVar("Ack")
 
 MAX_AHEAD: Final = 8
 MAX_AHEAD_BYTES: Final = 4 * 1024 * 1024
 """Maximum messages, and their bytes, that are applied and not kept yet."""
 
 
-class PendingAcks(Generic[Answer]):
-    """The answers that wait for a commit. Each is passed to `send` once it is kept, or the reason why not to `fail`."""
+class PendingAcks(Generic[Ack]):
+    """Those that wait for a commit. Each is passed to `send` once that is kept, or the reason why not to `fail`."""
 
-    def __init__(self, send: Callable[[Answer], None], fail: Callable[[BaseException], None]) -> None:
+    def __init__(self, send: Callable[[Ack], None], fail: Callable[[BaseException], None]) -> None:
         self._send = send
         self._fail = fail
-        self._answers: deque[tuple[Answer, int, asyncio.Future[None]]] = deque()
+        self._acks: deque[tuple[Ack, int, asyncio.Future[None]]] = deque()
         self._bytes = 0
         self._shrunk: asyncio.Future[None] | None = None
 
     def __len__(self) -> int:
-        return len(self._answers)
+        return len(self._acks)
 
-    def add(self, answer: Answer, message_bytes: int, kept: asyncio.Future[None] | None) -> None:
-        """Send an answer once it is kept and all before it were sent; None is kept already."""
+    def add(self, ack: Ack, message_bytes: int, kept: asyncio.Future[None] | None) -> None:
+        """Send one once its message is kept and all before it were sent; None says that it is already."""
         if kept is None or kept.done():
-            if not self._answers and (kept is None or kept.exception() is None):
-                self._send(answer)
+            if not self._acks and (kept is None or kept.exception() is None):
+                self._send(ack)
                 return
             if kept is None:
                 kept = asyncio.get_running_loop().create_future()
                 kept.set_result(None)
-        self._answers.append((answer, message_bytes, kept))
+        self._acks.append((ack, message_bytes, kept))
         self._bytes += message_bytes
         kept.add_done_callback(self._pass_on)
 
     @property
     def has_room(self) -> bool:
         """True if another message may be applied."""
-        return len(self._answers) < MAX_AHEAD and self._bytes < MAX_AHEAD_BYTES
+        return len(self._acks) < MAX_AHEAD and self._bytes < MAX_AHEAD_BYTES
 
     async def wait_for_room(self) -> None:
         """Wait until another message may be applied."""
@@ -55,14 +55,14 @@ class PendingAcks(Generic[Answer]):
             await self._wait()
 
     async def wait_for_all(self) -> None:
-        """Wait until all answers were passed on."""
-        while self._answers:
+        """Wait until all were passed on."""
+        while self._acks:
             await self._wait()
 
     def drop(self) -> None:
         """The stream is gone: pass on nothing more."""
         self._send = self._fail = _ignore
-        self._answers.clear()
+        self._acks.clear()
 
     async def _wait(self) -> None:
         if self._shrunk is None:
@@ -70,14 +70,14 @@ class PendingAcks(Generic[Answer]):
         await asyncio.wait((self._shrunk,))
 
     def _pass_on(self, _: asyncio.Future[None]) -> None:
-        while self._answers and self._answers[0][2].done():
-            answer, message_bytes, kept = self._answers.popleft()
+        while self._acks and self._acks[0][2].done():
+            ack, message_bytes, kept = self._acks.popleft()
             self._bytes -= message_bytes
             error = kept.exception()
             if error is None:
-                self._send(answer)
+                self._send(ack)
             else:
-                self._answers.clear()
+                self._acks.clear()
                 self._fail(error)
         if self._shrunk is not None:
             self._shrunk.set_result(None)
@@ -85,4 +85,4 @@ class PendingAcks(Generic[Answer]):
 
 
 def _ignore(_: object) -> None:
-    """The receiver of answers once the stream is gone."""
+    """The receiver once the stream is gone."""

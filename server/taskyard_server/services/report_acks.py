@@ -1,4 +1,4 @@
-"""The answers to the reports of a stream: the result of each, or how many are accepted and the results of the others.
+"""Acknowledges the reports of a stream, by the result of each, or the count of the accepted and the others' results.
 
 Which of them a host gets its Welcome says. The second way costs nothing for a report that is accepted.
 """
@@ -23,8 +23,8 @@ RESULT: Final = tag(pb.ReportResults, "results")
 RUNNING: Final = TaskState.RUNNING
 
 
-class ReportAnswer(NamedTuple):
-    """The answer to a message of reports, in order: numbers of accepted reports, and encoded messages.
+class ReportAck(NamedTuple):
+    """The acknowledgement of a message of reports, in order: numbers of accepted reports, and encoded messages.
 
     It `is_awaited` if it accepts a start: a task with a target begins only then.
     """
@@ -37,14 +37,14 @@ Refused: TypeAlias = Callable[[int, Refusal], pb.ReportResult]
 """Makes the result of a refused report, by its index in its message."""
 
 
-class ReportAnswers(Protocol):
-    """Gathers the answer to one message of reports."""
+class ReportAckBuilder(Protocol):
+    """Gathers the acknowledgement of one message of reports."""
 
     def add(self, outcomes: Iterable[TaskState | Refusal]) -> None:
         """Add the outcomes of its next reports."""
 
-    def answer(self) -> ReportAnswer:
-        """The answer to them all."""
+    def ack(self) -> ReportAck:
+        """The acknowledgement of them all."""
 
 
 class ResultOfEach:
@@ -66,13 +66,13 @@ class ResultOfEach:
             else:
                 results.append(encode_reported(outcome))
 
-    def answer(self) -> ReportAnswer:
+    def ack(self) -> ReportAck:
         """The one message. If it would be too large it has no error texts."""
         if sum(map(len, self._results)) > MAX_RESULTS_BYTES:
             for index, result in self._refusals.items():
                 result.error.ClearField("error")
                 self._results[index] = nested(RESULT, result.SerializeToString())
-        return ReportAnswer([nested(REPORT_RESULTS, b"".join(self._results))])
+        return ReportAck([nested(REPORT_RESULTS, b"".join(self._results))])
 
 
 class CountOfAccepted:
@@ -98,11 +98,11 @@ class CountOfAccepted:
                     self._is_awaited = True
             self._index += 1
 
-    def answer(self) -> ReportAnswer:
+    def ack(self) -> ReportAck:
         """Counts and messages, in the order of the reports."""
         self._end_count()
         self._end_results()
-        return ReportAnswer(self._parts, self._is_awaited)
+        return ReportAck(self._parts, self._is_awaited)
 
     def _add_result(self, result: bytes) -> None:
         self._end_count()
