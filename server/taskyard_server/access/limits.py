@@ -34,7 +34,7 @@ class Rate(NamedTuple):
 
 
 class CallBucket:
-    """One bucket of tokens. It is full at first, and is kept as the time at which it will be full again."""
+    """One bucket of tokens, full at first, as the time at which it will be full again."""
 
     __slots__ = ("_full_at", "rate")
 

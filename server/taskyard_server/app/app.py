@@ -221,7 +221,7 @@ class App:
         return self._engine
 
     async def close(self) -> None:
-        """End a guest at once: what is kept is committed, and what hosts run may go on after the next start."""
+        """End a guest at once: what changed is committed, and what hosts run may go on after the next start."""
         await self._engine.admin.close(built_in_only=True)
         self._services.close()
         self.draining.hurry.set()

@@ -23,7 +23,7 @@ Request: TypeAlias = (
 )
 
 RETAINED_NAMES: Final = ("agent_id", "state", "batch_id", "target", "parent_id", "action", "host_id", "concurrency_key")
-"""The part of a filter that is kept for as long as its operation is known, and bounded by nothing else."""
+"""The part of a filter that is retained with its operation, and bounded by nothing else."""
 EMPTY_FILTER: Final = "filter: is empty; set all to mean all tasks"
 KINDS: Final = {kind: pb.Operation.Kind.Value(kind.value) for kind in OperationKind}
 STATUSES: Final = {status: pb.Operation.Status.Value.Value(status.value) for status in OperationStatus}

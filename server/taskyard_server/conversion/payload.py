@@ -45,7 +45,7 @@ def parse_json(body: bytes) -> Any:
 def result_from_body(body: bytes) -> bytes | None:
     """The body of an HTTP answer as a result: its JSON, its text where it is not JSON, None where it is empty.
 
-    A name that stands twice is kept as the text has it.
+    A name that stands twice stays as the text has it.
     """
     if not body.strip():
         return None

@@ -20,7 +20,7 @@ RELEASED: Final = ReportKind.RELEASED
 
 MAX_ERROR_CHARS: Final = 10_000
 MAX_TRACEBACK_CHARS: Final = 8_000
-"""Of a traceback the end is kept, which names the error."""
+"""Of a traceback the end stays, which names the error."""
 MAX_RETRY_AFTER_MS: Final = 86_400_000
 MAX_TOKEN: Final = 2.0**53
 """Up to here a double holds every whole number."""

@@ -63,7 +63,7 @@ CONCURRENCY_KEY_TAG: Final = CONCURRENCY_KEY[0] | CONCURRENCY_KEY[1] << 8
 UNSET: Final = -1
 MAX_INTERNED_NAMES: Final = 4_096
 MAX_INTERNED_BYTES: Final = 64
-"""The names that are kept, and the length of each at most."""
+"""The names that are interned, and the length of each at most."""
 _names: Final[dict[bytes, str]] = {}
 _new_tuple: Final[Any] = tuple.__new__
 """Makes a named tuple in a third of the time that its own constructor takes, which is Python."""
@@ -336,7 +336,7 @@ def _read_params(task: ScannedTask, raw: bytes) -> bool:
 
 
 def _interned_name(raw: bytes) -> str | None:
-    """A name that many tasks have: it is decoded once, and kept once."""
+    """A name that many tasks have: it is decoded once, and is in memory once."""
     name = _names.get(raw)
     if name is None:
         name = _name(raw)

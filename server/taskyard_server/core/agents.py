@@ -27,7 +27,7 @@ OTHERS: Final = "(others)"
 class AgentFigures(SlotTime):
     """Counts of one agent's tasks since the start, the tokens that they have used, and their time in flight.
 
-    `number` tells them apart in a store; it is 0 once they were added to those of the others. The time is not kept.
+    `number` tells them apart in a store; it is 0 once they were added to those of the others. The time is in no store.
     What changes with each task comes first, so that it lies together.
     """
 
@@ -134,7 +134,7 @@ class FiguresByAgent:
         self._others: AgentFigures | None = None
 
     def of(self, agent_id: str, max_agents: int) -> AgentFigures:
-        """The figures of an agent that has its first task. Those of `max_agents` agents are kept."""
+        """The figures of an agent that has its first task. Those of `max_agents` agents are retained."""
         if agent_id == OTHERS:
             return self._sum_of_others()
         figures = self._past.pop(agent_id, None) or self._new(agent_id)
@@ -143,7 +143,7 @@ class FiguresByAgent:
         return figures
 
     def leave(self, agent_id: str, max_agents: int) -> None:
-        """Count an agent as one without tasks. The figures of `max_agents` agents are kept."""
+        """Count an agent as one without tasks. The figures of `max_agents` agents are retained."""
         figures = self._present.pop(agent_id, None)
         if figures is not None:
             self._past[agent_id] = figures
@@ -167,7 +167,7 @@ class FiguresByAgent:
         return AgentFigures(name, self.last_number)
 
     def restore(self, figures: AgentFigures) -> None:
-        """Keep stored figures, at first as those of an agent without tasks."""
+        """Add stored figures, at first as those of an agent without tasks."""
         self.last_number = max(self.last_number, figures.number)
         if figures.name == OTHERS:
             self._others = figures
@@ -211,12 +211,12 @@ class Agents:
         self.figures = FiguresByAgent()
 
     def add(self, agent_id: str, max_figures: int) -> Agent:
-        """Make the record of an agent that has none; the figures of `max_figures` agents are kept."""
+        """Make the record of an agent that has none; the figures of `max_figures` agents are retained."""
         agent = self.by_id[agent_id] = self._ready.new_agent(agent_id)
         agent.figures = self.figures.of(agent_id, max_figures)
         return agent
 
     def remove(self, agent: Agent, max_figures: int) -> None:
-        """Drop the record of an agent whose last task is gone; the figures of `max_figures` agents are kept."""
+        """Drop the record of an agent whose last task is gone; the figures of `max_figures` agents are retained."""
         del self.by_id[agent.id]
         self.figures.leave(agent.id, max_figures)

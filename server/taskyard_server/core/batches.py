@@ -82,7 +82,7 @@ class Batches:
         self._batches[batch_id].tasks[task.id] = task
 
     def close(self, batch: Batch) -> None:
-        """All tasks of a batch were added; one that holds none, because all were repeats, is not kept."""
+        """All tasks of a batch were added; one that holds none, because all were repeats, is dropped."""
         self._open = None
         self._drop_empty(batch)
 

@@ -191,12 +191,12 @@ class Changes:
         self.schedules_gone.append(schedule.number)
 
     def trigger_gone(self, trigger: Trigger) -> None:
-        """The trigger is kept no longer."""
+        """The trigger is retained no longer."""
         self.triggers.pop(trigger, None)
         self.triggers_gone.append(trigger.number)
 
     def operation_gone(self, operation: Operation) -> None:
-        """The operation is kept no longer."""
+        """The operation is retained no longer."""
         self.operations.pop(operation, None)
         self.operations_gone.append(operation.number)
 

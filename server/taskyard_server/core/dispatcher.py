@@ -21,7 +21,7 @@ from .queue.bucket import Bucket
 NO_LIMIT: Final = 1 << 40
 
 LIMITS_BY_REACH: Final = ("maxInflight", "maxPerAgentInflight", "limits")
-"""The configuration keys of what may keep tasks from hosts with room: first what holds back most."""
+"""The configuration keys of what may hold tasks back from hosts with room: first what holds back most."""
 
 Candidate = tuple[Rank | None, Offer, OfferGroup]
 """The first offer of a group, under the rank that it had when it was entered."""

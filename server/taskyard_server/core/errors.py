@@ -24,7 +24,7 @@ NOT_YET: Final = "not before all replicas of this store are of this version"
 
 
 class Refusal(Exception):
-    """A command that was refused and changed nothing (an admission refusal keeps the rejected task, see there)."""
+    """A command that was refused and changed nothing (an admission refusal retains the rejected task, see there)."""
 
     code: ClassVar[str]
     retryable: ClassVar[bool] = False
@@ -125,7 +125,7 @@ class CursorExpired(Refusal):
 
 
 class QueueFull(Refusal):
-    """Admission refused the task, which is kept as `rejected` (docs/rules.md, Admission)."""
+    """Admission refused the task, which is retained as `rejected` (docs/rules.md, Admission)."""
 
     code = "queue_full"
     retryable = True

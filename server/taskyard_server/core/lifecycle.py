@@ -149,7 +149,7 @@ class Lifecycle:
         return task
 
     def reject(self, now: float, submission: Submission) -> QueueFull:
-        """Keep a task that was not accepted, among the newest `max_queue_size`; returns the refusal to raise."""
+        """Retain a task that was not accepted, among the newest `max_queue_size`; returns the refusal to raise."""
         limits, agent_id = self.limits, submission.agent_id
         error, details = refusal_of(limits, self.counts, self.targets, self.agents.by_id.get(agent_id), agent_id)
         agent = self.agents.by_id.get(agent_id) or self.agents.add(agent_id, limits.max_agent_figures)

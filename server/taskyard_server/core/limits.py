@@ -66,7 +66,7 @@ OWN_LIMITS: Final = (
 """The limits that a namespace may have of its own: how much it may hold, and how its tasks are treated.
 
 The others are about hosts and the server as a whole, which do not differ by namespace: how soon a silent host is dead,
-how often the clock is looked at, how many figures are kept.
+how often the clock is looked at, how many figures are retained.
 """
 
 

@@ -1,6 +1,6 @@
 """Idempotency keys that are known longer than their tasks are in memory (docs/rules.md, Idempotency).
 
-A key is here, or its task is in memory and has it, never both. What is kept of a task is what answers a repeat: 500
+A key is here, or its task is in memory and has it, never both. What is left of a task is what answers a repeat: 500
 bytes with all that leads to it, and the text of the key. There are at most as many as submissions with a key came in
 `idempotency_secs`. A key is dropped by its timer, so it is known until the tick after its time.
 """

@@ -25,7 +25,7 @@ def end_all(scheduler: Scheduler, now: float) -> None:
 
 
 def pause_inflight(scheduler: Scheduler, now: float, built_in_only: bool) -> None:
-    """Pause what is in flight, or what built-in hosts run: it ends with its process, while the scheduler is kept."""
+    """Pause what is in flight, or what built-in hosts run: it ends with its process, while the scheduler stays."""
     for host in scheduler.hosts.built_in() if built_in_only else list(scheduler.hosts):
         for lease in list(host.leases.values()):
             scheduler.life.pause(now, lease.task, StopReason.SHUTDOWN)

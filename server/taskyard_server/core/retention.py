@@ -1,4 +1,4 @@
-"""The retention of tasks that have ended or were rejected: kept for a while, then removed from every index at once."""
+"""The retention of tasks that have ended or were rejected: they stay for a while, then leave all indexes at once."""
 
 from __future__ import annotations
 
@@ -159,7 +159,7 @@ class Retention:
             self.ended.put_back(task)
 
     def adopt(self, task: Task) -> None:
-        """Keep a task again that has left memory, in all indexes, so that a command can be about it; see `_evict`.
+        """Retain a task again that has left memory, in all indexes, so that a command can be about it; see `_evict`.
 
         It has its key where that is free. It is evicted again at the next `advance` unless a command made it live.
         """

@@ -1,6 +1,6 @@
 """Leases that ended while their host may still work: their target stays taken (docs/rules.md, Stopping leases).
 
-A stopping lease is kept until its host reports that nothing runs under it any more, or until `expires_at`, by when the
+A stopping lease is here until its host reports that nothing runs under it any more, or until `expires_at`, by when the
 host has stopped by itself. This file does not know targets; `Grants` frees them. Leases of tasks without a target are
 here only while a call waits for them, and are in no store.
 
@@ -66,13 +66,13 @@ class StoppingLeases:
         self.waits: dict[Lease, list[StopWait]] = {}
 
     def add(self, lease: Lease) -> None:
-        """Keep a lease that has ended while its host may still work."""
+        """Add a lease that has ended while its host may still work."""
         self.restore(lease)
         if self._changes is not None and lease.task.options.target is not None:
             self._changes.stopping[lease] = None
 
     def restore(self, lease: Lease) -> None:
-        """Keep a lease that a store has already."""
+        """Add a lease that a store has already."""
         self._by_host.setdefault(lease.host.id, {})[lease.task.id, lease.token] = lease
         self._ends.add(lease.expires_at, lease)
 

@@ -254,7 +254,7 @@ class Targets:
         return target is not None and task.id in target.blockers
 
     def leave_memory(self, task: Task) -> None:
-        """A task that has failed leaves memory: if it blocks its target, only what tells so is kept of it."""
+        """A task that has failed leaves memory: if it blocks its target, only what tells so stays of it."""
         target = self._targets.get(task.options.target or "")
         if target is not None and target.blockers.get(task.id) is task:
             target.drop_stale(task.seq)

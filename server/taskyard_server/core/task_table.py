@@ -59,7 +59,7 @@ class TaskTable:
             self._last_seq = seq
 
     def restore(self, task: Task) -> None:
-        """Keep a stored task under the id that it had. Unless they come in order of submission, `sort` follows."""
+        """Add a stored task under the id that it had. Unless they come in order of submission, `sort` follows."""
         page = self._page_of(task.id)
         task.page = page
         page.add(task)
@@ -103,7 +103,7 @@ class TaskTable:
         return self._head + IN_PAGE[seq & PAGE_SIZE - 1] + self._tail, seq
 
     def add(self, task: Task) -> None:
-        """Keep a task under the id that `next_id` gave last."""
+        """Add a task under the id that `next_id` gave last."""
         page = self._open
         task.page = page
         page.add(task)

@@ -92,7 +92,7 @@ class Slice:
 
 
 class Feed:
-    """The matches of one filter, kept by event number for positions from `_known_from` on.
+    """The matches of one filter, by event number, for positions from `_known_from` on.
 
     `drop` is called once the last watcher has left.
     """

@@ -1,7 +1,7 @@
 """The event logs of all namespaces, which watchers read (docs/rules.md, Watching).
 
-A log starts with the first watcher of its namespace. It joins the events that are kept (`recent_events.py`) with the
-watchers that they are matched to (`event_feeds.py`).
+A log starts with the first watcher of its namespace. It joins the events that are retained (`recent_events.py`) with
+the watchers that they are matched to (`event_feeds.py`).
 """
 
 from __future__ import annotations

@@ -35,7 +35,7 @@ LEFT_LOG: Final = "cursor: its position has left the log; begin anew with includ
 
 @dataclass(frozen=True, slots=True)
 class Bounds:
-    """How much a log keeps. Events older than `retain_secs` are dropped, and so is a log that is unused for as long."""
+    """The bounds of a log. Events older than `retain_secs` are dropped, and so is a log that is unused for as long."""
 
     max_events: int = 100_000
     max_retained_bytes: int = 48 * 1024 * 1024
@@ -71,7 +71,7 @@ NO_COMMIT: Final = CommitMark(0, 0)
 
 
 class RecentEvents:
-    """The events of one namespace, numbered from 1 without gaps; those from `first` to `last` are kept.
+    """The events of one namespace, numbered from 1 without gaps; those from `first` to `last` are retained.
 
     `last_commit` returns the last commit that was published, and `closed` says why no more events follow.
     """
@@ -119,7 +119,7 @@ class RecentEvents:
                 self._bytes += _retained_bytes(event)
 
     def event(self, number: int) -> Event:
-        """The event of this number, which must be kept."""
+        """The event of this number, which must be retained."""
         return self._events[number - self.first]
 
     def encoded(self, number: int, bare: bool = False) -> bytes:
@@ -150,7 +150,7 @@ class RecentEvents:
         return urlsafe_b64encode(text.encode()).decode().rstrip("=")
 
     def position(self, cursor: str) -> int:
-        """The position of a cursor. Raises `BadRequest`, or `CursorExpired` if the events after it are not kept."""
+        """The position of a cursor. Raises `BadRequest`, or `CursorExpired` if the events after it are not retained."""
         incarnation, position, _, _ = read_cursor(cursor)
         if incarnation != self.incarnation or position + 1 < self.first:
             raise CursorExpired(LEFT_LOG)
@@ -212,7 +212,7 @@ def read_cursor(cursor: str) -> Cursor:
 
 
 def _retained_bytes(event: Event) -> int:
-    """Memory that only the log keeps alive: replaced progress, and tasks that are no longer retained."""
+    """Memory that only the log holds: replaced progress, and tasks that are no longer retained."""
     if event.kind is EventKind.PROGRESSED:
         return len(event.progress or b"")
     if event.kind is EventKind.EVICTED:

@@ -1,4 +1,4 @@
-"""The output of the engine for the stream of a host, kept until the stream sends it.
+"""The output of the engine for the stream of a host, queued until the stream sends it.
 
 The engine adds output, the servicer of the stream takes it. A session holds no more leases than the host's credit
 allows. A lease that ends before it is sent is dropped, and its credit is returned.
@@ -164,7 +164,7 @@ class Session:
         self._on_ready = self._return_credit = _ignore
 
     def end(self, reason: Refusal) -> None:
-        """End the stream. The first reason is kept."""
+        """End the stream. The first reason stays."""
         if self.ended is None:
             self.ended = reason
             self._on_ready()

@@ -56,7 +56,7 @@ def result_from_answer(status: int, body: bytes, token: str | None = None) -> by
 
 
 def details_of(failure: ActionFailed) -> bytes | None:
-    """The details of a failure as the last progress of its task; None if there are none, or none that can be kept."""
+    """The details of a failure as the last progress of its task; None if there are none, or none that are valid."""
     if failure.details is None:
         return None
     progress = Progress()

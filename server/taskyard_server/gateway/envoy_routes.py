@@ -44,7 +44,7 @@ TYPES: Final = "type.googleapis.com/envoy"
 class EnvoyRoutes:
     """The table of owners and the list of replicas, as Envoy reads them from files.
 
-    What it is given is written once it has settled, and only what is new. Before `open` it is kept in mind.
+    What it is given is written once it has settled, and only what is new. Before `open` it is noted.
     """
 
     def __init__(self) -> None:

@@ -132,7 +132,7 @@ class CallAdmission:
         return gate
 
     async def run(self) -> None:
-        """Keep the keys of issuers fresh, and end the calls whose credential no longer holds, until cancelled."""
+        """Refresh the keys of issuers, and end the calls whose credential no longer holds, until cancelled."""
         async with asyncio.TaskGroup() as parts:
             parts.create_task(self._end_stale())
             parts.create_task(self._refresh_keys())

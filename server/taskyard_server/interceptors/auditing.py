@@ -79,7 +79,7 @@ class Auditor:
             call = current_call()
             if call.access.role < Role.OPERATOR:
                 return await serve(request, context)
-            # One that came by REST is kept with its bytes.
+            # One that came by REST is there with its bytes.
             message: Any = request[1] if isinstance(request, tuple) else request
             if isinstance(message, (TaskRequest, BatchRequest)):
                 message = message.parsed

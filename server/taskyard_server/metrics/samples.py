@@ -60,7 +60,7 @@ class SampledFigures(NamedTuple):
     queued_since: float | None
 
     def packed(self) -> bytes:
-        """The figures as they are kept."""
+        """The figures as they are retained."""
         counts = [min(max(count, 0), _MOST) for count in self[:12]]
         return _LAYOUT.pack(*counts, *(nan if each is None else each for each in self[12:]))
 
@@ -115,7 +115,7 @@ class _Ring:
 
 
 class Samples:
-    """Takes samples of each namespace, and keeps those of an hour in memory.
+    """Takes samples of each namespace, and retains those of an hour in memory.
 
     On a `VirtualClock` nothing runs: it takes them as the clock is moved and as they are asked for.
     """
@@ -253,7 +253,7 @@ class Samples:
         return host_figures(hosts, now, self._engine.limits).online
 
     def _forget_excess(self) -> None:
-        """Forget namespaces that are gone, and show fewer ticks while there are more samples than may be kept.
+        """Forget namespaces that are gone, and show fewer ticks while there are more samples than may be retained.
 
         One may have been deleted while the others were looked at.
         """

@@ -22,7 +22,7 @@ from taskyard_server.interceptors.callers import DEFAULT_NAMESPACE
 MAX_AGE_SECS: Final = 3600.0
 MAX_SNAPSHOTS: Final = 100_000
 MAX_BYTES: Final = 64 * 1024 * 1024
-"""Maximum bytes of all machine figures that are kept."""
+"""Maximum bytes of all machine figures that are retained."""
 
 log = structlog.get_logger(__name__)
 
@@ -61,7 +61,7 @@ class HostCounts:
 
 
 class Snapshots:
-    """Takes snapshots of the server and of each online host that reports figures, and keeps those of an hour."""
+    """Takes snapshots of the server and of each online host that reports figures, and retains those of an hour."""
 
     def __init__(self, engine: Engine, interval_secs: Callable[[], float]) -> None:
         self._engine = engine

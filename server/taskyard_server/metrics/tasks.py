@@ -1,6 +1,6 @@
 """Counts of tasks by namespace, action and outcome, and how each namespace stands.
 
-Callers choose the names of namespaces and actions, and each name is a series that Prometheus keeps. So only the first
+Callers choose the names of namespaces and actions, and each name is a series that Prometheus stores. So only the first
 `most` namespaces, and the first `most` actions of each, have their own; all others are counted as `other`.
 """
 

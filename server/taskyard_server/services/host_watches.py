@@ -73,7 +73,7 @@ class HostWatches:
     async def watch(self, namespace: str, context: Context) -> None:
         """Write the encoded messages of one watch. Raises `Unavailable` once the server shuts down.
 
-        A coroutine that writes: a generator would be kept by grpc after the call, and all that it refers to.
+        A coroutine that writes: a generator would be held by grpc after the call, and all that it refers to.
         """
         if self._closed:
             raise Unavailable(SHUTDOWN)

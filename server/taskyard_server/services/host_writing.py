@@ -35,7 +35,7 @@ class StreamEnd:
         self.error: BaseException | None = None
 
     def end(self, error: BaseException | None = None) -> None:
-        """End the stream; the first error is kept."""
+        """End the stream; the first error stays."""
         if self.error is None:
             self.error = error
         if not self.came.done():

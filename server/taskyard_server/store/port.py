@@ -231,7 +231,7 @@ class Store(Protocol):
         """The location that `store.url` names, without secrets, for people."""
 
     async def open(self) -> StoreMeta:
-        """Open the store, make or migrate it where it must be, and keep everybody else out. Raises `StoreError`."""
+        """Open the store, make or migrate it where it must be, and lock everybody else out. Raises `StoreError`."""
 
     async def commit(self, group: Group) -> Committed:
         """Write a group durably. One at a time. A group that was written already counts as written.

@@ -18,7 +18,7 @@ from .addresses import AddressRefused, is_public
 
 
 class Posts:
-    """At most this many connections, kept open between posts."""
+    """At most this many connections, which stay open between posts."""
 
     failures: Final = (httpcore.NetworkError, httpcore.ProtocolError, httpcore.TimeoutException, OSError)
     """The errors of a post that does not reach its receiver, or gets no answer."""

@@ -1,6 +1,6 @@
 """Why a task waits: every reason by itself, so that all of them have to go and none is there for another's sake.
 
-Nothing is kept for it; all is found when somebody asks. Being behind other tasks is no reason but a number
+Nothing is noted for it; all is found when somebody asks. Being behind other tasks is no reason but a number
 (docs/rules.md, Why a task waits).
 """
 

@@ -36,7 +36,7 @@ class OperationRequest(NamedTuple):
     """The request of a caller, under an id of its own making.
 
     `task_filter` holds the agents of the caller, whose tasks alone it is about. `shown_filter` is the filter as the
-    caller gave it, which is kept and shown; None for all tasks. `token_limit` is for resuming, `result` for resolving.
+    caller gave it, to be shown; None for all tasks. `token_limit` is for resuming, `result` for resolving.
     """
 
     operation_id: str

@@ -132,7 +132,7 @@ class Bucket:
                 yield from stand.strands()
 
     def build(self) -> None:
-        """Keep the waiting lanes, under their agents' present ranks, and forget the others."""
+        """Leave the waiting lanes, under their agents' present ranks, and forget the others."""
         lanes = sorted(self.order, key=_rank_of)
         self.order.clear()
         for lane in lanes:

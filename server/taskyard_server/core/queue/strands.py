@@ -107,7 +107,7 @@ class Stand:
         return None
 
     def _build(self) -> None:
-        """Keep each strand once, under the head that it has."""
+        """Put each strand in once, under the head that it has."""
         strands = self.strands()
         self._heap.clear()
         self._holders.clear()

@@ -137,7 +137,7 @@ class ScheduleRegistry:
         del self._schedules[schedule_id]
         if self._life.changes is not None:
             self._life.changes.schedule_gone(schedule)
-        # The triggers that are kept for a while refer to the schedule, and need no payload.
+        # The triggers that are retained for a while refer to the schedule, and need no payload.
         schedule.spec = schedule.spec._replace(task=schedule.spec.task._replace(params=None, options=NO_OPTIONS))
 
     def pause(self, now: float, schedule_id: str) -> Schedule:

@@ -1,4 +1,4 @@
-"""The triggers that are kept: found by id and by key, listed by due time, dropped when there are too many.
+"""The triggers that are retained: found by id and by key, listed by due time, dropped when there are too many.
 
 This file knows nothing of states: its callers report which triggers have ended.
 """
@@ -17,7 +17,7 @@ from .schedule import Schedule, Trigger
 # Not Final: mypyc would compile the values in, and tests lower them.
 MAX_ENDED_PER_SCHEDULE = 100
 MAX_ENDED = 100_000
-"""Maximum ended triggers kept, of one schedule and of all. Triggers that have not ended are always kept."""
+"""Maximum ended triggers retained, of one schedule and of all. Triggers that have not ended always are."""
 
 PageKey = tuple[float, int]
 """The position of a trigger in a listing: its due time and its number."""
@@ -98,7 +98,7 @@ class TriggerStore:
         return trigger
 
     def restore(self, trigger: Trigger, owned: bool = True) -> None:
-        """Keep a trigger as it is. `owned` is false where its schedule was deleted: it then holds no key."""
+        """Add a trigger as it is. `owned` is false where its schedule was deleted: it then holds no key."""
         self._last_number = max(self._last_number, trigger.number)
         of_schedule = self._by_schedule.get(trigger.schedule.id)
         if of_schedule is None:
@@ -119,7 +119,7 @@ class TriggerStore:
         self._last_number = max(self._last_number, number)
 
     def get(self, trigger_id: str) -> Trigger:
-        """The trigger; raises `NotFound` if it never existed or is no longer kept."""
+        """The trigger; raises `NotFound` if it never existed or is no longer retained."""
         trigger = self._by_id.get(trigger_id)
         if trigger is None:
             raise NotFound("trigger not found")

@@ -145,7 +145,7 @@ def sync_folder(folder: str) -> None:
 
 
 def lock(db: sqlite3.Connection, path: str, until: float) -> None:
-    """Keep all other processes out until this one ends. Set before WAL is, so that no memory is shared."""
+    """Lock all other processes out until this one ends. Set before WAL is, so that no memory is shared."""
     db.execute("PRAGMA locking_mode = EXCLUSIVE")
     while True:
         try:

@@ -72,7 +72,7 @@ def _read(backup: str) -> tuple[float, int]:
 
 
 def _take(path: str, held: contextlib.ExitStack) -> int:
-    """Keep servers out of the file that is replaced, make one file of it and its log; its epoch, if it can be read."""
+    """Lock servers out of the file that is replaced, make one file of it and its log; its epoch, if it can be read."""
     db = sqlite3.connect(path, timeout=0, isolation_level=None)
     held.callback(db.close)
     try:

@@ -40,8 +40,8 @@ class SqliteStore:
     """Implements `port.Store`.
 
     `synchronous` is full, or normal for who may lose the last moment at a power cut. A file that another server still
-    has open is waited for up to `wait_secs`. `ballast_bytes` are kept for when the disk is full, where there are that
-    many beside `min_free_bytes`. `command` starts the writer, for tests.
+    has open is waited for up to `wait_secs`. `ballast_bytes` are set aside for when the disk is full, where there are
+    that many beside `min_free_bytes`. `command` starts the writer, for tests.
     """
 
     def __init__(

@@ -1,4 +1,4 @@
-"""Upkeep of a SQLite store besides commits: its log is kept short, and a ballast file keeps room for the full disk.
+"""Upkeep of a SQLite store besides commits: its log stays short, and a ballast file leaves room for the full disk.
 
 Checkpoints copy the write-ahead log into the file. Nothing else can run meanwhile, so they are made while nobody
 waits, or else when the log has reached a size that is copied fast.
