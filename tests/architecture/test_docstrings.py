@@ -6,7 +6,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
 FOLDERS = ("server/taskyard_server", "clients/python/taskyard", "clients/python/pytest_taskyard")
-RIDDLES = ("What ", "Whether ", "That of ", "Those of ")
+RIDDLES = ("What ", "Whether ", "That of ", "Those of ", "For how ", "By how ", "By what ", "For which ")
 """Beginnings that make a reader look for the noun."""
 MARKS = re.compile(r"\b([Ww]hoever|[Ss]o many(?! (that|others|bits|watch)\b)|so long(?! (that|ago|a)\b)(?!,))\b")
 """Words that nobody says: anyone who, this many, this long."""

@@ -27,7 +27,7 @@ from .key_sources import KeyFile, KeySource, key_source
 
 MAX_TOKEN_CHARS: Final = 8_192
 LEEWAY_SECS: Final = 30.0
-"""By how much the clock of an issuer may be ahead of ours: for `nbf` and `iat`. At `exp` a token ends by our clock."""
+"""How far the clock of an issuer may be ahead of ours: for `nbf` and `iat`. At `exp` a token ends by our clock."""
 MOST_REMEMBERED_SECS: Final = 300.0
 MAX_REMEMBERED: Final = 10_000
 LATEST_SECS: Final = 1e11

@@ -37,7 +37,7 @@ WRITTEN_AT_ONCE: Final = 200
 WRITE_PAUSE_SECS: Final = 0.05
 """Many are written in slices, with a pause after each, so that nobody waits for long."""
 SHOWN_SECS: Final = 30 * 86_400.0
-"""For how long a token is shown after it was revoked or has expired."""
+"""How long a token is shown after it was revoked or has expired."""
 MAX_TOKENS: Final = 100_000
 RANDOM_BITS: Final = 20
 """Beside the milliseconds in the number of a token, which is the key of its row."""

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 log = structlog.get_logger(__name__)
 
 PROBE_SECS: Final = 5.0
-"""For how long the event loop may be busy with one thing before it counts as hung."""
+"""How long the event loop may be busy with one thing before it counts as hung."""
 LOOK_SECS: Final = 1.0
 """How often gRPC's health service is told."""
 STARTING: Final = "the server is starting"

@@ -27,7 +27,7 @@ class AfterPolicy(StrEnum):
 
 
 class UniqueWhile(StrEnum):
-    """For how long a unique key is taken (docs/rules.md, Unique keys)."""
+    """How long a unique key is taken (docs/rules.md, Unique keys)."""
 
     QUEUED = "queued"
     LIVE = "live"

@@ -41,7 +41,7 @@ class PersistencePort(Protocol):
 
     @property
     def history_secs(self) -> float:
-        """For how long ended tasks are kept."""
+        """How long ended tasks are kept."""
 
     @property
     def is_idle(self) -> bool:

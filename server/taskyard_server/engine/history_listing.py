@@ -36,7 +36,7 @@ MAX_SCANNED_ROWS: Final = 100_000
 READ_ROW: Final = 5
 """To read a row costs as much as so many that the store passes by."""
 SLACK_MS: Final = 5_000
-"""By how much an id may be older than one of an earlier task: the clocks of replicas are never so far apart."""
+"""How much older an id may be than one of an earlier task: the clocks of replicas are never so far apart."""
 MAX_PAGE_BYTES: Final = 16_000_000
 """A page ends once its rows have this many bytes; no answer holds more."""
 

@@ -138,13 +138,13 @@ class Namespaces:
         return state
 
     def remembers_secs(self, state: NamespaceState | None) -> float:
-        """For how long what has ended in a namespace can be found."""
+        """How long what has ended in a namespace can be found."""
         limits = self.limits if state is None else state.scheduler.limits
         return max(limits.result_ttl_secs, 0.0 if self.persistence is None else self.persistence.history_secs)
 
     @property
     def longest_result_ttl_secs(self) -> float:
-        """For how long what has ended stays in memory, in the namespace where that is longest."""
+        """How long what has ended stays in memory, in the namespace where that is longest."""
         return max([self.limits.result_ttl_secs, *[state.scheduler.limits.result_ttl_secs for state in self]])
 
     def require_room(self) -> None:

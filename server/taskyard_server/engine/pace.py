@@ -20,7 +20,7 @@ WINDOW_SECS: Final = 0.1
 
 
 class Busyness:
-    """For which share of the time the thread of the event loop is at work.
+    """The share of the time for which the thread of the event loop is at work.
 
     `clock` and `worked` give seconds that only grow. The threads of grpc do not count: they have the other cores.
     """

@@ -198,7 +198,7 @@ class Persistence:
 
     @property
     def history_secs(self) -> float:
-        """For how long ended tasks are kept."""
+        """How long ended tasks are kept."""
         return self.options.history_days * DAY_SECS
 
     def require_answers(self) -> None:

@@ -24,7 +24,7 @@ from .owner_file import OwnerFile
 log = structlog.get_logger(__name__)
 
 SETTLE_SECS: Final = 0.02
-"""For how long further changes are waited for before a file is written."""
+"""How long further changes are waited for before a file is written."""
 RETRY_SECS: Final = 1.0
 """After this a file that could not be written is written again."""
 FILTER: Final = "carrier"

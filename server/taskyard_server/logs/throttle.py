@@ -1,4 +1,4 @@
-"""Which of many lines of the log are written: a hundred a second, and one that counts the rest."""
+"""A choice among many lines of the log: a hundred a second are written, and one that counts the rest."""
 
 from __future__ import annotations
 

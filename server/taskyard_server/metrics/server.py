@@ -27,9 +27,9 @@ from taskyard_server.net.certificates import CertificateFiles, Certificates
 MAX_CONNECTIONS: Final = 32
 """Connections at once; further ones are closed."""
 SILENCE_SECS: Final = 10
-"""For how long a caller may say nothing, or not read."""
+"""How long a caller may say nothing, or not read."""
 LONGEST_SECS: Final = 30.0
-"""For how long a caller may take in all, who says a little every so often: it takes a connection from others."""
+"""How long a caller may take in all, who says a little every so often: it takes a connection from others."""
 UNAUTHORIZED: Final = "401 Unauthorized"
 UNAVAILABLE: Final = "503 Service Unavailable"
 

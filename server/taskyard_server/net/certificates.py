@@ -29,7 +29,7 @@ log = structlog.get_logger(__name__)
 LOOK_SECS: Final = 0.5
 """How often the files are looked at."""
 PATIENCE_SECS: Final = 3.0
-"""For how long new files may not fit together before the log says so: they are replaced one by one."""
+"""How long new files may not fit together before the log says so: they are replaced one by one."""
 CURVES: Final = frozenset({"secp256r1", "secp384r1", "secp521r1"})
 LEAST_RSA_BITS: Final = 2048
 MAX_BYTES: Final = 1 << 20

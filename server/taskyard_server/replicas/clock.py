@@ -13,7 +13,7 @@ from typing import Final
 from taskyard_server.engine.clock import SteadyClock
 
 SLEW: Final = 0.005
-"""By how many seconds a second the clock may follow the store's."""
+"""The seconds by which the clock may follow the store's in each second."""
 
 
 class SharedClock(SteadyClock):

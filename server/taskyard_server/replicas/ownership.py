@@ -42,7 +42,7 @@ IDLE_SECS: Final = 60.0
 IDLE_LOOK_SECS: Final = 10.0
 """How often that is looked for, since all namespaces are visited."""
 MISSES_SECS: Final = 0.25
-"""For how long it is known that there is no namespace of a name."""
+"""How long it is known that there is no namespace of a name."""
 MAX_MISSES: Final = 10_000
 NO_ANSWER: Final = "the store does not answer"
 CLOSING: Final = "this replica drains, and there is no other one to take over"

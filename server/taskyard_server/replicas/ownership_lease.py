@@ -1,4 +1,4 @@
-"""For how long this replica may be believed to own what it owns.
+"""How long this replica may be believed to own what it owns.
 
 Others may take its namespaces once its renewal is old. It stops well before: an answer, a message of a stream, a task
 for a host are checked as they are written, so that a process that was stopped and woken says nothing. See
@@ -40,7 +40,7 @@ class OwnershipLease:
 
     @property
     def left_secs(self) -> float:
-        """For how many seconds it still is."""
+        """How many seconds it still is."""
         return max(0.0, self._until - self._clock())
 
     def now(self) -> float:

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from .lives import Lives
 
 SHOWN_SECS: Final = 86_400.0
-"""For how long a replica is shown after its death."""
+"""How long a replica is shown after its death."""
 
 
 class Follower(Protocol):

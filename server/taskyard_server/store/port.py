@@ -78,7 +78,7 @@ EndedRow = tuple[int, int, bytes]
 
 
 class Fence(NamedTuple):
-    """By what right rows of a namespace are written where replicas share a store: its owner's term.
+    """The right by which rows of a namespace are written where replicas share a store: its owner's term.
 
     `number` counts the commits of the namespace from 1 without gaps, over all terms. `needs_owner` says whether
     anything will come due in it, so that a replica must own it also while nobody calls.

@@ -34,7 +34,7 @@ from .tracing import Tracing
 log = structlog.get_logger(__name__)
 
 CLOSE_SECS: Final = 3.0
-"""For how long the end of a server waits until the last spans and lines are with the collector."""
+"""How long the end of a server waits until the last spans and lines are with the collector."""
 INTERVAL: Final = "OTEL_METRIC_EXPORT_INTERVAL"
 DEFAULT_INTERVAL_MS: Final = 60_000.0
 LINES_DELAY: Final = "OTEL_BLRP_SCHEDULE_DELAY"

@@ -5,7 +5,7 @@ from typing import Literal, TypeAlias
 AfterPolicy: TypeAlias = Literal["success", "ended"]
 """The condition of a task on those that it comes after (docs/rules.md, Predecessors)."""
 UniqueWhile: TypeAlias = Literal["queued", "live"]
-"""For how long a unique key is taken (docs/rules.md, Unique keys)."""
+"""How long a unique key is taken (docs/rules.md, Unique keys)."""
 OnConflict: TypeAlias = Literal["existing", "reject", "replaceQueued"]
 """The policy of a submission whose unique key is taken (docs/rules.md, Unique keys)."""
 OnTargetFailure: TypeAlias = Literal["block", "continue"]

@@ -58,7 +58,7 @@ class State:
 
     @property
     def order(self) -> str:
-        """By what the panel in front is sorted."""
+        """The column by which the panel in front is sorted."""
         return self.agent_order if self.panel is Panel.AGENTS else self.host_order
 
 

@@ -91,7 +91,7 @@ def demand_of(scheduler: Scheduler, now: float, pool: Pool) -> Demand:
 
 
 def free_credit_of(liveness: Liveness, host: Host, now: float) -> int:
-    """For how many tasks the streams and waiting claims of a host have room that could be handed to them now."""
+    """The number of tasks that could be handed to the streams and waiting claims of a host now."""
     if host.draining:
         return 0
     credit = 0

@@ -35,7 +35,7 @@ MAX_LIVE_OF_ONE: Final = 8
 """Maximum operations that are at work at a time: of all callers together, and of those with the same agents."""
 MAX_ENDED: Final = 1_000
 RETAINED_SECS: Final = 3_600.0
-"""For how long an operation that has ended is known, the newest `MAX_ENDED` of them."""
+"""How long an operation that has ended is known, the newest `MAX_ENDED` of them."""
 
 Resume = Callable[[float, str, str | None, int | None], "Task"]
 

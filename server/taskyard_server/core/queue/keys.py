@@ -174,7 +174,7 @@ class Keys:
         return key
 
     def room(self, key: Key) -> float:
-        """For how many tasks a key has places and tokens; `inf` without a limit."""
+        """The number of tasks that a key has places and tokens for; `inf` without a limit."""
         places = inf if key.max_inflight is None else float(max(0, key.max_inflight - key.inflight))
         return places if key.tokens is None else min(places, float(key.tokens.whole(self.now)))
 

@@ -37,7 +37,7 @@ class Overlap(StrEnum):
 
 
 class CatchUp(StrEnum):
-    """Which of the due times that were missed still fire."""
+    """The due times that still fire of those that were missed."""
 
     LAST = "last"
     ALL = "all"
