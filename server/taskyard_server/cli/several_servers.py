@@ -1,10 +1,9 @@
 """How a command reaches one of several servers: the first that answers, and another try where that is the wrong one."""
 
-import queue
-import random
+import asyncio
 import time
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any, Final
 
 import grpc
@@ -13,11 +12,11 @@ from taskyard.calls.retrying import Backoff
 from taskyard.connection.channel import options_for
 from taskyard.connection.credentials import Credentials
 from taskyard.connection.explaining import explained
+from taskyard.connection.servers import Servers
 from taskyard.errors import DeadlineExceeded, NotOwner, Unavailable, error_from_rpc
 
 from .failure import Failure, Misuse, NoServer
 
-CONNECT_SECS: Final = 5.0
 PATIENCE_SECS: Final = 30.0
 KEEPALIVE: Final = (
     # A watch may be silent for long. Keepalive notices a dead connection.
@@ -33,52 +32,32 @@ def opened_channel(credentials: Credentials) -> Iterator[grpc.Channel]:
         encryption = credentials.for_channel()
     except ValueError as error:
         raise Misuse(f"--{error}") from None
-    addresses = random.sample(credentials.addresses, len(credentials.addresses))
-    with ExitStack() as ends:
-        channels: list[grpc.Channel] = []
-        for address in addresses:
-            options = (*KEEPALIVE, *options_for(address))
-            channel = (
-                grpc.insecure_channel(address, options)
-                if encryption is None
-                else grpc.secure_channel(address, encryption, options)
-            )
-            channels.append(ends.enter_context(channel))
-        chosen = first_to_answer(channels, CONNECT_SECS) if len(channels) > 1 else 0
-        for channel in channels:
-            if channel is not channels[chosen]:
-                channel.close()
+    several = len(credentials.addresses) > 1
+    address = asyncio.run(first_to_answer(credentials)) if several else credentials.addresses[0]
+    options = (*KEEPALIVE, *options_for(address))
+    with (
+        grpc.insecure_channel(address, options)
+        if encryption is None
+        else grpc.secure_channel(address, encryption, options)
+    ) as channel:
         try:
-            yield grpc.intercept_channel(channels[chosen], RepeatsStrays())
+            yield grpc.intercept_channel(channel, RepeatsStrays())
         except grpc.RpcError as error:
             if not isinstance(error, grpc.Call):
                 raise
-            problem = explained(error_from_rpc(error), credentials, addresses[chosen])
+            problem = explained(error_from_rpc(error), credentials, address)
             kind = NoServer if isinstance(problem, Unavailable | DeadlineExceeded) else Failure
             raise kind(problem.reason) from None
 
 
-def first_to_answer(channels: Sequence[grpc.Channel], secs: float) -> int:
-    """The index of the channel that is connected first; if none is within that time, of one that has failed."""
-    states: queue.SimpleQueue[tuple[int, grpc.ChannelConnectivity]] = queue.SimpleQueue()
-
-    def listener(index: int) -> Callable[[grpc.ChannelConnectivity], None]:
-        return lambda state: states.put((index, state))
-
-    until = time.monotonic() + secs
-    failed: set[int] = set()
-    for index, channel in enumerate(channels):
-        channel.subscribe(listener(index), try_to_connect=True)
-    while len(failed) < len(channels):
-        try:
-            index, state = states.get(timeout=max(0.0, until - time.monotonic()))
-        except queue.Empty:
-            break
-        if state is grpc.ChannelConnectivity.READY:
-            return index
-        if state is grpc.ChannelConnectivity.TRANSIENT_FAILURE:
-            failed.add(index)
-    return min(failed, default=0)
+async def first_to_answer(credentials: Credentials) -> str:
+    """The address of the server that is connected first; if none is, of one that has failed."""
+    # Not by the connectivity of blocking channels: the threads that watch it print a traceback where one is closed.
+    servers = Servers(credentials)
+    try:
+        return (await servers.pick()).address
+    finally:
+        await servers.close()
 
 
 class RepeatsStrays(grpc.UnaryUnaryClientInterceptor):

@@ -15,7 +15,7 @@ from tests.waiting import until
 pytestmark = pytest.mark.gate("minutes of busy processes")
 
 AT_ONCE = 8
-LEASE_SECS = 2
+LEASE_SECS = 4
 LIMITS = {"maxInflight": 1_000, "maxPerAgentInflight": 1_000, "maxDeliveries": 5}
 
 
@@ -42,10 +42,12 @@ async def begun(client, task_id):
     return await until(lambda: client.get(task_id), lambda task: task.progress is not None)
 
 
-async def compute_side_by_side(namespace, client, work, place, secs, lease=LEASE_SECS):
-    """Run eight handlers that compute for so long. Each must run once, under its first lease."""
-    host = namespace.host(slots=AT_ONCE, lease=lease)
-    host.action("computes", runs_in=place)(process_handlers.computes)
+@pytest.mark.deep("computes for half a minute")
+@pytest.mark.timeout(900)
+async def test_eight_processes_that_compute_for_seconds_each_keep_their_leases(namespace, client, work):
+    secs = float(os.environ.get("COMPUTE_SECS", "4"))
+    host = namespace.host(slots=AT_ONCE, lease=5)
+    host.action("computes", runs_in="process")(process_handlers.computes)
     work(host)
     fields = {"deadline": timedelta(hours=1), "retry_policy": RetryPolicy(max_attempts=3)}
     submitted = [await client.submit("computes", params={"secs": secs}, **fields) for _ in range(AT_ONCE)]
@@ -55,18 +57,6 @@ async def compute_side_by_side(namespace, client, work, place, secs, lease=LEASE
         # A lease that was lost would have ended a first attempt.
         assert [attempt.number for attempt in task.attempts] == [1], task
         assert task.latency > timedelta(seconds=secs)
-
-
-@pytest.mark.parametrize("place", ["thread", "process"])
-async def test_handlers_that_compute_for_longer_than_their_lease_keep_it(namespace, client, work, place):
-    await compute_side_by_side(namespace, client, work, place, secs=0.5)
-
-
-@pytest.mark.deep("computes for half a minute")
-@pytest.mark.timeout(900)
-async def test_eight_processes_that_compute_for_seconds_each_keep_their_leases(namespace, client, work):
-    secs = float(os.environ.get("COMPUTE_SECS", "4"))
-    await compute_side_by_side(namespace, client, work, "process", secs=secs, lease=5)
 
 
 async def test_a_hanging_regular_expression_is_gone_after_its_cancel(namespace, client, work):
