@@ -1,4 +1,4 @@
-"""Floods of frames and slow callers, against the gateway and against the server: others are served meanwhile.
+"""Floods of frames and slow callers, against the gateway and against the server: others are served, memory is bounded.
 
 Authentication is on, and the floods bring no credential. Each lasts until `CALLS` calls were answered at either door.
 """
@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import grpc
+import psutil
 import pytest
 
 from taskyard.v1 import task_pb2, task_pb2_grpc
@@ -21,6 +22,8 @@ pytestmark = [pytest.mark.gate("fleets of processes"), pytest.mark.long]
 
 CALLS = int(os.environ.get("CALLS", "25"))
 BETWEEN_SECS = 0.01
+MOST_GROWTH_BYTES = 200_000_000
+"""Of the server in one flood. What is seen is some megabytes."""
 TOKEN = "x" * 24
 BEARER = (("authorization", f"Bearer {TOKEN}"),)
 ROOT = Path(__file__).parents[2]
@@ -37,6 +40,8 @@ def plane() -> Iterator[ControlPlane]:
 async def test_calls_of_others_do_not_fail_and_are_answered_meanwhile(
     plane: ControlPlane, kind: str, port: str
 ) -> None:
+    server = psutil.Process(plane.process.pid)
+    before = server.memory_info().rss
     flood = await asyncio.create_subprocess_exec(
         *(sys.executable, "-m", "tests.faults.flooder", kind, "127.0.0.1", str(plane.ports[port]), str(2 * LIMIT_SECS)),
         cwd=ROOT,
@@ -47,6 +52,7 @@ async def test_calls_of_others_do_not_fail_and_are_answered_meanwhile(
         assert await flood.stdout.readline() == b"connected\n"
         await asyncio.gather(*(call(plane.ports[each]) for each in ("rest", "grpc")))
         assert flood.returncode is None
+        assert server.memory_info().rss - before < MOST_GROWTH_BYTES
         flood.terminate()
         print(f"{kind} at {port}: {(await flood.stdout.read()).decode().strip()}")
         assert await flood.wait() == 0

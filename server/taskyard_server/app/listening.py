@@ -21,11 +21,6 @@ OTHER_FILES: Final = 512
 """Open files that are left for the store, the log, and whatever else the server does."""
 MAX_STREAMS: Final = 1_000
 HANDSHAKE_SECS: Final = 10
-PING_OPTION: Final = "grpc.http2.min_ping_interval_without_data_ms"
-LEAST_PING_MS: Final = 4_000
-"""More pings than this of a caller without data are answered with "too many pings"."""
-LEAST_GATEWAY_PING_MS: Final = 500
-"""The same of gateways, which ask so whether a server stands still."""
 LEAST_SILENCE_SECS: Final = 3.0
 """A server that is only busy must not be taken for one that stands still."""
 MAX_METADATA_BYTES: Final = 16 * 1024
@@ -41,6 +36,9 @@ SERVER_OPTIONS: Final = (
     # Until a caller has shaken hands and said which settings it has.
     ("grpc.server_handshake_timeout_ms", HANDSHAKE_SECS * 1000),
     ("grpc.keepalive_permit_without_calls", 1),
+    # A connection of too many pings is answered each of them, and not closed: each that comes until it is closed takes
+    # grpc kilobytes, and the time of all other calls.
+    ("grpc.http2.max_ping_strikes", 0),
     # Streams of hosts that vanished without a word end within a minute.
     ("grpc.keepalive_time_ms", 30_000),
     ("grpc.keepalive_timeout_ms", 20_000),
@@ -70,13 +68,12 @@ class Servers:
         open_files = resource.getrlimit(resource.RLIMIT_NOFILE)[0] if is_guest else _raise_open_files()
         connections = ("grpc.max_allowed_incoming_connections", _connections(open_files))
         streams = (("grpc.max_concurrent_streams", MAX_STREAMS),) if is_limited else ()
-        self._outer = _server((*SERVER_OPTIONS, (PING_OPTION, LEAST_PING_MS), connections, *streams), interceptor)
-        for_gateways = (*SERVER_OPTIONS, (PING_OPTION, LEAST_GATEWAY_PING_MS))
-        self._inner = _server(for_gateways, for_gateway)
+        self._outer = _server((*SERVER_OPTIONS, connections, *streams), interceptor)
+        self._inner = _server(SERVER_OPTIONS, for_gateway)
         self._carried: grpc.aio.Server | None = None
         if has_replicas:
             assert for_gateway is not None
-            self._carried = _server((*for_gateways, connections), GatewaysOnly(), for_gateway)
+            self._carried = _server((*SERVER_OPTIONS, connections), GatewaysOnly(), for_gateway)
         self._all = [server for server in (self._outer, self._inner, self._carried) if server is not None]
 
     def add_generic_rpc_handlers(self, handlers: Any) -> None:
