@@ -39,6 +39,8 @@ yards: Any = import_module("tests.gateway.yards")
 POLL_SECS = 0.005
 LIMIT_SECS = 30.0
 NAMESPACES = 10_000
+TOKEN = "t" * 24
+BEARER = (("authorization", f"Bearer {TOKEN}"),)
 HOST = """
 import asyncio, sys
 sys.path[:0] = ["bench"]
@@ -190,9 +192,9 @@ async def _table_of_owners(_: float) -> list[float]:
 
 
 async def _beside_floods(secs: float) -> list[float]:
-    """Calls over one connection to each port, while another process floods one of them."""
+    """Calls over one connection to each port, while another process floods one of them without a credential."""
     worst = [0.0, 0.0]
-    with servers.taskyard(gateway=True) as server:
+    with servers.taskyard(gateway=True, settings={**servers.SETTINGS, "auth": {"adminToken": TOKEN}}) as server:
         ports = (str(server.rest), server.address)
         for flooded in ports:
             for kind in KINDS:
@@ -218,10 +220,11 @@ async def _p99(address: str, secs: float) -> float:
     took: list[float] = []
     async with grpc.aio.insecure_channel(address, [("grpc.use_local_subchannel_pool", 1)]) as channel:
         stub = task_pb2_grpc.TaskServiceStub(channel)
-        task_id = (await stub.SubmitTask(task_pb2.SubmitTaskRequest(agent_id="ann", action="click"))).task_id
+        request = task_pb2.SubmitTaskRequest(agent_id="ann", action="click")
+        task_id = (await stub.SubmitTask(request, metadata=BEARER)).task_id
         end = time.perf_counter() + 2 * secs
         while (begin := time.perf_counter()) < end:
-            await stub.GetTask(task_pb2.GetTaskRequest(task_id=task_id), timeout=LIMIT_SECS)
+            await stub.GetTask(task_pb2.GetTaskRequest(task_id=task_id), timeout=LIMIT_SECS, metadata=BEARER)
             took.append(time.perf_counter() - begin)
             await asyncio.sleep(2 * POLL_SECS)
     return sorted(took)[int(len(took) * 0.99)]
