@@ -11,7 +11,7 @@ from tests.cases import every_case
 
 ROOT = Path(__file__).parents[2]
 SERVER = ROOT / "server/taskyard_server"
-DOCUMENTS = ["CONTRIBUTING.md", "docs/develop/design.md", "docs/develop/testing.md"]
+DOCUMENTS = ["CONTRIBUTING.md", "docs/develop/design.md", "docs/develop/glossary.md", "docs/develop/testing.md"]
 SPAN = re.compile(r"`([^`\n]+)`")
 FILE = re.compile(r"([\w./-]+\.(?:py|lua|md|proto|sh|toml|yaml|json|txt))(?:: ([\w., ]+))?")
 FOLDER = re.compile(r"[\w./-]+/")

@@ -89,7 +89,7 @@ class ReadyQueue:
     def restore_served(self, agent: Agent, last_token: int) -> None:
         """The agent was last served under this token, or later, and has the tasks in flight that it counts.
 
-        This makes its rank worse only, which the heaps that hold it allow for.
+        This makes its rank worse only, which the orders that hold it allow for.
         """
         agent.rank = self._rank(agent, max(self.tie_break_of(agent), SERVED + last_token))
 
@@ -114,7 +114,7 @@ class ReadyQueue:
         return agent.inflight * ONE_IN_FLIGHT + tie_break
 
     def _rank_anew(self, agents: Iterable[Agent]) -> None:
-        """Rank all agents, and build all heaps."""
+        """Rank all agents, and build all orders anew."""
         for agent in agents:
             agent.rank = self._rank(agent, self.tie_break_of(agent))
         self._keyed.advances.forget()

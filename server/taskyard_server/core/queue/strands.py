@@ -5,10 +5,10 @@ holds its strands in a heap by their heads. When a key fills nothing is moved: a
 lane while a key of it is full is *parked* at that key then. What is parked at one key in one bucket is a *node*, with a
 heap for each lane.
 
-When a key has room again its nodes are open, and a claim looks at these beside the heap of its bucket. A node holds its
-lanes by the ranks of their agents, which it brings up to date when it is looked at: so anyone who waits for a key costs
-nothing meanwhile, and a key of which one place comes free at a time costs O(log n) each. A strand whose other key is
-full is moved on to that one. A node that was looked at too often is given up, and its strands return to their lanes:
+When a key has room again its nodes are open, and a claim looks at these beside the order of its bucket. A node holds
+its lanes by the ranks of their agents, which it brings up to date when it is looked at: so anyone who waits for a key
+costs nothing meanwhile, and a key of which one place comes free at a time costs O(log n) each. A strand whose other key
+is full is moved on to that one. A node that was looked at too often is given up, and its strands return to their lanes:
 that costs as much as the looking did.
 
 This file knows nothing of states, leases or time.

@@ -69,18 +69,12 @@ async def test_after_the_patience_the_error_is_unavailable_and_names_the_owner(s
         )
 
 
-async def test_a_submission_that_is_given_up_while_a_server_is_asked_again_names_the_owner(start, open_client):
+@pytest.mark.parametrize("does", ["hangs", "ends"])
+async def test_a_submission_that_is_given_up_names_the_owner_whatever_the_last_stream_did(start, open_client, does):
+    # gRPC ends a stream without a reason where it is written to in the moment in which the server refuses it.
     replica = await start()
-    replica.strays, replica.hangs = 1, True
-    with pytest.raises(Unavailable) as raised:
-        await open_client(replica.address, patience=0.3).submit("click")
-    assert raised.value.details == {"owner": "other"}
-
-
-async def test_a_stream_that_ends_without_a_reason_does_not_hide_the_one_before(start, open_client):
-    # gRPC ends one so where it is written to in the moment in which the server refuses it.
-    replica = await start()
-    replica.strays, replica.ends = 1, True
+    replica.strays = 1
+    setattr(replica, does, True)
     with pytest.raises(Unavailable) as raised:
         await open_client(replica.address, patience=0.3).submit("click")
     assert raised.value.details == {"owner": "other"}
