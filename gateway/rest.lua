@@ -188,8 +188,8 @@ local function failure(handle, headers, status, is_head)
     json, wanted = trailers:get("x-error-json"), trailers:get("x-http-status")
     remove_all(trailers)
   end
-  local is_ours = not json
-  if is_ours then
+  local is_by_envoy = not json
+  if is_by_envoy then
     wanted, json = refuse(status, body and body:getBytes(0, body:length()) or "", content_type)
   end
   if body then
@@ -205,7 +205,7 @@ local function failure(handle, headers, status, is_head)
   local wait_ms = (wanted == "429" or wanted == "503") and json:match('"retryAfterMs":%s*(%d+)')
   if wait_ms then
     headers:replace("retry-after", string.format("%d", math.ceil(wait_ms / 1000)))
-  elseif is_ours and wanted == "503" then
+  elseif is_by_envoy and wanted == "503" then
     headers:replace("retry-after", "1")
   end
 end

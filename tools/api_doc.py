@@ -270,7 +270,7 @@ def conventions() -> str:
 
 def readable(pattern: str) -> str:
     """The pattern of a path as people read it."""
-    names = re.match(r"/\(([\w|]+)\)", pattern)
+    names = re.match(r"/\(([\w|-]+)\)", pattern)
     if names is not None:
         return ", ".join(f"`/{name}`" for name in names[1].split("|"))
     return f"`{pattern.replace('[^/]+', '{host_id}')}`"

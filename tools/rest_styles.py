@@ -28,8 +28,13 @@ class Style:
 STYLES: Final = (
     (re.compile("/api/runtime-hosts/[^/]+/tasks/"), Style(snake=True)),
     (re.compile("/api/"), Style(snake=True, shows_empty=True)),
+    (re.compile("/tasks:watch"), Style()),
+    (re.compile("/tasks:"), Style(shows_empty=True)),
     (
-        re.compile("/(scheduler|targets|schedules|triggers|namespaces|admin|tokens|whoami)([/:]|$)"),
+        re.compile(
+            "/(scheduler|targets|limits|agents|operations|schedules|triggers|namespaces|admin|tokens|whoami|healthz|readyz"
+            "|sign-in)([/:]|$)"
+        ),
         Style(shows_empty=True),
     ),
     (re.compile("/"), Style()),
