@@ -53,9 +53,7 @@ up: as-written   ## run the control plane: server, gateway, ready for a task (AR
 	taskyard up $(ARGS)
 
 up-secure: as-written ## the same with TLS, roles and an audit log; what that needs is made in .local
-	python tools/secure_yard.py .local
-	@echo "the admin token is in .local/admin.token, the authority in .local/ca.pem"
-	TASKYARD_ADMIN_TOKEN=$$(cat .local/admin.token) taskyard up --config .local/taskyard.json $(ARGS)
+	taskyard up --secure .local $(ARGS)
 
 up-replicas: $(READY) as-written ## three replicas on one PostgreSQL, which comes by pip, and one address in front of them
 	python -m tools.replica_yard .local/replicas $(ARGS)

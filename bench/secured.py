@@ -7,8 +7,6 @@ event of a watch, is judged.
 
 import asyncio
 import json
-import subprocess
-import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping
@@ -23,11 +21,11 @@ from rows import Aim, Case, Figure, Measure, Row, Side
 from submits import BATCH
 
 from taskyard.v1 import access_pb2, task_pb2, token_pb2, token_pb2_grpc
+from taskyard_server.cli.up.secure_folder import secure_folder
 from taskyard_server.interceptors.admission import CallAdmission
 from taskyard_server.interceptors.callers import read_headers
 from taskyard_server.settings.security import AuthSettings
 
-ROOT = Path(__file__).resolve().parents[1]
 TOKEN = "a-token-of-the-role-admin"
 REMARK = "the ceiling is the same server without authentication, in plaintext"
 UNARY = {"connections": 4, "inflight": 32}
@@ -110,8 +108,8 @@ def _secured(ways: list[str]) -> Iterator[tuple[servers.Server, dict[str, str]]]
     """A yard with authentication, and the flags of a load that comes in these ways: `token`, `tls`, `certificate`."""
     with tempfile.TemporaryDirectory() as folder:
         made = Path(folder, "made")
-        subprocess.run([sys.executable, ROOT / "tools/secure_yard.py", made], check=True)
-        settings = json.loads((made / "taskyard.json").read_text())
+        secure = secure_folder(made)
+        settings = json.loads(secure.config.read_text())
         admin_token = (made / "admin.token").read_text().strip()
         secured: dict[str, Any] = {**servers.SETTINGS, "auth": {**settings["auth"], "adminToken": admin_token}}
         flags: dict[str, str] = {}

@@ -14,7 +14,8 @@ from typing import Final
 
 from cryptography import x509
 from cryptography.x509.oid import ExtendedKeyUsageOID
-from secure_yard import Authority
+
+from taskyard_server.net.authority import Authority
 
 URI: Final = "spiffe://taskyard/gateway/"
 

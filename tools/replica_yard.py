@@ -27,9 +27,9 @@ from typing import Any, Final
 from cryptography import x509
 from cryptography.x509.oid import ExtendedKeyUsageOID
 
+from taskyard_server.net.authority import Authority
 from tools.front import Way, front_command
 from tools.local_postgres import LocalPostgres, PostgresError
-from tools.secure_yard import Authority
 
 Settings = dict[str, Any]
 PORTS: Final = {"grpc": 50051, "rest": 9867}

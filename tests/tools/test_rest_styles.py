@@ -43,7 +43,7 @@ def print_options(verb: str, path: str) -> dict[str, bool]:
 
 
 def takes(match: dict[str, Any], verb: str, path: str) -> bool:
-    """True if a route takes a request that has no header; what else they look at are headers of browsers and of gRPC."""
+    """True if a route takes a request without headers; what else routes look at are those of browsers and of gRPC."""
     by_verb = {"name": ":method", "string_match": {"exact": verb.upper()}}
     if "connect_matcher" in match or any(header != by_verb for header in match.get("headers", ())):
         return False

@@ -1,14 +1,21 @@
 """`taskyard up`: run the control plane until Ctrl-C. `serving.py` does it."""
 
+from __future__ import annotations
+
+from collections.abc import Sequence
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated, Any, Final
+from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
+from taskyard_server.cli.failure import Failure
 from taskyard_server.cli.settings_options import ConfigOption, StoreOption
 
 from .lean_imports import lean_imports
+
+if TYPE_CHECKING:
+    from .secure_folder import SecureFolder
 
 GRPC: Final = "127.0.0.1:50051"
 REST: Final = "127.0.0.1:9867"
@@ -34,6 +41,14 @@ AcceptClockOption = Annotated[
 InsecureOption = Annotated[
     bool, typer.Option("--insecure", help="Let other machines call although TLS and authentication are not set.")
 ]
+SecureOption = Annotated[
+    Path | None,
+    typer.Option(help="Serve with TLS, roles and an audit log: the folder of what they need, made at the first start."),
+]
+SecureNamesOption = Annotated[
+    list[str] | None,
+    typer.Option("--secure-name", help="With --secure, a name or address that others call it by; may be repeated."),
+]
 AdvertiseOption = Annotated[
     str | None, typer.Option(help="Where other replicas on the same store reach this one, HOST:PORT.")
 ]
@@ -55,6 +70,8 @@ def up(
     store: StoreOption = None,
     accept_clock: AcceptClockOption = False,
     insecure: InsecureOption = False,
+    secure: SecureOption = None,
+    secure_names: SecureNamesOption = None,
     advertise: AdvertiseOption = None,
     processes: ProcessesOption = None,
     executor: ExecutorOption = None,
@@ -79,4 +96,18 @@ def up(
     with lean_imports():
         from .serving import serve
 
-    serve(config_file, flags, log_level.value, accept_clock=accept_clock, insecure=insecure)
+        secured = _secured(secure, secure_names, config_file)
+    serve(config_file, flags, log_level.value, accept_clock=accept_clock, insecure=insecure, secured=secured)
+
+
+def _secured(folder: Path | None, names: Sequence[str] | None, config_file: Path | None) -> SecureFolder | None:
+    if folder is None:
+        if names:
+            raise Failure("--secure-name: needs --secure")
+        return None
+    if config_file is not None:
+        raise Failure(f"--config: with --secure the settings are in {folder / 'taskyard.json'}")
+    # It takes a while to import, and few need it.
+    from .secure_folder import secure_folder
+
+    return secure_folder(folder, names or ())
