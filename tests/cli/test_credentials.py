@@ -88,7 +88,7 @@ def error_of(anywhere):
 
 
 OF_THIS_MACHINE = {"host", "up", "store"}
-OF_THE_WHOLE_SERVER = {"namespace", "namespaces", "replicas", "token", "tokens", "whoami"}
+OF_THE_WHOLE_SERVER = {"health", "namespace", "namespaces", "replicas", "token", "tokens", "whoami"}
 
 
 def test_every_command_takes_the_same_credentials():

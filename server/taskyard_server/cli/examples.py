@@ -85,6 +85,7 @@ EXAMPLES: Final[dict[str, str]] = {
     "token list": "token list --ended",
     "token show": "token show tok_4Zr1",
     "token revoke": "token revoke tok_4Zr1",
+    "health": "health --ready --server https://yard.example:50051",
     "whoami": "whoami --token-file agent.token",
 }
 ALIASES = {name: f"{name}s" for name in ("namespace", "schedule", "token")}
