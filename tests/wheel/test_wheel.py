@@ -15,12 +15,11 @@ from pathlib import Path
 import pytest
 
 from tests.ports import free_port
+from tests.wheel.conftest import ROOT, UV, output_of
 from tools import compile_server
 
 pytestmark = [pytest.mark.wheel, pytest.mark.timeout(900)]
 
-ROOT = Path(__file__).parents[2]
-UV = Path(sys.executable).with_name("uv")
 AGENT = """
 import asyncio, sys
 from taskyard import Client, Host
@@ -40,20 +39,6 @@ async def main(address):
 
 asyncio.run(main(sys.argv[1]))
 """
-
-
-def output_of(*command: object, cwd: Path | None = None) -> str:
-    done = subprocess.run([str(word) for word in command], cwd=cwd, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
-    return done.stdout
-
-
-@pytest.fixture(scope="module")
-def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("dist")
-    output_of(UV, "build", "--quiet", "--wheel", "--no-build-isolation", "--out-dir", folder, ROOT)
-    (wheel,) = folder.glob("*.whl")
-    return wheel
 
 
 @pytest.fixture(scope="module")
