@@ -23,8 +23,8 @@ base=$kept/$suite.tar
 if [ ! -f "$base" ]; then
   leave_out=()
   for path in man doc locale; do leave_out+=("--dpkgopt=path-exclude=/usr/share/$path/*"); done
-  mmdebstrap --quiet --variant=minbase --include=python3,python3-venv,ca-certificates "${leave_out[@]}" "$suite" "$base.new" >&2
-  mv "$base.new" "$base"
+  mmdebstrap --quiet --variant=minbase --include=python3,python3-venv,ca-certificates "${leave_out[@]}" "$suite" "$kept/new-$suite.tar" >&2
+  mv "$kept/new-$suite.tar" "$base"
 fi
 
 buildah() { command buildah --storage-driver vfs --root "$folder/storage" --runroot "$folder/run" "$@"; }

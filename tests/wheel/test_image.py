@@ -13,6 +13,7 @@ import pytest
 
 from taskyard import Client, Host, RunningTask
 from tests.ports import free_port
+from tests.waiting import until_in_thread
 from tests.wheel.conftest import ROOT
 from tests.wheel.containers import Container, Image
 
@@ -68,9 +69,9 @@ def start(image: Image, tmp_path: Path) -> Iterator[Callable[[], Yard]]:
     volume.mkdir(mode=0o700)
     os.chown(volume, *map(int, image.config["User"].split(":")))
     containers: list[Container] = []
+    ports = {name: free_port() for name in ("grpc", "rest", "metrics")}
 
     def started() -> Yard:
-        ports = {name: free_port() for name in ("grpc", "rest", "metrics")}
         words = " ".join(image.config["Cmd"])
         for name, documented in (("grpc", 50051), ("rest", 9867), ("metrics", 9464)):
             words = words.replace(f":{documented}", f":{ports[name]}")
@@ -124,9 +125,7 @@ def test_it_writes_to_its_volume_alone(start: Callable[[], Yard]) -> None:
     assert touched == []
 
 
-async def test_sigterm_ends_it_once_the_running_task_is_done_and_the_queued_one_stays(
-    start: Callable[[], Yard],
-) -> None:
+async def test_sigterm_is_an_upgrade_what_runs_goes_on_and_what_is_queued_stays(start: Callable[[], Yard]) -> None:
     yard = start()
     running, may_end = asyncio.Event(), asyncio.Event()
     host = Host(yard.grpc, "host-1", **yard.options())
@@ -143,17 +142,15 @@ async def test_sigterm_ends_it_once_the_running_task_is_done_and_the_queued_one_
         await running.wait()
         queued = await client.submit("other")
         yard.container.signal("TERM")
-        may_end.set()
-    code, out, _ = await asyncio.to_thread(yard.container.ended)
-    assert code == 0
-    assert yard.token in out
-    loop.cancel()
+        code, out, _ = await asyncio.to_thread(yard.container.ended)
+        assert (code, yard.token in out) == (0, True)
 
-    yard = start()
-    async with Client(yard.grpc, agent_id="ann", **yard.options()) as client:
-        assert (await client.get(task.task_id)).state == "done"
-        assert (await client.get(queued.task_id)).state == "queued"
+        yard = await asyncio.to_thread(start)
+        may_end.set()
+        assert await task.result() == "done"
+        assert (await client.get(queued.id)).state == "queued"
+    host.drain()
+    await loop
     yard.container.signal("TERM")
     code, out, _ = await asyncio.to_thread(yard.container.ended)
-    assert code == 0
-    assert yard.token not in out
+    assert (code, yard.token in out) == (0, False)

@@ -57,7 +57,7 @@ ENTRIES: Final = (
         "Show the queue, rates, agents and hosts live, and what holds tasks back, until q or Ctrl-C.",
         SERVER,
     ),
-    CommandEntry("health", "health:health", "Say whether the server lives, for health checks.", SERVER),
+    CommandEntry("health", "stats:health", "Say whether the server lives, for health checks.", SERVER),
     CommandEntry("stats", "stats:stats", "Show the scheduler's figures.", SERVER),
     CommandEntry("namespace", "namespaces:app", "Show, limit and delete namespaces.", SERVER),
     CommandEntry("namespaces", "namespaces:app", "Show, limit and delete namespaces.", hidden=True),

@@ -1,14 +1,33 @@
-"""`taskyard stats`: show the scheduler's figures."""
+"""`taskyard health` and `taskyard stats`: whether a server is well, and the scheduler's figures."""
 
+from typing import Annotated, Final
+
+import typer
 from rich.text import Text
 
-from taskyard.v1 import stats_pb2, stats_pb2_grpc
+from taskyard.v1 import health_pb2, health_pb2_grpc, stats_pb2, stats_pb2_grpc
 from taskyard_server.conversion.payload import message_to_json
 
-from .connection import Connection, with_connection
+from .connection import Connection, with_connection, with_connection_to_server
 from .listing import ListingTable, number
 from .output_form import print_data, with_output
 from .server import size_text
+
+HEALTH_SECS: Final = 5.0
+
+ReadyOption = Annotated[bool, typer.Option("--ready", help="Ask whether it takes tasks, not whether it lives.")]
+
+
+@with_connection_to_server
+def health(connection: Connection, ready: ReadyOption = False) -> None:
+    """Say whether the server lives, for health checks: the exit code is 0 if it does, and 3 if not."""
+    with connection.opened() as channel:
+        service = health_pb2_grpc.HealthServiceStub(channel)
+        # Neither call asks for a credential.
+        if ready:
+            typer.echo(service.GetReadiness(health_pb2.GetReadinessRequest(), timeout=HEALTH_SECS).status)
+        else:
+            typer.echo(service.GetHealth(health_pb2.GetHealthRequest(), timeout=HEALTH_SECS).status)
 
 
 @with_output

@@ -62,9 +62,9 @@ async def _run(
     app = App(config, accept_clock=accept_clock, insecure=insecure, telemetry=telemetry)
     await app.start()
     out = SpokenLines()
+    _announce(out, config.settings, app.other_replicas, Path("ca.pem") if secured is None else secured.authority)
     if secured is not None and secured.new_token is not None:
         out.say(f"The admin token, which is shown this once: {secured.new_token}")
-    _announce(out, config.settings, app.other_replicas, Path("ca.pem") if secured is None else secured.authority)
     app.draining.tell = out.say
     await app.run()
 
