@@ -21,7 +21,7 @@ export PATH := $(CURDIR)/$(VENV)/bin:$(PATH)
 # What Python and pytest made of a source is kept for the next process, of which there are thousands.
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: help setup compile as-written plugins up up-secure up-replicas test test-all test-gate test-deep flaky house wheel lint lint-types lint-rest format generate console screenshots clients conformance bench soak others clean
+.PHONY: help setup compile as-written plugins gate-tools up up-secure up-replicas test test-all test-gate test-deep flaky house wheel lint lint-types lint-rest format generate console screenshots clients conformance bench soak others clean
 help:            ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*##/\t/' | expand -t 12
 
@@ -62,6 +62,13 @@ up-replicas: $(READY) as-written ## three replicas on one PostgreSQL, which come
 plugins:
 	MAKE=$(MAKE) tools/client.sh go setup
 
+# Hundreds of megabytes, which the tests of the chart alone need.
+gate-tools: $(VENV)/.gate
+
+$(VENV)/.gate: $(READY)
+	$(INSTALL) '.[gate]'
+	touch $@
+
 # pytest rewrites each file of tests once. Where four processes begin with that, each does it for all.
 $(VENV)/.rewritten: $(READY)
 	for part in 'tests/[a-d]*' 'tests/[e-z]*'; do pytest --collect-only --quiet --tier=test $$part >/dev/null & done; wait
@@ -73,13 +80,13 @@ test: $(READY) $(VENV)/.rewritten ## each rule once: as it is written, and in me
 
 test-all: test test-gate wheel clients conformance ## the gate: what `make test` has, and all that needs more than a newcomer has
 
-test-gate: compile plugins ## what only the gate has of the tests in Python
+test-gate: compile plugins gate-tools ## what only the gate has of the tests in Python
 	$(PYTEST) --tier=gate -m python_core $$(grep -rl --include='test_*.py' python_core tests)
 	$(PYTEST) --numprocesses=$(GATE_WORKERS) --tier=gate --core=compiled --store=sqlite
 	$(PYTEST) --tier=test --core=compiled --store=dict $(SECOND_FORMS)
 	$(PYTEST) --numprocesses=$(GATE_WORKERS) --tier=test --core=compiled --store=sqlite $(WITH_FILES)
 
-test-deep: $(READY) plugins ## what takes longer: before a release, and by night
+test-deep: $(READY) plugins gate-tools ## what takes longer: before a release, and by night
 	tools/test_deep.sh
 
 flaky: $(READY)  ## tests again and again beside busy loops, to find those that know how fast the machine is (ARGS="tests/services -k retries" RUNS=10)

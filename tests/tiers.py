@@ -20,7 +20,13 @@ from zlib import crc32
 import pytest
 
 TIERS: Final = ("test", "gate", "deep")
-NEEDS: Final = {"chrome": "Chromium", "grpcurl": "Go", "needs_promtool": "promtool", "postgres_server": "PostgreSQL"}
+NEEDS: Final = {
+    "chrome": "Chromium",
+    "grpcurl": "Go",
+    "helm": "Helm",
+    "needs_promtool": "promtool",
+    "postgres_server": "PostgreSQL",
+}
 """What the fixtures of these names need that a newcomer has not got, or that takes seconds to start."""
 LEFT_OUT: Final = (
     f"Left to `make test-all`: what needs {', '.join(sorted(NEEDS.values()))}, Node, Java or a compiler, what whole "

@@ -94,7 +94,8 @@ def layers() -> list[set[str]]:
 def files() -> tuple[str, ...]:
     """The files of the work tree that git keeps or would keep, without generated ones."""
     listed = _git("ls-files", "-z", "--cached", "--others", "--exclude-standard").split("\0")
-    names = sorted({name for name in listed if name and (ROOT / name).is_file()})
+    # What a link leads to is looked at under its own name.
+    names = sorted({name for name in listed if (ROOT / name).is_file() and not (ROOT / name).is_symlink()})
     told = _git("check-attr", "--stdin", "-z", "linguist-generated", given="\0".join(names)).split("\0")
     generated = {name for name, value in zip(told[::3], told[2::3], strict=False) if value == "set"}
     return tuple(name for name in names if name not in generated)
