@@ -11,15 +11,17 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import grpc
 import httpx
 import pytest
 
+from taskyard_server.keda import externalscaler_pb2, externalscaler_pb2_grpc
 from tests.certificates import Authority
 from tests.environment import settings_in
 from tests.ports import free_port
 from tests.waiting import until
 
-from .chart import NAME, POSTGRES, SQLITE, Rendered, environment_of, lay_files
+from .chart import KEDA, NAME, POSTGRES, Rendered, environment_of, lay_files
 
 pytestmark = pytest.mark.gate("Helm")
 
@@ -108,9 +110,9 @@ def certificates(authority: Authority, *uris: str) -> dict[str, str]:
     return {"tls.crt": leaf.cert.decode(), "tls.key": leaf.key.decode(), "ca.crt": authority.cert.decode()}
 
 
-async def test_a_server_on_sqlite_answers_the_probes_and_prometheus_and_keeps_its_tasks(render, tmp_path):
-    rendered, authority = render(SQLITE), Authority()
-    secrets = {f"{NAME}-tls": certificates(authority)}
+async def test_a_server_on_sqlite_answers_probes_prometheus_and_keda_and_keeps_its_tasks(render, tmp_path):
+    rendered, authority, of_clients = render(KEDA), Authority(), Authority("clients")
+    secrets = {f"{NAME}-tls": certificates(authority), "agents-ca": {"ca.crt": of_clients.cert.decode()}}
     async with running(rendered, secrets, "yard-0", authority.cert.decode(), tmp_path) as pod:
         assert await pod.probe("startupProbe") == await pod.probe("livenessProbe") == 200
         submitted = await pod.call("POST", "/tasks", json={"agentId": "ann", "action": "greet"})
@@ -120,6 +122,13 @@ async def test_a_server_on_sqlite_answers_the_probes_and_prometheus_and_keeps_it
         token = {"Authorization": f"Bearer {pod.environment['TASKYARD_METRICS_TOKEN']}"}
         assert "taskyard_tasks_queued 1.0" in (await pod.client.get(scrape, headers=token)).text
         assert (await pod.client.get(pod.url("rest", "/tasks"))).status_code == 401
+        keda = of_clients.leaf(uris=["spiffe://taskyard/keda"])
+        channel_credentials = grpc.ssl_channel_credentials(authority.cert, keda.key, keda.cert)
+        (trigger,) = rendered.one("ScaledObject")["spec"]["triggers"]
+        async with grpc.aio.secure_channel(f"localhost:{pod.ports['rest']}", channel_credentials) as channel:
+            asked = externalscaler_pb2.ScaledObjectRef(name="crawlers", scalerMetadata=trigger["metadata"])
+            spec = await externalscaler_pb2_grpc.ExternalScalerStub(channel).GetMetricSpec(asked)
+        assert [each.metricName for each in spec.metricSpecs] == ["taskyard-crawlers"]
     assert (tmp_path / "state/taskyard/yard.db").exists()
 
 

@@ -1,6 +1,7 @@
 """Each value of the chart is seen in what is rendered, and each that cannot work is refused by its name."""
 
 import json
+import re
 from collections.abc import Iterator
 
 import pytest
@@ -111,6 +112,8 @@ EFFECTS: list[tuple[str, Object, object]] = [
     ("serviceAccount.annotations", {"serviceAccount": {"annotations": {"a": "b"}}}, {"annotations": {"a": "b"}}),
     ("resources.requests", {"resources": {"requests": {"cpu": "9"}}}, {"cpu": "9"}),
     ("resources.limits", {"resources": {"limits": {"memory": "9Gi"}}}, {"limits": {"memory": "9Gi"}}),
+    ("volumes", {"volumes": [{"name": "a", "emptyDir": {}}]}, {"name": "a", "emptyDir": {}}),
+    ("volumeMounts", {"volumeMounts": [{"name": "a", "mountPath": "/a"}]}, {"name": "a", "mountPath": "/a"}),
     ("podLabels", {"podLabels": {"a": "b"}}, {"a": "b"}),
     ("podAnnotations", {"podAnnotations": {"a": "b"}}, {"a": "b"}),
     ("nodeSelector", {"nodeSelector": {"a": "b"}}, {"nodeSelector": {"a": "b"}}),
@@ -120,6 +123,8 @@ EFFECTS: list[tuple[str, Object, object]] = [
     ("fullnameOverride", {"fullnameOverride": "other"}, {"name": "other"}),
 ]
 
+EXAMPLES = re.findall(r"(?s)```yaml\n(# yard.yaml\n.*?)```", (CHART.parents[2] / "docs/operate/install.md").read_text())
+"""The examples of values in the documentation."""
 NO_EFFECT = {"global"}
 """What Helm itself gives to a chart that is a part of another one."""
 
@@ -178,6 +183,11 @@ REFUSED: list[tuple[Object, str]] = [
     (merged(SQLITE, {"settings": {"auth": {"required": False}}}), "settings.auth.required: is"),
     (merged(SQLITE, {"settings": {"auth": {"adminToken": "x"}}}), "settings.auth.adminToken: is secret"),
     (merged(SQLITE, {"settings": {"webhooks": {"secret": "x"}}}), "settings.webhooks.secret: is secret"),
+    (
+        merged(SQLITE, {"settings": {"audit": {"file": "/var/log/a"}}}),
+        "settings.audit.file: /var/log/a cannot be written",
+    ),
+    (merged(SQLITE, {"settings": {"log": {"file": "/var/lib/a"}}}), "settings.log.file: /var/lib/a cannot be written"),
     (merged(SQLITE, {"settings": {"tabs": {"t1": {"url": "u", "token": "x"}}}}), "settings.tabs.t1.token: is secret"),
     (merged(SQLITE, {"settings": {"auth": {"jwt": [{"signIn": {"clientSecret": "x"}}]}}}), "settings.auth.jwt: signIn"),
     *(
@@ -199,7 +209,7 @@ REFUSED: list[tuple[Object, str]] = [
 
 def leaves(schema: Object, path: str = "") -> Iterator[str]:
     """The paths of all values that a schema knows."""
-    if "items" in schema and "properties" in schema["items"]:
+    if "properties" in schema.get("items", {}):
         yield from leaves(schema["items"], f"{path}[]")
     elif "properties" in schema:
         for key, inner in schema["properties"].items():
@@ -224,7 +234,7 @@ def has(objects: object, wanted: object) -> bool:
 
 
 def objects_of_the_schema(schema: object) -> list[Object]:
-    return [each for each in parts(schema) if isinstance(each, dict) and "properties" in each]
+    return [each for each in parts(schema) if isinstance(each, dict) and isinstance(each.get("properties"), dict)]
 
 
 def test_the_table_has_each_value_of_the_schema():
@@ -251,6 +261,11 @@ def test_what_cannot_work_is_refused_by_its_name(values, refusal, render, helm):
     assert f"\n{refusal}" in str(error.value)
 
 
+@every_case("example", EXAMPLES)
+def test_the_values_that_the_page_shows_are_taken(example, render):
+    assert render(yaml.safe_load(example)).container["image"].startswith("registry.example/taskyard:")
+
+
 def test_all_mistakes_are_told_at_once(render, helm):
     with pytest.raises(helm.HelmError) as error:
         render({"replicas": 2, "settings": {"grpc": "x"}})
@@ -268,7 +283,8 @@ def test_every_object_of_the_schema_is_closed():
 
 
 @every_case(
-    "values", [{"tokenz": {}}, {"tls": {"issuers": {}}}, {"replicas": "3"}, {"store": "mysql"}, {"spread": "x"}]
+    "values",
+    [{"tokenz": {}}, {"tls": {"issuers": {}}}, {"replicas": "3"}, {"store": "mysql"}, {"spread": "x"}],
 )
 def test_unknown_values_and_wrong_types_are_refused_by_the_schema(values, render, helm):
     with pytest.raises(helm.HelmError, match=f"at '.*{next(iter(values))}|'{next(iter(values))}' not allowed"):

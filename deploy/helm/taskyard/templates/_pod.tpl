@@ -100,6 +100,9 @@ spec:
         - {name: settings, mountPath: /etc/taskyard, readOnly: true}
         - {name: state, mountPath: /var/lib/taskyard}
         - {name: tmp, mountPath: /tmp}
+        {{- with .Values.volumeMounts }}
+        {{- toYaml . | nindent 8 }}
+        {{- end }}
   volumes:
     - name: settings
       projected:
@@ -111,6 +114,9 @@ spec:
     {{- end }}
     # The gateway's own files and sockets.
     - {name: tmp, emptyDir: {}}
+    {{- with .Values.volumes }}
+    {{- toYaml . | nindent 4 }}
+    {{- end }}
 {{- end }}
 
 {{- define "taskyard.env" -}}
