@@ -119,7 +119,7 @@ format: $(READY) ## let ruff rewrite what it can
 	ruff check --fix .
 	ruff format .
 
-generate: $(READY) ## all that is generated and committed: stubs, descriptor set, OpenAPI, docs/use/api.md and python.md, tables of docs/operate
+generate: $(READY) ## all that is generated and committed: stubs, descriptor set, OpenAPI, docs/use/api.md and python.md, tables of docs/operate, the chart's schema
 	tools/generate.sh
 	for each in $(filter-out java,$(CLIENTS)); do MAKE=$(MAKE) tools/client.sh $$each setup generate || exit 1; done
 

@@ -1,8 +1,8 @@
 #!/bin/sh
 # Makes what is generated: from proto/ the Python stubs, the descriptor set of the gateway, the OpenAPI description and
 # docs/use/api.md, from third_party/keda the Python stubs of KEDA's contract, from the model of the settings the tables of
-# docs/operate/settings.md, from the requirements in the protos that of docs/operate/security.md, and from the docstrings
-# of the Python SDK docs/use/python.md.
+# docs/operate/settings.md and a part of the schema of the Helm chart, from the requirements in the protos the table of
+# docs/operate/security.md, and from the docstrings of the Python SDK docs/use/python.md.
 #
 #   tools/generate.sh                  write them
 #   tools/generate.sh --check          fail if the protos break a rule, or what is committed is stale
@@ -24,6 +24,7 @@ bodies=gateway/strict_json.lua
 api=docs/use/api.md
 settings=docs/operate/settings.md
 security=docs/operate/security.md
+chart=deploy/helm/taskyard/values.schema.json
 python=docs/use/python.md
 # Of each release the protos, as `buf breaking` takes them, and the OpenAPI description.
 released=released
@@ -48,7 +49,8 @@ copy_googleapis() {
 
 # Generates everything below the folder $1.
 generate_into() {
-	mkdir -p "$1/server" "$1/$(dirname "$descriptors")" "$1/$(dirname "$settings")" "$1/$(dirname "$api")"
+	mkdir -p "$1/server" "$1/$(dirname "$descriptors")" "$1/$(dirname "$settings")" "$1/$(dirname "$api")" \
+		"$1/$(dirname "$chart")"
 	buf generate --output "$1"
 	# It is no module of buf: not ours, and not what the gateway translates.
 	python -m grpc_tools.protoc "--proto_path=taskyard_server/keda=third_party/keda" "--python_out=$1/server" \
@@ -59,6 +61,7 @@ generate_into() {
 	buf build --as-file-descriptor-set --output - | python tools/api_doc.py >"$1/$api"
 	buf build --as-file-descriptor-set --output - | python tools/bodies.py "$bodies" "$1/$bodies"
 	python tools/settings_doc.py "$settings" "$1/$settings"
+	python tools/chart_schema.py "$chart" "$1/$chart"
 	python tools/access_doc.py "$security" "$1/$security"
 	python tools/python_doc.py >"$1/$python"
 }
@@ -66,7 +69,7 @@ generate_into() {
 # Names the generated files below the folder $1.
 generated_in() {
 	(cd "$1" && find "$stubs" "$keda" -name '*_pb2*.py' -o -name '*_pb2*.pyi' &&
-		printf '%s\n' "$descriptors" "$description" "$bodies" "$api" "$settings" "$security" "$python")
+		printf '%s\n' "$descriptors" "$description" "$bodies" "$api" "$settings" "$security" "$chart" "$python")
 }
 
 copy_googleapis

@@ -56,6 +56,7 @@ LONGER = {
     "deploy/grafana/actions.json": "Grafana reads a dashboard as one file",
     "deploy/grafana/overview.json": "the same",
     "deploy/grafana/store.json": "the same",
+    "deploy/helm/taskyard/values.schema.json": "the half is generated from the settings, and Helm reads it as one file",
     "docs/use/api.md": "generated from the protos",
     "docs/use/python.md": "generated from the docstrings",
     "gateway/strict_json.lua": "a fourth is generated from the protos, and Envoy reads a filter as one file",

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 import pytest
 import yaml
 
+from taskyard_server.settings.config import Settings
 from tests.cases import every_case
 
 from .chart import CHART, KEDA, MONITORED, POSTGRES, SQLITE, Object, merged
@@ -128,6 +129,23 @@ EXAMPLES = re.findall(r"(?s)```yaml\n(# yard.yaml\n.*?)```", (CHART.parents[2] /
 NO_EFFECT = {"global"}
 """What Helm itself gives to a chart that is a part of another one."""
 
+OF_THE_CHART = [
+    *((key, "0.0.0.0:1") for key in ("grpc", "rest", "metrics")),
+    *((key, {}) for key in ("tls", "gatewayTls", "replicas")),
+    ("gateway", False),
+]
+SIGN_IN = {
+    "issuer": "https://a.example",
+    "audience": "yard",
+    "jwks": "https://a.example/keys",
+    "signIn": {
+        "name": "A",
+        "clientId": "yard",
+        "clientSecret": "x",
+        "authorizationUrl": "https://a.example/authorize",
+        "tokenUrl": "https://a.example/token",
+    },
+}
 REFUSED: list[tuple[Object, str]] = [
     ({}, "tls: has no certificate"),
     ({"tls": {"existingSecret": "a", "issuer": ISSUER}}, "tls: has both"),
@@ -173,11 +191,7 @@ REFUSED: list[tuple[Object, str]] = [
         merged(POSTGRES, {"podDisruptionBudget": {"maxUnavailable": 3}}),
         "podDisruptionBudget.maxUnavailable: must be less",
     ),
-    *(
-        (merged(SQLITE, {"settings": {key: {}}}), f"settings.{key}: is")
-        for key in ("grpc", "rest", "metrics", "gateway")
-    ),
-    *((merged(SQLITE, {"settings": {key: {}}}), f"settings.{key}: is") for key in ("tls", "gatewayTls", "replicas")),
+    *((merged(SQLITE, {"settings": {key: value}}), f"settings.{key}: is the chart's") for key, value in OF_THE_CHART),
     *((merged(SQLITE, {"settings": {key: "x"}}), f"settings.{key}: is") for key in ("metricsToken", "executorToken")),
     (merged(SQLITE, {"settings": {"store": {"url": "memory://"}}}), "settings.store.url: is"),
     (merged(SQLITE, {"settings": {"auth": {"required": False}}}), "settings.auth.required: is"),
@@ -189,7 +203,7 @@ REFUSED: list[tuple[Object, str]] = [
     ),
     (merged(SQLITE, {"settings": {"log": {"file": "/var/lib/a"}}}), "settings.log.file: /var/lib/a cannot be written"),
     (merged(SQLITE, {"settings": {"tabs": {"t1": {"url": "u", "token": "x"}}}}), "settings.tabs.t1.token: is secret"),
-    (merged(SQLITE, {"settings": {"auth": {"jwt": [{"signIn": {"clientSecret": "x"}}]}}}), "settings.auth.jwt: signIn"),
+    (merged(SQLITE, {"settings": {"auth": {"jwt": [SIGN_IN]}}}), "settings.auth.jwt: signIn"),
     *(
         (merged(SQLITE, {"env": [{"name": name, "value": "x"}]}), f"env: {name} is")
         for name in (
@@ -208,8 +222,10 @@ REFUSED: list[tuple[Object, str]] = [
 
 
 def leaves(schema: Object, path: str = "") -> Iterator[str]:
-    """The paths of all values that a schema knows."""
-    if "properties" in schema.get("items", {}):
+    """The paths of all values that a schema knows; settings are one."""
+    if path == "settings":
+        yield path
+    elif "properties" in schema.get("items", {}):
         yield from leaves(schema["items"], f"{path}[]")
     elif "properties" in schema:
         for key, inner in schema["properties"].items():
@@ -268,7 +284,7 @@ def test_the_values_that_the_page_shows_are_taken(example, render):
 
 def test_all_mistakes_are_told_at_once(render, helm):
     with pytest.raises(helm.HelmError) as error:
-        render({"replicas": 2, "settings": {"grpc": "x"}})
+        render({"replicas": 2, "settings": {"grpc": "0.0.0.0:1"}})
     assert [line.split(":")[0] for line in str(error.value).strip().splitlines()[1:]] == [
         "replicas",
         "tls",
@@ -280,6 +296,16 @@ def test_every_object_of_the_schema_is_closed():
     objects = objects_of_the_schema(SCHEMA)
     assert len(objects) > 10
     assert [each for each in objects if each.get("additionalProperties") is not False] == []
+
+
+def test_all_settings_that_a_server_has_by_itself_can_be_given(render):
+    settings = Settings().model_dump(mode="json", by_alias=True, exclude_none=True)
+    for key, _ in OF_THE_CHART:
+        del settings[key]
+    del settings["store"]["url"], settings["auth"]["required"]
+    more = {"tabs": {"t1": "http://tabs:9222"}, "executor": "http://tabs:9222", "executorCa": "/etc/tabs/ca.pem"}
+    file = render(merged(SQLITE, {"settings": merged(settings, more)})).settings_file
+    assert json.loads(file).items() >= {"metricsMaxNames": settings["metricsMaxNames"], **more}.items()
 
 
 @every_case(

@@ -121,6 +121,7 @@ spec:
 
 {{- define "taskyard.env" -}}
 - {name: XDG_STATE_HOME, value: /var/lib}
+- {name: TMPDIR, value: /tmp}
 - name: TASKYARD_ADMIN_TOKEN
   valueFrom: {secretKeyRef: {name: {{ include "taskyard.tokenSecret" . }}, key: admin-token}}
 - name: TASKYARD_METRICS_TOKEN
