@@ -114,7 +114,7 @@ def test_a_container_may_do_little_and_writes_to_two_folders(values, render):
         "readOnlyRootFilesystem": True,
         "capabilities": {"drop": ["ALL"]},
     }
-    assert pod["automountServiceAccountToken"] is False
+    assert (pod["automountServiceAccountToken"], pod["enableServiceLinks"]) == (False, False)
     writable = {each["mountPath"] for each in container["volumeMounts"] if not each.get("readOnly")}
     assert writable == {"/var/lib/taskyard", "/tmp"}
     assert container["args"] == ["up", "--config", "/etc/taskyard/taskyard.json"]
@@ -169,7 +169,9 @@ def test_the_two_forms_differ_in_what_they_keep_and_how_they_end(render):
     (claim,) = one.one("StatefulSet")["spec"]["volumeClaimTemplates"]
     assert claim["metadata"]["name"] in {each["name"] for each in one.container["volumeMounts"]}
     assert one.one("StatefulSet")["spec"]["serviceName"] == "yard-taskyard-pods"
+    assert one.one("Service", "yard-taskyard-pods")["spec"]["publishNotReadyAddresses"]
     assert "lifecycle" not in one.container
+    assert many.one("Deployment")["spec"]["strategy"] == {"rollingUpdate": {"maxSurge": 1, "maxUnavailable": 0}}
     assert {"name": "state", "emptyDir": {}} in many.pod["volumes"]
     assert many.container["lifecycle"] == {"preStop": {"sleep": {"seconds": 5}}}
     kinds = {each["kind"] for each in one.objects}
@@ -198,8 +200,15 @@ def test_rules_and_dashboards_are_those_of_the_deploy_folder(render):
     assert {name: json.loads(text) for name, text in shown.items()} == {
         f"taskyard-{file.name}": json.loads(file.read_text()) for file in files
     }
+
+
+def test_prometheus_finds_each_pod_and_brings_the_token_that_it_has(render):
+    rendered = render(merged(SQLITE, MONITORED))
     (endpoint,) = rendered.one("ServiceMonitor")["spec"]["endpoints"]
+    assert endpoint["port"] in {port["name"] for port in rendered.one("Service", "yard-taskyard-pods")["spec"]["ports"]}
     assert endpoint["relabelings"] == [{"targetLabel": "job", "replacement": "taskyard"}]
+    (token,) = (each for each in rendered.container["env"] if each["name"] == "TASKYARD_METRICS_TOKEN")
+    assert endpoint["authorization"]["credentials"] == token["valueFrom"]["secretKeyRef"]
 
 
 def test_a_package_holds_what_the_links_lead_to(helm, tmp_path):

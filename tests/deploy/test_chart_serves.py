@@ -25,6 +25,7 @@ from .chart import KEDA, NAME, POSTGRES, Rendered, environment_of, lay_files
 
 pytestmark = pytest.mark.gate("Helm")
 
+COMMAND = (sys.executable, "-m", "taskyard_server.cli.main")
 PORTS = ("grpc", "rest", "metrics", "replicas")
 STOP_SECS = 60.0
 
@@ -50,6 +51,15 @@ class Pod:
             return (await self.client.get(self.url(asked["port"], asked["path"]))).status_code
         except httpx.TransportError:
             return 0
+
+    async def run(self, *words: str) -> str:
+        """The output of a command of Taskyard within the container, as of `kubectl exec`."""
+        process = await asyncio.create_subprocess_exec(
+            *COMMAND, *words, env={**_without_settings(), **self.environment}, stdout=asyncio.subprocess.PIPE
+        )
+        output, _ = await process.communicate()
+        assert process.returncode == 0
+        return output.decode()
 
     async def call(self, method: str, path: str, **options: Any) -> Any:
         """The answer over REST to the holder of the admin token."""
@@ -80,7 +90,7 @@ async def running(
     settings.write_text(moved(settings.read_text()))
     given = {key: moved(text) for key, text in environment_of(container, secrets, fields).items()}
     process = await asyncio.create_subprocess_exec(
-        *(sys.executable, "-m", "taskyard_server.cli.main"),
+        *COMMAND,
         *map(moved, container["args"]),
         env={**_without_settings(), **given},
         stdout=asyncio.subprocess.DEVNULL,
@@ -122,6 +132,9 @@ async def test_a_server_on_sqlite_answers_probes_prometheus_and_keda_and_keeps_i
         token = {"Authorization": f"Bearer {pod.environment['TASKYARD_METRICS_TOKEN']}"}
         assert "taskyard_tasks_queued 1.0" in (await pod.client.get(scrape, headers=token)).text
         assert (await pod.client.get(pod.url("rest", "/tasks"))).status_code == 401
+        made = await pod.run("token", "create", "--config", str(tmp_path / "etc/taskyard.json"), "--role", "viewer")
+        headers = {"Authorization": f"Bearer {made.strip()}"}
+        assert (await pod.client.get(pod.url("rest", "/tasks"), headers=headers)).status_code == 200
         keda = of_clients.leaf(uris=["spiffe://taskyard/keda"])
         channel_credentials = grpc.ssl_channel_credentials(authority.cert, keda.key, keda.cert)
         (trigger,) = rendered.one("ScaledObject")["spec"]["triggers"]
