@@ -2,6 +2,7 @@
 
 import asyncio
 import os
+import re
 import signal
 import ssl
 import sys
@@ -21,11 +22,13 @@ from tests.environment import settings_in
 from tests.ports import free_port
 from tests.waiting import until
 
-from .chart import KEDA, NAME, POSTGRES, Rendered, environment_of, lay_files
+from .chart import CHART, KEDA, NAME, POSTGRES, Rendered, environment_of, lay_files
 
 pytestmark = pytest.mark.gate("Helm")
 
 COMMAND = (sys.executable, "-m", "taskyard_server.cli.main")
+OF_THE_IMAGE = dict(re.findall(r"\b(TASKYARD_\w+)=(\S+)", (CHART.parents[2] / "Dockerfile").read_text()))
+"""The variables that every container has by its image."""
 PORTS = ("grpc", "rest", "metrics", "replicas")
 STOP_SECS = 60.0
 
@@ -88,7 +91,7 @@ async def running(
     lay_files(rendered, secrets, folder / "etc")
     settings = folder / "etc/taskyard.json"
     settings.write_text(moved(settings.read_text()))
-    given = {key: moved(text) for key, text in environment_of(container, secrets, fields).items()}
+    given = OF_THE_IMAGE | {key: moved(text) for key, text in environment_of(container, secrets, fields).items()}
     process = await asyncio.create_subprocess_exec(
         *COMMAND,
         *map(moved, container["args"]),
@@ -132,6 +135,8 @@ async def test_a_server_on_sqlite_answers_probes_prometheus_and_keda_and_keeps_i
         token = {"Authorization": f"Bearer {pod.environment['TASKYARD_METRICS_TOKEN']}"}
         assert "taskyard_tasks_queued 1.0" in (await pod.client.get(scrape, headers=token)).text
         assert (await pod.client.get(pod.url("rest", "/tasks"))).status_code == 401
+        # Else the chart need not take them back.
+        assert OF_THE_IMAGE.keys() >= {"TASKYARD_CA", "TASKYARD_TOKEN_FILE"}
         made = await pod.run("token", "create", "--config", str(tmp_path / "etc/taskyard.json"), "--role", "viewer")
         headers = {"Authorization": f"Bearer {made.strip()}"}
         assert (await pod.client.get(pod.url("rest", "/tasks"), headers=headers)).status_code == 200

@@ -208,7 +208,7 @@ REFUSED: list[tuple[Object, str]] = [
         (merged(SQLITE, {"env": [{"name": name, "value": "x"}]}), f"env: {name} is")
         for name in (
             *("TASKYARD_GRPC", "TASKYARD_TLS__CERT", "TASKYARD_GATEWAY_TLS", "TASKYARD_REPLICAS__NAME"),
-            *("TASKYARD_STORE__URL", "TASKYARD_AUTH__REQUIRED", "TASKYARD_ADMIN_TOKEN", "TASKYARD_METRICS_TOKEN"),
+            *("TASKYARD_STORE__URL", "TASKYARD_AUTH__REQUIRED", "TASKYARD_ADMIN_TOKEN", "TASKYARD_CA"),
             *("XDG_STATE_HOME", "SHUTDOWN_GRACE_PERIOD_SECONDS", "TASKYARD_SHUTDOWN_GRACE_PERIOD_SECONDS"),
         )
     ),

@@ -122,6 +122,9 @@ spec:
 {{- define "taskyard.env" -}}
 - {name: XDG_STATE_HOME, value: /var/lib}
 - {name: TMPDIR, value: /tmp}
+# The image names files that it would make by itself.
+- {name: TASKYARD_CA, value: ""}
+- {name: TASKYARD_TOKEN_FILE, value: ""}
 - name: TASKYARD_ADMIN_TOKEN
   valueFrom: {secretKeyRef: {name: {{ include "taskyard.tokenSecret" . }}, key: admin-token}}
 - name: TASKYARD_METRICS_TOKEN
