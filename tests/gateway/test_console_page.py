@@ -276,7 +276,7 @@ async def test_a_page_that_changes_is_served_after_a_restart_of_envoy(
     server: tuple[Tasks, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     files = shutil.copytree(FILES, tmp_path / "gateway")
-    monkeypatch.setattr(gateway_module, "_gateway_files", lambda: files)
+    monkeypatch.setattr(gateway_module, "gateway_files", lambda: files)
     # Envoy takes `%` for the beginning of a variable in headers, and no page has more than it allows.
     (files / "console.html").write_text("<script>100 %START_TIME%</script>" + "é" * 2_000_000)
     async with gateway_to(server[1]) as gateway, client_of(gateway) as http:

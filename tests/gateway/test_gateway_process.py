@@ -83,7 +83,7 @@ async def gateway(grpc_address: str) -> AsyncIterator[Gateway]:
 def own_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A copy of the gateway's files that a test may break."""
     shutil.copytree(REPOSITORY / "gateway", tmp_path / "gateway")
-    monkeypatch.setattr(gateway_module, "_gateway_files", lambda: tmp_path / "gateway")
+    monkeypatch.setattr(gateway_module, "gateway_files", lambda: tmp_path / "gateway")
     return tmp_path / "gateway"
 
 
@@ -282,7 +282,7 @@ asyncio.run(main())
 
 
 def test_the_configuration_is_valid_without_taskyard() -> None:
-    command = [gateway_module._envoy_binary(), "--mode", "validate", "-c", "envoy.yaml"]
+    command = [gateway_module.envoy_binary(), "--mode", "validate", "-c", "envoy.yaml"]
     done = subprocess.run(
         command, cwd=REPOSITORY / "gateway", capture_output=True, text=True, timeout=SECS, check=False
     )

@@ -129,7 +129,7 @@ async def test_a_server_that_does_not_answer_is_504(
     text, found = re.subn("timeout: 30s", "timeout: 0.2s", (files / "envoy.yaml").read_text())
     assert found > 1
     (files / "envoy.yaml").write_text(text)
-    monkeypatch.setattr(gateway_module, "_gateway_files", lambda: files)
+    monkeypatch.setattr(gateway_module, "gateway_files", lambda: files)
     late = {"code": "unavailable", "error": "the server did not answer in time", "retryable": True}
     slow = {"code": "unavailable", "error": "the request did not arrive in time", "retryable": True}
     async with gateway_to(server[1]) as gateway, client_of(gateway) as rest:

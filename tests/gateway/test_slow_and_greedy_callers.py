@@ -143,7 +143,7 @@ async def hasty(server: tuple[Tasks, str], tmp_path_factory: pytest.TempPathFact
         text = text.replace(usual, f"{usual.partition(':')[0]}: 2s")
     (folder / "envoy.yaml").write_text(text)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(gateway_module, "_gateway_files", lambda: folder)
+        patch.setattr(gateway_module, "gateway_files", lambda: folder)
         gateway = Gateway("127.0.0.1:0", server[1])
         await gateway.start()
         yield gateway

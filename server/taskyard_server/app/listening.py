@@ -66,7 +66,7 @@ class Servers:
         is_guest: bool = False,
     ) -> None:
         open_files = resource.getrlimit(resource.RLIMIT_NOFILE)[0] if is_guest else _raise_open_files()
-        connections = ("grpc.max_allowed_incoming_connections", _connections(open_files))
+        connections = ("grpc.max_allowed_incoming_connections", connections_within(open_files))
         streams = (("grpc.max_concurrent_streams", MAX_STREAMS),) if is_limited else ()
         self._outer = _server((*SERVER_OPTIONS, connections, *streams), interceptor)
         self._inner = _server(SERVER_OPTIONS, for_gateway)
@@ -167,7 +167,8 @@ def _raise_open_files() -> int:
     return hard
 
 
-def _connections(open_files: int) -> int:
+def connections_within(open_files: int) -> int:
+    """How many callers a server takes at once that may have `open_files`."""
     if open_files == resource.RLIM_INFINITY:
         return MAX_CONNECTIONS
     return max(64, min(MAX_CONNECTIONS, open_files - OTHER_FILES))

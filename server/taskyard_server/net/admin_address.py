@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import socket
+import struct
 from hashlib import sha256
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -53,12 +54,20 @@ def _short_enough(path: Path, text: bytes) -> Path:
 
 def is_served(path: Path) -> bool:
     """True if a server listens at this socket."""
+    return server_at(path) is not None
+
+
+def server_at(path: Path) -> int | None:
+    """The process that listens at this socket, 0 for one that cannot be seen from here; None if none does."""
     with socket.socket(socket.AF_UNIX) as probe:
         try:
             probe.connect(os.fspath(path))
         except OSError:
-            return False
-        return True
+            return None
+        if not hasattr(socket, "SO_PEERCRED"):
+            return 0
+        pid, _, _ = struct.unpack("3i", probe.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 12))
+        return int(pid)
 
 
 def address_of(path: Path) -> str:

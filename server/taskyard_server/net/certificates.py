@@ -79,7 +79,7 @@ class CertificateFiles:
     def load(self) -> None:
         """Read the files. Raises `CertificateError`."""
         self._seen = self._marks()
-        self._take(self._read())
+        self._take(self.read())
 
     def look(self, now: float) -> bool:
         """Look at the files, at a time in seconds; whether others are in force now.
@@ -90,7 +90,7 @@ class CertificateFiles:
         if marks != self._seen:
             self._seen, self._error, self._since = marks, None, now
             try:
-                found = self._read()
+                found = self.read()
             except CertificateError as error:
                 self._error = str(error)
                 return False
@@ -120,7 +120,8 @@ class CertificateFiles:
     def _marks(self) -> list[FileMark | None]:
         return marks_of((self.cert, self.key, self.client_ca))
 
-    def _read(self) -> Certificates:
+    def read(self) -> Certificates:
+        """The content of the files, which is not put in force. Raises `CertificateError`."""
         cert, key = self._content("cert", self.cert), self._content("key", self.key)
         first = self._certificates("cert", self.cert, cert)[0]
         self._check_key(first, key)

@@ -96,6 +96,26 @@ SELECT pg_try_advisory_lock(1413829203);
 SELECT pg_advisory_unlock(1413829203);
 -- name: read_version
 SELECT version FROM taskyard.meta;
+-- name: formats
+SELECT version, level FROM taskyard.meta;
+-- name: may_make
+-- The schema, where there is none; else tables in it.
+SELECT coalesce(
+  (SELECT pg_catalog.pg_has_role(nspowner, 'USAGE') OR pg_catalog.has_schema_privilege(oid, 'CREATE')
+   FROM pg_catalog.pg_namespace WHERE nspname = 'taskyard'),
+  pg_catalog.has_database_privilege(pg_catalog.current_database(), 'CREATE')
+);
+-- name: may_use
+-- Every table. Rights of a schema come first, without which those of its tables are of no use.
+SELECT pg_catalog.has_schema_privilege('taskyard', 'USAGE') AND bool_and(
+  pg_catalog.has_table_privilege(c.oid, 'SELECT') AND pg_catalog.has_table_privilege(c.oid, 'INSERT')
+  AND pg_catalog.has_table_privilege(c.oid, 'UPDATE') AND pg_catalog.has_table_privilege(c.oid, 'DELETE')
+)
+FROM pg_catalog.pg_class AS c JOIN pg_catalog.pg_namespace AS n ON n.oid = c.relnamespace
+WHERE n.nspname = 'taskyard' AND c.relkind IN ('r', 'p');
+-- name: free_connections
+SELECT current_setting('max_connections')::int - current_setting('superuser_reserved_connections')::int
+  - (SELECT count(*) FROM pg_catalog.pg_stat_activity WHERE backend_type = 'client backend')::int;
 -- name: write_version
 UPDATE taskyard.meta SET version = $1;
 

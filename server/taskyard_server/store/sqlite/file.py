@@ -74,7 +74,7 @@ def open_yard(path: str, *, synchronous: str, wait_secs: float, sql: dict[str, s
     db = sqlite3.connect(path, timeout=0, isolation_level=None, cached_statements=128)
     try:
         lock(db, path, time.monotonic() + wait_secs)
-        _recognize(db, path)
+        recognize(db, path)
         db.execute("PRAGMA journal_mode = WAL")
         db.execute("PRAGMA wal_autocheckpoint = 0")  # upkeep.py does it, and sees its errors
         db.execute("PRAGMA cache_size = -32768")
@@ -161,8 +161,8 @@ def lock(db: sqlite3.Connection, path: str, until: float) -> None:
         time.sleep(0.02)
 
 
-def _recognize(db: sqlite3.Connection, path: str) -> None:
-    """Refuse a database that is not ours, before anything in it is changed."""
+def recognize(db: sqlite3.Connection, path: str) -> None:
+    """Refuse a database that is not ours, before anything in it is changed. Raises `Unusable`."""
     mark = pragma(db, "application_id")
     version = pragma(db, "user_version")
     (things,) = db.execute("SELECT count(*) FROM sqlite_master").fetchone()
