@@ -60,8 +60,12 @@ def is_served(path: Path) -> bool:
 def server_at(path: Path) -> int | None:
     """The process that listens at this socket, 0 for one that cannot be seen from here; None if none does."""
     with socket.socket(socket.AF_UNIX) as probe:
+        probe.setblocking(False)
         try:
             probe.connect(os.fspath(path))
+        except BlockingIOError:
+            # It is there, and does not come to taking more.
+            return 0
         except OSError:
             return None
         if not hasattr(socket, "SO_PEERCRED"):

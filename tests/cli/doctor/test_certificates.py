@@ -1,5 +1,6 @@
 """What the doctor says of certificates, of secrets that others can read, and of who may call."""
 
+import tempfile
 from datetime import timedelta
 
 import pytest
@@ -177,3 +178,9 @@ def test_an_envoy_that_is_not_there_or_refuses_is_a_failure(monkeypatch, tmp_pat
     assert only(envoy(yard({}))).seen == "Envoy 1.2.3 refuses its configuration: no good"
     refusing.write_text("#!/bin/sh\nexit 3")
     assert only(envoy(yard({}))).seen == f"{refusing} --version ends with status 3"
+
+
+def test_without_a_folder_for_temporary_files_the_gateway_cannot_start(monkeypatch, tmp_path):
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "none"))
+    found = only(envoy(yard({})))
+    assert (found.status, found.seen) == ("failure", "no folder for temporary files: no such file or directory")

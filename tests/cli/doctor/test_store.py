@@ -89,6 +89,19 @@ def test_something_else_is_a_failure(path, text):
     assert only(store(of(path))).seen == f"{path} is not a file of Taskyard"
 
 
+def test_a_damaged_file_is_a_failure_and_one_whose_log_was_not_copied_is_not(path):
+    whole = path.read_bytes()
+    page = int.from_bytes(whole[16:18], "big")
+    with sqlite3.connect(f"file:{path}?mode=ro&immutable=1", uri=True) as db:
+        (root,) = db.execute("SELECT rootpage FROM sqlite_master WHERE name = 'meta'").fetchone()
+    db.close()
+    path.write_bytes(whole[: (root - 1) * page] + b"x" * page + whole[root * page :])
+    found = only(store(of(path)))
+    assert (found.status, "is damaged" in found.seen) == ("failure", True)
+    path.with_name("yard.db-wal").write_bytes(b"pages")
+    assert not ill(store(of(path)))
+
+
 def test_a_folder_that_is_a_file_is_a_failure(path):
     found = only(store(of(path / "yard.db")))
     assert (found.status, found.seen) == ("failure", f"{path} is no folder")

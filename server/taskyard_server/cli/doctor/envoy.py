@@ -45,7 +45,15 @@ def envoy(on: Examined) -> Findings:
         if printed.returncode or found is None:
             yield failure(CHECK, f"{binary} --version ends with status {printed.returncode}", REINSTALL)
             return
-        with tempfile.TemporaryDirectory(prefix="taskyard-doctor-") as folder:
+        try:
+            temporary = tempfile.TemporaryDirectory(prefix="taskyard-doctor-")
+        except OSError as error:
+            todo = (
+                "let TMPDIR name a folder that can be written (a tmpfs at /tmp of a container): the gateway needs one"
+            )
+            yield failure(CHECK, f"no folder for temporary files: {reason_of(error)}", todo)
+            return
+        with temporary as folder:
             config = asyncio.run(_written(on.settings, Path(folder)))
             validated = _ran(binary, "--mode", "validate", "--log-level", "error", "-c", str(config))
     except subprocess.TimeoutExpired:

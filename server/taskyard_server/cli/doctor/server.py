@@ -34,7 +34,8 @@ def server(on: Examined) -> Findings:
             yield failure(CHECK, reply.problem, "start it, or correct --server")
         elif on.runs:
             todo = "see its log; if it does nothing more, stop it and start it again: what it keeps is safe"
-            yield failure(CHECK, f"process {on.server} runs, but {reply.problem}", todo)
+            who = f"process {on.server}" if on.server else "somebody"
+            yield failure(CHECK, f"{who} serves the admin socket, but {reply.problem}", todo)
         else:
             yield ok(CHECK, reply.problem)
         return

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import fcntl
-import getpass
 import os
+import pwd
 import sqlite3
 import stat
 import struct
@@ -18,7 +18,16 @@ import psutil
 from taskyard_server.cli.server import size_text
 from taskyard_server.engine.persistence import MAX_AHEAD_SECS
 from taskyard_server.settings.store_url import MEMORY, is_postgres, sqlite_path
-from taskyard_server.store.sqlite.file import VERSION, Unusable, explain, no_yard, pragma, recognize, statements
+from taskyard_server.store.sqlite.file import (
+    VERSION,
+    Unusable,
+    explain,
+    no_yard,
+    pragma,
+    primary,
+    recognize,
+    statements,
+)
 
 from .database import database
 from .examined import Examined
@@ -78,8 +87,8 @@ def may_use(path: Path, mode: int) -> bool:
 def user() -> str:
     """Who runs this."""
     try:
-        return f"user {getpass.getuser()}"
-    except (OSError, KeyError):
+        return f"user {pwd.getpwuid(os.geteuid()).pw_name}"
+    except KeyError:
         # Containers run programs under numbers that no file names.
         return f"user {os.geteuid()}"
 
@@ -100,7 +109,7 @@ def _content(path: Path, on: Examined) -> Findings:
     except Unusable as error:
         yield failure_of(CHECK, error)
         return
-    size = sum(os.stat(each).st_size for each in (path, f"{path}-wal") if os.path.exists(each))
+    size = _bytes_of(str(path)) + _bytes_of(f"{path}-wal")
     words = f"{path}, {size_text(size)}" + (f", last commit {utc(at)}" if at else "")
     yield _holder(path, on, words)
     if version and version < VERSION:
@@ -129,8 +138,18 @@ def _head(path: Path) -> tuple[int, float]:
         finally:
             db.close()
     except sqlite3.Error as error:
+        if primary(error) == sqlite3.SQLITE_CORRUPT and _bytes_of(f"{path}-wal"):
+            # What the log holds is missing in the file: together they are sound.
+            return 0, 0.0
         raise Unusable(explain(str(path), error)) from None
     return version, float(row[1]) if row else 0.0
+
+
+def _bytes_of(path: str) -> int:
+    try:
+        return os.stat(path).st_size
+    except FileNotFoundError:
+        return 0
 
 
 def _holder(path: Path, on: Examined, words: str) -> Finding:
