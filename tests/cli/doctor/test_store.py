@@ -2,6 +2,7 @@
 
 import asyncio
 import os
+import socket
 import sqlite3
 import subprocess
 import sys
@@ -15,6 +16,7 @@ from taskyard_server.app.admin_socket import AdminSocket
 from taskyard_server.cli.doctor import store as doctor_store
 from taskyard_server.cli.doctor.files import admin_socket
 from taskyard_server.cli.doctor.ports import ports
+from taskyard_server.cli.doctor.server import server
 from taskyard_server.cli.doctor.store import store
 from taskyard_server.net.admin_address import socket_path
 from taskyard_server.services.store import StoreService
@@ -196,8 +198,21 @@ async def test_the_server_and_its_processes_are_known(served):
     ]
 
 
-async def test_ports_that_a_running_server_does_not_have_are_failures(served):
-    assert {each.status for each in ill(ports(of(served)))} == {"failure"}
+async def test_a_server_that_listens_elsewhere_is_a_warning_that_says_where(served):
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        own = f"127.0.0.1:{listener.getsockname()[1]}"
+        on = of(served)
+        found = [*ill(ports(on)), only(server(on))]
+    assert {each.status for each in found} == {"warning"}
+    assert all(own in each.seen for each in found)
+
+
+async def test_a_server_that_does_not_answer_at_its_own_port_is_a_failure(served):
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        address = f"127.0.0.1:{listener.getsockname()[1]}"
+        settings = {"store": {"url": f"sqlite:///{served}"}, "grpc": address}
+        found = only(server(yard(settings, address=address)))
+    assert (found.status, "serves the admin socket, but no server answers" in found.seen) == ("failure", True)
 
 
 def test_a_server_that_answers_while_nobody_listens_at_the_socket_is_that_of_another_store(path):

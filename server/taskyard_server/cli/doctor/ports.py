@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import os
 import socket
+from collections.abc import Collection
 from typing import Any, Final
 
 import psutil
@@ -12,26 +13,28 @@ import psutil
 from taskyard_server.settings.config import Settings
 
 from .examined import Examined
-from .findings import Finding, Findings, failure, ok, reason_of
+from .findings import Finding, Findings, failure, ok, reason_of, warning
 
 TAKEN: Final = "taken"
 
 
 def ports(on: Examined) -> Findings:
     """Look at each address that the server listens at, as its settings say."""
-    seen: dict[str, str] = {}
+    named: dict[str, str] = {}
     own = on.processes()
+    elsewhere = addresses_of(own)
     for name, address in listeners(on.settings):
         check = f"port {name}"
-        if address in seen:
-            yield failure(check, f"{address} is that of {seen[address]} too", f"give {name} a port of its own")
+        if address in named:
+            yield failure(check, f"{address} is that of {named[address]} too", f"give {name} a port of its own")
             continue
-        seen[address] = name
+        named[address] = name
         problem = _problem(address)
         if problem is None:
-            if on.runs and on.server:
-                todo = "see its log, and whether it was started with other settings or flags"
-                yield failure(check, f"{address} is free, although process {on.server} runs as the server", todo)
+            if elsewhere:
+                todo = "it was started with other settings or flags: give this the same, or start it again"
+                seen = f"{address} is free: the running server, process {on.server}, listens at {', '.join(elsewhere)}"
+                yield warning(check, seen, todo)
             else:
                 yield ok(check, f"{address} is free")
         elif problem == TAKEN:
@@ -87,12 +90,22 @@ def _bind(family: int, where: tuple[Any, ...]) -> str | None:
 def _listener(address: str) -> int | None:
     """The process that listens at the port; None if it cannot be seen from here."""
     port = int(address.rpartition(":")[2])
+    return next((pid for _, found, pid in _listening() if found == port and pid), None)
+
+
+def addresses_of(processes: Collection[int]) -> list[str]:
+    """Where these processes listen, as far as can be seen from here."""
+    found = {(host.removeprefix("::ffff:"), port) for host, port, pid in _listening() if pid in processes}
+    return sorted(f"[{host}]:{port}" if ":" in host else f"{host}:{port}" for host, port in found)
+
+
+def _listening() -> list[tuple[str, int, int | None]]:
     try:
         found = psutil.net_connections("tcp")
     except (psutil.Error, OSError):
-        return None
-    pids = [each.pid for each in found if each.status == psutil.CONN_LISTEN and each.laddr and each.laddr.port == port]
-    return next((pid for pid in pids if pid), None)
+        return []
+    return [(each.laddr.ip, each.laddr.port, each.pid) for each in found
+            if each.status == psutil.CONN_LISTEN and each.laddr]  # fmt: skip
 
 
 def _named(pid: int) -> str:

@@ -20,6 +20,7 @@ from taskyard_server.settings.config import by_key
 
 from .examined import CALL_SECS, Examined
 from .findings import Finding, Findings, failure, ok, warning
+from .ports import addresses_of
 
 CHECK: Final = "server"
 CREDENTIAL: Final = "credential"
@@ -32,6 +33,9 @@ def server(on: Examined) -> Findings:
     if not reply.is_there:
         if on.is_named:
             yield failure(CHECK, reply.problem, "start it, or correct --server")
+        elif (elsewhere := addresses_of(on.processes())) and not _has_port(elsewhere, on.address):
+            seen = f"{reply.problem}; the running server, process {on.server}, listens at {', '.join(elsewhere)}"
+            yield warning(CHECK, seen, "it was started with other settings or flags: name its gRPC port by --server")
         elif on.runs:
             todo = "see its log; if it does nothing more, stop it and start it again: what it keeps is safe"
             who = f"process {on.server}" if on.server else "somebody"
@@ -48,6 +52,11 @@ def server(on: Examined) -> Findings:
             yield from _asked(on, channel)
     except Failure as error:
         yield warning(CREDENTIAL, str(error), "see the line above")
+
+
+def _has_port(addresses: list[str], address: str) -> bool:
+    port = address.rpartition(":")[2]
+    return any(each.rpartition(":")[2] == port for each in addresses)
 
 
 def _asked(on: Examined, channel: grpc.Channel) -> Findings:
