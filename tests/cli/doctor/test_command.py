@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from taskyard_server.cli.up.secure_folder import secure_folder
 from taskyard_server.settings.setting_types import MASK
 from tests.cases import every_case
 from tests.environment import without_settings
@@ -63,6 +64,21 @@ def test_a_server_that_is_named_is_asked(anywhere, config, address):
     assert {"check": "server", "status": "ok", "seen": f"the one at {address} takes tasks", "todo": ""} in done.json[
         "findings"
     ]
+
+
+def test_the_folder_of_a_secure_start_is_taken_and_nothing_is_made_in_it(anywhere, tmp_path, monkeypatch):
+    for name in ("GRPC", "REST", "METRICS"):
+        monkeypatch.setenv(f"TASKYARD_{name}", f"0.0.0.0:{free_port()}")
+    before = anywhere("doctor", "--secure", str(tmp_path / "yard"), "--json")
+    (found,) = before.json["findings"]
+    assert (before.code, found["status"], list(tmp_path.iterdir())) == (0, "warning", [])
+    secure = secure_folder(tmp_path / "yard")
+    made = {each.name: each.read_bytes() for each in (tmp_path / "yard").iterdir()}
+    done = anywhere("doctor", "--secure", str(tmp_path / "yard"), "--json")
+    assert (done.code, statuses(done)["certificate tls"]) == (0, "ok"), done.out
+    assert secure.new_token not in done.out
+    assert {each.name: each.read_bytes() for each in (tmp_path / "yard").iterdir()} == made
+    assert anywhere("doctor", "--secure", "x", "--config", "y").code == 2
 
 
 def test_a_failure_is_exit_code_1_and_says_how_many_there_are(anywhere, config, tmp_path):

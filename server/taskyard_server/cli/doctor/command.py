@@ -2,13 +2,15 @@
 
 from collections import Counter
 from collections.abc import Sequence
-from typing import Any, Final
+from pathlib import Path
+from typing import Annotated, Any, Final
 
+import typer
 from rich.text import Text
 
 from taskyard_server.cli.connection import Connection, with_connection
 from taskyard_server.cli.console import out
-from taskyard_server.cli.failure import Failure
+from taskyard_server.cli.failure import Failure, Misuse
 from taskyard_server.cli.listing import ListingTable
 from taskyard_server.cli.output_form import print_data, with_output
 from taskyard_server.cli.progress import waiting_line
@@ -17,23 +19,30 @@ from taskyard_server.cli.settings_options import ConfigOption, StoreOption
 
 from .findings import Finding
 
+SecureOption = Annotated[Path | None, typer.Option(help="The folder that `taskyard up --secure` serves with.")]
 COLOURS: Final = {"ok": "green", "warning": "yellow", "failure": "red"}
 
 
 @with_output
 @with_connection
 def doctor(
-    connection: Connection, config_file: ConfigOption = None, store: StoreOption = None, as_json: bool = False
+    connection: Connection,
+    config_file: ConfigOption = None,
+    store: StoreOption = None,
+    secure: SecureOption = None,
+    as_json: bool = False,
 ) -> None:
     """Look at what may be wrong with a yard, before a start or beside a running server, and say what to do.
 
     Changes nothing. Exit status 1 if there are failures.
     """
+    if config_file is not None and secure is not None:
+        raise Misuse("give only one of --config and --secure")
     # It imports the server.
     from .examination import examine
 
     with waiting_line("looking"):
-        findings = examine(connection, config_file, store)
+        findings = examine(connection, config_file, store, secure)
     counts = Counter(finding.status.value for finding in findings)
     if as_json:
         rows: list[dict[str, Any]] = [finding._asdict() for finding in findings]

@@ -4,9 +4,10 @@ import threading
 import time
 from collections.abc import Callable, Iterable
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from taskyard_server.cli.connection import Connection
+from taskyard_server.cli.up import secure_folder
 from taskyard_server.settings.config import ConfigError
 from taskyard_server.settings.config_sources import Loaded, load
 
@@ -14,7 +15,7 @@ from .certificates import certificates
 from .envoy import envoy
 from .examined import Examined, examined
 from .files import admin_socket, files
-from .findings import Finding, Findings, failure, ok, warning
+from .findings import Finding, Findings, failure, ok, reason_of, warning
 from .machine import clock, limits, versions
 from .ports import ports
 from .protection import protection
@@ -31,10 +32,22 @@ MAX_SECS: Final = 15.0
 """A check that has not ended by then is given up: a disk, a name server or another machine does not answer."""
 
 
-def examine(connection: Connection, config_file: Path | None, store_url: str | None) -> list[Finding]:
-    """All that there is to say about the yard of these settings and its server."""
+def examine(
+    connection: Connection, config_file: Path | None, store_url: str | None, secure: Path | None = None
+) -> list[Finding]:
+    """All that there is to say about the yard of these settings, or of those in the folder `secure`, and its server."""
+    flags: dict[str, Any] = {} if store_url is None else {"store": {"url": store_url}}
+    if secure is not None:
+        config_file = secure.absolute() / secure_folder.SETTINGS
+        if not config_file.exists():
+            seen = f"{config_file} is not there: the first start with --secure makes it"
+            return [warning(SETTINGS, seen, "start it, then look again; the rest was not looked at")]
     try:
-        loaded = load(config_file, {} if store_url is None else {"store": {"url": store_url}})
+        if secure is not None:
+            flags |= secure_folder.secured_flags(secure)
+        loaded = load(config_file, flags)
+    except OSError as error:
+        return [failure(SETTINGS, f"{error.filename}: {reason_of(error)}", "run this as the user of the server")]
     except ConfigError as error:
         todo = "correct it; docs/operate/settings.md has all keys. The rest was not looked at"
         return [failure(SETTINGS, line, todo) for line in str(error).splitlines()]
@@ -78,7 +91,7 @@ class _Running:
 
 
 def _settings(loaded: Loaded, config_file: Path | None) -> Finding:
-    named = {"file": str(config_file), "environment": "variables", "flag": "--store"}
+    named = {"file": str(config_file), "environment": "variables", "flag": "flags"}
     used = [f"{list(loaded.sources.values()).count(source)} of {name}" for source, name in named.items()
             if source in loaded.sources.values()]  # fmt: skip
     return ok(SETTINGS, f"valid: {', '.join(used) or 'all at their defaults'}")

@@ -19,6 +19,7 @@ from taskyard.v1.health_pb2_grpc import HealthServiceStub
 from taskyard_server.cli.connection import Connection
 from taskyard_server.cli.failure import Failure, Misuse, NoServer
 from taskyard_server.net.admin_address import server_at, socket_of
+from taskyard_server.net.exposure import is_loopback
 from taskyard_server.settings.config import Settings
 from taskyard_server.settings.config_sources import Loaded
 from taskyard_server.settings.store_url import is_postgres
@@ -94,9 +95,13 @@ def reachable(address: str) -> str:
 
 def _reached(settings: Settings, connection: Connection) -> tuple[Connection, bool]:
     given = connection.credentials
-    if connection.is_given or given.address != DEFAULT_ADDRESS:
-        return connection, True
     address = reachable(settings.grpc)
+    if connection.is_given or given.address != DEFAULT_ADDRESS:
+        # A variable may name the server of these settings, as it does in containers.
+        is_other = len(given.addresses) > 1 or not (
+            _is_same_port(given.address, address) and is_loopback(given.address)
+        )
+        return connection, connection.is_given or is_other or not is_loopback(address)
     # The certificate that the server shows is the one of its settings: trusted by itself it shows just that.
     tls = given.tls or (None if settings.tls.cert is None else TlsFiles(str(settings.tls.cert)))
     try:
@@ -104,6 +109,10 @@ def _reached(settings: Settings, connection: Connection) -> tuple[Connection, bo
     except ValueError:
         # No token is sent in the clear to an address that others may listen at.
         return Connection(Credentials(address, given.namespace, None, tls, spelling=AT_THE_TERMINAL)), False
+
+
+def _is_same_port(one: str, other: str) -> bool:
+    return one.rpartition(":")[2] == other.rpartition(":")[2]
 
 
 def _reply(connection: Connection) -> Reply:

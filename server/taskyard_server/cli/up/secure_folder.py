@@ -32,6 +32,9 @@ from taskyard_server.net.authority import Authority, write
 from taskyard_server.net.exposure import is_ip
 
 NAME: Final = re.compile(r"(\*\.)?[A-Za-z0-9_-]+(\.[A-Za-z0-9_-]+)*")
+SETTINGS: Final = "taskyard.json"
+ADMIN_TOKEN: Final = "admin.token"
+METRICS_TOKEN: Final = "metrics.token"
 OPERATOR: Final = "spiffe://taskyard/operators/local"
 
 
@@ -52,17 +55,28 @@ def secure_folder(folder: Path, names: Iterable[str] = ()) -> SecureFolder:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         folder.chmod(0o700)
         _make_certificates(folder, names)
-        config = folder / "taskyard.json"
+        config = folder / SETTINGS
         if not config.exists():
             write(config, json.dumps(_settings(folder), indent=2).encode() + b"\n")
-        had = (folder / "admin.token").exists()
-        flags: dict[str, Any] = {"metricsToken": _token(folder / "metrics.token")}
+        had = (folder / ADMIN_TOKEN).exists()
+        _make_token(folder / METRICS_TOKEN)
         # Who gives a token by the environment needs no other one.
         if "TASKYARD_ADMIN_TOKEN" not in os.environ:
-            flags["auth"] = {"adminToken": _token(folder / "admin.token")}
+            _make_token(folder / ADMIN_TOKEN)
+        flags = secured_flags(folder)
     except (OSError, ValueError) as error:
         raise Failure(f"--secure {folder}: {error}") from None
     return SecureFolder(folder / "ca.pem", config, flags, None if had else flags.get("auth", {}).get("adminToken"))
+
+
+def secured_flags(folder: Path) -> dict[str, Any]:
+    """The flags that the tokens of a folder stand for, as far as they are there. Raises `OSError`."""
+    flags: dict[str, Any] = {}
+    if (path := folder / METRICS_TOKEN).exists():
+        flags["metricsToken"] = path.read_text().strip()
+    if "TASKYARD_ADMIN_TOKEN" not in os.environ and (path := folder / ADMIN_TOKEN).exists():
+        flags["auth"] = {"adminToken": path.read_text().strip()}
+    return flags
 
 
 def _make_certificates(folder: Path, names: Iterable[str]) -> None:
@@ -80,11 +94,9 @@ def _name(text: str) -> x509.GeneralName:
     return x509.DNSName(text)
 
 
-def _token(path: Path) -> str:
-    """The token that a file holds, which is made if there is none."""
+def _make_token(path: Path) -> None:
     if not path.exists():
         write(path, f"{secrets.token_urlsafe(32)}\n".encode())
-    return path.read_text().strip()
 
 
 def _settings(folder: Path) -> dict[str, object]:
