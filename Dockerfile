@@ -1,4 +1,4 @@
-# Server, gateway and console in one image (docs/operate/install.md, Containers): `docker build -t taskyard .`
+# Server, gateway and console in one image (docs/operate/install.md): `docker build -t taskyard .`
 ARG PYTHON=3.13
 
 # The wheel of dist/ that fits, or else one made of the sources, and all that running needs.

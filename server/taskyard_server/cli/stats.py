@@ -18,16 +18,21 @@ HEALTH_SECS: Final = 5.0
 ReadyOption = Annotated[bool, typer.Option("--ready", help="Ask whether it takes tasks, not whether it lives.")]
 
 
+@with_output
 @with_connection_to_server
-def health(connection: Connection, ready: ReadyOption = False) -> None:
+def health(connection: Connection, ready: ReadyOption = False, as_json: bool = False) -> None:
     """Say whether the server lives, for health checks: the exit code is 0 if it does, and 3 if not."""
     with connection.opened() as channel:
         service = health_pb2_grpc.HealthServiceStub(channel)
         # Neither call asks for a credential.
         if ready:
-            typer.echo(service.GetReadiness(health_pb2.GetReadinessRequest(), timeout=HEALTH_SECS).status)
+            status = service.GetReadiness(health_pb2.GetReadinessRequest(), timeout=HEALTH_SECS).status
         else:
-            typer.echo(service.GetHealth(health_pb2.GetHealthRequest(), timeout=HEALTH_SECS).status)
+            status = service.GetHealth(health_pb2.GetHealthRequest(), timeout=HEALTH_SECS).status
+    if as_json:
+        print_data({"status": status})
+    else:
+        typer.echo(status)
 
 
 @with_output
