@@ -95,7 +95,7 @@ flaky: $(READY)  ## tests again and again beside busy loops, to find those that 
 house: $(READY)   ## the shape of the server in figures, which only shrink (tests/architecture/test_house.py)
 	python -m tools.house
 
-wheel: compile   ## build the wheel, install it where nothing else is, and use it
+wheel: compile   ## build wheel and image, install them where nothing else is, and use them
 	pytest -m wheel tests/wheel
 
 lint: $(READY)   ## style, types, layers, what nothing uses, proto rules, stale generated code, workflows

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Brings programs of Debian that some tests need and pip does not have: debian_tools.sh chromium promtool
+# Brings programs of Debian that some tests need and pip does not have: debian_tools.sh chromium promtool containers
 # As root it installs what is missing; as anybody else it says what to install.
 set -euo pipefail
 
@@ -29,12 +29,19 @@ install_promtool() {
   rm -r "$folder"
 }
 
+# What builds an image and runs it where no Docker engine does.
+install_containers() {
+  update
+  DEBIAN_FRONTEND=noninteractive apt-get install -qq -y --no-install-recommends buildah crun mmdebstrap
+}
+
 missing=()
 for name in "$@"; do
   case $name in
     chromium) command -v chromium-headless-shell chromium >/dev/null || missing+=("$name") ;;
+    containers) for tool in buildah crun mmdebstrap; do command -v $tool >/dev/null || { missing+=("$name"); break; }; done ;;
     promtool) command -v "$name" >/dev/null || missing+=("$name") ;;
-    *) echo "debian_tools.sh knows chromium and promtool, not $name" >&2; exit 2 ;;
+    *) echo "debian_tools.sh knows chromium, promtool and containers, not $name" >&2; exit 2 ;;
   esac
 done
 [ ${#missing[@]} -gt 0 ] || exit 0
