@@ -21,7 +21,7 @@ export PATH := $(CURDIR)/$(VENV)/bin:$(PATH)
 # What Python and pytest made of a source is kept for the next process, of which there are thousands.
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: help setup compile as-written plugins gate-tools up up-secure up-replicas test test-all test-gate test-deep flaky house wheel lint lint-types lint-rest format generate console screenshots clients conformance bench soak others clean
+.PHONY: help setup compile as-written plugins gate-tools up up-secure up-replicas test test-all test-gate test-deep flaky house wheel lint lint-types lint-rest format generate console screenshots site clients conformance bench soak others clean
 help:            ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*##/\t/' | expand -t 12
 
@@ -40,6 +40,10 @@ $(RUNNING): pyproject.toml $(VENV)/bin/uv
 $(READY): pyproject.toml $(VENV)/bin/uv
 	$(INSTALL) '.[server,gateway,dev]'
 	touch $(RUNNING) $@
+
+$(VENV)/.site: pyproject.toml $(VENV)/bin/uv
+	$(INSTALL) '.[site]'
+	touch $@
 
 compile: $(READY) ## bring what is compiled up to date, where there is a C compiler
 	python tools/compile_server.py
@@ -80,7 +84,7 @@ test: $(READY) $(VENV)/.rewritten ## each rule once: as it is written, and in me
 
 test-all: test test-gate wheel clients conformance ## the gate: what `make test` has, and all that needs more than a newcomer has
 
-test-gate: compile plugins gate-tools ## what only the gate has of the tests in Python
+test-gate: compile plugins gate-tools $(VENV)/.site ## what only the gate has of the tests in Python
 	$(PYTEST) --tier=gate -m python_core $$(grep -rl --include='test_*.py' python_core tests)
 	$(PYTEST) --numprocesses=$(GATE_WORKERS) --tier=gate --core=compiled --store=sqlite
 	$(PYTEST) --tier=test --core=compiled --store=dict $(SECOND_FORMS)
@@ -129,6 +133,9 @@ console:         ## build gateway/console.html from console/, where there are No
 screenshots: $(READY) ## take the pictures of docs/use/console.md anew, where there is Chromium (ARGS="now task" picks some)
 	python -m tools.screenshots $(ARGS)
 
+site: $(VENV)/.site ## build the documents as a site, .site/html
+	tools/site/build.sh .site
+
 clients: $(CLIENTS:%=client-%) ## check and test the clients in Go, TypeScript and Java (CLIENTS=go picks one)
 
 client-%: compile
@@ -154,4 +161,4 @@ others: compile  ## other queues beside this one (ARGS="--rows durable --rounds 
 clean:           ## remove everything that make made
 	find server -name "*.so" -delete
 	rm -rf server/taskyard_server/.compiled
-	rm -rf .venv* .bench console/node_modules bench/load/bin third_party/googleapis dist .mypy_cache .pytest_cache .ruff_cache .hypothesis .import_linter_cache
+	rm -rf .venv* .bench .site console/node_modules bench/load/bin third_party/googleapis dist .mypy_cache .pytest_cache .ruff_cache .hypothesis .import_linter_cache
