@@ -21,7 +21,7 @@ export PATH := $(CURDIR)/$(VENV)/bin:$(PATH)
 # What Python and pytest made of a source is kept for the next process, of which there are thousands.
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: help setup compile as-written plugins gate-tools up up-secure up-replicas test test-all test-gate test-deep flaky house wheel lint lint-types lint-rest format generate console screenshots site clients conformance bench soak others clean
+.PHONY: help setup compile as-written plugins gate-tools up up-secure up-replicas test test-all test-gate test-deep flaky house wheel lint lint-types lint-rest format generate console screenshots site deb clients conformance bench soak others clean
 help:            ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*##/\t/' | expand -t 12
 
@@ -135,6 +135,9 @@ screenshots: $(READY) ## take the pictures of docs/use/console.md anew, where th
 
 site: $(VENV)/.site ## build the documents as a site, .site/html
 	tools/site/build.sh .site
+
+deb: $(RUNNING)  ## build a package for this Debian into dist/, where there is nfpm (WHEEL=FILE takes a wheel that is there)
+	tools/deb.sh dist $(WHEEL)
 
 clients: $(CLIENTS:%=client-%) ## check and test the clients in Go, TypeScript and Java (CLIENTS=go picks one)
 

@@ -40,6 +40,7 @@ from .endpoints import Endpoints, StartError
 from .maintenance import end_leases_of_the_dead, look_for_hosts
 from .observation import Observation
 from .readiness import Readiness
+from .service_notices import READY, STOPPING, notify, reloading
 from .service_set import ServiceSet, served
 
 log = structlog.get_logger(__name__)
@@ -189,6 +190,8 @@ class App:
             level = logging.WARNING if self._is_exposed else logging.INFO
             log.log(level, "everybody_is_admin", why="authentication is off, see auth.required")
         log.info("started", grpc=settings.grpc, rest=settings.rest if self._endpoints.has_gateway else None)
+        if self._guest is None:
+            notify(READY)
 
     @property
     def other_replicas(self) -> int | None:
@@ -202,6 +205,7 @@ class App:
         """
         draining = asyncio.create_task(self.draining.begun.wait())
         await asyncio.wait([draining, *self._background], return_when=asyncio.FIRST_COMPLETED)
+        notify(STOPPING)
         try:
             for part in self._background:
                 if part.done():
@@ -248,7 +252,11 @@ class App:
         loop = asyncio.get_running_loop()
         for number in (signal.SIGINT, signal.SIGTERM):
             loop.add_signal_handler(number, self._on_signal)
-        loop.add_signal_handler(signal.SIGHUP, self._config.try_reload)
+        loop.add_signal_handler(signal.SIGHUP, self._reload)
+
+    def _reload(self) -> None:
+        with reloading():
+            self._config.try_reload()
 
     def _on_signal(self) -> None:
         if self.draining.on_signal():
