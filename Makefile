@@ -21,7 +21,7 @@ export PATH := $(CURDIR)/$(VENV)/bin:$(PATH)
 # What Python and pytest made of a source is kept for the next process, of which there are thousands.
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: help setup compile as-written plugins gate-tools up up-secure up-replicas test test-all test-gate test-deep flaky house wheel lint lint-types lint-rest format generate console screenshots site deb clients conformance bench soak others clean
+.PHONY: help setup compile as-written plugins gate-tools up up-secure up-replicas test test-all test-gate test-deep flaky house wheel lint lint-types lint-rest format generate console screenshots site deb packages release-check clients conformance bench soak others clean
 help:            ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*##/\t/' | expand -t 12
 
@@ -138,6 +138,12 @@ site: $(VENV)/.site ## build the documents as a site, .site/html
 
 deb: $(RUNNING)  ## build a package for this Debian into dist/, where there is nfpm (WHEEL=FILE takes a wheel that is there)
 	tools/deb.sh dist $(WHEEL)
+
+packages: $(READY) ## pack the clients in all languages into dist/packages, as their users install them
+	tools/packages/pack.sh dist/packages
+
+release-check: packages ## all of a release but its upload: each package is installed where nothing else is, and used
+	python tools/packages/try.py dist/packages
 
 clients: $(CLIENTS:%=client-%) ## check and test the clients in Go, TypeScript and Java (CLIENTS=go picks one)
 

@@ -5,7 +5,7 @@ go 1.26.0
 replace github.com/taskyard/taskyard/clients/go => ../
 
 require (
-	github.com/taskyard/taskyard/clients/go v0.0.0
+	github.com/taskyard/taskyard/clients/go v0.3.0
 	go.opentelemetry.io/otel v1.47.0
 	go.opentelemetry.io/otel/sdk v1.45.0
 	go.opentelemetry.io/otel/trace v1.47.0

@@ -2,6 +2,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"log"
@@ -15,7 +16,8 @@ func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	defer stop()
 
-	client, err := taskyard.Connect(address(), taskyard.WithAgentID("ann"))
+	address := cmp.Or(os.Getenv("TASKYARD_ADDRESS"), "127.0.0.1:50051")
+	client, err := taskyard.Connect(address, taskyard.WithAgentID("ann"))
 	if err != nil {
 		log.Fatal(err)
 	}
@@ -29,12 +31,4 @@ func main() {
 		log.Fatal(err)
 	}
 	fmt.Println(task.Result)
-}
-
-// address returns where the server listens for gRPC.
-func address() string {
-	if given := os.Getenv("TASKYARD_ADDRESS"); given != "" {
-		return given
-	}
-	return "127.0.0.1:50051"
 }
