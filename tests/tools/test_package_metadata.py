@@ -3,13 +3,14 @@
 import json
 import re
 import tomllib
+import zipfile
 from pathlib import Path
 from xml.etree import ElementTree
 
 import pytest
 
 from tests.cases import every_case
-from tools.packages.go_proxy import MODULES
+from tools.packages.go_proxy import MODULES, write
 from tools.site.pages import REPOSITORY
 
 ROOT = Path(__file__).parents[2]
@@ -82,3 +83,17 @@ def test_a_go_module_is_named_as_the_place_where_it_lies(place):
     assert (ROOT / place / "go.mod").read_text().splitlines()[
         0
     ] == f"module {REPOSITORY.removeprefix('https://')}/{place}"
+
+
+def test_a_go_proxy_serves_each_module_without_those_inside_it(tmp_path):
+    write(tmp_path)
+    names = {}
+    for path in tmp_path.rglob("*.zip"):
+        prefix = f"{path.relative_to(tmp_path).parent.parent}@v{VERSION}/"
+        with zipfile.ZipFile(path) as archive:
+            assert all(name.startswith(prefix) for name in archive.namelist())
+            names[prefix] = {name.removeprefix(prefix) for name in archive.namelist()}
+    client, spans = sorted(names.values(), key=len, reverse=True)
+    assert client >= {"go.mod", "LICENSE", "README.md", "client.go", "v1/task.pb.go"}
+    assert not any(name.startswith("taskyardotel/") for name in client)
+    assert spans == {"go.mod", "go.sum", "LICENSE", "spans.go", "spans_test.go"}
