@@ -67,7 +67,7 @@ plugins:
 	MAKE=$(MAKE) tools/client.sh go setup
 
 # Hundreds of megabytes, which the tests of the chart alone need.
-gate-tools: $(VENV)/.gate
+gate-tools: $(VENV)/.gate $(VENV)/.site
 
 $(VENV)/.gate: $(READY)
 	$(INSTALL) '.[gate]'
@@ -84,7 +84,7 @@ test: $(READY) $(VENV)/.rewritten ## each rule once: as it is written, and in me
 
 test-all: test test-gate wheel clients conformance ## the gate: what `make test` has, and all that needs more than a newcomer has
 
-test-gate: compile plugins gate-tools $(VENV)/.site ## what only the gate has of the tests in Python
+test-gate: compile plugins gate-tools ## what only the gate has of the tests in Python
 	$(PYTEST) --tier=gate -m python_core $$(grep -rl --include='test_*.py' python_core tests)
 	$(PYTEST) --numprocesses=$(GATE_WORKERS) --tier=gate --core=compiled --store=sqlite
 	$(PYTEST) --tier=test --core=compiled --store=dict $(SECOND_FORMS)
