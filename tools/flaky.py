@@ -47,9 +47,10 @@ def run(number: int, arguments: list[str]) -> Counter[str]:
     print(f"run {number}: {'failed' if ended.returncode else 'passed'}, {secs:.1f} s", flush=True)
     if not ended.returncode:
         return Counter()
+    # The reason of a failure that comes once in a night must not be lost.
+    print(ended.stdout, ended.stderr, sep="\n", flush=True)
     if found := FAILED.findall(ended.stdout):
         return Counter(found)
-    print(ended.stdout, ended.stderr, sep="\n")
     if ended.returncode == NOTHING_RAN:
         sys.exit("no test was picked")
     return Counter(["a run that ended early"])
