@@ -41,13 +41,15 @@ def flaky(tmp_path):
     return run
 
 
-def test_each_run_has_a_line_and_each_failure_its_count(flaky):
+def test_each_run_has_a_line_and_each_failure_its_reason_and_its_count(flaky):
     ended = flaky(EVERY_SECOND, "--runs", "2", "--busy", "0")
-    *runs, failures = ended.stdout.splitlines()
+    lines = ended.stdout.splitlines()
+    runs = [line for line in lines if line.startswith("run ")]
     assert [line.partition(",")[0] for line in runs] == ["run 1: passed", "run 2: failed"]
     assert all(line.endswith(" s") for line in runs)
-    assert failures.startswith("1 of 2: ")
-    assert failures.endswith("test_it.py::test_every_second")
+    assert any(line.startswith("E ") for line in lines)
+    assert lines[-1].startswith("1 of 2: ")
+    assert lines[-1].endswith("test_it.py::test_every_second")
     assert ended.returncode == 1
 
 
