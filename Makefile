@@ -21,7 +21,7 @@ export PATH := $(CURDIR)/$(VENV)/bin:$(PATH)
 # What Python and pytest made of a source is kept for the next process, of which there are thousands.
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: help setup compile as-written plugins gate-tools up up-secure up-replicas test test-all test-gate test-deep flaky house wheel lint lint-types lint-rest format generate console screenshots site deb packages release-check clients conformance bench soak others clean
+.PHONY: help setup compile as-written plugins gate-tools up up-secure up-replicas test test-all test-gate test-deep flaky house wheel image lint lint-types lint-rest format generate console screenshots site deb packages release-check clients conformance bench soak others clean
 help:            ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*##/\t/' | expand -t 12
 
@@ -82,7 +82,7 @@ test: $(READY) $(VENV)/.rewritten ## each rule once: as it is written, and in me
 	python tools/compile_server.py --remove-stale
 	$(PYTEST) --tier=test $(ARGS)
 
-test-all: test test-gate wheel clients conformance ## the gate: what `make test` has, and all that needs more than a newcomer has
+test-all: test test-gate wheel image clients conformance ## the gate: what `make test` has, and all that needs more than a newcomer has
 
 test-gate: compile plugins gate-tools ## what only the gate has of the tests in Python
 	$(PYTEST) --tier=gate -m python_core $$(grep -rl --include='test_*.py' python_core tests)
@@ -99,8 +99,11 @@ flaky: $(READY)  ## tests again and again beside busy loops, to find those that 
 house: $(READY)   ## the shape of the server in figures, which only shrink (tests/architecture/test_house.py)
 	python -m tools.house
 
-wheel: compile   ## build wheel and image, install them where nothing else is, and use them
+wheel: compile   ## build the wheel, install it where nothing else is, and use it
 	pytest -m wheel tests/wheel
+
+image: compile   ## build the image of the Dockerfile and run it, as root and without a Docker engine
+	pytest -m image tests/wheel
 
 lint: $(READY)   ## style, types, layers, what nothing uses, proto rules, stale generated code, workflows
 	$(MAKE) --jobs=2 --output-sync=target lint-types lint-rest

@@ -20,7 +20,7 @@ from tests.wheel.containers import Container, Image
 NEEDED = ("buildah", "crun", "mmdebstrap", "unshare")
 MISSING = [name for name in NEEDED if shutil.which(name) is None] + (["root"] if os.getuid() else [])
 pytestmark = [
-    pytest.mark.wheel,
+    pytest.mark.image,
     pytest.mark.timeout(900),
     pytest.mark.skipif(bool(MISSING), reason=f"needs {', '.join(MISSING)}"),
 ]
