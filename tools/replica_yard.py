@@ -3,7 +3,7 @@
 `make up-replicas` runs it, until Ctrl-C. All that it needs is made in the folder, and is there at the next start:
 
     postgres/                 the database, with its log; left out with --store, which names one of yours
-    ca.pem, NAME.pem, NAME.key  the certificates by which replicas know one another
+    ca.pem, NAME/replica.pem  the certificates by which replicas know one another
     NAME/taskyard.json, NAME/log  the settings and the log of each replica
     front.json                the configuration of the Envoy in front
 
@@ -24,10 +24,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from cryptography import x509
-from cryptography.x509.oid import ExtendedKeyUsageOID
-
-from taskyard_server.net.authority import Authority
+from taskyard_server.cli.up.secure_folder import certify_replica
 from tools.front import Way, front_command
 from tools.local_postgres import LocalPostgres, PostgresError
 
@@ -39,7 +36,6 @@ START_SECS: Final = 60.0
 STOP_SECS: Final = 30.0
 AGAIN_SECS: Final = 1.0
 POLL_SECS: Final = 0.05
-GATEWAY: Final = "spiffe://taskyard/gateway/"
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,8 +59,8 @@ class Place:
             "name": self.name,
             "advertise": self.advertise,
             "listen": self.listen,
-            "cert": str(authority / f"{self.name}.pem"),
-            "key": str(authority / f"{self.name}.key"),
+            "cert": str(authority / self.name / "replica.pem"),
+            "key": str(authority / self.name / "replica.key"),
             "ca": str(authority / "ca.pem"),
         }
         addresses = {"grpc": self.grpc, "rest": self.rest, "metrics": self.metrics}
@@ -73,11 +69,8 @@ class Place:
 
 def certify(authority: Path, names: Sequence[str]) -> None:
     """Make an authority in a folder, and certificates for replicas of these names, unless they are there."""
-    authority.mkdir(mode=0o700, parents=True, exist_ok=True)
-    signer = Authority(authority)
     for name in names:
-        uri = x509.UniformResourceIdentifier(f"{GATEWAY}{name}")
-        signer.sign(authority / name, [uri], ExtendedKeyUsageOID.SERVER_AUTH, ExtendedKeyUsageOID.CLIENT_AUTH)
+        certify_replica(authority, name)
 
 
 def ways_to(places: Sequence[Place], grpc: str, rest: str) -> tuple[Way, Way]:

@@ -44,7 +44,7 @@ def examine(
             return [warning(SETTINGS, seen, "start it, then look again; the rest was not looked at")]
     try:
         if secure is not None:
-            flags |= secure_folder.secured_flags(secure)
+            flags = secure_folder.secured_flags(secure, flags)
         loaded = load(config_file, flags)
     except OSError as error:
         return [failure(SETTINGS, f"{error.filename}: {reason_of(error)}", "run this as the user of the server")]

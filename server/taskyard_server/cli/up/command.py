@@ -96,11 +96,13 @@ def up(
     with lean_imports():
         from .serving import serve
 
-        secured = _secured(secure, secure_names, config_file)
+        secured = _secured(secure, secure_names, config_file, flags)
     serve(config_file, flags, log_level.value, accept_clock=accept_clock, insecure=insecure, secured=secured)
 
 
-def _secured(folder: Path | None, names: Sequence[str] | None, config_file: Path | None) -> SecureFolder | None:
+def _secured(
+    folder: Path | None, names: Sequence[str] | None, config_file: Path | None, flags: dict[str, Any]
+) -> SecureFolder | None:
     if folder is None:
         if names:
             raise Failure("--secure-name: needs --secure")
@@ -110,4 +112,4 @@ def _secured(folder: Path | None, names: Sequence[str] | None, config_file: Path
     # It takes a while to import, and few need it.
     from .secure_folder import secure_folder
 
-    return secure_folder(folder, names or ())
+    return secure_folder(folder, names or (), flags)

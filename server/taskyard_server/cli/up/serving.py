@@ -44,7 +44,7 @@ def serve(
     """Serve until it is stopped. Raises `Failure`."""
     try:
         if secured is not None:
-            config_file, flags = secured.config, {**flags, **secured.flags}
+            config_file, flags = secured.config, secured.flags
         config = LiveConfig(config_file, flags)
         telemetry, why_not = configured_telemetry(config.settings)
         logs.configure(log_level, file=logs.configured_log_file(config.settings.log), also=telemetry.log_processor)
