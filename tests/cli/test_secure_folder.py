@@ -84,8 +84,11 @@ def test_the_settings_are_the_users_to_edit(folder: Path) -> None:
     assert LiveConfig(again.config, again.flags).settings.shutdown_grace_period_seconds == 7
 
 
-def test_an_admin_token_of_the_environment_is_the_only_one(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("TASKYARD_ADMIN_TOKEN", token := "t" * 32)
+@pytest.mark.parametrize("variable", ["TASKYARD_ADMIN_TOKEN", "TASKYARD_AUTH__ADMIN_TOKEN"])
+def test_an_admin_token_of_the_environment_is_the_only_one(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, variable: str
+) -> None:
+    monkeypatch.setenv(variable, token := "t" * 32)
     secure = secure_folder(folder)
     settings = LiveConfig(secure.config, secure.flags).settings
     assert settings.auth.admin_token is not None

@@ -36,7 +36,7 @@ from taskyard_server.gateway.envoy_secrets import GATEWAYS
 from taskyard_server.net.authority import Authority, write
 from taskyard_server.net.exposure import is_ip
 from taskyard_server.settings.config import ConfigError, Settings
-from taskyard_server.settings.config_sources import load
+from taskyard_server.settings.config_sources import SEVERAL_VARIABLES, load
 
 NAME: Final = re.compile(r"(\*\.)?[A-Za-z0-9_-]+(\.[A-Za-z0-9_-]+)*")
 SETTINGS: Final = "taskyard.json"
@@ -73,7 +73,7 @@ def secure_folder(folder: Path, names: Iterable[str] = (), flags: dict[str, Any]
             had = (folder / ADMIN_TOKEN).exists()
             _make_token(folder / METRICS_TOKEN)
             # Who gives a token by the environment needs no other one.
-            if "TASKYARD_ADMIN_TOKEN" not in os.environ:
+            if not _has_admin_token():
                 _make_token(folder / ADMIN_TOKEN)
             secured = secured_flags(folder, flags or {})
     except ConfigError as error:
@@ -88,7 +88,7 @@ def secured_flags(folder: Path, flags: dict[str, Any]) -> dict[str, Any]:
     secured = dict(flags)
     if (path := folder / METRICS_TOKEN).exists():
         secured["metricsToken"] = path.read_text().strip()
-    if "TASKYARD_ADMIN_TOKEN" not in os.environ and (path := folder / ADMIN_TOKEN).exists():
+    if not _has_admin_token() and (path := folder / ADMIN_TOKEN).exists():
         secured["auth"] = {"adminToken": path.read_text().strip()}
     settings = load(folder / SETTINGS, flags).settings
     if settings.replicas.advertise is not None:
@@ -100,6 +100,11 @@ def secured_flags(folder: Path, flags: dict[str, Any]) -> dict[str, Any]:
         if settings.audit.file == folder.resolve() / AUDIT:
             secured["audit"] = {"file": str(own / AUDIT)}
     return secured
+
+
+def _has_admin_token() -> bool:
+    """True if the environment has one, by any of its variables."""
+    return any(name in os.environ for name in SEVERAL_VARIABLES["auth.adminToken"])
 
 
 def certify_replica(folder: Path, name: str) -> None:
