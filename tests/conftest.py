@@ -16,7 +16,7 @@ import pytest
 from tests import environment, tiers, warm_starts
 from tools import compile_server
 
-pytest_plugins = ["tests.postgres"]
+pytest_plugins = ["tests.postgres", "tests.versions"]
 
 for name in ("COLUMNS", "LINES"):
     # What a command prints is not to depend on the terminal of this run. Workers inherit both from readline.

@@ -20,6 +20,7 @@ from taskyard.v1.stats_pb2 import GetStatsRequest
 from taskyard.v1.target_pb2 import ListTargetsRequest, Target
 from taskyard.v1.task_pb2 import ListTasksRequest
 from tests.environment import without_settings
+from tools.releases import Installed
 
 from .doors import Answer, Doors
 from .history import Event, FinalState, Json, Outcome, Recorder, read_events
@@ -30,6 +31,9 @@ from .writers import RestWriter, StreamWriter, UnaryWriter, Writer
 from .yard import Yard
 
 ROOT: Final = Path(__file__).parents[2]
+PRESENT: Final = Installed(ROOT, Path(sys.prefix))
+AGENT: Final = Path(__file__).with_name("released_agent.py")
+PROGRAMS_LOG: Final = "programs.log"
 OPEN: Final = ("pending", "executing")
 LIVE: Final = "pending,queued,assigned,running,paused"
 TOLD_SECS: Final = 20.0
@@ -42,7 +46,8 @@ AGAIN_SECS: Final = 0.2
 class Size:
     """How many do what: writers of each kind, hosts of each kind with their leases in seconds, seconds of schedules.
 
-    `moves` says whether an operator cancels and pauses tasks at random.
+    `moves` says whether an operator cancels and pauses tasks at random. With a `release` every second host with a
+    stream has its SDK, and so has one more agent.
     """
 
     kinds: tuple[type[Writer], ...] = (RestWriter, UnaryWriter, StreamWriter)
@@ -53,6 +58,7 @@ class Size:
     schedules: tuple[float, ...] = (1.0, 1.0, 2.0)
     slots: int = 8
     moves: bool = True
+    release: Installed | None = None
 
 
 class Crew:
@@ -71,6 +77,7 @@ class Crew:
         self._planning: asyncio.Task[None] | None = None
         self._background: list[asyncio.Task[None]] = []
         self._hosts: list[asyncio.subprocess.Process] = []
+        self._released_agent: asyncio.subprocess.Process | None = None
         self._folder.mkdir(parents=True)
 
     async def start(self) -> None:
@@ -97,6 +104,9 @@ class Crew:
                 writer = kind(doors, mixture, self._recorder(name), self._size.pause_secs)
                 self._writers.append(writer)
                 self._writing.append(asyncio.create_task(writer.run()))
+        if self._size.release is not None:
+            where = (self._yard.grpc, self._namespace, "released-agent", str(self._size.pause_secs))
+            self._released_agent = await self._run(self._size.release, "released-agent", "-P", str(AGENT), *where)
         self._operator = Operator(doors, self._recorder("operator"), self._choose, chance)
         self._operator.calm = not self._size.moves
         self._operating = self._begin(self._operator.run())
@@ -109,6 +119,8 @@ class Crew:
                 task.result()
         for host in self._hosts:
             assert host.returncode is None, f"a host ended with {host.returncode}"
+        if (agent := self._released_agent) is not None:
+            assert not agent.returncode, f"an agent of the release ended: {(self._folder / PROGRAMS_LOG).read_text()}"
 
     async def settle(self, secs: float) -> FinalState:
         """Let all work be finished within this time, and return what the server shows then."""
@@ -119,6 +131,9 @@ class Crew:
                 writer.stopping.set()
             assert self._planning is not None
             await asyncio.gather(*self._writing, self._planning)
+            if self._released_agent is not None:
+                self._released_agent.terminate()
+                await self._released_agent.wait()
             while not await self._is_at_rest():
                 self.check()
                 await asyncio.sleep(0.2)
@@ -146,16 +161,17 @@ class Crew:
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
-        for host in self._hosts:
-            if host.returncode is None:
-                host.send_signal(signal.SIGTERM)
-        for host in self._hosts:
+        programs = self._hosts if self._released_agent is None else [*self._hosts, self._released_agent]
+        for program in programs:
+            if program.returncode is None:
+                program.send_signal(signal.SIGTERM)
+        for program in programs:
             try:
                 async with asyncio.timeout(LEAVE_SECS):
-                    await host.wait()
+                    await program.wait()
             except TimeoutError:
-                host.kill()
-                await host.wait()
+                program.kill()
+                await program.wait()
         await self._receiver.close()
         await self._doors.close()
 
@@ -171,18 +187,23 @@ class Crew:
     async def _start_hosts(self) -> None:
         hosts = [("stream_host", secs) for secs in self._size.stream_hosts]
         hosts += [("unary_host", secs) for secs in self._size.unary_hosts]
-        with (self._folder / "hosts.log").open("ab") as log:
-            for number, (kind, lease_secs) in enumerate(hosts):
-                name = f"{kind}-{number}"
-                where = (self._yard.grpc, self._namespace, name, str(self._size.slots), str(lease_secs))
-                host = await asyncio.create_subprocess_exec(
-                    *(sys.executable, "-m", f"tests.durability.{kind}", *where, str(self._folder / f"{name}.jsonl")),
-                    cwd=ROOT,
-                    env=without_settings() | {"PYTHONPATH": os.pathsep.join(sys.path)},
-                    stdout=log,
-                    stderr=log,
-                )
-                self._hosts.append(host)
+        for number, (kind, lease_secs) in enumerate(hosts):
+            name = f"{kind}-{number}"
+            where = (self._yard.grpc, self._namespace, name, str(self._size.slots), str(lease_secs))
+            release = self._size.release if kind == "stream_host" and number % 2 else None
+            self._hosts.append(await self._run(release or PRESENT, name, "-m", f"tests.durability.{kind}", *where))
+
+    async def _run(self, version: Installed, name: str, *words: str) -> asyncio.subprocess.Process:
+        """Run a program of the tests of a version, by its SDK; its last argument is the file of its notes."""
+        paths = os.pathsep.join(sys.path) if version is PRESENT else str(version.tree)
+        with (self._folder / PROGRAMS_LOG).open("ab") as log:
+            return await asyncio.create_subprocess_exec(
+                *(version.python, *words, str(self._folder / f"{name}.jsonl")),
+                cwd=version.tree,
+                env=without_settings() | {"PYTHONPATH": paths},
+                stdout=log,
+                stderr=log,
+            )
 
     async def _is_at_rest(self) -> bool:
         """True if nothing is live, and no target waits for somebody."""

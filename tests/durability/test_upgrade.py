@@ -1,7 +1,8 @@
 """An upgrade: SIGTERM, and a new process on the same store, while everybody goes on.
 
-`UPGRADES` says how often. Settings that matter are those of a yard that nobody has tuned, aside from
-`reconnectGraceSecs`: how long a start takes depends on the machine, and what is decided here does not.
+The first leads from the wheel of a release to that of this tree, with agents and hosts by the SDKs of both; `UPGRADES`
+says how many follow. Settings that matter are those of a yard that nobody has tuned, aside from `reconnectGraceSecs`:
+how long a start takes depends on the machine, and what is decided here does not.
 """
 
 from __future__ import annotations
@@ -12,23 +13,32 @@ import random
 import time
 from collections import Counter
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
+
+from taskyard import Client, RetryPolicy, Task
+from tests.versions import released
+from tools.releases import Installed
 
 from .crew import Crew, Size
 from .evidence import Evidence
 from .history import Event, FinalState, Grant, Outcome, Reading, Report, SdkCall, Work
 from .sdk_agent import SdkAgent
 from .trials import SETTINGS, hold_trial, yard_in
-from .yard import Yard
+from .writers import RestWriter
+from .yard import Yard, YardDied
 
 pytestmark = [pytest.mark.gate("whole yards that are killed"), pytest.mark.long]
 
 SEED = int(os.environ.get("SEED", "1"))
-UPGRADES = int(os.environ.get("UPGRADES", "2"))
-SIZE = Size(kinds=(SdkAgent,), writers=6, pause_secs=0.1, stream_hosts=(60, 90), unary_hosts=(60,), moves=False)
+UPGRADES = int(os.environ.get("UPGRADES", "0"))
+OF_OLDER_FORMAT = "0.2.0"
+SIZE = Size(
+    kinds=(SdkAgent, RestWriter), writers=3, pause_secs=0.1, stream_hosts=(60, 90), unary_hosts=(60,), moves=False
+)
 TUNED = ("reconnectGraceSecs", "startTimeoutSecs")
 ENDS = ("completed", "failed")
 Span = tuple[float, float]
@@ -36,29 +46,78 @@ GRACE_SECS = 50
 """Longer than any start takes, and shorter than any lease."""
 
 
+@pytest.fixture(params=[None, pytest.param(OF_OLDER_FORMAT, marks=pytest.mark.deep("an older release"))])
+def release(request: pytest.FixtureRequest) -> Installed:
+    """The last release, and an older one."""
+    return released(request.param)
+
+
 @pytest.mark.long
-@pytest.mark.timeout(120 + 20 * UPGRADES)
-async def test_an_upgrade_loses_no_lease_pauses_nothing_and_fails_no_call(tmp_path: Path) -> None:
+@pytest.mark.timeout(180 + 20 * UPGRADES)
+async def test_an_upgrade_loses_no_lease_pauses_nothing_and_fails_no_call(
+    tmp_path: Path, release: Installed, present: Installed
+) -> None:
     chance, spans, stops = random.Random(SEED), list[Span](), list[float]()
 
     async def upgrade_again_and_again(crews: list[Crew]) -> Counter[str]:
-        for _ in range(UPGRADES):
+        for _ in range(1 + UPGRADES):
             await asyncio.sleep(chance.uniform(2, 4))
             for crew in crews:
                 crew.check()
+            yard.python = present.python
             spans.append(await upgrade(yard, stops))
-        return Counter(upgrades=UPGRADES)
+        return Counter(upgrades=1 + UPGRADES)
 
-    async with yard_in(tmp_path, settings=untuned()) as yard:
-        seen = await hold_trial(yard, tmp_path, SEED, upgrade_again_and_again, (SIZE, SIZE))
+    size = replace(SIZE, release=release)
+    async with yard_in(tmp_path, settings=untuned(), python=release.python) as yard:
+        seen = await hold_trial(yard, tmp_path, SEED, upgrade_again_and_again, (size, size))
     print(f"stops took {', '.join(f'{secs:.1f}' for secs in stops)} s")
     for history, _ in seen:
         tell_pauses(history, spans)
     for history, final in seen:
+        assert {"released-agent", "stream_host-1"} <= {each.who for each in history}
         lost = leases_lost(history, final)
         assert not lost, told_of(lost, history, final)
         assert [each for each in history if isinstance(each, Reading) and is_paused(each)] == []
         assert (final.stats["metrics"].get("leasesExpired", 0), late_reports(history, final)) == (0, 0)
+
+
+@pytest.mark.parametrize("version", [None, OF_OLDER_FORMAT])
+async def test_a_release_goes_on_with_what_this_version_wrote_or_refuses_it_by_name(
+    tmp_path: Path, version: str | None
+) -> None:
+    old = released(version)
+    async with yard_in(tmp_path) as yard:
+        async with Client(yard.grpc, agent_id="ann") as client:
+            await client.submit("crawl", params={"n": 1}, labels={"a": "b"})
+            await client.submit("crawl", target="door", retry=RetryPolicy(max_attempts=3))
+            written = await tasks_shown(client)
+        await yard.terminate()
+        file = yard.data / "yard.db"
+        content = file.read_bytes()
+        yard.python = old.python
+        refusal = await refusal_of(yard)
+        if refusal is None:
+            assert version != OF_OLDER_FORMAT
+            async with Client(yard.grpc) as client:
+                assert await tasks_shown(client) == written
+        else:
+            assert f"{file} was written by a newer Taskyard (schema " in refusal
+            assert file.read_bytes() == content
+
+
+async def refusal_of(yard: Yard) -> str | None:
+    """Start a yard; what it says where it refuses."""
+    try:
+        await yard.start()
+    except YardDied as died:
+        return str(died)
+    return None
+
+
+async def tasks_shown(client: Client) -> list[Task]:
+    """All that the yard lists, without the deadlines, which moved on while it was away."""
+    return [replace(task, deadline=None) async for task in client.list()]
 
 
 def untuned() -> dict[str, Any]:

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from .checker import broken_rules, summary, told
-from .crew import Crew, Size
+from .crew import PRESENT, Crew, Size
 from .history import Event, FinalState
 from .yard import Yard
 
@@ -49,9 +49,10 @@ async def yard_in(
     *,
     settings: Mapping[str, Any] = SETTINGS,
     environment: Mapping[str, str] | None = None,
+    python: Path = PRESENT.python,
 ) -> AsyncIterator[Yard]:
     """A yard that serves."""
-    yard = Yard(folder, settings, store, environment or {})
+    yard = Yard(folder, settings, store, environment or {}, python)
     await yard.start()
     try:
         yield yard

@@ -35,13 +35,14 @@ class Yard:
     """One control plane with its gateway, on the same ports and the same store over all its starts.
 
     `store` is the URL, by default a file in `folder`, `settings` the content of its configuration file, `environment`
-    what its processes get beside that of the test.
+    what its processes get beside that of the test. `python` runs its next start: that of another version is an upgrade.
     """
 
     folder: Path
     settings: Mapping[str, Any]
     store: str = ""
     environment: Mapping[str, str] = field(default_factory=dict)
+    python: Path = Path(sys.executable)
     ports: dict[str, int] = field(default_factory=lambda: {name: free_port() for name in ("grpc", "rest", "metrics")})
     start_secs: list[float] = field(default_factory=list)
     """How long each start took until it served."""
@@ -112,7 +113,7 @@ class Yard:
         flags = ("--config", str(config), "--store", self.store, *addresses, *more)
         with self.log.open("ab") as log:
             self._process = await asyncio.create_subprocess_exec(
-                *(sys.executable, "-m", "taskyard_server.cli.main", "up", *flags),
+                *(str(self.python), "-m", "taskyard_server.cli.main", "up", *flags),
                 stdin=asyncio.subprocess.DEVNULL,
                 stdout=asyncio.subprocess.PIPE,
                 stderr=log,

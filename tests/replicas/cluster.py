@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
+import sys
 import time
 from collections.abc import Mapping
 from contextlib import suppress
@@ -31,7 +32,9 @@ AGAIN_SECS: Final = 1.0
 class Member:
     """One replica: `database` is its path to PostgreSQL, `carried` that of the others' gateways to it."""
 
-    def __init__(self, name: str, folder: Path, authority: Path, database: Database, settings: Mapping[str, Any]):
+    def __init__(
+        self, name: str, folder: Path, authority: Path, database: Database, settings: Mapping[str, Any], python: Path
+    ) -> None:
         self.name = name
         self.database = Proxy(database.address)
         grpc, rest, metrics, listen = (f"127.0.0.1:{free_port()}" for _ in range(4))
@@ -45,6 +48,7 @@ class Member:
             self.place.settings(authority, store, dict(settings)),
             store,
             {"WALL_CLOCK_FILE": str(self._clock), "PYTHONPATH": os.pathsep.join(_paths())},
+            python,
             ports,
         )
         self.set_wall_clock(0.0)
@@ -85,18 +89,20 @@ class Member:
 class Cluster:
     """Replicas, their database, and an Envoy in front. Callers reach it at `grpc` and `rest`, over `clients`.
 
-    `settings` are those of all replicas.
+    `settings` are those of all replicas, `python` runs their first starts.
     """
 
     keeps: Final = True
 
-    def __init__(self, folder: Path, settings: Mapping[str, Any], size: int = 3) -> None:
+    def __init__(
+        self, folder: Path, settings: Mapping[str, Any], size: int = 3, python: Path = Path(sys.executable)
+    ) -> None:
         self.folder = folder
         self.database = Database(folder / "postgres")
         names = [f"replica-{number + 1}" for number in range(size)]
         authority = folder / "authority"
         certify(authority, names)
-        self.members = [Member(name, folder / name, authority, self.database, settings) for name in names]
+        self.members = [Member(name, folder / name, authority, self.database, settings, python) for name in names]
         self._front_ports = free_port(), free_port()
         self.clients = [Proxy(("127.0.0.1", port)) for port in self._front_ports]
         self._front: asyncio.subprocess.Process | None = None

@@ -24,7 +24,7 @@ from typing import Any, ClassVar, Final
 from taskyard import Client, DeadlineExceeded, Unavailable
 from taskyard.v1.task_pb2 import ListTasksRequest
 from tests.durability.checker import broken_rules, summary, told
-from tests.durability.crew import Crew, Size
+from tests.durability.crew import PRESENT, Crew, Size
 from tests.durability.doors import Doors
 from tests.durability.history import Event, FinalState, Outcome
 from tests.durability.sdk_agent import SdkAgent
@@ -80,6 +80,8 @@ async def hold_trial(
     faults: Faults,
     sizes: Mapping[str, Size] = SIZES,
     given: Mapping[str, Any] | None = None,
+    python: Path = PRESENT.python,
+    replicas: int = 3,
 ) -> list[tuple[list[Event], FinalState]]:
     """Let things happen to replicas, let all work be finished, and assert that nobody saw a broken promise.
 
@@ -88,7 +90,7 @@ async def hold_trial(
     began = time.monotonic()
     PatientAgent.failed.clear()
     async with AsyncExitStack() as stack:
-        cluster = Cluster(folder, settings() if given is None else given)
+        cluster = Cluster(folder, settings() if given is None else given, replicas, python)
         stack.push_async_callback(cluster.stop)
         await cluster.start()
         crews = [
