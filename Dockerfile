@@ -9,13 +9,13 @@ RUN set -eu; \
     python3 -m venv .uv; \
     .uv/bin/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt uv; \
     tag=$(python3 -c 'import sys; print("cp%d%d" % sys.version_info[:2])'); \
-    if ! ls dist/taskyard-*-$tag-*.whl 2>/dev/null; then \
+    if ! ls dist/taskyard-*-$tag-*_$(uname -m).whl 2>/dev/null; then \
       apt-get update -qq; apt-get install -qq -y --no-install-recommends gcc libc6-dev; \
       .uv/bin/uv build --quiet --wheel --build-constraint constraints.txt --python "$(command -v python3)"; \
     fi; \
     .uv/bin/uv venv --quiet --python "$(command -v python3)" /opt/taskyard; \
     .uv/bin/uv pip install --quiet --python /opt/taskyard --compile-bytecode --constraint constraints.txt \
-      "$(ls dist/taskyard-*-$tag-*.whl)[server,gateway,otel]"
+      "$(ls dist/taskyard-*-$tag-*_$(uname -m).whl)[server,gateway,otel]"
 
 FROM docker.io/library/python:${PYTHON}-slim
 LABEL org.opencontainers.image.title="Taskyard" \

@@ -21,7 +21,7 @@ export PATH := $(CURDIR)/$(VENV)/bin:$(PATH)
 # What Python and pytest made of a source is kept for the next process, of which there are thousands.
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: help setup compile as-written plugins gate-tools up up-secure up-replicas test test-all test-gate test-deep flaky house wheel image lint lint-types lint-rest format generate console screenshots site deb packages release-check clients conformance bench soak others clean
+.PHONY: help setup compile as-written plugins gate-tools up up-secure up-replicas test test-all test-gate test-deep flaky house wheel image lint lint-types lint-rest format generate console screenshots site deb wheels packages release-check clients conformance bench soak others clean
 help:            ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*##/\t/' | expand -t 12
 
@@ -145,8 +145,12 @@ deb: $(RUNNING)  ## build a package for this Debian into dist/, where there is n
 packages: $(READY) ## pack the clients in all languages into dist/packages, as their users install them
 	tools/packages/pack.sh dist/packages
 
-release-check: packages ## all of a release but its upload: each package is installed where nothing else is, and used
+wheels: $(READY) ## build the compiled wheels into dist/, for each Python of the package that the machine has
+	tools/wheels.sh dist
+
+release-check: packages wheels ## all of a release but its upload: each package is installed where nothing else is, and used
 	python tools/packages/try.py dist/packages
+	python tools/packages/try_index.py dist dist/packages/python
 
 clients: $(CLIENTS:%=client-%) ## check and test the clients in Go, TypeScript and Java (CLIENTS=go picks one)
 

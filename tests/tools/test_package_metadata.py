@@ -15,7 +15,8 @@ from tools.site.pages import REPOSITORY
 
 ROOT = Path(__file__).parents[2]
 CLIENTS = ROOT / "clients"
-VERSION = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["version"]
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+VERSION = PROJECT["version"]
 AUTHORS = "The Taskyard authors"
 MAVEN = {"m": "http://maven.apache.org/POM/4.0.0"}
 
@@ -57,6 +58,14 @@ def test_a_document_names_the_version_that_there_is(document, words):
 @pytest.mark.parametrize("client", ["go", "java", "typescript"])
 def test_each_package_has_the_license(client):
     assert (CLIENTS / client / "LICENSE").read_text() == (ROOT / "LICENSE").read_text()
+
+
+def test_an_index_of_python_is_told_where_the_package_comes_from():
+    urls = PROJECT["urls"]
+    assert (urls["Homepage"], urls["Issues"]) == (REPOSITORY, f"{REPOSITORY}/issues")
+    files = [url.removeprefix(f"{REPOSITORY}/blob/main/") for url in urls.values() if "/blob/" in url]
+    assert files
+    assert [name for name in files if not (ROOT / name).is_file()] == []
 
 
 def test_npm_is_told_where_the_package_comes_from(npm):

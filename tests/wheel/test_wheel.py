@@ -5,6 +5,7 @@ the server and the gateway.
 """
 
 import json
+import re
 import subprocess
 import sys
 import zipfile
@@ -103,6 +104,15 @@ def test_it_holds_the_packages_and_the_gateway_and_nothing_else(wheel: Path) -> 
         }
     assert held.keys() == wanted.keys()
     assert [name for name in held if held[name] != wanted[name]] == []
+
+
+def test_every_link_of_its_description_works_where_an_index_shows_it(wheel: Path) -> None:
+    with zipfile.ZipFile(wheel) as archive:
+        (metadata,) = (archive.read(name) for name in archive.namelist() if name.endswith(".dist-info/METADATA"))
+    links = re.findall(r"\]\(([^)]*)\)", metadata.decode())
+    readme = re.findall(r"\]\(([^)]*)\)", (ROOT / "README.md").read_text())
+    assert len(links) == len(readme)
+    assert [link for link in links if not link.startswith(("https://", "#"))] == []
 
 
 def test_it_holds_the_compiled_form_of_all_that_is_compiled(wheel: Path) -> None:
