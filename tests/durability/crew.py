@@ -134,6 +134,7 @@ class Crew:
             if self._released_agent is not None:
                 self._released_agent.terminate()
                 await self._released_agent.wait()
+                self.check()
             while not await self._is_at_rest():
                 self.check()
                 await asyncio.sleep(0.2)

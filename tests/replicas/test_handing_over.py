@@ -71,6 +71,7 @@ async def test_a_rolling_upgrade_loses_no_lease_pauses_nothing_and_fails_no_call
     seen = await hold_trial(tmp_path, SEED, hand_over, sizes, given, release.python, replicas=3 if ROUNDS else 2)
     for history, _ in seen:
         tell_pauses(history, spans)
+    assert {"released-agent", "stream_host-1"} <= {each.who for each in seen[0][0]}
     for history, final in seen:
         lost = leases_lost(history, final)
         assert not lost, told_of(lost, history, final)
