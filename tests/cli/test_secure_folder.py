@@ -138,13 +138,18 @@ def test_a_certificate_that_no_longer_serves_is_made_anew(
     assert made.serial_number != before.serial_number
 
 
-@pytest.mark.parametrize("name", ["ca.pem", "ca.key", "server.pem", "server.key"])
+OF_REPLICAS = ("ca.pem", "ca.key", "a/replica.pem", "a/replica.key")
+
+
+@pytest.mark.parametrize(
+    "name", ["ca.pem", "ca.key", "server.pem", "server.key", *(f"replicas/{name}" for name in OF_REPLICAS)]
+)
 def test_a_file_that_is_something_else_is_named(folder: Path, name: str) -> None:
-    secure_folder(folder)
+    replica(folder, "a")
     (folder / name).write_text("something else")
     before = contents(folder)
-    with pytest.raises(Failure, match=rf"--secure {folder}: {name} is no (certificate|key)"):
-        secure_folder(folder)
+    with pytest.raises(Failure, match=rf"--secure {folder}: {folder}/{name} is no (certificate|key)"):
+        replica(folder, "a")
     assert contents(folder) == before
 
 

@@ -89,7 +89,7 @@ def _loaded_certificate(path: Path) -> x509.Certificate:
     try:
         return x509.load_pem_x509_certificate(path.read_bytes())
     except ValueError:
-        raise ValueError(f"{path.name} is no certificate in PEM") from None
+        raise ValueError(f"{path} is no certificate in PEM") from None
 
 
 def _loaded_key(path: Path) -> ec.EllipticCurvePrivateKey:
@@ -98,7 +98,7 @@ def _loaded_key(path: Path) -> ec.EllipticCurvePrivateKey:
     except (TypeError, ValueError):
         loaded = None
     if not isinstance(loaded, ec.EllipticCurvePrivateKey):
-        raise ValueError(f"{path.name} is no key of an elliptic curve in PEM")
+        raise ValueError(f"{path} is no key of an elliptic curve in PEM")
     return loaded
 
 
