@@ -51,7 +51,14 @@ class Yard:
 def is_well(yard: Yard) -> bool:
     process = yard.container.process
     assert process.poll() is None, yard.container.ended()
-    return yard.container.run("taskyard", "health").returncode == 0
+    if yard.container.run("taskyard", "health").returncode:
+        return False
+    # The gateway may begin after the server.
+    try:
+        with yard.http() as http:
+            return http.get("/readyz").status_code == 200
+    except httpx.ConnectError:
+        return False
 
 
 @pytest.fixture(scope="module")

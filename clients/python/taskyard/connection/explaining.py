@@ -16,6 +16,8 @@ from taskyard.errors import TaskyardError, Unauthenticated, Unavailable
 from .credentials import NOTHING, Credentials
 
 CONNECTING: Final = re.compile(r"failed to connect|name resolution|DNS resolution|domain name", re.IGNORECASE)
+OTHER_NAME: Final = re.compile("is not in peer certificate|Hostname Verification Check failed")
+"""The words of grpcio 1.75, and those of 1.85."""
 CLOSED: Final = re.compile(
     r"Socket closed|reset by peer|Broken pipe|SETTINGS frame|http1|Endpoint closing|End of TCP|EOF|ALERT",
     re.IGNORECASE,
@@ -85,12 +87,13 @@ def _known_problem(raw: str, credentials: Credentials, address: str) -> str:
         return f"{server} does not speak TLS: leave out https:// and {given('ca')}, {given('cert')}, or have it use TLS"
     if "CERTIFICATE_VERIFY_FAILED" in raw:
         if "expired" in raw or "not yet valid" in raw:
-            return f"the certificate of {server} is not valid now: {raw.rpartition(': ')[2]}"
+            why = "certificate has expired" if "expired" in raw else "certificate is not yet valid"
+            return f"the certificate of {server} is not valid now: {why}"
         trusted = tls.ca if tls is not None and tls.ca else "an authority that this system trusts"
         return (
             f"the certificate of {server} is not signed by {trusted}: give the file of its authority by {given('ca')}"
         )
-    if "is not in peer certificate" in raw:
+    if OTHER_NAME.search(raw):
         return f"the certificate of {server} is for other names: use one of those in the address"
     if CLOSED.search(raw) or ("refused" in raw and _is_answered_on_localhost(address)):
         if not credentials.is_encrypted:

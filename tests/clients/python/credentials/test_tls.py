@@ -9,6 +9,7 @@ import pytest
 
 from taskyard import Client, SyncClient, Unavailable
 from taskyard.connection.credentials import find_credentials
+from taskyard.connection.explaining import explained
 from tests.certificates import Authority
 
 
@@ -104,6 +105,35 @@ async def test_a_certificate_for_another_name_is_not_trusted(serve, with_tls, fi
     server = await serve(with_tls(names=["yard.example"], addresses=()))
     expected = "the certificate of the server at X is for other names: use one of those in the address"
     assert await error_of(server.address, ca=files["ca"]) == expected
+
+
+FAILED = "failed to connect to all addresses; last error: UNKNOWN: ipv4:127.0.0.1:1: "
+HANDSHAKE = "handshake failed (TSI_PROTOCOL_FAILURE): SSL_ERROR_SSL: error:1000007d:SSL routines:OPENSSL_internal:"
+
+
+@pytest.mark.parametrize(
+    ("raw", "problem"),
+    [
+        (
+            f"Ssl {HANDSHAKE}CERTIFICATE_VERIFY_FAILED: certificate has expired",
+            "not valid now: certificate has expired",
+        ),
+        (
+            f"Tls {HANDSHAKE}CERTIFICATE_VERIFY_FAILED: certificate has expired: OK",
+            "not valid now: certificate has expired",
+        ),
+        (f"Tls {HANDSHAKE}CERTIFICATE_VERIFY_FAILED: certificate is not yet valid: OK", "certificate is not yet valid"),
+        ("Peer name localhost is not in peer certificate", "for other names: use one of those in the address"),
+        (
+            "Custom verification check failed with error: UNAUTHENTICATED: Hostname Verification Check failed.",
+            "for other names: use one of those in the address",
+        ),
+    ],
+)
+def test_the_words_of_older_and_newer_grpc_mean_the_same(raw, problem):
+    error = explained(Unavailable(FAILED + raw), find_credentials("https://127.0.0.1:1"), "127.0.0.1:1")
+    assert error.reason.startswith("the certificate of the server at 127.0.0.1:1 is ")
+    assert error.reason.endswith(problem)
 
 
 async def test_an_expired_certificate_is_not_trusted(serve, with_tls, files):

@@ -8,6 +8,7 @@ from taskyard import Host
 from taskyard.hosting.options import HostOptions, parts_of
 from tests.cases import every_case
 from tests.clients.python.host.gate import Gate
+from tests.waiting import until
 
 
 def parts(slots, *actions):
@@ -94,6 +95,8 @@ async def test_each_part_has_a_stream_and_runs_its_own_tasks_and_the_host_ends_o
     rest.assign("c", action="render")
     assert await crawl.reports(2) == ["a started", "b started"]
     assert await rest.reports(2) == ["c started", "c completed"]
+    # What has not begun is given back.
+    await until(lambda: gate.entries == 2)
     host.drain()
     await rest.half_closed.wait()
     assert not running.done()
