@@ -16,6 +16,7 @@ from taskyard_server.app.admin_socket import AdminSocket
 from taskyard_server.cli.doctor import store as doctor_store
 from taskyard_server.cli.doctor.files import admin_socket
 from taskyard_server.cli.doctor.ports import ports
+from taskyard_server.cli.doctor.protection import protection
 from taskyard_server.cli.doctor.server import server
 from taskyard_server.cli.doctor.store import store
 from taskyard_server.net.admin_address import socket_path
@@ -83,6 +84,13 @@ def test_a_file_of_an_older_version_is_a_warning(path):
     change(path, f"PRAGMA user_version = {VERSION - 1}")
     found = only(store(of(path)))
     assert (found.status, found.todo.startswith("make a backup before")) == ("warning", True)
+
+
+def test_a_file_that_everybody_can_read_is_a_warning_if_it_is_a_database(path):
+    path.chmod(0o644)
+    assert only(protection(of(path))).todo == f"chmod o-rwx {path}"
+    path.write_text("that of another program")
+    assert ill(protection(of(path))) == []
 
 
 @pytest.mark.parametrize("text", ["no database", "SQLite format 3\0 and then nothing of the kind"])

@@ -18,6 +18,8 @@ from .findings import Finding, Findings, failure, ok, warning
 
 CHECK: Final = "authentication"
 OTHERS: Final = stat.S_IROTH | stat.S_IWOTH
+SQLITE: Final = b"SQLite format 3\0"
+"""The beginning of each file of SQLite (sqlite.org/fileformat.html, Magic Header String)."""
 
 
 def protection(on: Examined) -> Findings:
@@ -63,11 +65,20 @@ def _private_files(on: Examined) -> list[tuple[str, Path]]:
         "gatewayTls.key": settings.gateway_tls.key,
         "replicas.key": settings.replicas.key,
         "executorKey": settings.executor_key,
-        "store.url": None if store is None else Path(os.path.realpath(store)),
+        "store.url": None if store is None else _database(Path(os.path.realpath(store))),
         "audit.file": settings.audit.file,
         "log.file": settings.log.file,
     }
     return [(name, path) for name, path in found.items() if path is not None]
+
+
+def _database(path: Path) -> Path | None:
+    """The file, unless it is something else: nobody is told to change the mode of /etc/passwd."""
+    try:
+        with path.open("rb") as file:
+            return path if file.read(len(SQLITE)) == SQLITE else None
+    except OSError:
+        return None
 
 
 def _has_secrets(on: Examined) -> bool:
