@@ -12,19 +12,15 @@ from pathlib import Path
 
 import pytest
 
-from taskyard_server.app.admin_socket import AdminSocket
 from taskyard_server.cli.doctor import store as doctor_store
 from taskyard_server.cli.doctor.files import admin_socket
 from taskyard_server.cli.doctor.ports import ports
 from taskyard_server.cli.doctor.protection import protection
 from taskyard_server.cli.doctor.server import server
 from taskyard_server.cli.doctor.store import store
-from taskyard_server.net.admin_address import socket_path
-from taskyard_server.services.store import StoreService
-from taskyard_server.services.tokens import TokenService
 from taskyard_server.store.sqlite.file import VERSION
-from taskyard_server.store.sqlite.store import SqliteStore
 from tests.cli.doctor.yards import READY, ill, only, told, yard
+from tests.cli.served_store import served_store
 from tests.store.small_yard import make_yard
 
 LOCK = """
@@ -186,14 +182,8 @@ def test_memory_is_well():
 @pytest.fixture
 async def served(tmp_path):
     """The file of a store that this process has open."""
-    await make_yard(tmp_path / "yard.db")
-    opened = SqliteStore(str(tmp_path / "yard.db"), ballast_bytes=0)
-    await opened.open()
-    admin = AdminSocket(socket_path(tmp_path / "yard.db"), StoreService(opened), TokenService(None, None))
-    await admin.open()
-    yield tmp_path / "yard.db"
-    await admin.close()
-    await opened.close()
+    async with served_store(tmp_path / "yard.db"):
+        yield tmp_path / "yard.db"
 
 
 async def test_the_server_and_its_processes_are_known(served):

@@ -7,12 +7,8 @@ import sys
 
 import pytest
 
-from taskyard_server.app.admin_socket import AdminSocket
-from taskyard_server.net.admin_address import socket_path
-from taskyard_server.services.store import StoreService
-from taskyard_server.services.tokens import TokenService
 from taskyard_server.store.port import EPOCH_JUMP
-from taskyard_server.store.sqlite.store import SqliteStore
+from tests.cli.served_store import served_store
 from tests.environment import without_settings
 from tests.store.small_yard import COMMITS, ROWS, group, make_yard
 
@@ -148,11 +144,6 @@ def test_urls_of_a_copy_are_named_by_their_place(anywhere, path):
 @pytest.fixture
 async def live(tmp_path):
     """Runs a command as a process, beside a server on the store."""
-    await make_yard(tmp_path / "yard.db")
-    opened = SqliteStore(str(tmp_path / "yard.db"), ballast_bytes=0)
-    await opened.open()
-    admin = AdminSocket(socket_path(tmp_path / "yard.db"), StoreService(opened), TokenService(None, None))
-    await admin.open()
 
     async def run(*words):
         command = [sys.executable, "-m", "taskyard_server.cli.main", "store", *words]
@@ -163,10 +154,8 @@ async def live(tmp_path):
         printed, errors = await process.communicate()
         return process.returncode, printed.decode(), errors.decode()
 
-    run.store = opened
-    yield run
-    await admin.close()
-    await opened.close()
+    async with served_store(tmp_path / "yard.db") as run.store:
+        yield run
 
 
 async def test_a_live_store_is_checked_backed_up_and_shown(live, tmp_path):
