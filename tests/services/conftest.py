@@ -203,11 +203,13 @@ class Api:
 class Clock(VirtualClock):
     """A clock that stands still until a test moves it. It starts at the current time, which real deadlines need.
 
-    The engine alone goes by it. What the event loop, gRPC and the limits of a test wait for goes by the machine's.
+    It starts at a whole second: what is due comes with the next tick of the timers, and where that begins must not hang
+    on when the test runs. The engine alone goes by the clock. What the event loop, gRPC and the limits of a test wait
+    for goes by the machine's.
     """
 
     def __init__(self) -> None:
-        super().__init__(time.time())
+        super().__init__(float(int(time.time())))
 
     @property
     def now(self) -> float:

@@ -129,6 +129,8 @@ class ServerUnderTest:
         self._watches = watches
         self.channel = channel
         self.clock = clock
+        self._streams: list[HostStream] = []
+        """Each that was opened: grpc cancels a call that nobody holds."""
         self.address = f"127.0.0.1:{port}"
         self.hosts = runtime_host_pb2_grpc.RuntimeHostServiceStub(channel)
         self.leases = lease_pb2_grpc.LeaseServiceStub(channel)
@@ -137,8 +139,10 @@ class ServerUnderTest:
     # Calls of hosts
 
     def stream(self, host_id: str = "host", metadata: Any = None) -> HostStream:
-        """A new stream without a hello."""
-        return HostStream(self.hosts.Connect(metadata=metadata), host_id)
+        """A new stream without a hello. It stays open until the test closes it, or the server under test is over."""
+        stream = HostStream(self.hosts.Connect(metadata=metadata), host_id)
+        self._streams.append(stream)
+        return stream
 
     async def connect(self, host_id: str = "host", credit: int = 0, metadata: Any = None, **hello: Any) -> HostStream:
         """A stream after its welcome, with credit."""

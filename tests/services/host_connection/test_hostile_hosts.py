@@ -11,6 +11,7 @@ import pytest
 from google.protobuf.struct_pb2 import Struct, Value
 
 from taskyard.v1 import runtime_host_pb2 as pb
+from taskyard_server.core.timers import TICKS_PER_SECOND
 from taskyard_server.services import host_outbox
 from tests.services.host_streams import held_lease, report, run_loop
 from tests.waiting import until
@@ -103,7 +104,7 @@ async def test_tasks_that_cannot_be_sent_within_the_start_timeout_go_to_another_
     assert len(await server.live_leases()) == 60
     stream = await server.connect("honest")
     await stream.credit(60)
-    await server.advance(2.1)
+    await server.advance(2.0 + 1 / TICKS_PER_SECOND)
     await stream.tasks(60)
     assert {host_id for _, host_id, _ in await server.live_leases()} == {"honest"}
     assert not (await server.host()).HasField("instance")
