@@ -13,9 +13,13 @@ from typing import Any
 
 from taskyard_server.store.port import (
     LAST_KEY,
+    SEGMENT_BYTES,
     BackupFailed,
     Committed,
     Group,
+    OutputCut,
+    OutputRow,
+    OutputState,
     Page,
     Row,
     Sought,
@@ -32,13 +36,14 @@ SLICE = 1000
 
 
 class DictStore:
-    """Rows by table and key. `ended` holds the time with the record."""
+    """Rows by table and key. `ended` holds the time with the record, `said` the output of tasks by first numbers."""
 
     url = "dict://"
 
     def __init__(self) -> None:
         self.tables: dict[Table, dict[int, bytes]] = {table: {} for table in Table if table is not Table.ENDED}
         self.ended: dict[int, tuple[int, bytes]] = {}
+        self.said: dict[int, dict[int, OutputRow]] = {}
         self.meta = StoreMeta(0, 0.0, 0)
 
     def copy(self) -> DictStore:
@@ -46,6 +51,7 @@ class DictStore:
         other = DictStore()
         other.tables = {table: dict(rows) for table, rows in self.tables.items()}
         other.ended, other.meta = dict(self.ended), self.meta
+        other.said = {key: dict(rows) for key, rows in self.said.items()}
         return other
 
     async def open(self) -> StoreMeta:
@@ -61,6 +67,10 @@ class DictStore:
             return
         if group.number != self.meta.number + 1:
             raise StoreError(f"group {group.number} follows {self.meta.number}")
+        self.cut_output(group.output_cuts)
+        self.put_output(group.outputs)
+        for key in group.removes.get(Table.TASKS, ()):
+            self.said.pop(key, None)
         for table, keys in group.removes.items():
             rows = self.ended if table is Table.ENDED else self.tables[table]
             for key in keys:
@@ -74,6 +84,15 @@ class DictStore:
         for key, at, record in group.ended:
             self.ended[key] = (at, record)
         self.meta = StoreMeta(group.number, group.at, self.meta.epoch)
+
+    def cut_output(self, cuts: Sequence[OutputCut]) -> None:
+        for key, before in cuts:
+            rows = self.said.get(key, {})
+            self.said[key] = {first: row for first, row in rows.items() if first >= before}
+
+    def put_output(self, rows: Sequence[OutputRow]) -> None:
+        for row in rows:
+            self.said.setdefault(row.key, {})[row.first] = row
 
     async def rows(
         self, table: Table, *, after_key: int = -1, last_key: int = LAST_KEY, limit: int | None = None
@@ -100,6 +119,28 @@ class DictStore:
     async def task(self, key: int) -> TaskRows | None:
         return self._of(key) if key in self.tables[Table.TASKS] else None
 
+    async def output(self, key: int, after: int, limit_bytes: int) -> list[OutputRow]:
+        rows = sorted(self.said.get(key, {}).values())
+        start = max((row.first for row in rows if row.first <= after + 1), default=0)
+        found: list[OutputRow] = []
+        for row in rows:
+            if row.first >= start and sum(len(each.record) for each in found) <= limit_bytes:
+                found.append(row)
+        return found
+
+    async def output_state(self, key: int) -> OutputState | None:
+        rows = sorted(self.said.get(key, {}).values())
+        if not rows:
+            return None
+        segments = {row.begin // SEGMENT_BYTES: (row.first, row.begin) for row in reversed(rows)}
+        return OutputState(rows[-1], sorted(segments.values()))
+
+    async def outputs(self) -> AsyncIterator[Sequence[OutputRow]]:
+        for key in sorted(self.said):
+            if rows := sorted(self.said[key].values()):
+                yield rows
+                await asyncio.sleep(0)
+
     async def scan(
         self, first_key: int, last_key: int, *, descending: bool, limit: int, sought: Sought | None = None
     ) -> Page:
@@ -118,14 +159,18 @@ class DictStore:
         for key in keys:
             del self.ended[key]
             del self.tables[Table.TASKS][key]
+            self.said.pop(key, None)
         return len(keys)
 
     async def remove_namespace(self, number: int, limit: int) -> int:
         tasks, states = self.tables[Table.TASKS], self.tables[Table.STATES]
-        of_tasks: tuple[dict[int, Any], ...] = (tasks, states, self.ended)
+        of_tasks: tuple[dict[int, Any], ...] = (tasks, states, self.ended, self.said)
         belong = (*range(Table.STOPPING, Table.OUTBOX + 1), Table.OPERATIONS, Table.RULES)
         others = [self.tables[table] for table in Table if table in belong]
-        for rows, beside in ((tasks, of_tasks), *((rows, (rows,)) for rows in (states, self.ended, *others))):
+        for rows, beside in (
+            (tasks, of_tasks),
+            *((rows, (rows,)) for rows in (states, self.ended, self.said, *others)),
+        ):
             if keys := [key for key in rows if namespace_of(key) == number][:limit]:
                 for table in beside:
                     for key in keys:
@@ -142,6 +187,7 @@ class DictStore:
         wrong = [f"task {key} is live and has ended" for key in states.keys() & self.ended.keys()]
         wrong += [f"task {key} has no state" for key in tasks.keys() - states.keys() - self.ended.keys()]
         wrong += [f"state {key} is of no task" for key in (states.keys() | self.ended.keys()) - tasks.keys()]
+        wrong += [f"output of {key} is of no task" for key, rows in self.said.items() if rows and key not in tasks]
         return wrong
 
     async def backup(self, path: str, *, replace: bool = False) -> None:
@@ -149,7 +195,8 @@ class DictStore:
 
     async def stats(self) -> StoreStats:
         rows = {table.name.lower(): len(rows) for table, rows in self.tables.items()}
-        return StoreStats(rows | {"ended": len(self.ended)}, 0, 1 << 40, *self.meta, 0)
+        rows |= {"ended": len(self.ended), "output": sum(map(len, self.said.values()))}
+        return StoreStats(rows, 0, 1 << 40, *self.meta, 0)
 
     async def free_bytes(self) -> int:
         return 1 << 40

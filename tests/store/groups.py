@@ -1,6 +1,6 @@
 """Groups as tests write them."""
 
-from taskyard_server.store.port import Group, Store, Table, TaskRows, key_of
+from taskyard_server.store.port import Group, OutputRow, Store, Table, TaskRows, key_of
 
 
 def submitted(number: int, *seqs: int, namespace: int = 1) -> Group:
@@ -34,3 +34,13 @@ async def ended_since(store: Store, at: int, namespace: int | None = None) -> li
 
 async def rows_of(store: Store, table: Table) -> list[tuple[int, bytes]]:
     return [(key, record) async for rows in store.rows(table) for key, record in rows]
+
+
+def said(number: int, *rows: tuple[int, int, bytes], namespace: int = 1) -> Group:
+    """Output of tasks, by seq and first number; each byte is a number of its own."""
+    outputs = [OutputRow(key_of(namespace, seq), first, first - 1, record) for seq, first, record in rows]
+    return Group(number, float(number), outputs=outputs)
+
+
+async def outputs_of(store: Store) -> list[OutputRow]:
+    return [row async for rows in store.outputs() for row in rows]

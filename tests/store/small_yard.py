@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from taskyard_server.store.port import Group, Table, key_of
+from taskyard_server.store.port import Group, OutputRow, Table, key_of
 from taskyard_server.store.records.records import NamespaceRecord
 from taskyard_server.store.records.tasks import encode
 from taskyard_server.store.sqlite.store import SqliteStore
@@ -26,6 +26,7 @@ ROWS = {
     "token_uses": 3,
     "operations": 3,
     "rules": 3,
+    "output": 9,
 }
 OTHERS = (
     Table.STOPPING,
@@ -51,6 +52,9 @@ def group(number: int) -> Group:
     made.put(Table.STATES, live, b"" if number == 1 else b"state %d" % number)
     made.put(Table.TASKS, ended, b"ended %d" % number)
     made.ended.append((ended, 1_000 * number, b"result %d" % number))
+    for key in (live, ended):
+        made.outputs.append(OutputRow(key, number, 60 * number, b"short %d" % number))
+    made.outputs.append(OutputRow(live, number + 1, 60 * number + 60, b"long" * 1000))
     for table in OTHERS:
         made.put(table, key_of(1, number), b"%d in %d" % (number, table))
     return made

@@ -251,7 +251,7 @@ async def test_figures_count_rows_by_table(store: Store) -> None:
     await store.commit(ended(2, 1, at=5))
     stats = await store.stats()
     filled = {"namespaces": 1, "tasks": 3, "states": 2, "ended": 1}
-    assert stats.rows == {table.name.lower(): filled.get(table.name.lower(), 0) for table in Table}
+    assert stats.rows == {table.name.lower(): filled.get(table.name.lower(), 0) for table in Table} | {"output": 0}
     assert (stats.number, stats.at, stats.epoch) == (2, 2.0, 0)
 
 

@@ -7,6 +7,7 @@ from taskyard_server.store.port import StoreError, StoreMeta, Table
 from taskyard_server.store.sqlite.store import SqliteStore
 
 from .dict_store import DictStore
+from .groups import outputs_of
 from .small_yard import AT, COMMITS, OTHERS, ROWS, group, make_yard
 
 
@@ -28,6 +29,7 @@ async def everything(store):
     found.append([tuple(task) for tasks in [tasks async for tasks in store.ended_tasks(0)] for task in tasks])
     for table in (Table.NAMESPACES, *OTHERS):
         found.append([tuple(row) for rows in [rows async for rows in store.rows(table)] for row in rows])
+    found.append(await outputs_of(store))
     return found
 
 

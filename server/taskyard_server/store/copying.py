@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Sequence
 from typing import Final, Protocol
 
-from .port import Group, Row, Store, StoreError, StoreMeta, StoreStats, Table, TaskRows
+from .port import Group, OutputRow, Row, Store, StoreError, StoreMeta, StoreStats, Table, TaskRows
 from .records.records import decode_namespace
 from .shared_port import is_shared
 
@@ -25,6 +25,7 @@ class CopySource(Protocol):
     def rows(self, table: Table) -> AsyncIterator[Sequence[Row]]: ...
     def live_tasks(self) -> AsyncIterator[Sequence[TaskRows]]: ...
     def ended_tasks(self, since_ms: int) -> AsyncIterator[Sequence[TaskRows]]: ...
+    def outputs(self) -> AsyncIterator[Sequence[OutputRow]]: ...
 
 
 async def copy(source: CopySource, target: Store) -> StoreStats:
@@ -72,6 +73,8 @@ async def _groups(source: CopySource, at: float) -> AsyncIterator[Group]:
             group.put(Table.TASKS, task.key, task.task)
             group.ended.append((task.key, task.ended_at or 0, task.ended or b""))
         yield group
+    async for output in source.outputs():
+        yield Group(0, at, outputs=list(output))
     for table in (*OTHER_TABLES, Table.NAMESPACES):
         async for rows in source.rows(table):
             group = Group(0, at)

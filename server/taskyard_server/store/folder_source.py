@@ -17,7 +17,7 @@ from collections.abc import AsyncIterator, Sequence
 from contextlib import closing
 from typing import Final
 
-from .port import Row, StoreError, StoreMeta, StoreStats, Table, TaskRows
+from .port import OutputRow, Row, StoreError, StoreMeta, StoreStats, Table, TaskRows
 from .sqlite.file import Unusable, explain, lock, no_yard, pragma
 from .sqlite.store import SqliteStore
 
@@ -84,6 +84,12 @@ class FolderSource:
         """The tasks that ended at this time or later, in slices; in order of their ends within each namespace."""
         for store in self._stores:
             async for rows in store.ended_tasks(since_ms):
+                yield rows
+
+    async def outputs(self) -> AsyncIterator[Sequence[OutputRow]]:
+        """The output of tasks, in slices."""
+        for store in self._stores:
+            async for rows in store.outputs():
                 yield rows
 
 

@@ -15,15 +15,18 @@ from typing import Any, Final, NamedTuple, Protocol
 NAMESPACE_SHIFT: Final = 40
 """A namespace has room for 2^40 tasks, some thirty years at a thousand a second."""
 LAST_KEY: Final = (1 << 63) - 1
-FORMAT_LEVEL: Final = 3
+FORMAT_LEVEL: Final = 4
 """The newest format of records that this version reads and writes. Where replicas share a store a newer one is written
 only once all of them know it. Level 2 has the run timeout, parent and input of a task, and the code,
-traceback and output of its history; level 3 has extras and bound keys."""
+traceback and output of its history; level 3 has extras and bound keys; level 4 has output of tasks."""
 ADDED_FIELDS_LEVEL: Final = 2
 EXTRAS_LEVEL: Final = 3
+OUTPUT_LEVEL: Final = 4
 """The levels from which on these are kept."""
 UNKNOWN_BYTES: Final = 1 << 62
 """As what is free on a disk that cannot be asked: so nothing is refused for that."""
+SEGMENT_BYTES: Final = 1 << 19
+"""The output of a task is dropped in such parts, to make room for more (docs/rules.md, Output)."""
 EPOCH_JUMP: Final = 1 << 20
 """The jump of a restored store in all that must never go back (docs/operate/durability.md, Restore)."""
 
@@ -77,6 +80,35 @@ EndedRow = tuple[int, int, bytes]
 """A key, when the task ended, in milliseconds, and its record."""
 
 
+class OutputRow(NamedTuple):
+    """Chunks of one task's output that were committed together: `key` is the task's, `first` their first number.
+
+    `begin` is how many bytes of chunks the task had said before these, those that were dropped included.
+    """
+
+    key: int
+    first: int
+    begin: int
+    record: bytes
+
+
+class OutputCut(NamedTuple):
+    """Rows of a task's output to remove: all whose `first` is below `before`, none that the same group puts."""
+
+    key: int
+    before: int
+
+
+class OutputState(NamedTuple):
+    """The output of one task as it is kept: its newest row, and of each segment the `first` and `begin` of its oldest.
+
+    A segment has the rows whose `begin` divided by `SEGMENT_BYTES` is the same.
+    """
+
+    newest: OutputRow
+    segments: list[tuple[int, int]]
+
+
 class Fence(NamedTuple):
     """The right by which rows of a namespace are written where replicas share a store: its owner's term.
 
@@ -93,8 +125,9 @@ class Fence(NamedTuple):
 class Group:
     """The content of one commit: all of it or nothing. Commits are numbered from 1 without gaps; `at` is its time.
 
-    Rows that are removed are removed before others are put. `epoch` is that of the store (`StoreMeta`). Where replicas
-    share the store, `fences` has each namespace of which rows are written: those that are owned no longer are left out
+    Rows that are removed, and those of `output_cuts`, are removed before others are put; the output of a task goes with
+    its row in `TASKS`, also what is put with it. `epoch` is that of the store (`StoreMeta`). Where replicas share the
+    store, `fences` has each namespace of which rows are written: those that are owned no longer are left out
     (`Committed.lost`), and `number` means nothing.
     """
 
@@ -105,6 +138,8 @@ class Group:
     puts: dict[Table, list[Row]] = field(default_factory=dict)
     ended: list[EndedRow] = field(default_factory=list)
     removes: dict[Table, list[int]] = field(default_factory=dict)
+    outputs: list[OutputRow] = field(default_factory=list)
+    output_cuts: list[OutputCut] = field(default_factory=list)
 
     def put(self, table: Table, key: int, record: bytes) -> None:
         """Write a row, also where there is one; not for `ENDED`."""
@@ -135,11 +170,11 @@ class Group:
             del rows[mark.get(id(rows), 0) :]
 
     def _lists(self) -> Iterable[list[Any]]:
-        return (*self.puts.values(), self.ended, *self.removes.values())
+        return (*self.puts.values(), self.ended, *self.removes.values(), self.outputs, self.output_cuts)
 
     def __len__(self) -> int:
         """How many rows are written or removed."""
-        return sum(map(len, self.puts.values())) + len(self.ended) + sum(map(len, self.removes.values()))
+        return sum(map(len, self._lists()))
 
 
 class StoreMeta(NamedTuple):
@@ -256,6 +291,19 @@ class Store(Protocol):
     async def task(self, key: int) -> TaskRows | None:
         """One task, live or ended; None if it is not kept."""
 
+    async def output(self, key: int, after: int, limit_bytes: int) -> list[OutputRow]:
+        """The rows of a task's output that hold numbers above `after`, from the first on, in order.
+
+        At least one if there is any, and no more once their records exceed `limit_bytes`. The first may also hold
+        numbers up to `after`.
+        """
+
+    async def output_state(self, key: int) -> OutputState | None:
+        """The figures of a task's output as it is kept; None if there is none."""
+
+    def outputs(self) -> AsyncIterator[Sequence[OutputRow]]:
+        """The output of all tasks in order of their keys and first numbers, in slices."""
+
     async def scan(
         self, first_key: int, last_key: int, *, descending: bool, limit: int, sought: Sought | None = None
     ) -> Page:
@@ -265,12 +313,15 @@ class Store(Protocol):
         """
 
     async def forget(self, before_ms: int, limit: int) -> int:
-        """Remove up to `limit` tasks that ended before `before_ms`; how many were removed. Raises `CommitDelayed`."""
+        """Remove up to `limit` tasks that ended before `before_ms`, with their output; how many were removed.
+
+        Raises `CommitDelayed`.
+        """
 
     async def remove_namespace(self, number: int, limit: int) -> int:
         """Remove up to `limit` rows of a namespace, its own row last; how many, 0 once none is left.
 
-        Nothing of it may be committed any more. Raises `CommitDelayed`.
+        Output goes with its task. Nothing of it may be committed any more. Raises `CommitDelayed`.
         """
 
     async def check(self) -> list[str]:

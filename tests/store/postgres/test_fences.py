@@ -10,13 +10,13 @@ from typing import Any
 
 import pytest
 
-from taskyard_server.store.port import CommitDelayed, Fence, Group, StoreError, Table, key_of
+from taskyard_server.store.port import CommitDelayed, Fence, Group, OutputCut, OutputRow, StoreError, Table, key_of
 from taskyard_server.store.postgres.commit import Composer
 from taskyard_server.store.postgres.schema import statements
 from taskyard_server.store.postgres.store import PostgresStore
 from taskyard_server.store.shared_port import Replica
-from tests.postgres import Server
-from tests.store.groups import ended, live, rows_of, submitted
+from tests.postgres import USER, Server
+from tests.store.groups import ended, live, outputs_of, rows_of, said, submitted
 from tests.waiting import until
 
 pytestmark = pytest.mark.gate("PostgreSQL")
@@ -183,7 +183,9 @@ async def test_of_many_namespaces_the_lost_are_named_and_the_others_written(open
         group.put(Table.NAMESPACES, space, b"")
         group.put(Table.TASKS, key_of(space, 1), b"task")
         group.put(Table.STATES, key_of(space, 1), b"")
+        group.outputs.append(OutputRow(key_of(space, 1), 1, 0, b"said"))
     assert (await owner.commit(group)).lost == set(range(3, 31, 3))
+    assert [row.key >> 40 for row in await outputs_of(heir)] == [space for space in range(1, 31) if space % 3]
     assert {row.key >> 40 for row in await live(heir)} == set(range(1, 31)) - set(range(3, 31, 3))
     assert await heir.rows(Table.NAMESPACES).__anext__()
 
@@ -203,6 +205,35 @@ async def test_rows_without_a_fence_are_refused(opened: Any) -> None:
     await store.create("yard", "a")
     with pytest.raises(StoreError, match="namespace 1 came without a fence"):
         await store.commit(submitted(1, 1))
+    with pytest.raises(StoreError, match="rows of OUTPUT of namespace 2 came without a fence"):
+        await store.commit(fenced(said(1, (1, 1, b""), namespace=2)))
+    with pytest.raises(StoreError, match="rows of OUTPUT of namespace 2 came without a fence"):
+        await store.commit(fenced(Group(1, 1.0, output_cuts=[OutputCut(key_of(2, 1), 1)])))
+
+
+async def test_a_cut_of_a_namespace_that_is_owned_no_longer_removes_nothing(opened: Any) -> None:
+    owner, heir = await opened("a"), await opened("b")
+    await owner.create("yard", "a")
+    group = fenced(submitted(1, 1))
+    group.outputs = said(1, (1, 1, b"a"), (1, 2, b"b")).outputs
+    await owner.commit(group)
+    await owner.release({1: 1}, "a", 5.0, to="b")
+    await owner.commit(fenced(Group(2, 2.0, output_cuts=[OutputCut(key_of(1, 1), 2)])))
+    assert [row.first for row in await outputs_of(heir)] == [1, 2]
+
+
+async def test_output_goes_with_a_task_that_a_replica_without_output_removes(
+    opened: Any, postgres_server: Server, postgres_database: str
+) -> None:
+    store = await opened("a")
+    await store.create("yard", "a")
+    group = fenced(submitted(1, 1, 2))
+    group.outputs = said(1, (1, 1, b"a"), (2, 1, b"b")).outputs
+    await store.commit(group)
+    connection = await postgres_server.connect(postgres_database, USER)
+    await connection.execute("DELETE FROM taskyard.tasks WHERE key = $1", key_of(1, 1))
+    await connection.close()
+    assert [row.key for row in await outputs_of(store)] == [key_of(1, 2)]
 
 
 async def test_who_uses_the_whole_store_is_refused_while_a_replica_lives(opened: Any) -> None:

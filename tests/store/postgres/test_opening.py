@@ -13,12 +13,12 @@ from typing import Any
 
 import pytest
 
-from taskyard_server.store.port import BackupFailed, StoreError, StoreMeta
+from taskyard_server.store.port import BackupFailed, StoreError, StoreMeta, key_of
 from taskyard_server.store.postgres.address import PostgresAddress
 from taskyard_server.store.postgres.schema import VERSION, migrate, statements, steps
 from taskyard_server.store.postgres.store import PostgresStore
 from tests.postgres import MAKER, MAY_USE, USER, Server
-from tests.store.groups import submitted
+from tests.store.groups import outputs_of, said, submitted
 
 pytestmark = pytest.mark.gate("PostgreSQL")
 
@@ -73,6 +73,25 @@ async def test_a_database_of_before_is_migrated_step_by_step_by_many_at_once(
     assert f"was written by a newer Taskyard (schema {VERSION + 2}, this one knows {VERSION})" in await refused(
         postgres_url
     )
+
+
+async def test_the_tables_of_0_3_0_are_migrated_beside_a_replica_that_serves(
+    postgres_server: Server, postgres_url: str, postgres_database: str
+) -> None:
+    connection = await postgres_server.connect(postgres_database, MAKER)
+    await connection.execute("DROP TABLE taskyard.output; DROP FUNCTION taskyard.remove_output CASCADE")
+    await connection.execute("UPDATE taskyard.meta SET version = 2")
+    before, after = PostgresStore(postgres_url), PostgresStore(postgres_url)
+    await before._committing.fetch("SELECT 1")
+    await before.commit(submitted(1, 1))
+    await after.open()
+    await before.commit(submitted(2, 2))
+    group = said(3, (1, 1, b"a"), (2, 1, b"b"))
+    await after.commit(group)
+    await connection.execute("DELETE FROM taskyard.tasks WHERE key = $1", key_of(1, 1))
+    assert await outputs_of(after) == group.outputs[1:]
+    for each in (connection, before, after):
+        await each.close()
 
 
 async def test_a_step_that_fails_changes_nothing(

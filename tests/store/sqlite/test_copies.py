@@ -11,7 +11,7 @@ import pytest
 from taskyard_server.store.port import EPOCH_JUMP, BackupFailed, StoreError, Table, key_of
 from taskyard_server.store.sqlite.restore import restore
 from taskyard_server.store.sqlite.store import SqliteStore
-from tests.store.groups import ended, live, submitted
+from tests.store.groups import ended, live, said, submitted
 
 
 async def filled(path: Path, tasks: int = 3, commits: int = 1) -> None:
@@ -118,12 +118,15 @@ async def test_the_check_names_what_must_not_be(tmp_path: Path) -> None:
     group.puts[Table.STATES] = [(key_of(1, 2), b""), (key_of(1, 3), b"")]
     group.ended = [(key_of(1, 2), 5, b""), (key_of(1, 4), 5, b"")]
     group.put(Table.HOSTS, key_of(7, 1), b"")
+    group.outputs = said(1, *((seq, first, b"") for seq in range(1, 28) for first in (1, 2))).outputs
     await store.commit(group)
     assert await store.check() == [
         "task 3 of namespace 1 has a state and no task row",
         "task 4 of namespace 1 has ended and has no task row",
         "task 2 of namespace 1 is live and has ended",
         "task 1 of namespace 1 has neither a state nor an end",
+        *(f"task {seq} of namespace 1 has output and no task row" for seq in range(3, 23)),
+        "and 5 more, each of which has output and no task row",
         f"namespace 7 has no row, and table hosts has rows of it, the first at key {key_of(7, 1)}",
     ]
     await store.close()

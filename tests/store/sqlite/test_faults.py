@@ -12,7 +12,7 @@ import structlog
 
 from taskyard_server.store.port import CommitDelayed, Group, StoreError, Table, key_of
 from taskyard_server.store.sqlite.store import SqliteStore
-from tests.store.groups import ended, live, submitted
+from tests.store.groups import ended, live, outputs_of, said, submitted
 
 HERE = Path(__file__).parent
 SERVER = HERE.parents[2] / "server"
@@ -150,7 +150,9 @@ async def test_nothing_acknowledged_is_lost_when_the_writer_is_killed_twenty_tim
     number = 0
     while kills < 20:
         number += 1
-        commit = asyncio.ensure_future(store.commit(large(number, number)))
+        group = large(number, number)
+        group.outputs = said(number, (number, 1, b"said"), (number, 2, bytes(2000))).outputs
+        commit = asyncio.ensure_future(store.commit(group))
         if chance.random() < 0.2 and (pid := store.writer_pid) is not None:
             # Before it is sent whole, while it is written, or after it was.
             await asyncio.sleep(chance.choice((0, 0, 0.001, 0.003)))
@@ -160,6 +162,7 @@ async def test_nothing_acknowledged_is_lost_when_the_writer_is_killed_twenty_tim
             assert await store.task(key_of(1, number)) is not None
         await commit
     assert [row.key for row in await live(store)] == [key_of(1, seq) for seq in range(1, number + 1)]
+    assert [row.first for row in await outputs_of(store)] == [1, 2] * number
     assert (await store.stats()).number == number
     assert await store.check() == []
     await store.close()

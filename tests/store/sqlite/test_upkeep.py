@@ -1,4 +1,4 @@
-"""The log of a SQLite store stays short, and a ballast takes room while there is some."""
+"""The log of a SQLite store stays short, as does the tail of its output; a ballast takes room while there is some."""
 
 import asyncio
 import os
@@ -10,10 +10,11 @@ import pytest
 import uvloop
 
 from taskyard_server.store.port import Table
-from taskyard_server.store.sqlite.file import open_yard, statements
+from taskyard_server.store.sqlite.file import open_yard, pragma, statements
+from taskyard_server.store.sqlite.rows import MOVED_IN_PAUSE, MOVED_ROWS, YardRows
 from taskyard_server.store.sqlite.store import SqliteStore
 from taskyard_server.store.sqlite.upkeep import IDLE_FRAMES, LOG_FRAMES, PAUSE_SECS, QUIET_SECS, Ballast, Log
-from tests.store.groups import live, rows_of, submitted
+from tests.store.groups import live, outputs_of, rows_of, said, submitted
 
 
 @pytest.fixture
@@ -67,6 +68,54 @@ def test_a_pause_is_used_for_a_log_that_is_worth_it(db: sqlite3.Connection, tmp_
     log.copy_in_pause(PAUSE_SECS)
     assert log.pause_secs(PAUSE_SECS) is None
     log.close()
+
+
+def in_tail(db: sqlite3.Connection) -> int:
+    """How many rows of output have not been moved."""
+    found: int = db.execute("SELECT count(*) FROM output_tail").fetchone()[0]
+    return found
+
+
+def test_short_output_is_moved_where_there_is_much_of_it_and_room(db: sqlite3.Connection, tmp_path: Path) -> None:
+    path = str(tmp_path / "yard.db")
+    rows = YardRows(db, path, Log(db, path), Ballast(path, 0, 0), statements())
+
+    def say(number: int) -> None:
+        output = [(key, number, number, b"short") for key in range(MOVED_IN_PAUSE)]
+        rows.commit(number, 1.0, [], [], [], [*output, (7, MOVED_IN_PAUSE + number, 0, bytes(2000))])
+
+    say(1)
+    rows.move_output()
+    assert in_tail(db) == MOVED_IN_PAUSE, "long rows are not in it"
+    db.execute(f"PRAGMA max_page_count = {pragma(db, 'page_count')}")
+    rows.move_output(MOVED_IN_PAUSE)
+    assert in_tail(db) == MOVED_IN_PAUSE, "there is no room"
+    db.execute("PRAGMA max_page_count = 100000")
+    rows.move_output(MOVED_IN_PAUSE)
+    assert in_tail(db) == MOVED_IN_PAUSE, "it is not tried again before there is more"
+    say(2)
+    rows.move_output(MOVED_IN_PAUSE)
+    assert in_tail(db) == 0
+    assert [row[1] for row in rows.output(7, 0, 1 << 20)] == [1, 2, MOVED_IN_PAUSE + 1, MOVED_IN_PAUSE + 2]
+
+
+async def test_a_store_moves_output_while_commits_come_and_shows_it_as_before(tmp_path: Path) -> None:
+    path = tmp_path / "yard.db"
+    store = SqliteStore(str(path), ballast_bytes=0)
+    await store.open()
+    groups = [
+        said(number, *((seq % 50, number << 20 | seq, b"short") for seq in range(MOVED_ROWS))) for number in (1, 2)
+    ]
+    groups[1].outputs.pop()
+    for group in groups:
+        await store.commit(group)
+    rows = groups[0].outputs + groups[1].outputs
+    assert await outputs_of(store) == sorted(rows)
+    assert (await store.stats()).rows["output"] == len(rows)
+    await store.close()
+    with sqlite3.connect(path) as db:
+        assert in_tail(db) < MOVED_ROWS
+    db.close()
 
 
 def test_a_ballast_is_made_only_where_there_is_room(tmp_path: Path) -> None:

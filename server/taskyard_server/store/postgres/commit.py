@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from functools import lru_cache
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, NoReturn
 
 from taskyard_server.store.port import Group, Row, StoreError, Table, namespace_of
 
@@ -19,13 +19,15 @@ UNFENCED_ROWS: Final = -1
 
 
 class Shape(NamedTuple):
-    """The parts of a statement: the whole store's fence or those of namespaces, and tables."""
+    """The parts of a statement: the whole store's fence or those of namespaces, tables, and output."""
 
     is_whole: bool
     has_fences: bool
     has_unfenced: bool
     removes: tuple[Table, ...]
     puts: tuple[Table, ...]
+    cuts_output: bool
+    puts_output: bool
 
 
 class Commit(NamedTuple):
@@ -46,8 +48,9 @@ class Composer:
     def whole(self, group: Group) -> Commit:
         """A commit of who uses the whole store."""
         removes, puts = _removes(group), _puts(group)
-        shape = Shape(True, False, False, tuple(removes), tuple(puts))
-        return Commit(self._text(shape), [group.number, group.at, *_values(removes, puts)], has_unfenced=False)
+        shape = Shape(True, False, False, tuple(removes), tuple(puts), *_has_output(group))
+        arguments = [group.number, group.at, *_values(removes, puts), *_output_values(group)]
+        return Commit(self._text(shape), arguments, has_unfenced=False)
 
     def fenced(self, group: Group, instance: str, writer: str, write_no: int) -> Commit:
         """A commit of one of several replicas. Raises `StoreError` if a row has no fence.
@@ -57,7 +60,8 @@ class Composer:
         removes, puts = _removes(group), _puts(group)
         _require_fences(group, removes, puts)
         has_unfenced = not UNFENCED.isdisjoint((*removes, *puts))
-        shape = Shape(False, bool(group.fences), has_unfenced, tuple(removes), tuple(puts))
+        tables = (tuple(removes), tuple(puts))
+        shape = Shape(False, bool(group.fences), has_unfenced, *tables, *_has_output(group))
         arguments: list[Any] = []
         if group.fences:
             # In one order, so that two who write the same rows meet at the first.
@@ -67,7 +71,7 @@ class Composer:
             arguments += [[fence.needs_owner for fence in fences], instance]
         if has_unfenced:
             arguments += [writer, write_no]
-        arguments += _values(removes, puts)
+        arguments += _values(removes, puts) + _output_values(group)
         return Commit(self._text(shape), arguments, has_unfenced)
 
     def _compose(self, shape: Shape) -> str:
@@ -100,6 +104,12 @@ class Composer:
             else:
                 text = part("put_new" if table is Table.SECRETS else "put", "keys", "records", **words)
             parts.append(f"put_{words['table']} AS ({text})")
+        right = _right(shape, Table.TASKS)
+        if shape.cuts_output:
+            parts.append(f"cut_output AS ({part('cut_output', 'keys', 'befores', right=right)})")
+        if shape.puts_output:
+            text = part("put_output", "keys", "firsts", "begins", "records", right=right)
+            parts.append(f"put_output AS ({text})")
         return f"WITH {', '.join(parts)} {' UNION ALL '.join(answers)}" if parts else ""
 
 
@@ -147,6 +157,25 @@ def _values(removes: dict[Table, list[int]], puts: dict[Table, dict[int, Any]]) 
     return values
 
 
+def _has_output(group: Group) -> tuple[bool, bool]:
+    """True for each of the two that a group has: cuts of output, output."""
+    return bool(group.output_cuts), bool(group.outputs)
+
+
+def _output_values(group: Group) -> list[Any]:
+    """The columns of what is cut and of what is put; of rows that are put twice the last.
+
+    Both parts of the statement see the rows of before: a cut never reaches what the same group puts (`OutputCut`).
+    """
+    values: list[Any] = []
+    if group.output_cuts:
+        values += map(list, zip(*group.output_cuts, strict=True))
+    if group.outputs:
+        rows = {(row.key, row.first): row for row in group.outputs}
+        values += map(list, zip(*rows.values(), strict=True))
+    return values
+
+
 def _require_fences(group: Group, removes: dict[Table, list[int]], puts: dict[Table, dict[int, Any]]) -> None:
     fences = group.fences
     for table, keys in (*removes.items(), *puts.items()):
@@ -154,5 +183,11 @@ def _require_fences(group: Group, removes: dict[Table, list[int]], puts: dict[Ta
             continue
         spaces = set(keys) if table is Table.NAMESPACES else {namespace_of(key) for key in keys}
         if not fences.keys() >= spaces:
-            missing = min(spaces - fences.keys())
-            raise StoreError(f"rows of {table.name} of namespace {missing} came without a fence; please report it")
+            _raise_unfenced(table.name, spaces - fences.keys())
+    spaces = {namespace_of(row.key) for rows in (group.outputs, group.output_cuts) for row in rows}
+    if not fences.keys() >= spaces:
+        _raise_unfenced("OUTPUT", spaces - fences.keys())
+
+
+def _raise_unfenced(table: str, spaces: set[int]) -> NoReturn:
+    raise StoreError(f"rows of {table} of namespace {min(spaces)} came without a fence; please report it")

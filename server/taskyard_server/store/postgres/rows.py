@@ -6,7 +6,18 @@ import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from typing import Any, Final
 
-from taskyard_server.store.port import LAST_KEY, Page, Row, Sought, Table, TaskRows, keys_of
+from taskyard_server.store.port import (
+    LAST_KEY,
+    SEGMENT_BYTES,
+    OutputRow,
+    OutputState,
+    Page,
+    Row,
+    Sought,
+    Table,
+    TaskRows,
+    keys_of,
+)
 
 from .links import Readers
 
@@ -69,6 +80,35 @@ class PostgresRows:
         """See `Store`."""
         page = await self.scan(key, key, descending=False, limit=1)
         return page.rows[0] if page.rows else None
+
+    async def output(self, key: int, after: int, limit_bytes: int) -> list[OutputRow]:
+        """See `Store`."""
+        rows: list[OutputRow] = []
+        size, read = 0, -1
+        while size <= limit_bytes:
+            bounds = (after + 1, read, SLICE_ROWS, limit_bytes - size)
+            found = [OutputRow(*row) for row in await self._fetch(self._sql["output"], key, *bounds)]
+            rows += found
+            if len(found) < SLICE_ROWS:
+                break
+            size += sum(len(row.record) for row in found)
+            after = read = found[-1].first
+        return rows
+
+    async def output_state(self, key: int) -> OutputState | None:
+        """See `Store`."""
+        for *newest, firsts, begins in await self._fetch(self._sql["output_state"], key, SEGMENT_BYTES):
+            return OutputState(OutputRow(*newest), list(zip(firsts, begins, strict=True)))
+        return None
+
+    async def outputs(self) -> AsyncIterator[Sequence[OutputRow]]:
+        """See `Store`."""
+
+        async def read(start: tuple[int, int]) -> list[Any]:
+            return await self._fetch(self._sql["outputs"], *start, SLICE_ROWS, SLICE_BYTES)
+
+        async for rows in _slices(read, (_FIRST, _FIRST), lambda row: (row[0], row[1] + 1)):
+            yield [OutputRow(*row) for row in rows]
 
     async def scan(
         self, first_key: int, last_key: int, *, descending: bool, limit: int, sought: Sought | None = None

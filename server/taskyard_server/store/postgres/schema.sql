@@ -70,10 +70,42 @@ CREATE TRIGGER replicas_change AFTER INSERT OR UPDATE OF died_at, is_draining ON
   FOR EACH STATEMENT EXECUTE FUNCTION taskyard.tell();
 CREATE TRIGGER tokens_change AFTER INSERT OR UPDATE OR DELETE ON taskyard.tokens
   FOR EACH STATEMENT EXECUTE FUNCTION taskyard.tell('tokens');
+CREATE TABLE taskyard.output (
+  key bigint NOT NULL,
+  first bigint NOT NULL,
+  begin bigint NOT NULL,
+  record bytea NOT NULL,
+  PRIMARY KEY (key, first)
+);
+-- Output goes with its task, also where a replica removes it that does not know of output, or may not remove it.
+CREATE FUNCTION taskyard.remove_output() RETURNS trigger LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog
+AS $remove$BEGIN
+  DELETE FROM taskyard.output WHERE key = ANY (ARRAY(SELECT gone.key FROM gone));
+  RETURN NULL;
+END$remove$;
+CREATE TRIGGER tasks_remove AFTER DELETE ON taskyard.tasks REFERENCING OLD TABLE AS gone
+  FOR EACH STATEMENT EXECUTE FUNCTION taskyard.remove_output();
 
 -- name: to 2
 CREATE TABLE taskyard.operations (key bigint PRIMARY KEY, record bytea NOT NULL) WITH (fillfactor = 50);
 CREATE TABLE taskyard.rules (key bigint PRIMARY KEY, record bytea NOT NULL);
+
+-- name: to 3
+CREATE TABLE taskyard.output (
+  key bigint NOT NULL,
+  first bigint NOT NULL,
+  begin bigint NOT NULL,
+  record bytea NOT NULL,
+  PRIMARY KEY (key, first)
+);
+-- Output goes with its task, also where a replica removes it that does not know of output, or may not remove it.
+CREATE FUNCTION taskyard.remove_output() RETURNS trigger LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog
+AS $remove$BEGIN
+  DELETE FROM taskyard.output WHERE key = ANY (ARRAY(SELECT gone.key FROM gone));
+  RETURN NULL;
+END$remove$;
+CREATE TRIGGER tasks_remove AFTER DELETE ON taskyard.tasks REFERENCING OLD TABLE AS gone
+  FOR EACH STATEMENT EXECUTE FUNCTION taskyard.remove_output();
 
 -- The schema's version.
 
@@ -180,6 +212,15 @@ INSERT INTO taskyard.ended (key, at, record)
 SELECT x.key, x.at, x.record FROM unnest({keys}::bigint[], {ats}::bigint[], {records}::bytea[]) AS x (key, at, record)
 WHERE {right}
 ON CONFLICT (key) DO UPDATE SET at = excluded.at, record = excluded.record
+-- name: cut_output
+DELETE FROM taskyard.output AS x USING unnest({keys}::bigint[], {befores}::bigint[]) AS f (key, before)
+WHERE x.key = f.key AND x.first < f.before AND {right}
+-- name: put_output
+INSERT INTO taskyard.output (key, first, begin, record)
+SELECT x.key, x.first, x.begin, x.record
+FROM unnest({keys}::bigint[], {firsts}::bigint[], {begins}::bigint[], {records}::bytea[]) AS x (key, first, begin, record)
+WHERE {right}
+ON CONFLICT (key, first) DO UPDATE SET begin = excluded.begin, record = excluded.record
 
 -- name: look
 -- How far namespaces have come that are owned under these terms. It writes, so that whoever has the answer knows that
@@ -188,14 +229,22 @@ UPDATE taskyard.owners AS o SET commit_no = o.commit_no
 FROM unnest($1::bigint[], $2::bigint[]) AS f (ns, term)
 WHERE o.ns = f.ns AND o.term = f.term AND o.instance = $3 RETURNING o.ns, o.commit_no;
 
+-- name: at_once
+-- Of the tasks that were found the first, so many that they have no more output than so many bytes; one at least.
+SELECT key FROM (
+  SELECT f.key, sum(coalesce(o.begin, 0)) OVER (ORDER BY f.at, f.key) - coalesce(o.begin, 0) AS size_before
+  FROM found AS f LEFT JOIN LATERAL (
+    SELECT begin FROM taskyard.output WHERE key = f.key ORDER BY first DESC LIMIT 1
+  ) AS o ON true
+) AS sized WHERE size_before < {bytes}
 -- name: forget
 -- Only of namespaces that are ours or nobody's, and that stay so until this is done: their owner may be about to
 -- let a task go on. Those that are being committed to are left for later.
-WITH old AS MATERIALIZED (
-  SELECT e.key FROM taskyard.ended AS e
+WITH found AS (
+  SELECT e.key, e.at FROM taskyard.ended AS e
   WHERE e.at < $1 AND e.key >> 40 IN (SELECT ns FROM taskyard.owners WHERE instance IS NULL OR instance = $3)
   ORDER BY e.at, e.key LIMIT $2
-), fenced AS MATERIALIZED (
+), old AS MATERIALIZED ({at_once}), fenced AS MATERIALIZED (
   SELECT ns FROM taskyard.owners
   WHERE (instance IS NULL OR instance = $3) AND ns IN (SELECT key >> 40 FROM old) FOR SHARE SKIP LOCKED
 ), gone AS (
@@ -208,10 +257,10 @@ SELECT count(*) FROM gone;
 -- name: remove_owner
 DELETE FROM taskyard.owners WHERE ns = $1 AND name IS NULL;
 -- name: remove_tasks_of
-WITH gone AS (
-  DELETE FROM taskyard.tasks WHERE key = ANY (ARRAY(
-    SELECT key FROM taskyard.tasks WHERE key BETWEEN $1 AND $2 LIMIT $3
-  )) RETURNING key
+WITH found AS (
+  SELECT key, key AS at FROM taskyard.tasks WHERE key BETWEEN $1 AND $2 ORDER BY key LIMIT $3
+), gone AS (
+  DELETE FROM taskyard.tasks WHERE key = ANY (ARRAY({at_once})) RETURNING key
 ), states AS (
   DELETE FROM taskyard.states AS s USING gone WHERE s.key = gone.key
 ), ended AS (
@@ -225,11 +274,19 @@ WITH gone AS (
   )) RETURNING key
 )
 SELECT count(*) FROM gone;
--- name: forget_whole
+-- name: remove_output_of
 WITH gone AS (
-  DELETE FROM taskyard.ended WHERE key = ANY (ARRAY(
-    SELECT key FROM taskyard.ended WHERE at < $1 ORDER BY at, key LIMIT $2
-  )) AND NOT EXISTS (SELECT FROM taskyard.replicas WHERE died_at IS NULL) RETURNING key
+  DELETE FROM taskyard.output WHERE ctid = ANY (ARRAY(
+    SELECT ctid FROM taskyard.output WHERE key BETWEEN $1 AND $2 LIMIT $3
+  )) RETURNING key
+)
+SELECT count(*) FROM gone;
+-- name: forget_whole
+WITH found AS (
+  SELECT key, at FROM taskyard.ended WHERE at < $1 ORDER BY at, key LIMIT $2
+), gone AS (
+  DELETE FROM taskyard.ended WHERE key = ANY (ARRAY({at_once}))
+    AND NOT EXISTS (SELECT FROM taskyard.replicas WHERE died_at IS NULL) RETURNING key
 ), tasks AS (
   DELETE FROM taskyard.tasks AS t USING gone WHERE t.key = gone.key
 )
@@ -289,6 +346,29 @@ WITH looked AS MATERIALIZED (
 SELECT f.key, f.task, f.state, f.ended, f.at, l.looked_at, l.last
 FROM (SELECT count(*) AS looked_at, {last}(key) AS last FROM looked) AS l
 LEFT JOIN (SELECT * FROM sized WHERE size_before < $4 ORDER BY key {order} LIMIT $5) AS f ON true ORDER BY f.key {order};
+-- name: output
+-- From the last row on that does not begin after $2, but after $3; the bytes are those before a row.
+SELECT key, first, begin, record FROM (
+  SELECT *, sum(octet_length(record)) OVER (ORDER BY first) - octet_length(record) AS size_before FROM (
+    SELECT * FROM taskyard.output
+    WHERE key = $1 AND first > $3
+      AND first >= coalesce((SELECT max(first) FROM taskyard.output WHERE key = $1 AND first <= $2), 0)
+    ORDER BY first LIMIT $4
+  ) AS slice
+) AS sized WHERE size_before <= $5 ORDER BY first;
+-- name: output_state
+SELECT n.key, n.first, n.begin, n.record, s.firsts, s.begins
+FROM (SELECT * FROM taskyard.output WHERE key = $1 ORDER BY first DESC LIMIT 1) AS n, (
+  SELECT array_agg(first ORDER BY first) AS firsts, array_agg(begin ORDER BY first) AS begins FROM (
+    SELECT min(first) AS first, min(begin) AS begin FROM taskyard.output WHERE key = $1 GROUP BY begin / $2
+  ) AS segments
+) AS s;
+-- name: outputs
+SELECT key, first, begin, record FROM (
+  SELECT *, sum(octet_length(record)) OVER (ORDER BY key, first) - octet_length(record) AS size_before FROM (
+    SELECT * FROM taskyard.output WHERE (key, first) >= ($1::bigint, $2::bigint) ORDER BY key, first LIMIT $3
+  ) AS slice
+) AS sized WHERE size_before < $4 ORDER BY key, first;
 -- name: count
 SELECT count(*) FROM taskyard.{table};
 
@@ -303,6 +383,8 @@ SELECT key FROM taskyard.states JOIN taskyard.ended USING (key) ORDER BY 1;
 -- name: neither_live_nor_ended
 SELECT key FROM taskyard.tasks LEFT JOIN taskyard.states USING (key) LEFT JOIN taskyard.ended USING (key)
 WHERE states.key IS NULL AND ended.key IS NULL ORDER BY 1;
+-- name: output_without_task
+SELECT DISTINCT key FROM taskyard.output WHERE key NOT IN (SELECT key FROM taskyard.tasks) ORDER BY 1;
 -- name: without_namespace
 -- Namespaces of keys that have no row, with one of their keys and its table.
 WITH found (space, a_table, key) AS (
@@ -317,6 +399,7 @@ WITH found (space, a_table, key) AS (
   UNION ALL SELECT key >> 40, 'outbox', min(key) FROM taskyard.outbox GROUP BY 1
   UNION ALL SELECT key >> 40, 'operations', min(key) FROM taskyard.operations GROUP BY 1
   UNION ALL SELECT key >> 40, 'rules', min(key) FROM taskyard.rules GROUP BY 1
+  UNION ALL SELECT key >> 40, 'output', min(key) FROM taskyard.output GROUP BY 1
 )
 SELECT space, a_table, key FROM found WHERE space NOT IN (SELECT key FROM taskyard.namespaces) ORDER BY 1, 2;
 -- name: without_owner

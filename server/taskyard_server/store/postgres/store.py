@@ -38,6 +38,8 @@ from .schema import VERSION, migrate, statements
 COMMIT_SECS: Final = 30.0
 READ_SECS: Final = 60.0
 MEASURED_EVERY_SECS: Final = 60.0
+REMOVED_BYTES: Final = 8 << 20
+"""No more output is removed at once, but for that of one task."""
 _TRIES: Final = 3
 OF_NAMESPACES: Final = (
     Table.STATES,
@@ -195,27 +197,30 @@ class PostgresStore(PostgresRows, PostgresMembers):
     async def forget(self, before_ms: int, limit: int) -> int:
         """See `Store`. Of the namespaces that this replica owns, and of those that nobody owns."""
         if self._instance is not None:
-            rows = await self._owning.fetch(self._sql["forget"], before_ms, limit, self._instance)
+            rows = await self._owning.fetch(self._at_once("forget"), before_ms, limit, self._instance)
         else:
-            rows = await self._owning.fetch(self._sql["forget_whole"], before_ms, limit)
+            rows = await self._owning.fetch(self._at_once("forget_whole"), before_ms, limit)
         return int(rows[0][0])
 
     async def remove_namespace(self, number: int, limit: int) -> int:
         """See `Store`."""
         first, last = keys_of(number)
-        if removed := await self._removed("remove_tasks_of", first, last, limit):
-            return removed
-        for table in OF_NAMESPACES:
-            if removed := await self._removed("remove_rows_of", first, last, limit, table):
+        of_tables = [self._sql["remove_rows_of"].replace("{table}", table.name.lower()) for table in OF_NAMESPACES]
+        for statement in (self._at_once("remove_tasks_of"), self._sql["remove_output_of"], *of_tables):
+            if removed := await self._removed(statement, first, last, limit):
                 return removed
-        removed = await self._removed("remove_rows_of", number, number, 1, Table.NAMESPACES)
+        own = self._sql["remove_rows_of"].replace("{table}", "namespaces")
+        removed = await self._removed(own, number, number, 1)
         if not removed:
             await self._owning.fetch(self._sql["remove_owner"], number)
         return removed
 
-    async def _removed(self, statement: str, first: int, last: int, limit: int, table: Table = Table.TASKS) -> int:
-        text = self._sql[statement].replace("{table}", table.name.lower())
-        return int((await self._owning.fetch(text, first, last, limit))[0][0])
+    async def _removed(self, statement: str, first: int, last: int, limit: int) -> int:
+        return int((await self._owning.fetch(statement, first, last, limit))[0][0])
+
+    def _at_once(self, name: str) -> str:
+        """A statement that removes tasks, as few at once as `REMOVED_BYTES` of their output demand."""
+        return self._sql[name].replace("{at_once}", self._sql["at_once"].format(bytes=REMOVED_BYTES))
 
     async def check(self) -> list[str]:
         """See `Store`. The tables as of one moment, while others go on."""
@@ -241,8 +246,7 @@ class PostgresStore(PostgresRows, PostgresMembers):
         async def counted(connection: Any) -> StoreStats:
             async with connection.transaction(isolation="repeatable_read", readonly=True):
                 rows = {}
-                for table in Table:
-                    name = table.name.lower()
+                for name in (*(table.name.lower() for table in Table), "output"):
                     rows[name] = int(await connection.fetchval(self._sql["count"].format(table=name)))
                 number, at, epoch, _ = await connection.fetchrow(self._sql["figures"])
                 used = await connection.fetchval(self._sql["used_bytes"])

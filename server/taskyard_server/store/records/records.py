@@ -157,12 +157,23 @@ class AgentRecord(Record):
     tokens_used: int
 
 
+class OutputRecord(Record):
+    """`count` chunks as they are told, of `size` bytes, of which the last is the one numbered `taken` of a lease."""
+
+    token: int
+    taken: int
+    count: int
+    size: int
+    chunks: bytes
+
+
 decode_namespace: Final = Decoder(NamespaceRecord).decode
 decode_task: Final = Decoder(TaskRecord).decode
 decode_state: Final = Decoder(StateRecord).decode
 decode_stopping: Final = Decoder(StoppingRecord).decode
 decode_host: Final = Decoder(HostRecord).decode
 decode_agent: Final = Decoder(AgentRecord).decode
+decode_output: Final = Decoder(OutputRecord).decode
 
 
 def state_as_submitted(record: TaskRecord) -> StateRecord:

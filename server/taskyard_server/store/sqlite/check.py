@@ -19,6 +19,7 @@ _RULES: Final = {
     "ended_without_task": "has ended and has no task row",
     "live_and_ended": "is live and has ended",
     "neither_live_nor_ended": "has neither a state nor an end",
+    "output_without_task": "has output and no task row",
 }
 
 

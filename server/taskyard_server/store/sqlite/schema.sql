@@ -26,6 +26,16 @@ CREATE TABLE secrets (key INTEGER PRIMARY KEY, record BLOB NOT NULL);
 CREATE TABLE token_uses (key INTEGER PRIMARY KEY, record BLOB NOT NULL);
 CREATE TABLE operations (key INTEGER PRIMARY KEY, record BLOB NOT NULL);
 CREATE TABLE rules (key INTEGER PRIMARY KEY, record BLOB NOT NULL);
+CREATE TABLE output (
+  key INTEGER NOT NULL,
+  first INTEGER NOT NULL,
+  begin INTEGER NOT NULL,
+  record BLOB NOT NULL,
+  PRIMARY KEY (key, first)
+) WITHOUT ROWID;
+CREATE TABLE output_tail (key INTEGER NOT NULL, first INTEGER NOT NULL, begin INTEGER NOT NULL, record BLOB NOT NULL);
+CREATE VIEW all_output AS
+SELECT key, first, begin, record FROM output UNION ALL SELECT key, first, begin, record FROM output_tail;
 
 -- name: to 2
 CREATE TABLE tokens (key INTEGER PRIMARY KEY, record BLOB NOT NULL);
@@ -37,6 +47,18 @@ CREATE TABLE token_uses (key INTEGER PRIMARY KEY, record BLOB NOT NULL);
 -- name: to 4
 CREATE TABLE operations (key INTEGER PRIMARY KEY, record BLOB NOT NULL);
 CREATE TABLE rules (key INTEGER PRIMARY KEY, record BLOB NOT NULL);
+
+-- name: to 5
+CREATE TABLE output (
+  key INTEGER NOT NULL,
+  first INTEGER NOT NULL,
+  begin INTEGER NOT NULL,
+  record BLOB NOT NULL,
+  PRIMARY KEY (key, first)
+) WITHOUT ROWID;
+CREATE TABLE output_tail (key INTEGER NOT NULL, first INTEGER NOT NULL, begin INTEGER NOT NULL, record BLOB NOT NULL);
+CREATE VIEW all_output AS
+SELECT key, first, begin, record FROM output UNION ALL SELECT key, first, begin, record FROM output_tail;
 
 -- name: read_meta
 SELECT number, at, epoch FROM meta;
@@ -110,6 +132,47 @@ DELETE FROM tokens WHERE key = ?;
 DELETE FROM secrets WHERE key = ?;
 -- name: remove_token_uses
 DELETE FROM token_uses WHERE key = ?;
+
+-- Output, a row for what was committed at once; short rows come to the tail first (output.py).
+
+-- name: put_output
+INSERT OR REPLACE INTO output VALUES (?, ?, ?, ?);
+-- name: put_output_tail
+INSERT INTO output_tail VALUES (?, ?, ?, ?);
+-- name: cut_output
+DELETE FROM output WHERE key = ? AND first < ?;
+-- name: cut_output_tail
+DELETE FROM output_tail WHERE key = ? AND first < ?;
+-- name: remove_output
+DELETE FROM output WHERE key = ?;
+-- name: remove_output_tail
+DELETE FROM output_tail WHERE key = ?;
+-- name: move_output_tail
+INSERT OR REPLACE INTO output SELECT key, first, begin, record FROM output_tail ORDER BY key, first;
+-- name: empty_output_tail
+DELETE FROM output_tail;
+-- name: output
+-- From the last row on that does not begin after the number that follows.
+SELECT key, first, begin, record FROM all_output
+WHERE key = ?1 AND first >= max(
+  ifnull((SELECT max(first) FROM output WHERE key = ?1 AND first <= ?2 + 1), 0),
+  ifnull((SELECT max(first) FROM output_tail WHERE key = ?1 AND first <= ?2 + 1), 0)
+)
+ORDER BY first;
+-- name: newest_output
+SELECT key, first, begin, record FROM all_output WHERE key = ? ORDER BY first DESC LIMIT 1;
+-- name: output_segments
+SELECT min(first), min(begin) FROM all_output WHERE key = ? GROUP BY begin / ? ORDER BY 1;
+-- name: outputs
+SELECT key, first, begin, record FROM all_output WHERE (key, first) >= (?, ?) ORDER BY key, first;
+-- name: output_begin
+SELECT begin FROM output WHERE key = ? ORDER BY first DESC LIMIT 1;
+-- name: output_at
+SELECT key, first FROM all_output WHERE (key, first) >= (?, ?) ORDER BY key, first LIMIT 1 OFFSET ?;
+-- name: count_output
+SELECT count(*) FROM all_output WHERE (key, first) >= (?, ?);
+-- name: count_output_tail
+SELECT count(*) FROM output_tail;
 
 -- The rows of a table between two keys.
 
@@ -191,6 +254,8 @@ SELECT key FROM outbox WHERE key BETWEEN ? AND ? ORDER BY key LIMIT ?;
 SELECT key FROM operations WHERE key BETWEEN ? AND ? ORDER BY key LIMIT ?;
 -- name: keys_of_rules
 SELECT key FROM rules WHERE key BETWEEN ? AND ? ORDER BY key LIMIT ?;
+-- name: keys_of_output
+SELECT DISTINCT key FROM all_output WHERE key BETWEEN ? AND ? ORDER BY key LIMIT ?;
 
 -- Rows are counted in slices: how many, and the last key of the slice.
 
@@ -236,6 +301,8 @@ SELECT key FROM states JOIN ended USING (key) ORDER BY 1;
 -- name: neither_live_nor_ended
 SELECT tasks.key FROM tasks LEFT JOIN states USING (key) LEFT JOIN ended USING (key)
 WHERE states.key IS NULL AND ended.key IS NULL ORDER BY 1;
+-- name: output_without_task
+SELECT DISTINCT key FROM all_output WHERE key NOT IN (SELECT key FROM tasks) ORDER BY 1;
 -- name: without_namespace
 -- Namespaces of keys that have no row, with one of their keys and its table.
 WITH found (space, a_table, key) AS (
@@ -250,5 +317,6 @@ WITH found (space, a_table, key) AS (
   UNION ALL SELECT key >> 40, 'outbox', min(key) FROM outbox GROUP BY 1
   UNION ALL SELECT key >> 40, 'operations', min(key) FROM operations GROUP BY 1
   UNION ALL SELECT key >> 40, 'rules', min(key) FROM rules GROUP BY 1
+  UNION ALL SELECT key >> 40, 'output', min(key) FROM all_output GROUP BY 1
 )
 SELECT space, a_table, key FROM found WHERE space NOT IN (SELECT key FROM namespaces) ORDER BY 1, 2;

@@ -13,9 +13,12 @@ from typing import Any, Final
 
 from taskyard_server.store.port import (
     LAST_KEY,
+    SEGMENT_BYTES,
     BackupFailed,
     Committed,
     Group,
+    OutputRow,
+    OutputState,
     Page,
     Row,
     Sought,
@@ -82,7 +85,9 @@ class SqliteStore:
         puts: list[tuple[int, Sequence[Any]]] = [(int(table), rows) for table, rows in group.puts.items() if rows]
         if group.ended:
             puts.append((int(Table.ENDED), group.ended))
-        return Committed(*await self._writer.call("commit", group.number, group.at, removes, puts))
+        # The format of the pipe has no named tuples.
+        output = [list(map(tuple, rows)) for rows in (group.output_cuts, group.outputs)]
+        return Committed(*await self._writer.call("commit", group.number, group.at, removes, puts, *output))
 
     async def rows(
         self, table: Table, *, after_key: int = -1, last_key: int = LAST_KEY, limit: int | None = None
@@ -130,6 +135,20 @@ class SqliteStore:
         """See `Store`."""
         rows, _ = await self._writer.call("scan", key, key, False, 1)
         return TaskRows(*rows[0]) if rows else None
+
+    async def output(self, key: int, after: int, limit_bytes: int) -> list[OutputRow]:
+        """See `Store`."""
+        return [OutputRow(*row) for row in await self._writer.call("output", key, after, limit_bytes)]
+
+    async def output_state(self, key: int) -> OutputState | None:
+        """See `Store`."""
+        found = await self._writer.call("output_state", key, SEGMENT_BYTES)
+        return None if found is None else OutputState(OutputRow(*found[0]), found[1])
+
+    async def outputs(self) -> AsyncIterator[Sequence[OutputRow]]:
+        """See `Store`."""
+        async for rows in self._slices("outputs", start=(_FIRST, _FIRST)):
+            yield [OutputRow(*row) for row in rows]
 
     async def scan(
         self, first_key: int, last_key: int, *, descending: bool, limit: int, sought: Sought | None = None
@@ -186,16 +205,16 @@ class SqliteStore:
 
     async def stats(self) -> StoreStats:
         """See `Store`. Large tables are counted in slices, so while commits go on."""
-        rows = {table: await self._count(table) for table in TABLES}
+        rows = {table: await self._count(table, _FIRST) for table in TABLES}
+        rows["output"] = await self._count("output", (_FIRST, _FIRST))
         return StoreStats(rows, *await self._writer.call("figures"))
 
     async def free_bytes(self) -> int:
         """See `Store`."""
         return await asyncio.to_thread(free_bytes, os.path.dirname(self.path))
 
-    async def _count(self, table: str) -> int:
+    async def _count(self, table: str, start: Any) -> int:
         total = 0
-        start: int | None = _FIRST
         while start is not None:
             found, start = await self._writer.call("count", table, start)
             total += found

@@ -19,7 +19,7 @@ import sys
 import time
 
 from .file import Delayed, Unusable, in_words, open_yard, statements
-from .rows import YardRows
+from .rows import MOVED_IN_PAUSE, YardRows
 from .upkeep import QUIET_SECS, Ballast, Log
 
 TYPE_CHECKING = False  # typing would be a quarter of what the process takes to start.
@@ -122,10 +122,12 @@ class Writer:
         request = self._pipe.receive(secs)
         if request is None:
             idle_secs = time.monotonic() - self._idle_since
+            self._attempt(lambda: self._rows.move_output(MOVED_IN_PAUSE))
             self._attempt(lambda: self._log.copy_in_pause(idle_secs))
             self._ballast.look_after(QUIET_SECS)
             return False
         self._answer(*request)
+        self._attempt(self._rows.move_output)
         self._attempt(self._log.copy_if_long)
         self._ballast.look_after(QUIET_SECS)
         self._idle_since = time.monotonic()
