@@ -156,7 +156,10 @@ local function replace_body(handle, body, text, is_head)
   handle:headers():replace("content-length", tostring(#text))
 end
 
-local function success(handle, headers, is_head)
+-- The types of what is no JSON. For HEAD the server sends no message that would tell.
+local FORMS = {events = "text/event-stream", text = "text/plain; charset=utf-8"}
+
+local function success(handle, headers, is_head, form)
   local status, empty_list = headers:get("x-http-status"), headers:get("x-rest-empty")
   remove_all(headers)
   if status and status:find("^20[0-3]$") then
@@ -164,7 +167,7 @@ local function success(handle, headers, is_head)
   end
   if not headers:get("content-length") and headers:get("content-type") == "application/json" then
     -- A stream: one JSON object a line, never buffered. For HEAD the server sends none.
-    headers:replace("content-type", "application/x-ndjson")
+    headers:replace("content-type", FORMS[form] or "application/x-ndjson")
   elseif empty_list or is_head then
     local body = handle:body(true)
     local text = body:getBytes(0, body:length())
@@ -217,7 +220,9 @@ function envoy_on_request(handle)
   if headers:get(":method") == "HEAD" then
     headers:replace(":method", "GET")
     headers:replace(HEAD, "1")
-    handle:streamInfo():dynamicMetadata():set("taskyard", "is_head", true)
+    local metadata = handle:streamInfo():dynamicMetadata()
+    metadata:set("taskyard", "is_head", true)
+    metadata:set("taskyard", "form", (headers:get(":path") or ""):match("^/tasks/[^/?]+/output/(%a+)") or "")
   else
     headers:remove(HEAD)
   end
@@ -233,7 +238,7 @@ function envoy_on_response(handle)
   local is_head = request and request.is_head
   local status = tonumber(headers:get(":status"))
   if status < 400 then
-    success(handle, headers, is_head)
+    success(handle, headers, is_head, request and request.form)
   else
     failure(handle, headers, status, is_head)
   end

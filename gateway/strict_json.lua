@@ -92,6 +92,8 @@ M.PauseTasksRequest = message([[filter all operationId dryRun]], {filter = M.Tas
 M.ResumeTasksRequest = message([[filter all operationId dryRun tokenLimit]], {filter = M.TaskFilter})
 M.ResolveTasksRequest = message([[filter all operationId dryRun result]], {filter = M.TaskFilter, result = VALUE})
 M.ReprioritizeTasksRequest = message([[filter all operationId dryRun priority]], {filter = M.TaskFilter})
+M.NewChunk = message([[channel text json binary]], {json = VALUE})
+M.AppendOutputRequest = message([[hostId taskId fencingToken number chunks]], {chunks = objects(M.NewChunk)})
 M.Machine = message([[cpuPercent memoryMb activeWorkers activeTeams sessions context]], {context = STRUCT})
 M.RegisterHostRequest = message([[hostId displayName capabilities slots project actions labels machine]], {capabilities
   = STRINGS, actions = STRINGS, labels = MAP, machine = M.Machine})
@@ -142,6 +144,7 @@ local BODIES = {
   {verb = "POST", path = "^/tasks:resume$", message = M.ResumeTasksRequest, strict = true},
   {verb = "POST", path = "^/tasks:resolve$", message = M.ResolveTasksRequest, strict = true},
   {verb = "POST", path = "^/tasks:reprioritize$", message = M.ReprioritizeTasksRequest, strict = true},
+  {verb = "POST", path = "^/api/runtime%-hosts/[^/]+/tasks/[^/]+/output$", message = M.AppendOutputRequest},
   {verb = "POST", path = "^/api/runtime%-hosts/register$", message = M.RegisterHostRequest},
   {verb = "POST", path = "^/api/runtime%-hosts/[^/]+/heartbeat$", message = M.HeartbeatHostRequest},
   {verb = "POST", path = "^/api/runtime%-hosts/[^/]+/drain$", message = M.DrainHostRequest},

@@ -150,7 +150,9 @@ class Page:
         yield f"{self._linked(explanation.summary, method.name)}\n"
         if explanation.description:
             yield f"{self._linked(explanation.description, method.name)}\n"
-        request, answer = link(method.input_type.name), link(method.output_type.name)
+        request, answer = link(method.input_type.name), f"`{method.output_type.full_name}`"
+        if method.output_type.file.package == PACKAGE:
+            answer = link(method.output_type.name)
         request = f"stream of {request}" if method.client_streaming else request
         answer = f"stream of {answer}" if method.server_streaming else answer
         yield f"- **gRPC**: `{service.full_name}/{method.name}`, {request} to {answer}"
@@ -170,7 +172,8 @@ class Page:
             words += f" without {' and '.join(without)}" if without else ""
         elif fields:
             words += f", query {', '.join(fields)}"
-        return f"{words}; answers {status}" + (", one JSON object a line" if method.server_streaming else "")
+        is_lines = method.server_streaming and method.output_type.file.package == PACKAGE
+        return f"{words}; answers {status}" + (", one JSON object a line" if is_lines else "")
 
     # Messages
 

@@ -33,7 +33,7 @@ released=released
 # set holds every file of both modules.
 copy_googleapis() {
 	rm -rf third_party/googleapis
-	python - third_party/googleapis google/api/annotations.proto google/api/http.proto \
+	python - third_party/googleapis google/api/annotations.proto google/api/http.proto google/api/httpbody.proto \
 		google/rpc/error_details.proto google/rpc/status.proto <<-'PYTHON'
 		import pathlib, shutil, sys
 		import google.api.annotations_pb2

@@ -30,6 +30,9 @@ from taskyard_server.interceptors.errors import MAPPINGS
 
 JSON: Final = "application/json"
 LINES: Final = "application/x-ndjson"
+HTTP_BODY: Final = "google.api.HttpBody"
+FORMS: Final = ("text/event-stream", "text/plain")
+"""The media types of what is no JSON."""
 
 INTRODUCTION: Final = """\
 Taskyard queues, leases and tracks tasks for fleets of agents. The same API as gRPC, streams of hosts included, is on
@@ -185,13 +188,8 @@ class Description:
                 "required": "required" in body,
                 "content": {JSON: {"schema": {"$ref": f"#/components/schemas/{name}"}}},
             }
-        answer = self._ref(method.output_type, style)
         call["responses"] = {
-            explanation.status: {
-                "description": self._spelled(self._protos.comment(method.output_type), style)
-                + (" One JSON object a line." if method.server_streaming else ""),
-                "content": {LINES if method.server_streaming else JSON: {"schema": answer}},
-            },
+            explanation.status: self._answer(method, style),
             **self._refusals(method, explanation, style, rest.has_body),
         }
         path = re.sub(
@@ -200,6 +198,19 @@ class Description:
         self._paths.setdefault(path, {})[rest.verb] = {
             key: value for key, value in call.items() if value not in ("", [])
         }
+
+    def _answer(self, method: MethodDescriptor, style: Style) -> Schema:
+        """The answer of a call that goes well."""
+        if method.output_type.full_name == HTTP_BODY:
+            return {
+                "description": "The body as it is, in the form that was asked for.",
+                "content": {form: {"schema": {"type": "string"}} for form in FORMS},
+            }
+        text = self._spelled(self._protos.comment(method.output_type), style)
+        if method.server_streaming:
+            text += " One JSON object a line."
+        answer = self._ref(method.output_type, style)
+        return {"description": text, "content": {LINES if method.server_streaming else JSON: {"schema": answer}}}
 
     def _parameter(self, field: FieldDescriptor, where: str, style: Style) -> Schema:
         schema = self._field(field, style)

@@ -14,10 +14,11 @@ from typing import Annotated, Any, Final, Literal, Union, get_args, get_origin
 from pydantic import HttpUrl, SecretStr
 from pydantic.fields import FieldInfo
 
-from taskyard_server.settings.config import RetrySettings, Settings, TabSettings
+from taskyard_server.settings.config import Settings, TabSettings
 from taskyard_server.settings.config_sources import SEVERAL_VARIABLES, variable
 from taskyard_server.settings.live_config import RELOADABLE
 from taskyard_server.settings.pools import PoolSettings
+from taskyard_server.settings.retries import RetrySettings
 from taskyard_server.settings.rules import AgentSettings, KeyLimitSettings, TargetSettings
 from taskyard_server.settings.security import (
     CertificateRule,

@@ -2,11 +2,21 @@
 
 from typing import Any
 
+import grpc
 import pytest
 from google.protobuf.message import Message
 from google.protobuf.struct_pb2 import Struct, Value
 
-from taskyard.v1 import batch_pb2, lease_pb2, runtime_host_pb2, schedule_pb2, schedule_pb2_grpc, task_pb2
+from taskyard.v1 import (
+    batch_pb2,
+    lease_pb2,
+    output_pb2,
+    output_pb2_grpc,
+    runtime_host_pb2,
+    schedule_pb2,
+    schedule_pb2_grpc,
+    task_pb2,
+)
 from tests.access.sight_yard import Stubs, stubs
 from tests.access.yards import AGENT, HOST, OTHER_AGENT, Yard
 
@@ -70,6 +80,48 @@ def every_door(caller: Stubs, task_id: str, batch_id: str) -> dict[str, Message]
         "batch": caller.call(caller.batches.GetBatch, batch_pb2.GetBatchRequest(batch_id=batch_id)).tasks[0],
         **lists,
     }
+
+
+def output_by_every_door(caller: Stubs, task_id: str) -> dict[str, str]:
+    """What each call that reads output answers, or the code of its refusal."""
+    output = output_pb2_grpc.OutputServiceStub(caller.channel)
+    part = output_pb2.ListOutputRequest(task_id=task_id)
+    doors = {
+        "list": lambda: caller.call(output.ListOutput, part),
+        "read": lambda: list(caller.call(output.ReadOutput, output_pb2.ReadOutputRequest(task_id=task_id))),
+        "text": lambda: list(
+            caller.call(output.StreamOutput, output_pb2.StreamOutputRequest(task_id=task_id, format="text"))
+        ),
+    }
+    answers = {}
+    for door, ask in doors.items():
+        try:
+            answers[door] = str(ask())
+        except grpc.RpcError as error:
+            answers[door] = error.code().name
+    return answers
+
+
+def test_output_is_for_those_who_are_shown_payloads(yard: Yard, operator: Stubs) -> None:
+    task_id = submit(operator)
+    operator.call(operator.hosts.RegisterHost, runtime_host_pb2.RegisterHostRequest(host_id=HOST))
+    claimed = operator.call(operator.leases.ClaimTask, lease_pb2.ClaimTaskRequest(host_id=HOST, wait_ms=20_000))
+    said = output_pb2.AppendOutputRequest(
+        host_id=HOST,
+        task_id=task_id,
+        fencing_token=claimed.fencing_token,
+        number=1,
+        chunks=[output_pb2.NewChunk(text=SECRET)],
+    )
+    operator.call(output_pb2_grpc.OutputServiceStub(operator.channel).AppendOutput, said)
+    done = lease_pb2.CompleteTaskRequest(host_id=HOST, task_id=task_id, fencing_token=claimed.fencing_token)
+    operator.call(operator.leases.CompleteTask, done)
+    for name in ("operator", "viewer of payloads", "agent"):
+        with stubs(yard, name) as caller:
+            assert [door for door, told in output_by_every_door(caller, task_id).items() if SECRET not in told] == []
+    for name in ("viewer", "host"):
+        with stubs(yard, name) as caller:
+            assert set(output_by_every_door(caller, task_id).values()) == {"PERMISSION_DENIED"}
 
 
 def test_a_viewer_is_shown_no_payload_by_any_door(yard: Yard, operator: Stubs) -> None:

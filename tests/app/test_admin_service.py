@@ -123,6 +123,7 @@ async def test_the_settings_in_force_are_shown_in_the_layout_of_the_file(make_ad
         "startTimeoutSecs": 10,
         "maxDeliveries": 5,
         "maxRetainedTasks": 200_000,
+        "maxOutputBytes": 8_388_608,
         "maxPayloadBytes": 262_144,
         "retryPolicies": {},
         "forgetHostsSecs": 86_400,

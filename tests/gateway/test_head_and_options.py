@@ -17,6 +17,8 @@ SECS = 10.0
 OLD_CURSOR = "NTYzMjM3ZGFiYWE5Yzg1ZC4wLmRlZmF1bHQ"
 """Of another incarnation of the log."""
 WATCH = "/tasks:watch"
+OUTPUT = "/tasks/{task_id}/output/{format}"
+STREAMS = (WATCH, OUTPUT)
 REFUSED = [
     ("/nowhere", 404),
     ("/tasks/x/cancel", 404),
@@ -54,7 +56,7 @@ def url_of(route: Route, http: httpx.Client) -> str:
 
 @pytest.mark.parametrize(
     "route",
-    [route for route in ROUTES if route.verb == "GET" and route.template != WATCH],
+    [route for route in ROUTES if route.verb == "GET" and route.template not in STREAMS],
     ids=lambda route: route.template,
 )
 def test_head_of_every_path_is_its_get_without_the_body(http: httpx.Client, route: Route) -> None:
@@ -119,6 +121,17 @@ def test_head_of_a_stream_ends_with_its_headers(http: httpx.Client) -> None:
         answer = http.head(f"{WATCH}{query}")
         assert (answer.status_code, answer.headers["content-type"]) == (200, "application/x-ndjson")
         assert http.get("/tasks").status_code == 200
+
+
+@pytest.mark.parametrize(
+    ("form", "media_type"), [("events", "text/event-stream"), ("text", "text/plain; charset=utf-8")]
+)
+def test_head_of_output_has_the_type_that_get_has(http: httpx.Client, form: str, media_type: str) -> None:
+    path = url_of(next(route for route in ROUTES if route.template == OUTPUT), http).replace("/text", f"/{form}")
+    head = http.head(path)
+    assert (head.status_code, head.headers["content-type"], head.content) == (200, media_type, b"")
+    with http.stream("GET", path) as get:
+        assert get.headers["content-type"] == media_type
 
 
 def test_a_caller_cannot_cut_short_a_get_by_the_mark_of_head(http: httpx.Client) -> None:

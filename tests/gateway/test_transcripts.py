@@ -44,6 +44,7 @@ TRACE = re.compile(r"00-[0-9a-f]{32}-[0-9a-f]{16}-01")
 CURSOR = re.compile(r'"cursor": "[A-Za-z0-9_-]+"')
 PAGE = re.compile(r'"nextPageToken": "[A-Za-z0-9_-]+"')
 WATCH = "GET /tasks:watch"
+JSON = "application/json"
 
 
 @dataclass
@@ -104,7 +105,8 @@ def play(client: httpx.Client, step: Step, masks: Masks) -> Step:
     headers = {"content-type": "application/json"} if step.body else {}
     response = client.request(method, path, content=masks.unmask(step.body).encode() or None, headers=headers)
     status = f"{response.status_code} {response.headers['content-type']}"
-    return Step(step.comment, step.request, step.body, status, masks.mask(_pretty(response.text)))
+    answer = _pretty(response.text) if status.endswith(JSON) else "\n".join(response.text.strip().splitlines())
+    return Step(step.comment, step.request, step.body, status, masks.mask(answer))
 
 
 @contextmanager
@@ -181,7 +183,7 @@ def _write(file: Path, head: list[str], steps: list[Step]) -> None:
 def _comparable(step: Step) -> tuple[str, str, Any]:
     if step.request.startswith(WATCH):
         return step.request, step.status, [json.loads(line) for line in step.answer.splitlines()]
-    answer = json.loads(step.answer or "null")
+    answer = json.loads(step.answer or "null") if step.status.endswith(JSON) else step.answer
     if step.request.endswith("/stats") and is_kept():
         # The transcripts are of a server that keeps nothing.
         answer.pop("store", None)

@@ -176,6 +176,11 @@ REQUESTS: dict[str, Callable[[ValidRequests], Request]] = {
     "CompleteTask": lambda valid: valid._lease(result=[1, "x", None]),
     "FailTask": lambda valid: valid._lease(error="broken"),
     "ReleaseTask": lambda valid: valid._lease(),
+    "AppendOutput": lambda valid: valid._lease(
+        number=1, chunks=[{"text": "a"}, {"channel": "log", "json": {"x": None}}]
+    ),
+    "ListOutput": lambda valid: Request(valid._running(), query={"after": 1, "channels": "log"}),
+    "StreamOutput": lambda valid: Request({**valid._running(), "format": "text"}),
     "ListLeases": lambda valid: Request(query={"host_id": valid._lease().path["host_id"]}),
     "ListTargets": lambda valid: Request(query={"status": "blocked"} if valid._blocked() else {}),
     "ResumeTargetTask": lambda valid: Request(valid._blocked()),

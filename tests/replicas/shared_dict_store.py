@@ -17,6 +17,8 @@ from taskyard_server.store.port import (
     CommitDelayed,
     Committed,
     Group,
+    OutputRow,
+    OutputState,
     Page,
     Row,
     Sought,
@@ -112,6 +114,15 @@ class SharedDictStore:
 
     async def task(self, key: int) -> TaskRows | None:
         return await self._call("task", lambda: _at_once(self.shared.kept.task(key)))
+
+    async def output(self, key: int, after: int, limit_bytes: int) -> list[OutputRow]:
+        return await self._call("output", lambda: _at_once(self.shared.kept.output(key, after, limit_bytes)))
+
+    async def output_state(self, key: int) -> OutputState | None:
+        return await self._call("output_state", lambda: _at_once(self.shared.kept.output_state(key)))
+
+    def outputs(self) -> AsyncIterator[Sequence[OutputRow]]:
+        return self.shared.kept.outputs()
 
     async def scan(
         self, first_key: int, last_key: int, *, descending: bool, limit: int, sought: Sought | None = None

@@ -264,6 +264,11 @@ class SharedRows:
             return number in written
 
         kept = self.kept
+        kept.cut_output([cut for cut in group.output_cuts if is_written(Table.TASKS, cut.key)])
+        kept.put_output([row for row in group.outputs if is_written(Table.TASKS, row.key)])
+        for key in group.removes.get(Table.TASKS, ()):
+            if is_written(Table.TASKS, key):
+                kept.said.pop(key, None)
         for table, keys in group.removes.items():
             rows: dict[int, bytes] | dict[int, tuple[int, bytes]] = (
                 kept.ended if table is Table.ENDED else kept.tables[table]

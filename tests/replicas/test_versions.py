@@ -1,15 +1,17 @@
 """Two versions beside each other: neither writes what the other cannot read (docs/operate/scaling.md, Upgrade)."""
 
+import asyncio
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack
 
 import pytest
 
-from taskyard_server.core.errors import Unavailable
+from taskyard_server.core.errors import NotOwner, Unavailable
 from taskyard_server.core.task import QUEUED, Submission
 from taskyard_server.core.task_options import TaskExtras, TaskOptions
-from taskyard_server.store.port import ADDED_FIELDS_LEVEL, EXTRAS_LEVEL, FORMAT_LEVEL, StoreError
+from taskyard_server.store.port import ADDED_FIELDS_LEVEL, EXTRAS_LEVEL, FORMAT_LEVEL, OUTPUT_LEVEL, StoreError
 from tests.live import live
+from tests.speakers import Speaker, numbers, speaker
 
 from .members import FAILOVER_SECS, Member, Yard
 
@@ -92,6 +94,40 @@ async def test_what_an_older_version_could_not_read_is_refused_while_one_lives(
     await yard.settle()
     await submit_new(new, options)
     assert new.engine.admin.totals("shop").queued == 2
+
+
+async def speaker_on(member: Member) -> Speaker:
+    await member.submit("shop")
+    return await speaker(member.engine, "shop")
+
+
+async def test_output_is_refused_while_an_older_version_lives_and_hosts_are_told(yard: Yard) -> None:
+    old = await yard.member("old", OUTPUT_LEVEL - 1)
+    new = await yard.member("new", OUTPUT_LEVEL)
+    host = await speaker_on(new)
+    assert not new.engine.output.is_taken
+    with pytest.raises(Unavailable, match="output: not before all replicas of this store are of this version"):
+        await host.say(1)
+    await leave(yard, old)
+    await yard.settle()
+    assert new.engine.output.is_taken
+    assert await host.say(1) == 1
+
+
+async def test_the_next_owner_goes_on_with_the_numbers_of_output(yard: Yard) -> None:
+    one = await yard.member("one")
+    host = await speaker_on(one)
+    assert await host.say(1, 3) == 3
+    waits = asyncio.create_task(one.engine.output.wait("shop", host.task_id, 3, 60))
+    other = await yard.member("other")
+    await leave(yard, one)
+    await yard.settle()
+    with pytest.raises(NotOwner):
+        await waits
+    assert other.owned() == ["shop"]
+    host.engine = other.engine
+    assert await host.say(2, 3) == 4
+    assert await numbers(other.engine, host.task_id, namespace="shop") == [1, 2, 3, 4]
 
 
 async def test_a_replica_alone_takes_all_at_once(yard: Yard) -> None:

@@ -11,7 +11,7 @@ from typing import Any
 import grpc
 from google.protobuf.struct_pb2 import Value
 
-from taskyard.v1 import lease_pb2, lease_pb2_grpc, runtime_host_pb2_grpc, task_pb2, task_pb2_grpc
+from taskyard.v1 import lease_pb2, lease_pb2_grpc, output_pb2_grpc, runtime_host_pb2_grpc, task_pb2, task_pb2_grpc
 from taskyard.v1 import runtime_host_pb2 as pb
 from taskyard.v1.task_pb2 import Task
 from taskyard_server.conversion.task_encoding import encode_event
@@ -21,6 +21,7 @@ from taskyard_server.interceptors.admission import CallAdmission
 from taskyard_server.interceptors.calls import CallInterceptor, CallTracer
 from taskyard_server.services.hosts import RuntimeHostService
 from taskyard_server.services.leases import LeaseService
+from taskyard_server.services.output import OutputService
 from taskyard_server.services.task_watches import TaskWatches
 from taskyard_server.services.tasks import TaskService
 from taskyard_server.store.port import Store
@@ -135,6 +136,7 @@ class ServerUnderTest:
         self.hosts = runtime_host_pb2_grpc.RuntimeHostServiceStub(channel)
         self.leases = lease_pb2_grpc.LeaseServiceStub(channel)
         self.tasks = task_pb2_grpc.TaskServiceStub(channel)
+        self.output = output_pb2_grpc.OutputServiceStub(channel)
 
     # Calls of hosts
 
@@ -242,6 +244,7 @@ async def serving(
         runtime_host_pb2_grpc.add_RuntimeHostServiceServicer_to_server(hosts, server)
         lease_pb2_grpc.add_LeaseServiceServicer_to_server(leases, server)
         task_pb2_grpc.add_TaskServiceServicer_to_server(tasks, server)
+        output_pb2_grpc.add_OutputServiceServicer_to_server(OutputService(engine), server)
         port = server.add_insecure_port("127.0.0.1:0")
         await server.start()
         cleanup.push_async_callback(server.stop, None)

@@ -27,6 +27,7 @@ from taskyard_server.services.leases import LeaseService
 from taskyard_server.services.limits import LimitService
 from taskyard_server.services.namespaces import NamespaceService
 from taskyard_server.services.operations import OperationService
+from taskyard_server.services.output import OutputService
 from taskyard_server.services.schedules import ScheduleService
 from taskyard_server.services.sign_in import SignInService
 from taskyard_server.services.stats import StatsService
@@ -59,6 +60,7 @@ SERVICERS = {
         LimitService,
         NamespaceService,
         OperationService,
+        OutputService,
         RuntimeHostService,
         ScheduleService,
         SignInService,

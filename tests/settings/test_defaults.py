@@ -9,17 +9,17 @@ import pytest
 from taskyard_server.core import history, limits
 from taskyard_server.core.history import RetryPolicy
 from taskyard_server.core.limits import DEFAULTS, Limits
-from taskyard_server.settings import config
+from taskyard_server.settings import config, retries
 
 
 @pytest.fixture
 def model_with(monkeypatch):
-    """Executes config.py again with other defaults of the core. Returns the module."""
+    """Executes a module of settings again with other defaults of the core. Returns it."""
 
-    def execute(defaults, retry=RetryPolicy):
+    def execute(defaults, retry=RetryPolicy, settings=config):
         monkeypatch.setattr(limits, "DEFAULTS", defaults)
         monkeypatch.setattr(history, "RetryPolicy", retry)
-        spec = importlib.util.spec_from_file_location("taskyard_server.settings.config_again", config.__file__)
+        spec = importlib.util.spec_from_file_location("taskyard_server.settings.again", settings.__file__)
         module = importlib.util.module_from_spec(spec)
         monkeypatch.setitem(sys.modules, spec.name, module)
         spec.loader.exec_module(module)
@@ -45,4 +45,4 @@ def test_a_default_of_retries_that_changes_in_the_core_changes_in_the_settings(m
     def policy(*_args, **given):
         return RetryPolicy(**given) if given else others
 
-    assert model_with(DEFAULTS, policy).RetrySettings().policy() == others
+    assert model_with(DEFAULTS, policy, retries).RetrySettings().policy() == others

@@ -18,6 +18,7 @@ from taskyard.v1 import (
     limit_pb2_grpc,
     namespace_pb2_grpc,
     operation_pb2_grpc,
+    output_pb2_grpc,
     runtime_host_pb2_grpc,
     schedule_pb2_grpc,
     sign_in_pb2_grpc,
@@ -43,6 +44,7 @@ from taskyard_server.services.leases import LeaseService
 from taskyard_server.services.limits import LimitService
 from taskyard_server.services.namespaces import NamespaceService
 from taskyard_server.services.operations import OperationService
+from taskyard_server.services.output import OutputService
 from taskyard_server.services.schedules import ScheduleService
 from taskyard_server.services.sign_in import SignInService
 from taskyard_server.services.stats import StatsService
@@ -62,6 +64,7 @@ SERVICES: Final = tuple(
         "Batch",
         "Stats",
         "Operation",
+        "Output",
         "RuntimeHost",
         "Lease",
         "Target",
@@ -75,7 +78,7 @@ SERVICES: Final = tuple(
         "SignIn",
     )
 )
-SCHEDULER_SERVICES: Final = SERVICES[:4]
+SCHEDULER_SERVICES: Final = SERVICES[:5]
 CHANNELZ: Final = "grpc.channelz.v1.Channelz"
 
 
@@ -110,6 +113,7 @@ class ServiceSet:
             self._batches = BatchService(engine, scheduler.max_batch_size, most, default_retry)
             self._stats = stats
             self._operations = OperationService(engine, most)
+            self._output = OutputService(engine)
         self.hosts = RuntimeHostService(engine, most, handed)
         self._leases = LeaseService(engine, most, handed)
         self._targets = TargetService(engine)
@@ -134,6 +138,7 @@ class ServiceSet:
             batch_pb2_grpc.add_BatchServiceServicer_to_server(self._batches, server)
             stats_pb2_grpc.add_StatsServiceServicer_to_server(self._stats, server)
             operation_pb2_grpc.add_OperationServiceServicer_to_server(self._operations, server)
+            output_pb2_grpc.add_OutputServiceServicer_to_server(self._output, server)
             add_ExternalScalerServicer_to_server(self._keda, server)
         runtime_host_pb2_grpc.add_RuntimeHostServiceServicer_to_server(self.hosts, server)
         lease_pb2_grpc.add_LeaseServiceServicer_to_server(self._leases, server)

@@ -23,6 +23,7 @@ class Limits:
     max_per_agent_inflight: int = 10
     result_ttl_secs: float = 300.0
     max_retained_tasks: int = 200_000
+    max_output_bytes: int = 8_388_608
     idempotency_secs: float = 0.0
     default_deadline_secs: float = 60.0
     lease_secs: float = 60.0

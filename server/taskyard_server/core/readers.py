@@ -21,13 +21,15 @@ class ReaderRules:
     """Fields that tasks may have, because all who read them may know them.
 
     Without `tells_position` no task says how many were counted as queued after it. While an earlier version may come to
-    serve the namespace, `allows_added_fields` or `allows_extras` is false: it could not read these fields of tasks.
+    serve the namespace, `allows_added_fields` or `allows_extras` is false: it could not read these fields of tasks. Nor
+    would it remove the output of tasks with them, unless `allows_output`.
     """
 
     def __init__(self, tasks: TaskTable, past_keys: PastKeys) -> None:
         self.tells_position = True
         self.allows_added_fields = True
         self.allows_extras = True
+        self.allows_output = True
         self._tasks = tasks
         self._past_keys = past_keys
 
@@ -39,10 +41,11 @@ class ReaderRules:
             task.position = None
         self._past_keys.forget_positions()
 
-    def allow_fields(self, *, added: bool, extras: bool) -> None:
-        """Say which fields tasks may have from now on, while an earlier version may come to serve the namespace."""
+    def allow_fields(self, *, added: bool, extras: bool, output: bool) -> None:
+        """Say what tasks may have from now on, while an earlier version may come to serve the namespace."""
         self.allows_added_fields = added
         self.allows_extras = extras
+        self.allows_output = output
 
     def require(self, options: TaskOptions) -> None:
         """Raise `Unavailable` for fields that an earlier version could not read, if it may come to serve."""

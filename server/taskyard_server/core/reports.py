@@ -132,13 +132,21 @@ class Reports:
         counts as the start.
         """
         task = self._lease_of(now, host_id, task_id, token).task
-        if task.state is ASSIGNED:
-            self._life.grants.begin(now, task)
+        self.note_start(now, task)
         over = tokens is not None and self._life.attempts.use_tokens(task, tokens)
         self._life.record_progress(now, task, progress, tokens)
         if over:
             self._life.attempts.fail_over_budget(now, task)
         return task
+
+    def leased(self, now: float, host_id: str, task_id: str, token: int) -> Task:
+        """The task that a host says something about, which counts as a sign of its life."""
+        return self._lease_of(now, host_id, task_id, token).task
+
+    def note_start(self, now: float, task: Task) -> None:
+        """Let what a host says about a task count as the start if none was reported."""
+        if task.state is ASSIGNED:
+            self._life.grants.begin(now, task)
 
     def renew(
         self,

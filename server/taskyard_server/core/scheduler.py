@@ -25,6 +25,7 @@ from .limits import Limits
 from .names import Names
 from .offers import Offer
 from .operations.operations import Operations
+from .outputs import Outputs
 from .predecessors import IN_MEMORY, Known
 from .reports import Reports
 from .rules import Rules
@@ -59,6 +60,7 @@ class Scheduler:
         # Restored leases of hosts that ended with the process before.
         self.left_behind: list[Lease] = []
         self.reports = Reports(self._life, self.hosts, self.stop_waits)
+        self.outputs = Outputs(self.reports, self.readers, lambda: self.limits)
         self.schedules = ScheduleRegistry(self._life, self._admission.admit, entropy)
 
     # Commands of agents

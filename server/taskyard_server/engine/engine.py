@@ -34,6 +34,7 @@ from .namespace_commands import NamespaceCommands
 from .namespaces import Namespaces
 from .operations import OperationCommands
 from .outbox import Outbox
+from .output import OutputCommands
 from .owned_namespaces import OwnedNamespaces
 from .pace import Busyness
 from .persistence import Persistence, StoreOptions
@@ -87,6 +88,7 @@ class Engine:
         self.rules = RuleCommands(self._namespaces)
         self.hosts = HostCommands(self._namespaces)
         self.leases = LeaseCommands(self._namespaces)
+        self.output = OutputCommands(self._namespaces, store)
         self.schedules = ScheduleCommands(self._namespaces)
         self.namespaces = NamespaceCommands(self._namespaces, self.persistence)
         self.admin = AdminCommands(self._namespaces)

@@ -19,9 +19,11 @@ SMALL: Final = 8
 SLICE: Final = 25
 """How much is done in a pass while small work comes, in tasks to submit, of which each takes some 20 us."""
 A_REPORT: Final = 0.5
+A_CHUNK: Final = 0.25
 AN_ASSIGNMENT: Final = 0.5
 A_DELIVERY: Final = 2
-"""The work of a report, of sending an assignment, and of sending events to a watcher, in the same measure."""
+"""The work of a report, of a chunk of output, of sending an assignment, and of sending events to a watcher, in the same
+measure."""
 WHOLE: Final = 100
 """How much is done in a pass while none comes: every pass has its price."""
 SHARED_SECS: Final = 0.25

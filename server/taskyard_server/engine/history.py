@@ -105,7 +105,7 @@ class StoredHistory:
             # A live one is always in memory.
             log.error("task_lost", namespace=state.namespace, task=task_id, check="taskyard store check")
             raise Internal(DAMAGED)
-        adopt(state.scheduler, rows)
+        state.scheduler.outputs.came_back(adopt(state.scheduler, rows))
         # Unless the command makes it live it leaves memory again when time next advances, so that must be arranged.
         self._driver.mark_dirty(state)
 

@@ -11,7 +11,7 @@ import structlog
 
 from taskyard_server.core.changes import Changes
 from taskyard_server.core.errors import NotFound, NotOwner, Refusal, Unavailable
-from taskyard_server.core.events import Event
+from taskyard_server.core.events import Event, EventKind
 from taskyard_server.core.leases import Lease, Loss, Stop, StopReason
 from taskyard_server.core.names import Names
 from taskyard_server.core.offers import Offer
@@ -23,11 +23,13 @@ from taskyard_server.store.rows import NOTHING_KNOWN, AboutNamespace, add_deleti
 
 from .claim_calls import NamedClaims, WaitingClaim
 from .outbox_rows import OutboxRows
+from .output_log import OutputLogs
 from .recent_events import NO_COMMIT, CommitMark
 from .sessions import DrainNotice, Session
 
 log = structlog.get_logger(__name__)
 
+EVICTED: Final = EventKind.EVICTED
 TASK_LIMIT_KEYS: Final = {"scheduler.maxInflight", "scheduler.maxPerAgentInflight"}
 """The limits that hold tasks back. Each is logged once."""
 LIMIT_CHECK_SECS: Final = 1.0
@@ -85,6 +87,7 @@ class NamespaceState:
     changes: Changes | None = None
     committing: Changes | None = None
     outbox: OutboxRows = field(default_factory=OutboxRows)
+    outputs: OutputLogs = field(default_factory=OutputLogs)
     keeps_history: bool = True
     fault: str | None = None
     about: AboutNamespace = NOTHING_KNOWN
@@ -122,7 +125,7 @@ class NamespaceState:
             # What is left of it in memory must not take the place of its rows.
             return
         outbox = self.outbox
-        if self.term and (self.committing or outbox.due or outbox.done or self.about_changed):
+        if self.term and (self.committing or outbox.due or outbox.done or self.about_changed or self.outputs):
             self.commits += 1
             group.fences[self.number] = Fence(self.term, self.commits, self.needs_owner)
         if self.committing or outbox.due or self.about_changed:
@@ -139,6 +142,7 @@ class NamespaceState:
             )
         # Those that are done may be all that has changed.
         outbox.add_to(group, self.number)
+        self.outputs.add_to(group, self.number)
 
     def _add_deletion(self, group: Group) -> None:
         if not self.has_left:
@@ -162,6 +166,8 @@ class NamespaceState:
     def committed(self, at: float) -> None:
         """See `Source`."""
         self.told = CommitMark(self.commits, int(at * 1000))
+        if not self.has_left:
+            self.outputs.committed()
 
     @property
     def absence(self) -> Refusal:
@@ -183,6 +189,7 @@ class NamespaceState:
                 claim.refuse(self.absence)
         for waits in self.end_waits.values():
             _resolve(waits)
+        self.outputs.end()
         for call in self.stop_calls:
             call.end()
         for session in self.sessions.values():
@@ -234,13 +241,25 @@ class NamespaceState:
                     self.claims.pop(offer).grant(leases)
                     scheduler.withdraw(offer)
             self._log_limits(now)
+        events = scheduler.take_events()
+        if scheduler.outputs.has_any:
+            for event in events:
+                if event.kind is EVICTED:
+                    self._forget_output(event.task)
         return Turn(
             granted,
             scheduler.take_stops(),
-            scheduler.take_events(),
+            events,
             scheduler.schedules.take_events(),
             scheduler.take_losses(),
         )
+
+    def _forget_output(self, task: Task) -> None:
+        """A task has left memory: forget its output there, and everywhere unless the history keeps it."""
+        outputs = self.scheduler.outputs
+        if outputs.find(task) is not None or not outputs.is_known(task):
+            self.outputs.forget(task.seq, for_ever=not self.keeps_history)
+        outputs.forget(task)
 
     def hand_over(self, turn: Turn, now: float, secs: float) -> bool:
         """Pass grants and stops to their streams, after a commit that took this many seconds.

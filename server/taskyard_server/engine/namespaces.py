@@ -12,13 +12,14 @@ from taskyard_server.core.limits import Limits
 from taskyard_server.core.rules import NO_RULES, ConfiguredRules
 from taskyard_server.core.scheduler import Scheduler
 from taskyard_server.core.stats import Counters, TriggerCounters
-from taskyard_server.store.port import ADDED_FIELDS_LEVEL, EXTRAS_LEVEL, FORMAT_LEVEL
+from taskyard_server.store.port import ADDED_FIELDS_LEVEL, EXTRAS_LEVEL, FORMAT_LEVEL, OUTPUT_LEVEL
 from taskyard_server.store.rows import AboutNamespace
 
 from .answers import CommitBarrier
 from .driver import Driver
 from .entropy import entropy
 from .namespace import NamespaceState
+from .output_log import ALL_BYTES, ALL_TAILS_BYTES, Memory
 from .virtual_clock import VirtualClock
 
 if TYPE_CHECKING:
@@ -65,6 +66,7 @@ class Namespaces:
         self.deleted_trigger_counters = TriggerCounters()
         self._last_number = 0
         self._last_outbox: dict[str, int] = {}
+        self._memory: Memory | None = None
         self._private = private
         self._level = FORMAT_LEVEL
         self._entropy = entropy(seed, private)
@@ -130,6 +132,7 @@ class Namespaces:
             self._set_up(scheduler)
             state = self._states[name] = NamespaceState(name, scheduler, self._last_number, changes)
             state.keep_history(self.history is not None)
+            state.outputs.memory = self._output_memory(is_all=self.persistence is None)
             state.about = AboutNamespace(self.now())
             state.outbox.last = self._last_outbox.pop(name, 0)
         elif state.fault is not None:
@@ -159,6 +162,7 @@ class Namespaces:
         state.fault, state.about = loaded.error, loaded.about
         self._set_up(loaded.scheduler)
         state.outbox.last = loaded.last_outbox
+        state.outputs.memory = self._output_memory(is_all=False)
         state.keep_history(self.history is not None)
         self._states[loaded.name] = state
         return state
@@ -169,6 +173,7 @@ class Namespaces:
             scheduler.rules.configure(self.now(), self.rules)
         if self._private:
             scheduler.readers.make_private()
+        scheduler.outputs.unknown_until = scheduler.view.last_seq
         if self.drain_notice is not None:
             scheduler.drain()
         if self.wall is self.now and isinstance(self.wall, VirtualClock):
@@ -201,6 +206,17 @@ class Namespaces:
             for state in self._states.values():
                 _set_level_of(state.scheduler, level)
 
+    def _output_memory(self, is_all: bool) -> Memory:
+        """The memory that the output of all namespaces shares; it `is_all` there is where nothing is kept."""
+        if self._memory is None:
+            self._memory = Memory(ALL_BYTES if is_all else ALL_TAILS_BYTES, is_all)
+        return self._memory
+
+    @property
+    def takes_output(self) -> bool:
+        """True if tasks may have output at this level."""
+        return self._level >= OUTPUT_LEVEL
+
     def for_each(self, command: Callable[[NamespaceState], None]) -> None:
         """Run a command in every namespace, and mark each dirty."""
         for state in self._states.values():
@@ -213,4 +229,6 @@ class Namespaces:
 
 
 def _set_level_of(scheduler: Scheduler, level: int) -> None:
-    scheduler.readers.allow_fields(added=level >= ADDED_FIELDS_LEVEL, extras=level >= EXTRAS_LEVEL)
+    scheduler.readers.allow_fields(
+        added=level >= ADDED_FIELDS_LEVEL, extras=level >= EXTRAS_LEVEL, output=level >= OUTPUT_LEVEL
+    )

@@ -82,12 +82,12 @@ class HostConnection:
 
     async def _open(self, hello: Hello, counts: bool) -> Session:
         """Open the session of the stream, and let the writer send the welcome."""
-        limits = self._engine.limits
+        limits, takes_output = self._engine.limits, self._engine.output.is_taken
         session, welcome = await self._engine.hosts.connect(
             self._call.namespace,
             hello,
             self._writer.look,
-            show=lambda welcome: welcome_message(welcome, limits, counts),
+            show=lambda welcome: welcome_message(welcome, limits, counts, takes_output),
         )
         self._writer.open(session, pb.ConnectResponse(welcome=welcome).SerializeToString())
         log.info("host_connected", host_id=hello.host_id, namespace=self._call.namespace, kept=len(welcome.kept))

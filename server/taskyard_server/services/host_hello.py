@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Sequence
+from typing import Final
 
 from taskyard.v1 import runtime_host_pb2 as pb
 from taskyard_server.access.authorization import check_host, check_offer
@@ -15,6 +16,9 @@ from taskyard_server.core.errors import BadRequest
 from taskyard_server.core.limits import Limits
 from taskyard_server.core.streams import HeldLease, Hello, Welcome
 from taskyard_server.interceptors.calls import MAX_MESSAGE_BYTES
+
+OUTPUT_BYTES: Final = 1 << 20
+"""How many bytes of chunks a host may have sent that are not acknowledged."""
 
 
 def read_hello(message: pb.Hello, access: Access, max_payload_bytes: int) -> Hello:
@@ -39,7 +43,7 @@ def read_hello(message: pb.Hello, access: Access, max_payload_bytes: int) -> Hel
     )
 
 
-def welcome_message(welcome: Welcome, limits: Limits, counts_accepted: bool) -> pb.Welcome:
+def welcome_message(welcome: Welcome, limits: Limits, counts_accepted: bool, takes_output: bool) -> pb.Welcome:
     """The answer to a Hello."""
     return pb.Welcome(
         session=f"ses_{secrets.token_hex(8)}",
@@ -51,6 +55,7 @@ def welcome_message(welcome: Welcome, limits: Limits, counts_accepted: bool) -> 
         start_timeout_ms=round(limits.start_timeout_secs * 1000),
         max_message_bytes=MAX_MESSAGE_BYTES,
         counts_accepted=counts_accepted,
+        output_bytes=OUTPUT_BYTES if takes_output else 0,
     )
 
 

@@ -11,22 +11,25 @@ from collections.abc import AsyncIterator, Callable, Sequence
 from functools import partial
 from typing import Final, TypeAlias
 
+from taskyard.v1 import output_pb2
 from taskyard.v1 import runtime_host_pb2 as pb
 from taskyard_server.access.limits import CallBucket, Rate
 from taskyard_server.conversion import requests
+from taskyard_server.conversion.output import NewChunks, new_chunks
 from taskyard_server.conversion.refusals import converted, with_refusals
 from taskyard_server.conversion.report_requests import reports
 from taskyard_server.conversion.responses import error_message
 from taskyard_server.conversion.task_encoding import STATES
-from taskyard_server.core.errors import BadRequest, Refusal
+from taskyard_server.core.errors import BadRequest, Refusal, Unavailable
 from taskyard_server.engine.engine import Engine
-from taskyard_server.engine.fair_yield import A_REPORT, SMALL
+from taskyard_server.engine.fair_yield import A_CHUNK, A_REPORT, SMALL
 from taskyard_server.engine.sessions import Session
 from taskyard_server.interceptors.callers import Call
 from taskyard_server.interceptors.errors import message_of
 
 from .host_hello import held_leases, held_messages
 from .host_writing import HostWriter, StreamEnd
+from .output import encoder, output_ack, sayings
 from .pending_acks import MAX_AHEAD_BYTES, PendingAcks
 from .report_acks import CountOfAccepted, Refused, ReportAck, ReportAckBuilder, ResultOfEach
 
@@ -116,6 +119,8 @@ class HostReader:
                 await self._on_reports(request.reports)
             case "credit":
                 await self._engine.hosts.give_credit(self._session, request.credit.count)
+            case "output":
+                await self._on_output(request.output)
             case "hello":
                 raise BadRequest("hello: must come only once")
             case _:
@@ -187,6 +192,42 @@ class HostReader:
         if message.credit:
             self._require_counts("reports.credit")
             await self._engine.hosts.give_credit(self._session, message.credit)
+
+    async def _on_output(self, message: output_pb2.Output) -> None:
+        """Take what tasks say. One that says anything wrong is told so, and the others are taken."""
+        refusals: dict[int, Refusal] = {}
+        chunks: list[NewChunks] = []
+        for index, said in enumerate(message.leases):
+            try:
+                chunks.append(new_chunks(said))
+            except Refusal as refusal:
+                refusals[index] = refusal.with_traceback(None)
+        count = sum(len(each.bodies) for each in chunks)
+        if count > SMALL:
+            await self._engine.fair_yield.take(A_CHUNK * count)
+        kept: asyncio.Future[None] | None = None
+        outcomes: list[int | Refusal] = []
+        try:
+            taken = await self._engine.output.append(
+                self._namespace,
+                self._host_id,
+                sayings(chunks),
+                encoder(chunks, self._engine.now),
+                patient=True,
+                own_only=self._own_only,
+            )
+            kept, outcomes = taken.kept, taken.value
+        except Unavailable as refusal:
+            outcomes = [refusal.with_traceback(None)] * len(chunks)
+        each_outcome = iter(outcomes)
+        acks = output_pb2.OutputAcks(
+            acks=[
+                output_ack(said, refusals[index] if index in refusals else next(each_outcome))
+                for index, said in enumerate(message.leases)
+            ]
+        )
+        ack = pb.ConnectResponse(output_acks=acks).SerializeToString()
+        self._ahead.add(ReportAck([ack]), message.ByteSize(), kept)
 
     def _require_counts(self, field: str) -> None:
         """Raise `BadRequest` for a field that an earlier server would overlook, of a host that does not look."""

@@ -31,6 +31,7 @@ from taskyard_server.core.rules import ConfiguredRules
 from .page import ConsoleSettings, CorsSettings
 from .pools import PoolsByName, pools_of
 from .replicas import ReplicaSettings
+from .retries import RetrySettings
 from .rules import AgentsByPattern, LimitsByPattern, TargetsByPattern, policies_of, rules_of
 from .security import AuditSettings, AuthSettings, GatewayTlsSettings, LongToken, TlsSettings
 from .setting_types import (
@@ -50,7 +51,6 @@ from .setting_types import (
 from .store import StoreSettings
 from .telemetry import TelemetrySettings
 
-RETRY_DEFAULTS: Final = RetryPolicy()
 TAB_ACTIONS: Final = (
     *("click", "dblclick", "type", "fill", "press", "hover", "focus", "select", "scroll", "scrollintoview", "drag"),
     *("check", "uncheck", "keyboard-type", "keyboard-inserttext", "keydown", "keyup"),
@@ -62,35 +62,6 @@ WEBHOOK_SECRET: Final = re.compile("(whsec_)?([A-Za-z0-9+/]{4})*[A-Za-z0-9+/]{2,
 
 class ConfigError(Exception):
     """The mistakes of the configuration: one line for each mistake, which names its key."""
-
-
-class RetrySettings(Section):
-    """A retry policy, as on a task."""
-
-    max_attempts: Count = Field(default=RETRY_DEFAULTS.max_attempts, description="Attempts in all, the first included.")
-    first_delay_ms: CountOrZero = Field(
-        default=round(RETRY_DEFAULTS.first_delay_secs * 1000), description="Milliseconds before the second attempt."
-    )
-    multiplier: Annotated[Float, Field(ge=1, allow_inf_nan=False)] = Field(
-        default=RETRY_DEFAULTS.multiplier, description="Factor by which the delay grows after each failed attempt."
-    )
-    max_delay_ms: CountOrZero = Field(
-        default=round(RETRY_DEFAULTS.max_delay_secs * 1000),
-        description="Longest delay between two attempts, in milliseconds.",
-    )
-    non_retryable_codes: list[Annotated[str, Field(min_length=1, max_length=1_024)]] = Field(
-        default=[], description="Error codes after which a task is not attempted again."
-    )
-
-    def policy(self) -> RetryPolicy:
-        """The same in the core's terms."""
-        return RetryPolicy(
-            max_attempts=self.max_attempts,
-            first_delay_secs=self.first_delay_ms / 1000,
-            multiplier=self.multiplier,
-            max_delay_secs=self.max_delay_ms / 1000,
-            non_retryable_codes=frozenset(self.non_retryable_codes),
-        )
 
 
 class SchedulerSettings(Section):
@@ -166,6 +137,10 @@ class SchedulerSettings(Section):
     max_agent_figures: PositiveInt = Field(
         default=DEFAULTS.max_agent_figures,
         description="Agents whose figures are kept one by one, the newest ones; those of all others are summed up.",
+    )
+    max_output_bytes: PositiveInt = Field(
+        default=DEFAULTS.max_output_bytes,
+        description="Bytes of output that a task keeps. Beyond it the oldest is dropped, and readers are told.",
     )
     idempotency_secs: Seconds = Field(
         default=DEFAULTS.idempotency_secs,
@@ -426,6 +401,7 @@ class Settings(BaseModel):
             max_agent_figures=scheduler.max_agent_figures,
             max_blocked_targets=scheduler.max_blocked_targets,
             on_target_failure=policies_of(scheduler.targets),
+            max_output_bytes=scheduler.max_output_bytes,
             idempotency_secs=scheduler.idempotency_secs,
             dead_heartbeat_threshold=daemon.dead_heartbeat_threshold,
             orphan_check_secs=daemon.orphan_check_interval_ms / 1000,

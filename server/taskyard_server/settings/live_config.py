@@ -36,6 +36,7 @@ RELOADABLE: Final = (
             "maxPerAgentInflight",
             "resultTTLSec",
             "maxRetainedTasks",
+            "maxOutputBytes",
             "defaultDeadlineSec",
             "leaseSecs",
             "maxDeliveries",

@@ -24,6 +24,7 @@ KEYS = {
     "scheduler.maxPerAgentInflight": (10, 8),
     "scheduler.resultTTLSec": (300, 9.5),
     "scheduler.maxRetainedTasks": (200_000, 11),
+    "scheduler.maxOutputBytes": (8_388_608, 1_000_000),
     "scheduler.defaultDeadlineSec": (60, 12.5),
     "scheduler.leaseSecs": (60, 13.5),
     "scheduler.maxDeliveries": (5, 14),

@@ -15,6 +15,7 @@ from google.protobuf import timestamp_pb2 as _timestamp_pb2
 from google.protobuf.internal import containers as _containers
 from google.protobuf.internal import enum_type_wrapper as _enum_type_wrapper
 from taskyard.v1 import lease_pb2 as _lease_pb2
+from taskyard.v1 import output_pb2 as _output_pb2
 from taskyard.v1 import task_pb2 as _task_pb2
 import builtins as _builtins
 import sys
@@ -284,6 +285,7 @@ class ConnectRequest(_message.Message):
     CREDIT_FIELD_NUMBER: _builtins.int
     HEARTBEAT_FIELD_NUMBER: _builtins.int
     REPORTS_FIELD_NUMBER: _builtins.int
+    OUTPUT_FIELD_NUMBER: _builtins.int
     @_builtins.property
     def hello(self) -> Global___Hello:
         """Registers the host. Sent first and only once."""
@@ -300,6 +302,12 @@ class ConnectRequest(_message.Message):
     def reports(self) -> Global___Reports:
         """Reports on tasks."""
 
+    @_builtins.property
+    def output(self) -> _output_pb2.Output:
+        """What tasks say. Only where `Welcome.output_bytes` allows it. It is applied in order with reports, so chunks that
+        come before the report of an end are kept before it.
+        """
+
     def __init__(
         self,
         *,
@@ -307,12 +315,13 @@ class ConnectRequest(_message.Message):
         credit: Global___Credit | None = ...,
         heartbeat: Global___Heartbeat | None = ...,
         reports: Global___Reports | None = ...,
+        output: _output_pb2.Output | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["credit", b"credit", "heartbeat", b"heartbeat", "hello", b"hello", "message", b"message", "reports", b"reports"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["credit", b"credit", "heartbeat", b"heartbeat", "hello", b"hello", "message", b"message", "output", b"output", "reports", b"reports"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["credit", b"credit", "heartbeat", b"heartbeat", "hello", b"hello", "message", b"message", "reports", b"reports"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["credit", b"credit", "heartbeat", b"heartbeat", "hello", b"hello", "message", b"message", "output", b"output", "reports", b"reports"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    _WhichOneofReturnType_message: _TypeAlias = _typing.Literal["hello", "credit", "heartbeat", "reports"]  # noqa: Y015
+    _WhichOneofReturnType_message: _TypeAlias = _typing.Literal["hello", "credit", "heartbeat", "reports", "output"]  # noqa: Y015
     _WhichOneofArgType_message: _TypeAlias = _typing.Literal["message", b"message"]  # noqa: Y015
     def WhichOneof(self, oneof_group: _WhichOneofArgType_message) -> _WhichOneofReturnType_message | None: ...
 
@@ -331,6 +340,7 @@ class ConnectResponse(_message.Message):
     CANCELLATIONS_FIELD_NUMBER: _builtins.int
     DRAIN_FIELD_NUMBER: _builtins.int
     HEARTBEAT_INTERVAL_FIELD_NUMBER: _builtins.int
+    OUTPUT_ACKS_FIELD_NUMBER: _builtins.int
     ACCEPTED_REPORTS_FIELD_NUMBER: _builtins.int
     ACKNOWLEDGED_HEARTBEAT_FIELD_NUMBER: _builtins.int
     accepted_reports: _builtins.int
@@ -369,6 +379,10 @@ class ConnectResponse(_message.Message):
     def heartbeat_interval(self) -> Global___HeartbeatInterval:
         """Changes the heartbeat interval."""
 
+    @_builtins.property
+    def output_acks(self) -> _output_pb2.OutputAcks:
+        """The answer to output, once it is kept."""
+
     def __init__(
         self,
         *,
@@ -379,16 +393,17 @@ class ConnectResponse(_message.Message):
         cancellations: Global___Cancellations | None = ...,
         drain: Global___Drain | None = ...,
         heartbeat_interval: Global___HeartbeatInterval | None = ...,
+        output_acks: _output_pb2.OutputAcks | None = ...,
         accepted_reports: _builtins.int = ...,
         acknowledged_heartbeat: _builtins.int | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["_acknowledged_heartbeat", b"_acknowledged_heartbeat", "acknowledged_heartbeat", b"acknowledged_heartbeat", "assignments", b"assignments", "cancellations", b"cancellations", "drain", b"drain", "heartbeat_ack", b"heartbeat_ack", "heartbeat_interval", b"heartbeat_interval", "message", b"message", "report_results", b"report_results", "welcome", b"welcome"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_acknowledged_heartbeat", b"_acknowledged_heartbeat", "acknowledged_heartbeat", b"acknowledged_heartbeat", "assignments", b"assignments", "cancellations", b"cancellations", "drain", b"drain", "heartbeat_ack", b"heartbeat_ack", "heartbeat_interval", b"heartbeat_interval", "message", b"message", "output_acks", b"output_acks", "report_results", b"report_results", "welcome", b"welcome"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_acknowledged_heartbeat", b"_acknowledged_heartbeat", "accepted_reports", b"accepted_reports", "acknowledged_heartbeat", b"acknowledged_heartbeat", "assignments", b"assignments", "cancellations", b"cancellations", "drain", b"drain", "heartbeat_ack", b"heartbeat_ack", "heartbeat_interval", b"heartbeat_interval", "message", b"message", "report_results", b"report_results", "welcome", b"welcome"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_acknowledged_heartbeat", b"_acknowledged_heartbeat", "accepted_reports", b"accepted_reports", "acknowledged_heartbeat", b"acknowledged_heartbeat", "assignments", b"assignments", "cancellations", b"cancellations", "drain", b"drain", "heartbeat_ack", b"heartbeat_ack", "heartbeat_interval", b"heartbeat_interval", "message", b"message", "output_acks", b"output_acks", "report_results", b"report_results", "welcome", b"welcome"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__acknowledged_heartbeat: _TypeAlias = _typing.Literal["acknowledged_heartbeat"]  # noqa: Y015
     _WhichOneofArgType__acknowledged_heartbeat: _TypeAlias = _typing.Literal["_acknowledged_heartbeat", b"_acknowledged_heartbeat"]  # noqa: Y015
-    _WhichOneofReturnType_message: _TypeAlias = _typing.Literal["welcome", "assignments", "heartbeat_ack", "report_results", "cancellations", "drain", "heartbeat_interval"]  # noqa: Y015
+    _WhichOneofReturnType_message: _TypeAlias = _typing.Literal["welcome", "assignments", "heartbeat_ack", "report_results", "cancellations", "drain", "heartbeat_interval", "output_acks"]  # noqa: Y015
     _WhichOneofArgType_message: _TypeAlias = _typing.Literal["message", b"message"]  # noqa: Y015
     @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType__acknowledged_heartbeat) -> _WhichOneofReturnType__acknowledged_heartbeat | None: ...
@@ -565,6 +580,7 @@ class Welcome(_message.Message):
     START_TIMEOUT_MS_FIELD_NUMBER: _builtins.int
     MAX_MESSAGE_BYTES_FIELD_NUMBER: _builtins.int
     COUNTS_ACCEPTED_FIELD_NUMBER: _builtins.int
+    OUTPUT_BYTES_FIELD_NUMBER: _builtins.int
     session: _builtins.str
     """The id of this stream, for logs."""
     heartbeat_interval_ms: _builtins.int
@@ -584,6 +600,10 @@ class Welcome(_message.Message):
     counts_accepted: _builtins.bool
     """Whether the server counts accepted reports, as the Hello asked for. Then it also reads `Reports.credit` and
     `Reports.heartbeat`, which an older one would overlook.
+    """
+    output_bytes: _builtins.int
+    """How many bytes of chunks the host may have sent that are not acknowledged yet. 0 where the server takes no output:
+    an older one, or replicas of which one is older.
     """
     @_builtins.property
     def kept(self) -> _containers.RepeatedCompositeFieldContainer[_lease_pb2.Lease]:
@@ -605,10 +625,11 @@ class Welcome(_message.Message):
         start_timeout_ms: _builtins.int = ...,
         max_message_bytes: _builtins.int = ...,
         counts_accepted: _builtins.bool = ...,
+        output_bytes: _builtins.int = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["counts_accepted", b"counts_accepted", "heartbeat_interval_ms", b"heartbeat_interval_ms", "kept", b"kept", "lease_secs", b"lease_secs", "lost", b"lost", "max_message_bytes", b"max_message_bytes", "reconnect_grace_ms", b"reconnect_grace_ms", "session", b"session", "start_timeout_ms", b"start_timeout_ms"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["counts_accepted", b"counts_accepted", "heartbeat_interval_ms", b"heartbeat_interval_ms", "kept", b"kept", "lease_secs", b"lease_secs", "lost", b"lost", "max_message_bytes", b"max_message_bytes", "output_bytes", b"output_bytes", "reconnect_grace_ms", b"reconnect_grace_ms", "session", b"session", "start_timeout_ms", b"start_timeout_ms"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -1,0 +1,214 @@
+"""The output of tasks: hosts append to it, callers read it and follow it."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from taskyard_server.core.errors import NotFound, Refusal, Unavailable
+from taskyard_server.core.outputs import TaskOutput
+from taskyard_server.core.task import TERMINAL
+from taskyard_server.store.committer import NO_ANSWER
+from taskyard_server.store.port import CommitDelayed, StoreError, key_of
+from taskyard_server.store.records.records import decode_output
+
+from .answers import Answer
+from .output_log import stored_row
+
+if TYPE_CHECKING:
+    from taskyard_server.core.names import Names
+    from taskyard_server.core.outputs import Appended
+    from taskyard_server.core.task import Task, TaskState
+    from taskyard_server.store.port import Store
+
+    from .namespace import NamespaceState
+    from .namespaces import Namespaces
+    from .output_log import ChunkRow
+
+PART_BYTES: Final = 1 << 20
+"""About how much is read at once."""
+SHUTS_DOWN: Final = "the server shuts down"
+
+
+class Saying(NamedTuple):
+    """Chunks that a host says under a lease: the number of the first within it, and the size of each."""
+
+    task_id: str
+    token: int
+    number: int
+    sizes: Sequence[int]
+
+
+class OutputPart(NamedTuple):
+    """A part of a task's output, as it is kept.
+
+    `after` is where the next part begins, and `is_last` whether there is none now. `first` is the number of the oldest
+    chunk that is kept, `dropped` the bytes that were dropped. The task was in this `state` before the rows were read.
+    """
+
+    rows: Sequence[ChunkRow]
+    after: int
+    is_last: bool
+    first: int
+    dropped: int
+    state: TaskState
+
+
+class OutputCommands:
+    """Commands on the output of tasks; `store` where it is kept. `agents` are those of the caller, None for all."""
+
+    def __init__(self, namespaces: Namespaces, store: Store | None) -> None:
+        self._namespaces = namespaces
+        self._now = namespaces.now
+        self._barrier = namespaces.barrier
+        self._store = store
+
+    @property
+    def is_taken(self) -> bool:
+        """True if hosts may say anything: no earlier version may come to serve the namespaces."""
+        return self._namespaces.takes_output
+
+    async def append(
+        self,
+        namespace: str,
+        host_id: str,
+        sayings: Sequence[Saying],
+        encode: Callable[[int, Appended], Sequence[bytes]],
+        patient: bool = False,
+        *,
+        own_only: bool = False,
+    ) -> Answer[list[int | Refusal]]:
+        """Take what a host says. Answers for each saying how many chunks of its lease are taken, or its refusal.
+
+        `encode` makes of those of a saying, given by its index, that were not taken before what is told. If `own_only`
+        a task that was last handed to another host is not found. Raises `NotFound` if the namespace does not exist,
+        `Unavailable` where the store does not answer in time, unless the caller is `patient`, and while its disk is
+        nearly full.
+        """
+        self._namespaces.require_room()
+        state = self._namespaces.get_for_command(namespace, "runtime host", patient)
+        for saying in sayings:
+            task = state.scheduler.find(saying.task_id)
+            if task is not None and not state.scheduler.outputs.is_known(task):
+                await self._look_up(state, task)
+        state = self._namespaces.get_for_command(namespace, "runtime host", patient)
+        outcomes: list[int | Refusal] = []
+        for index, saying in enumerate(sayings):
+            try:
+                taken = state.scheduler.outputs.append(self._now(), host_id, *saying, own_only=own_only)
+            except Refusal as refusal:
+                # With its traceback, the refusal would hold this frame and so the list that holds it: a cycle.
+                outcomes.append(refusal.with_traceback(None))
+                continue
+            if taken.repeated < len(saying.sizes):
+                state.outputs.append(taken, encode(index, taken), saying.sizes[taken.repeated :])
+            outcomes.append(taken.output.taken)
+        if self._store is None:
+            state.outputs.publish()
+        return self._barrier.of(state, outcomes, patient)
+
+    async def read(
+        self,
+        namespace: str,
+        task_id: str,
+        after: int,
+        *,
+        agents: Names | None = None,
+        check: Callable[[Task], None] = lambda _: None,
+    ) -> OutputPart:
+        """The part of a task's output that comes after a number.
+
+        `check` raises why the caller may not read it. Raises `NotFound`, and `Unavailable` while the store does not
+        answer.
+        """
+        state = self._namespaces.get(namespace, "task")
+        task, task_state = await self._task(state, task_id, agents)
+        check(task)
+        rows, first, dropped = await self._rows(state, task, after)
+        is_last = sum(row.size for row in rows) < PART_BYTES
+        return OutputPart(rows, max(after, rows[-1].end - 1) if rows else after, is_last, first, dropped, task_state)
+
+    async def wait(self, namespace: str, task_id: str, after: int, secs: float) -> bool:
+        """Wait until there is output after a number, or the task has ended; False if it took longer than `secs`.
+
+        Raises `Unavailable` when the server shuts down.
+        """
+        state = self._namespaces.get(namespace, "task")
+        self._require_open()
+        task = state.scheduler.find(task_id)
+        if task is None:
+            return True
+        if task.state in TERMINAL:
+            await self._barrier.kept(state)
+            return True
+        log = state.outputs.follow(task.seq)
+        if log.end > after + 1:
+            return True
+        news: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        log.followers.add(news)
+        waits = state.end_waits.setdefault(task_id, set())
+        waits.add(news)
+        try:
+            await asyncio.wait((news,), timeout=secs)
+        finally:
+            waits.discard(news)
+            if not waits and state.end_waits.get(task_id) is waits:
+                del state.end_waits[task_id]
+            log.followers.discard(news)
+            state.outputs.left(task.seq)
+        state.require_here()
+        self._require_open()
+        return news.done()
+
+    def _require_open(self) -> None:
+        if self._namespaces.closed:
+            raise Unavailable(SHUTS_DOWN)
+
+    async def _task(self, state: NamespaceState, task_id: str, agents: Names | None) -> tuple[Task, TaskState]:
+        """The task, in memory or from the history, and its state as it is kept."""
+        task = state.find(task_id, agents)
+        if task is None:
+            history = self._namespaces.history
+            task = None if history is None else await history.find(state, task_id, agents)
+            task = task or state.find(task_id, agents)
+            if task is None:
+                raise NotFound("task not found")
+        kept_state = task.state
+        if state.is_unkept(task_id):
+            await self._barrier.kept(state)
+        return task, kept_state
+
+    async def _rows(self, state: NamespaceState, task: Task, after: int) -> tuple[Sequence[ChunkRow], int, int]:
+        """The kept rows with chunks after a number, the number of the oldest one that is kept, and what was dropped."""
+        output, log = state.scheduler.outputs.find(task), state.outputs.of(task.seq)
+        first, dropped = (1, 0) if output is None else (output.first, output.dropped)
+        if self._store is None or (log is not None and log.covers(after + 1)):
+            return () if log is None else log.from_(after + 1, PART_BYTES), first, dropped
+        if output is None and state.scheduler.find(task.id) is task and state.scheduler.outputs.is_known(task):
+            return (), 1, 0
+        key = key_of(state.number, task.seq)
+        try:
+            stored = await self._store.output(key, after, PART_BYTES)
+            if output is None:
+                oldest = stored if not after else await self._store.output(key, 0, 0)
+                first, dropped = (oldest[0].first, oldest[0].begin) if oldest else (1, 0)
+        except (CommitDelayed, StoreError):
+            raise Unavailable(NO_ANSWER) from None
+        rows = [stored_row(row) for row in stored]
+        # A store knows where rows begin, not where they end.
+        return [row for row in rows if row.end > after + 1], first, dropped
+
+    async def _look_up(self, state: NamespaceState, task: Task) -> None:
+        """Learn from the store what it has of a task's output."""
+        assert self._store is not None
+        try:
+            stored = await self._store.output_state(key_of(state.number, task.seq))
+        except (CommitDelayed, StoreError):
+            raise Unavailable(NO_ANSWER) from None
+        output = TaskOutput()
+        if stored is not None:
+            newest, record = stored.newest, decode_output(stored.newest.record)
+            end, said = newest.first + record.count, newest.begin + record.size
+            output = TaskOutput(end, said, record.token, record.taken, stored.segments)
+        state.scheduler.outputs.adopt(task, output)
