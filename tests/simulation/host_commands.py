@@ -136,7 +136,7 @@ class HostCommands:
         its += [chances.one_of(each) for each in (others, earlier, wrong) if each and chances.under(0.6)]
         return tuple(chances.some_of(its, len(its)))
 
-    def _some_lease(self) -> Lease:
+    def some_lease(self) -> Lease:
         """Mostly one that is held; else one that was given some time, or one that never was."""
         chances, chance = self._chances, self._chances.part()
         flying = self._model.world.flying()
@@ -153,7 +153,7 @@ class HostCommands:
         return Lease(self.some_host_id(), self._agents.some_task_id(), chances.one_of([0, 1, 2]))
 
     def _report(self, name: str, *args: Any) -> None:
-        now, lease = self._sim.now, self._some_lease()
+        now, lease = self._sim.now, self.some_lease()
         core, model = getattr(self._core.reports, name), getattr(self._model, name)
         self._sim.both(name, (*lease, *args), lambda: core(now, *lease, *args), lambda _: model(now, *lease, *args))
 
@@ -179,7 +179,7 @@ class HostCommands:
     def stopped(self) -> None:
         """Mostly of one that may still run."""
         stopping, chances = self._model.world.stopping, self._chances
-        lease = Lease(*chances.one_of(stopping).key) if stopping and chances.under(0.8) else self._some_lease()
+        lease = Lease(*chances.one_of(stopping).key) if stopping and chances.under(0.8) else self.some_lease()
         now = self._sim.now
         self._sim.given["stopped", "of one that may run"] += any(its.key == lease for its in stopping)
         self._sim.both(

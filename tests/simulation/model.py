@@ -142,6 +142,16 @@ class Model(AgentModel):
             self.world.end(now, job, "failed", OVER_BUDGET, stop="token_limit_exceeded")
         return job
 
+    def say(
+        self, now: float, host_id: str, task_id: str, token: int, number: int, sizes: tuple[int, ...]
+    ) -> tuple[int, int, int, int | None]:
+        """Counts as a start, too, but not what leaves a gap."""
+        said = self._leased(now, host_id, task_id, token).said
+        if said.leaves_a_gap(token, number):
+            raise Refused("bad_request")
+        self._begun(now, host_id, task_id, token)
+        return said.append(token, number, sizes, int(self.world.limits["max_output_bytes"]))
+
     def complete(
         self,
         now: float,

@@ -10,6 +10,8 @@ from dataclasses import dataclass, field
 from math import floor, inf
 from typing import Final, NamedTuple
 
+from .model_output import Said
+
 # docs/rules.md, Task states: where a task may go from each state; from None, how it enters.
 ARROWS: Final[dict[str | None, set[str]]] = {
     None: {"pending", "queued", "rejected"},
@@ -183,6 +185,7 @@ class Job:
     after: tuple[str, ...] = ()
     bound: list[tuple[Wish, float]] = field(default_factory=list)
     moved_to: int | None = None
+    said: Said = field(default_factory=Said)
 
     @property
     def priority(self) -> int:

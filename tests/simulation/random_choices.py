@@ -70,6 +70,7 @@ LIMITS: Final = {
     "reconnect_grace_secs": [0.25, 1.0, 5.0],
     "start_timeout_secs": [0.5, 2.0, 10.0],
 }
+OUTPUT_BYTES: Final = [50, 300, 2_000]
 IDEMPOTENCY_SECS: Final = [0.0, 5.0, 30.0, 100.0, 1000.0]
 OFTEN_CHANGED: Final = ["max_inflight", "max_per_agent_inflight"] * 2
 """Those that hold back what hosts wait for."""
@@ -119,6 +120,9 @@ class Chances:
         self._set_back_dice = Random(f"what is set back of {seed}")
         # In every seventh agents have weights, which change.
         self._weighs = seed % 7 == 0
+        # In every ninth tasks say something while they run.
+        self._says = seed % 9 == 2
+        self.output_dice = Random(f"output of {seed}")
         self._weight_dice = Random(f"weights of {seed}")
         self.new_mood()
 
@@ -183,6 +187,10 @@ class Chances:
         number = self._limit_dice.randrange(self._sites)
         return self._limit_dice.choice([(f"site:{number}",), (f"site:{number}",), ("all",), ("all", f"site:{number}")])
 
+    def says(self) -> bool:
+        """True if a task says something now."""
+        return self._says and self.output_dice.random() < 0.2
+
     def weighs(self) -> bool:
         """True if weights change now."""
         return self._weighs and self._weight_dice.random() < 0.02
@@ -202,6 +210,7 @@ class Chances:
         limits = {name: self.one_of(values) for name, values in LIMITS.items()}
         limits["idempotency_secs"] = self._idempotency_secs()
         limits["max_blocked_targets"] = self._max_blocked_targets()
+        limits["max_output_bytes"] = self.output_dice.choice(OUTPUT_BYTES)
         return limits | ROOM_FOR_FLOODS if self.floods else limits
 
     def new_limits(self) -> dict[str, float]:
@@ -212,6 +221,8 @@ class Chances:
             limits["idempotency_secs"] = self._idempotency_secs()
         if self._target_dice.random() < 0.1:
             limits["max_blocked_targets"] = self._max_blocked_targets()
+        if self._says and self.output_dice.random() < 0.1:
+            limits["max_output_bytes"] = self.output_dice.choice(OUTPUT_BYTES)
         return limits
 
     def _max_blocked_targets(self) -> int:

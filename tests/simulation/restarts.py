@@ -96,6 +96,7 @@ class RestartingSimulation(Simulation):
         core = self.core = self._load(self.now)
         for part in self._parts:
             part._core, part._model = core, self.model
+        self._output.restarted()
         self.store = self.store.copy()
         names = self._streams.names
         names.clear()

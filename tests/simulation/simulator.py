@@ -32,6 +32,7 @@ from .model import Model
 from .model_records import FLYING, Refused
 from .offer_indexes import recount_offers
 from .operation_commands import OperationCommands
+from .output_commands import OutputCommands
 from .plain_values import of_stop, plain
 from .random_choices import ABLE, BUILT_IN, MACHINES, WEIGHTS, Chances
 from .relation_indexes import recount_relations
@@ -139,7 +140,8 @@ class Simulation:
         self._streams = StreamCommands(self, hosts)
         agents.let_claim = hosts.claim_up_to
         self._operations = OperationCommands(self)
-        self._parts = (agents, hosts, self._streams, self._operations)
+        self._output = OutputCommands(self, hosts)
+        self._parts = (agents, hosts, self._streams, self._operations, self._output)
         own = {name: part for part in (self, agents, hosts, self._streams) for name in dir(part)}
         names = {command: command.replace(" ", "_") for command in WEIGHTS}
         self._commands: dict[str, Callable[[], None]] = {
@@ -174,6 +176,8 @@ class Simulation:
             self.limit_keys()
         elif self.chances.weighs():
             self.weigh()
+        elif self.chances.says():
+            self._output.say()
         elif self._operations.wants():
             self._operations.act()
         else:
