@@ -6,6 +6,7 @@ import pytest
 
 from taskyard_server.core.errors import LeaseLost, NotFound, Unavailable
 from taskyard_server.core.limits import Limits
+from taskyard_server.core.names import names
 from taskyard_server.engine import namespaces, output_log
 from taskyard_server.engine.persistence import StoreOptions
 from tests import reporting
@@ -84,7 +85,7 @@ async def test_a_task_of_another_agent_is_not_found(engine):
     host = await speaker(engine)
     await host.say(1)
     with pytest.raises(NotFound):
-        await engine.output.read(NAMESPACE, host.task_id, 0, agents=frozenset({"bob"}))
+        await engine.output.read(NAMESPACE, host.task_id, 0, agents=names(["bob"]))
     with pytest.raises(NotFound):
         await engine.output.read(NAMESPACE, "tsk_none", 0)
 
