@@ -32,7 +32,7 @@ export default defineConfig({
     host: "127.0.0.1",
     fs: { allow: [here("..")] },
     proxy: {
-      "^/taskyard\\.v1\\.": {
+      "^/(taskyard\\.v1\\.|tasks/)": {
         target: gateway,
         changeOrigin: true,
         // To the gateway, this server is a program and no page.

@@ -10,6 +10,7 @@ import { Calls } from "@client/calls";
 import { type Stubs, stubsOver } from "@client/stubs";
 import { type TaskEvent, watchEvents, type WatchOptions } from "@client/watching";
 import { NamespaceService } from "@v1/namespace_pb";
+import { OutputService } from "@v1/output_pb";
 import { SignInService } from "@v1/sign_in_pb";
 import { StoreService } from "@v1/store_pb";
 import type { WatchTasksResponse } from "@v1/task_pb";
@@ -23,6 +24,7 @@ export interface Api extends Stubs {
   readonly tokens: Stub<typeof TokenService>;
   readonly store: Stub<typeof StoreService>;
   readonly signIn: Stub<typeof SignInService>;
+  readonly outputs: Stub<typeof OutputService>;
 }
 
 const transport = createGrpcWebTransport({
@@ -53,6 +55,7 @@ const stubs = computed<Api>(() => ({
   tokens: createClient(TokenService, calls.value),
   store: createClient(StoreService, calls.value),
   signIn: createClient(SignInService, calls.value),
+  outputs: createClient(OutputService, calls.value),
 }));
 
 /** The stubs in the present namespace. */

@@ -57,6 +57,12 @@ def _tasks(yard: Yard) -> None:
     failed.report("fail", error="the page did not answer within 30 s", code="timeout")
     running = yard.run("web-1")
     running.report("progress", progress={"fraction": 0.4, "message": "3 of 8 pages"})
+    running.say(
+        1,
+        {"text": "\x1b[32mGET\x1b[0m /3  \x1b[1m200\x1b[0m  41 ms\n", "channel": "stdout"},
+        {"text": "/4 has no price\n", "channel": "stderr"},
+        {"json": {"product": {"name": "Lamp", "price": 39.9}, "page": 3}},
+    )
     paused = yard.run("web-2")
     yard.call("POST", f"/tasks/{paused.task_id}/pause")
     paused.report("release")

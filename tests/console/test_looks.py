@@ -88,6 +88,12 @@ def test_a_task(full_console: Console, full_yard: Yard, state: str) -> None:
     looks(full_console, "light")
 
 
+def test_the_output_of_a_task(full_console: Console, full_yard: Yard) -> None:
+    full_console.open("tasks", full_yard.tasks(state="running")[0]["taskId"])
+    expect(full_console.page.get_by_role("log", name="Output")).to_contain_text("has no price")
+    looks(full_console, "dark", "light")
+
+
 @pytest.mark.parametrize("view", ["tasks", "targets"])
 def test_the_buttons_of_a_view_under_the_pointer(full_console: Console, view: str) -> None:
     full_console.open(view)

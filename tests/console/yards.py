@@ -169,3 +169,8 @@ class Lease:
         """Report `start`, `progress`, `complete`, `fail` or `release`."""
         path = f"/api/runtime-hosts/{self.host}/tasks/{self.task_id}/{what}"
         self.yard.call("POST", path, fencing_token=self.fencing_token, **fields)
+
+    def say(self, number: int, *chunks: Mapping[str, Any]) -> None:
+        """Say chunks, of which the first has this number within the lease."""
+        path = f"/api/runtime-hosts/{self.host}/tasks/{self.task_id}/output"
+        self.yard.call("POST", path, fencing_token=self.fencing_token, number=number, chunks=chunks)

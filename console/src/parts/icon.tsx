@@ -7,6 +7,7 @@ const PATHS = {
   clock: "M12 3a9 9 0 1 0 0 18 9 9 0 0 0 0-18Zm0 4.5V12l3.2 2",
   close: "m6 6 12 12M18 6 6 18",
   copy: "M9 9h11v11H9zM5 15H4V4h11v1",
+  download: "M12 4v11m-4.5-4.5L12 15l4.5-4.5M4 20h16",
   filter: "M4 5h16l-6.2 7.5V19l-3.6-2v-4.5L4 5Z",
   gauge: "M4 18a9 9 0 1 1 16 0M12 14l4-4.5",
   gear: "M4 7h9m5 0h2M4 17h2m5 0h9M15.5 4.8v4.4M8.5 14.8v4.4",

@@ -4,6 +4,7 @@ import { errorFrom } from "@client/errors";
 import { hasEnded, type Task, taskFrom } from "@client/tasks";
 import type { ExactJson } from "@client/values";
 import type { ComponentChildren } from "preact";
+import { OutputService } from "@v1/output_pb";
 import { api } from "../api";
 import { Button } from "../parts/button";
 import { Copy, Id } from "../parts/copy";
@@ -17,7 +18,9 @@ import { Ago, At, Lasting, lengthOf } from "../parts/time";
 import { Tree } from "../parts/tree";
 import { useRead } from "../reading";
 import { href } from "../route";
+import { may } from "../session";
 import { asCurl, asGrpcurl, asPython } from "./copies";
+import { Output } from "./output/output";
 import { listAddress } from "./place";
 import { maySubmit, openSubmit } from "./submit_dialog";
 import { ALL_DEEDS, begin, can, DEEDS } from "./task_actions";
@@ -68,6 +71,7 @@ export function TaskView({ taskId }: { taskId: string }) {
             <Timeline task={task} />
           </Card>
           {task.attempts.length > 0 && <Attempts task={task} />}
+          {may(OutputService.method.readOutput, task.agentId) && <Output key={task.id} task={task} />}
           <Values
             title="Params"
             of={task.input ?? task.params}
