@@ -63,7 +63,8 @@ def test_colours_are_those_of_a_terminal_and_nothing_else_is_done_that_a_text_sa
     console.open("tasks", lease.task_id)
     lease.say(
         1,
-        {"text": "\x1b[1;31mred\nstill\x1b[0m \x1b]0;a title\x07\x1b[2Jplain \x1b[38;2;0;128;255;4mblue\x1b["},
+        {"text": "\x1b[1;31mred\n"},
+        {"text": "still\x1b[0m \x1b]0;a title\x07\x1b[2Jplain \x1b[38;2;0;128;255;4mblue\x1b["},
         {"text": "0m\n"},
     )
     shows(console, "red", "still plain blue")
