@@ -41,6 +41,8 @@ EVENTS: Final = "text/event-stream"
 TEXT: Final = "text/plain; charset=utf-8"
 STILL_HERE: Final = b":\n\n"
 """A comment, which nobody is told of."""
+RECONNECT: Final = b"retry: 1000\n\n"
+"""How soon a browser connects again, in milliseconds; its own default is three seconds."""
 
 
 def sayings(all_chunks: Sequence[NewChunks]) -> list[Saying]:
@@ -135,12 +137,13 @@ class OutputService(OutputServiceServicer):
 
     async def _events(self, task_id: str, after: int, channels: frozenset[str]) -> AsyncIterator[bytes]:
         """The output of a task as server-sent events, until it has ended."""
-        state = ""
+        state, head = "", RECONNECT
         async for at, part in self._parts(task_id, after, follow=True):
             events = [chunk_event(chunk) for chunk in _messages(part, at, channels)]
             if (lost := part.first - 1 - at) > 0:
                 events.insert(0, event(json.dumps({"chunks": lost}), "dropped"))
-            yield b"".join(events) or STILL_HERE
+            yield head + (b"".join(events) or STILL_HERE)
+            head = b""
             state = part.state.value
         yield event(json.dumps({"state": state}), "end")
 
