@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 
 import pytest
 import yaml
@@ -12,7 +13,7 @@ from taskyard_server.settings.config_sources import load
 from tests.cases import every_case
 from tests.environment import settings_in
 
-from .chart import CHART, KEDA, MONITORED, NAME, POSTGRES, SQLITE, Object, environment_of, merged
+from .chart import CHART, KEDA, MONITORED, NAME, POSTGRES, SQLITE, Object, environment_of, merged, objects_in
 
 pytestmark = pytest.mark.gate("Helm")
 
@@ -222,7 +223,7 @@ def test_other_settings_begin_new_pods(render):
         workload = render(values).one("StatefulSet")
         return str(workload["spec"]["template"]["metadata"]["annotations"]["checksum/settings"])
 
-    assert mark(SQLITE) == mark(SQLITE)
+    assert mark(SQLITE) == mark(SQLITE) == mark(merged(SQLITE, {"podAnnotations": {"checksum/settings": "mine"}}))
     assert mark(SQLITE) != mark(merged(SQLITE, {"settings": {"scheduler": {"maxInflight": 7}}}))
 
 
@@ -237,8 +238,41 @@ def test_the_names_of_the_certificate_are_those_by_which_others_call(render):
     assert outside.one("ServiceMonitor")["spec"]["endpoints"][0]["tlsConfig"]["serverName"] == "yard.example"
 
 
-@every_case(("release", "name"), [("taskyard", "taskyard"), ("a" * 53, "a" * 52), ("my-taskyard", "my-taskyard")])
-def test_names_are_as_short_as_kubernetes_wants_them(release, name, helm):
+@every_case(("release", "name"), [("taskyard", "taskyard"), ("a" * 53, "a" * 52), ("my.yard", "my-yard-taskyard")])
+def test_names_are_as_kubernetes_wants_them(release, name, helm):
     with helm.Chart.load(CHART) as chart:
         text = chart.render(SQLITE, name=release, namespace="shop")["taskyard/templates/network.yaml"]
     assert next(yaml.safe_load_all(text))["metadata"]["name"] == name
+
+
+@every_case(
+    "values",
+    [
+        merged(
+            KEDA,
+            {"tls": {"issuer": {"name": "WORD"}, "clientCa": {"existingSecret": "WORD", "key": "WORD"}}},
+            {"settings": {"scheduler": {"pools": {"crawlers": None, "WORD": {}}}}, "sqlite": {"storageClass": "WORD"}},
+            {"keda": {"existingSecret": "WORD"}, "priorityClassName": "WORD", "tokens": {"existingSecret": "WORD"}},
+            {"keda": {"scale": [{"deployment": "WORD", "pool": "WORD", "namespace": "WORD", "maxReplicas": 2}]}},
+            {"serviceMonitor": {"enabled": True, "serverName": "WORD", "caKey": "WORD"}},
+        ),
+        merged(
+            POSTGRES,
+            {"postgres": {"existingSecret": "WORD", "key": "WORD", "ca": {"existingSecret": "WORD", "key": "WORD"}}},
+            {"tls": {"issuer": None, "existingSecret": "WORD"}},
+            {"replicaTls": {"certManager": False, "existingSecret": "1WORD"}},
+            {"tokens": {"existingSecret": "WORD"}, "serviceMonitor": {"enabled": True}},
+        ),
+    ],
+    ids=["sqlite", "postgres"],
+)
+def test_a_word_of_digits_stays_a_word(values, helm):
+    """Where YAML would read a number, as in a release that is named after a pull request."""
+
+    def rendered(word: str) -> str:
+        given = json.loads(json.dumps(values).replace("WORD", word))
+        with helm.Chart.load(CHART) as chart:
+            text = json.dumps(objects_in(chart.render(given, name=word, namespace="shop")))
+        return re.sub(r"\b[0-9a-f]{64}\b", "checksum", text)
+
+    assert json.loads(rendered("w7").replace("w7", "7")) == json.loads(rendered("7"))

@@ -1,10 +1,11 @@
-"""What the chart finds in a cluster: tokens that it has made, a Secret without them, a volume of another size.
+"""What the chart finds in a cluster: tokens that it has made, a Secret without them, a volume that stays as it is.
 
 A server of HTTP answers Helm as Kubernetes does, as far as Helm asks before it would change anything.
 """
 
 import base64
 import json
+import re
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from threading import Thread
@@ -13,6 +14,8 @@ from urllib.parse import urlsplit
 
 import pytest
 import yaml
+
+from tests.cases import every_case
 
 from .chart import CHART, NAME, NAMESPACE, RELEASE, SQLITE, Object, merged
 
@@ -29,7 +32,7 @@ OF_HELM = {
     "annotations": {"meta.helm.sh/release-name": RELEASE, "meta.helm.sh/release-namespace": NAMESPACE},
 }
 TOKENS = f"/api/v1/namespaces/{NAMESPACE}/secrets/{NAME}-tokens"
-STATEFUL_SET = f"/apis/apps/v1/namespaces/{NAMESPACE}/statefulsets/{NAME}"
+STATEFUL_SETS = f"/apis/apps/v1/namespaces/{NAMESPACE}/statefulsets"
 
 
 def discovery() -> dict[str, Object]:
@@ -64,6 +67,12 @@ class Cluster:
             namespace=NAMESPACE,
             storage_driver="memory",
         )
+
+    def hold(self, *stateful_sets: Object) -> None:
+        """Have these in the namespace, and no others."""
+        self.objects[STATEFUL_SETS] = {"apiVersion": "apps/v1", "kind": "StatefulSetList", "items": list(stateful_sets)}
+        for each in stateful_sets:
+            self.objects[f"{STATEFUL_SETS}/{each['metadata']['name']}"] = each
 
     def install(self, values: Object) -> list[Object]:
         """The objects that an installation would bring."""
@@ -136,9 +145,25 @@ def test_a_secret_that_is_not_there_yet_may_come_later(cluster):
     assert [each for each in objects if each["kind"] == "Secret"] == []
 
 
-def test_another_size_of_a_volume_that_is_there_is_refused(cluster, helm):
+@every_case(
+    ("values", "refusal"),
+    [
+        ({"sqlite": {"size": "20Gi"}}, "sqlite.size: the volume was made with 10Gi"),
+        ({"sqlite": {"storageClass": "slow"}}, "sqlite.storageClass: the volume was made with fast"),
+        ({"fullnameOverride": "other"}, f"fullnameOverride: the tasks are on the volume of {NAME}"),
+    ],
+)
+def test_a_volume_that_is_there_is_neither_changed_nor_left(values, refusal, cluster, helm):
+    made = merged(SQLITE, {"sqlite": {"storageClass": "fast"}})
+    (workload,) = (each for each in cluster.install(made) if each["kind"] == "StatefulSet")
+    cluster.hold(merged(workload, {"metadata": OF_HELM}))
+    assert cluster.install(made)
+    with pytest.raises(helm.HelmError, match=re.escape(refusal)):
+        cluster.install(merged(made, values))
+
+
+def test_stateful_sets_of_others_are_not_asked(cluster):
     (workload,) = (each for each in cluster.install(SQLITE) if each["kind"] == "StatefulSet")
-    cluster.objects[STATEFUL_SET] = merged(workload, {"metadata": OF_HELM})
+    of_others = {"metadata": {"name": "others", "labels": {"app.kubernetes.io/instance": "others"}}}
+    cluster.hold(merged(workload, of_others), {"metadata": {"name": "unlabelled"}})
     assert cluster.install(SQLITE)
-    with pytest.raises(helm.HelmError, match=r"sqlite\.size: the volume was made with 10Gi"):
-        cluster.install(merged(SQLITE, {"sqlite": {"size": "20Gi"}}))

@@ -109,7 +109,7 @@ EFFECTS: list[tuple[str, Object, object]] = [
     ("keda.scale[].tasksPerHost", scaled(tasksPerHost=4), {"tasksPerHost": "4"}),
     ("keda.scale[].minReplicas", scaled(minReplicas=2), {"minReplicaCount": 2}),
     ("keda.scale[].maxReplicas", scaled(maxReplicas=99), {"maxReplicaCount": 99}),
-    ("keda.scale[].fallbackReplicas", scaled(fallbackReplicas=7), {"replicas": 7}),
+    ("keda.scale[].fallbackReplicas", scaled(fallbackReplicas=0), {"replicas": 0}),
     ("serviceAccount.annotations", {"serviceAccount": {"annotations": {"a": "b"}}}, {"annotations": {"a": "b"}}),
     ("resources.requests", {"resources": {"requests": {"cpu": "9"}}}, {"cpu": "9"}),
     ("resources.limits", {"resources": {"limits": {"memory": "9Gi"}}}, {"limits": {"memory": "9Gi"}}),
@@ -310,7 +310,14 @@ def test_all_settings_that_a_server_has_by_itself_can_be_given(render):
 
 @every_case(
     "values",
-    [{"tokenz": {}}, {"tls": {"issuers": {}}}, {"replicas": "3"}, {"store": "mysql"}, {"spread": "x"}],
+    [
+        {"tokenz": {}},
+        {"tls": {"issuers": {}}},
+        {"replicas": "3"},
+        {"store": "mysql"},
+        {"spread": "x"},
+        {"fullnameOverride": "A.b"},
+    ],
 )
 def test_unknown_values_and_wrong_types_are_refused_by_the_schema(values, render, helm):
     with pytest.raises(helm.HelmError, match=f"at '.*{next(iter(values))}|'{next(iter(values))}' not allowed"):

@@ -1,14 +1,14 @@
 {{/* Names and labels of what the chart makes. */}}
 
-{{/* A StatefulSet may have 52 characters: its pods have a label with ten more. */}}
+{{/* A StatefulSet may have 52 characters: its pods have a label with ten more. A Service may have no dot. */}}
 {{- define "taskyard.fullname" -}}
 {{- $name := ternary .Release.Name (printf "%s-%s" .Release.Name .Chart.Name) (contains .Chart.Name .Release.Name) -}}
-{{- .Values.fullnameOverride | default $name | trunc 52 | trimSuffix "-" -}}
+{{- .Values.fullnameOverride | default $name | replace "." "-" | trunc 52 | trimSuffix "-" -}}
 {{- end }}
 
 {{- define "taskyard.selector" -}}
 app.kubernetes.io/name: {{ .Chart.Name }}
-app.kubernetes.io/instance: {{ .Release.Name }}
+app.kubernetes.io/instance: {{ .Release.Name | quote }}
 {{- end }}
 
 {{- define "taskyard.labels" -}}

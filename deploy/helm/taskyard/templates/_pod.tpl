@@ -9,10 +9,8 @@ metadata:
     {{- end }}
   annotations:
     # Most settings are read at the start alone.
-    checksum/settings: {{ include "taskyard.settings" . | sha256sum }}
-    {{- with .Values.podAnnotations }}
-    {{- toYaml . | nindent 4 }}
-    {{- end }}
+    {{- $checksum := dict "checksum/settings" (include "taskyard.settings" . | sha256sum) }}
+    {{- merge $checksum .Values.podAnnotations | toYaml | nindent 4 }}
 spec:
   serviceAccountName: {{ include "taskyard.fullname" . }}
   automountServiceAccountToken: false
@@ -29,7 +27,7 @@ spec:
   imagePullSecrets: {{ toJson . }}
   {{- end }}
   {{- with .Values.priorityClassName }}
-  priorityClassName: {{ . }}
+  priorityClassName: {{ quote . }}
   {{- end }}
   {{- with .Values.nodeSelector }}
   nodeSelector: {{ toJson . }}
@@ -126,12 +124,12 @@ spec:
 - {name: TASKYARD_CA, value: ""}
 - {name: TASKYARD_TOKEN_FILE, value: ""}
 - name: TASKYARD_ADMIN_TOKEN
-  valueFrom: {secretKeyRef: {name: {{ include "taskyard.tokenSecret" . }}, key: admin-token}}
+  valueFrom: {secretKeyRef: {name: {{ include "taskyard.tokenSecret" . | quote }}, key: admin-token}}
 - name: TASKYARD_METRICS_TOKEN
-  valueFrom: {secretKeyRef: {name: {{ include "taskyard.tokenSecret" . }}, key: metrics-token}}
+  valueFrom: {secretKeyRef: {name: {{ include "taskyard.tokenSecret" . | quote }}, key: metrics-token}}
 {{- if eq .Values.store "postgres" }}
 - name: TASKYARD_STORE__URL
-  valueFrom: {secretKeyRef: {name: {{ .Values.postgres.existingSecret }}, key: {{ .Values.postgres.key }}}}
+  valueFrom: {secretKeyRef: {{ dict "name" .Values.postgres.existingSecret "key" .Values.postgres.key | toJson }}}
 - name: TASKYARD_REPLICAS__NAME
   valueFrom: {fieldRef: {fieldPath: metadata.name}}
 - name: POD_IP
@@ -152,24 +150,24 @@ spec:
     name: {{ include "taskyard.fullname" . }}
     items: [{key: taskyard.json, path: taskyard.json}]
 - secret:
-    name: {{ include "taskyard.tlsSecret" . }}
+    name: {{ include "taskyard.tlsSecret" . | quote }}
     items: [{key: tls.crt, path: tls/tls.crt}, {key: tls.key, path: tls/tls.key}]
 {{- with .Values.tls.clientCa }}{{ if .existingSecret }}
 - secret:
-    name: {{ .existingSecret }}
-    items: [{key: {{ .key | default "ca.crt" }}, path: client-ca/ca.crt}]
+    name: {{ quote .existingSecret }}
+    items: [{key: {{ .key | default "ca.crt" | quote }}, path: client-ca/ca.crt}]
 {{- end }}{{ end }}
 {{- if eq .Values.store "postgres" }}
 - secret:
-    name: {{ include "taskyard.replicaSecret" . }}
+    name: {{ include "taskyard.replicaSecret" . | quote }}
     items:
       {{- range list "tls.crt" "tls.key" "ca.crt" }}
       - {key: {{ . }}, path: replicas/{{ . }}}
       {{- end }}
 {{- with .Values.postgres.ca }}{{ if .existingSecret }}
 - secret:
-    name: {{ .existingSecret }}
-    items: [{key: {{ .key | default "ca.crt" }}, path: postgres/ca.crt}]
+    name: {{ quote .existingSecret }}
+    items: [{key: {{ .key | default "ca.crt" | quote }}, path: postgres/ca.crt}]
 {{- end }}{{ end }}
 {{- end }}
 {{- end }}
