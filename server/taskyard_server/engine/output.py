@@ -125,8 +125,7 @@ class OutputCommands:
         state = self._namespaces.get(namespace, "task")
         task, task_state = await self._task(state, task_id, agents)
         check(task)
-        rows, first, dropped = await self._rows(state, task, after)
-        is_last = sum(row.size for row in rows) < PART_BYTES
+        rows, is_last, first, dropped = await self._rows(state, task, after)
         return OutputPart(rows, max(after, rows[-1].end - 1) if rows else after, is_last, first, dropped, task_state)
 
     async def wait(self, namespace: str, task_id: str, after: int, secs: float) -> bool:
@@ -179,14 +178,19 @@ class OutputCommands:
             await self._barrier.kept(state)
         return task, kept_state
 
-    async def _rows(self, state: NamespaceState, task: Task, after: int) -> tuple[Sequence[ChunkRow], int, int]:
-        """The kept rows with chunks after a number, the number of the oldest one that is kept, and what was dropped."""
+    async def _rows(self, state: NamespaceState, task: Task, after: int) -> tuple[Sequence[ChunkRow], bool, int, int]:
+        """The first kept rows with chunks after a number, and whether there are no more of them now.
+
+        Then the number of the oldest chunk that is kept, and what was dropped.
+        """
         output, log = state.scheduler.outputs.find(task), state.outputs.of(task.seq)
         first, dropped = (1, 0) if output is None else (output.first, output.dropped)
-        if self._store is None or (log is not None and log.covers(after + 1)):
-            return () if log is None else log.from_(after + 1, PART_BYTES), first, dropped
-        if output is None and state.scheduler.find(task.id) is task and state.scheduler.outputs.is_known(task):
-            return (), 1, 0
+        if log is not None and (self._store is None or log.covers(after + 1)):
+            rows = log.from_(after + 1, PART_BYTES)
+            return rows, not rows or rows[-1].end == log.end, first, dropped
+        is_known = state.scheduler.find(task.id) is task and state.scheduler.outputs.is_known(task)
+        if self._store is None or (output is None and is_known):
+            return (), True, first, dropped
         key = key_of(state.number, task.seq)
         try:
             stored = await self._store.output(key, after, PART_BYTES)
@@ -195,9 +199,9 @@ class OutputCommands:
                 first, dropped = (oldest[0].first, oldest[0].begin) if oldest else (1, 0)
         except (CommitDelayed, StoreError):
             raise Unavailable(NO_ANSWER) from None
-        rows = [stored_row(row) for row in stored]
-        # A store knows where rows begin, not where they end.
-        return [row for row in rows if row.end > after + 1], first, dropped
+        # It stops once there is more than was asked for, and knows where rows begin, not where they end.
+        is_last = sum(len(row.record) for row in stored) <= PART_BYTES
+        return [row for row in map(stored_row, stored) if row.end > after + 1], is_last, first, dropped
 
     async def _look_up(self, state: NamespaceState, task: Task) -> None:
         """Learn from the store what it has of a task's output."""

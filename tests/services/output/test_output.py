@@ -126,3 +126,16 @@ async def test_readers_that_come_at_any_time_get_the_same(server, stream):
     assert texts(await in_the_middle) == said[50:]
     assert texts(await read(server, task_id)) == said
     assert texts(await read(server, task_id, 299)) == []
+
+
+@pytest.mark.parametrize(("text_bytes", "count"), [(50_000, 60), (40, 40_000)])
+async def test_output_of_several_parts_is_read_to_its_end(server, stream, text_bytes, count):
+    task_id = await server.submit()
+    task = await stream.task()
+    at_once = 10 if text_bytes > 1_000 else 1_000
+    for number in range(1, count, at_once):
+        assert await say(stream, task, number, *text(*["x" * text_bytes] * at_once)) == number + at_once - 1
+    await stream.report_one(task, completed=True)
+    for follow in (True, False):
+        messages = await read(server, task_id, follow=follow)
+        assert [chunk.sequence for message in messages for chunk in message.chunks] == list(range(1, count + 1))
