@@ -178,7 +178,7 @@ class Connection:
                 error = server.error_of(failed)
                 if error.code == "conflict" and error.details.get("cause") == "deregistered":
                     log.warning("host %s was deregistered: it stops what runs and registers anew", self._part.host_id)
-                    self._handlers.stop(self._session.handle_deregistration())
+                    self._handlers.stop(self._session.lose(list(self._session.leases)))
                 elif error.code == "unauthenticated" and self._renewal.is_worth_it(self._sent):
                     log.info("host %s connects once more: %s", self._part.host_id, error.reason)
                 elif error.code in FINAL_ERRORS:

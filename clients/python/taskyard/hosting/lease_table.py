@@ -2,10 +2,10 @@
 
 import math
 
-from taskyard.v1.runtime_host_pb2 import HeldLease
+from taskyard.v1.runtime_host_pb2 import HeldLease, Report
 
 from .held_lease import Lease
-from .outbox import LeaseKey
+from .outbox import LeaseKey, key_of
 
 
 class LeaseTable(dict[LeaseKey, Lease]):
@@ -52,6 +52,22 @@ class LeaseTable(dict[LeaseKey, Lease]):
                 (each.expires_at for each in self.values() if not each.is_lost), default=math.inf
             )
         return overdue
+
+    def wants_again(self, report: Report) -> bool:
+        """Say whether a report that was sent before is worth sending again.
+
+        Args:
+            report: The report.
+
+        Returns:
+            Whether it is.
+        """
+        if (lease := self.get(key_of(report))) is None:
+            return False
+        if report.HasField("started"):
+            # It makes no sense for a task that was given back meanwhile.
+            return not lease.is_lost and (lease.has_started or lease.assignment is not None)
+        return not lease.is_lost or report.HasField("released")
 
 
 def held_message(key: LeaseKey, tokens_used: int | None = None) -> HeldLease:

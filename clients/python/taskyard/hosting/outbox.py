@@ -5,10 +5,11 @@ It packs reports into messages that the server accepts. It does not know leases;
 
 import logging
 from collections import deque
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Final, TypeAlias
 
 from taskyard.v1.lease_pb2 import Lease
+from taskyard.v1.output_pb2 import OutputAck
 from taskyard.v1.runtime_host_pb2 import Cancellation, HeldLease, Report, ReportResult, TaskFailed, TaskReleased
 
 log = logging.getLogger("taskyard")
@@ -24,12 +25,21 @@ PROGRESS: Final = "progress"
 FINAL: Final = "final"
 KINDS: Final = (STARTED, PROGRESS, FINAL)
 """A lease has at most one pending report of each kind. They are sent in this order."""
+LOST_CODES: Final = frozenset({"lease_lost", "not_found"})
+"""The errors of what is said under a lease that has ended."""
 
 
 class Outbox:
-    """Reports by lease, from when they are added until the server has answered them."""
+    """Reports by lease, from when they are added until the server has answered them.
+
+    Attributes:
+        must_wait: Says whether the final report of a lease must not be sent yet. Default none must.
+        held: The final reports that wait for this, by lease. Others only read it.
+    """
 
     def __init__(self) -> None:
+        self.must_wait: Callable[[LeaseKey], bool] = lambda _: False
+        self.held: dict[LeaseKey, Report] = {}
         self._max_bytes = DEFAULT_MESSAGE_BYTES
         self._pending: dict[LeaseKey, dict[str, Report]] = {}
         """In the order in which the leases got their first pending report."""
@@ -68,7 +78,11 @@ class Outbox:
         Args:
             report: The report to send.
         """
-        self._pending.setdefault(key_of(report), {})[kind_of(report)] = report
+        key, kind = key_of(report), kind_of(report)
+        if kind == FINAL and self.must_wait(key):
+            self.held[key] = report
+        else:
+            self._pending.setdefault(key, {})[kind] = report
 
     def pending(self, key: LeaseKey, kind: str) -> Report | None:
         """Look up a pending report.
@@ -80,7 +94,8 @@ class Outbox:
         Returns:
             The report, or None if there is none.
         """
-        return self._pending.get(key, {}).get(kind)
+        found = self._pending.get(key, {}).get(kind)
+        return self.held.get(key) if found is None and kind == FINAL else found
 
     def discard(self, key: LeaseKey) -> None:
         """Drop the pending reports of a lease.
@@ -89,6 +104,7 @@ class Outbox:
             key: The lease.
         """
         self._pending.pop(key, None)
+        self.held.pop(key, None)
 
     def defer(self, report: Report) -> None:
         """Keep a report that was refused for the time being, until `take_deferred`.
@@ -113,6 +129,8 @@ class Outbox:
         Returns:
             The reports, which now wait for their answer. Empty if none are pending.
         """
+        for key in [key for key in self.held if not self.must_wait(key)]:
+            self.add(self.held.pop(key))
         message: list[Report] = []
         size = 0
         while self._pending:
@@ -168,10 +186,9 @@ class Outbox:
             reports: The reports, oldest first.
         """
         newer, self._pending = self._pending, {}
-        for report in reports:
+        held, self.held = self.held, {}
+        for report in (*reports, *(each for kinds in newer.values() for each in kinds.values()), *held.values()):
             self.add(report)
-        for key, pending in newer.items():
-            self._pending.setdefault(key, {}).update(pending)
 
     def _fitted(self, reports: dict[str, Report], kind: str) -> Report | None:
         """The pending report of a kind. One that fits no message is dropped, or becomes a failure if it is final."""
@@ -187,7 +204,7 @@ class Outbox:
         return reports[kind]
 
 
-def key_of(message: Report | Lease | HeldLease | Cancellation) -> LeaseKey:
+def key_of(message: Report | Lease | HeldLease | Cancellation | OutputAck) -> LeaseKey:
     """Name the lease of a message.
 
     Args:

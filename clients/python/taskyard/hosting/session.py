@@ -12,7 +12,6 @@ returned, also if the lease is lost meanwhile.
 
 import logging
 from collections.abc import Iterable, Mapping
-from typing import Final
 
 from taskyard.v1.lease_pb2 import Assignment
 from taskyard.v1.runtime_host_pb2 import (
@@ -33,13 +32,11 @@ from taskyard.v1.task_pb2 import Error
 
 from .held_lease import HandlerChanges, Lease
 from .lease_table import LeaseTable, held_message
-from .outbox import FINAL, STARTED, LeaseKey, Outbox, failure_instead_of, key_of, kind_of, released
+from .outbox import FINAL, LOST_CODES, STARTED, LeaseKey, Outbox, failure_instead_of, key_of, kind_of, released
+from .output_box import OutputBox
 from .sent_heartbeats import SentHeartbeats
 
 log = logging.getLogger("taskyard")
-
-LOST_CODES: Final = frozenset({"lease_lost", "not_found"})
-"""The errors of a report whose lease has ended."""
 
 
 class Session:
@@ -49,6 +46,7 @@ class Session:
         draining: Whether the host takes no more tasks.
         is_stuck: Whether the host asks for no more tasks for now, since it could not start them.
         leases: The leases, lost ones too until nothing more is to be reported. Others only read it.
+        output: The chunks that tasks say.
 
     Args:
         slots: How many tasks the host runs at once.
@@ -62,6 +60,8 @@ class Session:
         self._occupied: set[LeaseKey] = set()
         """The leases that occupy a slot."""
         self._outbox = Outbox()
+        self.output = OutputBox(self._may_say)
+        self._outbox.must_wait = self.output.holds
         self._credit = 0
         """How many more tasks the server may assign."""
         self._counts_accepted = False
@@ -116,7 +116,9 @@ class Session:
                 self.leases.note(lease)
             else:
                 lost.append(key)
-        return self._lose(lost)
+        stop = self.lose(lost)
+        self.output.welcome(welcome.output_bytes)
+        return stop
 
     def handle_disconnect(self, now: float) -> None:
         """End a stream. Leases live on for the grace period, and unanswered reports become pending again.
@@ -133,7 +135,8 @@ class Session:
             if lease.assignment is not None and not (lease.needs_answer and lease.start_sent):
                 self._occupied.discard(lease.key)
                 self._forget(lease.key)
-        self._outbox.add_again(report for report in self._outbox.take_unanswered() if self._is_relevant(report))
+        self.output.disconnected()
+        self._outbox.add_again(report for report in self._outbox.take_unanswered() if self.leases.wants_again(report))
         self._heartbeats.clear()
         self._credit = 0
 
@@ -146,7 +149,7 @@ class Session:
         Returns:
             The leases whose handlers must stop.
         """
-        return self._lose(self.leases.overdue(now))
+        return self.lose(self.leases.overdue(now))
 
     # Messages of the server
 
@@ -182,7 +185,7 @@ class Session:
         if heartbeat is None:
             return []
         self._renewed_at = heartbeat.sent_at
-        stop = self._lose(map(key_of, ack.lost))
+        stop = self.lose(map(key_of, ack.lost))
         for lease in filter(None, map(self.leases.get, heartbeat.listed)):
             lease.expires_at = max(lease.expires_at, heartbeat.sent_at + lease.secs)
         return stop
@@ -224,7 +227,7 @@ class Session:
                 self._forget(key)
             else:
                 lost.append(key)
-        return HandlerChanges(start, self._lose(lost))
+        return HandlerChanges(start, self.lose(lost))
 
     def handle_cancellation(self, cancellation: Cancellation) -> list[LeaseKey]:
         """Stop a task. It is reported as released once nothing runs, at once if nothing does.
@@ -236,20 +239,40 @@ class Session:
             The leases whose handlers must stop.
         """
         key = key_of(cancellation)
-        stop = self._lose([key])
+        stop = self.lose([key])
         if key not in self.leases:
             lease = self.leases[key] = Lease(key, 0.0, 0.0, None)
             lease.is_lost = True
             self._outbox.add(released(key))
         return stop
 
-    def handle_deregistration(self) -> list[LeaseKey]:
-        """Lose all leases, since the server has ended them.
+    def lose(self, keys: Iterable[LeaseKey]) -> list[LeaseKey]:
+        """Lose leases that have ended at the server.
+
+        Args:
+            keys: The leases.
 
         Returns:
-            The leases whose handlers must stop.
+            Those whose handlers must stop: they run and have not been stopped yet.
         """
-        return self._lose(list(self.leases))
+        stop = []
+        for key in keys:
+            self.output.drop(key)
+            lease = self.leases.get(key)
+            if lease is None or lease.is_lost:
+                continue
+            lease.is_lost = True
+            if key not in self._occupied:
+                # The outcome no longer counts, but the report that nothing runs may still free a target.
+                final = self._outbox.pending(key, FINAL)
+                if final is None or not final.HasField("released"):
+                    self._forget(key)
+            elif lease.assignment is not None:
+                self._give_back(lease)
+            else:
+                self._outbox.discard(key)
+                stop.append(key)
+        return stop
 
     # Events of the host
 
@@ -298,7 +321,7 @@ class Session:
             The message.
         """
         for report in self._outbox.take_deferred():
-            if self._is_relevant(report):
+            if self.leases.wants_again(report):
                 self._outbox.add(report)
         listed = self.leases.held()
         leases = [held_message(key, tokens_used.get(key)) for key in listed]
@@ -308,9 +331,9 @@ class Session:
         return ConnectRequest(heartbeat=heartbeat)
 
     def next_messages(self, heartbeat: ConnectRequest | None = None) -> list[ConnectRequest]:
-        """Build the messages to write next: one message of reports, then credit for the free slots, if there are any.
+        """Build the messages to write next: of reports, of credit for the free slots, of output, as far as there is any.
 
-        A server that counts accepted reports gets all of it in one message.
+        A server that counts accepted reports gets these and the credit in one message.
 
         Args:
             heartbeat: The heartbeat to write first, of `next_heartbeat`. Default none.
@@ -318,6 +341,12 @@ class Session:
         Returns:
             The messages; none if there is nothing to write.
         """
+        messages = self._next_reports(heartbeat)
+        if (output := self.output.next_message(self._outbox.held)) is not None:
+            messages.append(ConnectRequest(output=output))
+        return messages
+
+    def _next_reports(self, heartbeat: ConnectRequest | None) -> list[ConnectRequest]:
         messages = [] if heartbeat is None else [heartbeat]
         reports = self._outbox.next_message()
         for report in reports:
@@ -326,7 +355,8 @@ class Session:
         if reports:
             messages.append(ConnectRequest(reports=Reports(reports=reports)))
         # Credit follows the reports that freed its slots, and waits for one message of reports only.
-        free = 0 if self.draining or self.is_stuck else self._slots - len(self._occupied) - self._credit
+        taken = len(self._occupied) + len(self._outbox.held) + self._credit
+        free = 0 if self.draining or self.is_stuck else self._slots - taken
         if free > 0:
             self._credit += free
             if reports and self._counts_accepted:
@@ -334,7 +364,10 @@ class Session:
             else:
                 messages.append(ConnectRequest(credit=Credit(count=free)))
         if reports and heartbeat is not None and self._counts_accepted:
-            return self._joined(heartbeat, messages[1])
+            size = heartbeat.ByteSize() + messages[1].ByteSize()
+            if self._outbox.has_room(size):
+                messages[1].reports.heartbeat.CopyFrom(heartbeat.heartbeat)
+                del messages[0]
         return messages
 
     def message_written(self, message: ConnectRequest) -> list[Assignment]:
@@ -362,13 +395,6 @@ class Session:
 
     # Internals
 
-    def _joined(self, heartbeat: ConnectRequest, reports: ConnectRequest) -> list[ConnectRequest]:
-        """One message with both, or both as they are where it were too large."""
-        if not self._outbox.has_room(heartbeat.ByteSize() + reports.ByteSize()):
-            return [heartbeat, reports]
-        reports.reports.heartbeat.CopyFrom(heartbeat.heartbeat)
-        return [reports]
-
     def _handle_accepted(self, report: Report) -> list[Assignment]:
         """Note an accepted report. Returns the handler to start, of a task with a target."""
         key, kind = key_of(report), kind_of(report)
@@ -384,28 +410,13 @@ class Session:
         lease.has_started = True
         return [assignment]
 
-    def _lose(self, keys: Iterable[LeaseKey]) -> list[LeaseKey]:
-        """Mark leases as lost. Returns those whose handlers run and have not been stopped yet."""
-        stop = []
-        for key in keys:
-            lease = self.leases.get(key)
-            if lease is None or lease.is_lost:
-                continue
-            lease.is_lost = True
-            if key not in self._occupied:
-                # The outcome no longer counts, but the report that nothing runs may still free a target.
-                final = self._outbox.pending(key, FINAL)
-                if final is None or not final.HasField("released"):
-                    self._forget(key)
-            elif lease.assignment is not None:
-                self._give_back(lease)
-            else:
-                self._outbox.discard(key)
-                stop.append(key)
-        return stop
+    def _may_say(self, key: LeaseKey) -> bool:
+        """True if what a handler says under a lease is worth sending."""
+        return key in self._occupied and (lease := self.leases.get(key)) is not None and not lease.is_lost
 
     def _forget(self, key: LeaseKey) -> None:
         self.leases.pop(key, None)
+        self.output.drop(key)
         self._outbox.discard(key)
 
     def _give_back(self, lease: Lease) -> None:
@@ -414,15 +425,6 @@ class Session:
         lease.assignment = None
         self._outbox.discard(lease.key)
         self._outbox.add(released(lease.key))
-
-    def _is_relevant(self, report: Report) -> bool:
-        """True if a report that was sent before is worth sending again."""
-        if (lease := self.leases.get(key_of(report))) is None:
-            return False
-        if report.HasField("started"):
-            # It makes no sense for a task that was given back meanwhile.
-            return not lease.is_lost and (lease.has_started or lease.assignment is not None)
-        return not lease.is_lost or report.HasField("released")
 
     def _handle_refusal(self, report: Report, error: Error) -> None:
         """Handle an error of a report, other than that its lease has ended.

@@ -6,6 +6,7 @@ from typing import Any
 
 from taskyard.hosting.session import Session
 from taskyard.v1.lease_pb2 import Assignment, Lease
+from taskyard.v1.output_pb2 import NewChunk, OutputAck
 from taskyard.v1.runtime_host_pb2 import (
     Cancellation,
     ConnectRequest,
@@ -34,6 +35,8 @@ class SessionDriver:
         self.session = Session(slots)
         self.started: list[str] = []
         self.sequence = 0
+        self.freed = 0
+        self.session.output.on_freed = self._free
         self.welcome(**welcome)
 
     # The server
@@ -71,10 +74,22 @@ class SessionDriver:
     def cancel(self, key: Key) -> list[Key]:
         return self.session.handle_cancellation(Cancellation(task_id=key[0], fencing_token=key[1]))
 
+    def keep(self, key: Key, taken: int = 0, code: str | None = None) -> list[Key]:
+        """Answer output of a lease: so much is kept, or why no more is. Returns the leases whose handlers must stop."""
+        ack = OutputAck(task_id=key[0], fencing_token=key[1], taken=taken)
+        if code is not None:
+            ack.error.code = code
+        return self.session.lose(self.session.output.handle_acks([ack]))
+
     # The host
 
+    def say(self, key: Key, *texts: str) -> None:
+        """Say chunks, each as large as its text."""
+        for text in texts:
+            self.session.output.add(key, NewChunk(text=text), len(text))
+
     def write(self) -> list[str]:
-        """Write what is due. Returns it in short form, such as `a started` and `credit 3`."""
+        """Write what is due. Returns it in short form, such as `a started`, `credit 3` and `a says 1: x y`."""
         return [text for message in self.messages() for text in message]
 
     def messages(self, heartbeat: bool = False, machine: Machine | None = None) -> list[list[str]]:
@@ -86,6 +101,10 @@ class SessionDriver:
     def _written(self, message: ConnectRequest) -> list[str]:
         self.started += [assignment.task.task_id for assignment in self.session.message_written(message)]
         written = [f"{report.task_id} {report.WhichOneof('event')}" for report in message.reports.reports]
+        written += [
+            f"{said.task_id} says {said.number}: {' '.join(chunk.text for chunk in said.chunks)}"
+            for said in message.output.leases
+        ]
         if credit := message.credit.count or message.reports.credit:
             written.append(f"credit {credit}")
         if message.HasField("heartbeat") or message.reports.HasField("heartbeat"):
@@ -93,6 +112,9 @@ class SessionDriver:
             self.sequence = heartbeat.sequence
             written.append(f"heartbeat {' '.join(lease.task_id for lease in heartbeat.leases)}".strip())
         return written
+
+    def _free(self, size: int) -> None:
+        self.freed += size
 
     def start(self, *keys: Key) -> None:
         """Assign tasks, report them as started, and accept the reports."""

@@ -187,7 +187,7 @@ def test_a_host_that_was_deregistered_stops_all(driver):
     driver.write()
     driver.start(A, B)
     driver.session.handle_disconnect(10.0)
-    assert driver.session.handle_deregistration() == [A, B]
+    assert driver.session.lose(list(driver.session.leases)) == [A, B]
     assert driver.held() == []
 
 
