@@ -128,7 +128,9 @@ class Host:
         self._actions.middleware += middleware
         self._run: HostRun | None = None
 
-    def handles(self, action: Action[I, O], *, runs_in: RunsIn | None = None) -> Registering[I, O]:
+    def handles(
+        self, action: Action[I, O], *, runs_in: RunsIn | None = None, capture_output: bool = False
+    ) -> Registering[I, O]:
         """Register the decorated function as the handler of a typed action.
 
         The function takes the input, or the input and a `RunningTask`, and returns the output. An input that does not
@@ -137,6 +139,8 @@ class Host:
         Args:
             action: The action.
             runs_in: `loop`, `thread` or `process`. Default the loop for an async function, a thread for a plain one.
+            capture_output: Whether what its process, and what that starts, write to standard output and standard error
+                is output of the task, in the channels `stdout` and `stderr`. Only with `process`. Default False.
 
         Returns:
             The decorator, which returns the function unchanged. It raises ValueError if the action has a handler
@@ -148,14 +152,17 @@ class Host:
         """
         if not isinstance(action, Action):
             raise TypeError(f"write @host.handles(action) with an Action, not {action!r}; @host.action() takes names")
-        return Registering(self._actions, action, runs_in)
+        return Registering(self._actions, action, runs_in, capture_output)
 
-    def action(self, name: str | None = None, *, runs_in: RunsIn | None = None) -> Callable[[H], H]:
+    def action(
+        self, name: str | None = None, *, runs_in: RunsIn | None = None, capture_output: bool = False
+    ) -> Callable[[H], H]:
         """Register the decorated function as the handler of an action. It takes a `RunningTask` alone.
 
         Args:
             name: The action. Default the name of the function.
             runs_in: As for `handles`. Default the loop for an async function, a thread for a plain one.
+            capture_output: As for `handles`. Default False.
 
         Returns:
             The decorator, which returns the function unchanged. It raises ValueError if the action has a handler
@@ -169,7 +176,7 @@ class Host:
 
         def register(handler: H) -> H:
             function: Any = handler
-            self._actions.add(name or function.__name__, handler, runs_in=runs_in)
+            self._actions.add(name or function.__name__, handler, runs_in=runs_in, capture_output=capture_output)
             return handler
 
         return register

@@ -4,7 +4,7 @@ import inspect
 import pickle
 from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager, AbstractContextManager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final, Literal, TypeAlias
 
 from taskyard.action import Action
@@ -36,6 +36,7 @@ class Registered:
         output_type: The type of its output, None without a typed action.
         is_typed: Whether there is a typed action. Its handler takes the input.
         takes_task: Whether the handler of a typed action takes the task, too.
+        capture_output: Whether what its process writes to file descriptors 1 and 2 is output of its task.
     """
 
     function: Any
@@ -45,6 +46,7 @@ class Registered:
     output_type: Any = None
     is_typed: bool = False
     takes_task: bool = True
+    capture_output: bool = False
 
 
 class Actions:
@@ -74,6 +76,7 @@ class Actions:
         *,
         action: Action[Any, Any] | None = None,
         runs_in: RunsIn | None = None,
+        capture_output: bool = False,
     ) -> None:
         """Register the handler of an action.
 
@@ -82,14 +85,19 @@ class Actions:
             function: The function that runs its tasks.
             action: The typed action. Default none: the function takes the task alone.
             runs_in: Where it runs. Default the event loop for an async function, a thread for a plain one.
+            capture_output: Whether what its process writes is output of its task. Default False.
 
         Raises:
-            ValueError: The action has a handler already, or there is no such place to run.
+            ValueError: The action has a handler already, there is no such place to run, or what others write there
+                would be captured too.
             TypeError: The function's annotations do not fit the action, or it cannot run there.
         """
         if name in self._handlers:
             raise ValueError(f"action {name!r} has a handler already")
-        self._handlers[name] = _registered(name, function, action, runs_in)
+        if capture_output and runs_in != "process":
+            raise ValueError(f"capture_output: needs runs_in='process', since other tasks write here too: {name!r}")
+        found = _registered(name, function, action, runs_in)
+        self._handlers[name] = replace(found, capture_output=True) if capture_output else found
 
     def add_any(self, function: Handler, *, runs_in: RunsIn | None = None) -> None:
         """Register the handler of all actions without one of their own.
@@ -156,6 +164,11 @@ class Actions:
         """
         handler = self.handler(action)
         return handler is not None and handler.runs_in == "process"
+
+    @property
+    def capture_output(self) -> bool:
+        """True if the output of any handler is captured."""
+        return any(each.capture_output for each in self._handlers.values())
 
     @property
     def run_here(self) -> bool:

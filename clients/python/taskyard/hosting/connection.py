@@ -40,6 +40,7 @@ from .machine import MachineFigures
 from .options import HostOptions, Part
 from .outage_lines import OutageLines
 from .outbox import LeaseKey, key_of
+from .output_link import OutputLink
 from .remote_handlers import RemoteHandlers
 from .session import Session
 from .watch import Watch
@@ -98,6 +99,7 @@ class Connection:
         self._told_to_reconnect = False
         self._wake = asyncio.Event()
         """Set when there may be something to write, or a reason to leave."""
+        self._output = OutputLink(self._session, self._wake.set)
         self._heart = Heart(watch, self._wake.set)
         self._stub: RuntimeHostServiceAsyncStub | None = None
         self._lines = OutageLines(part.host_id)
@@ -119,6 +121,7 @@ class Connection:
         Raises:
             TaskyardError: The server refuses the host for good.
         """
+        self._output.open()
         self._connecting = asyncio.create_task(self._stay_connected())
         try:
             await asyncio.wait({self._connecting})
@@ -152,6 +155,7 @@ class Connection:
             key: The lease.
             outcome: The final report, None if the handler was stopped before it had one.
         """
+        self._output.take_all()
         self._session.handler_ended(key, outcome)
         self._wake.set()
 
@@ -241,6 +245,7 @@ class Connection:
             raise StreamBroken("the server closed the stream")
         welcome = first.welcome
         self._handlers.stop(self._session.handle_welcome(welcome, sent_at))
+        self._output.begin(welcome.output_bytes)
         self._heart.acknowledged_at = sent_at
         self._lines.connected(server.address, welcome.session)
         if welcome.lost:
@@ -296,6 +301,8 @@ class Connection:
                         self._session.handle_assignment(assignment)
                 case "report_results":
                     self._handle_report_results(message.report_results)
+                case "output_acks":
+                    self._handlers.stop(self._output.handle_acks(message.output_acks))
                 case "heartbeat_ack":
                     self._handle_heartbeat_ack(message.heartbeat_ack)
                 case "heartbeat_interval":
@@ -337,7 +344,7 @@ class Connection:
     def _start(self, assignments: list[Assignment]) -> None:
         for assignment in assignments:
             self._owners[key_of(assignment.lease)] = self
-        self._handlers.start(assignments)
+        self._handlers.start(assignments, self._output.of)
 
     def _expire_leases(self, now: float) -> None:
         """Give up the leases that were not renewed in time, and say why."""

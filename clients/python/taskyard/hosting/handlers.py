@@ -10,7 +10,7 @@ import logging
 from collections.abc import Awaitable, Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AsyncExitStack
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 from taskyard.v1.lease_pb2 import Assignment
 from taskyard.v1.runtime_host_pb2 import Report
@@ -20,8 +20,12 @@ from .actions import Actions
 from .invocation import Call, call_plainly, enter_lifespan, invoke
 from .outbox import LeaseKey, key_of
 from .running_task import RunningTask
+from .task_output import TaskOutput
 
 log = logging.getLogger("taskyard")
+
+OutputOf: TypeAlias = Callable[[LeaseKey], TaskOutput]
+"""Makes the output of a lease."""
 
 ABANDON_SECS: Final = 1.0
 """How long handlers may take to end once the host has left."""
@@ -72,15 +76,17 @@ class Handlers:
             await self.close()
             raise
 
-    def start(self, assignments: Iterable[Assignment]) -> None:
+    def start(self, assignments: Iterable[Assignment], output_of: OutputOf | None = None) -> None:
         """Start the handlers of tasks.
 
         Args:
             assignments: The tasks and their leases.
+            output_of: Makes the output of a lease. Default they have none.
         """
         for assignment in assignments:
             key = key_of(assignment.lease)
-            task = RunningTask(assignment.task, key[1], self._on_progress, self._state)
+            output = None if output_of is None else output_of(key)
+            task = RunningTask(assignment.task, key[1], self._on_progress, self._state, output)
             work = asyncio.create_task(self._run(assignment, task), name=f"taskyard {task.action} {task.id}")
             self._running[key] = (task, work)
             work.add_done_callback(functools.partial(self._report_outcome, key))
@@ -94,7 +100,7 @@ class Handlers:
         for key in keys:
             if key in self._running:
                 task, work = self._running[key]
-                task.cancelled = True
+                task.stop()
                 work.cancel()
 
     def tokens_used(self) -> dict[LeaseKey, int]:
@@ -119,7 +125,7 @@ class Handlers:
         self._is_abandoned = True
         works = [work for _, work in self._running.values()]
         for task, work in self._running.values():
-            task.cancelled = True
+            task.stop()
             work.cancel()
         self._threads.shutdown(wait=False, cancel_futures=True)
         if works:
@@ -128,7 +134,7 @@ class Handlers:
         await self._lifespan.aclose()
 
     def _report_outcome(self, key: LeaseKey, work: asyncio.Task[Report | None]) -> None:
-        del self._running[key]
+        self._running.pop(key)[0].end()
         error = None if work.cancelled() else work.exception()
         if error is not None:
             log.error("task %s: its outcome could not be told, it is given back", key[0], exc_info=error)

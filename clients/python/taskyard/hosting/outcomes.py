@@ -6,7 +6,7 @@ from types import TracebackType
 from typing import Any, Final
 
 from taskyard.v1.runtime_host_pb2 import Report, TaskCompleted, TaskFailed
-from taskyard.values.convert import MAX_EXACT, value_from
+from taskyard.values.convert import MAX_DEPTH, MAX_EXACT, check_depth, value_from
 from taskyard.values.payloads import MISSING, BadValue, Codec, encode_value
 
 from .running_task import ActionFailed, Retry, RunningTask
@@ -17,8 +17,6 @@ MAX_TRACEBACK_CHARS: Final = 8_000
 """The server keeps no more, and of these the last."""
 MAX_FRAMES: Final = 60
 """The frames of each exception, the innermost ones."""
-MAX_DEPTH: Final = 30
-"""Levels of lists and objects that the server accepts. It could not parse a much deeper message at all."""
 RETRY_AFTER: Final = timedelta(seconds=1)
 """The delay of a `Retry` that names none, where no retry policy does."""
 
@@ -67,7 +65,7 @@ def _result(value: Any, kind: Any, codec: Codec | None) -> TaskCompleted:
     if value is None and kind is None:
         return TaskCompleted()
     if kind is None:
-        _check_depth(value, MAX_DEPTH)
+        check_depth(value, MAX_DEPTH)
         result = value_from(value)
         if codec is None:
             _check_exact(value)
@@ -77,7 +75,7 @@ def _result(value: Any, kind: Any, codec: Codec | None) -> TaskCompleted:
         return TaskCompleted(output=encoded.payload)
     if encoded.plain is None or encoded.plain is MISSING:
         return TaskCompleted()
-    _check_depth(encoded.plain, MAX_DEPTH)
+    check_depth(encoded.plain, MAX_DEPTH)
     return TaskCompleted(result=value_from(encoded.plain))
 
 
@@ -194,14 +192,6 @@ def _below(frames: TracebackType | None, boundary: str) -> TracebackType | None:
 def _clean(text: str) -> str:
     # An exception's text may not be valid Unicode, such as half of a surrogate pair.
     return text.encode(errors="replace").decode()
-
-
-def _check_depth(value: Any, levels: int) -> None:
-    if isinstance(value, (dict, list, tuple)):
-        if levels == 0:
-            raise ValueError(f"it nests deeper than {MAX_DEPTH} levels")
-        for item in value.values() if isinstance(value, dict) else value:
-            _check_depth(item, levels - 1)
 
 
 def _check_exact(value: Any) -> None:

@@ -68,7 +68,7 @@ class OutputBox:
             size: Its bytes.
         """
         said = self._said.get(key)
-        if not self._may_say(key) or (said is not None and said.is_closed):
+        if not self._window or not self._may_say(key) or (said is not None and said.is_closed):
             self.on_freed(size)
             return
         if said is None:
@@ -128,7 +128,7 @@ class OutputBox:
         Returns:
             The message, None if there is nothing to send, or too much is not kept yet.
         """
-        if not self._unsent:
+        if not self._unsent or not self._window:
             return None
         message, room = Output(), MESSAGE_BYTES
         for key in dict.fromkeys([*(key for key in first if key in self._unsent), *self._unsent]):

@@ -19,12 +19,16 @@ class Registering(Generic[I, O]):
         actions: Where it is registered.
         action: The action.
         runs_in: Where it runs, None for the default.
+        capture_output: Whether what its process writes is output of its task.
     """
 
-    def __init__(self, actions: Actions, action: Action[I, O], runs_in: RunsIn | None) -> None:
+    def __init__(
+        self, actions: Actions, action: Action[I, O], runs_in: RunsIn | None, capture_output: bool = False
+    ) -> None:
         self._actions = actions
         self._action = action
         self._runs_in = runs_in
+        self._capture_output = capture_output
 
     @overload
     def __call__(
@@ -50,8 +54,14 @@ class Registering(Generic[I, O]):
             The function unchanged.
 
         Raises:
-            ValueError: The action has a handler already.
+            ValueError: The action has a handler already, or output is captured outside of a process.
             TypeError: The action has no types, the function's annotations are others, or it cannot run there.
         """
-        self._actions.add(self._action.name, function, action=self._action, runs_in=self._runs_in)
+        self._actions.add(
+            self._action.name,
+            function,
+            action=self._action,
+            runs_in=self._runs_in,
+            capture_output=self._capture_output,
+        )
         return function

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 from taskyard.streams.mailbox import Mailbox
 from taskyard.v1.lease_pb2 import Assignment
 
-from .handlers import Handlers
+from .handlers import Handlers, OutputOf
 from .outbox import LeaseKey
 
 
@@ -25,14 +26,15 @@ class RemoteHandlers:
         self._handlers = handlers
         self._box: Mailbox[tuple[Callable[[Any], None], Any]] = Mailbox(loop, self._take)
 
-    def start(self, assignments: list[Assignment]) -> None:
+    def start(self, assignments: list[Assignment], output_of: OutputOf) -> None:
         """Start the handlers of tasks.
 
         Args:
             assignments: The tasks and their leases.
+            output_of: Makes the output of a lease.
         """
         if assignments:
-            self._box.put((self._handlers.start, assignments))
+            self._box.put((partial(self._handlers.start, output_of=output_of), assignments))
 
     def stop(self, keys: list[LeaseKey]) -> None:
         """Stop handlers.

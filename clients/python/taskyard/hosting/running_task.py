@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import logging
 import operator
 import os
 import threading
@@ -16,6 +17,10 @@ from taskyard.v1.runtime_host_pb2 import Report
 from taskyard.v1.task_pb2 import Progress
 from taskyard.v1.task_pb2 import Task as TaskMessage
 from taskyard.values.convert import struct_from
+
+from .chunks import Piece, pieces_of
+from .task_log import TaskLogger
+from .task_output import NOT_TAKEN, TaskOutput
 
 TRACE_VARIABLES: Final = frozenset({"TRACEPARENT", "TRACESTATE", "TASKYARD_TRACE_ID"})
 """The environment variables of a trace. Those of the host's own process are not the task's."""
@@ -93,11 +98,14 @@ class RunningTask:
         fencing_token: The fencing token of its lease.
         report: Called with each progress report, in the event loop.
         state: What the host's lifespan has yielded. Default None.
+        output: Where what it says goes. Default it can say nothing.
     """
 
     __slots__ = (
         "_details",
+        "_log",
         "_loop",
+        "_output",
         "_params",
         "_report",
         "_task",
@@ -115,7 +123,12 @@ class RunningTask:
     )
 
     def __init__(
-        self, task: Task | TaskMessage, fencing_token: int, report: Callable[[Report], None], state: Any = None
+        self,
+        task: Task | TaskMessage,
+        fencing_token: int,
+        report: Callable[[Report], None],
+        state: Any = None,
+        output: TaskOutput | None = None,
     ) -> None:
         self.fencing_token = fencing_token
         self.cancelled = False
@@ -136,6 +149,8 @@ class RunningTask:
         self._details: Struct | None = None
         """The details that were reported last, also by an earlier attempt. The server keeps the last report alone."""
         self._report = report
+        self._output = output
+        self._log: TaskLogger | None = None
         # None in a unit test: its task records what is reported, from any thread.
         self._loop = asyncio._get_running_loop()
         self._thread = threading.get_ident()
@@ -315,6 +330,67 @@ class RunningTask:
         self._deliver(self.report(progress=progress))
         return _NextTurn()
 
+    def emit(self, chunk: Any, channel: str = "output") -> Awaitable[None]:
+        """Say something: it becomes a part of the task's output, which callers read and follow.
+
+        Await it in an async handler: it waits while much was said that the server has not kept yet. Elsewhere it blocks
+        meanwhile; any thread may call it. All that was said is kept before the end of the task is told.
+
+        Args:
+            chunk: A text, bytes, or any other JSON value. Texts and bytes of more than 64 KiB become several chunks.
+            channel: What it is, for readers who want only some: letters, digits, `.`, `_`, `-` and `/`, at most 64 of
+                them. Default `output`.
+
+        Returns:
+            An awaitable that has sent it.
+
+        Raises:
+            CancelledError: As `check`, in a thread or process.
+            TypeError: It is not JSON.
+            ValueError: The JSON is larger than 64 KiB or nests too deep, the text is no valid Unicode, or the channel
+                is malformed.
+            Unimplemented: The server takes no output, since it is of an older version.
+        """
+        if self.raises:
+            self.check()
+        pieces = pieces_of(chunk, channel)
+        output = self._open_output()
+        for index, piece in enumerate(pieces):
+            if output.take(*piece):
+                continue
+            if self._is_in_loop:
+                return self._emit_rest(output, pieces[index:])
+            _check_sent(output.wait(*piece))
+            if self.raises:
+                self.check()
+        return _NextTurn()
+
+    @property
+    def log(self) -> logging.Logger:
+        """A logger whose records are output, too, in the channel `log`: those from INFO on, unless its level is set.
+
+        They go on to the program's logger `taskyard.tasks`. Any thread may use it.
+        """
+        if self._log is None:
+            self._log = TaskLogger(self.id, self._output, self._thread if self._loop is not None else None)
+        return self._log
+
+    def stop(self) -> None:
+        """Note that the work is no longer wanted. The host uses it."""
+        self.cancelled = True
+        if self._output is not None:
+            self._output.stop()
+
+    def end(self) -> None:
+        """Note that the work has ended. The host uses it."""
+        if self._output is not None:
+            self._output.end()
+
+    @property
+    def output(self) -> TaskOutput | None:
+        """Where what it says goes, None if it can say nothing. The host uses it."""
+        return self._output
+
     def report(self, **event: Any) -> Report:
         """Build a report on this task. The host uses it.
 
@@ -326,13 +402,35 @@ class RunningTask:
         """
         return Report(task_id=self.id, fencing_token=self.fencing_token, tokens_used=self.tokens_used, **event)
 
+    @property
+    def _is_in_loop(self) -> bool:
+        return self._loop is not None and threading.get_ident() == self._thread
+
+    def _open_output(self) -> TaskOutput:
+        if self._output is None:
+            raise RuntimeError("emit: this task has no output")
+        _check_sent(not self._output.refusal, self._output.refusal)
+        return self._output
+
+    async def _emit_rest(self, output: TaskOutput, pieces: list[Piece]) -> None:
+        for piece in pieces:
+            _check_sent(await output.wait_here(*piece))
+
     def _deliver(self, report: Report) -> None:
-        if self._loop is None or threading.get_ident() == self._thread:
+        if self._loop is None or self._is_in_loop:
             self._report(report)
         else:
             # The loop is closed once the host has left without waiting for this thread.
             with contextlib.suppress(RuntimeError):
                 self._loop.call_soon_threadsafe(self._report, report)
+
+
+def _check_sent(was_sent: bool, refusal: str = NOT_TAKEN) -> None:
+    if not was_sent:
+        # Worker processes need no grpc until here.
+        from taskyard.errors import Unimplemented
+
+        raise Unimplemented(f"emit: {refusal}")
 
 
 class _NextTurn:

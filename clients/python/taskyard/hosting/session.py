@@ -331,7 +331,7 @@ class Session:
         return ConnectRequest(heartbeat=heartbeat)
 
     def next_messages(self, heartbeat: ConnectRequest | None = None) -> list[ConnectRequest]:
-        """Build the messages to write next: of reports, of credit for the free slots, of output, as far as there is any.
+        """Build the messages to write next: reports, credit for the free slots and output, as far as there is any.
 
         A server that counts accepted reports gets these and the credit in one message.
 

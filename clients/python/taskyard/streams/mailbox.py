@@ -39,9 +39,13 @@ class Mailbox(Generic[T]):
         if not self._is_awaited:
             self._is_awaited = True
             with suppress(RuntimeError):
-                self._loop.call_soon_threadsafe(self._empty)
+                self._loop.call_soon_threadsafe(self.empty)
 
-    def _empty(self) -> None:
+    def empty(self) -> None:
+        """Have the items taken that have come until now. Called in the loop.
+
+        It does so by itself soon; this is for one who must not come before them.
+        """
         # First this: what comes from now on wakes the loop again.
         self._is_awaited = False
         items: list[T] = []

@@ -15,6 +15,8 @@ from google.protobuf.timestamp_pb2 import Timestamp
 
 MAX_EXACT: Final = 2**53
 EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+MAX_DEPTH: Final = 30
+"""Levels of lists and objects that the server accepts. It could not parse a much deeper message at all."""
 MILLISECOND: Final = timedelta(milliseconds=1)
 
 Span = float | timedelta
@@ -92,6 +94,23 @@ def value_from(plain: Any, name: str = "") -> Value:
     except _Unfit as unfit:
         raise unfit.error(name) from None
     return value
+
+
+def check_depth(value: Any, levels: int) -> None:
+    """Check how deep a JSON value nests.
+
+    Args:
+        value: The value.
+        levels: How many levels of lists and objects it may have.
+
+    Raises:
+        ValueError: It has more.
+    """
+    if isinstance(value, (dict, list, tuple)):
+        if levels == 0:
+            raise ValueError(f"it nests deeper than {MAX_DEPTH} levels")
+        for item in value.values() if isinstance(value, dict) else value:
+            check_depth(item, levels - 1)
 
 
 def plain_object(struct: Struct) -> dict[str, Any]:

@@ -32,6 +32,10 @@ class Kind(IntEnum):
     """From the worker: as `OUTCOME`. It ends."""
     LOG = 10
     """From the worker: a record of `logging`, pickled."""
+    OUTPUT = 11
+    """From the worker: a `NewChunk` of its task's output. While there is no room for it, nothing more is read."""
+    MUTE = 12
+    """To the worker, before a task that can say nothing: why, as text."""
 
 
 def frame(kind: Kind, data: bytes = b"") -> bytes:

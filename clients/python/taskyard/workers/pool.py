@@ -4,17 +4,23 @@ There is one for each task that runs now, and those that have ended theirs wait 
 """
 
 import asyncio
+import contextlib
 import logging
+import os
 import pickle
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from typing import Any, Final, TypeAlias
 
 from taskyard.hosting.actions import Actions
+from taskyard.hosting.chunks import Piece, pieces_of
 from taskyard.hosting.outcomes import failed
 from taskyard.hosting.running_task import RunningTask
+from taskyard.hosting.task_output import TaskOutput
 from taskyard.v1.lease_pb2 import Assignment
+from taskyard.v1.output_pb2 import NewChunk
 from taskyard.v1.runtime_host_pb2 import Report
 
+from .captured import CHANNELS, CapturedOutput
 from .frames import Kind
 from .process import WorkerProcess
 from .setup import setup_of
@@ -116,17 +122,22 @@ class WorkerPool:
         return None
 
     async def _start(self, setup: bytes) -> "_Worker":
-        worker = _Worker(setup)
+        worker = _Worker(setup, self._actions.capture_output)
         await worker.process.spawn()
         self._workers.add(worker)
         worker.watch = asyncio.create_task(worker.process.gone.wait())
-        worker.watch.add_done_callback(lambda _: self._workers.discard(worker))
+        worker.watch.add_done_callback(lambda _: self._forget(worker))
         try:
             await worker.until_ready()
         except BaseException:
             worker.process.end()
             raise
         return worker
+
+    def _forget(self, worker: "_Worker") -> None:
+        self._workers.discard(worker)
+        if not worker.is_busy:
+            worker.close()
 
 
 class _NotTaken(Exception):
@@ -136,8 +147,9 @@ class _NotTaken(Exception):
 class _Worker:
     """A worker and the task that it runs."""
 
-    def __init__(self, setup: bytes) -> None:
-        self.process = WorkerProcess(setup, self._take_frame)
+    def __init__(self, setup: bytes, captures: bool) -> None:
+        self._captured = CapturedOutput(self._say_captured) if captures else None
+        self.process = WorkerProcess(setup, self._take_frame, self._captured)
         self.watch: asyncio.Task[Any] | None = None
         self._ready: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._outcome: asyncio.Future[bytes] | None = None
@@ -145,6 +157,7 @@ class _Worker:
         self._on_progress: OnProgress | None = None
         self._has_taken = False
         self._is_ended = False
+        self._has_warned = False
 
     @property
     def is_fit(self) -> bool:
@@ -173,12 +186,16 @@ class _Worker:
         outcome = self._outcome = asyncio.get_running_loop().create_future()
         gone: asyncio.Future[Any] = asyncio.ensure_future(self.process.gone.wait())
         try:
+            if (refusal := _refusal(task)) is not None:
+                self.process.send(Kind.MUTE, refusal.encode())
             self.process.send(Kind.TASK, assignment.SerializeToString())
             await asyncio.wait({gone, outcome}, return_when=asyncio.FIRST_COMPLETED)
             if outcome.done() and outcome.result():
+                await self._drain()
                 return Report.FromString(outcome.result())
             # Without a report it was stopped by a signal of somebody else, and ends.
             await gone
+            await self._drain()
             if not self._has_taken:
                 raise _NotTaken
             return self._died(task)
@@ -187,18 +204,48 @@ class _Worker:
             self.process.end()
             # The slot is taken as long as anything runs.
             await self.process.gone.wait()
+            await self._drain()
             raise
         finally:
             gone.cancel()
             self._task = self._on_progress = self._outcome = None
+            if self.process.gone.is_set():
+                self.close()
 
     def _died(self, task: RunningTask) -> Report:
         process, how = self.process, self.process.how_it_ended
         log.warning("task %s (%s): its worker process %d died: %s", task.id, task.action, process.pid, how)
         return failed(task, f"the worker process died: {how}", code="worker_died", where=process.crash_report)
 
-    def _take_frame(self, kind: Kind, data: bytes) -> None:
+    def close(self) -> None:
+        """Read no more, since the process is gone."""
+        if self._captured is not None:
+            self._captured.close()
+
+    async def _drain(self) -> None:
+        if self._captured is not None:
+            await self._captured.drain()
+
+    async def _say_captured(self, channel: str, written: str | bytes) -> None:
+        task = self._task
+        refusal = None if task is None else _refusal(task)
+        if task is None or refusal is not None:
+            if task is not None and not self._has_warned:
+                self._has_warned = True
+                log.warning("task %s: what it writes is not kept: %s", task.id, refusal)
+            # It is where it was without being captured.
+            with contextlib.suppress(OSError):
+                data = written.encode() if isinstance(written, str) else written
+                os.write(CHANNELS.index(channel) + 1, data)
+            return
+        for piece in pieces_of(written, channel):
+            if (waits := _say(task, piece)) is not None:
+                await waits
+
+    def _take_frame(self, kind: Kind, data: bytes) -> Awaitable[None] | None:
         match kind:
+            case Kind.OUTPUT if self._task is not None:
+                return _say(self._task, (NewChunk.FromString(data), len(data)))
             case Kind.READY:
                 self._ready.set_result(None)
             case Kind.UNFIT:
@@ -214,6 +261,24 @@ class _Worker:
             case Kind.OUTCOME | Kind.LAST if self._outcome is not None and not self._outcome.done():
                 self._is_ended = kind is Kind.LAST
                 self._outcome.set_result(data)
+        return None
+
+
+def _refusal(task: RunningTask) -> str | None:
+    """Why a task can say nothing, None if it can."""
+    return "this task has no output" if task.output is None else task.output.refusal or None
+
+
+def _say(task: RunningTask, piece: Piece) -> Awaitable[None] | None:
+    """Say what a worker has said. What is returned is to be awaited: there is no room for it yet."""
+    output = task.output
+    if output is None or output.refusal or output.take(*piece):
+        return None
+    return _wait(output, piece)
+
+
+async def _wait(output: TaskOutput, piece: Piece) -> None:
+    await output.wait_here(*piece)
 
 
 def _log_again(data: bytes) -> None:

@@ -12,10 +12,11 @@ import signal
 import subprocess
 import sys
 import threading
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Final
 
+from .captured import CapturedOutput
 from .frames import Kind, frame, read_frame
 
 log = logging.getLogger("taskyard")
@@ -38,14 +39,22 @@ class WorkerProcess:
 
     Args:
         setup: How it is set up, pickled.
-        on_frame: Called with each frame of the worker, until it is gone.
+        on_frame: Called with each frame of the worker, until it is gone. It may return what is to be awaited before the
+            next one is read.
+        captured: What its handlers write is read by. Default nothing is captured.
     """
 
-    def __init__(self, setup: bytes, on_frame: Callable[[Kind, bytes], None]) -> None:
+    def __init__(
+        self,
+        setup: bytes,
+        on_frame: Callable[[Kind, bytes], Awaitable[None] | None],
+        captured: CapturedOutput | None = None,
+    ) -> None:
         self.gone = asyncio.Event()
         self.how_it_ended = ""
         self.crash_report = ""
         self._on_frame = on_frame
+        self._captured = captured
         self._setup = setup
         self._loop = asyncio.get_running_loop()
         self._process: subprocess.Popen[bytes] | None = None
@@ -72,7 +81,8 @@ class WorkerProcess:
         self_reports, reports = os.pipe()
         life, self._life = os.pipe()
         self._crash_file = os.memfd_create("taskyard-crash")
-        pipes = (tasks, reports, life, self._crash_file)
+        ends = () if self._captured is None else self._captured.open()
+        pipes = (tasks, reports, life, self._crash_file, *ends)
         try:
             # Popen without a function to call uses vfork, and takes milliseconds. A session of its own makes a worker
             # the leader of a process group; and Linux, which shares processors among sessions, keeps the host's
@@ -91,9 +101,11 @@ class WorkerProcess:
         except BaseException:
             for each in (self_tasks, self_reports, self._life, self._crash_file):
                 os.close(each)
+            if self._captured is not None:
+                self._captured.close()
             raise
         finally:
-            for each in (tasks, reports, life):
+            for each in (tasks, reports, life, *ends):
                 os.close(each)
         threading.Thread(target=self._wait, name=f"taskyard-worker-{self.pid}", daemon=True).start()
         reader = asyncio.StreamReader()
@@ -171,7 +183,9 @@ class WorkerProcess:
     async def _read(self, reader: asyncio.StreamReader) -> None:
         while (received := await read_frame(reader)) is not None:
             try:
-                self._on_frame(*received)
+                waits = self._on_frame(*received)
+                if waits is not None:
+                    await waits
             except Exception:
                 log.exception("worker %d: what it sent could not be taken", self.pid)
 

@@ -16,7 +16,7 @@ import signal
 import sys
 import threading
 import types
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import replace
 from functools import partial
@@ -27,18 +27,20 @@ from taskyard.hosting.invocation import call_plainly, enter_lifespan, invoke
 from taskyard.hosting.outcomes import describe, traceback_of
 from taskyard.hosting.running_task import RunningTask
 from taskyard.v1.lease_pb2 import Assignment
+from taskyard.v1.output_pb2 import NewChunk
 from taskyard.v1.runtime_host_pb2 import Report
 
 from . import current_process
 from .forwarded_logs import forward_logs
 from .frames import Kind, frame, read_frame, read_frame_now, write_all
+from .redirected import redirected
 from .references import resolve
 from .setup import Body, Setup
 
 HOST_CHECK_SECS: Final = 5.0
 
 
-def main(tasks: int, reports: int, life: int, crash: int) -> None:
+def main(tasks: int, reports: int, life: int, crash: int, *ends: int) -> None:
     """Work until the host has no more tasks.
 
     Args:
@@ -46,9 +48,10 @@ def main(tasks: int, reports: int, life: int, crash: int) -> None:
         reports: That of the pipe to the host.
         life: That of a pipe that is closed when the host ends.
         crash: That of a file for what the interpreter says when it crashes.
+        *ends: Those of pipes for what handlers write to file descriptors 1 and 2. Default nothing is captured.
     """
     current_process.is_worker = True
-    for each in (tasks, reports, life, crash):
+    for each in (tasks, reports, life, crash, *ends):
         os.set_inheritable(each, False)
     _end_with_host(life)
     faulthandler.enable(crash)
@@ -63,7 +66,7 @@ def main(tasks: int, reports: int, life: int, crash: int) -> None:
     except BaseException as error:
         send(Kind.UNFIT, _unfit(error))
         return
-    asyncio.run(Worker(body, tasks, send).run())
+    asyncio.run(Worker(body, tasks, send, ends).run())
 
 
 class Sender:
@@ -76,6 +79,8 @@ class Sender:
     def __init__(self, pipe: int) -> None:
         self._pipe = pipe
         self._lock = threading.RLock()
+        self.interrupts: BaseException | None = None
+        """What a signal raises once the frame is written that it came in the middle of."""
 
     def __call__(self, kind: Kind, data: bytes = b"") -> None:
         """Write a frame. It is lost once the host has ended.
@@ -86,6 +91,9 @@ class Sender:
         """
         with self._lock, contextlib.suppress(BrokenPipeError):
             write_all(self._pipe, frame(kind, data))
+        if self.interrupts is not None and threading.current_thread() is threading.main_thread():
+            error, self.interrupts = self.interrupts, None
+            raise error
 
 
 class Worker:
@@ -95,10 +103,14 @@ class Worker:
         body: The handlers, and what is around them.
         tasks: The file descriptor of the pipe from the host.
         send: Writes to the host.
+        ends: The file descriptors of pipes for what handlers write, empty if nothing is captured.
     """
 
-    def __init__(self, body: Body, tasks: int, send: Sender) -> None:
+    def __init__(self, body: Body, tasks: int, send: Sender, ends: Sequence[int]) -> None:
         self._body = body
+        self._ends = ends
+        self._mute = ""
+        """Why the next task can say nothing."""
         self._tasks = tasks
         self._send = send
         self._task: RunningTask | None = None
@@ -125,7 +137,12 @@ class Worker:
             signal.signal(signal.SIGTERM, self._on_sigterm)
             self._send(Kind.READY)
             while not self._must_end and (received := await read_frame(reader)) is not None:
-                await self._run_task(Assignment.FromString(received[1]), state)
+                kind, data = received
+                if kind is Kind.MUTE:
+                    self._mute = data.decode()
+                else:
+                    await self._run_task(Assignment.FromString(data), state)
+                    self._mute = ""
         if self._signal:
             # So the host sees what ended it.
             signal.signal(self._signal, signal.SIG_DFL)
@@ -136,19 +153,23 @@ class Worker:
     async def _run_task(self, assignment: Assignment, state: Any) -> None:
         self._send(Kind.TAKEN)
         token = int(assignment.lease.fencing_token)
-        self._task = task = RunningTask(assignment.task, token, self._report, state)
+        output = PipeOutput(self._send, self._mute)
+        self._task = task = RunningTask(assignment.task, token, self._report, state, output)
         task.raises = True
         task.tell_tokens = self._tell_tokens
         handler = self._body.handlers.get(task.action, self._body.any_action)
         middleware, codec = self._body.middleware, self._body.codec
         call = partial(self._call, handler)
-        self._work = asyncio.create_task(invoke(assignment.task, task, handler, middleware, codec, call))
-        try:
-            report = await self._work
-        except asyncio.CancelledError:
-            report = None
-        finally:
-            self._task = self._work = None
+        is_captured = handler is not None and handler.capture_output
+        with redirected((self._ends[0], self._ends[1])) if is_captured else contextlib.nullcontext():
+            self._work = asyncio.create_task(invoke(assignment.task, task, handler, middleware, codec, call))
+            try:
+                report = await self._work
+            except asyncio.CancelledError:
+                report = None
+            finally:
+                self._task = self._work = None
+                output.end()
         if report is not None and report.HasField("failed") and self._exit is not None:
             self._must_end = True
             report.failed.code = "worker_died"
@@ -175,8 +196,7 @@ class Worker:
                 # A fork of the handler came back: it has none of our loop, and must not report in our name.
                 os._exit(0)
 
-    def _on_sigterm(self, number: int, interrupted: Any) -> None:
-        del interrupted
+    def _on_sigterm(self, number: int, interrupted: types.FrameType | None) -> None:
         self._must_end, self._signal = True, number
         if self._task is None or self._work is None:
             sys.exit(128 + number)
@@ -184,7 +204,12 @@ class Worker:
         if self._runs_plainly:
             # It is in the main thread, where signals are handled: its own `finally` has half a second.
             self._runs_plainly = False
-            raise asyncio.CancelledError("the task is no longer wanted")
+            error = asyncio.CancelledError("the task is no longer wanted")
+            if _is_in(interrupted, write_all):
+                # A part of a frame would spoil all that comes after it.
+                self._send.interrupts = error
+                return
+            raise error
         asyncio.get_running_loop().call_soon_threadsafe(self._work.cancel)
 
     def _report(self, report: Report) -> None:
@@ -192,6 +217,65 @@ class Worker:
 
     def _tell_tokens(self, tokens: int | None) -> None:
         self._send(Kind.TOKENS, b"" if tokens is None else str(tokens).encode())
+
+
+class PipeOutput:
+    """The output of the task of a worker: its host sends it. Writing blocks while the host has no room.
+
+    Args:
+        send: Writes to the host.
+        refusal: Why nothing is taken, empty if it is.
+    """
+
+    def __init__(self, send: Sender, refusal: str) -> None:
+        self._send = send
+        self.refusal = refusal
+        self._has_ended = False
+
+    def take(self, chunk: NewChunk, size: int) -> bool:
+        """Send a chunk, and block while the host has no room.
+
+        Args:
+            chunk: The chunk.
+            size: Its bytes.
+
+        Returns:
+            True.
+        """
+        del size
+        if not self._has_ended:
+            self._send(Kind.OUTPUT, chunk.SerializeToString())
+        return True
+
+    take_over = wait = take
+
+    async def wait_here(self, chunk: NewChunk, size: int) -> bool:
+        """As `take`.
+
+        Args:
+            chunk: The chunk.
+            size: Its bytes.
+
+        Returns:
+            True.
+        """
+        return self.take(chunk, size)
+
+    def stop(self) -> None:
+        """Do nothing: the host reads faster then."""
+
+    def end(self) -> None:
+        """The task has ended, and says no more."""
+        self._has_ended = True
+
+
+def _is_in(frame: types.FrameType | None, function: Callable[..., Any]) -> bool:
+    """True if a frame is one of a function, or was called by one."""
+    while frame is not None:
+        if frame.f_code is function.__code__:
+            return True
+        frame = frame.f_back
+    return False
 
 
 def _import(setup: Setup, send: Sender) -> Body:

@@ -1,4 +1,4 @@
-"""The rules of the host stream for output: numbers, the window, what is sent again, and that it comes before the end."""
+"""The rules of the host stream for output: numbers, the window, what is said again, and that the end comes last."""
 
 import pytest
 

@@ -1,0 +1,33 @@
+"""Where what a handler says goes: to a stream, to the host of a worker process, or into the record of a unit test."""
+
+from typing import Final, Protocol
+
+from taskyard.v1.output_pb2 import NewChunk
+
+NOT_TAKEN: Final = "the server takes no output: it, or another replica of its yard, is of an older version"
+
+
+class TaskOutput(Protocol):
+    """The output of one task. Its methods may be called from any thread."""
+
+    @property
+    def refusal(self) -> str:
+        """Why nothing is taken, empty if it is."""
+
+    def take(self, chunk: NewChunk, size: int) -> bool:
+        """Send a chunk of so many bytes if there is room for it. False if there is not."""
+
+    def take_over(self, chunk: NewChunk, size: int) -> bool:
+        """Send a chunk for which nobody can wait. False if far too many were sent like that."""
+
+    def wait(self, chunk: NewChunk, size: int) -> bool:
+        """Send a chunk once there is room for it, and block meanwhile. False if it is refused."""
+
+    async def wait_here(self, chunk: NewChunk, size: int) -> bool:
+        """Send a chunk once there is room for it. False if it is refused."""
+
+    def stop(self) -> None:
+        """Let nothing wait any more, since the task is to end."""
+
+    def end(self) -> None:
+        """The task has ended, and says no more."""
