@@ -65,6 +65,7 @@ if TYPE_CHECKING:
     from .records.namespaces import Namespace, NamespaceLimits, NamespaceTotals
     from .records.operations import Operation, OperationKind, OperationStatus
     from .records.outcomes import Outcome
+    from .records.output import OutputChunk
     from .records.samples import Sample
     from .records.schedules import CatchUp, Overlap, Schedule, Trigger, TriggerState
     from .records.stats import AgentMetrics, HostStats, QueueStats, SchedulerConfig, SchedulerMetrics, Stats
@@ -118,6 +119,7 @@ _PLACES: Final = {
     "calls.operations": ("OperationHandle", "Operations"),
     "records.operations": ("Operation", "OperationKind", "OperationStatus"),
     "records.outcomes": ("Outcome",),
+    "records.output": ("OutputChunk",),
     "values.payloads": ("BadValue", "Codec", "Payload"),
     "retry_policy": ("RetryPolicy",),
     "calls.rules": ("Agents", "Limits"),
@@ -190,6 +192,7 @@ __all__ = [
     "OperationStatus",
     "Operations",
     "Outcome",
+    "OutputChunk",
     "Overlap",
     "Payload",
     "PermissionDenied",

@@ -31,12 +31,14 @@ from .connection.servers import Servers
 from .records.batches import Batch
 from .records.demand import PoolDemand
 from .records.explanations import Explanation
+from .records.output import OutputChunk
 from .records.samples import Sample
 from .records.stats import Stats
 from .records.targets import Target, TargetStatus
 from .records.tasks import Task
 from .records.weights import AgentShare
 from .renamed import either
+from .streams.output_reading import OnDropped
 from .streams.task_desk import SubmitMiddleware, TaskDesk
 from .streams.watching import TaskEvent
 from .values.convert import Span, seconds, state_filter, timestamp_from
@@ -339,3 +341,36 @@ class Client(SubmitCalls, EndingCalls, BulkCalls):
             cursor=cursor,
         )
         return self._desk.watch(request, on_gap)
+
+    def output(
+        self,
+        task_id: str,
+        *,
+        after: int = 0,
+        channels: Iterable[str] = (),
+        follow: bool = False,
+        on_dropped: OnDropped | None = None,
+    ) -> AsyncGenerator[OutputChunk, None]:
+        """Read what a task has said, over all its attempts; any number of callers may, also long after its end.
+
+        A broken connection is resumed without a gap or a repetition, also over a restart of the server.
+
+        Args:
+            task_id: The task.
+            after: Only chunks with a greater sequence number, such as that of the last one that was read before.
+                Default 0: from the oldest that is kept.
+            channels: Only chunks of these channels. Default all.
+            follow: Whether it goes on until the task has ended. Default False: it ends with what is kept now.
+            on_dropped: Called with the number of chunks that are missing at this point, since the server has dropped
+                them to make room. Default a warning is logged.
+
+        Returns:
+            An iterator over the chunks. It raises `NotFound` if there is no such task, `PermissionDenied` if its output
+            is not shown to the caller, and `Unavailable` after an outage longer than `patience`; the sequence number
+            of the last chunk is where to continue.
+
+        Raises:
+            TypeError: `channels` is one channel instead of several.
+            ClientClosed: The client is closed.
+        """
+        return self._desk.output(task_id, after=after, channels=channels, follow=follow, on_dropped=on_dropped)

@@ -13,6 +13,7 @@ from .action import Action, O
 from .errors import NotFound
 from .failures import TaskLost, failure_of
 from .records.explanations import Explanation
+from .records.output import OutputChunk
 from .records.stopping import Stopping
 from .records.submitted import Submitted
 from .records.tasks import Task, TaskState
@@ -20,6 +21,7 @@ from .values.convert import Span
 from .values.payloads import decode_value
 
 if TYPE_CHECKING:
+    from .streams.output_reading import OnDropped
     from .streams.task_desk import TaskDesk
     from .streams.watching import TaskEvent
 
@@ -209,6 +211,36 @@ class TaskHandle(Submitted, Generic[O]):
                 yield event
         if not is_known:
             await self.task()
+
+    async def output(
+        self,
+        *,
+        after: int = 0,
+        channels: Iterable[str] = (),
+        follow: bool = True,
+        on_dropped: OnDropped | None = None,
+    ) -> AsyncGenerator[OutputChunk, None]:
+        """Read what the task says until it has ended, see `Client.output`.
+
+        Args:
+            after: Only chunks with a greater sequence number. Default 0: from the oldest that is kept.
+            channels: Only chunks of these channels. Default all.
+            follow: Whether it goes on until the task has ended. Default True.
+            on_dropped: Called with the number of chunks that are missing. Default a warning is logged.
+
+        Yields:
+            The chunks.
+
+        Raises:
+            TaskLost: The server no longer knows it.
+        """
+        chunks = self._desk.output(self.id, after=after, channels=channels, follow=follow, on_dropped=on_dropped)
+        async with contextlib.aclosing(chunks):
+            try:
+                async for chunk in chunks:
+                    yield chunk
+            except NotFound as error:
+                raise self.lost(error) from error
 
     def output_of(self, task: Task) -> O:
         """Find the output of the ended task.

@@ -155,6 +155,7 @@ class SyncClient(SyncSubmitCalls):
     stats = blocking(Client.stats)
     samples = blocking(Client.samples)
     watch = iterating(Client.watch)
+    output = iterating(Client.output)
     explain = blocking(Client.explain)
     fairness = iterating(Client.fairness)
     demand = blocking(Client.demand)

@@ -13,6 +13,7 @@ from taskyard.mapping import OnFailure, TaskMap
 from taskyard.new_tasks import NewTask
 from taskyard.records.explanations import Explanation
 from taskyard.records.outcomes import Outcome
+from taskyard.records.output import OutputChunk
 from taskyard.records.stopping import Stopping
 from taskyard.records.submitted import Submitted
 from taskyard.records.tasks import Task, TaskState
@@ -22,6 +23,7 @@ from taskyard.values.task_fields import ActionFields, TaskFields
 
 if TYPE_CHECKING:
     from taskyard.client import Client
+    from taskyard.streams.output_reading import OnDropped
     from taskyard.streams.watching import TaskEvent
 
 T = TypeVar("T")
@@ -131,6 +133,28 @@ class SyncTaskHandle(Submitted, Generic[O]):
             An iterator over the events.
         """
         return self._client._iterate(self._handle.events())
+
+    def output(
+        self,
+        *,
+        after: int = 0,
+        channels: Iterable[str] = (),
+        follow: bool = True,
+        on_dropped: OnDropped | None = None,
+    ) -> Iterator[OutputChunk]:
+        """Read what the task says until it has ended, see `Client.output`.
+
+        Args:
+            after: Only chunks with a greater sequence number. Default 0: from the oldest that is kept.
+            channels: Only chunks of these channels. Default all.
+            follow: Whether it goes on until the task has ended. Default True.
+            on_dropped: Called with the number of chunks that are missing. Default a warning is logged.
+
+        Returns:
+            An iterator over the chunks.
+        """
+        chunks = self._handle.output(after=after, channels=channels, follow=follow, on_dropped=on_dropped)
+        return self._client._iterate(chunks)
 
 
 class SyncTaskMap(Generic[I, O]):

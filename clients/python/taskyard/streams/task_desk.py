@@ -18,15 +18,18 @@ from taskyard.current import current_task
 from taskyard.errors import Conflict, NotFound, QueueFull, TaskyardError
 from taskyard.new_tasks import NewTask, request_of
 from taskyard.records.explanations import Explanation
+from taskyard.records.output import OutputChunk
 from taskyard.records.stopping import Stopping, wait_ms
 from taskyard.records.submitted import Submitted
 from taskyard.records.tasks import ENDED, Task, TaskState
 from taskyard.v1 import task_pb2 as pb
+from taskyard.v1.output_pb2 import ReadOutputRequest
 from taskyard.v1.task_pb2_grpc import TaskServiceStub
 from taskyard.values.convert import Span, seconds
 from taskyard.values.payloads import Codec
 
 from .completions import Completions
+from .output_reading import OnDropped, OutputReading
 from .submitting import Submitter
 from .watching import TaskEvent, Watch
 
@@ -243,6 +246,40 @@ class TaskDesk:
             on_begun=on_begun,
         )
         return watch.events()
+
+    def output(
+        self,
+        task_id: str,
+        *,
+        after: int = 0,
+        channels: Iterable[str] = (),
+        follow: bool = False,
+        on_dropped: OnDropped | None = None,
+    ) -> AsyncGenerator[OutputChunk, None]:
+        """Read the output of a task.
+
+        Args:
+            task_id: The task.
+            after: Only chunks with a greater sequence number. Default 0: from the oldest that is kept.
+            channels: Only chunks of these channels. Default all.
+            follow: Whether it goes on until the task has ended. Default False.
+            on_dropped: Called with the number of chunks that were dropped to make room. Default a warning is logged.
+
+        Returns:
+            An iterator over the chunks.
+
+        Raises:
+            TypeError: `channels` is one channel instead of several.
+            ClientClosed: The client is closed.
+        """
+        self._calls.check_open()
+        if isinstance(channels, str):
+            raise TypeError("channels: is a sequence of channels, not one channel")
+        request = ReadOutputRequest(task_id=task_id, after=after, channels=channels, follow=follow)
+        reading = OutputReading(
+            self._servers, self._credentials, request, self._patience, self.watches, on_dropped=on_dropped
+        )
+        return reading.chunks()
 
     def _ends_of(self, task_ids: list[str], on_begun: Callable[[], None]) -> AsyncGenerator[TaskEvent, None]:
         request = pb.WatchTasksRequest(task_ids=task_ids, state=ENDED_STATES, include_current=True, until_ended=True)

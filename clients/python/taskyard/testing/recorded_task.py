@@ -11,8 +11,10 @@ from typing import TYPE_CHECKING, Any, Final
 from taskyard.hosting.actions import Actions, Registered
 from taskyard.hosting.invocation import call_plainly, invoke
 from taskyard.hosting.running_task import RunningTask
+from taskyard.records.output import OutputChunk, data_of
 from taskyard.records.tasks import Attempt, Progress, Task, TaskState
 from taskyard.v1 import task_pb2 as pb
+from taskyard.v1.output_pb2 import NewChunk
 from taskyard.v1.runtime_host_pb2 import Report
 from taskyard.values import present
 from taskyard.values.convert import plain_value, struct_from
@@ -45,11 +47,64 @@ class HandlerOutcome:
     is_stopped: bool = False
 
 
+class RecordedOutput:
+    """The output of the task of a unit test. There is always room.
+
+    Attributes:
+        refusal: Empty, since everything is taken.
+
+    Args:
+        chunks: Where what is said is put.
+        task: The task.
+    """
+
+    def __init__(self, chunks: list[OutputChunk], task: Task) -> None:
+        self.refusal = ""
+        self._chunks = chunks
+        self._attempt = task.attempts[-1].number if task.attempts else 1
+
+    def take(self, chunk: NewChunk, size: int) -> bool:
+        """Record a chunk.
+
+        Args:
+            chunk: The chunk.
+            size: Its bytes.
+
+        Returns:
+            True.
+        """
+        del size
+        number = len(self._chunks) + 1
+        self._chunks.append(OutputChunk(number, chunk.channel, data_of(chunk), self._attempt, present.now()))
+        return True
+
+    take_over = wait = take
+
+    async def wait_here(self, chunk: NewChunk, size: int) -> bool:
+        """As `take`.
+
+        Args:
+            chunk: The chunk.
+            size: Its bytes.
+
+        Returns:
+            True.
+        """
+        return self.take(chunk, size)
+
+    def stop(self) -> None:
+        """Do nothing, since nothing waits."""
+
+    def end(self) -> None:
+        """Do nothing: what is said later is recorded, too."""
+
+
 class RecordedTask(RunningTask):
     """A task that a unit test hands to a handler. `running_task` makes it.
 
     Attributes:
         progress_reports: The progress that the handler has reported, in order.
+        chunks: What the handler has said, in order, as readers of its output get it.
         outcome: How the last `run` has ended, None before.
 
     Args:
@@ -59,10 +114,11 @@ class RecordedTask(RunningTask):
         value: The input.
     """
 
-    __slots__ = ("outcome", "progress_reports")
+    __slots__ = ("chunks", "outcome", "progress_reports")
 
     def __init__(self, task: Task, fencing_token: int, state: Any, value: Any) -> None:
-        super().__init__(task, fencing_token, self._take, state)
+        self.chunks: list[OutputChunk] = []
+        super().__init__(task, fencing_token, self._take, state, RecordedOutput(self.chunks, task))
         self.take_input(value)
         self.progress_reports: list[Progress] = []
         self.outcome: HandlerOutcome | None = None

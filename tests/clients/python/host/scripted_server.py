@@ -11,6 +11,7 @@ from google.protobuf.json_format import MessageToDict
 from google.rpc import error_details_pb2, status_pb2
 
 from taskyard.v1.lease_pb2 import Assignment, Lease
+from taskyard.v1.output_pb2 import LeaseOutput, OutputAck, OutputAcks
 from taskyard.v1.runtime_host_pb2 import (
     Assignments,
     Cancellation,
@@ -58,6 +59,7 @@ class HostStream:
         """The errors of reports, by task and event."""
         self._heartbeats: asyncio.Queue[Heartbeat] = asyncio.Queue()
         self._reports: asyncio.Queue[Report] = asyncio.Queue()
+        self._said: asyncio.Queue[LeaseOutput] = asyncio.Queue()
         self._unanswered: list[ReportResults] = []
         self._changed = asyncio.Event()
         self._outbox: asyncio.Queue[ConnectResponse | None] = asyncio.Queue()
@@ -119,6 +121,12 @@ class HostStream:
                     self.send(accepted_reports=1)
         self._unanswered.clear()
 
+    def keep(self, taken: int, task_id: str = "t", code: str | None = None) -> None:
+        """Answer output of a task: so much is kept, or why no more is."""
+        error = None if code is None else Error(code=code)
+        ack = OutputAck(task_id=task_id, fencing_token=1, taken=taken, error=error)
+        self.send(output_acks=OutputAcks(acks=[ack]))
+
     def close(self) -> None:
         """End the stream in order."""
         self._outbox.put_nowait(None)
@@ -142,6 +150,12 @@ class HostStream:
     def reported(self) -> list[str]:
         """The reports that have arrived and were not read yet, in short form."""
         return [short_form(self._reports.get_nowait()) for _ in range(self._reports.qsize())]
+
+    async def said(self) -> tuple[int, list[str]]:
+        """The next output of a lease: the number of its first chunk, and the texts."""
+        async with asyncio.timeout(LIMIT_SECS):
+            output = await self._said.get()
+        return output.number, [chunk.text for chunk in output.chunks]
 
     async def until_credit(self, credit: int) -> None:
         """Wait until the host has given this much credit that no task has used."""
@@ -182,6 +196,9 @@ class HostStream:
         while isinstance(message := await context.read(), ConnectRequest):
             self.messages.append(message)
             match message.WhichOneof("message"):
+                case "output":
+                    for each in message.output.leases:
+                        self._said.put_nowait(each)
                 case "credit":
                     self.credit += message.credit.count
                 case "heartbeat":

@@ -1,0 +1,34 @@
+"""Handlers that say something in a worker process, which imports them from here."""
+
+import os
+import subprocess
+import sys
+
+from taskyard import RunningTask
+
+
+def says(task: RunningTask) -> None:
+    """Say each kind of data, and log."""
+    task.emit("text")
+    task.emit(b"\xff", channel="raw")
+    task.emit({"done": 1}, channel="steps")
+    task.log.info("half of %d", 2)
+
+
+def writes(task: RunningTask) -> None:
+    """Write to both file descriptors, itself and by a process that it starts."""
+    print("from Python:", task.params["text"])
+    sys.stderr.write("a line without an end")
+    subprocess.run(["sh", "-c", "echo from a shell; printf '\\377' >&2"], check=True)
+
+
+def writes_and_dies(_: RunningTask) -> None:
+    """Write, and leave nothing to clean up."""
+    os.write(1, b"last words")
+    os._exit(3)
+
+
+def floods(task: RunningTask) -> None:
+    """Say more than any window has room for."""
+    for number in range(task.params["count"]):
+        task.emit(f"{number:08d}" + "x" * 60_000)
