@@ -12,12 +12,15 @@ from taskyard import Client
 from taskyard.v1 import (
     batch_pb2_grpc,
     namespace_pb2_grpc,
+    output_pb2,
+    output_pb2_grpc,
     schedule_pb2_grpc,
     stats_pb2_grpc,
     target_pb2_grpc,
     task_pb2,
     task_pb2_grpc,
 )
+from taskyard_server.conversion.output import new_chunks
 from taskyard_server.conversion.task_encoding import encode_event
 from taskyard_server.core.hosts import HostProfile
 from taskyard_server.core.leases import Lease
@@ -28,6 +31,7 @@ from taskyard_server.metrics.samples import Samples
 from taskyard_server.metrics.snapshots import Snapshots
 from taskyard_server.services.batches import BatchService
 from taskyard_server.services.namespaces import NamespaceService
+from taskyard_server.services.output import OutputService, encoder, sayings
 from taskyard_server.services.schedules import ScheduleService
 from taskyard_server.services.stats import StatsService
 from taskyard_server.services.targets import TargetService
@@ -121,6 +125,7 @@ class Server:
             ),
             server,
         )
+        output_pb2_grpc.add_OutputServiceServicer_to_server(OutputService(self.engine), server)
         target_pb2_grpc.add_TargetServiceServicer_to_server(TargetService(self.engine), server)
         schedule_pb2_grpc.add_ScheduleServiceServicer_to_server(ScheduleService(self.engine, MAX_PAYLOAD_BYTES), server)
         namespace_pb2_grpc.add_NamespaceServiceServicer_to_server(NamespaceService(self.engine), server)
@@ -156,6 +161,15 @@ class Server:
 
     async def complete(self, lease: Lease, result: bytes | None = None) -> None:
         await reporting.complete(self.engine, "default", "host", lease.task.id, lease.token, result)
+
+    async def say(self, lease: Lease, number: int, *texts: str, channel: str = "") -> None:
+        """Say chunks, the first of which has this number under its lease."""
+        chunks = [output_pb2.NewChunk(channel=channel, text=text) for text in texts]
+        said = output_pb2.LeaseOutput(task_id=lease.task.id, fencing_token=lease.token, number=number, chunks=chunks)
+        all_chunks = [new_chunks(said)]
+        encode = encoder(all_chunks, self.engine.now)
+        taken = await self.engine.output.append("default", "host", sayings(all_chunks), encode)
+        assert await taken == [number + len(texts) - 1]
 
     async def use(self, lease: Lease, tokens: int) -> None:
         """Report the tokens that this attempt has used so far."""

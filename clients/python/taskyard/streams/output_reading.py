@@ -108,10 +108,12 @@ class OutputReading:
         return message
 
     def _tell_dropped(self, message: pb.ReadOutputResponse) -> None:
-        dropped = message.first_sequence - 1 - self._request.after
+        # The server may still have more than it promises.
+        first = min([message.first_sequence, *(chunk.sequence for chunk in message.chunks[:1])])
+        dropped = first - 1 - self._request.after
         if dropped <= 0:
             return
-        self._request.after = message.first_sequence - 1
+        self._request.after = first - 1
         if self._on_dropped is not None:
             self._on_dropped(dropped)
         else:
