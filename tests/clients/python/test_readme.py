@@ -44,19 +44,24 @@ def address():
 
 
 def test_the_documents_show_the_examples():
-    assert [code_of("host.py"), code_of("agent.py"), code_of("shares.py")] == BLOCKS
+    assert [code_of(f"{name}.py") for name in ("host", "agent", "output", "shares")] == BLOCKS
 
 
 def test_the_agents_get_their_greetings_from_the_host(address):
-    host, agent, shares = (block.replace(ADDRESS, address) for block in BLOCKS)
+    host, agent, output, shares = (block.replace(ADDRESS, address) for block in BLOCKS)
     with subprocess.Popen([sys.executable, "-c", host]) as working:
         try:
             done = [
                 subprocess.run([sys.executable, "-c", each], capture_output=True, text=True, timeout=30)
-                for each in (agent, shares)
+                for each in (agent, shares, output)
             ]
         finally:
             working.terminate()
         assert working.wait(timeout=30) == 0
     assert done[0].stdout == "done {'greeting': 'Hello, Alan Turing!'}\n"
+    assert done[2].stdout.splitlines()[-3:] == [
+        "output ' other\\n'",
+        "figures {'words': 5}",
+        "log 'INFO written\\n'",
+    ]
     assert done[1].stdout == "True {'greeting': 'Hello, report!'}\n0\n"

@@ -7,7 +7,7 @@ import threading
 import pytest
 
 from taskyard import Host, NotFound
-from taskyard.testing import running_task
+from taskyard.testing import Yard, running_task
 from tests.clients.python.output import said
 from tests.waiting import LIMIT_SECS
 
@@ -180,3 +180,32 @@ def test_output_of_others_cannot_be_captured():
 async def test_an_unknown_task_has_no_output(yard):
     with pytest.raises(NotFound):
         await chunks_of(yard, yard.client.handle("tsk_00000000000000000000000000000000"))
+
+
+async def test_host_and_reader_go_on_over_restarts_of_the_server(tmp_path):
+    async def work(task):
+        for number in range(1, 41):
+            await task.emit(f"{number}")
+            if number % 10 == 0:
+                reached.set_result(None)
+                await goes_on.wait()
+
+    async with Yard(store=tmp_path / "yard.db") as yard:
+        goes_on = asyncio.Event()
+        yard.host({"work": work})
+        reached = asyncio.get_running_loop().create_future()
+        task = await yard.client.submit("work")
+        reading = asyncio.create_task(_all(yard, task))
+        for _ in range(4):
+            await asyncio.wait_for(reached, LIMIT_SECS)
+            await yard.restart()
+            reached = asyncio.get_running_loop().create_future()
+            goes_on.set()
+            goes_on.clear()
+        numbers = [f"{number}" for number in range(1, 41)]
+        assert await asyncio.wait_for(reading, LIMIT_SECS) == numbers
+        assert [data async for _, data in _read(yard, task)] == numbers
+
+
+async def _all(yard, task):
+    return [data async for _, data in _read(yard, task)]
