@@ -30,8 +30,8 @@ GROUPS: Final = {
     "Hosts": ("Who runs tasks.", "Host RunningTask ActionFailed NotRetryable Retry"),
     "Tasks": (
         "What calls return about tasks. All of it is frozen.",
-        "Task TaskState Attempt Progress Submitted SubmittedBatch Batch BatchOutcome TaskEvent EventKind Target "
-        "TargetStatus Stopping Explanation WaitReason WaitKind Operation OperationKind OperationStatus",
+        "Task TaskState Attempt Progress Submitted SubmittedBatch Batch BatchOutcome TaskEvent EventKind OutputChunk "
+        "Target TargetStatus Stopping Explanation WaitReason WaitKind Operation OperationKind OperationStatus",
     ),
     "Schedules": ("What calls return about schedules.", "Schedule CatchUp Overlap Trigger TriggerState"),
     "Figures and namespaces": (

@@ -32,15 +32,17 @@ class TaskLogger(logging.Logger):
         self._formatter = logging.Formatter("%(levelname)s %(message)s")
         self._has_warned = False
 
-    def setLevel(self, level: int | str) -> None:  # noqa: N802 - the name that it has in logging
-        """Set the lowest level that is kept.
+    def isEnabledFor(self, level: int) -> bool:  # noqa: N802 - the name that it has in logging
+        """Say whether records of a level are kept.
 
         Args:
             level: The level.
+
+        Returns:
+            Whether they are.
         """
-        super().setLevel(level)
-        # `logging` clears the caches of the loggers that it has made itself.
-        self._cache: dict[int, bool] = {}
+        # What `logging` remembers of it, it forgets for the loggers alone that it has made itself.
+        return not self.disabled and level >= self.getEffectiveLevel() and level > self.manager.disable
 
     def handle(self, record: logging.LogRecord) -> None:
         """Take a record.

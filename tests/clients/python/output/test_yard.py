@@ -105,6 +105,8 @@ async def test_the_log_of_a_task_is_output_and_goes_on_to_that_of_the_program(ya
     async def work(task):
         task.log.debug("not kept")
         task.log.info("kept")
+        task.log.setLevel(logging.ERROR)
+        task.log.info("not kept either")
         thread = threading.Thread(target=lambda: task.log.error("from a thread"))
         thread.start()
         await asyncio.to_thread(thread.join)
