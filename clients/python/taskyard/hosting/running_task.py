@@ -387,7 +387,7 @@ class RunningTask:
             self._output.end()
 
     @property
-    def output(self) -> TaskOutput | None:
+    def sink(self) -> TaskOutput | None:
         """Where what it says goes, None if it can say nothing. The host uses it."""
         return self._output
 

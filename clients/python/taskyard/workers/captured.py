@@ -5,7 +5,10 @@ The host has the other ends of the pipes, so that nothing is lost that was writt
 
 import asyncio
 import codecs
+import fcntl
 import os
+import struct
+import termios
 from collections.abc import Awaitable, Callable
 from typing import Final
 
@@ -13,6 +16,7 @@ from .redirected import Ends
 
 CHANNELS: Final = ("stdout", "stderr")
 READ_BYTES: Final = 65_536
+INT: Final = struct.Struct("i")
 
 
 class CapturedOutput:
@@ -45,11 +49,12 @@ class CapturedOutput:
         return ends[0], ends[1]
 
     async def drain(self) -> None:
-        """Read all that was written before now."""
+        """Read all that was written before now. What a process writes that was left behind is not waited for."""
         async with self._reading:
             for pipe in self._pipes:
-                while await self._read(pipe):
-                    pass
+                left = pipe.bytes_left()
+                while left > 0 and (count := await self._read(pipe)):
+                    left -= count
                 for part in pipe.decode(b"", is_last=True):
                     await self._say(pipe.channel, part)
 
@@ -66,7 +71,7 @@ class CapturedOutput:
         while True:
             await self._until_readable(pipe)
             async with self._reading:
-                if await self._read(pipe) is False:
+                if await self._read(pipe) == 0:
                     return
 
     async def _until_readable(self, pipe: "_Pipe") -> None:
@@ -79,17 +84,15 @@ class CapturedOutput:
             if pipe in self._pipes:
                 self._loop.remove_reader(pipe.number)
 
-    async def _read(self, pipe: "_Pipe") -> bool | None:
-        """Read once. True if there was something, None if there was nothing, False at the end of the pipe."""
+    async def _read(self, pipe: "_Pipe") -> int | None:
+        """Read once. How many bytes there were, 0 at the end of the pipe; None if there is nothing now."""
         try:
             data = os.read(pipe.number, READ_BYTES)
         except BlockingIOError:
             return None
-        if not data:
-            return False
         for part in pipe.decode(data):
             await self._say(pipe.channel, part)
-        return True
+        return len(data)
 
 
 class _Pipe:
@@ -99,6 +102,11 @@ class _Pipe:
         self.number = number
         self.channel = channel
         self._decoder = codecs.getincrementaldecoder("utf-8")()
+
+    def bytes_left(self) -> int:
+        """How many bytes there are to read now."""
+        count: tuple[int] = INT.unpack(fcntl.ioctl(self.number, termios.FIONREAD, bytes(INT.size)))
+        return count[0]
 
     def decode(self, data: bytes, is_last: bool = False) -> list[str | bytes]:
         """What was written, as text; as bytes if it is none."""

@@ -266,12 +266,12 @@ class _Worker:
 
 def _refusal(task: RunningTask) -> str | None:
     """Why a task can say nothing, None if it can."""
-    return "this task has no output" if task.output is None else task.output.refusal or None
+    return "this task has no output" if task.sink is None else task.sink.refusal or None
 
 
 def _say(task: RunningTask, piece: Piece) -> Awaitable[None] | None:
     """Say what a worker has said. What is returned is to be awaited: there is no room for it yet."""
-    output = task.output
+    output = task.sink
     if output is None or output.refusal or output.take(*piece):
         return None
     return _wait(output, piece)

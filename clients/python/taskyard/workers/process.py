@@ -62,6 +62,9 @@ class WorkerProcess:
         self._is_told_to_end = False
         self._writer: asyncio.WriteTransport | None = None
         self._reading: asyncio.Task[None] | None = None
+        self._read_frames = 0
+        self._waits = False
+        """True while the frame that was read last waits for room, and nothing more is read."""
         self._reaping = threading.Lock()
         self._life = -1
         self._crash_file = -1
@@ -172,7 +175,11 @@ class WorkerProcess:
     async def _bury(self) -> None:
         if self._reading is not None:
             # What it wrote before it died is in the pipe; a process that got away with its end may hold it open.
-            await asyncio.wait({self._reading}, timeout=TERM_SECS)
+            # What it said waits for room, though.
+            read = -1
+            while not self._reading.done() and (self._waits or read != self._read_frames):
+                read = self._read_frames
+                await asyncio.wait({self._reading}, timeout=TERM_SECS)
             self._reading.cancel()
         if self._kill_timer is not None:
             self._kill_timer.cancel()
@@ -183,11 +190,13 @@ class WorkerProcess:
     async def _read(self, reader: asyncio.StreamReader) -> None:
         while (received := await read_frame(reader)) is not None:
             try:
-                waits = self._on_frame(*received)
-                if waits is not None:
+                if (waits := self._on_frame(*received)) is not None:
+                    self._waits = True
                     await waits
             except Exception:
                 log.exception("worker %d: what it sent could not be taken", self.pid)
+            self._waits = False
+            self._read_frames += 1
 
 
 def _how_it_ended(exit_code: int, peak_kib: int) -> str:

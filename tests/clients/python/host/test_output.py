@@ -7,6 +7,7 @@ import pytest
 
 from taskyard import Unimplemented
 from tests.clients.python.host.scripted_server import result_of
+from tests.clients.python.output import said as said_by_processes
 from tests.waiting import LIMIT_SECS, until
 
 WINDOW = 100
@@ -16,9 +17,9 @@ WINDOW = 100
 def begin(server, make_host, work):
     """Has a handler run the task `t` on a stream with room for 100 bytes of output, or more or less."""
 
-    async def begin(handler, **welcome):
+    async def begin(handler, runs_in=None, capture_output=False, **welcome):
         host = make_host()
-        host.action("click")(handler)
+        host.action("click", runs_in=runs_in, capture_output=capture_output)(handler)
         work(host)
         stream = await server.welcomed(**{"output_bytes": WINDOW, **welcome})
         stream.assign("t")
@@ -175,6 +176,26 @@ async def test_with_an_older_server_emit_fails_and_the_log_warns_once(begin, cap
     assert result_of(await stream.report()) == "done"
     assert caplog.text.count("its log is not kept: the server takes no output") == 1
     assert not any(message.HasField("output") for message in stream.messages)
+
+
+async def test_with_an_older_server_a_worker_process_writes_where_its_host_does(begin, caplog, capfd):
+    stream = await begin(said_by_processes.tries, output_bytes=0, runs_in="process", capture_output=True)
+    assert result_of(await stream.report()) == "Unimplemented"
+    assert capfd.readouterr().out == "written\n"
+    assert caplog.text.count("what it writes is not kept: the server takes no output") == 1
+
+
+async def test_what_a_worker_process_wrote_before_it_died_waits_for_room(begin):
+    stream = await begin(said_by_processes.floods_and_dies, runs_in="process", capture_output=True)
+    come = 0
+    for taken in range(1, 3):
+        _, texts = await stream.said()
+        come += len("".join(texts))
+        stream.keep(taken)
+        if come == 60_000:
+            break
+    assert come == 60_000
+    assert (await stream.report()).failed.code == "worker_died"
 
 
 async def test_a_log_in_the_loop_waits_for_nothing(begin):

@@ -32,3 +32,26 @@ def floods(task: RunningTask) -> None:
     """Say more than any window has room for."""
     for number in range(task.params["count"]):
         task.emit(f"{number:08d}" + "x" * 60_000)
+
+
+def leaves_a_process(task: RunningTask) -> int:
+    """Leave a process behind that writes without end."""
+    child = subprocess.Popen(["sh", "-c", "while echo left behind; do :; done"])
+    task.emit("begun")
+    return child.pid
+
+
+def floods_and_dies(_: RunningTask) -> None:
+    """Fill the pipe to the host, and leave nothing to clean up."""
+    os.write(1, b"x" * 60_000)
+    os._exit(3)
+
+
+def tries(task: RunningTask) -> str:
+    """Write, and say how emit fails."""
+    print("written")
+    try:
+        task.emit("x")
+    except Exception as error:
+        return type(error).__name__
+    return "said"

@@ -2,6 +2,8 @@
 
 import asyncio
 import logging
+import os
+import signal
 import threading
 
 import pytest
@@ -171,6 +173,16 @@ async def test_a_worker_process_that_says_too_much_waits(yard):
     yard.host(host)
     task = await yard.client.submit("floods", params={"count": 60})
     assert [int(data[:8]) async for _, data in _read(yard, task)] == list(range(60))
+
+
+async def test_a_process_that_was_left_behind_does_not_hold_up_the_end(yard):
+    host = Host(host_id="h")
+    host.action("leaves", runs_in="process", capture_output=True)(said.leaves_a_process)
+    yard.host(host)
+    task = await yard.client.submit("leaves")
+    ended = await yard.until_ended(task)
+    os.kill(int(ended.result), signal.SIGKILL)
+    assert ("output", "begun") in await chunks_of(yard, task)
 
 
 def test_output_of_others_cannot_be_captured():
