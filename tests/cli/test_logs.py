@@ -112,8 +112,9 @@ def test_it_follows_until_the_task_has_ended(said, address, namespace):
         assert process.stdout.readline() == b"a text of two chunks\n"
         task.say(binary=b"\xff\n")
         task.end()
-        out, err = process.communicate(timeout=30)
-    assert (out, err, process.returncode) == ('{"ä": [1]}\nbytes\n'.encode() + b"\xff\n", b"", 0)
+        rest = process.stdout.read()
+        assert (process.wait(timeout=30), process.stderr.read()) == (0, b"")
+    assert rest == '{"ä": [1]}\nbytes\n'.encode() + b"\xff\n"
 
 
 def test_ctrl_c_ends_it(said, address, namespace):

@@ -8,7 +8,7 @@ import pytest
 from taskyard import Unimplemented
 from tests.clients.python.host.scripted_server import result_of
 from tests.clients.python.output import said as said_by_processes
-from tests.waiting import LIMIT_SECS, until
+from tests.waiting import LIMIT_SECS
 
 WINDOW = 100
 
@@ -22,6 +22,7 @@ def begin(server, make_host, work):
         host.action("click", runs_in=runs_in, capture_output=capture_output)(handler)
         work(host)
         stream = await server.welcomed(**{"output_bytes": WINDOW, **welcome})
+        await stream.until_credit(10)
         stream.assign("t")
         assert (await stream.report()).HasField("started")
         return stream
@@ -212,4 +213,4 @@ async def test_a_log_in_the_loop_waits_for_nothing(begin):
         number += len(texts)
         stream.keep(number - 1)
     assert (await stream.report()).HasField("completed")
-    await until(lambda: stream.credit == 10)
+    await stream.until_credit(10)

@@ -79,18 +79,18 @@ async def test_an_outage_that_is_longer_than_the_patience_is_an_error(server, ru
             await data_of(chunks, 1)
 
 
-async def test_a_server_that_has_lost_the_task_says_so(server, client, running, open_server, open_client, wire):
-    handle, lease = running
+async def test_a_server_that_has_lost_the_task_says_so(server, open_server, open_client, wire):
     client = open_client(wire)
-    handle = await client.submit("other")
+    handle = await client.submit("work")
+    lease = await server.run()
     await server.say(lease, 1, "a")
     async with aclosing(handle.output()) as chunks:
-        first = asyncio.ensure_future(anext(chunks))
+        assert await data_of(chunks, 1) == ["a"]
         wire.lead_to(await open_server())
         with pytest.raises(TaskLost):
-            await first
+            await data_of(chunks, 1)
     with pytest.raises(NotFound):
-        await rest_of(client.output(lease.task.id))
+        await rest_of(client.output(handle.id))
 
 
 async def test_only_the_channels_that_are_asked_for_come(server, client, running):
