@@ -173,10 +173,13 @@ class WindowOutput:
         window: The room of the stream.
     """
 
+    __slots__ = ("_has_ended", "_has_waited", "_key", "_over", "_window")
+
     def __init__(self, key: LeaseKey, window: OutputWindow) -> None:
         self._key = key
         self._window = window
         self._over: float = 0
+        self._has_waited = False
         self._has_ended = False
 
     @property
@@ -219,7 +222,7 @@ class WindowOutput:
             Whether it is sent; False if the server takes no output any more.
         """
         done = threading.Event()
-        waiting = self._window.queue(self._key, chunk, size, done.set)
+        waiting = self._queue(chunk, size, done.set)
         done.wait()
         return not waiting.is_refused
 
@@ -240,7 +243,7 @@ class WindowOutput:
             with contextlib.suppress(RuntimeError):
                 loop.call_soon_threadsafe(done.set)
 
-        waiting = self._window.queue(self._key, chunk, size, wake)
+        waiting = self._queue(chunk, size, wake)
         try:
             await done.wait()
         except asyncio.CancelledError:
@@ -251,9 +254,18 @@ class WindowOutput:
     def stop(self) -> None:
         """Let nothing wait any more, since the task is to end."""
         self._over = math.inf
-        self._window.hurry(self._key)
+        if self._has_waited:
+            self._window.hurry(self._key)
 
     def end(self) -> None:
         """The task has ended, and says no more."""
         self._has_ended = True
         self.stop()
+
+    def _queue(self, chunk: NewChunk, size: int, wake: Callable[[], None]) -> Waiting:
+        self._has_waited = True
+        waiting = self._window.queue(self._key, chunk, size, wake)
+        if self._over:
+            # It was stopped just before.
+            self._window.hurry(self._key)
+        return waiting
