@@ -31,6 +31,7 @@ type Client struct {
 	batches   taskyardv1.BatchServiceClient
 	stats     taskyardv1.StatsServiceClient
 	targets   taskyardv1.TargetServiceClient
+	outputs   taskyardv1.OutputServiceClient
 	submitter *submitter
 }
 
@@ -42,6 +43,7 @@ func newClient(s *settings) *Client {
 		batches:   taskyardv1.NewBatchServiceClient(s.conn),
 		stats:     taskyardv1.NewStatsServiceClient(s.conn),
 		targets:   taskyardv1.NewTargetServiceClient(s.conn),
+		outputs:   taskyardv1.NewOutputServiceClient(s.conn),
 		submitter: &submitter{settings: s, tasks: tasks},
 	}
 }

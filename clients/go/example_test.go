@@ -76,6 +76,21 @@ func ExampleClient_Run() {
 	}
 }
 
+func ExampleClient_Output() {
+	ctx, client := connected()
+	submitted, err := client.Submit(ctx, taskyard.NewTask{Action: "greet"})
+	if err != nil {
+		log.Fatal(err)
+	}
+	following := taskyard.OutputOptions{Channels: []string{"output"}, Follow: true}
+	for chunk, err := range client.Output(ctx, submitted.ID, following) {
+		if err != nil {
+			log.Fatal(err)
+		}
+		fmt.Print(chunk.Text)
+	}
+}
+
 type page struct {
 	URL   string `json:"url"`
 	Bytes int64  `json:"bytes"`

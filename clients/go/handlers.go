@@ -22,6 +22,7 @@ func (r *hostRun) begin(assignments []*taskyardv1.Assignment) {
 	for _, assignment := range assignments {
 		task := newRunningTask(assignment, r.reportProgress)
 		ctx, cancel := context.WithCancelCause(r.handlersContext)
+		task.emit = func(chunk *taskyardv1.NewChunk) error { return r.emit(ctx, task.key(), chunk) }
 		r.handlers[task.key()] = &runningHandler{task, cancel}
 		r.runningHandlers.Go(func() {
 			defer cancel(nil)

@@ -62,7 +62,8 @@ type hostRun struct {
 	reconnects        bool // The server has asked for the next stream.
 	renewed           bool // The token was read anew since a stream worked last.
 	connected         bool
-	loggedCode        Code // Why the host is not connected, as logged last.
+	outputHasRoom     chan struct{} // Closed and replaced when handlers that wait to say something may try again.
+	loggedCode        Code          // Why the host is not connected, as logged last.
 	// interruptAt is when handlers that still run are interrupted, by who asked for it: the host or the server.
 	interruptAt    map[string]time.Time
 	interruptTimer *time.Timer
@@ -70,12 +71,17 @@ type hostRun struct {
 
 func newHostRun(host *Host) *hostRun {
 	log := host.client.log.With("host", host.id)
-	return &hostRun{
+	r := &hostRun{
 		host: host, hosts: taskyardv1.NewRuntimeHostServiceClient(host.client.conn), log: log, instance: newKey(),
 		wakeUp: make(chan struct{}, 1), intervalChanged: make(chan struct{}, 1), draining: make(chan struct{}),
 		session: newSession(host.options.Slots, log), handlers: map[leaseKey]*runningHandler{},
-		interruptAt: map[string]time.Time{},
+		interruptAt: map[string]time.Time{}, outputHasRoom: make(chan struct{}),
 	}
+	r.session.output.hasRoom = func() {
+		close(r.outputHasRoom)
+		r.outputHasRoom = make(chan struct{})
+	}
+	return r
 }
 
 func (r *hostRun) run(ctx context.Context) error {
@@ -201,6 +207,9 @@ func (r *hostRun) expireLeases(life context.Context) {
 		}
 		r.mu.Lock()
 		r.stop(r.session.expire(time.Now()), leaseLost)
+		if r.session.output.retry(time.Now()) {
+			r.wake()
+		}
 		r.mu.Unlock()
 	}
 }

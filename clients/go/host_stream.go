@@ -147,6 +147,8 @@ func (r *hostRun) received(message *taskyardv1.ConnectResponse) {
 		begin, stop := r.session.reportsAnswered(message.ReportResults)
 		r.stop(stop, leaseLost)
 		r.begin(begin)
+	case *taskyardv1.ConnectResponse_OutputAcks:
+		r.stop(r.session.outputAcknowledged(message.OutputAcks, time.Now()), leaseLost)
 	case *taskyardv1.ConnectResponse_HeartbeatAck:
 		r.heartbeatAcknowledged(message.HeartbeatAck)
 	case *taskyardv1.ConnectResponse_HeartbeatInterval:

@@ -41,6 +41,7 @@ type RunningTask struct {
 	Checkpoint map[string]any
 
 	report func(*taskyardv1.Report)
+	emit   func(*taskyardv1.NewChunk) error
 	tokens atomic.Pointer[uint32]
 
 	mu       sync.Mutex

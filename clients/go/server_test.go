@@ -73,7 +73,7 @@ func startServer(folder, address string) (*process, error) {
 	}
 	limits := map[string]any{
 		"maxInflight": 1000, "maxPerAgentInflight": 1000, "maxQueueSize": 1000, "maxPerAgent": 100,
-		"maxPayloadBytes": 100_000, "reconnectGraceSecs": 3,
+		"maxPayloadBytes": 100_000, "maxOutputBytes": 1_000_000, "reconnectGraceSecs": 3,
 	}
 	config, err := json.Marshal(map[string]any{"scheduler": limits})
 	if err != nil {

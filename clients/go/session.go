@@ -48,6 +48,8 @@ type session struct {
 	retryLater      []*taskyardv1.Report // Refused for the time being; sent again after the next heartbeat.
 	maxReportsBytes int                  // The size limit of the reports of one message.
 	countsAccepted  bool                 // Whether the server counts accepted reports, and reads what comes with reports.
+
+	output *outputBox // See session_output.go.
 }
 
 type sentHeartbeat struct {
@@ -59,7 +61,7 @@ type sentHeartbeat struct {
 func newSession(slots int, log *slog.Logger) *session {
 	return &session{
 		log: log, slots: slots, leases: map[leaseKey]*lease{}, busy: map[leaseKey]bool{},
-		maxReportsBytes: defaultMessageBytes - envelopeBytes,
+		maxReportsBytes: defaultMessageBytes - envelopeBytes, output: newOutputBox(),
 	}
 }
 
@@ -99,6 +101,7 @@ func (s *session) streamOpened(welcome *taskyardv1.Welcome, sentAt time.Time) (s
 		}
 	}
 	stop = s.lose(lost)
+	s.output.opened(int(welcome.GetOutputBytes()))
 	// Another server may accept what was refused for the time being.
 	s.enqueueRefused()
 	s.queue = nil
@@ -127,10 +130,11 @@ func (s *session) streamClosed(now time.Time) {
 		}
 		if !lease.outlivesBreak() {
 			delete(s.busy, lease.key)
-			delete(s.leases, lease.key)
+			s.forget(lease.key)
 		}
 		lease.queued = false
 	}
+	s.output.disconnected()
 	s.queue, s.unanswered, s.heartbeats, s.credit = nil, nil, nil, 0
 }
 
@@ -253,9 +257,19 @@ func (s *session) nextHeartbeat(
 func (s *session) heartbeatMayRide() bool { return s.countsAccepted && len(s.queue) > 0 }
 
 // nextMessages returns the messages to write next: the heartbeat if there is one, one message of reports, if any are
-// pending, then credit for the slots that are free. Credit follows the reports that freed its slots, and does not wait
-// for the reports after them. A server that counts accepted reports gets all of it in the message of reports.
+// pending, credit for the slots that are free, then one message of output. Reports wait for the output of their own
+// task alone.
 func (s *session) nextMessages(heartbeat *taskyardv1.ConnectRequest) []*taskyardv1.ConnectRequest {
+	messages := s.nextReportMessages(heartbeat)
+	if output := s.nextOutput(); output != nil {
+		messages = append(messages, output)
+	}
+	return messages
+}
+
+// nextReportMessages returns those without output. Credit follows the reports that freed its slots, and does not wait
+// for the reports after them. A server that counts accepted reports gets all of it in the message of reports.
+func (s *session) nextReportMessages(heartbeat *taskyardv1.ConnectRequest) []*taskyardv1.ConnectRequest {
 	var messages []*taskyardv1.ConnectRequest
 	if heartbeat != nil {
 		messages = append(messages, heartbeat)
@@ -310,6 +324,12 @@ func (s *session) add(key leaseKey) *lease {
 	return s.leases[key]
 }
 
+// forget ends the life of a lease.
+func (s *session) forget(key leaseKey) {
+	delete(s.leases, key)
+	s.output.drop(key)
+}
+
 // endAt sets when a lease ends. One that ends later than before may be set without it.
 func (s *session) endAt(lease *lease, at time.Time) {
 	lease.expiresAt = at
@@ -342,11 +362,12 @@ func (s *session) lose(keys []leaseKey) (stop []leaseKey) {
 			continue
 		}
 		lease.lost = true
+		s.output.drop(key)
 		switch {
 		case !s.busy[key]:
 			// The outcome no longer matters. A release still does: a target may wait for it.
 			if lease.pending[finalReport].GetReleased() == nil {
-				delete(s.leases, key)
+				s.forget(key)
 			}
 		case lease.assignment != nil:
 			s.giveBack(lease)

@@ -70,7 +70,7 @@ func (s *session) reportsAnswered(results *taskyardv1.ReportResults) (begin []*t
 		case Code(refusal.GetCode()) == CodeLeaseLost, Code(refusal.GetCode()) == CodeNotFound:
 			lost = append(lost, keyOf(report))
 			if report.GetReleased() != nil {
-				delete(s.leases, keyOf(report))
+				s.forget(keyOf(report))
 			}
 		default:
 			s.reportRefused(report, refusal)
@@ -84,7 +84,7 @@ func (s *session) reportAccepted(report *taskyardv1.Report) *taskyardv1.Assignme
 	lease := s.leases[keyOf(report)]
 	switch kind := kindOf(report); {
 	case kind == finalReport:
-		delete(s.leases, keyOf(report))
+		s.forget(keyOf(report))
 	case kind == startReport && lease != nil && lease.assignment != nil:
 		return lease.begin()
 	}
@@ -112,7 +112,7 @@ func (s *session) reportRefused(report *taskyardv1.Report, refusal *taskyardv1.E
 	case report.GetFailed() != nil:
 		s.enqueue(lease, lease.key.release())
 	default:
-		delete(s.leases, lease.key)
+		s.forget(lease.key)
 	}
 }
 
@@ -135,7 +135,8 @@ func (s *session) enqueue(lease *lease, report *taskyardv1.Report) {
 	}
 }
 
-// nextReports takes as many pending reports as fit one message. Those of one lease are in the order of their kinds.
+// nextReports takes as many pending reports as fit one message. Those of one lease are in the order of their kinds;
+// the last one waits for the output of the lease.
 func (s *session) nextReports() []*taskyardv1.Report {
 	var reports []*taskyardv1.Report
 	size := 0
@@ -150,7 +151,7 @@ func (s *session) nextReports() []*taskyardv1.Report {
 				report = s.fitting(lease, report)
 				lease.pending[kind] = report
 			}
-			if report == nil {
+			if report == nil || kind == finalReport && s.output.isBehind(lease.key) {
 				continue
 			}
 			if size += proto.Size(report) + envelopeBytes; len(reports) > 0 && size > s.maxReportsBytes {

@@ -23,6 +23,10 @@
 //	heartbeat             the next heartbeat, as the leases that it lists (LEASE:TOKENS)
 //	ack 1 a               the server answers the heartbeat 1, and names the lease a as lost
 //	cancel a              the server cancels the task
+//	limit 100             from the next welcome on the server takes output, and so many bytes of it ahead
+//	say a TEXT            the handler says a chunk; huge takes more than half of a limit of 100
+//	kept a:2 b:CODE       the server answers the oldest message of output: how many chunks it keeps, or why it does not
+//	retry                 chunks that were refused for now are due again, if they are
 //	expire, drain, deregister
 //	held                  the leases of the next Hello
 //	finished              whether nothing is left to do
@@ -30,6 +34,7 @@
 package taskyard
 
 import (
+	"errors"
 	"fmt"
 	"log/slog"
 	"strconv"
@@ -69,6 +74,7 @@ type sessionScript struct {
 	unwritten []*taskyardv1.ConnectRequest
 	tokens    map[leaseKey]*uint32
 	counting  bool
+	limit     uint32
 }
 
 func newScript(t *testing.T, slots int) *sessionScript {
@@ -94,6 +100,7 @@ func (s *sessionScript) step(step string) string {
 	case "welcome":
 		welcome := &taskyardv1.Welcome{
 			ReconnectGraceMs: 5000, MaxMessageBytes: testMessageBytes, CountsAccepted: s.counting,
+			OutputBytes: s.limit,
 		}
 		for _, name := range args {
 			welcome.Kept = append(welcome.Kept, leaseNamed(name))
@@ -157,6 +164,27 @@ func (s *sessionScript) step(step string) string {
 	case "cancel":
 		key := keyNamed(args[0])
 		return showStop(s.session.taskCancelled(&taskyardv1.Cancellation{TaskId: key.taskID, FencingToken: float64(key.token)}))
+	case "limit":
+		s.limit = s.number(args[0])
+	case "say":
+		text := args[1]
+		if text == "huge" {
+			text = strings.Repeat("x", 60)
+		}
+		chunk := &taskyardv1.NewChunk{Data: &taskyardv1.NewChunk_Text{Text: text}}
+		fits, err := s.session.chunkSaid(keyNamed(args[0]), chunk)
+		switch {
+		case errors.Is(err, errNoOutput):
+			return "no output"
+		case err != nil:
+			return "over"
+		case !fits:
+			return "full"
+		}
+	case "kept":
+		return showStop(s.session.outputAcknowledged(acksOf(args), now))
+	case "retry":
+		return strconv.FormatBool(s.session.output.retry(now))
 	case "expire":
 		return showStop(s.session.expire(now))
 	case "drain":
@@ -233,6 +261,21 @@ func answerOf(codes []string) *taskyardv1.ReportResults {
 	return results
 }
 
+func acksOf(answers []string) *taskyardv1.OutputAcks {
+	acks := &taskyardv1.OutputAcks{}
+	for _, each := range answers {
+		name, answer, _ := strings.Cut(each, ":")
+		ack := &taskyardv1.OutputAck{TaskId: keyNamed(name).taskID, FencingToken: float64(keyNamed(name).token)}
+		if count, err := strconv.Atoi(answer); err == nil {
+			ack.Taken = uint32(count)
+		} else {
+			ack.Error = &taskyardv1.Error{Code: &answer, Error: proto.String("no")}
+		}
+		acks.Acks = append(acks.Acks, ack)
+	}
+	return acks
+}
+
 // From messages to names
 
 func nameOf(key leaseKey) string {
@@ -256,6 +299,13 @@ func showMessages(messages []*taskyardv1.ConnectRequest) string {
 			if heartbeat != nil {
 				items = append(items, strings.TrimSpace("heartbeat "+showHeld(heartbeat.GetLeases())))
 			}
+		}
+		for _, output := range message.GetOutput().GetLeases() {
+			item := fmt.Sprintf("%s says %d", nameOf(keyOf(output)), output.GetNumber())
+			for _, chunk := range output.GetChunks() {
+				item += " " + strings.ReplaceAll(chunk.GetText(), strings.Repeat("x", 60), "huge")
+			}
+			items = append(items, item)
 		}
 		parts = append(parts, strings.Join(items, " "))
 	}

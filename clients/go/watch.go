@@ -10,14 +10,10 @@ import (
 	"iter"
 	"time"
 
-	"google.golang.org/grpc/connectivity"
 	"google.golang.org/protobuf/proto"
 
 	taskyardv1 "github.com/taskyard/taskyard/clients/go/v1"
 )
-
-// silenceTimeout is how long a stream may be silent before it counts as dead: the server sends a bookmark every 15 s.
-const silenceTimeout = 45 * time.Second
 
 // EventKind tells what happened to a task.
 type EventKind string
@@ -92,11 +88,9 @@ type WatchOptions struct {
 // patience of the client, see [WithPatience].
 func (c *Client) Watch(ctx context.Context, options WatchOptions) iter.Seq2[*Event, error] {
 	return func(yield func(*Event, error) bool) {
-		outage := newOutage(c.conn, c.patience)
-		outage.isStream = true
 		w := &watch{
-			client: c, outage: outage, cursor: options.Cursor, sendsCurrent: options.IncludeCurrent,
-			current: map[string]uint64{}, yield: yield, silenceTimeout: silenceTimeout, onGap: options.OnGap,
+			streams: newStreams(c, "the watch"), cursor: options.Cursor, sendsCurrent: options.IncludeCurrent,
+			current: map[string]uint64{}, yield: yield, onGap: options.OnGap,
 			filter: &taskyardv1.WatchTasksRequest{
 				TaskIds: options.TaskIDs, BatchId: optional(options.BatchID), AgentId: optional(cmp.Or(options.AgentID, options.Agent)),
 				Target: optional(options.Target), State: statesOf(options.States),
@@ -115,13 +109,10 @@ func (c *Client) Watch(ctx context.Context, options WatchOptions) iter.Seq2[*Eve
 
 // watch is one watch, over all of its streams.
 type watch struct {
-	client         *Client
-	filter         *taskyardv1.WatchTasksRequest
-	outage         *outage
-	silenceTimeout time.Duration
-	yield          func(*Event, error) bool
-	cursor         string
-	renewed        bool // The token was read anew since a stream worked last.
+	*streams
+	filter *taskyardv1.WatchTasksRequest
+	yield  func(*Event, error) bool
+	cursor string
 	// sendsCurrent is true while the server sends the current tasks. There is no cursor to resume from in between:
 	// after a break the server sends all of them again.
 	sendsCurrent bool
@@ -144,32 +135,14 @@ func (w *watch) run(ctx context.Context) error {
 		if errors.Is(err, errWatchEnded) {
 			return nil
 		}
-		if err := ctx.Err(); err != nil {
-			return ErrorFrom(err)
-		}
-		if w.client.conn.GetState() == connectivity.Shutdown {
-			return err
-		}
-		switch CodeOf(err) {
-		case CodeCursorExpired:
+		if CodeOf(err) == CodeCursorExpired && ctx.Err() == nil {
 			w.client.log.Info("taskyard: the watch begins anew", "error", err)
 			w.cursor, w.sendsCurrent = "", true
 			if w.onGap != nil {
 				w.onGap(errorFrom(err).Reason)
 			}
-		case CodeUnauthenticated:
-			if w.renewed || !w.client.identity.token.renew() {
-				return err
-			}
-			w.renewed = true
-			w.client.log.Info("taskyard: the watch goes on with the token read anew", "error", err)
-		case CodeUnavailable, CodeInternal, CodeCancelled, CodeDeadlineExceeded, CodeTooManyRequests:
-			// The end of a server may show as any of these but the last.
-			w.client.log.Info("taskyard: the watch goes on over a new stream", "error", err)
-		default:
-			return err
 		}
-		if err := w.outage.wait(ctx, err); err != nil {
+		if err := w.waitForNext(ctx, err); err != nil {
 			return err
 		}
 	}
@@ -184,11 +157,7 @@ func (w *watch) readStream(ctx context.Context) error {
 		return errorFrom(err)
 	}
 	for {
-		silence := time.AfterFunc(w.silenceTimeout, cancel)
-		message, err := stream.Recv()
-		if !silence.Stop() && err != nil {
-			return unavailable("nothing was heard of the server for " + w.silenceTimeout.String())
-		}
+		message, err := receiveFrom(stream, cancel, w.silenceTimeout)
 		if err != nil {
 			return errorFrom(err)
 		}
@@ -197,8 +166,7 @@ func (w *watch) readStream(ctx context.Context) error {
 		}
 		switch end := message.GetEnd(); {
 		case end == nil:
-			w.outage.reset()
-			w.renewed = false
+			w.works()
 		case end.GetReason() == taskyardv1.WatchEnd_tasks_ended:
 			return errWatchEnded
 		case end.GetReason() == taskyardv1.WatchEnd_cursor_expired:

@@ -153,10 +153,10 @@ func TestWatchReplacesASilentStream(t *testing.T) {
 	}}
 	client := serve(t, f)
 	w := &watch{
-		client: client, filter: &taskyardv1.WatchTasksRequest{}, outage: newOutage(nil, waitLimit),
-		silenceTimeout: 20 * time.Millisecond,
-		current:        map[string]uint64{}, yield: func(*Event, error) bool { return true },
+		streams: newStreams(client, "the watch"), filter: &taskyardv1.WatchTasksRequest{},
+		current: map[string]uint64{}, yield: func(*Event, error) bool { return true },
 	}
+	w.silenceTimeout = 20 * time.Millisecond
 	if err := w.run(testContext(t)); err != nil || len(f.watches) != 2 {
 		t.Error(err, len(f.watches))
 	}

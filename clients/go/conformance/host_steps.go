@@ -4,6 +4,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"sync"
 	"time"
@@ -36,6 +37,7 @@ func hostStart(_ context.Context, p *program, _ string, with arguments) (outcome
 	host.Handle("work", h.counted(work))
 	host.Handle("fail", h.counted(fail))
 	host.Handle("progress", h.counted(progress))
+	host.Handle("say", h.counted(say))
 	host.Handle("crash", h.counted(crash))
 	host.Handle("typed", h.counted(taskyard.Typed(typed)))
 	p.hosts[with.Host] = h
@@ -118,15 +120,16 @@ func (h *backgroundHost) counted(handler taskyard.Handler) taskyard.Handler {
 // Handlers
 
 type actionParams struct {
-	Ms           int     `json:"ms"`
-	Error        string  `json:"error"`
-	Code         string  `json:"code"`
-	Retryable    *bool   `json:"retryable"`
-	RetryAfterMs int     `json:"retry_after_ms"`
-	Until        int     `json:"until"`
-	Fraction     float64 `json:"fraction"`
-	Message      string  `json:"message"`
-	Tokens       *uint32 `json:"tokens"`
+	Ms           int      `json:"ms"`
+	Error        string   `json:"error"`
+	Code         string   `json:"code"`
+	Retryable    *bool    `json:"retryable"`
+	RetryAfterMs int      `json:"retry_after_ms"`
+	Until        int      `json:"until"`
+	Fraction     float64  `json:"fraction"`
+	Message      string   `json:"message"`
+	Tokens       *uint32  `json:"tokens"`
+	Texts        []string `json:"texts"`
 }
 
 func echo(_ context.Context, task *taskyard.RunningTask) (any, error) { return task.Params, nil }
@@ -183,6 +186,19 @@ func progress(_ context.Context, task *taskyard.RunningTask) (any, error) {
 	}
 	task.Progress(params.Fraction, params.Message)
 	return nil, nil
+}
+
+func say(_ context.Context, task *taskyard.RunningTask) (any, error) {
+	var params actionParams
+	if err := task.DecodeParams(&params); err != nil {
+		return nil, err
+	}
+	for _, text := range params.Texts {
+		if err := task.Emit(text); err != nil {
+			return nil, err
+		}
+	}
+	return nil, errors.Join(task.EmitTo("log", map[string]any{"said": len(params.Texts)}), task.EmitTo("bytes", []byte("end")))
 }
 
 // serveWork runs a host of the shared queue until the context ends.

@@ -3,7 +3,9 @@
 package main
 
 import (
+	"cmp"
 	"context"
+	"encoding/json"
 	"fmt"
 	"time"
 
@@ -52,6 +54,30 @@ func watchMore(_ context.Context, p *program, _ string, with arguments) (outcome
 		return nil, fmt.Errorf("no watch %q is open", with.Watch)
 	}
 	return w.read(p, with.Watch, with)
+}
+
+// readOutput follows the output of a task to its end.
+func readOutput(ctx context.Context, p *program, _ string, with arguments) (outcome, error) {
+	ctx, cancel := context.WithTimeout(ctx, milliseconds(with.Ms))
+	defer cancel()
+	chunks := []string{}
+	for chunk, err := range p.client.Output(ctx, with.Task, taskyard.OutputOptions{
+		After: with.AfterChunk, Channels: with.Channels, Follow: true,
+	}) {
+		if err != nil {
+			return nil, err
+		}
+		said := cmp.Or(chunk.Text, string(chunk.Binary))
+		if chunk.IsJSON {
+			text, err := json.Marshal(chunk.JSON)
+			if err != nil {
+				return nil, err
+			}
+			said = string(text)
+		}
+		chunks = append(chunks, fmt.Sprintf("%d %s %s", chunk.Sequence, chunk.Channel, said))
+	}
+	return outcome{"chunks": chunks}, nil
 }
 
 // read waits for as many events as requested, or for all if the count is 0, until the time is over.

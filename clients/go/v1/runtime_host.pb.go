@@ -580,6 +580,7 @@ type ConnectRequest struct {
 	//	*ConnectRequest_Credit
 	//	*ConnectRequest_Heartbeat
 	//	*ConnectRequest_Reports
+	//	*ConnectRequest_Output
 	Message       isConnectRequest_Message `protobuf_oneof:"message"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -658,6 +659,15 @@ func (x *ConnectRequest) GetReports() *Reports {
 	return nil
 }
 
+func (x *ConnectRequest) GetOutput() *Output {
+	if x != nil {
+		if x, ok := x.Message.(*ConnectRequest_Output); ok {
+			return x.Output
+		}
+	}
+	return nil
+}
+
 type isConnectRequest_Message interface {
 	isConnectRequest_Message()
 }
@@ -682,6 +692,12 @@ type ConnectRequest_Reports struct {
 	Reports *Reports `protobuf:"bytes,4,opt,name=reports,proto3,oneof"`
 }
 
+type ConnectRequest_Output struct {
+	// What tasks say. Only where `Welcome.output_bytes` allows it. It is applied in order with reports, so chunks that
+	// come before the report of an end are kept before it.
+	Output *Output `protobuf:"bytes,5,opt,name=output,proto3,oneof"`
+}
+
 func (*ConnectRequest_Hello) isConnectRequest_Message() {}
 
 func (*ConnectRequest_Credit) isConnectRequest_Message() {}
@@ -689,6 +705,8 @@ func (*ConnectRequest_Credit) isConnectRequest_Message() {}
 func (*ConnectRequest_Heartbeat) isConnectRequest_Message() {}
 
 func (*ConnectRequest_Reports) isConnectRequest_Message() {}
+
+func (*ConnectRequest_Output) isConnectRequest_Message() {}
 
 // ConnectResponse is a message from the server on a host's stream.
 type ConnectResponse struct {
@@ -704,6 +722,7 @@ type ConnectResponse struct {
 	//	*ConnectResponse_Cancellations
 	//	*ConnectResponse_Drain
 	//	*ConnectResponse_HeartbeatInterval
+	//	*ConnectResponse_OutputAcks
 	Message isConnectResponse_Message `protobuf_oneof:"message"`
 	// So many reports more are accepted: the oldest of those that the server has not answered yet. It counts before the
 	// message that it comes with, and may come with none. Sent only where `Hello.counts_accepted`.
@@ -815,6 +834,15 @@ func (x *ConnectResponse) GetHeartbeatInterval() *HeartbeatInterval {
 	return nil
 }
 
+func (x *ConnectResponse) GetOutputAcks() *OutputAcks {
+	if x != nil {
+		if x, ok := x.Message.(*ConnectResponse_OutputAcks); ok {
+			return x.OutputAcks
+		}
+	}
+	return nil
+}
+
 func (x *ConnectResponse) GetAcceptedReports() uint32 {
 	if x != nil {
 		return x.AcceptedReports
@@ -868,6 +896,11 @@ type ConnectResponse_HeartbeatInterval struct {
 	HeartbeatInterval *HeartbeatInterval `protobuf:"bytes,7,opt,name=heartbeat_interval,json=heartbeatInterval,proto3,oneof"`
 }
 
+type ConnectResponse_OutputAcks struct {
+	// The answer to output, once it is kept.
+	OutputAcks *OutputAcks `protobuf:"bytes,10,opt,name=output_acks,json=outputAcks,proto3,oneof"`
+}
+
 func (*ConnectResponse_Welcome) isConnectResponse_Message() {}
 
 func (*ConnectResponse_Assignments) isConnectResponse_Message() {}
@@ -881,6 +914,8 @@ func (*ConnectResponse_Cancellations) isConnectResponse_Message() {}
 func (*ConnectResponse_Drain) isConnectResponse_Message() {}
 
 func (*ConnectResponse_HeartbeatInterval) isConnectResponse_Message() {}
+
+func (*ConnectResponse_OutputAcks) isConnectResponse_Message() {}
 
 // HeldLease identifies a lease by its task and token.
 type HeldLease struct {
@@ -1118,8 +1153,11 @@ type Welcome struct {
 	// Whether the server counts accepted reports, as the Hello asked for. Then it also reads `Reports.credit` and
 	// `Reports.heartbeat`, which an older one would overlook.
 	CountsAccepted bool `protobuf:"varint,9,opt,name=counts_accepted,json=countsAccepted,proto3" json:"counts_accepted,omitempty"`
-	unknownFields  protoimpl.UnknownFields
-	sizeCache      protoimpl.SizeCache
+	// How many bytes of chunks the host may have sent that are not acknowledged yet. 0 where the server takes no output:
+	// an older one, or replicas of which one is older.
+	OutputBytes   uint32 `protobuf:"varint,10,opt,name=output_bytes,json=outputBytes,proto3" json:"output_bytes,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Welcome) Reset() {
@@ -1213,6 +1251,13 @@ func (x *Welcome) GetCountsAccepted() bool {
 		return x.CountsAccepted
 	}
 	return false
+}
+
+func (x *Welcome) GetOutputBytes() uint32 {
+	if x != nil {
+		return x.OutputBytes
+	}
+	return 0
 }
 
 // Credit allows the server to dispatch more tasks.
@@ -2935,7 +2980,7 @@ var File_taskyard_v1_runtime_host_proto protoreflect.FileDescriptor
 
 const file_taskyard_v1_runtime_host_proto_rawDesc = "" +
 	"\n" +
-	"\x1etaskyard/v1/runtime_host.proto\x12\vtaskyard.v1\x1a\x1cgoogle/api/annotations.proto\x1a\x1cgoogle/protobuf/struct.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x18taskyard/v1/access.proto\x1a\x17taskyard/v1/lease.proto\x1a\x16taskyard/v1/task.proto\"\xa0\a\n" +
+	"\x1etaskyard/v1/runtime_host.proto\x12\vtaskyard.v1\x1a\x1cgoogle/api/annotations.proto\x1a\x1cgoogle/protobuf/struct.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x18taskyard/v1/access.proto\x1a\x17taskyard/v1/lease.proto\x1a\x18taskyard/v1/output.proto\x1a\x16taskyard/v1/task.proto\"\xa0\a\n" +
 	"\vRuntimeHost\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12!\n" +
 	"\fdisplay_name\x18\x02 \x01(\tR\vdisplayName\x12\"\n" +
@@ -2986,13 +3031,14 @@ const file_taskyard_v1_runtime_host_proto_rawDesc = "" +
 	"_memory_mbB\x11\n" +
 	"\x0f_active_workersB\x0f\n" +
 	"\r_active_teamsB\v\n" +
-	"\t_sessions\"\xe0\x01\n" +
+	"\t_sessions\"\x8f\x02\n" +
 	"\x0eConnectRequest\x12*\n" +
 	"\x05hello\x18\x01 \x01(\v2\x12.taskyard.v1.HelloH\x00R\x05hello\x12-\n" +
 	"\x06credit\x18\x02 \x01(\v2\x13.taskyard.v1.CreditH\x00R\x06credit\x126\n" +
 	"\theartbeat\x18\x03 \x01(\v2\x16.taskyard.v1.HeartbeatH\x00R\theartbeat\x120\n" +
-	"\areports\x18\x04 \x01(\v2\x14.taskyard.v1.ReportsH\x00R\areportsB\t\n" +
-	"\amessage\"\xd6\x04\n" +
+	"\areports\x18\x04 \x01(\v2\x14.taskyard.v1.ReportsH\x00R\areports\x12-\n" +
+	"\x06output\x18\x05 \x01(\v2\x13.taskyard.v1.OutputH\x00R\x06outputB\t\n" +
+	"\amessage\"\x92\x05\n" +
 	"\x0fConnectResponse\x120\n" +
 	"\awelcome\x18\x01 \x01(\v2\x14.taskyard.v1.WelcomeH\x00R\awelcome\x12<\n" +
 	"\vassignments\x18\x02 \x01(\v2\x18.taskyard.v1.AssignmentsH\x00R\vassignments\x12@\n" +
@@ -3000,7 +3046,10 @@ const file_taskyard_v1_runtime_host_proto_rawDesc = "" +
 	"\x0ereport_results\x18\x04 \x01(\v2\x1a.taskyard.v1.ReportResultsH\x00R\rreportResults\x12B\n" +
 	"\rcancellations\x18\x05 \x01(\v2\x1a.taskyard.v1.CancellationsH\x00R\rcancellations\x12*\n" +
 	"\x05drain\x18\x06 \x01(\v2\x12.taskyard.v1.DrainH\x00R\x05drain\x12O\n" +
-	"\x12heartbeat_interval\x18\a \x01(\v2\x1e.taskyard.v1.HeartbeatIntervalH\x00R\x11heartbeatInterval\x12)\n" +
+	"\x12heartbeat_interval\x18\a \x01(\v2\x1e.taskyard.v1.HeartbeatIntervalH\x00R\x11heartbeatInterval\x12:\n" +
+	"\voutput_acks\x18\n" +
+	" \x01(\v2\x17.taskyard.v1.OutputAcksH\x00R\n" +
+	"outputAcks\x12)\n" +
 	"\x10accepted_reports\x18\b \x01(\rR\x0facceptedReports\x12:\n" +
 	"\x16acknowledged_heartbeat\x18\t \x01(\rH\x01R\x15acknowledgedHeartbeat\x88\x01\x01B\t\n" +
 	"\amessageB\x19\n" +
@@ -3034,7 +3083,7 @@ const file_taskyard_v1_runtime_host_proto_rawDesc = "" +
 	"\n" +
 	"\b_projectB\r\n" +
 	"\v_lease_secsB\x12\n" +
-	"\x10_counts_accepted\"\xf7\x02\n" +
+	"\x10_counts_accepted\"\x9a\x03\n" +
 	"\aWelcome\x12\x18\n" +
 	"\asession\x18\x01 \x01(\tR\asession\x122\n" +
 	"\x15heartbeat_interval_ms\x18\x02 \x01(\rR\x13heartbeatIntervalMs\x12\x1d\n" +
@@ -3045,7 +3094,9 @@ const file_taskyard_v1_runtime_host_proto_rawDesc = "" +
 	"\x12reconnect_grace_ms\x18\x06 \x01(\rR\x10reconnectGraceMs\x12(\n" +
 	"\x10start_timeout_ms\x18\a \x01(\rR\x0estartTimeoutMs\x12*\n" +
 	"\x11max_message_bytes\x18\b \x01(\rR\x0fmaxMessageBytes\x12'\n" +
-	"\x0fcounts_accepted\x18\t \x01(\bR\x0ecountsAccepted\"\x1e\n" +
+	"\x0fcounts_accepted\x18\t \x01(\bR\x0ecountsAccepted\x12!\n" +
+	"\foutput_bytes\x18\n" +
+	" \x01(\rR\voutputBytes\"\x1e\n" +
 	"\x06Credit\x12\x14\n" +
 	"\x05count\x18\x01 \x01(\rR\x05count\"H\n" +
 	"\vAssignments\x129\n" +
@@ -3274,13 +3325,15 @@ var file_taskyard_v1_runtime_host_proto_goTypes = []any{
 	nil,                            // 41: taskyard.v1.RegisterHostRequest.LabelsEntry
 	(*timestamppb.Timestamp)(nil),  // 42: google.protobuf.Timestamp
 	(*structpb.Struct)(nil),        // 43: google.protobuf.Struct
-	(*Lease)(nil),                  // 44: taskyard.v1.Lease
-	(*Assignment)(nil),             // 45: taskyard.v1.Assignment
-	(*Progress)(nil),               // 46: taskyard.v1.Progress
-	(*structpb.Value)(nil),         // 47: google.protobuf.Value
-	(*Payload)(nil),                // 48: taskyard.v1.Payload
-	(Task_State)(0),                // 49: taskyard.v1.Task.State
-	(*Error)(nil),                  // 50: taskyard.v1.Error
+	(*Output)(nil),                 // 44: taskyard.v1.Output
+	(*OutputAcks)(nil),             // 45: taskyard.v1.OutputAcks
+	(*Lease)(nil),                  // 46: taskyard.v1.Lease
+	(*Assignment)(nil),             // 47: taskyard.v1.Assignment
+	(*Progress)(nil),               // 48: taskyard.v1.Progress
+	(*structpb.Value)(nil),         // 49: google.protobuf.Value
+	(*Payload)(nil),                // 50: taskyard.v1.Payload
+	(Task_State)(0),                // 51: taskyard.v1.Task.State
+	(*Error)(nil),                  // 52: taskyard.v1.Error
 }
 var file_taskyard_v1_runtime_host_proto_depIdxs = []int32{
 	42, // 0: taskyard.v1.RuntimeHost.registered_at:type_name -> google.protobuf.Timestamp
@@ -3294,69 +3347,71 @@ var file_taskyard_v1_runtime_host_proto_depIdxs = []int32{
 	10, // 8: taskyard.v1.ConnectRequest.credit:type_name -> taskyard.v1.Credit
 	12, // 9: taskyard.v1.ConnectRequest.heartbeat:type_name -> taskyard.v1.Heartbeat
 	14, // 10: taskyard.v1.ConnectRequest.reports:type_name -> taskyard.v1.Reports
-	9,  // 11: taskyard.v1.ConnectResponse.welcome:type_name -> taskyard.v1.Welcome
-	11, // 12: taskyard.v1.ConnectResponse.assignments:type_name -> taskyard.v1.Assignments
-	13, // 13: taskyard.v1.ConnectResponse.heartbeat_ack:type_name -> taskyard.v1.HeartbeatAck
-	20, // 14: taskyard.v1.ConnectResponse.report_results:type_name -> taskyard.v1.ReportResults
-	22, // 15: taskyard.v1.ConnectResponse.cancellations:type_name -> taskyard.v1.Cancellations
-	24, // 16: taskyard.v1.ConnectResponse.drain:type_name -> taskyard.v1.Drain
-	25, // 17: taskyard.v1.ConnectResponse.heartbeat_interval:type_name -> taskyard.v1.HeartbeatInterval
-	7,  // 18: taskyard.v1.Hello.leases:type_name -> taskyard.v1.HeldLease
-	40, // 19: taskyard.v1.Hello.labels:type_name -> taskyard.v1.Hello.LabelsEntry
-	4,  // 20: taskyard.v1.Hello.machine:type_name -> taskyard.v1.Machine
-	44, // 21: taskyard.v1.Welcome.kept:type_name -> taskyard.v1.Lease
-	7,  // 22: taskyard.v1.Welcome.lost:type_name -> taskyard.v1.HeldLease
-	45, // 23: taskyard.v1.Assignments.assignments:type_name -> taskyard.v1.Assignment
-	7,  // 24: taskyard.v1.Heartbeat.leases:type_name -> taskyard.v1.HeldLease
-	0,  // 25: taskyard.v1.Heartbeat.status:type_name -> taskyard.v1.RuntimeHost.Status
-	4,  // 26: taskyard.v1.Heartbeat.machine:type_name -> taskyard.v1.Machine
-	7,  // 27: taskyard.v1.HeartbeatAck.lost:type_name -> taskyard.v1.HeldLease
-	15, // 28: taskyard.v1.Reports.reports:type_name -> taskyard.v1.Report
-	12, // 29: taskyard.v1.Reports.heartbeat:type_name -> taskyard.v1.Heartbeat
-	16, // 30: taskyard.v1.Report.started:type_name -> taskyard.v1.TaskStarted
-	46, // 31: taskyard.v1.Report.progress:type_name -> taskyard.v1.Progress
-	17, // 32: taskyard.v1.Report.completed:type_name -> taskyard.v1.TaskCompleted
-	18, // 33: taskyard.v1.Report.failed:type_name -> taskyard.v1.TaskFailed
-	19, // 34: taskyard.v1.Report.released:type_name -> taskyard.v1.TaskReleased
-	47, // 35: taskyard.v1.TaskCompleted.result:type_name -> google.protobuf.Value
-	48, // 36: taskyard.v1.TaskCompleted.output:type_name -> taskyard.v1.Payload
-	21, // 37: taskyard.v1.ReportResults.results:type_name -> taskyard.v1.ReportResult
-	49, // 38: taskyard.v1.ReportResult.state:type_name -> taskyard.v1.Task.State
-	50, // 39: taskyard.v1.ReportResult.error:type_name -> taskyard.v1.Error
-	23, // 40: taskyard.v1.Cancellations.cancellations:type_name -> taskyard.v1.Cancellation
-	1,  // 41: taskyard.v1.Cancellation.reason:type_name -> taskyard.v1.Cancellation.Reason
-	42, // 42: taskyard.v1.Drain.deadline:type_name -> google.protobuf.Timestamp
-	41, // 43: taskyard.v1.RegisterHostRequest.labels:type_name -> taskyard.v1.RegisterHostRequest.LabelsEntry
-	4,  // 44: taskyard.v1.RegisterHostRequest.machine:type_name -> taskyard.v1.Machine
-	3,  // 45: taskyard.v1.RegisterHostResponse.host:type_name -> taskyard.v1.RuntimeHost
-	0,  // 46: taskyard.v1.HeartbeatHostRequest.status:type_name -> taskyard.v1.RuntimeHost.Status
-	4,  // 47: taskyard.v1.HeartbeatHostRequest.machine:type_name -> taskyard.v1.Machine
-	3,  // 48: taskyard.v1.HeartbeatHostResponse.host:type_name -> taskyard.v1.RuntimeHost
-	3,  // 49: taskyard.v1.DrainHostResponse.host:type_name -> taskyard.v1.RuntimeHost
-	3,  // 50: taskyard.v1.ListHostsResponse.hosts:type_name -> taskyard.v1.RuntimeHost
-	38, // 51: taskyard.v1.WatchHostsResponse.events:type_name -> taskyard.v1.HostEvent
-	2,  // 52: taskyard.v1.HostEvent.kind:type_name -> taskyard.v1.HostEvent.Kind
-	42, // 53: taskyard.v1.HostEvent.occurred_at:type_name -> google.protobuf.Timestamp
-	3,  // 54: taskyard.v1.HostEvent.host:type_name -> taskyard.v1.RuntimeHost
-	5,  // 55: taskyard.v1.RuntimeHostService.Connect:input_type -> taskyard.v1.ConnectRequest
-	26, // 56: taskyard.v1.RuntimeHostService.RegisterHost:input_type -> taskyard.v1.RegisterHostRequest
-	28, // 57: taskyard.v1.RuntimeHostService.HeartbeatHost:input_type -> taskyard.v1.HeartbeatHostRequest
-	30, // 58: taskyard.v1.RuntimeHostService.DeregisterHost:input_type -> taskyard.v1.DeregisterHostRequest
-	32, // 59: taskyard.v1.RuntimeHostService.DrainHost:input_type -> taskyard.v1.DrainHostRequest
-	34, // 60: taskyard.v1.RuntimeHostService.ListHosts:input_type -> taskyard.v1.ListHostsRequest
-	36, // 61: taskyard.v1.RuntimeHostService.WatchHosts:input_type -> taskyard.v1.WatchHostsRequest
-	6,  // 62: taskyard.v1.RuntimeHostService.Connect:output_type -> taskyard.v1.ConnectResponse
-	27, // 63: taskyard.v1.RuntimeHostService.RegisterHost:output_type -> taskyard.v1.RegisterHostResponse
-	29, // 64: taskyard.v1.RuntimeHostService.HeartbeatHost:output_type -> taskyard.v1.HeartbeatHostResponse
-	31, // 65: taskyard.v1.RuntimeHostService.DeregisterHost:output_type -> taskyard.v1.DeregisterHostResponse
-	33, // 66: taskyard.v1.RuntimeHostService.DrainHost:output_type -> taskyard.v1.DrainHostResponse
-	35, // 67: taskyard.v1.RuntimeHostService.ListHosts:output_type -> taskyard.v1.ListHostsResponse
-	37, // 68: taskyard.v1.RuntimeHostService.WatchHosts:output_type -> taskyard.v1.WatchHostsResponse
-	62, // [62:69] is the sub-list for method output_type
-	55, // [55:62] is the sub-list for method input_type
-	55, // [55:55] is the sub-list for extension type_name
-	55, // [55:55] is the sub-list for extension extendee
-	0,  // [0:55] is the sub-list for field type_name
+	44, // 11: taskyard.v1.ConnectRequest.output:type_name -> taskyard.v1.Output
+	9,  // 12: taskyard.v1.ConnectResponse.welcome:type_name -> taskyard.v1.Welcome
+	11, // 13: taskyard.v1.ConnectResponse.assignments:type_name -> taskyard.v1.Assignments
+	13, // 14: taskyard.v1.ConnectResponse.heartbeat_ack:type_name -> taskyard.v1.HeartbeatAck
+	20, // 15: taskyard.v1.ConnectResponse.report_results:type_name -> taskyard.v1.ReportResults
+	22, // 16: taskyard.v1.ConnectResponse.cancellations:type_name -> taskyard.v1.Cancellations
+	24, // 17: taskyard.v1.ConnectResponse.drain:type_name -> taskyard.v1.Drain
+	25, // 18: taskyard.v1.ConnectResponse.heartbeat_interval:type_name -> taskyard.v1.HeartbeatInterval
+	45, // 19: taskyard.v1.ConnectResponse.output_acks:type_name -> taskyard.v1.OutputAcks
+	7,  // 20: taskyard.v1.Hello.leases:type_name -> taskyard.v1.HeldLease
+	40, // 21: taskyard.v1.Hello.labels:type_name -> taskyard.v1.Hello.LabelsEntry
+	4,  // 22: taskyard.v1.Hello.machine:type_name -> taskyard.v1.Machine
+	46, // 23: taskyard.v1.Welcome.kept:type_name -> taskyard.v1.Lease
+	7,  // 24: taskyard.v1.Welcome.lost:type_name -> taskyard.v1.HeldLease
+	47, // 25: taskyard.v1.Assignments.assignments:type_name -> taskyard.v1.Assignment
+	7,  // 26: taskyard.v1.Heartbeat.leases:type_name -> taskyard.v1.HeldLease
+	0,  // 27: taskyard.v1.Heartbeat.status:type_name -> taskyard.v1.RuntimeHost.Status
+	4,  // 28: taskyard.v1.Heartbeat.machine:type_name -> taskyard.v1.Machine
+	7,  // 29: taskyard.v1.HeartbeatAck.lost:type_name -> taskyard.v1.HeldLease
+	15, // 30: taskyard.v1.Reports.reports:type_name -> taskyard.v1.Report
+	12, // 31: taskyard.v1.Reports.heartbeat:type_name -> taskyard.v1.Heartbeat
+	16, // 32: taskyard.v1.Report.started:type_name -> taskyard.v1.TaskStarted
+	48, // 33: taskyard.v1.Report.progress:type_name -> taskyard.v1.Progress
+	17, // 34: taskyard.v1.Report.completed:type_name -> taskyard.v1.TaskCompleted
+	18, // 35: taskyard.v1.Report.failed:type_name -> taskyard.v1.TaskFailed
+	19, // 36: taskyard.v1.Report.released:type_name -> taskyard.v1.TaskReleased
+	49, // 37: taskyard.v1.TaskCompleted.result:type_name -> google.protobuf.Value
+	50, // 38: taskyard.v1.TaskCompleted.output:type_name -> taskyard.v1.Payload
+	21, // 39: taskyard.v1.ReportResults.results:type_name -> taskyard.v1.ReportResult
+	51, // 40: taskyard.v1.ReportResult.state:type_name -> taskyard.v1.Task.State
+	52, // 41: taskyard.v1.ReportResult.error:type_name -> taskyard.v1.Error
+	23, // 42: taskyard.v1.Cancellations.cancellations:type_name -> taskyard.v1.Cancellation
+	1,  // 43: taskyard.v1.Cancellation.reason:type_name -> taskyard.v1.Cancellation.Reason
+	42, // 44: taskyard.v1.Drain.deadline:type_name -> google.protobuf.Timestamp
+	41, // 45: taskyard.v1.RegisterHostRequest.labels:type_name -> taskyard.v1.RegisterHostRequest.LabelsEntry
+	4,  // 46: taskyard.v1.RegisterHostRequest.machine:type_name -> taskyard.v1.Machine
+	3,  // 47: taskyard.v1.RegisterHostResponse.host:type_name -> taskyard.v1.RuntimeHost
+	0,  // 48: taskyard.v1.HeartbeatHostRequest.status:type_name -> taskyard.v1.RuntimeHost.Status
+	4,  // 49: taskyard.v1.HeartbeatHostRequest.machine:type_name -> taskyard.v1.Machine
+	3,  // 50: taskyard.v1.HeartbeatHostResponse.host:type_name -> taskyard.v1.RuntimeHost
+	3,  // 51: taskyard.v1.DrainHostResponse.host:type_name -> taskyard.v1.RuntimeHost
+	3,  // 52: taskyard.v1.ListHostsResponse.hosts:type_name -> taskyard.v1.RuntimeHost
+	38, // 53: taskyard.v1.WatchHostsResponse.events:type_name -> taskyard.v1.HostEvent
+	2,  // 54: taskyard.v1.HostEvent.kind:type_name -> taskyard.v1.HostEvent.Kind
+	42, // 55: taskyard.v1.HostEvent.occurred_at:type_name -> google.protobuf.Timestamp
+	3,  // 56: taskyard.v1.HostEvent.host:type_name -> taskyard.v1.RuntimeHost
+	5,  // 57: taskyard.v1.RuntimeHostService.Connect:input_type -> taskyard.v1.ConnectRequest
+	26, // 58: taskyard.v1.RuntimeHostService.RegisterHost:input_type -> taskyard.v1.RegisterHostRequest
+	28, // 59: taskyard.v1.RuntimeHostService.HeartbeatHost:input_type -> taskyard.v1.HeartbeatHostRequest
+	30, // 60: taskyard.v1.RuntimeHostService.DeregisterHost:input_type -> taskyard.v1.DeregisterHostRequest
+	32, // 61: taskyard.v1.RuntimeHostService.DrainHost:input_type -> taskyard.v1.DrainHostRequest
+	34, // 62: taskyard.v1.RuntimeHostService.ListHosts:input_type -> taskyard.v1.ListHostsRequest
+	36, // 63: taskyard.v1.RuntimeHostService.WatchHosts:input_type -> taskyard.v1.WatchHostsRequest
+	6,  // 64: taskyard.v1.RuntimeHostService.Connect:output_type -> taskyard.v1.ConnectResponse
+	27, // 65: taskyard.v1.RuntimeHostService.RegisterHost:output_type -> taskyard.v1.RegisterHostResponse
+	29, // 66: taskyard.v1.RuntimeHostService.HeartbeatHost:output_type -> taskyard.v1.HeartbeatHostResponse
+	31, // 67: taskyard.v1.RuntimeHostService.DeregisterHost:output_type -> taskyard.v1.DeregisterHostResponse
+	33, // 68: taskyard.v1.RuntimeHostService.DrainHost:output_type -> taskyard.v1.DrainHostResponse
+	35, // 69: taskyard.v1.RuntimeHostService.ListHosts:output_type -> taskyard.v1.ListHostsResponse
+	37, // 70: taskyard.v1.RuntimeHostService.WatchHosts:output_type -> taskyard.v1.WatchHostsResponse
+	64, // [64:71] is the sub-list for method output_type
+	57, // [57:64] is the sub-list for method input_type
+	57, // [57:57] is the sub-list for extension type_name
+	57, // [57:57] is the sub-list for extension extendee
+	0,  // [0:57] is the sub-list for field type_name
 }
 
 func init() { file_taskyard_v1_runtime_host_proto_init() }
@@ -3366,6 +3421,7 @@ func file_taskyard_v1_runtime_host_proto_init() {
 	}
 	file_taskyard_v1_access_proto_init()
 	file_taskyard_v1_lease_proto_init()
+	file_taskyard_v1_output_proto_init()
 	file_taskyard_v1_task_proto_init()
 	file_taskyard_v1_runtime_host_proto_msgTypes[0].OneofWrappers = []any{}
 	file_taskyard_v1_runtime_host_proto_msgTypes[1].OneofWrappers = []any{}
@@ -3374,6 +3430,7 @@ func file_taskyard_v1_runtime_host_proto_init() {
 		(*ConnectRequest_Credit)(nil),
 		(*ConnectRequest_Heartbeat)(nil),
 		(*ConnectRequest_Reports)(nil),
+		(*ConnectRequest_Output)(nil),
 	}
 	file_taskyard_v1_runtime_host_proto_msgTypes[3].OneofWrappers = []any{
 		(*ConnectResponse_Welcome)(nil),
@@ -3383,6 +3440,7 @@ func file_taskyard_v1_runtime_host_proto_init() {
 		(*ConnectResponse_Cancellations)(nil),
 		(*ConnectResponse_Drain)(nil),
 		(*ConnectResponse_HeartbeatInterval)(nil),
+		(*ConnectResponse_OutputAcks)(nil),
 	}
 	file_taskyard_v1_runtime_host_proto_msgTypes[4].OneofWrappers = []any{}
 	file_taskyard_v1_runtime_host_proto_msgTypes[5].OneofWrappers = []any{}
