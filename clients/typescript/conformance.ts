@@ -215,6 +215,20 @@ class Program {
         this.#watches.set(id, new OpenWatch(client, options));
         return this.#read(id, args);
       }
+      case "read_output": {
+        const chunks: string[] = [];
+        const options = {
+          after: (args.after_chunk as number | undefined) ?? 0,
+          channels: args.channels as string[],
+          follow: true,
+          signal: AbortSignal.timeout(number("ms")),
+        };
+        for await (const { sequence, channel, kind, data } of client.output(text("task"), options)) {
+          const said = kind === "text" ? data : kind === "json" ? JSON.stringify(data) : new TextDecoder().decode(data);
+          chunks.push(`${sequence} ${channel} ${said}`);
+        }
+        return { chunks };
+      }
       case "watch_more":
         return this.#read(text("watch"), args);
       case "cut":

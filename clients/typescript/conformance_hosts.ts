@@ -26,6 +26,12 @@ export class ObservedHost {
       if (tokens !== undefined) task.tokensUsed = Number(tokens);
       task.progress({ fraction: fraction as number, message: message as string });
     });
+    this.#add("say", async (task) => {
+      const texts = task.params.texts as string[];
+      for (const text of texts) await task.emit(text);
+      await task.emit({ said: texts.length }, { channel: "log" });
+      await task.emit(new TextEncoder().encode("end"), { channel: "bytes" });
+    });
     this.#add("crash", async (task) => {
       throw new RangeError(String(task.params.text));
     });

@@ -5,12 +5,14 @@ import { type Batch, batchFrom, type SubmittedBatch, submittedBatchFrom } from "
 import { Calls } from "./calls.js";
 import type { ClientOptions, GiveUp, ListOptions, RunOptions, SubmitOptions, Wire } from "./client_options.js";
 import { type GetBatchResponse, SubmitBatchRequestSchema } from "./gen/taskyard/v1/batch_pb.js";
+import type { OutputService } from "./gen/taskyard/v1/output_pb.js";
 import type { GetStatsResponse } from "./gen/taskyard/v1/stats_pb.js";
 import type { TaskService } from "./gen/taskyard/v1/task_pb.js";
 import { failureOf } from "./outcomes.js";
 import { OutageLog } from "./outage_log.js";
 import { outputOf } from "./payloads.js";
 import type { Stopping } from "./queueing.js";
+import { type OutputChunk, type OutputOptions, readChunks } from "./reading.js";
 import { type Stubs, stubsOver } from "./stubs.js";
 import {
   fieldsOf,
@@ -259,6 +261,25 @@ export class Client {
       const renew = () => this.#calls.renew();
       const linked = { ...options, signal: call.signal };
       yield* watchEvents(open, linked, this.#calls.patienceMs, undefined, undefined, renew);
+    } finally {
+      end();
+    }
+  }
+
+  /**
+   * What a task says while it runs, in order: live or later, the same. `break` ends the reading. It goes on after a broken
+   * connection without a gap or a repeat.
+   *
+   * @throws TaskyardError `not_found`; `unavailable` after an outage of more than `patienceMs`.
+   * @throws RangeError if `after` is not a whole number of 0 to 4,294,967,295.
+   */
+  async *output(taskId: string, options: OutputOptions = {}): AsyncGenerator<OutputChunk, void, undefined> {
+    const [call, end] = this.#calls.begin(options.signal);
+    const open = (request: Parameters<Stub<typeof OutputService>["readOutput"]>[0], signal: AbortSignal) =>
+      this.stubs.outputs.readOutput(request, { signal });
+    try {
+      const renew = () => this.#calls.renew();
+      yield* readChunks(open, taskId, options, { patienceMs: this.#calls.patienceMs, signal: call.signal, renew });
     } finally {
       end();
     }

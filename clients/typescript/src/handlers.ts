@@ -8,6 +8,7 @@ import type { Assignment } from "./gen/taskyard/v1/lease_pb.js";
 import type { Report } from "./gen/taskyard/v1/runtime_host_pb.js";
 import { runFor } from "./current_task.js";
 import { ActionFailed, tracebackOf } from "./failures.js";
+import { Emitter } from "./emitting.js";
 import type { Logger } from "./logger.js";
 import { Output, outputFields, Payload } from "./payloads.js";
 import { type Key, keyOf, type LeaseName, reportOn, sizeOf } from "./reports.js";
@@ -56,12 +57,15 @@ export class Handlers {
   readonly #changed: () => void;
   readonly #logger: Logger;
   readonly #running = new Map<Key, AbortController>();
+  /** What the handlers say. */
+  readonly emitter: Emitter;
 
   constructor(actions: Actions, session: Session, changed: () => void, logger: Logger) {
     this.#actions = actions;
     this.#session = session;
     this.#changed = changed;
     this.#logger = logger;
+    this.emitter = new Emitter(session);
   }
 
   /** Runs the handlers of these tasks. */
@@ -88,7 +92,10 @@ export class Handlers {
     let outcome: Report | undefined;
     this.#running.set(key, stop);
     try {
-      if (task) outcome = await this.#outcome(new RunningTask(taskFrom(task), name, stop.signal, this.#reporter(key)));
+      if (task)
+        outcome = await this.#outcome(
+          new RunningTask(taskFrom(task), name, stop.signal, this.#reporter(name, stop.signal)),
+        );
     } catch (error) {
       // Whatever a task holds, it must not end this host, nor the next one that it is handed to.
       this.#logger.error(`task ${name.taskId} cannot be read`, error);
@@ -100,13 +107,18 @@ export class Handlers {
     }
   }
 
-  #reporter(key: Key): TaskReporter {
+  #reporter(name: LeaseName, signal: AbortSignal): TaskReporter {
     return {
+      said: async (chunks) => {
+        const said = chunks.map((chunk) => this.emitter.say(name, chunk, signal));
+        this.#changed();
+        await Promise.all(said);
+      },
       progressed: (report) => {
         this.#session.progressed(report);
         this.#changed();
       },
-      usedTokens: (count) => this.#session.usedTokens(key, count),
+      usedTokens: (count) => this.#session.usedTokens(keyOf(name), count),
     };
   }
 
@@ -117,7 +129,9 @@ export class Handlers {
     let result: unknown;
     try {
       result = await runFor(task, () => handler(task));
+      await task.emitted;
     } catch (error) {
+      await task.emitted;
       if (task.signal.aborted) return undefined;
       if (error instanceof ActionFailed) {
         this.#logger.info(`task ${task.id} (${task.action}) failed: ${error.message}`);

@@ -9,7 +9,7 @@ import { timestampMs } from "@bufbuild/protobuf/wkt";
 import { type Client as Stub, createClient } from "@connectrpc/connect";
 import type { Caller } from "./caller.js";
 import { Calls } from "./calls.js";
-import { errorFrom, isElsewhere, isTooMany, TaskyardError } from "./errors.js";
+import { errorFrom, isElsewhere, TaskyardError } from "./errors.js";
 import {
   Cancellation_Reason,
   type ConnectRequest,
@@ -27,15 +27,13 @@ import type { HostOptions } from "./host.js";
 import type { Logger } from "./logger.js";
 import { MachineFigures } from "./machine.js";
 import { openConnection } from "./connection.js";
-import { MAX_TIMER_MS, spread, systemClock } from "./retrying.js";
+import { reconnectDelay } from "./reconnecting.js";
+import { MAX_TIMER_MS, systemClock } from "./retrying.js";
 import { Session } from "./session.js";
 import { randomKey } from "./values.js";
 
 /** The errors that another try cannot avoid. */
 const FINAL_ERRORS = ["bad_request", "conflict", "permission_denied", "unauthenticated", "unimplemented"];
-/** How long the host tries to come back in short steps. After that the delays grow with the outage. */
-const PROMPT_MS = 3_000;
-const PROMPT_DELAY_MS = [50, 100] as const;
 const MAX_DELAY_MS = 5_000;
 /** Leases outlive a broken stream for seconds only. */
 const MAX_DELAY_WITH_LEASES_MS = 1_000;
@@ -117,6 +115,7 @@ export class HostRun {
 
   #expireLeases(): void {
     this.#handlers.stop(this.#session.expired(now()), "the server cannot be reached to renew the lease");
+    if (this.#session.outputRetried(now())) this.#wake();
   }
 
   /** Takes no more tasks, lets the running ones end within the grace period, then leaves. A repeat changes nothing. */
@@ -255,6 +254,9 @@ export class HostRun {
         this.#handlers.begin(begin);
         break;
       }
+      case "outputAcks":
+        this.#handlers.stop(session.outputAnswered(message.value, now()));
+        break;
       case "heartbeatAck":
         this.#acknowledged(message.value);
         break;
@@ -420,24 +422,13 @@ export class HostRun {
   /** There may be a message to write, or a reason to leave. */
   #wake(): void {
     this.#isAwake = true;
+    this.#handlers.emitter.retry();
     for (const resolve of this.#sleepers.splice(0)) resolve();
   }
 
   #woken(): Promise<void> {
     return this.#isAwake ? Promise.resolve() : new Promise((resolve) => this.#sleepers.push(resolve));
   }
-}
-
-/**
- * How long a host waits before its next stream, when it has been out for `outMs`. Leases outlive a break for a few seconds
- * only, so it is short at first, and grows up to a limit, with full jitter.
- */
-export function reconnectDelay(error: TaskyardError, isAsked: boolean, outMs: number, maxMs: number): number {
-  if (isTooMany(error) && error.retryAfterMs) return spread(error.retryAfterMs, Math.random());
-  if (isAsked) return 0;
-  const [shortest, longest] = PROMPT_DELAY_MS;
-  if (outMs < PROMPT_MS) return shortest + (longest - shortest) * Math.random();
-  return Math.random() * Math.min(maxMs, outMs / 2);
 }
 
 /** The reason of a cancellation as other SDKs spell it. */

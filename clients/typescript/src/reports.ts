@@ -42,6 +42,11 @@ export class ReportQueue {
     this.#maxBytes = (messageBytes || DEFAULT_MESSAGE_BYTES) - ENVELOPE_BYTES;
   }
 
+  /** About the most that a message carries. */
+  get maxBytes(): number {
+    return this.#maxBytes;
+  }
+
   /** Whether a message of so many bytes is one that the server reads. */
   fits(messageBytes: number): boolean {
     return messageBytes <= this.#maxBytes;
@@ -71,12 +76,16 @@ export class ReportQueue {
     this.#pending.delete(key);
   }
 
-  /** The reports of the next message, as many as fit, in order. They then wait for an answer. */
-  nextBatch(): Report[] {
+  /**
+   * The reports of the next message, as many as fit, in order. They then wait for an answer. The final report of a lease
+   * is left out while `mustWait` says so.
+   */
+  nextBatch(mustWait: (key: Key) => boolean = () => false): Report[] {
     const batch: Report[] = [];
     let size = 0;
     for (const [key, reports] of this.#pending) {
       for (const stage of STAGES) {
+        if (stage === "final" && reports.has(stage) && mustWait(key)) continue;
         const pending = reports.get(stage);
         const [report, bytes] = pending ? this.#fitted(pending) : [undefined, 0];
         size += bytes;
@@ -87,7 +96,7 @@ export class ReportQueue {
         if (report) batch.push(report);
         reports.delete(stage);
       }
-      this.#pending.delete(key);
+      if (!reports.size) this.#pending.delete(key);
     }
     this.#unanswered.push(...batch);
     return batch;

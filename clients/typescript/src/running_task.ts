@@ -1,6 +1,8 @@
 /** A task as the handler that runs it sees it. */
 import type { JsonObject, JsonValue } from "@bufbuild/protobuf";
 import { NotRetryable } from "./failures.js";
+import { chunksOf } from "./chunking.js";
+import type { NewChunk } from "./gen/taskyard/v1/output_pb.js";
 import type { Report } from "./gen/taskyard/v1/runtime_host_pb.js";
 import { inputOf } from "./payloads.js";
 import { type LeaseName, reportOn } from "./reports.js";
@@ -35,6 +37,7 @@ export class TaskStopped extends DOMException {
 /** Where a running task sends what its handler reports. */
 export interface TaskReporter {
   progressed(report: Report): void;
+  said(chunks: NewChunk[]): Promise<void>;
   usedTokens(count: number | undefined): void;
 }
 
@@ -64,6 +67,8 @@ export class RunningTask<I = JsonValue> {
   #tokensUsed: number | undefined;
   readonly #lease: LeaseName;
   readonly #reporter: TaskReporter;
+  /** @internal Resolves once all that was said is on its way, or never will be. */
+  emitted: Promise<unknown> = Promise.resolve();
 
   /** @internal */
   constructor(task: Task, lease: LeaseName, signal: AbortSignal, reporter: TaskReporter) {
@@ -153,6 +158,26 @@ export class RunningTask<I = JsonValue> {
         },
       }),
     );
+  }
+
+  /**
+   * Says something: adds to the output of the task, which anybody that may read its result can follow. What one handler
+   * says stays in order, whether it waits for the promise or not.
+   *
+   * @param said A string is said as text, a `Uint8Array` as bytes, anything else as JSON. Text and bytes of more than
+   *   64 KiB become several chunks.
+   * @param options `channel`: "stdout", "stderr", "log", or a name of your own; default "output".
+   * @returns A promise that resolves once it is on its way. It waits while the server keeps too little of what this host
+   *   has said; what was said is kept before the end of the task is. It rejects with a `TaskStopped` once `signal` has
+   *   aborted or the handler has returned, and with a `TaskyardError` `unimplemented` where the server takes no output.
+   * @throws TypeError for a malformed channel, for what is not JSON, and for JSON of more than 64 KiB.
+   */
+  emit(said: unknown, options: { channel?: string } = {}): Promise<void> {
+    const done = this.#reporter.said(chunksOf(said, options.channel));
+    // A handler that does not wait for it must not end the process by its rejection.
+    const settled = done.catch(() => {});
+    this.emitted = this.emitted.then(() => settled);
+    return done;
   }
 
   /**

@@ -13,12 +13,10 @@
  * with one begins only once the server has answered that report without an error: until then the server may hand out
  * another task of the target, and two tasks of a target must never run at once (docs/rules.md, Targets).
  */
-import { create, type MessageInitShape, toBinary } from "@bufbuild/protobuf";
 import type { Assignment } from "./gen/taskyard/v1/lease_pb.js";
 import {
   type Cancellation,
   type ConnectRequest,
-  ConnectRequestSchema,
   type HeartbeatAck,
   type Machine,
   type Report,
@@ -26,25 +24,12 @@ import {
   RuntimeHost_Status,
   type Welcome,
 } from "./gen/taskyard/v1/runtime_host_pb.js";
+import type { NewChunk, OutputAcks } from "./gen/taskyard/v1/output_pb.js";
 import type { Error as ErrorMessage } from "./gen/taskyard/v1/task_pb.js";
+import type { Lease } from "./host_lease.js";
+import { joinedWith, request } from "./host_messages.js";
+import { OutputBox } from "./output_box.js";
 import { failureInstead, type Key, keyOf, type LeaseName, ReportQueue, reportOn, stageOf } from "./reports.js";
-
-/** One lease, as its host sees it. */
-interface Lease {
-  key: Key;
-  name: LeaseName;
-  lengthMs: number;
-  /** When the lease ends unless it is renewed. */
-  endsAt: number;
-  /** What the handler is to begin with; undefined once it has begun, or if it never will. */
-  assignment: Assignment | undefined;
-  /** Whether its `started` report was written to a stream, so that the server may have read it. */
-  isStartWritten: boolean;
-  /** Whether the lease has ended, by the server's decision or by its time. */
-  isLost: boolean;
-  /** The tokens that the handler has stated as used; undefined if it has stated none. */
-  tokensUsed: number | undefined;
-}
 
 /** What the handlers do next. */
 export interface HandlerChanges {
@@ -65,6 +50,7 @@ export class Session {
   /** The leases that take a slot: their handler runs or is about to begin. */
   readonly #busy = new Set<Key>();
   readonly #reports: ReportQueue;
+  readonly #output = new OutputBox();
   /** Reports that were refused as retryable. They are sent again with the next heartbeat, or by the next stream. */
   #refusedForNow: Report[] = [];
   /** How many tasks the server may still hand out. */
@@ -130,6 +116,7 @@ export class Session {
       }
     }
     const stop = this.#lose(lost);
+    this.#output.welcomed(welcome.outputBytes);
     this.#retryRefused();
     return stop;
   }
@@ -148,6 +135,7 @@ export class Session {
         this.#forget(lease.key);
       }
     }
+    this.#output.broken();
     this.#heartbeats = [];
     this.#credit = 0;
   }
@@ -216,6 +204,13 @@ export class Session {
     return { begin, stop: this.#lose(lost) };
   }
 
+  /** The oldest message of output has this answer. */
+  outputAnswered({ acks }: OutputAcks, now: number): Key[] {
+    const over = this.#output.answered(acks, now);
+    for (const { key, code, reason } of over) this.#warn(`lease ${key}: output refused as ${code}: ${reason}`);
+    return this.#lose(over.map(({ key }) => key));
+  }
+
   /** The server ends the work on a task. The host reports `released` once no handler runs, which may be now. */
   cancelled({ taskId, fencingToken }: Cancellation): Key[] {
     const name = { taskId, fencingToken };
@@ -238,6 +233,19 @@ export class Session {
   progressed(progress: Report): void {
     const lease = this.#leases.get(keyOf(progress));
     if (lease && this.#busy.has(lease.key) && !lease.isLost) this.#reports.add(progress);
+  }
+
+  /** A handler says a chunk. It may not fit yet, its lease may be over, and the server may take no output. */
+  said(name: LeaseName, chunk: NewChunk): "said" | "full" | "over" | "none" {
+    const lease = this.#leases.get(keyOf(name));
+    if (!lease || lease.isLost || !this.#busy.has(lease.key)) return "over";
+    const fits = this.#output.add(name, chunk);
+    return fits === undefined ? "none" : fits ? "said" : "full";
+  }
+
+  /** It is `now`: returns whether chunks that were refused for the time being are to be written again. */
+  outputRetried(now: number): boolean {
+    return this.#output.retried(now);
   }
 
   /** A handler states how many tokens its attempt has used so far. Heartbeats carry the number from now on. */
@@ -278,19 +286,27 @@ export class Session {
   }
 
   /**
-   * The messages to write next: the heartbeat if there is one, a batch of reports, then credit for free slots, if there
-   * are any. A server that counts accepted reports gets all of it in one message.
+   * The messages to write next: the heartbeat if there is one, a batch of reports, credit for free slots, if there are
+   * any, then output. A server that counts accepted reports gets all but the output in one message. Reports wait for the
+   * output of their own task alone.
    *
    * Credit comes after the reports that freed its slots, and does not wait for the batches that are left.
    */
   nextMessages(heartbeat?: ConnectRequest): ConnectRequest[] {
+    const messages = this.#nextReports(heartbeat);
+    const output = this.#output.next(this.#reports.maxBytes);
+    if (output) messages.push(request({ case: "output", value: output }));
+    return messages;
+  }
+
+  #nextReports(heartbeat?: ConnectRequest): ConnectRequest[] {
     const messages = heartbeat ? [heartbeat] : [];
-    const reports = this.#reports.nextBatch();
+    const reports = this.#reports.nextBatch((key) => this.#output.isBehind(key));
     const free = this.isDraining ? 0 : Math.max(0, this.#slots - this.#busy.size - this.#credit);
     this.#credit += free;
     if (reports.length && this.#countsAccepted) {
       const joined = request({ case: "reports", value: { reports, credit: free } });
-      return heartbeat ? this.#joined(heartbeat, joined) : [joined];
+      return heartbeat ? joinedWith(heartbeat, joined, (bytes) => this.#reports.fits(bytes)) : [joined];
     }
     if (reports.length) messages.push(request({ case: "reports", value: { reports } }));
     if (free) messages.push(request({ case: "credit", value: { count: free } }));
@@ -311,16 +327,6 @@ export class Session {
   }
 
   // Internals
-
-  /** One message of both, or both as they are where that were too large. */
-  #joined(heartbeat: ConnectRequest, reports: ConnectRequest): ConnectRequest[] {
-    const [beat, { message }] = [heartbeat.message, reports];
-    const bytes = [heartbeat, reports].reduce((sum, each) => sum + toBinary(ConnectRequestSchema, each).length, 0);
-    if (beat.case !== "heartbeat" || message.case !== "reports" || !this.#reports.fits(bytes))
-      return [heartbeat, reports];
-    message.value.heartbeat = beat.value;
-    return [reports];
-  }
 
   /** A report has changed what it says. Returns the task whose handler begins, if its start was waited for. */
   #accepted(report: Report): Assignment[] {
@@ -374,6 +380,7 @@ export class Session {
       const lease = this.#leases.get(key);
       if (!lease || lease.isLost) continue;
       lease.isLost = true;
+      this.#output.drop(key);
       if (!this.#busy.has(key)) {
         // The server takes no outcome any more, but a target may wait for a `released` report.
         if (this.#reports.pendingFinal(key)?.event.case !== "released") this.#forget(key);
@@ -389,6 +396,7 @@ export class Session {
   #forget(key: Key): void {
     this.#leases.delete(key);
     this.#reports.drop(key);
+    this.#output.drop(key);
   }
 
   /** The handler of this lease, which has not begun, never will. */
@@ -428,8 +436,4 @@ export class Session {
     }
     this.#refusedForNow = [];
   }
-}
-
-function request(message: MessageInitShape<typeof ConnectRequestSchema>["message"]): ConnectRequest {
-  return create(ConnectRequestSchema, { message });
 }

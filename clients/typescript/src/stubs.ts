@@ -6,6 +6,7 @@ import { BatchService } from "./gen/taskyard/v1/batch_pb.js";
 import { LeaseService } from "./gen/taskyard/v1/lease_pb.js";
 import { LimitService } from "./gen/taskyard/v1/limit_pb.js";
 import { OperationService } from "./gen/taskyard/v1/operation_pb.js";
+import { OutputService } from "./gen/taskyard/v1/output_pb.js";
 import { RuntimeHostService } from "./gen/taskyard/v1/runtime_host_pb.js";
 import { ScheduleService } from "./gen/taskyard/v1/schedule_pb.js";
 import { StatsService } from "./gen/taskyard/v1/stats_pb.js";
@@ -25,6 +26,7 @@ export interface Stubs {
   readonly limits: Stub<typeof LimitService>;
   readonly agents: Stub<typeof AgentService>;
   readonly operations: Stub<typeof OperationService>;
+  readonly outputs: Stub<typeof OutputService>;
 }
 
 /** The stubs over a transport. */
@@ -41,5 +43,6 @@ export function stubsOver(transport: Transport): Stubs {
     limits: createClient(LimitService, transport),
     agents: createClient(AgentService, transport),
     operations: createClient(OperationService, transport),
+    outputs: createClient(OutputService, transport),
   };
 }

@@ -5,7 +5,7 @@
  * are listed: a new stream then lists them again, and those that were reported before are left out.
  */
 import { create, equals, type MessageInitShape } from "@bufbuild/protobuf";
-import { errorFrom, isBreak, TaskyardError } from "./errors.js";
+import { TaskyardError } from "./errors.js";
 import {
   type Task as TaskMessage,
   TaskEvent_Kind,
@@ -14,15 +14,10 @@ import {
   WatchTasksRequestSchema,
   type WatchTasksResponse,
 } from "./gen/taskyard/v1/task_pb.js";
-import { type Clock, Outage } from "./retrying.js";
+import type { Clock } from "./retrying.js";
+import { LONG_MESSAGE, nextTurn, overStreams } from "./streaming.js";
 import { hasEnded, stateOf, type Task, taskFrom, type TaskState } from "./tasks.js";
 import { dateOf } from "./values.js";
-
-/** A stream without a message for so long is dead: the server sends a bookmark every 15 s. */
-const SILENCE_LIMIT_MS = 45_000;
-
-/** From so many events on, what else waits has its turn before the next message: a page draws, a host renews leases. */
-const LONG_MESSAGE = 50;
 
 const KINDS = ["current", "submitted", "changed", "progressed", "evicted", "reprioritized"] as const;
 
@@ -97,45 +92,34 @@ export async function* watchEvents(
   options: WatchOptions,
   patienceMs: number,
   clock?: Clock,
-  silenceLimitMs = SILENCE_LIMIT_MS,
-  renew: () => boolean = () => false,
+  silenceLimitMs?: number,
+  renew?: () => boolean,
 ): AsyncGenerator<TaskEvent, void, undefined> {
   const position = new WatchPosition(options);
-  const outage = new Outage(patienceMs, clock, true);
-  let isRenewed = false;
-  const { signal } = options;
-  for (;;) {
-    const stream = new AbortController();
-    const stop = () => stream.abort(signal?.reason);
-    signal?.addEventListener("abort", stop);
-    if (signal?.aborted) stop();
-    try {
-      for await (const message of withSilenceLimit(open(position.request(), stream.signal), stream, silenceLimitMs)) {
-        yield* position.newEvents(message);
-        if (message.events.length >= LONG_MESSAGE) await nextTurn();
-        if (message.end) {
-          if (message.end.reason === WatchEnd_Reason.tasks_ended) return;
-          const code = message.end.reason === WatchEnd_Reason.cursor_expired ? "cursor_expired" : "unavailable";
-          throw new TaskyardError(code, message.end.message ?? "the server ended the watch");
-        }
-        outage.reset();
-        isRenewed = false;
-      }
-      throw new TaskyardError("unavailable", "the server ended the stream");
-    } catch (thrown) {
-      const error = errorFrom(thrown);
-      if (signal?.aborted) throw error;
-      if (error.code === "cursor_expired") {
-        position.restart();
-        options.onGap?.(error.reason);
-      } else if (error.code === "unauthenticated" && !isRenewed && renew()) isRenewed = true;
-      else if (!isBreak(error)) throw error;
-      await outage.backOff(error, signal);
-    } finally {
-      signal?.removeEventListener("abort", stop);
-      stream.abort();
-    }
+  const resume = {
+    patienceMs,
+    signal: options.signal,
+    clock,
+    silenceLimitMs,
+    renew,
+    restarts: (error: TaskyardError) => {
+      if (error.code !== "cursor_expired") return false;
+      position.restart();
+      options.onGap?.(error.reason);
+      return true;
+    },
+  };
+  for await (const message of overStreams((signal) => open(position.request(), signal), hasBeenLast, resume)) {
+    yield* position.newEvents(message);
+    if (message.events.length >= LONG_MESSAGE) await nextTurn();
   }
+}
+
+/** Whether a watch is over with a message. Throws where it goes on over another stream. */
+function hasBeenLast({ end }: WatchTasksResponse): boolean {
+  if (!end || end.reason === WatchEnd_Reason.tasks_ended) return end !== undefined;
+  const code = end.reason === WatchEnd_Reason.cursor_expired ? "cursor_expired" : "unavailable";
+  throw new TaskyardError(code, end.message ?? "the server ended the watch");
 }
 
 /** The position of a watch: what to request from the next stream, and which of its events are new. */
@@ -217,30 +201,5 @@ export class WatchPosition {
   #endListing(): void {
     this.#isListing = false;
     this.#reported.clear();
-  }
-}
-
-/** Where a turn ends soonest: Node, and browsers that have it. Timers of a page in the background come once a second. */
-const turns = globalThis as { setImmediate?: (done: () => void) => void; scheduler?: { yield?: () => Promise<void> } };
-
-/** Lets the event loop run. Messages that are there already would otherwise all be read in one turn of it. */
-function nextTurn(): Promise<void> {
-  if (turns.setImmediate) return new Promise(turns.setImmediate);
-  return turns.scheduler?.yield?.() ?? new Promise((resolve) => setTimeout(resolve));
-}
-
-/** The messages of a stream. It is aborted as `unavailable` when no message comes for `limitMs`. */
-async function* withSilenceLimit<T>(
-  messages: AsyncIterable<T>,
-  stream: AbortController,
-  limitMs: number,
-): AsyncGenerator<T> {
-  const silence = new TaskyardError("unavailable", `nothing was heard of the server for ${limitMs / 1000} s`);
-  const reader = messages[Symbol.asyncIterator]();
-  for (;;) {
-    const timer = setTimeout(() => stream.abort(silence), limitMs);
-    const next = await reader.next().finally(() => clearTimeout(timer));
-    if (next.done) return;
-    yield next.value;
   }
 }

@@ -54,7 +54,7 @@ test("a host whose Hello cannot be encoded does not connect", async () => {
 test("an invalid number of tokens is refused when it is set, and does not break the stream of the host", () => {
   const name = { taskId: "t", fencingToken: 1 };
   const stated: (number | undefined)[] = [];
-  const reporter = { progressed() {}, usedTokens: (count?: number) => stated.push(count) };
+  const reporter = { progressed() {}, said: async () => {}, usedTokens: (count?: number) => stated.push(count) };
   const task = new RunningTask(taskFrom(create(TaskSchema)), name, new AbortController().signal, reporter);
   for (const count of [-1, 1.5, Number.NaN, 2 ** 32]) {
     assert.throws(

@@ -15,7 +15,7 @@ import {
   WatchEnd_Reason,
   WatchTasksResponseSchema,
 } from "../src/gen/taskyard/v1/task_pb.js";
-import { reconnectDelay } from "../src/host_run.js";
+import { reconnectDelay } from "../src/reconnecting.js";
 import { connect } from "../src/index.js";
 import { firstOf } from "../src/racing.js";
 import { Outage, retryWhileUnavailable } from "../src/retrying.js";

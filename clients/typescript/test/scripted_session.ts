@@ -4,6 +4,7 @@
  */
 import { create, type MessageInitShape } from "@bufbuild/protobuf";
 import { AssignmentSchema } from "../src/gen/taskyard/v1/lease_pb.js";
+import { type NewChunk, NewChunkSchema, OutputAcksSchema } from "../src/gen/taskyard/v1/output_pb.js";
 import {
   CancellationSchema,
   type ConnectRequest,
@@ -129,6 +130,19 @@ export class ScriptedSession {
     this.session.progressed(reportFor(key, { case: "progress", value: { fraction } }));
   }
 
+  /** A handler says a text. */
+  say(key: string, text: string): string {
+    return this.session.said(lease(key), create(NewChunkSchema, { data: { case: "text", value: text } }));
+  }
+
+  /** Answers the oldest message of output: for each lease how many chunks are kept, or an error code. */
+  keep(answers: Record<string, number | string>, now = 0): string[] {
+    const acks = Object.entries(answers).map(([key, answer]) =>
+      typeof answer === "number" ? { ...lease(key), taken: answer } : { ...lease(key), error: { code: answer } },
+    );
+    return this.session.outputAnswered(create(OutputAcksSchema, { acks }), now).map(short);
+  }
+
   /** Sends a heartbeat. Returns the leases that it lists, with their tokens where it states them. */
   heartbeat(now = 0): string[] {
     const { message } = this.session.heartbeat(now, undefined);
@@ -169,9 +183,17 @@ function contents({ message }: ConnectRequest): string[] {
       const written = reports.map((each) => `${each.taskId} ${each.event.case}`);
       return [...written, ...(credit ? [`credit ${credit}`] : []), ...(heartbeat ? [beat(heartbeat)] : [])];
     }
+    case "output":
+      return message.value.leases.map(({ taskId, number, chunks }) => {
+        return [`${taskId} says ${number}`, ...chunks.map(textIn)].join(" ");
+      });
     default:
       return [];
   }
+}
+
+function textIn({ data }: NewChunk): string {
+  return typeof data.value === "string" ? data.value.replace(/x{60}/, "long") : String(data.case);
 }
 
 function short(key: string): string {
