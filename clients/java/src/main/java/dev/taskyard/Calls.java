@@ -156,6 +156,11 @@ final class Calls {
                 options.patience(), () -> connection.getState(false) == ConnectivityState.READY, isStream);
     }
 
+    /** How a stream of answers goes on after a break. */
+    Resumption resumption() {
+        return new Resumption(outage(true), this::reconnectAtOnce, this::renew);
+    }
+
     /** Reads the token anew after a refusal. Returns whether there may be another one. */
     boolean renew() {
         return identity.renew();

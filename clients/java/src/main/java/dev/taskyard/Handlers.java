@@ -1,6 +1,7 @@
 package dev.taskyard;
 
 import dev.taskyard.v1.Assignment;
+import dev.taskyard.v1.NewChunk;
 import dev.taskyard.v1.Report;
 import dev.taskyard.v1.TaskCompleted;
 import dev.taskyard.v1.TaskFailed;
@@ -31,18 +32,25 @@ final class Handlers {
     private static final String CUT = "\n\t...\n";
     private static final Logger LOG = System.getLogger("dev.taskyard");
 
+    /** Takes what a task says. It waits while there is no room. */
+    interface Sayer {
+        void say(RunningTask task, List<NewChunk> chunks) throws InterruptedException;
+    }
+
     private final Actions actions;
     private final Consumer<Report> progressed;
+    private final Sayer sayer;
     private final BiConsumer<LeaseKey, Report> returned;
     private final Map<LeaseKey, Run> running = new LinkedHashMap<>();
 
     /**
-     * {@code progressed} takes reports of progress; {@code returned} the outcome of each handler, null if it was stopped
+     * {@code progressed} takes reports of progress, {@code sayer} what is said, {@code returned} the outcome of each handler, null if it was stopped
      * before it had one.
      */
-    Handlers(Actions actions, Consumer<Report> progressed, BiConsumer<LeaseKey, Report> returned) {
+    Handlers(Actions actions, Consumer<Report> progressed, Sayer sayer, BiConsumer<LeaseKey, Report> returned) {
         this.actions = actions;
         this.progressed = progressed;
+        this.sayer = sayer;
         this.returned = returned;
     }
 
@@ -50,7 +58,7 @@ final class Handlers {
     List<Run> begin(List<Assignment> assignments) {
         List<Run> begun = new ArrayList<>();
         for (Assignment assignment : assignments) {
-            Run run = new Run(new RunningTask(assignment, progressed));
+            Run run = new Run(new RunningTask(assignment, progressed, sayer));
             running.put(run.task.key(), run);
             begun.add(run);
         }

@@ -70,6 +70,7 @@ final class HostRun {
     final Calls calls;
     final String id;
     final HostSession session;
+    final Emitter emitter;
     final Handlers handlers;
     private final HostOptions options;
     private final Actions actions;
@@ -111,7 +112,8 @@ final class HostRun {
         this.options = options;
         this.actions = actions;
         session = new HostSession(options.slots());
-        handlers = new Handlers(actions, this::progressed, this::returned);
+        emitter = new Emitter(session, lock, this::wake);
+        handlers = new Handlers(actions, this::progressed, emitter, this::returned);
     }
 
     /** @throws TaskyardException if the server refuses the host for good, or the client is closed */
@@ -180,7 +182,7 @@ final class HostRun {
 
     /** Waits until this time, a wake-up, or something that is due, which it does. */
     void await(long until) {
-        long next = Math.min(until, session.nextExpiry().orElse(NEVER));
+        long next = Math.min(Math.min(until, session.nextRetry()), session.nextExpiry().orElse(NEVER));
         next = Math.min(next, Math.min(overAt, hasInterrupted ? NEVER : interruptsAt()));
         try {
             if (next > now()) {
@@ -197,6 +199,7 @@ final class HostRun {
         long now = now();
         List<String> expired = handlers.stop(session.expire(now), LEASE_LOST);
         if (!expired.isEmpty()) {
+            emitter.retry();
             LOG.log(Level.WARNING, "host {0}: leases were not renewed in time, their handlers are stopped: {1}", id, expired);
         }
         if (!hasInterrupted && interruptsAt() <= now) {

@@ -3,17 +3,16 @@ package dev.taskyard;
 import dev.taskyard.v1.Assignment;
 import dev.taskyard.v1.Cancellation;
 import dev.taskyard.v1.ConnectRequest;
-import dev.taskyard.v1.Credit;
 import dev.taskyard.v1.Error;
-import dev.taskyard.v1.Heartbeat;
 import dev.taskyard.v1.HeartbeatAck;
 import dev.taskyard.v1.HeldLease;
 import dev.taskyard.v1.Lease;
 import dev.taskyard.v1.Machine;
+import dev.taskyard.v1.NewChunk;
+import dev.taskyard.v1.Output;
+import dev.taskyard.v1.OutputAcks;
 import dev.taskyard.v1.Report;
 import dev.taskyard.v1.ReportResults;
-import dev.taskyard.v1.Reports;
-import dev.taskyard.v1.RuntimeHost;
 import dev.taskyard.v1.Welcome;
 import java.lang.System.Logger;
 import java.lang.System.Logger.Level;
@@ -54,6 +53,7 @@ final class HostSession {
     private final Set<LeaseKey> busy = new HashSet<>();
 
     private final Outbox outbox = new Outbox();
+    private final OutputBox output = new OutputBox();
     private final SentHeartbeats heartbeats = new SentHeartbeats();
     private boolean draining;
 
@@ -110,6 +110,11 @@ final class HostSession {
                 .min();
     }
 
+    /** When output that was refused for the time being is to be sent again; {@link Long#MAX_VALUE} if there is none. */
+    long nextRetry() {
+        return output.retryAt();
+    }
+
     // Streams. What they return are the leases whose handlers must be stopped.
 
     /** A stream begins whose Hello was sent at {@code sentAt}. Leases that the Welcome does not keep are lost. */
@@ -130,6 +135,7 @@ final class HostSession {
             }
         }
         List<LeaseKey> stop = lose(lost);
+        output.streamOpened(welcome.getOutputBytes());
         // Another server may accept what was refused for the time being.
         addDeferred();
         return stop;
@@ -145,12 +151,14 @@ final class HostSession {
             }
         }
         outbox.addAgain(outbox.takeUnanswered().stream().filter(this::isNeeded).toList());
+        output.streamClosed();
         heartbeats.clear();
         credit = 0;
     }
 
-    /** Ends the leases whose time is over at {@code now}. */
+    /** Ends the leases whose time is over at {@code now}. What was refused of output for a while may be sent again. */
     List<LeaseKey> expire(long now) {
+        output.retry(now);
         List<LeaseKey> expired = leases.values().stream()
                 .filter(lease -> !lease.isLost && lease.expiresAt <= now)
                 .map(lease -> lease.key)
@@ -227,6 +235,14 @@ final class HostSession {
         return new Changes(begin, lose(lost));
     }
 
+    /** The oldest message of output has this answer. */
+    List<LeaseKey> outputAnswered(OutputAcks acks, long now) {
+        List<OutputBox.Refused> over = output.answered(acks.getAcksList(), now);
+        over.forEach(each -> LOG.log(Level.WARNING, "task {0}: output was refused as {1}: {2}",
+                each.key().taskId(), each.code(), each.reason()));
+        return lose(over.stream().map(OutputBox.Refused::key).toList());
+    }
+
     /** A task is to be stopped. It is reported as released once nothing runs for the lease, at once if nothing does now. */
     List<LeaseKey> taskCancelled(Cancellation cancellation) {
         LeaseKey key = LeaseKey.of(cancellation);
@@ -255,6 +271,13 @@ final class HostSession {
         }
     }
 
+    /** A handler says a chunk. Empty if its lease is over. */
+    Optional<OutputBox.Taken> chunkSaid(LeaseKey key, NewChunk chunk) {
+        HostLease lease = leases.get(key);
+        boolean isOver = lease == null || lease.isLost || !busy.contains(key);
+        return isOver ? Optional.empty() : Optional.of(output.add(key, chunk));
+    }
+
     /** The outcome of a handler: its last report, or null if it was stopped before it had one. */
     void handlerReturned(LeaseKey key, Report outcome) {
         busy.remove(key);
@@ -279,19 +302,7 @@ final class HostSession {
     ConnectRequest nextHeartbeat(long now, Machine machine, Function<LeaseKey, Optional<Integer>> tokensUsed) {
         addDeferred();
         List<LeaseKey> listed = live();
-        Heartbeat.Builder heartbeat = Heartbeat.newBuilder().setSequence(heartbeats.add(now, listed));
-        for (LeaseKey key : listed) {
-            HeldLease.Builder lease = key.held().toBuilder();
-            tokensUsed.apply(key).ifPresent(lease::setTokensUsed);
-            heartbeat.addLeases(lease);
-        }
-        if (machine != null) {
-            heartbeat.setMachine(machine);
-        }
-        if (draining) {
-            heartbeat.setStatus(RuntimeHost.Status.STATUS_BUSY);
-        }
-        return ConnectRequest.newBuilder().setHeartbeat(heartbeat).build();
+        return HostMessages.heartbeat(heartbeats.add(now, listed), listed, machine, draining, tokensUsed);
     }
 
     /** Whether there are reports to send with which a heartbeat may come. */
@@ -300,34 +311,20 @@ final class HostSession {
     }
 
     /**
-     * The messages to write next: the heartbeat, one of reports, if any are pending, then credit for the slots that are
-     * free. Credit follows the reports that freed its slots, and does not wait for the reports after them. A server that
-     * counts accepted reports gets all of it in the message of reports.
+     * The messages to write next: the heartbeat, one of reports, if any are pending, credit for the slots that are free,
+     * then one of output. Credit follows the reports that freed its slots, and does not wait for the reports after them.
+     * Reports wait for the output of their own task alone.
      *
      * @param heartbeat of {@link #nextHeartbeat}, null for none
      */
     List<ConnectRequest> nextMessages(ConnectRequest heartbeat) {
-        Reports.Builder reports = Reports.newBuilder().addAllReports(outbox.nextMessage());
         int free = draining ? 0 : Math.max(0, slots - busy.size() - credit);
         credit += free;
-        boolean joins = countsAccepted && reports.getReportsCount() > 0;
-        if (joins) {
-            reports.setCredit(free);
-        }
-        boolean rides = joins
-                && heartbeat != null
-                && outbox.fits(reports.build().getSerializedSize() + heartbeat.getSerializedSize());
-        List<ConnectRequest> messages = new ArrayList<>();
-        if (rides) {
-            reports.setHeartbeat(heartbeat.getHeartbeat());
-        } else if (heartbeat != null) {
-            messages.add(heartbeat);
-        }
-        if (reports.getReportsCount() > 0) {
-            messages.add(ConnectRequest.newBuilder().setReports(reports).build());
-        }
-        if (free > 0 && !joins) {
-            messages.add(ConnectRequest.newBuilder().setCredit(Credit.newBuilder().setCount(free)).build());
+        List<Report> reports = outbox.nextMessage(output::isBehind);
+        List<ConnectRequest> messages = HostMessages.of(heartbeat, reports, free, countsAccepted, outbox::fits);
+        Output said = output.nextMessage(outbox.maxBytes());
+        if (said != null) {
+            messages.add(ConnectRequest.newBuilder().setOutput(said).build());
         }
         return messages;
     }
@@ -366,6 +363,7 @@ final class HostSession {
                 continue;
             }
             lease.isLost = true;
+            output.discard(key);
             if (!busy.contains(key)) {
                 // The outcome no longer matters. A release still does: a target may wait for it.
                 if (!outbox.isReleasePending(key)) {
@@ -384,6 +382,7 @@ final class HostSession {
     private void forget(LeaseKey key) {
         leases.remove(key);
         outbox.discard(key);
+        output.discard(key);
     }
 
     /** Returns a task whose handler has not begun, and now never will. */

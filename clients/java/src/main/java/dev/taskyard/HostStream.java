@@ -100,6 +100,7 @@ final class HostStream implements ClientResponseObserver<ConnectRequest, Connect
         try {
             if (broke == null) {
                 begun = received(message);
+                run.emitter.retry();
                 run.wake();
             }
         } finally {
@@ -161,6 +162,7 @@ final class HostStream implements ClientResponseObserver<ConnectRequest, Connect
                 run.stopLost(changes.stop());
                 begun = Stream.concat(begun.stream(), run.prepared(changes.begin()).stream()).toList();
             }
+            case OUTPUT_ACKS -> run.stopLost(run.session.outputAnswered(message.getOutputAcks(), run.now()));
             case HEARTBEAT_ACK -> acknowledged(message.getHeartbeatAck());
             case HEARTBEAT_INTERVAL -> {
                 interval = intervalOf(message.getHeartbeatInterval().getHeartbeatIntervalMs(), interval);

@@ -3,6 +3,7 @@ package dev.taskyard;
 import dev.taskyard.v1.Cancellation;
 import dev.taskyard.v1.HeldLease;
 import dev.taskyard.v1.Lease;
+import dev.taskyard.v1.OutputAck;
 import dev.taskyard.v1.Report;
 import dev.taskyard.v1.TaskReleased;
 import dev.taskyard.v1.TaskStarted;
@@ -28,6 +29,10 @@ record LeaseKey(String taskId, long token) {
 
     static LeaseKey of(Cancellation cancellation) {
         return new LeaseKey(cancellation.getTaskId(), (long) cancellation.getFencingToken());
+    }
+
+    static LeaseKey of(OutputAck ack) {
+        return new LeaseKey(ack.getTaskId(), (long) ack.getFencingToken());
     }
 
     HeldLease held() {

@@ -13,6 +13,7 @@ import java.util.EnumMap;
 import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
+import java.util.function.Predicate;
 
 /**
  * The reports of a host: which are pending, which are sent and unanswered, and which are sent again. It packs them into
@@ -65,6 +66,11 @@ final class Outbox {
         return bytes + ENVELOPE_BYTES <= maxBytes;
     }
 
+    /** About the most that a message carries. */
+    int maxBytes() {
+        return maxBytes;
+    }
+
     boolean hasPending() {
         return !pending.isEmpty();
     }
@@ -96,15 +102,22 @@ final class Outbox {
         return taken;
     }
 
-    /** Takes the reports of the next message, as many as fit; empty if none are pending. They then wait for their answer. */
-    List<Report> nextMessage() {
+    /**
+     * Takes the reports of the next message, as many as fit; empty if none are pending. They then wait for their answer. The
+     * last report of a lease stays pending while {@code mustWait} says so.
+     */
+    List<Report> nextMessage(Predicate<LeaseKey> mustWait) {
         List<Report> message = new ArrayList<>();
         int size = 0;
         var leases = pending.entrySet().iterator();
         packing:
         while (leases.hasNext()) {
-            Map<Kind, Report> reports = leases.next().getValue();
+            Map.Entry<LeaseKey, Map<Kind, Report>> lease = leases.next();
+            Map<Kind, Report> reports = lease.getValue();
             for (Kind kind : Kind.values()) {
+                if (kind == Kind.FINAL && mustWait.test(lease.getKey())) {
+                    continue;
+                }
                 Report report = fitted(reports, kind);
                 if (report == null) {
                     continue;
@@ -115,7 +128,9 @@ final class Outbox {
                 }
                 message.add(reports.remove(kind));
             }
-            leases.remove();
+            if (reports.isEmpty()) {
+                leases.remove();
+            }
         }
         unanswered.addAll(message);
         return message;

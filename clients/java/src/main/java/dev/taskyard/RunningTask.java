@@ -21,14 +21,16 @@ public final class RunningTask {
     private final Task task;
     private final LeaseKey key;
     private final Consumer<Report> reporter;
+    private final Handlers.Sayer sayer;
     private volatile Struct details; // Those that were reported last, also by an earlier attempt.
     private volatile Integer tokensUsed;
     private volatile String stopReason;
 
-    RunningTask(Assignment assignment, Consumer<Report> reporter) {
+    RunningTask(Assignment assignment, Consumer<Report> reporter, Handlers.Sayer sayer) {
         task = assignment.getTask();
         key = LeaseKey.of(assignment.getLease());
         this.reporter = reporter;
+        this.sayer = sayer;
         details = task.getProgress().getDetails();
     }
 
@@ -228,6 +230,31 @@ public final class RunningTask {
             progress.setDetails(last);
         }
         reporter.accept(report().setProgress(progress).build());
+    }
+
+    /**
+     * Says something on the channel {@code output}, see {@link #emit(String, Object)}.
+     *
+     * @param said a string, bytes, or a plain value
+     * @throws InterruptedException if the handler is to stop, or has returned
+     */
+    public void emit(Object said) throws InterruptedException {
+        emit(Chunks.DEFAULT_CHANNEL, said);
+    }
+
+    /**
+     * Adds to the output of the task, which anybody that may read its result can follow. It waits while the server keeps too
+     * little of what this host has said. What was said is kept before the end of the task is.
+     *
+     * @param channel {@code output}, {@code stdout}, {@code stderr}, {@code log}, or a name of your own
+     * @param said a string, which is said as text; a {@code byte[]} or a {@code ByteString}, as bytes; another plain value,
+     *     see {@link Json}, as JSON. Text and bytes of more than 64 KiB become several chunks
+     * @throws InterruptedException if the handler is to stop, or has returned
+     * @throws TaskyardException {@code unimplemented} where the server takes no output
+     * @throws IllegalArgumentException for a malformed channel, for what is not plain, and for JSON of more than 64 KiB
+     */
+    public void emit(String channel, Object said) throws InterruptedException {
+        sayer.say(this, Chunks.of(channel, said));
     }
 
     /**

@@ -8,6 +8,8 @@ import dev.taskyard.v1.GetStatsRequest;
 import dev.taskyard.v1.GetStatsResponse;
 import dev.taskyard.v1.ListTasksRequest;
 import dev.taskyard.v1.ListTasksResponse;
+import dev.taskyard.v1.OutputServiceGrpc;
+import dev.taskyard.v1.ReadOutputRequest;
 import dev.taskyard.v1.StatsServiceGrpc;
 import dev.taskyard.v1.StatsServiceGrpc.StatsServiceBlockingStub;
 import dev.taskyard.v1.SubmitBatchRequest;
@@ -47,6 +49,7 @@ public final class Taskyard extends TaskCommands implements AutoCloseable {
     private final Submitter submitter;
     private final Results results;
     private final Set<Watch> watches = ConcurrentHashMap.newKeySet();
+    private final Set<OutputReader> readers = ConcurrentHashMap.newKeySet();
 
     private Taskyard(TaskyardOptions options) {
         super(new Calls(options));
@@ -102,7 +105,10 @@ public final class Taskyard extends TaskCommands implements AutoCloseable {
     /** Ends all calls and watches, then closes the connection. */
     @Override
     public void close() {
-        calls.close(() -> watches.forEach(Watch::close));
+        calls.close(() -> {
+            watches.forEach(Watch::close);
+            readers.forEach(OutputReader::close);
+        });
     }
 
     // Submitting
@@ -332,13 +338,30 @@ public final class Taskyard extends TaskCommands implements AutoCloseable {
     public Watch watch(WatchTasksRequest filters) {
         calls.checkOpen();
         watches.removeIf(Watch::isOver);
-        Watch watch = new Watch(
-                calls.stub(TaskServiceGrpc::newStub), filters, calls.outage(true), calls::reconnectAtOnce, calls::renew);
+        Watch watch = new Watch(calls.stub(TaskServiceGrpc::newStub), filters, calls.resumption());
         watches.add(watch);
         if (calls.isClosed()) {
             watch.close();
         }
         return watch;
+    }
+
+    /**
+     * Reads what a task says, live or later. Close the reader when done.
+     *
+     * @param request the task; {@code follow} to go on until it has ended, {@code after} to begin behind the {@code sequence}
+     *     of a chunk, {@code channels} for these alone
+     * @return the reader, which goes on after broken connections
+     */
+    public OutputReader output(ReadOutputRequest request) {
+        calls.checkOpen();
+        readers.removeIf(OutputReader::isOver);
+        OutputReader reader = new OutputReader(calls.stub(OutputServiceGrpc::newStub), request, calls.resumption());
+        readers.add(reader);
+        if (calls.isClosed()) {
+            reader.close();
+        }
+        return reader;
     }
 
     private static String newKey() {

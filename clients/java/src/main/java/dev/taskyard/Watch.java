@@ -7,8 +7,6 @@ import dev.taskyard.v1.WatchEnd;
 import dev.taskyard.v1.WatchTasksRequest;
 import dev.taskyard.v1.WatchTasksResponse;
 import io.grpc.Status;
-import io.grpc.stub.ClientCallStreamObserver;
-import io.grpc.stub.ClientResponseObserver;
 import java.util.ArrayDeque;
 import java.util.HashMap;
 import java.util.Iterator;
@@ -16,11 +14,6 @@ import java.util.Map;
 import java.util.NoSuchElementException;
 import java.util.Optional;
 import java.util.Queue;
-import java.util.Set;
-import java.util.concurrent.BlockingQueue;
-import java.util.concurrent.LinkedBlockingQueue;
-import java.util.concurrent.TimeUnit;
-import java.util.function.BooleanSupplier;
 
 /**
  * The events of the watched tasks, one after the other.
@@ -34,18 +27,9 @@ import java.util.function.BooleanSupplier;
  * thread.
  */
 public final class Watch implements Iterator<TaskEvent>, AutoCloseable {
-    /** A stream without a message for so long is dead: the server sends a bookmark every 15 s. */
-    private static final long SILENCE_LIMIT_SECS = 45;
-
-    /** The errors after which a stream is opened again: a server that goes away can cause any of these but the last. */
-    private static final Set<String> BREAKS =
-            Set.of("unavailable", "internal", "cancelled", "deadline_exceeded", "too_many_requests");
-
     private final TaskServiceStub stub;
     private final WatchTasksRequest filters;
-    private final Outage outage;
-    private final Runnable reconnect;
-    private final BooleanSupplier renew;
+    private final Resumption resumption;
     private final Queue<TaskEvent> unread = new ArrayDeque<>();
     /** The current tasks that were reported, by their hash as they stood. */
     private final Map<String, Integer> reported = new HashMap<>();
@@ -57,27 +41,13 @@ public final class Watch implements Iterator<TaskEvent>, AutoCloseable {
     private String messageCursor;
     private String cursor;
     private volatile boolean ended;
-    private Stream stream;
+    private ServerStream<WatchTasksRequest, WatchTasksResponse> stream;
     private volatile boolean closed;
 
-    /** Whether the token was read anew since a stream worked last. */
-    private boolean renewed;
-
-    /**
-     * {@code reconnect} opens the connection again without the delay of gRPC. {@code renew} reads the token anew, and
-     * returns whether there may be another one.
-     */
-    Watch(
-            TaskServiceStub stub,
-            WatchTasksRequest filters,
-            Outage outage,
-            Runnable reconnect,
-            BooleanSupplier renew) {
-        this.renew = renew;
+    Watch(TaskServiceStub stub, WatchTasksRequest filters, Resumption resumption) {
         this.stub = stub;
         this.filters = filters;
-        this.outage = outage;
-        this.reconnect = reconnect;
+        this.resumption = resumption;
         listing = filters.getIncludeCurrent();
         resumeFrom = filters.hasCursor() ? filters.getCursor() : null;
         messageCursor = resumeFrom;
@@ -158,13 +128,13 @@ public final class Watch implements Iterator<TaskEvent>, AutoCloseable {
         if (stream != null) {
             stream.cancel();
         }
-        stream = new Stream();
+        stream = new ServerStream<>("an event");
         if (!closed) {
             stub.watchTasks(request(), stream);
         }
     }
 
-    private synchronized Stream current() {
+    private synchronized ServerStream<WatchTasksRequest, WatchTasksResponse> current() {
         return stream;
     }
 
@@ -180,6 +150,9 @@ public final class Watch implements Iterator<TaskEvent>, AutoCloseable {
 
     /** Keeps the events of a message that were not reported before. Then the cursor is that of the message. */
     private void take(WatchTasksResponse message) {
+        if (message == null) {
+            throw TaskyardException.of(Status.UNAVAILABLE, "the server ended the stream");
+        }
         messageCursor = resumeFrom;
         for (TaskEvent event : message.getEventsList()) {
             if (event.getKind() == TaskEvent.Kind.current) {
@@ -198,8 +171,7 @@ public final class Watch implements Iterator<TaskEvent>, AutoCloseable {
             resumeFrom = message.getCursor();
         }
         if (!message.hasEnd()) {
-            outage.reset();
-            renewed = false;
+            resumption.works();
         } else if (message.getEnd().getReason() == WatchEnd.Reason.tasks_ended) {
             ended = true;
         } else {
@@ -208,19 +180,12 @@ public final class Watch implements Iterator<TaskEvent>, AutoCloseable {
     }
 
     private void recover(TaskyardException error) {
-        if (Thread.currentThread().isInterrupted()) {
-            throw error;
-        }
-        if (error.code().equals("cursor_expired")) {
+        boolean restarts = error.code().equals("cursor_expired");
+        resumption.await(error, restarts);
+        if (restarts) {
             resumeFrom = null;
             listing = true;
-        } else if (error.code().equals("unauthenticated") && !renewed && renew.getAsBoolean()) {
-            renewed = true;
-        } else if (!BREAKS.contains(error.code())) {
-            throw error;
         }
-        outage.backOff(error);
-        reconnect.run();
         open();
     }
 
@@ -240,57 +205,5 @@ public final class Watch implements Iterator<TaskEvent>, AutoCloseable {
     private static TaskyardException errorOf(WatchEnd end) {
         Status status = end.getReason() == WatchEnd.Reason.cursor_expired ? Status.OUT_OF_RANGE : Status.UNAVAILABLE;
         return TaskyardException.of(status, end.getMessage());
-    }
-
-    /** One stream. It requests one message at a time, so that a slow reader slows the server down and uses no memory. */
-    private static final class Stream implements ClientResponseObserver<WatchTasksRequest, WatchTasksResponse> {
-        private final BlockingQueue<Object> arrived = new LinkedBlockingQueue<>();
-        private ClientCallStreamObserver<WatchTasksRequest> call;
-
-        @Override
-        public void beforeStart(ClientCallStreamObserver<WatchTasksRequest> call) {
-            this.call = call;
-            call.disableAutoRequestWithInitial(1);
-        }
-
-        @Override
-        public void onNext(WatchTasksResponse message) {
-            arrived.add(message);
-        }
-
-        @Override
-        public void onError(Throwable failed) {
-            arrived.add(TaskyardException.of(failed));
-        }
-
-        @Override
-        public void onCompleted() {
-            arrived.add(TaskyardException.of(Status.UNAVAILABLE, "the server ended the stream"));
-        }
-
-        WatchTasksResponse next() {
-            Object next;
-            try {
-                next = arrived.poll(SILENCE_LIMIT_SECS, TimeUnit.SECONDS);
-            } catch (InterruptedException interrupted) {
-                Thread.currentThread().interrupt();
-                throw TaskyardException.of(Status.CANCELLED, "interrupted while waiting for an event");
-            }
-            if (next instanceof WatchTasksResponse message) {
-                call.request(1);
-                return message;
-            } else if (next instanceof TaskyardException error) {
-                throw error;
-            }
-            String silence = "nothing was heard of the server for " + SILENCE_LIMIT_SECS + " s";
-            throw TaskyardException.of(Status.UNAVAILABLE, silence);
-        }
-
-        void cancel() {
-            if (call != null) {
-                call.cancel("the watch was closed", null);
-            }
-            arrived.add(TaskyardException.of(Status.CANCELLED, "the watch was closed"));
-        }
     }
 }

@@ -8,6 +8,8 @@ import dev.taskyard.v1.Error;
 import dev.taskyard.v1.HeartbeatAck;
 import dev.taskyard.v1.HeldLease;
 import dev.taskyard.v1.Lease;
+import dev.taskyard.v1.NewChunk;
+import dev.taskyard.v1.OutputAcks;
 import dev.taskyard.v1.Progress;
 import dev.taskyard.v1.Report;
 import dev.taskyard.v1.ReportResult;
@@ -50,6 +52,10 @@ import java.util.stream.Stream;
  * heartbeat             the next heartbeat, as the leases that it lists (LEASE:TOKENS)
  * ack 1 a               the server answers the heartbeat 1, and names the lease a as lost
  * cancel a              the server cancels the task
+ * taking 100 a b        a stream begins that takes so many bytes of output ahead, and these tasks run
+ * limit 100             from the next welcome on the server takes so many bytes of output ahead
+ * say a TEXT            the handler says a chunk; long has 60 characters
+ * kept a:2 b:CODE       the server answers the oldest message of output: how many chunks it keeps, or why not
  * expire, drain, deregister
  * held                  the leases of the next Hello
  * finished              whether nothing is left to do
@@ -58,6 +64,8 @@ import java.util.stream.Stream;
 final class SessionScript {
     static final int MESSAGE_BYTES = 500;
 
+    private static final String LONG = "x".repeat(60);
+
     /** Fits a message, with little beside it. */
     private static final String LARGE = "x".repeat(MESSAGE_BYTES - 100);
 
@@ -65,6 +73,7 @@ final class SessionScript {
     List<ConnectRequest> unwritten = List.of();
     private final Map<LeaseKey, Integer> tokens = new HashMap<>();
     private boolean counting;
+    private int limit;
     private long now;
 
     SessionScript(int slots) {
@@ -80,7 +89,7 @@ final class SessionScript {
             case "at" -> now = (long) (Double.parseDouble(names.get(0)) * 1e9);
             case "welcome" -> {
                 var welcome = Welcome.newBuilder().setReconnectGraceMs(5_000).setMaxMessageBytes(MESSAGE_BYTES)
-                        .setCountsAccepted(counting);
+                        .setCountsAccepted(counting).setOutputBytes(limit);
                 names.forEach(name -> welcome.addKept(lease(name)));
                 return stopped(session.streamOpened(welcome.build(), now));
             }
@@ -140,6 +149,24 @@ final class SessionScript {
                         .setTaskId(key.taskId())
                         .setFencingToken(key.token())
                         .build()));
+            }
+            case "taking" -> {
+                step("limit " + names.get(0));
+                step("break");
+                step("welcome");
+                step("running " + String.join(" ", names.subList(1, names.size())));
+            }
+            case "limit" -> limit = Integer.parseInt(names.get(0));
+            case "say" -> {
+                var chunk = NewChunk.newBuilder().setText(names.get(1).replace("long", LONG)).build();
+                return session.chunkSaid(key(names.get(0)), chunk).map(taken -> switch (taken) {
+                    case YES -> "";
+                    case NOT_YET -> "full";
+                    case NEVER -> "no output";
+                }).orElse("over");
+            }
+            case "kept" -> {
+                return stopped(session.outputAnswered(acks(names), now));
             }
             case "expire" -> {
                 return stopped(session.expire(now));
@@ -209,6 +236,21 @@ final class SessionScript {
         return results.build();
     }
 
+    private static OutputAcks acks(List<String> answers) {
+        var acks = OutputAcks.newBuilder();
+        for (String each : answers) {
+            String[] parts = each.split(":");
+            LeaseKey key = key(parts[0]);
+            var ack = acks.addAcksBuilder().setTaskId(key.taskId()).setFencingToken(key.token());
+            if (parts[1].matches("\\d+")) {
+                ack.setTaken(Integer.parseInt(parts[1]));
+            } else {
+                ack.setError(Error.newBuilder().setCode(parts[1]).setError("no"));
+            }
+        }
+        return acks.build();
+    }
+
     // From messages to names
 
     private static String name(LeaseKey key) {
@@ -225,6 +267,10 @@ final class SessionScript {
         if (message.hasHeartbeat() || message.getReports().hasHeartbeat()) {
             var heartbeat = message.hasHeartbeat() ? message.getHeartbeat() : message.getReports().getHeartbeat();
             parts.add(("heartbeat " + held(heartbeat.getLeasesList())).strip());
+        }
+        for (var said : message.getOutput().getLeasesList()) {
+            parts.add(said.getTaskId() + " says " + said.getNumber());
+            said.getChunksList().forEach(chunk -> parts.add(chunk.getText().replace(LONG, "long")));
         }
         return String.join(" ", parts);
     }

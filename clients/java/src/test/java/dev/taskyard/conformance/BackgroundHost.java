@@ -10,8 +10,10 @@ import dev.taskyard.RetryException;
 import dev.taskyard.RunningTask;
 import dev.taskyard.Taskyard;
 import dev.taskyard.TaskyardException;
+import java.nio.charset.StandardCharsets;
 import java.time.Duration;
 import java.util.LinkedHashMap;
+import java.util.List;
 import java.util.Map;
 import java.util.concurrent.TimeUnit;
 
@@ -33,6 +35,7 @@ final class BackgroundHost {
                 .action("echo", counted(RunningTask::params))
                 .action("work", counted(BackgroundHost::work))
                 .action("fail", counted(BackgroundHost::fail))
+                .action("say", counted(BackgroundHost::say))
                 .action("crash", counted(BackgroundHost::crash))
                 .action("typed", counted(BackgroundHost::typed))
                 .action("progress", counted(BackgroundHost::progress));
@@ -124,6 +127,16 @@ final class BackgroundHost {
 
     private static Object crash(RunningTask task) {
         throw new IllegalStateException((String) task.params().get("text"));
+    }
+
+    private static Object say(RunningTask task) throws InterruptedException {
+        List<?> texts = (List<?>) task.params().get("texts");
+        for (Object text : texts) {
+            task.emit(text);
+        }
+        task.emit("log", Map.of("said", texts.size()));
+        task.emit("bytes", "end".getBytes(StandardCharsets.UTF_8));
+        return null;
     }
 
     private static Object typed(RunningTask task) {

@@ -1,13 +1,18 @@
 package dev.taskyard.conformance;
 
+import com.google.gson.Gson;
 import dev.taskyard.Json;
+import dev.taskyard.OutputReader;
 import dev.taskyard.Taskyard;
+import dev.taskyard.TaskyardException;
 import dev.taskyard.v1.BatchOutcome;
 import dev.taskyard.v1.BatchTask;
 import dev.taskyard.v1.CancelTaskRequest;
 import dev.taskyard.v1.CancelTaskResponse;
 import dev.taskyard.v1.Error;
 import dev.taskyard.v1.ListTasksRequest;
+import dev.taskyard.v1.OutputChunk;
+import dev.taskyard.v1.ReadOutputRequest;
 import dev.taskyard.v1.RetryPolicy;
 import dev.taskyard.v1.SubmitBatchRequest;
 import dev.taskyard.v1.SubmitTaskRequest;
@@ -18,10 +23,14 @@ import java.net.http.HttpClient;
 import java.net.http.HttpRequest;
 import java.net.http.HttpResponse.BodyHandlers;
 import java.time.Duration;
+import java.util.ArrayList;
 import java.util.HashMap;
 import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
+import java.util.concurrent.CompletableFuture;
+import java.util.concurrent.ExecutionException;
+import java.util.concurrent.TimeUnit;
 import java.util.stream.IntStream;
 
 /** The operations of the scenario, by the methods of the client; {@link WorkerOperations} has those by the raw stubs. */
@@ -55,6 +64,7 @@ final class Operations {
             case "stats" -> stats();
             case "watch" -> watch(step, with);
             case "watch_more" -> watches.get(with.text("watch")).take(with);
+            case "read_output" -> readOutput(with);
             case "cut" -> cut(with);
             case "sleep" -> sleep(with);
             case "explain" -> queue.explain(with);
@@ -152,6 +162,33 @@ final class Operations {
             outcome.put("children_cancelled", null);
         }
         return outcome;
+    }
+
+    /** Follows the output of a task to its end, in a thread of its own so that a step can limit how long that takes. */
+    private Map<String, Object> readOutput(Arguments with) throws Exception {
+        var request = ReadOutputRequest.newBuilder()
+                .setTaskId(with.text("task"))
+                .setAfter(with.number("after_chunk"))
+                .addAllChannels(with.texts("channels"))
+                .setFollow(true);
+        try (OutputReader reader = taskyard.output(request.build())) {
+            return CompletableFuture.supplyAsync(() -> {
+                List<String> chunks = new ArrayList<>();
+                reader.forEachRemaining(chunk -> chunks.add(
+                        chunk.getSequence() + " " + chunk.getChannel() + " " + saidIn(chunk)));
+                return Map.<String, Object>of("chunks", chunks);
+            }).get(with.number("ms"), TimeUnit.MILLISECONDS);
+        } catch (ExecutionException failed) {
+            throw failed.getCause() instanceof TaskyardException error ? error : failed;
+        }
+    }
+
+    private static String saidIn(OutputChunk chunk) {
+        return switch (chunk.getDataCase()) {
+            case JSON -> new Gson().toJson(Json.plain(chunk.getJson()));
+            case BINARY -> chunk.getBinary().toStringUtf8();
+            default -> chunk.getText();
+        };
     }
 
     private Map<String, Object> hostStart(Arguments with) {
