@@ -179,6 +179,11 @@ class OutputTest {
                 long first = reader.next().getSequence();
                 assertTrue(reader.dropped() > 0);
                 assertEquals(first, reader.dropped() + 1);
+                int left = 1;
+                for (; reader.hasNext(); left++) {
+                    reader.next();
+                }
+                assertEquals(count, left + reader.dropped());
             }
         }
     }
