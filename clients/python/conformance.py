@@ -25,6 +25,7 @@ from conformance_workers import Outcome, Workers
 from taskyard import Client, Host, NewTask, RetryPolicy, RunningTask, Task, TaskEvent, TaskState, TaskyardError
 from taskyard.connection.channel import open_channel
 from taskyard.connection.credentials import Credentials, find_credentials
+from taskyard.records.output import OutputChunk
 from taskyard.records.tasks import STATE_OF_NUMBER
 from taskyard.v1 import task_pb2, task_pb2_grpc
 from taskyard.values.payloads import Payload
@@ -224,6 +225,11 @@ class Program(Workers, Queueing):
     async def watch_more(self, watch: str, count: int, ms: float, keep: bool = False) -> Outcome:
         return await self._watches[watch].take(count, ms, keep)
 
+    async def read_output(self, task: str, ms: float, after_chunk: int = 0, channels: Sequence[str] = ()) -> Outcome:
+        async with asyncio.timeout(ms / 1000):
+            chunks = self._client.output(task, after=after_chunk, channels=channels, follow=True)
+            return {"chunks": [f"{each.sequence} {each.channel} {_said(each)}" async for each in chunks]}
+
     async def cut(self, url: str) -> Outcome:
         await asyncio.to_thread(lambda: urllib.request.urlopen(url, timeout=10).close())
         return {}
@@ -288,6 +294,13 @@ def _payload(name: str, payload: Payload | None) -> Outcome:
     if payload is None:
         return {name: None, f"{name}_encoding": None}
     return {name: payload.data.decode(), f"{name}_encoding": payload.encoding}
+
+
+def _said(chunk: OutputChunk) -> str:
+    data = chunk.data
+    if isinstance(data, bytes):
+        return data.decode()
+    return data if isinstance(data, str) else json.dumps(data, separators=(",", ":"))
 
 
 def _retry_after_ms(error: TaskyardError) -> int | None:

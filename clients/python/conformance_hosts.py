@@ -110,8 +110,23 @@ async def _progress(task: RunningTask) -> Any:
     await task.progress(task.params["fraction"], task.params["message"])
 
 
+async def _say(task: RunningTask) -> Any:
+    texts = task.params["texts"]
+    for text in texts:
+        await task.emit(text)
+    await task.emit({"said": len(texts)}, "log")
+    await task.emit(b"end", "bytes")
+
+
 async def _crash(task: RunningTask) -> Any:
     raise RuntimeError(task.params["text"])
 
 
-ACTIONS: Final = {"echo": _echo, "work": _work, "fail": _fail, "crash": _crash, "progress": _progress}
+ACTIONS: Final = {
+    "echo": _echo,
+    "work": _work,
+    "fail": _fail,
+    "say": _say,
+    "crash": _crash,
+    "progress": _progress,
+}
