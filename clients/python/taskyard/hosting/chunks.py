@@ -1,4 +1,4 @@
-"""What a handler says as chunks of its task's output: text, bytes or JSON, each as large as the server takes."""
+"""Chunks of a task's output, made of what its handler says: text, bytes or JSON, each as large as the server takes."""
 
 import re
 from collections.abc import Iterator

@@ -15,7 +15,7 @@ class TaskOutput(Protocol):
         """Why nothing is taken, empty if it is."""
 
     def take(self, chunk: NewChunk, size: int) -> bool:
-        """Send a chunk of so many bytes if there is room for it. False if there is not."""
+        """Send a chunk of this many bytes if there is room for it. False if there is not."""
 
     def take_over(self, chunk: NewChunk, size: int) -> bool:
         """Send a chunk for which nobody can wait. False if far too many were sent like that."""

@@ -1,4 +1,4 @@
-"""What a worker process and all that it starts write to file descriptors 1 and 2, as its host reads it.
+"""File descriptors 1 and 2 of a worker process and of all that it starts, as its host reads them.
 
 The host has the other ends of the pipes, so that nothing is lost that was written before a crash.
 """
@@ -109,7 +109,7 @@ class _Pipe:
         return count[0]
 
     def decode(self, data: bytes, is_last: bool = False) -> list[str | bytes]:
-        """What was written, as text; as bytes if it is none."""
+        """Written bytes as text; as bytes if they are none."""
         begun, _ = self._decoder.getstate()
         try:
             text = self._decoder.decode(data, is_last)

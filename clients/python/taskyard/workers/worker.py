@@ -80,7 +80,7 @@ class Sender:
         self._pipe = pipe
         self._lock = threading.RLock()
         self.interrupts: BaseException | None = None
-        """What a signal raises once the frame is written that it came in the middle of."""
+        """The error of a signal, raised once the frame is written that it came in the middle of."""
 
     def __call__(self, kind: Kind, data: bytes = b"") -> None:
         """Write a frame. It is lost once the host has ended.
