@@ -132,6 +132,8 @@ def aim(case: Any, valid: ValidRequests) -> None:
     if turn % 2 and isinstance(case.body, dict):
         case.body = {**case.body, **request.body}
     # No call waits long.
+    if operation == "StreamOutput":
+        case.query.pop("follow", None)
     if operation == "WaitTask":
         case.query = {**case.query, "timeoutMs": 1}
     if operation == "ClaimTask" and isinstance(case.body, dict):

@@ -35,6 +35,8 @@ from taskyard_server.interceptors.errors import message_of
 Context: TypeAlias = "grpc.aio.ServicerContext[Any, Any]"
 
 SIGN_OF_LIFE_SECS: Final = 15.0
+EMPTY_CHUNKS: Final = ("x-rest-empty", "chunks")
+"""The gateway adds an empty list of this name (gateway/README.md)."""
 LAST_EVENT_ID: Final = "last-event-id"
 NOT_SHOWN: Final = "the output of this task is not shown to this principal"
 EVENTS: Final = "text/event-stream"
@@ -96,7 +98,6 @@ class OutputService(OutputServiceServicer):
         return pb.AppendOutputResponse(task_id=request.task_id, taken=outcome)
 
     async def ListOutput(self, request: pb.ListOutputRequest, context: Context) -> Any:  # noqa: N802
-        del context
         channels = channels_of(request.channels)
         part = await self._read(request.task_id, request.after)
         about = pb.ListOutputResponse(
@@ -106,7 +107,10 @@ class OutputService(OutputServiceServicer):
             first_sequence=part.first,
             dropped_bytes=part.dropped,
         )
-        return _chunks(part, request.after, channels) + about.SerializeToString()
+        chunks = _chunks(part, request.after, channels)
+        if not chunks and current_call().by_rest:
+            await context.send_initial_metadata((EMPTY_CHUNKS,))
+        return chunks + about.SerializeToString()
 
     async def ReadOutput(self, request: pb.ReadOutputRequest, context: Context) -> AsyncIterator[Any]:  # noqa: N802
         del context

@@ -58,7 +58,8 @@ class OutputServiceStub:
     """Streams the chunks of a task that come after a sequence number. With `follow` it goes on until the task has ended and
     all is read; an idle stream gets an empty message every 15 s.
 
-    Errors: those of ListOutput; `unavailable` when the server shuts down.
+    Errors: `not_found`, `permission_denied` (a viewer that is shown no payloads), `unavailable` when the server shuts
+    down.
     Retry: safe, after the last sequence number that came.
     """
     StreamOutput: _grpc.UnaryStreamMultiCallable[_output_pb2.StreamOutputRequest, _httpbody_pb2.HttpBody]
@@ -69,7 +70,7 @@ class OutputServiceStub:
     `Last-Event-ID`. The last event, `end`, has the state of the task. `text` is what the chunks say, one after the other:
     text as it is, JSON a line each, bytes as they are.
 
-    Errors: those of ListOutput; `bad_request` (an unknown format).
+    Errors: `not_found`, `permission_denied` (a viewer that is shown no payloads), `bad_request` (an unknown format).
     Retry: safe.
 
     buf:lint:ignore RPC_RESPONSE_STANDARD_NAME
@@ -100,7 +101,8 @@ class OutputServiceAsyncStub(OutputServiceStub):
     """Streams the chunks of a task that come after a sequence number. With `follow` it goes on until the task has ended and
     all is read; an idle stream gets an empty message every 15 s.
 
-    Errors: those of ListOutput; `unavailable` when the server shuts down.
+    Errors: `not_found`, `permission_denied` (a viewer that is shown no payloads), `unavailable` when the server shuts
+    down.
     Retry: safe, after the last sequence number that came.
     """
     StreamOutput: _aio.UnaryStreamMultiCallable[_output_pb2.StreamOutputRequest, _httpbody_pb2.HttpBody]  # type: ignore[assignment]
@@ -111,7 +113,7 @@ class OutputServiceAsyncStub(OutputServiceStub):
     `Last-Event-ID`. The last event, `end`, has the state of the task. `text` is what the chunks say, one after the other:
     text as it is, JSON a line each, bytes as they are.
 
-    Errors: those of ListOutput; `bad_request` (an unknown format).
+    Errors: `not_found`, `permission_denied` (a viewer that is shown no payloads), `bad_request` (an unknown format).
     Retry: safe.
 
     buf:lint:ignore RPC_RESPONSE_STANDARD_NAME
@@ -157,7 +159,8 @@ class OutputServiceServicer(metaclass=_abc_1.ABCMeta):
         """Streams the chunks of a task that come after a sequence number. With `follow` it goes on until the task has ended and
         all is read; an idle stream gets an empty message every 15 s.
 
-        Errors: those of ListOutput; `unavailable` when the server shuts down.
+        Errors: `not_found`, `permission_denied` (a viewer that is shown no payloads), `unavailable` when the server shuts
+        down.
         Retry: safe, after the last sequence number that came.
         """
 
@@ -174,7 +177,7 @@ class OutputServiceServicer(metaclass=_abc_1.ABCMeta):
         `Last-Event-ID`. The last event, `end`, has the state of the task. `text` is what the chunks say, one after the other:
         text as it is, JSON a line each, bytes as they are.
 
-        Errors: those of ListOutput; `bad_request` (an unknown format).
+        Errors: `not_found`, `permission_denied` (a viewer that is shown no payloads), `bad_request` (an unknown format).
         Retry: safe.
 
         buf:lint:ignore RPC_RESPONSE_STANDARD_NAME

@@ -627,7 +627,8 @@ export const OutputService: GenService<{
    * Streams the chunks of a task that come after a sequence number. With `follow` it goes on until the task has ended and
    * all is read; an idle stream gets an empty message every 15 s.
    *
-   * Errors: those of ListOutput; `unavailable` when the server shuts down.
+   * Errors: `not_found`, `permission_denied` (a viewer that is shown no payloads), `unavailable` when the server shuts
+   * down.
    * Retry: safe, after the last sequence number that came.
    *
    * @generated from rpc taskyard.v1.OutputService.ReadOutput
@@ -645,7 +646,7 @@ export const OutputService: GenService<{
    * `Last-Event-ID`. The last event, `end`, has the state of the task. `text` is what the chunks say, one after the other:
    * text as it is, JSON a line each, bytes as they are.
    *
-   * Errors: those of ListOutput; `bad_request` (an unknown format).
+   * Errors: `not_found`, `permission_denied` (a viewer that is shown no payloads), `bad_request` (an unknown format).
    * Retry: safe.
    *
    * buf:lint:ignore RPC_RESPONSE_STANDARD_NAME
