@@ -12,7 +12,7 @@ import os
 import random
 import time
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -143,13 +143,19 @@ def leases_lost(history: Sequence[Event], final: FinalState) -> list[Grant]:
     evidence = Evidence(history, final)
     ended = set()
     for each in evidence.of(Report):
-        if each.kind in ENDS and each.outcome is not Outcome.REFUSED:
-            task = evidence.tasks[each.task_id]
-            if each.outcome is Outcome.ACKNOWLEDGED or each.value == task.get("result", task.get("error")):
-                ended.add((each.task_id, each.token))
+        if each.kind not in ENDS or each.outcome is Outcome.REFUSED:
+            continue
+        if each.outcome is Outcome.ACKNOWLEDGED or was_taken(each, evidence.tasks[each.task_id]):
+            ended.add((each.task_id, each.token))
     begun = {(each.task_id, each.token) for each in evidence.of(Work)}
     leases = {(each.task_id, each.token): each for each in evidence.of(Grant)}
     return [each for key, each in leases.items() if key not in ended and (key in begun or not each.streamed)]
+
+
+def was_taken(report: Report, task: Mapping[str, Any]) -> bool:
+    """True if an end shows with its task, or a failure with an attempt that another one followed."""
+    errors = [attempt.get("error") for attempt in task.get("attempts", ())]
+    return report.value == task.get("result", task.get("error")) or (report.kind == "failed" and report.value in errors)
 
 
 def late_reports(history: Sequence[Event], final: FinalState) -> float:
