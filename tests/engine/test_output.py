@@ -7,7 +7,7 @@ import pytest
 from taskyard_server.core.errors import LeaseLost, NotFound, Unavailable
 from taskyard_server.core.limits import Limits
 from taskyard_server.core.names import names
-from taskyard_server.engine import namespaces, output_log
+from taskyard_server.engine import output_log
 from taskyard_server.engine.persistence import StoreOptions
 from tests import reporting
 from tests.engines import running_engine, settled
@@ -185,9 +185,9 @@ async def test_without_a_store_the_memory_is_free_once_the_task_is():
 
 
 @pytest.mark.memory_store
-async def test_without_a_store_the_memory_is_bounded_and_what_is_dropped_is_told(monkeypatch):
-    monkeypatch.setattr(namespaces, "ALL_BYTES", 10 * SIZE)
+async def test_without_a_store_the_memory_is_bounded_and_what_is_dropped_is_told():
     async with running_engine() as engine:
+        engine._namespaces._memory = output_log.Memory(10 * SIZE, is_all=True)
         one, other = await speaker(engine), await speaker(engine)
         await one.say(1, 3)
         await other.say(1, 8)

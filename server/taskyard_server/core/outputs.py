@@ -8,7 +8,7 @@ Output).
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from .errors import NOT_YET, BadRequest, NotFound, Unavailable
@@ -84,11 +84,11 @@ class Outputs:
     known until it was looked up and adopted.
     """
 
-    def __init__(self, reports: Reports, readers: ReaderRules, limits: Callable[[], Limits]) -> None:
+    def __init__(self, reports: Reports, readers: ReaderRules, limits: Limits) -> None:
         self.unknown_until = 0
+        self.limits = limits
         self._reports = reports
         self._readers = readers
-        self._limits = limits
         self._of: dict[int, TaskOutput] = {}
         self._returned: set[int] = set()
 
@@ -162,7 +162,7 @@ class Outputs:
 
     def _make_room(self, output: TaskOutput, first: int, begin: int) -> int | None:
         """Drop the oldest parts of what is too much, but nothing of what has just come."""
-        limit = self._limits().max_output_bytes
+        limit = self.limits.max_output_bytes
         segments = output.segments
         if not segments or begin - segments[-1][1] >= limit // SEGMENTS:
             segments.append((first, begin))

@@ -60,7 +60,7 @@ class Scheduler:
         # Restored leases of hosts that ended with the process before.
         self.left_behind: list[Lease] = []
         self.reports = Reports(self._life, self.hosts, self.stop_waits)
-        self.outputs = Outputs(self.reports, self.readers, lambda: self.limits)
+        self.outputs = Outputs(self.reports, self.readers, limits)
         self.schedules = ScheduleRegistry(self._life, self._admission.admit, entropy)
 
     # Commands of agents
@@ -380,6 +380,7 @@ class Scheduler:
     def reconfigure(self, limits: Limits) -> None:
         """Put new limits in force. Tasks that were accepted or are in flight stay, even above a lowered limit."""
         self._life.reconfigure(limits)
+        self.outputs.limits = limits
         self.schedules.limits_changed()
         self._streams.timeouts_changed()
         self._life.liveness.timeouts_changed()
