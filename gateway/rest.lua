@@ -4,10 +4,11 @@
 -- Tells the server that a GET came as HEAD.
 local HEAD = "x-taskyard-head"
 
--- The transcoder leaves gRPC's headers in its answers. The last four are for this file only.
+-- The transcoder leaves gRPC's headers in its answers. The last six are for this file only.
 local NOT_FOR_CALLERS = {
   "grpc-status", "grpc-message", "grpc-status-details-bin", "grpc-accept-encoding", "grpc-encoding",
-  "x-error-json", "x-http-status", "x-not-owner", "x-rest-empty",
+  "x-error-json", "x-http-status", "x-not-owner", "x-rest-empty", "x-rest-type",
+  "x-rest-length",
 }
 
 -- The bodies of refusals by Envoy and by grpc itself. Other statuses are `internal`.
@@ -161,11 +162,16 @@ local FORMS = {events = "text/event-stream", text = "text/plain; charset=utf-8"}
 
 local function success(handle, headers, is_head, form)
   local status, empty_list = headers:get("x-http-status"), headers:get("x-rest-empty")
+  local bytes, length = headers:get("x-rest-type"), headers:get("x-rest-length")
   remove_all(headers)
-  if status and status:find("^20[0-3]$") then
+  if status and status:find("^20[0-36]$") then
     headers:replace(":status", status)
   end
-  if not headers:get("content-length") and headers:get("content-type") == "application/json" then
+  if bytes then
+    headers:replace("content-type", bytes)
+    -- A stream that breaks off would end like any other without it.
+    headers:replace("content-length", length)
+  elseif not headers:get("content-length") and headers:get("content-type") == "application/json" then
     -- A stream: one JSON object a line, never buffered. For HEAD the server sends none.
     headers:replace("content-type", FORMS[form] or "application/x-ndjson")
   elseif empty_list or is_head then

@@ -170,6 +170,8 @@ class Page:
             without = [f"`{style.name(field)}`" for field in rest.in_path]
             words += f", body {link(method.input_type.name)}"
             words += f" without {' and '.join(without)}" if without else ""
+        elif rest.content is not None:
+            words += f", the body is `{rest.content.name}`, query {', '.join(fields)}"
         elif fields:
             words += f", query {', '.join(fields)}"
         is_lines = method.server_streaming and method.output_type.file.package == PACKAGE

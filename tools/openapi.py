@@ -31,7 +31,13 @@ from taskyard_server.interceptors.errors import MAPPINGS
 JSON: Final = "application/json"
 LINES: Final = "application/x-ndjson"
 HTTP_BODY: Final = "google.api.HttpBody"
-FORMS: Final = ("text/event-stream", "text/plain")
+FORMS: Final = {
+    "StreamOutput": ("text/event-stream", "text/plain"),
+    "ReadArtifact": ("*/*",),
+    "FetchArtifact": ("*/*",),
+}
+"""The media types of the answers that are no JSON, by method."""
+BYTES: Final = "*/*"
 """The media types of what is no JSON."""
 
 INTRODUCTION: Final = """\
@@ -188,9 +194,12 @@ class Description:
                 "required": "required" in body,
                 "content": {JSON: {"schema": {"$ref": f"#/components/schemas/{name}"}}},
             }
+        if rest.content is not None:
+            text = self._spelled(self._protos.comment(rest.content), style)
+            call["requestBody"] = {"description": text, "content": {BYTES: {"schema": {"type": "string"}}}}
         call["responses"] = {
             explanation.status: self._answer(method, style),
-            **self._refusals(method, explanation, style, rest.has_body),
+            **self._refusals(method, explanation, style, rest.has_body or rest.content is not None),
         }
         path = re.sub(
             r"{(\w+)}", lambda found: f"{{{style.name(method.input_type.fields_by_name[found[1]])}}}", rest.template
@@ -204,7 +213,7 @@ class Description:
         if method.output_type.full_name == HTTP_BODY:
             return {
                 "description": "The body as it is, in the form that was asked for.",
-                "content": {form: {"schema": {"type": "string"}} for form in FORMS},
+                "content": {form: {"schema": {"type": "string"}} for form in FORMS[method.name]},
             }
         text = self._spelled(self._protos.comment(method.output_type), style)
         if method.server_streaming:

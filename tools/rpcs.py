@@ -11,16 +11,20 @@ from proto_comments import Protos
 
 @dataclass(frozen=True, slots=True)
 class Route:
-    """The REST form of an RPC. The fields that are not `in_path` come from the body or from the query."""
+    """The REST form of an RPC. The fields that are not `in_path` come from the body or from the query.
+
+    With `content`, a field of bytes, the body is what that field holds, and the others come from the query.
+    """
 
     verb: str
     template: str
     has_body: bool
     in_path: tuple[FieldDescriptor, ...]
+    content: FieldDescriptor | None = None
 
     def others(self, method: MethodDescriptor) -> list[FieldDescriptor]:
-        """The fields of the request that are not in the path."""
-        return [field for field in method.input_type.fields if field not in self.in_path]
+        """The fields of the request that are not in the path, and that are not its content."""
+        return [field for field in method.input_type.fields if field not in (*self.in_path, self.content)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +51,8 @@ def route(method: MethodDescriptor) -> Route | None:
     template = getattr(rule, verb)
     names = re.findall(r"{(\w+)}", template)
     fields = tuple(method.input_type.fields_by_name[name] for name in names)
-    return Route(verb, template, rule.body == "*", fields)
+    content = None if rule.body in ("", "*") else method.input_type.fields_by_name[rule.body]
+    return Route(verb, template, rule.body == "*", fields, content)
 
 
 def explain(protos: Protos, method: MethodDescriptor) -> Explanation:

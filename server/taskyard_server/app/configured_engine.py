@@ -9,7 +9,7 @@ from taskyard_server.net.exposure import authentication_is_on
 from taskyard_server.replicas.clock import SharedClock
 from taskyard_server.replicas.serving import ReplicaServing
 from taskyard_server.settings.config import Settings
-from taskyard_server.store.choosing import store_of
+from taskyard_server.store.choosing import objects_of, store_of
 from taskyard_server.store.shared_port import is_shared
 from taskyard_server.store.sqlite.store import BALLAST_BYTES
 from taskyard_server.webhooks.webhooks import encode_delivery
@@ -51,6 +51,7 @@ def configured_engine(
         store_options=store_options,
         encode_delivery=encode_delivery,
         private=authentication_is_on(settings),
+        objects=objects_of(store.artifacts_url),
     )
     engine.admin.set_rules(settings.rules())
     if clock is None or not is_shared(chosen):

@@ -12,6 +12,7 @@ from grpc_reflection.v1alpha import reflection
 from taskyard.v1 import (
     admin_pb2_grpc,
     agent_pb2_grpc,
+    artifact_pb2_grpc,
     batch_pb2_grpc,
     health_pb2_grpc,
     lease_pb2_grpc,
@@ -35,6 +36,7 @@ from taskyard_server.interceptors.calls import Door
 from taskyard_server.keda.externalscaler_pb2_grpc import add_ExternalScalerServicer_to_server
 from taskyard_server.services.admin import AdminService
 from taskyard_server.services.agents import AgentService
+from taskyard_server.services.artifacts import ArtifactService
 from taskyard_server.services.batches import BatchService
 from taskyard_server.services.health import HealthService
 from taskyard_server.services.hosts import RuntimeHostService
@@ -65,6 +67,7 @@ SERVICES: Final = tuple(
         "Stats",
         "Operation",
         "Output",
+        "Artifact",
         "RuntimeHost",
         "Lease",
         "Target",
@@ -78,7 +81,7 @@ SERVICES: Final = tuple(
         "SignIn",
     )
 )
-SCHEDULER_SERVICES: Final = SERVICES[:5]
+SCHEDULER_SERVICES: Final = SERVICES[:6]
 CHANNELZ: Final = "grpc.channelz.v1.Channelz"
 
 
@@ -114,6 +117,7 @@ class ServiceSet:
             self._stats = stats
             self._operations = OperationService(engine, most)
             self._output = OutputService(engine)
+            self._artifacts = ArtifactService(engine)
         self.hosts = RuntimeHostService(engine, most, handed)
         self._leases = LeaseService(engine, most, handed)
         self._targets = TargetService(engine)
@@ -139,6 +143,7 @@ class ServiceSet:
             stats_pb2_grpc.add_StatsServiceServicer_to_server(self._stats, server)
             operation_pb2_grpc.add_OperationServiceServicer_to_server(self._operations, server)
             output_pb2_grpc.add_OutputServiceServicer_to_server(self._output, server)
+            artifact_pb2_grpc.add_ArtifactServiceServicer_to_server(self._artifacts, server)
             add_ExternalScalerServicer_to_server(self._keda, server)
         runtime_host_pb2_grpc.add_RuntimeHostServiceServicer_to_server(self.hosts, server)
         lease_pb2_grpc.add_LeaseServiceServicer_to_server(self._leases, server)

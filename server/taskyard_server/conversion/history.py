@@ -4,6 +4,7 @@ from taskyard.v1 import task_pb2 as pb
 from taskyard_server.core.history import Attempt, History, RetryPolicy
 from taskyard_server.core.task import IN_FLIGHT, TaskState
 
+from .artifacts import artifact_message
 from .timestamps import timestamp
 from .wire import MAX_UINT32
 
@@ -31,6 +32,8 @@ def history_message(
         message.token_limit = history.token_limit
     if history.code is not None:
         message.code = history.code
+    if history.artifacts and not bare:
+        message.artifacts.extend([artifact_message(each) for each in history.artifacts])
     if history.run > 1:
         message.run = history.run
     attempts = history.attempts

@@ -5,8 +5,8 @@ The rare fields are left to protobuf, since concatenated encodings merge into on
 encoding to equal what protobuf makes of the same task.
 
 A `bare` encoding is for callers who are shown no payloads (docs/operate/security.md, Payloads): it leaves out `params`,
-`result`, `input`, `output`, `progress`, the texts of errors, tracebacks, and the `callback_url`, which may hold a
-secret.
+`result`, `input`, `output`, `progress`, `artifacts`, the texts of errors, tracebacks, and the `callback_url`, which may
+hold a secret.
 """
 
 from collections.abc import Callable, Sequence

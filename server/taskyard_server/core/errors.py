@@ -118,6 +118,12 @@ class AlreadyExists(Refusal):
     code = "already_exists"
 
 
+class OutOfRange(Refusal):
+    """There are no such bytes of an artifact."""
+
+    code = "out_of_range"
+
+
 class CursorExpired(Refusal):
     """This position has left the log; a new watch begins with the tasks as they stand (docs/rules.md, Watching)."""
 

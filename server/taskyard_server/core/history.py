@@ -49,6 +49,22 @@ class Bound(NamedTuple):
     at: float
 
 
+class Artifact(NamedTuple):
+    """A large value that a run has left behind (docs/rules.md, Artifacts). `at` is when it was complete.
+
+    Its bytes stand in parts of `part_bytes` each, but for the last, in the folder `place` of those of the task.
+    """
+
+    name: str
+    media_type: str
+    size: int
+    sha256: bytes
+    attempt: int
+    at: float
+    part_bytes: int
+    place: str
+
+
 class History(NamedTuple):
     """The course of one task. Never changed but replaced, so that events keep what was true at their time.
 
@@ -56,7 +72,8 @@ class History(NamedTuple):
     `failed` those that the retry policy counts. `tokens_used` is over all attempts, of which `tokens_before` were used
     by earlier ones. `token_limit` is the one that a resume set, if any. `not_before` is when a pending task is due.
     `code` and `traceback` are those of the last failed attempt of the run, `output` is a serialized `Payload`. `bound`
-    are idempotency keys that the task has beside its own, the newest last.
+    are idempotency keys that the task has beside its own, the newest last. `artifacts` are those of all
+    runs, in the order in which they were put.
     """
 
     run: int = 1
@@ -72,6 +89,7 @@ class History(NamedTuple):
     traceback: str | None = None
     output: bytes | None = None
     bound: tuple[Bound, ...] = ()
+    artifacts: tuple[Artifact, ...] = ()
 
     def with_attempt(
         self, host_id: str | None, started_at: float | None, ended_at: float, error: str | None, code: str | None

@@ -179,6 +179,10 @@ class Lifecycle:
         if progress is not None or tokens is not None:
             self._events.append(Event(now, task, PROGRESSED, task.state))
 
+    def record_artifact(self, now: float, task: Task) -> None:
+        """Tell of an artifact that was put."""
+        self._events.append(Event(now, task, PROGRESSED, task.state))
+
     def pause(self, now: float, task: Task, stop: StopReason = StopReason.PAUSED) -> None:
         """Interrupt a task, or fail one over its budget (docs/rules.md, Pause). `stop` is for its host."""
         if self.attempts.is_over_budget(task):

@@ -22,7 +22,8 @@ class ReaderRules:
 
     Without `tells_position` no task says how many were counted as queued after it. While an earlier version may come to
     serve the namespace, `allows_added_fields` or `allows_extras` is false: it could not read these fields of tasks. Nor
-    would it remove the output of tasks with them, unless `allows_output`.
+    would it remove the output of tasks with them, unless `allows_output`; nor read what artifacts they have, unless
+    `allows_artifacts`.
     """
 
     def __init__(self, tasks: TaskTable, past_keys: PastKeys) -> None:
@@ -30,6 +31,7 @@ class ReaderRules:
         self.allows_added_fields = True
         self.allows_extras = True
         self.allows_output = True
+        self.allows_artifacts = True
         self._tasks = tasks
         self._past_keys = past_keys
 
@@ -41,11 +43,12 @@ class ReaderRules:
             task.position = None
         self._past_keys.forget_positions()
 
-    def allow_fields(self, *, added: bool, extras: bool, output: bool) -> None:
+    def allow_fields(self, *, added: bool, extras: bool, output: bool, artifacts: bool) -> None:
         """Say what tasks may have from now on, while an earlier version may come to serve the namespace."""
         self.allows_added_fields = added
         self.allows_extras = extras
         self.allows_output = output
+        self.allows_artifacts = artifacts
 
     def require(self, options: TaskOptions) -> None:
         """Raise `Unavailable` for fields that an earlier version could not read, if it may come to serve."""

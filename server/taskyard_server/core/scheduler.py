@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Final
 
 from .admission import Admission
+from .artifacts import Artifacts
 from .batches import Batch, BatchSubmission
 from .changes import Changes
 from .dispatcher import Dispatcher
@@ -61,6 +62,7 @@ class Scheduler:
         self.left_behind: list[Lease] = []
         self.reports = Reports(self._life, self.hosts, self.stop_waits)
         self.outputs = Outputs(self.reports, self.readers, limits)
+        self.artifacts = Artifacts(self._life.tasks, self.reports, self.readers, limits)
         self.schedules = ScheduleRegistry(self._life, self._admission.admit, entropy)
 
     # Commands of agents
@@ -380,7 +382,7 @@ class Scheduler:
     def reconfigure(self, limits: Limits) -> None:
         """Put new limits in force. Tasks that were accepted or are in flight stay, even above a lowered limit."""
         self._life.reconfigure(limits)
-        self.outputs.limits = limits
+        self.outputs.limits = self.artifacts.limits = limits
         self.schedules.limits_changed()
         self._streams.timeouts_changed()
         self._life.liveness.timeouts_changed()

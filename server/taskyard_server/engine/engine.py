@@ -20,9 +20,11 @@ from taskyard_server.core.process_end import end_all, pause_inflight
 from taskyard_server.core.rules import NO_RULES, ConfiguredRules
 from taskyard_server.core.scheduler import Scheduler
 from taskyard_server.core.stats import Stats, Totals
+from taskyard_server.store.objects import Objects
 from taskyard_server.store.port import Store
 from taskyard_server.store.shared_port import is_shared
 
+from .artifacts import ArtifactCommands
 from .clock import Clock, SteadyClock
 from .event_log import EventLogs
 from .fair_yield import FairYield
@@ -56,7 +58,8 @@ class Engine:
     makes. If `private` nothing that is told of one task tells of others: ids cannot be computed from one another, and
     no task has a position.
 
-    Where replicas share the store nothing is loaded: namespaces come and go by `owned`.
+    Where replicas share the store nothing is loaded: namespaces come and go by `owned`. The bytes of artifacts stand in
+    `objects`; without them there are none.
     """
 
     def __init__(
@@ -71,6 +74,7 @@ class Engine:
         private: bool = False,
         monotonic: Clock = time.monotonic,
         worked: Clock = time.thread_time,
+        objects: Objects | None = None,
     ) -> None:
         wall = wall or clock or time.time
         self._namespaces = Namespaces(limits, clock or SteadyClock(), wall, seed, private, monotonic)
@@ -89,6 +93,9 @@ class Engine:
         self.hosts = HostCommands(self._namespaces)
         self.leases = LeaseCommands(self._namespaces)
         self.output = OutputCommands(self._namespaces, store)
+        self.artifacts = ArtifactCommands(self._namespaces, self.persistence, objects)
+        if self.persistence is not None:
+            self.persistence.removals.remove_objects = self.artifacts.remove_namespace
         self.schedules = ScheduleCommands(self._namespaces)
         self.namespaces = NamespaceCommands(self._namespaces, self.persistence)
         self.admin = AdminCommands(self._namespaces)
@@ -101,11 +108,18 @@ class Engine:
             await self.persistence.open()
 
     async def run(self) -> None:
-        """Do what the store needs with time, until cancelled. Raises `StoreError` once it has failed for good."""
-        if self.persistence is None:
-            await asyncio.get_running_loop().create_future()
-        else:
-            await self.persistence.run()
+        """Do what the store and the artifacts need with time, until cancelled.
+
+        Raises `StoreError` once the store has failed for good.
+        """
+        sweeping = asyncio.create_task(self.artifacts.run())
+        try:
+            if self.persistence is None:
+                await asyncio.get_running_loop().create_future()
+            else:
+                await self.persistence.run()
+        finally:
+            sweeping.cancel()
 
     async def release(self) -> None:
         """Commit what is left and let go of the store, after the last call was served."""

@@ -77,6 +77,8 @@ class NamespaceState:
 
     What is known `about` it beside its scheduler is kept with the next commit if `about_changed`.
 
+    Of the tasks `artifacts_gone`, by their order of submission, the artifacts are to be removed.
+
     `claims` are the calls that wait for a task to run, `named_claims` those that have an id, `sessions` the streams of
     hosts, `end_waits` the calls that wait for a task to end, by task id, and `stop_calls` those that wait for its host.
     """
@@ -88,6 +90,7 @@ class NamespaceState:
     committing: Changes | None = None
     outbox: OutboxRows = field(default_factory=OutboxRows)
     outputs: OutputLogs = field(default_factory=OutputLogs)
+    artifacts_gone: list[int] = field(default_factory=list)
     keeps_history: bool = True
     fault: str | None = None
     about: AboutNamespace = NOTHING_KNOWN
@@ -242,10 +245,12 @@ class NamespaceState:
                     scheduler.withdraw(offer)
             self._log_limits(now)
         events = scheduler.take_events()
-        if scheduler.outputs.has_any:
+        if scheduler.outputs.has_any or scheduler.artifacts.has_any:
             for event in events:
                 if event.kind is EVICTED:
                     self._forget_output(event.task)
+                    if not self.keeps_history and scheduler.artifacts.forget(event.task):
+                        self.artifacts_gone.append(event.task.seq)
         return Turn(
             granted,
             scheduler.take_stops(),

@@ -12,7 +12,7 @@ from taskyard_server.core.limits import Limits
 from taskyard_server.core.rules import NO_RULES, ConfiguredRules
 from taskyard_server.core.scheduler import Scheduler
 from taskyard_server.core.stats import Counters, TriggerCounters
-from taskyard_server.store.port import ADDED_FIELDS_LEVEL, EXTRAS_LEVEL, FORMAT_LEVEL, OUTPUT_LEVEL
+from taskyard_server.store.port import ADDED_FIELDS_LEVEL, ARTIFACTS_LEVEL, EXTRAS_LEVEL, FORMAT_LEVEL, OUTPUT_LEVEL
 from taskyard_server.store.rows import AboutNamespace
 
 from .answers import CommitBarrier
@@ -230,5 +230,8 @@ class Namespaces:
 
 def _set_level_of(scheduler: Scheduler, level: int) -> None:
     scheduler.readers.allow_fields(
-        added=level >= ADDED_FIELDS_LEVEL, extras=level >= EXTRAS_LEVEL, output=level >= OUTPUT_LEVEL
+        added=level >= ADDED_FIELDS_LEVEL,
+        extras=level >= EXTRAS_LEVEL,
+        output=level >= OUTPUT_LEVEL,
+        artifacts=level >= ARTIFACTS_LEVEL,
     )

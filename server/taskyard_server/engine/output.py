@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from taskyard_server.core.errors import NotFound, Refusal, Unavailable
+from taskyard_server.core.errors import Refusal, Unavailable
 from taskyard_server.core.outputs import TaskOutput
 from taskyard_server.core.task import TERMINAL
 from taskyard_server.store.committer import NO_ANSWER
@@ -14,6 +14,7 @@ from taskyard_server.store.port import CommitDelayed, StoreError, key_of
 from taskyard_server.store.records.records import decode_output
 
 from .answers import Answer
+from .found_task import found_task
 from .output_log import stored_row
 
 if TYPE_CHECKING:
@@ -123,7 +124,7 @@ class OutputCommands:
         answer.
         """
         state = self._namespaces.get(namespace, "task")
-        task, task_state = await self._task(state, task_id, agents)
+        task, task_state = await found_task(self._namespaces, state, task_id, agents)
         check(task)
         rows, is_last, first, dropped = await self._rows(state, task, after)
         return OutputPart(rows, max(after, rows[-1].end - 1) if rows else after, is_last, first, dropped, task_state)
@@ -163,20 +164,6 @@ class OutputCommands:
     def _require_open(self) -> None:
         if self._namespaces.closed:
             raise Unavailable(SHUTS_DOWN)
-
-    async def _task(self, state: NamespaceState, task_id: str, agents: Names | None) -> tuple[Task, TaskState]:
-        """The task, in memory or from the history, and its state as it is kept."""
-        task = state.find(task_id, agents)
-        if task is None:
-            history = self._namespaces.history
-            task = None if history is None else await history.find(state, task_id, agents)
-            task = task or state.find(task_id, agents)
-            if task is None:
-                raise NotFound("task not found")
-        kept_state = task.state
-        if state.is_unkept(task_id):
-            await self._barrier.kept(state)
-        return task, kept_state
 
     async def _rows(self, state: NamespaceState, task: Task, after: int) -> tuple[Sequence[ChunkRow], bool, int, int]:
         """The first kept rows with chunks after a number, and whether there are no more of them now.

@@ -6,10 +6,13 @@ That a namespace is deleted stands in its own row, which is removed last: so a r
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Final
 
 import structlog
 
+from taskyard_server.core.errors import Unavailable
+from taskyard_server.store.objects import ObjectsError
 from taskyard_server.store.port import CommitDelayed
 
 if TYPE_CHECKING:
@@ -24,9 +27,13 @@ REPEAT_AFTER_SECS: Final = 1.0
 
 
 class Removals:
-    """The deleted namespaces of a store whose rows are not all removed."""
+    """The deleted namespaces of a store whose rows are not all removed.
+
+    Before these `remove_objects` removes what they speak of, so that it is known as long as it is there.
+    """
 
     def __init__(self, store: Store) -> None:
+        self.remove_objects: Callable[[int], Awaitable[None]]
         self._store = store
         self._numbers: asyncio.Queue[int] = asyncio.Queue()
 
@@ -38,11 +45,20 @@ class Removals:
         """Remove what is to be removed, until cancelled. Raises `StoreError`."""
         while True:
             number = await self._numbers.get()
+            await self._objects(number)
             rows = 0
             while removed := await self._slice(number):
                 rows += removed
                 await asyncio.sleep(PAUSE_SECS)
             log.info("namespace_removed", number=number, rows=rows)
+
+    async def _objects(self, number: int) -> None:
+        while True:
+            try:
+                return await self.remove_objects(number)
+            except (ObjectsError, Unavailable) as error:
+                log.warning("removal_delayed", number=number, reason=str(error))
+                await asyncio.sleep(REPEAT_AFTER_SECS)
 
     async def _slice(self, number: int) -> int:
         while True:

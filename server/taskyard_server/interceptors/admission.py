@@ -104,10 +104,10 @@ class CallAdmission:
     async def open(self, persistence: Persistence | None = None) -> None:
         """Read the keys of issuers of JWTs, and the secret of a store, if there is one. Raises `AdmissionError`."""
         if persistence is not None and self.sealing is not None:
-            from taskyard_server.access.sealing_secret import kept_secret
+            from taskyard_server.engine.kept_secret import SEALING, kept_secret
 
             try:
-                self.sealing = _sealing(await kept_secret(persistence))
+                self.sealing = _sealing(await kept_secret(persistence, SEALING))
             except (StoreError, Unavailable) as error:
                 raise AdmissionError(str(error)) from None
         if self.jwts is None:

@@ -43,6 +43,7 @@ MAPPINGS: Final = {
     "conflict": Mapping(grpc.StatusCode.FAILED_PRECONDITION, 409),
     "lease_lost": Mapping(grpc.StatusCode.ABORTED, 409),
     "already_exists": Mapping(grpc.StatusCode.ALREADY_EXISTS, 409),
+    "out_of_range": Mapping(grpc.StatusCode.OUT_OF_RANGE, 416),
     "cursor_expired": Mapping(grpc.StatusCode.OUT_OF_RANGE, 410),
     "queue_full": Mapping(grpc.StatusCode.RESOURCE_EXHAUSTED, 429),
     "too_many_requests": Mapping(grpc.StatusCode.RESOURCE_EXHAUSTED, 429),

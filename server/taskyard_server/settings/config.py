@@ -142,6 +142,13 @@ class SchedulerSettings(Section):
         default=DEFAULTS.max_output_bytes,
         description="Bytes of output that a task keeps. Beyond it the oldest is dropped, and readers are told.",
     )
+    max_artifact_bytes: PositiveInt = Field(
+        default=DEFAULTS.max_artifact_bytes, description="Bytes that the artifacts of a task may have in all."
+    )
+    max_namespace_artifact_bytes: PositiveInt = Field(
+        default=DEFAULTS.max_namespace_artifact_bytes,
+        description="Bytes that the artifacts of all tasks of a namespace may have; further ones are refused.",
+    )
     idempotency_secs: Seconds = Field(
         default=DEFAULTS.idempotency_secs,
         description="Seconds from its submission for which an idempotency key is known at least; while its task is in "
@@ -402,6 +409,8 @@ class Settings(BaseModel):
             max_blocked_targets=scheduler.max_blocked_targets,
             on_target_failure=policies_of(scheduler.targets),
             max_output_bytes=scheduler.max_output_bytes,
+            max_artifact_bytes=scheduler.max_artifact_bytes,
+            max_namespace_artifact_bytes=scheduler.max_namespace_artifact_bytes,
             idempotency_secs=scheduler.idempotency_secs,
             dead_heartbeat_threshold=daemon.dead_heartbeat_threshold,
             orphan_check_secs=daemon.orphan_check_interval_ms / 1000,

@@ -37,6 +37,8 @@ RELOADABLE: Final = (
             "resultTTLSec",
             "maxRetainedTasks",
             "maxOutputBytes",
+            "maxArtifactBytes",
+            "maxNamespaceArtifactBytes",
             "defaultDeadlineSec",
             "leaseSecs",
             "maxDeliveries",

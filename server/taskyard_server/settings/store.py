@@ -6,7 +6,17 @@ from pydantic import AfterValidator, Field, PlainSerializer
 from pydantic_core import PydanticCustomError
 
 from .setting_types import Float, Integer, PositiveSeconds, Section
-from .store_url import DOCUMENTED_DEFAULT, checked_store_url, default_store_url, is_postgres, shown_store_url
+from .store_url import (
+    DOCUMENTED_DEFAULT,
+    FOLDER,
+    OBJECTS_IN_MEMORY,
+    checked_artifacts_url,
+    checked_store_url,
+    default_store_url,
+    is_postgres,
+    shown_store_url,
+    sqlite_path,
+)
 
 FINDING_SECS: Final = 5.0
 """How long a host may take to find the replica that has taken over its namespace."""
@@ -19,6 +29,14 @@ def _check_store_url(url: str) -> str:
         raise PydanticCustomError("store_url", "{problem}", {"problem": str(error)}) from None
 
 
+def _check_artifacts_url(url: str) -> str:
+    try:
+        return checked_artifacts_url(url)
+    except ValueError as error:
+        raise PydanticCustomError("artifacts_url", "{problem}", {"problem": str(error)}) from None
+
+
+ArtifactsUrl = Annotated[str, AfterValidator(_check_artifacts_url)]
 StoreUrl = Annotated[str, AfterValidator(_check_store_url), PlainSerializer(shown_store_url, when_used="json")]
 
 
@@ -32,6 +50,13 @@ class StoreSettings(Section):
         "variables say what it leaves out), `memory://` keeps nothing. PATH may begin with `~`; an absolute one makes "
         "four slashes. Where `XDG_STATE_HOME` is set, it takes the place of `~/.local/state` in the default.",
         json_schema_extra={"default": DOCUMENTED_DEFAULT, "type": "URL"},
+    )
+    artifacts: ArtifactsUrl | None = Field(
+        default=None,
+        description="Where the bytes of artifacts stand: `file:///FOLDER`, `s3://BUCKET/PATH`, `gs://BUCKET/PATH` or "
+        "`az://ACCOUNT/CONTAINER/PATH`, whose credentials come from the environment. Default: beside the file of "
+        "SQLite the folder of its name with `.artifacts` behind it, in memory with `memory://`, and none with "
+        "PostgreSQL.",
     )
     synchronous: Literal["full", "normal"] = Field(
         default="full",
@@ -53,6 +78,16 @@ class StoreSettings(Section):
         default=7,
         description="Days for which an ended task can be looked up once memory has dropped it; 0 is none.",
     )
+
+    @property
+    def artifacts_url(self) -> str | None:
+        """The URL of the objects that artifacts are; None where none are kept."""
+        if self.artifacts is not None:
+            return self.artifacts
+        path = sqlite_path(self.url)
+        if path is not None:
+            return f"{FOLDER}{path}.artifacts"
+        return None if is_postgres(self.url) else OBJECTS_IN_MEMORY
 
     def reconnect_grace_secs(self, asked: float) -> float:
         """Seconds for which leases outlive a broken stream: another replica must have taken over by then."""

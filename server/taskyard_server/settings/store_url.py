@@ -10,6 +10,9 @@ from platformdirs import user_state_path
 MEMORY: Final = "memory://"
 SQLITE: Final = "sqlite:///"
 POSTGRES: Final = ("postgresql://", "postgres://")
+FOLDER: Final = "file://"
+OBJECTS_IN_MEMORY: Final = "memory:///"
+BUCKETS: Final = ("s3://", "gs://", "az://")
 FILE_NAME: Final = "yard.db"
 DOCUMENTED_DEFAULT: Final = f"{SQLITE}~/.local/state/taskyard/{FILE_NAME}"
 """The default on Linux, where `XDG_STATE_HOME` names no other folder."""
@@ -40,6 +43,15 @@ def checked_store_url(url: str) -> str:
     if url.endswith("/"):
         raise ValueError(f"must name a file; make one of a folder by `taskyard store copy {url} {SQLITE}FILE`")
     return f"{SQLITE}{path}"
+
+
+def checked_artifacts_url(url: str) -> str:
+    """The URL of artifacts, with an absolute path if it is one of a folder. Raises `ValueError`."""
+    if url.startswith(f"{FOLDER}/"):
+        return f"{FOLDER}{_absolute(url.removeprefix(FOLDER))}"
+    if url.startswith(BUCKETS) and not re.search(r"[\x00-\x20\x7f?#@]", url) and url.rstrip("/").count("/") >= 2:
+        return url.rstrip("/")
+    raise ValueError("must be file:///FOLDER, s3://BUCKET/PATH, gs://BUCKET/PATH or az://ACCOUNT/CONTAINER/PATH")
 
 
 def sqlite_path(url: str) -> Path | None:

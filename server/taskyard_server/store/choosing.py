@@ -4,8 +4,14 @@ from __future__ import annotations
 
 from taskyard_server.settings.store_url import is_postgres, sqlite_path
 
+from .objects import Objects
 from .port import Store
 from .sqlite.store import SqliteStore
+
+
+def objects_of(url: str | None) -> Objects | None:
+    """The objects below a checked `store.artifacts`; None where none are kept."""
+    return None if url is None else Objects(url)
 
 
 def store_of(

@@ -74,6 +74,7 @@ class OutputServiceStub:
     Retry: safe.
 
     buf:lint:ignore RPC_RESPONSE_STANDARD_NAME
+    buf:lint:ignore RPC_REQUEST_RESPONSE_UNIQUE
     """
 
 @_typing.type_check_only
@@ -117,6 +118,7 @@ class OutputServiceAsyncStub(OutputServiceStub):
     Retry: safe.
 
     buf:lint:ignore RPC_RESPONSE_STANDARD_NAME
+    buf:lint:ignore RPC_REQUEST_RESPONSE_UNIQUE
     """
 
 class OutputServiceServicer(metaclass=_abc_1.ABCMeta):
@@ -181,6 +183,7 @@ class OutputServiceServicer(metaclass=_abc_1.ABCMeta):
         Retry: safe.
 
         buf:lint:ignore RPC_RESPONSE_STANDARD_NAME
+        buf:lint:ignore RPC_REQUEST_RESPONSE_UNIQUE
         """
 
 def add_OutputServiceServicer_to_server(servicer: OutputServiceServicer, server: _typing.Union[_grpc.Server, _aio.Server]) -> None: ...

@@ -581,6 +581,7 @@ class Welcome(_message.Message):
     MAX_MESSAGE_BYTES_FIELD_NUMBER: _builtins.int
     COUNTS_ACCEPTED_FIELD_NUMBER: _builtins.int
     OUTPUT_BYTES_FIELD_NUMBER: _builtins.int
+    MAX_PAYLOAD_BYTES_FIELD_NUMBER: _builtins.int
     session: _builtins.str
     """The id of this stream, for logs."""
     heartbeat_interval_ms: _builtins.int
@@ -605,6 +606,10 @@ class Welcome(_message.Message):
     """How many bytes of chunks the host may have sent that are not acknowledged yet. 0 where the server takes no output:
     an older one, or replicas of which one is older.
     """
+    max_payload_bytes: _builtins.int
+    """The most bytes of `result` that the server takes, encoded. A larger one is put as an artifact, to which the result
+    refers (docs/rules.md, Artifacts). 0 where that cannot be done.
+    """
     @_builtins.property
     def kept(self) -> _containers.RepeatedCompositeFieldContainer[_lease_pb2.Lease]:
         """The leases of the Hello that are kept; they are renewed."""
@@ -626,10 +631,11 @@ class Welcome(_message.Message):
         max_message_bytes: _builtins.int = ...,
         counts_accepted: _builtins.bool = ...,
         output_bytes: _builtins.int = ...,
+        max_payload_bytes: _builtins.int = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["counts_accepted", b"counts_accepted", "heartbeat_interval_ms", b"heartbeat_interval_ms", "kept", b"kept", "lease_secs", b"lease_secs", "lost", b"lost", "max_message_bytes", b"max_message_bytes", "output_bytes", b"output_bytes", "reconnect_grace_ms", b"reconnect_grace_ms", "session", b"session", "start_timeout_ms", b"start_timeout_ms"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["counts_accepted", b"counts_accepted", "heartbeat_interval_ms", b"heartbeat_interval_ms", "kept", b"kept", "lease_secs", b"lease_secs", "lost", b"lost", "max_message_bytes", b"max_message_bytes", "max_payload_bytes", b"max_payload_bytes", "output_bytes", b"output_bytes", "reconnect_grace_ms", b"reconnect_grace_ms", "session", b"session", "start_timeout_ms", b"start_timeout_ms"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

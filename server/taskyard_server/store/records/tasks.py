@@ -106,6 +106,7 @@ def is_as_submitted(task: Task) -> bool:
         # Whether one that comes after others has to wait does not stand in what was submitted.
         and not task.options.extras.after
         and not history.bound
+        and not history.artifacts
     )
 
 

@@ -1,0 +1,117 @@
+"""The artifacts of tasks: large values that a run leaves behind, of which the task has the name, the size and the hash.
+
+The bytes are elsewhere. A host puts artifacts under its lease, a submitter those of a task that is held (docs/rules.md,
+Artifacts).
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from .errors import NOT_YET, Conflict, NotFound, TooLarge, Unavailable
+from .reports import NO_TASK
+
+if TYPE_CHECKING:
+    from .history import Artifact
+    from .limits import Limits
+    from .names import Names
+    from .readers import ReaderRules
+    from .reports import Reports
+    from .task import Task
+    from .task_table import TaskTable
+
+MAX_ARTIFACTS: Final = 100
+"""Of one task."""
+
+
+class Right(NamedTuple):
+    """The right to put artifacts of a task: a lease, with this `token`, of a host; or, without a host, a hold.
+
+    `own_only` is whether a task that was last handed to another host is not found. `agents` are those of the caller,
+    None for all.
+    """
+
+    task_id: str
+    host_id: str | None = None
+    token: int = 0
+    own_only: bool = False
+    agents: Names | None = None
+
+
+class Artifacts:
+    """The artifacts of the tasks of one namespace, which are `used` bytes in all, as far as that is known."""
+
+    def __init__(self, tasks: TaskTable, reports: Reports, readers: ReaderRules, limits: Limits) -> None:
+        self._tasks = tasks
+        self._reports = reports
+        self._readers = readers
+        self.limits = limits
+        self.used = 0
+
+    @property
+    def has_any(self) -> bool:
+        """True if any task may have artifacts."""
+        return self.used > 0
+
+    def leased(self, now: float, right: Right) -> Task:
+        """The task that a host has under a lease. Raises `NotFound`, `LeaseLost`."""
+        return self._task(now, right)
+
+    def forget(self, task: Task) -> bool:
+        """A task has left memory, and no history keeps it; true if it had artifacts."""
+        self.used -= sum([each.size for each in task.history.artifacts])
+        return bool(task.history.artifacts)
+
+    def admit(self, now: float, right: Right, name: str, size: int) -> Task:
+        """The task, if an artifact of this name and of at least this size may be put by this right.
+
+        Raises `NotFound`, `LeaseLost`, `Conflict` for a task that is not held, `TooLarge`, and `Unavailable` while an
+        earlier version may come to serve the namespace.
+        """
+        task = self._task(now, right)
+        if not self._readers.allows_artifacts:
+            raise Unavailable(f"artifacts: {NOT_YET}")
+        others = [each for each in task.history.artifacts if each.name != name]
+        if len(others) >= MAX_ARTIFACTS:
+            raise TooLarge(f"name: a task has at most {MAX_ARTIFACTS} artifacts")
+        limits, kept = self.limits, find(task, name)
+        if sum([each.size for each in others]) + size > limits.max_artifact_bytes:
+            raise TooLarge(f"content: the artifacts of a task may have {limits.max_artifact_bytes} bytes in all")
+        if self.used - (0 if kept is None else kept.size) + size > limits.max_namespace_artifact_bytes:
+            most = limits.max_namespace_artifact_bytes
+            raise TooLarge(f"content: the artifacts of a namespace may have {most} bytes in all")
+        return task
+
+    def put(self, now: float, right: Right, artifact: Artifact) -> Artifact | None:
+        """Give a task an artifact, in the place of the one of its name, which is returned. Raises as `admit` does.
+
+        It counts as the start of a run that has not been reported.
+        """
+        task = self.admit(now, right, artifact.name, artifact.size)
+        artifacts = task.history.artifacts
+        replaced = find(task, artifact.name)
+        others = tuple([each for each in artifacts if each is not replaced])
+        task.history = task.history._replace(artifacts=(*others, artifact))
+        self.used += artifact.size - (0 if replaced is None else replaced.size)
+        self._reports.note_artifact(now, task)
+        return replaced
+
+    def _task(self, now: float, right: Right) -> Task:
+        if right.host_id is not None:
+            if right.own_only and not self._reports.is_own(right.host_id, right.task_id):
+                raise NotFound(NO_TASK)
+            return self._reports.leased(now, right.host_id, right.task_id, right.token)
+        task = self._tasks.get(right.task_id)
+        if task is None or (right.agents is not None and task.agent_id not in right.agents):
+            raise NotFound(NO_TASK)
+        if not task.is_held:
+            raise Conflict("task is not held")
+        return task
+
+
+def find(task: Task, name: str) -> Artifact | None:
+    """The artifact of a task that has this name."""
+    for artifact in task.history.artifacts:
+        if artifact.name == name:
+            return artifact
+    return None
