@@ -9,6 +9,7 @@ from taskyard_server.engine.clock import Clock
 from taskyard_server.engine.engine import Engine
 from taskyard_server.engine.listeners import DeliveryEncoder
 from taskyard_server.engine.persistence import StoreOptions
+from taskyard_server.store.objects import Objects
 from taskyard_server.store.port import Store
 from taskyard_server.store.sqlite.store import SqliteStore
 from tests import environment
@@ -27,6 +28,7 @@ async def running_engine(
     *,
     store_options: StoreOptions | None = None,
     encode_delivery: DeliveryEncoder | None = None,
+    objects: Objects | None = None,
 ) -> AsyncIterator[Engine]:
     """An engine that is open, with a store of the run or the given one.
 
@@ -39,7 +41,13 @@ async def running_engine(
         path = str(environment.new_store_file())
         store = SqliteStore(path, synchronous="normal", ballast_bytes=0, min_free_bytes=0)
     engine = Engine(
-        limits or Limits(), clock, seed, store=store, store_options=store_options, encode_delivery=encode_delivery
+        limits or Limits(),
+        clock,
+        seed,
+        store=store,
+        store_options=store_options,
+        encode_delivery=encode_delivery,
+        objects=objects,
     )
     try:
         await engine.open()

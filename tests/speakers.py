@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from taskyard_server.core.errors import Refusal
 from taskyard_server.core.hosts import HostProfile
-from taskyard_server.core.outputs import Appended
+from taskyard_server.core.runs.outputs import Appended
 from taskyard_server.core.task import Submission
 from taskyard_server.engine.engine import Engine
 from taskyard_server.engine.output import Saying

@@ -37,7 +37,7 @@ FORMS: Final = {
     "FetchArtifact": ("*/*",),
 }
 """The media types of the answers that are no JSON, by method."""
-BYTES: Final = "*/*"
+BYTES: Final = "application/octet-stream"
 """The media types of what is no JSON."""
 
 INTRODUCTION: Final = """\

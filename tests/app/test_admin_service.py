@@ -124,6 +124,8 @@ async def test_the_settings_in_force_are_shown_in_the_layout_of_the_file(make_ad
         "maxDeliveries": 5,
         "maxRetainedTasks": 200_000,
         "maxOutputBytes": 8_388_608,
+        "maxArtifactBytes": 1_073_741_824,
+        "maxNamespaceArtifactBytes": 107_374_182_400,
         "maxPayloadBytes": 262_144,
         "retryPolicies": {},
         "forgetHostsSecs": 86_400,

@@ -16,7 +16,7 @@ from taskyard_server.conversion.wire import add_varint, to_microseconds
 from taskyard_server.core.agents import Agent
 from taskyard_server.core.errors import NotFound
 from taskyard_server.core.events import Event, EventKind
-from taskyard_server.core.history import Attempt, History, RetryPolicy
+from taskyard_server.core.history import Artifact, Attempt, History, RetryPolicy
 from taskyard_server.core.hosts import Host
 from taskyard_server.core.leases import Lease
 from taskyard_server.core.task import NO_EXTRAS, NO_HISTORY, NO_OPTIONS, Existing, Submission, Task, TaskState
@@ -92,6 +92,17 @@ ATTEMPTS = st.builds(
     optional(TEXTS),
     optional(NAMES),
 )
+ARTIFACTS = st.builds(
+    Artifact,
+    NAMES,
+    NAMES,
+    st.integers(0, 2**53),
+    st.binary(max_size=4),
+    st.integers(0, 9),
+    RECENT_TIMES,
+    st.just(1),
+    st.just("place"),
+)
 HISTORIES = st.just(NO_HISTORY) | st.builds(
     History,
     run=st.integers(1, 9),
@@ -104,6 +115,7 @@ HISTORIES = st.just(NO_HISTORY) | st.builds(
     code=optional(NAMES),
     traceback=optional(TEXTS.filter(bool)),
     output=optional(PAYLOADS),
+    artifacts=st.lists(ARTIFACTS, max_size=2).map(tuple),
 )
 
 
@@ -204,6 +216,15 @@ def expected(task: Task, completed_at: float | None, with_result: bool) -> pb.Ta
         message.result.MergeFromString(task.result)
     if with_result and history.output is not None:
         message.output.MergeFromString(history.output)
+    for artifact in history.artifacts:
+        message.artifacts.add(
+            name=artifact.name,
+            media_type=artifact.media_type,
+            size_bytes=artifact.size,
+            sha256=artifact.sha256.hex(),
+            attempt=artifact.attempt or None,
+            created_at=time(artifact.at),
+        )
     policy = options.retry
     if policy is not None:
         message.retry_policy.max_attempts = policy.max_attempts

@@ -18,7 +18,8 @@ OLD_CURSOR = "NTYzMjM3ZGFiYWE5Yzg1ZC4wLmRlZmF1bHQ"
 """Of another incarnation of the log."""
 WATCH = "/tasks:watch"
 OUTPUT = "/tasks/{task_id}/output/{format}"
-STREAMS = (WATCH, OUTPUT)
+ARTIFACTS = tuple(route.template for route in ROUTES if route.name in ("ReadArtifact", "FetchArtifact"))
+STREAMS = (WATCH, OUTPUT, *ARTIFACTS)
 REFUSED = [
     ("/nowhere", 404),
     ("/tasks/x/cancel", 404),

@@ -106,6 +106,8 @@ def case_of(operation: str, valid: ValidRequests, api: Any = API) -> Any:
     request = valid.request_for(operation)
     described = api[path][verb.upper()]
     body = {"body": request.body, "media_type": "application/json"} if described.body else {}
+    if request.content is not None:
+        body = {"body": request.content, "media_type": "application/octet-stream"}
     return described.Case(path_parameters=request.path, query=request.query, **body)
 
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from hashlib import sha256
 from itertools import count
 from typing import Any
 
@@ -17,6 +18,7 @@ class Request:
     path: dict[str, str] = field(default_factory=dict)
     body: dict[str, Any] = field(default_factory=dict)
     query: dict[str, Any] = field(default_factory=dict)
+    content: str | None = None
 
 
 class ValidRequests:
@@ -65,6 +67,23 @@ class ValidRequests:
         return Request(
             {"host_id": HOST, "task_id": lease["task_id"]}, {"fencing_token": lease["fencing_token"], **fields}
         )
+
+    def _upload(self) -> Request:
+        lease = self._lease()
+        return Request({**lease.path, "name": "notes"}, query={**lease.body, **OF_NOTES}, content=NOTES)
+
+    def _attached(self) -> dict[str, str]:
+        path = {**self._task(hold=True), "name": "notes"}
+        answer = self._http.put("/tasks/{taskId}/artifacts/{name}".format(**path), params=OF_NOTES, content=NOTES)
+        assert answer.is_success, answer.text
+        return path
+
+    def _fetched(self) -> Request:
+        asked = self._upload()
+        path = "/api/runtime-hosts/{host_id}/tasks/{task_id}/artifacts/{name}".format(**asked.path)
+        answer = self._http.put(path, params=asked.query, content=NOTES)
+        assert answer.is_success, answer.text
+        return Request(asked.path, query={"fencing_token": asked.query["fencing_token"]})
 
     def _running(self) -> dict[str, str]:
         return {"taskId": self._lease().path["task_id"]}
@@ -133,6 +152,8 @@ def is_done(operation: str, answer: Any) -> bool:
 
 
 TOKEN = {"name": "ann", "grants": [{"role": "agent", "namespaces": ["default"], "agents": ["ann*"]}], "ttlSecs": 60}
+NOTES = "notes"
+OF_NOTES = {"sha256": sha256(NOTES.encode()).hexdigest()}
 LIMITS = {"maxInflight": 3, "leaseSecs": 7.5}
 SCHEDULE = {"cron": "0 3 * * *", "task": {"agentId": "ann", "action": "click", "retryPolicy": {}}}
 
@@ -181,6 +202,10 @@ REQUESTS: dict[str, Callable[[ValidRequests], Request]] = {
     ),
     "ListOutput": lambda valid: Request(valid._running(), query={"after": 1, "channels": "log"}),
     "StreamOutput": lambda valid: Request({**valid._running(), "format": "text"}),
+    "UploadArtifact": lambda valid: valid._upload(),
+    "AttachArtifact": lambda valid: Request({**valid._task(hold=True), "name": "notes"}, query=OF_NOTES, content=NOTES),
+    "ReadArtifact": lambda valid: Request(valid._attached(), query={"offset": 1, "length": 2}),
+    "FetchArtifact": lambda valid: valid._fetched(),
     "ListLeases": lambda valid: Request(query={"host_id": valid._lease().path["host_id"]}),
     "ListTargets": lambda valid: Request(query={"status": "blocked"} if valid._blocked() else {}),
     "ResumeTargetTask": lambda valid: Request(valid._blocked()),

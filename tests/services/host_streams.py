@@ -11,7 +11,15 @@ from typing import Any
 import grpc
 from google.protobuf.struct_pb2 import Value
 
-from taskyard.v1 import lease_pb2, lease_pb2_grpc, output_pb2_grpc, runtime_host_pb2_grpc, task_pb2, task_pb2_grpc
+from taskyard.v1 import (
+    artifact_pb2_grpc,
+    lease_pb2,
+    lease_pb2_grpc,
+    output_pb2_grpc,
+    runtime_host_pb2_grpc,
+    task_pb2,
+    task_pb2_grpc,
+)
 from taskyard.v1 import runtime_host_pb2 as pb
 from taskyard.v1.task_pb2 import Task
 from taskyard_server.conversion.task_encoding import encode_event
@@ -19,11 +27,13 @@ from taskyard_server.core.limits import Limits
 from taskyard_server.engine.engine import Engine
 from taskyard_server.interceptors.admission import CallAdmission
 from taskyard_server.interceptors.calls import CallInterceptor, CallTracer
+from taskyard_server.services.artifacts import ArtifactService
 from taskyard_server.services.hosts import RuntimeHostService
 from taskyard_server.services.leases import LeaseService
 from taskyard_server.services.output import OutputService
 from taskyard_server.services.task_watches import TaskWatches
 from taskyard_server.services.tasks import TaskService
+from taskyard_server.store.objects import Objects
 from taskyard_server.store.port import Store
 from tests.engines import running_engine, settled
 
@@ -137,6 +147,7 @@ class ServerUnderTest:
         self.leases = lease_pb2_grpc.LeaseServiceStub(channel)
         self.tasks = task_pb2_grpc.TaskServiceStub(channel)
         self.output = output_pb2_grpc.OutputServiceStub(channel)
+        self.artifacts = artifact_pb2_grpc.ArtifactServiceStub(channel)
 
     # Calls of hosts
 
@@ -232,7 +243,9 @@ async def serving(
     defaults: dict[str, Any] = dict.fromkeys(raised, 100_000)
     async with AsyncExitStack() as cleanup:
         raised = Limits(**{"default_deadline_secs": 100_000.0, **defaults, **limits})
-        engine = await cleanup.enter_async_context(running_engine(raised, clock, store=store))
+        engine = await cleanup.enter_async_context(
+            running_engine(raised, clock, store=store, objects=Objects("memory:///"))
+        )
         logs = engine.event_logs(encode_event)
         engine.subscribe(logs)
         server = grpc.aio.server(
@@ -245,6 +258,7 @@ async def serving(
         lease_pb2_grpc.add_LeaseServiceServicer_to_server(leases, server)
         task_pb2_grpc.add_TaskServiceServicer_to_server(tasks, server)
         output_pb2_grpc.add_OutputServiceServicer_to_server(OutputService(engine), server)
+        artifact_pb2_grpc.add_ArtifactServiceServicer_to_server(ArtifactService(engine), server)
         port = server.add_insecure_port("127.0.0.1:0")
         await server.start()
         cleanup.push_async_callback(server.stop, None)

@@ -20,6 +20,7 @@ from taskyard.v1 import store_pb2
 from taskyard.v1.store_pb2_grpc import StoreServiceStub
 from taskyard_server.services.admin import AdminService
 from taskyard_server.services.agents import AgentService
+from taskyard_server.services.artifacts import ArtifactService
 from taskyard_server.services.batches import BatchService
 from taskyard_server.services.health import HealthService
 from taskyard_server.services.hosts import RuntimeHostService
@@ -54,6 +55,7 @@ SERVICERS = {
     for servicer in (
         AdminService,
         AgentService,
+        ArtifactService,
         BatchService,
         HealthService,
         LeaseService,

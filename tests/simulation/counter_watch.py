@@ -35,7 +35,9 @@ class Watch:
             if event.kind == "evicted":
                 self._forget(task_id, event.state)
             elif event.kind == "progressed":
-                same(f"state of {task_id} that goes on", (event.state, before), ("running", "running"))
+                # A task that is held gets artifacts.
+                goes_on = "pending" if event.history.held else "running"
+                same(f"state of {task_id} that goes on", (event.state, before), (goes_on, goes_on))
             elif event.kind == "reprioritized":
                 same(f"state of {task_id} with another priority", event.state, before)
             else:

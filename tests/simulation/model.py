@@ -152,6 +152,29 @@ class Model(AgentModel):
         self._begun(now, host_id, task_id, token)
         return said.append(token, number, sizes, int(self.world.limits["max_output_bytes"]))
 
+    def put(self, now: float, host_id: str | None, task_id: str, token: int, name: str, size: int) -> int | None:
+        """Counts as a start, too, with a host; without one the task must be held. The size of the one before."""
+        if host_id is None:
+            found = self.world.tasks.get(task_id)
+            if found is None:
+                raise Refused("not_found")
+            if not found.held:
+                raise Refused("conflict")
+            job = found
+        else:
+            job = self._leased(now, host_id, task_id, token)
+        before = job.artifacts.get(name, 0)
+        own, limits = sum(job.artifacts.values()) - before + size, self.world.limits
+        everything = sum(sum(each.artifacts.values()) for each in self.world.tasks.values()) - before + size
+        if own > limits["max_artifact_bytes"] or everything > limits["max_namespace_artifact_bytes"]:
+            raise Refused("too_large")
+        if host_id is not None:
+            self._begun(now, host_id, task_id, token)
+        replaced = job.artifacts.pop(name, None)
+        job.artifacts[name] = size
+        self.world.tell(now, "progressed", job, job.state)
+        return replaced
+
     def complete(
         self,
         now: float,

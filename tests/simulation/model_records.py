@@ -186,6 +186,7 @@ class Job:
     bound: list[tuple[Wish, float]] = field(default_factory=list)
     moved_to: int | None = None
     said: Said = field(default_factory=Said)
+    artifacts: dict[str, int] = field(default_factory=dict)
 
     @property
     def priority(self) -> int:

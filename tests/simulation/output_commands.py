@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from taskyard_server.core.outputs import TaskOutput
+from taskyard_server.core.runs.outputs import TaskOutput
 
 from .model_output import Said
 

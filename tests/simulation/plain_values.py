@@ -69,6 +69,7 @@ FIELDS: Final = (
     "traceback",
     "raised token limit",
     "output",
+    "artifacts",
     "priority",
 )
 
@@ -105,6 +106,7 @@ def of_task(task: Task) -> tuple[object, ...]:
         task.history.traceback,
         task.history.token_limit,
         task.history.output,
+        [(each.name, each.size) for each in task.history.artifacts],
         task.priority,
     )
 
@@ -152,6 +154,7 @@ def of_job(job: Job) -> tuple[object, ...]:
         job.traceback,
         job.raised_limit,
         job.output,
+        [*job.artifacts.items()],
         job.priority,
     )
 

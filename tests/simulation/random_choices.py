@@ -122,6 +122,9 @@ class Chances:
         self._weighs = seed % 7 == 0
         # In every ninth tasks say something while they run.
         self._says = seed % 9 == 2
+        # And in every ninth they put artifacts, whose bounds are small.
+        self._puts = seed % 9 == 5
+        self.artifact_dice = Random(f"artifacts of {seed}")
         self.output_dice = Random(f"output of {seed}")
         self._weight_dice = Random(f"weights of {seed}")
         self.new_mood()
@@ -191,6 +194,10 @@ class Chances:
         """True if a task says something now."""
         return self._says and self.output_dice.random() < 0.2
 
+    def puts(self) -> bool:
+        """True if a task gets an artifact now."""
+        return self._puts and self.artifact_dice.random() < 0.2
+
     def weighs(self) -> bool:
         """True if weights change now."""
         return self._weighs and self._weight_dice.random() < 0.02
@@ -211,6 +218,7 @@ class Chances:
         limits["idempotency_secs"] = self._idempotency_secs()
         limits["max_blocked_targets"] = self._max_blocked_targets()
         limits["max_output_bytes"] = self.output_dice.choice(OUTPUT_BYTES)
+        limits |= self._artifact_limits()
         return limits | ROOM_FOR_FLOODS if self.floods else limits
 
     def new_limits(self) -> dict[str, float]:
@@ -223,7 +231,13 @@ class Chances:
             limits["max_blocked_targets"] = self._max_blocked_targets()
         if self._says and self.output_dice.random() < 0.1:
             limits["max_output_bytes"] = self.output_dice.choice(OUTPUT_BYTES)
+        if self._puts and self.artifact_dice.random() < 0.1:
+            limits |= self._artifact_limits()
         return limits
+
+    def _artifact_limits(self) -> dict[str, float]:
+        own = self.artifact_dice.choice([10, 30, 200])
+        return {"max_artifact_bytes": own, "max_namespace_artifact_bytes": own * self.artifact_dice.choice([1, 3, 9])}
 
     def _max_blocked_targets(self) -> int:
         return self._target_dice.choice([1, 1, 2, 10_000]) if self._bounds_targets else 10_000

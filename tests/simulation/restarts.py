@@ -97,6 +97,7 @@ class RestartingSimulation(Simulation):
         for part in self._parts:
             part._core, part._model = core, self.model
         self._output.restarted()
+        self._artifacts.restarted()
         self.store = self.store.copy()
         names = self._streams.names
         names.clear()

@@ -15,13 +15,14 @@ from random import Random
 from typing import Any, Final, NamedTuple
 
 from taskyard_server.core.errors import Refusal
-from taskyard_server.core.events import Event
+from taskyard_server.core.events import Event, EventKind
 from taskyard_server.core.limits import Limits
 from taskyard_server.core.process_end import end_all
 from taskyard_server.core.scheduler import Scheduler
 
 from .agent_commands import AgentCommands
 from .agreement import agree, figures_agree
+from .artifact_commands import ArtifactCommands
 from .counter_watch import Watch
 from .explanations import explained
 from .host_commands import EXECUTOR, HostCommands
@@ -141,7 +142,8 @@ class Simulation:
         agents.let_claim = hosts.claim_up_to
         self._operations = OperationCommands(self)
         self._output = OutputCommands(self, hosts)
-        self._parts = (agents, hosts, self._streams, self._operations, self._output)
+        self._artifacts = ArtifactCommands(self, agents, hosts)
+        self._parts = (agents, hosts, self._streams, self._operations, self._output, self._artifacts)
         own = {name: part for part in (self, agents, hosts, self._streams) for name in dir(part)}
         names = {command: command.replace(" ", "_") for command in WEIGHTS}
         self._commands: dict[str, Callable[[], None]] = {
@@ -178,6 +180,8 @@ class Simulation:
             self.weigh()
         elif self.chances.says():
             self._output.say()
+        elif self.chances.puts():
+            self._artifacts.put()
         elif self._operations.wants():
             self._operations.act()
         else:
@@ -217,6 +221,9 @@ class Simulation:
 
     def _take_events(self, name: str, args: tuple[Any, ...], refusal: Refusal | None) -> list[Event]:
         events = self.core.take_events()
+        for event in events:
+            if event.kind is EventKind.EVICTED:
+                self.core.artifacts.forget(event.task)
         self._events += events
         self.watch.see(events)
         self.targets.given(lease for host in self.core.hosts for lease in host.leases.values())

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from taskyard_server.core.outputs import Outputs
 from taskyard_server.core.reports import Reports
+from taskyard_server.core.runs.outputs import Outputs
 
 from .breach_histories import Histories
 from .simulator import Mismatch, Simulation

@@ -13,7 +13,6 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Final
 
 from .admission import Admission
-from .artifacts import Artifacts
 from .batches import Batch, BatchSubmission
 from .changes import Changes
 from .dispatcher import Dispatcher
@@ -26,10 +25,11 @@ from .limits import Limits
 from .names import Names
 from .offers import Offer
 from .operations.operations import Operations
-from .outputs import Outputs
 from .predecessors import IN_MEMORY, Known
 from .reports import Reports
 from .rules import Rules
+from .runs.artifacts import Artifacts
+from .runs.outputs import Outputs
 from .schedules.registry import ScheduleRegistry
 from .state_checks import check_cancel, check_pause, check_resolve, check_resume
 from .stopping_leases import StopWaits

@@ -15,10 +15,10 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 import structlog
 
-from taskyard_server.core.artifacts import Right, find
-from taskyard_server.core.errors import BadRequest, Conflict, NotFound, Unavailable
+from taskyard_server.core.errors import BadRequest, Conflict, NotFound, TooLarge, Unavailable
 from taskyard_server.core.history import Artifact
-from taskyard_server.store.objects import NoObject, Objects, ObjectsError
+from taskyard_server.core.runs.artifacts import Right, find
+from taskyard_server.store.objects import MEMORY, NoObject, Objects, ObjectsError
 from taskyard_server.store.port import key_of
 
 from .found_task import found_task
@@ -36,8 +36,10 @@ if TYPE_CHECKING:
 log = structlog.get_logger(__name__)
 
 NOT_KEPT: Final = "this server keeps no artifacts: store.artifacts is not set"
+MAX_MEMORY_BYTES: Final = 256 << 20
+"""Of all artifacts in memory, where there is no store."""
 MAX_BYTES_AT_ONCE: Final = 64 << 20
-"""Further parts are refused while so much waits to be written."""
+"""The most that may wait to be written; further parts are refused meanwhile."""
 SWEEP_SECS: Final = 60.0
 COLLECT_SECS: Final = 3_600.0
 """How often objects are looked for whose task is gone; none that is younger is taken for such a one."""
@@ -77,7 +79,8 @@ class ArtifactCommands:
         self._barrier = namespaces.barrier
         self._persistence = persistence
         self._objects = objects
-        self._uploads: dict[tuple[int, int, str], Upload] = {}
+        self._uploads: dict[tuple[int, int], dict[str, Upload]] = {}
+        self._left: list[str] = []
         self._writing = 0
         self._yard = "" if persistence is not None else "yard"
 
@@ -87,25 +90,22 @@ class ArtifactCommands:
         Raises as `Artifacts.admit`, `BadRequest` for a part at the wrong place or with another hash, `Conflict` where
         no artifacts are kept, and `Unavailable` while they cannot be.
         """
-        objects = self._required()
         self._namespaces.require_room()
         state, task = self._admitted(namespace, right, part)
+        self._require_memory(len(part.data))
         kept = find(task, part.name)
         if kept is not None and _is_repeat(kept, right, part):
             return await self._barrier.of(state, Uploaded(kept.size, kept))
-        upload = self._upload(state, task, right, part.name)
+        upload = await self._upload(state, task, right, part.name)
         if self._writing + len(part.data) > MAX_BYTES_AT_ONCE:
             raise Unavailable("the artifacts that came before are still being written")
         self._writing += len(part.data)
         try:
             async with upload.lock:
-                folder = f"{await self._folder(state.number, task.seq)}/{upload.place}"
-                if not upload.is_known:
-                    await self._take_up(upload, folder, part.offset)
-                index = upload.seek(part.offset, len(part.data))
-                if part.data:
-                    await objects.put(f"{folder}/{index}", part.data)
-                upload.add(part.data)
+                if self._uploads.get((state.number, task.seq), {}).get(part.name) is not upload:
+                    # Another call has ended it meanwhile; who repeats this one learns how.
+                    raise Unavailable("another part of this artifact came at the same time")
+                await self._write(state, upload, part)
                 if part.sha256 is None:
                     self._admitted(namespace, right, part)
                     return Uploaded(upload.received, None)
@@ -152,6 +152,8 @@ class ArtifactCommands:
             except ObjectsError as error:
                 log.warning("artifact_not_read", folder=kept.folder, reason=str(error))
                 raise Unavailable("the store of artifacts does not answer") from None
+            if len(data) != until - start:
+                raise NotFound("the bytes of this artifact are gone")
             yield data
             start = until
 
@@ -163,15 +165,48 @@ class ArtifactCommands:
     def _admitted(self, namespace: str, right: Right, part: Part) -> tuple[NamespaceState, Task]:
         state = self._namespaces.get_for_command(namespace, "task" if right.host_id is None else "runtime host")
         size = max(part.size or 0, part.offset + len(part.data))
-        return state, state.scheduler.artifacts.admit(self._now(), right, part.name, size)
+        task = state.find(right.task_id)
+        come = {} if task is None else self._uploads.get((state.number, task.seq), {})
+        others = [upload.received for name, upload in come.items() if name != part.name]
+        own = come[part.name].received if part.name in come else 0
+        return state, state.scheduler.artifacts.admit(self._now(), right, part.name, size, own, others)
 
-    def _upload(self, state: NamespaceState, task: Task, right: Right, name: str) -> Upload:
-        key = (state.number, task.seq, name)
-        upload = self._uploads.get(key)
+    def _require_memory(self, size: int) -> None:
+        """Raise `TooLarge` where all artifacts are in memory, and there is no room for this many more bytes."""
+        if self._required().url == MEMORY:
+            used = sum([state.scheduler.artifacts.used for state in self._namespaces])
+            if used + size > MAX_MEMORY_BYTES:
+                raise TooLarge(f"content: without a store all artifacts may have {MAX_MEMORY_BYTES} bytes")
+
+    async def _upload(self, state: NamespaceState, task: Task, right: Right, name: str) -> Upload:
+        folder = await self._folder(state.number, task.seq)
+        uploads = self._uploads.setdefault((state.number, task.seq), {})
         place = _place(find(task, name), name, right.token)
+        upload = uploads.get(name)
         if upload is None or upload.place != place:
-            upload = self._uploads[key] = Upload(task, right.token, place)
+            if upload is not None:
+                self._drop(state, upload, folder)
+            upload = uploads[name] = Upload(task, right.token, place)
         return upload
+
+    def _drop(self, state: NamespaceState, upload: Upload, folder: str) -> None:
+        """Let an upload be removed that will not be complete."""
+        state.scheduler.artifacts.used -= upload.received
+        self._left.append(f"{folder}/{upload.place}")
+
+    async def _write(self, state: NamespaceState, upload: Upload, part: Part) -> None:
+        """Write a part where it belongs."""
+        folder = f"{await self._folder(state.number, upload.task.seq)}/{upload.place}"
+        before = upload.received
+        try:
+            if not upload.is_known:
+                await self._take_up(upload, folder, part.offset)
+            index = upload.seek(part.offset, len(part.data))
+            if part.data:
+                await self._required().put(f"{folder}/{index}", part.data)
+            upload.add(part.data)
+        finally:
+            state.scheduler.artifacts.used += upload.received - before
 
     async def _take_up(self, upload: Upload, folder: str, offset: int) -> None:
         """Find out what was written before the server was started, unless the upload begins."""
@@ -204,10 +239,10 @@ class ArtifactCommands:
             upload.part_bytes,
             upload.place,
         )
-        replaced = state.scheduler.artifacts.put(self._now(), right, artifact)
-        self._uploads.pop((state.number, task.seq, part.name), None)
+        replaced = state.scheduler.artifacts.put(self._now(), right, artifact, upload.received)
+        self._uploads[state.number, task.seq].pop(part.name, None)
         uploaded = await self._barrier.of(state, Uploaded(artifact.size, artifact))
-        if replaced is not None:
+        if replaced is not None and replaced.place != artifact.place:
             # What is left if this fails goes with the task.
             with contextlib.suppress(ObjectsError):
                 folder = await self._folder(state.number, task.seq)
@@ -255,12 +290,21 @@ class ArtifactCommands:
     async def _sweep(self) -> None:
         """Remove what was left half, and the artifacts of tasks that no history keeps."""
         objects = self._required()
-        for key, upload in list(self._uploads.items()):
-            if not upload.is_current and not upload.lock.locked():
-                del self._uploads[key]
-                kept = find(upload.task, key[2])
-                if kept is None or kept.place != upload.place:
-                    await objects.remove_below(f"{await self._folder(key[0], key[1])}/{upload.place}")
+        states = {state.number: state for state in self._namespaces}
+        for (namespace, number), uploads in list(self._uploads.items()):
+            folder = await self._folder(namespace, number)
+            for name, upload in list(uploads.items()):
+                if namespace not in states:
+                    # Another replica goes on with it.
+                    del uploads[name]
+                elif not upload.is_current and not upload.lock.locked():
+                    del uploads[name]
+                    self._drop(states[namespace], upload, folder)
+            if not uploads:
+                del self._uploads[namespace, number]
+        while self._left:
+            await objects.remove_below(self._left[-1])
+            self._left.pop()
         if self._persistence is None and not objects.has_none:
             await self._remove_deleted(objects)
         for state in list(self._namespaces):

@@ -21,7 +21,7 @@ SECRET_BYTES: Final = 32
 SEALING: Final = 1
 """The key of the row of the secret by which cursors and page tokens are sealed."""
 YARD: Final = 2
-"""That of the name of the folder in which the artifacts of this store stand."""
+"""The key of the row of the name of the folder in which the artifacts of this store stand."""
 
 
 async def kept_secret(persistence: Persistence, number: int) -> bytes:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from taskyard_server.core.errors import Refusal, Unavailable
-from taskyard_server.core.outputs import TaskOutput
+from taskyard_server.core.runs.outputs import TaskOutput
 from taskyard_server.core.task import TERMINAL
 from taskyard_server.store.committer import NO_ANSWER
 from taskyard_server.store.port import CommitDelayed, StoreError, key_of
@@ -19,7 +19,7 @@ from .output_log import stored_row
 
 if TYPE_CHECKING:
     from taskyard_server.core.names import Names
-    from taskyard_server.core.outputs import Appended
+    from taskyard_server.core.runs.outputs import Appended
     from taskyard_server.core.task import Task, TaskState
     from taskyard_server.store.port import Store
 

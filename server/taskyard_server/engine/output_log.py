@@ -16,7 +16,7 @@ from taskyard_server.store.records.records import OutputRecord, decode_output
 from taskyard_server.store.records.tasks import encode
 
 if TYPE_CHECKING:
-    from taskyard_server.core.outputs import Appended, TaskOutput
+    from taskyard_server.core.runs.outputs import Appended, TaskOutput
     from taskyard_server.store.port import Group
 
 ROW_BYTES: Final = 256 * 1024

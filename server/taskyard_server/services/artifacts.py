@@ -13,9 +13,9 @@ from taskyard.v1.artifact_pb2_grpc import ArtifactServiceServicer
 from taskyard_server.conversion import requests
 from taskyard_server.conversion.artifacts import artifact_message, artifact_name, bytes_of, new_part, range_of
 from taskyard_server.conversion.report_requests import fencing_token
-from taskyard_server.core.artifacts import Right
 from taskyard_server.core.errors import PermissionDenied
 from taskyard_server.core.history import Artifact
+from taskyard_server.core.runs.artifacts import Right
 from taskyard_server.core.task import Task
 from taskyard_server.engine.artifacts import KeptArtifact, Part, Uploaded
 from taskyard_server.engine.engine import Engine

@@ -25,7 +25,7 @@ from taskyard_server.conversion.output import (
 from taskyard_server.conversion.responses import error_message
 from taskyard_server.conversion.task_encoding import STATES
 from taskyard_server.core.errors import BadRequest, PermissionDenied, Refusal
-from taskyard_server.core.outputs import Appended
+from taskyard_server.core.runs.outputs import Appended
 from taskyard_server.core.task import TERMINAL, Task
 from taskyard_server.engine.engine import Engine
 from taskyard_server.engine.output import OutputPart, Saying

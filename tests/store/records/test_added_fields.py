@@ -1,10 +1,10 @@
-"""What came with format levels 2 and 3: it comes back after a restart, and rows without it are those of level 1."""
+"""What came with format levels 2, 3 and 5: it comes back after a restart, and rows without it are those of level 1."""
 
 import pytest
 from msgspec import msgpack
 
 from taskyard_server.cadence import parse_interval
-from taskyard_server.core.history import Bound, RetryPolicy
+from taskyard_server.core.history import Artifact, Bound, RetryPolicy
 from taskyard_server.core.limits import RESTART_GRACE_SECS
 from taskyard_server.core.reports import Report, ReportKind
 from taskyard_server.core.schedules.schedule import ScheduleSpec
@@ -63,6 +63,7 @@ VALUES = {
     "traceback": "in crawl",
     "output": b"output",
     "bound": (Bound("once", b"fingerprint", 1.0),),
+    "artifacts": (Artifact("a", "text/plain", 1, b"hash", 1, 1.0, 1, "a/1.0"),),
 }
 
 

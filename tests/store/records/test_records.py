@@ -10,7 +10,7 @@ from hypothesis import strategies as some
 
 from taskyard_server.cadence import Cron, Every, Once
 from taskyard_server.core.agents import Agent, AgentFigures
-from taskyard_server.core.history import Attempt, Bound, History, RetryPolicy
+from taskyard_server.core.history import Artifact, Attempt, Bound, History, RetryPolicy
 from taskyard_server.core.hosts import Host, HostProfile, Tabs
 from taskyard_server.core.leases import Lease
 from taskyard_server.core.schedules.processed_times import TimeRange
@@ -90,6 +90,7 @@ OPTIONS = some.builds(
 )
 ATTEMPTS = some.builds(Attempt, COUNT, NAME, AT, AT, NAME, NAME)
 BOUND = some.lists(some.builds(Bound, TEXT, some.binary(max_size=32), TIME), max_size=2).map(tuple)
+ARTIFACTS = some.builds(Artifact, TEXT, TEXT, COUNT, some.binary(max_size=32), COUNT, TIME, COUNT, TEXT)
 HISTORIES = some.builds(
     History,
     COUNT,
@@ -105,6 +106,7 @@ HISTORIES = some.builds(
     NAME,
     BYTES,
     BOUND,
+    some.lists(ARTIFACTS, max_size=2).map(tuple),
 )
 PROFILES = some.builds(
     HostProfile,

@@ -2576,7 +2576,7 @@ class TaskEvent(_message.Message):
         KIND_CHANGED: TaskEvent._Kind.ValueType  # 3
         """Same as `changed`."""
         progressed: TaskEvent._Kind.ValueType  # 4
-        """The host reported progress or tokens."""
+        """The host reported progress or tokens, or the task got an artifact."""
         KIND_PROGRESSED: TaskEvent._Kind.ValueType  # 4
         """Same as `progressed`."""
         evicted: TaskEvent._Kind.ValueType  # 5
@@ -2608,7 +2608,7 @@ class TaskEvent(_message.Message):
     KIND_CHANGED: TaskEvent.Kind.ValueType  # 3
     """Same as `changed`."""
     progressed: TaskEvent.Kind.ValueType  # 4
-    """The host reported progress or tokens."""
+    """The host reported progress or tokens, or the task got an artifact."""
     KIND_PROGRESSED: TaskEvent.Kind.ValueType  # 4
     """Same as `progressed`."""
     evicted: TaskEvent.Kind.ValueType  # 5

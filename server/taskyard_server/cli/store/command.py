@@ -64,6 +64,7 @@ def backup(
         print_data({"path": path, "bytes": int(answer.bytes)})
     else:
         out.print(shown(f"{path} holds a backup of {size_text(answer.bytes)}"))
+        _tell_of_artifacts(store_in(config_file, store), "backup")
 
 
 @app.command()
@@ -124,6 +125,7 @@ def copy(
         print_data({"path": _shown(target), "rows": stats.rows})
     else:
         out.print(shown(f"{_shown(target)} holds all {sum(stats.rows.values()):,} rows of {_shown(source)}"))
+        _tell_of_artifacts(source, "copy")
 
 
 @app.command()
@@ -171,6 +173,13 @@ def _shown(url: str) -> str:
 def _refuse_served(path: Path) -> None:
     if is_served(socket_path(path)):
         raise Failure(f"a server runs on {path}; stop it first")
+
+
+def _tell_of_artifacts(url: str, made: str) -> None:
+    """Say what is not in a backup or copy."""
+    folder = None if (file := sqlite_path(url)) is None else file.with_name(f"{file.name}.artifacts")
+    if folder is not None and folder.is_dir():
+        out.print(shown(f"The artifacts in {folder} are not in the {made}: copy that folder, too"))
 
 
 # What is done

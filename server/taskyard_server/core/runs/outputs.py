@@ -11,14 +11,14 @@ from collections import deque
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from .errors import NOT_YET, BadRequest, NotFound, Unavailable
-from .reports import NO_TASK
+from taskyard_server.core.errors import NOT_YET, BadRequest, NotFound, Unavailable
+from taskyard_server.core.reports import NO_TASK
 
 if TYPE_CHECKING:
-    from .limits import Limits
-    from .readers import ReaderRules
-    from .reports import Reports
-    from .task import Task
+    from taskyard_server.core.limits import Limits
+    from taskyard_server.core.readers import ReaderRules
+    from taskyard_server.core.reports import Reports
+    from taskyard_server.core.task import Task
 
 SEGMENTS: Final = 16
 """A task's output is dropped in about this many parts."""

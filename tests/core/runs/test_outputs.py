@@ -5,7 +5,7 @@ from random import Random
 import pytest
 
 from taskyard_server.core.errors import BadRequest, LeaseLost, NotFound, Unavailable
-from taskyard_server.core.outputs import TaskOutput
+from taskyard_server.core.runs.outputs import TaskOutput
 from taskyard_server.core.task import RUNNING
 
 
@@ -76,7 +76,7 @@ def test_an_old_lease_another_host_and_an_unknown_task_are_refused(yard, lease):
 
 
 def test_none_is_taken_while_an_earlier_version_may_come_to_serve(yard, lease):
-    yard.scheduler.readers.allow_fields(added=True, extras=True, output=False)
+    yard.scheduler.readers.allow_fields(added=True, extras=True, output=False, artifacts=False)
     with pytest.raises(Unavailable, match="output: "):
         say(yard, lease, 1, 1)
 

@@ -6,19 +6,20 @@ Artifacts).
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from .errors import NOT_YET, Conflict, NotFound, TooLarge, Unavailable
-from .reports import NO_TASK
+from taskyard_server.core.errors import NOT_YET, Conflict, NotFound, TooLarge, Unavailable
+from taskyard_server.core.reports import NO_TASK
 
 if TYPE_CHECKING:
-    from .history import Artifact
-    from .limits import Limits
-    from .names import Names
-    from .readers import ReaderRules
-    from .reports import Reports
-    from .task import Task
-    from .task_table import TaskTable
+    from taskyard_server.core.history import Artifact
+    from taskyard_server.core.limits import Limits
+    from taskyard_server.core.names import Names
+    from taskyard_server.core.readers import ReaderRules
+    from taskyard_server.core.reports import Reports
+    from taskyard_server.core.task import Task
+    from taskyard_server.core.task_table import TaskTable
 
 MAX_ARTIFACTS: Final = 100
 """Of one task."""
@@ -39,7 +40,10 @@ class Right(NamedTuple):
 
 
 class Artifacts:
-    """The artifacts of the tasks of one namespace, which are `used` bytes in all, as far as that is known."""
+    """The artifacts of the tasks of one namespace, which are `used` bytes in all, as far as that is known.
+
+    Those that are under way count by what has come of them.
+    """
 
     def __init__(self, tasks: TaskTable, reports: Reports, readers: ReaderRules, limits: Limits) -> None:
         self._tasks = tasks
@@ -62,8 +66,12 @@ class Artifacts:
         self.used -= sum([each.size for each in task.history.artifacts])
         return bool(task.history.artifacts)
 
-    def admit(self, now: float, right: Right, name: str, size: int) -> Task:
+    def admit(
+        self, now: float, right: Right, name: str, size: int, come: int = 0, under_way: Sequence[int] = ()
+    ) -> Task:
         """The task, if an artifact of this name and of at least this size may be put by this right.
+
+        `come` are the bytes of it that have come, and `under_way` those of each other one that is uploaded to the task.
 
         Raises `NotFound`, `LeaseLost`, `Conflict` for a task that is not held, `TooLarge`, and `Unavailable` while an
         earlier version may come to serve the namespace.
@@ -72,27 +80,27 @@ class Artifacts:
         if not self._readers.allows_artifacts:
             raise Unavailable(f"artifacts: {NOT_YET}")
         others = [each for each in task.history.artifacts if each.name != name]
-        if len(others) >= MAX_ARTIFACTS:
+        if len(others) + len(under_way) >= MAX_ARTIFACTS:
             raise TooLarge(f"name: a task has at most {MAX_ARTIFACTS} artifacts")
         limits, kept = self.limits, find(task, name)
-        if sum([each.size for each in others]) + size > limits.max_artifact_bytes:
+        if sum([each.size for each in others]) + sum(under_way) + size > limits.max_artifact_bytes:
             raise TooLarge(f"content: the artifacts of a task may have {limits.max_artifact_bytes} bytes in all")
-        if self.used - (0 if kept is None else kept.size) + size > limits.max_namespace_artifact_bytes:
+        if self.used - (0 if kept is None else kept.size) - come + size > limits.max_namespace_artifact_bytes:
             most = limits.max_namespace_artifact_bytes
             raise TooLarge(f"content: the artifacts of a namespace may have {most} bytes in all")
         return task
 
-    def put(self, now: float, right: Right, artifact: Artifact) -> Artifact | None:
+    def put(self, now: float, right: Right, artifact: Artifact, come: int = 0) -> Artifact | None:
         """Give a task an artifact, in the place of the one of its name, which is returned. Raises as `admit` does.
 
         It counts as the start of a run that has not been reported.
         """
-        task = self.admit(now, right, artifact.name, artifact.size)
+        task = self.admit(now, right, artifact.name, artifact.size, come)
         artifacts = task.history.artifacts
         replaced = find(task, artifact.name)
         others = tuple([each for each in artifacts if each is not replaced])
         task.history = task.history._replace(artifacts=(*others, artifact))
-        self.used += artifact.size - (0 if replaced is None else replaced.size)
+        self.used += artifact.size - come - (0 if replaced is None else replaced.size)
         self._reports.note_artifact(now, task)
         return replaced
 
