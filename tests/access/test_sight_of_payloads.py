@@ -1,13 +1,17 @@
 """Viewers without payloads: tasks come without what users put into them (docs/operate/security.md, Payloads)."""
 
+from hashlib import sha256
 from typing import Any
 
 import grpc
 import pytest
+from google.api.httpbody_pb2 import HttpBody
 from google.protobuf.message import Message
 from google.protobuf.struct_pb2 import Struct, Value
 
 from taskyard.v1 import (
+    artifact_pb2,
+    artifact_pb2_grpc,
     batch_pb2,
     lease_pb2,
     output_pb2,
@@ -55,11 +59,19 @@ def run(operator: Stubs, task_id: str, ends: tuple[str, ...] = ("fail", "complet
         operator.call(operator.leases.StartTask, lease_pb2.StartTaskRequest(**lease))
         progress = lease_pb2.ReportProgressRequest(**lease, progress=task_pb2.Progress(message=SECRET))
         operator.call(operator.leases.ReportProgress, progress)
+        put_secret(operator, lease)
         if end == "fail":
             operator.call(operator.leases.FailTask, lease_pb2.FailTaskRequest(**lease, error=SECRET, traceback=SECRET))
         else:
             done = lease_pb2.CompleteTaskRequest(**lease, result=Value(string_value=SECRET), output=payload())
             operator.call(operator.leases.CompleteTask, done)
+
+
+def put_secret(operator: Stubs, lease: dict[str, Any]) -> None:
+    """Give a task an artifact whose name and bytes are the secret."""
+    content, hashed = HttpBody(data=SECRET.encode()), sha256(SECRET.encode()).hexdigest()
+    request = artifact_pb2.UploadArtifactRequest(name=SECRET, content=content, sha256=hashed, **lease)
+    operator.call(artifact_pb2_grpc.ArtifactServiceStub(operator.channel).UploadArtifact, request)
 
 
 def every_door(caller: Stubs, task_id: str, batch_id: str) -> dict[str, Message]:
@@ -83,7 +95,8 @@ def every_door(caller: Stubs, task_id: str, batch_id: str) -> dict[str, Message]
 
 
 def output_by_every_door(caller: Stubs, task_id: str) -> dict[str, str]:
-    """What each call that reads output answers, or the code of its refusal."""
+    """What each call that reads output or an artifact answers, or the code of its refusal."""
+    artifacts = artifact_pb2_grpc.ArtifactServiceStub(caller.channel)
     output = output_pb2_grpc.OutputServiceStub(caller.channel)
     part = output_pb2.ListOutputRequest(task_id=task_id)
     doors = {
@@ -93,6 +106,8 @@ def output_by_every_door(caller: Stubs, task_id: str) -> dict[str, str]:
             caller.call(output.StreamOutput, output_pb2.StreamOutputRequest(task_id=task_id, format="text"))
         ),
     }
+    artifact = artifact_pb2.ReadArtifactRequest(task_id=task_id, name=SECRET)
+    doors["artifact"] = lambda: list(caller.call(artifacts.ReadArtifact, artifact))
     answers = {}
     for door, ask in doors.items():
         try:
@@ -102,7 +117,7 @@ def output_by_every_door(caller: Stubs, task_id: str) -> dict[str, str]:
     return answers
 
 
-def test_output_is_for_those_who_are_shown_payloads(yard: Yard, operator: Stubs) -> None:
+def test_output_and_artifacts_are_for_those_who_are_shown_payloads(yard: Yard, operator: Stubs) -> None:
     task_id = submit(operator)
     operator.call(operator.hosts.RegisterHost, runtime_host_pb2.RegisterHostRequest(host_id=HOST))
     claimed = operator.call(operator.leases.ClaimTask, lease_pb2.ClaimTaskRequest(host_id=HOST, wait_ms=20_000))
@@ -114,6 +129,7 @@ def test_output_is_for_those_who_are_shown_payloads(yard: Yard, operator: Stubs)
         chunks=[output_pb2.NewChunk(text=SECRET)],
     )
     operator.call(output_pb2_grpc.OutputServiceStub(operator.channel).AppendOutput, said)
+    put_secret(operator, {"host_id": HOST, "task_id": task_id, "fencing_token": claimed.fencing_token})
     done = lease_pb2.CompleteTaskRequest(host_id=HOST, task_id=task_id, fencing_token=claimed.fencing_token)
     operator.call(operator.leases.CompleteTask, done)
     for name in ("operator", "viewer of payloads", "agent"):
@@ -140,6 +156,7 @@ def test_a_viewer_is_shown_no_payload_by_any_door(yard: Yard, operator: Stubs) -
     for field in ("params", "result", "input", "output", "progress", "error", "traceback", "callback_url"):
         assert field == "error" or bare.HasField(field)
         bare.ClearField(field)
+    bare.ClearField("artifacts")
     bare.attempts[0].ClearField("error")
     assert shown["get"] == bare
     operator.call(operator.batches.CancelBatch, batch_pb2.CancelBatchRequest(batch_id=batch_id))

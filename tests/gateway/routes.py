@@ -22,6 +22,8 @@ class Route:
     template: str
     has_body: bool
     request: Descriptor
+    has_content: bool
+    """Whether the body is a field of bytes, as it is."""
 
     @property
     def variables(self) -> list[str]:
@@ -49,8 +51,11 @@ def _routes() -> Iterator[Route]:
             for method in service.methods:
                 rule = method.GetOptions().Extensions[annotations_pb2.http]
                 verb = rule.WhichOneof("pattern")
+                has_content = rule.body not in ("", "*")
                 if verb:
-                    yield Route(method.name, verb.upper(), getattr(rule, verb), rule.body == "*", method.input_type)
+                    yield Route(
+                        method.name, verb.upper(), getattr(rule, verb), rule.body == "*", method.input_type, has_content
+                    )
 
 
 ROUTES = list(_routes())

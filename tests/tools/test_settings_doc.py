@@ -31,6 +31,7 @@ EXAMPLES = {
     "auth.adminToken": "0123456789abcdefghij",
     "replicas.advertise": "127.0.0.1:50052",
     "replicas.listen": "127.0.0.1:50052",
+    "store.artifacts": "s3://bucket/yard",
     "telemetry.endpoint": "http://127.0.0.1:4317",
     "telemetry.sampleRatio": "0.5",
 }

@@ -43,7 +43,7 @@ class Artifact(_message.Message):
     sha256: _builtins.str
     """The SHA-256 of the bytes, in hex. Always set."""
     attempt: _builtins.int
-    """The attempt of the run in which it was put, from 1, see `Attempt.number`; absent if its submitter put it."""
+    """The attempt of the run in which it was put, from 1, see `Attempt.number`. Absent if its submitter put it."""
     @_builtins.property
     def created_at(self) -> _timestamp_pb2.Timestamp:
         """When it was complete. Always set."""
@@ -152,7 +152,7 @@ class UploadArtifactResponse(_message.Message):
     """How many bytes are kept so far: the `offset` of the next part. Always set."""
     @_builtins.property
     def artifact(self) -> Global___Artifact:
-        """The artifact, once it is complete."""
+        """The artifact, once it is complete. Absent before."""
 
     def __init__(
         self,
@@ -235,7 +235,7 @@ class AttachArtifactResponse(_message.Message):
     """How many bytes are kept so far: the `offset` of the next part. Always set."""
     @_builtins.property
     def artifact(self) -> Global___Artifact:
-        """The artifact, once it is complete."""
+        """The artifact, once it is complete. Absent before."""
 
     def __init__(
         self,

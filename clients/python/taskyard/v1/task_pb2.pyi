@@ -347,7 +347,9 @@ class Task(_message.Message):
 
     @_builtins.property
     def artifacts(self) -> _containers.RepeatedCompositeFieldContainer[_artifact_pb2.Artifact]:
-        """The artifacts of the task, those of all runs, in the order in which they were put (docs/rules.md, Artifacts)."""
+        """The artifacts of the task, those of all runs, in the order in which they were put (docs/rules.md, Artifacts). Absent
+        if there are none.
+        """
 
     def __init__(
         self,
