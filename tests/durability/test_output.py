@@ -60,7 +60,7 @@ class Host:
         self._output = output_pb2_grpc.OutputServiceStub(channel)
         self._channel = channel
         self.task_id = ""
-        self._token = 0.0
+        self.token = 0.0
         self.said: list[str] = []
 
     async def begin(self) -> None:
@@ -71,7 +71,7 @@ class Host:
         await tasks.SubmitTask(request)
         await hosts.RegisterHost(runtime_host_pb2.RegisterHostRequest(host_id="h"))
         claim = await self._leases.ClaimTask(lease_pb2.ClaimTaskRequest(host_id="h", lease_secs=3_600))
-        self.task_id, self._token = claim.task_id, claim.fencing_token
+        self.task_id, self.token = claim.task_id, claim.fencing_token
 
     async def talk(self, chance: random.Random, is_over: asyncio.Event) -> None:
         """Say chunks until it is over, a few at a time, and then complete the task."""
@@ -81,14 +81,14 @@ class Host:
             request = output_pb2.AppendOutputRequest(
                 host_id="h",
                 task_id=self.task_id,
-                fencing_token=self._token,
+                fencing_token=self.token,
                 number=number,
                 chunks=[output_pb2.NewChunk(text=text) for text in texts],
             )
             answer = await repeated(lambda request=request: self._output.AppendOutput(request, timeout=5))
             assert answer.taken == number - 1 + len(texts)
             self.said += texts
-        done = lease_pb2.CompleteTaskRequest(host_id="h", task_id=self.task_id, fencing_token=self._token)
+        done = lease_pb2.CompleteTaskRequest(host_id="h", task_id=self.task_id, fencing_token=self.token)
         try:
             await repeated(lambda: self._leases.CompleteTask(done, timeout=5))
         except grpc.aio.AioRpcError as error:

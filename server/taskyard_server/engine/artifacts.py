@@ -84,6 +84,11 @@ class ArtifactCommands:
         self._writing = 0
         self._yard = "" if persistence is not None else "yard"
 
+    @property
+    def are_taken(self) -> bool:
+        """True if any are kept, and no earlier version may come to serve the namespaces."""
+        return self._objects is not None and self._namespaces.takes_artifacts
+
     async def upload(self, namespace: str, right: Right, part: Part) -> Uploaded:
         """Take a part of an artifact, once it is kept.
 

@@ -217,6 +217,11 @@ class Namespaces:
         """True if tasks may have output at this level."""
         return self._level >= OUTPUT_LEVEL
 
+    @property
+    def takes_artifacts(self) -> bool:
+        """True if tasks may have artifacts at this level."""
+        return self._level >= ARTIFACTS_LEVEL
+
     def for_each(self, command: Callable[[NamespaceState], None]) -> None:
         """Run a command in every namespace, and mark each dirty."""
         for state in self._states.values():

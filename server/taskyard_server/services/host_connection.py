@@ -83,11 +83,12 @@ class HostConnection:
     async def _open(self, hello: Hello, counts: bool) -> Session:
         """Open the session of the stream, and let the writer send the welcome."""
         limits, takes_output = self._engine.limits, self._engine.output.is_taken
+        most = self._max_payload_bytes if self._engine.artifacts.are_taken else 0
         session, welcome = await self._engine.hosts.connect(
             self._call.namespace,
             hello,
             self._writer.look,
-            show=lambda welcome: welcome_message(welcome, limits, counts, takes_output),
+            show=lambda welcome: welcome_message(welcome, limits, counts, takes_output, most),
         )
         self._writer.open(session, pb.ConnectResponse(welcome=welcome).SerializeToString())
         log.info("host_connected", host_id=hello.host_id, namespace=self._call.namespace, kept=len(welcome.kept))

@@ -43,8 +43,10 @@ def read_hello(message: pb.Hello, access: Access, max_payload_bytes: int) -> Hel
     )
 
 
-def welcome_message(welcome: Welcome, limits: Limits, counts_accepted: bool, takes_output: bool) -> pb.Welcome:
-    """The answer to a Hello."""
+def welcome_message(
+    welcome: Welcome, limits: Limits, counts_accepted: bool, takes_output: bool, max_payload_bytes: int
+) -> pb.Welcome:
+    """The answer to a Hello; `max_payload_bytes` is 0 where no artifacts are taken."""
     return pb.Welcome(
         session=f"ses_{secrets.token_hex(8)}",
         heartbeat_interval_ms=round(welcome.heartbeat_secs * 1000),
@@ -56,6 +58,7 @@ def welcome_message(welcome: Welcome, limits: Limits, counts_accepted: bool, tak
         max_message_bytes=MAX_MESSAGE_BYTES,
         counts_accepted=counts_accepted,
         output_bytes=OUTPUT_BYTES if takes_output else 0,
+        max_payload_bytes=max_payload_bytes,
     )
 
 
