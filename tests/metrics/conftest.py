@@ -22,10 +22,12 @@ from taskyard_server.core.task import Submission, Task
 from taskyard_server.core.task_options import TaskOptions
 from taskyard_server.engine.engine import Engine
 from taskyard_server.interceptors.admission import CallAdmission
+from taskyard_server.metrics.families import run_families
 from taskyard_server.metrics.metrics import Metrics
 from taskyard_server.metrics.server import _Server
 from taskyard_server.metrics.snapshots import Snapshots
 from taskyard_server.store.figures import StoreFigures
+from taskyard_server.store.objects import Objects
 from taskyard_server.webhooks.webhooks import WebhookCounts
 from tests import reporting
 from tests.engines import running_engine, settled
@@ -91,7 +93,9 @@ class Harness:
 
         `serving` are further arguments of `Metrics.serve`.
         """
-        engine = self.engine = await self._ends.enter_async_context(running_engine(limits, lambda: self.now, seed=1))
+        engine = self.engine = await self._ends.enter_async_context(
+            running_engine(limits, lambda: self.now, seed=1, objects=Objects("memory:///"))
+        )
         self.snapshots = Snapshots(engine, lambda: 60.0)
         demand = lambda: engine.admin.total_demand(self.pools)  # noqa: E731
         self.metrics = Metrics(
@@ -105,6 +109,7 @@ class Harness:
             min_free_bytes=MIN_FREE_BYTES,
             max_names=MAX_NAMES,
         )
+        self.metrics.runs = lambda: run_families(engine.run_figures, engine.admin.artifact_bytes())
         engine.subscribe(self.metrics)
         self.metrics.serve(self.address, **serving)
         self._ends.push_async_callback(asyncio.to_thread, self.metrics.stop)

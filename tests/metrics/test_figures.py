@@ -10,10 +10,13 @@ from taskyard_server.cadence import parse_interval
 from taskyard_server.core.errors import LeaseLost, QueueFull
 from taskyard_server.core.history import RetryPolicy
 from taskyard_server.core.hosts import HostProfile
+from taskyard_server.core.runs.artifacts import Right
 from taskyard_server.core.schedules.schedule import Overlap, ScheduleSpec
 from taskyard_server.core.streams import Hello
 from taskyard_server.core.task import Submission
 from tests.live import live
+from tests.speakers import HOST, speaker
+from tests.uploaders import got, put
 from tests.waiting import until
 
 from .conftest import MAX_NAMES
@@ -55,6 +58,14 @@ TYPES = {
     "taskyard_keys_inflight": "gauge",
     "taskyard_keys_waiting": "gauge",
     "taskyard_webhooks": "counter",
+    "taskyard_output_chunks": "counter",
+    "taskyard_output_bytes": "counter",
+    "taskyard_output_dropped_bytes": "counter",
+    "taskyard_artifacts": "counter",
+    "taskyard_artifact_bytes": "counter",
+    "taskyard_artifact_read_bytes": "counter",
+    "taskyard_artifact_failures": "counter",
+    "taskyard_artifact_stored_bytes": "gauge",
     "taskyard_calls_refused": "counter",
     "taskyard_calls_with_ignored_fields": "counter",
     "taskyard_action_submitted": "counter",
@@ -245,6 +256,28 @@ async def test_webhooks_are_counted_by_outcome(harness):
     scrape = await harness.scrape()
     by_outcome = {sample.labels["outcome"]: sample.value for sample in scrape.families["taskyard_webhooks"].samples}
     assert by_outcome == {"delivered": 5, "failed": 3, "dropped": 2}
+
+
+async def test_what_runs_leave_behind_is_counted(make_harness):
+    harness = await make_harness(max_output_bytes=100)
+    host = await speaker(harness.engine)
+    await host.say(1, 8)
+    await host.say(9, 4)
+    right = Right(host.task_id, HOST, host.token)
+    for data in (b"one", b"other"):
+        await put(harness.engine, right, "data", data)
+    assert await got(harness.engine, host.task_id, "data", 1, 3) == b"th"
+    scrape = await harness.scrape()
+    chunks, said, dropped = (
+        scrape.value(f"taskyard_output_{name}_total") for name in ("chunks", "bytes", "dropped_bytes")
+    )
+    assert (chunks, said, dropped) == (12, 120, 80)
+    artifacts = [
+        scrape.value(f"taskyard_{name}_total") for name in ("artifacts", "artifact_bytes", "artifact_read_bytes")
+    ]
+    assert artifacts == [2, 8, 2]
+    assert scrape.value("taskyard_artifact_stored_bytes") == 5
+    assert scrape.value("taskyard_artifact_failures_total") == 0
 
 
 async def test_no_label_has_a_value_that_callers_choose_but_for_namespaces_and_actions(harness):

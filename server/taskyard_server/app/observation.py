@@ -10,6 +10,7 @@ from taskyard_server.engine.engine import Engine
 from taskyard_server.engine.virtual_clock import VirtualClock
 from taskyard_server.interceptors.admission import CallAdmission
 from taskyard_server.interceptors.unknown_fields import IgnoredFields
+from taskyard_server.metrics.families import run_families
 from taskyard_server.metrics.metrics import Metrics
 from taskyard_server.metrics.replicas import ReplicaMetrics
 from taskyard_server.metrics.samples import Samples
@@ -59,6 +60,7 @@ class Observation:
             settings.metrics_max_names,
         )
         self.metrics.ignored_calls = lambda: self.ignored.total
+        self.metrics.runs = lambda: run_families(engine.run_figures, engine.admin.artifact_bytes())
         self.service = StatsService(
             engine,
             self._snapshots,

@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from .namespace import NamespaceState
     from .namespaces import Namespaces
     from .persistence import Persistence
+    from .views import RunFigures
 
 log = structlog.get_logger(__name__)
 
@@ -73,12 +74,19 @@ class KeptArtifact(NamedTuple):
 class ArtifactCommands:
     """Commands on the artifacts of tasks, whose bytes stand in `objects`; None where none are kept."""
 
-    def __init__(self, namespaces: Namespaces, persistence: Persistence | None, objects: Objects | None) -> None:
+    def __init__(
+        self,
+        namespaces: Namespaces,
+        persistence: Persistence | None,
+        objects: Objects | None,
+        figures: RunFigures,
+    ) -> None:
         self._namespaces = namespaces
         self._now = namespaces.now
         self._barrier = namespaces.barrier
         self._persistence = persistence
         self._objects = objects
+        self._figures = figures
         self._uploads: dict[tuple[int, int], dict[str, Upload]] = {}
         self._left: list[str] = []
         self._writing = 0
@@ -116,6 +124,7 @@ class ArtifactCommands:
                     return Uploaded(upload.received, None)
                 return await self._complete(namespace, right, part, upload)
         except ObjectsError as error:
+            self._figures.failed_objects += 1
             log.warning("artifact_not_written", namespace=namespace, task=right.task_id, reason=str(error))
             raise Unavailable("the store of artifacts does not answer") from None
         finally:
@@ -155,10 +164,12 @@ class ArtifactCommands:
             except NoObject:
                 raise NotFound("the bytes of this artifact are gone") from None
             except ObjectsError as error:
+                self._figures.failed_objects += 1
                 log.warning("artifact_not_read", folder=kept.folder, reason=str(error))
                 raise Unavailable("the store of artifacts does not answer") from None
             if len(data) != until - start:
                 raise NotFound("the bytes of this artifact are gone")
+            self._figures.artifact_bytes_read += len(data)
             yield data
             start = until
 
@@ -246,6 +257,8 @@ class ArtifactCommands:
         )
         replaced = state.scheduler.artifacts.put(self._now(), right, artifact, upload.received)
         self._uploads[state.number, task.seq].pop(part.name, None)
+        self._figures.artifacts += 1
+        self._figures.artifact_bytes += artifact.size
         uploaded = await self._barrier.of(state, Uploaded(artifact.size, artifact))
         if replaced is not None and replaced.place != artifact.place:
             # What is left if this fails goes with the task.

@@ -45,6 +45,7 @@ from .rules import RuleCommands
 from .schedules import ScheduleCommands
 from .sessions import DrainNotice
 from .tasks import TaskCommands
+from .views import RunFigures
 
 T = TypeVar("T")
 
@@ -92,8 +93,9 @@ class Engine:
         self.rules = RuleCommands(self._namespaces)
         self.hosts = HostCommands(self._namespaces)
         self.leases = LeaseCommands(self._namespaces)
-        self.output = OutputCommands(self._namespaces, store)
-        self.artifacts = ArtifactCommands(self._namespaces, self.persistence, objects)
+        self.run_figures = RunFigures()
+        self.output = OutputCommands(self._namespaces, store, self.run_figures)
+        self.artifacts = ArtifactCommands(self._namespaces, self.persistence, objects, self.run_figures)
         if self.persistence is not None:
             self.persistence.removals.remove_objects = self.artifacts.remove_namespace
         self.schedules = ScheduleCommands(self._namespaces)
@@ -237,6 +239,10 @@ class AdminCommands:
         """How each namespace stands, kept or not: for figures. The cost depends on agents that wait, not on tasks."""
         now = self._namespaces.now()
         return {state.namespace: health_of(state.scheduler, now) for state in self._namespaces}
+
+    def artifact_bytes(self) -> int:
+        """The bytes of all artifacts of the namespaces here, as far as they were measured."""
+        return sum([state.scheduler.artifacts.used for state in self._namespaces])
 
     def look_at_hosts(self, namespace: str, show: Callable[[list[Host]], T]) -> T:
         """The result of `show` on the hosts of a namespace as they are now, kept or not: for figures."""

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from .namespace import NamespaceState
     from .namespaces import Namespaces
     from .output_log import ChunkRow
+    from .views import RunFigures
 
 PART_BYTES: Final = 1 << 20
 """About how much is read at once."""
@@ -59,11 +60,12 @@ class OutputPart(NamedTuple):
 class OutputCommands:
     """Commands on the output of tasks; `store` where it is kept. `agents` are those of the caller, None for all."""
 
-    def __init__(self, namespaces: Namespaces, store: Store | None) -> None:
+    def __init__(self, namespaces: Namespaces, store: Store | None, figures: RunFigures) -> None:
         self._namespaces = namespaces
         self._now = namespaces.now
         self._barrier = namespaces.barrier
         self._store = store
+        self._figures = figures
 
     @property
     def is_taken(self) -> bool:
@@ -103,7 +105,11 @@ class OutputCommands:
                 outcomes.append(refusal.with_traceback(None))
                 continue
             if taken.repeated < len(saying.sizes):
-                state.outputs.append(taken, encode(index, taken), saying.sizes[taken.repeated :])
+                sizes = saying.sizes[taken.repeated :]
+                self._figures.chunks += len(sizes)
+                self._figures.chunk_bytes += sum(sizes)
+                self._figures.dropped_bytes += taken.dropped
+                state.outputs.append(taken, encode(index, taken), sizes)
             outcomes.append(taken.output.taken)
         if self._store is None:
             state.outputs.publish()

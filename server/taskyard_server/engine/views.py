@@ -119,3 +119,16 @@ class ListedTasks:
 
     tasks: list[Task]
     next_after: int | None
+
+
+@dataclass(slots=True)
+class RunFigures:
+    """Counts and bytes of what runs have left behind since the start: chunks of output, and artifacts."""
+
+    chunks: int = 0
+    chunk_bytes: int = 0
+    dropped_bytes: int = 0
+    artifacts: int = 0
+    artifact_bytes: int = 0
+    artifact_bytes_read: int = 0
+    failed_objects: int = 0

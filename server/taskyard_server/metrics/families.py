@@ -11,10 +11,29 @@ from taskyard_server.core.figures.demand import Demand
 from taskyard_server.core.hosts import HostStatus
 from taskyard_server.core.queue.keys import PatternUsage
 from taskyard_server.core.stats import Totals
+from taskyard_server.engine.views import RunFigures
 from taskyard_server.interceptors.admission import CallAdmission
 from taskyard_server.interceptors.errors import MAPPINGS
 
 from .snapshots import HostCounts
+
+
+def run_families(figures: RunFigures, stored_bytes: int) -> list[Metric]:
+    """The figures of what runs have left behind."""
+    families: list[Metric] = [
+        CounterMetricFamily(f"taskyard_{name}", text, value)
+        for name, text, value in (
+            ("output_chunks", "Chunks of output that were taken.", figures.chunks),
+            ("output_bytes", "Bytes of these chunks.", figures.chunk_bytes),
+            ("output_dropped_bytes", "Bytes of chunks that were dropped to make room.", figures.dropped_bytes),
+            ("artifacts", "Artifacts that are complete.", figures.artifacts),
+            ("artifact_bytes", "Bytes of these artifacts.", figures.artifact_bytes),
+            ("artifact_read_bytes", "Bytes of artifacts that were read.", figures.artifact_bytes_read),
+            ("artifact_failures", "Parts of artifacts that could not be written or read.", figures.failed_objects),
+        )
+    ]
+    families.append(GaugeMetricFamily("taskyard_artifact_stored_bytes", "Bytes of all artifacts.", stored_bytes))
+    return families
 
 
 def totals_families(totals: Totals) -> list[Metric]:

@@ -74,6 +74,7 @@ class Metrics(Collector):
         self._standings = standings
         self.refused: Counter[str] = Counter()
         self.ignored_calls: Callable[[], int] = int
+        self.runs: Callable[[], list[Metric]] = list
         self._tasks = TaskMetrics(max_names)
         self._store = None if store is None else StoreMetrics(store, min_free_bytes)
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -143,6 +144,7 @@ class Metrics(Collector):
         if self._admission is not None:
             families += admission_families(self._admission)
         families += refusal_families(self.refused, self.ignored_calls())
+        families += self.runs()
         families += self._replica()
         families += demand_families(self._demand())
         families += key_families(self._keys())

@@ -66,7 +66,7 @@ class Appended(NamedTuple):
     """Chunks that were taken: the number of the first, and the bytes said before it.
 
     The `repeated` first ones of those that came had been taken before. What has a lower number than `cut` was dropped,
-    None if nothing was.
+    None if nothing was, and that were `dropped` bytes.
     """
 
     task: Task
@@ -75,6 +75,7 @@ class Appended(NamedTuple):
     begin: int
     repeated: int
     cut: int | None
+    dropped: int
 
 
 class Outputs:
@@ -153,12 +154,13 @@ class Outputs:
         if output is None:
             output = self._of[task.seq] = TaskOutput()
         first, begin = output.next, output.said
-        new = len(sizes) - repeated
+        new, before = len(sizes) - repeated, output.dropped
         if new:
             output.token, output.taken = token, taken + new
             output.next += new
             output.said += sum(sizes[repeated:])
-        return Appended(task, output, first, begin, repeated, self._make_room(output, first, begin) if new else None)
+        cut = self._make_room(output, first, begin) if new else None
+        return Appended(task, output, first, begin, repeated, cut, output.dropped - before)
 
     def _make_room(self, output: TaskOutput, first: int, begin: int) -> int | None:
         """Drop the oldest parts of what is too much, but nothing of what has just come."""
