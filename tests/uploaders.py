@@ -40,24 +40,27 @@ async def send(
     of: bytes | None = None,
     size: int | None = None,
     media_type: str = "text/plain",
+    namespace: str = NAMESPACE,
 ) -> Uploaded:
     """Upload a part; with what it is a part `of`, the last one."""
     part = Part(name, media_type, offset, data, size, None if of is None else sha256(of).digest())
-    return await engine.artifacts.upload(NAMESPACE, right, part)
+    return await engine.artifacts.upload(namespace, right, part)
 
 
-async def put(engine: Engine, right: Right, name: str, data: bytes, part_bytes: int = PART_BYTES) -> Uploaded:
+async def put(engine: Engine, right: Right, name: str, data: bytes, *, namespace: str = NAMESPACE) -> Uploaded:
     """Upload an artifact in parts."""
     offset = 0
-    while offset + part_bytes < len(data):
-        await send(engine, right, name, data[offset : offset + part_bytes], offset)
-        offset += part_bytes
-    return await send(engine, right, name, data[offset:], offset, of=data)
+    while offset + PART_BYTES < len(data):
+        await send(engine, right, name, data[offset : offset + PART_BYTES], offset, namespace=namespace)
+        offset += PART_BYTES
+    return await send(engine, right, name, data[offset:], offset, of=data, namespace=namespace)
 
 
-async def got(engine: Engine, task_id: str, name: str, start: int = 0, end: int | None = None) -> bytes:
+async def got(
+    engine: Engine, task_id: str, name: str, start: int = 0, end: int | None = None, *, namespace: str = NAMESPACE
+) -> bytes:
     """The bytes that a reader gets."""
-    kept = await engine.artifacts.find(NAMESPACE, task_id, name)
+    kept = await engine.artifacts.find(namespace, task_id, name)
     until = kept.artifact.size if end is None else end
     return b"".join([data async for data in engine.artifacts.read(kept, start, until)])
 

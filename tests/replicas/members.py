@@ -8,6 +8,7 @@ from taskyard_server.engine.engine import Engine
 from taskyard_server.metrics.replicas import ReplicaMetrics
 from taskyard_server.replicas.clock import SharedClock
 from taskyard_server.replicas.serving import ReplicaServing
+from taskyard_server.store.objects import Objects
 from taskyard_server.store.port import FORMAT_LEVEL
 from tests.engines import running_engine
 from tests.live import live
@@ -58,6 +59,7 @@ class Yard:
 
     def __init__(self, stack: AsyncExitStack) -> None:
         self.secs = 0.0
+        self.objects = Objects("memory:///")
         self.rows = SharedRows(lambda: START + self.secs)
         self.members: list[Member] = []
         self._stack = stack
@@ -65,7 +67,7 @@ class Yard:
     async def member(self, name: str, level: int = FORMAT_LEVEL) -> Member:
         store = SharedDictStore(self.rows)
         clock = SharedClock(lambda: self.secs)
-        engine = await self._stack.enter_async_context(running_engine(clock=clock, store=store))
+        engine = await self._stack.enter_async_context(running_engine(clock=clock, store=store, objects=self.objects))
         serving = ReplicaServing(store, engine, clock, name, f"{name}.example:443", FAILOVER_SECS)
         run = serving.replica
         run.membership.me = run.membership.me._replace(level=level)

@@ -7,11 +7,20 @@ from contextlib import AsyncExitStack
 import pytest
 
 from taskyard_server.core.errors import NotOwner, Unavailable
+from taskyard_server.core.runs.artifacts import Right
 from taskyard_server.core.task import QUEUED, Submission
 from taskyard_server.core.task_options import TaskExtras, TaskOptions
-from taskyard_server.store.port import ADDED_FIELDS_LEVEL, EXTRAS_LEVEL, FORMAT_LEVEL, OUTPUT_LEVEL, StoreError
+from taskyard_server.store.port import (
+    ADDED_FIELDS_LEVEL,
+    ARTIFACTS_LEVEL,
+    EXTRAS_LEVEL,
+    FORMAT_LEVEL,
+    OUTPUT_LEVEL,
+    StoreError,
+)
 from tests.live import live
-from tests.speakers import Speaker, numbers, speaker
+from tests.speakers import HOST, Speaker, numbers, speaker
+from tests.uploaders import PART_BYTES, content, got, put, send
 
 from .members import FAILOVER_SECS, Member, Yard
 
@@ -128,6 +137,38 @@ async def test_the_next_owner_goes_on_with_the_numbers_of_output(yard: Yard) -> 
     host.engine = other.engine
     assert await host.say(2, 3) == 4
     assert await numbers(other.engine, host.task_id, namespace="shop") == [1, 2, 3, 4]
+
+
+async def test_artifacts_are_refused_while_an_older_version_lives_and_hosts_are_told(yard: Yard) -> None:
+    old = await yard.member("old", ARTIFACTS_LEVEL - 1)
+    new = await yard.member("new", ARTIFACTS_LEVEL)
+    host = await speaker_on(new)
+    right = Right(host.task_id, HOST, host.token)
+    assert not new.engine.artifacts.are_taken
+    with pytest.raises(Unavailable, match="artifacts: not before all replicas of this store are of this version"):
+        await put(new.engine, right, "data", b"x", namespace="shop")
+    await leave(yard, old)
+    await yard.settle()
+    assert new.engine.artifacts.are_taken
+    assert (await put(new.engine, right, "data", b"x", namespace="shop")).artifact is not None
+
+
+async def test_the_next_owner_goes_on_with_an_upload_and_has_what_is_complete(yard: Yard) -> None:
+    one = await yard.member("one")
+    host, data = await speaker_on(one), content(2 * PART_BYTES + 5)
+    right = Right(host.task_id, HOST, host.token)
+    await put(one.engine, right, "whole", data, namespace="shop")
+    await send(one.engine, right, "half", data[:PART_BYTES], namespace="shop")
+    other = await yard.member("other")
+    await leave(yard, one)
+    await yard.settle()
+    with pytest.raises(NotOwner):
+        await send(one.engine, right, "half", data[PART_BYTES:], PART_BYTES, namespace="shop")
+    for offset in (PART_BYTES, 2 * PART_BYTES):
+        part, of = data[offset : offset + PART_BYTES], data if offset > PART_BYTES else None
+        await send(other.engine, right, "half", part, offset, of=of, namespace="shop")
+    for name in ("whole", "half"):
+        assert await got(other.engine, host.task_id, name, namespace="shop") == data
 
 
 async def test_a_replica_alone_takes_all_at_once(yard: Yard) -> None:
