@@ -43,6 +43,7 @@ if TYPE_CHECKING:
         Internal,
         LeaseLost,
         NotFound,
+        OutOfRange,
         PermissionDenied,
         QueueFull,
         TaskyardError,
@@ -58,6 +59,7 @@ if TYPE_CHECKING:
     from .hosting.running_task import ActionFailed, NotRetryable, Retry, RunningTask
     from .mapping import TaskMap
     from .new_tasks import NewTask, task_of
+    from .records.artifacts import Artifact
     from .records.batches import Batch, BatchOutcome, SubmittedBatch
     from .records.demand import PoolDemand
     from .records.explanations import Explanation, WaitKind, WaitReason
@@ -97,6 +99,7 @@ _PLACES: Final = {
         "Internal",
         "LeaseLost",
         "NotFound",
+        "OutOfRange",
         "PermissionDenied",
         "QueueFull",
         "TaskyardError",
@@ -119,6 +122,7 @@ _PLACES: Final = {
     "calls.operations": ("OperationHandle", "Operations"),
     "records.operations": ("Operation", "OperationKind", "OperationStatus"),
     "records.outcomes": ("Outcome",),
+    "records.artifacts": ("Artifact",),
     "records.output": ("OutputChunk",),
     "values.payloads": ("BadValue", "Codec", "Payload"),
     "retry_policy": ("RetryPolicy",),
@@ -155,6 +159,7 @@ __all__ = [
     "AgentWeight",
     "Agents",
     "AlreadyExists",
+    "Artifact",
     "Attempt",
     "BadRequest",
     "BadValue",
@@ -191,6 +196,7 @@ __all__ = [
     "OperationKind",
     "OperationStatus",
     "Operations",
+    "OutOfRange",
     "Outcome",
     "OutputChunk",
     "Overlap",

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import AsyncGenerator, Callable, Iterable, Sequence
 from datetime import datetime
+from pathlib import Path
 from types import TracebackType
 from typing import Final, Self, Unpack
 
@@ -16,6 +17,7 @@ from taskyard.v1.stats_pb2_grpc import StatsServiceStub
 from taskyard.v1.target_pb2_grpc import TargetServiceStub
 from taskyard.v1.task_pb2_grpc import TaskServiceStub
 
+from .calls.artifacts import Content
 from .calls.bulk import BulkCalls
 from .calls.calls import Calls
 from .calls.ending import EndingCalls
@@ -28,6 +30,7 @@ from .calls.submit import SubmitCalls
 from .calls.tasks import get_whole_batch
 from .connection.credentials import Addresses, CredentialOptions, find_credentials
 from .connection.servers import Servers
+from .records.artifacts import Artifact
 from .records.batches import Batch
 from .records.demand import PoolDemand
 from .records.explanations import Explanation
@@ -374,3 +377,59 @@ class Client(SubmitCalls, EndingCalls, BulkCalls):
             ClientClosed: The client is closed.
         """
         return self._desk.output(task_id, after=after, channels=channels, follow=follow, on_dropped=on_dropped)
+
+    async def read_artifact(self, task_id: str, name: str) -> bytes:
+        """Read an artifact of a task, also over breaks, and check its hash.
+
+        Args:
+            task_id: The task.
+            name: The name of the artifact.
+
+        Returns:
+            Its bytes.
+
+        Raises:
+            NotFound: There is no such task, or it has no such artifact.
+            PermissionDenied: Its artifacts are not shown to the caller.
+        """
+        return await self._desk.artifacts.read(task_id, name)
+
+    async def save_artifact(self, task_id: str, name: str, path: str | os.PathLike[str]) -> Artifact:
+        """Save an artifact of a task in a file, which is there only once it is whole.
+
+        Args:
+            task_id: The task.
+            name: The name of the artifact.
+            path: The file. One that is there is replaced.
+
+        Returns:
+            The artifact.
+
+        Raises:
+            NotFound: There is no such task, or it has no such artifact.
+            PermissionDenied: Its artifacts are not shown to the caller.
+            OSError: The file cannot be written.
+        """
+        return await self._desk.artifacts.save(task_id, name, Path(path))
+
+    async def attach_artifact(
+        self, task_id: str, name: str, content: Content | str, media_type: str | None = None
+    ) -> Artifact:
+        """Give a held task an artifact, which its host can read. Resume the task then.
+
+        Args:
+            task_id: The task, which was submitted with `hold`.
+            name: The name: letters, digits, `.`, `_` and `-`, at most 128 of them, and no `.` first.
+            content: The bytes; or the path of a file, as text or `Path`.
+            media_type: The media type. Default what the name says.
+
+        Returns:
+            The artifact.
+
+        Raises:
+            Conflict: The task is not held, or the server keeps no artifacts.
+            TooLarge: It has more bytes than a task may have.
+            OSError: The file cannot be read.
+        """
+        content = Path(content) if isinstance(content, str) else content
+        return await self._desk.artifacts.attach(task_id, name, content, media_type)

@@ -128,6 +128,12 @@ class CursorExpired(TaskyardError):
     code = "cursor_expired"
 
 
+class OutOfRange(TaskyardError):
+    """There are no such bytes of an artifact."""
+
+    code = "out_of_range"
+
+
 class QueueFull(TaskyardError):
     """Admission refused the task, or the namespace has as many schedules as it may have.
 
@@ -205,6 +211,7 @@ KINDS: Final[dict[str, type[TaskyardError]]] = {
         LeaseLost,
         AlreadyExists,
         CursorExpired,
+        OutOfRange,
         QueueFull,
         TooManyRequests,
         Unavailable,

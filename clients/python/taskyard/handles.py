@@ -111,7 +111,7 @@ class TaskHandle(Submitted, Generic[O]):
             TimeoutError: It has not ended in time.
             BadValue: The output does not fit the action's type, or cannot be read.
         """
-        return self.output_of(await self.wait(timeout))
+        return self.output_of(await self._desk.artifacts.whole(await self.wait(timeout)))
 
     async def wait(self, timeout: Span | None = None) -> Task:  # noqa: ASYNC109
         """Wait until the task has ended, however it ends.

@@ -218,7 +218,7 @@ class TaskMap(Generic[I, O]):
             task = await self._ended(accepted)
             error = failure_of(task, new.deadline is None and not new.hold and new.not_before is None)
             if error is None:
-                output = output_of(task, self._action, self._desk)
+                output = output_of(await self._desk.artifacts.whole(task), self._action, self._desk)
         except OF_ONE_INPUT as raised:
             error = raised
         self._outcomes.append(Outcome(index, value, output, error, task))

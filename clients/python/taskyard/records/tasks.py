@@ -16,10 +16,13 @@ import msgspec
 
 from taskyard.renamed import old_milliseconds
 from taskyard.retry_policy import RetryPolicy
+from taskyard.v1 import artifact_pb2
 from taskyard.v1 import task_pb2 as pb
 from taskyard.values.choices import AfterPolicy, OnTargetFailure, UniqueWhile
 from taskyard.values.convert import datetime_from, optional, optional_time, plain_object, plain_value
 from taskyard.values.payloads import BadValue, Codec, Payload, json_of
+
+from .artifacts import Artifact
 
 
 class TaskState(StrEnum):
@@ -176,6 +179,7 @@ class Task:
         notice: Why nothing can run it at present, such as `no live host offers the action crawl`, once that has been so
             for a while.
         selector: The element that the action is for, as a selector.
+        artifacts: Its artifacts, those of all runs, in the order in which they were put.
     """
 
     id: str
@@ -225,6 +229,7 @@ class Task:
     on_target_failure: OnTargetFailure | None = None
     notice: str | None = None
     selector: str | None = None
+    artifacts: tuple[Artifact, ...] = ()
 
     latency_ms = old_milliseconds("Task.latency_ms", "latency")
 
@@ -270,6 +275,10 @@ def _attempts(messages: Iterable[pb.Attempt]) -> tuple[Attempt, ...]:
     return tuple(Attempt.from_message(message) for message in messages)
 
 
+def _artifacts(messages: Iterable[artifact_pb2.Artifact]) -> tuple[Artifact, ...]:
+    return tuple(Artifact.from_message(message) for message in messages)
+
+
 CONVERTED: Final[Mapping[str, Callable[[Any], Any]]] = {
     "params": plain_object,
     "result": plain_value,
@@ -277,6 +286,7 @@ CONVERTED: Final[Mapping[str, Callable[[Any], Any]]] = {
     "labels": dict,
     "retry_policy": RetryPolicy.from_message,
     "attempts": _attempts,
+    "artifacts": _artifacts,
     "progress": Progress.from_message,
     "input": Payload.from_message,
     "output": Payload.from_message,

@@ -28,6 +28,7 @@ from taskyard.v1.task_pb2_grpc import TaskServiceStub
 from taskyard.values.convert import Span, seconds
 from taskyard.values.payloads import Codec
 
+from .artifacts import Artifacts
 from .completions import Completions
 from .output_reading import OnDropped, OutputReading
 from .submitting import Submitter
@@ -57,6 +58,7 @@ class TaskDesk:
         agent_id: The agent that submits the tasks that name no other.
         codec: What encodes inputs and decodes outputs, None for nothing.
         completions: The ends of tasks, for many at once.
+        artifacts: The artifacts of tasks.
         watches: The open streams of watches.
         middleware: What is called around each submit, the outermost first. Default nothing.
 
@@ -84,6 +86,7 @@ class TaskDesk:
         self.codec = codec
         self.completions = Completions(self._ends_of, self.get)
         self.watches: set[Any] = set()
+        self.artifacts = Artifacts(calls, servers, credentials, patience_secs, self.watches)
         self.middleware: Sequence[SubmitMiddleware] = ()
         self._calls = calls
         # What is left behind is ended after the client takes no more calls.
