@@ -12,7 +12,7 @@ from conformance_workers import Outcome
 
 from taskyard import ActionFailed, Host, RunningTask
 from taskyard.action import Action
-from taskyard.hosting.running_task import Retry
+from taskyard.hosting.failing import Retry
 
 TYPED: Final = Action[dict[str, int], dict[str, int]]("typed")
 

@@ -56,7 +56,8 @@ if TYPE_CHECKING:
     from .failures import TaskCancelled, TaskFailed, TaskLost
     from .handles import TaskHandle, as_completed
     from .host import Host
-    from .hosting.running_task import ActionFailed, NotRetryable, Retry, RunningTask
+    from .hosting.failing import ActionFailed, NotRetryable, Retry
+    from .hosting.running_task import RunningTask
     from .mapping import TaskMap
     from .new_tasks import NewTask, task_of
     from .records.artifacts import Artifact
@@ -113,7 +114,8 @@ _PLACES: Final = {
     "failures": ("TaskCancelled", "TaskFailed", "TaskLost"),
     "handles": ("TaskHandle", "as_completed"),
     "host": ("Host",),
-    "hosting.running_task": ("ActionFailed", "NotRetryable", "Retry", "RunningTask"),
+    "hosting.failing": ("ActionFailed", "NotRetryable", "Retry"),
+    "hosting.running_task": ("RunningTask",),
     "records.limits": ("KeyUsage", "Limit"),
     "mapping": ("TaskMap",),
     "calls.namespaces": ("Namespaces",),

@@ -15,7 +15,7 @@ from taskyard import NewTask, Submitted, TaskState
 from taskyard.contrib.opentelemetry import TracedHandlers, TracedSubmits, with_trace
 from taskyard.errors import QueueFull
 from taskyard.hosting.actions import Actions
-from taskyard.hosting.running_task import ActionFailed
+from taskyard.hosting.failing import ActionFailed
 from taskyard.values.convert import plain_value
 from tests.clients.python.host import process_handlers
 from tests.clients.python.host.handling import handling

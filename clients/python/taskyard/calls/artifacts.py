@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import mimetypes
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
 from hashlib import sha256
+from io import BytesIO
 from pathlib import Path
-from typing import Final, NamedTuple, Protocol, TypeAlias
+from typing import IO, Final, NamedTuple, Protocol, TypeAlias
 
 from taskyard.errors import BadRequest
 from taskyard.records.artifacts import Artifact
@@ -54,6 +56,46 @@ def media_type_of(name: str, content: Content, media_type: str | None) -> str:
     return media_type or mimetypes.guess_type(name)[0] or mimetypes.guess_type(file)[0] or DEFAULT_MEDIA_TYPE
 
 
+def parts_of(content: Content) -> Iterator[Part]:
+    """Cut an artifact into parts.
+
+    Args:
+        content: Its bytes, or the file that has them.
+
+    Yields:
+        The parts, at least one.
+
+    Raises:
+        OSError: The file cannot be read.
+    """
+    hashed, offset = sha256(), 0
+    with contextlib.ExitStack() as opened:
+        file: IO[bytes] = opened.enter_context(content.open("rb") if isinstance(content, Path) else BytesIO(content))
+        size = content.stat().st_size if isinstance(content, Path) else len(content)
+        data = file.read(PART_BYTES)
+        while True:
+            following = file.read(PART_BYTES)
+            hashed.update(data)
+            # A file may grow meanwhile.
+            yield Part(offset, data, "" if following else hashed.hexdigest(), max(size, offset + len(data)))
+            if not following:
+                return
+            offset += len(data)
+            data = following
+
+
+def has_lost_some(error: BadRequest) -> bool:
+    """Find out whether an upload was refused since the server has less of it, so that it must begin anew.
+
+    Args:
+        error: The refusal.
+
+    Returns:
+        True if the server was started anew, or another one goes on.
+    """
+    return error.reason.startswith("offset:")
+
+
 async def upload(content: Content, send: Callable[[Part], Awaitable[Uploaded]]) -> Artifact:
     """Upload an artifact.
 
@@ -69,32 +111,14 @@ async def upload(content: Content, send: Callable[[Part], Awaitable[Uploaded]]) 
         TaskyardError: The server refuses it.
     """
     for left in reversed(range(RESTARTS)):
+        parts, answer = parts_of(content), None
         try:
-            return await _upload(content, send)
+            while (part := await asyncio.to_thread(next, parts, None)) is not None:
+                answer = await send(part)
         except BadRequest as error:
-            # The server was started anew, or is another one, and has less of it.
-            if not left or not error.reason.startswith("offset:"):
+            if not left or not has_lost_some(error):
                 raise
+        else:
+            assert answer is not None
+            return Artifact.from_message(answer.artifact)
     raise AssertionError
-
-
-async def _upload(content: Content, send: Callable[[Part], Awaitable[Uploaded]]) -> Artifact:
-    hashed, offset = sha256(), 0
-    file = await asyncio.to_thread(content.open, "rb") if isinstance(content, Path) else None
-    try:
-        size = len(content) if not isinstance(content, Path) else (await asyncio.to_thread(content.stat)).st_size
-        while True:
-            if file is not None:
-                data = await asyncio.to_thread(file.read, PART_BYTES)
-            else:
-                assert not isinstance(content, Path)
-                data = bytes(content[offset : offset + PART_BYTES])
-            hashed.update(data)
-            is_last = len(data) < PART_BYTES or offset + len(data) == size
-            answer = await send(Part(offset, data, hashed.hexdigest() if is_last else "", max(size, offset)))
-            offset += len(data)
-            if is_last:
-                return Artifact.from_message(answer.artifact)
-    finally:
-        if file is not None:
-            await asyncio.to_thread(file.close)

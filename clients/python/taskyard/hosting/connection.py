@@ -33,6 +33,7 @@ from taskyard.v1.runtime_host_pb2 import (
 )
 from taskyard.v1.runtime_host_pb2_grpc import RuntimeHostServiceStub
 
+from .artifacts import HostArtifacts
 from .departure import CLOSE_SECS, Departure
 from .heart import Heart, StreamBroken
 from .lease_table import held_message
@@ -72,6 +73,7 @@ class Connection:
         handlers: The handlers of the host.
         watch: Knows whether the process stalls.
         owners: Where it puts which handlers it has started.
+        artifacts: Is told the largest payload of a result.
     """
 
     def __init__(
@@ -81,7 +83,9 @@ class Connection:
         handlers: RemoteHandlers,
         watch: Watch,
         owners: "dict[LeaseKey, Connection]",
+        artifacts: HostArtifacts,
     ) -> None:
+        self._artifacts = artifacts
         self._owners = owners
         self._options = options
         self._part = part
@@ -246,6 +250,7 @@ class Connection:
         welcome = first.welcome
         self._handlers.stop(self._session.handle_welcome(welcome, sent_at))
         self._output.begin(welcome.output_bytes)
+        self._artifacts.max_payload_bytes = welcome.max_payload_bytes
         self._heart.acknowledged_at = sent_at
         self._lines.connected(server.address, welcome.session)
         if welcome.lost:

@@ -12,13 +12,17 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import AsyncExitStack
 from typing import Any, Final, TypeAlias
 
+from taskyard.errors import TaskyardError
 from taskyard.v1.lease_pb2 import Assignment
 from taskyard.v1.runtime_host_pb2 import Report
 from taskyard.workers.pool import WorkerPool
 
 from .actions import Actions
+from .artifact_work import TaskArtifacts
+from .artifacts import HostArtifacts, LeaseArtifacts
 from .invocation import Call, call_plainly, enter_lifespan, invoke
 from .outbox import LeaseKey, key_of
+from .outcomes import failed
 from .running_task import RunningTask
 from .task_output import TaskOutput
 
@@ -39,6 +43,7 @@ class Handlers:
         slots: How many tasks run at once.
         on_progress: Called with each progress report.
         on_outcome: Called when a handler has ended, with its final report; None if it was stopped before it had one.
+        artifacts: Puts and reads artifacts. Default tasks have none.
     """
 
     def __init__(
@@ -48,12 +53,14 @@ class Handlers:
         *,
         on_progress: Callable[[Report], None],
         on_outcome: Callable[[LeaseKey, Report | None], None],
+        artifacts: HostArtifacts | None = None,
     ) -> None:
+        self._artifacts = artifacts
         self._actions = actions
         self._on_progress = on_progress
         self._on_outcome = on_outcome
         self._threads = ThreadPoolExecutor(slots, thread_name_prefix="taskyard-action")
-        self._processes = WorkerPool(actions)
+        self._processes = WorkerPool(actions, None if artifacts is None else artifacts.credentials)
         self._lifespan = AsyncExitStack()
         self._state: Any = None
         self._running: dict[LeaseKey, tuple[RunningTask, asyncio.Task[Report | None]]] = {}
@@ -86,7 +93,9 @@ class Handlers:
         for assignment in assignments:
             key = key_of(assignment.lease)
             output = None if output_of is None else output_of(key)
-            task = RunningTask(assignment.task, key[1], self._on_progress, self._state, output)
+            task = RunningTask(
+                assignment.task, key[1], self._on_progress, self._state, output, self._artifacts_of(assignment)
+            )
             work = asyncio.create_task(self._run(assignment, task), name=f"taskyard {task.action} {task.id}")
             self._running[key] = (task, work)
             work.add_done_callback(functools.partial(self._report_outcome, key))
@@ -140,7 +149,30 @@ class Handlers:
             log.error("task %s: its outcome could not be told, it is given back", key[0], exc_info=error)
         self._on_outcome(key, None if work.cancelled() or error else work.result())
 
+    def _artifacts_of(self, assignment: Assignment) -> Callable[[], TaskArtifacts] | None:
+        artifacts = self._artifacts
+        return None if artifacts is None else lambda: LeaseArtifacts(artifacts, assignment.lease)
+
     async def _run(self, assignment: Assignment, task: RunningTask) -> Report | None:
+        """Run a task, whose params and result may be artifacts, since they are too large."""
+        artifacts = self._artifacts
+        if artifacts is None:
+            return await self._invoke(assignment, task)
+        try:
+            if artifacts.needs_params(assignment.task):
+                await asyncio.to_thread(artifacts.fill, assignment)
+        except TaskyardError as error:
+            return failed(task, f"the params cannot be fetched: {error}", code="bad_input")
+        report = await self._invoke(assignment, task)
+        if report is not None and artifacts.is_too_large(report):
+            try:
+                await asyncio.to_thread(artifacts.shrink, assignment.lease, report)
+            except TaskyardError as error:
+                text = f"the result is too large, and cannot be an artifact: {error}"
+                return failed(task, text, code="bad_result", retryable=False)
+        return report
+
+    async def _invoke(self, assignment: Assignment, task: RunningTask) -> Report | None:
         actions = self._actions
         handler = actions.handler_of_run(task.action)
         if handler is not None and handler.runs_in == "process":

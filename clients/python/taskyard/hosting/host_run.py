@@ -17,6 +17,7 @@ from taskyard.streams.mailbox import Mailbox
 from taskyard.v1.runtime_host_pb2 import Report
 
 from .actions import Actions
+from .artifacts import HostArtifacts
 from .connection import Connection
 from .handlers import Handlers
 from .options import HostOptions, parts_of
@@ -50,17 +51,21 @@ class HostRun:
         self._host_id = options.host_id
         self._actions = actions
         self._program = asyncio.get_running_loop()
+        self._artifacts = HostArtifacts(options.credentials)
         self._handlers = Handlers(
             actions,
             sum(part.slots for part in parts),
             on_progress=lambda report: self._report(key_of(report), report, False),
             on_outcome=lambda key, outcome: self._report(key, outcome, True),
+            artifacts=self._artifacts,
         )
         self._watch = Watch(self._running_here)
         self._owners: dict[LeaseKey, Connection] = {}
         """Which connection has started each handler."""
         remote = RemoteHandlers(self._handlers, self._program)
-        self._connections = [Connection(options, part, remote, self._watch, self._owners) for part in parts]
+        self._connections = [
+            Connection(options, part, remote, self._watch, self._owners, self._artifacts) for part in parts
+        ]
         self._loop = asyncio.SelectorEventLoop()
         self._reports: list[_Reported] = []
         """Reports of handlers in this turn of the program's loop."""
@@ -81,6 +86,7 @@ class HostRun:
             await self._work()
         finally:
             await self._handlers.close()
+            self._artifacts.close()
 
     @property
     def is_idle(self) -> bool:

@@ -19,8 +19,9 @@ from taskyard.values.convert import plain_object
 from taskyard.values.payloads import BadValue, Codec, decode_value
 
 from .actions import CallNext, Lifespan, Middleware, Registered
+from .failing import ActionFailed, Retry
 from .outcomes import Misfit, completed, failed, failed_by
-from .running_task import ActionFailed, Retry, RunningTask
+from .running_task import RunningTask
 
 log = logging.getLogger("taskyard")
 

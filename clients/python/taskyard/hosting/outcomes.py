@@ -9,7 +9,8 @@ from taskyard.v1.runtime_host_pb2 import Report, TaskCompleted, TaskFailed
 from taskyard.values.convert import MAX_DEPTH, MAX_EXACT, check_depth, value_from
 from taskyard.values.payloads import MISSING, BadValue, Codec, encode_value
 
-from .running_task import ActionFailed, Retry, RunningTask
+from .failing import ActionFailed, Retry
+from .running_task import RunningTask
 
 MAX_ERROR_CHARS: Final = 10_000
 """The server keeps no more."""

@@ -1,14 +1,14 @@
-"""A task as its handler sees it, and the exceptions by which a handler fails it."""
+"""A task as its handler sees it."""
 
 import asyncio
 import contextlib
 import logging
 import operator
-import os
 import threading
 from collections.abc import Awaitable, Callable, Generator, Mapping
-from datetime import datetime, timedelta
-from typing import Any, Final
+from datetime import datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
 
 from google.protobuf.struct_pb2 import Struct
 
@@ -18,66 +18,18 @@ from taskyard.v1.task_pb2 import Progress
 from taskyard.v1.task_pb2 import Task as TaskMessage
 from taskyard.values.convert import struct_from
 
+from .artifact_work import TaskArtifacts, Work
 from .chunks import Piece, pieces_of
+from .environment import environment_of
+from .failing import ActionFailed
 from .task_log import TaskLogger
 from .task_output import NOT_TAKEN, TaskOutput
 
-TRACE_VARIABLES: Final = frozenset({"TRACEPARENT", "TRACESTATE", "TASKYARD_TRACE_ID"})
-"""The environment variables of a trace. Those of the host's own process are not the task's."""
+if TYPE_CHECKING:
+    from taskyard.calls.artifacts import Content
+    from taskyard.records.artifacts import Artifact
+
 MAX_TOKENS: Final = 2**32 - 1
-MAX_RETRY_MS: Final = 24 * 3_600_000
-"""The longest time to the next attempt that the server accepts."""
-
-
-class ActionFailed(Exception):
-    """Raise it in a handler to fail the task with exactly this text.
-
-    Args:
-        error: The error text of the task.
-        code: The kind of failure, which a retry policy may name as final. Default none.
-        retryable: False makes this failure final whatever the retry policy says. Default True.
-    """
-
-    def __init__(self, error: str, *, code: str | None = None, retryable: bool = True) -> None:
-        super().__init__(error)
-        self.code = code
-        self.retryable = retryable
-
-
-class NotRetryable(ActionFailed):
-    """Raise it in a handler to fail the task for good, whatever its retry policy says.
-
-    Args:
-        reason: The error text of the task.
-        code: The kind of failure. Default none.
-    """
-
-    def __init__(self, reason: str, *, code: str | None = None) -> None:
-        super().__init__(reason, code=code, retryable=False)
-
-
-class Retry(Exception):
-    """Raise it in a handler to have the task attempted again, also if it has no retry policy.
-
-    The policy still says how many attempts there are; without one the server's `maxDeliveries` does.
-
-    Args:
-        reason: Why, the error text of this attempt. Default a text that says it is to be attempted again.
-        after: The time until the next attempt, exactly, at most 24 hours. Default what the retry policy says; without
-            one 1 s.
-
-    Raises:
-        TypeError: `after` is no timedelta.
-        ValueError: `after` is negative, or longer than 24 hours.
-    """
-
-    def __init__(self, reason: str = "", *, after: timedelta | None = None) -> None:
-        if after is not None and not isinstance(after, timedelta):
-            raise TypeError(f"after: must be a timedelta, such as timedelta(seconds=30), is {after!r}")
-        if after is not None and not timedelta(0) <= after <= timedelta(milliseconds=MAX_RETRY_MS):
-            raise ValueError(f"after: must be from 0 to 24 hours, is {after}")
-        super().__init__(reason or "the handler asks for another attempt")
-        self.after = after
 
 
 class RunningTask:
@@ -99,9 +51,11 @@ class RunningTask:
         report: Called with each progress report, in the event loop.
         state: What the host's lifespan has yielded. Default None.
         output: Where what it says goes. Default it can say nothing.
+        artifacts: Makes what has its artifacts, when they are needed. Default it has none.
     """
 
     __slots__ = (
+        "_artifacts",
         "_details",
         "_log",
         "_loop",
@@ -113,6 +67,7 @@ class RunningTask:
         "_tokens_used",
         "_was_told",
         "action",
+        "blocks",
         "cancelled",
         "fencing_token",
         "id",
@@ -129,6 +84,7 @@ class RunningTask:
         report: Callable[[Report], None],
         state: Any = None,
         output: TaskOutput | None = None,
+        artifacts: Callable[[], TaskArtifacts] | None = None,
     ) -> None:
         self.fencing_token = fencing_token
         self.cancelled = False
@@ -150,6 +106,9 @@ class RunningTask:
         """The details that were reported last, also by an earlier attempt. The server keeps the last report alone."""
         self._report = report
         self._output = output
+        self._artifacts = artifacts
+        self.blocks = False
+        """True if a plain function runs in the thread of the loop, as it does in worker processes."""
         self._log: TaskLogger | None = None
         # None in a unit test: its task records what is reported, from any thread.
         self._loop = asyncio._get_running_loop()
@@ -274,14 +233,7 @@ class RunningTask:
         Returns:
             The environment variables by name.
         """
-        variables = {name: value for name, value in os.environ.items() if name not in TRACE_VARIABLES}
-        variables["TASKYARD_TASK_ID"] = self.id
-        variables["TASKYARD_ATTEMPT"] = str(self.attempt)
-        variables["TASKYARD_FENCING_TOKEN"] = str(self.fencing_token)
-        if self.traceparent is not None:
-            variables["TRACEPARENT"] = self.traceparent
-            variables["TASKYARD_TRACE_ID"] = self.traceparent.split("-")[1]
-        return variables
+        return environment_of(self.id, self.attempt, self.fencing_token, self.traceparent)
 
     def take_input(self, value: Any, params: dict[str, Any] | None = None) -> None:
         """Set what was read of the input. The host uses it.
@@ -365,6 +317,52 @@ class RunningTask:
                 self.check()
         return _NextTurn()
 
+    def put_artifact(self, name: str, content: "Content | str", media_type: str | None = None) -> "Work[Artifact]":
+        """Put an artifact of the task: a file, an image, or any other bytes under a name.
+
+        Await it in an async handler; a plain function has it as `.value` of what is returned. The task has the artifact
+        once it is whole, in the place of an earlier one of its name.
+
+        Args:
+            name: The name: letters, digits, `.`, `_` and `-`, at most 128 of them, and no `.` first.
+            content: The bytes; or the path of a file, as text or `Path`.
+            media_type: The media type. Default what the name says.
+
+        Returns:
+            The artifact.
+
+        Raises:
+            CancelledError: As `check`, in a thread or process.
+            LeaseLost: The lease of the task has ended.
+            TooLarge: It has more bytes than a task may have.
+            Conflict: The server keeps no artifacts.
+            OSError: The file cannot be read.
+        """
+        if self.raises:
+            self.check()
+        artifacts = self._open_artifacts()
+        found = Path(content) if isinstance(content, str) else content
+        return Work(lambda: artifacts.put(name, found, media_type), self._must_wait)
+
+    def read_artifact(self, name: str) -> "Work[bytes]":
+        """Read an artifact of the task, such as one that its submitter has attached, or that an earlier attempt put.
+
+        Args:
+            name: Its name.
+
+        Returns:
+            Its bytes, as `put_artifact` returns the artifact.
+
+        Raises:
+            CancelledError: As `check`, in a thread or process.
+            NotFound: The task has no such artifact.
+            LeaseLost: The lease of the task has ended.
+        """
+        if self.raises:
+            self.check()
+        artifacts = self._open_artifacts()
+        return Work(lambda: artifacts.read(name), self._must_wait)
+
     @property
     def log(self) -> logging.Logger:
         """A logger whose records are output, too, in the channel `log`: those from INFO on, unless its level is set.
@@ -401,6 +399,15 @@ class RunningTask:
             The report, with the tokens used so far.
         """
         return Report(task_id=self.id, fencing_token=self.fencing_token, tokens_used=self.tokens_used, **event)
+
+    def _open_artifacts(self) -> TaskArtifacts:
+        if self._artifacts is None:
+            raise RuntimeError("this task has no artifacts")
+        return self._artifacts()
+
+    @property
+    def _must_wait(self) -> bool:
+        return self._is_in_loop and not self.blocks
 
     @property
     def _is_in_loop(self) -> bool:

@@ -55,7 +55,18 @@ class Artifacts:
         self._tasks = TaskServiceStub(servers.unary)
 
     async def read(self, task_id: str, name: str) -> bytes:
-        """Read an artifact, see `Client.read_artifact`."""
+        """Read an artifact, see `Client.read_artifact`.
+
+        Args:
+            task_id: The task.
+            name: The name of the artifact.
+
+        Returns:
+            Its bytes.
+
+        Raises:
+            TaskyardError: It cannot be read.
+        """
         for left in reversed(range(REPLACEMENTS)):
             artifact = await self._find(task_id, name)
             try:
@@ -69,7 +80,20 @@ class Artifacts:
         raise _differs(task_id, name)
 
     async def save(self, task_id: str, name: str, path: Path) -> Artifact:
-        """Save an artifact in a file, see `Client.save_artifact`."""
+        """Save an artifact in a file, see `Client.save_artifact`.
+
+        Args:
+            task_id: The task.
+            name: The name of the artifact.
+            path: The file.
+
+        Returns:
+            The artifact.
+
+        Raises:
+            TaskyardError: It cannot be read.
+            OSError: The file cannot be written.
+        """
         beside = path.with_name(f".{path.name}.{token_hex(4)}")
         try:
             for left in reversed(range(REPLACEMENTS)):
@@ -92,7 +116,21 @@ class Artifacts:
         raise _differs(task_id, name)
 
     async def attach(self, task_id: str, name: str, content: Content, media_type: str | None = None) -> Artifact:
-        """Attach an artifact to a held task, see `Client.attach_artifact`."""
+        """Attach an artifact to a held task, see `Client.attach_artifact`.
+
+        Args:
+            task_id: The task.
+            name: The name of the artifact.
+            content: Its bytes, or the file that has them.
+            media_type: The media type. Default what the name says.
+
+        Returns:
+            The artifact.
+
+        Raises:
+            TaskyardError: It is refused.
+            OSError: The file cannot be read.
+        """
         found = media_type_of(name, content, media_type)
 
         async def send(part: Part) -> pb.AttachArtifactResponse:

@@ -268,7 +268,7 @@ class Yard:
             error: What the handler raises, such as `NotRetryable("gone")`; a text for `ActionFailed`. Default a text.
             times: How many runs. Default 1.
         """
-        from taskyard.hosting.running_task import ActionFailed
+        from taskyard.hosting.failing import ActionFailed
 
         raised = ActionFailed(error) if isinstance(error, str) else error
         self._faults.add(action if isinstance(action, str) else action.name, raised, times)

@@ -11,6 +11,7 @@ import pickle
 from collections.abc import Awaitable, Callable
 from typing import Any, Final, TypeAlias
 
+from taskyard.connection.credentials import Credentials
 from taskyard.hosting.actions import Actions
 from taskyard.hosting.chunks import Piece, pieces_of
 from taskyard.hosting.outcomes import failed
@@ -48,10 +49,12 @@ class WorkerPool:
 
     Args:
         actions: The handlers of the host.
+        credentials: By what workers reach the server for artifacts. Default they do not.
     """
 
-    def __init__(self, actions: Actions) -> None:
+    def __init__(self, actions: Actions, credentials: Credentials | None = None) -> None:
         self._actions = actions
+        self._credentials = credentials
         self._setup: bytes | None = None
         self._idle: list[_Worker] = []
         self._workers: set[_Worker] = set()
@@ -63,7 +66,7 @@ class WorkerPool:
             TypeError: The lifespan, the middleware or the codec cannot be found again in another process.
             WorkerUnfit: The worker could not be set up.
         """
-        self._setup = setup_of(self._actions)
+        self._setup = setup_of(self._actions, self._credentials)
         if self._setup is not None:
             self._idle.append(await self._start(self._setup))
 

@@ -1,5 +1,6 @@
 """How a worker process is set up: what it imports, and the handlers that it runs."""
 
+import contextlib
 import logging
 import os
 import pickle
@@ -43,6 +44,7 @@ class Body:
         lifespan: Makes the context that is open while the worker lives, None for none.
         middleware: What is called around each handler.
         codec: The codec of the host, None for none.
+        access: The pickled `Credentials` for artifacts, empty if there are none.
     """
 
     handlers: dict[str, Registered]
@@ -50,13 +52,15 @@ class Body:
     lifespan: Any
     middleware: list[Any]
     codec: Any
+    access: bytes
 
 
-def setup_of(actions: Actions) -> bytes | None:
+def setup_of(actions: Actions, credentials: Any = None) -> bytes | None:
     """Build what a worker process is told at its start.
 
     Args:
         actions: The handlers of the host.
+        credentials: By what the server is reached for artifacts. Default it is not.
 
     Returns:
         The setup, pickled. None if no handler runs in processes.
@@ -75,7 +79,9 @@ def setup_of(actions: Actions) -> bytes | None:
             raise TypeError(text) from error
     named = {name: _by_name(name, each) for name, each in handlers.items()}
     any_named = None if any_action is None else _by_name("any action", any_action)
-    body = pickle.dumps(Body(named, any_named, actions.lifespan, actions.middleware, actions.codec))
+    body = pickle.dumps(
+        Body(named, any_named, actions.lifespan, actions.middleware, actions.codec, _access(credentials))
+    )
     # What is pickled names its module.
     main = main_program() if MAIN.encode() in body else None
     levels = {"": logging.root.level}
@@ -83,6 +89,13 @@ def setup_of(actions: Actions) -> bytes | None:
         if isinstance(logger, logging.Logger) and logger.level != logging.NOTSET:
             levels[name] = logger.level
     return pickle.dumps(Setup(sys.path.copy(), sys.argv.copy(), os.getcwd(), main, levels, body))
+
+
+def _access(credentials: Any) -> bytes:
+    # Credentials of gRPC itself stay in their process.
+    with contextlib.suppress(Exception):
+        return b"" if credentials is None else pickle.dumps(credentials)
+    return b""
 
 
 def _by_name(name: str, handler: Registered) -> Registered:

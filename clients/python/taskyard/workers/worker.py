@@ -23,10 +23,11 @@ from functools import partial
 from typing import Any, Final
 
 from taskyard.hosting.actions import Registered
+from taskyard.hosting.artifact_work import TaskArtifacts
 from taskyard.hosting.invocation import call_plainly, enter_lifespan, invoke
 from taskyard.hosting.outcomes import describe, traceback_of
 from taskyard.hosting.running_task import RunningTask
-from taskyard.v1.lease_pb2 import Assignment
+from taskyard.v1.lease_pb2 import Assignment, Lease
 from taskyard.v1.output_pb2 import NewChunk
 from taskyard.v1.runtime_host_pb2 import Report
 
@@ -154,10 +155,12 @@ class Worker:
         self._send(Kind.TAKEN)
         token = int(assignment.lease.fencing_token)
         output = PipeOutput(self._send, self._mute)
-        self._task = task = RunningTask(assignment.task, token, self._report, state, output)
+        artifacts = partial(_artifacts, self._body.access, assignment.lease) if self._body.access else None
+        self._task = task = RunningTask(assignment.task, token, self._report, state, output, artifacts)
         task.raises = True
         task.tell_tokens = self._tell_tokens
         handler = self._body.handlers.get(task.action, self._body.any_action)
+        task.blocks = handler is not None and not handler.is_async
         middleware, codec = self._body.middleware, self._body.codec
         call = partial(self._call, handler)
         is_captured = handler is not None and handler.capture_output
@@ -267,6 +270,14 @@ class PipeOutput:
     def end(self) -> None:
         """The task has ended, and says no more."""
         self._has_ended = True
+
+
+def _artifacts(access: bytes, lease: Lease) -> TaskArtifacts:
+    """The artifacts of a task, by connections of this process."""
+    # Most workers need no grpc.
+    from taskyard.hosting.artifacts import HostArtifacts, LeaseArtifacts
+
+    return LeaseArtifacts(HostArtifacts(pickle.loads(access)), lease)
 
 
 def _is_in(frame: types.FrameType | None, function: Callable[..., Any]) -> bool:

@@ -21,7 +21,8 @@ from opentelemetry import trace
 from taskyard import Client, SyncClient
 from taskyard.action import Action
 from taskyard.current import current_task
-from taskyard.hosting.running_task import NotRetryable, Retry, RunningTask
+from taskyard.hosting.failing import NotRetryable, Retry
+from taskyard.hosting.running_task import RunningTask
 
 
 @dataclass

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 import pytest
 from google.protobuf.timestamp_pb2 import Timestamp
 
-from taskyard.hosting.running_task import ActionFailed
+from taskyard.hosting.failing import ActionFailed
 from taskyard.v1.task_pb2 import Error
 from tests.clients.python.host.scripted_server import result_of
 

@@ -7,7 +7,7 @@ import pytest
 
 from taskyard import BadValue, Client, RetryPolicy, TaskFailed, TaskState
 from taskyard.codecs import FernetCodec
-from taskyard.hosting.running_task import Retry
+from taskyard.hosting.failing import Retry
 from tests.clients.python.host import process_handlers
 from tests.clients.python.host.process_handlers import Page, crawl
 from tests.clients.python.host.real_server import Namespace, running

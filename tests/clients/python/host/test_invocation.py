@@ -12,7 +12,7 @@ import pytest
 from taskyard.action import Action
 from taskyard.current import current_task
 from taskyard.hosting.actions import Actions
-from taskyard.hosting.running_task import NotRetryable, Retry
+from taskyard.hosting.failing import NotRetryable, Retry
 from taskyard.v1.task_pb2 import Payload, RetryPolicy
 from taskyard.values.convert import plain_value
 from taskyard.values.payloads import encode_value

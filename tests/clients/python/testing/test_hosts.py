@@ -8,7 +8,7 @@ from datetime import timedelta
 import pytest
 
 from taskyard import Action, Host, RetryPolicy
-from taskyard.hosting.running_task import NotRetryable
+from taskyard.hosting.failing import NotRetryable
 from taskyard.testing import YardError
 from tests.clients.python.testing.processes import where
 

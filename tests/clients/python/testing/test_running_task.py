@@ -7,7 +7,7 @@ from datetime import timedelta
 import pytest
 
 from taskyard import Action
-from taskyard.hosting.running_task import NotRetryable, Retry
+from taskyard.hosting.failing import NotRetryable, Retry
 from taskyard.testing import running_task
 
 

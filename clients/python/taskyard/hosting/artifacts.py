@@ -1,0 +1,284 @@
+"""The artifacts of the tasks that a host runs: it puts and reads them under their leases, from any thread or process.
+
+It uses grpc's synchronous API, which works beside any event loop. Values that are too large go this way by themselves.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+from functools import partial
+from hashlib import sha256
+from typing import Any, Final, TypeVar
+
+import grpc
+import msgspec
+from google.api.httpbody_pb2 import HttpBody
+from google.protobuf.json_format import MessageToDict, Parse
+from google.protobuf.struct_pb2 import Struct
+
+from taskyard.calls.artifacts import RESTARTS, Content, has_lost_some, media_type_of, parts_of
+from taskyard.calls.retrying import BROKEN, Backoff
+from taskyard.connection.channel import channel_options, check_process
+from taskyard.connection.credentials import Credentials
+from taskyard.errors import BadRequest, TaskyardError, error_from_rpc
+from taskyard.records.artifacts import Artifact
+from taskyard.v1.artifact_pb2 import FetchArtifactRequest, UploadArtifactRequest, UploadArtifactResponse
+from taskyard.v1.artifact_pb2_grpc import ArtifactServiceStub
+from taskyard.v1.lease_pb2 import Assignment, Lease
+from taskyard.v1.runtime_host_pb2 import Report
+from taskyard.v1.task_pb2 import Payload
+from taskyard.v1.task_pb2 import Task as TaskMessage
+from taskyard.values.convert import plain_value, value_from
+from taskyard.values.references import JSON, PARAMS, RESULT, Reference, reference_in
+
+T = TypeVar("T")
+
+PATIENCE_SECS: Final = 60.0
+"""How long a part is sent again while the server is unavailable. The lease may be over before."""
+CALL_SECS: Final = 60.0
+
+
+class LeaseArtifacts:
+    """The artifacts of one task, see `TaskArtifacts`.
+
+    Args:
+        artifacts: Those of the host.
+        lease: The lease of the task.
+    """
+
+    def __init__(self, artifacts: HostArtifacts, lease: Lease) -> None:
+        self._artifacts = artifacts
+        self._lease = lease
+
+    def put(self, name: str, content: Content, media_type: str | None) -> Artifact:
+        """Put an artifact.
+
+        Args:
+            name: Its name.
+            content: Its bytes, or the file that has them.
+            media_type: The media type, None for what the name says.
+
+        Returns:
+            The artifact.
+
+        Raises:
+            TaskyardError: It is refused.
+            OSError: The file cannot be read.
+        """
+        return self._artifacts.put(self._lease, name, content, media_type)
+
+    def read(self, name: str) -> bytes:
+        """Read an artifact.
+
+        Args:
+            name: Its name.
+
+        Returns:
+            Its bytes.
+
+        Raises:
+            TaskyardError: It cannot be read.
+        """
+        return self._artifacts.read(self._lease, name)
+
+
+class HostArtifacts:
+    """The artifacts of the tasks of a host. All methods block, and may be called from any thread.
+
+    Attributes:
+        max_payload_bytes: The most bytes of a result that is no artifact; 0 where the server takes no artifacts.
+        credentials: How to reach the server, and what is sent with each call.
+
+    Args:
+        credentials: How to reach the server, and what is sent with each call.
+    """
+
+    def __init__(self, credentials: Credentials) -> None:
+        self.max_payload_bytes = 0
+        self.credentials = credentials
+        self._lock = threading.Lock()
+        self._channels: dict[str, grpc.Channel] = {}
+        self._first = 0
+        """The place among the addresses of the one that answered last."""
+
+    def put(self, lease: Lease, name: str, content: Content, media_type: str | None = None) -> Artifact:
+        """Put an artifact of a task, see `RunningTask.put_artifact`.
+
+        Args:
+            lease: The lease of the task.
+            name: Its name.
+            content: Its bytes, or the file that has them.
+            media_type: The media type. Default what the name says.
+
+        Returns:
+            The artifact.
+
+        Raises:
+            TaskyardError: It is refused.
+            OSError: The file cannot be read.
+        """
+        found = media_type_of(name, content, media_type)
+        for left in reversed(range(RESTARTS)):
+            answer = None
+            try:
+                for part in parts_of(content):
+                    request = UploadArtifactRequest(
+                        host_id=lease.host_id,
+                        task_id=lease.task_id,
+                        fencing_token=lease.fencing_token,
+                        name=name,
+                        offset=part.offset,
+                        size_bytes=part.size,
+                        sha256=part.sha256,
+                        content=HttpBody(content_type=found, data=part.data),
+                    )
+                    answer = self._repeated(partial(_upload, request))
+            except BadRequest as error:
+                if not left or not has_lost_some(error):
+                    raise
+            else:
+                assert answer is not None
+                return Artifact.from_message(answer.artifact)
+        raise AssertionError
+
+    def read(self, lease: Lease, name: str) -> bytes:
+        """Read an artifact of a task, see `RunningTask.read_artifact`.
+
+        Args:
+            lease: The lease of the task.
+            name: Its name.
+
+        Returns:
+            Its bytes.
+
+        Raises:
+            TaskyardError: It cannot be read.
+        """
+        got = bytearray()
+
+        def fetch(stub: Any, sent: dict[str, Any]) -> None:
+            request = FetchArtifactRequest(
+                host_id=lease.host_id,
+                task_id=lease.task_id,
+                fencing_token=lease.fencing_token,
+                name=name,
+                offset=len(got),
+            )
+            for body in stub.FetchArtifact(request, **sent):
+                got.extend(body.data)
+
+        self._repeated(fetch)
+        return bytes(got)
+
+    def close(self) -> None:
+        """Close the connections. What goes on fails."""
+        for channel in self._channels.values():
+            channel.close()
+
+    # Values that are too large
+
+    def needs_params(self, message: TaskMessage) -> bool:
+        """Find out whether the params of a task are an artifact.
+
+        Args:
+            message: The task as it was assigned.
+
+        Returns:
+            True if `fill` fetches them.
+        """
+        return "$artifact" in message.params.fields and any(each.name == PARAMS for each in message.artifacts)
+
+    def fill(self, assignment: Assignment) -> None:
+        """Put the params of a task in their place.
+
+        Args:
+            assignment: The task and its lease. It is changed.
+
+        Raises:
+            TaskyardError: They cannot be fetched.
+        """
+        reference = reference_in(MessageToDict(assignment.task.params))
+        if reference is None:
+            return
+        data = self.read(assignment.lease, reference.name)
+        if sha256(data).hexdigest() != reference.sha256:
+            raise BadRequest("params: the artifact has other bytes than its hash says")
+        if reference.encoding is not None:
+            assignment.task.input.CopyFrom(Payload(data=data, encoding=reference.encoding))
+        else:
+            assignment.task.params.CopyFrom(Parse(data, Struct()))
+
+    def is_too_large(self, report: Report | None) -> bool:
+        """Find out whether the result in a report must become an artifact.
+
+        Args:
+            report: The report, None for none.
+
+        Returns:
+            True if `shrink` is needed.
+        """
+        most = self.max_payload_bytes
+        if report is None or not most or not report.HasField("completed"):
+            return False
+        done = report.completed
+        return done.result.ByteSize() > most or len(done.output.data) > most
+
+    def shrink(self, lease: Lease, report: Report) -> None:
+        """Make an artifact of the result in a report, and refer to it.
+
+        Args:
+            lease: The lease.
+            report: The report. It is changed.
+
+        Raises:
+            TaskyardError: The artifact is refused.
+        """
+        done = report.completed
+        if done.HasField("output"):
+            data, encoding = done.output.data, done.output.encoding or None
+        else:
+            data, encoding = msgspec.json.encode(plain_value(done.result)), None
+        artifact = self.put(lease, RESULT, data, JSON)
+        reference = Reference(RESULT, artifact.size_bytes, artifact.sha256, encoding)
+        done.ClearField("output")
+        done.result.CopyFrom(value_from(reference.plain(f"/tasks/{lease.task_id}/artifacts/{RESULT}")))
+
+    def _repeated(self, call: Callable[[Any, dict[str, Any]], T]) -> T:
+        """Make a call, and make it again while the server is unavailable; its answer."""
+        backoff, until = Backoff(), time.monotonic() + PATIENCE_SECS
+        while True:
+            addresses = self.credentials.addresses
+            address = addresses[self._first % len(addresses)]
+            metadata = self.credentials.metadata()
+            sent = {"metadata": metadata, "timeout": CALL_SECS}
+            try:
+                return call(ArtifactServiceStub(self._channel(address)), sent)
+            except grpc.RpcError as failed:
+                error: TaskyardError = error_from_rpc(failed)
+                may_repeat = isinstance(error, BROKEN) or (
+                    error.code == "unauthenticated" and self.credentials.changed_since(metadata)
+                )
+                if not may_repeat or time.monotonic() > until:
+                    raise error from failed
+            self._first += 1
+            time.sleep(backoff.delay(error))
+
+    def _channel(self, address: str) -> grpc.Channel:
+        with self._lock:
+            channel = self._channels.get(address)
+            if channel is None:
+                check_process()
+                options, encryption = channel_options(self.credentials, address), self.credentials.for_channel()
+                if encryption is None:
+                    channel = grpc.insecure_channel(address, options=options)
+                else:
+                    channel = grpc.secure_channel(address, encryption, options=options)
+                self._channels[address] = channel
+            return channel
+
+
+def _upload(request: UploadArtifactRequest, stub: Any, sent: dict[str, Any]) -> UploadArtifactResponse:
+    answer: UploadArtifactResponse = stub.UploadArtifact(request, **sent)
+    return answer
