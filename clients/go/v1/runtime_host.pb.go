@@ -1155,9 +1155,12 @@ type Welcome struct {
 	CountsAccepted bool `protobuf:"varint,9,opt,name=counts_accepted,json=countsAccepted,proto3" json:"counts_accepted,omitempty"`
 	// How many bytes of chunks the host may have sent that are not acknowledged yet. 0 where the server takes no output:
 	// an older one, or replicas of which one is older.
-	OutputBytes   uint32 `protobuf:"varint,10,opt,name=output_bytes,json=outputBytes,proto3" json:"output_bytes,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	OutputBytes uint32 `protobuf:"varint,10,opt,name=output_bytes,json=outputBytes,proto3" json:"output_bytes,omitempty"`
+	// The most bytes of `result` that the server takes, encoded. A larger one is put as an artifact, to which the result
+	// refers (docs/rules.md, Artifacts). 0 where that cannot be done.
+	MaxPayloadBytes uint32 `protobuf:"varint,11,opt,name=max_payload_bytes,json=maxPayloadBytes,proto3" json:"max_payload_bytes,omitempty"`
+	unknownFields   protoimpl.UnknownFields
+	sizeCache       protoimpl.SizeCache
 }
 
 func (x *Welcome) Reset() {
@@ -1256,6 +1259,13 @@ func (x *Welcome) GetCountsAccepted() bool {
 func (x *Welcome) GetOutputBytes() uint32 {
 	if x != nil {
 		return x.OutputBytes
+	}
+	return 0
+}
+
+func (x *Welcome) GetMaxPayloadBytes() uint32 {
+	if x != nil {
+		return x.MaxPayloadBytes
 	}
 	return 0
 }
@@ -3083,7 +3093,7 @@ const file_taskyard_v1_runtime_host_proto_rawDesc = "" +
 	"\n" +
 	"\b_projectB\r\n" +
 	"\v_lease_secsB\x12\n" +
-	"\x10_counts_accepted\"\x9a\x03\n" +
+	"\x10_counts_accepted\"\xc6\x03\n" +
 	"\aWelcome\x12\x18\n" +
 	"\asession\x18\x01 \x01(\tR\asession\x122\n" +
 	"\x15heartbeat_interval_ms\x18\x02 \x01(\rR\x13heartbeatIntervalMs\x12\x1d\n" +
@@ -3096,7 +3106,8 @@ const file_taskyard_v1_runtime_host_proto_rawDesc = "" +
 	"\x11max_message_bytes\x18\b \x01(\rR\x0fmaxMessageBytes\x12'\n" +
 	"\x0fcounts_accepted\x18\t \x01(\bR\x0ecountsAccepted\x12!\n" +
 	"\foutput_bytes\x18\n" +
-	" \x01(\rR\voutputBytes\"\x1e\n" +
+	" \x01(\rR\voutputBytes\x12*\n" +
+	"\x11max_payload_bytes\x18\v \x01(\rR\x0fmaxPayloadBytes\"\x1e\n" +
 	"\x06Credit\x12\x14\n" +
 	"\x05count\x18\x01 \x01(\rR\x05count\"H\n" +
 	"\vAssignments\x129\n" +

@@ -630,7 +630,7 @@ const (
 	TaskEvent_changed TaskEvent_Kind = 3
 	// Same as `changed`.
 	TaskEvent_KIND_CHANGED TaskEvent_Kind = 3
-	// The host reported progress or tokens.
+	// The host reported progress or tokens, or the task got an artifact.
 	TaskEvent_progressed TaskEvent_Kind = 4
 	// Same as `progressed`.
 	TaskEvent_KIND_PROGRESSED TaskEvent_Kind = 4
@@ -908,6 +908,9 @@ type Task struct {
 	// Why nothing can run the task at present, such as `no live host offers the action crawl`. Absent before that has been
 	// so for `noHostNoticeSecs`, and while something could run it.
 	Notice *string `protobuf:"bytes,46,opt,name=notice,proto3,oneof" json:"notice,omitempty"`
+	// The artifacts of the task, those of all runs, in the order in which they were put (docs/rules.md, Artifacts). Absent
+	// if there are none.
+	Artifacts []*Artifact `protobuf:"bytes,48,rep,name=artifacts,proto3" json:"artifacts,omitempty"`
 	// The element that the action is for, as a selector. Absent if the submitter gave none.
 	Selector      *string `protobuf:"bytes,47,opt,name=selector,proto3,oneof" json:"selector,omitempty"`
 	unknownFields protoimpl.UnknownFields
@@ -1264,6 +1267,13 @@ func (x *Task) GetNotice() string {
 		return *x.Notice
 	}
 	return ""
+}
+
+func (x *Task) GetArtifacts() []*Artifact {
+	if x != nil {
+		return x.Artifacts
+	}
+	return nil
 }
 
 func (x *Task) GetSelector() string {
@@ -4000,7 +4010,7 @@ var File_taskyard_v1_task_proto protoreflect.FileDescriptor
 
 const file_taskyard_v1_task_proto_rawDesc = "" +
 	"\n" +
-	"\x16taskyard/v1/task.proto\x12\vtaskyard.v1\x1a\x1cgoogle/api/annotations.proto\x1a\x1cgoogle/protobuf/struct.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x18taskyard/v1/access.proto\"\xa5\x15\n" +
+	"\x16taskyard/v1/task.proto\x12\vtaskyard.v1\x1a\x1cgoogle/api/annotations.proto\x1a\x1cgoogle/protobuf/struct.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x18taskyard/v1/access.proto\x1a\x1ataskyard/v1/artifact.proto\"\xda\x15\n" +
 	"\x04Task\x12\x1c\n" +
 	"\atask_id\x18\x01 \x01(\tH\x00R\x06taskId\x88\x01\x01\x12\x1e\n" +
 	"\bagent_id\x18\x02 \x01(\tH\x01R\aagentId\x88\x01\x01\x12\x1b\n" +
@@ -4056,7 +4066,8 @@ const file_taskyard_v1_task_proto_rawDesc = "" +
 	"unique_key\x18+ \x01(\tH\x1aR\tuniqueKey\x88\x01\x01\x12A\n" +
 	"\funique_while\x18, \x01(\x0e2\x19.taskyard.v1.Unique.WhileH\x1bR\vuniqueWhile\x88\x01\x01\x12/\n" +
 	"\x11on_target_failure\x18- \x01(\tH\x1cR\x0fonTargetFailure\x88\x01\x01\x12\x1b\n" +
-	"\x06notice\x18. \x01(\tH\x1dR\x06notice\x88\x01\x01\x12\x1f\n" +
+	"\x06notice\x18. \x01(\tH\x1dR\x06notice\x88\x01\x01\x123\n" +
+	"\tartifacts\x180 \x03(\v2\x15.taskyard.v1.ArtifactR\tartifacts\x12\x1f\n" +
 	"\bselector\x18/ \x01(\tH\x1eR\bselector\x88\x01\x01\x1a9\n" +
 	"\vLabelsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
@@ -4669,6 +4680,7 @@ var file_taskyard_v1_task_proto_goTypes = []any{
 	(*structpb.Struct)(nil),       // 45: google.protobuf.Struct
 	(*timestamppb.Timestamp)(nil), // 46: google.protobuf.Timestamp
 	(*structpb.Value)(nil),        // 47: google.protobuf.Value
+	(*Artifact)(nil),              // 48: taskyard.v1.Artifact
 }
 var file_taskyard_v1_task_proto_depIdxs = []int32{
 	45, // 0: taskyard.v1.Task.params:type_name -> google.protobuf.Struct
@@ -4687,81 +4699,82 @@ var file_taskyard_v1_task_proto_depIdxs = []int32{
 	11, // 13: taskyard.v1.Task.output:type_name -> taskyard.v1.Payload
 	1,  // 14: taskyard.v1.Task.after_policy:type_name -> taskyard.v1.After.Policy
 	2,  // 15: taskyard.v1.Task.unique_while:type_name -> taskyard.v1.Unique.While
-	46, // 16: taskyard.v1.Attempt.started_at:type_name -> google.protobuf.Timestamp
-	46, // 17: taskyard.v1.Attempt.ended_at:type_name -> google.protobuf.Timestamp
-	45, // 18: taskyard.v1.Progress.details:type_name -> google.protobuf.Struct
-	46, // 19: taskyard.v1.Progress.reported_at:type_name -> google.protobuf.Timestamp
-	45, // 20: taskyard.v1.Error.details:type_name -> google.protobuf.Struct
-	45, // 21: taskyard.v1.SubmitTaskRequest.params:type_name -> google.protobuf.Struct
-	46, // 22: taskyard.v1.SubmitTaskRequest.deadline:type_name -> google.protobuf.Timestamp
-	44, // 23: taskyard.v1.SubmitTaskRequest.labels:type_name -> taskyard.v1.SubmitTaskRequest.LabelsEntry
-	46, // 24: taskyard.v1.SubmitTaskRequest.not_before:type_name -> google.protobuf.Timestamp
-	12, // 25: taskyard.v1.SubmitTaskRequest.retry_policy:type_name -> taskyard.v1.RetryPolicy
-	11, // 26: taskyard.v1.SubmitTaskRequest.input:type_name -> taskyard.v1.Payload
-	1,  // 27: taskyard.v1.SubmitTaskRequest.after_policy:type_name -> taskyard.v1.After.Policy
-	2,  // 28: taskyard.v1.SubmitTaskRequest.unique_while:type_name -> taskyard.v1.Unique.While
-	3,  // 29: taskyard.v1.SubmitTaskRequest.on_conflict:type_name -> taskyard.v1.Unique.Conflict
-	0,  // 30: taskyard.v1.SubmitTaskResponse.state:type_name -> taskyard.v1.Task.State
-	46, // 31: taskyard.v1.SubmitTaskResponse.created_at:type_name -> google.protobuf.Timestamp
-	16, // 32: taskyard.v1.SubmitTasksRequest.tasks:type_name -> taskyard.v1.SubmitTaskRequest
-	20, // 33: taskyard.v1.SubmitTasksResponse.outcomes:type_name -> taskyard.v1.SubmitOutcome
-	17, // 34: taskyard.v1.SubmitOutcome.accepted:type_name -> taskyard.v1.SubmitTaskResponse
-	15, // 35: taskyard.v1.SubmitOutcome.error:type_name -> taskyard.v1.Error
-	46, // 36: taskyard.v1.ListTasksRequest.created_from:type_name -> google.protobuf.Timestamp
-	46, // 37: taskyard.v1.ListTasksRequest.created_until:type_name -> google.protobuf.Timestamp
-	46, // 38: taskyard.v1.ListTasksRequest.ended_from:type_name -> google.protobuf.Timestamp
-	46, // 39: taskyard.v1.ListTasksRequest.ended_until:type_name -> google.protobuf.Timestamp
-	46, // 40: taskyard.v1.TaskFilter.created_from:type_name -> google.protobuf.Timestamp
-	46, // 41: taskyard.v1.TaskFilter.created_until:type_name -> google.protobuf.Timestamp
-	46, // 42: taskyard.v1.TaskFilter.ended_from:type_name -> google.protobuf.Timestamp
-	46, // 43: taskyard.v1.TaskFilter.ended_until:type_name -> google.protobuf.Timestamp
-	8,  // 44: taskyard.v1.ListTasksResponse.tasks:type_name -> taskyard.v1.Task
-	0,  // 45: taskyard.v1.CancelTaskResponse.status:type_name -> taskyard.v1.Task.State
-	4,  // 46: taskyard.v1.CancelTaskResponse.stopping:type_name -> taskyard.v1.Stopping.Outcome
-	0,  // 47: taskyard.v1.PauseTaskResponse.status:type_name -> taskyard.v1.Task.State
-	4,  // 48: taskyard.v1.PauseTaskResponse.stopping:type_name -> taskyard.v1.Stopping.Outcome
-	0,  // 49: taskyard.v1.ResumeTaskResponse.status:type_name -> taskyard.v1.Task.State
-	47, // 50: taskyard.v1.ResolveTaskRequest.result:type_name -> google.protobuf.Value
-	0,  // 51: taskyard.v1.ResolveTaskResponse.status:type_name -> taskyard.v1.Task.State
-	8,  // 52: taskyard.v1.WaitTaskResponse.task:type_name -> taskyard.v1.Task
-	0,  // 53: taskyard.v1.ExplainTaskResponse.state:type_name -> taskyard.v1.Task.State
-	38, // 54: taskyard.v1.ExplainTaskResponse.reasons:type_name -> taskyard.v1.WaitReason
-	5,  // 55: taskyard.v1.WaitReason.kind:type_name -> taskyard.v1.WaitReason.Kind
-	46, // 56: taskyard.v1.WaitReason.until:type_name -> google.protobuf.Timestamp
-	41, // 57: taskyard.v1.WatchTasksResponse.events:type_name -> taskyard.v1.TaskEvent
-	42, // 58: taskyard.v1.WatchTasksResponse.end:type_name -> taskyard.v1.WatchEnd
-	6,  // 59: taskyard.v1.TaskEvent.kind:type_name -> taskyard.v1.TaskEvent.Kind
-	46, // 60: taskyard.v1.TaskEvent.occurred_at:type_name -> google.protobuf.Timestamp
-	8,  // 61: taskyard.v1.TaskEvent.task:type_name -> taskyard.v1.Task
-	0,  // 62: taskyard.v1.TaskEvent.previous_state:type_name -> taskyard.v1.Task.State
-	7,  // 63: taskyard.v1.WatchEnd.reason:type_name -> taskyard.v1.WatchEnd.Reason
-	16, // 64: taskyard.v1.TaskService.SubmitTask:input_type -> taskyard.v1.SubmitTaskRequest
-	18, // 65: taskyard.v1.TaskService.SubmitTasks:input_type -> taskyard.v1.SubmitTasksRequest
-	21, // 66: taskyard.v1.TaskService.GetTask:input_type -> taskyard.v1.GetTaskRequest
-	22, // 67: taskyard.v1.TaskService.ListTasks:input_type -> taskyard.v1.ListTasksRequest
-	25, // 68: taskyard.v1.TaskService.CancelTask:input_type -> taskyard.v1.CancelTaskRequest
-	28, // 69: taskyard.v1.TaskService.PauseTask:input_type -> taskyard.v1.PauseTaskRequest
-	30, // 70: taskyard.v1.TaskService.ResumeTask:input_type -> taskyard.v1.ResumeTaskRequest
-	32, // 71: taskyard.v1.TaskService.ResolveTask:input_type -> taskyard.v1.ResolveTaskRequest
-	34, // 72: taskyard.v1.TaskService.WaitTask:input_type -> taskyard.v1.WaitTaskRequest
-	36, // 73: taskyard.v1.TaskService.ExplainTask:input_type -> taskyard.v1.ExplainTaskRequest
-	39, // 74: taskyard.v1.TaskService.WatchTasks:input_type -> taskyard.v1.WatchTasksRequest
-	17, // 75: taskyard.v1.TaskService.SubmitTask:output_type -> taskyard.v1.SubmitTaskResponse
-	19, // 76: taskyard.v1.TaskService.SubmitTasks:output_type -> taskyard.v1.SubmitTasksResponse
-	8,  // 77: taskyard.v1.TaskService.GetTask:output_type -> taskyard.v1.Task
-	24, // 78: taskyard.v1.TaskService.ListTasks:output_type -> taskyard.v1.ListTasksResponse
-	26, // 79: taskyard.v1.TaskService.CancelTask:output_type -> taskyard.v1.CancelTaskResponse
-	29, // 80: taskyard.v1.TaskService.PauseTask:output_type -> taskyard.v1.PauseTaskResponse
-	31, // 81: taskyard.v1.TaskService.ResumeTask:output_type -> taskyard.v1.ResumeTaskResponse
-	33, // 82: taskyard.v1.TaskService.ResolveTask:output_type -> taskyard.v1.ResolveTaskResponse
-	35, // 83: taskyard.v1.TaskService.WaitTask:output_type -> taskyard.v1.WaitTaskResponse
-	37, // 84: taskyard.v1.TaskService.ExplainTask:output_type -> taskyard.v1.ExplainTaskResponse
-	40, // 85: taskyard.v1.TaskService.WatchTasks:output_type -> taskyard.v1.WatchTasksResponse
-	75, // [75:86] is the sub-list for method output_type
-	64, // [64:75] is the sub-list for method input_type
-	64, // [64:64] is the sub-list for extension type_name
-	64, // [64:64] is the sub-list for extension extendee
-	0,  // [0:64] is the sub-list for field type_name
+	48, // 16: taskyard.v1.Task.artifacts:type_name -> taskyard.v1.Artifact
+	46, // 17: taskyard.v1.Attempt.started_at:type_name -> google.protobuf.Timestamp
+	46, // 18: taskyard.v1.Attempt.ended_at:type_name -> google.protobuf.Timestamp
+	45, // 19: taskyard.v1.Progress.details:type_name -> google.protobuf.Struct
+	46, // 20: taskyard.v1.Progress.reported_at:type_name -> google.protobuf.Timestamp
+	45, // 21: taskyard.v1.Error.details:type_name -> google.protobuf.Struct
+	45, // 22: taskyard.v1.SubmitTaskRequest.params:type_name -> google.protobuf.Struct
+	46, // 23: taskyard.v1.SubmitTaskRequest.deadline:type_name -> google.protobuf.Timestamp
+	44, // 24: taskyard.v1.SubmitTaskRequest.labels:type_name -> taskyard.v1.SubmitTaskRequest.LabelsEntry
+	46, // 25: taskyard.v1.SubmitTaskRequest.not_before:type_name -> google.protobuf.Timestamp
+	12, // 26: taskyard.v1.SubmitTaskRequest.retry_policy:type_name -> taskyard.v1.RetryPolicy
+	11, // 27: taskyard.v1.SubmitTaskRequest.input:type_name -> taskyard.v1.Payload
+	1,  // 28: taskyard.v1.SubmitTaskRequest.after_policy:type_name -> taskyard.v1.After.Policy
+	2,  // 29: taskyard.v1.SubmitTaskRequest.unique_while:type_name -> taskyard.v1.Unique.While
+	3,  // 30: taskyard.v1.SubmitTaskRequest.on_conflict:type_name -> taskyard.v1.Unique.Conflict
+	0,  // 31: taskyard.v1.SubmitTaskResponse.state:type_name -> taskyard.v1.Task.State
+	46, // 32: taskyard.v1.SubmitTaskResponse.created_at:type_name -> google.protobuf.Timestamp
+	16, // 33: taskyard.v1.SubmitTasksRequest.tasks:type_name -> taskyard.v1.SubmitTaskRequest
+	20, // 34: taskyard.v1.SubmitTasksResponse.outcomes:type_name -> taskyard.v1.SubmitOutcome
+	17, // 35: taskyard.v1.SubmitOutcome.accepted:type_name -> taskyard.v1.SubmitTaskResponse
+	15, // 36: taskyard.v1.SubmitOutcome.error:type_name -> taskyard.v1.Error
+	46, // 37: taskyard.v1.ListTasksRequest.created_from:type_name -> google.protobuf.Timestamp
+	46, // 38: taskyard.v1.ListTasksRequest.created_until:type_name -> google.protobuf.Timestamp
+	46, // 39: taskyard.v1.ListTasksRequest.ended_from:type_name -> google.protobuf.Timestamp
+	46, // 40: taskyard.v1.ListTasksRequest.ended_until:type_name -> google.protobuf.Timestamp
+	46, // 41: taskyard.v1.TaskFilter.created_from:type_name -> google.protobuf.Timestamp
+	46, // 42: taskyard.v1.TaskFilter.created_until:type_name -> google.protobuf.Timestamp
+	46, // 43: taskyard.v1.TaskFilter.ended_from:type_name -> google.protobuf.Timestamp
+	46, // 44: taskyard.v1.TaskFilter.ended_until:type_name -> google.protobuf.Timestamp
+	8,  // 45: taskyard.v1.ListTasksResponse.tasks:type_name -> taskyard.v1.Task
+	0,  // 46: taskyard.v1.CancelTaskResponse.status:type_name -> taskyard.v1.Task.State
+	4,  // 47: taskyard.v1.CancelTaskResponse.stopping:type_name -> taskyard.v1.Stopping.Outcome
+	0,  // 48: taskyard.v1.PauseTaskResponse.status:type_name -> taskyard.v1.Task.State
+	4,  // 49: taskyard.v1.PauseTaskResponse.stopping:type_name -> taskyard.v1.Stopping.Outcome
+	0,  // 50: taskyard.v1.ResumeTaskResponse.status:type_name -> taskyard.v1.Task.State
+	47, // 51: taskyard.v1.ResolveTaskRequest.result:type_name -> google.protobuf.Value
+	0,  // 52: taskyard.v1.ResolveTaskResponse.status:type_name -> taskyard.v1.Task.State
+	8,  // 53: taskyard.v1.WaitTaskResponse.task:type_name -> taskyard.v1.Task
+	0,  // 54: taskyard.v1.ExplainTaskResponse.state:type_name -> taskyard.v1.Task.State
+	38, // 55: taskyard.v1.ExplainTaskResponse.reasons:type_name -> taskyard.v1.WaitReason
+	5,  // 56: taskyard.v1.WaitReason.kind:type_name -> taskyard.v1.WaitReason.Kind
+	46, // 57: taskyard.v1.WaitReason.until:type_name -> google.protobuf.Timestamp
+	41, // 58: taskyard.v1.WatchTasksResponse.events:type_name -> taskyard.v1.TaskEvent
+	42, // 59: taskyard.v1.WatchTasksResponse.end:type_name -> taskyard.v1.WatchEnd
+	6,  // 60: taskyard.v1.TaskEvent.kind:type_name -> taskyard.v1.TaskEvent.Kind
+	46, // 61: taskyard.v1.TaskEvent.occurred_at:type_name -> google.protobuf.Timestamp
+	8,  // 62: taskyard.v1.TaskEvent.task:type_name -> taskyard.v1.Task
+	0,  // 63: taskyard.v1.TaskEvent.previous_state:type_name -> taskyard.v1.Task.State
+	7,  // 64: taskyard.v1.WatchEnd.reason:type_name -> taskyard.v1.WatchEnd.Reason
+	16, // 65: taskyard.v1.TaskService.SubmitTask:input_type -> taskyard.v1.SubmitTaskRequest
+	18, // 66: taskyard.v1.TaskService.SubmitTasks:input_type -> taskyard.v1.SubmitTasksRequest
+	21, // 67: taskyard.v1.TaskService.GetTask:input_type -> taskyard.v1.GetTaskRequest
+	22, // 68: taskyard.v1.TaskService.ListTasks:input_type -> taskyard.v1.ListTasksRequest
+	25, // 69: taskyard.v1.TaskService.CancelTask:input_type -> taskyard.v1.CancelTaskRequest
+	28, // 70: taskyard.v1.TaskService.PauseTask:input_type -> taskyard.v1.PauseTaskRequest
+	30, // 71: taskyard.v1.TaskService.ResumeTask:input_type -> taskyard.v1.ResumeTaskRequest
+	32, // 72: taskyard.v1.TaskService.ResolveTask:input_type -> taskyard.v1.ResolveTaskRequest
+	34, // 73: taskyard.v1.TaskService.WaitTask:input_type -> taskyard.v1.WaitTaskRequest
+	36, // 74: taskyard.v1.TaskService.ExplainTask:input_type -> taskyard.v1.ExplainTaskRequest
+	39, // 75: taskyard.v1.TaskService.WatchTasks:input_type -> taskyard.v1.WatchTasksRequest
+	17, // 76: taskyard.v1.TaskService.SubmitTask:output_type -> taskyard.v1.SubmitTaskResponse
+	19, // 77: taskyard.v1.TaskService.SubmitTasks:output_type -> taskyard.v1.SubmitTasksResponse
+	8,  // 78: taskyard.v1.TaskService.GetTask:output_type -> taskyard.v1.Task
+	24, // 79: taskyard.v1.TaskService.ListTasks:output_type -> taskyard.v1.ListTasksResponse
+	26, // 80: taskyard.v1.TaskService.CancelTask:output_type -> taskyard.v1.CancelTaskResponse
+	29, // 81: taskyard.v1.TaskService.PauseTask:output_type -> taskyard.v1.PauseTaskResponse
+	31, // 82: taskyard.v1.TaskService.ResumeTask:output_type -> taskyard.v1.ResumeTaskResponse
+	33, // 83: taskyard.v1.TaskService.ResolveTask:output_type -> taskyard.v1.ResolveTaskResponse
+	35, // 84: taskyard.v1.TaskService.WaitTask:output_type -> taskyard.v1.WaitTaskResponse
+	37, // 85: taskyard.v1.TaskService.ExplainTask:output_type -> taskyard.v1.ExplainTaskResponse
+	40, // 86: taskyard.v1.TaskService.WatchTasks:output_type -> taskyard.v1.WatchTasksResponse
+	76, // [76:87] is the sub-list for method output_type
+	65, // [65:76] is the sub-list for method input_type
+	65, // [65:65] is the sub-list for extension type_name
+	65, // [65:65] is the sub-list for extension extendee
+	0,  // [0:65] is the sub-list for field type_name
 }
 
 func init() { file_taskyard_v1_task_proto_init() }
@@ -4770,6 +4783,7 @@ func file_taskyard_v1_task_proto_init() {
 		return
 	}
 	file_taskyard_v1_access_proto_init()
+	file_taskyard_v1_artifact_proto_init()
 	file_taskyard_v1_task_proto_msgTypes[0].OneofWrappers = []any{}
 	file_taskyard_v1_task_proto_msgTypes[3].OneofWrappers = []any{}
 	file_taskyard_v1_task_proto_msgTypes[4].OneofWrappers = []any{}

@@ -1,4 +1,4 @@
-"""The Python code of the README and the guide is that of `examples/`, and works with a real server."""
+"""The Python code of the README and of docs/use is that of `examples/`, and works with a real server."""
 
 import re
 import subprocess
@@ -16,7 +16,7 @@ pytestmark = pytest.mark.gate("a document that is followed as a reader would")
 ROOT = Path(__file__).parents[3]
 BLOCKS = [
     block
-    for document in ("README.md", "docs/use/guide.md")
+    for document in ("README.md", "docs/use/guide.md", "docs/use/runs.md")
     for block in re.findall(r"```python\n(.*?)```", (ROOT / document).read_text(), re.DOTALL)
 ]
 ADDRESS = "localhost:50051"
@@ -44,16 +44,16 @@ def address():
 
 
 def test_the_documents_show_the_examples():
-    assert [code_of(f"{name}.py") for name in ("host", "agent", "output", "shares")] == BLOCKS
+    assert [code_of(f"{name}.py") for name in ("host", "agent", "shares", "output", "artifacts")] == BLOCKS
 
 
 def test_the_agents_get_their_greetings_from_the_host(address):
-    host, agent, output, shares = (block.replace(ADDRESS, address) for block in BLOCKS)
+    host, agent, shares, output, artifacts = (block.replace(ADDRESS, address) for block in BLOCKS)
     with subprocess.Popen([sys.executable, "-c", host]) as working:
         try:
             done = [
                 subprocess.run([sys.executable, "-c", each], capture_output=True, text=True, timeout=30)
-                for each in (agent, shares, output)
+                for each in (agent, shares, output, artifacts)
             ]
         finally:
             working.terminate()
@@ -63,5 +63,12 @@ def test_the_agents_get_their_greetings_from_the_host(address):
         "output ' other\\n'",
         "figures {'words': 5}",
         "log 'INFO written\\n'",
+    ]
+    assert done[3].stdout.splitlines() == [
+        "100000",
+        "notes.txt text/plain 13",
+        "report.html text/html 22",
+        "result.json application/json 800010",
+        "<h1>Rows of today</h1>",
     ]
     assert done[1].stdout == "True {'greeting': 'Hello, report!'}\n0\n"

@@ -650,6 +650,7 @@ export const OutputService: GenService<{
    * Retry: safe.
    *
    * buf:lint:ignore RPC_RESPONSE_STANDARD_NAME
+   * buf:lint:ignore RPC_REQUEST_RESPONSE_UNIQUE
    *
    * @generated from rpc taskyard.v1.OutputService.StreamOutput
    */
