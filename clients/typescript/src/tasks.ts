@@ -1,6 +1,7 @@
 /** Tasks as callers submit and see them: the messages of `task.proto` in plain TypeScript. */
 import { create, type JsonObject, type JsonValue } from "@bufbuild/protobuf";
 import type { Timestamp } from "@bufbuild/protobuf/wkt";
+import type { Artifact as ArtifactMessage } from "./gen/taskyard/v1/artifact_pb.js";
 import {
   type Attempt as AttemptMessage,
   type Progress as ProgressMessage,
@@ -141,6 +142,22 @@ export interface Attempt extends Omit<Plain<AttemptMessage>, "number" | "started
   endedAt?: Date;
 }
 
+/** A value of any size that a task has under a name: a file, an image, a result that is too large. */
+export interface Artifact {
+  /** The name, which no other artifact of the task has. */
+  name: string;
+  /** The media type, such as `image/png`. */
+  mediaType: string;
+  /** The size in bytes. */
+  sizeBytes: number;
+  /** The SHA-256 of the bytes, in hex. */
+  sha256: string;
+  /** The attempt of the run in which it was put, from 1. Absent if the submitter put it. */
+  attempt?: number;
+  /** When it was complete. */
+  createdAt: Date;
+}
+
 /** The last progress that the host of a task reported. */
 export interface Progress extends Omit<Plain<ProgressMessage>, "reportedAt"> {
   /** When the server received the report. */
@@ -149,7 +166,7 @@ export interface Progress extends Omit<Plain<ProgressMessage>, "reportedAt"> {
 
 type Times = "createdAt" | "deadline" | "startedAt" | "completedAt" | "notBefore";
 type OtherShape = "taskId" | "agentId" | "action" | "state" | "priority" | "params" | "result" | "hold" | "run";
-type Parts = "retryPolicy" | "attempts" | "progress" | "input" | "output" | keyof Words | "onTargetFailure";
+type Parts = "retryPolicy" | "attempts" | "artifacts" | "progress" | "input" | "output" | keyof Words | "onTargetFailure";
 
 /** A task as it stood when the server answered. Fields that do not apply are absent. */
 export interface Task extends Omit<Plain<TaskMessage>, Times | OtherShape | Parts> {
@@ -189,6 +206,8 @@ export interface Task extends Omit<Plain<TaskMessage>, Times | OtherShape | Part
   retryPolicy?: RetryPolicy;
   /** Oldest first. Empty before the first execution, and if there is only one and no retry policy. */
   attempts: Attempt[];
+  /** The artifacts of all runs, in the order in which they were put. */
+  artifacts: Artifact[];
   /** The number of the run, from 1. Each resume begins a new one. */
   run: number;
   /** The last reported progress. */
@@ -203,7 +222,7 @@ export interface Task extends Omit<Plain<TaskMessage>, Times | OtherShape | Part
 
 /** What a task has in another shape than its message, or not at all. */
 const SHAPED = new Set<string>(
-  "$typeName $unknown taskId agentId action state createdAt priority params hold run attempts retryPolicy progress result"
+  "$typeName $unknown taskId agentId action state createdAt priority params hold run attempts artifacts retryPolicy progress result"
     .concat(" input output afterPolicy uniqueWhile onTargetFailure deadline startedAt completedAt notBefore")
     .split(" "),
 );
@@ -227,6 +246,7 @@ export function taskFrom(message: TaskMessage): Task {
     params: message.params ?? {},
     hold: message.hold ?? false,
     attempts: message.attempts.map(attemptFrom),
+    artifacts: message.artifacts.map(artifactFrom),
     run: message.run ?? 1,
     requires: message.requires,
     labels: message.labels,
@@ -246,6 +266,19 @@ export function taskFrom(message: TaskMessage): Task {
   if (message.afterPolicy || message.uniqueWhile) Object.assign(task, wordsOf(message));
   if (message.onTargetFailure) task.onTargetFailure = message.onTargetFailure as OnTargetFailure;
   return task;
+}
+
+/** The artifact of a message. */
+export function artifactFrom(message: ArtifactMessage): Artifact {
+  const artifact: Artifact = {
+    name: message.name ?? "",
+    mediaType: message.mediaType ?? "",
+    sizeBytes: message.sizeBytes ?? 0,
+    sha256: message.sha256 ?? "",
+    createdAt: dateOf(message.createdAt) ?? new Date(0),
+  };
+  if (message.attempt) artifact.attempt = message.attempt;
+  return artifact;
 }
 
 function attemptFrom(message: AttemptMessage): Attempt {
