@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import os
 from collections.abc import AsyncGenerator, AsyncIterator, Iterable
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar, overload
 
 from taskyard.v1 import task_pb2 as pb
@@ -12,6 +14,7 @@ from taskyard.v1 import task_pb2 as pb
 from .action import Action, O
 from .errors import NotFound
 from .failures import TaskLost, failure_of
+from .records.artifacts import Artifact
 from .records.explanations import Explanation
 from .records.output import OutputChunk
 from .records.stopping import Stopping
@@ -241,6 +244,36 @@ class TaskHandle(Submitted, Generic[O]):
                     yield chunk
             except NotFound as error:
                 raise self.lost(error) from error
+
+    async def read_artifact(self, name: str) -> bytes:
+        """Read an artifact of the task, see `Client.read_artifact`.
+
+        Args:
+            name: The name of the artifact.
+
+        Returns:
+            Its bytes.
+
+        Raises:
+            NotFound: There is no such task, or it has no such artifact.
+        """
+        return await self._desk.artifacts.read(self.id, name)
+
+    async def save_artifact(self, name: str, path: str | os.PathLike[str]) -> Artifact:
+        """Save an artifact of the task in a file, see `Client.save_artifact`.
+
+        Args:
+            name: The name of the artifact.
+            path: The file. One that is there is replaced.
+
+        Returns:
+            The artifact.
+
+        Raises:
+            NotFound: There is no such task, or it has no such artifact.
+            OSError: The file cannot be written.
+        """
+        return await self._desk.artifacts.save(self.id, name, Path(path))
 
     def output_of(self, task: Task) -> O:
         """Find the output of the ended task.

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Final, Generic, Literal, Self, TypeAlias
 
 from .action import Action, I, O
 from .bar import Bar
-from .errors import AlreadyExists, BadRequest, QueueFull, TaskyardError, TooLarge
+from .errors import AlreadyExists, BadRequest, NotFound, QueueFull, TaskyardError, TooLarge
 from .failures import TaskLost, failure_of
 from .handles import output_of
 from .new_tasks import NewTask
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 OnFailure: TypeAlias = Literal["yield", "raise", "cancel_rest"]
 
-OF_ONE_INPUT: Final = (BadRequest, TooLarge, QueueFull, AlreadyExists, ValueError, TypeError, TaskLost)
+OF_ONE_INPUT: Final = (BadRequest, TooLarge, QueueFull, AlreadyExists, ValueError, TypeError, NotFound)
 """Errors that concern one task. Any other ends the map."""
 MAX_READ: Final = 64
 """The most inputs that are read in a row before other work has its turn."""

@@ -10,6 +10,7 @@ import pytest
 
 from taskyard import Client
 from taskyard.v1 import (
+    artifact_pb2_grpc,
     batch_pb2_grpc,
     namespace_pb2_grpc,
     output_pb2,
@@ -29,6 +30,7 @@ from taskyard_server.engine.engine import Engine
 from taskyard_server.interceptors.calls import CallInterceptor
 from taskyard_server.metrics.samples import Samples
 from taskyard_server.metrics.snapshots import Snapshots
+from taskyard_server.services.artifacts import ArtifactService
 from taskyard_server.services.batches import BatchService
 from taskyard_server.services.namespaces import NamespaceService
 from taskyard_server.services.output import OutputService, encoder, sayings
@@ -38,6 +40,7 @@ from taskyard_server.services.targets import TargetService
 from taskyard_server.services.task_watches import TaskWatches
 from taskyard_server.services.tasks import TaskService
 from taskyard_server.settings.config import SchedulerSettings
+from taskyard_server.store.objects import Objects
 from taskyard_server.store.port import Store
 from taskyard_server.webhooks.webhooks import WebhookCounts
 from tests import reporting
@@ -52,8 +55,8 @@ MAX_PAYLOAD_BYTES = 2_000_000
 class WatchedTasks(TaskService):
     """The real service. It records what its streams carry, and can withhold its answers."""
 
-    def __init__(self, engine: Engine, watches: TaskWatches) -> None:
-        super().__init__(engine, MAX_PAYLOAD_BYTES, watches)
+    def __init__(self, engine: Engine, watches: TaskWatches, max_payload_bytes: int) -> None:
+        super().__init__(engine, max_payload_bytes, watches)
         self.messages: list[list[str]] = []
         self.streams = 0
         self.mute = False
@@ -76,6 +79,38 @@ class WatchedTasks(TaskService):
         await super().WatchTasks(request, context)
 
 
+class WatchedArtifacts(ArtifactService):
+    """The real service. It records what comes, and breaks where a test wants it.
+
+    Attributes:
+        parts: The offsets and bytes of the parts that were taken, in order.
+        offsets: Where readers have begun.
+        answering: Called when a part is taken and its answer is about to be sent.
+        sending: Called before each piece that a reader is to get.
+    """
+
+    def __init__(self, engine: Engine) -> None:
+        super().__init__(engine)
+        self.parts: list[tuple[int, int]] = []
+        self.offsets: list[int] = []
+        self.answering: Callable[[], Awaitable[None]] | None = None
+        self.sending: Callable[[], Awaitable[None]] | None = None
+
+    async def AttachArtifact(self, request, context):  # noqa: N802
+        answer = await super().AttachArtifact(request, context)
+        self.parts.append((int(request.offset), len(request.content.data)))
+        if self.answering is not None:
+            await self.answering()
+        return answer
+
+    async def ReadArtifact(self, request, context):  # noqa: N802
+        self.offsets.append(int(request.offset))
+        async for body in super().ReadArtifact(request, context):
+            if self.sending is not None:
+                await self.sending()
+            yield body
+
+
 class MuteContext:
     """The context of a call, which writes nothing while its service is mute."""
 
@@ -95,7 +130,7 @@ class MuteContext:
 class Server:
     """One engine behind a port that is served or not. `service` records what its streams carry."""
 
-    def __init__(self, engine: Engine) -> None:
+    def __init__(self, engine: Engine, max_payload_bytes: int = MAX_PAYLOAD_BYTES) -> None:
         self.engine = engine
         self.port = free_port()
         self.address = f"127.0.0.1:{self.port}"
@@ -104,7 +139,8 @@ class Server:
         engine.namespaces.subscribe(logs.deleted)
         self.watches = TaskWatches(engine, logs)
         self.samples = Samples(engine)
-        self.service = WatchedTasks(engine, self.watches)
+        self.service = WatchedTasks(engine, self.watches, max_payload_bytes)
+        self.artifacts = WatchedArtifacts(engine)
         self._serving: grpc.aio.Server | None = None
 
     async def start(self) -> None:
@@ -126,6 +162,7 @@ class Server:
             server,
         )
         output_pb2_grpc.add_OutputServiceServicer_to_server(OutputService(self.engine), server)
+        artifact_pb2_grpc.add_ArtifactServiceServicer_to_server(self.artifacts, server)
         target_pb2_grpc.add_TargetServiceServicer_to_server(TargetService(self.engine), server)
         schedule_pb2_grpc.add_ScheduleServiceServicer_to_server(ScheduleService(self.engine, MAX_PAYLOAD_BYTES), server)
         namespace_pb2_grpc.add_NamespaceServiceServicer_to_server(NamespaceService(self.engine), server)
@@ -225,11 +262,20 @@ async def _pump(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> N
 
 @pytest.fixture
 async def open_server() -> AsyncIterator[Callable[..., Awaitable[Server]]]:
-    """Starts a server with these limits, perhaps with this store; other limits are the documented ones."""
+    """Starts a server with these limits, perhaps with this store, and with artifacts if there are objects for them.
+
+    Other limits are the documented ones.
+    """
     async with AsyncExitStack() as ends:
 
-        async def start(store: Store | None = None, **limits: Any) -> Server:
-            server = Server(await ends.enter_async_context(running_engine(Limits(**limits), store=store)))
+        async def start(
+            store: Store | None = None,
+            objects: Objects | None = None,
+            max_payload_bytes: int = MAX_PAYLOAD_BYTES,
+            **limits: Any,
+        ) -> Server:
+            engine = await ends.enter_async_context(running_engine(Limits(**limits), store=store, objects=objects))
+            server = Server(engine, max_payload_bytes)
             await server.start()
             ends.push_async_callback(server.stop)
             return server

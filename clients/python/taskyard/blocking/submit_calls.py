@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import AsyncGenerator, Coroutine, Iterable, Iterator, Mapping
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar, Unpack, overload
@@ -11,6 +12,7 @@ from taskyard.calls.submit import NOTHING
 from taskyard.handles import TaskHandle, as_completed
 from taskyard.mapping import OnFailure, TaskMap
 from taskyard.new_tasks import NewTask
+from taskyard.records.artifacts import Artifact
 from taskyard.records.explanations import Explanation
 from taskyard.records.outcomes import Outcome
 from taskyard.records.output import OutputChunk
@@ -155,6 +157,29 @@ class SyncTaskHandle(Submitted, Generic[O]):
         """
         chunks = self._handle.output(after=after, channels=channels, follow=follow, on_dropped=on_dropped)
         return self._client._iterate(chunks)
+
+    def read_artifact(self, name: str) -> bytes:
+        """Read an artifact of the task, see `Client.read_artifact`.
+
+        Args:
+            name: The name of the artifact.
+
+        Returns:
+            Its bytes.
+        """
+        return self._client._run(self._handle.read_artifact(name))
+
+    def save_artifact(self, name: str, path: str | os.PathLike[str]) -> Artifact:
+        """Save an artifact of the task in a file, see `Client.save_artifact`.
+
+        Args:
+            name: The name of the artifact.
+            path: The file. One that is there is replaced.
+
+        Returns:
+            The artifact.
+        """
+        return self._client._run(self._handle.save_artifact(name, path))
 
 
 class SyncTaskMap(Generic[I, O]):

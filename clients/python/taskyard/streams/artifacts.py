@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import AsyncGenerator
+from contextlib import aclosing
 from hashlib import sha256
+from io import BytesIO
 from pathlib import Path
 from secrets import token_hex
-from typing import Any, Final
+from typing import Any, BinaryIO
 
 import grpc
 from google.api.httpbody_pb2 import HttpBody
@@ -16,7 +18,7 @@ from taskyard.calls.artifacts import Content, Part, media_type_of, upload
 from taskyard.calls.calls import Calls
 from taskyard.connection.credentials import Credentials
 from taskyard.connection.servers import Servers
-from taskyard.errors import BadRequest, NotFound, TaskyardError
+from taskyard.errors import Internal, NotFound, OutOfRange, TaskyardError
 from taskyard.records.artifacts import Artifact
 from taskyard.records.tasks import Task
 from taskyard.v1 import artifact_pb2 as pb
@@ -24,12 +26,9 @@ from taskyard.v1 import task_pb2
 from taskyard.v1.artifact_pb2_grpc import ArtifactServiceStub
 from taskyard.v1.task_pb2_grpc import TaskServiceStub
 from taskyard.values.payloads import Payload
-from taskyard.values.references import reference_in
+from taskyard.values.references import RESULT, reference_in
 
 from .artifact_reading import ArtifactReading
-
-REPLACEMENTS: Final = 3
-"""How often a reading begins anew, since the artifact was replaced meanwhile."""
 
 
 class Artifacts:
@@ -67,17 +66,9 @@ class Artifacts:
         Raises:
             TaskyardError: It cannot be read.
         """
-        for left in reversed(range(REPLACEMENTS)):
-            artifact = await self._find(task_id, name)
-            try:
-                data = b"".join([part async for part in self._bytes(task_id, artifact)])
-            except NotFound:
-                if not left:
-                    raise
-                continue
-            if sha256(data).hexdigest() == artifact.sha256:
-                return data
-        raise _differs(task_id, name)
+        file = BytesIO()
+        await self._copy(task_id, name, file)
+        return file.getvalue()
 
     async def save(self, task_id: str, name: str, path: Path) -> Artifact:
         """Save an artifact in a file, see `Client.save_artifact`.
@@ -96,24 +87,12 @@ class Artifacts:
         """
         beside = path.with_name(f".{path.name}.{token_hex(4)}")
         try:
-            for left in reversed(range(REPLACEMENTS)):
-                artifact, hashed = await self._find(task_id, name), sha256()
-                try:
-                    # Writing to the page cache takes less time than a thread for each part.
-                    with beside.open("wb") as file:
-                        async for part in self._bytes(task_id, artifact):
-                            hashed.update(part)
-                            file.write(part)
-                except NotFound:
-                    if not left:
-                        raise
-                    continue
-                if hashed.hexdigest() == artifact.sha256:
-                    beside.replace(path)
-                    return artifact
+            with beside.open("wb") as file:
+                artifact = await self._copy(task_id, name, file)
+            beside.replace(path)
         finally:
             beside.unlink(missing_ok=True)
-        raise _differs(task_id, name)
+        return artifact
 
     async def attach(self, task_id: str, name: str, content: Content, media_type: str | None = None) -> Artifact:
         """Attach an artifact to a held task, see `Client.attach_artifact`.
@@ -159,10 +138,34 @@ class Artifacts:
             TaskyardError: It cannot be fetched.
         """
         reference = reference_in(task.result) if task.output is None else None
-        if reference is None or all(each.name != reference.name for each in task.artifacts):
+        # A handler may return what looks like one; it is one if the task has the artifact.
+        if reference is None or not reference.is_of(RESULT, task.artifacts):
             return task
         data = await self.read(task.id, reference.name)
         return dataclasses.replace(task, output=Payload(data, reference.encoding))
+
+    async def _copy(self, task_id: str, name: str, file: BinaryIO) -> Artifact:
+        """Write an artifact to a file, anew if another one has taken its place meanwhile."""
+        before: Artifact | None = None
+        problem: TaskyardError | None = None
+        while (artifact := await self._find(task_id, name)) != before:
+            before, hashed = artifact, sha256()
+            file.seek(0)
+            file.truncate()
+            try:
+                async with aclosing(self._bytes(task_id, artifact)) as parts:
+                    async for part in parts:
+                        hashed.update(part)
+                        # Writing to the page cache takes less time than a thread for each part.
+                        file.write(part)
+            except (NotFound, OutOfRange) as error:
+                problem = error
+                continue
+            if hashed.hexdigest() == artifact.sha256:
+                return artifact
+            problem = Internal(f"the artifact {name} of {task_id} has other bytes than its hash says")
+        assert problem is not None
+        raise problem
 
     async def _find(self, task_id: str, name: str) -> Artifact:
         task = await self._calls.sure(self._tasks.GetTask, task_pb2.GetTaskRequest(task_id=task_id))
@@ -178,7 +181,3 @@ class Artifacts:
 
         reading = ArtifactReading(self._servers, self._credentials, self._patience, self._open_calls)
         return reading.read(begin, artifact.size_bytes)
-
-
-def _differs(task_id: str, name: str) -> TaskyardError:
-    return BadRequest(f"the artifact {name} of {task_id} has other bytes than its hash says")

@@ -2,14 +2,27 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
 KEY: Final = "$artifact"
 RESULT: Final = "result.json"
 PARAMS: Final = "params.json"
 """The names of the artifacts that results and params become."""
 JSON: Final = "application/json"
+
+
+class HasHash(Protocol):
+    """An artifact, as the API sends it or as a record."""
+
+    @property
+    def name(self) -> str:
+        """Its name."""
+
+    @property
+    def sha256(self) -> str:
+        """The SHA-256 of its bytes, in hex."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +56,18 @@ class Reference:
         if href is not None:
             told["href"] = href
         return {KEY: told}
+
+    def is_of(self, name: str, artifacts: Iterable[HasHash]) -> bool:
+        """Say whether it is the reference to a value of a task.
+
+        Args:
+            name: The name under which the value is kept.
+            artifacts: The artifacts of the task.
+
+        Returns:
+            Whether the task has it.
+        """
+        return self.name == name and any(each.name == name and each.sha256 == self.sha256 for each in artifacts)
 
 
 def reference_in(value: Any) -> Reference | None:
