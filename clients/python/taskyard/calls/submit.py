@@ -9,11 +9,13 @@ from typing import TYPE_CHECKING, Any, Final, Unpack, overload
 from uuid import uuid4
 
 from taskyard.action import Action, I, O
+from taskyard.errors import TooLarge
 from taskyard.handles import TaskHandle, as_completed
 from taskyard.mapping import OnFailure, TaskMap
 from taskyard.new_tasks import NewTask, common_task, new_task, task_of
 from taskyard.records.batches import SubmittedBatch
 from taskyard.renamed import either
+from taskyard.streams.large_params import MAX_BYTES, size_of_params
 from taskyard.streams.task_desk import ENDING_SECS, TaskDesk, WhenFull
 from taskyard.v1 import batch_pb2
 from taskyard.values.task_fields import ActionFields, TaskFields, known
@@ -76,7 +78,7 @@ class SubmitCalls:
         Tasks that are submitted at the same time travel together: a thousand of them cost little more than a batch. A
         task without an idempotency key gets one, and is made once, however often the connection breaks. Cancelling the
         call takes the task back unless it was sent. A task that a handler submits carries that handler's task as its
-        parent.
+        parent. An input of more than 256 KiB becomes an artifact of the task, and its handler sees the value.
 
         Args:
             task: The typed action; or the name of an action, or a task whose fields are the defaults.
@@ -92,7 +94,7 @@ class SubmitCalls:
 
         Raises:
             QueueFull: The queue is full. The task is kept as rejected, under the error's `task_id`.
-            TooLarge: The input is too large.
+            TooLarge: The input is too large, also for an artifact; or the server keeps none.
             AlreadyExists: The idempotency key belongs to a different task, or the unique key is taken and `on_conflict`
                 is `"reject"`.
             NotFound: A task that it comes `after` is not known.
@@ -128,7 +130,7 @@ class SubmitCalls:
 
         Raises:
             BatchTooLarge: There are too many tasks; none was submitted.
-            TooLarge: The params of a task are too large; none was submitted.
+            TooLarge: The params of a task are too large for a batch; none was submitted. `submit` takes such a task.
             BadRequest: A task is malformed; none was submitted.
             TypeError: A field has a type that the API cannot express.
             ValueError: A task has an agent or a callback of its own, comes after one that does not stand before it, or
@@ -143,6 +145,10 @@ class SubmitCalls:
                 for place, task in enumerate(given)
             ],
         )
+        for place, message in enumerate(request.tasks):
+            if size_of_params(message) > MAX_BYTES:
+                way = "submit this task by itself: `submit` makes an artifact of them"
+                raise TooLarge(f"tasks[{place}].params: are too large for a batch, {way}")
         return await submit_batch_once(self._calls, self._batches, self._tasks, request)
 
     @overload

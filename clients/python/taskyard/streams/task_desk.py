@@ -12,10 +12,11 @@ from typing import Any, Final, Literal, TypeAlias, overload
 from taskyard.calls.calls import Calls
 from taskyard.calls.retrying import Backoff
 from taskyard.calls.tasks import move, stop, wait_until_ended
+from taskyard.connection.channel import answer_of
 from taskyard.connection.credentials import Credentials
 from taskyard.connection.servers import Servers
 from taskyard.current import current_task
-from taskyard.errors import Conflict, NotFound, QueueFull, TaskyardError
+from taskyard.errors import Conflict, NotFound, QueueFull, TaskyardError, TooLarge
 from taskyard.new_tasks import NewTask, request_of
 from taskyard.records.explanations import Explanation
 from taskyard.records.output import OutputChunk
@@ -30,6 +31,7 @@ from taskyard.values.payloads import Codec
 
 from .artifacts import Artifacts
 from .completions import Completions
+from .large_params import MAX_BYTES, LargeParams, refuses_params, size_of_params
 from .output_reading import OnDropped, OutputReading
 from .submitting import Submitter
 from .watching import TaskEvent, Watch
@@ -89,13 +91,17 @@ class TaskDesk:
         self.artifacts = Artifacts(calls, servers, credentials, patience_secs, self.watches)
         self.middleware: Sequence[SubmitMiddleware] = ()
         self._calls = calls
-        # What is left behind is ended after the client takes no more calls.
+        # What was begun goes on, and what is left behind is ended, after the client takes no more calls.
         self._last_calls = Calls(credentials, timeout_secs, patience_secs)
         self._servers = servers
         self._credentials = credentials
         self._patience = patience_secs
         self._stub = TaskServiceStub(servers.unary)
         self._submitter = Submitter(servers, credentials, timeout_secs, patience_secs)
+        last = self._last_calls
+        artifacts = Artifacts(last, servers, credentials, patience_secs, self.watches)
+        self._large_params = LargeParams(last, self._stub, artifacts, self._end_soon)
+        self._large: set[asyncio.Task[pb.SubmitTaskResponse]] = set()
         self._full = asyncio.Lock()
         self._to_end: dict[str, None] = {}
         """The tasks that are to be cancelled when the client closes."""
@@ -107,7 +113,7 @@ class TaskDesk:
     @property
     def is_idle(self) -> bool:
         """True if every submitted task has its answer."""
-        return self._submitter.is_idle
+        return self._submitter.is_idle and not self._large
 
     def parent_id(self) -> str:
         """Find the task whose handler runs here.
@@ -151,12 +157,12 @@ class TaskDesk:
     ) -> Submitted:
         about = (self.agent_id, token_hex(16), self.codec, self.parent_id())
         request = task.to_message(*about) if isinstance(task, NewTask) else request_of(dict(task), *about)
-        late = self._end_late if ends_if_cancelled else None
+        send = partial(self._send, request, request.idempotency_key != about[1], ends_if_cancelled)
         if when_full == "raise":
-            return Submitted.from_message(await self._submitter.submit(request, late))
+            return Submitted.from_message(await send())
         if not self._full.locked():
             try:
-                return Submitted.from_message(await self._submitter.submit(request, late))
+                return Submitted.from_message(await send())
             except QueueFull:
                 log.info("the queue is full: submitting waits for room")
         # One at a time tries until there is room: what the others would send is refused as well.
@@ -164,10 +170,27 @@ class TaskDesk:
             backoff = Backoff(*FULL_DELAYS_SECS)
             while True:
                 try:
-                    return Submitted.from_message(await self._submitter.submit(request, late))
+                    return Submitted.from_message(await send())
                 except QueueFull as error:
                     told_secs = 0.0 if error.retry_after is None else error.retry_after.total_seconds()
                     await asyncio.sleep(max(backoff.delay(), told_secs))
+
+    async def _send(
+        self, request: pb.SubmitTaskRequest, is_repeatable: bool, ends_if_cancelled: bool
+    ) -> pb.SubmitTaskResponse:
+        if size_of_params(request) <= MAX_BYTES:
+            try:
+                return await self._submitter.submit(request, self._end_late if ends_if_cancelled else None)
+            except TooLarge as error:
+                if not refuses_params(error):
+                    raise
+        # Without its params nobody can run it, but a repeat may bring them.
+        is_left = is_repeatable and not ends_if_cancelled
+        submit = partial(self._submitter.submit, late=None if is_left else self._end_late)
+        large = asyncio.create_task(self._large_params.submit(request, submit, is_repeatable=is_left))
+        self._large.add(large)
+        large.add_done_callback(self._large.discard)
+        return await answer_of(large)
 
     # Following
 
@@ -368,6 +391,8 @@ class TaskDesk:
     async def close(self) -> None:
         """Wait until every submitted task has its answer, then cancel what is to be cancelled."""
         try:
+            if self._large:
+                await asyncio.wait(self._large)
             await self._submitter.close()
             for task_id in tuple(self._to_end):
                 self._end_soon(task_id)
@@ -375,8 +400,8 @@ class TaskDesk:
             if self._endings:
                 await asyncio.wait(self._endings, timeout=ENDING_SECS)
         finally:
-            for ending in tuple(self._endings):
-                ending.cancel()
+            for begun in (*self._large, *self._endings):
+                begun.cancel()
 
     def _end_late(self, accepted: pb.SubmitTaskResponse) -> None:
         if not accepted.existing:

@@ -1,0 +1,159 @@
+"""Submissions whose params are too large for a message (docs/rules.md, Artifacts).
+
+The task is submitted with a reference in their place and held, until they are an artifact of it. A repeat under the
+same idempotency key goes on where the first one was.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from hashlib import sha256
+from typing import TYPE_CHECKING, Final
+
+import msgspec
+
+from taskyard.calls.calls import Calls
+from taskyard.calls.retrying import BROKEN
+from taskyard.errors import ClientClosed, Conflict, TaskyardError, TooLarge, Unimplemented
+from taskyard.v1 import batch_pb2
+from taskyard.v1 import task_pb2 as pb
+from taskyard.values.convert import fill_struct, plain_object
+from taskyard.values.references import JSON, PARAMS, Reference
+
+from .artifacts import Artifacts
+
+if TYPE_CHECKING:
+    from taskyard.v1.task_pb2_grpc import TaskServiceAsyncStub
+
+MAX_BYTES: Final = 262_144
+"""The most bytes of params, encoded, that are submitted as they are; a server may take fewer."""
+REFUSED: Final = ("params:", "input:")
+"""How the error begins of a task whose params the server does not take."""
+FOR_A_REPEAT: Final = (*BROKEN, ClientClosed, asyncio.CancelledError)
+"""What may leave a task held that a repeat finds."""
+
+
+def size_of_params(task: pb.SubmitTaskRequest | batch_pb2.BatchTask) -> int:
+    """Measure the params of a task.
+
+    Args:
+        task: The task.
+
+    Returns:
+        The bytes of what it has as params and input, encoded.
+    """
+    return task.params.ByteSize() + task.input.ByteSize()
+
+
+class LargeParams:
+    """Submits tasks whose params become an artifact.
+
+    Args:
+        calls: The calls of the client.
+        stub: The stub of the task service.
+        artifacts: The artifacts of the client.
+        end: Cancels a task in the background.
+    """
+
+    def __init__(
+        self, calls: Calls, stub: TaskServiceAsyncStub, artifacts: Artifacts, end: Callable[[str], object]
+    ) -> None:
+        self._calls = calls
+        self._stub = stub
+        self._artifacts = artifacts
+        self._end = end
+
+    async def submit(
+        self,
+        request: pb.SubmitTaskRequest,
+        send: Callable[[pb.SubmitTaskRequest], Awaitable[pb.SubmitTaskResponse]],
+        *,
+        is_repeatable: bool,
+    ) -> pb.SubmitTaskResponse:
+        """Submit a task, attach its params, and let it go unless it is to be held.
+
+        Args:
+            request: The task as it would be submitted if its params were small.
+            send: Submits what it is given.
+            is_repeatable: Whether the caller knows the idempotency key. Then what an outage leaves half is left to a
+                repeat; else it is cancelled.
+
+        Returns:
+            The acceptance.
+
+        Raises:
+            TaskyardError: It was refused; `TooLarge` also if the server keeps no artifacts.
+        """
+        held, data = _held(request)
+        accepted = await send(held)
+        if accepted.existing or accepted.state != pb.Task.pending:
+            # A repeat, or the unique key is taken: it has its params.
+            return accepted
+        try:
+            is_held = await self._attach(accepted.task_id, data)
+            if is_held and not request.hold:
+                accepted.state = await self._release(accepted)
+        except BaseException as error:
+            if not (is_repeatable and isinstance(error, FOR_A_REPEAT)):
+                self._end(accepted.task_id)
+            raise
+        return accepted
+
+    async def _attach(self, task_id: str, data: bytes) -> bool:
+        """Attach params, unless the task was let go before, by an earlier try. Returns whether it is held."""
+        try:
+            await self._artifacts.attach(task_id, PARAMS, data, JSON)
+        except (Conflict, Unimplemented) as error:
+            if isinstance(error, Conflict) and not await self._is_held(task_id):
+                return False
+            raise TooLarge(f"params: are so large that they would be an artifact, but {error.reason}") from error
+        return True
+
+    async def _release(self, accepted: pb.SubmitTaskResponse) -> pb.Task.State.ValueType:
+        async def attempt(is_repeat: bool) -> pb.Task.State.ValueType:
+            # Later it could be a failure that is resumed.
+            if is_repeat and not await self._is_held(accepted.task_id):
+                return accepted.state
+            request = pb.ResumeTaskRequest(task_id=accepted.task_id)
+            try:
+                return (await self._calls.single(self._stub.ResumeTask, request)).status
+            except Conflict:
+                if await self._is_held(accepted.task_id):
+                    raise
+                return accepted.state
+
+        return (await self._calls.attempted(attempt))[0]
+
+    async def _is_held(self, task_id: str) -> bool:
+        return (await self._calls.sure(self._stub.GetTask, pb.GetTaskRequest(task_id=task_id))).hold
+
+
+def refuses_params(error: TaskyardError) -> bool:
+    """Say whether a task was refused since its params are too large.
+
+    Args:
+        error: The refusal.
+
+    Returns:
+        Whether it was.
+    """
+    return isinstance(error, TooLarge) and error.reason.startswith(REFUSED)
+
+
+def _held(request: pb.SubmitTaskRequest) -> tuple[pb.SubmitTaskRequest, bytes]:
+    """The request with a reference to its params, and these."""
+    encoding = None
+    if request.HasField("input"):
+        data, encoding = request.input.data, request.input.encoding or None
+    else:
+        # The same for a repeat by another process, whatever the order of the keys.
+        data = msgspec.json.encode(plain_object(request.params), order="deterministic")
+    held = pb.SubmitTaskRequest()
+    held.CopyFrom(request)
+    held.ClearField("input")
+    held.ClearField("params")
+    reference = Reference(PARAMS, len(data), sha256(data).hexdigest(), encoding)
+    fill_struct(held.params, reference.plain())
+    held.hold = True
+    return held, data
