@@ -31,7 +31,7 @@ GROUPS: Final = {
     "Tasks": (
         "What calls return about tasks. All of it is frozen.",
         "Task TaskState Attempt Progress Submitted SubmittedBatch Batch BatchOutcome TaskEvent EventKind OutputChunk "
-        "Target TargetStatus Stopping Explanation WaitReason WaitKind Operation OperationKind OperationStatus",
+        "Artifact Target TargetStatus Stopping Explanation WaitReason WaitKind Operation OperationKind OperationStatus",
     ),
     "Schedules": ("What calls return about schedules.", "Schedule CatchUp Overlap Trigger TriggerState"),
     "Figures and namespaces": (
@@ -43,8 +43,8 @@ GROUPS: Final = {
     "Errors": (
         "What is raised. Those with a code derive from `TaskyardError`.",
         "TaskFailed TaskCancelled TaskLost TaskyardError QueueFull BadRequest BadValue TooLarge BatchTooLarge NotFound "
-        "AlreadyExists Conflict LeaseLost CursorExpired Unauthenticated PermissionDenied TooManyRequests Unavailable "
-        "DeadlineExceeded CallCancelled ClientClosed Unimplemented Internal",
+        "AlreadyExists Conflict LeaseLost CursorExpired OutOfRange Unauthenticated PermissionDenied TooManyRequests "
+        "Unavailable DeadlineExceeded CallCancelled ClientClosed Unimplemented Internal",
     ),
 }
 """The public names of `taskyard`, each in one place."""

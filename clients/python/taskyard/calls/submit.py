@@ -15,7 +15,7 @@ from taskyard.mapping import OnFailure, TaskMap
 from taskyard.new_tasks import NewTask, common_task, new_task, task_of
 from taskyard.records.batches import SubmittedBatch
 from taskyard.renamed import either
-from taskyard.streams.large_params import MAX_BYTES, size_of_params
+from taskyard.streams.large_params import refuses_params
 from taskyard.streams.task_desk import ENDING_SECS, TaskDesk, WhenFull
 from taskyard.v1 import batch_pb2
 from taskyard.values.task_fields import ActionFields, TaskFields, known
@@ -145,11 +145,12 @@ class SubmitCalls:
                 for place, task in enumerate(given)
             ],
         )
-        for place, message in enumerate(request.tasks):
-            if size_of_params(message) > MAX_BYTES:
-                way = "submit this task by itself: `submit` makes an artifact of them"
-                raise TooLarge(f"tasks[{place}].params: are too large for a batch, {way}")
-        return await submit_batch_once(self._calls, self._batches, self._tasks, request)
+        try:
+            return await submit_batch_once(self._calls, self._batches, self._tasks, request)
+        except TooLarge as error:
+            if refuses_params(error):
+                error.reason += "; submit this task by itself: `submit` makes an artifact of them"
+            raise
 
     @overload
     async def run(

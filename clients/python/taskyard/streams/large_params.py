@@ -7,6 +7,7 @@ same idempotency key goes on where the first one was.
 from __future__ import annotations
 
 import asyncio
+import re
 from collections.abc import Awaitable, Callable
 from hashlib import sha256
 from typing import TYPE_CHECKING, Final
@@ -16,7 +17,6 @@ import msgspec
 from taskyard.calls.calls import Calls
 from taskyard.calls.retrying import BROKEN
 from taskyard.errors import ClientClosed, Conflict, TaskyardError, TooLarge, Unimplemented
-from taskyard.v1 import batch_pb2
 from taskyard.v1 import task_pb2 as pb
 from taskyard.values.convert import fill_struct, plain_object
 from taskyard.values.references import JSON, PARAMS, Reference
@@ -28,13 +28,13 @@ if TYPE_CHECKING:
 
 MAX_BYTES: Final = 262_144
 """The most bytes of params, encoded, that are submitted as they are; a server may take fewer."""
-REFUSED: Final = ("params:", "input:")
+REFUSED: Final = re.compile(r"(tasks\[\d+\]\.)?(params|input):")
 """How the error begins of a task whose params the server does not take."""
 FOR_A_REPEAT: Final = (*BROKEN, ClientClosed, asyncio.CancelledError)
-"""What may leave a task held that a repeat finds."""
+"""The errors after which a task may be left held, for a repeat to find."""
 
 
-def size_of_params(task: pb.SubmitTaskRequest | batch_pb2.BatchTask) -> int:
+def size_of_params(task: pb.SubmitTaskRequest) -> int:
     """Measure the params of a task.
 
     Args:
@@ -138,7 +138,7 @@ def refuses_params(error: TaskyardError) -> bool:
     Returns:
         Whether it was.
     """
-    return isinstance(error, TooLarge) and error.reason.startswith(REFUSED)
+    return isinstance(error, TooLarge) and REFUSED.match(error.reason) is not None
 
 
 def _held(request: pb.SubmitTaskRequest) -> tuple[pb.SubmitTaskRequest, bytes]:

@@ -165,11 +165,11 @@ async def test_a_server_without_artifacts_refuses_them_and_keeps_no_task_waiting
     await until(lambda: states(client), lambda found: found == [TaskState.CANCELLED])
 
 
-async def test_a_batch_with_such_a_task_is_refused_before_anything_is_sent(server, client):
+async def test_a_batch_with_such_a_task_is_refused_as_a_whole_and_says_what_to_do(yard):
     tasks = [NewTask("small"), NewTask("large", params=LARGE)]
     with pytest.raises(TooLarge, match=r"tasks\[1\]\.params: .*submit this task by itself"):
-        await client.submit_batch(tasks)
-    assert await server.made() == 0
+        await yard.client.submit_batch(tasks)
+    assert [task async for task in yard.client.list()] == []
 
 
 async def test_the_blocking_client_submits_them_too(server):
