@@ -16,6 +16,7 @@ EXAMPLES: Final[dict[str, str]] = {
     "list": "list --state failed --since 2h --sort ended --reverse",
     "watch": f"watch --task {TASK} --until-ended",
     "logs": f"logs {TASK} --follow --channel stderr --channel log",
+    "artifacts": f"artifacts {TASK} report.html --save today.html",
     "wait": f"wait {TASK} --timeout 10m",
     "why": f"why {TASK}",
     "cancel": f"cancel {TASK} --cancel-children --wait 10s",

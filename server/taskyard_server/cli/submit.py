@@ -2,6 +2,7 @@
 
 from typing import Annotated, Any
 
+import grpc
 import typer
 
 from taskyard.v1 import task_pb2
@@ -45,6 +46,9 @@ def submit(
             metavar="existing|reject|replaceQueued", help="What happens when its key is taken; existing unless given."
         ),
     ] = None,
+    attach: Annotated[
+        list[str] | None, typer.Option(metavar="NAME=FILE", help="A file that its host can read. Repeatable.")
+    ] = None,
     wait: Annotated[bool, typer.Option("--wait", help="Wait for its end: exit code 1 unless it is done.")] = False,
     timeout: TimeoutOption = None,
     as_json: bool = False,
@@ -56,7 +60,7 @@ def submit(
     # The tasks of schedules do not have these fields.
     single = {
         "deadline": instant(deadline, "--deadline"),
-        "hold": hold or None,
+        "hold": hold or bool(attach) or None,
         "notBefore": instant(not_before, "--not-before"),
         "idempotencyKey": idempotency_key,
         "afterPolicy": after_policy,
@@ -70,6 +74,8 @@ def submit(
             request.parent_id = whole_id(channel, connection, parent)
         request.after.extend(whole_id(channel, connection, each) for each in after or ())
         answer = TaskServiceStub(channel).SubmitTask(request, **connection.call())
+        if attach and not answer.existing:
+            answer.state = _attached(answer.task_id, attach, channel, connection, hold=hold)
         if not wait or not as_json:
             _tell(answer, as_json)
         if not wait:
@@ -80,6 +86,20 @@ def submit(
     else:
         out.print(told_end(ended), soft_wrap=True)
     exit_as(ended.state)
+
+
+def _attached(
+    task_id: str, files: list[str], channel: grpc.Channel, connection: Connection, *, hold: bool
+) -> task_pb2.Task.State.ValueType:
+    """The state of a task that has its files, and is not held any longer unless that is wanted."""
+    # Most submits need no hashes.
+    from .artifacts import attach
+
+    for each in files:
+        attach(task_id, each, channel, connection)
+    if hold:
+        return task_pb2.Task.pending
+    return TaskServiceStub(channel).ResumeTask(task_pb2.ResumeTaskRequest(task_id=task_id), **connection.call()).status
 
 
 def _tell(answer: task_pb2.SubmitTaskResponse, as_json: bool) -> None:
