@@ -23,11 +23,11 @@ export function dismiss(id: number): void {
   notices.value = notices.value.filter((notice) => notice.id !== id);
 }
 
-/** Does something, and says `done` then, or why not. Returns whether it succeeded. */
+/** Does something, and says `done` then, if that says anything, or why not. Returns whether it succeeded. */
 export async function act(done: string, work: () => Promise<unknown>): Promise<boolean> {
   try {
     await work();
-    notify(done);
+    if (done) notify(done);
     return true;
   } catch (thrown) {
     notify(errorFrom(thrown).reason, "bad");

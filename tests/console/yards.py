@@ -7,6 +7,7 @@ import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
@@ -174,3 +175,10 @@ class Lease:
         """Say chunks, of which the first has this number within the lease."""
         path = f"/api/runtime-hosts/{self.host}/tasks/{self.task_id}/output"
         self.yard.call("POST", path, fencing_token=self.fencing_token, number=number, chunks=chunks)
+
+    def put(self, name: str, data: bytes, media_type: str) -> None:
+        """Put an artifact in one part."""
+        path = f"/api/runtime-hosts/{self.host}/tasks/{self.task_id}/artifacts/{name}"
+        query = {"fencing_token": self.fencing_token, "sha256": sha256(data).hexdigest()}
+        put = self.yard.client.put(path, params=query, content=data, headers={"content-type": media_type})
+        assert put.is_success, put.text

@@ -166,7 +166,7 @@ async def test_nothing_runs_but_what_is_in_the_file(rest: httpx.AsyncClient) -> 
         "default-src": ["'none'"],
         "script-src": [hash_of(text) for text in parts.inline["script"]] or ["'none'"],
         "style-src": [hash_of(text) for text in parts.inline["style"]] or ["'none'"],
-        "img-src": ["data:"],
+        "img-src": ["data:", "blob:"],
         "connect-src": ["'self'"],
         "base-uri": ["'none'"],
         "form-action": ["'none'"],

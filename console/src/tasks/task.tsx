@@ -19,6 +19,7 @@ import { Tree } from "../parts/tree";
 import { useRead } from "../reading";
 import { href } from "../route";
 import { may } from "../session";
+import { Artifacts } from "./artifacts/artifacts";
 import { asCurl, asGrpcurl, asPython } from "./copies";
 import { Output } from "./output/output";
 import { listAddress } from "./place";
@@ -72,6 +73,7 @@ export function TaskView({ taskId }: { taskId: string }) {
           </Card>
           {task.attempts.length > 0 && <Attempts task={task} />}
           {may(OutputService.method.readOutput, task.agentId) && <Output key={task.id} task={task} />}
+          <Artifacts key={`artifacts of ${task.id}`} task={task} />
           <Values
             title="Params"
             of={task.input ?? task.params}

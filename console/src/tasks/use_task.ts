@@ -14,7 +14,8 @@ export interface OneTask {
 }
 
 /**
- * Reads a task, and again at each change: events leave out params and tracebacks. Its progress is taken from the events.
+ * Reads a task, and again at each change: events leave out params and tracebacks. Its progress and its artifacts are
+ * taken from the events.
  * Nothing is watched while the page is hidden.
  */
 export function useTask(taskId: string): OneTask {
@@ -60,6 +61,10 @@ export function useTask(taskId: string): OneTask {
   return state;
 }
 
-function progressOf({ progress, tokensUsed }: Task): Partial<Task> {
-  return { ...(progress && { progress }), ...(tokensUsed !== undefined && { tokensUsed }) };
+function progressOf({ progress, tokensUsed, artifacts }: Task): Partial<Task> {
+  return {
+    ...(progress && { progress }),
+    ...(tokensUsed !== undefined && { tokensUsed }),
+    ...(artifacts.length && { artifacts }),
+  };
 }

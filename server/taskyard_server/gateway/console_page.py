@@ -36,8 +36,8 @@ class ConsolePage:
                 "default-src 'none'",
                 f"script-src {' '.join(scripts) or _NONE}",
                 f"style-src {' '.join(styles) or _NONE}",
-                # An icon within the file.
-                "img-src data:",
+                # An icon within the file, and previews of artifacts.
+                "img-src data: blob:",
                 "connect-src 'self'",
                 "base-uri 'none'",
                 "form-action 'none'",
