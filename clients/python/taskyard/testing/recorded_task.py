@@ -6,11 +6,16 @@ import asyncio
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import timedelta
+from hashlib import sha256
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
+from taskyard.calls.artifacts import Content, media_type_of
+from taskyard.errors import NotFound
 from taskyard.hosting.actions import Actions, Registered
 from taskyard.hosting.invocation import call_plainly, invoke
 from taskyard.hosting.running_task import RunningTask
+from taskyard.records.artifacts import Artifact
 from taskyard.records.output import OutputChunk, data_of
 from taskyard.records.tasks import Attempt, Progress, Task, TaskState
 from taskyard.v1 import task_pb2 as pb
@@ -99,12 +104,57 @@ class RecordedOutput:
         """Do nothing: what is said later is recorded, too."""
 
 
+class RecordedArtifacts:
+    """The artifacts of the task of a unit test.
+
+    Args:
+        kept: Their bytes by name.
+        task: The task.
+    """
+
+    def __init__(self, kept: dict[str, bytes], task: Task) -> None:
+        self._kept = kept
+        self._attempt = task.attempts[-1].number if task.attempts else 1
+
+    def put(self, name: str, content: Content, media_type: str | None) -> Artifact:
+        """Keep an artifact.
+
+        Args:
+            name: Its name.
+            content: Its bytes, or the file that has them.
+            media_type: Its media type, None for what the name says.
+
+        Returns:
+            The artifact.
+        """
+        data = self._kept[name] = content.read_bytes() if isinstance(content, Path) else bytes(content)
+        found, hashed = media_type_of(name, content, media_type), sha256(data).hexdigest()
+        return Artifact(name, found, len(data), hashed, self._attempt, present.now())
+
+    def read(self, name: str) -> bytes:
+        """Read an artifact.
+
+        Args:
+            name: Its name.
+
+        Returns:
+            Its bytes.
+
+        Raises:
+            NotFound: There is none.
+        """
+        if name not in self._kept:
+            raise NotFound("artifact not found")
+        return self._kept[name]
+
+
 class RecordedTask(RunningTask):
     """A task that a unit test hands to a handler. `running_task` makes it.
 
     Attributes:
         progress_reports: The progress that the handler has reported, in order.
         chunks: What the handler has said, in order, as readers of its output get it.
+        artifacts: The bytes of its artifacts by name: what the handler has put, and what the test puts there for it.
         outcome: How the last `run` has ended, None before.
 
     Args:
@@ -114,11 +164,14 @@ class RecordedTask(RunningTask):
         value: The input.
     """
 
-    __slots__ = ("chunks", "outcome", "progress_reports")
+    __slots__ = ("artifacts", "chunks", "outcome", "progress_reports")
 
     def __init__(self, task: Task, fencing_token: int, state: Any, value: Any) -> None:
         self.chunks: list[OutputChunk] = []
-        super().__init__(task, fencing_token, self._take, state, RecordedOutput(self.chunks, task))
+        self.artifacts: dict[str, bytes] = {}
+        artifacts = RecordedArtifacts(self.artifacts, task)
+        super().__init__(task, fencing_token, self._take, state, RecordedOutput(self.chunks, task), lambda: artifacts)
+        self.blocks = True
         self.take_input(value)
         self.progress_reports: list[Progress] = []
         self.outcome: HandlerOutcome | None = None

@@ -117,9 +117,16 @@ async def _awaited(work):
     return await work
 
 
-async def test_a_task_of_a_unit_test_has_no_artifacts():
-    with pytest.raises(RuntimeError, match="no artifacts"):
-        running_task("work").put_artifact("a", b"x")
+@pytest.mark.parametrize("handler", [putting.plainly, putting.awaited])
+async def test_in_a_unit_test_they_are_recorded(handler, tmp_path):
+    task = running_task("work")
+    outcome = await task.run(handler)
+    assert outcome.result == ["text/plain", "from a worker"]
+    assert task.artifacts == {"notes.txt": b"from a worker"}
+    (tmp_path / "file").write_bytes(b"x")
+    assert (await task.put_artifact("file", tmp_path / "file")).size_bytes == 1
+    with pytest.raises(NotFound):
+        await task.read_artifact("other")
 
 
 # Values that are too large
