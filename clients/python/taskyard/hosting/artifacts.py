@@ -15,8 +15,7 @@ from typing import Any, Final, TypeVar
 import grpc
 import msgspec
 from google.api.httpbody_pb2 import HttpBody
-from google.protobuf.json_format import MessageToDict, Parse
-from google.protobuf.struct_pb2 import Struct
+from google.protobuf.json_format import MessageToDict
 
 from taskyard.calls.artifacts import RESTARTS, Content, has_lost_some, media_type_of, parts_of
 from taskyard.calls.retrying import BROKEN, Backoff
@@ -30,7 +29,8 @@ from taskyard.v1.lease_pb2 import Assignment, Lease
 from taskyard.v1.runtime_host_pb2 import Report
 from taskyard.v1.task_pb2 import Payload
 from taskyard.v1.task_pb2 import Task as TaskMessage
-from taskyard.values.convert import plain_value, value_from
+from taskyard.values.convert import fill_struct, plain_value, value_from
+from taskyard.values.payloads import is_exact
 from taskyard.values.references import JSON, PARAMS, RESULT, Reference, reference_in
 
 T = TypeVar("T")
@@ -205,10 +205,16 @@ class HostArtifacts:
         data = self.read(assignment.lease, reference.name)
         if sha256(data).hexdigest() != reference.sha256:
             raise BadRequest("params: the artifact has other bytes than its hash says")
-        if reference.encoding is not None:
-            assignment.task.input.CopyFrom(Payload(data=data, encoding=reference.encoding))
+        task = assignment.task
+        task.ClearField("params")
+        try:
+            plain = msgspec.json.decode(data) if reference.encoding is None else None
+        except (msgspec.DecodeError, ValueError, RecursionError):
+            raise BadRequest("params: the artifact is no JSON") from None
+        if isinstance(plain, dict) and is_exact(plain):
+            fill_struct(task.params, plain)
         else:
-            assignment.task.params.CopyFrom(Parse(data, Struct()))
+            task.input.CopyFrom(Payload(data=data, encoding=reference.encoding))
 
     def is_too_large(self, report: Report | None) -> bool:
         """Find out whether the result in a report must become an artifact.

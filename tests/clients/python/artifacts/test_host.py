@@ -180,11 +180,29 @@ async def test_params_that_are_an_artifact_are_there_for_the_handler(yard):
     assert await handle.result() == [300_000, ["text"]]
 
 
-async def test_params_with_another_hash_fail_their_task(yard):
+async def test_a_large_typed_input_comes_exactly_and_in_its_type(yard):
+    numbers = Action[list[int], list[int]]("numbers")
+    host = Host(host_id="workers")
+
+    @host.handles(numbers)
+    async def ends(given: list[int]) -> list[int]:
+        return [len(given), given[0], given[-1]]
+
+    yard.host(host)
+    assert await yard.client.run(numbers, [2**60 + each for each in range(20_000)]) == [20_000, 2**60, 2**60 + 19_999]
+
+
+@pytest.mark.parametrize(
+    ("data", "sha256"),
+    [(b"{}", "00"), (b"[" * 100_000, None), (b'{"x": 1', None), (b'{"x": "\xff"}', None)],
+    ids=["another hash", "too deep", "cut off", "no UTF-8"],
+)
+async def test_params_that_cannot_be_read_fail_their_task(yard, data, sha256):
     yard.host({"work": putting.large})
-    reference = {"name": "params.json", "sizeBytes": 2, "sha256": "00"}
+    sha256 = sha256 or hashlib.sha256(data).hexdigest()
+    reference = {"name": "params.json", "sizeBytes": len(data), "sha256": sha256}
     handle = await yard.client.submit("work", params={"$artifact": reference}, hold=True)
-    await yard.client.attach_artifact(handle.id, "params.json", b"{}")
+    await yard.client.attach_artifact(handle.id, "params.json", data)
     await yard.client.resume(handle.id)
     with pytest.raises(TaskFailed, match="the params cannot be fetched"):
         await handle.result()
