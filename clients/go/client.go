@@ -32,6 +32,7 @@ type Client struct {
 	stats     taskyardv1.StatsServiceClient
 	targets   taskyardv1.TargetServiceClient
 	outputs   taskyardv1.OutputServiceClient
+	artifacts taskyardv1.ArtifactServiceClient
 	submitter *submitter
 }
 
@@ -44,6 +45,7 @@ func newClient(s *settings) *Client {
 		stats:     taskyardv1.NewStatsServiceClient(s.conn),
 		targets:   taskyardv1.NewTargetServiceClient(s.conn),
 		outputs:   taskyardv1.NewOutputServiceClient(s.conn),
+		artifacts: taskyardv1.NewArtifactServiceClient(s.conn),
 		submitter: &submitter{settings: s, tasks: tasks},
 	}
 }
@@ -117,7 +119,8 @@ func (c *Client) Get(ctx context.Context, taskID string) (*Task, error) {
 }
 
 // Wait returns a task once it has ended, however long that takes. The context limits the time: its end is an error that
-// is [context.DeadlineExceeded] or [context.Canceled]. Codes: [CodeNotFound]; the error also is [ErrTaskLost] if the
+// is [context.DeadlineExceeded] or [context.Canceled]. A result that is an artifact, since it is too large for a message, is
+// fetched: it is the Output. Codes: [CodeNotFound]; the error also is [ErrTaskLost] if the
 // server knew the task when the wait began.
 func (c *Client) Wait(ctx context.Context, taskID string) (*Task, error) {
 	return c.wait(ctx, taskID, false)
@@ -138,7 +141,7 @@ func (c *Client) wait(ctx context.Context, taskID string, isKnown bool) (*Task, 
 			return nil, err
 		}
 		if answer.GetEnded() {
-			return taskOf(answer.GetTask()), nil
+			return c.withResult(ctx, taskOf(answer.GetTask()))
 		}
 		if err := ctx.Err(); err != nil {
 			return nil, ErrorFrom(err)

@@ -34,6 +34,7 @@ const (
 	CodeLeaseLost        Code = "lease_lost"        // The lease has ended.
 	CodeAlreadyExists    Code = "already_exists"    // The key or the id is in use for something else.
 	CodeCursorExpired    Code = "cursor_expired"    // The cursor is older than the log of the server.
+	CodeOutOfRange       Code = "out_of_range"      // The offset lies behind the end of the artifact.
 	CodeQueueFull        Code = "queue_full"        // Too many tasks are queued. Retryable.
 	CodeTooManyRequests  Code = "too_many_requests" // The caller has made too many calls. Retryable.
 	CodeUnimplemented    Code = "unimplemented"     // The server does not have the call.
@@ -209,6 +210,8 @@ func statusOf(code Code) codes.Code {
 		return codes.ResourceExhausted
 	case CodeInternal:
 		return codes.Internal
+	case CodeOutOfRange:
+		return codes.OutOfRange
 	}
 	for status, each := range codeOfStatus {
 		if each == code {

@@ -23,6 +23,7 @@ func (r *hostRun) begin(assignments []*taskyardv1.Assignment) {
 		task := newRunningTask(assignment, r.reportProgress)
 		ctx, cancel := context.WithCancelCause(r.handlersContext)
 		task.emit = func(chunk *taskyardv1.NewChunk) error { return r.emit(ctx, task.key(), chunk) }
+		task.held = &heldArtifacts{r.host.client, r.host.id, task.key()}
 		r.handlers[task.key()] = &runningHandler{task, cancel}
 		r.runningHandlers.Go(func() {
 			defer cancel(nil)
@@ -84,9 +85,15 @@ func (r *hostRun) handle(ctx context.Context, task *RunningTask) (outcome *tasky
 		reason := fmt.Sprintf("this host has no action %q", task.Action)
 		return task.failed(&ActionFailed{Reason: reason, Code: "unknown_action"}, "")
 	}
+	if err := task.fetchParams(ctx); err != nil {
+		if ctx.Err() != nil {
+			return nil
+		}
+		return task.failed(&ActionFailed{Reason: "the params cannot be fetched: " + err.Error(), Code: "bad_input"}, "")
+	}
 	result, err := handler(withCurrentTask(ctx, task), task)
 	if err == nil {
-		return task.completed(result)
+		return r.shrink(ctx, task, task.completed(result))
 	}
 	if ctx.Err() != nil {
 		return nil

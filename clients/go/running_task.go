@@ -42,6 +42,7 @@ type RunningTask struct {
 
 	report func(*taskyardv1.Report)
 	emit   func(*taskyardv1.NewChunk) error
+	held   *heldArtifacts
 	tokens atomic.Pointer[uint32]
 
 	mu       sync.Mutex

@@ -47,6 +47,7 @@ type session struct {
 	unanswered      []*taskyardv1.Report // Oldest first; the server answers in this order.
 	retryLater      []*taskyardv1.Report // Refused for the time being; sent again after the next heartbeat.
 	maxReportsBytes int                  // The size limit of the reports of one message.
+	maxPayloadBytes int                  // The size limit of a result that is no artifact; 0 for none.
 	countsAccepted  bool                 // Whether the server counts accepted reports, and reads what comes with reports.
 
 	output *outputBox // See session_output.go.
@@ -86,6 +87,7 @@ func (s *session) held() []*taskyardv1.HeldLease { return heldLeases(s.liveLease
 func (s *session) streamOpened(welcome *taskyardv1.Welcome, sentAt time.Time) (stop []leaseKey) {
 	s.confirmedAt = sentAt
 	s.grace, s.countsAccepted = fromMillis(welcome.GetReconnectGraceMs()), welcome.GetCountsAccepted()
+	s.maxPayloadBytes = int(welcome.GetMaxPayloadBytes())
 	s.maxReportsBytes = cmp.Or(int(welcome.GetMaxMessageBytes()), defaultMessageBytes) - envelopeBytes
 	kept := map[leaseKey]time.Duration{}
 	for _, each := range welcome.GetKept() {

@@ -114,7 +114,8 @@ type Task struct {
 	ParentID string
 	// Input is the input where Params do not hold it exactly, else nil. DecodeParams reads either.
 	Input *Payload
-	// Output is what the handler returned where Result does not hold it exactly, else nil.
+	// Output is what the handler returned where Result does not hold it exactly, else nil; also one that [Client.Wait] has
+	// fetched since it is an artifact.
 	Output *Payload
 	// ConcurrencyKeys to OnTargetFailure are those of [NewTask]. A policy is "" unless it was set.
 	ConcurrencyKeys []string
@@ -126,6 +127,8 @@ type Task struct {
 	// Notice tells why nothing can run the task at present, such as that no live host offers the action, once that has
 	// been so for a while; else it is "".
 	Notice string
+	// Artifacts are its values of any size, of all runs, in the order in which they were put.
+	Artifacts []Artifact
 }
 
 // DecodeParams stores the params, or the input in their place, in what v points to, as encoding/json does. The error is
@@ -363,6 +366,9 @@ func taskOf(m *taskyardv1.Task) *Task {
 			Number: int(a.GetNumber()), HostID: a.GetHostId(), StartedAt: timeOf(a.GetStartedAt()),
 			EndedAt: timeOf(a.GetEndedAt()), Error: a.GetError(), Code: a.GetCode(),
 		})
+	}
+	for _, a := range m.GetArtifacts() {
+		task.Artifacts = append(task.Artifacts, *artifactOf(a))
 	}
 	if p := m.GetProgress(); p != nil {
 		task.Progress = &Progress{

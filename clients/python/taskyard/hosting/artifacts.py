@@ -229,7 +229,7 @@ class HostArtifacts:
         if report is None or not most or not report.HasField("completed"):
             return False
         done = report.completed
-        return done.result.ByteSize() > most or len(done.output.data) > most
+        return done.result.ByteSize() + done.output.ByteSize() > most
 
     def shrink(self, lease: Lease, report: Report) -> None:
         """Make an artifact of the result in a report, and refer to it.

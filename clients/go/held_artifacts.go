@@ -1,0 +1,166 @@
+// Artifacts of the tasks of a host, and params and results that are artifacts since they are too large (docs/rules.md,
+// Artifacts).
+
+package taskyard
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"io"
+	"slices"
+
+	"google.golang.org/genproto/googleapis/api/httpbody"
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/known/structpb"
+
+	taskyardv1 "github.com/taskyard/taskyard/clients/go/v1"
+)
+
+const (
+	// paramsArtifact is the name of the artifact that params are.
+	paramsArtifact = "params.json"
+	// resultArtifact is that of a result.
+	resultArtifact = "result.json"
+)
+
+// heldArtifacts are the artifacts of a task that a host has under a lease.
+type heldArtifacts struct {
+	client *Client
+	hostID string
+	lease  leaseKey
+}
+
+// PutArtifact gives the task an artifact, in the place of an earlier one of this name. The media type is
+// "application/octet-stream" if it is "". The error is an *[Error]: [CodeBadRequest] for a malformed name,
+// [CodeTooLarge], [CodeConflict] if the server keeps no artifacts, [CodeLeaseLost]; or that of the content.
+func (t *RunningTask) PutArtifact(
+	ctx context.Context, name string, content io.ReadSeeker, mediaType string,
+) (*Artifact, error) {
+	return uploadArtifact(content, func(part artifactPart) (*taskyardv1.Artifact, error) {
+		answer, err := t.held.client.artifacts.UploadArtifact(ctx, &taskyardv1.UploadArtifactRequest{
+			HostId: t.held.hostID, TaskId: t.ID, FencingToken: float64(t.FencingToken), Name: name,
+			Offset: float64(part.offset), SizeBytes: float64(part.size), Sha256: part.sum,
+			Content: &httpbody.HttpBody{ContentType: mediaType, Data: part.data},
+		})
+		return answer.GetArtifact(), err
+	})
+}
+
+// ReadArtifact returns the bytes of an artifact of the task: one that was attached to it, or that it was given in any
+// attempt or run. The error is an *[Error]: [CodeNotFound], [CodeLeaseLost].
+func (t *RunningTask) ReadArtifact(ctx context.Context, name string) ([]byte, error) {
+	var found bytes.Buffer
+	err := t.held.client.copyArtifact(ctx, &found, func(ctx context.Context, offset float64) (artifactStream, error) {
+		return t.held.client.artifacts.FetchArtifact(ctx, &taskyardv1.FetchArtifactRequest{
+			HostId: t.held.hostID, TaskId: t.ID, FencingToken: float64(t.FencingToken), Name: name, Offset: offset,
+		})
+	})
+	return found.Bytes(), err
+}
+
+// fetchParams puts the params in their place, if they are an artifact.
+func (t *RunningTask) fetchParams(ctx context.Context) error {
+	reference := t.referenceIn(t.Params, paramsArtifact)
+	if reference == nil {
+		return nil
+	}
+	data, err := t.ReadArtifact(ctx, paramsArtifact)
+	if err != nil {
+		return err
+	}
+	if sum := sha256.Sum256(data); hex.EncodeToString(sum[:]) != reference.SHA256 {
+		return errReplaced
+	}
+	if t.Params = nil; reference.Encoding == "" {
+		if !json.Valid(data) {
+			return errors.New("the artifact is no JSON")
+		}
+		if object := new(structpb.Struct); firstInexact(data, "") == "" && object.UnmarshalJSON(data) == nil {
+			t.Params = object.AsMap()
+			return nil
+		}
+	}
+	t.Input = &Payload{Data: data, Encoding: reference.Encoding}
+	return nil
+}
+
+// shrink makes an artifact of a result that is too large, and refers to it.
+func (r *hostRun) shrink(ctx context.Context, task *RunningTask, outcome *taskyardv1.Report) *taskyardv1.Report {
+	done := outcome.GetCompleted()
+	r.mu.Lock()
+	most := r.session.maxPayloadBytes
+	r.mu.Unlock()
+	if done == nil || most == 0 || proto.Size(done.Result)+proto.Size(done.Output) <= most {
+		return outcome
+	}
+	data, err := done.Output.GetData(), error(nil)
+	if done.Output == nil {
+		data, err = json.Marshal(done.Result.AsInterface())
+	}
+	var artifact *Artifact
+	if err == nil {
+		artifact, err = task.PutArtifact(ctx, resultArtifact, bytes.NewReader(data), "application/json")
+	}
+	if err != nil {
+		if ctx.Err() != nil {
+			return nil
+		}
+		reason := "the result is too large, and cannot be an artifact: " + err.Error()
+		return task.failed(&ActionFailed{Reason: reason, Code: badResult, Final: true}, "")
+	}
+	told := map[string]any{
+		"name": resultArtifact, "sizeBytes": float64(artifact.Size), "sha256": artifact.SHA256,
+		"href": "/tasks/" + task.ID + "/artifacts/" + resultArtifact,
+	}
+	if encoding := done.Output.GetEncoding(); encoding != "" {
+		told["encoding"] = encoding
+	}
+	done.Output = nil
+	done.Result, err = structpb.NewValue(map[string]any{"$artifact": told})
+	if err != nil {
+		panic(err) // Text and numbers always are a value.
+	}
+	return outcome
+}
+
+// withResult returns a task that has ended with its result, also where that is an artifact.
+func (c *Client) withResult(ctx context.Context, task *Task) (*Task, error) {
+	reference := task.referenceIn(task.Result, resultArtifact)
+	isSame := func(each Artifact) bool { return each.Name == resultArtifact && each.SHA256 == reference.SHA256 }
+	// A handler may return what looks like a reference.
+	if reference == nil || task.Output != nil || !slices.ContainsFunc(task.Artifacts, isSame) {
+		return task, nil
+	}
+	data, err := c.ReadArtifact(ctx, task.ID, resultArtifact)
+	if err != nil {
+		return nil, err
+	}
+	task.Output = &Payload{Data: data, Encoding: reference.Encoding}
+	return task, nil
+}
+
+// artifactReference stands in the place of a value that is an artifact.
+type artifactReference struct{ SHA256, Encoding string }
+
+// referenceIn returns the reference that a value is to the artifact of this name, nil if it is none, or the task has no
+// such artifact.
+func (t *Task) referenceIn(value any, name string) *artifactReference {
+	object, _ := value.(map[string]any)
+	told, ok := object["$artifact"].(map[string]any)
+	if !ok || len(object) != 1 {
+		return nil
+	}
+	text := func(key string) string {
+		found, _ := told[key].(string)
+		return found
+	}
+	hasName := func(each Artifact) bool { return each.Name == name }
+	if text("name") != name || !slices.ContainsFunc(t.Artifacts, hasName) {
+		return nil
+	}
+	return &artifactReference{text("sha256"), text("encoding")}
+}
