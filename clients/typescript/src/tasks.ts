@@ -166,7 +166,15 @@ export interface Progress extends Omit<Plain<ProgressMessage>, "reportedAt"> {
 
 type Times = "createdAt" | "deadline" | "startedAt" | "completedAt" | "notBefore";
 type OtherShape = "taskId" | "agentId" | "action" | "state" | "priority" | "params" | "result" | "hold" | "run";
-type Parts = "retryPolicy" | "attempts" | "artifacts" | "progress" | "input" | "output" | keyof Words | "onTargetFailure";
+type Parts =
+  | "retryPolicy"
+  | "attempts"
+  | "artifacts"
+  | "progress"
+  | "input"
+  | "output"
+  | keyof Words
+  | "onTargetFailure";
 
 /** A task as it stood when the server answered. Fields that do not apply are absent. */
 export interface Task extends Omit<Plain<TaskMessage>, Times | OtherShape | Parts> {
