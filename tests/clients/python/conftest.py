@@ -15,6 +15,7 @@ from taskyard.v1 import (
     namespace_pb2_grpc,
     output_pb2,
     output_pb2_grpc,
+    runtime_host_pb2_grpc,
     schedule_pb2_grpc,
     stats_pb2_grpc,
     target_pb2_grpc,
@@ -32,6 +33,7 @@ from taskyard_server.metrics.samples import Samples
 from taskyard_server.metrics.snapshots import Snapshots
 from taskyard_server.services.artifacts import ArtifactService
 from taskyard_server.services.batches import BatchService
+from taskyard_server.services.hosts import RuntimeHostService
 from taskyard_server.services.namespaces import NamespaceService
 from taskyard_server.services.output import OutputService, encoder, sayings
 from taskyard_server.services.schedules import ScheduleService
@@ -97,15 +99,28 @@ class WatchedArtifacts(ArtifactService):
         self.sending: Callable[[], Awaitable[None]] | None = None
 
     async def AttachArtifact(self, request, context):  # noqa: N802
-        answer = await super().AttachArtifact(request, context)
+        return await self._taken(request, await super().AttachArtifact(request, context))
+
+    async def UploadArtifact(self, request, context):  # noqa: N802
+        return await self._taken(request, await super().UploadArtifact(request, context))
+
+    async def ReadArtifact(self, request, context):  # noqa: N802
+        async for body in self._sent(request, super().ReadArtifact(request, context)):
+            yield body
+
+    async def FetchArtifact(self, request, context):  # noqa: N802
+        async for body in self._sent(request, super().FetchArtifact(request, context)):
+            yield body
+
+    async def _taken(self, request, answer):
         self.parts.append((int(request.offset), len(request.content.data)))
         if self.answering is not None:
             await self.answering()
         return answer
 
-    async def ReadArtifact(self, request, context):  # noqa: N802
+    async def _sent(self, request, bodies):
         self.offsets.append(int(request.offset))
-        async for body in super().ReadArtifact(request, context):
+        async for body in bodies:
             if self.sending is not None:
                 await self.sending()
             yield body
@@ -141,6 +156,7 @@ class Server:
         self.samples = Samples(engine)
         self.service = WatchedTasks(engine, self.watches, max_payload_bytes)
         self.artifacts = WatchedArtifacts(engine)
+        self.hosts = RuntimeHostService(engine, max_payload_bytes)
         self._serving: grpc.aio.Server | None = None
 
     async def start(self) -> None:
@@ -163,6 +179,7 @@ class Server:
         )
         output_pb2_grpc.add_OutputServiceServicer_to_server(OutputService(self.engine), server)
         artifact_pb2_grpc.add_ArtifactServiceServicer_to_server(self.artifacts, server)
+        runtime_host_pb2_grpc.add_RuntimeHostServiceServicer_to_server(self.hosts, server)
         target_pb2_grpc.add_TargetServiceServicer_to_server(TargetService(self.engine), server)
         schedule_pb2_grpc.add_ScheduleServiceServicer_to_server(ScheduleService(self.engine, MAX_PAYLOAD_BYTES), server)
         namespace_pb2_grpc.add_NamespaceServiceServicer_to_server(NamespaceService(self.engine), server)
