@@ -63,6 +63,7 @@ test("optional fields that are not set are absent, all others are present", () =
     labels: {},
     hold: false,
     attempts: [],
+    artifacts: [],
     concurrencyKeys: [],
     after: [],
     run: 1,
