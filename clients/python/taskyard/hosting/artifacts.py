@@ -169,7 +169,7 @@ class HostArtifacts:
             for body in stub.FetchArtifact(request, **sent):
                 got.extend(body.data)
 
-        self._repeated(fetch)
+        self._repeated(fetch, lambda: len(got))
         return bytes(got)
 
     def close(self) -> None:
@@ -251,10 +251,11 @@ class HostArtifacts:
         done.ClearField("output")
         done.result.CopyFrom(value_from(reference.plain(f"/tasks/{lease.task_id}/artifacts/{RESULT}")))
 
-    def _repeated(self, call: Callable[[Any, dict[str, Any]], T]) -> T:
-        """Make a call, and make it again while the server is unavailable; its answer."""
+    def _repeated(self, call: Callable[[Any, dict[str, Any]], T], done: Callable[[], int] = lambda: 0) -> T:
+        """Make a call, and make it again while the server is unavailable; its answer. Progress renews the patience."""
         backoff, until = Backoff(), time.monotonic() + PATIENCE_SECS
         while True:
+            before = done()
             addresses = self.credentials.addresses
             address = addresses[self._first % len(addresses)]
             metadata = self.credentials.metadata()
@@ -266,6 +267,8 @@ class HostArtifacts:
                 may_repeat = isinstance(error, BROKEN) or (
                     error.code == "unauthenticated" and self.credentials.changed_since(metadata)
                 )
+                if done() > before:
+                    backoff, until = Backoff(), time.monotonic() + PATIENCE_SECS
                 if not may_repeat or time.monotonic() > until:
                     raise error from failed
             self._first += 1

@@ -19,8 +19,8 @@ import types
 from collections.abc import Callable, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import replace
-from functools import partial
-from typing import Any, Final
+from functools import cache, partial
+from typing import TYPE_CHECKING, Any, Final
 
 from taskyard.hosting.actions import Registered
 from taskyard.hosting.artifact_work import TaskArtifacts
@@ -37,6 +37,9 @@ from .frames import Kind, frame, read_frame, read_frame_now, write_all
 from .redirected import redirected
 from .references import resolve
 from .setup import Body, Setup
+
+if TYPE_CHECKING:
+    from taskyard.hosting.artifacts import HostArtifacts
 
 HOST_CHECK_SECS: Final = 5.0
 
@@ -274,10 +277,18 @@ class PipeOutput:
 
 def _artifacts(access: bytes, lease: Lease) -> TaskArtifacts:
     """The artifacts of a task, by connections of this process."""
-    # Most workers need no grpc.
-    from taskyard.hosting.artifacts import HostArtifacts, LeaseArtifacts
+    from taskyard.hosting.artifacts import LeaseArtifacts
 
-    return LeaseArtifacts(HostArtifacts(pickle.loads(access)), lease)
+    return LeaseArtifacts(_all_artifacts(access), lease)
+
+
+@cache
+def _all_artifacts(access: bytes) -> "HostArtifacts":
+    """The artifacts of all tasks of this process, over the same connections."""
+    # Most workers need no grpc.
+    from taskyard.hosting.artifacts import HostArtifacts
+
+    return HostArtifacts(pickle.loads(access))
 
 
 def _is_in(frame: types.FrameType | None, function: Callable[..., Any]) -> bool:

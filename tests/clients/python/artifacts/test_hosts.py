@@ -1,7 +1,9 @@
 """Hosts that put and read artifacts, wherever their handlers run: over breaks, restarts and lost leases."""
 
 import asyncio
+import itertools
 from datetime import timedelta
+from types import SimpleNamespace
 
 import pytest
 
@@ -154,6 +156,27 @@ async def test_a_reading_goes_on_where_its_stream_broke(server, client, begin):
     begin(server, work)
     assert await (await finished(client)).result() is True
     assert server.artifacts.offsets == [0, 2 * PART_BYTES]
+
+
+async def test_a_reading_that_comes_on_outlasts_any_number_of_breaks(server, client, begin, monkeypatch):
+    count, ticks = 0, itertools.count()
+    clock = SimpleNamespace(monotonic=lambda: 40.0 * next(ticks), sleep=lambda _: None)
+
+    async def away():
+        nonlocal count
+        count += 1
+        if count % 2 == 0:
+            raise Away("the store of artifacts does not answer")
+
+    async def work(task):
+        await task.put_artifact("data", DATA)
+        server.artifacts.sending = away
+        monkeypatch.setattr("taskyard.hosting.artifacts.time", clock)
+        return (await task.read_artifact("data")) == DATA
+
+    begin(server, work)
+    assert await (await finished(client)).result() is True
+    assert server.artifacts.offsets == [0, PART_BYTES, 2 * PART_BYTES, 3 * PART_BYTES]
 
 
 async def test_a_server_without_artifacts_says_so(open_server, open_client, begin):
