@@ -13,7 +13,7 @@ MOST = {
     house.reaches_into_the_core: 0,
     house.places_of_a_new_field: 11,
     house.class_names_that_stand_twice: 2,
-    house.crumbs: 31,
+    house.crumbs: 30,
 }
 """The figures as they are. Who makes one smaller writes the smaller one here; none is to be made larger."""
 

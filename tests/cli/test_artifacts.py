@@ -1,4 +1,4 @@
-"""`taskyard artifacts`: what a task has is listed, printed into a pipe, and saved; `submit --attach` gives it files."""
+"""`taskyard artifacts`: what a task has is listed, printed into a pipe, and saved."""
 
 import hashlib
 import json
@@ -12,6 +12,8 @@ from taskyard.v1 import artifact_pb2
 from taskyard_server.cli import artifacts as command
 from taskyard_server.cli.connection import connection
 from taskyard_server.cli.failure import Failure, NoServer
+from taskyard_server.core.errors import NotOwner
+from taskyard_server.interceptors.errors import trailing_metadata
 from tests.cli.test_watch import GONE, Broken
 
 DATA = bytes(range(256)) * 10_000
@@ -32,18 +34,9 @@ def task_id(taskyard, file):
     return re.match("tsk_[0-9a-f]+", shown.out)[0]
 
 
-def test_a_file_is_attached_before_the_task_is_handed_out(taskyard, file):
-    words = ("submit", "--agent", "ann", "--action", "fetch", "--json")
-    submitted = json.loads(taskyard(*words, "--attach", f"a.bin={file}", "--attach", f"b={file}").out)
-    assert submitted["state"] == "queued"
-    task = json.loads(taskyard("get", submitted["taskId"], "--json").out)
-    assert [each["name"] for each in task["artifacts"]] == ["a.bin", "b"]
-    assert "hold" not in task
-
-
 def test_the_artifacts_of_a_task_are_listed(taskyard, task_id):
     shown = taskyard("artifacts", task_id)
-    assert shown.out.splitlines()[0].split() == ["name", "type", "size", "attempt", "put"]
+    assert shown.out.splitlines()[0].split() == ["name", "type", "size", "attempt", "put", "sha256"]
     assert shown.out.splitlines()[1].split()[:4] == ["notes.txt", "text/plain", "2", "MiB"]
     (listed,) = json.loads(taskyard("artifacts", task_id, "--json").out)["artifacts"]
     assert listed["sha256"] == hashlib.sha256(DATA).hexdigest()
@@ -62,12 +55,18 @@ def test_one_is_saved_and_replaces_a_file_only_if_that_is_wanted(taskyard, task_
     assert sorted(each.name for each in tmp_path.iterdir()) == ["notes.txt", "saved"]
 
 
-def test_what_is_not_there_is_one_line(taskyard, task_id, tmp_path):
+def test_into_a_folder_it_goes_under_its_name(taskyard, task_id, tmp_path):
+    folder = tmp_path / "folder"
+    folder.mkdir()
+    assert taskyard("artifacts", task_id, "notes.txt", "--save", str(folder)).code == 0
+    assert (folder / "notes.txt").read_bytes() == DATA
+    nowhere = taskyard("artifacts", task_id, "notes.txt", "--save", f"{tmp_path}/none/notes.txt")
+    assert (nowhere.code, nowhere.err) == (1, f"taskyard: {tmp_path}/none/notes.txt: no such file or directory\n")
+
+
+def test_what_is_not_there_is_one_line(taskyard, task_id):
     assert taskyard("artifacts", task_id, "other").err == "taskyard: the task has no artifact other\n"
     assert taskyard("artifacts", "tsk_1").err == "taskyard: task not found\n"
-    attached = taskyard("submit", "--agent", "ann", "--action", "fetch", "--attach", f"a={tmp_path}/none")
-    assert attached.err == f"taskyard: --attach: {tmp_path}/none is no file\n"
-    assert taskyard("submit", "--agent", "ann", "--action", "fetch", "--attach", "a").code == 2
 
 
 # Broken streams
@@ -104,6 +103,16 @@ def test_a_broken_reading_goes_on_where_it_was(monkeypatch):
     streams = Streams([b"one ", GONE], [GONE], [b"whole"])
     assert read(monkeypatch, streams, b"one whole") == b"one whole"
     assert streams.offsets == [0, 4, 4]
+
+
+class Stray(Broken):
+    def trailing_metadata(self):
+        return trailing_metadata(NotOwner("other"), by_rest=False)
+
+
+def test_a_reading_that_came_to_the_wrong_server_goes_to_another(monkeypatch):
+    streams = Streams([Stray(grpc.StatusCode.UNAVAILABLE)], [b"it"])
+    assert read(monkeypatch, streams, b"it") == b"it"
 
 
 def test_a_reading_that_cannot_begin_or_is_refused_fails(monkeypatch):

@@ -54,6 +54,15 @@ def test_ids_of_tasks_are_completed_youngest_first(completed, submit):
     assert completed("cancel", "tsk_f") == []
 
 
+def test_names_of_artifacts_are_completed(completed, submit, tmp_path):
+    file = tmp_path / "file"
+    file.touch()
+    task_id = submit("--hold", "--attach", f"notes.txt={file}", "--attach", f"a.png={file}")
+    assert completed("artifacts", task_id, "") == ["notes.txt", "a.png"]
+    assert completed("artifacts", task_id.removeprefix("tsk_")[:-1], "a") == ["a.png"]
+    assert completed("artifacts", "tsk_f", "") == []
+
+
 def test_nothing_that_others_named_reaches_the_shell(address, namespace, submit):
     submit("--action", "\\\\$(touch x)`y`'z\"")
     environment = {

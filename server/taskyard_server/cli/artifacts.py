@@ -13,25 +13,27 @@ from typing import Annotated, Final
 
 import grpc
 import typer
-from google.api.httpbody_pb2 import HttpBody
 
-from taskyard.calls.artifacts import media_type_of, parts_of
+from taskyard.errors import NotOwner, Unavailable, error_from_rpc
 from taskyard.v1 import artifact_pb2, task_pb2
 from taskyard.v1.artifact_pb2_grpc import ArtifactServiceStub
 from taskyard.v1.task_pb2_grpc import TaskServiceStub
 from taskyard_server.conversion.payload import message_to_json
 
+from . import completed
 from .connection import Connection, with_connection
 from .console import out
 from .failure import Failure, Misuse
 from .listing import Head, ListingTable, number
 from .output_form import print_data, with_output
+from .progress import progress_bar
 from .server import local_time, shown, size_text
 from .several_servers import PATIENCE_SECS
 from .task_ids import TaskArgument, whole_id
 
 STDOUT: Final = "-"
 AGAIN_AFTER_SECS: Final = 0.5
+KIB: Final = 1024
 
 
 @with_output
@@ -39,7 +41,12 @@ AGAIN_AFTER_SECS: Final = 0.5
 def artifacts(
     task_id: TaskArgument,
     connection: Connection,
-    name: Annotated[str | None, typer.Argument(help="The one to print or to save. Default: all are listed.")] = None,
+    name: Annotated[
+        str | None,
+        typer.Argument(
+            help="The one to print or to save. Default: all are listed.", autocompletion=completed.artifacts
+        ),
+    ] = None,
     save: Annotated[
         str | None,
         typer.Option("--save", metavar="FILE", help="Where to save it; - prints it. Default: a file of its name."),
@@ -65,35 +72,14 @@ def artifacts(
         _save(task.task_id, found, connection, Path(save or name), force=force)
 
 
-def attach(task_id: str, given: str, channel: grpc.Channel, connection: Connection) -> None:
-    """Give a held task an artifact, named as `NAME=FILE`."""
-    name, is_named, path = given.partition("=")
-    if not is_named or not path:
-        raise Misuse(f"--attach: must be NAME=FILE, is {given}")
-    file, stub = Path(path).expanduser(), ArtifactServiceStub(channel)
-    if not file.is_file():
-        raise Failure(f"--attach: {file} is no file")
-    media_type = media_type_of(name, file, None)
-    for part in parts_of(file):
-        request = artifact_pb2.AttachArtifactRequest(
-            task_id=task_id,
-            name=name,
-            offset=part.offset,
-            size_bytes=part.size,
-            sha256=part.sha256,
-            content=HttpBody(content_type=media_type, data=part.data),
-        )
-        stub.AttachArtifact(request, **connection.call())
-
-
 def _list(task: task_pb2.Task, as_json: bool) -> None:
     if as_json:
         print_data({"artifacts": [message_to_json(each) for each in task.artifacts]})
         return
-    table = ListingTable("name", "type", number("size"), number("attempt", 2), Head("put", 1))
+    table = ListingTable("name", "type", number("size"), number("attempt", 2), Head("put", 1), Head("sha256", 3))
     for each in task.artifacts:
-        attempt = str(each.attempt) if each.attempt else ""
-        table.add(each.name, each.media_type, size_text(each.size_bytes), attempt, local_time(each.created_at))
+        attempt, put = str(each.attempt or ""), local_time(each.created_at)
+        table.add(each.name, each.media_type, size_text(each.size_bytes), attempt, put, each.sha256)
     table.print()
 
 
@@ -107,15 +93,25 @@ def _print(task_id: str, artifact: artifact_pb2.Artifact, connection: Connection
 
 
 def _save(task_id: str, artifact: artifact_pb2.Artifact, connection: Connection, file: Path, *, force: bool) -> None:
+    if file.is_dir():
+        file /= artifact.name
     if file.exists() and not force:
         raise Failure(f"{file} is there already; --force replaces it")
     beside = file.with_name(f".{file.name}.{os.getpid()}")
     try:
-        with beside.open("wb") as written:
-            _read(task_id, artifact, connection, written.write)
-        beside.replace(file)
-    finally:
-        beside.unlink(missing_ok=True)
+        try:
+            with beside.open("wb") as written, progress_bar(f"{artifact.name}, KiB") as advance:
+
+                def write(data: bytes) -> None:
+                    written.write(data)
+                    advance(written.tell() // KIB, -int(-artifact.size_bytes // KIB))
+
+                _read(task_id, artifact, connection, write)
+            beside.replace(file)
+        finally:
+            beside.unlink(missing_ok=True)
+    except OSError as error:
+        raise Failure(f"{file}: {(error.strerror or str(error)).lower()}") from None
     out.print(shown(f"{file} has {size_text(artifact.size_bytes)} of {artifact.media_type}"))
 
 
@@ -135,8 +131,9 @@ def _read(
                     until = time.monotonic() + PATIENCE_SECS
                 break
             except grpc.RpcError as error:
-                is_broken = isinstance(error, grpc.Call) and error.code() is grpc.StatusCode.UNAVAILABLE
-                if not asked.offset or not is_broken or time.monotonic() > until:
+                # Another of several servers may have the task. One that does not answer at all is not waited for.
+                passing = Unavailable if asked.offset else NotOwner
+                if not isinstance(error_from_rpc(error), passing) or time.monotonic() > until:
                     raise
         time.sleep(AGAIN_AFTER_SECS)
     if hashed.hexdigest() != artifact.sha256:

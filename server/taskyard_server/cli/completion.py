@@ -21,6 +21,7 @@ from .server import word
 TIMEOUT_SECS: Final = 1.0
 MOST: Final = 50
 LEAST: Final = 4
+PREFIX: Final = "tsk_"
 NAME: Final = re.compile(r"[\w.:@/][\w.,:@+=/-]*")
 """Names that mean nothing to a shell, which puts them on the line as they are. Anyone who runs a host names it."""
 UNSAFE: Final = re.compile(r"[^\w .,:@+=/-]")
@@ -37,6 +38,18 @@ def task_ids(incomplete: str) -> Found:
     def ask(channel: grpc.Channel, call: dict[str, Any]) -> Iterable[tuple[str, str]]:
         for task in TaskServiceStub(channel).ListTasks(request, **call).tasks:
             yield task.task_id, f"{task.agent_id} {task.action} {word(task.state)}"
+
+    return _found(ask, incomplete)
+
+
+def artifact_names(task_id: str, incomplete: str) -> Found:
+    """The artifacts of a task, or of the only one whose id begins so, with their media types."""
+    request = task_pb2.ListTasksRequest(page_size=2, id_prefix=PREFIX + task_id.removeprefix(PREFIX))
+
+    def ask(channel: grpc.Channel, call: dict[str, Any]) -> Iterable[tuple[str, str]]:
+        tasks = TaskServiceStub(channel).ListTasks(request, **call).tasks
+        for artifact in tasks[0].artifacts if len(tasks) == 1 else ():
+            yield artifact.name, artifact.media_type
 
     return _found(ask, incomplete)
 

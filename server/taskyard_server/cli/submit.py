@@ -1,9 +1,11 @@
 """`taskyard submit`: submit a task, and wait for its end if that is wanted."""
 
+from pathlib import Path
 from typing import Annotated, Any
 
 import grpc
 import typer
+from rich.console import Console
 
 from taskyard.v1 import task_pb2
 from taskyard.v1.task_pb2_grpc import TaskServiceStub
@@ -17,6 +19,8 @@ from .server import filled, given, instant, word
 from .task_ends import TimeoutOption, exit_as, told_end, until, wait_for_end
 from .task_ids import whole_id
 from .task_options import with_task_options
+
+trouble = Console(stderr=True, highlight=False)
 
 
 @with_output
@@ -57,6 +61,7 @@ def submit(
     if timeout is not None and not wait:
         raise Misuse("--timeout: goes with --wait")
     end = until(timeout)
+    files = _files_of(attach) if attach else {}
     # The tasks of schedules do not have these fields.
     single = {
         "deadline": instant(deadline, "--deadline"),
@@ -74,8 +79,8 @@ def submit(
             request.parent_id = whole_id(channel, connection, parent)
         request.after.extend(whole_id(channel, connection, each) for each in after or ())
         answer = TaskServiceStub(channel).SubmitTask(request, **connection.call())
-        if attach and not answer.existing:
-            answer.state = _attached(answer.task_id, attach, channel, connection, hold=hold)
+        if files and not answer.existing:
+            _attach(answer, files, channel, connection, hold=hold)
         if not wait or not as_json:
             _tell(answer, as_json)
         if not wait:
@@ -88,18 +93,38 @@ def submit(
     exit_as(ended.state)
 
 
-def _attached(
-    task_id: str, files: list[str], channel: grpc.Channel, connection: Connection, *, hold: bool
-) -> task_pb2.Task.State.ValueType:
-    """The state of a task that has its files, and is not held any longer unless that is wanted."""
+def _files_of(attach: list[str]) -> dict[str, Path]:
     # Most submits need no hashes.
-    from .artifacts import attach
+    from .attachments import files_of
 
-    for each in files:
-        attach(task_id, each, channel, connection)
-    if hold:
-        return task_pb2.Task.pending
-    return TaskServiceStub(channel).ResumeTask(task_pb2.ResumeTaskRequest(task_id=task_id), **connection.call()).status
+    return files_of(attach)
+
+
+def _attach(
+    answer: task_pb2.SubmitTaskResponse,
+    files: dict[str, Path],
+    channel: grpc.Channel,
+    connection: Connection,
+    *,
+    hold: bool,
+) -> None:
+    """Give a task its files, and let it go unless it is to be held. The answer has its state then."""
+    from .attachments import attach
+
+    stub, task_id = TaskServiceStub(channel), answer.task_id
+    task = stub.GetTask(task_pb2.GetTaskRequest(task_id=task_id), **connection.call())
+    if not task.hold:
+        # An earlier submission under its idempotency key has given it its files.
+        answer.state = task.state
+        return
+    try:
+        attach(task_id, files, channel, connection)
+        if not hold:
+            request = task_pb2.ResumeTaskRequest(task_id=task_id)
+            answer.state = stub.ResumeTask(request, **connection.call()).status
+    except BaseException:
+        trouble.print(f"taskyard: {task_id} stays held", style="dim", soft_wrap=True)
+        raise
 
 
 def _tell(answer: task_pb2.SubmitTaskResponse, as_json: bool) -> None:
