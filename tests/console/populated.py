@@ -1,11 +1,15 @@
 """A namespace in which something of everything is to be seen, for pictures and for the looks of views."""
 
+import base64
 import random
 import threading
 
 from tests.console.yards import Lease, Yard
 
 STATES = {"pending", "queued", "assigned", "running", "paused", "done", "failed", "cancelled"}
+PIXEL = base64.b64decode(
+    "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
+)
 SOURCE = "https://example.org/catalogue"
 
 
@@ -63,6 +67,9 @@ def _tasks(yard: Yard) -> None:
         {"text": "/4 has no price\n", "channel": "stderr"},
         {"json": {"product": {"name": "Lamp", "price": 39.9}, "page": 3}},
     )
+    running.put("products.json", b'[{"name":"Lamp","price":39.9}]', "application/json")
+    running.put("page.png", PIXEL, "image/png")
+    running.put("a-recording-of-all-that-the-page-has-done-while-it-was-read.webm", bytes(9_000), "video/webm")
     paused = yard.run("web-2")
     yard.call("POST", f"/tasks/{paused.task_id}/pause")
     paused.report("release")

@@ -94,6 +94,15 @@ def test_the_output_of_a_task(full_console: Console, full_yard: Yard) -> None:
     looks(full_console, "dark", "light")
 
 
+def test_the_artifacts_of_a_task(full_console: Console, full_yard: Yard) -> None:
+    full_console.open("tasks", full_yard.tasks(state="running")[0]["taskId"])
+    for name in ("products.json", "page.png"):
+        full_console.button(f"Show {name}").click()
+    expect(full_console.page.get_by_role("img", name="page.png")).to_be_visible()
+    expect(full_console.page.get_by_role("region", name="The text of products.json")).to_contain_text("Lamp")
+    looks(full_console, "dark", "light")
+
+
 @pytest.mark.parametrize("view", ["tasks", "targets"])
 def test_the_buttons_of_a_view_under_the_pointer(full_console: Console, view: str) -> None:
     full_console.open(view)

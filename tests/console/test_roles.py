@@ -178,6 +178,19 @@ def test_a_viewer_sees_params_only_where_they_are_granted(signed_in: SignedIn, f
     expect(console.main.get_by_text("thing").first).to_be_visible()
 
 
+def test_a_viewer_sees_artifacts_only_where_params_are_granted(signed_in: SignedIn, guarded: Yard) -> None:
+    task_id = guarded.submit(hold=True)
+    guarded.put(f"/tasks/{task_id}/artifacts/notes.txt", b"a thing", "text/plain")
+    console = signed_in("viewer")
+    console.open("tasks", task_id)
+    console.settled()
+    expect(console.main.get_by_text("notes.txt")).to_have_count(0)
+    console = signed_in("viewer", payloads=True)
+    console.open("tasks", task_id)
+    console.button("Show notes.txt").click()
+    expect(console.main.get_by_text("a thing")).to_be_visible()
+
+
 def test_an_operator_is_offered_all_of_a_namespace(signed_in: SignedIn, full: dict[str, str]) -> None:
     console = signed_in("operator")
     for path, writes in {**WRITES, ("tasks", full["bob"]): {"Cancel", "Submit again"}}.items():

@@ -18,6 +18,7 @@ from tests.ports import free_port
 
 SECS = 20.0
 ROOM = 1_000_000
+PART_BYTES = 1 << 20
 SETTINGS = {
     "scheduler": {
         **dict.fromkeys(("maxQueueSize", "maxPerAgent", "maxInflight", "maxPerAgentInflight"), ROOM),
@@ -130,6 +131,16 @@ class Yard:
             ids += [each["taskId"] for each in answer["tasks"]]
         return ids
 
+    def put(self, path: str, data: bytes, media_type: str, **query: int) -> dict[str, Any]:
+        """Put an artifact at this path, in parts; the reference to it."""
+        digest = sha256(data).hexdigest()
+        for offset in range(0, len(data), PART_BYTES):
+            sent = {**query, "offset": offset, **({"sha256": digest} if offset + PART_BYTES >= len(data) else {})}
+            part = data[offset : offset + PART_BYTES]
+            answer = self.client.put(path, params=sent, content=part, headers={"content-type": media_type})
+            assert answer.is_success, answer.text
+        return {"$artifact": {"name": path.rpartition("/")[2], "sizeBytes": len(data), "sha256": digest}}
+
     def task(self, task_id: str) -> dict[str, Any]:
         """A task as it stands."""
         return self.call("GET", f"/tasks/{task_id}")
@@ -176,9 +187,7 @@ class Lease:
         path = f"/api/runtime-hosts/{self.host}/tasks/{self.task_id}/output"
         self.yard.call("POST", path, fencing_token=self.fencing_token, number=number, chunks=chunks)
 
-    def put(self, name: str, data: bytes, media_type: str) -> None:
-        """Put an artifact in one part."""
+    def put(self, name: str, data: bytes, media_type: str) -> dict[str, Any]:
+        """Put an artifact; the reference to it."""
         path = f"/api/runtime-hosts/{self.host}/tasks/{self.task_id}/artifacts/{name}"
-        query = {"fencing_token": self.fencing_token, "sha256": sha256(data).hexdigest()}
-        put = self.yard.client.put(path, params=query, content=data, headers={"content-type": media_type})
-        assert put.is_success, put.text
+        return self.yard.put(path, data, media_type, fencing_token=self.fencing_token)

@@ -20,6 +20,7 @@ import { useRead } from "../reading";
 import { href } from "../route";
 import { may } from "../session";
 import { Artifacts } from "./artifacts/artifacts";
+import { Reference, referredTo } from "./artifacts/reference";
 import { asCurl, asGrpcurl, asPython } from "./copies";
 import { Output } from "./output/output";
 import { listAddress } from "./place";
@@ -76,6 +77,7 @@ export function TaskView({ taskId }: { taskId: string }) {
           <Artifacts key={`artifacts of ${task.id}`} task={task} />
           <Values
             title="Params"
+            task={task}
             of={task.input ?? task.params}
             value={() => inputOf<ExactJson>(task)}
             none="It was given none."
@@ -83,6 +85,7 @@ export function TaskView({ taskId }: { taskId: string }) {
           {(task.state === "done" || task.result !== undefined) && (
             <Values
               title="Result"
+              task={task}
               of={task.output ?? task.result}
               value={() => outputOf<ExactJson>(task)}
               none="It ended without one."
@@ -113,7 +116,7 @@ function Actions({ task, isGone }: { task: Task; isGone: boolean }) {
             {DEEDS[deed].name}
           </Button>
         ))}
-      {maySubmit() && (
+      {maySubmit() && !referredTo(task.params, task) && (
         <Button icon="refresh" onPress={() => openSubmit(task)}>
           Submit again
         </Button>
@@ -197,20 +200,29 @@ function Attempts({ task }: { task: Task }) {
 
 interface ValuesProps {
   title: string;
+  task: Task;
   of: Payload | object | ExactJson | undefined;
   value: () => ExactJson | undefined;
   none: string;
 }
 
-/** Params or a result as a tree; bytes of a codec that this page does not know by their number. */
-function Values({ title, of, value, none }: ValuesProps) {
+/** Params or a result as a tree, below the artifact that has them; bytes of a codec that is unknown here by number. */
+function Values({ title, task, of, value, none }: ValuesProps) {
   let content: ComponentChildren;
   let text = "";
   try {
     const shown = value();
     const isNone = shown === undefined || (typeof of === "object" && of !== null && !Object.keys(of).length);
     text = isNone ? "" : JSON.stringify(shown, (_, each) => (typeof each === "bigint" ? Number(each) : each), 2);
-    content = isNone ? <p class="dim">{none}</p> : <Tree value={shown} />;
+    const artifact = referredTo(shown, task);
+    content = isNone ? (
+      <p class="dim">{none}</p>
+    ) : (
+      <>
+        {artifact && <Reference to={artifact} />}
+        <Tree value={shown} depth={artifact ? 0 : 2} />
+      </>
+    );
   } catch {
     const { data, encoding } = of as Payload;
     content = (
@@ -349,6 +361,8 @@ function Labels({ of }: { of: Readonly<Record<string, string>> }) {
 }
 
 function Copies({ task }: { task: Task }) {
+  // Another task would refer to an artifact that it does not have.
+  if (referredTo(task.params, task)) return null;
   return (
     <Card title="Submit the same from elsewhere">
       <div class="row">

@@ -9,6 +9,7 @@ import { Card } from "../../parts/page";
 import { Ago } from "../../parts/time";
 import { save } from "../../rest";
 import { isShown, type Preview, pathOf, previewOf, TEXT_BYTES } from "./preview";
+import { elementOf } from "./reference";
 
 /** Nothing where there are none, or where they are not shown to the caller. */
 export function Artifacts({ task }: { task: Task }) {
@@ -31,7 +32,7 @@ function Row({ taskId, artifact }: { taskId: string; artifact: Artifact }) {
   useEffect(() => () => image && URL.revokeObjectURL(image), [image]);
   const show = async () => setPreview(preview ? undefined : await previewOf(taskId, artifact));
   return (
-    <li>
+    <li id={elementOf(artifact)} tabIndex={-1}>
       <div class="row">
         <code class="artifact-name">{name}</code>
         <span class="dim">

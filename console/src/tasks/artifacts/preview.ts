@@ -1,6 +1,7 @@
 /** What of an artifact can be shown in the page: images that a browser draws, and text. Nothing of it is ever run. */
 import type { Artifact } from "@client/tasks";
 import { read } from "../../rest";
+import { indented } from "./indented";
 
 /** No more of a text is shown. */
 export const TEXT_BYTES = 262_144;
@@ -8,6 +9,7 @@ export const TEXT_BYTES = 262_144;
 const IMAGE_BYTES = 5 * 1024 * 1024;
 const IMAGES = new Set(["image/png", "image/jpeg", "image/gif", "image/webp"]);
 const TEXTS = /^(text\/|application\/(json|xml|yaml|x-yaml|toml|javascript|x-ndjson|sql)\b|[^;]*\+(json|xml))/;
+const JSONS = /[/+]json\b/;
 
 export type Preview = { readonly image: string } | { readonly text: string; readonly isCut: boolean };
 
@@ -30,15 +32,7 @@ export async function previewOf(taskId: string, artifact: Artifact): Promise<Pre
   }
   const isCut = artifact.sizeBytes > TEXT_BYTES;
   const answer = await read(path, isCut ? { range: `bytes=0-${TEXT_BYTES - 1}` } : {});
-  const text = await answer.text();
-  return { text: isCut ? text : pretty(text, artifact.mediaType), isCut };
-}
-
-function pretty(text: string, mediaType: string): string {
-  if (!/[/+]json\b/.test(mediaType)) return text;
-  try {
-    return JSON.stringify(JSON.parse(text), undefined, 2);
-  } catch {
-    return text;
-  }
+  // As a stream, so that a character which is cut off is left out.
+  const text = new TextDecoder().decode(await answer.arrayBuffer(), { stream: true });
+  return { text: !isCut && JSONS.test(artifact.mediaType) ? indented(text) : text, isCut };
 }
