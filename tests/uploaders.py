@@ -4,8 +4,8 @@ import asyncio
 from hashlib import sha256
 from pathlib import Path
 
-from taskyard_server.core.runs.artifacts import Right
-from taskyard_server.engine.artifacts import Part, Uploaded
+from taskyard_server.core.runs.artifacts import Part, Right
+from taskyard_server.engine.artifacts import Uploaded
 from taskyard_server.engine.engine import Engine
 from taskyard_server.store.objects import Objects, ObjectsError
 from tests.speakers import HOST, speaker

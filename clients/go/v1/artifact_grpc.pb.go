@@ -44,8 +44,8 @@ type ArtifactServiceClient interface {
 	// one brings the hash of the whole: then the task has the artifact, in the place of an earlier one of its name. A part
 	// that comes again is taken once.
 	//
-	// Errors: `not_found`, `lease_lost`, `bad_request` (an offset that leaves a gap, a part of the wrong size, another hash,
-	// a malformed name), `too_large` (more than `maxArtifactBytes`, or a hundred artifacts), `conflict` (the server keeps no
+	// Errors: `not_found`, `lease_lost`, `bad_request` (an offset that leaves a gap, a part of the wrong size, a whole of
+	// another hash or size, a malformed name), `too_large` (more than `maxArtifactBytes`, or a hundred artifacts), `conflict` (the server keeps no
 	// artifacts).
 	// Retry: safe.
 	UploadArtifact(ctx context.Context, in *UploadArtifactRequest, opts ...grpc.CallOption) (*UploadArtifactResponse, error)
@@ -53,7 +53,7 @@ type ArtifactServiceClient interface {
 	// that are too large. Parts as in UploadArtifact.
 	//
 	// Errors: `not_found`, `conflict` (the task is not held, or the server keeps no artifacts), `bad_request` (an offset that
-	// leaves a gap, a part of the wrong size, another hash, a malformed name), `too_large` (more than `maxArtifactBytes`, or
+	// leaves a gap, a part of the wrong size, a whole of another hash or size, a malformed name), `too_large` (more than `maxArtifactBytes`, or
 	// a hundred artifacts).
 	// Retry: safe.
 	AttachArtifact(ctx context.Context, in *AttachArtifactRequest, opts ...grpc.CallOption) (*AttachArtifactResponse, error)
@@ -156,8 +156,8 @@ type ArtifactServiceServer interface {
 	// one brings the hash of the whole: then the task has the artifact, in the place of an earlier one of its name. A part
 	// that comes again is taken once.
 	//
-	// Errors: `not_found`, `lease_lost`, `bad_request` (an offset that leaves a gap, a part of the wrong size, another hash,
-	// a malformed name), `too_large` (more than `maxArtifactBytes`, or a hundred artifacts), `conflict` (the server keeps no
+	// Errors: `not_found`, `lease_lost`, `bad_request` (an offset that leaves a gap, a part of the wrong size, a whole of
+	// another hash or size, a malformed name), `too_large` (more than `maxArtifactBytes`, or a hundred artifacts), `conflict` (the server keeps no
 	// artifacts).
 	// Retry: safe.
 	UploadArtifact(context.Context, *UploadArtifactRequest) (*UploadArtifactResponse, error)
@@ -165,7 +165,7 @@ type ArtifactServiceServer interface {
 	// that are too large. Parts as in UploadArtifact.
 	//
 	// Errors: `not_found`, `conflict` (the task is not held, or the server keeps no artifacts), `bad_request` (an offset that
-	// leaves a gap, a part of the wrong size, another hash, a malformed name), `too_large` (more than `maxArtifactBytes`, or
+	// leaves a gap, a part of the wrong size, a whole of another hash or size, a malformed name), `too_large` (more than `maxArtifactBytes`, or
 	// a hundred artifacts).
 	// Retry: safe.
 	AttachArtifact(context.Context, *AttachArtifactRequest) (*AttachArtifactResponse, error)

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import re
-from typing import Final, NamedTuple, TypeAlias
+from typing import Final, TypeAlias
 
 from taskyard.v1 import artifact_pb2 as pb
 from taskyard_server.core.errors import BadRequest, OutOfRange
 from taskyard_server.core.history import Artifact
+from taskyard_server.core.runs.artifacts import Part
 
 from .timestamps import timestamp
 
@@ -17,17 +18,6 @@ DEFAULT_MEDIA_TYPE: Final = "application/octet-stream"
 SHA256: Final = re.compile("[0-9a-fA-F]{64}")
 RANGE: Final = re.compile(r"bytes=(\d{0,18})-(\d{0,18})", re.ASCII)
 MAX_WHOLE: Final = 1 << 53
-
-
-class NewPart(NamedTuple):
-    """A part of an artifact that is uploaded. With the hash of the whole it is the last; `size` is that, if known."""
-
-    name: str
-    media_type: str
-    offset: int
-    data: bytes
-    size: int | None
-    sha256: bytes | None
 
 
 Uploading: TypeAlias = pb.UploadArtifactRequest | pb.AttachArtifactRequest
@@ -40,7 +30,7 @@ def artifact_name(name: str) -> str:
     return name
 
 
-def new_part(request: Uploading) -> NewPart:
+def new_part(request: Uploading) -> Part:
     """The part of an artifact that a request carries. Raises `BadRequest`."""
     media_type = request.content.content_type or DEFAULT_MEDIA_TYPE
     if not MEDIA_TYPE.fullmatch(media_type):
@@ -49,14 +39,12 @@ def new_part(request: Uploading) -> NewPart:
         raise BadRequest("sha256: must be 64 hex digits")
     if not request.content.data and not request.sha256:
         raise BadRequest("content: is required, but for the last part, which has the sha256")
-    return NewPart(
-        artifact_name(request.name),
-        media_type,
-        _whole(request.offset, "offset"),
-        request.content.data,
-        _whole(request.size_bytes, "size_bytes") or None,
-        bytes.fromhex(request.sha256) or None,
-    )
+    name, offset, data = artifact_name(request.name), _whole(request.offset, "offset"), request.content.data
+    size, sha256 = _whole(request.size_bytes, "size_bytes") or None, bytes.fromhex(request.sha256) or None
+    come = offset + len(data)
+    if size is not None and (come > size or (sha256 and come < size)):
+        raise BadRequest(f"size_bytes: is {size}, but with this part {come} bytes have come")
+    return Part(name, media_type, offset, data, size, sha256)
 
 
 def artifact_message(artifact: Artifact) -> pb.Artifact:

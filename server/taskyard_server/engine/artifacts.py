@@ -17,7 +17,7 @@ import structlog
 
 from taskyard_server.core.errors import BadRequest, Conflict, NotFound, TooLarge, Unavailable
 from taskyard_server.core.history import Artifact
-from taskyard_server.core.runs.artifacts import Right, find
+from taskyard_server.core.runs.artifacts import Part, Right, find
 from taskyard_server.store.objects import MEMORY, NoObject, Objects, ObjectsError
 from taskyard_server.store.port import key_of
 
@@ -44,17 +44,6 @@ MAX_BYTES_AT_ONCE: Final = 64 << 20
 SWEEP_SECS: Final = 60.0
 COLLECT_SECS: Final = 3_600.0
 """How often objects are looked for whose task is gone; none that is younger is taken for such a one."""
-
-
-class Part(NamedTuple):
-    """A part of an artifact that is uploaded. With the hash of the whole it is the last; `size` is that, if known."""
-
-    name: str
-    media_type: str
-    offset: int
-    data: bytes
-    size: int | None
-    sha256: bytes | None
 
 
 class Uploaded(NamedTuple):

@@ -12,7 +12,7 @@ import grpc
 from google.protobuf import any_pb2, duration_pb2
 from google.rpc import error_details_pb2, status_pb2
 
-from taskyard_server.core.errors import NotOwner, Refusal
+from taskyard_server.core.errors import NotOwner, Refusal, Unavailable
 
 DOMAIN: Final = "taskyard"
 MAX_BODY_BYTES: Final = 2048
@@ -63,6 +63,9 @@ class InternalError(Refusal):
 
 def refusal_of(error: Exception) -> Refusal:
     """The refusal by which the caller is told of an error."""
+    if isinstance(error, grpc.aio.InternalError):
+        # So writing to a caller that has gone ends, where grpc cancels the call only afterwards.
+        return Unavailable("the connection is broken")
     return error if isinstance(error, Refusal) else InternalError()
 
 

@@ -17,7 +17,7 @@ from taskyard_server.core.errors import PermissionDenied
 from taskyard_server.core.history import Artifact
 from taskyard_server.core.runs.artifacts import Right
 from taskyard_server.core.task import Task
-from taskyard_server.engine.artifacts import KeptArtifact, Part, Uploaded
+from taskyard_server.engine.artifacts import KeptArtifact, Uploaded
 from taskyard_server.engine.engine import Engine
 from taskyard_server.interceptors.callers import current_call
 from taskyard_server.interceptors.errors import HTTP_STATUS_KEY
@@ -48,7 +48,7 @@ class ArtifactService(ArtifactServiceServicer):
     ) -> pb.UploadArtifactResponse:
         del context
         call = current_call()
-        uploaded = await self._engine.artifacts.upload(call.namespace, _lease(request), Part(*new_part(request)))
+        uploaded = await self._engine.artifacts.upload(call.namespace, _lease(request), new_part(request))
         return pb.UploadArtifactResponse(
             task_id=request.task_id, received_bytes=uploaded.received, artifact=_shown(uploaded)
         )
@@ -59,7 +59,7 @@ class ArtifactService(ArtifactServiceServicer):
         del context
         call = current_call()
         right = Right(request.task_id, agents=call.access.agents)
-        uploaded = await self._engine.artifacts.upload(call.namespace, right, Part(*new_part(request)))
+        uploaded = await self._engine.artifacts.upload(call.namespace, right, new_part(request))
         return pb.AttachArtifactResponse(
             task_id=request.task_id, received_bytes=uploaded.received, artifact=_shown(uploaded)
         )

@@ -2,6 +2,7 @@
 
 import hashlib
 
+import grpc
 import pytest
 from google.api.httpbody_pb2 import HttpBody
 
@@ -82,6 +83,11 @@ async def test_a_task_shows_its_artifacts(server, lease):
         "another hash": ({"data": b"x", "sha256": sha256(b"y")}, "sha256: what has come, 1 bytes, has another"),
         "a fraction": ({"data": b"x", "offset": 0.5}, "offset: must be a whole number"),
         "below zero": ({"data": b"x", "size_bytes": -1}, "size_bytes: must be a whole number"),
+        "more than it said": ({"data": b"xy", "size_bytes": 1}, "size_bytes: is 1, but with this part 2 bytes"),
+        "less": (
+            {"data": b"x", "size_bytes": 2, "sha256": sha256(b"x")},
+            "size_bytes: is 2, but with this part 1 bytes",
+        ),
         "no number": ({"data": b"x", "offset": float("nan")}, "offset: must be a whole number"),
         "a gap": ({"data": b"x", "offset": 5}, "offset: must be "),
         "no media type": ({"data": b"x", "media_type": "text"}, "content.content_type: must be a media type"),
@@ -92,6 +98,19 @@ async def test_a_task_shows_its_artifacts(server, lease):
 async def test_a_malformed_part_is_refused_and_names_the_field(server, lease, refused, fields, said):
     error = await refused(upload(server, lease, **fields))
     assert (error.code, error.message.startswith(said)) == (BAD, True), error.message
+
+
+async def test_a_reader_that_goes_in_the_middle_is_no_fault(server, lease, refused, log_lines, monkeypatch):
+    await put(server, lease)
+
+    async def gone(*_):
+        yield DATA[:PART_BYTES]
+        # As grpc raises it where it writes, mostly before it cancels the call.
+        raise grpc.aio.InternalError
+
+    monkeypatch.setattr(server.engine.artifacts, "read", gone)
+    assert (await refused(read(server, lease["task_id"]))).code == "unavailable"
+    assert [line for line in log_lines if line["log_level"] == "error"] == []
 
 
 async def test_without_a_token_or_under_another_lease_nothing_is_taken(server, lease, refused):

@@ -70,8 +70,8 @@ class ArtifactServiceServicer(object):
         one brings the hash of the whole: then the task has the artifact, in the place of an earlier one of its name. A part
         that comes again is taken once.
 
-        Errors: `not_found`, `lease_lost`, `bad_request` (an offset that leaves a gap, a part of the wrong size, another hash,
-        a malformed name), `too_large` (more than `maxArtifactBytes`, or a hundred artifacts), `conflict` (the server keeps no
+        Errors: `not_found`, `lease_lost`, `bad_request` (an offset that leaves a gap, a part of the wrong size, a whole of
+        another hash or size, a malformed name), `too_large` (more than `maxArtifactBytes`, or a hundred artifacts), `conflict` (the server keeps no
         artifacts).
         Retry: safe.
         """
@@ -84,7 +84,7 @@ class ArtifactServiceServicer(object):
         that are too large. Parts as in UploadArtifact.
 
         Errors: `not_found`, `conflict` (the task is not held, or the server keeps no artifacts), `bad_request` (an offset that
-        leaves a gap, a part of the wrong size, another hash, a malformed name), `too_large` (more than `maxArtifactBytes`, or
+        leaves a gap, a part of the wrong size, a whole of another hash or size, a malformed name), `too_large` (more than `maxArtifactBytes`, or
         a hundred artifacts).
         Retry: safe.
         """

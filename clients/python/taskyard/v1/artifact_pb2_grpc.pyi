@@ -46,8 +46,8 @@ class ArtifactServiceStub:
     one brings the hash of the whole: then the task has the artifact, in the place of an earlier one of its name. A part
     that comes again is taken once.
 
-    Errors: `not_found`, `lease_lost`, `bad_request` (an offset that leaves a gap, a part of the wrong size, another hash,
-    a malformed name), `too_large` (more than `maxArtifactBytes`, or a hundred artifacts), `conflict` (the server keeps no
+    Errors: `not_found`, `lease_lost`, `bad_request` (an offset that leaves a gap, a part of the wrong size, a whole of
+    another hash or size, a malformed name), `too_large` (more than `maxArtifactBytes`, or a hundred artifacts), `conflict` (the server keeps no
     artifacts).
     Retry: safe.
     """
@@ -56,7 +56,7 @@ class ArtifactServiceStub:
     that are too large. Parts as in UploadArtifact.
 
     Errors: `not_found`, `conflict` (the task is not held, or the server keeps no artifacts), `bad_request` (an offset that
-    leaves a gap, a part of the wrong size, another hash, a malformed name), `too_large` (more than `maxArtifactBytes`, or
+    leaves a gap, a part of the wrong size, a whole of another hash or size, a malformed name), `too_large` (more than `maxArtifactBytes`, or
     a hundred artifacts).
     Retry: safe.
     """
@@ -94,8 +94,8 @@ class ArtifactServiceAsyncStub(ArtifactServiceStub):
     one brings the hash of the whole: then the task has the artifact, in the place of an earlier one of its name. A part
     that comes again is taken once.
 
-    Errors: `not_found`, `lease_lost`, `bad_request` (an offset that leaves a gap, a part of the wrong size, another hash,
-    a malformed name), `too_large` (more than `maxArtifactBytes`, or a hundred artifacts), `conflict` (the server keeps no
+    Errors: `not_found`, `lease_lost`, `bad_request` (an offset that leaves a gap, a part of the wrong size, a whole of
+    another hash or size, a malformed name), `too_large` (more than `maxArtifactBytes`, or a hundred artifacts), `conflict` (the server keeps no
     artifacts).
     Retry: safe.
     """
@@ -104,7 +104,7 @@ class ArtifactServiceAsyncStub(ArtifactServiceStub):
     that are too large. Parts as in UploadArtifact.
 
     Errors: `not_found`, `conflict` (the task is not held, or the server keeps no artifacts), `bad_request` (an offset that
-    leaves a gap, a part of the wrong size, another hash, a malformed name), `too_large` (more than `maxArtifactBytes`, or
+    leaves a gap, a part of the wrong size, a whole of another hash or size, a malformed name), `too_large` (more than `maxArtifactBytes`, or
     a hundred artifacts).
     Retry: safe.
     """
@@ -145,8 +145,8 @@ class ArtifactServiceServicer(metaclass=_abc_1.ABCMeta):
         one brings the hash of the whole: then the task has the artifact, in the place of an earlier one of its name. A part
         that comes again is taken once.
 
-        Errors: `not_found`, `lease_lost`, `bad_request` (an offset that leaves a gap, a part of the wrong size, another hash,
-        a malformed name), `too_large` (more than `maxArtifactBytes`, or a hundred artifacts), `conflict` (the server keeps no
+        Errors: `not_found`, `lease_lost`, `bad_request` (an offset that leaves a gap, a part of the wrong size, a whole of
+        another hash or size, a malformed name), `too_large` (more than `maxArtifactBytes`, or a hundred artifacts), `conflict` (the server keeps no
         artifacts).
         Retry: safe.
         """
@@ -161,7 +161,7 @@ class ArtifactServiceServicer(metaclass=_abc_1.ABCMeta):
         that are too large. Parts as in UploadArtifact.
 
         Errors: `not_found`, `conflict` (the task is not held, or the server keeps no artifacts), `bad_request` (an offset that
-        leaves a gap, a part of the wrong size, another hash, a malformed name), `too_large` (more than `maxArtifactBytes`, or
+        leaves a gap, a part of the wrong size, a whole of another hash or size, a malformed name), `too_large` (more than `maxArtifactBytes`, or
         a hundred artifacts).
         Retry: safe.
         """

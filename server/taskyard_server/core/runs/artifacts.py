@@ -39,6 +39,17 @@ class Right(NamedTuple):
     agents: Names | None = None
 
 
+class Part(NamedTuple):
+    """A part of an artifact that is uploaded. With the hash of the whole it is the last; `size` is that, if known."""
+
+    name: str
+    media_type: str
+    offset: int
+    data: bytes
+    size: int | None
+    sha256: bytes | None
+
+
 class Artifacts:
     """The artifacts of the tasks of one namespace, which are `used` bytes in all, as far as that is known.
 
