@@ -10,6 +10,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"time"
@@ -54,11 +56,44 @@ var errNotWritten = errors.New("the bytes of the artifact cannot be written")
 // [CodeNotFound].
 func (c *Client) ReadArtifact(ctx context.Context, taskID, name string) ([]byte, error) {
 	var found bytes.Buffer
-	for left := artifactTries - 1; ; left-- {
+	err := untilWhole(func() error {
 		found.Reset()
-		err := c.CopyArtifact(ctx, &found, taskID, name)
-		if !errors.Is(err, errReplaced) || left == 0 {
-			return found.Bytes(), err
+		return c.CopyArtifact(ctx, &found, taskID, name)
+	})
+	return found.Bytes(), err
+}
+
+// SaveArtifact writes an artifact to a file, which is there only once it is whole, across broken connections. The error is
+// that of [Client.ReadArtifact], or of the file.
+func (c *Client) SaveArtifact(ctx context.Context, taskID, name, path string) error {
+	beside := filepath.Join(filepath.Dir(path), "."+filepath.Base(path)+"."+newKey())
+	file, err := os.OpenFile(beside, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o666)
+	if err != nil {
+		return err
+	}
+	err = untilWhole(func() error {
+		if _, err := file.Seek(0, io.SeekStart); err != nil {
+			return err
+		}
+		if err := file.Truncate(0); err != nil {
+			return err
+		}
+		return c.CopyArtifact(ctx, file, taskID, name)
+	})
+	if err = errors.Join(err, file.Close()); err == nil {
+		err = os.Rename(beside, path)
+	}
+	if err != nil {
+		_ = os.Remove(beside)
+	}
+	return err
+}
+
+// untilWhole reads an artifact, anew while another one takes its place.
+func untilWhole(read func() error) error {
+	for left := artifactTries - 1; ; left-- {
+		if err := read(); !errors.Is(err, errReplaced) || left == 0 {
+			return err
 		}
 	}
 }

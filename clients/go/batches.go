@@ -59,7 +59,7 @@ type BatchOutcome struct {
 
 // SubmitBatch submits several tasks of one agent. Each of them is accepted or refused by itself.
 //
-// Codes: [CodeBatchTooLarge], [CodeTooLarge] for the params of a task, and [CodeBadRequest] if a task is malformed.
+// Codes: [CodeBatchTooLarge], [CodeTooLarge] for the params of a task, which [Client.Submit] takes, and [CodeBadRequest] if a task is malformed.
 // After these no task was submitted.
 func (c *Client) SubmitBatch(ctx context.Context, batch NewBatch) (*SubmittedBatch, error) {
 	request := &taskyardv1.SubmitBatchRequest{
@@ -77,6 +77,11 @@ func (c *Client) SubmitBatch(ctx context.Context, batch NewBatch) (*SubmittedBat
 		answer, err = c.batches.SubmitBatch(ctx, request)
 		return err
 	})
+	if refusesParams(err) {
+		refused := *asError(err)
+		refused.Reason += "; submit this task by itself: Submit makes an artifact of them"
+		return nil, &refused
+	}
 	if err != nil {
 		return nil, err
 	}

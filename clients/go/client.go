@@ -81,9 +81,11 @@ type Submitted struct {
 
 // Submit submits one task. The task is created once, however often the connection breaks: without an idempotency key in
 // the task, the client makes one. Tasks that are submitted at the same time share the messages of a stream; a thousand
-// of them cost little more than a batch. Within a handler, with its context, the task of the handler is the parent.
+// of them cost little more than a batch. Within a handler, with its context, the task of the handler is the parent. Params
+// of more than 256 KiB become an artifact of the task, and its handler sees the value.
 //
-// Codes: [CodeQueueFull], [CodeTooLarge] for the params, [CodeAlreadyExists] if the idempotency key belongs to a
+// Codes: [CodeQueueFull], [CodeTooLarge] for params that are too large for an artifact too, or where the server keeps none,
+// [CodeAlreadyExists] if the idempotency key belongs to a
 // different task or the unique key is taken, and [CodeNotFound] for a task in After. After [CodeUnavailable], [CodeDeadlineExceeded] and [CodeCancelled] the task may exist.
 func (c *Client) Submit(ctx context.Context, task NewTask, options ...SubmitOption) (*Submitted, error) {
 	request, err := task.message(ctx, c.agentID)
@@ -93,7 +95,9 @@ func (c *Client) Submit(ctx context.Context, task NewTask, options ...SubmitOpti
 	if err != nil {
 		return nil, err
 	}
-	submit := func() (*taskyardv1.SubmitTaskResponse, error) { return c.submitter.submit(ctx, request) }
+	submit := func() (*taskyardv1.SubmitTaskResponse, error) {
+		return c.submitAnySize(ctx, request, task.IdempotencyKey != "")
+	}
 	var answer *taskyardv1.SubmitTaskResponse
 	if submitOptionsOf(options).waitsWhenFull {
 		answer, err = untilRoom(ctx, submit)

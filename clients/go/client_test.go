@@ -186,7 +186,8 @@ func TestErrorsOfTheServerHaveTheirCodes(t *testing.T) {
 		t.Errorf("%+v", bad)
 	}
 	large := map[string]string{"x": strings.Repeat("x", 100_000)}
-	if _, err := client.Submit(ctx, NewTask{Action: "echo", Params: large}); CodeOf(err) != CodeTooLarge {
+	batch := NewBatch{Tasks: []NewTask{{Action: "echo", Params: large}}}
+	if _, err := client.SubmitBatch(ctx, batch); CodeOf(err) != CodeTooLarge {
 		t.Error(err)
 	}
 	task := must(client.Submit(ctx, NewTask{Action: "echo"}))(t)

@@ -23,7 +23,7 @@ func (r *hostRun) begin(assignments []*taskyardv1.Assignment) {
 		task := newRunningTask(assignment, r.reportProgress)
 		ctx, cancel := context.WithCancelCause(r.handlersContext)
 		task.emit = func(chunk *taskyardv1.NewChunk) error { return r.emit(ctx, task.key(), chunk) }
-		task.held = &heldArtifacts{r.host.client, r.host.id, task.key()}
+		task.held = r.artifactsOf(task)
 		r.handlers[task.key()] = &runningHandler{task, cancel}
 		r.runningHandlers.Go(func() {
 			defer cancel(nil)

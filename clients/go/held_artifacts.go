@@ -12,6 +12,7 @@ import (
 	"errors"
 	"io"
 	"slices"
+	"sync"
 
 	"google.golang.org/genproto/googleapis/api/httpbody"
 	"google.golang.org/protobuf/proto"
@@ -32,6 +33,17 @@ type heldArtifacts struct {
 	client *Client
 	hostID string
 	lease  leaseKey
+
+	mu   sync.Mutex
+	sums map[string]string // The hashes of all artifacts by their names.
+}
+
+func (r *hostRun) artifactsOf(task *RunningTask) *heldArtifacts {
+	held := &heldArtifacts{client: r.host.client, hostID: r.host.id, lease: task.key(), sums: map[string]string{}}
+	for _, each := range task.Artifacts {
+		held.sums[each.Name] = each.SHA256
+	}
+	return held
 }
 
 // PutArtifact gives the task an artifact, in the place of an earlier one of this name. The media type is
@@ -40,7 +52,7 @@ type heldArtifacts struct {
 func (t *RunningTask) PutArtifact(
 	ctx context.Context, name string, content io.ReadSeeker, mediaType string,
 ) (*Artifact, error) {
-	return uploadArtifact(content, func(part artifactPart) (*taskyardv1.Artifact, error) {
+	put, err := uploadArtifact(content, func(part artifactPart) (*taskyardv1.Artifact, error) {
 		answer, err := t.held.client.artifacts.UploadArtifact(ctx, &taskyardv1.UploadArtifactRequest{
 			HostId: t.held.hostID, TaskId: t.ID, FencingToken: float64(t.FencingToken), Name: name,
 			Offset: float64(part.offset), SizeBytes: float64(part.size), Sha256: part.sum,
@@ -48,18 +60,40 @@ func (t *RunningTask) PutArtifact(
 		})
 		return answer.GetArtifact(), err
 	})
+	if put != nil {
+		t.held.mu.Lock()
+		t.held.sums[name] = put.SHA256
+		t.held.mu.Unlock()
+	}
+	return put, err
 }
 
 // ReadArtifact returns the bytes of an artifact of the task: one that was attached to it, or that it was given in any
-// attempt or run. The error is an *[Error]: [CodeNotFound], [CodeLeaseLost].
+// attempt or run. It has checked their hash. The error is an *[Error]: [CodeNotFound], [CodeLeaseLost].
 func (t *RunningTask) ReadArtifact(ctx context.Context, name string) ([]byte, error) {
 	var found bytes.Buffer
-	err := t.held.client.copyArtifact(ctx, &found, func(ctx context.Context, offset float64) (artifactStream, error) {
-		return t.held.client.artifacts.FetchArtifact(ctx, &taskyardv1.FetchArtifactRequest{
-			HostId: t.held.hostID, TaskId: t.ID, FencingToken: float64(t.FencingToken), Name: name, Offset: offset,
-		})
+	err := untilWhole(func() error {
+		found.Reset()
+		if err := t.held.copyTo(ctx, &found, name); err != nil {
+			return err
+		}
+		sum := sha256.Sum256(found.Bytes())
+		t.held.mu.Lock()
+		defer t.held.mu.Unlock()
+		if known := t.held.sums[name]; known != "" && known != hex.EncodeToString(sum[:]) {
+			return errReplaced
+		}
+		return nil
 	})
 	return found.Bytes(), err
+}
+
+func (h *heldArtifacts) copyTo(ctx context.Context, to io.Writer, name string) error {
+	return h.client.copyArtifact(ctx, to, func(ctx context.Context, offset float64) (artifactStream, error) {
+		return h.client.artifacts.FetchArtifact(ctx, &taskyardv1.FetchArtifactRequest{
+			HostId: h.hostID, TaskId: h.lease.taskID, FencingToken: float64(h.lease.token), Name: name, Offset: offset,
+		})
+	})
 }
 
 // fetchParams puts the params in their place, if they are an artifact.

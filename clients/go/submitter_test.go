@@ -73,11 +73,12 @@ func TestRefusalOnAStreamEqualsThatOfAUnaryCall(t *testing.T) {
 					must(client.SubmitBatch(ctx, NewBatch{AgentID: "full", Tasks: tasks}))(t)
 				}
 			}
-			task := refused.task(client)
-			_, err := client.Submit(ctx, task)
+			// Client.Submit would make an artifact of large params.
+			request := must(refused.task(client).message(ctx, client.agentID))(t)
+			_, err := client.submitter.submit(ctx, request)
 			unary := *errorFrom(err)
 			shareStreams(t, client)
-			_, err = client.Submit(ctx, task)
+			_, err = client.submitter.submit(ctx, request)
 			onStream := *errorFrom(err)
 			if unary.Code != refused.code || !reflect.DeepEqual(unary, onStream) {
 				t.Errorf("%#v by a unary call, %#v on a stream", unary, onStream)
