@@ -43,22 +43,39 @@ func (c *Client) submitAnySize(
 		return nil, badRequest("params: " + err.Error())
 	}
 	accepted, err := c.submitter.submit(ctx, held)
-	if err != nil || accepted.GetExisting() || accepted.GetState() != taskyardv1.Task_pending {
-		// A repeat, or the unique key is taken: the task has its params.
-		return accepted, err
-	}
-	isHeld, err := c.attachParams(ctx, accepted.GetTaskId(), data)
-	if err == nil && isHeld && !request.GetHold() {
-		err = c.release(ctx, accepted)
+	if err == nil {
+		if accepted.GetExisting() || accepted.GetState() != taskyardv1.Task_pending {
+			// A repeat, or the unique key is taken: the task has its params.
+			return accepted, nil
+		}
+		var isHeld bool
+		if isHeld, err = c.attachParams(ctx, accepted.GetTaskId(), data); err == nil && isHeld && !request.GetHold() {
+			err = c.release(ctx, accepted)
+		}
 	}
 	if err == nil {
 		return accepted, nil
 	}
-	if mayComeBack := asError(err).mayPass() || CodeOf(err) == CodeDeadlineExceeded; !isRepeatable || !mayComeBack {
-		// Without its params nobody can run it.
-		c.cancelAbandoned(ctx, accepted.GetTaskId())
+	if mayComeBack := asError(err).mayPass() || CodeOf(err) == CodeDeadlineExceeded; mayComeBack && isRepeatable {
+		return nil, err
+	} else if mayComeBack || accepted != nil {
+		c.cancelHeld(ctx, held, accepted.GetTaskId())
 	}
 	return nil, err
+}
+
+// cancelHeld cancels a task that nobody can run without its params. One whose id was not told is found by its key.
+func (c *Client) cancelHeld(ctx context.Context, held *taskyardv1.SubmitTaskRequest, taskID string) {
+	if taskID == "" {
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), cancelTimeout)
+		defer cancel()
+		found, err := c.submitter.submit(ctx, held)
+		if err != nil || found.GetExisting() {
+			return
+		}
+		taskID = found.GetTaskId()
+	}
+	c.cancelAbandoned(ctx, taskID)
 }
 
 // heldRequest returns the request with a reference to its params, and these.

@@ -90,6 +90,30 @@ func TestATaskThatCannotGetItsParamsIsCancelled(t *testing.T) {
 	}
 }
 
+func TestATaskThatIsGivenUpBeforeItIsAnsweredIsCancelled(t *testing.T) {
+	ctx, cancel := context.WithCancel(testContext(t))
+	f := &fakeServer{}
+	f.submitTask = func(number int) (*taskyardv1.SubmitTaskResponse, error) {
+		if number == 1 {
+			cancel()
+		}
+		return &taskyardv1.SubmitTaskResponse{TaskId: proto.String("tsk_1"), State: taskyardv1.Task_pending.Enum()}, nil
+	}
+	client := serve(t, f)
+	task := NewTask{Action: "talk", Params: largeInput{Text: strings.Repeat("x", 300_000)}}
+	if _, err := client.Submit(ctx, task); CodeOf(err) != CodeCancelled {
+		t.Error(err)
+	}
+	for _, each := range f.submits {
+		if key := each.GetIdempotencyKey(); key != f.submits[0].GetIdempotencyKey() {
+			t.Error(key)
+		}
+	}
+	if len(f.cancels) != 1 || f.cancels[0].GetTaskId() != "tsk_1" {
+		t.Errorf("%d submits, %v", len(f.submits), f.cancels)
+	}
+}
+
 func TestABatchWithParamsThatAreTooLargeSaysWhatToDo(t *testing.T) {
 	client, ctx := connect(t, address), testContext(t)
 	large := NewTask{Action: "talk", Params: largeInput{Text: strings.Repeat("x", 300_000)}}
