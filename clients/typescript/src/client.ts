@@ -1,6 +1,7 @@
 /** The client: submit tasks, follow them, interrupt and end them. */
 import { create, type JsonValue } from "@bufbuild/protobuf";
 import type { Client as Stub, Transport } from "@connectrpc/connect";
+import { Artifacts } from "./artifacts.js";
 import { type Batch, batchFrom, type SubmittedBatch, submittedBatchFrom } from "./batches.js";
 import { Calls } from "./calls.js";
 import type { ClientOptions, GiveUp, ListOptions, RunOptions, SubmitOptions, Wire } from "./client_options.js";
@@ -8,11 +9,13 @@ import { type GetBatchResponse, SubmitBatchRequestSchema } from "./gen/taskyard/
 import type { OutputService } from "./gen/taskyard/v1/output_pb.js";
 import type { GetStatsResponse } from "./gen/taskyard/v1/stats_pb.js";
 import type { TaskService } from "./gen/taskyard/v1/task_pb.js";
+import { LargeParams, refusedBatch } from "./large_params.js";
 import { failureOf } from "./outcomes.js";
 import { OutageLog } from "./outage_log.js";
 import { outputOf } from "./payloads.js";
 import type { Stopping } from "./queueing.js";
 import { type OutputChunk, type OutputOptions, readChunks } from "./reading.js";
+import { Sha256 } from "./sha256.js";
 import { type Stubs, stubsOver } from "./stubs.js";
 import {
   fieldsOf,
@@ -48,8 +51,10 @@ const CANCEL_MS = 5_000;
 export class Client {
   /** The stubs of all services, with the client's namespace, token, timeouts, retries and errors. */
   readonly stubs: Stubs;
+  /** The artifacts of tasks: values of any size under a name. */
+  readonly artifacts: Artifacts;
   readonly #calls: Calls;
-  readonly #submitter: Submitter;
+  readonly #submissions: LargeParams;
   readonly #agentId: string;
   readonly #parentId: () => string | undefined;
   readonly #disconnect: () => void;
@@ -63,16 +68,19 @@ export class Client {
    * @throws TypeError or RangeError for options that no call can be made with.
    */
   constructor(transport: Transport, options: ClientOptions = {}, wire: Wire = {}) {
-    const { disconnect, sharesSubmits, credentials, server, parentId } = wire;
+    const { disconnect, sharesSubmits, credentials, server, parentId, newHash = () => new Sha256() } = wire;
     const outages = new OutageLog(options.logger, server);
     this.#calls = new Calls(transport, options, undefined, credentials, outages);
     // Calls of its own: closing the client does not end them.
     const submits = new Calls(transport, options, undefined, credentials, outages);
-    this.#submitter = new Submitter(submits, sharesSubmits ?? false);
+    const [submitter, stubs] = [new Submitter(submits, sharesSubmits ?? false), stubsOver(submits)];
+    const params = new Artifacts(submits, stubs, newHash);
+    this.#submissions = new LargeParams(submitter, submits, stubs, params, newHash);
     this.#agentId = options.agentId ?? options.agent ?? "";
     this.#parentId = parentId ?? (() => undefined);
     this.#disconnect = disconnect ?? (() => {});
     this.stubs = stubsOver(this.#calls);
+    this.artifacts = new Artifacts(this.#calls, this.stubs, newHash);
   }
 
   /**
@@ -81,7 +89,7 @@ export class Client {
    */
   async close(): Promise<void> {
     this.#calls.close();
-    await this.#submitter.settled();
+    await this.#submissions.settled();
     this.#disconnect();
   }
 
@@ -90,17 +98,18 @@ export class Client {
   /**
    * Submits one task. Without an `idempotencyKey` the client generates one, so that the task is made once however often
    * the connection breaks. In Node, tasks that are submitted at the same time share a stream: a thousand of them cost
-   * little more than a batch. Within a handler, in Node, the task of the handler is the parent.
+   * little more than a batch. Within a handler, in Node, the task of the handler is the parent. Params of more than 256 KiB
+   * become an artifact of the task, and its handler sees the value.
    *
-   * @throws TaskyardError `queue_full` (with the id of the task, if it is kept as rejected), `too_large` for the params,
-   *   `already_exists` if another task has the key, `not_found` for a task in `after`. With `retryAfterMs` where the server says when to try again.
+   * @throws TaskyardError `queue_full` (with the id of the task, if it is kept as rejected), `too_large` for params that are
+   *   too large for an artifact too, or where the server keeps none, `already_exists` if another task has the key, `not_found` for a task in `after`. With `retryAfterMs` where the server says when to try again.
    * @throws TypeError if the params are not JSON, or hold a `bigint` beyond 2^53; it names the field.
    */
   async submit(task: NewSingleTask, options: SubmitOptions = {}): Promise<Submitted> {
     this.#calls.checkOpen();
     const { signal, whenFull } = options;
     const request = submitRequest(task, this.#agentId, this.#parentId());
-    const submitOnce = () => this.#submitter.submit(request, signal);
+    const submitOnce = () => this.#submissions.submit(request, Boolean(task.idempotencyKey), signal);
     const answer = await (whenFull === "wait" ? untilRoom(submitOnce, signal) : submitOnce());
     const id = answer.taskId ?? "";
     return {
@@ -119,7 +128,7 @@ export class Client {
    * @param tasks The tasks, at most the server's `maxBatchSize` (50).
    * @param options `agentId`: default the client's. `callbackUrl`: the URL that each task is posted to when it ends,
    *   default none. `signal`: gives the call up.
-   * @throws TaskyardError `batch_too_large`, `too_large` for the params of a task, `bad_request` if any task is malformed.
+   * @throws TaskyardError `batch_too_large`, `too_large` for the params of a task, which `submit` takes, `bad_request` if any task is malformed.
    *   Then no task was submitted.
    * @throws TypeError if the params of a task are not JSON.
    */
@@ -136,7 +145,7 @@ export class Client {
     let mayBeSecond = false;
     const answer = await this.#calls.repeated((isInDoubt, signal) => {
       mayBeSecond = isInDoubt;
-      return this.stubs.batches.submitBatch(request, { signal });
+      return this.stubs.batches.submitBatch(request, { signal }).catch(refusedBatch);
     }, options.signal);
     const batch = submittedBatchFrom(answer);
     if (mayBeSecond && batch.taskIds[0] !== undefined) {
@@ -160,7 +169,7 @@ export class Client {
     const { id, existing } = await this.submit(task, options);
     let ended: Task;
     try {
-      ended = await waitUntilEnded(this.#calls, this.stubs.tasks, id, { ...(signal && { signal }) }, true);
+      ended = await this.#wait(id, { ...(signal && { signal }) }, true);
     } catch (error) {
       if (signal?.aborted && cancelOnExit && !existing) {
         // It may have ended meanwhile, and a client that is closed cannot cancel it.
@@ -189,13 +198,19 @@ export class Client {
    * @param taskId The task.
    * @param options `timeoutMs`: how long to wait at most, in milliseconds, default without limit. `signal`: gives the
    *   call up.
-   * @returns The task as it ended.
+   * @returns The task as it ended. A result that is an artifact, since it is too large for a message, is fetched: it is the
+   *   `output`.
    * @throws TaskyardError `not_found`, and `deadline_exceeded` if the task has not ended within `timeoutMs`.
    * @throws TaskLost if the server knew the task when the wait began, and does not any more.
    * @throws RangeError if `timeoutMs` is not a number.
    */
   wait(taskId: string, options: GiveUp & { timeoutMs?: number } = {}): Promise<Task> {
-    return waitUntilEnded(this.#calls, this.stubs.tasks, taskId, options, false);
+    return this.#wait(taskId, options, false);
+  }
+
+  #wait(taskId: string, options: GiveUp & { timeoutMs?: number }, isKnown: boolean): Promise<Task> {
+    const whole = (task: Task, signal: AbortSignal) => this.artifacts.whole(task, signal);
+    return waitUntilEnded(this.#calls, this.stubs.tasks, taskId, options, isKnown, whole);
   }
 
   /**

@@ -2,6 +2,7 @@
 import type { CallOptions } from "./calls.js";
 import type { Credentials } from "./credentials.js";
 import type { Logger } from "./logger.js";
+import type { Hash } from "./sha256.js";
 import type { TaskState } from "./tasks.js";
 
 /** The options of every client, whatever its transport. */
@@ -48,6 +49,8 @@ export interface Wire {
   sharesSubmits?: boolean;
   /** The addresses of the server, for people. Default none. */
   server?: string;
+  /** Begins a hash of SHA-256, as `createHash` of Node does. Default: one in JavaScript. */
+  newHash?: () => Hash;
   /** The task whose handler submits, for tasks that name no parent. Default none. */
   parentId?: () => string | undefined;
 }

@@ -28,6 +28,7 @@ export type ErrorCode =
   | "lease_lost"
   | "already_exists"
   | "cursor_expired"
+  | "out_of_range"
   | "queue_full"
   | "too_many_requests"
   | "unavailable"
@@ -67,6 +68,7 @@ const STATUS_OF_CODE: Record<string, string> = {
   lease_lost: "ABORTED",
   already_exists: "ALREADY_EXISTS",
   cursor_expired: "OUT_OF_RANGE",
+  out_of_range: "OUT_OF_RANGE",
   queue_full: "RESOURCE_EXHAUSTED",
   too_many_requests: "RESOURCE_EXHAUSTED",
   unavailable: "UNAVAILABLE",

@@ -1,4 +1,5 @@
 /** The exports that both entries, `index.ts` and `web.ts`, have. */
+export type { Artifacts } from "./artifacts.js";
 export type { Batch, BatchOutcome, SubmittedBatch } from "./batches.js";
 export type { CallOptions } from "./calls.js";
 export { Client } from "./client.js";
@@ -12,6 +13,7 @@ export type { AfterPolicy, OnConflict, OnTargetFailure, Stopping, UniqueWhile, W
 export type { OutputChunk, OutputOptions } from "./reading.js";
 export type { Stubs } from "./stubs.js";
 export {
+  type Artifact,
   type Attempt,
   hasEnded,
   type NewSingleTask,
@@ -22,5 +24,6 @@ export {
   type Task,
   type TaskState,
 } from "./tasks.js";
+export type { ArtifactContent, ArtifactOptions } from "./uploading.js";
 export type { ExactJson } from "./values.js";
 export type { EventKind, TaskEvent, WatchOptions } from "./watching.js";

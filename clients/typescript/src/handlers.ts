@@ -4,11 +4,15 @@
  * The value of a handler is the task's result, as JSON. `ActionFailed` fails the task with its text, any other error with
  * its name and text; the stack is the traceback of the task.
  */
+import { toBinary } from "@bufbuild/protobuf";
+import { ValueSchema } from "@bufbuild/protobuf/wkt";
 import type { Assignment } from "./gen/taskyard/v1/lease_pb.js";
-import type { Report } from "./gen/taskyard/v1/runtime_host_pb.js";
+import type { Report, TaskCompleted } from "./gen/taskyard/v1/runtime_host_pb.js";
+import { PayloadSchema } from "./gen/taskyard/v1/task_pb.js";
 import { runFor } from "./current_task.js";
 import { ActionFailed, tracebackOf } from "./failures.js";
 import { Emitter } from "./emitting.js";
+import type { HeldArtifacts, HostArtifacts } from "./held_artifacts.js";
 import type { Logger } from "./logger.js";
 import { Output, outputFields, Payload } from "./payloads.js";
 import { type Key, keyOf, type LeaseName, reportOn, sizeOf } from "./reports.js";
@@ -20,6 +24,7 @@ import { valueFrom } from "./values.js";
 /** The server truncates longer texts. */
 const MAX_ERROR_CHARS = 10_000;
 const UNKNOWN_ACTION = { code: "unknown_action" };
+const BAD_INPUT = { code: "bad_input" };
 const BAD_RESULT = { code: "bad_result", retryable: false };
 
 /** The handlers by action, and one for all other actions, if there is one. */
@@ -54,15 +59,17 @@ export class Actions {
 export class Handlers {
   readonly #actions: Actions;
   readonly #session: Session;
+  readonly #artifacts: HostArtifacts;
   readonly #changed: () => void;
   readonly #logger: Logger;
   readonly #running = new Map<Key, AbortController>();
   /** What the handlers say. */
   readonly emitter: Emitter;
 
-  constructor(actions: Actions, session: Session, changed: () => void, logger: Logger) {
+  constructor(actions: Actions, session: Session, artifacts: HostArtifacts, changed: () => void, logger: Logger) {
     this.#actions = actions;
     this.#session = session;
+    this.#artifacts = artifacts;
     this.#changed = changed;
     this.#logger = logger;
     this.emitter = new Emitter(session);
@@ -92,10 +99,12 @@ export class Handlers {
     let outcome: Report | undefined;
     this.#running.set(key, stop);
     try {
-      if (task)
-        outcome = await this.#outcome(
-          new RunningTask(taskFrom(task), name, stop.signal, this.#reporter(name, stop.signal)),
-        );
+      if (task) {
+        const plain = taskFrom(task);
+        const artifacts = this.#artifacts.of(name, plain, stop.signal);
+        const reporter = this.#reporter(name, stop.signal);
+        outcome = await this.#outcome(new RunningTask(plain, name, stop.signal, reporter, artifacts), artifacts);
+      }
     } catch (error) {
       // Whatever a task holds, it must not end this host, nor the next one that it is handed to.
       this.#logger.error(`task ${name.taskId} cannot be read`, error);
@@ -123,9 +132,15 @@ export class Handlers {
   }
 
   /** Runs the handler. Returns the report of its outcome, undefined if it was stopped before it had one. */
-  async #outcome(task: RunningTask): Promise<Report | undefined> {
+  async #outcome(task: RunningTask, artifacts: HeldArtifacts): Promise<Report | undefined> {
     const handler = this.#actions.handler(task.action);
     if (!handler) return failed(task, new ActionFailed(`this host has no action '${task.action}'`, UNKNOWN_ACTION));
+    try {
+      await artifacts.fill(task.task);
+    } catch (error) {
+      if (task.signal.aborted) return undefined;
+      return failed(task, new ActionFailed(`the params cannot be fetched: ${textOf(error)}`, BAD_INPUT));
+    }
     let result: unknown;
     try {
       result = await runFor(task, () => handler(task));
@@ -140,17 +155,37 @@ export class Handlers {
       this.#logger.warn(`task ${task.id} (${task.action}) failed`, error);
       return failed(task, new ActionFailed(textOf(error)), tracebackOf(error));
     }
+    let completed: Report;
     try {
-      const completed = task.reportOf({ case: "completed", value: resultFields(result) });
+      completed = task.reportOf({ case: "completed", value: resultFields(result) });
       // A report that cannot be encoded, for instance a result with invalid Unicode, would break the stream.
-      sizeOf(completed);
-      return completed;
+      const [bytes, most] = [sizeOf(completed), this.#session.maxPayloadBytes];
+      if (!most || bytes <= most || bytesOfResult(completed) <= most) return completed;
     } catch (error) {
       this.#logger.warn(`task ${task.id} (${task.action}): its result is not JSON`, error);
       // The work is done. Another attempt would do it twice and fail in the same way.
       return failed(task, new ActionFailed(`result is not JSON: ${textOf(error)}`, BAD_RESULT));
     }
+    try {
+      return task.reportOf({ case: "completed", value: await artifacts.shrunk(fieldsOf(completed)) });
+    } catch (error) {
+      if (task.signal.aborted) return undefined;
+      const text = `the result is too large, and cannot be an artifact: ${textOf(error)}`;
+      return failed(task, new ActionFailed(text, BAD_RESULT));
+    }
   }
+}
+
+/** What a report of completion has of the result. */
+function fieldsOf({ event }: Report): Pick<TaskCompleted, "result" | "output"> {
+  return event.case === "completed" ? event.value : {};
+}
+
+/** How much of a report counts as its result. */
+function bytesOfResult(report: Report): number {
+  const { result, output } = fieldsOf(report);
+  const bytes = result ? toBinary(ValueSchema, result).length : 0;
+  return bytes + (output ? toBinary(PayloadSchema, output).length : 0);
 }
 
 function resultFields(result: unknown) {

@@ -22,6 +22,7 @@ import {
   type Welcome,
 } from "./gen/taskyard/v1/runtime_host_pb.js";
 import { type Actions, Handlers } from "./handlers.js";
+import { HostArtifacts } from "./held_artifacts.js";
 import { HeartbeatTimer } from "./heartbeat_timer.js";
 import type { HostOptions } from "./host.js";
 import type { Logger } from "./logger.js";
@@ -63,6 +64,7 @@ export class HostRun {
   readonly #instance = randomKey();
   readonly #machine: MachineFigures | undefined;
   readonly #session: Session;
+  readonly #artifacts: HostArtifacts;
   readonly #handlers: Handlers;
   /** Aborts when the host leaves without waiting any longer. */
   readonly #abandoned = new AbortController();
@@ -95,7 +97,8 @@ export class HostRun {
     this.#logger = logger;
     this.#machine = options.machineFigures === false ? undefined : new MachineFigures();
     this.#session = new Session(options.slots ?? 10, (text) => logger.warn(text));
-    this.#handlers = new Handlers(actions, this.#session, () => this.#wake(), logger);
+    this.#artifacts = new HostArtifacts(caller, options.hostId);
+    this.#handlers = new Handlers(actions, this.#session, this.#artifacts, () => this.#wake(), logger);
   }
 
   /** Runs tasks until the host has drained. Throws `TaskyardError` when the server refuses it for good. */
@@ -109,6 +112,7 @@ export class HostRun {
       clearInterval(expiring);
       clearTimeout(this.#leaving);
       this.#handlers.stopAll("the host has left");
+      this.#artifacts.close();
     }
     this.#logger.info(`host ${this.#options.hostId} has left`);
   }

@@ -3,6 +3,7 @@
  *
  * Calls fail with a `TaskyardError`, whose `code` says why.
  */
+import { createHash } from "node:crypto";
 import { Client } from "./client.js";
 import type { ClientOptions } from "./client_options.js";
 import { type Address, callerOf } from "./caller.js";
@@ -26,6 +27,7 @@ export function connect(options: ConnectOptions = {}): Client {
   const wire = {
     disconnect: () => connection.close(),
     sharesSubmits: true,
+    newHash: () => createHash("sha256"),
     credentials: caller.credentials,
     server: caller.server,
     parentId: () => currentTask()?.id,
@@ -38,5 +40,6 @@ export { currentTask } from "./current_task.js";
 export { ActionFailed, NotRetryable, Retry } from "./failures.js";
 export { Host, type HostOptions } from "./host.js";
 export { Output } from "./payloads.js";
+export { saveArtifact } from "./saving.js";
 export type { Address, TlsOptions } from "./caller.js";
 export { type Handler, type RunningTask, TaskStopped } from "./running_task.js";

@@ -2,11 +2,13 @@
 import type { JsonObject, JsonValue } from "@bufbuild/protobuf";
 import { NotRetryable } from "./failures.js";
 import { chunksOf } from "./chunking.js";
+import type { HeldArtifacts } from "./held_artifacts.js";
 import type { NewChunk } from "./gen/taskyard/v1/output_pb.js";
 import type { Report } from "./gen/taskyard/v1/runtime_host_pb.js";
 import { inputOf } from "./payloads.js";
 import { type LeaseName, reportOn } from "./reports.js";
-import type { Task } from "./tasks.js";
+import type { Artifact, Task } from "./tasks.js";
+import type { ArtifactContent, ArtifactOptions } from "./uploading.js";
 import { checkCount, plainObject } from "./values.js";
 
 /** The environment variables of a trace. Those of the host's own process are not the task's. */
@@ -67,11 +69,12 @@ export class RunningTask<I = JsonValue> {
   #tokensUsed: number | undefined;
   readonly #lease: LeaseName;
   readonly #reporter: TaskReporter;
+  readonly #artifacts: HeldArtifacts;
   /** @internal Resolves once all that was said is on its way, or never will be. */
   emitted: Promise<unknown> = Promise.resolve();
 
   /** @internal */
-  constructor(task: Task, lease: LeaseName, signal: AbortSignal, reporter: TaskReporter) {
+  constructor(task: Task, lease: LeaseName, signal: AbortSignal, reporter: TaskReporter, artifacts: HeldArtifacts) {
     this.task = task;
     this.fencingToken = lease.fencingToken;
     this.signal = signal;
@@ -79,6 +82,7 @@ export class RunningTask<I = JsonValue> {
     this.checkpoint = this.#details ?? {};
     this.#lease = lease;
     this.#reporter = reporter;
+    this.#artifacts = artifacts;
   }
 
   /**
@@ -178,6 +182,32 @@ export class RunningTask<I = JsonValue> {
     const settled = done.catch(() => {});
     this.emitted = this.emitted.then(() => settled);
     return done;
+  }
+
+  /**
+   * Puts an artifact of the task: a file, an image, or any other bytes under a name. The task has it once it is whole, in
+   * the place of an earlier one of this name.
+   *
+   * @param name The name: letters, digits, `-`, `_` and `.`, at most 128 characters, not a `.` first.
+   * @param content Its bytes, or what has them: a `Blob`, or for a file `() => createReadStream(path)`.
+   * @param options Its `mediaType`.
+   * @returns The artifact.
+   * @throws TaskyardError `lease_lost`, `too_large` for more bytes than a task may have, `conflict` if the server keeps no
+   *   artifacts, `cancelled` once `signal` has aborted.
+   */
+  putArtifact(name: string, content: ArtifactContent, options: ArtifactOptions = {}): Promise<Artifact> {
+    return this.#artifacts.put(name, content, options);
+  }
+
+  /**
+   * Reads an artifact of the task, such as one that its submitter has attached, or that an earlier attempt put.
+   *
+   * @param name The name of the artifact.
+   * @returns Its bytes.
+   * @throws TaskyardError `not_found`, `lease_lost`, `cancelled` once `signal` has aborted.
+   */
+  readArtifact(name: string): Promise<Uint8Array> {
+    return this.#artifacts.read(name);
   }
 
   /**

@@ -64,6 +64,8 @@ export class Session {
    */
   #renewedAt = 0;
   #graceMs = 0;
+  /** The most bytes of a result that is no artifact; 0 where the server takes no artifacts. */
+  maxPayloadBytes = 0;
   /** Whether the server counts accepted reports, and reads what comes with reports. */
   #countsAccepted = false;
   /** A lower bound of the ends of all leases, so that most looks for ended ones cost nothing. */
@@ -104,6 +106,7 @@ export class Session {
     this.#renewedAt = sentAt;
     this.#graceMs = welcome.reconnectGraceMs;
     this.#countsAccepted = welcome.countsAccepted;
+    this.maxPayloadBytes = welcome.maxPayloadBytes;
     this.#reports.limit(welcome.maxMessageBytes);
     const kept = new Map(welcome.kept.map((lease) => [keyOf(lease), lease]));
     const lost: Key[] = [];

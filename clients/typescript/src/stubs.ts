@@ -2,6 +2,7 @@
 import { type Client as Stub, createClient, type Transport } from "@connectrpc/connect";
 import { AdminService } from "./gen/taskyard/v1/admin_pb.js";
 import { AgentService } from "./gen/taskyard/v1/agent_pb.js";
+import { ArtifactService } from "./gen/taskyard/v1/artifact_pb.js";
 import { BatchService } from "./gen/taskyard/v1/batch_pb.js";
 import { LeaseService } from "./gen/taskyard/v1/lease_pb.js";
 import { LimitService } from "./gen/taskyard/v1/limit_pb.js";
@@ -27,6 +28,7 @@ export interface Stubs {
   readonly agents: Stub<typeof AgentService>;
   readonly operations: Stub<typeof OperationService>;
   readonly outputs: Stub<typeof OutputService>;
+  readonly artifacts: Stub<typeof ArtifactService>;
 }
 
 /** The stubs over a transport. */
@@ -44,5 +46,6 @@ export function stubsOver(transport: Transport): Stubs {
     agents: createClient(AgentService, transport),
     operations: createClient(OperationService, transport),
     outputs: createClient(OutputService, transport),
+    artifacts: createClient(ArtifactService, transport),
   };
 }

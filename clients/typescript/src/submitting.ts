@@ -58,12 +58,13 @@ export class Submitter {
   }
 
   /** Submits one task, which must have an idempotency key. Throws what SubmitTask throws. */
-  async submit(request: SubmitTaskRequest, signal?: AbortSignal): Promise<SubmitTaskResponse> {
-    const size = this.#isSharing ? sizeOf(request) : undefined;
+  async submit(request: SubmitTaskRequest, signal?: AbortSignal, size = sizeOf(request)): Promise<SubmitTaskResponse> {
     const answering = this.#calls.repeated(
       // A task that is too large for a message, or cannot be encoded, must not affect the others.
       (_, linked) =>
-        size === undefined || size > MAX_BYTES ? this.#call(request, linked) : this.#share(request, size, linked),
+        !this.#isSharing || size === undefined || size > MAX_BYTES
+          ? this.#call(request, linked)
+          : this.#share(request, size, linked),
       signal,
     );
     this.#pending.add(answering);
@@ -261,7 +262,7 @@ function isRefusedForNow(error: TaskyardError): boolean {
 }
 
 /** The size of a task in bytes; undefined if it cannot be encoded. */
-function sizeOf(request: SubmitTaskRequest): number | undefined {
+export function sizeOf(request: SubmitTaskRequest): number | undefined {
   try {
     return toBinary(SubmitTaskRequestSchema, request).length;
   } catch {

@@ -14,13 +14,17 @@ const MAX_WAIT_MS = 20_000;
 /** How much later than the caller's timeout the server's last answer may come. */
 const WAIT_GRACE_MS = 2_000;
 
-/** Waits until a task has ended, see `Client.wait`. `isKnown` tells whether the server knew the task before. */
+/**
+ * Waits until a task has ended, see `Client.wait`. `isKnown` tells whether the server knew the task before; `whole` fetches
+ * what the task has elsewhere.
+ */
 export async function waitUntilEnded(
   calls: Calls,
   tasks: Stub<typeof TaskService>,
   taskId: string,
   options: GiveUp & { timeoutMs?: number },
   isKnown: boolean,
+  whole: (task: Task, signal: AbortSignal) => Promise<Task>,
 ): Promise<Task> {
   const timeoutMs = options.timeoutMs ?? Number.POSITIVE_INFINITY;
   if (Number.isNaN(timeoutMs)) throw new RangeError("timeoutMs: must be a number");
@@ -41,7 +45,7 @@ export async function waitUntilEnded(
         const error = errorFrom(thrown);
         throw wasKnown && error.code === "not_found" ? new TaskLost(taskId, error) : error;
       });
-      if (ended && task) return taskFrom(task);
+      if (ended && task) return await whole(taskFrom(task), call.signal);
       if (performance.now() >= until) throw late(`is ${stateOf(task?.state)}`);
     }
   } finally {

@@ -68,8 +68,6 @@ test("a refusal is the same whether a task was submitted alone or with others", 
     { ...held, idempotencyKey: "taken", action: "other" },
     { action: "" },
     { ...held, priority: 1.5 },
-    { ...held, params: { text: "x".repeat(300_000) } },
-    { ...held, params: { text: "x".repeat(9_000_000) } },
   ]) {
     const alone = await crowded.submit(refused).catch((thrown: unknown) => thrown);
     const [together] = await Promise.allSettled([crowded.submit(refused), crowded.submit({ action: "" })]);

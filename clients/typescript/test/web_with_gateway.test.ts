@@ -31,6 +31,20 @@ test("a page submits a task and watches it to its end", async () => {
   assert.deepEqual((await client.get(taskId)).params, { n: 1 });
 });
 
+test("a page attaches artifacts and reads them, and its large params are one", async () => {
+  const data = Uint8Array.from({ length: 2_500_000 }, (_, n) => n % 251);
+  const { id } = await client.submit({ action: "note", hold: true, params: { text: "x".repeat(300_000) } });
+  await client.artifacts.attach(id, "page.png", new Blob([data], { type: "image/png" }));
+  assert.equal(Buffer.compare(await client.artifacts.read(id, "page.png"), data), 0);
+  assert.deepEqual(
+    (await client.get(id)).artifacts.map(({ name, mediaType }) => [name, mediaType]),
+    [
+      ["params.json", "application/json"],
+      ["page.png", "image/png"],
+    ],
+  );
+});
+
 test("a refusal comes with its code and reason", async () => {
   await assert.rejects(client.get("nobody"), (error: TaskyardError) => {
     assert.ok(error instanceof TaskyardError);

@@ -1,0 +1,123 @@
+/**
+ * Artifacts of the tasks of a host, under their leases; and params and results that are artifacts since they are too large
+ * (docs/rules.md, Artifacts).
+ */
+import { createHash } from "node:crypto";
+import { type Client as Stub, createClient } from "@connectrpc/connect";
+import { checked, isMismatch, joined } from "./artifacts.js";
+import type { Caller } from "./caller.js";
+import { Calls } from "./calls.js";
+import { type Connection, openConnection } from "./connection.js";
+import { TaskyardError } from "./errors.js";
+import { ArtifactService } from "./gen/taskyard/v1/artifact_pb.js";
+import type { TaskCompleted } from "./gen/taskyard/v1/runtime_host_pb.js";
+import { inputFields, Payload } from "./payloads.js";
+import { JSON_TYPE, PARAMS, referenceIn, referenceTo, RESULT } from "./references.js";
+import type { LeaseName } from "./reports.js";
+import type { Artifact, Task } from "./tasks.js";
+import { type ArtifactContent, type ArtifactOptions, upload } from "./uploading.js";
+import { jsonOf, parseExactly, valueFrom } from "./values.js";
+
+const newHash = () => createHash("sha256");
+
+/** Reaches the artifacts of the tasks of one host, by a connection of its own: that of a stream ends with the stream. */
+export class HostArtifacts {
+  readonly #hostId: string;
+  readonly #calls: Calls;
+  readonly #connection: Connection;
+  readonly #stub: Stub<typeof ArtifactService>;
+
+  constructor(caller: Caller, hostId: string) {
+    const [transport, connection] = openConnection(caller);
+    this.#hostId = hostId;
+    this.#calls = new Calls(transport, { namespace: caller.namespace }, undefined, caller.credentials);
+    this.#connection = connection;
+    this.#stub = createClient(ArtifactService, this.#calls);
+  }
+
+  /** Those of a task under a lease. What goes on ends when `signal` aborts. */
+  of(lease: LeaseName, task: Task, signal: AbortSignal): HeldArtifacts {
+    return new HeldArtifacts(this.#stub, this.#calls, { hostId: this.#hostId, ...lease }, task, signal);
+  }
+
+  /** Ends what goes on, and the connection. */
+  close(): void {
+    this.#calls.close();
+    this.#connection.close();
+  }
+}
+
+/** The artifacts of a task that a host has under a lease. */
+export class HeldArtifacts {
+  readonly #stub: Stub<typeof ArtifactService>;
+  readonly #calls: Calls;
+  readonly #lease: LeaseName & { hostId: string };
+  readonly #signal: AbortSignal;
+  /** The hashes of all artifacts by their names. */
+  readonly #sums: Map<string, string>;
+
+  constructor(
+    stub: Stub<typeof ArtifactService>,
+    calls: Calls,
+    lease: LeaseName & { hostId: string },
+    task: Task,
+    signal: AbortSignal,
+  ) {
+    this.#stub = stub;
+    this.#calls = calls;
+    this.#lease = lease;
+    this.#signal = signal;
+    this.#sums = new Map(task.artifacts.map(({ name, sha256 }) => [name, sha256]));
+  }
+
+  /** Puts an artifact, see `RunningTask.putArtifact`. */
+  async put(name: string, content: ArtifactContent, options: ArtifactOptions = {}): Promise<Artifact> {
+    const artifact = await upload(content, options, newHash, (part) =>
+      this.#stub.uploadArtifact({ ...this.#lease, name, ...part }, { signal: this.#signal }),
+    );
+    this.#sums.set(name, artifact.sha256);
+    return artifact;
+  }
+
+  /** Reads an artifact, anew where this task has put another one in its place meanwhile. */
+  async read(name: string): Promise<Uint8Array> {
+    const { patienceMs } = this.#calls;
+    const open = (offset: number, signal: AbortSignal) =>
+      this.#stub.fetchArtifact({ ...this.#lease, name, offset }, { signal });
+    const renew = () => this.#calls.renew();
+    for (;;) {
+      const sum = this.#sums.get(name);
+      const parts: Uint8Array[] = [];
+      try {
+        const resuming = { patienceMs, signal: this.#signal, renew };
+        for await (const data of checked(open, sum, newHash(), resuming)) parts.push(data);
+        return joined(parts);
+      } catch (error) {
+        if (!isMismatch(error) || this.#sums.get(name) === sum) throw error;
+      }
+    }
+  }
+
+  /** Puts the params of the task in their place, if they are an artifact. */
+  async fill(task: Task): Promise<void> {
+    const reference = referenceIn(task.params, PARAMS, task.artifacts);
+    if (!reference) return;
+    const data = await this.read(PARAMS);
+    if (newHash().update(data).digest("hex") !== reference.sha256) {
+      throw new TaskyardError("bad_request", "params: the artifact has other bytes than its hash says");
+    }
+    task.params = {};
+    const text = reference.encoding ? undefined : new TextDecoder("utf-8", { fatal: true }).decode(data);
+    const { params } = text === undefined ? {} : inputFields(parseExactly(text));
+    if (params) task.params = params;
+    else task.input = new Payload(data, reference.encoding);
+  }
+
+  /** What a report says of a result in its place that is too large: it is an artifact now. */
+  async shrunk({ result, output }: Pick<TaskCompleted, "result" | "output">): Promise<Pick<TaskCompleted, "result">> {
+    const data = output?.data ?? new TextEncoder().encode(JSON.stringify(jsonOf(result)));
+    const artifact = await this.put(RESULT, data, { mediaType: JSON_TYPE });
+    const href = `/tasks/${this.#lease.taskId}/artifacts/${RESULT}`;
+    return { result: valueFrom(referenceTo(artifact, output?.encoding, href)) };
+  }
+}
