@@ -38,6 +38,7 @@ final class Handlers {
     }
 
     private final Actions actions;
+    private final HostArtifacts artifacts;
     private final Consumer<Report> progressed;
     private final Sayer sayer;
     private final BiConsumer<LeaseKey, Report> returned;
@@ -47,8 +48,14 @@ final class Handlers {
      * {@code progressed} takes reports of progress, {@code sayer} what is said, {@code returned} the outcome of each handler, null if it was stopped
      * before it had one.
      */
-    Handlers(Actions actions, Consumer<Report> progressed, Sayer sayer, BiConsumer<LeaseKey, Report> returned) {
+    Handlers(
+            Actions actions,
+            HostArtifacts artifacts,
+            Consumer<Report> progressed,
+            Sayer sayer,
+            BiConsumer<LeaseKey, Report> returned) {
         this.actions = actions;
+        this.artifacts = artifacts;
         this.progressed = progressed;
         this.sayer = sayer;
         this.returned = returned;
@@ -58,7 +65,7 @@ final class Handlers {
     List<Run> begin(List<Assignment> assignments) {
         List<Run> begun = new ArrayList<>();
         for (Assignment assignment : assignments) {
-            Run run = new Run(new RunningTask(assignment, progressed, sayer));
+            Run run = new Run(new RunningTask(assignment, progressed, sayer, artifacts.of(assignment)));
             running.put(run.task.key(), run);
             begun.add(run);
         }
@@ -188,6 +195,12 @@ final class Handlers {
             }
             Object result;
             try {
+                task.fetchParams();
+            } catch (RuntimeException unreadable) {
+                String reason = "the params cannot be fetched: " + unreadable.getMessage();
+                return task.cancelled() ? null : failed(new ActionFailedException(reason, "bad_input"));
+            }
+            try {
                 result = handler.run(task);
             } catch (Throwable failure) {
                 if (task.cancelled()) {
@@ -195,11 +208,18 @@ final class Handlers {
                 }
                 return failed(failure);
             }
+            TaskCompleted completed;
             try {
-                return task.report().setCompleted(completed(result)).build();
+                completed = completed(result);
             } catch (RuntimeException malformed) {
                 // The work is done. Another attempt would do it twice and fail in the same way.
                 return failed(new NotRetryableException("result: " + malformed.getMessage(), "bad_result"));
+            }
+            try {
+                return task.report().setCompleted(task.held().shrunk(completed)).build();
+            } catch (TaskyardException refused) {
+                String reason = "the result is too large, and cannot be an artifact: " + refused.getMessage();
+                return task.cancelled() ? null : failed(new NotRetryableException(reason, "bad_result"));
             }
         }
 

@@ -71,6 +71,7 @@ final class HostRun {
     final String id;
     final HostSession session;
     final Emitter emitter;
+    final HostArtifacts artifacts;
     final Handlers handlers;
     private final HostOptions options;
     private final Actions actions;
@@ -113,7 +114,8 @@ final class HostRun {
         this.actions = actions;
         session = new HostSession(options.slots());
         emitter = new Emitter(session, lock, this::wake);
-        handlers = new Handlers(actions, this::progressed, emitter, this::returned);
+        artifacts = new HostArtifacts(calls, id);
+        handlers = new Handlers(actions, artifacts, this::progressed, emitter, this::returned);
     }
 
     /** @throws TaskyardException if the server refuses the host for good, or the client is closed */

@@ -184,6 +184,7 @@ final class HostStream implements ClientResponseObserver<ConnectRequest, Connect
 
     private void welcomed(Welcome welcome) {
         isWelcome = true;
+        run.artifacts.maxPayloadBytes = welcome.getMaxPayloadBytes();
         run.stopLost(run.session.streamOpened(welcome, helloSentAt));
         interval = intervalOf(welcome.getHeartbeatIntervalMs(), DEFAULT_INTERVAL);
         leaseLength = TimeUnit.SECONDS.toNanos(Integer.toUnsignedLong(welcome.getLeaseSecs()));

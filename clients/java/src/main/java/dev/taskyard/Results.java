@@ -15,10 +15,12 @@ final class Results {
     private static final Duration MAX_WAIT = Duration.ofSeconds(20);
 
     private final Calls calls;
+    private final Artifacts artifacts;
     private final TaskServiceBlockingStub tasks;
 
-    Results(Calls calls) {
+    Results(Calls calls, Artifacts artifacts) {
         this.calls = calls;
+        this.artifacts = artifacts;
         tasks = calls.stub(TaskServiceGrpc::newBlockingStub);
     }
 
@@ -26,7 +28,7 @@ final class Results {
         while (true) {
             WaitTaskResponse answer = waitFor(taskId, MAX_WAIT);
             if (answer.getEnded()) {
-                return answer.getTask();
+                return artifacts.whole(answer.getTask());
             }
         }
     }
@@ -38,7 +40,7 @@ final class Results {
             Duration left = Duration.ofNanos(Math.max(0, until - System.nanoTime()));
             WaitTaskResponse answer = waitFor(taskId, left.compareTo(MAX_WAIT) < 0 ? left : MAX_WAIT);
             if (answer.getEnded()) {
-                return Optional.of(answer.getTask());
+                return Optional.of(artifacts.whole(answer.getTask()));
             }
             if (System.nanoTime() - until >= 0) {
                 return Optional.empty();

@@ -1,6 +1,7 @@
 package dev.taskyard;
 
 import com.google.protobuf.Struct;
+import dev.taskyard.v1.Artifact;
 import dev.taskyard.v1.Assignment;
 import dev.taskyard.v1.Attempt;
 import dev.taskyard.v1.Progress;
@@ -18,19 +19,21 @@ public final class RunningTask {
     private static final long UINT32_MAX = 0xFFFF_FFFFL;
     private static final int MAX_TEXT_CHARS = 10_000;
 
-    private final Task task;
+    private volatile Task task;
     private final LeaseKey key;
     private final Consumer<Report> reporter;
     private final Handlers.Sayer sayer;
+    private final HostArtifacts.Held held;
     private volatile Struct details; // Those that were reported last, also by an earlier attempt.
     private volatile Integer tokensUsed;
     private volatile String stopReason;
 
-    RunningTask(Assignment assignment, Consumer<Report> reporter, Handlers.Sayer sayer) {
+    RunningTask(Assignment assignment, Consumer<Report> reporter, Handlers.Sayer sayer, HostArtifacts.Held held) {
         task = assignment.getTask();
         key = LeaseKey.of(assignment.getLease());
         this.reporter = reporter;
         this.sayer = sayer;
+        this.held = held;
         details = task.getProgress().getDetails();
     }
 
@@ -51,6 +54,16 @@ public final class RunningTask {
         } else {
             CURRENT.set(task);
         }
+    }
+
+    /** The artifacts of the task. */
+    HostArtifacts.Held held() {
+        return held;
+    }
+
+    /** Puts the params in their place, if they are an artifact. */
+    void fetchParams() {
+        task = held.filled(task);
     }
 
     /**
@@ -255,6 +268,34 @@ public final class RunningTask {
      */
     public void emit(String channel, Object said) throws InterruptedException {
         sayer.say(this, Chunks.of(channel, said));
+    }
+
+    /**
+     * Puts an artifact of the task: a file, an image, or any other bytes under a name. The task has it once it is whole, in
+     * the place of an earlier one of this name.
+     *
+     * @param name the name: letters, digits, {@code -}, {@code _} and {@code .}, at most 128 characters, not a {@code .}
+     *     first
+     * @param content its bytes, a file, or what has them
+     * @param mediaType its media type, such as {@code image/png}; null for {@code application/octet-stream}
+     * @return the artifact
+     * @throws TaskyardException {@code lease_lost}, {@code too_large} for more bytes than a task may have, {@code conflict}
+     *     if the server keeps no artifacts, {@code cancelled} if the handler is to stop
+     * @throws java.io.UncheckedIOException if the content cannot be read
+     */
+    public Artifact putArtifact(String name, ArtifactContent content, String mediaType) {
+        return held.put(name, content, mediaType);
+    }
+
+    /**
+     * Reads an artifact of the task, such as one that its submitter has attached, or that an earlier attempt put.
+     *
+     * @param name the name of the artifact
+     * @return its bytes
+     * @throws TaskyardException {@code not_found}, {@code lease_lost}, {@code cancelled} if the handler is to stop
+     */
+    public byte[] readArtifact(String name) {
+        return held.read(name);
     }
 
     /**

@@ -46,7 +46,8 @@ import java.util.stream.Stream;
 public final class Taskyard extends TaskCommands implements AutoCloseable {
     private final TaskyardOptions options;
     private final StatsServiceBlockingStub figures;
-    private final Submitter submitter;
+    private final Artifacts artifacts;
+    private final LargeParams submissions;
     private final Results results;
     private final Set<Watch> watches = ConcurrentHashMap.newKeySet();
     private final Set<OutputReader> readers = ConcurrentHashMap.newKeySet();
@@ -55,8 +56,9 @@ public final class Taskyard extends TaskCommands implements AutoCloseable {
         super(new Calls(options));
         this.options = options;
         figures = calls.stub(StatsServiceGrpc::newBlockingStub);
-        submitter = new Submitter(calls, options.timeout());
-        results = new Results(calls);
+        artifacts = new Artifacts(calls);
+        submissions = new LargeParams(new Submitter(calls, options.timeout()), calls, artifacts);
+        results = new Results(calls, artifacts);
     }
 
     /**
@@ -95,6 +97,15 @@ public final class Taskyard extends TaskCommands implements AutoCloseable {
      */
     public <S> S stub(Function<Channel, S> factory) {
         return calls.stub(factory);
+    }
+
+    /**
+     * The artifacts of tasks: values of any size under names.
+     *
+     * @return the calls that read and attach them
+     */
+    public Artifacts artifacts() {
+        return artifacts;
     }
 
     /** How the client makes its calls. */
@@ -145,12 +156,13 @@ public final class Taskyard extends TaskCommands implements AutoCloseable {
      * random one, so that the task is made once however often the connection breaks. In the thread of a handler it gets the
      * handler's task as its {@code parent_id} unless it has one.
      *
-     * <p>Tasks that are submitted by many threads at the same time share a stream.
+     * <p>Tasks that are submitted by many threads at the same time share a stream. Params of more than 256 KiB become an
+     * artifact of the task, and its handler sees the value.
      *
      * @param task the task
      * @return the acceptance, with the id of the task
-     * @throws TaskyardException {@code queue_full}, {@code too_large} for the params, {@code already_exists} if another
-     *     task has the key, {@code not_found} for a task in {@code after}; after {@code unavailable} the task may exist
+     * @throws TaskyardException {@code queue_full}, {@code too_large} for params that are too large for an artifact too, or
+     *     where the server keeps none, {@code already_exists} if another task has the key, {@code not_found} for a task in {@code after}; after {@code unavailable} the task may exist
      */
     public SubmitTaskResponse submit(SubmitTaskRequest task) {
         SubmitTaskRequest.Builder request = task.toBuilder();
@@ -163,7 +175,7 @@ public final class Taskyard extends TaskCommands implements AutoCloseable {
         if (!request.hasParentId()) {
             RunningTask.current().ifPresent(parent -> request.setParentId(parent.id()));
         }
-        return submitter.submit(request.build());
+        return submissions.submit(request.build(), !task.getIdempotencyKey().isEmpty());
     }
 
     /**
@@ -183,8 +195,8 @@ public final class Taskyard extends TaskCommands implements AutoCloseable {
      *
      * @param batch the tasks
      * @return the batch, with one outcome for each task
-     * @throws TaskyardException {@code batch_too_large}, {@code too_large} for the params of a task, {@code bad_request} if
-     *     any task is malformed; then no task was submitted
+     * @throws TaskyardException {@code batch_too_large}, {@code too_large} for the params of a task, which {@link
+     *     #submit(SubmitTaskRequest)} takes, {@code bad_request} if any task is malformed; then no task was submitted
      */
     public SubmitBatchResponse submitBatch(SubmitBatchRequest batch) {
         SubmitBatchRequest.Builder request = batch.toBuilder();
@@ -200,7 +212,12 @@ public final class Taskyard extends TaskCommands implements AutoCloseable {
             }
         }
         SubmitBatchRequest complete = request.build();
-        var answered = calls.repeatedInDoubt(() -> calls.timed(batches).submitBatch(complete));
+        Calls.Answered<SubmitBatchResponse> answered;
+        try {
+            answered = calls.repeatedInDoubt(() -> calls.timed(batches).submitBatch(complete));
+        } catch (TaskyardException error) {
+            throw LargeParams.ofBatch(error);
+        }
         SubmitBatchResponse answer = answered.answer();
         var accepted = answer.getTasksList().stream().filter(task -> task.hasTaskId() && !task.hasError());
         Optional<String> first = accepted.map(task -> task.getTaskId()).findFirst();
@@ -218,7 +235,7 @@ public final class Taskyard extends TaskCommands implements AutoCloseable {
      * Waits until a task has ended, without a limit.
      *
      * @param taskId the task
-     * @return the task as it ended
+     * @return the task as it ended; a result that is an artifact, since it is too large for a message, is its {@code output}
      * @throws TaskyardException {@code not_found}
      */
     public Task await(String taskId) {
@@ -230,7 +247,7 @@ public final class Taskyard extends TaskCommands implements AutoCloseable {
      *
      * @param taskId the task
      * @param timeout how long to wait at most
-     * @return the task as it ended; empty if it has not ended within the timeout
+     * @return the task as it ended, as of {@link #await(String)}; empty if it has not ended within the timeout
      * @throws TaskyardException {@code not_found}
      */
     public Optional<Task> await(String taskId, Duration timeout) {

@@ -41,6 +41,7 @@ public class TaskyardException extends RuntimeException {
             Map.entry("lease_lost", Status.ABORTED),
             Map.entry("already_exists", Status.ALREADY_EXISTS),
             Map.entry("cursor_expired", Status.OUT_OF_RANGE),
+            Map.entry("out_of_range", Status.OUT_OF_RANGE),
             Map.entry("queue_full", Status.RESOURCE_EXHAUSTED),
             Map.entry("too_many_requests", Status.RESOURCE_EXHAUSTED),
             Map.entry("unavailable", Status.UNAVAILABLE));
@@ -183,6 +184,12 @@ public class TaskyardException extends RuntimeException {
      */
     public Status status() {
         return status;
+    }
+
+    /** The same error with another code and text. */
+    TaskyardException withReason(String code, String reason) {
+        return new TaskyardException(
+                code, reason, retryable, retryAfter, details, status.withDescription(reason), elsewhere, this);
     }
 
     private static TaskyardException from(Throwable failed, Status status) {

@@ -166,7 +166,7 @@ class TracingTest {
         }
         var lease = Lease.newBuilder().setTaskId("t").setFencingToken(1);
         return new RunningTask(
-                Assignment.newBuilder().setLease(lease).setTask(task).build(), report -> {}, (said, chunks) -> {});
+                Assignment.newBuilder().setLease(lease).setTask(task).build(), report -> {}, (said, chunks) -> {}, null);
     }
 
     private SpanData onlySpan() {

@@ -1,0 +1,147 @@
+package dev.taskyard;
+
+import com.google.protobuf.ByteString;
+import com.google.protobuf.Value;
+import dev.taskyard.v1.Artifact;
+import dev.taskyard.v1.ArtifactServiceGrpc;
+import dev.taskyard.v1.ArtifactServiceGrpc.ArtifactServiceBlockingStub;
+import dev.taskyard.v1.ArtifactServiceGrpc.ArtifactServiceStub;
+import dev.taskyard.v1.Assignment;
+import dev.taskyard.v1.FetchArtifactRequest;
+import dev.taskyard.v1.Payload;
+import dev.taskyard.v1.Task;
+import dev.taskyard.v1.TaskCompleted;
+import dev.taskyard.v1.UploadArtifactRequest;
+import java.io.IOException;
+import java.io.InputStream;
+import java.io.UncheckedIOException;
+import java.security.MessageDigest;
+import java.util.Map;
+import java.util.concurrent.ConcurrentHashMap;
+
+/**
+ * Artifacts of the tasks of a host, under their leases; and params and results that are artifacts since they are too large
+ * (docs/rules.md, Artifacts).
+ */
+final class HostArtifacts {
+    private final Calls calls;
+    private final String hostId;
+    private final ArtifactServiceBlockingStub artifacts;
+    private final ArtifactServiceStub streams;
+
+    /** The most bytes of a result that is no artifact; 0 where the server takes no artifacts. */
+    volatile int maxPayloadBytes;
+
+    HostArtifacts(Calls calls, String hostId) {
+        this.calls = calls;
+        this.hostId = hostId;
+        artifacts = calls.stub(ArtifactServiceGrpc::newBlockingStub);
+        streams = calls.stub(ArtifactServiceGrpc::newStub);
+    }
+
+    /** Those of a task under its lease. */
+    Held of(Assignment assignment) {
+        return new Held(LeaseKey.of(assignment.getLease()), assignment.getTask());
+    }
+
+    /** The artifacts of one task. */
+    final class Held {
+        private final LeaseKey lease;
+
+        /** The hashes of all artifacts by their names. */
+        private final Map<String, String> sums = new ConcurrentHashMap<>();
+
+        private Held(LeaseKey lease, Task task) {
+            this.lease = lease;
+            task.getArtifactsList().forEach(each -> sums.put(each.getName(), each.getSha256()));
+        }
+
+        Artifact put(String name, ArtifactContent content, String mediaType) {
+            Artifact put = ArtifactUpload.send(content, mediaType, part -> {
+                UploadArtifactRequest request = UploadArtifactRequest.newBuilder()
+                        .setHostId(hostId)
+                        .setTaskId(lease.taskId())
+                        .setFencingToken(lease.token())
+                        .setName(name)
+                        .setOffset(part.offset())
+                        .setSizeBytes(part.size())
+                        .setSha256(part.sha256())
+                        .setContent(part.content())
+                        .build();
+                return calls.repeated(() -> calls.timed(artifacts).uploadArtifact(request)).getArtifact();
+            });
+            sums.put(name, put.getSha256());
+            return put;
+        }
+
+        /** Reads an artifact, anew where the task has put another one in its place meanwhile. */
+        byte[] read(String name) {
+            FetchArtifactRequest.Builder request = FetchArtifactRequest.newBuilder()
+                    .setHostId(hostId)
+                    .setTaskId(lease.taskId())
+                    .setFencingToken(lease.token())
+                    .setName(name);
+            ArtifactStream.Opener opener = (offset, stream) -> {
+                calls.checkOpen();
+                streams.fetchArtifact(request.setOffset(offset).build(), stream);
+            };
+            while (true) {
+                String sum = sums.get(name);
+                try (InputStream bytes = new ArtifactStream(opener, calls.resumption(), sum)) {
+                    return bytes.readAllBytes();
+                } catch (ArtifactStream.ReplacedException replaced) {
+                    if (sum == null || sum.equals(sums.get(name))) {
+                        throw replaced.thrown();
+                    }
+                } catch (IOException impossible) {
+                    throw new UncheckedIOException(impossible);
+                }
+            }
+        }
+
+        /**
+         * The task with its params in their place, if these are an artifact.
+         *
+         * @throws IllegalArgumentException if they are no JSON, or not those of the task
+         */
+        Task filled(Task task) {
+            var reference = References.in(task.getParams(), References.PARAMS, task).orElse(null);
+            if (reference == null) {
+                return task;
+            }
+            byte[] data = read(References.PARAMS);
+            MessageDigest hash = ArtifactUpload.newHash();
+            hash.update(data);
+            if (!ArtifactUpload.hexOf(hash).equals(reference.sha256())) {
+                throw new IllegalArgumentException("params: the artifact has other bytes than its hash says");
+            }
+            Task.Builder filled = task.toBuilder().clearParams();
+            Payload payload = reference.payload(ByteString.copyFrom(data));
+            if (reference.encoding().isEmpty() && Json.plain(payload) instanceof Map<?, ?> map) {
+                try {
+                    return filled.setParams(Json.structOf(map)).build();
+                } catch (Json.InexactException withLongNumbers) {
+                    return filled.setInput(payload).build();
+                }
+            }
+            return filled.setInput(payload).build();
+        }
+
+        /** The report of a result, which becomes an artifact if it is too large. */
+        TaskCompleted shrunk(TaskCompleted report) {
+            int most = maxPayloadBytes;
+            Payload output = report.getOutput();
+            if (most == 0 || report.getResult().getSerializedSize() + output.getSerializedSize() <= most) {
+                return report;
+            }
+            ByteString data = report.hasOutput()
+                    ? output.getData()
+                    : ByteString.copyFromUtf8(JsonText.of(Json.plain(report.getResult())));
+            Artifact put = put(References.RESULT, ArtifactContent.of(data.toByteArray()), References.JSON);
+            String href = "/tasks/" + lease.taskId() + "/artifacts/" + References.RESULT;
+            return TaskCompleted.newBuilder()
+                    .setResult(Value.newBuilder().setStructValue(References.to(put, output.getEncoding(), href)))
+                    .build();
+        }
+    }
+}
