@@ -14,6 +14,7 @@ import sys
 import urllib.request
 from collections.abc import AsyncGenerator, Sequence
 from datetime import timedelta
+from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
@@ -117,8 +118,11 @@ class Program(Workers, Queueing):
         input: str | None = None,  # noqa: A002
         input_encoding: str | None = None,
         keys: Sequence[str] = (),
+        pad: int | None = None,
         **fields: Any,
     ) -> Outcome:
+        if pad is not None:
+            fields["params"] = {**fields.get("params", {}), "pad": "x" * pad}
         task = NewTask(
             action,
             agent_id=agent,
@@ -229,6 +233,15 @@ class Program(Workers, Queueing):
         async with asyncio.timeout(ms / 1000):
             chunks = self._client.output(task, after=after_chunk, channels=channels, follow=True)
             return {"chunks": [f"{each.sequence} {each.channel} {_said(each)}" async for each in chunks]}
+
+    async def read_artifact(self, task: str, name: str) -> Outcome:
+        data = await self._client.read_artifact(task, name)
+        return {"size": len(data), "sha256": sha256(data).hexdigest()}
+
+    async def result(self, task: str, ms: float) -> Outcome:
+        async with asyncio.timeout(ms / 1000):
+            value = dict(await self._client.handle(task).result())
+        return {"pad": len(value.pop("pad")), "value": value}
 
     async def cut(self, url: str) -> Outcome:
         await asyncio.to_thread(lambda: urllib.request.urlopen(url, timeout=10).close())

@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from datetime import timedelta
+from hashlib import sha256
 from typing import Any, Final
 
 from conformance_workers import Outcome
@@ -118,6 +119,12 @@ async def _say(task: RunningTask) -> Any:
     await task.emit(b"end", "bytes")
 
 
+async def _artifact(task: RunningTask) -> Any:
+    name = task.params["name"]
+    await task.put_artifact(name, bytes(place % 251 for place in range(int(task.params["bytes"]))))
+    return {"sha256": sha256(await task.read_artifact(name)).hexdigest()}
+
+
 async def _crash(task: RunningTask) -> Any:
     raise RuntimeError(task.params["text"])
 
@@ -127,6 +134,7 @@ ACTIONS: Final = {
     "work": _work,
     "fail": _fail,
     "say": _say,
+    "artifact": _artifact,
     "crash": _crash,
     "progress": _progress,
 }

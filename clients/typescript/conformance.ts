@@ -14,6 +14,7 @@ import {
   Host,
   type OnConflict,
   type OnTargetFailure,
+  outputOf,
   Payload,
   type Task,
   type TaskEvent,
@@ -21,7 +22,7 @@ import {
   type TaskState,
 } from "@taskyard/client";
 import type { JsonObject, JsonValue } from "@bufbuild/protobuf";
-import { ObservedHost, work } from "./conformance_hosts.js";
+import { hashOf, ObservedHost, work } from "./conformance_hosts.js";
 import { onQueue } from "./conformance_queue.js";
 import { bytesOf, type Outcome, payloadFields, workAlone } from "./conformance_workers.js";
 
@@ -99,7 +100,7 @@ class Program {
         const submitted = await client.submit({
           agentId: text("agent"),
           action: text("action"),
-          params: args.params as JsonObject,
+          params: withPad(args.params as JsonObject | undefined, number("pad")) as JsonObject,
           labels: args.labels as Labels,
           priority: number("priority"),
           hold: args.hold as boolean,
@@ -229,6 +230,15 @@ class Program {
         }
         return { chunks };
       }
+      case "read_artifact": {
+        const data = await client.artifacts.read(text("task"), text("name"));
+        return { size: data.length, sha256: hashOf(data) };
+      }
+      case "result": {
+        const ended = await client.wait(text("task"), { timeoutMs: number("ms") });
+        const { pad, ...value } = outputOf<JsonObject>(ended) ?? {};
+        return { value, pad: String(pad).length };
+      }
       case "watch_more":
         return this.#read(text("watch"), args);
       case "cut":
@@ -284,6 +294,11 @@ class Program {
     const { begun, ended, stopped, left } = host;
     return { begun, ended, stopped, left };
   }
+}
+
+/** Params with a text of so many characters beside them. */
+function withPad(params: JsonObject | undefined, pad: number | undefined): JsonObject | undefined {
+  return pad === undefined ? params : { ...params, pad: "x".repeat(pad) };
 }
 
 function outcomeOf(task: Task): Outcome {

@@ -1,4 +1,5 @@
 /** The hosts that the conformance scenario starts, and their actions. */
+import { createHash } from "node:crypto";
 import { setTimeout as sleep } from "node:timers/promises";
 import type { JsonValue } from "@bufbuild/protobuf";
 import { ActionFailed, Host, type HostOptions, Output, type RunningTask } from "@taskyard/client";
@@ -32,6 +33,12 @@ export class ObservedHost {
       await task.emit({ said: texts.length }, { channel: "log" });
       await task.emit(new TextEncoder().encode("end"), { channel: "bytes" });
     });
+    this.#add("artifact", async (task) => {
+      const name = String(task.params.name);
+      const data = Uint8Array.from({ length: Number(task.params.bytes) }, (_, place) => place % 251);
+      await task.putArtifact(name, data);
+      return { sha256: hashOf(await task.readArtifact(name)) };
+    });
     this.#add("crash", async (task) => {
       throw new RangeError(String(task.params.text));
     });
@@ -62,6 +69,10 @@ export class ObservedHost {
       }
     });
   }
+}
+
+export function hashOf(data: Uint8Array): string {
+  return createHash("sha256").update(data).digest("hex");
 }
 
 export async function work(task: RunningTask): Promise<JsonValue> {

@@ -4,6 +4,8 @@ package main
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"errors"
 	"net/http"
 	"strconv"
@@ -21,6 +23,9 @@ func submit(ctx context.Context, p *program, _ string, with arguments) (outcome,
 		AfterPolicy: taskyard.AfterPolicy(with.AfterPolicy), UniqueKey: with.UniqueKey,
 		OnConflict: taskyard.OnConflict(with.OnConflict), Target: with.Target,
 		OnTargetFailure: taskyard.OnTargetFailure(with.OnTargetFailure),
+	}
+	if given, ok := with.Params.(map[string]any); ok && with.Pad > 0 {
+		given["pad"] = strings.Repeat("x", with.Pad)
 	}
 	if with.Input != nil {
 		task.Input = taskyard.Payload{Data: []byte(*with.Input), Encoding: with.InputEncoding}
@@ -120,6 +125,36 @@ func wait(ctx context.Context, p *program, _ string, with arguments) (outcome, e
 	found := taskOutcome(task)
 	found["ended"] = true
 	return found, nil
+}
+
+func readArtifact(ctx context.Context, p *program, _ string, with arguments) (outcome, error) {
+	data, err := p.client.ReadArtifact(ctx, with.Task, with.Name)
+	if err != nil {
+		return nil, err
+	}
+	return outcome{"size": len(data), "sha256": sumOf(data)}, nil
+}
+
+// result shows the value of a result, wherever it is.
+func result(ctx context.Context, p *program, _ string, with arguments) (outcome, error) {
+	ctx, cancel := context.WithTimeout(ctx, milliseconds(with.Ms))
+	defer cancel()
+	task, err := p.client.Wait(ctx, with.Task)
+	if err != nil {
+		return nil, err
+	}
+	var value map[string]any
+	if err := task.DecodeResult(&value); err != nil {
+		return nil, err
+	}
+	pad, _ := value["pad"].(string)
+	delete(value, "pad")
+	return outcome{"value": value, "pad": len(pad)}, nil
+}
+
+func sumOf(data []byte) string {
+	sum := sha256.Sum256(data)
+	return hex.EncodeToString(sum[:])
 }
 
 func cancel(ctx context.Context, p *program, _ string, with arguments) (outcome, error) {

@@ -3,6 +3,7 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -38,6 +39,7 @@ func hostStart(_ context.Context, p *program, _ string, with arguments) (outcome
 	host.Handle("fail", h.counted(fail))
 	host.Handle("progress", h.counted(progress))
 	host.Handle("say", h.counted(say))
+	host.Handle("artifact", h.counted(artifact))
 	host.Handle("crash", h.counted(crash))
 	host.Handle("typed", h.counted(taskyard.Typed(typed)))
 	p.hosts[with.Host] = h
@@ -130,6 +132,8 @@ type actionParams struct {
 	Message      string   `json:"message"`
 	Tokens       *uint32  `json:"tokens"`
 	Texts        []string `json:"texts"`
+	Name         string   `json:"name"`
+	Bytes        int      `json:"bytes"`
 }
 
 func echo(_ context.Context, task *taskyard.RunningTask) (any, error) { return task.Params, nil }
@@ -199,6 +203,22 @@ func say(_ context.Context, task *taskyard.RunningTask) (any, error) {
 		}
 	}
 	return nil, errors.Join(task.EmitTo("log", map[string]any{"said": len(params.Texts)}), task.EmitTo("bytes", []byte("end")))
+}
+
+func artifact(ctx context.Context, task *taskyard.RunningTask) (any, error) {
+	var params actionParams
+	if err := task.DecodeParams(&params); err != nil {
+		return nil, err
+	}
+	data := make([]byte, params.Bytes)
+	for place := range data {
+		data[place] = byte(place % 251)
+	}
+	if _, err := task.PutArtifact(ctx, params.Name, bytes.NewReader(data), ""); err != nil {
+		return nil, err
+	}
+	read, err := task.ReadArtifact(ctx, params.Name)
+	return map[string]any{"sha256": sumOf(read)}, err
 }
 
 // serveWork runs a host of the shared queue until the context ends.

@@ -85,6 +85,8 @@ type arguments struct {
 	MaxInflight     *uint32  `json:"max_inflight"`
 	Weight          uint32   `json:"weight"`
 	Operation       string   `json:"operation"`
+	Name            string   `json:"name"`
+	Pad             int      `json:"pad"`
 	Channels        []string `json:"channels"`
 	AfterChunk      uint32   `json:"after_chunk"`
 }
@@ -117,8 +119,8 @@ var operations = map[string]operation{
 	"fail": failByCall, "deregister": deregister, "drain": drain,
 	"explain": explain, "put_limit": putLimit, "limits": limits, "delete_limit": deleteLimit,
 	"put_weight": putWeight, "weights": weights, "delete_weight": deleteWeight, "cancel_tasks": cancelTasks,
-	"read_output": readOutput,
-	"host_start":  hostStart, "host_wait": hostWait, "host_stop": hostStop,
+	"read_output": readOutput, "read_artifact": readArtifact, "result": result,
+	"host_start": hostStart, "host_wait": hostWait, "host_stop": hostStop,
 }
 
 func main() {

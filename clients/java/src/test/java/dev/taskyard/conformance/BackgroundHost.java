@@ -1,6 +1,7 @@
 package dev.taskyard.conformance;
 
 import dev.taskyard.ActionFailedException;
+import dev.taskyard.ArtifactContent;
 import dev.taskyard.Exact;
 import dev.taskyard.Handler;
 import dev.taskyard.Host;
@@ -11,7 +12,10 @@ import dev.taskyard.RunningTask;
 import dev.taskyard.Taskyard;
 import dev.taskyard.TaskyardException;
 import java.nio.charset.StandardCharsets;
+import java.security.MessageDigest;
+import java.security.NoSuchAlgorithmException;
 import java.time.Duration;
+import java.util.HexFormat;
 import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
@@ -36,6 +40,7 @@ final class BackgroundHost {
                 .action("work", counted(BackgroundHost::work))
                 .action("fail", counted(BackgroundHost::fail))
                 .action("say", counted(BackgroundHost::say))
+                .action("artifact", counted(BackgroundHost::artifact))
                 .action("crash", counted(BackgroundHost::crash))
                 .action("typed", counted(BackgroundHost::typed))
                 .action("progress", counted(BackgroundHost::progress));
@@ -137,6 +142,24 @@ final class BackgroundHost {
         task.emit("log", Map.of("said", texts.size()));
         task.emit("bytes", "end".getBytes(StandardCharsets.UTF_8));
         return null;
+    }
+
+    private static Object artifact(RunningTask task) {
+        String name = (String) task.params().get("name");
+        byte[] data = new byte[(int) number(task, "bytes", 0)];
+        for (int place = 0; place < data.length; place++) {
+            data[place] = (byte) (place % 251);
+        }
+        task.putArtifact(name, ArtifactContent.of(data), null);
+        return Map.of("sha256", hashOf(task.readArtifact(name)));
+    }
+
+    static String hashOf(byte[] data) {
+        try {
+            return HexFormat.of().formatHex(MessageDigest.getInstance("SHA-256").digest(data));
+        } catch (NoSuchAlgorithmException impossible) {
+            throw new IllegalStateException(impossible);
+        }
     }
 
     private static Object typed(RunningTask task) {

@@ -65,6 +65,8 @@ final class Operations {
             case "watch" -> watch(step, with);
             case "watch_more" -> watches.get(with.text("watch")).take(with);
             case "read_output" -> readOutput(with);
+            case "read_artifact" -> readArtifact(with);
+            case "result" -> result(with);
             case "cut" -> cut(with);
             case "sleep" -> sleep(with);
             case "explain" -> queue.explain(with);
@@ -89,7 +91,11 @@ final class Operations {
                 .setHold(with.truth("hold"))
                 .setPriority(with.number("priority"));
         if (with.has("params")) {
-            request.setParams(Json.struct(with.object("params")));
+            Map<String, Object> params = new HashMap<>(with.object("params"));
+            if (with.has("pad")) {
+                params.put("pad", "x".repeat(with.number("pad")));
+            }
+            request.setParams(Json.struct(params));
         }
         if (with.has("labels")) {
             with.object("labels").forEach((key, label) -> request.putLabels(key, (String) label));
@@ -181,6 +187,20 @@ final class Operations {
         } catch (ExecutionException failed) {
             throw failed.getCause() instanceof TaskyardException error ? error : failed;
         }
+    }
+
+    private Map<String, Object> readArtifact(Arguments with) {
+        byte[] data = taskyard.artifacts().read(with.text("task"), with.text("name"));
+        return Map.of("size", data.length, "sha256", BackgroundHost.hashOf(data));
+    }
+
+    /** The value of a result, wherever it is. */
+    private Map<String, Object> result(Arguments with) {
+        Task ended = taskyard.await(with.text("task"), Duration.ofMillis(with.number("ms"))).orElseThrow();
+        Map<String, Object> value = new HashMap<>();
+        ((Map<?, ?>) Json.output(ended)).forEach((name, field) -> value.put((String) name, field));
+        String pad = (String) value.remove("pad");
+        return Map.of("value", value, "pad", pad.length());
     }
 
     private static String saidIn(OutputChunk chunk) {
