@@ -1,4 +1,4 @@
-"""Uploads of artifacts: in parts, the last of which brings the hash (docs/rules.md, Artifacts)."""
+"""Uploads of artifacts, in parts, the last of which brings the hash; and what is damaged (docs/rules.md, Artifacts)."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from io import BytesIO
 from pathlib import Path
 from typing import IO, Final, NamedTuple, Protocol, TypeAlias
 
-from taskyard.errors import BadRequest
+from taskyard.errors import BadRequest, Internal
 from taskyard.records.artifacts import Artifact
 from taskyard.v1 import artifact_pb2 as pb
 
@@ -94,6 +94,19 @@ def has_lost_some(error: BadRequest) -> bool:
         True if the server was started anew, or another one goes on.
     """
     return error.reason.startswith("offset:")
+
+
+def damaged(task_id: str, name: str) -> Internal:
+    """Make the error of an artifact that was read, and does not have the hash that its task states.
+
+    Args:
+        task_id: The task.
+        name: The name of the artifact.
+
+    Returns:
+        The error.
+    """
+    return Internal(f"the artifact {name} of {task_id} has other bytes than its hash says")
 
 
 async def upload(content: Content, send: Callable[[Part], Awaitable[Uploaded]]) -> Artifact:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
 if TYPE_CHECKING:
     from taskyard.calls.artifacts import Content
     from taskyard.records.artifacts import Artifact
+    from taskyard.v1.task_pb2 import Task
 
 T = TypeVar("T")
 
@@ -44,6 +45,18 @@ class TaskArtifacts(Protocol):
         Raises:
             TaskyardError: It cannot be read.
         """
+
+
+def hashes_of(task: Task) -> dict[str, str]:
+    """Read the hashes of the artifacts of a task.
+
+    Args:
+        task: The task as it was assigned.
+
+    Returns:
+        The hashes in hex, by the names of the artifacts.
+    """
+    return {artifact.name: artifact.sha256 for artifact in task.artifacts}
 
 
 class Work(Generic[T]):

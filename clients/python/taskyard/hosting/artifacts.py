@@ -17,11 +17,11 @@ import msgspec
 from google.api.httpbody_pb2 import HttpBody
 from google.protobuf.json_format import MessageToDict
 
-from taskyard.calls.artifacts import RESTARTS, Content, has_lost_some, media_type_of, parts_of
+from taskyard.calls.artifacts import RESTARTS, Content, damaged, has_lost_some, media_type_of, parts_of
 from taskyard.calls.retrying import BROKEN, Backoff
 from taskyard.connection.channel import channel_options, check_process
 from taskyard.connection.credentials import Credentials
-from taskyard.errors import BadRequest, TaskyardError, error_from_rpc
+from taskyard.errors import BadRequest, NotFound, OutOfRange, TaskyardError, error_from_rpc
 from taskyard.records.artifacts import Artifact
 from taskyard.v1.artifact_pb2 import FetchArtifactRequest, UploadArtifactRequest, UploadArtifactResponse
 from taskyard.v1.artifact_pb2_grpc import ArtifactServiceStub
@@ -46,11 +46,13 @@ class LeaseArtifacts:
     Args:
         artifacts: Those of the host.
         lease: The lease of the task.
+        hashes: The hashes of those that the task has, by their names. What is put here changes them.
     """
 
-    def __init__(self, artifacts: HostArtifacts, lease: Lease) -> None:
+    def __init__(self, artifacts: HostArtifacts, lease: Lease, hashes: dict[str, str]) -> None:
         self._artifacts = artifacts
         self._lease = lease
+        self._hashes = hashes
 
     def put(self, name: str, content: Content, media_type: str | None) -> Artifact:
         """Put an artifact.
@@ -67,10 +69,14 @@ class LeaseArtifacts:
             TaskyardError: It is refused.
             OSError: The file cannot be read.
         """
-        return self._artifacts.put(self._lease, name, content, media_type)
+        # Until the answer is here, the task may have either of the two.
+        self._hashes.pop(name, None)
+        artifact = self._artifacts.put(self._lease, name, content, media_type)
+        self._hashes[name] = artifact.sha256
+        return artifact
 
     def read(self, name: str) -> bytes:
-        """Read an artifact.
+        """Read an artifact, anew if another one has taken its place meanwhile.
 
         Args:
             name: Its name.
@@ -79,9 +85,20 @@ class LeaseArtifacts:
             Its bytes.
 
         Raises:
-            TaskyardError: It cannot be read.
+            TaskyardError: It cannot be read; `Internal` if its bytes do not have its hash.
         """
-        return self._artifacts.read(self._lease, name)
+        while True:
+            stated = self._hashes.get(name)
+            try:
+                data = self._artifacts.read(self._lease, name)
+            except (NotFound, OutOfRange):
+                if self._hashes.get(name) == stated:
+                    raise
+                continue
+            if stated is None or sha256(data).hexdigest() == stated:
+                return data
+            if self._hashes.get(name) == stated:
+                raise damaged(self._lease.task_id, name)
 
 
 class HostArtifacts:
@@ -204,7 +221,7 @@ class HostArtifacts:
             return
         data = self.read(assignment.lease, reference.name)
         if sha256(data).hexdigest() != reference.sha256:
-            raise BadRequest("params: the artifact has other bytes than its hash says")
+            raise damaged(assignment.lease.task_id, reference.name)
         task = assignment.task
         task.ClearField("params")
         try:

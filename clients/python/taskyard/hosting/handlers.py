@@ -18,7 +18,7 @@ from taskyard.v1.runtime_host_pb2 import Report
 from taskyard.workers.pool import WorkerPool
 
 from .actions import Actions
-from .artifact_work import TaskArtifacts
+from .artifact_work import TaskArtifacts, hashes_of
 from .artifacts import HostArtifacts, LeaseArtifacts
 from .invocation import Call, call_plainly, enter_lifespan, invoke
 from .outbox import LeaseKey, key_of
@@ -150,8 +150,9 @@ class Handlers:
         self._on_outcome(key, None if work.cancelled() or error else work.result())
 
     def _artifacts_of(self, assignment: Assignment) -> Callable[[], TaskArtifacts] | None:
-        artifacts = self._artifacts
-        return None if artifacts is None else lambda: LeaseArtifacts(artifacts, assignment.lease)
+        if self._artifacts is None:
+            return None
+        return functools.partial(LeaseArtifacts, self._artifacts, assignment.lease, hashes_of(assignment.task))
 
     async def _run(self, assignment: Assignment, task: RunningTask) -> Report | None:
         """Run a task, whose params and result may be artifacts, since they are too large."""

@@ -357,6 +357,7 @@ class RunningTask:
             CancelledError: As `check`, in a thread or process.
             NotFound: The task has no such artifact.
             LeaseLost: The lease of the task has ended.
+            Internal: Its bytes do not have its hash.
         """
         if self.raises:
             self.check()

@@ -14,11 +14,11 @@ from typing import Any, BinaryIO
 import grpc
 from google.api.httpbody_pb2 import HttpBody
 
-from taskyard.calls.artifacts import Content, Part, media_type_of, upload
+from taskyard.calls.artifacts import Content, Part, damaged, media_type_of, upload
 from taskyard.calls.calls import Calls
 from taskyard.connection.credentials import Credentials
 from taskyard.connection.servers import Servers
-from taskyard.errors import Internal, NotFound, OutOfRange, TaskyardError
+from taskyard.errors import NotFound, OutOfRange, TaskyardError
 from taskyard.records.artifacts import Artifact
 from taskyard.records.tasks import Task
 from taskyard.v1 import artifact_pb2 as pb
@@ -163,7 +163,7 @@ class Artifacts:
                 continue
             if hashed.hexdigest() == artifact.sha256:
                 return artifact
-            problem = Internal(f"the artifact {name} of {task_id} has other bytes than its hash says")
+            problem = damaged(task_id, name)
         assert problem is not None
         raise problem
 

@@ -23,7 +23,7 @@ from functools import cache, partial
 from typing import TYPE_CHECKING, Any, Final
 
 from taskyard.hosting.actions import Registered
-from taskyard.hosting.artifact_work import TaskArtifacts
+from taskyard.hosting.artifact_work import TaskArtifacts, hashes_of
 from taskyard.hosting.invocation import call_plainly, enter_lifespan, invoke
 from taskyard.hosting.outcomes import describe, traceback_of
 from taskyard.hosting.running_task import RunningTask
@@ -158,7 +158,8 @@ class Worker:
         self._send(Kind.TAKEN)
         token = int(assignment.lease.fencing_token)
         output = PipeOutput(self._send, self._mute)
-        artifacts = partial(_artifacts, self._body.access, assignment.lease) if self._body.access else None
+        access, lease = self._body.access, assignment.lease
+        artifacts = partial(_artifacts, access, lease, hashes_of(assignment.task)) if access else None
         self._task = task = RunningTask(assignment.task, token, self._report, state, output, artifacts)
         task.raises = True
         task.tell_tokens = self._tell_tokens
@@ -275,11 +276,11 @@ class PipeOutput:
         self._has_ended = True
 
 
-def _artifacts(access: bytes, lease: Lease) -> TaskArtifacts:
+def _artifacts(access: bytes, lease: Lease, hashes: dict[str, str]) -> TaskArtifacts:
     """The artifacts of a task, by connections of this process."""
     from taskyard.hosting.artifacts import LeaseArtifacts
 
-    return LeaseArtifacts(_all_artifacts(access), lease)
+    return LeaseArtifacts(_all_artifacts(access), lease, hashes)
 
 
 @cache

@@ -21,6 +21,11 @@ async def puts_async(task: RunningTask) -> list[Any]:
     return [first.media_type, first.size_bytes, second.media_type, len(read[0]), read[1].decode()]
 
 
+def reads(task: RunningTask) -> int:
+    """Read what is there, and return its size."""
+    return len(task.read_artifact("data").value)
+
+
 def fails(task: RunningTask) -> list[str]:
     """Say how it fails to put and to read what is not there."""
     said = []

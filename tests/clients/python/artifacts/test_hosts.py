@@ -7,7 +7,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from taskyard import Conflict, NotFound, Retry, TaskState, TooLarge
+from taskyard import Conflict, Internal, NotFound, Retry, TaskFailed, TaskState, TooLarge
 from taskyard_server.core.errors import Unavailable as Away
 from taskyard_server.core.runs.artifacts import Right
 from tests import uploaders
@@ -35,6 +35,12 @@ def once_after(server, number, do):
             await do()
 
     server.artifacts.answering = answering
+
+
+async def damage(objects):
+    """Have the only artifact other bytes, as many as before."""
+    (found,) = [each async for each in objects.listed("")]
+    await objects.put(found[0].path, bytes(found[0].size))
 
 
 async def finished(client, **fields):
@@ -177,6 +183,57 @@ async def test_a_reading_that_comes_on_outlasts_any_number_of_breaks(server, cli
     begin(server, work)
     assert await (await finished(client)).result() is True
     assert server.artifacts.offsets == [0, PART_BYTES, 2 * PART_BYTES, 3 * PART_BYTES]
+
+
+@pytest.mark.parametrize(
+    ("handler", "runs_in"), [(reads, None), (handlers.reads, "thread"), (handlers.reads, "process")]
+)
+async def test_bytes_that_are_others_than_the_hash_says_fail_the_handler(
+    server, client, begin, objects, handler, runs_in
+):
+    handle = await client.submit("work", hold=True)
+    await client.attach_artifact(handle.id, "data", DATA)
+    await damage(objects)
+    await client.resume(handle.id)
+    begin(server, handler, runs_in)
+    with pytest.raises(TaskFailed, match=f"the artifact data of {handle.id} has other bytes than its hash says"):
+        await handle.result()
+
+
+async def test_what_the_handler_has_put_is_checked_too_and_what_it_puts_then_has_another_hash(
+    server, client, begin, objects
+):
+    async def work(task):
+        await task.put_artifact("data", DATA)
+        await damage(objects)
+        with pytest.raises(Internal, match="other bytes than its hash says"):
+            await task.read_artifact("data")
+        await task.put_artifact("data", b"whole again")
+        return (await task.read_artifact("data")).decode()
+
+    begin(server, work)
+    assert await (await finished(client)).result() == "whole again"
+
+
+@pytest.mark.parametrize("other", [DATA[::-1], b"short"], ids=["as long", "shorter"])
+@pytest.mark.parametrize("breaks", [False, True], ids=["on one stream", "on two streams"])
+async def test_a_handler_that_replaces_what_it_reads_gets_the_new_one_whole(server, client, begin, other, breaks):
+    async def work(task):
+        async def replace():
+            nonlocal count
+            count += 1
+            if count == 2:
+                await task.put_artifact("data", other)
+                if breaks:
+                    raise Away("the store of artifacts does not answer")
+
+        count = 0
+        await task.put_artifact("data", DATA)
+        server.artifacts.sending = replace
+        return (await task.read_artifact("data")) == other
+
+    begin(server, work)
+    assert await (await finished(client)).result() is True
 
 
 async def test_a_server_without_artifacts_says_so(open_server, open_client, begin):
