@@ -68,6 +68,7 @@ async def test_a_preflight_from_an_allowed_page_is_granted(http: httpx.AsyncClie
     assert granted["access-control-allow-headers"] >= {
         *("authorization", "content-type", "taskyard-namespace", "traceparent"),
         *("grpc-timeout", "x-grpc-web", "x-user-agent"),
+        *("range", "if-range"),
     }
     assert granted["access-control-max-age"] == {"7200"}
 
@@ -146,6 +147,12 @@ async def test_allowed_pages_may_read_rest_answers_errors_included(
         assert bool(cors_headers(answer)) == (seen is not None)
         if done >= 400:
             assert json.loads(answer.content)["code"]
+
+
+async def test_allowed_pages_may_read_the_headers_of_artifacts(http: httpx.AsyncClient) -> None:
+    answer = await http.get("/tasks", headers={"origin": PAGE})
+    exposed = {name.strip() for name in cors_headers(answer)["access-control-expose-headers"].split(",")}
+    assert exposed >= {"accept-ranges", "content-disposition", "content-range", "etag", "taskyard-ignored-fields"}
 
 
 # What a page sends without a preflight
