@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log"
+	"os"
 	"time"
 
 	"google.golang.org/protobuf/proto"
@@ -146,6 +147,32 @@ func ExampleClient_Resume() {
 		log.Fatal(err)
 	}
 	fmt.Println(state)
+}
+
+func ExampleClient_AttachArtifact() {
+	ctx, client := connected()
+	file, err := os.Open("page.png")
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer file.Close()
+	submitted, err := client.Submit(ctx, taskyard.NewTask{Action: "draw", Hold: true})
+	if err != nil {
+		log.Fatal(err)
+	}
+	// The file is an io.ReadSeeker, such as an *os.File.
+	if _, err := client.AttachArtifact(ctx, submitted.ID, "page.png", file, "image/png"); err != nil {
+		log.Fatal(err)
+	}
+	if _, err := client.Resume(ctx, submitted.ID); err != nil {
+		log.Fatal(err)
+	}
+	if _, err := client.Wait(ctx, submitted.ID); err != nil {
+		log.Fatal(err)
+	}
+	if err := client.SaveArtifact(ctx, submitted.ID, "drawing.svg", "drawing.svg"); err != nil {
+		log.Fatal(err)
+	}
 }
 
 func ExampleClient_Watch() {
