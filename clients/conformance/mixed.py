@@ -23,6 +23,8 @@ AGENTS: Final = ("ann", "bob", "cid")
 BATCHES: Final = 50
 BATCH_TASKS: Final = 50
 TASK_MS: Final = 100
+PAD: Final = "ä" * 150_000
+"""A text in the params and the result of some tasks, which makes artifacts of both."""
 SLOTS: Final = 4
 HOSTS_PER_LANGUAGE: Final = 2
 FIRST_KILL_SECS: Final = 1.5
@@ -128,23 +130,30 @@ async def work_one_queue(languages: list[Language], folder: Path) -> int:
 
 async def _work(languages: list[Language], hosts: Hosts) -> int:
     async with Client(hosts.address, namespace=NAMESPACE) as client:
-        observed = Observed(BATCHES * BATCH_TASKS)
+        observed = Observed(BATCHES * (BATCH_TASKS + 1))
         watching = asyncio.create_task(observed.follow(client))
         for language in languages:
             for number in range(HOSTS_PER_LANGUAGE):
                 await hosts.start(language, number)
         task_ids: list[str] = []
+        large_ids: list[str] = []
         for batch in range(BATCHES):
             tasks = [NewTask("work", params={"ms": TASK_MS}) for _ in range(BATCH_TASKS)]
-            submitted = await client.submit_batch(tasks, agent=AGENTS[batch % len(AGENTS)])
+            agent = AGENTS[batch % len(AGENTS)]
+            submitted = await client.submit_batch(tasks, agent=agent)
             task_ids += submitted.task_ids
+            large = await client.submit("work", params={"ms": TASK_MS, "pad": PAD}, agent_id=agent)
+            large_ids.append(large.id)
         # Each killed host must have been running tasks, or the kill would prove nothing.
         kills = await _kill_and_restart(languages, hosts, client)
-        ended = [await client.wait(task_id) for task_id in task_ids]
+        ended = [await client.wait(task_id) for task_id in task_ids + large_ids]
+        done = [task.id for task in ended if task.id in large_ids and task.state == "done"]
+        large_results = [await client.handle(task_id).result() for task_id in done]
         await _watch_ends(observed)
         watching.cancel()
         await asyncio.gather(watching, return_exceptions=True)
         failures = await hosts.drain()
+        failures += _check_large(languages, large_results)
     return _check(languages, ended, observed, kills, failures)
 
 
@@ -177,6 +186,16 @@ async def _watch_ends(observed: Observed) -> None:
         await asyncio.wait_for(observed.has_all.wait(), 5)
     # A second end of a task would come soon after the first.
     await asyncio.sleep(1)
+
+
+def _check_large(languages: list[Language], results: list[Any]) -> list[str]:
+    """Count the results that are artifacts by language. Returns a text for each that is wrong."""
+    whole = Counter(result["language"] for result in results if result.get("pad") == PAD)
+    told = ", ".join(f"{language.name} {whole[language.name]}" for language in languages)
+    print(f"{len(results)} tasks with large params and results: {told}")
+    failures = [f"{language.name} brought no large params back" for language in languages if not whole[language.name]]
+    lost = len(results) - sum(whole.values())
+    return failures + ([f"{lost} large results are not what was submitted"] if lost else [])
 
 
 def _check(

@@ -371,7 +371,8 @@ async def serve(arguments: argparse.Namespace) -> None:
     @host.action("work")
     async def work(task: RunningTask) -> dict[str, Any]:
         await asyncio.sleep(task.params["ms"] / 1000)
-        return {"language": "python", "attempt": task.attempt}
+        pad = {"pad": task.params["pad"]} if "pad" in task.params else {}
+        return {"language": "python", "attempt": task.attempt, **pad}
 
     await host.run(handle_signals=True)
 

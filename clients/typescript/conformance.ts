@@ -368,7 +368,10 @@ async function play(steps: Step[]): Promise<void> {
 
 async function serve(): Promise<void> {
   const host = new Host({ ...connection, hostId: given["host-id"], slots: Number(given.slots), handleSignals: true });
-  host.action("work", async (task) => ({ language: "typescript", ...((await work(task)) as JsonObject) }));
+  host.action("work", async (task) => {
+    const { pad } = task.params;
+    return { language: "typescript", ...((await work(task)) as JsonObject), ...(pad !== undefined && { pad }) };
+  });
   await host.run();
 }
 

@@ -228,7 +228,11 @@ func serveWork(ctx context.Context, client *taskyard.Client, id string, slots in
 		if _, err := work(ctx, task); err != nil {
 			return nil, err
 		}
-		return map[string]any{"language": "go", "attempt": task.Attempt}, nil
+		result := map[string]any{"language": "go", "attempt": task.Attempt}
+		if pad, ok := task.Params["pad"]; ok {
+			result["pad"] = pad
+		}
+		return result, nil
 	})
 	return host.Run(ctx)
 }

@@ -74,7 +74,13 @@ public final class Conformance {
             new Host(taskyard, id, HostOptions.defaults().withSlots(slots).withHandleSignals())
                     .action("work", task -> {
                         BackgroundHost.work(task);
-                        return Map.of("language", "java", "attempt", task.attempt());
+                        Map<String, Object> result = new HashMap<>();
+                        result.put("language", "java");
+                        result.put("attempt", task.attempt());
+                        if (task.params().containsKey("pad")) {
+                            result.put("pad", task.params().get("pad"));
+                        }
+                        return result;
                     })
                     .run();
         }
