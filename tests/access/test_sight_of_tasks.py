@@ -3,6 +3,7 @@
 import json
 from typing import Any
 
+import grpc
 import pytest
 
 from taskyard.v1 import batch_pb2, stats_pb2, task_pb2
@@ -65,6 +66,17 @@ def test_over_grpc_a_task_of_another_is_answered_as_one_that_never_was(ann: Stub
         for each in (task_id, neighbour(task_id), UNKNOWN)
     ]
     assert told[0] == told[1] == told[2]
+
+
+@pytest.mark.parametrize("field", ["after", "inputs"])
+def test_a_task_of_another_is_no_predecessor_and_no_input(ann: Stubs, bob: Stubs, field: str) -> None:
+    task_id = submit(ann)
+    told = []
+    for each in (task_id, neighbour(task_id), UNKNOWN):
+        fields = {field: {"it": each} if field == "inputs" else [each]}
+        code, text, _ = refusal(lambda fields=fields: submit(bob, OTHER_AGENT, **fields))
+        told.append((code, text.replace(each, "it")))
+    assert told == [(grpc.StatusCode.NOT_FOUND, f"{field}: task it not found")] * 3
 
 
 def test_nothing_changes_by_a_call_about_a_task_of_another(yard: Yard, ann: Stubs) -> None:

@@ -56,6 +56,7 @@ VALUES: dict[str, Any] = {
     "on_conflict": pb.Unique.replaceQueued,
     "on_target_failure": "continue",
     "selector": "#btn",
+    "inputs": {"page": "first"},
 }
 NEEDS = {
     "after_policy": "after",
@@ -87,7 +88,8 @@ def given(field: str, first: str, way: str) -> dict[str, Any]:
     values = {name: VALUES[name] for name in (field, NEEDS.get(field)) if name}
     for name in values.keys() & {"idempotency_key", "unique_key"}:
         values[name] = f"{field} {way}"
-    return values | ({"after": [first]} if "after" in values else {})
+    real = {"after": [first], "inputs": {"page": first}}
+    return values | {name: real[name] for name in values.keys() & real.keys()}
 
 
 def fields_of(message: Message) -> dict[str, Any]:
@@ -96,7 +98,7 @@ def fields_of(message: Message) -> dict[str, Any]:
 
 def shown(task: pb.Task, name: str) -> Any:
     value = getattr(task, name)
-    return dict(value) if name == "labels" else list(value) if isinstance(VALUES[name], list) else value
+    return dict(value) if isinstance(VALUES[name], dict) else list(value) if isinstance(VALUES[name], list) else value
 
 
 async def submit_alone(channel: grpc.aio.Channel, values: dict[str, Any]) -> str:

@@ -12,7 +12,8 @@ from taskyard.v1.batch_pb2 import BatchTask, SubmitBatchRequest
 from taskyard.v1.task_pb2 import SubmitTaskRequest, SubmitTasksRequest
 from taskyard_server.conversion import submissions
 from taskyard_server.conversion.submission_scan import scan_task
-from taskyard_server.conversion.submit_requests import BatchRequest, TaskRequest, TasksRequest, _check_after_indexes
+from taskyard_server.conversion.submit_requests import BatchRequest, TaskRequest, TasksRequest
+from taskyard_server.core.admission import check_indexes
 from taskyard_server.core.errors import Refusal
 from taskyard_server.core.history import RetryPolicy
 from tests.cases import every_case
@@ -134,7 +135,8 @@ def batch_by_protobuf(data):
         made = [
             submissions.submission(task, *owner, prefix=f"tasks[{index}].") for index, task in enumerate(request.tasks)
         ]
-        _check_after_indexes(made)
+        for number, submission in enumerate(made):
+            check_indexes(number, submission.options.extras)
         return made
 
     return outcome(convert)

@@ -65,6 +65,8 @@ EXTRAS = st.just(NO_EXTRAS) | st.builds(
     on_conflict=optional(st.sampled_from(OnConflict)),
     on_target_failure=optional(st.sampled_from(OnTargetFailure)),
     selector=optional(NAMES),
+    inputs=st.dictionaries(NAMES, NAMES, max_size=3).map(lambda inputs: tuple(sorted(inputs.items()))),
+    input_indexes=st.just(()),
 )
 OPTIONS = st.just(NO_OPTIONS) | st.builds(
     TaskOptions,
@@ -207,6 +209,7 @@ def expected(task: Task, completed_at: float | None, with_result: bool) -> pb.Ta
         unique_while=extras.unique_while and pb.Unique.While.Value(extras.unique_while.value),
         on_target_failure=extras.on_target_failure,
         selector=extras.selector,
+        inputs=dict(extras.inputs),
     )
     if task.started_at is not None and completed_at is not None:
         message.latency_ms = min(round((completed_at - task.started_at) * 1000), 2**32 - 1)

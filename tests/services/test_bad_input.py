@@ -44,6 +44,7 @@ def nested_object(levels):
 
 # Names
 
+PATH_NAME = "must have 1 to 128 letters, digits, `.`, `_` or `-`, and not begin with a `.`"
 REQUIRED = ("agent_id", "action")
 NAMES = {"agent_id": "agentId", "action": "action", "tab_id": "tabId", "ref": "ref", "project": "project"}
 
@@ -78,8 +79,18 @@ async def test_a_name_must_not_be_longer_than_1024_characters(api, refused, fiel
         ({"concurrency_keys": ["a", "b", "c", "d", "e"]}, "concurrencyKeys: must have at most 4 entries"),
         ({"after": [""]}, "after: is required"),
         ({"after": [str(n) for n in range(33)]}, "after: must have at most 32 entries"),
-        ({"after_policy": After.ended}, "afterPolicy: needs after"),
+        ({"after_policy": After.ended}, "afterPolicy: needs after or inputs"),
         ({"after_policy": 9, "after": ["tsk"]}, "afterPolicy: must be among success, ended"),
+        ({"inputs": {"": "tsk"}}, f"inputs: {PATH_NAME}"),
+        ({"inputs": {".page": "tsk"}}, f"inputs: {PATH_NAME}"),
+        ({"inputs": {"a/b": "tsk"}}, f"inputs: {PATH_NAME}"),
+        ({"inputs": {"page": ""}}, "inputs: is required"),
+        ({"inputs": {"page": TOO_LONG}}, "inputs: must be at most 1024 characters"),
+        ({"inputs": {f"n{n}": "tsk" for n in range(33)}}, "inputs: must have at most 32 entries"),
+        (
+            {"after": ["tsk"] * 2 + ["other"], "inputs": {f"n{n}": "tsk" for n in range(31)}},
+            "inputs: must have at most 32 entries together with after",
+        ),
         ({"unique_key": TOO_LONG}, "uniqueKey: must be at most 1024 characters"),
         ({"unique_while": Unique.queued}, "uniqueWhile: needs uniqueKey"),
         ({"unique_while": 9, "unique_key": "k"}, "uniqueWhile: must be among queued, live"),

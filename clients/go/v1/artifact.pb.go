@@ -535,7 +535,10 @@ type FetchArtifactRequest struct {
 	// Only what comes after so many bytes. Default 0.
 	Offset float64 `protobuf:"fixed64,5,opt,name=offset,proto3" json:"offset,omitempty"`
 	// At most so many bytes. Default 0: up to the end.
-	Length        float64 `protobuf:"fixed64,6,opt,name=length,proto3" json:"length,omitempty"`
+	Length float64 `protobuf:"fixed64,6,opt,name=length,proto3" json:"length,omitempty"`
+	// The name of an input of the task: then it is an artifact of that task, as long as this one has not ended. Default: one
+	// of the task itself.
+	Input         string `protobuf:"bytes,7,opt,name=input,proto3" json:"input,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -612,6 +615,13 @@ func (x *FetchArtifactRequest) GetLength() float64 {
 	return 0
 }
 
+func (x *FetchArtifactRequest) GetInput() string {
+	if x != nil {
+		return x.Input
+	}
+	return ""
+}
+
 var File_taskyard_v1_artifact_proto protoreflect.FileDescriptor
 
 const file_taskyard_v1_artifact_proto_rawDesc = "" +
@@ -669,14 +679,15 @@ const file_taskyard_v1_artifact_proto_rawDesc = "" +
 	"\atask_id\x18\x01 \x01(\tR\x06taskId\x12\x12\n" +
 	"\x04name\x18\x02 \x01(\tR\x04name\x12\x16\n" +
 	"\x06offset\x18\x03 \x01(\x01R\x06offset\x12\x16\n" +
-	"\x06length\x18\x04 \x01(\x01R\x06length\"\xb1\x01\n" +
+	"\x06length\x18\x04 \x01(\x01R\x06length\"\xc7\x01\n" +
 	"\x14FetchArtifactRequest\x12\x17\n" +
 	"\ahost_id\x18\x01 \x01(\tR\x06hostId\x12\x17\n" +
 	"\atask_id\x18\x02 \x01(\tR\x06taskId\x12\x12\n" +
 	"\x04name\x18\x03 \x01(\tR\x04name\x12#\n" +
 	"\rfencing_token\x18\x04 \x01(\x01R\ffencingToken\x12\x16\n" +
 	"\x06offset\x18\x05 \x01(\x01R\x06offset\x12\x16\n" +
-	"\x06length\x18\x06 \x01(\x01R\x06length2\x91\x05\n" +
+	"\x06length\x18\x06 \x01(\x01R\x06length\x12\x14\n" +
+	"\x05input\x18\a \x01(\tR\x05input2\x91\x05\n" +
 	"\x0fArtifactService\x12\xbc\x01\n" +
 	"\x0eUploadArtifact\x12\".taskyard.v1.UploadArtifactRequest\x1a#.taskyard.v1.UploadArtifactResponse\"a\xba\xd7\x18\f\n" +
 	"\x01\x02\"\ahost_id\x82\xd3\xe4\x93\x02H:\acontent\x1a=/api/runtime-hosts/{host_id}/tasks/{task_id}/artifacts/{name}\x90\x02\x02\x12\x97\x01\n" +

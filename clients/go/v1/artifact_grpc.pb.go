@@ -66,7 +66,7 @@ type ArtifactServiceClient interface {
 	// buf:lint:ignore RPC_RESPONSE_STANDARD_NAME
 	// buf:lint:ignore RPC_REQUEST_RESPONSE_UNIQUE
 	ReadArtifact(ctx context.Context, in *ReadArtifactRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[httpbody.HttpBody], error)
-	// Streams the bytes of an artifact to the host that has its task under a lease.
+	// Streams the bytes of an artifact to the host that has its task under a lease, or a task that has it as an input.
 	//
 	// Errors: `not_found`, `lease_lost`, `bad_request` (an offset behind the end; over HTTP a range behind it is 416),
 	// `conflict` (the server keeps no artifacts).
@@ -178,7 +178,7 @@ type ArtifactServiceServer interface {
 	// buf:lint:ignore RPC_RESPONSE_STANDARD_NAME
 	// buf:lint:ignore RPC_REQUEST_RESPONSE_UNIQUE
 	ReadArtifact(*ReadArtifactRequest, grpc.ServerStreamingServer[httpbody.HttpBody]) error
-	// Streams the bytes of an artifact to the host that has its task under a lease.
+	// Streams the bytes of an artifact to the host that has its task under a lease, or a task that has it as an input.
 	//
 	// Errors: `not_found`, `lease_lost`, `bad_request` (an offset behind the end; over HTTP a range behind it is 416),
 	// `conflict` (the server keeps no artifacts).

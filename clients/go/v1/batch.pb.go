@@ -72,7 +72,7 @@ type BatchTask struct {
 	// Concurrency keys, at most 4: a limit on one holds for all tasks that have it (docs/rules.md, Concurrency keys).
 	// Default none.
 	ConcurrencyKeys []string `protobuf:"bytes,22,rep,name=concurrency_keys,json=concurrencyKeys,proto3" json:"concurrency_keys,omitempty"`
-	// The ids of tasks that must have ended before this one is due, at most 32 with those of `after_indexes`. They must be known
+	// The ids of tasks that must have ended before this one is due, at most 32 with those of `after_indexes` and all inputs. They must be known
 	// (docs/rules.md, Predecessors). Default none.
 	After []string `protobuf:"bytes,23,rep,name=after,proto3" json:"after,omitempty"`
 	// What the task asks of those. Default `success`.
@@ -90,7 +90,11 @@ type BatchTask struct {
 	// Predecessors by their place in this request, counted from 0; each must stand before this task. Default none.
 	AfterIndexes []uint32 `protobuf:"varint,29,rep,packed,name=after_indexes,json=afterIndexes,proto3" json:"after_indexes,omitempty"`
 	// The element that the action is for, as a selector, which the tab executor sends beside `ref`. Default none.
-	Selector      *string `protobuf:"bytes,30,opt,name=selector,proto3,oneof" json:"selector,omitempty"`
+	Selector *string `protobuf:"bytes,30,opt,name=selector,proto3,oneof" json:"selector,omitempty"`
+	// Tasks whose results are handed on to this one, by a name for each, see `SubmitTaskRequest.inputs`. Default none.
+	Inputs map[string]string `protobuf:"bytes,31,rep,name=inputs,proto3" json:"inputs,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
+	// The same of tasks of this request, by their places, counted from 0; each must stand before this task. Default none.
+	InputIndexes  map[string]uint32 `protobuf:"bytes,32,rep,name=input_indexes,json=inputIndexes,proto3" json:"input_indexes,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"varint,2,opt,name=value"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -319,6 +323,20 @@ func (x *BatchTask) GetSelector() string {
 		return *x.Selector
 	}
 	return ""
+}
+
+func (x *BatchTask) GetInputs() map[string]string {
+	if x != nil {
+		return x.Inputs
+	}
+	return nil
+}
+
+func (x *BatchTask) GetInputIndexes() map[string]uint32 {
+	if x != nil {
+		return x.InputIndexes
+	}
+	return nil
 }
 
 // SubmitBatchRequest describes the batch to submit (docs/rules.md, Batches).
@@ -818,7 +836,7 @@ var File_taskyard_v1_batch_proto protoreflect.FileDescriptor
 
 const file_taskyard_v1_batch_proto_rawDesc = "" +
 	"\n" +
-	"\x17taskyard/v1/batch.proto\x12\vtaskyard.v1\x1a\x1cgoogle/api/annotations.proto\x1a\x1cgoogle/protobuf/struct.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x18taskyard/v1/access.proto\x1a\x16taskyard/v1/task.proto\"\xf7\v\n" +
+	"\x17taskyard/v1/batch.proto\x12\vtaskyard.v1\x1a\x1cgoogle/api/annotations.proto\x1a\x1cgoogle/protobuf/struct.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x18taskyard/v1/access.proto\x1a\x16taskyard/v1/task.proto\"\xfe\r\n" +
 	"\tBatchTask\x12\x16\n" +
 	"\x06action\x18\x02 \x01(\tR\x06action\x12\x1a\n" +
 	"\x06tab_id\x18\x03 \x01(\tH\x00R\x05tabId\x88\x01\x01\x12\x15\n" +
@@ -853,10 +871,18 @@ const file_taskyard_v1_batch_proto_rawDesc = "" +
 	"onConflict\x88\x01\x01\x12/\n" +
 	"\x11on_target_failure\x18\x1c \x01(\tH\x0fR\x0fonTargetFailure\x88\x01\x01\x12#\n" +
 	"\rafter_indexes\x18\x1d \x03(\rR\fafterIndexes\x12\x1f\n" +
-	"\bselector\x18\x1e \x01(\tH\x10R\bselector\x88\x01\x01\x1a9\n" +
+	"\bselector\x18\x1e \x01(\tH\x10R\bselector\x88\x01\x01\x12:\n" +
+	"\x06inputs\x18\x1f \x03(\v2\".taskyard.v1.BatchTask.InputsEntryR\x06inputs\x12M\n" +
+	"\rinput_indexes\x18  \x03(\v2(.taskyard.v1.BatchTask.InputIndexesEntryR\finputIndexes\x1a9\n" +
 	"\vLabelsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01B\t\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\x1a9\n" +
+	"\vInputsEntry\x12\x10\n" +
+	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\x1a?\n" +
+	"\x11InputIndexesEntry\x12\x10\n" +
+	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
+	"\x05value\x18\x02 \x01(\rR\x05value:\x028\x01B\t\n" +
 	"\a_tab_idB\x06\n" +
 	"\x04_refB\v\n" +
 	"\t_priorityB\n" +
@@ -957,7 +983,7 @@ func file_taskyard_v1_batch_proto_rawDescGZIP() []byte {
 	return file_taskyard_v1_batch_proto_rawDescData
 }
 
-var file_taskyard_v1_batch_proto_msgTypes = make([]protoimpl.MessageInfo, 10)
+var file_taskyard_v1_batch_proto_msgTypes = make([]protoimpl.MessageInfo, 12)
 var file_taskyard_v1_batch_proto_goTypes = []any{
 	(*BatchTask)(nil),             // 0: taskyard.v1.BatchTask
 	(*SubmitBatchRequest)(nil),    // 1: taskyard.v1.SubmitBatchRequest
@@ -968,47 +994,51 @@ var file_taskyard_v1_batch_proto_goTypes = []any{
 	(*CancelBatchRequest)(nil),    // 6: taskyard.v1.CancelBatchRequest
 	(*CancelBatchResponse)(nil),   // 7: taskyard.v1.CancelBatchResponse
 	nil,                           // 8: taskyard.v1.BatchTask.LabelsEntry
-	nil,                           // 9: taskyard.v1.GetBatchResponse.StatesEntry
-	(*structpb.Struct)(nil),       // 10: google.protobuf.Struct
-	(*timestamppb.Timestamp)(nil), // 11: google.protobuf.Timestamp
-	(*RetryPolicy)(nil),           // 12: taskyard.v1.RetryPolicy
-	(*Payload)(nil),               // 13: taskyard.v1.Payload
-	(After_Policy)(0),             // 14: taskyard.v1.After.Policy
-	(Unique_While)(0),             // 15: taskyard.v1.Unique.While
-	(Unique_Conflict)(0),          // 16: taskyard.v1.Unique.Conflict
-	(Task_State)(0),               // 17: taskyard.v1.Task.State
-	(*Error)(nil),                 // 18: taskyard.v1.Error
-	(*Task)(nil),                  // 19: taskyard.v1.Task
+	nil,                           // 9: taskyard.v1.BatchTask.InputsEntry
+	nil,                           // 10: taskyard.v1.BatchTask.InputIndexesEntry
+	nil,                           // 11: taskyard.v1.GetBatchResponse.StatesEntry
+	(*structpb.Struct)(nil),       // 12: google.protobuf.Struct
+	(*timestamppb.Timestamp)(nil), // 13: google.protobuf.Timestamp
+	(*RetryPolicy)(nil),           // 14: taskyard.v1.RetryPolicy
+	(*Payload)(nil),               // 15: taskyard.v1.Payload
+	(After_Policy)(0),             // 16: taskyard.v1.After.Policy
+	(Unique_While)(0),             // 17: taskyard.v1.Unique.While
+	(Unique_Conflict)(0),          // 18: taskyard.v1.Unique.Conflict
+	(Task_State)(0),               // 19: taskyard.v1.Task.State
+	(*Error)(nil),                 // 20: taskyard.v1.Error
+	(*Task)(nil),                  // 21: taskyard.v1.Task
 }
 var file_taskyard_v1_batch_proto_depIdxs = []int32{
-	10, // 0: taskyard.v1.BatchTask.params:type_name -> google.protobuf.Struct
-	11, // 1: taskyard.v1.BatchTask.deadline:type_name -> google.protobuf.Timestamp
+	12, // 0: taskyard.v1.BatchTask.params:type_name -> google.protobuf.Struct
+	13, // 1: taskyard.v1.BatchTask.deadline:type_name -> google.protobuf.Timestamp
 	8,  // 2: taskyard.v1.BatchTask.labels:type_name -> taskyard.v1.BatchTask.LabelsEntry
-	11, // 3: taskyard.v1.BatchTask.not_before:type_name -> google.protobuf.Timestamp
-	12, // 4: taskyard.v1.BatchTask.retry_policy:type_name -> taskyard.v1.RetryPolicy
-	13, // 5: taskyard.v1.BatchTask.input:type_name -> taskyard.v1.Payload
-	14, // 6: taskyard.v1.BatchTask.after_policy:type_name -> taskyard.v1.After.Policy
-	15, // 7: taskyard.v1.BatchTask.unique_while:type_name -> taskyard.v1.Unique.While
-	16, // 8: taskyard.v1.BatchTask.on_conflict:type_name -> taskyard.v1.Unique.Conflict
-	0,  // 9: taskyard.v1.SubmitBatchRequest.tasks:type_name -> taskyard.v1.BatchTask
-	3,  // 10: taskyard.v1.SubmitBatchResponse.tasks:type_name -> taskyard.v1.BatchOutcome
-	17, // 11: taskyard.v1.BatchOutcome.state:type_name -> taskyard.v1.Task.State
-	18, // 12: taskyard.v1.BatchOutcome.error:type_name -> taskyard.v1.Error
-	11, // 13: taskyard.v1.GetBatchResponse.created_at:type_name -> google.protobuf.Timestamp
-	9,  // 14: taskyard.v1.GetBatchResponse.states:type_name -> taskyard.v1.GetBatchResponse.StatesEntry
-	19, // 15: taskyard.v1.GetBatchResponse.tasks:type_name -> taskyard.v1.Task
-	17, // 16: taskyard.v1.CancelBatchResponse.status:type_name -> taskyard.v1.Task.State
-	1,  // 17: taskyard.v1.BatchService.SubmitBatch:input_type -> taskyard.v1.SubmitBatchRequest
-	4,  // 18: taskyard.v1.BatchService.GetBatch:input_type -> taskyard.v1.GetBatchRequest
-	6,  // 19: taskyard.v1.BatchService.CancelBatch:input_type -> taskyard.v1.CancelBatchRequest
-	2,  // 20: taskyard.v1.BatchService.SubmitBatch:output_type -> taskyard.v1.SubmitBatchResponse
-	5,  // 21: taskyard.v1.BatchService.GetBatch:output_type -> taskyard.v1.GetBatchResponse
-	7,  // 22: taskyard.v1.BatchService.CancelBatch:output_type -> taskyard.v1.CancelBatchResponse
-	20, // [20:23] is the sub-list for method output_type
-	17, // [17:20] is the sub-list for method input_type
-	17, // [17:17] is the sub-list for extension type_name
-	17, // [17:17] is the sub-list for extension extendee
-	0,  // [0:17] is the sub-list for field type_name
+	13, // 3: taskyard.v1.BatchTask.not_before:type_name -> google.protobuf.Timestamp
+	14, // 4: taskyard.v1.BatchTask.retry_policy:type_name -> taskyard.v1.RetryPolicy
+	15, // 5: taskyard.v1.BatchTask.input:type_name -> taskyard.v1.Payload
+	16, // 6: taskyard.v1.BatchTask.after_policy:type_name -> taskyard.v1.After.Policy
+	17, // 7: taskyard.v1.BatchTask.unique_while:type_name -> taskyard.v1.Unique.While
+	18, // 8: taskyard.v1.BatchTask.on_conflict:type_name -> taskyard.v1.Unique.Conflict
+	9,  // 9: taskyard.v1.BatchTask.inputs:type_name -> taskyard.v1.BatchTask.InputsEntry
+	10, // 10: taskyard.v1.BatchTask.input_indexes:type_name -> taskyard.v1.BatchTask.InputIndexesEntry
+	0,  // 11: taskyard.v1.SubmitBatchRequest.tasks:type_name -> taskyard.v1.BatchTask
+	3,  // 12: taskyard.v1.SubmitBatchResponse.tasks:type_name -> taskyard.v1.BatchOutcome
+	19, // 13: taskyard.v1.BatchOutcome.state:type_name -> taskyard.v1.Task.State
+	20, // 14: taskyard.v1.BatchOutcome.error:type_name -> taskyard.v1.Error
+	13, // 15: taskyard.v1.GetBatchResponse.created_at:type_name -> google.protobuf.Timestamp
+	11, // 16: taskyard.v1.GetBatchResponse.states:type_name -> taskyard.v1.GetBatchResponse.StatesEntry
+	21, // 17: taskyard.v1.GetBatchResponse.tasks:type_name -> taskyard.v1.Task
+	19, // 18: taskyard.v1.CancelBatchResponse.status:type_name -> taskyard.v1.Task.State
+	1,  // 19: taskyard.v1.BatchService.SubmitBatch:input_type -> taskyard.v1.SubmitBatchRequest
+	4,  // 20: taskyard.v1.BatchService.GetBatch:input_type -> taskyard.v1.GetBatchRequest
+	6,  // 21: taskyard.v1.BatchService.CancelBatch:input_type -> taskyard.v1.CancelBatchRequest
+	2,  // 22: taskyard.v1.BatchService.SubmitBatch:output_type -> taskyard.v1.SubmitBatchResponse
+	5,  // 23: taskyard.v1.BatchService.GetBatch:output_type -> taskyard.v1.GetBatchResponse
+	7,  // 24: taskyard.v1.BatchService.CancelBatch:output_type -> taskyard.v1.CancelBatchResponse
+	22, // [22:25] is the sub-list for method output_type
+	19, // [19:22] is the sub-list for method input_type
+	19, // [19:19] is the sub-list for extension type_name
+	19, // [19:19] is the sub-list for extension extendee
+	0,  // [0:19] is the sub-list for field type_name
 }
 
 func init() { file_taskyard_v1_batch_proto_init() }
@@ -1031,7 +1061,7 @@ func file_taskyard_v1_batch_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_taskyard_v1_batch_proto_rawDesc), len(file_taskyard_v1_batch_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   10,
+			NumMessages:   12,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

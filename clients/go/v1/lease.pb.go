@@ -130,7 +130,9 @@ type Assignment struct {
 	// The lease. Always set.
 	Lease *Lease `protobuf:"bytes,1,opt,name=lease,proto3" json:"lease,omitempty"`
 	// The task at the time of the claim. Always set.
-	Task          *Task `protobuf:"bytes,2,opt,name=task,proto3" json:"task,omitempty"`
+	Task *Task `protobuf:"bytes,2,opt,name=task,proto3" json:"task,omitempty"`
+	// The inputs of the task, by their names. Absent if there are none.
+	Inputs        map[string]*Input `protobuf:"bytes,3,rep,name=inputs,proto3" json:"inputs,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -179,6 +181,188 @@ func (x *Assignment) GetTask() *Task {
 	return nil
 }
 
+func (x *Assignment) GetInputs() map[string]*Input {
+	if x != nil {
+		return x.Inputs
+	}
+	return nil
+}
+
+// Input is a task whose result is handed on to another one, as it stands at that time (docs/rules.md, Inputs).
+type Input struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The task. Always set.
+	TaskId *string `protobuf:"bytes,1,opt,name=task_id,json=taskId,proto3,oneof" json:"task_id,omitempty"`
+	// The state of the task: `done`, or another end where `after_policy` is `ended`. Absent only where the task is no
+	// longer kept.
+	State *Task_State `protobuf:"varint,2,opt,name=state,proto3,enum=taskyard.v1.Task_State,oneof" json:"state,omitempty"`
+	// The result of the task. Absent without one, and where it is `omitted`.
+	Result *structpb.Value `protobuf:"bytes,3,opt,name=result,proto3" json:"result,omitempty"`
+	// The output of a typed action, see `Task.output`. Absent otherwise, and where it is `omitted`.
+	Output *Payload `protobuf:"bytes,4,opt,name=output,proto3" json:"output,omitempty"`
+	// The error of the task. Absent without one.
+	Error *string `protobuf:"bytes,5,opt,name=error,proto3,oneof" json:"error,omitempty"`
+	// The artifacts of the task, which FetchArtifact reads with `input`. Absent if there are none.
+	Artifacts []*Artifact `protobuf:"bytes,6,rep,name=artifacts,proto3" json:"artifacts,omitempty"`
+	// True if the result is too large to come along: the results of all inputs of a task that do have at most 262,144
+	// bytes. FetchInput has it. Absent otherwise.
+	Omitted       *bool `protobuf:"varint,7,opt,name=omitted,proto3,oneof" json:"omitted,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Input) Reset() {
+	*x = Input{}
+	mi := &file_taskyard_v1_lease_proto_msgTypes[2]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Input) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Input) ProtoMessage() {}
+
+func (x *Input) ProtoReflect() protoreflect.Message {
+	mi := &file_taskyard_v1_lease_proto_msgTypes[2]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Input.ProtoReflect.Descriptor instead.
+func (*Input) Descriptor() ([]byte, []int) {
+	return file_taskyard_v1_lease_proto_rawDescGZIP(), []int{2}
+}
+
+func (x *Input) GetTaskId() string {
+	if x != nil && x.TaskId != nil {
+		return *x.TaskId
+	}
+	return ""
+}
+
+func (x *Input) GetState() Task_State {
+	if x != nil && x.State != nil {
+		return *x.State
+	}
+	return Task_unspecified
+}
+
+func (x *Input) GetResult() *structpb.Value {
+	if x != nil {
+		return x.Result
+	}
+	return nil
+}
+
+func (x *Input) GetOutput() *Payload {
+	if x != nil {
+		return x.Output
+	}
+	return nil
+}
+
+func (x *Input) GetError() string {
+	if x != nil && x.Error != nil {
+		return *x.Error
+	}
+	return ""
+}
+
+func (x *Input) GetArtifacts() []*Artifact {
+	if x != nil {
+		return x.Artifacts
+	}
+	return nil
+}
+
+func (x *Input) GetOmitted() bool {
+	if x != nil && x.Omitted != nil {
+		return *x.Omitted
+	}
+	return false
+}
+
+// FetchInputRequest names an input of a task that the host has under a lease.
+type FetchInputRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The host. Required.
+	HostId string `protobuf:"bytes,1,opt,name=host_id,json=hostId,proto3" json:"host_id,omitempty"`
+	// The task. Required.
+	TaskId string `protobuf:"bytes,2,opt,name=task_id,json=taskId,proto3" json:"task_id,omitempty"`
+	// The name of the input. Required.
+	Name string `protobuf:"bytes,3,opt,name=name,proto3" json:"name,omitempty"`
+	// The fencing token of the lease, a whole number from 1 to 2^53. Required.
+	FencingToken  float64 `protobuf:"fixed64,4,opt,name=fencing_token,json=fencingToken,proto3" json:"fencing_token,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *FetchInputRequest) Reset() {
+	*x = FetchInputRequest{}
+	mi := &file_taskyard_v1_lease_proto_msgTypes[3]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *FetchInputRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*FetchInputRequest) ProtoMessage() {}
+
+func (x *FetchInputRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_taskyard_v1_lease_proto_msgTypes[3]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use FetchInputRequest.ProtoReflect.Descriptor instead.
+func (*FetchInputRequest) Descriptor() ([]byte, []int) {
+	return file_taskyard_v1_lease_proto_rawDescGZIP(), []int{3}
+}
+
+func (x *FetchInputRequest) GetHostId() string {
+	if x != nil {
+		return x.HostId
+	}
+	return ""
+}
+
+func (x *FetchInputRequest) GetTaskId() string {
+	if x != nil {
+		return x.TaskId
+	}
+	return ""
+}
+
+func (x *FetchInputRequest) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *FetchInputRequest) GetFencingToken() float64 {
+	if x != nil {
+		return x.FencingToken
+	}
+	return 0
+}
+
 // ClaimTaskRequest asks for one task.
 type ClaimTaskRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -199,7 +383,7 @@ type ClaimTaskRequest struct {
 
 func (x *ClaimTaskRequest) Reset() {
 	*x = ClaimTaskRequest{}
-	mi := &file_taskyard_v1_lease_proto_msgTypes[2]
+	mi := &file_taskyard_v1_lease_proto_msgTypes[4]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -211,7 +395,7 @@ func (x *ClaimTaskRequest) String() string {
 func (*ClaimTaskRequest) ProtoMessage() {}
 
 func (x *ClaimTaskRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_taskyard_v1_lease_proto_msgTypes[2]
+	mi := &file_taskyard_v1_lease_proto_msgTypes[4]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -224,7 +408,7 @@ func (x *ClaimTaskRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ClaimTaskRequest.ProtoReflect.Descriptor instead.
 func (*ClaimTaskRequest) Descriptor() ([]byte, []int) {
-	return file_taskyard_v1_lease_proto_rawDescGZIP(), []int{2}
+	return file_taskyard_v1_lease_proto_rawDescGZIP(), []int{4}
 }
 
 func (x *ClaimTaskRequest) GetHostId() string {
@@ -275,14 +459,16 @@ type ClaimTaskResponse struct {
 	// of the namespace.
 	FencingToken *float64 `protobuf:"fixed64,4,opt,name=fencing_token,json=fencingToken,proto3,oneof" json:"fencing_token,omitempty"`
 	// The task.
-	Task          *Task `protobuf:"bytes,5,opt,name=task,proto3" json:"task,omitempty"`
+	Task *Task `protobuf:"bytes,5,opt,name=task,proto3" json:"task,omitempty"`
+	// The inputs of the task, by their names. Absent if there are none.
+	Inputs        map[string]*Input `protobuf:"bytes,6,rep,name=inputs,proto3" json:"inputs,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *ClaimTaskResponse) Reset() {
 	*x = ClaimTaskResponse{}
-	mi := &file_taskyard_v1_lease_proto_msgTypes[3]
+	mi := &file_taskyard_v1_lease_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -294,7 +480,7 @@ func (x *ClaimTaskResponse) String() string {
 func (*ClaimTaskResponse) ProtoMessage() {}
 
 func (x *ClaimTaskResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_taskyard_v1_lease_proto_msgTypes[3]
+	mi := &file_taskyard_v1_lease_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -307,7 +493,7 @@ func (x *ClaimTaskResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ClaimTaskResponse.ProtoReflect.Descriptor instead.
 func (*ClaimTaskResponse) Descriptor() ([]byte, []int) {
-	return file_taskyard_v1_lease_proto_rawDescGZIP(), []int{3}
+	return file_taskyard_v1_lease_proto_rawDescGZIP(), []int{5}
 }
 
 func (x *ClaimTaskResponse) GetClaimed() bool {
@@ -345,6 +531,13 @@ func (x *ClaimTaskResponse) GetTask() *Task {
 	return nil
 }
 
+func (x *ClaimTaskResponse) GetInputs() map[string]*Input {
+	if x != nil {
+		return x.Inputs
+	}
+	return nil
+}
+
 // ClaimTasksRequest asks for several tasks.
 type ClaimTasksRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -367,7 +560,7 @@ type ClaimTasksRequest struct {
 
 func (x *ClaimTasksRequest) Reset() {
 	*x = ClaimTasksRequest{}
-	mi := &file_taskyard_v1_lease_proto_msgTypes[4]
+	mi := &file_taskyard_v1_lease_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -379,7 +572,7 @@ func (x *ClaimTasksRequest) String() string {
 func (*ClaimTasksRequest) ProtoMessage() {}
 
 func (x *ClaimTasksRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_taskyard_v1_lease_proto_msgTypes[4]
+	mi := &file_taskyard_v1_lease_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -392,7 +585,7 @@ func (x *ClaimTasksRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ClaimTasksRequest.ProtoReflect.Descriptor instead.
 func (*ClaimTasksRequest) Descriptor() ([]byte, []int) {
-	return file_taskyard_v1_lease_proto_rawDescGZIP(), []int{4}
+	return file_taskyard_v1_lease_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *ClaimTasksRequest) GetHostId() string {
@@ -448,7 +641,7 @@ type ClaimTasksResponse struct {
 
 func (x *ClaimTasksResponse) Reset() {
 	*x = ClaimTasksResponse{}
-	mi := &file_taskyard_v1_lease_proto_msgTypes[5]
+	mi := &file_taskyard_v1_lease_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -460,7 +653,7 @@ func (x *ClaimTasksResponse) String() string {
 func (*ClaimTasksResponse) ProtoMessage() {}
 
 func (x *ClaimTasksResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_taskyard_v1_lease_proto_msgTypes[5]
+	mi := &file_taskyard_v1_lease_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -473,7 +666,7 @@ func (x *ClaimTasksResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ClaimTasksResponse.ProtoReflect.Descriptor instead.
 func (*ClaimTasksResponse) Descriptor() ([]byte, []int) {
-	return file_taskyard_v1_lease_proto_rawDescGZIP(), []int{5}
+	return file_taskyard_v1_lease_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *ClaimTasksResponse) GetAssignments() []*Assignment {
@@ -502,7 +695,7 @@ type RenewLeaseRequest struct {
 
 func (x *RenewLeaseRequest) Reset() {
 	*x = RenewLeaseRequest{}
-	mi := &file_taskyard_v1_lease_proto_msgTypes[6]
+	mi := &file_taskyard_v1_lease_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -514,7 +707,7 @@ func (x *RenewLeaseRequest) String() string {
 func (*RenewLeaseRequest) ProtoMessage() {}
 
 func (x *RenewLeaseRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_taskyard_v1_lease_proto_msgTypes[6]
+	mi := &file_taskyard_v1_lease_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -527,7 +720,7 @@ func (x *RenewLeaseRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RenewLeaseRequest.ProtoReflect.Descriptor instead.
 func (*RenewLeaseRequest) Descriptor() ([]byte, []int) {
-	return file_taskyard_v1_lease_proto_rawDescGZIP(), []int{6}
+	return file_taskyard_v1_lease_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *RenewLeaseRequest) GetHostId() string {
@@ -578,7 +771,7 @@ type RenewLeaseResponse struct {
 
 func (x *RenewLeaseResponse) Reset() {
 	*x = RenewLeaseResponse{}
-	mi := &file_taskyard_v1_lease_proto_msgTypes[7]
+	mi := &file_taskyard_v1_lease_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -590,7 +783,7 @@ func (x *RenewLeaseResponse) String() string {
 func (*RenewLeaseResponse) ProtoMessage() {}
 
 func (x *RenewLeaseResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_taskyard_v1_lease_proto_msgTypes[7]
+	mi := &file_taskyard_v1_lease_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -603,7 +796,7 @@ func (x *RenewLeaseResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RenewLeaseResponse.ProtoReflect.Descriptor instead.
 func (*RenewLeaseResponse) Descriptor() ([]byte, []int) {
-	return file_taskyard_v1_lease_proto_rawDescGZIP(), []int{7}
+	return file_taskyard_v1_lease_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *RenewLeaseResponse) GetTaskId() string {
@@ -635,7 +828,7 @@ type StartTaskRequest struct {
 
 func (x *StartTaskRequest) Reset() {
 	*x = StartTaskRequest{}
-	mi := &file_taskyard_v1_lease_proto_msgTypes[8]
+	mi := &file_taskyard_v1_lease_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -647,7 +840,7 @@ func (x *StartTaskRequest) String() string {
 func (*StartTaskRequest) ProtoMessage() {}
 
 func (x *StartTaskRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_taskyard_v1_lease_proto_msgTypes[8]
+	mi := &file_taskyard_v1_lease_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -660,7 +853,7 @@ func (x *StartTaskRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StartTaskRequest.ProtoReflect.Descriptor instead.
 func (*StartTaskRequest) Descriptor() ([]byte, []int) {
-	return file_taskyard_v1_lease_proto_rawDescGZIP(), []int{8}
+	return file_taskyard_v1_lease_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *StartTaskRequest) GetHostId() string {
@@ -697,7 +890,7 @@ type StartTaskResponse struct {
 
 func (x *StartTaskResponse) Reset() {
 	*x = StartTaskResponse{}
-	mi := &file_taskyard_v1_lease_proto_msgTypes[9]
+	mi := &file_taskyard_v1_lease_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -709,7 +902,7 @@ func (x *StartTaskResponse) String() string {
 func (*StartTaskResponse) ProtoMessage() {}
 
 func (x *StartTaskResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_taskyard_v1_lease_proto_msgTypes[9]
+	mi := &file_taskyard_v1_lease_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -722,7 +915,7 @@ func (x *StartTaskResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StartTaskResponse.ProtoReflect.Descriptor instead.
 func (*StartTaskResponse) Descriptor() ([]byte, []int) {
-	return file_taskyard_v1_lease_proto_rawDescGZIP(), []int{9}
+	return file_taskyard_v1_lease_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *StartTaskResponse) GetTaskId() string {
@@ -758,7 +951,7 @@ type ReportProgressRequest struct {
 
 func (x *ReportProgressRequest) Reset() {
 	*x = ReportProgressRequest{}
-	mi := &file_taskyard_v1_lease_proto_msgTypes[10]
+	mi := &file_taskyard_v1_lease_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -770,7 +963,7 @@ func (x *ReportProgressRequest) String() string {
 func (*ReportProgressRequest) ProtoMessage() {}
 
 func (x *ReportProgressRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_taskyard_v1_lease_proto_msgTypes[10]
+	mi := &file_taskyard_v1_lease_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -783,7 +976,7 @@ func (x *ReportProgressRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReportProgressRequest.ProtoReflect.Descriptor instead.
 func (*ReportProgressRequest) Descriptor() ([]byte, []int) {
-	return file_taskyard_v1_lease_proto_rawDescGZIP(), []int{10}
+	return file_taskyard_v1_lease_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *ReportProgressRequest) GetHostId() string {
@@ -834,7 +1027,7 @@ type ReportProgressResponse struct {
 
 func (x *ReportProgressResponse) Reset() {
 	*x = ReportProgressResponse{}
-	mi := &file_taskyard_v1_lease_proto_msgTypes[11]
+	mi := &file_taskyard_v1_lease_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -846,7 +1039,7 @@ func (x *ReportProgressResponse) String() string {
 func (*ReportProgressResponse) ProtoMessage() {}
 
 func (x *ReportProgressResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_taskyard_v1_lease_proto_msgTypes[11]
+	mi := &file_taskyard_v1_lease_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -859,7 +1052,7 @@ func (x *ReportProgressResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReportProgressResponse.ProtoReflect.Descriptor instead.
 func (*ReportProgressResponse) Descriptor() ([]byte, []int) {
-	return file_taskyard_v1_lease_proto_rawDescGZIP(), []int{11}
+	return file_taskyard_v1_lease_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *ReportProgressResponse) GetTaskId() string {
@@ -897,7 +1090,7 @@ type CompleteTaskRequest struct {
 
 func (x *CompleteTaskRequest) Reset() {
 	*x = CompleteTaskRequest{}
-	mi := &file_taskyard_v1_lease_proto_msgTypes[12]
+	mi := &file_taskyard_v1_lease_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -909,7 +1102,7 @@ func (x *CompleteTaskRequest) String() string {
 func (*CompleteTaskRequest) ProtoMessage() {}
 
 func (x *CompleteTaskRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_taskyard_v1_lease_proto_msgTypes[12]
+	mi := &file_taskyard_v1_lease_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -922,7 +1115,7 @@ func (x *CompleteTaskRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CompleteTaskRequest.ProtoReflect.Descriptor instead.
 func (*CompleteTaskRequest) Descriptor() ([]byte, []int) {
-	return file_taskyard_v1_lease_proto_rawDescGZIP(), []int{12}
+	return file_taskyard_v1_lease_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *CompleteTaskRequest) GetHostId() string {
@@ -980,7 +1173,7 @@ type CompleteTaskResponse struct {
 
 func (x *CompleteTaskResponse) Reset() {
 	*x = CompleteTaskResponse{}
-	mi := &file_taskyard_v1_lease_proto_msgTypes[13]
+	mi := &file_taskyard_v1_lease_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -992,7 +1185,7 @@ func (x *CompleteTaskResponse) String() string {
 func (*CompleteTaskResponse) ProtoMessage() {}
 
 func (x *CompleteTaskResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_taskyard_v1_lease_proto_msgTypes[13]
+	mi := &file_taskyard_v1_lease_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1005,7 +1198,7 @@ func (x *CompleteTaskResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CompleteTaskResponse.ProtoReflect.Descriptor instead.
 func (*CompleteTaskResponse) Descriptor() ([]byte, []int) {
-	return file_taskyard_v1_lease_proto_rawDescGZIP(), []int{13}
+	return file_taskyard_v1_lease_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *CompleteTaskResponse) GetTaskId() string {
@@ -1049,7 +1242,7 @@ type FailTaskRequest struct {
 
 func (x *FailTaskRequest) Reset() {
 	*x = FailTaskRequest{}
-	mi := &file_taskyard_v1_lease_proto_msgTypes[14]
+	mi := &file_taskyard_v1_lease_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1061,7 +1254,7 @@ func (x *FailTaskRequest) String() string {
 func (*FailTaskRequest) ProtoMessage() {}
 
 func (x *FailTaskRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_taskyard_v1_lease_proto_msgTypes[14]
+	mi := &file_taskyard_v1_lease_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1074,7 +1267,7 @@ func (x *FailTaskRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FailTaskRequest.ProtoReflect.Descriptor instead.
 func (*FailTaskRequest) Descriptor() ([]byte, []int) {
-	return file_taskyard_v1_lease_proto_rawDescGZIP(), []int{14}
+	return file_taskyard_v1_lease_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *FailTaskRequest) GetHostId() string {
@@ -1153,7 +1346,7 @@ type FailTaskResponse struct {
 
 func (x *FailTaskResponse) Reset() {
 	*x = FailTaskResponse{}
-	mi := &file_taskyard_v1_lease_proto_msgTypes[15]
+	mi := &file_taskyard_v1_lease_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1165,7 +1358,7 @@ func (x *FailTaskResponse) String() string {
 func (*FailTaskResponse) ProtoMessage() {}
 
 func (x *FailTaskResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_taskyard_v1_lease_proto_msgTypes[15]
+	mi := &file_taskyard_v1_lease_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1178,7 +1371,7 @@ func (x *FailTaskResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FailTaskResponse.ProtoReflect.Descriptor instead.
 func (*FailTaskResponse) Descriptor() ([]byte, []int) {
-	return file_taskyard_v1_lease_proto_rawDescGZIP(), []int{15}
+	return file_taskyard_v1_lease_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *FailTaskResponse) GetTaskId() string {
@@ -1210,7 +1403,7 @@ type ReleaseTaskRequest struct {
 
 func (x *ReleaseTaskRequest) Reset() {
 	*x = ReleaseTaskRequest{}
-	mi := &file_taskyard_v1_lease_proto_msgTypes[16]
+	mi := &file_taskyard_v1_lease_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1222,7 +1415,7 @@ func (x *ReleaseTaskRequest) String() string {
 func (*ReleaseTaskRequest) ProtoMessage() {}
 
 func (x *ReleaseTaskRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_taskyard_v1_lease_proto_msgTypes[16]
+	mi := &file_taskyard_v1_lease_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1235,7 +1428,7 @@ func (x *ReleaseTaskRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReleaseTaskRequest.ProtoReflect.Descriptor instead.
 func (*ReleaseTaskRequest) Descriptor() ([]byte, []int) {
-	return file_taskyard_v1_lease_proto_rawDescGZIP(), []int{16}
+	return file_taskyard_v1_lease_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *ReleaseTaskRequest) GetHostId() string {
@@ -1272,7 +1465,7 @@ type ReleaseTaskResponse struct {
 
 func (x *ReleaseTaskResponse) Reset() {
 	*x = ReleaseTaskResponse{}
-	mi := &file_taskyard_v1_lease_proto_msgTypes[17]
+	mi := &file_taskyard_v1_lease_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1284,7 +1477,7 @@ func (x *ReleaseTaskResponse) String() string {
 func (*ReleaseTaskResponse) ProtoMessage() {}
 
 func (x *ReleaseTaskResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_taskyard_v1_lease_proto_msgTypes[17]
+	mi := &file_taskyard_v1_lease_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1297,7 +1490,7 @@ func (x *ReleaseTaskResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReleaseTaskResponse.ProtoReflect.Descriptor instead.
 func (*ReleaseTaskResponse) Descriptor() ([]byte, []int) {
-	return file_taskyard_v1_lease_proto_rawDescGZIP(), []int{17}
+	return file_taskyard_v1_lease_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *ReleaseTaskResponse) GetTaskId() string {
@@ -1329,7 +1522,7 @@ type ListLeasesRequest struct {
 
 func (x *ListLeasesRequest) Reset() {
 	*x = ListLeasesRequest{}
-	mi := &file_taskyard_v1_lease_proto_msgTypes[18]
+	mi := &file_taskyard_v1_lease_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1341,7 +1534,7 @@ func (x *ListLeasesRequest) String() string {
 func (*ListLeasesRequest) ProtoMessage() {}
 
 func (x *ListLeasesRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_taskyard_v1_lease_proto_msgTypes[18]
+	mi := &file_taskyard_v1_lease_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1354,7 +1547,7 @@ func (x *ListLeasesRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListLeasesRequest.ProtoReflect.Descriptor instead.
 func (*ListLeasesRequest) Descriptor() ([]byte, []int) {
-	return file_taskyard_v1_lease_proto_rawDescGZIP(), []int{18}
+	return file_taskyard_v1_lease_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *ListLeasesRequest) GetHostId() string {
@@ -1391,7 +1584,7 @@ type ListLeasesResponse struct {
 
 func (x *ListLeasesResponse) Reset() {
 	*x = ListLeasesResponse{}
-	mi := &file_taskyard_v1_lease_proto_msgTypes[19]
+	mi := &file_taskyard_v1_lease_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1403,7 +1596,7 @@ func (x *ListLeasesResponse) String() string {
 func (*ListLeasesResponse) ProtoMessage() {}
 
 func (x *ListLeasesResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_taskyard_v1_lease_proto_msgTypes[19]
+	mi := &file_taskyard_v1_lease_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1416,7 +1609,7 @@ func (x *ListLeasesResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListLeasesResponse.ProtoReflect.Descriptor instead.
 func (*ListLeasesResponse) Descriptor() ([]byte, []int) {
-	return file_taskyard_v1_lease_proto_rawDescGZIP(), []int{19}
+	return file_taskyard_v1_lease_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *ListLeasesResponse) GetLeases() []*Lease {
@@ -1437,7 +1630,7 @@ var File_taskyard_v1_lease_proto protoreflect.FileDescriptor
 
 const file_taskyard_v1_lease_proto_rawDesc = "" +
 	"\n" +
-	"\x17taskyard/v1/lease.proto\x12\vtaskyard.v1\x1a\x1cgoogle/api/annotations.proto\x1a\x1cgoogle/protobuf/struct.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x18taskyard/v1/access.proto\x1a\x16taskyard/v1/task.proto\"\xc0\x02\n" +
+	"\x17taskyard/v1/lease.proto\x12\vtaskyard.v1\x1a\x1cgoogle/api/annotations.proto\x1a\x1cgoogle/protobuf/struct.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x18taskyard/v1/access.proto\x1a\x1ataskyard/v1/artifact.proto\x1a\x16taskyard/v1/task.proto\"\xc0\x02\n" +
 	"\x05Lease\x12\x1c\n" +
 	"\atask_id\x18\x01 \x01(\tH\x00R\x06taskId\x88\x01\x01\x12\x1c\n" +
 	"\ahost_id\x18\x02 \x01(\tH\x01R\x06hostId\x88\x01\x01\x129\n" +
@@ -1453,11 +1646,34 @@ const file_taskyard_v1_lease_proto_rawDesc = "" +
 	"\n" +
 	"\b_host_idB\x10\n" +
 	"\x0e_fencing_tokenB\r\n" +
-	"\v_lease_secs\"]\n" +
+	"\v_lease_secs\"\xe9\x01\n" +
 	"\n" +
 	"Assignment\x12(\n" +
 	"\x05lease\x18\x01 \x01(\v2\x12.taskyard.v1.LeaseR\x05lease\x12%\n" +
-	"\x04task\x18\x02 \x01(\v2\x11.taskyard.v1.TaskR\x04task\"\xe0\x01\n" +
+	"\x04task\x18\x02 \x01(\v2\x11.taskyard.v1.TaskR\x04task\x12;\n" +
+	"\x06inputs\x18\x03 \x03(\v2#.taskyard.v1.Assignment.InputsEntryR\x06inputs\x1aM\n" +
+	"\vInputsEntry\x12\x10\n" +
+	"\x03key\x18\x01 \x01(\tR\x03key\x12(\n" +
+	"\x05value\x18\x02 \x01(\v2\x12.taskyard.v1.InputR\x05value:\x028\x01\"\xd2\x02\n" +
+	"\x05Input\x12\x1c\n" +
+	"\atask_id\x18\x01 \x01(\tH\x00R\x06taskId\x88\x01\x01\x122\n" +
+	"\x05state\x18\x02 \x01(\x0e2\x17.taskyard.v1.Task.StateH\x01R\x05state\x88\x01\x01\x12.\n" +
+	"\x06result\x18\x03 \x01(\v2\x16.google.protobuf.ValueR\x06result\x12,\n" +
+	"\x06output\x18\x04 \x01(\v2\x14.taskyard.v1.PayloadR\x06output\x12\x19\n" +
+	"\x05error\x18\x05 \x01(\tH\x02R\x05error\x88\x01\x01\x123\n" +
+	"\tartifacts\x18\x06 \x03(\v2\x15.taskyard.v1.ArtifactR\tartifacts\x12\x1d\n" +
+	"\aomitted\x18\a \x01(\bH\x03R\aomitted\x88\x01\x01B\n" +
+	"\n" +
+	"\b_task_idB\b\n" +
+	"\x06_stateB\b\n" +
+	"\x06_errorB\n" +
+	"\n" +
+	"\b_omitted\"~\n" +
+	"\x11FetchInputRequest\x12\x17\n" +
+	"\ahost_id\x18\x01 \x01(\tR\x06hostId\x12\x17\n" +
+	"\atask_id\x18\x02 \x01(\tR\x06taskId\x12\x12\n" +
+	"\x04name\x18\x03 \x01(\tR\x04name\x12#\n" +
+	"\rfencing_token\x18\x04 \x01(\x01R\ffencingToken\"\xe0\x01\n" +
 	"\x10ClaimTaskRequest\x12\x17\n" +
 	"\ahost_id\x18\x01 \x01(\tR\x06hostId\x12\"\n" +
 	"\n" +
@@ -1470,13 +1686,17 @@ const file_taskyard_v1_lease_proto_rawDesc = "" +
 	"\b_projectB\n" +
 	"\n" +
 	"\b_wait_msB\v\n" +
-	"\t_claim_id\"\x91\x02\n" +
+	"\t_claim_id\"\xa4\x03\n" +
 	"\x11ClaimTaskResponse\x12\x1d\n" +
 	"\aclaimed\x18\x01 \x01(\bH\x00R\aclaimed\x88\x01\x01\x12\x1c\n" +
 	"\atask_id\x18\x02 \x01(\tH\x01R\x06taskId\x88\x01\x01\x12D\n" +
 	"\x10lease_expires_at\x18\x03 \x01(\v2\x1a.google.protobuf.TimestampR\x0eleaseExpiresAt\x12(\n" +
 	"\rfencing_token\x18\x04 \x01(\x01H\x02R\ffencingToken\x88\x01\x01\x12%\n" +
-	"\x04task\x18\x05 \x01(\v2\x11.taskyard.v1.TaskR\x04taskB\n" +
+	"\x04task\x18\x05 \x01(\v2\x11.taskyard.v1.TaskR\x04task\x12B\n" +
+	"\x06inputs\x18\x06 \x03(\v2*.taskyard.v1.ClaimTaskResponse.InputsEntryR\x06inputs\x1aM\n" +
+	"\vInputsEntry\x12\x10\n" +
+	"\x03key\x18\x01 \x01(\tR\x03key\x12(\n" +
+	"\x05value\x18\x02 \x01(\v2\x12.taskyard.v1.InputR\x05value:\x028\x01B\n" +
 	"\n" +
 	"\b_claimedB\n" +
 	"\n" +
@@ -1599,8 +1819,7 @@ const file_taskyard_v1_lease_proto_rawDesc = "" +
 	"\x12ListLeasesResponse\x12*\n" +
 	"\x06leases\x18\x01 \x03(\v2\x12.taskyard.v1.LeaseR\x06leases\x12+\n" +
 	"\x0fnext_page_token\x18\x02 \x01(\tH\x00R\rnextPageToken\x88\x01\x01B\x12\n" +
-	"\x10_next_page_token2\xc8\n" +
-	"\n" +
+	"\x10_next_page_token2\xe2\v\n" +
 	"\fLeaseService\x12\x8f\x01\n" +
 	"\tClaimTask\x12\x1d.taskyard.v1.ClaimTaskRequest\x1a\x1e.taskyard.v1.ClaimTaskResponse\"C\xba\xd7\x18\f\n" +
 	"\x01\x02\"\ahost_id\x82\xd3\xe4\x93\x02-:\x01*\"(/api/runtime-hosts/{host_id}/tasks/claim\x12_\n" +
@@ -1617,7 +1836,10 @@ const file_taskyard_v1_lease_proto_rawDesc = "" +
 	"\fCompleteTask\x12 .taskyard.v1.CompleteTaskRequest\x1a!.taskyard.v1.CompleteTaskResponse\"P\xba\xd7\x18\f\n" +
 	"\x01\x02\"\ahost_id\x82\xd3\xe4\x93\x02::\x01*\"5/api/runtime-hosts/{host_id}/tasks/{task_id}/complete\x12\x95\x01\n" +
 	"\bFailTask\x12\x1c.taskyard.v1.FailTaskRequest\x1a\x1d.taskyard.v1.FailTaskResponse\"L\xba\xd7\x18\f\n" +
-	"\x01\x02\"\ahost_id\x82\xd3\xe4\x93\x026:\x01*\"1/api/runtime-hosts/{host_id}/tasks/{task_id}/fail\x12\xa4\x01\n" +
+	"\x01\x02\"\ahost_id\x82\xd3\xe4\x93\x026:\x01*\"1/api/runtime-hosts/{host_id}/tasks/{task_id}/fail\x12\x97\x01\n" +
+	"\n" +
+	"FetchInput\x12\x1e.taskyard.v1.FetchInputRequest\x1a\x12.taskyard.v1.Input\"U\xba\xd7\x18\f\n" +
+	"\x01\x02\"\ahost_id\x82\xd3\xe4\x93\x02<\x12:/api/runtime-hosts/{host_id}/tasks/{task_id}/inputs/{name}\x90\x02\x01\x12\xa4\x01\n" +
 	"\vReleaseTask\x12\x1f.taskyard.v1.ReleaseTaskRequest\x1a .taskyard.v1.ReleaseTaskResponse\"R\xba\xd7\x18\f\n" +
 	"\x01\x02\"\ahost_id\x82\xd3\xe4\x93\x029:\x01*\"4/api/runtime-hosts/{host_id}/tasks/{task_id}/release\x90\x02\x02\x12l\n" +
 	"\n" +
@@ -1638,76 +1860,91 @@ func file_taskyard_v1_lease_proto_rawDescGZIP() []byte {
 	return file_taskyard_v1_lease_proto_rawDescData
 }
 
-var file_taskyard_v1_lease_proto_msgTypes = make([]protoimpl.MessageInfo, 20)
+var file_taskyard_v1_lease_proto_msgTypes = make([]protoimpl.MessageInfo, 24)
 var file_taskyard_v1_lease_proto_goTypes = []any{
 	(*Lease)(nil),                  // 0: taskyard.v1.Lease
 	(*Assignment)(nil),             // 1: taskyard.v1.Assignment
-	(*ClaimTaskRequest)(nil),       // 2: taskyard.v1.ClaimTaskRequest
-	(*ClaimTaskResponse)(nil),      // 3: taskyard.v1.ClaimTaskResponse
-	(*ClaimTasksRequest)(nil),      // 4: taskyard.v1.ClaimTasksRequest
-	(*ClaimTasksResponse)(nil),     // 5: taskyard.v1.ClaimTasksResponse
-	(*RenewLeaseRequest)(nil),      // 6: taskyard.v1.RenewLeaseRequest
-	(*RenewLeaseResponse)(nil),     // 7: taskyard.v1.RenewLeaseResponse
-	(*StartTaskRequest)(nil),       // 8: taskyard.v1.StartTaskRequest
-	(*StartTaskResponse)(nil),      // 9: taskyard.v1.StartTaskResponse
-	(*ReportProgressRequest)(nil),  // 10: taskyard.v1.ReportProgressRequest
-	(*ReportProgressResponse)(nil), // 11: taskyard.v1.ReportProgressResponse
-	(*CompleteTaskRequest)(nil),    // 12: taskyard.v1.CompleteTaskRequest
-	(*CompleteTaskResponse)(nil),   // 13: taskyard.v1.CompleteTaskResponse
-	(*FailTaskRequest)(nil),        // 14: taskyard.v1.FailTaskRequest
-	(*FailTaskResponse)(nil),       // 15: taskyard.v1.FailTaskResponse
-	(*ReleaseTaskRequest)(nil),     // 16: taskyard.v1.ReleaseTaskRequest
-	(*ReleaseTaskResponse)(nil),    // 17: taskyard.v1.ReleaseTaskResponse
-	(*ListLeasesRequest)(nil),      // 18: taskyard.v1.ListLeasesRequest
-	(*ListLeasesResponse)(nil),     // 19: taskyard.v1.ListLeasesResponse
-	(*timestamppb.Timestamp)(nil),  // 20: google.protobuf.Timestamp
-	(*Task)(nil),                   // 21: taskyard.v1.Task
-	(Task_State)(0),                // 22: taskyard.v1.Task.State
-	(*Progress)(nil),               // 23: taskyard.v1.Progress
-	(*structpb.Value)(nil),         // 24: google.protobuf.Value
-	(*Payload)(nil),                // 25: taskyard.v1.Payload
+	(*Input)(nil),                  // 2: taskyard.v1.Input
+	(*FetchInputRequest)(nil),      // 3: taskyard.v1.FetchInputRequest
+	(*ClaimTaskRequest)(nil),       // 4: taskyard.v1.ClaimTaskRequest
+	(*ClaimTaskResponse)(nil),      // 5: taskyard.v1.ClaimTaskResponse
+	(*ClaimTasksRequest)(nil),      // 6: taskyard.v1.ClaimTasksRequest
+	(*ClaimTasksResponse)(nil),     // 7: taskyard.v1.ClaimTasksResponse
+	(*RenewLeaseRequest)(nil),      // 8: taskyard.v1.RenewLeaseRequest
+	(*RenewLeaseResponse)(nil),     // 9: taskyard.v1.RenewLeaseResponse
+	(*StartTaskRequest)(nil),       // 10: taskyard.v1.StartTaskRequest
+	(*StartTaskResponse)(nil),      // 11: taskyard.v1.StartTaskResponse
+	(*ReportProgressRequest)(nil),  // 12: taskyard.v1.ReportProgressRequest
+	(*ReportProgressResponse)(nil), // 13: taskyard.v1.ReportProgressResponse
+	(*CompleteTaskRequest)(nil),    // 14: taskyard.v1.CompleteTaskRequest
+	(*CompleteTaskResponse)(nil),   // 15: taskyard.v1.CompleteTaskResponse
+	(*FailTaskRequest)(nil),        // 16: taskyard.v1.FailTaskRequest
+	(*FailTaskResponse)(nil),       // 17: taskyard.v1.FailTaskResponse
+	(*ReleaseTaskRequest)(nil),     // 18: taskyard.v1.ReleaseTaskRequest
+	(*ReleaseTaskResponse)(nil),    // 19: taskyard.v1.ReleaseTaskResponse
+	(*ListLeasesRequest)(nil),      // 20: taskyard.v1.ListLeasesRequest
+	(*ListLeasesResponse)(nil),     // 21: taskyard.v1.ListLeasesResponse
+	nil,                            // 22: taskyard.v1.Assignment.InputsEntry
+	nil,                            // 23: taskyard.v1.ClaimTaskResponse.InputsEntry
+	(*timestamppb.Timestamp)(nil),  // 24: google.protobuf.Timestamp
+	(*Task)(nil),                   // 25: taskyard.v1.Task
+	(Task_State)(0),                // 26: taskyard.v1.Task.State
+	(*structpb.Value)(nil),         // 27: google.protobuf.Value
+	(*Payload)(nil),                // 28: taskyard.v1.Payload
+	(*Artifact)(nil),               // 29: taskyard.v1.Artifact
+	(*Progress)(nil),               // 30: taskyard.v1.Progress
 }
 var file_taskyard_v1_lease_proto_depIdxs = []int32{
-	20, // 0: taskyard.v1.Lease.claimed_at:type_name -> google.protobuf.Timestamp
-	20, // 1: taskyard.v1.Lease.expires_at:type_name -> google.protobuf.Timestamp
+	24, // 0: taskyard.v1.Lease.claimed_at:type_name -> google.protobuf.Timestamp
+	24, // 1: taskyard.v1.Lease.expires_at:type_name -> google.protobuf.Timestamp
 	0,  // 2: taskyard.v1.Assignment.lease:type_name -> taskyard.v1.Lease
-	21, // 3: taskyard.v1.Assignment.task:type_name -> taskyard.v1.Task
-	20, // 4: taskyard.v1.ClaimTaskResponse.lease_expires_at:type_name -> google.protobuf.Timestamp
-	21, // 5: taskyard.v1.ClaimTaskResponse.task:type_name -> taskyard.v1.Task
-	1,  // 6: taskyard.v1.ClaimTasksResponse.assignments:type_name -> taskyard.v1.Assignment
-	20, // 7: taskyard.v1.RenewLeaseResponse.lease_expires_at:type_name -> google.protobuf.Timestamp
-	22, // 8: taskyard.v1.StartTaskResponse.state:type_name -> taskyard.v1.Task.State
-	23, // 9: taskyard.v1.ReportProgressRequest.progress:type_name -> taskyard.v1.Progress
-	22, // 10: taskyard.v1.ReportProgressResponse.state:type_name -> taskyard.v1.Task.State
-	24, // 11: taskyard.v1.CompleteTaskRequest.result:type_name -> google.protobuf.Value
-	25, // 12: taskyard.v1.CompleteTaskRequest.output:type_name -> taskyard.v1.Payload
-	22, // 13: taskyard.v1.CompleteTaskResponse.state:type_name -> taskyard.v1.Task.State
-	22, // 14: taskyard.v1.FailTaskResponse.state:type_name -> taskyard.v1.Task.State
-	22, // 15: taskyard.v1.ReleaseTaskResponse.state:type_name -> taskyard.v1.Task.State
-	0,  // 16: taskyard.v1.ListLeasesResponse.leases:type_name -> taskyard.v1.Lease
-	2,  // 17: taskyard.v1.LeaseService.ClaimTask:input_type -> taskyard.v1.ClaimTaskRequest
-	4,  // 18: taskyard.v1.LeaseService.ClaimTasks:input_type -> taskyard.v1.ClaimTasksRequest
-	6,  // 19: taskyard.v1.LeaseService.RenewLease:input_type -> taskyard.v1.RenewLeaseRequest
-	8,  // 20: taskyard.v1.LeaseService.StartTask:input_type -> taskyard.v1.StartTaskRequest
-	10, // 21: taskyard.v1.LeaseService.ReportProgress:input_type -> taskyard.v1.ReportProgressRequest
-	12, // 22: taskyard.v1.LeaseService.CompleteTask:input_type -> taskyard.v1.CompleteTaskRequest
-	14, // 23: taskyard.v1.LeaseService.FailTask:input_type -> taskyard.v1.FailTaskRequest
-	16, // 24: taskyard.v1.LeaseService.ReleaseTask:input_type -> taskyard.v1.ReleaseTaskRequest
-	18, // 25: taskyard.v1.LeaseService.ListLeases:input_type -> taskyard.v1.ListLeasesRequest
-	3,  // 26: taskyard.v1.LeaseService.ClaimTask:output_type -> taskyard.v1.ClaimTaskResponse
-	5,  // 27: taskyard.v1.LeaseService.ClaimTasks:output_type -> taskyard.v1.ClaimTasksResponse
-	7,  // 28: taskyard.v1.LeaseService.RenewLease:output_type -> taskyard.v1.RenewLeaseResponse
-	9,  // 29: taskyard.v1.LeaseService.StartTask:output_type -> taskyard.v1.StartTaskResponse
-	11, // 30: taskyard.v1.LeaseService.ReportProgress:output_type -> taskyard.v1.ReportProgressResponse
-	13, // 31: taskyard.v1.LeaseService.CompleteTask:output_type -> taskyard.v1.CompleteTaskResponse
-	15, // 32: taskyard.v1.LeaseService.FailTask:output_type -> taskyard.v1.FailTaskResponse
-	17, // 33: taskyard.v1.LeaseService.ReleaseTask:output_type -> taskyard.v1.ReleaseTaskResponse
-	19, // 34: taskyard.v1.LeaseService.ListLeases:output_type -> taskyard.v1.ListLeasesResponse
-	26, // [26:35] is the sub-list for method output_type
-	17, // [17:26] is the sub-list for method input_type
-	17, // [17:17] is the sub-list for extension type_name
-	17, // [17:17] is the sub-list for extension extendee
-	0,  // [0:17] is the sub-list for field type_name
+	25, // 3: taskyard.v1.Assignment.task:type_name -> taskyard.v1.Task
+	22, // 4: taskyard.v1.Assignment.inputs:type_name -> taskyard.v1.Assignment.InputsEntry
+	26, // 5: taskyard.v1.Input.state:type_name -> taskyard.v1.Task.State
+	27, // 6: taskyard.v1.Input.result:type_name -> google.protobuf.Value
+	28, // 7: taskyard.v1.Input.output:type_name -> taskyard.v1.Payload
+	29, // 8: taskyard.v1.Input.artifacts:type_name -> taskyard.v1.Artifact
+	24, // 9: taskyard.v1.ClaimTaskResponse.lease_expires_at:type_name -> google.protobuf.Timestamp
+	25, // 10: taskyard.v1.ClaimTaskResponse.task:type_name -> taskyard.v1.Task
+	23, // 11: taskyard.v1.ClaimTaskResponse.inputs:type_name -> taskyard.v1.ClaimTaskResponse.InputsEntry
+	1,  // 12: taskyard.v1.ClaimTasksResponse.assignments:type_name -> taskyard.v1.Assignment
+	24, // 13: taskyard.v1.RenewLeaseResponse.lease_expires_at:type_name -> google.protobuf.Timestamp
+	26, // 14: taskyard.v1.StartTaskResponse.state:type_name -> taskyard.v1.Task.State
+	30, // 15: taskyard.v1.ReportProgressRequest.progress:type_name -> taskyard.v1.Progress
+	26, // 16: taskyard.v1.ReportProgressResponse.state:type_name -> taskyard.v1.Task.State
+	27, // 17: taskyard.v1.CompleteTaskRequest.result:type_name -> google.protobuf.Value
+	28, // 18: taskyard.v1.CompleteTaskRequest.output:type_name -> taskyard.v1.Payload
+	26, // 19: taskyard.v1.CompleteTaskResponse.state:type_name -> taskyard.v1.Task.State
+	26, // 20: taskyard.v1.FailTaskResponse.state:type_name -> taskyard.v1.Task.State
+	26, // 21: taskyard.v1.ReleaseTaskResponse.state:type_name -> taskyard.v1.Task.State
+	0,  // 22: taskyard.v1.ListLeasesResponse.leases:type_name -> taskyard.v1.Lease
+	2,  // 23: taskyard.v1.Assignment.InputsEntry.value:type_name -> taskyard.v1.Input
+	2,  // 24: taskyard.v1.ClaimTaskResponse.InputsEntry.value:type_name -> taskyard.v1.Input
+	4,  // 25: taskyard.v1.LeaseService.ClaimTask:input_type -> taskyard.v1.ClaimTaskRequest
+	6,  // 26: taskyard.v1.LeaseService.ClaimTasks:input_type -> taskyard.v1.ClaimTasksRequest
+	8,  // 27: taskyard.v1.LeaseService.RenewLease:input_type -> taskyard.v1.RenewLeaseRequest
+	10, // 28: taskyard.v1.LeaseService.StartTask:input_type -> taskyard.v1.StartTaskRequest
+	12, // 29: taskyard.v1.LeaseService.ReportProgress:input_type -> taskyard.v1.ReportProgressRequest
+	14, // 30: taskyard.v1.LeaseService.CompleteTask:input_type -> taskyard.v1.CompleteTaskRequest
+	16, // 31: taskyard.v1.LeaseService.FailTask:input_type -> taskyard.v1.FailTaskRequest
+	3,  // 32: taskyard.v1.LeaseService.FetchInput:input_type -> taskyard.v1.FetchInputRequest
+	18, // 33: taskyard.v1.LeaseService.ReleaseTask:input_type -> taskyard.v1.ReleaseTaskRequest
+	20, // 34: taskyard.v1.LeaseService.ListLeases:input_type -> taskyard.v1.ListLeasesRequest
+	5,  // 35: taskyard.v1.LeaseService.ClaimTask:output_type -> taskyard.v1.ClaimTaskResponse
+	7,  // 36: taskyard.v1.LeaseService.ClaimTasks:output_type -> taskyard.v1.ClaimTasksResponse
+	9,  // 37: taskyard.v1.LeaseService.RenewLease:output_type -> taskyard.v1.RenewLeaseResponse
+	11, // 38: taskyard.v1.LeaseService.StartTask:output_type -> taskyard.v1.StartTaskResponse
+	13, // 39: taskyard.v1.LeaseService.ReportProgress:output_type -> taskyard.v1.ReportProgressResponse
+	15, // 40: taskyard.v1.LeaseService.CompleteTask:output_type -> taskyard.v1.CompleteTaskResponse
+	17, // 41: taskyard.v1.LeaseService.FailTask:output_type -> taskyard.v1.FailTaskResponse
+	2,  // 42: taskyard.v1.LeaseService.FetchInput:output_type -> taskyard.v1.Input
+	19, // 43: taskyard.v1.LeaseService.ReleaseTask:output_type -> taskyard.v1.ReleaseTaskResponse
+	21, // 44: taskyard.v1.LeaseService.ListLeases:output_type -> taskyard.v1.ListLeasesResponse
+	35, // [35:45] is the sub-list for method output_type
+	25, // [25:35] is the sub-list for method input_type
+	25, // [25:25] is the sub-list for extension type_name
+	25, // [25:25] is the sub-list for extension extendee
+	0,  // [0:25] is the sub-list for field type_name
 }
 
 func init() { file_taskyard_v1_lease_proto_init() }
@@ -1716,30 +1953,32 @@ func file_taskyard_v1_lease_proto_init() {
 		return
 	}
 	file_taskyard_v1_access_proto_init()
+	file_taskyard_v1_artifact_proto_init()
 	file_taskyard_v1_task_proto_init()
 	file_taskyard_v1_lease_proto_msgTypes[0].OneofWrappers = []any{}
 	file_taskyard_v1_lease_proto_msgTypes[2].OneofWrappers = []any{}
-	file_taskyard_v1_lease_proto_msgTypes[3].OneofWrappers = []any{}
 	file_taskyard_v1_lease_proto_msgTypes[4].OneofWrappers = []any{}
+	file_taskyard_v1_lease_proto_msgTypes[5].OneofWrappers = []any{}
 	file_taskyard_v1_lease_proto_msgTypes[6].OneofWrappers = []any{}
-	file_taskyard_v1_lease_proto_msgTypes[7].OneofWrappers = []any{}
+	file_taskyard_v1_lease_proto_msgTypes[8].OneofWrappers = []any{}
 	file_taskyard_v1_lease_proto_msgTypes[9].OneofWrappers = []any{}
-	file_taskyard_v1_lease_proto_msgTypes[10].OneofWrappers = []any{}
 	file_taskyard_v1_lease_proto_msgTypes[11].OneofWrappers = []any{}
 	file_taskyard_v1_lease_proto_msgTypes[12].OneofWrappers = []any{}
 	file_taskyard_v1_lease_proto_msgTypes[13].OneofWrappers = []any{}
 	file_taskyard_v1_lease_proto_msgTypes[14].OneofWrappers = []any{}
 	file_taskyard_v1_lease_proto_msgTypes[15].OneofWrappers = []any{}
+	file_taskyard_v1_lease_proto_msgTypes[16].OneofWrappers = []any{}
 	file_taskyard_v1_lease_proto_msgTypes[17].OneofWrappers = []any{}
-	file_taskyard_v1_lease_proto_msgTypes[18].OneofWrappers = []any{}
 	file_taskyard_v1_lease_proto_msgTypes[19].OneofWrappers = []any{}
+	file_taskyard_v1_lease_proto_msgTypes[20].OneofWrappers = []any{}
+	file_taskyard_v1_lease_proto_msgTypes[21].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_taskyard_v1_lease_proto_rawDesc), len(file_taskyard_v1_lease_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   20,
+			NumMessages:   24,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -33,6 +33,7 @@ const (
 	LeaseService_ReportProgress_FullMethodName = "/taskyard.v1.LeaseService/ReportProgress"
 	LeaseService_CompleteTask_FullMethodName   = "/taskyard.v1.LeaseService/CompleteTask"
 	LeaseService_FailTask_FullMethodName       = "/taskyard.v1.LeaseService/FailTask"
+	LeaseService_FetchInput_FullMethodName     = "/taskyard.v1.LeaseService/FetchInput"
 	LeaseService_ReleaseTask_FullMethodName    = "/taskyard.v1.LeaseService/ReleaseTask"
 	LeaseService_ListLeases_FullMethodName     = "/taskyard.v1.LeaseService/ListLeases"
 )
@@ -80,6 +81,16 @@ type LeaseServiceClient interface {
 	// Errors: `not_found`, `lease_lost`, `bad_request` (no error given).
 	// Retry: safe; a repeat of a successful call fails with `lease_lost`.
 	FailTask(ctx context.Context, in *FailTaskRequest, opts ...grpc.CallOption) (*FailTaskResponse, error)
+	// Returns an input of a task with its result, for the host that has the task under a lease. It is for inputs that were
+	// too large to come along with the task (`Input.omitted`).
+	//
+	// The response is the input itself, not a wrapper.
+	//
+	// Errors: `not_found` (no such host, task or input), `lease_lost`.
+	// Retry: safe.
+	//
+	// buf:lint:ignore RPC_RESPONSE_STANDARD_NAME
+	FetchInput(ctx context.Context, in *FetchInputRequest, opts ...grpc.CallOption) (*Input, error)
 	// Reports that nothing runs under this lease any more.
 	//
 	// A live lease ends, and its task goes back to the queue at its old place. If the lease has already ended, even long
@@ -175,6 +186,16 @@ func (c *leaseServiceClient) FailTask(ctx context.Context, in *FailTaskRequest, 
 	return out, nil
 }
 
+func (c *leaseServiceClient) FetchInput(ctx context.Context, in *FetchInputRequest, opts ...grpc.CallOption) (*Input, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(Input)
+	err := c.cc.Invoke(ctx, LeaseService_FetchInput_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
 func (c *leaseServiceClient) ReleaseTask(ctx context.Context, in *ReleaseTaskRequest, opts ...grpc.CallOption) (*ReleaseTaskResponse, error) {
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
 	out := new(ReleaseTaskResponse)
@@ -238,6 +259,16 @@ type LeaseServiceServer interface {
 	// Errors: `not_found`, `lease_lost`, `bad_request` (no error given).
 	// Retry: safe; a repeat of a successful call fails with `lease_lost`.
 	FailTask(context.Context, *FailTaskRequest) (*FailTaskResponse, error)
+	// Returns an input of a task with its result, for the host that has the task under a lease. It is for inputs that were
+	// too large to come along with the task (`Input.omitted`).
+	//
+	// The response is the input itself, not a wrapper.
+	//
+	// Errors: `not_found` (no such host, task or input), `lease_lost`.
+	// Retry: safe.
+	//
+	// buf:lint:ignore RPC_RESPONSE_STANDARD_NAME
+	FetchInput(context.Context, *FetchInputRequest) (*Input, error)
 	// Reports that nothing runs under this lease any more.
 	//
 	// A live lease ends, and its task goes back to the queue at its old place. If the lease has already ended, even long
@@ -283,6 +314,9 @@ func (UnimplementedLeaseServiceServer) CompleteTask(context.Context, *CompleteTa
 }
 func (UnimplementedLeaseServiceServer) FailTask(context.Context, *FailTaskRequest) (*FailTaskResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method FailTask not implemented")
+}
+func (UnimplementedLeaseServiceServer) FetchInput(context.Context, *FetchInputRequest) (*Input, error) {
+	return nil, status.Error(codes.Unimplemented, "method FetchInput not implemented")
 }
 func (UnimplementedLeaseServiceServer) ReleaseTask(context.Context, *ReleaseTaskRequest) (*ReleaseTaskResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method ReleaseTask not implemented")
@@ -437,6 +471,24 @@ func _LeaseService_FailTask_Handler(srv interface{}, ctx context.Context, dec fu
 	return interceptor(ctx, in, info, handler)
 }
 
+func _LeaseService_FetchInput_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(FetchInputRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(LeaseServiceServer).FetchInput(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: LeaseService_FetchInput_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(LeaseServiceServer).FetchInput(ctx, req.(*FetchInputRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
 func _LeaseService_ReleaseTask_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
 	in := new(ReleaseTaskRequest)
 	if err := dec(in); err != nil {
@@ -507,6 +559,10 @@ var LeaseService_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "FailTask",
 			Handler:    _LeaseService_FailTask_Handler,
+		},
+		{
+			MethodName: "FetchInput",
+			Handler:    _LeaseService_FetchInput_Handler,
 		},
 		{
 			MethodName: "ReleaseTask",

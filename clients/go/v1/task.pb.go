@@ -912,7 +912,10 @@ type Task struct {
 	// if there are none.
 	Artifacts []*Artifact `protobuf:"bytes,48,rep,name=artifacts,proto3" json:"artifacts,omitempty"`
 	// The element that the action is for, as a selector. Absent if the submitter gave none.
-	Selector      *string `protobuf:"bytes,47,opt,name=selector,proto3,oneof" json:"selector,omitempty"`
+	Selector *string `protobuf:"bytes,47,opt,name=selector,proto3,oneof" json:"selector,omitempty"`
+	// The tasks whose results are handed on to this one, by the names that it has for them (docs/rules.md, Inputs). Absent
+	// if there are none.
+	Inputs        map[string]string `protobuf:"bytes,49,rep,name=inputs,proto3" json:"inputs,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1281,6 +1284,13 @@ func (x *Task) GetSelector() string {
 		return *x.Selector
 	}
 	return ""
+}
+
+func (x *Task) GetInputs() map[string]string {
+	if x != nil {
+		return x.Inputs
+	}
+	return nil
 }
 
 // After holds the policies of tasks that come after others. It is a message because the names of enum values share the
@@ -1813,7 +1823,11 @@ type SubmitTaskRequest struct {
 	OnTargetFailure *string `protobuf:"bytes,28,opt,name=on_target_failure,json=onTargetFailure,proto3,oneof" json:"on_target_failure,omitempty"`
 	// The element that the action is for, as a selector such as `#btn` or `text:Sign in`, which the tab executor sends
 	// beside `ref`. Default none.
-	Selector      *string `protobuf:"bytes,30,opt,name=selector,proto3,oneof" json:"selector,omitempty"`
+	Selector *string `protobuf:"bytes,30,opt,name=selector,proto3,oneof" json:"selector,omitempty"`
+	// Tasks whose results are handed on to this one, by a name for each: letters, digits, `-`, `_` and `.`, at most 128
+	// characters, not a `.` first. The task comes after them as after those of `after`, with which they are at most 32. They
+	// must be known, and the caller must be shown their payloads (docs/rules.md, Inputs). Default none.
+	Inputs        map[string]string `protobuf:"bytes,31,rep,name=inputs,proto3" json:"inputs,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2049,6 +2063,13 @@ func (x *SubmitTaskRequest) GetSelector() string {
 		return *x.Selector
 	}
 	return ""
+}
+
+func (x *SubmitTaskRequest) GetInputs() map[string]string {
+	if x != nil {
+		return x.Inputs
+	}
+	return nil
 }
 
 // SubmitTaskResponse describes the accepted task (docs/rules.md, Submitting).
@@ -4010,7 +4031,7 @@ var File_taskyard_v1_task_proto protoreflect.FileDescriptor
 
 const file_taskyard_v1_task_proto_rawDesc = "" +
 	"\n" +
-	"\x16taskyard/v1/task.proto\x12\vtaskyard.v1\x1a\x1cgoogle/api/annotations.proto\x1a\x1cgoogle/protobuf/struct.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x18taskyard/v1/access.proto\x1a\x1ataskyard/v1/artifact.proto\"\xda\x15\n" +
+	"\x16taskyard/v1/task.proto\x12\vtaskyard.v1\x1a\x1cgoogle/api/annotations.proto\x1a\x1cgoogle/protobuf/struct.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x18taskyard/v1/access.proto\x1a\x1ataskyard/v1/artifact.proto\"\xcc\x16\n" +
 	"\x04Task\x12\x1c\n" +
 	"\atask_id\x18\x01 \x01(\tH\x00R\x06taskId\x88\x01\x01\x12\x1e\n" +
 	"\bagent_id\x18\x02 \x01(\tH\x01R\aagentId\x88\x01\x01\x12\x1b\n" +
@@ -4068,8 +4089,12 @@ const file_taskyard_v1_task_proto_rawDesc = "" +
 	"\x11on_target_failure\x18- \x01(\tH\x1cR\x0fonTargetFailure\x88\x01\x01\x12\x1b\n" +
 	"\x06notice\x18. \x01(\tH\x1dR\x06notice\x88\x01\x01\x123\n" +
 	"\tartifacts\x180 \x03(\v2\x15.taskyard.v1.ArtifactR\tartifacts\x12\x1f\n" +
-	"\bselector\x18/ \x01(\tH\x1eR\bselector\x88\x01\x01\x1a9\n" +
+	"\bselector\x18/ \x01(\tH\x1eR\bselector\x88\x01\x01\x125\n" +
+	"\x06inputs\x181 \x03(\v2\x1d.taskyard.v1.Task.InputsEntryR\x06inputs\x1a9\n" +
 	"\vLabelsEntry\x12\x10\n" +
+	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\x1a9\n" +
+	"\vInputsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\xcf\x02\n" +
 	"\x05State\x12\x0f\n" +
@@ -4210,7 +4235,7 @@ const file_taskyard_v1_task_proto_rawDesc = "" +
 	"\x06_errorB\f\n" +
 	"\n" +
 	"_retryableB\x11\n" +
-	"\x0f_retry_after_ms\"\xa7\f\n" +
+	"\x0f_retry_after_ms\"\xbb\r\n" +
 	"\x11SubmitTaskRequest\x12\x19\n" +
 	"\bagent_id\x18\x01 \x01(\tR\aagentId\x12\x16\n" +
 	"\x06action\x18\x02 \x01(\tR\x06action\x12\x1a\n" +
@@ -4246,8 +4271,12 @@ const file_taskyard_v1_task_proto_rawDesc = "" +
 	"\von_conflict\x18\x1b \x01(\x0e2\x1c.taskyard.v1.Unique.ConflictH\x0fR\n" +
 	"onConflict\x88\x01\x01\x12/\n" +
 	"\x11on_target_failure\x18\x1c \x01(\tH\x10R\x0fonTargetFailure\x88\x01\x01\x12\x1f\n" +
-	"\bselector\x18\x1e \x01(\tH\x11R\bselector\x88\x01\x01\x1a9\n" +
+	"\bselector\x18\x1e \x01(\tH\x11R\bselector\x88\x01\x01\x12B\n" +
+	"\x06inputs\x18\x1f \x03(\v2*.taskyard.v1.SubmitTaskRequest.InputsEntryR\x06inputs\x1a9\n" +
 	"\vLabelsEntry\x12\x10\n" +
+	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\x1a9\n" +
+	"\vInputsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01B\t\n" +
 	"\a_tab_idB\x06\n" +
@@ -4269,7 +4298,7 @@ const file_taskyard_v1_task_proto_rawDesc = "" +
 	"\r_unique_whileB\x0e\n" +
 	"\f_on_conflictB\x14\n" +
 	"\x12_on_target_failureB\v\n" +
-	"\t_selectorJ\x04\b\x1d\x10\x1eR\rafter_indexes\"\x93\x02\n" +
+	"\t_selectorJ\x04\b\x1d\x10\x1eJ\x04\b \x10!R\rafter_indexesR\rinput_indexes\"\x93\x02\n" +
 	"\x12SubmitTaskResponse\x12\x1c\n" +
 	"\atask_id\x18\x01 \x01(\tH\x00R\x06taskId\x88\x01\x01\x122\n" +
 	"\x05state\x18\x02 \x01(\x0e2\x17.taskyard.v1.Task.StateH\x01R\x05state\x88\x01\x01\x12\x1f\n" +
@@ -4630,7 +4659,7 @@ func file_taskyard_v1_task_proto_rawDescGZIP() []byte {
 }
 
 var file_taskyard_v1_task_proto_enumTypes = make([]protoimpl.EnumInfo, 8)
-var file_taskyard_v1_task_proto_msgTypes = make([]protoimpl.MessageInfo, 37)
+var file_taskyard_v1_task_proto_msgTypes = make([]protoimpl.MessageInfo, 39)
 var file_taskyard_v1_task_proto_goTypes = []any{
 	(Task_State)(0),               // 0: taskyard.v1.Task.State
 	(After_Policy)(0),             // 1: taskyard.v1.After.Policy
@@ -4676,22 +4705,24 @@ var file_taskyard_v1_task_proto_goTypes = []any{
 	(*TaskEvent)(nil),             // 41: taskyard.v1.TaskEvent
 	(*WatchEnd)(nil),              // 42: taskyard.v1.WatchEnd
 	nil,                           // 43: taskyard.v1.Task.LabelsEntry
-	nil,                           // 44: taskyard.v1.SubmitTaskRequest.LabelsEntry
-	(*structpb.Struct)(nil),       // 45: google.protobuf.Struct
-	(*timestamppb.Timestamp)(nil), // 46: google.protobuf.Timestamp
-	(*structpb.Value)(nil),        // 47: google.protobuf.Value
-	(*Artifact)(nil),              // 48: taskyard.v1.Artifact
+	nil,                           // 44: taskyard.v1.Task.InputsEntry
+	nil,                           // 45: taskyard.v1.SubmitTaskRequest.LabelsEntry
+	nil,                           // 46: taskyard.v1.SubmitTaskRequest.InputsEntry
+	(*structpb.Struct)(nil),       // 47: google.protobuf.Struct
+	(*timestamppb.Timestamp)(nil), // 48: google.protobuf.Timestamp
+	(*structpb.Value)(nil),        // 49: google.protobuf.Value
+	(*Artifact)(nil),              // 50: taskyard.v1.Artifact
 }
 var file_taskyard_v1_task_proto_depIdxs = []int32{
-	45, // 0: taskyard.v1.Task.params:type_name -> google.protobuf.Struct
+	47, // 0: taskyard.v1.Task.params:type_name -> google.protobuf.Struct
 	0,  // 1: taskyard.v1.Task.state:type_name -> taskyard.v1.Task.State
-	46, // 2: taskyard.v1.Task.deadline:type_name -> google.protobuf.Timestamp
-	46, // 3: taskyard.v1.Task.created_at:type_name -> google.protobuf.Timestamp
-	46, // 4: taskyard.v1.Task.started_at:type_name -> google.protobuf.Timestamp
-	46, // 5: taskyard.v1.Task.completed_at:type_name -> google.protobuf.Timestamp
-	47, // 6: taskyard.v1.Task.result:type_name -> google.protobuf.Value
+	48, // 2: taskyard.v1.Task.deadline:type_name -> google.protobuf.Timestamp
+	48, // 3: taskyard.v1.Task.created_at:type_name -> google.protobuf.Timestamp
+	48, // 4: taskyard.v1.Task.started_at:type_name -> google.protobuf.Timestamp
+	48, // 5: taskyard.v1.Task.completed_at:type_name -> google.protobuf.Timestamp
+	49, // 6: taskyard.v1.Task.result:type_name -> google.protobuf.Value
 	43, // 7: taskyard.v1.Task.labels:type_name -> taskyard.v1.Task.LabelsEntry
-	46, // 8: taskyard.v1.Task.not_before:type_name -> google.protobuf.Timestamp
+	48, // 8: taskyard.v1.Task.not_before:type_name -> google.protobuf.Timestamp
 	12, // 9: taskyard.v1.Task.retry_policy:type_name -> taskyard.v1.RetryPolicy
 	13, // 10: taskyard.v1.Task.attempts:type_name -> taskyard.v1.Attempt
 	14, // 11: taskyard.v1.Task.progress:type_name -> taskyard.v1.Progress
@@ -4699,82 +4730,84 @@ var file_taskyard_v1_task_proto_depIdxs = []int32{
 	11, // 13: taskyard.v1.Task.output:type_name -> taskyard.v1.Payload
 	1,  // 14: taskyard.v1.Task.after_policy:type_name -> taskyard.v1.After.Policy
 	2,  // 15: taskyard.v1.Task.unique_while:type_name -> taskyard.v1.Unique.While
-	48, // 16: taskyard.v1.Task.artifacts:type_name -> taskyard.v1.Artifact
-	46, // 17: taskyard.v1.Attempt.started_at:type_name -> google.protobuf.Timestamp
-	46, // 18: taskyard.v1.Attempt.ended_at:type_name -> google.protobuf.Timestamp
-	45, // 19: taskyard.v1.Progress.details:type_name -> google.protobuf.Struct
-	46, // 20: taskyard.v1.Progress.reported_at:type_name -> google.protobuf.Timestamp
-	45, // 21: taskyard.v1.Error.details:type_name -> google.protobuf.Struct
-	45, // 22: taskyard.v1.SubmitTaskRequest.params:type_name -> google.protobuf.Struct
-	46, // 23: taskyard.v1.SubmitTaskRequest.deadline:type_name -> google.protobuf.Timestamp
-	44, // 24: taskyard.v1.SubmitTaskRequest.labels:type_name -> taskyard.v1.SubmitTaskRequest.LabelsEntry
-	46, // 25: taskyard.v1.SubmitTaskRequest.not_before:type_name -> google.protobuf.Timestamp
-	12, // 26: taskyard.v1.SubmitTaskRequest.retry_policy:type_name -> taskyard.v1.RetryPolicy
-	11, // 27: taskyard.v1.SubmitTaskRequest.input:type_name -> taskyard.v1.Payload
-	1,  // 28: taskyard.v1.SubmitTaskRequest.after_policy:type_name -> taskyard.v1.After.Policy
-	2,  // 29: taskyard.v1.SubmitTaskRequest.unique_while:type_name -> taskyard.v1.Unique.While
-	3,  // 30: taskyard.v1.SubmitTaskRequest.on_conflict:type_name -> taskyard.v1.Unique.Conflict
-	0,  // 31: taskyard.v1.SubmitTaskResponse.state:type_name -> taskyard.v1.Task.State
-	46, // 32: taskyard.v1.SubmitTaskResponse.created_at:type_name -> google.protobuf.Timestamp
-	16, // 33: taskyard.v1.SubmitTasksRequest.tasks:type_name -> taskyard.v1.SubmitTaskRequest
-	20, // 34: taskyard.v1.SubmitTasksResponse.outcomes:type_name -> taskyard.v1.SubmitOutcome
-	17, // 35: taskyard.v1.SubmitOutcome.accepted:type_name -> taskyard.v1.SubmitTaskResponse
-	15, // 36: taskyard.v1.SubmitOutcome.error:type_name -> taskyard.v1.Error
-	46, // 37: taskyard.v1.ListTasksRequest.created_from:type_name -> google.protobuf.Timestamp
-	46, // 38: taskyard.v1.ListTasksRequest.created_until:type_name -> google.protobuf.Timestamp
-	46, // 39: taskyard.v1.ListTasksRequest.ended_from:type_name -> google.protobuf.Timestamp
-	46, // 40: taskyard.v1.ListTasksRequest.ended_until:type_name -> google.protobuf.Timestamp
-	46, // 41: taskyard.v1.TaskFilter.created_from:type_name -> google.protobuf.Timestamp
-	46, // 42: taskyard.v1.TaskFilter.created_until:type_name -> google.protobuf.Timestamp
-	46, // 43: taskyard.v1.TaskFilter.ended_from:type_name -> google.protobuf.Timestamp
-	46, // 44: taskyard.v1.TaskFilter.ended_until:type_name -> google.protobuf.Timestamp
-	8,  // 45: taskyard.v1.ListTasksResponse.tasks:type_name -> taskyard.v1.Task
-	0,  // 46: taskyard.v1.CancelTaskResponse.status:type_name -> taskyard.v1.Task.State
-	4,  // 47: taskyard.v1.CancelTaskResponse.stopping:type_name -> taskyard.v1.Stopping.Outcome
-	0,  // 48: taskyard.v1.PauseTaskResponse.status:type_name -> taskyard.v1.Task.State
-	4,  // 49: taskyard.v1.PauseTaskResponse.stopping:type_name -> taskyard.v1.Stopping.Outcome
-	0,  // 50: taskyard.v1.ResumeTaskResponse.status:type_name -> taskyard.v1.Task.State
-	47, // 51: taskyard.v1.ResolveTaskRequest.result:type_name -> google.protobuf.Value
-	0,  // 52: taskyard.v1.ResolveTaskResponse.status:type_name -> taskyard.v1.Task.State
-	8,  // 53: taskyard.v1.WaitTaskResponse.task:type_name -> taskyard.v1.Task
-	0,  // 54: taskyard.v1.ExplainTaskResponse.state:type_name -> taskyard.v1.Task.State
-	38, // 55: taskyard.v1.ExplainTaskResponse.reasons:type_name -> taskyard.v1.WaitReason
-	5,  // 56: taskyard.v1.WaitReason.kind:type_name -> taskyard.v1.WaitReason.Kind
-	46, // 57: taskyard.v1.WaitReason.until:type_name -> google.protobuf.Timestamp
-	41, // 58: taskyard.v1.WatchTasksResponse.events:type_name -> taskyard.v1.TaskEvent
-	42, // 59: taskyard.v1.WatchTasksResponse.end:type_name -> taskyard.v1.WatchEnd
-	6,  // 60: taskyard.v1.TaskEvent.kind:type_name -> taskyard.v1.TaskEvent.Kind
-	46, // 61: taskyard.v1.TaskEvent.occurred_at:type_name -> google.protobuf.Timestamp
-	8,  // 62: taskyard.v1.TaskEvent.task:type_name -> taskyard.v1.Task
-	0,  // 63: taskyard.v1.TaskEvent.previous_state:type_name -> taskyard.v1.Task.State
-	7,  // 64: taskyard.v1.WatchEnd.reason:type_name -> taskyard.v1.WatchEnd.Reason
-	16, // 65: taskyard.v1.TaskService.SubmitTask:input_type -> taskyard.v1.SubmitTaskRequest
-	18, // 66: taskyard.v1.TaskService.SubmitTasks:input_type -> taskyard.v1.SubmitTasksRequest
-	21, // 67: taskyard.v1.TaskService.GetTask:input_type -> taskyard.v1.GetTaskRequest
-	22, // 68: taskyard.v1.TaskService.ListTasks:input_type -> taskyard.v1.ListTasksRequest
-	25, // 69: taskyard.v1.TaskService.CancelTask:input_type -> taskyard.v1.CancelTaskRequest
-	28, // 70: taskyard.v1.TaskService.PauseTask:input_type -> taskyard.v1.PauseTaskRequest
-	30, // 71: taskyard.v1.TaskService.ResumeTask:input_type -> taskyard.v1.ResumeTaskRequest
-	32, // 72: taskyard.v1.TaskService.ResolveTask:input_type -> taskyard.v1.ResolveTaskRequest
-	34, // 73: taskyard.v1.TaskService.WaitTask:input_type -> taskyard.v1.WaitTaskRequest
-	36, // 74: taskyard.v1.TaskService.ExplainTask:input_type -> taskyard.v1.ExplainTaskRequest
-	39, // 75: taskyard.v1.TaskService.WatchTasks:input_type -> taskyard.v1.WatchTasksRequest
-	17, // 76: taskyard.v1.TaskService.SubmitTask:output_type -> taskyard.v1.SubmitTaskResponse
-	19, // 77: taskyard.v1.TaskService.SubmitTasks:output_type -> taskyard.v1.SubmitTasksResponse
-	8,  // 78: taskyard.v1.TaskService.GetTask:output_type -> taskyard.v1.Task
-	24, // 79: taskyard.v1.TaskService.ListTasks:output_type -> taskyard.v1.ListTasksResponse
-	26, // 80: taskyard.v1.TaskService.CancelTask:output_type -> taskyard.v1.CancelTaskResponse
-	29, // 81: taskyard.v1.TaskService.PauseTask:output_type -> taskyard.v1.PauseTaskResponse
-	31, // 82: taskyard.v1.TaskService.ResumeTask:output_type -> taskyard.v1.ResumeTaskResponse
-	33, // 83: taskyard.v1.TaskService.ResolveTask:output_type -> taskyard.v1.ResolveTaskResponse
-	35, // 84: taskyard.v1.TaskService.WaitTask:output_type -> taskyard.v1.WaitTaskResponse
-	37, // 85: taskyard.v1.TaskService.ExplainTask:output_type -> taskyard.v1.ExplainTaskResponse
-	40, // 86: taskyard.v1.TaskService.WatchTasks:output_type -> taskyard.v1.WatchTasksResponse
-	76, // [76:87] is the sub-list for method output_type
-	65, // [65:76] is the sub-list for method input_type
-	65, // [65:65] is the sub-list for extension type_name
-	65, // [65:65] is the sub-list for extension extendee
-	0,  // [0:65] is the sub-list for field type_name
+	50, // 16: taskyard.v1.Task.artifacts:type_name -> taskyard.v1.Artifact
+	44, // 17: taskyard.v1.Task.inputs:type_name -> taskyard.v1.Task.InputsEntry
+	48, // 18: taskyard.v1.Attempt.started_at:type_name -> google.protobuf.Timestamp
+	48, // 19: taskyard.v1.Attempt.ended_at:type_name -> google.protobuf.Timestamp
+	47, // 20: taskyard.v1.Progress.details:type_name -> google.protobuf.Struct
+	48, // 21: taskyard.v1.Progress.reported_at:type_name -> google.protobuf.Timestamp
+	47, // 22: taskyard.v1.Error.details:type_name -> google.protobuf.Struct
+	47, // 23: taskyard.v1.SubmitTaskRequest.params:type_name -> google.protobuf.Struct
+	48, // 24: taskyard.v1.SubmitTaskRequest.deadline:type_name -> google.protobuf.Timestamp
+	45, // 25: taskyard.v1.SubmitTaskRequest.labels:type_name -> taskyard.v1.SubmitTaskRequest.LabelsEntry
+	48, // 26: taskyard.v1.SubmitTaskRequest.not_before:type_name -> google.protobuf.Timestamp
+	12, // 27: taskyard.v1.SubmitTaskRequest.retry_policy:type_name -> taskyard.v1.RetryPolicy
+	11, // 28: taskyard.v1.SubmitTaskRequest.input:type_name -> taskyard.v1.Payload
+	1,  // 29: taskyard.v1.SubmitTaskRequest.after_policy:type_name -> taskyard.v1.After.Policy
+	2,  // 30: taskyard.v1.SubmitTaskRequest.unique_while:type_name -> taskyard.v1.Unique.While
+	3,  // 31: taskyard.v1.SubmitTaskRequest.on_conflict:type_name -> taskyard.v1.Unique.Conflict
+	46, // 32: taskyard.v1.SubmitTaskRequest.inputs:type_name -> taskyard.v1.SubmitTaskRequest.InputsEntry
+	0,  // 33: taskyard.v1.SubmitTaskResponse.state:type_name -> taskyard.v1.Task.State
+	48, // 34: taskyard.v1.SubmitTaskResponse.created_at:type_name -> google.protobuf.Timestamp
+	16, // 35: taskyard.v1.SubmitTasksRequest.tasks:type_name -> taskyard.v1.SubmitTaskRequest
+	20, // 36: taskyard.v1.SubmitTasksResponse.outcomes:type_name -> taskyard.v1.SubmitOutcome
+	17, // 37: taskyard.v1.SubmitOutcome.accepted:type_name -> taskyard.v1.SubmitTaskResponse
+	15, // 38: taskyard.v1.SubmitOutcome.error:type_name -> taskyard.v1.Error
+	48, // 39: taskyard.v1.ListTasksRequest.created_from:type_name -> google.protobuf.Timestamp
+	48, // 40: taskyard.v1.ListTasksRequest.created_until:type_name -> google.protobuf.Timestamp
+	48, // 41: taskyard.v1.ListTasksRequest.ended_from:type_name -> google.protobuf.Timestamp
+	48, // 42: taskyard.v1.ListTasksRequest.ended_until:type_name -> google.protobuf.Timestamp
+	48, // 43: taskyard.v1.TaskFilter.created_from:type_name -> google.protobuf.Timestamp
+	48, // 44: taskyard.v1.TaskFilter.created_until:type_name -> google.protobuf.Timestamp
+	48, // 45: taskyard.v1.TaskFilter.ended_from:type_name -> google.protobuf.Timestamp
+	48, // 46: taskyard.v1.TaskFilter.ended_until:type_name -> google.protobuf.Timestamp
+	8,  // 47: taskyard.v1.ListTasksResponse.tasks:type_name -> taskyard.v1.Task
+	0,  // 48: taskyard.v1.CancelTaskResponse.status:type_name -> taskyard.v1.Task.State
+	4,  // 49: taskyard.v1.CancelTaskResponse.stopping:type_name -> taskyard.v1.Stopping.Outcome
+	0,  // 50: taskyard.v1.PauseTaskResponse.status:type_name -> taskyard.v1.Task.State
+	4,  // 51: taskyard.v1.PauseTaskResponse.stopping:type_name -> taskyard.v1.Stopping.Outcome
+	0,  // 52: taskyard.v1.ResumeTaskResponse.status:type_name -> taskyard.v1.Task.State
+	49, // 53: taskyard.v1.ResolveTaskRequest.result:type_name -> google.protobuf.Value
+	0,  // 54: taskyard.v1.ResolveTaskResponse.status:type_name -> taskyard.v1.Task.State
+	8,  // 55: taskyard.v1.WaitTaskResponse.task:type_name -> taskyard.v1.Task
+	0,  // 56: taskyard.v1.ExplainTaskResponse.state:type_name -> taskyard.v1.Task.State
+	38, // 57: taskyard.v1.ExplainTaskResponse.reasons:type_name -> taskyard.v1.WaitReason
+	5,  // 58: taskyard.v1.WaitReason.kind:type_name -> taskyard.v1.WaitReason.Kind
+	48, // 59: taskyard.v1.WaitReason.until:type_name -> google.protobuf.Timestamp
+	41, // 60: taskyard.v1.WatchTasksResponse.events:type_name -> taskyard.v1.TaskEvent
+	42, // 61: taskyard.v1.WatchTasksResponse.end:type_name -> taskyard.v1.WatchEnd
+	6,  // 62: taskyard.v1.TaskEvent.kind:type_name -> taskyard.v1.TaskEvent.Kind
+	48, // 63: taskyard.v1.TaskEvent.occurred_at:type_name -> google.protobuf.Timestamp
+	8,  // 64: taskyard.v1.TaskEvent.task:type_name -> taskyard.v1.Task
+	0,  // 65: taskyard.v1.TaskEvent.previous_state:type_name -> taskyard.v1.Task.State
+	7,  // 66: taskyard.v1.WatchEnd.reason:type_name -> taskyard.v1.WatchEnd.Reason
+	16, // 67: taskyard.v1.TaskService.SubmitTask:input_type -> taskyard.v1.SubmitTaskRequest
+	18, // 68: taskyard.v1.TaskService.SubmitTasks:input_type -> taskyard.v1.SubmitTasksRequest
+	21, // 69: taskyard.v1.TaskService.GetTask:input_type -> taskyard.v1.GetTaskRequest
+	22, // 70: taskyard.v1.TaskService.ListTasks:input_type -> taskyard.v1.ListTasksRequest
+	25, // 71: taskyard.v1.TaskService.CancelTask:input_type -> taskyard.v1.CancelTaskRequest
+	28, // 72: taskyard.v1.TaskService.PauseTask:input_type -> taskyard.v1.PauseTaskRequest
+	30, // 73: taskyard.v1.TaskService.ResumeTask:input_type -> taskyard.v1.ResumeTaskRequest
+	32, // 74: taskyard.v1.TaskService.ResolveTask:input_type -> taskyard.v1.ResolveTaskRequest
+	34, // 75: taskyard.v1.TaskService.WaitTask:input_type -> taskyard.v1.WaitTaskRequest
+	36, // 76: taskyard.v1.TaskService.ExplainTask:input_type -> taskyard.v1.ExplainTaskRequest
+	39, // 77: taskyard.v1.TaskService.WatchTasks:input_type -> taskyard.v1.WatchTasksRequest
+	17, // 78: taskyard.v1.TaskService.SubmitTask:output_type -> taskyard.v1.SubmitTaskResponse
+	19, // 79: taskyard.v1.TaskService.SubmitTasks:output_type -> taskyard.v1.SubmitTasksResponse
+	8,  // 80: taskyard.v1.TaskService.GetTask:output_type -> taskyard.v1.Task
+	24, // 81: taskyard.v1.TaskService.ListTasks:output_type -> taskyard.v1.ListTasksResponse
+	26, // 82: taskyard.v1.TaskService.CancelTask:output_type -> taskyard.v1.CancelTaskResponse
+	29, // 83: taskyard.v1.TaskService.PauseTask:output_type -> taskyard.v1.PauseTaskResponse
+	31, // 84: taskyard.v1.TaskService.ResumeTask:output_type -> taskyard.v1.ResumeTaskResponse
+	33, // 85: taskyard.v1.TaskService.ResolveTask:output_type -> taskyard.v1.ResolveTaskResponse
+	35, // 86: taskyard.v1.TaskService.WaitTask:output_type -> taskyard.v1.WaitTaskResponse
+	37, // 87: taskyard.v1.TaskService.ExplainTask:output_type -> taskyard.v1.ExplainTaskResponse
+	40, // 88: taskyard.v1.TaskService.WatchTasks:output_type -> taskyard.v1.WatchTasksResponse
+	78, // [78:89] is the sub-list for method output_type
+	67, // [67:78] is the sub-list for method input_type
+	67, // [67:67] is the sub-list for extension type_name
+	67, // [67:67] is the sub-list for extension extendee
+	0,  // [0:67] is the sub-list for field type_name
 }
 
 func init() { file_taskyard_v1_task_proto_init() }
@@ -4820,7 +4853,7 @@ func file_taskyard_v1_task_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_taskyard_v1_task_proto_rawDesc), len(file_taskyard_v1_task_proto_rawDesc)),
 			NumEnums:      8,
-			NumMessages:   37,
+			NumMessages:   39,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

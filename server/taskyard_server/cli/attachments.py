@@ -14,7 +14,7 @@ from taskyard.calls.artifacts import RESTARTS, Part, has_lost_some, media_type_o
 from taskyard.errors import BadRequest, Unavailable, error_from_rpc
 from taskyard.v1 import artifact_pb2
 from taskyard.v1.artifact_pb2_grpc import ArtifactServiceStub
-from taskyard_server.conversion.artifacts import artifact_name
+from taskyard_server.conversion.requests import path_name
 from taskyard_server.core.errors import Refusal
 
 from .artifacts import AGAIN_AFTER_SECS, KIB
@@ -35,7 +35,7 @@ def files_of(given: Sequence[str]) -> dict[str, Path]:
             raise Misuse(f"--attach: {name} is given twice")
         files[name] = Path(path).expanduser()
         try:
-            artifact_name(name)
+            path_name(name, "name")
             files[name].open("rb").close()
         except Refusal as error:
             raise Misuse(f"--attach: {error}") from None

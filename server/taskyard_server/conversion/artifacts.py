@@ -10,9 +10,9 @@ from taskyard_server.core.errors import BadRequest, OutOfRange
 from taskyard_server.core.history import Artifact
 from taskyard_server.core.runs.artifacts import Part
 
+from .requests import path_name
 from .timestamps import timestamp
 
-NAME: Final = re.compile(r"[\w-][\w.-]{0,127}", re.ASCII)
 MEDIA_TYPE: Final = re.compile(r"[\w.+-]{1,127}/[\w.+-]{1,127}( *;[\x20-\x7e]{0,127})?", re.ASCII)
 DEFAULT_MEDIA_TYPE: Final = "application/octet-stream"
 SHA256: Final = re.compile("[0-9a-fA-F]{64}")
@@ -21,13 +21,6 @@ MAX_WHOLE: Final = 1 << 53
 
 
 Uploading: TypeAlias = pb.UploadArtifactRequest | pb.AttachArtifactRequest
-
-
-def artifact_name(name: str) -> str:
-    """A name that an artifact may have. Raises `BadRequest`."""
-    if not NAME.fullmatch(name):
-        raise BadRequest("name: must have 1 to 128 letters, digits, `.`, `_` or `-`, and not begin with a `.`")
-    return name
 
 
 def new_part(request: Uploading) -> Part:
@@ -39,7 +32,7 @@ def new_part(request: Uploading) -> Part:
         raise BadRequest("sha256: must be 64 hex digits")
     if not request.content.data and not request.sha256:
         raise BadRequest("content: is required, but for the last part, which has the sha256")
-    name, offset, data = artifact_name(request.name), _whole(request.offset, "offset"), request.content.data
+    name, offset, data = path_name(request.name, "name"), _whole(request.offset, "offset"), request.content.data
     size, sha256 = _whole(request.size_bytes, "size_bytes") or None, bytes.fromhex(request.sha256) or None
     come = offset + len(data)
     if size is not None and (come > size or (sha256 and come < size)):

@@ -50,4 +50,6 @@ def fingerprint(
     if isinstance(task, BatchTask) and task.after_indexes:
         # A task alone has no such field.
         body += repr(sorted(set(task.after_indexes))).encode()
+    if isinstance(task, BatchTask) and task.input_indexes:
+        body += repr(sorted(task.input_indexes.items())).encode()
     return sha256(body).digest()[:16]

@@ -28,6 +28,7 @@ END_OF_TIME_SECS: Final = 253_402_300_800
 MAX_CLAIM_ID_CHARS: Final = 128
 MAX_OPERATION_ID_CHARS: Final = 128
 CONTROL_CHARACTERS: Final = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029]")
+PATH_NAME: Final = re.compile(r"[\w-][\w.-]{0,127}", re.ASCII)
 NO_NAMES: Final[frozenset[str]] = frozenset()
 State = TypeVar("State", bound=StrEnum)
 REPORTABLE_STATUSES: Final = {
@@ -76,6 +77,15 @@ def bounded(value: str, field: str, prefix: str, max_chars: int = MAX_NAME_CHARS
     # Most values are printable, which is cheaper to check.
     if not value.isprintable() and CONTROL_CHARACTERS.search(value):
         raise BadRequest(f"{prefix}{field}: must not hold control characters")
+    return value
+
+
+def path_name(value: str, field: str, prefix: str = "") -> str:
+    """A name that can stand in a path."""
+    if not PATH_NAME.fullmatch(value):
+        raise BadRequest(
+            f"{prefix}{field}: must have 1 to 128 letters, digits, `.`, `_` or `-`, and not begin with a `.`"
+        )
     return value
 
 

@@ -19,7 +19,7 @@ from taskyard_server.core.task import NO_EXTRAS, NO_OPTIONS, Submission
 from taskyard_server.core.task_options import IdempotencyKey, TaskExtras, TaskOptions
 
 from .fingerprints import fingerprint
-from .requests import bounded, name, names, payload, required, seconds, typed_payload
+from .requests import bounded, name, names, path_name, payload, required, seconds, typed_payload
 from .task_fields import EXTRA_FIELDS, OPTION_FIELDS
 from .trace_context import TRACEPARENT
 
@@ -110,17 +110,22 @@ def _extras(task: SubmitTaskRequest | BatchTask, prefix: str) -> TaskExtras:
     """How the task stands to others, and its element; `NO_EXTRAS` if nothing is said of that."""
     extras = TaskExtras(
         after_indexes=tuple(dict.fromkeys(task.after_indexes)) if isinstance(task, BatchTask) else (),
+        input_indexes=_input_indexes(task, prefix) if isinstance(task, BatchTask) else (),
         **{field.core: field.read(task, prefix) for field in EXTRA_FIELDS},
     )
     if extras == NO_EXTRAS:
         return NO_EXTRAS
     if len(extras.concurrency_keys) > MAX_CONCURRENCY_KEYS:
         raise BadRequest(f"{prefix}concurrencyKeys: must have at most {MAX_CONCURRENCY_KEYS} entries")
-    if len(extras.after) + len(extras.after_indexes) > MAX_PREDECESSORS:
-        others = " together with afterIndexes" if extras.after_indexes else ""
-        raise BadRequest(f"{prefix}after: must have at most {MAX_PREDECESSORS} entries{others}")
-    if extras.after_policy is not None and not (extras.after or extras.after_indexes):
-        raise BadRequest(f"{prefix}afterPolicy: needs after")
+    inputs = len(extras.inputs) + len(extras.input_indexes)
+    named = len(extras.after) + len(extras.after_indexes) + inputs
+    if named > MAX_PREDECESSORS:
+        field = "inputs" if inputs else "after"
+        others = " together with after" if inputs and inputs < named else ""
+        others = " together with afterIndexes" if not inputs and extras.after_indexes else others
+        raise BadRequest(f"{prefix}{field}: must have at most {MAX_PREDECESSORS} entries{others}")
+    if extras.after_policy is not None and not named:
+        raise BadRequest(f"{prefix}afterPolicy: needs after or inputs")
     if extras.unique_key is None and extras.unique_while is not None:
         raise BadRequest(f"{prefix}uniqueWhile: needs uniqueKey")
     if extras.unique_key is None and extras.on_conflict is not None:
@@ -128,6 +133,15 @@ def _extras(task: SubmitTaskRequest | BatchTask, prefix: str) -> TaskExtras:
     if extras.on_target_failure is not None and not task.target:
         raise BadRequest(f"{prefix}onTargetFailure: needs target")
     return extras
+
+
+def _input_indexes(task: BatchTask, prefix: str) -> tuple[tuple[str, int], ...]:
+    """Inputs by their places, sorted by name. Raises `BadRequest`, also for a name that `inputs` has, too."""
+    given = task.input_indexes
+    for key in given:
+        if key in task.inputs:
+            raise BadRequest(f"{prefix}inputIndexes: {key} stands among inputs, too")
+    return tuple(sorted([(path_name(key, "inputIndexes", prefix), given[key]) for key in given]))
 
 
 def _http_url(url: str, field: str, prefix: str) -> str:

@@ -12,7 +12,8 @@ from typing import Any, Final
 
 from taskyard.v1.batch_pb2 import SubmitBatchRequest
 from taskyard.v1.task_pb2 import SubmitTaskRequest, SubmitTasksRequest
-from taskyard_server.core.errors import BadRequest, Refusal
+from taskyard_server.core.admission import check_indexes
+from taskyard_server.core.errors import Refusal
 from taskyard_server.core.task import Submission
 
 from . import submissions
@@ -166,15 +167,9 @@ class BatchRequest:
             )
             for number, task in enumerate(parsed.tasks)
         ]
-        _check_after_indexes(converted)
+        for number, submission in enumerate(converted):
+            check_indexes(number, submission.options.extras)
         return converted
-
-
-def _check_after_indexes(submissions: Sequence[Submission]) -> None:
-    """Raise `BadRequest` if a predecessor does not stand before its task."""
-    for number, submission in enumerate(submissions):
-        if max(submission.options.extras.after_indexes, default=-1) >= number:
-            raise BadRequest(f"tasks[{number}].afterIndexes: must be places of tasks that stand before this one")
 
 
 def _fits(task: ScannedTask, max_payload_bytes: int) -> bool:

@@ -35,6 +35,7 @@ from taskyard_server.core.task import (
 from taskyard_server.core.task_options import TaskOptions
 
 from .history import history_message
+from .inputs import encode_inputs
 from .task_fields import add_extras, add_options
 from .wire import LAST, MAX_UINT32, add_double, add_nested, add_text, add_timestamp, add_varint, nested, tag
 
@@ -96,6 +97,7 @@ ACCEPTED_STATE: Final = _by_state(pb.SubmitTaskResponse, "state")
 
 LEASE: Final = tag(lease_pb2.Assignment, "lease")
 LEASED: Final = tag(lease_pb2.Assignment, "task")
+LEASED_INPUT: Final = tag(lease_pb2.Assignment, "inputs")
 LEASE_TASK: Final = tag(lease_pb2.Lease, "task_id")
 LEASE_HOST: Final = tag(lease_pb2.Lease, "host_id")
 LEASE_CLAIMED_AT: Final = tag(lease_pb2.Lease, "claimed_at")
@@ -252,6 +254,8 @@ def encode_assignment(lease: Lease, task: Task | None = None) -> bytes:
     parts: list[bytes] = []
     add_nested(parts, LEASE, encode_lease(lease))
     add_nested(parts, LEASED, encode_task(lease.task if task is None else task))
+    if lease.inputs:
+        parts.append(encode_inputs(LEASED_INPUT, lease))
     return b"".join(parts)
 
 

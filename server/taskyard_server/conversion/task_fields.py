@@ -23,7 +23,7 @@ from taskyard_server.core.task_options import (
     UniqueWhile,
 )
 
-from .requests import labels, name, names, required, seconds
+from .requests import labels, name, names, path_name, required, seconds
 from .wire import LAST, add_nested, add_text, add_varint, tag
 
 Requested: TypeAlias = SubmitTaskRequest | BatchTask
@@ -114,6 +114,25 @@ class LabelsField(TaskField):
             add_text(label, LABEL_KEY, key)
             add_text(label, LABEL_VALUE, text)
             add_nested(parts, self.tag, b"".join(label))
+
+
+class InputsField(TaskField):
+    """Tasks by name, which their number bounds."""
+
+    def read(self, task: Requested, prefix: str) -> Any:
+        """Sorted by name."""
+        given = getattr(task, self.name)
+        return tuple(
+            sorted([(path_name(key, self.shown, prefix), required(given[key], self.shown, prefix)) for key in given])
+        )
+
+    def add(self, parts: list[bytes], value: Any) -> None:
+        """As entries of a map."""
+        for key, task_id in value:
+            entry: list[bytes] = []
+            add_text(entry, LABEL_KEY, key)
+            add_text(entry, LABEL_VALUE, task_id)
+            add_nested(parts, self.tag, b"".join(entry))
 
 
 class NumberField(TaskField):
@@ -208,6 +227,7 @@ EXTRA_FIELDS: Final[Sequence[TaskField]] = (
     ChoiceField("on_conflict", {pb.Unique.Conflict.Value(each.value): each for each in OnConflict}, is_shown=False),
     ChoiceField("on_target_failure", {each.value: each for each in OnTargetFailure}),
     NameField("selector"),
+    InputsField("inputs"),
 )
 """Those that stand in `TaskExtras`."""
 

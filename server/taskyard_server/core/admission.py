@@ -19,7 +19,7 @@ from .unique_keys import REPLACED
 if TYPE_CHECKING:
     from .lifecycle import Lifecycle
     from .task import Submission, Task
-    from .task_options import IdempotencyKey
+    from .task_options import IdempotencyKey, TaskExtras
 
 BATCH_ID_INDEX: Final = TaskOptions._fields.index("batch_id")
 _new_tuple: Final[Any] = tuple.__new__
@@ -88,8 +88,8 @@ class Admission:
         """Raise `Unavailable` or `BadRequest` for the first submission that would be refused with it."""
         for index, submission in enumerate(submissions):
             extras = submission.options.extras
-            if extras is not NO_EXTRAS and max(extras.after_indexes, default=-1) >= index:
-                raise BadRequest(f"tasks[{index}].afterIndexes: must be places of tasks that stand before this one")
+            if extras is not NO_EXTRAS:
+                check_indexes(index, extras)
             key = submission.options.key
             if key is None or self._first_under((submission.agent_id, key.key)) is None:
                 self._check(now, submission)
@@ -110,8 +110,10 @@ class Admission:
             return first if first.options.key == submission.options.key else Existing(first)
         self._check(now, submission)
         life, extras = self._life, submission.options.extras
+        if extras.inputs:
+            life.readers.require_inputs()
         # What it names must be there, also where another task is the answer.
-        following = life.predecessors.find(extras, known) if extras.after else None
+        following = life.predecessors.find(extras, known) if extras.after or extras.inputs else None
         if extras.unique_key is None:
             return life.accept(now, submission, following)
         replaced = life.unique_keys.find_conflict(now, submission, life.limits.max_blocked_targets)
@@ -132,19 +134,15 @@ class Admission:
     def _with_ids(self, submission: Submission, outcomes: Sequence[Task | Existing | Refusal]) -> Submission:
         """The same after the tasks that its indexes stand for. Raises `RefusedBefore` if one of these was refused."""
         options, extras = submission.options, submission.options.extras
-        if not extras.after_indexes or self._first_task(submission) is not None:
+        by_index = extras.after_indexes or extras.input_indexes
+        if not by_index or self._first_task(submission) is not None:
             return submission
-        after = list(extras.after)
-        for index in extras.after_indexes:
-            earlier = outcomes[index]
-            if isinstance(earlier, RefusedBefore):
-                # In a chain each tells of the first one, or the texts would grow from task to task.
-                raise RefusedBefore(earlier.message, earlier.details)
-            if isinstance(earlier, Refusal):
-                details: dict[str, str | float] = {"index": index, "code": earlier.code}
-                raise RefusedBefore(f"afterIndexes: task {index} was refused: {earlier.message}", details)
-            after.append(earlier.task.id if isinstance(earlier, Existing) else earlier.id)
-        extras = extras._replace(after=tuple(dict.fromkeys(after)), after_indexes=())
+        after, inputs = list(extras.after), list(extras.inputs)
+        after += [_id_of("afterIndexes", index, outcomes[index]) for index in extras.after_indexes]
+        inputs += [(name, _id_of("inputIndexes", index, outcomes[index])) for name, index in extras.input_indexes]
+        extras = extras._replace(
+            after=tuple(dict.fromkeys(after)), after_indexes=(), inputs=tuple(sorted(inputs)), input_indexes=()
+        )
         return submission._replace(options=options._replace(extras=extras))
 
     def _first_task(self, submission: Submission) -> Task | None:
@@ -165,6 +163,27 @@ class Admission:
             self._life.readers.require(submission.options)
         if submission.deadline is not None and submission.deadline <= now:
             raise BadRequest("deadline: must be in the future")
+
+
+def check_indexes(index: int, extras: TaskExtras) -> None:
+    """Raise `BadRequest` if the task at this place of a batch names one that does not stand before it."""
+    for field, indexes in (
+        ("afterIndexes", extras.after_indexes),
+        ("inputIndexes", [each for _, each in extras.input_indexes]),
+    ):
+        if max(indexes, default=-1) >= index:
+            raise BadRequest(f"tasks[{index}].{field}: must be places of tasks that stand before this one")
+
+
+def _id_of(field: str, index: int, earlier: Task | Existing | Refusal) -> str:
+    """The id of an earlier task of a batch. Raises `RefusedBefore` if it was refused."""
+    if isinstance(earlier, RefusedBefore):
+        # In a chain each tells of the first one, or the texts would grow from task to task.
+        raise RefusedBefore(earlier.message, earlier.details)
+    if isinstance(earlier, Refusal):
+        details: dict[str, str | float] = {"index": index, "code": earlier.code}
+        raise RefusedBefore(f"{field}: task {index} was refused: {earlier.message}", details)
+    return earlier.task.id if isinstance(earlier, Existing) else earlier.id
 
 
 def _in_batch(submission: Submission, batch_id: str) -> Submission:

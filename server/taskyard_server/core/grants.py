@@ -75,6 +75,8 @@ class Grants:
         counters.dispatched += 1
         counters.dispatch_latency_secs += now - task.queued_at
         lease = Lease(task, host, token, now, secs, claim_id)
+        if task.options is not NO_OPTIONS and task.options.extras.inputs:
+            lease.inputs = life.predecessors.inputs[task]
         if stream is not None:
             lease.stream = stream
             lease.start_by = now + life.limits.start_timeout_secs

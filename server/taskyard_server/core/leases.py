@@ -30,7 +30,8 @@ class Lease:
 
     A lease that was granted over a `stream` may end before `expires_at`: at `start_by` if the host has not started the
     task by then, and at `adopt_by` if the stream broke and the host has not reconnected. `begun_at` is `started_at`,
-    `inf` while there is none. `has_stop` is set once it has ended and a `Stop` tells its stream so.
+    `inf` while there is none. `has_stop` is set once it has ended and a `Stop` tells its stream so. `inputs` are those
+    of its task, see `Predecessors.inputs`.
     """
 
     __slots__ = (
@@ -41,6 +42,7 @@ class Lease:
         "expires_at",
         "has_stop",
         "host",
+        "inputs",
         "secs",
         "start_by",
         "stream",
@@ -63,6 +65,7 @@ class Lease:
         self.adopt_by = inf
         self.has_stop = False
         self.claim_id = claim_id
+        self.inputs: tuple[Task | None, ...] = ()
 
     @property
     def due(self) -> float:

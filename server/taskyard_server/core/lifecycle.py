@@ -144,6 +144,8 @@ class Lifecycle:
         self._events.append(Event(now, task, SUBMITTED, None))
         if options is not NO_OPTIONS and options.extras is not NO_EXTRAS:
             self.unique_keys.add(task)
+            if options.extras.inputs:
+                self.predecessors.keep_inputs(task)
             if following is not None:
                 self.pending.end_failed(now, task, following)
         return task
@@ -200,6 +202,8 @@ class Lifecycle:
 
     def resume(self, now: float, task: Task) -> None:
         """Queue a paused or failed task again: a new run, in its old position, with a new deadline."""
+        if task.options.extras.inputs:
+            self.predecessors.require_inputs(task)
         before = self.transition(task, QUEUED, None)
         self._reopen(task, before)
         task.history = task.history.of_next_run()
@@ -277,6 +281,8 @@ class Lifecycle:
                 self.children.ended(task)
             if options.extras is not NO_EXTRAS:
                 self.unique_keys.remove(task)
+                if state is not FAILED:
+                    self.predecessors.let_inputs_go(task)
         if self.predecessors.followers:
             self.predecessors.changed(now, task)
         if options is not NO_OPTIONS and options.trigger_id is not None:

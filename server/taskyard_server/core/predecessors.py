@@ -5,6 +5,9 @@ queued or ends itself. So these stay retained, and how it stands follows from ho
 found again from the tasks alone. What a change of a predecessor brings about is found by looking at its followers one
 by one, in `act_on_one`, so that thousands of them hold nobody up. A predecessor that is in memory no longer had ended,
 and was judged when the task came.
+
+A task stands below those whose results it is handed until it has ended for good, or is forgotten (docs/rules.md,
+Inputs).
 """
 
 from __future__ import annotations
@@ -16,7 +19,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from .errors import Conflict, NotFound
 from .names import Names
-from .task import CANCELLED, DONE, FAILED, REJECTED, TaskState
+from .task import CANCELLED, DONE, FAILED, NO_EXTRAS, REJECTED, TaskState
 from .task_options import AfterPolicy
 
 if TYPE_CHECKING:
@@ -43,8 +46,9 @@ IN_MEMORY: Final = Known()
 
 def name_predecessors(submissions: Sequence[Submission]) -> bool:
     """True if one of these submissions comes after tasks that it names."""
-    for submission in submissions:  # noqa: SIM110
-        if submission.options.extras.after:
+    for submission in submissions:
+        extras = submission.options.extras
+        if extras is not NO_EXTRAS and (extras.after or extras.inputs):
             return True
     return False
 
@@ -85,6 +89,8 @@ class Predecessors:
         self.on_let_go: Callable[[Task], None]
         self.followers: dict[Task, dict[Task, None]] = {}
         """By a predecessor the tasks that stand below it. It is retained while it is here."""
+        self.inputs: dict[Task, tuple[Task | None, ...]] = {}
+        """By a task the inputs of it, in the order of its options; None for one that is not kept any more."""
         self._waiting: dict[Task, list[Task]] = {}
         self._clear: dict[Task, None] = {}
         # Predecessors that changed, and tasks to look at, the next one last.
@@ -106,18 +112,20 @@ class Predecessors:
         failed = None
         waits = False
         is_ended_enough = extras.after_policy is ENDED
-        for task_id in dict.fromkeys(extras.after):
+        inputs = {task_id for _, task_id in extras.inputs}
+        for task_id in extras.predecessors:
             task = self._tasks.get(task_id)
             if task is not None and agents is not None and task.agent.id not in agents:
                 task = None
-            elif task is None and task_id in past:
+            elif task is None and task_id in past and task_id not in inputs:
                 if not is_ended_enough and past[task_id] is not DONE:
                     failed = failed or task_id
                 continue
+            field = "inputs" if task_id in inputs else "after"
             if task is None:
-                raise NotFound(f"after: task {task_id} not found")
+                raise NotFound(f"{field}: task {task_id} not found")
             if task.state is REJECTED:
-                raise Conflict(f"after: task {task_id} was rejected")
+                raise Conflict(f"{field}: task {task_id} was rejected")
             tasks.append(task)
             verdict = self._judge(task, is_ended_enough)
             if verdict is Verdict.FAILED:
@@ -132,10 +140,28 @@ class Predecessors:
         """A pending task stands below its predecessors, until `leave`."""
         self._waiting[task] = predecessors
         for each in predecessors:
-            below = self.followers.get(each)
-            if below is None:
-                below = self.followers[each] = {}
-            below[task] = None
+            self._put_below(each, task)
+
+    def keep_inputs(self, task: Task) -> None:
+        """A task stands below its inputs that are in memory, until `let_inputs_go`."""
+        inputs = tuple([self._tasks.get(task_id) for _, task_id in task.options.extras.inputs])
+        self.inputs[task] = inputs
+        for each in inputs:
+            if each is not None:
+                self._put_below(each, task)
+
+    def require_inputs(self, task: Task) -> None:
+        """Raise `Conflict` unless all inputs of a task that is here are kept."""
+        names = [name for name, _ in task.options.extras.inputs]
+        for name, each in zip(names, self.inputs[task], strict=True):
+            if each is None:
+                raise Conflict(f"inputs: {name} is no longer kept")
+
+    def let_inputs_go(self, task: Task) -> None:
+        """A task has ended for good, or is forgotten. Nothing happens if it is not here."""
+        for each in dict.fromkeys(self.inputs.pop(task, ())):
+            if each is not None:
+                self._take_from_below(each, task)
 
     def clear(self, task: Task) -> None:
         """Those that a task comes after have ended, though something else keeps it pending."""
@@ -146,7 +172,7 @@ class Predecessors:
 
         Raises `ValueError` if it does not come after earlier ones alone: so there are no circles.
         """
-        found = [self._tasks.get(task_id) for task_id in dict.fromkeys(task.options.extras.after)]
+        found = [self._tasks.get(task_id) for task_id in task.options.extras.predecessors]
         predecessors = [each for each in found if each is not None]
         for each in predecessors:
             if each.seq >= task.seq:
@@ -176,12 +202,10 @@ class Predecessors:
         if predecessors is None:
             return
         self._clear.pop(task, None)
+        inputs = self.inputs.get(task, ())
         for each in predecessors:
-            below = self.followers[each]
-            del below[task]
-            if not below:
-                del self.followers[each]
-                self.on_let_go(each)
+            if each not in inputs:
+                self._take_from_below(each, task)
 
     def changed(self, now: float, task: Task) -> None:
         """A task has ended, or was resumed: what comes after it, if anything does, is to be looked at."""
@@ -215,6 +239,19 @@ class Predecessors:
         if task in self._waiting:
             self._look(now, task)
         return True
+
+    def _put_below(self, predecessor: Task, task: Task) -> None:
+        below = self.followers.get(predecessor)
+        if below is None:
+            below = self.followers[predecessor] = {}
+        below[task] = None
+
+    def _take_from_below(self, predecessor: Task, task: Task) -> None:
+        below = self.followers[predecessor]
+        del below[task]
+        if not below:
+            del self.followers[predecessor]
+            self.on_let_go(predecessor)
 
     def _look(self, now: float, task: Task) -> None:
         verdict, failed = self._verdict(task)

@@ -139,9 +139,14 @@ class Reports:
             self._life.attempts.fail_over_budget(now, task)
         return task
 
-    def leased(self, now: float, host_id: str, task_id: str, token: int) -> Task:
-        """The task that a host says something about, which counts as a sign of its life."""
-        return self._lease_of(now, host_id, task_id, token).task
+    def leased(self, now: float, host_id: str, task_id: str, token: int, *, own_only: bool = False) -> Lease:
+        """The lease under which a host says or asks something about a task, which counts as a sign of its life.
+
+        Raises `NotFound`, `LeaseLost`. `own_only` is as in `take_each`.
+        """
+        if own_only and not self.is_own(host_id, task_id):
+            raise NotFound(NO_TASK)
+        return self._lease_of(now, host_id, task_id, token)
 
     def note_start(self, now: float, task: Task) -> None:
         """Let what a host says about a task count as the start if none was reported."""

@@ -26,7 +26,7 @@ from .past_keys import PastKey
 from .scheduler import Scheduler
 from .schedules.schedule import Schedule, Trigger
 from .stats import Counters, TriggerCounters
-from .task import ASSIGNED, FAILED, IN_FLIGHT, NO_EXTRAS, PAUSED, PENDING, QUEUED, RUNNING, Submission, Task
+from .task import ASSIGNED, FAILED, IN_FLIGHT, NO_EXTRAS, PAUSED, PENDING, QUEUED, RUNNING, TERMINAL, Submission, Task
 from .task_ids import order_of
 from .task_options import TaskOptions
 
@@ -56,6 +56,7 @@ class Restoring:
         self._ended: list[Task] = []
         self._failed_blockers: list[Task] = []
         self._followers: list[Task] = []
+        self._with_inputs: list[Task] = []
         self._past_keys: dict[tuple[str, str], tuple[int, PastKey]] = {}
         self._triggers: list[Trigger] = []
 
@@ -124,13 +125,14 @@ class Restoring:
         if task.deadline is not None and task.deadline_secs is None:
             task.deadline += life.deadlines.stood_still_secs
         self._index_task(task, has_no_key)
+        self._note_inputs(task)
         target = task.options.target
         if state is QUEUED or state is PENDING:
             life.count_queued(task)
             life.deadlines.add(task)
             if state is PENDING:
                 due = task.history.not_before
-                if task.options.extras is not NO_EXTRAS and task.options.extras.after and not task.token:
+                if task.options.extras is not NO_EXTRAS and task.options.extras.predecessors and not task.token:
                     self._followers.append(task)
                 elif due is not None and not task.history.held:
                     life.pending.delayed.add(due, task)
@@ -174,16 +176,18 @@ class Restoring:
         if task.deadline is not None and task.deadline_secs is None:
             task.deadline += self._life.deadlines.stood_still_secs
         self._index_task(task, has_no_key)
+        self._note_inputs(task)
         self._ended.append(task)
         if task.token > self._served.get(task.agent, 0):
             self._served[task.agent] = task.token
 
     def missing_predecessors(self) -> list[int]:
-        """The orders of submission of the tasks that others wait for and that are not here; after all others.
+        """The orders of submission of the tasks that others need and that are not here; after all others.
 
         One that is not stored either had ended well enough before those came that name it, or long ago.
         """
         names = [task_id for task in self._followers for task_id in task.options.extras.after]
+        names += [task_id for task in self._with_inputs for _, task_id in task.options.extras.inputs]
         return [order_of(each) for each in dict.fromkeys(names) if self._life.tasks.get(each) is None]
 
     def past_key(self, order: int, past: PastKey) -> None:
@@ -251,6 +255,10 @@ class Restoring:
         for name, (_, past) in self._past_keys.items():
             if name not in life.tasks.by_key:
                 life.past_keys.add(past)
+        for task in sorted(self._with_inputs, key=_order):
+            life.predecessors.keep_inputs(task)
+            if task.lease is not None:
+                task.lease.inputs = life.predecessors.inputs[task]
         for task in sorted(self._followers, key=_order):
             life.pending.restore(now, task)
         hosts = self._scheduler.hosts
@@ -300,6 +308,12 @@ class Restoring:
             self._index_key(task, options.key.key)
         for bound in task.history.bound:
             self._index_key(task, bound.key)
+
+    def _note_inputs(self, task: Task) -> None:
+        """Note a task that is handed the results of others, unless it has ended for good."""
+        extras = task.options.extras
+        if extras is not NO_EXTRAS and extras.inputs and (task.state not in TERMINAL or task.state is FAILED):
+            self._with_inputs.append(task)
 
     def _index_key(self, task: Task, key: str) -> None:
         """A task has a key. Of two the older one had left memory before the other came, and is back by the restart."""

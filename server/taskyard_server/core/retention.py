@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 from .events import EventKind
 from .past_keys import PastKey
-from .task import FAILED, NO_OPTIONS
+from .task import FAILED, NO_EXTRAS, NO_OPTIONS
 
 if TYPE_CHECKING:
     from .lifecycle import Lifecycle
@@ -181,6 +181,8 @@ class Retention:
                 life.tasks.by_key.setdefault(name, task)
         if options.target is not None:
             life.targets.come_back(task)
+        if options.extras.inputs and task.state is FAILED:
+            life.predecessors.keep_inputs(task)
         for bound in task.history.bound:
             name = (agent.id, bound.key)
             if life.past_keys.give_back(name, task.id):
@@ -226,6 +228,8 @@ class Retention:
             if options.batch_id is not None:
                 life.tasks.batches.forget(options.batch_id, task)
             self._forget_keys(now, task)
+            if options.extras is not NO_EXTRAS:
+                life.predecessors.let_inputs_go(task)
         agent = task.agent
         agent.tasks -= 1
         if not agent.tasks:

@@ -52,8 +52,9 @@ class TaskExtras(NamedTuple):
     """Options that few submitters set: how a task stands to others, and the `selector` of its element.
 
     None of a policy means that it was not set. `concurrency_keys` are in order, each once. `after_indexes` are
-    predecessors by their indexes in the same batch; they become ids when it is admitted. `on_conflict` is about the
-    submission alone.
+    predecessors by their indexes in the same batch; they become ids when it is admitted. `inputs` are predecessors
+    whose results are handed on, by their names and in the order of these, and `input_indexes` the same by indexes.
+    `on_conflict` is about the submission alone.
     """
 
     concurrency_keys: tuple[str, ...] = ()
@@ -65,6 +66,13 @@ class TaskExtras(NamedTuple):
     on_conflict: OnConflict | None = None
     on_target_failure: OnTargetFailure | None = None
     selector: str | None = None
+    inputs: tuple[tuple[str, str], ...] = ()
+    input_indexes: tuple[tuple[str, int], ...] = ()
+
+    @property
+    def predecessors(self) -> tuple[str, ...]:
+        """The tasks that this one comes after, each once: those that it names, then its inputs."""
+        return tuple(dict.fromkeys([*self.after, *[task_id for _, task_id in self.inputs]]))
 
 
 class TaskOptions(NamedTuple):

@@ -95,7 +95,7 @@ class UniqueKeys:
         if extras.on_conflict is REJECT:
             raise AlreadyExists(TAKEN, {"taskId": youngest.id})
         if extras.on_conflict is REPLACE_QUEUED and _all_wait(holders):
-            if any(task.id in extras.after for task in holders):
+            if any(task.id in extras.predecessors for task in holders):
                 raise BadRequest(IS_AFTER)
             target = submission.options.target
             if target is not None and not self._targets.has_room(target, max_blocked_targets):

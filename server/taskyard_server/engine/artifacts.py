@@ -18,6 +18,7 @@ import structlog
 from taskyard_server.core.errors import BadRequest, Conflict, NotFound, TooLarge, Unavailable
 from taskyard_server.core.history import Artifact
 from taskyard_server.core.runs.artifacts import Part, Right, find
+from taskyard_server.core.runs.inputs import find_input
 from taskyard_server.store.objects import MEMORY, NoObject, Objects, ObjectsError
 from taskyard_server.store.port import key_of
 
@@ -134,11 +135,17 @@ class ArtifactCommands:
         check(task)
         return await self._kept(state, task, name)
 
-    async def find_under(self, namespace: str, right: Right, name: str) -> KeptArtifact:
-        """An artifact of a task, for the host that has it under a lease. Raises `NotFound`, `LeaseLost`."""
+    async def find_under(self, namespace: str, right: Right, name: str, of_input: str = "") -> KeptArtifact:
+        """An artifact of a task, or of that input of it, for the host that has it under a lease.
+
+        Raises `NotFound`, `LeaseLost`.
+        """
         state = self._namespaces.get_for_command(namespace, "runtime host")
-        task = state.scheduler.artifacts.leased(self._now(), right)
+        lease = state.scheduler.artifacts.leased(self._now(), right)
+        task = find_input(lease, of_input).task if of_input else lease.task
         await self._barrier.kept(state)
+        if task is None:
+            raise NotFound("artifact not found")
         return await self._kept(state, task, name)
 
     async def read(self, kept: KeptArtifact, start: int, end: int) -> AsyncIterator[bytes]:

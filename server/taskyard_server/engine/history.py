@@ -10,13 +10,13 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import AsyncIterator, Callable, Coroutine
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from collections.abc import AsyncIterator, Callable, Collection, Coroutine, Mapping
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar
 
 import structlog
 
 from taskyard_server.core.errors import Internal, NotFound, Unavailable
-from taskyard_server.core.task import FAILED
+from taskyard_server.core.task import FAILED, TERMINAL
 from taskyard_server.store.committer import NO_ANSWER
 from taskyard_server.store.loading import FAULTS, adopt, stored_task
 from taskyard_server.store.port import CommitDelayed, StoreError, key_of
@@ -69,44 +69,66 @@ class StoredHistory:
         raise Internal(DAMAGED)
 
     async def bring_back(
-        self, state: NamespaceState, task_id: str, check: Callable[[Task], None], agents: Names | None = None
+        self,
+        state: NamespaceState,
+        task_ids: Collection[str],
+        check: Callable[[Task], None] = lambda _: None,
+        agents: Names | None = None,
     ) -> None:
-        """Put a failed task back into memory, for a command that must follow in this turn.
+        """Put tasks that have ended back into memory, all at once, for a command that must follow in this turn.
 
-        `check` raises why the command is refused for a task that ended otherwise, or raises for any that it does not
-        allow. Raises `NotFound`, also for a task of another agent than these, and `Unavailable` while the store does
-        not answer.
+        With one that has failed come its inputs, which a resume needs. `check` raises why the command is refused for a
+        task that ended as it did. Raises `NotFound`, also for a task of another agent than these, and `Unavailable`
+        while the store does not answer.
         """
-        key = _key(state, task_id)
-        while state.find(task_id, agents) is None:
-            if (waits := self._loads.get(key)) is not None:
+        sought = _Sought(list(task_ids), check, agents, {})
+        while missing := sought.missing(state):
+            keys = {_key(state, task_id): task_id for task_id in missing}
+            waits = [self._loads[key] for key in keys if key in self._loads]
+            if waits:
                 wait: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-                waits.append(wait)
+                waits[0].append(wait)
                 await wait
                 continue
-            waits = self._loads[key] = []
+            self._loads |= {key: [] for key in keys}
             try:
-                await self._load(state, key, task_id, check, agents)
+                await self._load(state, keys, sought)
             finally:
-                del self._loads[key]
-                for wait in waits:
-                    if not wait.done():
-                        wait.set_result(None)
+                for key in keys:
+                    for wait in self._loads.pop(key):
+                        if not wait.done():
+                            wait.set_result(None)
 
-    async def _load(
-        self, state: NamespaceState, key: int, task_id: str, check: Callable[[Task], None], agents: Names | None
-    ) -> None:
-        rows = await self._rows(state, key, task_id, agents)
-        if rows is None:
+    async def _load(self, state: NamespaceState, keys: Mapping[int, str], sought: _Sought) -> None:
+        """Bring tasks back, unless it turns out that inputs must come with them, which are then sought, too."""
+        found = []
+        for key, task_id in keys.items():
+            is_input = task_id in sought.inputs
+            agents = None if is_input else sought.agents
+            try:
+                rows = await self._rows(state, key, task_id, agents)
+            except NotFound:
+                if not is_input:
+                    raise
+                sought.inputs[task_id] = False
+                continue
+            if rows is None:
+                continue
+            task = _task(state, rows, task_id, agents)
+            if not is_input:
+                sought.check(task)
+            if task.state not in TERMINAL:
+                # A live one is always in memory.
+                log.error("task_lost", namespace=state.namespace, task=task_id, check="taskyard store check")
+                raise Internal(DAMAGED)
+            found.append(rows)
+            if task.state is FAILED and not is_input:
+                sought.add_inputs(task)
+        if not set(sought.missing(state)) <= set(keys.values()):
             return
-        task = _task(state, rows, task_id, agents)
-        check(task)
-        if task.state is not FAILED:
-            # A live one is always in memory.
-            log.error("task_lost", namespace=state.namespace, task=task_id, check="taskyard store check")
-            raise Internal(DAMAGED)
-        state.scheduler.outputs.came_back(adopt(state.scheduler, rows))
-        # Unless the command makes it live it leaves memory again when time next advances, so that must be arranged.
+        for rows in found:
+            state.scheduler.outputs.came_back(adopt(state.scheduler, rows))
+        # Unless the command needs them they leave memory again when time next advances, so that must be arranged.
         self._driver.mark_dirty(state)
 
     async def _rows(self, state: NamespaceState, key: int, task_id: str, agents: Names | None) -> TaskRows | None:
@@ -156,6 +178,26 @@ class StoredHistory:
             return await asyncio.wait_for(reading, self._patience_secs)
         except (TimeoutError, CommitDelayed, StoreError):
             raise Unavailable(NO_ANSWER) from None
+
+
+class _Sought(NamedTuple):
+    """Tasks to bring back, of these agents, and what `check` raises of them; and their `inputs`, false if gone."""
+
+    tasks: Collection[str]
+    check: Callable[[Task], None]
+    agents: Names | None
+    inputs: dict[str, bool]
+
+    def missing(self, state: NamespaceState) -> list[str]:
+        """Those that are not in memory, inputs first."""
+        inputs = [each for each, is_there in self.inputs.items() if is_there and state.find(each) is None]
+        return inputs + [each for each in self.tasks if state.find(each, self.agents) is None]
+
+    def add_inputs(self, task: Task) -> None:
+        """Seek the inputs of a task, too."""
+        for _, each in task.options.extras.inputs:
+            if each not in self.tasks:
+                self.inputs.setdefault(each, True)
 
 
 def _key(state: NamespaceState, task_id: str) -> int:

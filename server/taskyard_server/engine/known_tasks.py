@@ -14,7 +14,7 @@ from taskyard_server.core.task import FAILED
 
 if TYPE_CHECKING:
     from taskyard_server.core.names import Names
-    from taskyard_server.core.task import Submission, Task, TaskState
+    from taskyard_server.core.task import Submission, TaskState
 
     from .history import StoredHistory
     from .namespace import NamespaceState
@@ -28,29 +28,32 @@ async def known_of(
 ) -> Known:
     """The predecessors that these submissions may name. The command must follow in this turn. Raises `Unavailable`."""
     past: dict[str, TaskState] = {}
-    if history is not None:
-        names = dict.fromkeys([task_id for each in submissions for task_id in each.options.extras.after])
-        for _ in range(MAX_LOOKS):
-            found = False
-            for task_id in names:
-                if task_id not in past and state.find(task_id, agents) is None:
-                    try:
-                        task = await history.find(state, task_id, agents)
-                    except NotFound:
-                        continue
-                    if task is None:
-                        continue
-                    found = True
-                    if task.state is FAILED and state.scheduler.targets.blocks(task):
-                        # It may still be resumed or resolved, which is to be waited for.
-                        await history.bring_back(state, task_id, _any_state, agents)
-                    else:
-                        past[task_id] = task.state
-            if not found:
-                break
+    if history is None:
+        return Known(agents, past)
+    extras = [each.options.extras for each in submissions]
+    names = dict.fromkeys([task_id for each in extras for task_id in each.predecessors])
+    inputs = {task_id for each in extras for _, task_id in each.inputs}
+    needed: dict[str, None] = {}
+    for _ in range(MAX_LOOKS):
+        has_waited = False
+        for task_id in list(names):
+            if state.find(task_id, agents) is not None:
+                continue
+            has_waited = True
+            try:
+                task = await history.find(state, task_id, agents)
+            except NotFound:
+                del names[task_id]
+                continue
+            if task is None:
+                continue
+            # One that failed may still be resumed or resolved, which is to be waited for.
+            if task_id in inputs or (task.state is FAILED and state.scheduler.targets.blocks(task)):
+                needed[task_id] = None
+            else:
+                past[task_id] = task.state
+                del names[task_id]
+        if not has_waited:
+            break
+        await history.bring_back(state, needed, agents=agents)
     return Known(agents, past)
-
-
-def _any_state(task: Task) -> None:
-    """Whatever it is, it may be named."""
-    del task

@@ -11,6 +11,7 @@ from taskyard_server.core.errors import Refusal
 from taskyard_server.core.hosts import HostProfile
 from taskyard_server.core.leases import Lease
 from taskyard_server.core.reports import Report
+from taskyard_server.core.runs.inputs import TaskInput, find_input
 from taskyard_server.core.task import TaskState
 
 from .answers import Answer
@@ -147,6 +148,26 @@ class LeaseCommands:
         state = self._namespaces.get_for_command(namespace, "runtime host", patient)
         outcomes = state.scheduler.reports.take_each(self._now(), host_id, reports, own_only=own_only)
         return self._barrier.of(state, outcomes, patient)
+
+    async def fetch_input(
+        self,
+        namespace: str,
+        host_id: str,
+        task_id: str,
+        token: int,
+        name: str,
+        *,
+        own_only: bool = False,
+        show: Callable[[TaskInput], T],
+    ) -> T:
+        """An input of a task that the host has under a lease. Raises `NotFound`, `LeaseLost` or `Unavailable`."""
+        state = self._get(namespace)
+
+        def command() -> T:
+            lease = state.scheduler.reports.leased(self._now(), host_id, task_id, token, own_only=own_only)
+            return show(find_input(lease, name))
+
+        return await self._barrier.give(state, command)
 
     async def list_leases(
         self, namespace: str, after: int, host_id: str | None = None, *, show: Callable[[list[Lease]], T]

@@ -62,7 +62,7 @@ class TaskCommands:
         """
         self._namespaces.require_room()
         known = IN_MEMORY
-        if submission.options.extras.after:
+        if name_predecessors([submission]):
             known = await self.known(namespace, [submission], agents=agents)
         state = self._namespaces.get_or_create(namespace)
 
@@ -359,7 +359,7 @@ class TaskCommands:
         state = self._namespaces.get_for_command(namespace, "task")
         history = self._namespaces.history
         if history is not None and state.find(task_id, agents) is None:
-            await history.bring_back(state, task_id, check, agents)
+            await history.bring_back(state, [task_id], check, agents)
             state = self._namespaces.get_for_command(namespace, "task")
 
         def run() -> T:

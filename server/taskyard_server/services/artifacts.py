@@ -11,7 +11,7 @@ from google.api.httpbody_pb2 import HttpBody
 from taskyard.v1 import artifact_pb2 as pb
 from taskyard.v1.artifact_pb2_grpc import ArtifactServiceServicer
 from taskyard_server.conversion import requests
-from taskyard_server.conversion.artifacts import artifact_message, artifact_name, bytes_of, new_part, range_of
+from taskyard_server.conversion.artifacts import artifact_message, bytes_of, new_part, range_of
 from taskyard_server.conversion.report_requests import fencing_token
 from taskyard_server.core.errors import PermissionDenied
 from taskyard_server.core.history import Artifact
@@ -68,7 +68,7 @@ class ArtifactService(ArtifactServiceServicer):
         self, request: pb.ReadArtifactRequest, context: Context
     ) -> AsyncIterator[HttpBody]:
         call = current_call()
-        access, name = call.access, artifact_name(request.name)
+        access, name = call.access, requests.path_name(request.name, "name")
 
         def check(task: Task) -> None:
             if access.payloads is not None and task.agent_id not in access.payloads:
@@ -82,8 +82,8 @@ class ArtifactService(ArtifactServiceServicer):
     async def FetchArtifact(  # noqa: N802
         self, request: pb.FetchArtifactRequest, context: Context
     ) -> AsyncIterator[HttpBody]:
-        name, namespace = artifact_name(request.name), current_call().namespace
-        kept = await self._engine.artifacts.find_under(namespace, _lease(request), name)
+        name, namespace = requests.path_name(request.name, "name"), current_call().namespace
+        kept = await self._engine.artifacts.find_under(namespace, _lease(request), name, request.input)
         async for body in self._bytes(kept, request, context):
             yield body
 

@@ -283,11 +283,14 @@ async def _load_parts(
 
 
 async def _predecessors(store: Store, number: int, part: _Loading) -> AsyncIterator[Sequence[TaskRows]]:
-    """The tasks that others wait for, and that are not loaded yet."""
-    for order in part.restoring.missing_predecessors() if part.loaded.takes_rows else ():
-        rows = await store.task(key_of(number, order))
-        if rows is not None:
-            yield [rows]
+    """The tasks that others wait for or have as inputs, and that are not loaded yet; and then those that these need."""
+    looked_at: set[int] = set()
+    while part.loaded.takes_rows and (orders := set(part.restoring.missing_predecessors()) - looked_at):
+        looked_at |= orders
+        for order in sorted(orders):
+            rows = await store.task(key_of(number, order))
+            if rows is not None:
+                yield [rows]
 
 
 def adopt(scheduler: Scheduler, rows: TaskRows) -> Task:

@@ -67,6 +67,8 @@ EXTRAS = some.just(NO_EXTRAS) | some.builds(
     some.none() | some.sampled_from(OnConflict),
     some.none() | some.sampled_from(OnTargetFailure),
     NAME,
+    some.lists(some.tuples(TEXT, TEXT), max_size=3).map(tuple),
+    some.just(()),
 )
 OPTIONS = some.builds(
     TaskOptions,

@@ -305,6 +305,7 @@ class FetchArtifactRequest(_message.Message):
     FENCING_TOKEN_FIELD_NUMBER: _builtins.int
     OFFSET_FIELD_NUMBER: _builtins.int
     LENGTH_FIELD_NUMBER: _builtins.int
+    INPUT_FIELD_NUMBER: _builtins.int
     host_id: _builtins.str
     """The host. Required."""
     task_id: _builtins.str
@@ -317,6 +318,10 @@ class FetchArtifactRequest(_message.Message):
     """Only what comes after so many bytes. Default 0."""
     length: _builtins.float
     """At most so many bytes. Default 0: up to the end."""
+    input: _builtins.str
+    """The name of an input of the task: then it is an artifact of that task, as long as this one has not ended. Default: one
+    of the task itself.
+    """
     def __init__(
         self,
         *,
@@ -326,10 +331,11 @@ class FetchArtifactRequest(_message.Message):
         fencing_token: _builtins.float = ...,
         offset: _builtins.float = ...,
         length: _builtins.float = ...,
+        input: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["fencing_token", b"fencing_token", "host_id", b"host_id", "length", b"length", "name", b"name", "offset", b"offset", "task_id", b"task_id"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["fencing_token", b"fencing_token", "host_id", b"host_id", "input", b"input", "length", b"length", "name", b"name", "offset", b"offset", "task_id", b"task_id"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

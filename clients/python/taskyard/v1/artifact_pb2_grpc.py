@@ -107,7 +107,7 @@ class ArtifactServiceServicer(object):
         raise NotImplementedError('Method not implemented!')
 
     def FetchArtifact(self, request, context):
-        """Streams the bytes of an artifact to the host that has its task under a lease.
+        """Streams the bytes of an artifact to the host that has its task under a lease, or a task that has it as an input.
 
         Errors: `not_found`, `lease_lost`, `bad_request` (an offset behind the end; over HTTP a range behind it is 416),
         `conflict` (the server keeps no artifacts).

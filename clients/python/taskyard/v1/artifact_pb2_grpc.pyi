@@ -71,7 +71,7 @@ class ArtifactServiceStub:
     buf:lint:ignore RPC_REQUEST_RESPONSE_UNIQUE
     """
     FetchArtifact: _grpc.UnaryStreamMultiCallable[_artifact_pb2.FetchArtifactRequest, _httpbody_pb2.HttpBody]
-    """Streams the bytes of an artifact to the host that has its task under a lease.
+    """Streams the bytes of an artifact to the host that has its task under a lease, or a task that has it as an input.
 
     Errors: `not_found`, `lease_lost`, `bad_request` (an offset behind the end; over HTTP a range behind it is 416),
     `conflict` (the server keeps no artifacts).
@@ -119,7 +119,7 @@ class ArtifactServiceAsyncStub(ArtifactServiceStub):
     buf:lint:ignore RPC_REQUEST_RESPONSE_UNIQUE
     """
     FetchArtifact: _aio.UnaryStreamMultiCallable[_artifact_pb2.FetchArtifactRequest, _httpbody_pb2.HttpBody]  # type: ignore[assignment]
-    """Streams the bytes of an artifact to the host that has its task under a lease.
+    """Streams the bytes of an artifact to the host that has its task under a lease, or a task that has it as an input.
 
     Errors: `not_found`, `lease_lost`, `bad_request` (an offset behind the end; over HTTP a range behind it is 416),
     `conflict` (the server keeps no artifacts).
@@ -188,7 +188,7 @@ class ArtifactServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _artifact_pb2.FetchArtifactRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_abc.Iterator[_httpbody_pb2.HttpBody], _abc.AsyncIterator[_httpbody_pb2.HttpBody]]:
-        """Streams the bytes of an artifact to the host that has its task under a lease.
+        """Streams the bytes of an artifact to the host that has its task under a lease, or a task that has it as an input.
 
         Errors: `not_found`, `lease_lost`, `bad_request` (an offset behind the end; over HTTP a range behind it is 416),
         `conflict` (the server keeps no artifacts).

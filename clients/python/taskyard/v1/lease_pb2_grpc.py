@@ -70,6 +70,11 @@ class LeaseServiceStub(object):
                 request_serializer=taskyard_dot_v1_dot_lease__pb2.FailTaskRequest.SerializeToString,
                 response_deserializer=taskyard_dot_v1_dot_lease__pb2.FailTaskResponse.FromString,
                 _registered_method=True)
+        self.FetchInput = channel.unary_unary(
+                '/taskyard.v1.LeaseService/FetchInput',
+                request_serializer=taskyard_dot_v1_dot_lease__pb2.FetchInputRequest.SerializeToString,
+                response_deserializer=taskyard_dot_v1_dot_lease__pb2.Input.FromString,
+                _registered_method=True)
         self.ReleaseTask = channel.unary_unary(
                 '/taskyard.v1.LeaseService/ReleaseTask',
                 request_serializer=taskyard_dot_v1_dot_lease__pb2.ReleaseTaskRequest.SerializeToString,
@@ -158,6 +163,21 @@ class LeaseServiceServicer(object):
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def FetchInput(self, request, context):
+        """Returns an input of a task with its result, for the host that has the task under a lease. It is for inputs that were
+        too large to come along with the task (`Input.omitted`).
+
+        The response is the input itself, not a wrapper.
+
+        Errors: `not_found` (no such host, task or input), `lease_lost`.
+        Retry: safe.
+
+        buf:lint:ignore RPC_RESPONSE_STANDARD_NAME
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
     def ReleaseTask(self, request, context):
         """Reports that nothing runs under this lease any more.
 
@@ -220,6 +240,11 @@ def add_LeaseServiceServicer_to_server(servicer, server):
                     servicer.FailTask,
                     request_deserializer=taskyard_dot_v1_dot_lease__pb2.FailTaskRequest.FromString,
                     response_serializer=taskyard_dot_v1_dot_lease__pb2.FailTaskResponse.SerializeToString,
+            ),
+            'FetchInput': grpc.unary_unary_rpc_method_handler(
+                    servicer.FetchInput,
+                    request_deserializer=taskyard_dot_v1_dot_lease__pb2.FetchInputRequest.FromString,
+                    response_serializer=taskyard_dot_v1_dot_lease__pb2.Input.SerializeToString,
             ),
             'ReleaseTask': grpc.unary_unary_rpc_method_handler(
                     servicer.ReleaseTask,
@@ -422,6 +447,33 @@ class LeaseService(object):
             '/taskyard.v1.LeaseService/FailTask',
             taskyard_dot_v1_dot_lease__pb2.FailTaskRequest.SerializeToString,
             taskyard_dot_v1_dot_lease__pb2.FailTaskResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def FetchInput(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/taskyard.v1.LeaseService/FetchInput',
+            taskyard_dot_v1_dot_lease__pb2.FetchInputRequest.SerializeToString,
+            taskyard_dot_v1_dot_lease__pb2.Input.FromString,
             options,
             channel_credentials,
             insecure,

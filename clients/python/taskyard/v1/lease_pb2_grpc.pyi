@@ -83,6 +83,17 @@ class LeaseServiceStub:
     Errors: `not_found`, `lease_lost`, `bad_request` (no error given).
     Retry: safe; a repeat of a successful call fails with `lease_lost`.
     """
+    FetchInput: _grpc.UnaryUnaryMultiCallable[_lease_pb2.FetchInputRequest, _lease_pb2.Input]
+    """Returns an input of a task with its result, for the host that has the task under a lease. It is for inputs that were
+    too large to come along with the task (`Input.omitted`).
+
+    The response is the input itself, not a wrapper.
+
+    Errors: `not_found` (no such host, task or input), `lease_lost`.
+    Retry: safe.
+
+    buf:lint:ignore RPC_RESPONSE_STANDARD_NAME
+    """
     ReleaseTask: _grpc.UnaryUnaryMultiCallable[_lease_pb2.ReleaseTaskRequest, _lease_pb2.ReleaseTaskResponse]
     """Reports that nothing runs under this lease any more.
 
@@ -149,6 +160,17 @@ class LeaseServiceAsyncStub(LeaseServiceStub):
 
     Errors: `not_found`, `lease_lost`, `bad_request` (no error given).
     Retry: safe; a repeat of a successful call fails with `lease_lost`.
+    """
+    FetchInput: _aio.UnaryUnaryMultiCallable[_lease_pb2.FetchInputRequest, _lease_pb2.Input]  # type: ignore[assignment]
+    """Returns an input of a task with its result, for the host that has the task under a lease. It is for inputs that were
+    too large to come along with the task (`Input.omitted`).
+
+    The response is the input itself, not a wrapper.
+
+    Errors: `not_found` (no such host, task or input), `lease_lost`.
+    Retry: safe.
+
+    buf:lint:ignore RPC_RESPONSE_STANDARD_NAME
     """
     ReleaseTask: _aio.UnaryUnaryMultiCallable[_lease_pb2.ReleaseTaskRequest, _lease_pb2.ReleaseTaskResponse]  # type: ignore[assignment]
     """Reports that nothing runs under this lease any more.
@@ -255,6 +277,23 @@ class LeaseServiceServicer(metaclass=_abc_1.ABCMeta):
 
         Errors: `not_found`, `lease_lost`, `bad_request` (no error given).
         Retry: safe; a repeat of a successful call fails with `lease_lost`.
+        """
+
+    @_abc_1.abstractmethod
+    def FetchInput(
+        self,
+        request: _lease_pb2.FetchInputRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_lease_pb2.Input, _abc.Awaitable[_lease_pb2.Input]]:
+        """Returns an input of a task with its result, for the host that has the task under a lease. It is for inputs that were
+        too large to come along with the task (`Input.omitted`).
+
+        The response is the input itself, not a wrapper.
+
+        Errors: `not_found` (no such host, task or input), `lease_lost`.
+        Retry: safe.
+
+        buf:lint:ignore RPC_RESPONSE_STANDARD_NAME
         """
 
     @_abc_1.abstractmethod

@@ -105,7 +105,8 @@ class TaskServiceServicer(object):
         REST answers 202.
         Errors: `bad_request` (no agent or action, a deadline in the past, a malformed field), `too_large` (params),
         `queue_full` (the task is kept as `rejected`), `already_exists` (a different task has the idempotency key, or the
-        unique key where `on_conflict` is `reject`), `not_found` (a task of `after`), `conflict` (a task of `after` was rejected).
+        unique key where `on_conflict` is `reject`), `not_found` (a task of `after` or `inputs`), `conflict` (one of these was
+        rejected).
         Retry: safe with an `idempotency_key`; without one a repeat may submit the task twice.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)

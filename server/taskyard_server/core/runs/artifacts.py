@@ -14,6 +14,7 @@ from taskyard_server.core.reports import NO_TASK
 
 if TYPE_CHECKING:
     from taskyard_server.core.history import Artifact
+    from taskyard_server.core.leases import Lease
     from taskyard_server.core.limits import Limits
     from taskyard_server.core.names import Names
     from taskyard_server.core.readers import ReaderRules
@@ -68,9 +69,10 @@ class Artifacts:
         """True if any task may have artifacts."""
         return self.used > 0
 
-    def leased(self, now: float, right: Right) -> Task:
-        """The task that a host has under a lease. Raises `NotFound`, `LeaseLost`."""
-        return self._task(now, right)
+    def leased(self, now: float, right: Right) -> Lease:
+        """The lease that a host has. Raises `NotFound`, `LeaseLost`."""
+        assert right.host_id is not None
+        return self._reports.leased(now, right.host_id, right.task_id, right.token, own_only=right.own_only)
 
     def forget(self, task: Task) -> bool:
         """A task has left memory, and no history keeps it; true if it had artifacts."""
@@ -117,9 +119,7 @@ class Artifacts:
 
     def _task(self, now: float, right: Right) -> Task:
         if right.host_id is not None:
-            if right.own_only and not self._reports.is_own(right.host_id, right.task_id):
-                raise NotFound(NO_TASK)
-            return self._reports.leased(now, right.host_id, right.task_id, right.token)
+            return self.leased(now, right).task
         task = self._tasks.get(right.task_id)
         if task is None or (right.agents is not None and task.agent_id not in right.agents):
             raise NotFound(NO_TASK)

@@ -11,8 +11,7 @@ from collections import deque
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from taskyard_server.core.errors import NOT_YET, BadRequest, NotFound, Unavailable
-from taskyard_server.core.reports import NO_TASK
+from taskyard_server.core.errors import NOT_YET, BadRequest, Unavailable
 
 if TYPE_CHECKING:
     from taskyard_server.core.limits import Limits
@@ -140,11 +139,10 @@ class Outputs:
         earlier version may come to serve the namespace. If `own_only` a task that was last handed to another host is
         not found.
         """
-        if own_only and not self._reports.is_own(host_id, task_id):
-            raise NotFound(NO_TASK)
+        lease = self._reports.leased(now, host_id, task_id, token, own_only=own_only)
         if not self._readers.allows_output:
             raise Unavailable(f"output: {NOT_YET}")
-        task = self._reports.leased(now, host_id, task_id, token)
+        task = lease.task
         output = self._of.get(task.seq)
         taken = output.taken if output is not None and output.token == token else 0
         if number > taken + 1:

@@ -24,6 +24,7 @@ AS_SUBMITTED: Final = b""
 """The state of a task that waits and was never touched since it was submitted."""
 OPTIONS_OF_LEVEL_1: Final = 13
 HISTORY_OF_LEVEL_1: Final = 9
+EXTRAS_OF_LEVEL_3: Final = 9
 """How many fields they had at first: these are always written."""
 _VALUES: Final[dict[TaskState, str]] = {state: state.value for state in TaskState}
 """The value of an enum is looked up by a Python function."""
@@ -105,6 +106,7 @@ def is_as_submitted(task: Task) -> bool:
         and history.token_limit is None
         # Whether one that comes after others has to wait does not stand in what was submitted.
         and not task.options.extras.after
+        and not task.options.extras.inputs
         and not history.bound
         and not history.artifacts
     )
@@ -128,7 +130,13 @@ def encode_agent(figures: AgentFigures, tie_break: int) -> bytes:
 
 def kept_options(options: TaskOptions) -> tuple[object, ...] | None:
     """Options as they stand in a record."""
-    return None if options is NO_OPTIONS else _up_to_the_last_set(options, NO_OPTIONS, OPTIONS_OF_LEVEL_1)
+    if options is NO_OPTIONS:
+        return None
+    kept = _up_to_the_last_set(options, NO_OPTIONS, OPTIONS_OF_LEVEL_1)
+    if len(kept) < len(options):
+        return kept
+    # The extras are the last of the options.
+    return (*kept[:-1], _up_to_the_last_set(options.extras, NO_EXTRAS, EXTRAS_OF_LEVEL_3))
 
 
 def read_options(kept: TaskOptions | None) -> TaskOptions:

@@ -15,6 +15,8 @@ import { file_google_api_annotations } from "../../google/api/annotations_pb.js"
 import type { Timestamp, Value } from "@bufbuild/protobuf/wkt";
 import { file_google_protobuf_struct, file_google_protobuf_timestamp } from "@bufbuild/protobuf/wkt";
 import { file_taskyard_v1_access } from "./access_pb.js";
+import type { Artifact } from "./artifact_pb.js";
+import { file_taskyard_v1_artifact } from "./artifact_pb.js";
 import type { Payload, Progress, Task, Task_State } from "./task_pb.js";
 import { file_taskyard_v1_task } from "./task_pb.js";
 import type { Message } from "@bufbuild/protobuf";
@@ -23,7 +25,7 @@ import type { Message } from "@bufbuild/protobuf";
  * Describes the file taskyard/v1/lease.proto.
  */
 export const file_taskyard_v1_lease: GenFile = /*@__PURE__*/
-  fileDesc("Chd0YXNreWFyZC92MS9sZWFzZS5wcm90bxILdGFza3lhcmQudjEigQIKBUxlYXNlEhQKB3Rhc2tfaWQYASABKAlIAIgBARIUCgdob3N0X2lkGAIgASgJSAGIAQESLgoKY2xhaW1lZF9hdBgDIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASLgoKZXhwaXJlc19hdBgEIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASGgoNZmVuY2luZ190b2tlbhgFIAEoAUgCiAEBEhcKCmxlYXNlX3NlY3MYBiABKA1IA4gBAUIKCghfdGFza19pZEIKCghfaG9zdF9pZEIQCg5fZmVuY2luZ190b2tlbkINCgtfbGVhc2Vfc2VjcyJQCgpBc3NpZ25tZW50EiEKBWxlYXNlGAEgASgLMhIudGFza3lhcmQudjEuTGVhc2USHwoEdGFzaxgCIAEoCzIRLnRhc2t5YXJkLnYxLlRhc2siswEKEENsYWltVGFza1JlcXVlc3QSDwoHaG9zdF9pZBgBIAEoCRIXCgpsZWFzZV9zZWNzGAIgASgNSACIAQESFAoHcHJvamVjdBgDIAEoCUgBiAEBEhQKB3dhaXRfbXMYBCABKA1IAogBARIVCghjbGFpbV9pZBgFIAEoCUgDiAEBQg0KC19sZWFzZV9zZWNzQgoKCF9wcm9qZWN0QgoKCF93YWl0X21zQgsKCV9jbGFpbV9pZCLcAQoRQ2xhaW1UYXNrUmVzcG9uc2USFAoHY2xhaW1lZBgBIAEoCEgAiAEBEhQKB3Rhc2tfaWQYAiABKAlIAYgBARI0ChBsZWFzZV9leHBpcmVzX2F0GAMgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBIaCg1mZW5jaW5nX3Rva2VuGAQgASgBSAKIAQESHwoEdGFzaxgFIAEoCzIRLnRhc2t5YXJkLnYxLlRhc2tCCgoIX2NsYWltZWRCCgoIX3Rhc2tfaWRCEAoOX2ZlbmNpbmdfdG9rZW4ixwEKEUNsYWltVGFza3NSZXF1ZXN0Eg8KB2hvc3RfaWQYASABKAkSEQoJbWF4X3Rhc2tzGAIgASgNEhcKCmxlYXNlX3NlY3MYAyABKA1IAIgBARIUCgdwcm9qZWN0GAQgASgJSAGIAQESFAoHd2FpdF9tcxgFIAEoDUgCiAEBEhUKCGNsYWltX2lkGAYgASgJSAOIAQFCDQoLX2xlYXNlX3NlY3NCCgoIX3Byb2plY3RCCgoIX3dhaXRfbXNCCwoJX2NsYWltX2lkIkIKEkNsYWltVGFza3NSZXNwb25zZRIsCgthc3NpZ25tZW50cxgBIAMoCzIXLnRhc2t5YXJkLnYxLkFzc2lnbm1lbnQingEKEVJlbmV3TGVhc2VSZXF1ZXN0Eg8KB2hvc3RfaWQYASABKAkSDwoHdGFza19pZBgCIAEoCRIVCg1mZW5jaW5nX3Rva2VuGAMgASgBEhcKCmxlYXNlX3NlY3MYBCABKA1IAIgBARIYCgt0b2tlbnNfdXNlZBgFIAEoDUgBiAEBQg0KC19sZWFzZV9zZWNzQg4KDF90b2tlbnNfdXNlZCJsChJSZW5ld0xlYXNlUmVzcG9uc2USFAoHdGFza19pZBgBIAEoCUgAiAEBEjQKEGxlYXNlX2V4cGlyZXNfYXQYAiABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wQgoKCF90YXNrX2lkIksKEFN0YXJ0VGFza1JlcXVlc3QSDwoHaG9zdF9pZBgBIAEoCRIPCgd0YXNrX2lkGAIgASgJEhUKDWZlbmNpbmdfdG9rZW4YAyABKAEibAoRU3RhcnRUYXNrUmVzcG9uc2USFAoHdGFza19pZBgBIAEoCUgAiAEBEisKBXN0YXRlGAIgASgOMhcudGFza3lhcmQudjEuVGFzay5TdGF0ZUgBiAEBQgoKCF90YXNrX2lkQggKBl9zdGF0ZSKjAQoVUmVwb3J0UHJvZ3Jlc3NSZXF1ZXN0Eg8KB2hvc3RfaWQYASABKAkSDwoHdGFza19pZBgCIAEoCRIVCg1mZW5jaW5nX3Rva2VuGAMgASgBEicKCHByb2dyZXNzGAQgASgLMhUudGFza3lhcmQudjEuUHJvZ3Jlc3MSGAoLdG9rZW5zX3VzZWQYBSABKA1IAIgBAUIOCgxfdG9rZW5zX3VzZWQicQoWUmVwb3J0UHJvZ3Jlc3NSZXNwb25zZRIUCgd0YXNrX2lkGAEgASgJSACIAQESKwoFc3RhdGUYAiABKA4yFy50YXNreWFyZC52MS5UYXNrLlN0YXRlSAGIAQFCCgoIX3Rhc2tfaWRCCAoGX3N0YXRlIsYBChNDb21wbGV0ZVRhc2tSZXF1ZXN0Eg8KB2hvc3RfaWQYASABKAkSDwoHdGFza19pZBgCIAEoCRIVCg1mZW5jaW5nX3Rva2VuGAMgASgBEiYKBnJlc3VsdBgEIAEoCzIWLmdvb2dsZS5wcm90b2J1Zi5WYWx1ZRIYCgt0b2tlbnNfdXNlZBgFIAEoDUgAiAEBEiQKBm91dHB1dBgGIAEoCzIULnRhc2t5YXJkLnYxLlBheWxvYWRCDgoMX3Rva2Vuc191c2VkIm8KFENvbXBsZXRlVGFza1Jlc3BvbnNlEhQKB3Rhc2tfaWQYASABKAlIAIgBARIrCgVzdGF0ZRgCIAEoDjIXLnRhc2t5YXJkLnYxLlRhc2suU3RhdGVIAYgBAUIKCghfdGFza19pZEIICgZfc3RhdGUimwIKD0ZhaWxUYXNrUmVxdWVzdBIPCgdob3N0X2lkGAEgASgJEg8KB3Rhc2tfaWQYAiABKAkSFQoNZmVuY2luZ190b2tlbhgDIAEoARINCgVlcnJvchgEIAEoCRIWCglyZXRyeWFibGUYBSABKAhIAIgBARIRCgRjb2RlGAYgASgJSAGIAQESGAoLdG9rZW5zX3VzZWQYByABKA1IAogBARIbCg5yZXRyeV9hZnRlcl9tcxgIIAEoDUgDiAEBEhYKCXRyYWNlYmFjaxgJIAEoCUgEiAEBQgwKCl9yZXRyeWFibGVCBwoFX2NvZGVCDgoMX3Rva2Vuc191c2VkQhEKD19yZXRyeV9hZnRlcl9tc0IMCgpfdHJhY2ViYWNrImsKEEZhaWxUYXNrUmVzcG9uc2USFAoHdGFza19pZBgBIAEoCUgAiAEBEisKBXN0YXRlGAIgASgOMhcudGFza3lhcmQudjEuVGFzay5TdGF0ZUgBiAEBQgoKCF90YXNrX2lkQggKBl9zdGF0ZSJNChJSZWxlYXNlVGFza1JlcXVlc3QSDwoHaG9zdF9pZBgBIAEoCRIPCgd0YXNrX2lkGAIgASgJEhUKDWZlbmNpbmdfdG9rZW4YAyABKAEibgoTUmVsZWFzZVRhc2tSZXNwb25zZRIUCgd0YXNrX2lkGAEgASgJSACIAQESKwoFc3RhdGUYAiABKA4yFy50YXNreWFyZC52MS5UYXNrLlN0YXRlSAGIAQFCCgoIX3Rhc2tfaWRCCAoGX3N0YXRlIoMBChFMaXN0TGVhc2VzUmVxdWVzdBIUCgdob3N0X2lkGAEgASgJSACIAQESFgoJcGFnZV9zaXplGAIgASgNSAGIAQESFwoKcGFnZV90b2tlbhgDIAEoCUgCiAEBQgoKCF9ob3N0X2lkQgwKCl9wYWdlX3NpemVCDQoLX3BhZ2VfdG9rZW4iagoSTGlzdExlYXNlc1Jlc3BvbnNlEiIKBmxlYXNlcxgBIAMoCzISLnRhc2t5YXJkLnYxLkxlYXNlEhwKD25leHRfcGFnZV90b2tlbhgCIAEoCUgAiAEBQhIKEF9uZXh0X3BhZ2VfdG9rZW4yyAoKDExlYXNlU2VydmljZRKPAQoJQ2xhaW1UYXNrEh0udGFza3lhcmQudjEuQ2xhaW1UYXNrUmVxdWVzdBoeLnRhc2t5YXJkLnYxLkNsYWltVGFza1Jlc3BvbnNlIkO61xgMCgECIgdob3N0X2lkgtPkkwItOgEqIigvYXBpL3J1bnRpbWUtaG9zdHMve2hvc3RfaWR9L3Rhc2tzL2NsYWltEl8KCkNsYWltVGFza3MSHi50YXNreWFyZC52MS5DbGFpbVRhc2tzUmVxdWVzdBofLnRhc2t5YXJkLnYxLkNsYWltVGFza3NSZXNwb25zZSIQutcYDAoBAiIHaG9zdF9pZBKfAQoKUmVuZXdMZWFzZRIeLnRhc2t5YXJkLnYxLlJlbmV3TGVhc2VSZXF1ZXN0Gh8udGFza3lhcmQudjEuUmVuZXdMZWFzZVJlc3BvbnNlIlCQAgK61xgMCgECIgdob3N0X2lkgtPkkwI3OgEqIjIvYXBpL3J1bnRpbWUtaG9zdHMve2hvc3RfaWR9L3Rhc2tzL3t0YXNrX2lkfS9yZW5ldxKcAQoJU3RhcnRUYXNrEh0udGFza3lhcmQudjEuU3RhcnRUYXNrUmVxdWVzdBoeLnRhc2t5YXJkLnYxLlN0YXJ0VGFza1Jlc3BvbnNlIlCQAgK61xgMCgECIgdob3N0X2lkgtPkkwI3OgEqIjIvYXBpL3J1bnRpbWUtaG9zdHMve2hvc3RfaWR9L3Rhc2tzL3t0YXNrX2lkfS9zdGFydBKuAQoOUmVwb3J0UHJvZ3Jlc3MSIi50YXNreWFyZC52MS5SZXBvcnRQcm9ncmVzc1JlcXVlc3QaIy50YXNreWFyZC52MS5SZXBvcnRQcm9ncmVzc1Jlc3BvbnNlIlOQAgK61xgMCgECIgdob3N0X2lkgtPkkwI6OgEqIjUvYXBpL3J1bnRpbWUtaG9zdHMve2hvc3RfaWR9L3Rhc2tzL3t0YXNrX2lkfS9wcm9ncmVzcxKlAQoMQ29tcGxldGVUYXNrEiAudGFza3lhcmQudjEuQ29tcGxldGVUYXNrUmVxdWVzdBohLnRhc2t5YXJkLnYxLkNvbXBsZXRlVGFza1Jlc3BvbnNlIlC61xgMCgECIgdob3N0X2lkgtPkkwI6OgEqIjUvYXBpL3J1bnRpbWUtaG9zdHMve2hvc3RfaWR9L3Rhc2tzL3t0YXNrX2lkfS9jb21wbGV0ZRKVAQoIRmFpbFRhc2sSHC50YXNreWFyZC52MS5GYWlsVGFza1JlcXVlc3QaHS50YXNreWFyZC52MS5GYWlsVGFza1Jlc3BvbnNlIky61xgMCgECIgdob3N0X2lkgtPkkwI2OgEqIjEvYXBpL3J1bnRpbWUtaG9zdHMve2hvc3RfaWR9L3Rhc2tzL3t0YXNrX2lkfS9mYWlsEqQBCgtSZWxlYXNlVGFzaxIfLnRhc2t5YXJkLnYxLlJlbGVhc2VUYXNrUmVxdWVzdBogLnRhc2t5YXJkLnYxLlJlbGVhc2VUYXNrUmVzcG9uc2UiUpACArrXGAwKAQIiB2hvc3RfaWSC0+STAjk6ASoiNC9hcGkvcnVudGltZS1ob3N0cy97aG9zdF9pZH0vdGFza3Mve3Rhc2tfaWR9L3JlbGVhc2USbAoKTGlzdExlYXNlcxIeLnRhc2t5YXJkLnYxLkxpc3RMZWFzZXNSZXF1ZXN0Gh8udGFza3lhcmQudjEuTGlzdExlYXNlc1Jlc3BvbnNlIh2QAgG61xgDCgEDgtPkkwINEgsvYXBpL2xlYXNlc0KIAQoPZGV2LnRhc2t5YXJkLnYxQgpMZWFzZVByb3RvUAFaNWdpdGh1Yi5jb20vdGFza3lhcmQvdGFza3lhcmQvY2xpZW50cy9nby92MTt0YXNreWFyZHYxogIEVFlWMaoCC1Rhc2t5YXJkLlYxygILVGFza3lhcmRcVjHqAgxUYXNreWFyZDo6VjFiBnByb3RvMw", [file_google_api_annotations, file_google_protobuf_struct, file_google_protobuf_timestamp, file_taskyard_v1_access, file_taskyard_v1_task]);
+  fileDesc("Chd0YXNreWFyZC92MS9sZWFzZS5wcm90bxILdGFza3lhcmQudjEigQIKBUxlYXNlEhQKB3Rhc2tfaWQYASABKAlIAIgBARIUCgdob3N0X2lkGAIgASgJSAGIAQESLgoKY2xhaW1lZF9hdBgDIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASLgoKZXhwaXJlc19hdBgEIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASGgoNZmVuY2luZ190b2tlbhgFIAEoAUgCiAEBEhcKCmxlYXNlX3NlY3MYBiABKA1IA4gBAUIKCghfdGFza19pZEIKCghfaG9zdF9pZEIQCg5fZmVuY2luZ190b2tlbkINCgtfbGVhc2Vfc2VjcyLIAQoKQXNzaWdubWVudBIhCgVsZWFzZRgBIAEoCzISLnRhc2t5YXJkLnYxLkxlYXNlEh8KBHRhc2sYAiABKAsyES50YXNreWFyZC52MS5UYXNrEjMKBmlucHV0cxgDIAMoCzIjLnRhc2t5YXJkLnYxLkFzc2lnbm1lbnQuSW5wdXRzRW50cnkaQQoLSW5wdXRzRW50cnkSCwoDa2V5GAEgASgJEiEKBXZhbHVlGAIgASgLMhIudGFza3lhcmQudjEuSW5wdXQ6AjgBIpgCCgVJbnB1dBIUCgd0YXNrX2lkGAEgASgJSACIAQESKwoFc3RhdGUYAiABKA4yFy50YXNreWFyZC52MS5UYXNrLlN0YXRlSAGIAQESJgoGcmVzdWx0GAMgASgLMhYuZ29vZ2xlLnByb3RvYnVmLlZhbHVlEiQKBm91dHB1dBgEIAEoCzIULnRhc2t5YXJkLnYxLlBheWxvYWQSEgoFZXJyb3IYBSABKAlIAogBARIoCglhcnRpZmFjdHMYBiADKAsyFS50YXNreWFyZC52MS5BcnRpZmFjdBIUCgdvbWl0dGVkGAcgASgISAOIAQFCCgoIX3Rhc2tfaWRCCAoGX3N0YXRlQggKBl9lcnJvckIKCghfb21pdHRlZCJaChFGZXRjaElucHV0UmVxdWVzdBIPCgdob3N0X2lkGAEgASgJEg8KB3Rhc2tfaWQYAiABKAkSDAoEbmFtZRgDIAEoCRIVCg1mZW5jaW5nX3Rva2VuGAQgASgBIrMBChBDbGFpbVRhc2tSZXF1ZXN0Eg8KB2hvc3RfaWQYASABKAkSFwoKbGVhc2Vfc2VjcxgCIAEoDUgAiAEBEhQKB3Byb2plY3QYAyABKAlIAYgBARIUCgd3YWl0X21zGAQgASgNSAKIAQESFQoIY2xhaW1faWQYBSABKAlIA4gBAUINCgtfbGVhc2Vfc2Vjc0IKCghfcHJvamVjdEIKCghfd2FpdF9tc0ILCglfY2xhaW1faWQi2wIKEUNsYWltVGFza1Jlc3BvbnNlEhQKB2NsYWltZWQYASABKAhIAIgBARIUCgd0YXNrX2lkGAIgASgJSAGIAQESNAoQbGVhc2VfZXhwaXJlc19hdBgDIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASGgoNZmVuY2luZ190b2tlbhgEIAEoAUgCiAEBEh8KBHRhc2sYBSABKAsyES50YXNreWFyZC52MS5UYXNrEjoKBmlucHV0cxgGIAMoCzIqLnRhc2t5YXJkLnYxLkNsYWltVGFza1Jlc3BvbnNlLklucHV0c0VudHJ5GkEKC0lucHV0c0VudHJ5EgsKA2tleRgBIAEoCRIhCgV2YWx1ZRgCIAEoCzISLnRhc2t5YXJkLnYxLklucHV0OgI4AUIKCghfY2xhaW1lZEIKCghfdGFza19pZEIQCg5fZmVuY2luZ190b2tlbiLHAQoRQ2xhaW1UYXNrc1JlcXVlc3QSDwoHaG9zdF9pZBgBIAEoCRIRCgltYXhfdGFza3MYAiABKA0SFwoKbGVhc2Vfc2VjcxgDIAEoDUgAiAEBEhQKB3Byb2plY3QYBCABKAlIAYgBARIUCgd3YWl0X21zGAUgASgNSAKIAQESFQoIY2xhaW1faWQYBiABKAlIA4gBAUINCgtfbGVhc2Vfc2Vjc0IKCghfcHJvamVjdEIKCghfd2FpdF9tc0ILCglfY2xhaW1faWQiQgoSQ2xhaW1UYXNrc1Jlc3BvbnNlEiwKC2Fzc2lnbm1lbnRzGAEgAygLMhcudGFza3lhcmQudjEuQXNzaWdubWVudCKeAQoRUmVuZXdMZWFzZVJlcXVlc3QSDwoHaG9zdF9pZBgBIAEoCRIPCgd0YXNrX2lkGAIgASgJEhUKDWZlbmNpbmdfdG9rZW4YAyABKAESFwoKbGVhc2Vfc2VjcxgEIAEoDUgAiAEBEhgKC3Rva2Vuc191c2VkGAUgASgNSAGIAQFCDQoLX2xlYXNlX3NlY3NCDgoMX3Rva2Vuc191c2VkImwKElJlbmV3TGVhc2VSZXNwb25zZRIUCgd0YXNrX2lkGAEgASgJSACIAQESNAoQbGVhc2VfZXhwaXJlc19hdBgCIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXBCCgoIX3Rhc2tfaWQiSwoQU3RhcnRUYXNrUmVxdWVzdBIPCgdob3N0X2lkGAEgASgJEg8KB3Rhc2tfaWQYAiABKAkSFQoNZmVuY2luZ190b2tlbhgDIAEoASJsChFTdGFydFRhc2tSZXNwb25zZRIUCgd0YXNrX2lkGAEgASgJSACIAQESKwoFc3RhdGUYAiABKA4yFy50YXNreWFyZC52MS5UYXNrLlN0YXRlSAGIAQFCCgoIX3Rhc2tfaWRCCAoGX3N0YXRlIqMBChVSZXBvcnRQcm9ncmVzc1JlcXVlc3QSDwoHaG9zdF9pZBgBIAEoCRIPCgd0YXNrX2lkGAIgASgJEhUKDWZlbmNpbmdfdG9rZW4YAyABKAESJwoIcHJvZ3Jlc3MYBCABKAsyFS50YXNreWFyZC52MS5Qcm9ncmVzcxIYCgt0b2tlbnNfdXNlZBgFIAEoDUgAiAEBQg4KDF90b2tlbnNfdXNlZCJxChZSZXBvcnRQcm9ncmVzc1Jlc3BvbnNlEhQKB3Rhc2tfaWQYASABKAlIAIgBARIrCgVzdGF0ZRgCIAEoDjIXLnRhc2t5YXJkLnYxLlRhc2suU3RhdGVIAYgBAUIKCghfdGFza19pZEIICgZfc3RhdGUixgEKE0NvbXBsZXRlVGFza1JlcXVlc3QSDwoHaG9zdF9pZBgBIAEoCRIPCgd0YXNrX2lkGAIgASgJEhUKDWZlbmNpbmdfdG9rZW4YAyABKAESJgoGcmVzdWx0GAQgASgLMhYuZ29vZ2xlLnByb3RvYnVmLlZhbHVlEhgKC3Rva2Vuc191c2VkGAUgASgNSACIAQESJAoGb3V0cHV0GAYgASgLMhQudGFza3lhcmQudjEuUGF5bG9hZEIOCgxfdG9rZW5zX3VzZWQibwoUQ29tcGxldGVUYXNrUmVzcG9uc2USFAoHdGFza19pZBgBIAEoCUgAiAEBEisKBXN0YXRlGAIgASgOMhcudGFza3lhcmQudjEuVGFzay5TdGF0ZUgBiAEBQgoKCF90YXNrX2lkQggKBl9zdGF0ZSKbAgoPRmFpbFRhc2tSZXF1ZXN0Eg8KB2hvc3RfaWQYASABKAkSDwoHdGFza19pZBgCIAEoCRIVCg1mZW5jaW5nX3Rva2VuGAMgASgBEg0KBWVycm9yGAQgASgJEhYKCXJldHJ5YWJsZRgFIAEoCEgAiAEBEhEKBGNvZGUYBiABKAlIAYgBARIYCgt0b2tlbnNfdXNlZBgHIAEoDUgCiAEBEhsKDnJldHJ5X2FmdGVyX21zGAggASgNSAOIAQESFgoJdHJhY2ViYWNrGAkgASgJSASIAQFCDAoKX3JldHJ5YWJsZUIHCgVfY29kZUIOCgxfdG9rZW5zX3VzZWRCEQoPX3JldHJ5X2FmdGVyX21zQgwKCl90cmFjZWJhY2siawoQRmFpbFRhc2tSZXNwb25zZRIUCgd0YXNrX2lkGAEgASgJSACIAQESKwoFc3RhdGUYAiABKA4yFy50YXNreWFyZC52MS5UYXNrLlN0YXRlSAGIAQFCCgoIX3Rhc2tfaWRCCAoGX3N0YXRlIk0KElJlbGVhc2VUYXNrUmVxdWVzdBIPCgdob3N0X2lkGAEgASgJEg8KB3Rhc2tfaWQYAiABKAkSFQoNZmVuY2luZ190b2tlbhgDIAEoASJuChNSZWxlYXNlVGFza1Jlc3BvbnNlEhQKB3Rhc2tfaWQYASABKAlIAIgBARIrCgVzdGF0ZRgCIAEoDjIXLnRhc2t5YXJkLnYxLlRhc2suU3RhdGVIAYgBAUIKCghfdGFza19pZEIICgZfc3RhdGUigwEKEUxpc3RMZWFzZXNSZXF1ZXN0EhQKB2hvc3RfaWQYASABKAlIAIgBARIWCglwYWdlX3NpemUYAiABKA1IAYgBARIXCgpwYWdlX3Rva2VuGAMgASgJSAKIAQFCCgoIX2hvc3RfaWRCDAoKX3BhZ2Vfc2l6ZUINCgtfcGFnZV90b2tlbiJqChJMaXN0TGVhc2VzUmVzcG9uc2USIgoGbGVhc2VzGAEgAygLMhIudGFza3lhcmQudjEuTGVhc2USHAoPbmV4dF9wYWdlX3Rva2VuGAIgASgJSACIAQFCEgoQX25leHRfcGFnZV90b2tlbjLiCwoMTGVhc2VTZXJ2aWNlEo8BCglDbGFpbVRhc2sSHS50YXNreWFyZC52MS5DbGFpbVRhc2tSZXF1ZXN0Gh4udGFza3lhcmQudjEuQ2xhaW1UYXNrUmVzcG9uc2UiQ7rXGAwKAQIiB2hvc3RfaWSC0+STAi06ASoiKC9hcGkvcnVudGltZS1ob3N0cy97aG9zdF9pZH0vdGFza3MvY2xhaW0SXwoKQ2xhaW1UYXNrcxIeLnRhc2t5YXJkLnYxLkNsYWltVGFza3NSZXF1ZXN0Gh8udGFza3lhcmQudjEuQ2xhaW1UYXNrc1Jlc3BvbnNlIhC61xgMCgECIgdob3N0X2lkEp8BCgpSZW5ld0xlYXNlEh4udGFza3lhcmQudjEuUmVuZXdMZWFzZVJlcXVlc3QaHy50YXNreWFyZC52MS5SZW5ld0xlYXNlUmVzcG9uc2UiUJACArrXGAwKAQIiB2hvc3RfaWSC0+STAjc6ASoiMi9hcGkvcnVudGltZS1ob3N0cy97aG9zdF9pZH0vdGFza3Mve3Rhc2tfaWR9L3JlbmV3EpwBCglTdGFydFRhc2sSHS50YXNreWFyZC52MS5TdGFydFRhc2tSZXF1ZXN0Gh4udGFza3lhcmQudjEuU3RhcnRUYXNrUmVzcG9uc2UiUJACArrXGAwKAQIiB2hvc3RfaWSC0+STAjc6ASoiMi9hcGkvcnVudGltZS1ob3N0cy97aG9zdF9pZH0vdGFza3Mve3Rhc2tfaWR9L3N0YXJ0Eq4BCg5SZXBvcnRQcm9ncmVzcxIiLnRhc2t5YXJkLnYxLlJlcG9ydFByb2dyZXNzUmVxdWVzdBojLnRhc2t5YXJkLnYxLlJlcG9ydFByb2dyZXNzUmVzcG9uc2UiU5ACArrXGAwKAQIiB2hvc3RfaWSC0+STAjo6ASoiNS9hcGkvcnVudGltZS1ob3N0cy97aG9zdF9pZH0vdGFza3Mve3Rhc2tfaWR9L3Byb2dyZXNzEqUBCgxDb21wbGV0ZVRhc2sSIC50YXNreWFyZC52MS5Db21wbGV0ZVRhc2tSZXF1ZXN0GiEudGFza3lhcmQudjEuQ29tcGxldGVUYXNrUmVzcG9uc2UiULrXGAwKAQIiB2hvc3RfaWSC0+STAjo6ASoiNS9hcGkvcnVudGltZS1ob3N0cy97aG9zdF9pZH0vdGFza3Mve3Rhc2tfaWR9L2NvbXBsZXRlEpUBCghGYWlsVGFzaxIcLnRhc2t5YXJkLnYxLkZhaWxUYXNrUmVxdWVzdBodLnRhc2t5YXJkLnYxLkZhaWxUYXNrUmVzcG9uc2UiTLrXGAwKAQIiB2hvc3RfaWSC0+STAjY6ASoiMS9hcGkvcnVudGltZS1ob3N0cy97aG9zdF9pZH0vdGFza3Mve3Rhc2tfaWR9L2ZhaWwSlwEKCkZldGNoSW5wdXQSHi50YXNreWFyZC52MS5GZXRjaElucHV0UmVxdWVzdBoSLnRhc2t5YXJkLnYxLklucHV0IlWQAgG61xgMCgECIgdob3N0X2lkgtPkkwI8EjovYXBpL3J1bnRpbWUtaG9zdHMve2hvc3RfaWR9L3Rhc2tzL3t0YXNrX2lkfS9pbnB1dHMve25hbWV9EqQBCgtSZWxlYXNlVGFzaxIfLnRhc2t5YXJkLnYxLlJlbGVhc2VUYXNrUmVxdWVzdBogLnRhc2t5YXJkLnYxLlJlbGVhc2VUYXNrUmVzcG9uc2UiUpACArrXGAwKAQIiB2hvc3RfaWSC0+STAjk6ASoiNC9hcGkvcnVudGltZS1ob3N0cy97aG9zdF9pZH0vdGFza3Mve3Rhc2tfaWR9L3JlbGVhc2USbAoKTGlzdExlYXNlcxIeLnRhc2t5YXJkLnYxLkxpc3RMZWFzZXNSZXF1ZXN0Gh8udGFza3lhcmQudjEuTGlzdExlYXNlc1Jlc3BvbnNlIh2QAgG61xgDCgEDgtPkkwINEgsvYXBpL2xlYXNlc0KIAQoPZGV2LnRhc2t5YXJkLnYxQgpMZWFzZVByb3RvUAFaNWdpdGh1Yi5jb20vdGFza3lhcmQvdGFza3lhcmQvY2xpZW50cy9nby92MTt0YXNreWFyZHYxogIEVFlWMaoCC1Rhc2t5YXJkLlYxygILVGFza3lhcmRcVjHqAgxUYXNreWFyZDo6VjFiBnByb3RvMw", [file_google_api_annotations, file_google_protobuf_struct, file_google_protobuf_timestamp, file_taskyard_v1_access, file_taskyard_v1_artifact, file_taskyard_v1_task]);
 
 /**
  * Lease is a host's right to run a task for a limited time (docs/rules.md, Grants).
@@ -102,6 +104,13 @@ export type Assignment = Message<"taskyard.v1.Assignment"> & {
    * @generated from field: taskyard.v1.Task task = 2;
    */
   task?: Task;
+
+  /**
+   * The inputs of the task, by their names. Absent if there are none.
+   *
+   * @generated from field: map<string, taskyard.v1.Input> inputs = 3;
+   */
+  inputs: { [key: string]: Input };
 };
 
 /**
@@ -110,6 +119,113 @@ export type Assignment = Message<"taskyard.v1.Assignment"> & {
  */
 export const AssignmentSchema: GenMessage<Assignment> = /*@__PURE__*/
   messageDesc(file_taskyard_v1_lease, 1);
+
+/**
+ * Input is a task whose result is handed on to another one, as it stands at that time (docs/rules.md, Inputs).
+ *
+ * @generated from message taskyard.v1.Input
+ */
+export type Input = Message<"taskyard.v1.Input"> & {
+  /**
+   * The task. Always set.
+   *
+   * @generated from field: optional string task_id = 1;
+   */
+  taskId?: string;
+
+  /**
+   * The state of the task: `done`, or another end where `after_policy` is `ended`. Absent only where the task is no
+   * longer kept.
+   *
+   * @generated from field: optional taskyard.v1.Task.State state = 2;
+   */
+  state?: Task_State;
+
+  /**
+   * The result of the task. Absent without one, and where it is `omitted`.
+   *
+   * @generated from field: google.protobuf.Value result = 3;
+   */
+  result?: Value;
+
+  /**
+   * The output of a typed action, see `Task.output`. Absent otherwise, and where it is `omitted`.
+   *
+   * @generated from field: taskyard.v1.Payload output = 4;
+   */
+  output?: Payload;
+
+  /**
+   * The error of the task. Absent without one.
+   *
+   * @generated from field: optional string error = 5;
+   */
+  error?: string;
+
+  /**
+   * The artifacts of the task, which FetchArtifact reads with `input`. Absent if there are none.
+   *
+   * @generated from field: repeated taskyard.v1.Artifact artifacts = 6;
+   */
+  artifacts: Artifact[];
+
+  /**
+   * True if the result is too large to come along: the results of all inputs of a task that do have at most 262,144
+   * bytes. FetchInput has it. Absent otherwise.
+   *
+   * @generated from field: optional bool omitted = 7;
+   */
+  omitted?: boolean;
+};
+
+/**
+ * Describes the message taskyard.v1.Input.
+ * Use `create(InputSchema)` to create a new message.
+ */
+export const InputSchema: GenMessage<Input> = /*@__PURE__*/
+  messageDesc(file_taskyard_v1_lease, 2);
+
+/**
+ * FetchInputRequest names an input of a task that the host has under a lease.
+ *
+ * @generated from message taskyard.v1.FetchInputRequest
+ */
+export type FetchInputRequest = Message<"taskyard.v1.FetchInputRequest"> & {
+  /**
+   * The host. Required.
+   *
+   * @generated from field: string host_id = 1;
+   */
+  hostId: string;
+
+  /**
+   * The task. Required.
+   *
+   * @generated from field: string task_id = 2;
+   */
+  taskId: string;
+
+  /**
+   * The name of the input. Required.
+   *
+   * @generated from field: string name = 3;
+   */
+  name: string;
+
+  /**
+   * The fencing token of the lease, a whole number from 1 to 2^53. Required.
+   *
+   * @generated from field: double fencing_token = 4;
+   */
+  fencingToken: number;
+};
+
+/**
+ * Describes the message taskyard.v1.FetchInputRequest.
+ * Use `create(FetchInputRequestSchema)` to create a new message.
+ */
+export const FetchInputRequestSchema: GenMessage<FetchInputRequest> = /*@__PURE__*/
+  messageDesc(file_taskyard_v1_lease, 3);
 
 /**
  * ClaimTaskRequest asks for one task.
@@ -159,7 +275,7 @@ export type ClaimTaskRequest = Message<"taskyard.v1.ClaimTaskRequest"> & {
  * Use `create(ClaimTaskRequestSchema)` to create a new message.
  */
 export const ClaimTaskRequestSchema: GenMessage<ClaimTaskRequest> = /*@__PURE__*/
-  messageDesc(file_taskyard_v1_lease, 2);
+  messageDesc(file_taskyard_v1_lease, 4);
 
 /**
  * ClaimTaskResponse carries the leased task, if any (docs/rules.md, Grants).
@@ -202,6 +318,13 @@ export type ClaimTaskResponse = Message<"taskyard.v1.ClaimTaskResponse"> & {
    * @generated from field: taskyard.v1.Task task = 5;
    */
   task?: Task;
+
+  /**
+   * The inputs of the task, by their names. Absent if there are none.
+   *
+   * @generated from field: map<string, taskyard.v1.Input> inputs = 6;
+   */
+  inputs: { [key: string]: Input };
 };
 
 /**
@@ -209,7 +332,7 @@ export type ClaimTaskResponse = Message<"taskyard.v1.ClaimTaskResponse"> & {
  * Use `create(ClaimTaskResponseSchema)` to create a new message.
  */
 export const ClaimTaskResponseSchema: GenMessage<ClaimTaskResponse> = /*@__PURE__*/
-  messageDesc(file_taskyard_v1_lease, 3);
+  messageDesc(file_taskyard_v1_lease, 5);
 
 /**
  * ClaimTasksRequest asks for several tasks.
@@ -266,7 +389,7 @@ export type ClaimTasksRequest = Message<"taskyard.v1.ClaimTasksRequest"> & {
  * Use `create(ClaimTasksRequestSchema)` to create a new message.
  */
 export const ClaimTasksRequestSchema: GenMessage<ClaimTasksRequest> = /*@__PURE__*/
-  messageDesc(file_taskyard_v1_lease, 4);
+  messageDesc(file_taskyard_v1_lease, 6);
 
 /**
  * ClaimTasksResponse carries the leased tasks.
@@ -287,7 +410,7 @@ export type ClaimTasksResponse = Message<"taskyard.v1.ClaimTasksResponse"> & {
  * Use `create(ClaimTasksResponseSchema)` to create a new message.
  */
 export const ClaimTasksResponseSchema: GenMessage<ClaimTasksResponse> = /*@__PURE__*/
-  messageDesc(file_taskyard_v1_lease, 5);
+  messageDesc(file_taskyard_v1_lease, 7);
 
 /**
  * RenewLeaseRequest names a lease to renew.
@@ -336,7 +459,7 @@ export type RenewLeaseRequest = Message<"taskyard.v1.RenewLeaseRequest"> & {
  * Use `create(RenewLeaseRequestSchema)` to create a new message.
  */
 export const RenewLeaseRequestSchema: GenMessage<RenewLeaseRequest> = /*@__PURE__*/
-  messageDesc(file_taskyard_v1_lease, 6);
+  messageDesc(file_taskyard_v1_lease, 8);
 
 /**
  * RenewLeaseResponse shows the new expiry of the lease.
@@ -364,7 +487,7 @@ export type RenewLeaseResponse = Message<"taskyard.v1.RenewLeaseResponse"> & {
  * Use `create(RenewLeaseResponseSchema)` to create a new message.
  */
 export const RenewLeaseResponseSchema: GenMessage<RenewLeaseResponse> = /*@__PURE__*/
-  messageDesc(file_taskyard_v1_lease, 7);
+  messageDesc(file_taskyard_v1_lease, 9);
 
 /**
  * StartTaskRequest reports a start.
@@ -399,7 +522,7 @@ export type StartTaskRequest = Message<"taskyard.v1.StartTaskRequest"> & {
  * Use `create(StartTaskRequestSchema)` to create a new message.
  */
 export const StartTaskRequestSchema: GenMessage<StartTaskRequest> = /*@__PURE__*/
-  messageDesc(file_taskyard_v1_lease, 8);
+  messageDesc(file_taskyard_v1_lease, 10);
 
 /**
  * StartTaskResponse shows the state of the task.
@@ -427,7 +550,7 @@ export type StartTaskResponse = Message<"taskyard.v1.StartTaskResponse"> & {
  * Use `create(StartTaskResponseSchema)` to create a new message.
  */
 export const StartTaskResponseSchema: GenMessage<StartTaskResponse> = /*@__PURE__*/
-  messageDesc(file_taskyard_v1_lease, 9);
+  messageDesc(file_taskyard_v1_lease, 11);
 
 /**
  * ReportProgressRequest reports progress, tokens, or both.
@@ -476,7 +599,7 @@ export type ReportProgressRequest = Message<"taskyard.v1.ReportProgressRequest">
  * Use `create(ReportProgressRequestSchema)` to create a new message.
  */
 export const ReportProgressRequestSchema: GenMessage<ReportProgressRequest> = /*@__PURE__*/
-  messageDesc(file_taskyard_v1_lease, 10);
+  messageDesc(file_taskyard_v1_lease, 12);
 
 /**
  * ReportProgressResponse shows the state of the task.
@@ -504,7 +627,7 @@ export type ReportProgressResponse = Message<"taskyard.v1.ReportProgressResponse
  * Use `create(ReportProgressResponseSchema)` to create a new message.
  */
 export const ReportProgressResponseSchema: GenMessage<ReportProgressResponse> = /*@__PURE__*/
-  messageDesc(file_taskyard_v1_lease, 11);
+  messageDesc(file_taskyard_v1_lease, 13);
 
 /**
  * CompleteTaskRequest reports a success.
@@ -560,7 +683,7 @@ export type CompleteTaskRequest = Message<"taskyard.v1.CompleteTaskRequest"> & {
  * Use `create(CompleteTaskRequestSchema)` to create a new message.
  */
 export const CompleteTaskRequestSchema: GenMessage<CompleteTaskRequest> = /*@__PURE__*/
-  messageDesc(file_taskyard_v1_lease, 12);
+  messageDesc(file_taskyard_v1_lease, 14);
 
 /**
  * CompleteTaskResponse shows the state of the task.
@@ -588,7 +711,7 @@ export type CompleteTaskResponse = Message<"taskyard.v1.CompleteTaskResponse"> &
  * Use `create(CompleteTaskResponseSchema)` to create a new message.
  */
 export const CompleteTaskResponseSchema: GenMessage<CompleteTaskResponse> = /*@__PURE__*/
-  messageDesc(file_taskyard_v1_lease, 13);
+  messageDesc(file_taskyard_v1_lease, 15);
 
 /**
  * FailTaskRequest reports a failure.
@@ -665,7 +788,7 @@ export type FailTaskRequest = Message<"taskyard.v1.FailTaskRequest"> & {
  * Use `create(FailTaskRequestSchema)` to create a new message.
  */
 export const FailTaskRequestSchema: GenMessage<FailTaskRequest> = /*@__PURE__*/
-  messageDesc(file_taskyard_v1_lease, 14);
+  messageDesc(file_taskyard_v1_lease, 16);
 
 /**
  * FailTaskResponse shows the state of the task.
@@ -693,7 +816,7 @@ export type FailTaskResponse = Message<"taskyard.v1.FailTaskResponse"> & {
  * Use `create(FailTaskResponseSchema)` to create a new message.
  */
 export const FailTaskResponseSchema: GenMessage<FailTaskResponse> = /*@__PURE__*/
-  messageDesc(file_taskyard_v1_lease, 15);
+  messageDesc(file_taskyard_v1_lease, 17);
 
 /**
  * ReleaseTaskRequest names a lease to release.
@@ -728,7 +851,7 @@ export type ReleaseTaskRequest = Message<"taskyard.v1.ReleaseTaskRequest"> & {
  * Use `create(ReleaseTaskRequestSchema)` to create a new message.
  */
 export const ReleaseTaskRequestSchema: GenMessage<ReleaseTaskRequest> = /*@__PURE__*/
-  messageDesc(file_taskyard_v1_lease, 16);
+  messageDesc(file_taskyard_v1_lease, 18);
 
 /**
  * ReleaseTaskResponse shows the state of the task.
@@ -756,7 +879,7 @@ export type ReleaseTaskResponse = Message<"taskyard.v1.ReleaseTaskResponse"> & {
  * Use `create(ReleaseTaskResponseSchema)` to create a new message.
  */
 export const ReleaseTaskResponseSchema: GenMessage<ReleaseTaskResponse> = /*@__PURE__*/
-  messageDesc(file_taskyard_v1_lease, 17);
+  messageDesc(file_taskyard_v1_lease, 19);
 
 /**
  * ListLeasesRequest selects leases; an absent filter selects all.
@@ -791,7 +914,7 @@ export type ListLeasesRequest = Message<"taskyard.v1.ListLeasesRequest"> & {
  * Use `create(ListLeasesRequestSchema)` to create a new message.
  */
 export const ListLeasesRequestSchema: GenMessage<ListLeasesRequest> = /*@__PURE__*/
-  messageDesc(file_taskyard_v1_lease, 18);
+  messageDesc(file_taskyard_v1_lease, 20);
 
 /**
  * ListLeasesResponse is one page of leases.
@@ -819,7 +942,7 @@ export type ListLeasesResponse = Message<"taskyard.v1.ListLeasesResponse"> & {
  * Use `create(ListLeasesResponseSchema)` to create a new message.
  */
 export const ListLeasesResponseSchema: GenMessage<ListLeasesResponse> = /*@__PURE__*/
-  messageDesc(file_taskyard_v1_lease, 19);
+  messageDesc(file_taskyard_v1_lease, 21);
 
 /**
  * LeaseService leases tasks to hosts and accepts their reports (docs/rules.md, Leases).
@@ -919,6 +1042,24 @@ export const LeaseService: GenService<{
     methodKind: "unary";
     input: typeof FailTaskRequestSchema;
     output: typeof FailTaskResponseSchema;
+  },
+  /**
+   * Returns an input of a task with its result, for the host that has the task under a lease. It is for inputs that were
+   * too large to come along with the task (`Input.omitted`).
+   *
+   * The response is the input itself, not a wrapper.
+   *
+   * Errors: `not_found` (no such host, task or input), `lease_lost`.
+   * Retry: safe.
+   *
+   * buf:lint:ignore RPC_RESPONSE_STANDARD_NAME
+   *
+   * @generated from rpc taskyard.v1.LeaseService.FetchInput
+   */
+  fetchInput: {
+    methodKind: "unary";
+    input: typeof FetchInputRequestSchema;
+    output: typeof InputSchema;
   },
   /**
    * Reports that nothing runs under this lease any more.
