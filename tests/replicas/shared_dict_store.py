@@ -8,7 +8,7 @@ is one transaction. None of this depends on whether the caller lives on.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Coroutine, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Collection, Coroutine, Mapping, Sequence
 from functools import partial
 from typing import Any, Final, NamedTuple, TypeVar
 
@@ -130,8 +130,8 @@ class SharedDictStore:
         scan = partial(self.shared.kept.scan, first_key, last_key, descending=descending, limit=limit, sought=sought)
         return await self._call("scan", lambda: _at_once(scan()))
 
-    async def forget(self, before_ms: int, limit: int) -> int:
-        return await self._call("forget", lambda: _at_once(self.shared.kept.forget(before_ms, limit)))
+    async def forget(self, before_ms: int, limit: int, kept: Collection[int] = ()) -> int:
+        return await self._call("forget", lambda: _at_once(self.shared.kept.forget(before_ms, limit, kept)))
 
     async def remove_namespace(self, number: int, limit: int) -> int:
         remove = partial(self.shared.kept.remove_namespace, number, limit)

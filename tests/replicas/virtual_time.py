@@ -42,6 +42,7 @@ class VirtualTime:
         self.faults: list[dict[str, Any]] = []
         self._random = Random(f"turns of {seed}")
         self._processes: list[Process] = []
+        self._works: list[asyncio.Task[Any]] = []
         self._dead: list[tuple[Process, list[asyncio.Task[Any]]]] = []
 
     def process(self, name: str) -> Process:
@@ -80,9 +81,12 @@ class VirtualTime:
     def run(self, process: Process, work: Coroutine[Any, Any, T], secs: float = float("inf")) -> T:
         """What a process returns that does this work. Raises `Stuck` where it takes longer."""
         task = process.create_task(work)
+        # What waits for what nobody holds would be destroyed whenever garbage is collected, which counts as a fault.
+        self._works.append(task)
         self.run_until(task.done, self.now + secs)
         if not task.done():
             raise Stuck(f"not done after {secs} s: {task}")
+        self._works.remove(task)
         return task.result()
 
     def kill(self, process: Process) -> None:

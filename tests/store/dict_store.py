@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from bisect import insort
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Collection, Sequence
 from typing import Any
 
 from taskyard_server.store.port import (
@@ -154,8 +154,8 @@ class DictStore:
         found = [row for row in rows if sought is None or holds(row, sought)]
         return Page(found, keys[limit] if len(keys) > limit else None, len(rows))
 
-    async def forget(self, before_ms: int, limit: int) -> int:
-        keys = [key for key, (at, _) in self.ended.items() if at < before_ms][:limit]
+    async def forget(self, before_ms: int, limit: int, kept: Collection[int] = ()) -> int:
+        keys = [key for key, (at, _) in self.ended.items() if at < before_ms and key not in kept][:limit]
         for key in keys:
             del self.ended[key]
             del self.tables[Table.TASKS][key]

@@ -164,6 +164,15 @@ async def test_an_unknown_task_is_none(store: Store) -> None:
     assert await store.task(key_of(1, 1)) is None
 
 
+async def test_what_others_need_is_not_forgotten(store: Store) -> None:
+    await store.commit(submitted(1, 1, 2, 3))
+    await store.commit(ended(2, 1, 2, 3, at=100))
+    assert await store.forget(200, 2, [key_of(1, 1), key_of(1, 9)]) == 2
+    assert await store.forget(200, 2, [key_of(1, 1)]) == 0
+    assert await store.task(key_of(1, 1)) is not None
+    assert await store.forget(200, 2) == 1
+
+
 @pytest.mark.parametrize("descending", [False, True])
 async def test_a_scan_goes_through_live_and_ended_tasks_page_by_page(store: Store, descending: bool) -> None:
     await store.commit(submitted(1, *range(10)))

@@ -37,6 +37,11 @@ class View:
         return bool(self._life.tasks)
 
     @property
+    def aside(self) -> list[int]:
+        """The orders of submission of the tasks that are kept, since others need them, though their time is over."""
+        return [task.seq for task in self._life.retention.aside]
+
+    @property
     def last_seq(self) -> int:
         """The number of the last task; 0 before the first."""
         return self._life.tasks.last_seq

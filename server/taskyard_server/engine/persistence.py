@@ -17,7 +17,7 @@ from taskyard_server.core.errors import Unavailable
 from taskyard_server.store.committer import Committer, RowSource
 from taskyard_server.store.figures import StoreFigures
 from taskyard_server.store.loading import load
-from taskyard_server.store.port import CommitDelayed, Store, StoreError, StoreMeta
+from taskyard_server.store.port import CommitDelayed, Store, StoreError, StoreMeta, key_of
 from taskyard_server.store.shared_port import is_shared
 
 from .clock import Clock, SteadyClock
@@ -266,9 +266,13 @@ class Persistence:
             before_ms = int((self._namespaces.now() - secs) * 1000)
             # A full disk delays this; the next round will do.
             with contextlib.suppress(CommitDelayed):
-                while forgotten := await self.store.forget(before_ms, FORGOTTEN_AT_ONCE):
+                while forgotten := await self.store.forget(before_ms, FORGOTTEN_AT_ONCE, self._needed_by_others()):
                     self.figures.forgotten += forgotten
                     await asyncio.sleep(FORGET_PAUSE_SECS)
+
+    def _needed_by_others(self) -> list[int]:
+        """The keys of the tasks whose time is over, but that others come after or have as inputs."""
+        return [key_of(state.number, seq) for state in self._namespaces for seq in state.scheduler.view.aside]
 
 
 def _has_live_tasks(state: NamespaceState) -> bool:

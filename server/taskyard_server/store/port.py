@@ -7,7 +7,7 @@ milliseconds.
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterable, Sequence
+from collections.abc import AsyncIterator, Collection, Iterable, Sequence
 from dataclasses import dataclass, field
 from enum import IntEnum
 from typing import Any, Final, NamedTuple, Protocol
@@ -314,10 +314,10 @@ class Store(Protocol):
         With `sought` only those that hold it. A page may be short, even empty, although more follows.
         """
 
-    async def forget(self, before_ms: int, limit: int) -> int:
+    async def forget(self, before_ms: int, limit: int, kept: Collection[int] = ()) -> int:
         """Remove up to `limit` tasks that ended before `before_ms`, with their output; how many were removed.
 
-        Raises `CommitDelayed`.
+        Those with the keys `kept` stay. Raises `CommitDelayed`.
         """
 
     async def remove_namespace(self, number: int, limit: int) -> int:

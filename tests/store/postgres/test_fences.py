@@ -270,6 +270,18 @@ async def test_a_replica_forgets_what_ended_in_its_own_namespaces_and_in_those_o
     assert await stores["b"].check() == []
 
 
+async def test_of_a_namespace_of_nobody_in_which_tasks_live_nothing_is_forgotten(opened: Any) -> None:
+    stores = {name: await opened(name) for name in "ab"}
+    await stores["a"].create("yard", "a")
+    await stores["a"].commit(fenced(submitted(1, 1, 2)))
+    await stores["a"].commit(fenced(ended(2, 1, at=5)))
+    await stores["a"].release({1: 1}, "a", 5.0)
+    assert await stores["b"].forget(9, 100) == 0
+    assert await stores["b"].take(1, "b")
+    assert await stores["b"].forget(9, 100, [key_of(1, 1)]) == 0
+    assert await stores["b"].forget(9, 100) == 1
+
+
 async def test_what_is_forgotten_late_leaves_a_task_alone_that_goes_on(opened: Any, locked: Any) -> None:
     zombie, heir = await opened("a"), await opened("b")
     await zombie.create("yard", "a")

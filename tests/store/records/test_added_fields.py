@@ -125,7 +125,11 @@ def test_an_input_an_output_and_a_failure_are_there_again(yard):
 
 
 def test_extras_are_there_again(yard):
-    task = yard.submit(deadline=yard.now + FAR, target="shop", **EXTRAS | {"after": (), "after_indexes": (), "inputs": (), "input_indexes": ()})
+    task = yard.submit(
+        deadline=yard.now + FAR,
+        target="shop",
+        **EXTRAS | {"after": (), "after_indexes": (), "inputs": (), "input_indexes": ()},
+    )
     plain = yard.submit(deadline=yard.now + FAR, target="shop")
     yard.commit()
     scheduler = yard.restart(after=10)

@@ -239,14 +239,19 @@ SELECT key FROM (
 ) AS sized WHERE size_before < {bytes}
 -- name: forget
 -- Only of namespaces that are ours or nobody's, and that stay so until this is done: their owner may be about to
--- let a task go on. Those that are being committed to are left for later.
+-- let a task go on. Of those of nobody in which tasks live it is not known what these need. Those that are being
+-- committed to are left for later.
 WITH found AS (
   SELECT e.key, e.at FROM taskyard.ended AS e
-  WHERE e.at < $1 AND e.key >> 40 IN (SELECT ns FROM taskyard.owners WHERE instance IS NULL OR instance = $3)
+  WHERE e.at < $1 AND NOT e.key = ANY ($3) AND e.key >> 40 IN (
+    SELECT o.ns FROM taskyard.owners AS o WHERE o.instance = $4 OR (o.instance IS NULL AND NOT EXISTS (
+      SELECT FROM taskyard.states AS s WHERE s.key BETWEEN o.ns << 40 AND (o.ns << 40) + 1099511627775
+    ))
+  )
   ORDER BY e.at, e.key LIMIT $2
 ), old AS MATERIALIZED ({at_once}), fenced AS MATERIALIZED (
   SELECT ns FROM taskyard.owners
-  WHERE (instance IS NULL OR instance = $3) AND ns IN (SELECT key >> 40 FROM old) FOR SHARE SKIP LOCKED
+  WHERE (instance IS NULL OR instance = $4) AND ns IN (SELECT key >> 40 FROM old) FOR SHARE SKIP LOCKED
 ), gone AS (
   DELETE FROM taskyard.ended AS e USING old WHERE e.key = old.key AND e.key >> 40 IN (SELECT ns FROM fenced)
   RETURNING e.key
@@ -283,7 +288,7 @@ WITH gone AS (
 SELECT count(*) FROM gone;
 -- name: forget_whole
 WITH found AS (
-  SELECT key, at FROM taskyard.ended WHERE at < $1 ORDER BY at, key LIMIT $2
+  SELECT key, at FROM taskyard.ended WHERE at < $1 AND NOT key = ANY ($3) ORDER BY at, key LIMIT $2
 ), gone AS (
   DELETE FROM taskyard.ended WHERE key = ANY (ARRAY({at_once}))
     AND NOT EXISTS (SELECT FROM taskyard.replicas WHERE died_at IS NULL) RETURNING key

@@ -9,7 +9,7 @@ import asyncio
 import itertools
 import secrets
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from typing import Any, Final
 
 from taskyard_server.store.port import (
@@ -194,12 +194,13 @@ class PostgresStore(PostgresRows, PostgresMembers):
         rows = await self._committing.fetch(commit.statement, *commit.arguments)
         return {row[0] for row in rows} - ({UNFENCED_ROWS} if commit.has_unfenced else set())
 
-    async def forget(self, before_ms: int, limit: int) -> int:
-        """See `Store`. Of the namespaces that this replica owns, and of those that nobody owns."""
+    async def forget(self, before_ms: int, limit: int, kept: Collection[int] = ()) -> int:
+        """See `Store`. Of the namespaces that this replica owns, and of those of nobody in which no task lives."""
+        keys = list(kept)
         if self._instance is not None:
-            rows = await self._owning.fetch(self._at_once("forget"), before_ms, limit, self._instance)
+            rows = await self._owning.fetch(self._at_once("forget"), before_ms, limit, keys, self._instance)
         else:
-            rows = await self._owning.fetch(self._at_once("forget_whole"), before_ms, limit)
+            rows = await self._owning.fetch(self._at_once("forget_whole"), before_ms, limit, keys)
         return int(rows[0][0])
 
     async def remove_namespace(self, number: int, limit: int) -> int:

@@ -5,6 +5,7 @@ Each takes and returns what marshal can carry. Reads come in slices, so that non
 
 from __future__ import annotations
 
+import json
 import os
 import sqlite3
 import time
@@ -95,10 +96,10 @@ class YardRows(YardOutput):
             for_each(self._db, self._puts[table], rows)
         self._db.execute(self._sql["write_meta"], (number, at))
 
-    def forget(self, before_ms: int, limit: int) -> int:
-        """Remove some tasks that ended before a time; how many."""
+    def forget(self, before_ms: int, kept: list[int], limit: int) -> int:
+        """Remove some tasks that ended before a time, but none with these keys; how many."""
         limit = min(limit, FORGOTTEN_ROWS)
-        keys = self._db.execute(self._sql["ended_before"], (before_ms, limit)).fetchall()
+        keys = self._db.execute(self._sql["ended_before"], (before_ms, json.dumps(kept), limit)).fetchall()
         if keys:
             keys = self._removed_at_once(keys)
             self._write(lambda: self._remove_each(("ended", "tasks"), keys))

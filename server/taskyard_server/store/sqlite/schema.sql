@@ -226,7 +226,7 @@ FROM tasks LEFT JOIN states USING (key) LEFT JOIN ended USING (key)
 WHERE tasks.key BETWEEN ? AND ? AND ifnull(states.key, ended.key) IS NOT NULL ORDER BY tasks.key DESC;
 
 -- name: ended_before
-SELECT key FROM ended WHERE at < ? ORDER BY at, key LIMIT ?;
+SELECT key FROM ended WHERE at < ? AND key NOT IN (SELECT value FROM json_each(?)) ORDER BY at, key LIMIT ?;
 
 -- Keys of a namespace, to remove their rows.
 

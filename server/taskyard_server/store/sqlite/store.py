@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Collection, Sequence
 from typing import Any, Final
 
 from taskyard_server.store.port import (
@@ -162,18 +162,18 @@ class SqliteStore:
         )
         return Page([TaskRows(*row) for row in rows], next_key, looked_at)
 
-    async def forget(self, before_ms: int, limit: int) -> int:
+    async def forget(self, before_ms: int, limit: int, kept: Collection[int] = ()) -> int:
         """See `Store`."""
-        return await self._removed("forget", before_ms, limit)
+        return await self._removed("forget", (before_ms, list(kept)), limit)
 
     async def remove_namespace(self, number: int, limit: int) -> int:
         """See `Store`."""
-        return await self._removed("remove_namespace", number, limit)
+        return await self._removed("remove_namespace", (number,), limit)
 
-    async def _removed(self, method: str, which: int, limit: int) -> int:
+    async def _removed(self, method: str, which: tuple[object, ...], limit: int) -> int:
         """How many were removed, in slices as large as the writer makes them."""
         removed = 0
-        while removed < limit and (found := await self._writer.call(method, which, limit - removed)):
+        while removed < limit and (found := await self._writer.call(method, *which, limit - removed)):
             removed += found
         return removed
 
