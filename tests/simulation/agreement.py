@@ -119,6 +119,8 @@ def figures_agree(core: Scheduler, model: Model) -> None:
     dispatched = world.counts["dispatched"]
     same("average latency", stats.avg_dispatch_latency_ms, world.latency / dispatched * 1000 if dispatched else 0.0)
     same("leases", [lease.task.id for lease in core.leases_after(0)], [job.id for job in world.leases()])
+    handed = [[each and each.id for each in lease.inputs] for lease in core.leases_after(0)]
+    same("inputs of leases", handed, [[*job.inputs] for job in world.leases()])
     for host_id in world.hosts:
         its = world.leases(host_id)
         found = [lease.token for lease in core.leases_after(its[0].token if its else 0, host_id)]

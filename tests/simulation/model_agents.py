@@ -24,18 +24,25 @@ class AgentModel:
         self.world = world
 
     def submit(
-        self, now: float, wish: Wish, task_id: str, batch: str | None = None, after: tuple[str, ...] = ()
+        self,
+        now: float,
+        wish: Wish,
+        task_id: str,
+        batch: str | None = None,
+        after: tuple[str, ...] = (),
+        inputs: tuple[str, ...] = (),
     ) -> Job | Twin:
         """Admission; a refused task is kept under the same id. A repeat is answered with the first task.
 
-        It comes `after` these tasks, and those that the wish names.
+        It comes `after` these tasks and `inputs`, and those that the wish names.
         """
         first = self._first_under(wish)
         if first is not None:
             return first
         self._check(now, wish)
-        after = tuple(dict.fromkeys([*wish.after, *after]))
-        self.world.relations.check(after)
+        inputs = (*wish.inputs, *inputs)
+        after = tuple(dict.fromkeys([*wish.after, *after, *inputs]))
+        self.world.relations.check(after, inputs)
         replaces = self.world.relations.conflict(now, wish, after, has_room_for(self.world, wish.target))
         if isinstance(replaces, Twin):
             return replaces
@@ -44,7 +51,7 @@ class AgentModel:
         figures = world.figures.setdefault(wish.agent, Counter())
         agent = world.agents.setdefault(wish.agent, Agent(world.number(), counts=figures))
         job = Job(task_id, world.number(), wish, "queued", now, wish.deadline, batch, queued_at=now)
-        job.after = after
+        job.after, job.inputs = after, inputs
         job.own_secs = None if wish.deadline is None else wish.deadline - now
         due = wish.not_before if wish.not_before is not None and wish.not_before > now else None
         queued = world.queued()
@@ -77,12 +84,13 @@ class AgentModel:
                 self._check(now, wish)
         outcomes: list[Any] = []
         for wish, task_id in zip(wishes, ids, strict=True):
-            earlier = [outcomes[place] for place in wish.places]
+            earlier = [outcomes[place] for place in (*wish.places, *wish.input_places)]
             try:
                 if any(isinstance(each, Refused) for each in earlier) and not self._is_known(wish, strict=True):
                     raise Refused("conflict")
-                after = tuple([each.job.id if isinstance(each, Twin) else getattr(each, "id", "") for each in earlier])
-                outcomes.append(self.submit(now, wish, task_id, batch, after))
+                ids = [each.job.id if isinstance(each, Twin) else getattr(each, "id", "") for each in earlier]
+                after, inputs = tuple(ids[: len(wish.places)]), tuple(ids[len(wish.places) :])
+                outcomes.append(self.submit(now, wish, task_id, batch, after, inputs))
             except Refused as refused:
                 outcomes.append(refused)
         return outcomes

@@ -64,7 +64,8 @@ class Retry(NamedTuple):
 class Wish:
     """What an agent asks for. `deadline` and `not_before` are absolute; None is the default, or at once.
 
-    It comes after the tasks `after`, and after those of its batch in these `places`.
+    It comes after the tasks `after`, and after those of its batch in these `places`. The results of `inputs`, and of
+    those in `input_places`, are handed to it.
     """
 
     agent: str
@@ -90,6 +91,8 @@ class Wish:
     on_conflict: str | None = None
     keys: tuple[str, ...] = ()
     on_target_failure: str | None = None
+    inputs: tuple[str, ...] = ()
+    input_places: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -183,6 +186,7 @@ class Job:
     traceback: str | None = None
     output: bytes | None = None
     after: tuple[str, ...] = ()
+    inputs: tuple[str, ...] = ()
     bound: list[tuple[Wish, float]] = field(default_factory=list)
     moved_to: int | None = None
     said: Said = field(default_factory=Said)

@@ -36,14 +36,14 @@ class Relations:
 
     # Predecessors
 
-    def check(self, after: tuple[str, ...]) -> None:
+    def check(self, after: tuple[str, ...], inputs: tuple[str, ...]) -> None:
         """All that a task names must be there, and not have been rejected."""
         for task_id in after:
-            job = self._world.tasks.get(task_id)
+            job, field = self._world.tasks.get(task_id), "inputs" if task_id in inputs else "after"
             if job is None:
-                raise Refused("not_found", f"after: task {task_id} not found")
+                raise Refused("not_found", f"{field}: task {task_id} not found")
             if job.state == "rejected":
-                raise Refused("conflict", f"after: task {task_id} was rejected")
+                raise Refused("conflict", f"{field}: task {task_id} was rejected")
 
     def follows(self, job: Job) -> bool:
         """True if a task was never queued, and comes after others."""
@@ -69,8 +69,10 @@ class Relations:
         return sum(self.waits(job) for job in self._world.tasks.values())
 
     def awaited(self, job: Job) -> bool:
-        """True if a task is retained since it is named by one that was not queued yet."""
-        return any(job.id in each.after for each in self._world.tasks.values() if self.follows(each))
+        """True if a task is retained since one that was not queued yet comes after it, or one has it as an input."""
+        tasks = self._world.tasks.values()
+        is_input = any(job.id in each.inputs for each in tasks if each.state not in ("done", "cancelled", "rejected"))
+        return is_input or any(job.id in each.after for each in tasks if self.follows(each))
 
     def overdue(self) -> list[Job]:
         """The tasks that have to be queued or cancelled now, for all that they come after have ended, or one failed."""

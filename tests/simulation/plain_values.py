@@ -267,6 +267,8 @@ def to_extras(wish: Wish) -> TaskExtras:
         unique_while=None if wish.unique_while is None else UniqueWhile(wish.unique_while),
         on_conflict=None if wish.on_conflict is None else OnConflict(wish.on_conflict),
         on_target_failure=policy,
+        inputs=tuple([(f"n{number}", task_id) for number, task_id in enumerate(wish.inputs)]),
+        input_indexes=tuple([(f"p{number}", place) for number, place in enumerate(wish.input_places)]),
     )
     return NO_EXTRAS if extras == NO_EXTRAS else extras
 

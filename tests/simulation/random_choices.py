@@ -111,6 +111,9 @@ class Chances:
         # In every sixth tasks come after others, and have unique keys.
         self._relates = seed % 6 == 0
         self._relation_dice = Random(f"relations of {seed}")
+        # In half of these results are handed on.
+        self._hands_on = seed % 12 == 6
+        self._input_dice = Random(f"inputs of {seed}")
         # In every fifth tasks have concurrency keys, whose limits change.
         self._limits_keys = seed % 5 == 0
         self._limit_dice = Random(f"key limits of {seed}")
@@ -332,6 +335,11 @@ class Chances:
             if dice.random() < 0.05:
                 after = (*after, "tsk_nope")
             wish = replace(wish, after=after, after_policy=dice.choice([None, "success", "ended"]))
+        if self._hands_on and self._input_dice.random() < 0.4 and self._possible_parents:
+            inputs = self._input_dice.choices([*self._possible_parents][-6:], k=self._input_dice.choice([1, 1, 2, 3]))
+            if self._input_dice.random() < 0.05:
+                inputs.append("tsk_nope")
+            wish = replace(wish, inputs=tuple(inputs))
         if dice.random() < 0.4:
             wish = replace(
                 wish,
@@ -346,11 +354,19 @@ class Chances:
         dice = self._relation_dice
         if not self._relates:
             return wishes
-        return [
+        placed = [
             replace(wish, places=tuple(dice.choices(range(place), k=dice.choice([1, 2]))))
             if place and wish.key is None and dice.random() < 0.4
             else wish
             for place, wish in enumerate(wishes)
+        ]
+        if not self._hands_on:
+            return placed
+        return [
+            replace(wish, input_places=tuple(self._input_dice.choices(range(place), k=self._input_dice.choice([1, 2]))))
+            if place and wish.key is None and self._input_dice.random() < 0.4
+            else wish
+            for place, wish in enumerate(placed)
         ]
 
     def extra(self) -> bool:

@@ -13,15 +13,26 @@ def recount_relations(core: Scheduler) -> None:
     tasks, life = list(core.tasks_after(0)), core._life
     predecessors, known = life.predecessors, {task.id: task for task in tasks}
     waiting = {
-        task: [known[each] for each in dict.fromkeys(task.options.extras.after) if each in known]
+        task: [known[each] for each in task.options.extras.predecessors if each in known]
         for task in tasks
-        if task.state == "pending" and task.options.extras.after and not task.token
+        if task.state == "pending" and task.options.extras.predecessors and not task.token
     }
     same("tasks that come after others", predecessors._waiting, waiting)
+    inputs = {
+        task: tuple([known.get(task_id) for _, task_id in task.options.extras.inputs])
+        for task in tasks
+        if task.options.extras.inputs and task.state not in ("done", "cancelled", "rejected")
+    }
+    same("inputs", predecessors.inputs, inputs)
+    same("inputs that are gone", [task.id for task, its in inputs.items() if None in its], [])
     followers: dict[Task, dict[Task, None]] = {}
     for task, its in waiting.items():
         for each in its:
             followers.setdefault(each, {})[task] = None
+    for task, handed in inputs.items():
+        for one in handed:
+            if one is not None:
+                followers.setdefault(one, {})[task] = None
     same("followers", predecessors.followers, followers)
     same(
         "followers that are older", [task for task, its in waiting.items() for each in its if each.seq >= task.seq], []

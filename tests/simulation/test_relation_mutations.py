@@ -57,6 +57,18 @@ MUTATIONS: dict[str, list[Edit]] = {
     "a task after what has failed already waits": [
         (Pending, "end_failed", "if following.failed is not None", "if False"),
     ],
+    "an input is let go once its task is queued": [
+        (Predecessors, "leave", "inputs = self.inputs.get(task, ())", "inputs = self.inputs.pop(task, ()) and ()"),
+    ],
+    "an input is let go at a failure of its task": [
+        (Lifecycle, "finish", "if state is not FAILED and options", "if options"),
+    ],
+    "an input is kept for ever": [
+        (Lifecycle, "finish", "self.predecessors.let_inputs_go(task)", "pass"),
+    ],
+    "the inputs of a failed task are kept for ever": [
+        (Retention, "_evict", "life.predecessors.let_inputs_go(task)", "pass"),
+    ],
     "a task that others wait for is forgotten": [
         (Retention, "_evict", "task in life.predecessors.followers", "False"),
     ],
@@ -67,8 +79,8 @@ MUTATIONS: dict[str, list[Edit]] = {
         (
             Admission,
             "_with_ids",
-            "earlier = outcomes[index]\n",
-            "earlier = outcomes[index]\n        if isinstance(earlier, Refusal): continue\n",
+            "for index in extras.after_indexes]",
+            "for index in extras.after_indexes if not isinstance(outcomes[index], Refusal)]",
         ),
     ],
     "a unique key is taken for ever": [
@@ -103,6 +115,15 @@ RESTARTS: dict[str, list[Edit]] = {
     ],
     "a restart forgets what was to follow": [
         (Predecessors, "restore", "self._look_at(now, task)", "pass"),
+    ],
+    "a restart forgets inputs": [
+        (Restoring, "_note_inputs", "self._with_inputs.append(task)", "pass"),
+    ],
+    "a restart forgets the inputs of failed tasks": [
+        (Restoring, "_note_inputs", " or task.state is FAILED", ""),
+    ],
+    "a lease that lives on has no inputs": [
+        (Restoring, "finish", "task.lease.inputs = life.predecessors.inputs[task]", "pass"),
     ],
     "a restart frees unique keys": [
         (Restoring, "live", "life.unique_keys.add(task)", "pass"),

@@ -416,6 +416,7 @@ class World:
         (self.rejected if job.state == "rejected" else self.ended).remove(task_id)
         self.tell(now, "evicted", job, job.state)
         self.past_keys += self.relations.past_keys(now, job)
+        self.relations.let_go()
         if all(other.wish.agent != job.wish.agent for other in self.tasks.values()):
             del self.agents[job.wish.agent]
 

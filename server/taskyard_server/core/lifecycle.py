@@ -273,6 +273,8 @@ class Lifecycle:
             counters.cancelled += 1
             agent.figures.cancelled += 1
             task.page.entered(state)
+        if state is not FAILED and options is not NO_OPTIONS and options.extras is not NO_EXTRAS:
+            self.predecessors.let_inputs_go(task)
         if not blocks or self.retention.takes_blockers:
             self.retention.retain(task)
         self.retention.evict_excess(now)
@@ -281,8 +283,6 @@ class Lifecycle:
                 self.children.ended(task)
             if options.extras is not NO_EXTRAS:
                 self.unique_keys.remove(task)
-                if state is not FAILED:
-                    self.predecessors.let_inputs_go(task)
         if self.predecessors.followers:
             self.predecessors.changed(now, task)
         if options is not NO_OPTIONS and options.trigger_id is not None:
