@@ -15,7 +15,7 @@ import { OutageLog } from "./outage_log.js";
 import { outputOf } from "./payloads.js";
 import type { Stopping } from "./queueing.js";
 import { type OutputChunk, type OutputOptions, readChunks } from "./reading.js";
-import { Sha256 } from "./sha256.js";
+import { portableHash } from "./sha256.js";
 import { type Stubs, stubsOver } from "./stubs.js";
 import {
   fieldsOf,
@@ -68,7 +68,7 @@ export class Client {
    * @throws TypeError or RangeError for options that no call can be made with.
    */
   constructor(transport: Transport, options: ClientOptions = {}, wire: Wire = {}) {
-    const { disconnect, sharesSubmits, credentials, server, parentId, newHash = () => new Sha256() } = wire;
+    const { disconnect, sharesSubmits, credentials, server, parentId, newHash = portableHash } = wire;
     const outages = new OutageLog(options.logger, server);
     this.#calls = new Calls(transport, options, undefined, credentials, outages);
     // Calls of its own: closing the client does not end them.
