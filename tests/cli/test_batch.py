@@ -45,10 +45,11 @@ def test_more_lines_than_a_batch_may_have_are_several(taskyard, file):
 
 
 def test_places_in_a_batch_do_not_reach_over_several(taskyard, file):
-    path = file({"action": "a"}, {"action": "b", "afterIndexes": [0]}, {"action": "c"})
-    assert taskyard("batch", "submit", path, "--agent", "ann").code == 0
-    refused = taskyard("batch", "submit", path, "--agent", "ann", "--size", "2")
-    assert (refused.code, refused.err.startswith("taskyard: afterIndexes: only in one batch")) == (2, True)
+    for field, places in (("afterIndexes", [0]), ("inputIndexes", {"page": 0})):
+        path = file({"action": "a"}, {"action": "b", field: places}, {"action": "c"})
+        assert taskyard("batch", "submit", path, "--agent", "ann").code == 0
+        refused = taskyard("batch", "submit", path, "--agent", "ann", "--size", "2")
+        assert (refused.code, refused.err.startswith(f"taskyard: {field}: only in one batch")) == (2, True)
 
 
 @pytest.mark.parametrize(

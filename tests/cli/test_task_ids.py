@@ -57,6 +57,15 @@ def test_tasks_after_others_and_of_a_parent_are_submitted_by_beginnings_too(task
     assert (child["parentId"], child["after"]) == (parent, [parent])
 
 
+def test_a_task_is_handed_the_results_of_others_by_their_beginnings_too(taskyard, submit):
+    first = submit()
+    task = taskyard("get", submit("--input-of", f"page={first[:20]}", "--input-of", f"again={first}"), "--json").json
+    assert (task["inputs"], task["state"]) == ({"page": first, "again": first}, "pending")
+    for given in ("page", "=x", "page="):
+        refused = taskyard("submit", "--agent", "a", "--action", "b", "--input-of", given)
+        assert (refused.code, refused.err) == (2, f"taskyard: --input-of: must be NAME=TASK, is {given!r}\n")
+
+
 def test_lists_are_filtered_by_the_beginning(taskyard, submit):
     ids = [submit(), submit()]
     listed = taskyard("list", "--id-prefix", ids[1][:35], "--json").json["tasks"]

@@ -16,6 +16,7 @@ OF_ONE_TASK = {
     "parent_id",
     "after",
     "after_policy",
+    "inputs",
     "unique_key",
     "unique_while",
     "on_conflict",

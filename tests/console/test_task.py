@@ -99,6 +99,14 @@ def test_why_it_waits_is_said(console: Console, yard: Yard) -> None:
     expect(console.page.get_by_role("heading", level=1)).to_contain_text("first")
 
 
+def test_inputs_lead_to_the_tasks_whose_results_they_are(console: Console, yard: Yard) -> None:
+    first = yard.submit("first", hold=True)
+    console.open("tasks", yard.submit("second", inputs={"page": first}))
+    expect(card(console, "About")).to_contain_text("page")
+    card(console, "About").locator(f'a[href*="{first}"]').click()
+    expect(console.page.get_by_role("heading", level=1)).to_contain_text("first")
+
+
 def test_attempts_are_told_one_by_one(console: Console, yard: Yard) -> None:
     yard.host()
     task_id = yard.submit(retryPolicy={"maxAttempts": 2, "firstDelayMs": 1})

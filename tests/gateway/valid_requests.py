@@ -85,6 +85,14 @@ class ValidRequests:
         assert answer.is_success, answer.text
         return Request(asked.path, query={"fencing_token": asked.query["fencing_token"]})
 
+    def _with_input(self) -> Request:
+        project, page = f"project-{next(self._numbers)}", self._task(hold=True)["taskId"]
+        self._post(f"/tasks/{page}/cancel", {})
+        self._task(project=project, inputs={"page": page}, afterPolicy="ended")
+        lease = self._post(f"/api/runtime-hosts/{HOST}/tasks/claim", {"project": project})
+        path = {"host_id": HOST, "task_id": lease["task_id"], "name": "page"}
+        return Request(path, query={"fencing_token": lease["fencing_token"]})
+
     def _running(self) -> dict[str, str]:
         return {"taskId": self._lease().path["task_id"]}
 
@@ -206,6 +214,7 @@ REQUESTS: dict[str, Callable[[ValidRequests], Request]] = {
     "AttachArtifact": lambda valid: Request({**valid._task(hold=True), "name": "notes"}, query=OF_NOTES, content=NOTES),
     "ReadArtifact": lambda valid: Request(valid._attached(), query={"offset": 1, "length": 2}),
     "FetchArtifact": lambda valid: valid._fetched(),
+    "FetchInput": lambda valid: valid._with_input(),
     "ListLeases": lambda valid: Request(query={"host_id": valid._lease().path["host_id"]}),
     "ListTargets": lambda valid: Request(query={"status": "blocked"} if valid._blocked() else {}),
     "ResumeTargetTask": lambda valid: Request(valid._blocked()),

@@ -13,6 +13,7 @@ from google.protobuf.struct_pb2 import Value
 
 from taskyard.v1 import (
     artifact_pb2_grpc,
+    input_pb2_grpc,
     lease_pb2,
     lease_pb2_grpc,
     output_pb2_grpc,
@@ -29,6 +30,7 @@ from taskyard_server.interceptors.admission import CallAdmission
 from taskyard_server.interceptors.calls import CallInterceptor, CallTracer
 from taskyard_server.services.artifacts import ArtifactService
 from taskyard_server.services.hosts import RuntimeHostService
+from taskyard_server.services.inputs import InputService
 from taskyard_server.services.leases import LeaseService
 from taskyard_server.services.output import OutputService
 from taskyard_server.services.task_watches import TaskWatches
@@ -148,6 +150,7 @@ class ServerUnderTest:
         self.tasks = task_pb2_grpc.TaskServiceStub(channel)
         self.output = output_pb2_grpc.OutputServiceStub(channel)
         self.artifacts = artifact_pb2_grpc.ArtifactServiceStub(channel)
+        self.inputs = input_pb2_grpc.InputServiceStub(channel)
 
     # Calls of hosts
 
@@ -259,6 +262,7 @@ async def serving(
         task_pb2_grpc.add_TaskServiceServicer_to_server(tasks, server)
         output_pb2_grpc.add_OutputServiceServicer_to_server(OutputService(engine), server)
         artifact_pb2_grpc.add_ArtifactServiceServicer_to_server(ArtifactService(engine), server)
+        input_pb2_grpc.add_InputServiceServicer_to_server(InputService(engine), server)
         port = server.add_insecure_port("127.0.0.1:0")
         await server.start()
         cleanup.push_async_callback(server.stop, None)

@@ -7,7 +7,7 @@ import pytest
 from google.api.httpbody_pb2 import HttpBody
 from google.protobuf.struct_pb2 import Value
 
-from taskyard.v1 import artifact_pb2, lease_pb2
+from taskyard.v1 import artifact_pb2, input_pb2, lease_pb2
 from taskyard.v1 import task_pb2 as pb
 from taskyard.v1.batch_pb2 import BatchTask
 from taskyard.v1.runtime_host_pb2 import TaskCompleted, TaskFailed
@@ -68,7 +68,7 @@ async def finished(server, stream, result=None, output=None, **fields):
 
 
 def fetch(server, assignment, name):
-    return server.leases.FetchInput(lease_pb2.FetchInputRequest(name=name, **under(assignment)))
+    return server.inputs.FetchInput(input_pb2.FetchInputRequest(name=name, **under(assignment)))
 
 
 async def test_results_come_along_with_a_task_on_a_stream(server):
@@ -80,8 +80,8 @@ async def test_results_come_along_with_a_task_on_a_stream(server):
     assert assignment.task.task_id == task_id
     assert dict(assignment.task.inputs) == {"page": page, "typed": typed}
     assert dict(assignment.inputs) == {
-        "page": lease_pb2.Input(task_id=page, state=DONE, result=text("hello")),
-        "typed": lease_pb2.Input(task_id=typed, state=DONE, output=pb.Payload(data=b"[1]")),
+        "page": input_pb2.Input(task_id=page, state=DONE, result=text("hello")),
+        "typed": input_pb2.Input(task_id=typed, state=DONE, output=pb.Payload(data=b"[1]")),
     }
     assert await fetch(server, assignment, "page") == assignment.inputs["page"]
 
@@ -95,7 +95,7 @@ async def test_results_come_along_with_claims(server):
         await server.submit(inputs={"it": first})
     (one,) = (await server.leases.ClaimTasks(lease_pb2.ClaimTasksRequest(host_id="claimer", max_tasks=1))).assignments
     other = await server.leases.ClaimTask(lease_pb2.ClaimTaskRequest(host_id="claimer"))
-    handed = lease_pb2.Input(task_id=first, state=DONE, result=text("hello"))
+    handed = input_pb2.Input(task_id=first, state=DONE, result=text("hello"))
     assert dict(one.inputs) == dict(other.inputs) == {"it": handed}
 
 
@@ -108,7 +108,7 @@ async def test_what_is_too_large_to_come_along_is_fetched(server, refused):
     await server.submit(inputs={"a": first, "b": second, "c": small})
     assignment = await stream.task()
     assert assignment.inputs["a"].result == large
-    assert assignment.inputs["b"] == lease_pb2.Input(task_id=second, state=DONE, omitted=True)
+    assert assignment.inputs["b"] == input_pb2.Input(task_id=second, state=DONE, omitted=True)
     assert assignment.inputs["c"].result == text("small")
     assert (await fetch(server, assignment, "b")).result == large
     refusal = await refused(fetch(server, assignment, "d"))
@@ -123,8 +123,8 @@ async def test_under_no_lease_nothing_is_fetched(server, refused):
     assignment = await stream.task()
     assert await stream.report_one(assignment, completed=TaskCompleted()) == "done"
     assert (await refused(fetch(server, assignment, "it"))).code == "lease_lost"
-    stranger = lease_pb2.FetchInputRequest(host_id="other", task_id=first, name="it", fencing_token=1)
-    assert (await refused(server.leases.FetchInput(stranger))).code == "not_found"
+    stranger = input_pb2.FetchInputRequest(host_id="other", task_id=first, name="it", fencing_token=1)
+    assert (await refused(server.inputs.FetchInput(stranger))).code == "not_found"
 
 
 async def test_an_artifact_of_an_input_is_read_under_the_lease(server, refused):
@@ -163,7 +163,7 @@ async def test_after_any_end_the_error_is_told(server):
     failed = TaskFailed(error="broken", retryable=False)
     assert await stream.report_one(await stream.task(), failed=failed) == "failed"
     handed = (await stream.task()).inputs["it"]
-    assert handed == lease_pb2.Input(task_id=first, state=pb.Task.State.failed, error="broken")
+    assert handed == input_pb2.Input(task_id=first, state=pb.Task.State.failed, error="broken")
 
 
 async def test_places_in_a_batch_become_inputs(api, refused):

@@ -24,6 +24,7 @@ from taskyard_server.services.artifacts import ArtifactService
 from taskyard_server.services.batches import BatchService
 from taskyard_server.services.health import HealthService
 from taskyard_server.services.hosts import RuntimeHostService
+from taskyard_server.services.inputs import InputService
 from taskyard_server.services.leases import LeaseService
 from taskyard_server.services.limits import LimitService
 from taskyard_server.services.namespaces import NamespaceService
@@ -58,6 +59,7 @@ SERVICERS = {
         ArtifactService,
         BatchService,
         HealthService,
+        InputService,
         LeaseService,
         LimitService,
         NamespaceService,

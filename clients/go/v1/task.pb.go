@@ -1826,7 +1826,7 @@ type SubmitTaskRequest struct {
 	Selector *string `protobuf:"bytes,30,opt,name=selector,proto3,oneof" json:"selector,omitempty"`
 	// Tasks whose results are handed on to this one, by a name for each: letters, digits, `-`, `_` and `.`, at most 128
 	// characters, not a `.` first. The task comes after them as after those of `after`, with which they are at most 32. They
-	// must be known, and the caller must be shown their payloads (docs/rules.md, Inputs). Default none.
+	// must be known (docs/rules.md, Inputs). Default none.
 	Inputs        map[string]string `protobuf:"bytes,31,rep,name=inputs,proto3" json:"inputs,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache

@@ -36,6 +36,7 @@ const EMPTY = {
   requires: "",
   concurrencyKeys: "",
   after: "",
+  inputs: "",
   uniqueKey: "",
   attempts: "",
   runTimeoutSecs: "",
@@ -130,6 +131,7 @@ function requestOf(form: Form, idempotencyKey: string, like: Task | undefined) {
     requires: wordsIn(form.requires),
     concurrencyKeys: wordsIn(form.concurrencyKeys),
     after: wordsIn(form.after),
+    inputs: labelsIn(form.inputs),
     uniqueKey: text(form.uniqueKey),
     retryPolicy: attempts === undefined ? undefined : create(RetryPolicySchema, { maxAttempts: attempts }),
     runTimeoutMs: number(form.runTimeoutSecs, 1_000),
@@ -186,6 +188,7 @@ function SubmitDialog({ like, close }: { like: Task | undefined; close: () => vo
           <TextField label="Concurrency keys" placeholder="site:shop" {...field("concurrencyKeys")} />
           <TextField label="Unique key" {...field("uniqueKey")} />
           <TextField label="Comes after tasks" hint="ids, separated by commas" {...field("after")} />
+          <TextField label="Is handed the results of" placeholder="page=tsk_01a2, image=tsk_01a3" {...field("inputs")} />
           <TextField label="Needs capabilities" placeholder="gpu, eu" {...field("requires")} />
           <TextField label="Project" {...field("project")} />
           <TextField label="Callback URL" type="url" {...field("callbackUrl")} />

@@ -333,6 +333,17 @@ function About({ task }: { task: Task }) {
               </div>
             )),
           ],
+          [
+            "Inputs",
+            Object.entries(task.inputs ?? {}).map(([name, id]) => (
+              <div key={name}>
+                {name}{" "}
+                <a class="mono" href={href(["tasks", id])}>
+                  {shortId(id)}
+                </a>
+              </div>
+            )),
+          ],
           ["Unique key", task.uniqueKey],
           ["Idempotency key", task.idempotencyKey && <code>{task.idempotencyKey}</code>],
           ["Tab", task.tabId],

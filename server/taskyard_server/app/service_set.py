@@ -15,6 +15,7 @@ from taskyard.v1 import (
     artifact_pb2_grpc,
     batch_pb2_grpc,
     health_pb2_grpc,
+    input_pb2_grpc,
     lease_pb2_grpc,
     limit_pb2_grpc,
     namespace_pb2_grpc,
@@ -40,6 +41,7 @@ from taskyard_server.services.artifacts import ArtifactService
 from taskyard_server.services.batches import BatchService
 from taskyard_server.services.health import HealthService
 from taskyard_server.services.hosts import RuntimeHostService
+from taskyard_server.services.inputs import InputService
 from taskyard_server.services.keda import SERVICE as KEDA
 from taskyard_server.services.keda import KedaScaler
 from taskyard_server.services.leases import LeaseService
@@ -70,6 +72,7 @@ SERVICES: Final = tuple(
         "Artifact",
         "RuntimeHost",
         "Lease",
+        "Input",
         "Target",
         "Limit",
         "Agent",
@@ -120,6 +123,7 @@ class ServiceSet:
             self._artifacts = ArtifactService(engine)
         self.hosts = RuntimeHostService(engine, most, handed)
         self._leases = LeaseService(engine, most, handed)
+        self._inputs = InputService(engine)
         self._targets = TargetService(engine)
         self._limits = LimitService(engine)
         self._agents = AgentService(engine)
@@ -147,6 +151,7 @@ class ServiceSet:
             add_ExternalScalerServicer_to_server(self._keda, server)
         runtime_host_pb2_grpc.add_RuntimeHostServiceServicer_to_server(self.hosts, server)
         lease_pb2_grpc.add_LeaseServiceServicer_to_server(self._leases, server)
+        input_pb2_grpc.add_InputServiceServicer_to_server(self._inputs, server)
         target_pb2_grpc.add_TargetServiceServicer_to_server(self._targets, server)
         limit_pb2_grpc.add_LimitServiceServicer_to_server(self._limits, server)
         agent_pb2_grpc.add_AgentServiceServicer_to_server(self._agents, server)

@@ -97,8 +97,9 @@ def submit_lines(
 
     Raises `Failure` where the server refuses a batch; those before it are named in that.
     """
-    if len(lines) > size and any(line.task.after_indexes for line in lines):
-        raise Misuse(f"afterIndexes: only in one batch, and these are {len(lines)} tasks; see --size")
+    for name, field in (("afterIndexes", "after_indexes"), ("inputIndexes", "input_indexes")):
+        if len(lines) > size and any(getattr(line.task, field) for line in lines):
+            raise Misuse(f"{name}: only in one batch, and these are {len(lines)} tasks; see --size")
     done = LineSubmission()
     for begin in range(0, len(lines), size):
         chunk = lines[begin : begin + size]

@@ -39,6 +39,10 @@ def submit(
         str | None,
         typer.Option(metavar="success|ended", help="What it asks of those; success unless given."),
     ] = None,
+    input_of: Annotated[
+        list[str] | None,
+        typer.Option(metavar="NAME=TASK", help="A task whose result it is handed on. Repeatable."),
+    ] = None,
     unique_key: Annotated[str | None, typer.Option(help="At most one task of the agent has it.")] = None,
     unique_while: Annotated[
         str | None,
@@ -62,6 +66,7 @@ def submit(
         raise Misuse("--timeout: goes with --wait")
     end = until(timeout)
     files = _files_of(attach) if attach else {}
+    inputs = [_named(each) for each in input_of or ()]
     # The tasks of schedules do not have these fields.
     single = {
         "deadline": instant(deadline, "--deadline"),
@@ -78,6 +83,8 @@ def submit(
         if parent is not None:
             request.parent_id = whole_id(channel, connection, parent)
         request.after.extend(whole_id(channel, connection, each) for each in after or ())
+        for name, each in inputs:
+            request.inputs[name] = whole_id(channel, connection, each)
         answer = TaskServiceStub(channel).SubmitTask(request, **connection.call())
         if files and not answer.existing:
             _attach(answer, files, channel, connection, hold=hold)
@@ -91,6 +98,14 @@ def submit(
     else:
         out.print(told_end(ended), soft_wrap=True)
     exit_as(ended.state)
+
+
+def _named(given: str) -> tuple[str, str]:
+    """The name and the task of an input. Raises `Misuse`."""
+    name, equals, task = given.partition("=")
+    if not equals or not name or not task:
+        raise Misuse(f"--input-of: must be NAME=TASK, is {given!r}")
+    return name, task
 
 
 def _files_of(attach: list[str]) -> dict[str, Path]:

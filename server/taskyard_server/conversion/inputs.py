@@ -4,25 +4,24 @@ from __future__ import annotations
 
 from typing import Final
 
-from taskyard.v1 import lease_pb2 as pb
-from taskyard.v1 import task_pb2
+from taskyard.v1 import input_pb2, lease_pb2, task_pb2
 from taskyard_server.core.leases import Lease
 from taskyard_server.core.runs.inputs import TaskInput, inputs_of
 
 from .artifacts import artifact_message
 from .wire import add_nested, add_text, nested, tag
 
-NAME: Final = tag(pb.Assignment.InputsEntry, "key")
-VALUE: Final = tag(pb.Assignment.InputsEntry, "value")
-RESULT: Final = tag(pb.Input, "result")
-OUTPUT: Final = tag(pb.Input, "output")
+NAME: Final = tag(lease_pb2.Assignment.InputsEntry, "key")
+VALUE: Final = tag(lease_pb2.Assignment.InputsEntry, "value")
+RESULT: Final = tag(input_pb2.Input, "result")
+OUTPUT: Final = tag(input_pb2.Input, "output")
 MAX_INPUTS_BYTES: Final = 262_144
 """Of the results of all inputs of a task that come along with it."""
 
 
 def encode_input(found: TaskInput, *, omits_result: bool = False) -> bytes:
     """An `Input` (docs/rules.md, Inputs)."""
-    message, task = pb.Input(task_id=found.task_id), found.task
+    message, task = input_pb2.Input(task_id=found.task_id), found.task
     if task is None:
         return message.SerializeToString()
     message.state = task_pb2.Task.State.Value(task.state.value)

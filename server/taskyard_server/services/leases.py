@@ -13,7 +13,7 @@ from taskyard.v1 import task_pb2
 from taskyard.v1.lease_pb2_grpc import LeaseServiceServicer
 from taskyard_server.access.authorization import check_offer
 from taskyard_server.conversion import requests
-from taskyard_server.conversion.inputs import encode_input, encode_inputs
+from taskyard_server.conversion.inputs import encode_inputs
 from taskyard_server.conversion.page_tokens import page_size
 from taskyard_server.conversion.report_requests import ReportRequest, fencing_token, report
 from taskyard_server.conversion.responses import MAX_PAGE_BYTES, lease_message
@@ -94,19 +94,6 @@ class LeaseService(LeaseServiceServicer):
     async def FailTask(self, request: pb.FailTaskRequest, context: Context) -> pb.FailTaskResponse:  # noqa: N802
         del context
         return pb.FailTaskResponse(task_id=request.task_id, state=await self._report(request))
-
-    async def FetchInput(self, request: pb.FetchInputRequest, context: Context) -> Any:  # noqa: N802
-        del context
-        call = current_call()
-        return await self._engine.leases.fetch_input(
-            call.namespace,
-            requests.host_id(request.host_id),
-            request.task_id,
-            fencing_token(request.fencing_token),
-            requests.path_name(request.name, "name"),
-            own_only=call.access.hosts is not None,
-            show=encode_input,
-        )
 
     async def ReleaseTask(  # noqa: N802
         self, request: pb.ReleaseTaskRequest, context: Context

@@ -3,10 +3,9 @@
 isort:skip_file
 Leases: a host claims tasks and reports on them, one call at a time.
 
-RuntimeHostService.Connect does all of this over one stream; these calls are for hosts that cannot keep a stream
-open. A lease ends when its task ends, is cancelled, paused, released or requeued, or when the lease expires. From
-then on its fencing token is stale: every report with this token is refused with `lease_lost` and changes nothing. A
-host that gets `lease_lost` stops the work. Every call of a host counts as a heartbeat.
+RuntimeHostService.Connect does all of this over one stream; these calls are for hosts that cannot keep one open. Each
+counts as a heartbeat. A lease ends when its task ends, is cancelled, paused, released or requeued, or when it expires.
+From then on every report under it is refused with `lease_lost` and changes nothing, and its host stops the work.
 """
 
 from collections import abc as _abc
@@ -15,7 +14,7 @@ from google.protobuf import message as _message
 from google.protobuf import struct_pb2 as _struct_pb2
 from google.protobuf import timestamp_pb2 as _timestamp_pb2
 from google.protobuf.internal import containers as _containers
-from taskyard.v1 import artifact_pb2 as _artifact_pb2
+from taskyard.v1 import input_pb2 as _input_pb2
 from taskyard.v1 import task_pb2 as _task_pb2
 import builtins as _builtins
 import sys
@@ -45,12 +44,10 @@ class Lease(_message.Message):
     host_id: _builtins.str
     """The host. Always set."""
     fencing_token: _builtins.float
-    """The fencing token: a whole number, 1 to 2^53, which grows with each lease of the namespace. Every report on the task
-    carries it. Always set.
-    """
+    """The fencing token of all reports: a whole number, 1 to 2^53, which grows with each lease of the namespace. Always set."""
     lease_secs: _builtins.int
-    """The length of the lease in seconds, counted again from each renewal. A host counts it from when it sent the claim
-    or the renewal, so that differences between clocks do not matter. Always set.
+    """The length of the lease in seconds, from when the host sent the claim or the last renewal, so that differences between
+    clocks do not matter. Always set.
     """
     @_builtins.property
     def claimed_at(self) -> _timestamp_pb2.Timestamp:
@@ -107,12 +104,12 @@ class Assignment(_message.Message):
         VALUE_FIELD_NUMBER: _builtins.int
         key: _builtins.str
         @_builtins.property
-        def value(self) -> Global___Input: ...
+        def value(self) -> _input_pb2.Input: ...
         def __init__(
             self,
             *,
             key: _builtins.str = ...,
-            value: Global___Input | None = ...,
+            value: _input_pb2.Input | None = ...,
         ) -> None: ...
         _HasFieldArgType: _TypeAlias = _typing.Literal["value", b"value"]  # noqa: Y015
         def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
@@ -132,15 +129,15 @@ class Assignment(_message.Message):
         """The task at the time of the claim. Always set."""
 
     @_builtins.property
-    def inputs(self) -> _containers.MessageMap[_builtins.str, Global___Input]:
-        """The inputs of the task, by their names. Absent if there are none."""
+    def inputs(self) -> _containers.MessageMap[_builtins.str, _input_pb2.Input]:
+        """The inputs of the task by their names. Absent if there are none."""
 
     def __init__(
         self,
         *,
         lease: Global___Lease | None = ...,
         task: _task_pb2.Task | None = ...,
-        inputs: _abc.Mapping[_builtins.str, Global___Input] | None = ...,
+        inputs: _abc.Mapping[_builtins.str, _input_pb2.Input] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["lease", b"lease", "task", b"task"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
@@ -149,111 +146,6 @@ class Assignment(_message.Message):
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___Assignment: _TypeAlias = Assignment  # noqa: Y015
-
-@_typing.final
-class Input(_message.Message):
-    """Input is a task whose result is handed on to another one, as it stands at that time (docs/rules.md, Inputs)."""
-
-    DESCRIPTOR: _descriptor.Descriptor
-
-    TASK_ID_FIELD_NUMBER: _builtins.int
-    STATE_FIELD_NUMBER: _builtins.int
-    RESULT_FIELD_NUMBER: _builtins.int
-    OUTPUT_FIELD_NUMBER: _builtins.int
-    ERROR_FIELD_NUMBER: _builtins.int
-    ARTIFACTS_FIELD_NUMBER: _builtins.int
-    OMITTED_FIELD_NUMBER: _builtins.int
-    task_id: _builtins.str
-    """The task. Always set."""
-    state: _task_pb2.Task.State.ValueType
-    """The state of the task: `done`, or another end where `after_policy` is `ended`. Absent only where the task is no
-    longer kept.
-    """
-    error: _builtins.str
-    """The error of the task. Absent without one."""
-    omitted: _builtins.bool
-    """True if the result is too large to come along: the results of all inputs of a task that do have at most 262,144
-    bytes. FetchInput has it. Absent otherwise.
-    """
-    @_builtins.property
-    def result(self) -> _struct_pb2.Value:
-        """The result of the task. Absent without one, and where it is `omitted`."""
-
-    @_builtins.property
-    def output(self) -> _task_pb2.Payload:
-        """The output of a typed action, see `Task.output`. Absent otherwise, and where it is `omitted`."""
-
-    @_builtins.property
-    def artifacts(self) -> _containers.RepeatedCompositeFieldContainer[_artifact_pb2.Artifact]:
-        """The artifacts of the task, which FetchArtifact reads with `input`. Absent if there are none."""
-
-    def __init__(
-        self,
-        *,
-        task_id: _builtins.str | None = ...,
-        state: _task_pb2.Task.State.ValueType | None = ...,
-        result: _struct_pb2.Value | None = ...,
-        output: _task_pb2.Payload | None = ...,
-        error: _builtins.str | None = ...,
-        artifacts: _abc.Iterable[_artifact_pb2.Artifact] | None = ...,
-        omitted: _builtins.bool | None = ...,
-    ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["_error", b"_error", "_omitted", b"_omitted", "_state", b"_state", "_task_id", b"_task_id", "error", b"error", "omitted", b"omitted", "output", b"output", "result", b"result", "state", b"state", "task_id", b"task_id"]  # noqa: Y015
-    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_error", b"_error", "_omitted", b"_omitted", "_state", b"_state", "_task_id", b"_task_id", "artifacts", b"artifacts", "error", b"error", "omitted", b"omitted", "output", b"output", "result", b"result", "state", b"state", "task_id", b"task_id"]  # noqa: Y015
-    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    _WhichOneofReturnType__error: _TypeAlias = _typing.Literal["error"]  # noqa: Y015
-    _WhichOneofArgType__error: _TypeAlias = _typing.Literal["_error", b"_error"]  # noqa: Y015
-    _WhichOneofReturnType__omitted: _TypeAlias = _typing.Literal["omitted"]  # noqa: Y015
-    _WhichOneofArgType__omitted: _TypeAlias = _typing.Literal["_omitted", b"_omitted"]  # noqa: Y015
-    _WhichOneofReturnType__state: _TypeAlias = _typing.Literal["state"]  # noqa: Y015
-    _WhichOneofArgType__state: _TypeAlias = _typing.Literal["_state", b"_state"]  # noqa: Y015
-    _WhichOneofReturnType__task_id: _TypeAlias = _typing.Literal["task_id"]  # noqa: Y015
-    _WhichOneofArgType__task_id: _TypeAlias = _typing.Literal["_task_id", b"_task_id"]  # noqa: Y015
-    @_typing.overload
-    def WhichOneof(self, oneof_group: _WhichOneofArgType__error) -> _WhichOneofReturnType__error | None: ...
-    @_typing.overload
-    def WhichOneof(self, oneof_group: _WhichOneofArgType__omitted) -> _WhichOneofReturnType__omitted | None: ...
-    @_typing.overload
-    def WhichOneof(self, oneof_group: _WhichOneofArgType__state) -> _WhichOneofReturnType__state | None: ...
-    @_typing.overload
-    def WhichOneof(self, oneof_group: _WhichOneofArgType__task_id) -> _WhichOneofReturnType__task_id | None: ...
-
-Global___Input: _TypeAlias = Input  # noqa: Y015
-
-@_typing.final
-class FetchInputRequest(_message.Message):
-    """FetchInputRequest names an input of a task that the host has under a lease."""
-
-    DESCRIPTOR: _descriptor.Descriptor
-
-    HOST_ID_FIELD_NUMBER: _builtins.int
-    TASK_ID_FIELD_NUMBER: _builtins.int
-    NAME_FIELD_NUMBER: _builtins.int
-    FENCING_TOKEN_FIELD_NUMBER: _builtins.int
-    host_id: _builtins.str
-    """The host. Required."""
-    task_id: _builtins.str
-    """The task. Required."""
-    name: _builtins.str
-    """The name of the input. Required."""
-    fencing_token: _builtins.float
-    """The fencing token of the lease, a whole number from 1 to 2^53. Required."""
-    def __init__(
-        self,
-        *,
-        host_id: _builtins.str = ...,
-        task_id: _builtins.str = ...,
-        name: _builtins.str = ...,
-        fencing_token: _builtins.float = ...,
-    ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
-    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["fencing_token", b"fencing_token", "host_id", b"host_id", "name", b"name", "task_id", b"task_id"]  # noqa: Y015
-    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    def WhichOneof(self, oneof_group: _Never) -> None: ...
-
-Global___FetchInputRequest: _TypeAlias = FetchInputRequest  # noqa: Y015
 
 @_typing.final
 class ClaimTaskRequest(_message.Message):
@@ -324,12 +216,12 @@ class ClaimTaskResponse(_message.Message):
         VALUE_FIELD_NUMBER: _builtins.int
         key: _builtins.str
         @_builtins.property
-        def value(self) -> Global___Input: ...
+        def value(self) -> _input_pb2.Input: ...
         def __init__(
             self,
             *,
             key: _builtins.str = ...,
-            value: Global___Input | None = ...,
+            value: _input_pb2.Input | None = ...,
         ) -> None: ...
         _HasFieldArgType: _TypeAlias = _typing.Literal["value", b"value"]  # noqa: Y015
         def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
@@ -348,9 +240,7 @@ class ClaimTaskResponse(_message.Message):
     task_id: _builtins.str
     """The task's id."""
     fencing_token: _builtins.float
-    """The fencing token, which every report on the task must carry: a whole number, 1 to 2^53, which grows with each lease
-    of the namespace.
-    """
+    """The fencing token, see `Lease.fencing_token`."""
     @_builtins.property
     def lease_expires_at(self) -> _timestamp_pb2.Timestamp:
         """When the lease expires if it is not renewed."""
@@ -360,7 +250,7 @@ class ClaimTaskResponse(_message.Message):
         """The task."""
 
     @_builtins.property
-    def inputs(self) -> _containers.MessageMap[_builtins.str, Global___Input]:
+    def inputs(self) -> _containers.MessageMap[_builtins.str, _input_pb2.Input]:
         """The inputs of the task, by their names. Absent if there are none."""
 
     def __init__(
@@ -371,7 +261,7 @@ class ClaimTaskResponse(_message.Message):
         lease_expires_at: _timestamp_pb2.Timestamp | None = ...,
         fencing_token: _builtins.float | None = ...,
         task: _task_pb2.Task | None = ...,
-        inputs: _abc.Mapping[_builtins.str, Global___Input] | None = ...,
+        inputs: _abc.Mapping[_builtins.str, _input_pb2.Input] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["_claimed", b"_claimed", "_fencing_token", b"_fencing_token", "_task_id", b"_task_id", "claimed", b"claimed", "fencing_token", b"fencing_token", "lease_expires_at", b"lease_expires_at", "task", b"task", "task_id", b"task_id"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
@@ -407,9 +297,7 @@ class ClaimTasksRequest(_message.Message):
     host_id: _builtins.str
     """The host. Required."""
     max_tasks: _builtins.int
-    """Maximum tasks to lease, 1 to 1,000. Required. Fewer are leased if fewer are available or if they would not fit into
-    one message.
-    """
+    """Maximum tasks to lease, 1 to 1,000. Fewer are leased if no more are there, or fit into one message. Required."""
     lease_secs: _builtins.int
     """The length of the leases in seconds, 1 to 3,600. Default `leaseSecs` (60)."""
     project: _builtins.str

@@ -70,11 +70,6 @@ class LeaseServiceStub(object):
                 request_serializer=taskyard_dot_v1_dot_lease__pb2.FailTaskRequest.SerializeToString,
                 response_deserializer=taskyard_dot_v1_dot_lease__pb2.FailTaskResponse.FromString,
                 _registered_method=True)
-        self.FetchInput = channel.unary_unary(
-                '/taskyard.v1.LeaseService/FetchInput',
-                request_serializer=taskyard_dot_v1_dot_lease__pb2.FetchInputRequest.SerializeToString,
-                response_deserializer=taskyard_dot_v1_dot_lease__pb2.Input.FromString,
-                _registered_method=True)
         self.ReleaseTask = channel.unary_unary(
                 '/taskyard.v1.LeaseService/ReleaseTask',
                 request_serializer=taskyard_dot_v1_dot_lease__pb2.ReleaseTaskRequest.SerializeToString,
@@ -153,8 +148,7 @@ class LeaseServiceServicer(object):
         raise NotImplementedError('Method not implemented!')
 
     def FailTask(self, request, context):
-        """Ends the attempt with an error: the task becomes `failed`, or `pending` until its next attempt if its retry policy
-        allows one.
+        """Ends the attempt with an error: the task becomes `failed`, or `pending` until its next attempt, if there is one.
 
         Errors: `not_found`, `lease_lost`, `bad_request` (no error given).
         Retry: safe; a repeat of a successful call fails with `lease_lost`.
@@ -163,30 +157,13 @@ class LeaseServiceServicer(object):
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
-    def FetchInput(self, request, context):
-        """Returns an input of a task with its result, for the host that has the task under a lease. It is for inputs that were
-        too large to come along with the task (`Input.omitted`).
-
-        The response is the input itself, not a wrapper.
-
-        Errors: `not_found` (no such host, task or input), `lease_lost`.
-        Retry: safe.
-
-        buf:lint:ignore RPC_RESPONSE_STANDARD_NAME
-        """
-        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
-        context.set_details('Method not implemented!')
-        raise NotImplementedError('Method not implemented!')
-
     def ReleaseTask(self, request, context):
         """Reports that nothing runs under this lease any more.
 
-        A live lease ends, and its task goes back to the queue at its old place. If the lease has already ended, even long
-        ago or with a later lease at another host, the task does not change, and a target that waited for the host to stop
-        becomes free.
+        A live lease ends, and its task goes back to the queue at its old place. If it has ended already, the task does not
+        change, and a target that waited for the host to stop becomes free.
 
-        Errors: `not_found` (also for a task that is no longer retained), `lease_lost` (the token belongs to the task's
-        last lease, held by another host, or to no lease yet).
+        Errors: `not_found` (also for a task that is no longer retained), `lease_lost` (the token is that of another host's lease, or of none).
         Retry: safe.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
@@ -240,11 +217,6 @@ def add_LeaseServiceServicer_to_server(servicer, server):
                     servicer.FailTask,
                     request_deserializer=taskyard_dot_v1_dot_lease__pb2.FailTaskRequest.FromString,
                     response_serializer=taskyard_dot_v1_dot_lease__pb2.FailTaskResponse.SerializeToString,
-            ),
-            'FetchInput': grpc.unary_unary_rpc_method_handler(
-                    servicer.FetchInput,
-                    request_deserializer=taskyard_dot_v1_dot_lease__pb2.FetchInputRequest.FromString,
-                    response_serializer=taskyard_dot_v1_dot_lease__pb2.Input.SerializeToString,
             ),
             'ReleaseTask': grpc.unary_unary_rpc_method_handler(
                     servicer.ReleaseTask,
@@ -447,33 +419,6 @@ class LeaseService(object):
             '/taskyard.v1.LeaseService/FailTask',
             taskyard_dot_v1_dot_lease__pb2.FailTaskRequest.SerializeToString,
             taskyard_dot_v1_dot_lease__pb2.FailTaskResponse.FromString,
-            options,
-            channel_credentials,
-            insecure,
-            call_credentials,
-            compression,
-            wait_for_ready,
-            timeout,
-            metadata,
-            _registered_method=True)
-
-    @staticmethod
-    def FetchInput(request,
-            target,
-            options=(),
-            channel_credentials=None,
-            call_credentials=None,
-            insecure=False,
-            compression=None,
-            wait_for_ready=None,
-            timeout=None,
-            metadata=None):
-        return grpc.experimental.unary_unary(
-            request,
-            target,
-            '/taskyard.v1.LeaseService/FetchInput',
-            taskyard_dot_v1_dot_lease__pb2.FetchInputRequest.SerializeToString,
-            taskyard_dot_v1_dot_lease__pb2.Input.FromString,
             options,
             channel_credentials,
             insecure,

@@ -3,10 +3,9 @@
 isort:skip_file
 Leases: a host claims tasks and reports on them, one call at a time.
 
-RuntimeHostService.Connect does all of this over one stream; these calls are for hosts that cannot keep a stream
-open. A lease ends when its task ends, is cancelled, paused, released or requeued, or when the lease expires. From
-then on its fencing token is stale: every report with this token is refused with `lease_lost` and changes nothing. A
-host that gets `lease_lost` stops the work. Every call of a host counts as a heartbeat.
+RuntimeHostService.Connect does all of this over one stream; these calls are for hosts that cannot keep one open. Each
+counts as a heartbeat. A lease ends when its task ends, is cancelled, paused, released or requeued, or when it expires.
+From then on every report under it is refused with `lease_lost` and changes nothing, and its host stops the work.
 """
 
 from collections import abc as _abc
@@ -77,32 +76,18 @@ class LeaseServiceStub:
     Retry: safe; a repeat of a successful call fails with `lease_lost`.
     """
     FailTask: _grpc.UnaryUnaryMultiCallable[_lease_pb2.FailTaskRequest, _lease_pb2.FailTaskResponse]
-    """Ends the attempt with an error: the task becomes `failed`, or `pending` until its next attempt if its retry policy
-    allows one.
+    """Ends the attempt with an error: the task becomes `failed`, or `pending` until its next attempt, if there is one.
 
     Errors: `not_found`, `lease_lost`, `bad_request` (no error given).
     Retry: safe; a repeat of a successful call fails with `lease_lost`.
     """
-    FetchInput: _grpc.UnaryUnaryMultiCallable[_lease_pb2.FetchInputRequest, _lease_pb2.Input]
-    """Returns an input of a task with its result, for the host that has the task under a lease. It is for inputs that were
-    too large to come along with the task (`Input.omitted`).
-
-    The response is the input itself, not a wrapper.
-
-    Errors: `not_found` (no such host, task or input), `lease_lost`.
-    Retry: safe.
-
-    buf:lint:ignore RPC_RESPONSE_STANDARD_NAME
-    """
     ReleaseTask: _grpc.UnaryUnaryMultiCallable[_lease_pb2.ReleaseTaskRequest, _lease_pb2.ReleaseTaskResponse]
     """Reports that nothing runs under this lease any more.
 
-    A live lease ends, and its task goes back to the queue at its old place. If the lease has already ended, even long
-    ago or with a later lease at another host, the task does not change, and a target that waited for the host to stop
-    becomes free.
+    A live lease ends, and its task goes back to the queue at its old place. If it has ended already, the task does not
+    change, and a target that waited for the host to stop becomes free.
 
-    Errors: `not_found` (also for a task that is no longer retained), `lease_lost` (the token belongs to the task's
-    last lease, held by another host, or to no lease yet).
+    Errors: `not_found` (also for a task that is no longer retained), `lease_lost` (the token is that of another host's lease, or of none).
     Retry: safe.
     """
     ListLeases: _grpc.UnaryUnaryMultiCallable[_lease_pb2.ListLeasesRequest, _lease_pb2.ListLeasesResponse]
@@ -155,32 +140,18 @@ class LeaseServiceAsyncStub(LeaseServiceStub):
     Retry: safe; a repeat of a successful call fails with `lease_lost`.
     """
     FailTask: _aio.UnaryUnaryMultiCallable[_lease_pb2.FailTaskRequest, _lease_pb2.FailTaskResponse]  # type: ignore[assignment]
-    """Ends the attempt with an error: the task becomes `failed`, or `pending` until its next attempt if its retry policy
-    allows one.
+    """Ends the attempt with an error: the task becomes `failed`, or `pending` until its next attempt, if there is one.
 
     Errors: `not_found`, `lease_lost`, `bad_request` (no error given).
     Retry: safe; a repeat of a successful call fails with `lease_lost`.
     """
-    FetchInput: _aio.UnaryUnaryMultiCallable[_lease_pb2.FetchInputRequest, _lease_pb2.Input]  # type: ignore[assignment]
-    """Returns an input of a task with its result, for the host that has the task under a lease. It is for inputs that were
-    too large to come along with the task (`Input.omitted`).
-
-    The response is the input itself, not a wrapper.
-
-    Errors: `not_found` (no such host, task or input), `lease_lost`.
-    Retry: safe.
-
-    buf:lint:ignore RPC_RESPONSE_STANDARD_NAME
-    """
     ReleaseTask: _aio.UnaryUnaryMultiCallable[_lease_pb2.ReleaseTaskRequest, _lease_pb2.ReleaseTaskResponse]  # type: ignore[assignment]
     """Reports that nothing runs under this lease any more.
 
-    A live lease ends, and its task goes back to the queue at its old place. If the lease has already ended, even long
-    ago or with a later lease at another host, the task does not change, and a target that waited for the host to stop
-    becomes free.
+    A live lease ends, and its task goes back to the queue at its old place. If it has ended already, the task does not
+    change, and a target that waited for the host to stop becomes free.
 
-    Errors: `not_found` (also for a task that is no longer retained), `lease_lost` (the token belongs to the task's
-    last lease, held by another host, or to no lease yet).
+    Errors: `not_found` (also for a task that is no longer retained), `lease_lost` (the token is that of another host's lease, or of none).
     Retry: safe.
     """
     ListLeases: _aio.UnaryUnaryMultiCallable[_lease_pb2.ListLeasesRequest, _lease_pb2.ListLeasesResponse]  # type: ignore[assignment]
@@ -272,28 +243,10 @@ class LeaseServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _lease_pb2.FailTaskRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_lease_pb2.FailTaskResponse, _abc.Awaitable[_lease_pb2.FailTaskResponse]]:
-        """Ends the attempt with an error: the task becomes `failed`, or `pending` until its next attempt if its retry policy
-        allows one.
+        """Ends the attempt with an error: the task becomes `failed`, or `pending` until its next attempt, if there is one.
 
         Errors: `not_found`, `lease_lost`, `bad_request` (no error given).
         Retry: safe; a repeat of a successful call fails with `lease_lost`.
-        """
-
-    @_abc_1.abstractmethod
-    def FetchInput(
-        self,
-        request: _lease_pb2.FetchInputRequest,
-        context: _ServicerContext,
-    ) -> _typing.Union[_lease_pb2.Input, _abc.Awaitable[_lease_pb2.Input]]:
-        """Returns an input of a task with its result, for the host that has the task under a lease. It is for inputs that were
-        too large to come along with the task (`Input.omitted`).
-
-        The response is the input itself, not a wrapper.
-
-        Errors: `not_found` (no such host, task or input), `lease_lost`.
-        Retry: safe.
-
-        buf:lint:ignore RPC_RESPONSE_STANDARD_NAME
         """
 
     @_abc_1.abstractmethod
@@ -304,12 +257,10 @@ class LeaseServiceServicer(metaclass=_abc_1.ABCMeta):
     ) -> _typing.Union[_lease_pb2.ReleaseTaskResponse, _abc.Awaitable[_lease_pb2.ReleaseTaskResponse]]:
         """Reports that nothing runs under this lease any more.
 
-        A live lease ends, and its task goes back to the queue at its old place. If the lease has already ended, even long
-        ago or with a later lease at another host, the task does not change, and a target that waited for the host to stop
-        becomes free.
+        A live lease ends, and its task goes back to the queue at its old place. If it has ended already, the task does not
+        change, and a target that waited for the host to stop becomes free.
 
-        Errors: `not_found` (also for a task that is no longer retained), `lease_lost` (the token belongs to the task's
-        last lease, held by another host, or to no lease yet).
+        Errors: `not_found` (also for a task that is no longer retained), `lease_lost` (the token is that of another host's lease, or of none).
         Retry: safe.
         """
 

@@ -1215,7 +1215,7 @@ export type SubmitTaskRequest = Message<"taskyard.v1.SubmitTaskRequest"> & {
   /**
    * Tasks whose results are handed on to this one, by a name for each: letters, digits, `-`, `_` and `.`, at most 128
    * characters, not a `.` first. The task comes after them as after those of `after`, with which they are at most 32. They
-   * must be known, and the caller must be shown their payloads (docs/rules.md, Inputs). Default none.
+   * must be known (docs/rules.md, Inputs). Default none.
    *
    * @generated from field: map<string, string> inputs = 31;
    */
@@ -2900,7 +2900,7 @@ export const TaskService: GenService<{
    * Errors: `bad_request` (no agent or action, a deadline in the past, a malformed field), `too_large` (params),
    * `queue_full` (the task is kept as `rejected`), `already_exists` (a different task has the idempotency key, or the
    * unique key where `on_conflict` is `reject`), `not_found` (a task of `after` or `inputs`), `conflict` (one of these was
-   * rejected), `permission_denied` (the payloads of a task of `inputs` are not shown to the caller).
+   * rejected).
    * Retry: safe with an `idempotency_key`; without one a repeat may submit the task twice.
    *
    * @generated from rpc taskyard.v1.TaskService.SubmitTask
