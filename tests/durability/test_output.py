@@ -93,7 +93,7 @@ class Host:
             await repeated(lambda: self._leases.CompleteTask(done, timeout=5))
         except grpc.aio.AioRpcError as error:
             # It was done already, by a call whose answer was lost.
-            if error.code() != grpc.StatusCode.FAILED_PRECONDITION:
+            if error.code() != grpc.StatusCode.ABORTED:
                 raise
 
 

@@ -7,8 +7,9 @@ from contextlib import AsyncExitStack
 import pytest
 
 from taskyard_server.core.errors import NotOwner, Unavailable
+from taskyard_server.core.reports import Report, ReportKind
 from taskyard_server.core.runs.artifacts import Right
-from taskyard_server.core.task import QUEUED, Submission
+from taskyard_server.core.task import QUEUED, Submission, Task
 from taskyard_server.core.task_options import TaskExtras, TaskOptions
 from taskyard_server.store.port import (
     ADDED_FIELDS_LEVEL,
@@ -26,6 +27,7 @@ from .members import FAILOVER_SECS, Member, Yard
 
 OLD, NEW = FORMAT_LEVEL, FORMAT_LEVEL + 1
 TYPED = TaskOptions(input=b"payload")
+WITH_INPUTS = TaskOptions(extras=TaskExtras(inputs=(("it", ""),)))
 WITH_EXTRAS = TaskOptions(extras=TaskExtras(concurrency_keys=("site:shop",)))
 
 
@@ -84,12 +86,16 @@ async def test_it_is_in_force_once_an_older_one_was_found_dead(yard: Yard) -> No
     assert new.serving.level == NEW
 
 
-async def submit_new(member: Member, options: TaskOptions) -> None:
+async def submit_new(member: Member, options: TaskOptions) -> Task:
     submission = Submission("ann", "click", options=options)
-    await member.engine.tasks.submit("shop", submission, show=live)
+    task = await member.engine.tasks.submit("shop", submission, show=live)
+    assert isinstance(task, Task)
+    return task
 
 
-@pytest.mark.parametrize(("level", "options"), [(ADDED_FIELDS_LEVEL, TYPED), (EXTRAS_LEVEL, WITH_EXTRAS)])
+@pytest.mark.parametrize(
+    ("level", "options"), [(ADDED_FIELDS_LEVEL, TYPED), (EXTRAS_LEVEL, WITH_EXTRAS), (ARTIFACTS_LEVEL, WITH_INPUTS)]
+)
 async def test_what_an_older_version_could_not_read_is_refused_while_one_lives(
     yard: Yard, level: int, options: TaskOptions
 ) -> None:
@@ -97,12 +103,15 @@ async def test_what_an_older_version_could_not_read_is_refused_while_one_lives(
     old = await yard.member("old", level - 1)
     new = await yard.member("new", level)
     await new.submit("shop")
+    first = await submit_new(new, TaskOptions())
+    if options is WITH_INPUTS:
+        options = TaskOptions(extras=TaskExtras(inputs=(("it", first.id),)))
     with pytest.raises(Unavailable, match="not before all replicas of this store are of this version"):
         await submit_new(new, options)
     await leave(yard, old)
     await yard.settle()
     await submit_new(new, options)
-    assert new.engine.admin.totals("shop").queued == 2
+    assert new.engine.admin.totals("shop").queued == 3
 
 
 async def speaker_on(member: Member) -> Speaker:
@@ -169,6 +178,20 @@ async def test_the_next_owner_goes_on_with_an_upload_and_has_what_is_complete(ya
         await send(other.engine, right, "half", part, offset, of=of, namespace="shop")
     for name in ("whole", "half"):
         assert await got(other.engine, host.task_id, name, namespace="shop") == data
+
+
+async def test_the_next_owner_hands_on_what_was_handed_on(yard: Yard) -> None:
+    one = await yard.member("one")
+    host = await speaker_on(one)
+    done = Report(ReportKind.COMPLETED, host.task_id, host.token, payload=b"result")
+    await one.engine.leases.report("shop", HOST, [done])
+    await submit_new(one, TaskOptions(extras=TaskExtras(inputs=(("it", host.task_id),))))
+    other = await yard.member("other")
+    await leave(yard, one)
+    await yard.settle()
+    assert other.owned() == ["shop"]
+    leases = await other.engine.leases.claim("shop", HOST, 2, show=live)
+    assert [[each and each.result for each in lease.inputs] for lease in leases] == [[], [b"result"]]
 
 
 async def test_a_replica_alone_takes_all_at_once(yard: Yard) -> None:
