@@ -66,11 +66,12 @@ class Host:
     async def begin(self) -> None:
         """Submit the task, and claim it."""
         tasks, hosts = task_pb2_grpc.TaskServiceStub(self._channel), RuntimeHostServiceStub(self._channel)
-        request = task_pb2.SubmitTaskRequest(agent_id="ann", action="talk")
+        request = task_pb2.SubmitTaskRequest(agent_id="ann", action="talk", idempotency_key="talk")
         request.deadline.FromSeconds(int(time.time()) + 3_600)
-        await tasks.SubmitTask(request)
-        await hosts.RegisterHost(runtime_host_pb2.RegisterHostRequest(host_id="h"))
-        claim = await self._leases.ClaimTask(lease_pb2.ClaimTaskRequest(host_id="h", lease_secs=3_600))
+        await repeated(lambda: tasks.SubmitTask(request, timeout=5))
+        await repeated(lambda: hosts.RegisterHost(runtime_host_pb2.RegisterHostRequest(host_id="h"), timeout=5))
+        asked = lease_pb2.ClaimTaskRequest(host_id="h", lease_secs=3_600, claim_id="talk")
+        claim = await repeated(lambda: self._leases.ClaimTask(asked, timeout=5))
         self.task_id, self.token = claim.task_id, claim.fencing_token
 
     async def talk(self, chance: random.Random, is_over: asyncio.Event) -> None:
