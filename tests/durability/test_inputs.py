@@ -77,8 +77,8 @@ class Line:
         try:
             await repeated(lambda: self._leases.CompleteTask(done, timeout=5))
         except grpc.aio.AioRpcError as error:
-            # It was done already, by a call whose answer was lost.
-            if error.code() != grpc.StatusCode.ABORTED:
+            # It was done already, by a call whose answer was lost, and may have left memory since.
+            if error.code() not in (grpc.StatusCode.ABORTED, grpc.StatusCode.NOT_FOUND):
                 raise
 
     async def _submit(self, request: task_pb2.SubmitTaskRequest) -> str:

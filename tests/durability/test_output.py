@@ -41,13 +41,18 @@ PASSING = (grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.DEADLINE_EXCEEDED, grpc.
 T = TypeVar("T")
 
 
+def is_passing(error: grpc.aio.AioRpcError) -> bool:
+    """True if nobody serves at present, or the connection broke in the middle of an answer."""
+    return error.code() in PASSING or "RST_STREAM" in (error.details() or "")
+
+
 async def repeated(call: Callable[[], Awaitable[T]]) -> T:
     """What a call answers, made again while nobody serves."""
     while True:
         try:
             return await call()
         except grpc.aio.AioRpcError as error:
-            if error.code() not in PASSING:
+            if not is_passing(error):
                 raise
         await asyncio.sleep(0.05)
 
@@ -111,7 +116,7 @@ async def follow(channel: grpc.aio.Channel, task_id: str) -> list[str]:
                     got.append(chunk.text)
             return got
         except grpc.aio.AioRpcError as error:
-            if error.code() not in PASSING:
+            if not is_passing(error):
                 raise
         await asyncio.sleep(0.05)
 
