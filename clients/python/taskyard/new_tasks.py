@@ -58,8 +58,8 @@ class NewTask:
             bounds how many tasks of it are in flight, or begin a second, see `Limits`.
         after: Tasks that must have ended before it is due, at most 32: their ids, handles or tasks; in a batch also
             `NewTask`s that stand before it in the same batch.
-        after_policy: What it asks of those: `"success"`, that they end as done, else it is cancelled; or `"ended"`,
-            however they end. Default `"success"`.
+        after_policy: What it asks of those, and of its inputs: `"success"`, that they end as done, else it is
+            cancelled; or `"ended"`, however they end. Default `"success"`.
         unique_key: While another task of the agent has this key, `on_conflict` says what happens. Default none.
         unique_while: For how long it has its key: `"queued"`, while it waits, or `"live"`, until it has ended. Default
             `"live"`.
@@ -70,6 +70,8 @@ class NewTask:
             is resumed, resolved or cancelled, or `"continue"`. Default what the settings say of the target, else
             `"block"`.
         selector: The element that the action is for, as a selector such as `#btn`.
+        inputs: Tasks whose results are handed to it, by a name for each, see `RunningTask.inputs`: it comes after them,
+            as after those of `after`, with which they are at most 32. Default none.
     """
 
     action: str
@@ -101,6 +103,7 @@ class NewTask:
     on_conflict: OnConflict | None = None
     on_target_failure: OnTargetFailure | None = None
     selector: str | None = None
+    inputs: Mapping[str, Predecessor] = field(default_factory=dict)
 
     def to_message(
         self, agent_id: str, idempotency_key: str, codec: Codec | None = None, parent_id: str = ""
@@ -147,13 +150,17 @@ class NewTask:
         """
         if self.agent_id is not None or self.callback_url is not None:
             raise ValueError("agent_id, callback_url: the tasks of a batch share those of the batch")
-        near = [each for each in self.after if isinstance(each, NewTask)] if isinstance(self.after, Iterable) else []
-        alone = replace(self, after=[each for each in self.after if not isinstance(each, NewTask)]) if near else self
+        alone, after, inputs = self, [], {}
+        if isinstance(self.after, Iterable) and (after := [each for each in self.after if isinstance(each, NewTask)]):
+            alone = replace(alone, after=[each for each in self.after if not isinstance(each, NewTask)])
+        if isinstance(self.inputs, Mapping) and (inputs := _near(self.inputs)):
+            alone = replace(alone, inputs={name: each for name, each in self.inputs.items() if name not in inputs})
         # The proto gives both messages the same field numbers.
         message = batch_pb2.BatchTask.FromString(
             alone.to_message("", idempotency_key, codec, parent_id).SerializeToString()
         )
-        message.after_indexes.extend(_place(each, before) for each in near)
+        message.after_indexes.extend(_place(each, before, "after") for each in after)
+        message.input_indexes.update({name: _place(each, before, f"inputs.{name}") for name, each in inputs.items()})
         return message
 
     def to_template(self, agent_id: str, codec: Codec | None = None) -> schedule_pb2.TaskTemplate:
@@ -224,7 +231,7 @@ FROM_MESSAGE: Final[Mapping[str, Callable[[Any], Any]]] = {
 """How the values of a message are converted that are not plain."""
 OF_ONE_TASK: Final = (
     *("hold", "not_before", "idempotency_key", "traceparent", "parent_id"),
-    *("after", "after_policy", "unique_key", "unique_while", "on_conflict"),
+    *("after", "after_policy", "inputs", "unique_key", "unique_while", "on_conflict"),
 )
 """The fields that a schedule cannot give to each of its tasks."""
 
@@ -326,6 +333,7 @@ def common_task(action: str, fields: Mapping[str, Any]) -> NewTask:
     task = new_task(action, fields)
     check(task._set_fields())
     _task_ids(task.after)
+    _input_ids(task.inputs)
     return task
 
 
@@ -370,7 +378,12 @@ def _task_ids(tasks: Sequence[Predecessor]) -> list[str]:
     """The ids of tasks to come after."""
     if isinstance(tasks, str) or not isinstance(tasks, Iterable):
         raise TypeError(f"after: is a sequence of tasks, not {shown(tasks)}")
-    return [_task_id(each) for each in tasks]
+    return [_task_id(each, "after") for each in tasks]
+
+
+def _input_ids(tasks: Mapping[str, Predecessor] | None) -> dict[str, str]:
+    """The ids of the tasks whose results are handed on, by name."""
+    return {name: _task_id(each, f"inputs.{name}") for name, each in (tasks or {}).items()}
 
 
 TO_MESSAGE: Final[Mapping[str, Callable[[Any], Any]]] = {
@@ -379,25 +392,33 @@ TO_MESSAGE: Final[Mapping[str, Callable[[Any], Any]]] = {
     "not_before": lambda at: _timestamp(at, "not_before"),
     "retry_policy": lambda policy: None if policy is None else policy.to_message(),
     "after": _task_ids,
+    "inputs": _input_ids,
 }
 """How the values of fields are converted that are not the same in the API."""
 
 
-def _task_id(task: Predecessor) -> str:
+def _task_id(task: Predecessor, field_name: str) -> str:
     match task:
         case str():
             return task
         case Submitted() | Task():
             return task.id
         case NewTask():
-            raise ValueError(f"after: {task.action!r} was not submitted; a NewTask is for tasks of the same batch")
-    raise TypeError(f"after: takes ids, handles and tasks, not {shown(task)}")
+            raise ValueError(
+                f"{field_name}: {task.action!r} was not submitted; a NewTask is for tasks of the same batch"
+            )
+    raise TypeError(f"{field_name}: takes ids, handles and tasks, not {shown(task)}")
 
 
-def _place(task: NewTask, before: Sequence[NewTask]) -> int:
+def _near(tasks: Mapping[str, Predecessor]) -> dict[str, NewTask]:
+    """Those that stand in the same batch. A key that is no name is left for the check of all fields."""
+    return {name: each for name, each in tasks.items() if isinstance(each, NewTask) and isinstance(name, str)}
+
+
+def _place(task: NewTask, before: Sequence[NewTask], field_name: str) -> int:
     """Where a task stands in its batch. Equal ones are told apart."""
     places = [place for place, each in enumerate(before) if each is task]
     if len(places) != 1:
         problem = "stands several times" if places else "does not stand"
-        raise ValueError(f"after: {task.action!r} {problem} in the batch before the task that comes after it")
+        raise ValueError(f"{field_name}: {task.action!r} {problem} in the batch before the task that comes after it")
     return places[0]

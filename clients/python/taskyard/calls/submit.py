@@ -97,7 +97,7 @@ class SubmitCalls:
             TooLarge: The input is too large, also for an artifact; or the server keeps none.
             AlreadyExists: The idempotency key belongs to a different task, or the unique key is taken and `on_conflict`
                 is `"reject"`.
-            NotFound: A task that it comes `after` is not known.
+            NotFound: A task that it comes `after`, or that is an input, is not known.
             Unavailable: The server owed its answer for longer than `patience`. It may have accepted the task.
             BadValue: The input does not fit the action's type.
             TypeError: A field is unknown, or has a type that the API cannot express.
@@ -120,7 +120,8 @@ class SubmitCalls:
         """Submit several tasks of one agent as a batch. Each is accepted or refused by itself.
 
         Args:
-            tasks: The tasks; `task_of` makes those of typed actions. One may come `after` others that stand before it.
+            tasks: The tasks; `task_of` makes those of typed actions. One may come `after` others that stand before it,
+                and have them as `inputs`.
             agent_id: The agent of all tasks. Default the client's.
             callback_url: The URL that each task is posted to when it ends. Default none.
             agent: The old name of `agent_id`.

@@ -180,6 +180,7 @@ class Task:
             for a while.
         selector: The element that the action is for, as a selector.
         artifacts: Its artifacts, those of all runs, in the order in which they were put.
+        inputs: The ids of the tasks whose results are handed to it, by the names that it has for them.
     """
 
     id: str
@@ -230,6 +231,7 @@ class Task:
     notice: str | None = None
     selector: str | None = None
     artifacts: tuple[Artifact, ...] = ()
+    inputs: dict[str, str] = field(default_factory=dict)
 
     latency_ms = old_milliseconds("Task.latency_ms", "latency")
 
@@ -284,6 +286,7 @@ CONVERTED: Final[Mapping[str, Callable[[Any], Any]]] = {
     "result": plain_value,
     "requires": tuple,
     "labels": dict,
+    "inputs": dict,
     "retry_policy": RetryPolicy.from_message,
     "attempts": _attempts,
     "artifacts": _artifacts,

@@ -52,6 +52,7 @@ TAKEN: Final[Mapping[str, tuple[tuple[type, ...], str]]] = {
     "unique_while": (TEXT, "a text"),
     "on_conflict": (TEXT, "a text"),
     "on_target_failure": (TEXT, "a text"),
+    "inputs": ((Mapping,), "a dict of tasks by name"),
     "input": ((Payload,), "a Payload; a value for it is the second argument of a call with an Action"),
 }
 """The types of fields with one value."""
@@ -94,6 +95,7 @@ class ActionFields(TypedDict, total=False):
     concurrency_keys: Sequence[str]
     after: Sequence[Predecessor]
     after_policy: AfterPolicy | None
+    inputs: Mapping[str, Predecessor]
     unique_key: str | None
     unique_while: UniqueWhile | None
     on_conflict: OnConflict | None
@@ -157,6 +159,9 @@ def check(fields: Mapping[str, Any]) -> None:
     for label, text in (fields.get("labels") or {}).items():
         if not (isinstance(label, str) and isinstance(text, str)):
             raise TypeError(f"labels: is a dict of texts, {label} is {shown(text)}")
+    for name in fields.get("inputs") or ():
+        if not isinstance(name, str):
+            raise TypeError(f"inputs: is a dict of tasks by name, {shown(name)} is no name")
     if fields.get("params") is not None and fields.get("input") is not None:
         raise TypeError("params, input: a task has one of them")
     run_timeout = fields.get("run_timeout")

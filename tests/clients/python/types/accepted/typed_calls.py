@@ -78,7 +78,7 @@ async def agent() -> None:
                 assert_type(outcome, Outcome[Page, Links])
                 assert_type(outcome.input.host, str)
                 assert_type(outcome.result, Links)
-        async with client.map(crawl, pages(), target="t") as streamed:
+        async with client.map(crawl, pages(), inputs={"page": handle, "other": "tsk_2"}) as streamed:
             async for each in streamed:
                 assert_type(each.output, Links | None)
         async with client.map("crawl", [{"host": "a"}]) as plain:
@@ -87,7 +87,10 @@ async def agent() -> None:
         async for ended in as_completed([handle]):
             assert_type(ended, TaskHandle[Links])
         await client.submit_batch(
-            [first := task_of(crawl, Page("a")), NewTask("other", after=[first, handle, "tsk_2"])]
+            [
+                first := task_of(crawl, Page("a")),
+                NewTask("other", after=[first, "tsk_2"], inputs={"page": first, "old": handle}),
+            ]
         )
         await client.submit("report", after=[handle, await handle.task()], after_policy="ended", unique_while="queued")
         assert_type(await client.cancel("tsk_1"), TaskState)
@@ -107,7 +110,8 @@ def blocking_agent() -> None:
     with SyncClient(agent_id="ann") as client:
         assert_type(client.run(crawl, Page("a")), Links)
         assert_type(client.submit(count, [1]), SyncTaskHandle[int])
-        assert_type(client.submit(count, [1]).result(), int)
+        first = client.submit(count, [1])
+        assert_type(client.submit(count, [1], inputs={"page": first, "other": first.task()}).result(), int)
         assert_type(client.handle("tsk_1", crawl), SyncTaskHandle[Links])
         assert_type(client.cancel("tsk_1"), TaskState)
         assert_type(client.cancel("tsk_1", wait=5), Stopping)

@@ -49,6 +49,8 @@ async def agent(client: Client) -> None:
     await client.submit("crawl", run_timeout=timedelta(seconds=5), retry=3)  # wrong
     await client.submit("crawl", after_policy="always")  # wrong
     await client.submit("crawl", after=[5])  # wrong
+    await client.submit("crawl", inputs=["tsk_1"])  # wrong
+    await client.submit("crawl", inputs={"page": 5})  # wrong
     await client.submit("crawl", on_conflict="replace")  # wrong
     await client.cancel_tasks(colour="red")  # wrong
     client.list(labels={"site": 3})  # wrong
