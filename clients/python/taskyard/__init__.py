@@ -57,6 +57,7 @@ if TYPE_CHECKING:
     from .handles import TaskHandle, as_completed
     from .host import Host
     from .hosting.failing import ActionFailed, NotRetryable, Retry
+    from .hosting.inputs import TaskInput
     from .hosting.running_task import RunningTask
     from .mapping import TaskMap
     from .new_tasks import NewTask, task_of
@@ -115,6 +116,7 @@ _PLACES: Final = {
     "handles": ("TaskHandle", "as_completed"),
     "host": ("Host",),
     "hosting.failing": ("ActionFailed", "NotRetryable", "Retry"),
+    "hosting.inputs": ("TaskInput",),
     "hosting.running_task": ("RunningTask",),
     "records.limits": ("KeyUsage", "Limit"),
     "mapping": ("TaskMap",),
@@ -236,6 +238,7 @@ __all__ = [
     "TaskEvent",
     "TaskFailed",
     "TaskHandle",
+    "TaskInput",
     "TaskLost",
     "TaskMap",
     "TaskState",

@@ -133,8 +133,9 @@ class Host:
     ) -> Registering[I, O]:
         """Register the decorated function as the handler of a typed action.
 
-        The function takes the input, or the input and a `RunningTask`, and returns the output. An input that does not
-        fit the action's type fails its task before the function is called, with the code `bad_input`.
+        The function takes the input, or the input and a `RunningTask`, and returns the output. Its keyword-only
+        parameters are the `inputs` of the task, results of other tasks, in their annotated types. What does not fit its
+        type, or has no value and no default, fails the task before the function is called, with the code `bad_input`.
 
         Args:
             action: The action.
@@ -157,7 +158,7 @@ class Host:
     def action(
         self, name: str | None = None, *, runs_in: RunsIn | None = None, capture_output: bool = False
     ) -> Callable[[H], H]:
-        """Register the decorated function as the handler of an action. It takes a `RunningTask` alone.
+        """Register the decorated function as the handler of an action. It takes a `RunningTask`, and inputs by keyword.
 
         Args:
             name: The action. Default the name of the function.

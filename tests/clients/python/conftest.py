@@ -12,6 +12,7 @@ from taskyard import Client
 from taskyard.v1 import (
     artifact_pb2_grpc,
     batch_pb2_grpc,
+    input_pb2_grpc,
     namespace_pb2_grpc,
     output_pb2,
     output_pb2_grpc,
@@ -34,6 +35,7 @@ from taskyard_server.metrics.snapshots import Snapshots
 from taskyard_server.services.artifacts import ArtifactService
 from taskyard_server.services.batches import BatchService
 from taskyard_server.services.hosts import RuntimeHostService
+from taskyard_server.services.inputs import InputService
 from taskyard_server.services.namespaces import NamespaceService
 from taskyard_server.services.output import OutputService, encoder, sayings
 from taskyard_server.services.schedules import ScheduleService
@@ -180,6 +182,7 @@ class Server:
         output_pb2_grpc.add_OutputServiceServicer_to_server(OutputService(self.engine), server)
         artifact_pb2_grpc.add_ArtifactServiceServicer_to_server(self.artifacts, server)
         runtime_host_pb2_grpc.add_RuntimeHostServiceServicer_to_server(self.hosts, server)
+        input_pb2_grpc.add_InputServiceServicer_to_server(InputService(self.engine), server)
         target_pb2_grpc.add_TargetServiceServicer_to_server(TargetService(self.engine), server)
         schedule_pb2_grpc.add_ScheduleServiceServicer_to_server(ScheduleService(self.engine, MAX_PAYLOAD_BYTES), server)
         namespace_pb2_grpc.add_NamespaceServiceServicer_to_server(NamespaceService(self.engine), server)

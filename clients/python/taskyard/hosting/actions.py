@@ -5,17 +5,17 @@ import pickle
 from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager, AbstractContextManager
 from dataclasses import dataclass, replace
-from typing import Any, Final, Literal, TypeAlias
+from typing import Any, Concatenate, Final, Literal, TypeAlias
 
 from taskyard.action import Action
 from taskyard.values.payloads import Codec
 from taskyard.values.shapes import shape_of
 from taskyard.workers.references import reference
 
-from .annotations import check_typed, check_untyped, takes_task
+from .annotations import InputParameter, check_typed, check_untyped, inputs_of, takes_task
 from .running_task import RunningTask
 
-Handler: TypeAlias = Callable[[RunningTask], Any]
+Handler: TypeAlias = Callable[Concatenate[RunningTask, ...], Any]
 RunsIn: TypeAlias = Literal["loop", "thread", "process"]
 Lifespan: TypeAlias = Callable[[], AbstractAsyncContextManager[Any] | AbstractContextManager[Any]]
 CallNext: TypeAlias = Callable[[RunningTask], Any]
@@ -37,6 +37,7 @@ class Registered:
         is_typed: Whether there is a typed action. Its handler takes the input.
         takes_task: Whether the handler of a typed action takes the task, too.
         capture_output: Whether what its process writes to file descriptors 1 and 2 is output of its task.
+        inputs: The inputs that it takes by keyword.
     """
 
     function: Any
@@ -47,6 +48,7 @@ class Registered:
     is_typed: bool = False
     takes_task: bool = True
     capture_output: bool = False
+    inputs: tuple[InputParameter, ...] = ()
 
 
 class Actions:
@@ -196,14 +198,15 @@ def _registered(
         raise TypeError(f"the handler of {name!r} is async, and threads run plain functions")
     if action is None:
         check_untyped(function, name)
-        found = Registered(function, place, is_async)
+        found = Registered(function, place, is_async, inputs=inputs_of(function, name))
     else:
         input_type, output_type = action.input_type, action.output_type
         for kind in (input_type, output_type):
             shape_of(kind)
         check_typed(function, name, input_type, output_type)
         with_task = takes_task(function, name)
-        found = Registered(function, place, is_async, input_type, output_type, True, with_task)
+        inputs = inputs_of(function, name)
+        found = Registered(function, place, is_async, input_type, output_type, True, with_task, inputs=inputs)
     if place == "process":
         reference(function, name)
         _check_sent(name, found)
@@ -213,6 +216,6 @@ def _registered(
 def _check_sent(name: str, found: Registered) -> None:
     """Check that the types of an action can be found again in a worker process."""
     try:
-        pickle.dumps((found.input_type, found.output_type))
+        pickle.dumps((found.input_type, found.output_type, found.inputs))
     except Exception as error:
         raise TypeError(f"the types of {name!r} are not found again in a worker process: {error}") from None

@@ -4,12 +4,52 @@ import inspect
 import types
 import typing
 from collections.abc import Callable, Mapping
-from typing import Annotated, Any, Final, Literal, get_args, get_origin
+from typing import Annotated, Any, Final, Literal, NamedTuple, get_args, get_origin
+
+from taskyard.values.shapes import shape_of
 
 from .running_task import RunningTask
 
 JSON_CLASSES: Final = (type(None), bool, int, float, str, list, tuple, dict, Mapping)
 TASK_NAMES: Final = frozenset({"task", "_task"})
+
+
+class InputParameter(NamedTuple):
+    """A parameter of a handler that takes an input of its task: the name, the type, and whether it has no default."""
+
+    name: str
+    kind: Any
+    is_required: bool
+
+
+def inputs_of(function: Callable[..., Any], name: str) -> tuple[InputParameter, ...]:
+    """List the inputs that a handler takes: its keyword-only parameters.
+
+    Args:
+        function: The handler.
+        name: The action, for the error.
+
+    Returns:
+        The parameters.
+
+    Raises:
+        TypeError: The type of one without a default cannot be sent, or its annotation cannot be read.
+    """
+    found = []
+    for each in _parameters(function) or []:
+        if each.kind is not each.KEYWORD_ONLY:
+            continue
+        kind = Any if each.annotation is each.empty else _hints(function).get(each.name, each.annotation)
+        is_required = each.default is each.empty
+        if is_required:
+            try:
+                if isinstance(kind, str):
+                    raise TypeError(f"{kind!r} names nothing in the module of the handler")
+                shape_of(kind)
+            except TypeError as error:
+                raise TypeError(f"the handler of {name!r} takes the input {each.name}: {error}") from None
+        found.append(InputParameter(each.name, kind, is_required))
+    return tuple(found)
 
 
 def takes_task(function: Callable[..., Any], name: str) -> bool:
@@ -28,11 +68,11 @@ def takes_task(function: Callable[..., Any], name: str) -> bool:
     parameters = _parameters(function)
     if parameters is None:
         return False
-    positional = [each for each in parameters if each.kind in (each.POSITIONAL_ONLY, each.POSITIONAL_OR_KEYWORD)]
+    positional = _positional(parameters)
     needed = [each for each in positional if each.default is each.empty]
     keywords = [each for each in parameters if each.kind is each.KEYWORD_ONLY and each.default is each.empty]
     takes_more = any(each.kind is each.VAR_POSITIONAL for each in parameters)
-    if keywords or len(needed) > 2 or not (positional or takes_more):
+    if any(each.name in TASK_NAMES for each in keywords) or len(needed) > 2 or not (positional or takes_more):
         raise TypeError(f"the handler of {name!r} takes (input) or (input, task), not {_signature(function)}")
     if len(needed) == 2:
         return True
@@ -51,8 +91,7 @@ def check_typed(function: Callable[..., Any], name: str, input_type: Any, output
     Raises:
         TypeError: An annotation is another type than the action's.
     """
-    parameters = _parameters(function) or []
-    for parameter, kind in zip(parameters, (input_type, RunningTask), strict=False):
+    for parameter, kind in zip(_positional(_parameters(function) or []), (input_type, RunningTask), strict=False):
         hint = _hint(function, parameter)
         is_option = kind is RunningTask and parameter.default is not parameter.empty
         if hint is not parameter.empty and not is_option and not _takes(hint, kind):
@@ -144,6 +183,10 @@ def _parameters(function: Callable[..., Any]) -> list[inspect.Parameter] | None:
     except (TypeError, ValueError):
         # Some functions that are written in C have no signature.
         return None
+
+
+def _positional(parameters: list[inspect.Parameter]) -> list[inspect.Parameter]:
+    return [each for each in parameters if each.kind in (each.POSITIONAL_ONLY, each.POSITIONAL_OR_KEYWORD)]
 
 
 def _hint(function: Callable[..., Any], parameter: inspect.Parameter) -> Any:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
 if TYPE_CHECKING:
     from taskyard.calls.artifacts import Content
     from taskyard.records.artifacts import Artifact
-    from taskyard.v1.task_pb2 import Task
+    from taskyard.v1.lease_pb2 import Assignment
 
 T = TypeVar("T")
 
@@ -33,11 +33,12 @@ class TaskArtifacts(Protocol):
             OSError: The file cannot be read.
         """
 
-    def read(self, name: str) -> bytes:
+    def read(self, name: str, of: str = "") -> bytes:
         """Read an artifact.
 
         Args:
             name: Its name.
+            of: The input whose artifact it is. Default it is one of the task itself.
 
         Returns:
             Its bytes.
@@ -47,16 +48,32 @@ class TaskArtifacts(Protocol):
         """
 
 
-def hashes_of(task: Task) -> dict[str, str]:
-    """Read the hashes of the artifacts of a task.
+def place_of(name: str, of: str) -> str:
+    """Name an artifact among those of a task and of its inputs.
 
     Args:
-        task: The task as it was assigned.
+        name: Its name.
+        of: The input whose artifact it is, empty if it is one of the task itself.
 
     Returns:
-        The hashes in hex, by the names of the artifacts.
+        Its name, for that of an input such as `page/shot.png`.
     """
-    return {artifact.name: artifact.sha256 for artifact in task.artifacts}
+    return f"{of}/{name}" if of else name
+
+
+def hashes_of(assignment: Assignment) -> dict[str, str]:
+    """Read the hashes of the artifacts of a task and of its inputs.
+
+    Args:
+        assignment: The task as it was assigned.
+
+    Returns:
+        The hashes in hex, by what `place_of` names them.
+    """
+    hashes = {artifact.name: artifact.sha256 for artifact in assignment.task.artifacts}
+    for of, found in assignment.inputs.items():
+        hashes |= {place_of(artifact.name, of): artifact.sha256 for artifact in found.artifacts}
+    return hashes
 
 
 class Work(Generic[T]):

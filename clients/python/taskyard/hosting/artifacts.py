@@ -25,6 +25,8 @@ from taskyard.errors import BadRequest, NotFound, OutOfRange, TaskyardError, err
 from taskyard.records.artifacts import Artifact
 from taskyard.v1.artifact_pb2 import FetchArtifactRequest, UploadArtifactRequest, UploadArtifactResponse
 from taskyard.v1.artifact_pb2_grpc import ArtifactServiceStub
+from taskyard.v1.input_pb2 import FetchInputRequest, Input
+from taskyard.v1.input_pb2_grpc import InputServiceStub
 from taskyard.v1.lease_pb2 import Assignment, Lease
 from taskyard.v1.runtime_host_pb2 import Report
 from taskyard.v1.task_pb2 import Payload
@@ -32,6 +34,8 @@ from taskyard.v1.task_pb2 import Task as TaskMessage
 from taskyard.values.convert import fill_struct, plain_value, value_from
 from taskyard.values.payloads import is_exact
 from taskyard.values.references import JSON, PARAMS, RESULT, Reference, reference_in
+
+from .artifact_work import place_of
 
 T = TypeVar("T")
 
@@ -46,7 +50,7 @@ class LeaseArtifacts:
     Args:
         artifacts: Those of the host.
         lease: The lease of the task.
-        hashes: The hashes of those that the task has, by their names. What is put here changes them.
+        hashes: The hashes of those that the task and its inputs have, see `hashes_of`. What is put here changes them.
     """
 
     def __init__(self, artifacts: HostArtifacts, lease: Lease, hashes: dict[str, str]) -> None:
@@ -75,11 +79,13 @@ class LeaseArtifacts:
         self._hashes[name] = artifact.sha256
         return artifact
 
-    def read(self, name: str) -> bytes:
+    def read(self, name: str, of: str = "") -> bytes:
         """Read an artifact, anew if another one has taken its place meanwhile.
 
         Args:
             name: Its name.
+            of: The input whose artifact it is. Default it is one of the task itself.
+            of: The input whose artifact it is. Default it is one of the task itself.
 
         Returns:
             Its bytes.
@@ -87,18 +93,19 @@ class LeaseArtifacts:
         Raises:
             TaskyardError: It cannot be read; `Internal` if its bytes do not have its hash.
         """
+        place = place_of(name, of)
         while True:
-            stated = self._hashes.get(name)
+            stated = self._hashes.get(place)
             try:
-                data = self._artifacts.read(self._lease, name)
+                data = self._artifacts.read(self._lease, name, of)
             except (NotFound, OutOfRange):
-                if self._hashes.get(name) == stated:
+                if self._hashes.get(place) == stated:
                     raise
                 continue
             if stated is None or sha256(data).hexdigest() == stated:
                 return data
-            if self._hashes.get(name) == stated:
-                raise damaged(self._lease.task_id, name)
+            if self._hashes.get(place) == stated:
+                raise damaged(self._lease.task_id, place)
 
 
 class HostArtifacts:
@@ -160,12 +167,13 @@ class HostArtifacts:
                 return Artifact.from_message(answer.artifact)
         raise AssertionError
 
-    def read(self, lease: Lease, name: str) -> bytes:
+    def read(self, lease: Lease, name: str, of: str = "") -> bytes:
         """Read an artifact of a task, see `RunningTask.read_artifact`.
 
         Args:
             lease: The lease of the task.
             name: Its name.
+            of: The input whose artifact it is. Default it is one of the task itself.
 
         Returns:
             Its bytes.
@@ -175,15 +183,16 @@ class HostArtifacts:
         """
         got = bytearray()
 
-        def fetch(stub: Any, sent: dict[str, Any]) -> None:
+        def fetch(channel: grpc.Channel, sent: dict[str, Any]) -> None:
             request = FetchArtifactRequest(
                 host_id=lease.host_id,
                 task_id=lease.task_id,
                 fencing_token=lease.fencing_token,
                 name=name,
                 offset=len(got),
+                input=of,
             )
-            for body in stub.FetchArtifact(request, **sent):
+            for body in ArtifactServiceStub(channel).FetchArtifact(request, **sent):
                 got.extend(body.data)
 
         self._repeated(fetch, lambda: len(got))
@@ -219,9 +228,7 @@ class HostArtifacts:
         reference = reference_in(MessageToDict(assignment.task.params))
         if reference is None:
             return
-        data = self.read(assignment.lease, reference.name)
-        if sha256(data).hexdigest() != reference.sha256:
-            raise damaged(assignment.lease.task_id, reference.name)
+        data = self._value(assignment.lease, reference, assignment.lease.task_id)
         task = assignment.task
         task.ClearField("params")
         try:
@@ -232,6 +239,40 @@ class HostArtifacts:
             fill_struct(task.params, plain)
         else:
             task.input.CopyFrom(Payload(data=data, encoding=reference.encoding))
+
+    def needs_input(self, message: Input) -> bool:
+        """Find out whether the value of an input has not come along with its task.
+
+        Args:
+            message: The input as it was assigned.
+
+        Returns:
+            True if `fill_input` fetches it.
+        """
+        return message.omitted or "$artifact" in message.result.struct_value.fields
+
+    def fill_input(self, assignment: Assignment, name: str) -> None:
+        """Put the value of an input in its place.
+
+        Args:
+            assignment: The task and its lease. It is changed.
+            name: The input.
+
+        Raises:
+            TaskyardError: It cannot be fetched.
+        """
+        lease, found = assignment.lease, assignment.inputs[name]
+        if found.omitted:
+            request = FetchInputRequest(
+                host_id=lease.host_id, task_id=lease.task_id, fencing_token=lease.fencing_token, name=name
+            )
+            found.CopyFrom(self._repeated(partial(_fetch_input, request)))
+        reference = reference_in(plain_value(found.result))
+        # A handler may return what looks like one; it is one if the task has the artifact.
+        if reference is not None and reference.is_of(RESULT, found.artifacts):
+            data = self._value(lease, reference, found.task_id, of=name)
+            found.ClearField("result")
+            found.output.CopyFrom(Payload(data=data, encoding=reference.encoding))
 
     def is_too_large(self, report: Report | None) -> bool:
         """Find out whether the result in a report must become an artifact.
@@ -268,7 +309,13 @@ class HostArtifacts:
         done.ClearField("output")
         done.result.CopyFrom(value_from(reference.plain(f"/tasks/{lease.task_id}/artifacts/{RESULT}")))
 
-    def _repeated(self, call: Callable[[Any, dict[str, Any]], T], done: Callable[[], int] = lambda: 0) -> T:
+    def _value(self, lease: Lease, reference: Reference, task_id: str, of: str = "") -> bytes:
+        data = self.read(lease, reference.name, of)
+        if sha256(data).hexdigest() != reference.sha256:
+            raise damaged(task_id, reference.name)
+        return data
+
+    def _repeated(self, call: Callable[[grpc.Channel, dict[str, Any]], T], done: Callable[[], int] = lambda: 0) -> T:
         """Make a call, and make it again while the server is unavailable; its answer. Progress renews the patience."""
         backoff, until = Backoff(), time.monotonic() + PATIENCE_SECS
         while True:
@@ -278,7 +325,7 @@ class HostArtifacts:
             metadata = self.credentials.metadata()
             sent = {"metadata": metadata, "timeout": CALL_SECS}
             try:
-                return call(ArtifactServiceStub(self._channel(address)), sent)
+                return call(self._channel(address), sent)
             except grpc.RpcError as failed:
                 error: TaskyardError = error_from_rpc(failed)
                 may_repeat = isinstance(error, BROKEN) or (
@@ -305,6 +352,9 @@ class HostArtifacts:
             return channel
 
 
-def _upload(request: UploadArtifactRequest, stub: Any, sent: dict[str, Any]) -> UploadArtifactResponse:
-    answer: UploadArtifactResponse = stub.UploadArtifact(request, **sent)
-    return answer
+def _upload(request: UploadArtifactRequest, channel: grpc.Channel, sent: dict[str, Any]) -> UploadArtifactResponse:
+    return ArtifactServiceStub(channel).UploadArtifact(request, **sent)
+
+
+def _fetch_input(request: FetchInputRequest, channel: grpc.Channel, sent: dict[str, Any]) -> Input:
+    return InputServiceStub(channel).FetchInput(request, **sent)

@@ -152,18 +152,23 @@ class Handlers:
     def _artifacts_of(self, assignment: Assignment) -> Callable[[], TaskArtifacts] | None:
         if self._artifacts is None:
             return None
-        return functools.partial(LeaseArtifacts, self._artifacts, assignment.lease, hashes_of(assignment.task))
+        return functools.partial(LeaseArtifacts, self._artifacts, assignment.lease, hashes_of(assignment))
 
     async def _run(self, assignment: Assignment, task: RunningTask) -> Report | None:
-        """Run a task, whose params and result may be artifacts, since they are too large."""
+        """Run a task, whose params, inputs and result may be artifacts, since they are too large."""
         artifacts = self._artifacts
         if artifacts is None:
             return await self._invoke(assignment, task)
+        what = "params"
         try:
             if artifacts.needs_params(assignment.task):
                 await asyncio.to_thread(artifacts.fill, assignment)
+            for name in sorted(assignment.inputs):
+                what = f"input {name!r}"
+                if artifacts.needs_input(assignment.inputs[name]):
+                    await asyncio.to_thread(artifacts.fill_input, assignment, name)
         except TaskyardError as error:
-            return failed(task, f"the params cannot be fetched: {error}", code="bad_input")
+            return failed(task, f"the {what} cannot be fetched: {error}", code="bad_input")
         report = await self._invoke(assignment, task)
         if report is not None and artifacts.is_too_large(report):
             try:
@@ -182,7 +187,7 @@ class Handlers:
         if handler is not None and handler.runs_in == "thread":
             task.raises = True
             call = functools.partial(self._call_in_thread, task)
-        return await invoke(assignment.task, task, handler, actions.middleware, actions.codec, call)
+        return await invoke(assignment, task, handler, actions.middleware, actions.codec, call)
 
     async def _call_in_thread(self, task: RunningTask, function: Callable[..., Any], *args: Any) -> Any:
         """Run a plain function to its end, also when its task is stopped: it holds a slot as long as it runs."""

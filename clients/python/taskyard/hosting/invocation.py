@@ -13,6 +13,7 @@ from types import SimpleNamespace
 from typing import Any, TypeAlias
 
 from taskyard.current import current_task
+from taskyard.v1.lease_pb2 import Assignment
 from taskyard.v1.runtime_host_pb2 import Report
 from taskyard.v1.task_pb2 import Task as TaskMessage
 from taskyard.values.convert import plain_object
@@ -20,6 +21,7 @@ from taskyard.values.payloads import BadValue, Codec, decode_value
 
 from .actions import CallNext, Lifespan, Middleware, Registered
 from .failing import ActionFailed, Retry
+from .inputs import TaskInputs
 from .outcomes import Misfit, completed, failed, failed_by
 from .running_task import RunningTask
 
@@ -30,7 +32,7 @@ Call: TypeAlias = Callable[..., Awaitable[Any]]
 
 
 async def invoke(
-    message: TaskMessage,
+    assignment: Assignment,
     task: RunningTask,
     handler: Registered | None,
     middleware: Sequence[Middleware],
@@ -40,7 +42,7 @@ async def invoke(
     """Run the handler of a task.
 
     Args:
-        message: The task as it was assigned.
+        assignment: The task as it was assigned, with its inputs.
         task: The same for the handler.
         handler: The handler, None if the host has none for the action.
         middleware: What is called around it, the outermost first.
@@ -52,6 +54,7 @@ async def invoke(
     """
     if handler is None:
         return failed(task, f"this host has no action {task.action!r}", code="unknown_action")
+    message, function = assignment.task, handler.function
     context = current_task.set(task)
     try:
         if handler.is_typed or message.HasField("input"):
@@ -59,7 +62,10 @@ async def invoke(
         else:
             params = plain_object(message.params)
             task.take_input(params, params)
-        output = await _around(middleware, functools.partial(_run, handler, call))(task)
+        if handler.inputs or assignment.inputs:
+            task.inputs = inputs = TaskInputs(assignment.inputs, codec)
+            function = functools.partial(function, **inputs.arguments(handler.inputs))
+        output = await _around(middleware, functools.partial(_run, handler, function, call))(task)
     except asyncio.CancelledError:
         if task.cancelled:
             return None
@@ -134,7 +140,7 @@ def _input_of(message: TaskMessage, handler: Registered, codec: Codec | None) ->
     try:
         return decode_value(handler.input_type if handler.is_typed else Any, plain, payload, codec)
     except BadValue as error:
-        raise Misfit(error) from None
+        raise Misfit(f"the input does not fit: {error}") from None
 
 
 def _around(middleware: Sequence[Middleware], innermost: CallNext) -> CallNext:
@@ -148,7 +154,7 @@ async def _pass_on(middleware: Middleware, call_next: CallNext, task: RunningTas
     return await middleware(task, call_next)
 
 
-async def _run(handler: Registered, call: Call, task: RunningTask) -> Any:
+async def _run(handler: Registered, function: Callable[..., Any], call: Call, task: RunningTask) -> Any:
     if not handler.is_typed:
-        return await call(handler.function, task)
-    return await call(handler.function, task.input, *([task] if handler.takes_task else ()))
+        return await call(function, task)
+    return await call(function, task.input, *([task] if handler.takes_task else ()))

@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from taskyard.v1.runtime_host_pb2 import Report, TaskCompleted, TaskFailed
 from taskyard.values.convert import MAX_DEPTH, MAX_EXACT, check_depth, value_from
-from taskyard.values.payloads import MISSING, BadValue, Codec, encode_value
+from taskyard.values.payloads import MISSING, Codec, encode_value
 
 from .failing import ActionFailed, Retry
 from .running_task import RunningTask
@@ -23,14 +23,7 @@ RETRY_AFTER: Final = timedelta(seconds=1)
 
 
 class Misfit(Exception):
-    """The input of a task does not fit the type of its action, or cannot be read.
-
-    Args:
-        error: What is wrong, and where.
-    """
-
-    def __init__(self, error: BadValue) -> None:
-        super().__init__(f"the input does not fit: {error}")
+    """The input of a task, or what other tasks hand to it, does not fit its type, or cannot be read."""
 
 
 def completed(task: RunningTask, value: Any, kind: Any, codec: Codec | None) -> Report:

@@ -1,15 +1,15 @@
 """The decorator that `Host.handles` makes, typed so that a type checker refuses the handler of another action."""
 
 from collections.abc import Awaitable, Callable, Coroutine
-from typing import Any, Generic, TypeVar, overload
+from typing import Any, Concatenate, Generic, ParamSpec, TypeVar, overload
 
 from taskyard.action import Action
 
 from .actions import Actions, RunsIn
-from .running_task import RunningTask
 
 I = TypeVar("I")  # noqa: E741
 O = TypeVar("O")  # noqa: E741
+P = ParamSpec("P")
 
 
 class Registering(Generic[I, O]):
@@ -30,19 +30,14 @@ class Registering(Generic[I, O]):
         self._runs_in = runs_in
         self._capture_output = capture_output
 
+    # No type says that what follows the input is the task at most, and inputs by keyword: `takes_task` checks it.
     @overload
     def __call__(
-        self, function: Callable[[I, RunningTask], Coroutine[Any, Any, O]], /
-    ) -> Callable[[I, RunningTask], Coroutine[Any, Any, O]]: ...
+        self, function: Callable[Concatenate[I, P], Coroutine[Any, Any, O]], /
+    ) -> Callable[Concatenate[I, P], Coroutine[Any, Any, O]]: ...
 
     @overload
-    def __call__(self, function: Callable[[I], Coroutine[Any, Any, O]], /) -> Callable[[I], Coroutine[Any, Any, O]]: ...
-
-    @overload
-    def __call__(self, function: Callable[[I, RunningTask], O], /) -> Callable[[I, RunningTask], O]: ...
-
-    @overload
-    def __call__(self, function: Callable[[I], O], /) -> Callable[[I], O]: ...
+    def __call__(self, function: Callable[Concatenate[I, P], O], /) -> Callable[Concatenate[I, P], O]: ...
 
     def __call__(self, function: Callable[..., Awaitable[O] | O], /) -> Callable[..., Any]:
         """Register a function.

@@ -5,9 +5,10 @@ import contextlib
 import logging
 import operator
 import threading
-from collections.abc import Awaitable, Callable, Generator, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from datetime import datetime
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final
 
 from google.protobuf.struct_pb2 import Struct
@@ -23,13 +24,16 @@ from .chunks import Piece, pieces_of
 from .environment import environment_of
 from .failing import ActionFailed
 from .task_log import TaskLogger
-from .task_output import NOT_TAKEN, TaskOutput
+from .task_output import NextTurn, TaskOutput, check_sent
 
 if TYPE_CHECKING:
     from taskyard.calls.artifacts import Content
     from taskyard.records.artifacts import Artifact
 
+    from .inputs import TaskInput
+
 MAX_TOKENS: Final = 2**32 - 1
+NO_INPUTS: Final[Mapping[str, Any]] = MappingProxyType({})
 
 
 class RunningTask:
@@ -43,6 +47,8 @@ class RunningTask:
         cancelled: Becomes True when the work is no longer wanted. An async handler is cancelled then; a plain function
             in a thread should check it and return, or call `check`; one in a process is ended.
         input: The input: of a typed action in its type, else the params.
+        inputs: The tasks whose results are handed to it, by the names that it was submitted with, and their results as
+            plain JSON. A handler takes them in their types by keyword-only parameters of these names.
         state: What the host's lifespan has yielded, None without one.
 
     Args:
@@ -72,6 +78,7 @@ class RunningTask:
         "fencing_token",
         "id",
         "input",
+        "inputs",
         "raises",
         "state",
         "tell_tokens",
@@ -89,6 +96,7 @@ class RunningTask:
         self.fencing_token = fencing_token
         self.cancelled = False
         self.input: Any = None
+        self.inputs: Mapping[str, TaskInput] = NO_INPUTS
         self._task = task
         if isinstance(task, Task):
             self.id, self.action = task.id, task.action
@@ -280,7 +288,7 @@ class RunningTask:
         if self._details.fields:
             progress.details.CopyFrom(self._details)
         self._deliver(self.report(progress=progress))
-        return _NextTurn()
+        return NextTurn()
 
     def emit(self, chunk: Any, channel: str = "output") -> Awaitable[None]:
         """Say something: it becomes a part of the task's output, which callers read and follow.
@@ -312,10 +320,10 @@ class RunningTask:
                 continue
             if self._is_in_loop:
                 return self._emit_rest(output, pieces[index:])
-            _check_sent(output.wait(*piece))
+            check_sent(output.wait(*piece))
             if self.raises:
                 self.check()
-        return _NextTurn()
+        return NextTurn()
 
     def put_artifact(self, name: str, content: "Content | str", media_type: str | None = None) -> "Work[Artifact]":
         """Put an artifact of the task: a file, an image, or any other bytes under a name.
@@ -344,25 +352,26 @@ class RunningTask:
         found = Path(content) if isinstance(content, str) else content
         return Work(lambda: artifacts.put(name, found, media_type), self._must_wait)
 
-    def read_artifact(self, name: str) -> "Work[bytes]":
+    def read_artifact(self, name: str, *, of: str | None = None) -> "Work[bytes]":
         """Read an artifact of the task, such as one that its submitter has attached, or that an earlier attempt put.
 
         Args:
             name: Its name.
+            of: The name of an input: then it is an artifact of that task. Default one of this task.
 
         Returns:
             Its bytes, as `put_artifact` returns the artifact.
 
         Raises:
             CancelledError: As `check`, in a thread or process.
-            NotFound: The task has no such artifact.
+            NotFound: The task has no such artifact, or no such input.
             LeaseLost: The lease of the task has ended.
             Internal: Its bytes do not have its hash.
         """
         if self.raises:
             self.check()
         artifacts = self._open_artifacts()
-        return Work(lambda: artifacts.read(name), self._must_wait)
+        return Work(lambda: artifacts.read(name, of or ""), self._must_wait)
 
     @property
     def log(self) -> logging.Logger:
@@ -417,12 +426,12 @@ class RunningTask:
     def _open_output(self) -> TaskOutput:
         if self._output is None:
             raise RuntimeError("emit: this task has no output")
-        _check_sent(not self._output.refusal, self._output.refusal)
+        check_sent(not self._output.refusal, self._output.refusal)
         return self._output
 
     async def _emit_rest(self, output: TaskOutput, pieces: list[Piece]) -> None:
         for piece in pieces:
-            _check_sent(await output.wait_here(*piece))
+            check_sent(await output.wait_here(*piece))
 
     def _deliver(self, report: Report) -> None:
         if self._loop is None or self._is_in_loop:
@@ -431,20 +440,3 @@ class RunningTask:
             # The loop is closed once the host has left without waiting for this thread.
             with contextlib.suppress(RuntimeError):
                 self._loop.call_soon_threadsafe(self._report, report)
-
-
-def _check_sent(was_sent: bool, refusal: str = NOT_TAKEN) -> None:
-    if not was_sent:
-        # Worker processes need no grpc until here.
-        from taskyard.errors import Unimplemented
-
-        raise Unimplemented(f"emit: {refusal}")
-
-
-class _NextTurn:
-    """Awaiting it gives way for one turn of the event loop. It need not be awaited."""
-
-    __slots__ = ()
-
-    def __await__(self) -> Generator[None, None, None]:
-        yield

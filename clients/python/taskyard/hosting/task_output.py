@@ -1,5 +1,6 @@
 """Where what a handler says goes: to a stream, to the host of a worker process, or into the record of a unit test."""
 
+from collections.abc import Generator
 from typing import Final, Protocol
 
 from taskyard.v1.output_pb2 import NewChunk
@@ -31,3 +32,29 @@ class TaskOutput(Protocol):
 
     def end(self) -> None:
         """The task has ended, and says no more."""
+
+
+class NextTurn:
+    """Awaiting it gives way for one turn of the event loop. It need not be awaited."""
+
+    __slots__ = ()
+
+    def __await__(self) -> Generator[None, None, None]:
+        yield
+
+
+def check_sent(was_sent: bool, refusal: str = NOT_TAKEN) -> None:
+    """Check that what was said is taken.
+
+    Args:
+        was_sent: Whether it was.
+        refusal: Why not. Default the server takes no output.
+
+    Raises:
+        Unimplemented: It is not taken.
+    """
+    if not was_sent:
+        # Worker processes need no grpc until here.
+        from taskyard.errors import Unimplemented
+
+        raise Unimplemented(f"emit: {refusal}")

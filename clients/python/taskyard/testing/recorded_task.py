@@ -8,22 +8,31 @@ from dataclasses import dataclass
 from datetime import timedelta
 from hashlib import sha256
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final
+
+import msgspec
 
 from taskyard.calls.artifacts import Content, media_type_of
 from taskyard.errors import NotFound
 from taskyard.hosting.actions import Actions, Registered
+from taskyard.hosting.artifact_work import place_of
+from taskyard.hosting.inputs import TaskInput
 from taskyard.hosting.invocation import call_plainly, invoke
-from taskyard.hosting.running_task import RunningTask
+from taskyard.hosting.running_task import NO_INPUTS, RunningTask
 from taskyard.records.artifacts import Artifact
 from taskyard.records.output import OutputChunk, data_of
 from taskyard.records.tasks import Attempt, Progress, Task, TaskState
+from taskyard.v1 import artifact_pb2
 from taskyard.v1 import task_pb2 as pb
+from taskyard.v1.input_pb2 import Input
+from taskyard.v1.lease_pb2 import Assignment
 from taskyard.v1.output_pb2 import NewChunk
 from taskyard.v1.runtime_host_pb2 import Report
 from taskyard.values import present
-from taskyard.values.convert import plain_value, struct_from
+from taskyard.values.convert import plain_value, struct_from, timestamp_from, value_from
 from taskyard.values.payloads import MISSING, BadValue, Codec, decode_value, encode_value
+from taskyard.values.shapes import shape_of
 
 if TYPE_CHECKING:
     from taskyard.action import Action
@@ -131,11 +140,12 @@ class RecordedArtifacts:
         found, hashed = media_type_of(name, content, media_type), sha256(data).hexdigest()
         return Artifact(name, found, len(data), hashed, self._attempt, present.now())
 
-    def read(self, name: str) -> bytes:
+    def read(self, name: str, of: str = "") -> bytes:
         """Read an artifact.
 
         Args:
             name: Its name.
+            of: The input whose artifact it is. Default it is one of the task itself.
 
         Returns:
             Its bytes.
@@ -143,9 +153,10 @@ class RecordedArtifacts:
         Raises:
             NotFound: There is none.
         """
-        if name not in self._kept:
+        place = place_of(name, of)
+        if place not in self._kept:
             raise NotFound("artifact not found")
-        return self._kept[name]
+        return self._kept[place]
 
 
 class RecordedTask(RunningTask):
@@ -155,6 +166,7 @@ class RecordedTask(RunningTask):
         progress_reports: The progress that the handler has reported, in order.
         chunks: What the handler has said, in order, as readers of its output get it.
         artifacts: The bytes of its artifacts by name: what the handler has put, and what the test puts there for it.
+            Those of the input `page` have names such as `page/shot.png`.
         outcome: How the last `run` has ended, None before.
 
     Args:
@@ -162,17 +174,19 @@ class RecordedTask(RunningTask):
         fencing_token: The fencing token of its lease.
         state: What the host's lifespan would yield.
         value: The input.
+        inputs: The inputs by name.
     """
 
     __slots__ = ("artifacts", "chunks", "outcome", "progress_reports")
 
-    def __init__(self, task: Task, fencing_token: int, state: Any, value: Any) -> None:
+    def __init__(self, task: Task, fencing_token: int, state: Any, value: Any, inputs: Mapping[str, TaskInput]) -> None:
         self.chunks: list[OutputChunk] = []
         self.artifacts: dict[str, bytes] = {}
         artifacts = RecordedArtifacts(self.artifacts, task)
         super().__init__(task, fencing_token, self._take, state, RecordedOutput(self.chunks, task), lambda: artifacts)
         self.blocks = True
         self.take_input(value)
+        self.inputs = inputs
         self.progress_reports: list[Progress] = []
         self.outcome: HandlerOutcome | None = None
 
@@ -206,7 +220,9 @@ class RecordedTask(RunningTask):
         actions.add(self.action, handler, action=action, runs_in="loop" if is_async else "thread")
         registered = actions.handler(self.action)
         call = _call_here if is_async else _call_in_thread
-        report = await invoke(_message(self.input, action, codec), self, registered, (), codec, call)
+        inputs = {name: _input_message(each, codec) for name, each in self.inputs.items()}
+        assignment = Assignment(task=_message(self.input, action, codec), inputs=inputs)
+        report = await invoke(assignment, self, registered, (), codec, call)
         self.outcome = _outcome(report, registered, codec)
         return self.outcome
 
@@ -226,6 +242,7 @@ def running_task(
     checkpoint: Mapping[str, Any] | None = None,
     state: Any = None,
     fencing_token: int = 1,
+    inputs: Mapping[str, Any] = NO_INPUTS,
     **fields: Any,
 ) -> RecordedTask:
     """Make a task for a unit test, which hands it to a handler: no server is needed.
@@ -237,18 +254,21 @@ def running_task(
         checkpoint: What the attempt before has reported as details of its progress. Default nothing.
         state: What the host's lifespan has yielded. Default None.
         fencing_token: The fencing token. Default 1.
+        inputs: The results of other tasks that are handed to it, by name; a `TaskInput` for a task that failed, or that
+            has artifacts. Default none.
         **fields: Other fields of `Task`, such as `labels`, `target` or `deadline`.
 
     Returns:
         The task. It records what is reported.
 
     Raises:
-        ValueError: The attempt is below 1.
+        ValueError: The attempt is below 1, or an input is no JSON.
         TypeError: A field is unknown.
     """
     if attempt < 1:
         raise ValueError(f"attempt: is 1 or more, not {attempt}")
     value = {} if input is None else input
+    handed = MappingProxyType({name: _input(name, each) for name, each in inputs.items()})
     now = present.now()
     values: dict[str, Any] = {
         "id": "tsk_test",
@@ -262,8 +282,9 @@ def running_task(
             Attempt(number, "host-1", now, None if number == attempt else now) for number in range(1, attempt + 1)
         ),
         "progress": None if checkpoint is None else Progress(details=dict(checkpoint)),
+        "inputs": {name: each.task_id for name, each in handed.items()},
     }
-    return RecordedTask(Task(**{**values, **fields}), fencing_token, state, value)
+    return RecordedTask(Task(**{**values, **fields}), fencing_token, state, value, handed)
 
 
 def _plain(value: Any) -> dict[str, Any]:
@@ -275,6 +296,34 @@ def _plain(value: Any) -> dict[str, Any]:
     except (BadValue, TypeError):
         return {}
     return plain if isinstance(plain, dict) else {}
+
+
+def _input(name: str, value: Any) -> TaskInput:
+    if isinstance(value, TaskInput):
+        return value
+    return TaskInput(f"tsk_{name}", value=msgspec.json.decode(shape_of(Any).write(value)))
+
+
+def _input_message(handed: TaskInput, codec: Codec | None) -> Input:
+    encoded = encode_value(handed.value, Any, codec, is_object=False)
+    return Input(
+        task_id=handed.task_id,
+        state=None if handed.state is None else pb.Task.State.Value(handed.state.value),
+        error=handed.error,
+        result=None if encoded.plain in (None, MISSING) else value_from(encoded.plain),
+        output=encoded.payload,
+        artifacts=[
+            artifact_pb2.Artifact(
+                name=each.name,
+                media_type=each.media_type,
+                size_bytes=each.size_bytes,
+                sha256=each.sha256,
+                attempt=each.attempt,
+                created_at=timestamp_from(each.created_at),
+            )
+            for each in handed.artifacts
+        ],
+    )
 
 
 def _message(value: Any, action: Action[Any, Any] | None, codec: Codec | None) -> pb.Task:

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from taskyard.new_tasks import NewTask
 
 Predecessor: TypeAlias = "str | Submitted | Task | NewTask"
-"""A task to come after: its id, its handle, or a task of the same batch."""
+"""A task to come after, or an input: its id, its handle, or a task of the same batch."""
 
 TEXT: Final = (str,)
 TIME: Final = (datetime, timedelta)

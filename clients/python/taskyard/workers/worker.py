@@ -159,7 +159,7 @@ class Worker:
         token = int(assignment.lease.fencing_token)
         output = PipeOutput(self._send, self._mute)
         access, lease = self._body.access, assignment.lease
-        artifacts = partial(_artifacts, access, lease, hashes_of(assignment.task)) if access else None
+        artifacts = partial(_artifacts, access, lease, hashes_of(assignment)) if access else None
         self._task = task = RunningTask(assignment.task, token, self._report, state, output, artifacts)
         task.raises = True
         task.tell_tokens = self._tell_tokens
@@ -169,7 +169,7 @@ class Worker:
         call = partial(self._call, handler)
         is_captured = handler is not None and handler.capture_output
         with redirected((self._ends[0], self._ends[1])) if is_captured else contextlib.nullcontext():
-            self._work = asyncio.create_task(invoke(assignment.task, task, handler, middleware, codec, call))
+            self._work = asyncio.create_task(invoke(assignment, task, handler, middleware, codec, call))
             try:
                 report = await self._work
             except asyncio.CancelledError:

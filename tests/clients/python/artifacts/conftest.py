@@ -54,3 +54,9 @@ async def begin() -> AsyncIterator[Callable[..., Host]]:
 async def put(server: Server, lease: Lease, name: str, data: bytes) -> None:
     """Put an artifact as the host of a task does."""
     await uploaders.put(server.engine, Right(lease.task.id, "host", lease.token), name, data)
+
+
+async def damage(objects: Objects) -> None:
+    """Have the only artifact other bytes, as many as before."""
+    (found,) = [each async for each in objects.listed("")]
+    await objects.put(found[0].path, bytes(found[0].size))

@@ -41,3 +41,21 @@ def doubles(task: RunningTask) -> str:
     """Return twice what was given."""
     text: str = task.params["text"]
     return text * 2
+
+
+def hands_on(task: RunningTask, *, a: str = "", b: str = "", c: str = "") -> Any:
+    """Return a text as long as the task says, and put one as an artifact; else the lengths of what is handed to it."""
+    if "size" in task.params:
+        task.put_artifact("data", b"x" * task.params["size"])
+        return "x" * task.params["size"]
+    read = [len(task.read_artifact("data", of=name).value) for name in task.inputs]
+    return [[len(a), len(b), len(c)], [len(each.value) for each in task.inputs.values()], read]
+
+
+async def hands_on_async(task: RunningTask, *, a: str = "", b: str = "", c: str = "") -> Any:
+    """The same of an async function."""
+    if "size" in task.params:
+        await task.put_artifact("data", b"x" * task.params["size"])
+        return "x" * task.params["size"]
+    read = [len(await task.read_artifact("data", of=name)) for name in task.inputs]
+    return [[len(a), len(b), len(c)], [len(each.value) for each in task.inputs.values()], read]

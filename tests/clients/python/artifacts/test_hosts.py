@@ -12,6 +12,7 @@ from taskyard_server.core.errors import Unavailable as Away
 from taskyard_server.core.runs.artifacts import Right
 from tests import uploaders
 from tests.clients.python.artifacts import handlers
+from tests.clients.python.artifacts.conftest import damage
 from tests.waiting import LIMIT_SECS
 
 PART_BYTES = 1 << 20
@@ -35,12 +36,6 @@ def once_after(server, number, do):
             await do()
 
     server.artifacts.answering = answering
-
-
-async def damage(objects):
-    """Have the only artifact other bytes, as many as before."""
-    (found,) = [each async for each in objects.listed("")]
-    await objects.put(found[0].path, bytes(found[0].size))
 
 
 async def finished(client, **fields):

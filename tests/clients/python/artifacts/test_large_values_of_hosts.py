@@ -7,6 +7,7 @@ import pytest
 
 from taskyard import Action, FernetCodec, Host, TaskFailed
 from tests.clients.python.artifacts import handlers
+from tests.clients.python.artifacts.conftest import damage
 from tests.waiting import LIMIT_SECS
 
 TEXT = "ä" * 150_000
@@ -150,8 +151,7 @@ async def test_a_result_that_is_too_large_for_an_artifact_fails_its_task_for_goo
 async def test_params_whose_bytes_are_others_fail_the_task_before_its_handler(server, client, begin, objects):
     ran = []
     handle = await client.submit("work", params={"text": TEXT}, hold=True)
-    (found,) = [each async for each in objects.listed("")]
-    await objects.put(found[0].path, bytes(found[0].size))
+    await damage(objects)
     await client.resume(handle.id)
     begin(server, ran.append, "thread")
     with pytest.raises(TaskFailed, match="other bytes than its hash says"):

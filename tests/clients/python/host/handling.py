@@ -1,13 +1,14 @@
 """Handlers at work without a server: a test assigns tasks to them, and reads what they report."""
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from typing import Any
 
 from taskyard.hosting.actions import Actions
 from taskyard.hosting.handlers import Handlers
 from taskyard.hosting.outbox import LeaseKey
+from taskyard.v1.input_pb2 import Input
 from taskyard.v1.lease_pb2 import Assignment, Lease
 from taskyard.v1.runtime_host_pb2 import Report
 from taskyard.v1.task_pb2 import Task
@@ -28,12 +29,21 @@ class Handling:
             on_outcome=lambda key, report: self.outcomes.put_nowait((key, report)),
         )
 
-    def start(self, action: str, task_id: str = "t", *, params: Any = None, **fields: Any) -> LeaseKey:
-        """Assign a task with these fields."""
+    def start(
+        self,
+        action: str,
+        task_id: str = "t",
+        *,
+        params: Any = None,
+        inputs: Mapping[str, Input] | None = None,
+        **fields: Any,
+    ) -> LeaseKey:
+        """Assign a task with these fields, and hand it these inputs."""
         task = Task(task_id=task_id, agent_id="ann", action=action, state=Task.STATE_ASSIGNED, **fields)
         if params is not None:
             task.params.CopyFrom(struct_from(params))
-        self.handlers.start([Assignment(lease=Lease(task_id=task_id, fencing_token=1, lease_secs=60), task=task)])
+        lease = Lease(task_id=task_id, fencing_token=1, lease_secs=60)
+        self.handlers.start([Assignment(lease=lease, task=task, inputs=inputs)])
         return task_id, 1
 
     async def reported(self) -> Report:

@@ -109,6 +109,20 @@ async def test_what_comes_after_a_failure_is_cancelled_unless_it_only_waits_for_
     assert (ended.state, ended.error) == ("cancelled", f"predecessor {fetched.id} failed")
 
 
+async def test_results_are_handed_to_the_tasks_that_have_them_as_inputs(yard: Yard) -> None:
+    def fetch(task: Any) -> dict[str, Any]:
+        return {"url": task.params["url"]}
+
+    def report(_: Any, *, one: dict[str, str], two: dict[str, str]) -> list[str]:
+        return [one["url"], two["url"]]
+
+    yard.host({"fetch": fetch, "report": report})
+    one = NewTask("fetch", {"url": "a"})
+    two = await yard.client.submit("fetch", params={"url": "b"})
+    batch = await yard.client.submit_batch([one, NewTask("report", inputs={"one": one, "two": two})])
+    assert (await yard.until_ended(batch.task_ids[1])).result == ["a", "b"]
+
+
 async def test_a_unique_key_keeps_a_task_from_being_there_twice(yard: Yard) -> None:
     first = await yard.client.submit("report", unique_key="daily")
     again = await yard.client.submit("report", unique_key="daily")

@@ -2,11 +2,11 @@
 
 import asyncio
 from dataclasses import dataclass
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from taskyard import Action
+from taskyard import Action, Artifact, FernetCodec, NotFound, TaskInput, TaskState
 from taskyard.hosting.failing import NotRetryable, Retry
 from taskyard.testing import running_task
 
@@ -100,3 +100,53 @@ def test_details_that_are_no_json_are_refused_and_keep_the_checkpoint(details, e
         task.progress(0.1, details=details)
     task.progress(0.2)
     assert [report.details for report in task.progress_reports] == [{"page": 3}]
+
+
+async def summarise(page: Page, task, *, first: Page, second: Page | None = None, number=None):
+    shot = (await task.read_artifact("shot.png", of="first")).decode()
+    told = [(name, each.task_id, str(each.state), each.value) for name, each in task.inputs.items()]
+    return [page.url, first.url, second and second.url, number, shot, told]
+
+
+count = Action[Page, list]("count")
+
+
+async def test_inputs_are_handed_to_a_handler_as_a_host_does():
+    failed = TaskInput("tsk_2", TaskState.FAILED, error="broken")
+    task = running_task(Page("a"), inputs={"first": Page("b"), "number": 2**60, "second": failed})
+    task.artifacts["first/shot.png"] = b"shot"
+    told = [
+        ("first", "tsk_first", "done", {"url": "b"}),
+        ("number", "tsk_number", "done", 2**60),
+        ("second", "tsk_2", "failed", None),
+    ]
+    expected = ["a", "b", None, 2**60, "shot", told]
+    assert await summarise(Page("a"), task, first=Page("b"), number=2**60) == expected
+    assert task.task.inputs == {"first": "tsk_first", "number": "tsk_number", "second": "tsk_2"}
+    outcome = await task.run(summarise, count, FernetCodec(FernetCodec.new_key()))
+    assert (outcome.error, outcome.result) == (None, [*expected[:5], [list(each) for each in told]])
+
+
+async def test_an_input_that_is_missing_or_does_not_fit_fails_for_good():
+    outcome = await running_task(Page("a")).run(summarise, count)
+    assert (outcome.code, outcome.is_retryable) == ("bad_input", False)
+    assert outcome.error == "the input 'first' is missing: the task was submitted without it"
+    outcome = await running_task(Page("a"), inputs={"first": {"uri": "b"}}).run(summarise, count)
+    assert outcome.error == "the input 'first' does not fit: object missing required field `url`"
+
+
+async def test_the_artifacts_of_an_input_are_those_that_the_test_gives():
+    async def work(task):
+        with pytest.raises(NotFound):
+            await task.read_artifact("shot.png")
+        return [[each.name, each.size_bytes] for each in task.inputs["page"].artifacts]
+
+    artifact = Artifact("shot.png", "image/png", 4, "0" * 64, 1, datetime(2029, 1, 1, tzinfo=UTC))
+    task = running_task(inputs={"page": TaskInput("tsk_1", artifacts=(artifact,))})
+    assert (await task.run(work)).result == [["shot.png", 4]]
+    assert task.inputs["page"].artifacts == (artifact,)
+
+
+def test_an_input_is_json():
+    with pytest.raises(ValueError, match="object is not JSON"):
+        running_task(inputs={"page": object()})

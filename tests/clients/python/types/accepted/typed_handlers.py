@@ -59,6 +59,25 @@ def crawl_plainly(task: RunningTask) -> dict[str, Any]:
     return {"found": []}
 
 
+@host.handles(crawl)
+async def compare(page: Page, task: RunningTask, *, before: Links, count: int | None = None) -> Links:
+    """An async handler that takes inputs by keyword."""
+    shot = await task.read_artifact("shot.png", of="before")
+    return Links([page.url, *before.found, *task.inputs, str(count), shot.decode()])
+
+
+@host.handles(crawl, runs_in="thread")
+def compare_plainly(page: Page, *, before: Links) -> Links:
+    """A plain handler that takes an input by keyword."""
+    return Links([page.url, *before.found])
+
+
+@host.action("compare")
+async def compare_any(task: RunningTask, *, before: Links) -> dict[str, Any]:
+    """A handler without a typed action that takes an input by keyword."""
+    return {"found": before.found, "state": task.inputs["before"].state}
+
+
 @host.middleware
 async def timed(task: RunningTask, call_next: Callable[[RunningTask], Awaitable[Any]]) -> Any:
     """What is around handlers."""
@@ -68,4 +87,5 @@ async def timed(task: RunningTask, call_next: Callable[[RunningTask], Awaitable[
 async def unit_test(task: RunningTask) -> list[str]:
     """Handlers are functions as before."""
     links: Links = await fetch(Page("a"), task)
-    return links.found + fetch_plainly(Page("b")).found
+    links = await compare(Page("a"), task, before=links, count=3)
+    return links.found + fetch_plainly(Page("b")).found + compare_plainly(Page("c"), before=links).found

@@ -39,6 +39,20 @@ def fitting(page: Page) -> Links:
     return Links([page.url])
 
 
+async def another_input_by_keyword(page: Links, *, before: Links) -> Links:
+    """It takes the output, and an input by keyword."""
+    return Links(page.found + before.found)
+
+
+@host.handles(crawl)
+def compare(page: Page, *, before: Links) -> Links:
+    """It fits."""
+    return Links([page.url, *before.found])
+
+
+compare(Page("a"))  # wrong
+compare(Page("a"), before=Page("b"))  # wrong
+host.handles(crawl)(another_input_by_keyword)  # wrong
 host.handles(crawl)(another_input)  # wrong
 host.handles(crawl)(another_output)  # wrong
 host.handles(crawl, runs_in="nowhere")(fitting)  # wrong
