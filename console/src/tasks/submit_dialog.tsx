@@ -188,7 +188,11 @@ function SubmitDialog({ like, close }: { like: Task | undefined; close: () => vo
           <TextField label="Concurrency keys" placeholder="site:shop" {...field("concurrencyKeys")} />
           <TextField label="Unique key" {...field("uniqueKey")} />
           <TextField label="Comes after tasks" hint="ids, separated by commas" {...field("after")} />
-          <TextField label="Is handed the results of" placeholder="page=tsk_01a2, image=tsk_01a3" {...field("inputs")} />
+          <TextField
+            label="Is handed the results of"
+            placeholder="page=tsk_01a2, image=tsk_01a3"
+            {...field("inputs")}
+          />
           <TextField label="Needs capabilities" placeholder="gpu, eu" {...field("requires")} />
           <TextField label="Project" {...field("project")} />
           <TextField label="Callback URL" type="url" {...field("callbackUrl")} />

@@ -97,8 +97,8 @@ def submit_lines(
 
     Raises `Failure` where the server refuses a batch; those before it are named in that.
     """
-    for name, field in (("afterIndexes", "after_indexes"), ("inputIndexes", "input_indexes")):
-        if len(lines) > size and any(getattr(line.task, field) for line in lines):
+    for name, given in (("afterIndexes", "after_indexes"), ("inputIndexes", "input_indexes")):
+        if len(lines) > size and any(getattr(line.task, given) for line in lines):
             raise Misuse(f"{name}: only in one batch, and these are {len(lines)} tasks; see --size")
     done = LineSubmission()
     for begin in range(0, len(lines), size):

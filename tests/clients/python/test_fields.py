@@ -49,6 +49,7 @@ class Record:
         ({"hold": 1}, r"hold: is True or False"),
         ({"colour": "red"}, r"colour: is no field of a task; there are: after,"),
         ({"params": {"a": {"b": [1, object()]}}}, r"params.a.b\[1\]: object is not a JSON value"),
+        ({"params": {"a": set(range(10_000))}}, r"params.a: set is not a JSON value: .{200}$"),
         ({"params": {"a": {1: 2}}}, r"params.a: the keys of a JSON object are strings, not 1"),
     ],
 )

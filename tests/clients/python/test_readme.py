@@ -44,16 +44,16 @@ def address():
 
 
 def test_the_documents_show_the_examples():
-    assert [code_of(f"{name}.py") for name in ("host", "agent", "shares", "output", "artifacts")] == BLOCKS
+    assert [code_of(f"{name}.py") for name in ("host", "agent", "shares", "output", "artifacts", "inputs")] == BLOCKS
 
 
 def test_the_agents_get_their_greetings_from_the_host(address):
-    host, agent, shares, output, artifacts = (block.replace(ADDRESS, address) for block in BLOCKS)
+    host, agent, shares, output, artifacts, inputs = (block.replace(ADDRESS, address) for block in BLOCKS)
     with subprocess.Popen([sys.executable, "-c", host]) as working:
         try:
             done = [
                 subprocess.run([sys.executable, "-c", each], capture_output=True, text=True, timeout=30)
-                for each in (agent, shares, output, artifacts)
+                for each in (agent, shares, output, artifacts, inputs)
             ]
         finally:
             working.terminate()
@@ -71,4 +71,5 @@ def test_the_agents_get_their_greetings_from_the_host(address):
         "result.json application/json 800010",
         "<h1>Rows of today</h1>",
     ]
+    assert done[4].stdout == "a.example has 3 words, b.example has 100000\n"
     assert done[1].stdout == "True {'greeting': 'Hello, report!'}\n0\n"

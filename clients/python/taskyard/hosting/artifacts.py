@@ -85,7 +85,6 @@ class LeaseArtifacts:
         Args:
             name: Its name.
             of: The input whose artifact it is. Default it is one of the task itself.
-            of: The input whose artifact it is. Default it is one of the task itself.
 
         Returns:
             Its bytes.

@@ -14,6 +14,8 @@ from google.protobuf.struct_pb2 import NULL_VALUE, ListValue, Struct, Value
 from google.protobuf.timestamp_pb2 import Timestamp
 
 MAX_EXACT: Final = 2**53
+MAX_SHOWN: Final = 200
+"""Characters of a value that an error shows."""
 EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 MAX_DEPTH: Final = 30
 """Levels of lists and objects that the server accepts. It could not parse a much deeper message at all."""
@@ -323,7 +325,7 @@ def _fill_value(value: Value, plain: Any) -> None:
             value.list_value.SetInParent()
             _fill_list(value.list_value, plain)
         case _:
-            raise _Unfit(TypeError, f"{type(plain).__name__} is not a JSON value: {plain!r}")
+            raise _Unfit(TypeError, f"{type(plain).__name__} is not a JSON value: {repr(plain)[:MAX_SHOWN]}")
 
 
 def _double(number: float) -> float:

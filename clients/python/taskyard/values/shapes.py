@@ -15,6 +15,8 @@ from typing import Any, Final
 import msgspec
 from msgspec import inspect
 
+from .convert import MAX_SHOWN
+
 PLACE: Final = re.compile(r"^(.*?)(?: - at `([^`]*)`)?$", re.DOTALL)
 """The message of msgspec, and where it says that the problem is."""
 KINDS: Final = "a dataclass, a TypedDict, a model of pydantic, a msgspec.Struct or types of JSON"
@@ -220,7 +222,7 @@ def _dumped(value: Any, kind: Any) -> bytes:
 
 def _dumped_nested(value: Any) -> Any:
     if not _is_pydantic(type(value)):
-        raise TypeError(f"{type(value).__name__} is not JSON: {value!r}")
+        raise TypeError(f"{type(value).__name__} is not JSON: {repr(value)[:MAX_SHOWN]}")
     return msgspec.Raw(_dumped(value, type(value)))
 
 
