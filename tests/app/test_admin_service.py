@@ -124,6 +124,7 @@ async def test_the_settings_in_force_are_shown_in_the_layout_of_the_file(make_ad
         "maxDeliveries": 5,
         "maxRetainedTasks": 200_000,
         "maxOutputBytes": 8_388_608,
+        "maxNamespaceOutputBytes": 10_737_418_240,
         "maxArtifactBytes": 1_073_741_824,
         "maxNamespaceArtifactBytes": 107_374_182_400,
         "maxPayloadBytes": 262_144,

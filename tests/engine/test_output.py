@@ -102,6 +102,19 @@ async def test_the_oldest_is_dropped_from_memory_and_store_and_readers_are_told(
         assert part.dropped == (part.first - 1) * SIZE
 
 
+async def test_what_a_namespace_keeps_is_measured_with_what_was_kept_before(store):
+    async with running_engine(store=store) as engine:
+        host = await speaker(engine)
+        for number in range(1, 101):
+            await host.say(number)
+        (state,) = engine._namespaces
+        outputs = state.scheduler.outputs
+        said, outputs.used = outputs.used, 0
+        await engine.output.measure(state)
+        # By the sizes of rows: here chunks say that they have more than they do.
+        assert said == 100 * SIZE <= 2 * outputs.used <= 20 * said
+
+
 async def test_nobody_is_told_of_a_chunk_before_it_is_kept():
     store = GatedStore()
     async with running_engine(store=store) as engine:

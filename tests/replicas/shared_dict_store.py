@@ -121,6 +121,9 @@ class SharedDictStore:
     async def output_state(self, key: int) -> OutputState | None:
         return await self._call("output_state", lambda: _at_once(self.shared.kept.output_state(key)))
 
+    async def output_sizes(self, first_key: int, last_key: int) -> tuple[int, int | None]:
+        return await self._call("output_sizes", lambda: _at_once(self.shared.kept.output_sizes(first_key, last_key)))
+
     def outputs(self) -> AsyncIterator[Sequence[OutputRow]]:
         return self.shared.kept.outputs()
 

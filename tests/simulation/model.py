@@ -14,6 +14,7 @@ from collections.abc import Collection, Mapping, Sequence
 from .model_agenda import agenda, bring_about, first_due, name_of
 from .model_agents import AgentModel
 from .model_operations import Operations
+from .model_output import PARTS
 from .model_records import (
     FLYING,
     OVER_BUDGET,
@@ -150,7 +151,13 @@ class Model(AgentModel):
         if said.leaves_a_gap(token, number):
             raise Refused("bad_request")
         self._begun(now, host_id, task_id, token)
-        return said.append(token, number, sizes, int(self.world.limits["max_output_bytes"]))
+        world, before = self.world, said.kept
+        limit = int(world.limits["max_output_bytes"])
+        if world.said > world.limits["max_namespace_output_bytes"]:
+            limit //= PARTS
+        taken = said.append(token, number, sizes, limit)
+        world.said += said.kept - before
+        return taken
 
     def put(self, now: float, host_id: str | None, task_id: str, token: int, name: str, size: int) -> int | None:
         """Counts as a start, too, with a host; without one the task must be held. The size of the one before."""

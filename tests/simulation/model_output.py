@@ -16,6 +16,11 @@ class Said:
     under: dict[int, int] = field(default_factory=dict)
     parts: list[tuple[int, list[int]]] = field(default_factory=list)
 
+    @property
+    def kept(self) -> int:
+        """The bytes that are kept."""
+        return sum(sum(part) for _, part in self.parts)
+
     def leaves_a_gap(self, token: int, number: int) -> bool:
         return number > self.under.get(token, 0) + 1
 
@@ -32,7 +37,7 @@ class Said:
             if not self.parts or sum(self.parts[-1][1]) >= limit // PARTS:
                 self.parts.append((first, []))
             self.parts[-1][1].extend(new)
-            while len(self.parts) > 1 and sum(sum(part) for _, part in self.parts) > limit:
+            while len(self.parts) > 1 and self.kept > limit:
                 del self.parts[0]
                 cut = self.parts[0][0]
         return first, begin, len(sizes) - len(new), cut

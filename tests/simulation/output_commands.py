@@ -38,13 +38,14 @@ class OutputCommands:
     def _to_model(self, now: float, lease: Lease, number: int, sizes: tuple[int, ...]) -> tuple[object, ...]:
         taken = self._model.say(now, *lease, number, sizes)
         said = self._model.world.tasks[lease.task].said
-        kept = sum(sum(part) for _, part in said.parts)
-        return *taken, said.parts[0][0], sum(said.sizes) - kept, len(said.sizes) + 1
+        return *taken, said.parts[0][0], sum(said.sizes) - said.kept, len(said.sizes) + 1
 
     def restarted(self) -> None:
         """Give a new core what the tasks have said that it has."""
         for task in self._core.tasks_after(0):
             self._core.outputs.adopt(task, _kept(self._model.world.tasks[task.id].said))
+        self._core.outputs.recount()
+        self._model.world.said = sum(job.said.kept for job in self._model.world.tasks.values())
 
 
 def _kept(said: Said) -> TaskOutput:

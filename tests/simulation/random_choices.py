@@ -220,7 +220,7 @@ class Chances:
         limits = {name: self.one_of(values) for name, values in LIMITS.items()}
         limits["idempotency_secs"] = self._idempotency_secs()
         limits["max_blocked_targets"] = self._max_blocked_targets()
-        limits["max_output_bytes"] = self.output_dice.choice(OUTPUT_BYTES)
+        limits |= self._output_limits()
         limits |= self._artifact_limits()
         return limits | ROOM_FOR_FLOODS if self.floods else limits
 
@@ -233,10 +233,14 @@ class Chances:
         if self._target_dice.random() < 0.1:
             limits["max_blocked_targets"] = self._max_blocked_targets()
         if self._says and self.output_dice.random() < 0.1:
-            limits["max_output_bytes"] = self.output_dice.choice(OUTPUT_BYTES)
+            limits |= self._output_limits()
         if self._puts and self.artifact_dice.random() < 0.1:
             limits |= self._artifact_limits()
         return limits
+
+    def _output_limits(self) -> dict[str, float]:
+        own = self.output_dice.choice(OUTPUT_BYTES)
+        return {"max_output_bytes": own, "max_namespace_output_bytes": own * self.output_dice.choice([2, 5, 100])}
 
     def _artifact_limits(self) -> dict[str, float]:
         own = self.artifact_dice.choice([10, 30, 200])

@@ -23,7 +23,7 @@ HISTORIES = Histories(Simulation, SEEDS, STEPS)
 MUTATIONS: dict[str, list[Edit]] = {
     "a task that is not held gets one of its submitter": [(Artifacts, "_task", "if not task.is_held:", "if False:")],
     "a lease that has ended may put more": [
-        (Reports, "leased", "self._lease_of(now, host_id, task_id, token).task", "self._life.task(task_id)"),
+        (Reports, "leased", "return self._lease_of", "return self._life.task(task_id).lease or self._lease_of"),
     ],
     "an artifact is no start": [(Reports, "note_artifact", "self.note_start(now, task)", "pass")],
     "nobody is told": [(Reports, "note_artifact", "self._life.record_artifact(now, task)", "pass")],

@@ -29,12 +29,23 @@ MUTATIONS: dict[str, list[Edit]] = {
     "a gap is taken": [(Outputs, "append", "if number > taken + 1:", "if False:")],
     "a chunk is no start": [(Outputs, "append", "self._reports.note_start(now, task)", "pass")],
     "a lease that has ended may say more": [
-        (Reports, "leased", "self._lease_of(now, host_id, task_id, token).task", "self._life.task(task_id)"),
+        (Reports, "leased", "return self._lease_of", "return self._life.task(task_id).lease or self._lease_of"),
     ],
     "numbers begin anew with each lease": [
         (Outputs, "append", "first, begin = output.next, output.said", "first, begin = taken + 1, output.said"),
     ],
     "nothing is ever dropped": [(Outputs, "_make_room", "output.said - segments[0][1] > limit", "False")],
+    "a namespace has no bound": [
+        (Outputs, "_make_room", "self.used > self.limits.max_namespace_output_bytes", "False"),
+    ],
+    "what is dropped counts as kept": [
+        (
+            Outputs,
+            "append",
+            "self.used += output.said - begin - (output.dropped - before)",
+            "self.used += output.said - begin",
+        ),
+    ],
     "all but the newest part is dropped": [(Outputs, "_make_room", "> limit and", "> 0 and")],
     "parts are of any size": [(Outputs, "_make_room", "begin - segments[-1][1] >= limit // SEGMENTS", "False")],
 }

@@ -73,8 +73,8 @@ class World:
         self.figures: dict[str, Counter[str]] = {}
         self.hosts: dict[str, Host] = {}
         self.offers: list[Offer] = []
-        self.ended: list[str] = []
-        self.rejected: list[str] = []
+        self.said = 0
+        self.ended, self.rejected = list[str](), list[str]()
         self.past_keys: list[PastKey] = []
         self.counts: Counter[str] = Counter()
         self.last_token = 0

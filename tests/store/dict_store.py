@@ -135,6 +135,10 @@ class DictStore:
         segments = {row.begin // SEGMENT_BYTES: (row.first, row.begin) for row in reversed(rows)}
         return OutputState(rows[-1], sorted(segments.values()))
 
+    async def output_sizes(self, first_key: int, last_key: int) -> tuple[int, int | None]:
+        rows = [row for key in self.said if first_key <= key <= last_key for row in self.said[key].values()]
+        return sum(len(row.record) for row in rows), None
+
     async def outputs(self) -> AsyncIterator[Sequence[OutputRow]]:
         for key in sorted(self.said):
             if rows := sorted(self.said[key].values()):

@@ -75,6 +75,17 @@ async def test_the_state_has_the_newest_row_and_the_first_one_of_each_segment(st
     assert await store.output_state(KEY) == OutputState(rows[-1], segments)
 
 
+async def test_it_is_measured_task_by_task(store: Store) -> None:
+    rows = [OutputRow(key_of(1, seq), first, 100 * first, LONG) for seq in range(1, 1_301) for first in (1, 2)]
+    await store.commit(Group(1, 1.0, outputs=[*rows, OutputRow(key_of(2, 1), 1, 0, LONG)]))
+    found, next_key = 0, key_of(1, 0)
+    while next_key is not None:
+        size, next_key = await store.output_sizes(next_key, key_of(1, 1_300))
+        found += size
+    assert found in (1_300 * (100 + len(LONG)), 1_300 * 2 * len(LONG))
+    assert await store.output_sizes(key_of(3, 0), key_of(3, 9)) == (0, None)
+
+
 async def test_output_comes_in_the_order_of_tasks_and_numbers_in_slices(yard: Yard) -> None:
     keys = [key_of(space, seq) for space in (2, 1) for seq in (7, 3)]
     rows = [OutputRow(key, first, first, b"%d" % first) for key in keys for first in range(1300)]

@@ -24,6 +24,7 @@ class Limits:
     result_ttl_secs: float = 300.0
     max_retained_tasks: int = 200_000
     max_output_bytes: int = 8_388_608
+    max_namespace_output_bytes: int = 10_737_418_240
     max_artifact_bytes: int = 1_073_741_824
     max_namespace_artifact_bytes: int = 107_374_182_400
     idempotency_secs: float = 0.0

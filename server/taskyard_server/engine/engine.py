@@ -110,18 +110,19 @@ class Engine:
             await self.persistence.open()
 
     async def run(self) -> None:
-        """Do what the store and the artifacts need with time, until cancelled.
+        """Do what the store, output and artifacts need with time, until cancelled.
 
         Raises `StoreError` once the store has failed for good.
         """
-        sweeping = asyncio.create_task(self.artifacts.run())
+        upkeep = [asyncio.create_task(each.run()) for each in (self.artifacts, self.output)]
         try:
             if self.persistence is None:
                 await asyncio.get_running_loop().create_future()
             else:
                 await self.persistence.run()
         finally:
-            sweeping.cancel()
+            for each in upkeep:
+                each.cancel()
 
     async def release(self) -> None:
         """Commit what is left and let go of the store, after the last call was served."""

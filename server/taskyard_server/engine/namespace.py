@@ -264,7 +264,7 @@ class NamespaceState:
         outputs = self.scheduler.outputs
         if outputs.find(task) is not None or not outputs.is_known(task):
             self.outputs.forget(task.seq, for_ever=not self.keeps_history)
-        outputs.forget(task)
+        outputs.forget(task, for_ever=not self.keeps_history)
 
     def hand_over(self, turn: Turn, now: float, secs: float) -> bool:
         """Pass grants and stops to their streams, after a commit that took this many seconds.

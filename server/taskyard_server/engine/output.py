@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Final, NamedTuple
 
@@ -10,7 +11,7 @@ from taskyard_server.core.errors import Refusal, Unavailable
 from taskyard_server.core.runs.outputs import TaskOutput
 from taskyard_server.core.task import TERMINAL
 from taskyard_server.store.committer import NO_ANSWER
-from taskyard_server.store.port import CommitDelayed, StoreError, key_of
+from taskyard_server.store.port import CommitDelayed, StoreError, key_of, keys_of
 from taskyard_server.store.records.records import decode_output
 
 from .answers import Answer
@@ -28,6 +29,10 @@ if TYPE_CHECKING:
     from .output_log import ChunkRow
     from .views import RunFigures
 
+MEASURE_SECS: Final = 3_600.0
+LOOK_SECS: Final = 60.0
+"""How often it is measured what a namespace keeps, and looked for namespaces that have come."""
+MEASURE_PAUSE_SECS: Final = 0.01
 PART_BYTES: Final = 1 << 20
 """About how much is read at once."""
 SHUTS_DOWN: Final = "the server shuts down"
@@ -166,6 +171,37 @@ class OutputCommands:
         state.require_here()
         self._require_open()
         return news.done()
+
+    async def run(self) -> None:
+        """Measure what each namespace keeps, until cancelled."""
+        measured: dict[int, int] = {}
+        due_at = 0.0
+        while True:
+            if self._namespaces.wall() >= due_at:
+                measured, due_at = {}, self._namespaces.wall() + MEASURE_SECS
+            for state in list(self._namespaces):
+                if measured.get(state.number) != state.term:
+                    # While the store does not answer, a later round will do.
+                    with contextlib.suppress(CommitDelayed, StoreError):
+                        await self.measure(state)
+                        measured[state.number] = state.term
+            await asyncio.sleep(LOOK_SECS)
+
+    async def measure(self, state: NamespaceState) -> None:
+        """Measure what a namespace keeps. Raises `CommitDelayed`, `StoreError`."""
+        outputs = state.scheduler.outputs
+        if self._store is None:
+            outputs.recount()
+            return
+        before, size = outputs.used, 0
+        next_key: int | None
+        next_key, last_key = keys_of(state.number)
+        while next_key is not None:
+            part, next_key = await self._store.output_sizes(next_key, last_key)
+            size += part
+            await asyncio.sleep(MEASURE_PAUSE_SECS)
+        # What came meanwhile counts, too.
+        outputs.used += size - before
 
     def _require_open(self) -> None:
         if self._namespaces.closed:

@@ -142,6 +142,11 @@ class SchedulerSettings(Section):
         default=DEFAULTS.max_output_bytes,
         description="Bytes of output that a task keeps. Beyond it the oldest is dropped, and readers are told.",
     )
+    max_namespace_output_bytes: PositiveInt = Field(
+        default=DEFAULTS.max_namespace_output_bytes,
+        description="Bytes of output that all tasks of a namespace keep, about. Beyond it a task that says more keeps "
+        "a sixteenth of maxOutputBytes.",
+    )
     max_artifact_bytes: PositiveInt = Field(
         default=DEFAULTS.max_artifact_bytes, description="Bytes that the artifacts of a task may have in all."
     )
@@ -409,6 +414,7 @@ class Settings(BaseModel):
             max_blocked_targets=scheduler.max_blocked_targets,
             on_target_failure=policies_of(scheduler.targets),
             max_output_bytes=scheduler.max_output_bytes,
+            max_namespace_output_bytes=scheduler.max_namespace_output_bytes,
             max_artifact_bytes=scheduler.max_artifact_bytes,
             max_namespace_artifact_bytes=scheduler.max_namespace_artifact_bytes,
             idempotency_secs=scheduler.idempotency_secs,

@@ -37,6 +37,7 @@ RELOADABLE: Final = (
             "resultTTLSec",
             "maxRetainedTasks",
             "maxOutputBytes",
+            "maxNamespaceOutputBytes",
             "maxArtifactBytes",
             "maxNamespaceArtifactBytes",
             "defaultDeadlineSec",

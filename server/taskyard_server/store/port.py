@@ -303,6 +303,12 @@ class Store(Protocol):
     async def output_state(self, key: int) -> OutputState | None:
         """The figures of a task's output as it is kept; None if there is none."""
 
+    async def output_sizes(self, first_key: int, last_key: int) -> tuple[int, int | None]:
+        """About how many bytes of output some tasks between two keys have, and the key to go on from; None at the end.
+
+        What was committed last may be missing.
+        """
+
     def outputs(self) -> AsyncIterator[Sequence[OutputRow]]:
         """The output of all tasks in order of their keys and first numbers, in slices."""
 

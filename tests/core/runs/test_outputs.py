@@ -110,6 +110,27 @@ def test_a_single_message_may_be_larger_than_the_bound(make_yard):
     assert say(yard, lease, 2, 10) == (2, 0, 2)
 
 
+def test_in_a_full_namespace_a_task_keeps_a_sixteenth(make_yard):
+    yard = make_yard(max_output_bytes=1_600, max_namespace_output_bytes=2_000)
+    one, other = leased(yard), leased(yard)
+    outputs = yard.scheduler.outputs
+    for number in range(1, 101):
+        say(yard, one, number, 16)
+    assert outputs.used == 1_600 == outputs.find(one.task).said - outputs.find(one.task).dropped
+    for number in range(1, 101):
+        say(yard, other, number, 16)
+    # At first there is room; what is over is dropped by the task that says more.
+    kept = outputs.find(other.task).said - outputs.find(other.task).dropped
+    assert outputs.used == 1_600 + kept
+    assert kept <= 420
+    outputs.forget(one.task, for_ever=True)
+    assert outputs.used == kept
+    outputs.forget(other.task, for_ever=False)
+    assert outputs.used == kept
+    outputs.recount()
+    assert outputs.used == 0
+
+
 def test_what_a_store_has_goes_on(yard, lease):
     outputs = yard.scheduler.outputs
     outputs.unknown_until = lease.task.seq
@@ -128,8 +149,8 @@ def test_what_a_store_has_under_an_earlier_lease_is_not_taken_for_this_one(yard,
 def test_a_task_that_comes_back_from_the_history_is_looked_up_again(yard, lease):
     outputs = yard.scheduler.outputs
     say(yard, lease, 1, 1)
-    outputs.forget(lease.task)
+    outputs.forget(lease.task, for_ever=False)
     outputs.came_back(lease.task)
     assert not outputs.is_known(lease.task)
-    outputs.forget(lease.task)
+    outputs.forget(lease.task, for_ever=False)
     assert outputs.is_known(lease.task)

@@ -25,6 +25,7 @@ KEYS = {
     "scheduler.resultTTLSec": (300, 9.5),
     "scheduler.maxRetainedTasks": (200_000, 11),
     "scheduler.maxOutputBytes": (8_388_608, 1_000_000),
+    "scheduler.maxNamespaceOutputBytes": (10_737_418_240, 1_000_000),
     "scheduler.maxArtifactBytes": (1_073_741_824, 1_000_000),
     "scheduler.maxNamespaceArtifactBytes": (107_374_182_400, 1_000_000),
     "scheduler.defaultDeadlineSec": (60, 12.5),

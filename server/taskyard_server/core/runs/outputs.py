@@ -80,12 +80,15 @@ class Appended(NamedTuple):
 class Outputs:
     """The output of the tasks of one namespace that have any, by their order of submission.
 
+    What is kept of it has `used` bytes in all, as far as that is known.
+
     Of tasks up to `unknown_until`, which a store has kept, and of those that came back from the history, it is not
     known until it was looked up and adopted.
     """
 
     def __init__(self, reports: Reports, readers: ReaderRules, limits: Limits) -> None:
         self.unknown_until = 0
+        self.used = 0
         self.limits = limits
         self._reports = reports
         self._readers = readers
@@ -115,9 +118,11 @@ class Outputs:
         if task.seq not in self._of:
             self._returned.add(task.seq)
 
-    def forget(self, task: Task) -> None:
-        """A task has left memory."""
-        self._of.pop(task.seq, None)
+    def forget(self, task: Task, *, for_ever: bool) -> None:
+        """A task has left memory, `for_ever` if no history keeps it."""
+        output = self._of.pop(task.seq, None)
+        if output is not None and for_ever:
+            self.used -= output.said - output.dropped
         self._returned.discard(task.seq)
 
     def append(
@@ -158,11 +163,18 @@ class Outputs:
             output.next += new
             output.said += sum(sizes[repeated:])
         cut = self._make_room(output, first, begin) if new else None
+        self.used += output.said - begin - (output.dropped - before)
         return Appended(task, output, first, begin, repeated, cut, output.dropped - before)
+
+    def recount(self) -> None:
+        """Count what is kept anew, where that is all in memory."""
+        self.used = sum([output.said - output.dropped for output in self._of.values()])
 
     def _make_room(self, output: TaskOutput, first: int, begin: int) -> int | None:
         """Drop the oldest parts of what is too much, but nothing of what has just come."""
         limit = self.limits.max_output_bytes
+        if self.used > self.limits.max_namespace_output_bytes:
+            limit //= SEGMENTS
         segments = output.segments
         if not segments or begin - segments[-1][1] >= limit // SEGMENTS:
             segments.append((first, begin))

@@ -23,6 +23,7 @@ from .links import Readers
 
 SLICE_ROWS: Final = 1000
 SLICE_BYTES: Final = 1 << 20
+MEASURED_TASKS: Final = 1000
 _FIRST: Final = -(1 << 63)
 
 
@@ -100,6 +101,11 @@ class PostgresRows:
         for *newest, firsts, begins in await self._fetch(self._sql["output_state"], key, SEGMENT_BYTES):
             return OutputState(OutputRow(*newest), list(zip(firsts, begins, strict=True)))
         return None
+
+    async def output_sizes(self, first_key: int, last_key: int) -> tuple[int, int | None]:
+        """See `Store`."""
+        rows = await self._fetch(self._sql["output_sizes"], first_key, last_key, MEASURED_TASKS)
+        return sum([size for _, size in rows]), rows[-1][0] + 1 if len(rows) == MEASURED_TASKS else None
 
     async def outputs(self) -> AsyncIterator[Sequence[OutputRow]]:
         """See `Store`."""

@@ -368,6 +368,18 @@ FROM (SELECT * FROM taskyard.output WHERE key = $1 ORDER BY first DESC LIMIT 1) 
     SELECT min(first) AS first, min(begin) AS begin FROM taskyard.output WHERE key = $1 GROUP BY begin / $2
   ) AS segments
 ) AS s;
+-- name: output_sizes
+-- From key to key, since a task may have many rows.
+WITH RECURSIVE of_tasks AS (
+  (SELECT key FROM taskyard.output WHERE key >= $1 ORDER BY key LIMIT 1)
+  UNION ALL
+  SELECT (SELECT o.key FROM taskyard.output AS o WHERE o.key > t.key ORDER BY o.key LIMIT 1)
+  FROM of_tasks AS t WHERE t.key < $2
+), slice AS (SELECT key FROM of_tasks WHERE key <= $2 LIMIT $3)
+SELECT s.key, (
+  SELECT o.begin + octet_length(o.record) FROM taskyard.output AS o WHERE o.key = s.key ORDER BY o.first DESC LIMIT 1
+) - (SELECT o.begin FROM taskyard.output AS o WHERE o.key = s.key ORDER BY o.first LIMIT 1)
+FROM slice AS s;
 -- name: outputs
 SELECT key, first, begin, record FROM (
   SELECT *, sum(octet_length(record)) OVER (ORDER BY key, first) - octet_length(record) AS size_before FROM (

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
 SLICE_ROWS: Final = 1000
 COUNTED_ROWS: Final = 20_000
+MEASURED_TASKS: Final = 200
 SHORT_BYTES: Final = 1 << 10
 """Records from this size on fill a good part of a page alone, and go to their place at once."""
 REMOVED_BYTES: Final = 8 << 20
@@ -76,6 +77,11 @@ class YardOutput:
         newest = self._db.execute(self._sql["newest_output"], (key,)).fetchone()
         segments = self._db.execute(self._sql["output_segments"], (key, segment_bytes)).fetchall()
         return None if newest is None else (newest, segments)
+
+    def output_sizes(self, first_key: int, last_key: int) -> tuple[int, int | None]:
+        """The bytes of output of some tasks between two keys, and the key to go on from; None at the end."""
+        sizes = self._db.execute(self._sql["output_sizes"], (first_key, last_key, MEASURED_TASKS)).fetchall()
+        return sum([size for _, size in sizes]), sizes[-1][0] + 1 if len(sizes) == MEASURED_TASKS else None
 
     def outputs(self, start: tuple[int, int]) -> tuple[Rows, tuple[int, int] | None]:
         """Some output from a key and first number on, and where to go on from; None at the end."""

@@ -163,6 +163,16 @@ ORDER BY first;
 SELECT key, first, begin, record FROM all_output WHERE key = ? ORDER BY first DESC LIMIT 1;
 -- name: output_segments
 SELECT min(first), min(begin) FROM all_output WHERE key = ? GROUP BY begin / ? ORDER BY 1;
+-- name: output_sizes
+-- From key to key, since a task may have many rows. The tail is short.
+WITH RECURSIVE of_tasks(key) AS (
+  SELECT min(key) FROM output WHERE key >= ?1
+  UNION ALL
+  SELECT (SELECT min(o.key) FROM output AS o WHERE o.key > of_tasks.key) FROM of_tasks WHERE of_tasks.key < ?2 LIMIT ?3
+)
+SELECT key, (SELECT begin + length(record) FROM output AS o WHERE o.key = of_tasks.key ORDER BY first DESC LIMIT 1)
+  - (SELECT begin FROM output AS o WHERE o.key = of_tasks.key ORDER BY first LIMIT 1)
+FROM of_tasks WHERE key <= ?2;
 -- name: outputs
 SELECT key, first, begin, record FROM all_output WHERE (key, first) >= (?, ?) ORDER BY key, first;
 -- name: output_begin

@@ -145,6 +145,11 @@ class SqliteStore:
         found = await self._writer.call("output_state", key, SEGMENT_BYTES)
         return None if found is None else OutputState(OutputRow(*found[0]), found[1])
 
+    async def output_sizes(self, first_key: int, last_key: int) -> tuple[int, int | None]:
+        """See `Store`."""
+        size, next_key = await self._writer.call("output_sizes", first_key, last_key)
+        return size, next_key
+
     async def outputs(self) -> AsyncIterator[Sequence[OutputRow]]:
         """See `Store`."""
         async for rows in self._slices("outputs", start=(_FIRST, _FIRST)):
