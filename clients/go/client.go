@@ -86,11 +86,15 @@ type Submitted struct {
 //
 // Codes: [CodeQueueFull], [CodeTooLarge] for params that are too large for an artifact too, or where the server keeps none,
 // [CodeAlreadyExists] if the idempotency key belongs to a
-// different task or the unique key is taken, and [CodeNotFound] for a task in After. After [CodeUnavailable], [CodeDeadlineExceeded] and [CodeCancelled] the task may exist.
+// different task or the unique key is taken, and [CodeNotFound] for a task in After or Inputs. After [CodeUnavailable],
+// [CodeDeadlineExceeded] and [CodeCancelled] the task may exist.
 func (c *Client) Submit(ctx context.Context, task NewTask, options ...SubmitOption) (*Submitted, error) {
 	request, err := task.message(ctx, c.agentID)
 	if err == nil && len(task.AfterIndexes) > 0 {
 		err = badRequest("after_indexes: is for the tasks of a batch")
+	}
+	if err == nil && len(task.InputIndexes) > 0 {
+		err = badRequest("input_indexes: is for the tasks of a batch")
 	}
 	if err != nil {
 		return nil, err

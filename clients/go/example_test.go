@@ -220,6 +220,10 @@ func ExampleNewTask() {
 	if err != nil {
 		log.Fatal(err)
 	}
+	summary, err := client.Submit(ctx, taskyard.NewTask{
+		Action: "summarise", Inputs: map[string]string{"page": submitted.ID},
+	})
+	fmt.Println(summary, err)
 	limits := taskyardv1.NewLimitServiceClient(client.Conn())
 	limit, err := limits.PutLimit(ctx, &taskyardv1.PutLimitRequest{Pattern: "site:*", MaxInflight: proto.Uint32(3)})
 	fmt.Println(limit.GetLimit(), err)
@@ -231,6 +235,21 @@ func ExampleNewTask() {
 		OperationId: "stop-shop", Filter: &taskyardv1.TaskFilter{Labels: proto.String("site=shop")},
 	})
 	fmt.Println(begun.GetOperation().GetMatched(), err)
+}
+
+func ExampleTaskInput() {
+	_, client := connected()
+	host := taskyard.NewHost(client, "host-1", taskyard.HostOptions{Slots: 4})
+	host.Handle("summarise", summarise)
+}
+
+func summarise(ctx context.Context, task *taskyard.RunningTask) (any, error) {
+	var fetched page
+	if err := task.Inputs["page"].DecodeResult(&fetched); err != nil {
+		return nil, err
+	}
+	picture, err := task.Inputs["page"].ReadArtifact(ctx, "page.png")
+	return map[string]any{"url": fetched.URL, "bytes": len(picture)}, err
 }
 
 func connected() (context.Context, *taskyard.Client) {

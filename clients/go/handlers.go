@@ -23,7 +23,7 @@ func (r *hostRun) begin(assignments []*taskyardv1.Assignment) {
 		task := newRunningTask(assignment, r.reportProgress)
 		ctx, cancel := context.WithCancelCause(r.handlersContext)
 		task.emit = func(chunk *taskyardv1.NewChunk) error { return r.emit(ctx, task.key(), chunk) }
-		task.held = r.artifactsOf(task)
+		task.held = newHeldArtifacts(r.host.client, r.host.id, task.key(), task.Artifacts)
 		r.handlers[task.key()] = &runningHandler{task, cancel}
 		r.runningHandlers.Go(func() {
 			defer cancel(nil)
@@ -90,6 +90,12 @@ func (r *hostRun) handle(ctx context.Context, task *RunningTask) (outcome *tasky
 			return nil
 		}
 		return task.failed(&ActionFailed{Reason: "the params cannot be fetched: " + err.Error(), Code: "bad_input"}, "")
+	}
+	if err := task.fetchInputs(ctx); err != nil {
+		if ctx.Err() != nil {
+			return nil
+		}
+		return task.failed(&ActionFailed{Reason: err.Error(), Code: "bad_input"}, "")
 	}
 	result, err := handler(withCurrentTask(ctx, task), task)
 	if err == nil {

@@ -28,19 +28,20 @@ const (
 	resultArtifact = "result.json"
 )
 
-// heldArtifacts are the artifacts of a task that a host has under a lease.
+// heldArtifacts are the artifacts of a task that a host has under a lease, or of an input of it.
 type heldArtifacts struct {
 	client *Client
 	hostID string
 	lease  leaseKey
+	input  string // The name of the input; "" for the task itself.
 
 	mu   sync.Mutex
 	sums map[string]string // The hashes of all artifacts by their names.
 }
 
-func (r *hostRun) artifactsOf(task *RunningTask) *heldArtifacts {
-	held := &heldArtifacts{client: r.host.client, hostID: r.host.id, lease: task.key(), sums: map[string]string{}}
-	for _, each := range task.Artifacts {
+func newHeldArtifacts(client *Client, hostID string, lease leaseKey, artifacts []Artifact) *heldArtifacts {
+	held := &heldArtifacts{client: client, hostID: hostID, lease: lease, sums: map[string]string{}}
+	for _, each := range artifacts {
 		held.sums[each.Name] = each.SHA256
 	}
 	return held
@@ -71,16 +72,20 @@ func (t *RunningTask) PutArtifact(
 // ReadArtifact returns the bytes of an artifact of the task: one that was attached to it, or that it was given in any
 // attempt or run. It has checked their hash. The error is an *[Error]: [CodeNotFound], [CodeLeaseLost].
 func (t *RunningTask) ReadArtifact(ctx context.Context, name string) ([]byte, error) {
+	return t.held.read(ctx, name)
+}
+
+func (h *heldArtifacts) read(ctx context.Context, name string) ([]byte, error) {
 	var found bytes.Buffer
 	err := untilWhole(func() error {
 		found.Reset()
-		if err := t.held.copyTo(ctx, &found, name); err != nil {
+		if err := h.copyTo(ctx, &found, name); err != nil {
 			return err
 		}
 		sum := sha256.Sum256(found.Bytes())
-		t.held.mu.Lock()
-		defer t.held.mu.Unlock()
-		if known := t.held.sums[name]; known != "" && known != hex.EncodeToString(sum[:]) {
+		h.mu.Lock()
+		defer h.mu.Unlock()
+		if known := h.sums[name]; known != "" && known != hex.EncodeToString(sum[:]) {
 			return errReplaced
 		}
 		return nil
@@ -92,6 +97,7 @@ func (h *heldArtifacts) copyTo(ctx context.Context, to io.Writer, name string) e
 	return h.client.copyArtifact(ctx, to, func(ctx context.Context, offset float64) (artifactStream, error) {
 		return h.client.artifacts.FetchArtifact(ctx, &taskyardv1.FetchArtifactRequest{
 			HostId: h.hostID, TaskId: h.lease.taskID, FencingToken: float64(h.lease.token), Name: name, Offset: offset,
+			Input: h.input,
 		})
 	})
 }
@@ -163,13 +169,18 @@ func (r *hostRun) shrink(ctx context.Context, task *RunningTask, outcome *taskya
 
 // withResult returns a task that has ended with its result, also where that is an artifact.
 func (c *Client) withResult(ctx context.Context, task *Task) (*Task, error) {
+	return withResult(task, func() ([]byte, error) { return c.ReadArtifact(ctx, task.ID, resultArtifact) })
+}
+
+// withResult gives a task that has ended its result, where read reads that since it is an artifact.
+func withResult(task *Task, read func() ([]byte, error)) (*Task, error) {
 	reference := task.referenceIn(task.Result, resultArtifact)
 	isSame := func(each Artifact) bool { return each.Name == resultArtifact && each.SHA256 == reference.SHA256 }
 	// A handler may return what looks like a reference.
 	if reference == nil || task.Output != nil || !slices.ContainsFunc(task.Artifacts, isSame) {
 		return task, nil
 	}
-	data, err := c.ReadArtifact(ctx, task.ID, resultArtifact)
+	data, err := read()
 	if err != nil {
 		return nil, err
 	}

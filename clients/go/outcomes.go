@@ -70,7 +70,7 @@ func taskFailed(task *Task, submitted NewTask) *TaskFailed {
 // defaultDeadline returns how long the default deadline was, as a part of a sentence. It is "" for a task whose deadline
 // did not count from its submission on.
 func defaultDeadline(task *Task) string {
-	waited := task.Target != "" || len(task.After) > 0 || !task.NotBefore.IsZero() || task.Hold || task.Run > 1
+	waited := task.Target != "" || len(task.After)+len(task.Inputs) > 0 || !task.NotBefore.IsZero() || task.Hold || task.Run > 1
 	if task.Deadline.IsZero() || waited {
 		return ""
 	}

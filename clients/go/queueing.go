@@ -96,7 +96,7 @@ func (c *Client) PauseAndWait(ctx context.Context, taskID string, wait time.Dura
 
 // addQueueing adds to a request what the task says of others. The error tells which word is unknown.
 func (t NewTask) addQueueing(request *taskyardv1.SubmitTaskRequest) error {
-	request.ConcurrencyKeys, request.After = t.ConcurrencyKeys, t.After
+	request.ConcurrencyKeys, request.After, request.Inputs = t.ConcurrencyKeys, t.After, t.Inputs
 	request.UniqueKey, request.OnTargetFailure = optional(t.UniqueKey), optional(string(t.OnTargetFailure))
 	if t.AfterPolicy != "" {
 		value, known := taskyardv1.After_Policy_value[string(t.AfterPolicy)]
@@ -124,7 +124,8 @@ func (t NewTask) addQueueing(request *taskyardv1.SubmitTaskRequest) error {
 
 // showQueueing adds to a task what it says of others.
 func (t *Task) showQueueing(m *taskyardv1.Task) {
-	t.ConcurrencyKeys, t.After, t.UniqueKey = m.GetConcurrencyKeys(), m.GetAfter(), m.GetUniqueKey()
+	t.ConcurrencyKeys, t.After, t.Inputs = m.GetConcurrencyKeys(), m.GetAfter(), m.GetInputs()
+	t.UniqueKey = m.GetUniqueKey()
 	t.OnTargetFailure, t.Notice = OnTargetFailure(m.GetOnTargetFailure()), m.GetNotice()
 	if m.AfterPolicy != nil {
 		t.AfterPolicy = AfterPolicy(enumName(m.GetAfterPolicy()))

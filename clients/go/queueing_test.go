@@ -5,6 +5,7 @@ package taskyard
 import (
 	"context"
 	"errors"
+	"maps"
 	"slices"
 	"testing"
 	"time"
@@ -19,6 +20,7 @@ func TestWordThatAFieldDoesNotTakeIsABadRequest(t *testing.T) {
 	for _, task := range []NewTask{
 		{Action: "echo", AfterPolicy: "always"}, {Action: "echo", UniqueWhile: "ever"},
 		{Action: "echo", OnConflict: "replace"}, {Action: "echo", AfterIndexes: []uint32{0}},
+		{Action: "echo", InputIndexes: map[string]uint32{"page": 0}},
 	} {
 		if _, err := client.Submit(testContext(t), task); CodeOf(err) != CodeBadRequest {
 			t.Error(task, err)
@@ -30,11 +32,12 @@ func TestTaskOfABatchHasWhatASingleOneHasAndItsPlaces(t *testing.T) {
 	task := NewTask{
 		Action: "echo", ConcurrencyKeys: []string{"a"}, After: []string{"tsk_1"}, AfterIndexes: []uint32{0, 2},
 		AfterPolicy: AfterEnded, UniqueKey: "k", UniqueWhile: UniqueWhileQueued, OnConflict: ConflictReplaceQueued,
-		OnTargetFailure: TargetContinues,
+		OnTargetFailure: TargetContinues, Inputs: map[string]string{"page": "tsk_1"}, InputIndexes: map[string]uint32{"other": 1},
 	}
 	message := must(task.batchMessage(t.Context()))(t)
 	if !slices.Equal(message.GetConcurrencyKeys(), task.ConcurrencyKeys) || !slices.Equal(message.GetAfter(), task.After) ||
-		!slices.Equal(message.GetAfterIndexes(), task.AfterIndexes) || message.GetUniqueKey() != "k" ||
+		!slices.Equal(message.GetAfterIndexes(), task.AfterIndexes) ||
+		!maps.Equal(message.GetInputs(), task.Inputs) || !maps.Equal(message.GetInputIndexes(), task.InputIndexes) || message.GetUniqueKey() != "k" ||
 		message.GetAfterPolicy() != taskyardv1.After_ended || message.GetUniqueWhile() != taskyardv1.Unique_queued ||
 		message.GetOnConflict() != taskyardv1.Unique_replaceQueued || message.GetOnTargetFailure() != "continue" {
 		t.Errorf("%+v", message)

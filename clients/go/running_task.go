@@ -39,10 +39,13 @@ type RunningTask struct {
 	// Checkpoint is what the last attempt saved with SaveCheckpoint, or reported as the details of its progress; nil for
 	// nothing.
 	Checkpoint map[string]any
+	// Inputs are the tasks whose results are handed on to this one, by their names; nil if there are none.
+	Inputs map[string]*TaskInput
 
 	report func(*taskyardv1.Report)
 	emit   func(*taskyardv1.NewChunk) error
 	held   *heldArtifacts
+	handed map[string]*taskyardv1.Input // The inputs as they came along.
 	tokens atomic.Pointer[uint32]
 
 	mu       sync.Mutex
@@ -52,7 +55,7 @@ type RunningTask struct {
 func newRunningTask(assignment *taskyardv1.Assignment, report func(*taskyardv1.Report)) *RunningTask {
 	task := &RunningTask{
 		Task: *taskOf(assignment.GetTask()), FencingToken: keyOf(assignment.GetLease()).token, Attempt: 1,
-		report: report, progress: &taskyardv1.Progress{Details: assignment.GetTask().GetProgress().GetDetails()},
+		handed: assignment.GetInputs(), report: report, progress: &taskyardv1.Progress{Details: assignment.GetTask().GetProgress().GetDetails()},
 	}
 	if task.Task.Progress != nil {
 		task.Checkpoint = task.Task.Progress.Details

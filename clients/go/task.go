@@ -120,6 +120,7 @@ type Task struct {
 	// ConcurrencyKeys to OnTargetFailure are those of [NewTask]. A policy is "" unless it was set.
 	ConcurrencyKeys []string
 	After           []string
+	Inputs          map[string]string
 	AfterPolicy     AfterPolicy
 	UniqueKey       string
 	UniqueWhile     UniqueWhile
@@ -256,7 +257,14 @@ type NewTask struct {
 	// AfterIndexes are tasks of the same batch that must have ended before, by their place in it from 0; each must stand
 	// before this one. They are for batches alone. Default: none.
 	AfterIndexes []uint32
-	// AfterPolicy is what the task asks of those. Default: [AfterSuccess].
+	// Inputs are the ids of tasks whose results are handed on to this one, by a name for each: letters, digits, "-", "_" and
+	// ".", at most 128 characters, not a "." first. The task comes after them as after those of After, with which they are
+	// at most 32. Its handler has them as [RunningTask.Inputs]. Default: none.
+	Inputs map[string]string
+	// InputIndexes are the same of tasks of the same batch, by their place in it from 0; each must stand before this one.
+	// They are for batches alone. Default: none.
+	InputIndexes map[string]uint32
+	// AfterPolicy is what the task asks of those that it comes after. Default: [AfterSuccess].
 	AfterPolicy AfterPolicy
 	// UniqueKey keeps the agent from having two tasks for the same thing at once: while another task has it, OnConflict
 	// says what happens. Default: none.
@@ -321,7 +329,7 @@ func (t NewTask) batchMessage(ctx context.Context) (*taskyardv1.BatchTask, error
 		NotBefore: m.NotBefore, TokenLimit: m.TokenLimit, RetryPolicy: m.RetryPolicy,
 		IdempotencyKey: m.IdempotencyKey, Traceparent: m.Traceparent, Input: m.Input, RunTimeoutMs: m.RunTimeoutMs,
 		ParentId: m.ParentId, ConcurrencyKeys: m.ConcurrencyKeys, After: m.After, AfterPolicy: m.AfterPolicy,
-		AfterIndexes: t.AfterIndexes, UniqueKey: m.UniqueKey, UniqueWhile: m.UniqueWhile, OnConflict: m.OnConflict,
+		AfterIndexes: t.AfterIndexes, Inputs: m.Inputs, InputIndexes: t.InputIndexes, UniqueKey: m.UniqueKey, UniqueWhile: m.UniqueWhile, OnConflict: m.OnConflict,
 		OnTargetFailure: m.OnTargetFailure,
 	}, nil
 }
