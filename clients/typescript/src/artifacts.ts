@@ -4,7 +4,7 @@ import type { GiveUp } from "./client_options.js";
 import { errorFrom, TaskyardError } from "./errors.js";
 import type { HttpBody } from "./gen/google/api/httpbody_pb.js";
 import { Payload } from "./payloads.js";
-import { referenceIn, RESULT } from "./references.js";
+import { RESULT, resultReference } from "./references.js";
 import type { Hash } from "./sha256.js";
 import { overStreams, type Resuming } from "./streaming.js";
 import type { Stubs } from "./stubs.js";
@@ -108,10 +108,8 @@ export class Artifacts {
 
   /** @internal A task that has ended with its output, also where its result is an artifact. */
   async whole(task: Task, signal?: AbortSignal): Promise<Task> {
-    const reference = task.output ? undefined : referenceIn(task.result, RESULT, task.artifacts);
-    // A handler may return what looks like a reference.
-    const isOf = (each: Artifact) => each.name === RESULT && each.sha256 === reference?.sha256;
-    if (!reference || !task.artifacts.some(isOf)) return task;
+    const reference = resultReference(task);
+    if (!reference) return task;
     const data = await this.read(task.id, RESULT, { ...(signal && { signal }) });
     return { ...task, output: new Payload(data, reference.encoding) };
   }

@@ -102,7 +102,7 @@ export class Client {
    * become an artifact of the task, and its handler sees the value.
    *
    * @throws TaskyardError `queue_full` (with the id of the task, if it is kept as rejected), `too_large` for params that are
-   *   too large for an artifact too, or where the server keeps none, `already_exists` if another task has the key, `not_found` for a task in `after`. With `retryAfterMs` where the server says when to try again.
+   *   too large for an artifact too, or where the server keeps none, `already_exists` if another task has the key, `not_found` for a task in `after` or `inputs`. With `retryAfterMs` where the server says when to try again.
    * @throws TypeError if the params are not JSON, or hold a `bigint` beyond 2^53; it names the field.
    */
   async submit(task: NewSingleTask, options: SubmitOptions = {}): Promise<Submitted> {

@@ -93,7 +93,7 @@ export class Handlers {
     this.stop([...this.#running.keys()], message, "draining");
   }
 
-  async #run(key: Key, { lease, task }: Assignment): Promise<void> {
+  async #run(key: Key, { lease, task, inputs }: Assignment): Promise<void> {
     const stop = new AbortController();
     const name = { taskId: lease?.taskId ?? "", fencingToken: lease?.fencingToken ?? 0 };
     let outcome: Report | undefined;
@@ -103,7 +103,11 @@ export class Handlers {
         const plain = taskFrom(task);
         const artifacts = this.#artifacts.of(name, plain, stop.signal);
         const reporter = this.#reporter(name, stop.signal);
-        outcome = await this.#outcome(new RunningTask(plain, name, stop.signal, reporter, artifacts), artifacts);
+        outcome = await this.#outcome(
+          new RunningTask(plain, name, stop.signal, reporter, artifacts),
+          artifacts,
+          inputs,
+        );
       }
     } catch (error) {
       // Whatever a task holds, it must not end this host, nor the next one that it is handed to.
@@ -132,14 +136,23 @@ export class Handlers {
   }
 
   /** Runs the handler. Returns the report of its outcome, undefined if it was stopped before it had one. */
-  async #outcome(task: RunningTask, artifacts: HeldArtifacts): Promise<Report | undefined> {
+  async #outcome(
+    task: RunningTask,
+    artifacts: HeldArtifacts,
+    inputs: Assignment["inputs"],
+  ): Promise<Report | undefined> {
     const handler = this.#actions.handler(task.action);
     if (!handler) return failed(task, new ActionFailed(`this host has no action '${task.action}'`, UNKNOWN_ACTION));
+    let fetched = "params";
     try {
       await artifacts.fill(task.task);
+      for (const [name, input] of Object.entries(inputs)) {
+        fetched = `input '${name}'`;
+        task.inputs[name] = await artifacts.input(name, input);
+      }
     } catch (error) {
       if (task.signal.aborted) return undefined;
-      return failed(task, new ActionFailed(`the params cannot be fetched: ${textOf(error)}`, BAD_INPUT));
+      return failed(task, new ActionFailed(`the ${fetched} cannot be fetched: ${textOf(error)}`, BAD_INPUT));
     }
     let result: unknown;
     try {

@@ -1,6 +1,6 @@
 /**
- * Artifacts of the tasks of a host, under their leases; and params and results that are artifacts since they are too large
- * (docs/rules.md, Artifacts).
+ * Artifacts of the tasks of a host and of their inputs, under their leases; and params and results that are artifacts since
+ * they are too large (docs/rules.md, Artifacts).
  */
 import { createHash } from "node:crypto";
 import { type Client as Stub, createClient } from "@connectrpc/connect";
@@ -10,34 +10,44 @@ import { Calls } from "./calls.js";
 import { type Connection, openConnection } from "./connection.js";
 import { TaskyardError } from "./errors.js";
 import { ArtifactService } from "./gen/taskyard/v1/artifact_pb.js";
+import { type Input, InputService } from "./gen/taskyard/v1/input_pb.js";
 import type { TaskCompleted } from "./gen/taskyard/v1/runtime_host_pb.js";
-import { inputFields, Payload } from "./payloads.js";
-import { JSON_TYPE, PARAMS, referenceIn, referenceTo, RESULT } from "./references.js";
+import { TaskInput } from "./inputs.js";
+import { inputFields, Payload, payloadFrom } from "./payloads.js";
+import { JSON_TYPE, PARAMS, referenceIn, referenceTo, RESULT, resultReference } from "./references.js";
 import type { LeaseName } from "./reports.js";
-import type { Artifact, Task } from "./tasks.js";
+import { type Artifact, artifactFrom, stateOf, type Task } from "./tasks.js";
 import { type ArtifactContent, type ArtifactOptions, upload } from "./uploading.js";
 import { jsonOf, parseExactly, valueFrom } from "./values.js";
 
 const newHash = () => createHash("sha256");
+
+interface HostStubs {
+  artifacts: Stub<typeof ArtifactService>;
+  inputs: Stub<typeof InputService>;
+}
 
 /** Reaches the artifacts of the tasks of one host, by a connection of its own: that of a stream ends with the stream. */
 export class HostArtifacts {
   readonly #hostId: string;
   readonly #calls: Calls;
   readonly #connection: Connection;
-  readonly #stub: Stub<typeof ArtifactService>;
+  readonly #stubs: HostStubs;
 
   constructor(caller: Caller, hostId: string) {
     const [transport, connection] = openConnection(caller);
     this.#hostId = hostId;
     this.#calls = new Calls(transport, { namespace: caller.namespace }, undefined, caller.credentials);
     this.#connection = connection;
-    this.#stub = createClient(ArtifactService, this.#calls);
+    this.#stubs = {
+      artifacts: createClient(ArtifactService, this.#calls),
+      inputs: createClient(InputService, this.#calls),
+    };
   }
 
   /** Those of a task under a lease. What goes on ends when `signal` aborts. */
   of(lease: LeaseName, task: Task, signal: AbortSignal): HeldArtifacts {
-    return new HeldArtifacts(this.#stub, this.#calls, { hostId: this.#hostId, ...lease }, task, signal);
+    return new HeldArtifacts(this.#stubs, this.#calls, { hostId: this.#hostId, ...lease }, task.artifacts, signal);
   }
 
   /** Ends what goes on, and the connection. */
@@ -47,33 +57,36 @@ export class HostArtifacts {
   }
 }
 
-/** The artifacts of a task that a host has under a lease. */
+/** The artifacts of a task that a host has under a lease, or of an input of it. */
 export class HeldArtifacts {
-  readonly #stub: Stub<typeof ArtifactService>;
+  readonly #stubs: HostStubs;
   readonly #calls: Calls;
   readonly #lease: LeaseName & { hostId: string };
   readonly #signal: AbortSignal;
+  readonly #input: string;
   /** The hashes of all artifacts by their names. */
   readonly #sums: Map<string, string>;
 
   constructor(
-    stub: Stub<typeof ArtifactService>,
+    stubs: HostStubs,
     calls: Calls,
     lease: LeaseName & { hostId: string },
-    task: Task,
+    artifacts: readonly Artifact[],
     signal: AbortSignal,
+    input = "",
   ) {
-    this.#stub = stub;
+    this.#stubs = stubs;
     this.#calls = calls;
     this.#lease = lease;
     this.#signal = signal;
-    this.#sums = new Map(task.artifacts.map(({ name, sha256 }) => [name, sha256]));
+    this.#input = input;
+    this.#sums = new Map(artifacts.map(({ name, sha256 }) => [name, sha256]));
   }
 
   /** Puts an artifact, see `RunningTask.putArtifact`. */
   async put(name: string, content: ArtifactContent, options: ArtifactOptions = {}): Promise<Artifact> {
     const artifact = await upload(content, options, newHash, (part) =>
-      this.#stub.uploadArtifact({ ...this.#lease, name, ...part }, { signal: this.#signal }),
+      this.#stubs.artifacts.uploadArtifact({ ...this.#lease, name, ...part }, { signal: this.#signal }),
     );
     this.#sums.set(name, artifact.sha256);
     return artifact;
@@ -83,7 +96,7 @@ export class HeldArtifacts {
   async read(name: string): Promise<Uint8Array> {
     const { patienceMs } = this.#calls;
     const open = (offset: number, signal: AbortSignal) =>
-      this.#stub.fetchArtifact({ ...this.#lease, name, offset }, { signal });
+      this.#stubs.artifacts.fetchArtifact({ ...this.#lease, name, offset, input: this.#input }, { signal });
     const renew = () => this.#calls.renew();
     for (;;) {
       const sum = this.#sums.get(name);
@@ -111,6 +124,24 @@ export class HeldArtifacts {
     const { params } = text === undefined ? {} : inputFields(parseExactly(text));
     if (params) task.params = params;
     else task.input = new Payload(data, reference.encoding);
+  }
+
+  /** An input of the task, with its result where that did not come along, or is an artifact. */
+  async input(name: string, message: Input): Promise<TaskInput> {
+    const named = { ...this.#lease, name };
+    const handed = message.omitted ? await this.#stubs.inputs.fetchInput(named, { signal: this.#signal }) : message;
+    const fields = {
+      taskId: handed.taskId ?? "",
+      state: handed.state ? stateOf(handed.state) : undefined,
+      error: handed.error,
+      artifacts: handed.artifacts.map(artifactFrom),
+      result: jsonOf(handed.result),
+      output: payloadFrom(handed.output),
+    };
+    const held = new HeldArtifacts(this.#stubs, this.#calls, this.#lease, fields.artifacts, this.#signal, name);
+    const reference = resultReference(fields);
+    if (reference) fields.output = new Payload(await held.read(RESULT), reference.encoding);
+    return new TaskInput(fields, held);
   }
 
   /** What a report says of a result in its place that is too large: it is an artifact now. */

@@ -39,6 +39,7 @@ export * from "./exports.js";
 export { currentTask } from "./current_task.js";
 export { ActionFailed, NotRetryable, Retry } from "./failures.js";
 export { Host, type HostOptions } from "./host.js";
+export type { TaskInput } from "./inputs.js";
 export { Output } from "./payloads.js";
 export { saveArtifact } from "./saving.js";
 export type { Address, TlsOptions } from "./caller.js";

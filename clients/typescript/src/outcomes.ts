@@ -61,8 +61,9 @@ export function failureOf(task: Task, hasDefaultDeadline: boolean): TaskFailed {
 }
 
 /** What the default deadline was, where it counted from the submission on. */
-function deadlineHint({ deadline, createdAt, target, notBefore, hold, run }: Task): string {
-  const isKnown = deadline && !target && !notBefore && !hold && run === 1;
+function deadlineHint({ deadline, createdAt, target, notBefore, hold, run, after, inputs }: Task): string {
+  const waited = target || notBefore || hold || after.length || Object.keys(inputs).length;
+  const isKnown = deadline && !waited && run === 1;
   const length = isKnown ? ` of ${Math.round((deadline.getTime() - createdAt.getTime()) / 1000)} s` : "";
   return ` (the default deadline${length}; see deadline)`;
 }

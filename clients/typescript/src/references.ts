@@ -1,6 +1,6 @@
 /** References in the place of values that are too large, and are artifacts of the task (docs/rules.md, Artifacts). */
 import type { JsonObject, JsonValue } from "@bufbuild/protobuf";
-import type { Artifact } from "./tasks.js";
+import type { Artifact, Task } from "./tasks.js";
 
 /** The names of the artifacts that params and results become. */
 export const PARAMS = "params.json";
@@ -22,6 +22,15 @@ export function referenceTo(
 ) {
   const { name, sizeBytes, sha256 } = artifact;
   return { $artifact: { name, sizeBytes, sha256, ...(encoding && { encoding }), ...(href && { href }) } };
+}
+
+/** The reference that the result of a task is. A handler may return what only looks like one. */
+export function resultReference(
+  task: Pick<Task, "artifacts"> & { result?: JsonValue | undefined; output?: unknown },
+): Reference | undefined {
+  const reference = task.output ? undefined : referenceIn(task.result, RESULT, task.artifacts);
+  const isOf = (each: Artifact) => each.name === RESULT && each.sha256 === reference?.sha256;
+  return task.artifacts.some(isOf) ? reference : undefined;
 }
 
 /** The reference that a value is to the artifact of this name; undefined if it is none, or the task has no such artifact. */

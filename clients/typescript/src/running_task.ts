@@ -5,6 +5,7 @@ import { chunksOf } from "./chunking.js";
 import type { HeldArtifacts } from "./held_artifacts.js";
 import type { NewChunk } from "./gen/taskyard/v1/output_pb.js";
 import type { Report } from "./gen/taskyard/v1/runtime_host_pb.js";
+import type { TaskInput } from "./inputs.js";
 import { inputOf } from "./payloads.js";
 import { type LeaseName, reportOn } from "./reports.js";
 import type { Artifact, Task } from "./tasks.js";
@@ -65,6 +66,8 @@ export class RunningTask<I = JsonValue> {
    * They stay those of the task until this attempt reports others.
    */
   readonly checkpoint: JsonObject;
+  /** The tasks whose results are handed on to this one, by their names. Empty if there are none. */
+  readonly inputs: Record<string, TaskInput> = {};
   #details: JsonObject | undefined;
   #tokensUsed: number | undefined;
   readonly #lease: LeaseName;

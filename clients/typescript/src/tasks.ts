@@ -104,6 +104,11 @@ export interface NewTask extends Partial<Omit<Plain<SubmitTaskRequest>, OwnShape
    * this one. Default none.
    */
   afterIndexes?: number[];
+  /**
+   * In a batch: tasks of the same batch whose results are handed on to this one, by a name for each, by their place in it
+   * from 0. Each must stand before this one. Default none.
+   */
+  inputIndexes?: Record<string, number>;
 }
 
 /** A single task to submit, with an agent and a callback of its own. */
@@ -260,6 +265,7 @@ export function taskFrom(message: TaskMessage): Task {
     labels: message.labels,
     concurrencyKeys: message.concurrencyKeys,
     after: message.after,
+    inputs: message.inputs,
   };
   const same = task as unknown as Record<string, unknown>;
   for (const name of Object.keys(message)) {
@@ -305,8 +311,9 @@ function progressFrom(message: ProgressMessage): Progress {
 
 /** The request that submits a task, with a new key unless it has one. Throws TypeError for params that are not JSON. */
 export function submitRequest(task: NewSingleTask, agentId: string, parentId?: string): SubmitTaskRequest {
-  const { agent = agentId, agentId: own = agent, callbackUrl, afterIndexes, ...fields } = task;
+  const { agent = agentId, agentId: own = agent, callbackUrl, afterIndexes, inputIndexes, ...fields } = task;
   if (afterIndexes?.length) throw new TypeError("afterIndexes: is for the tasks of a batch");
+  if (inputIndexes) throw new TypeError("inputIndexes: is for the tasks of a batch");
   return create(SubmitTaskRequestSchema, { ...fieldsOf(fields, parentId), agentId: own, callbackUrl });
 }
 

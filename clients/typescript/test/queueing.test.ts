@@ -31,8 +31,9 @@ const task: NewSingleTask = {
 };
 
 test("a task is sent with its keys and policies", () => {
-  const request = submitRequest(task, "ann");
+  const request = submitRequest({ ...task, inputs: { page: "tsk_2" } }, "ann");
   assert.deepEqual([request.concurrencyKeys, request.after, request.uniqueKey], [["site:a"], ["tsk_1"], "k"]);
+  assert.deepEqual(request.inputs, { page: "tsk_2" });
   assert.deepEqual([request.afterPolicy, request.uniqueWhile], [After_Policy.ended, Unique_While.queued]);
   assert.deepEqual([request.onConflict, request.onTargetFailure], [Unique_Conflict.replaceQueued, "continue"]);
   assert.equal(submitRequest({ action: "report" }, "ann").afterPolicy, undefined);
@@ -44,7 +45,9 @@ test("a word that a field does not take is refused", () => {
     name: "TypeError",
     message: 'afterPolicy: is one of success, ended, not "always"',
   });
-  assert.throws(() => submitRequest({ action: "report", afterIndexes: [0] }, "ann"), /afterIndexes: is for the tasks/);
+  for (const places of [{ afterIndexes: [0] }, { inputIndexes: { page: 0 } }]) {
+    assert.throws(() => submitRequest({ action: "report", ...places }, "ann"), /Indexes: is for the tasks of a batch/);
+  }
 });
 
 test("a task of a batch comes after others of it by their places", async () => {
@@ -57,8 +60,10 @@ test("a task of a batch comes after others of it by their places", async () => {
       },
     });
   });
-  const batch = await new Client(transport).submitBatch([{ action: "a" }, { action: "b", afterIndexes: [0] }]);
-  assert.deepEqual(requests[0]?.tasks[1]?.afterIndexes, [0]);
+  const second = { action: "b", afterIndexes: [0], inputIndexes: { page: 0 } };
+  const batch = await new Client(transport).submitBatch([{ action: "a" }, second]);
+  const { afterIndexes, inputIndexes } = requests[0]?.tasks[1] ?? {};
+  assert.deepEqual([afterIndexes, inputIndexes], [[0], { page: 0 }]);
   assert.deepEqual(
     batch.outcomes.map(({ existing }) => existing),
     [true, false],

@@ -66,6 +66,7 @@ test("optional fields that are not set are absent, all others are present", () =
     artifacts: [],
     concurrencyKeys: [],
     after: [],
+    inputs: {},
     run: 1,
   });
 });
