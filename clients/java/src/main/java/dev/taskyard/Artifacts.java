@@ -1,6 +1,5 @@
 package dev.taskyard;
 
-import com.google.protobuf.ByteString;
 import dev.taskyard.v1.Artifact;
 import dev.taskyard.v1.ArtifactServiceGrpc;
 import dev.taskyard.v1.ArtifactServiceGrpc.ArtifactServiceBlockingStub;
@@ -121,21 +120,7 @@ public final class Artifacts {
 
     /** A task that has ended with its output, also where its result is an artifact. */
     Task whole(Task ended) {
-        var reference = ended.hasOutput()
-                ? null
-                : References.in(ended.getResult().getStructValue(), References.RESULT, ended).orElse(null);
-        // A handler may return what looks like a reference.
-        if (reference == null || !hasBytes(ended, reference)) {
-            return ended;
-        }
-        ByteString data = ByteString.copyFrom(read(ended.getTaskId(), References.RESULT));
-        return ended.toBuilder().setOutput(reference.payload(data)).build();
-    }
-
-    private static boolean hasBytes(Task task, References.Reference reference) {
-        return task.getArtifactsList().stream()
-                .anyMatch(each -> each.getName().equals(References.RESULT)
-                        && each.getSha256().equals(reference.sha256()));
+        return References.whole(ended, () -> read(ended.getTaskId(), References.RESULT));
     }
 
     /** Takes all of an artifact, anew if another one has taken its place meanwhile. */

@@ -194,10 +194,15 @@ final class Handlers {
                 return failed(new ActionFailedException("this host has no action '" + task.action() + "'", "unknown_action"));
             }
             Object result;
+            String fetched = "params";
             try {
                 task.fetchParams();
+                for (String name : task.handed().keySet()) {
+                    fetched = "input '" + name + "'";
+                    task.fetchInput(name);
+                }
             } catch (RuntimeException unreadable) {
-                String reason = "the params cannot be fetched: " + unreadable.getMessage();
+                String reason = "the " + fetched + " cannot be fetched: " + unreadable.getMessage();
                 return task.cancelled() ? null : failed(new ActionFailedException(reason, "bad_input"));
             }
             try {

@@ -8,6 +8,10 @@ import dev.taskyard.v1.ArtifactServiceGrpc.ArtifactServiceBlockingStub;
 import dev.taskyard.v1.ArtifactServiceGrpc.ArtifactServiceStub;
 import dev.taskyard.v1.Assignment;
 import dev.taskyard.v1.FetchArtifactRequest;
+import dev.taskyard.v1.FetchInputRequest;
+import dev.taskyard.v1.Input;
+import dev.taskyard.v1.InputServiceGrpc;
+import dev.taskyard.v1.InputServiceGrpc.InputServiceBlockingStub;
 import dev.taskyard.v1.Payload;
 import dev.taskyard.v1.Task;
 import dev.taskyard.v1.TaskCompleted;
@@ -16,18 +20,20 @@ import java.io.IOException;
 import java.io.InputStream;
 import java.io.UncheckedIOException;
 import java.security.MessageDigest;
+import java.util.List;
 import java.util.Map;
 import java.util.concurrent.ConcurrentHashMap;
 
 /**
- * Artifacts of the tasks of a host, under their leases; and params and results that are artifacts since they are too large
- * (docs/rules.md, Artifacts).
+ * Artifacts of the tasks of a host and of their inputs, under their leases; and params and results that are artifacts since
+ * they are too large (docs/rules.md, Artifacts).
  */
 final class HostArtifacts {
     private final Calls calls;
     private final String hostId;
     private final ArtifactServiceBlockingStub artifacts;
     private final ArtifactServiceStub streams;
+    private final InputServiceBlockingStub inputs;
 
     /** The most bytes of a result that is no artifact; 0 where the server takes no artifacts. */
     volatile int maxPayloadBytes;
@@ -37,23 +43,27 @@ final class HostArtifacts {
         this.hostId = hostId;
         artifacts = calls.stub(ArtifactServiceGrpc::newBlockingStub);
         streams = calls.stub(ArtifactServiceGrpc::newStub);
+        inputs = calls.stub(InputServiceGrpc::newBlockingStub);
     }
 
     /** Those of a task under its lease. */
     Held of(Assignment assignment) {
-        return new Held(LeaseKey.of(assignment.getLease()), assignment.getTask());
+        var artifacts = assignment.getTask().getArtifactsList();
+        return new Held(LeaseKey.of(assignment.getLease()), "", artifacts);
     }
 
-    /** The artifacts of one task. */
+    /** The artifacts of one task, or of an input of it. */
     final class Held {
         private final LeaseKey lease;
+        private final String input;
 
         /** The hashes of all artifacts by their names. */
         private final Map<String, String> sums = new ConcurrentHashMap<>();
 
-        private Held(LeaseKey lease, Task task) {
+        private Held(LeaseKey lease, String input, List<Artifact> artifacts) {
             this.lease = lease;
-            task.getArtifactsList().forEach(each -> sums.put(each.getName(), each.getSha256()));
+            this.input = input;
+            artifacts.forEach(each -> sums.put(each.getName(), each.getSha256()));
         }
 
         Artifact put(String name, ArtifactContent content, String mediaType) {
@@ -80,7 +90,8 @@ final class HostArtifacts {
                     .setHostId(hostId)
                     .setTaskId(lease.taskId())
                     .setFencingToken(lease.token())
-                    .setName(name);
+                    .setName(name)
+                    .setInput(input);
             ArtifactStream.Opener opener = (offset, stream) -> {
                 calls.checkOpen();
                 streams.fetchArtifact(request.setOffset(offset).build(), stream);
@@ -125,6 +136,36 @@ final class HostArtifacts {
                 }
             }
             return filled.setInput(payload).build();
+        }
+
+        /** An input of the task, with its result where that did not come along, or is an artifact. */
+        TaskInput input(String name, Input given) {
+            Input handed = given.getOmitted() ? fetch(name) : given;
+            Task.Builder task = Task.newBuilder()
+                    .setTaskId(handed.getTaskId())
+                    .setState(handed.getState())
+                    .addAllArtifacts(handed.getArtifactsList());
+            if (handed.hasResult()) {
+                task.setResult(handed.getResult());
+            }
+            if (handed.hasOutput()) {
+                task.setOutput(handed.getOutput());
+            }
+            if (handed.hasError()) {
+                task.setError(handed.getError());
+            }
+            Held held = new Held(lease, name, handed.getArtifactsList());
+            return new TaskInput(References.whole(task.build(), () -> held.read(References.RESULT)), held);
+        }
+
+        private Input fetch(String name) {
+            FetchInputRequest request = FetchInputRequest.newBuilder()
+                    .setHostId(hostId)
+                    .setTaskId(lease.taskId())
+                    .setFencingToken(lease.token())
+                    .setName(name)
+                    .build();
+            return calls.repeated(() -> calls.timed(inputs).fetchInput(request));
         }
 
         /** The report of a result, which becomes an artifact if it is too large. */

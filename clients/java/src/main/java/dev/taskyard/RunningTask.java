@@ -4,13 +4,16 @@ import com.google.protobuf.Struct;
 import dev.taskyard.v1.Artifact;
 import dev.taskyard.v1.Assignment;
 import dev.taskyard.v1.Attempt;
+import dev.taskyard.v1.Input;
 import dev.taskyard.v1.Progress;
 import dev.taskyard.v1.Report;
 import dev.taskyard.v1.Task;
 import java.time.Instant;
+import java.util.Collections;
 import java.util.HashMap;
 import java.util.Map;
 import java.util.Optional;
+import java.util.concurrent.ConcurrentHashMap;
 import java.util.function.Consumer;
 
 /** A task as its handler sees it, with methods to report on it. It may be used by many threads. */
@@ -24,6 +27,8 @@ public final class RunningTask {
     private final Consumer<Report> reporter;
     private final Handlers.Sayer sayer;
     private final HostArtifacts.Held held;
+    private final Map<String, Input> handed;
+    private final Map<String, TaskInput> inputs = new ConcurrentHashMap<>();
     private volatile Struct details; // Those that were reported last, also by an earlier attempt.
     private volatile Integer tokensUsed;
     private volatile String stopReason;
@@ -34,6 +39,7 @@ public final class RunningTask {
         this.reporter = reporter;
         this.sayer = sayer;
         this.held = held;
+        handed = assignment.getInputsMap();
         details = task.getProgress().getDetails();
     }
 
@@ -64,6 +70,16 @@ public final class RunningTask {
     /** Puts the params in their place, if they are an artifact. */
     void fetchParams() {
         task = held.filled(task);
+    }
+
+    /** The inputs as they came along. */
+    Map<String, Input> handed() {
+        return handed;
+    }
+
+    /** Puts an input in its place, with its result. */
+    void fetchInput(String name) {
+        inputs.put(name, held.input(name, handed.get(name)));
     }
 
     /**
@@ -114,6 +130,15 @@ public final class RunningTask {
         } catch (IllegalArgumentException unreadable) {
             throw new NotRetryableException("input: " + unreadable.getMessage(), "bad_input");
         }
+    }
+
+    /**
+     * The tasks whose results are handed on to this one.
+     *
+     * @return the tasks by their names, empty if there are none
+     */
+    public Map<String, TaskInput> inputs() {
+        return Collections.unmodifiableMap(inputs);
     }
 
     /**

@@ -15,6 +15,7 @@ import dev.taskyard.v1.ConnectResponse;
 import dev.taskyard.v1.Drain;
 import dev.taskyard.v1.HeartbeatInterval;
 import dev.taskyard.v1.Hello;
+import dev.taskyard.v1.Input;
 import dev.taskyard.v1.Lease;
 import dev.taskyard.v1.RuntimeHostServiceGrpc;
 import dev.taskyard.v1.Task;
@@ -177,11 +178,18 @@ class HostStreamTest {
     }
 
     private static ConnectResponse assignment() {
+        return assignment(Map.of());
+    }
+
+    private static ConnectResponse assignment(Map<String, Input> inputs) {
         var lease = Lease.newBuilder().setTaskId("tsk_1").setFencingToken(7).setLeaseSecs(60);
         var task = Task.newBuilder().setTaskId("tsk_1").setAction("work");
         return ConnectResponse.newBuilder()
                 .setAssignments(Assignments.newBuilder()
-                        .addAssignments(Assignment.newBuilder().setLease(lease).setTask(task)))
+                        .addAssignments(Assignment.newBuilder()
+                                .setLease(lease)
+                                .setTask(task)
+                                .putAllInputs(inputs)))
                 .build();
     }
 
@@ -212,6 +220,17 @@ class HostStreamTest {
         service.welcomed.take();
         service.hellos.take();
         assertEquals("tsk_1", service.hellos.take().getLeases(0).getTaskId());
+    }
+
+    @Test
+    void anInputThatCannotBeFetchedFailsItsTask() throws Exception {
+        start();
+        var omitted = Input.newBuilder().setTaskId("tsk_0").setOmitted(true).build();
+        service.welcomed.take().onNext(assignment(Map.of("page", omitted)));
+        assertTrue(service.next("REPORTS").getReports().getReports(0).hasStarted());
+        var failed = service.next("REPORTS").getReports().getReports(0).getFailed();
+        assertEquals("bad_input", failed.getCode());
+        assertTrue(failed.getError().startsWith("the input 'page' cannot be fetched: unimplemented"), failed.getError());
     }
 
     @Test
