@@ -116,6 +116,7 @@ class Program {
           },
           concurrencyKeys: args.keys as string[],
           after: args.after as string[],
+          inputs: args.inputs as Record<string, string>,
           afterPolicy: args.after_policy as AfterPolicy,
           uniqueKey: text("unique_key"),
           onConflict: args.on_conflict as OnConflict,
@@ -134,14 +135,18 @@ class Program {
           throw error;
         }
       case "submit_batch": {
-        const { action, hold, labels, count, chain } = args as {
+        const { action, hold, labels, count, chain, handed } = args as {
           action: string;
           hold: boolean;
           labels?: Labels;
           count: number;
           chain?: boolean;
+          handed?: boolean;
         };
-        const after = (n: number) => (chain && n > 0 ? { afterIndexes: [n - 1] } : {});
+        const after = (n: number) => ({
+          ...(chain && n > 0 && { afterIndexes: [n - 1] }),
+          ...(handed && n > 0 && { inputIndexes: { before: n - 1 } }),
+        });
         const tasks = Array.from({ length: count }, (_, n) => ({ action, hold, labels, params: { n }, ...after(n) }));
         const batch = await client.submitBatch(tasks, { agentId: text("agent") });
         const errors = batch.outcomes.flatMap(({ error }) => (error ? [error] : []));
@@ -324,6 +329,7 @@ function outcomeOf(task: Task): Outcome {
     traceback: task.traceback ?? null,
     keys: task.concurrencyKeys,
     after: task.after,
+    inputs: task.inputs,
     unique_key: task.uniqueKey ?? null,
     on_target_failure: task.onTargetFailure ?? null,
     ...payloadFields("input", task.input),
@@ -370,7 +376,9 @@ async function serve(): Promise<void> {
   const host = new Host({ ...connection, hostId: given["host-id"], slots: Number(given.slots), handleSignals: true });
   host.action("work", async (task) => {
     const { pad } = task.params;
-    return { language: "typescript", ...((await work(task)) as JsonObject), ...(pad !== undefined && { pad }) };
+    const handed = Object.entries(task.inputs).map(([name, input]) => [name, input.value()]);
+    const result = { language: "typescript", ...((await work(task)) as JsonObject), ...Object.fromEntries(handed) };
+    return pad === undefined ? result : { ...result, pad };
   });
   await host.run();
 }

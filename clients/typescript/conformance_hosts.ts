@@ -1,8 +1,8 @@
 /** The hosts that the conformance scenario starts, and their actions. */
 import { createHash } from "node:crypto";
 import { setTimeout as sleep } from "node:timers/promises";
-import type { JsonValue } from "@bufbuild/protobuf";
-import { ActionFailed, Host, type HostOptions, Output, type RunningTask } from "@taskyard/client";
+import type { JsonObject, JsonValue } from "@bufbuild/protobuf";
+import { ActionFailed, Host, type HostOptions, Output, type RunningTask, TaskyardError } from "@taskyard/client";
 
 /** A host in the background that counts how its handlers begin and end. */
 export class ObservedHost {
@@ -39,6 +39,7 @@ export class ObservedHost {
       await task.putArtifact(name, data);
       return { sha256: hashOf(await task.readArtifact(name)) };
     });
+    this.#add("take", take);
     this.#add("crash", async (task) => {
       throw new RangeError(String(task.params.text));
     });
@@ -69,6 +70,23 @@ export class ObservedHost {
       }
     });
   }
+}
+
+async function take({ inputs, params }: RunningTask): Promise<JsonObject> {
+  const found: JsonObject = {};
+  for (const [name, input] of Object.entries(inputs)) {
+    const whole = input.value<JsonObject>();
+    const { pad, ...value } = whole ?? {};
+    let sha256: string | null = null;
+    try {
+      if (params.name !== undefined) sha256 = hashOf(await input.readArtifact(String(params.name)));
+    } catch (error) {
+      if (!(error instanceof TaskyardError) || error.code !== "not_found") throw error;
+    }
+    const told = { state: input.state ?? null, error: input.error ?? null, value: whole ? value : null };
+    found[name] = { ...told, pad: pad === undefined ? null : String(pad).length, sha256 };
+  }
+  return found;
 }
 
 export function hashOf(data: Uint8Array): string {

@@ -19,7 +19,7 @@ func submit(ctx context.Context, p *program, _ string, with arguments) (outcome,
 	task := taskyard.NewTask{
 		AgentID: with.Agent, Action: with.Action, Params: with.Params, Labels: with.Labels, Priority: with.Priority,
 		Hold: with.Hold, TokenLimit: with.TokenLimit, IdempotencyKey: with.Key, ParentID: with.Parent,
-		RunTimeout: milliseconds(with.RunTimeoutMs), ConcurrencyKeys: with.Keys, After: with.After,
+		RunTimeout: milliseconds(with.RunTimeoutMs), ConcurrencyKeys: with.Keys, After: with.After, Inputs: with.Inputs,
 		AfterPolicy: taskyard.AfterPolicy(with.AfterPolicy), UniqueKey: with.UniqueKey,
 		OnConflict: taskyard.OnConflict(with.OnConflict), Target: with.Target,
 		OnTargetFailure: taskyard.OnTargetFailure(with.OnTargetFailure),
@@ -70,6 +70,9 @@ func submitBatch(ctx context.Context, p *program, _ string, with arguments) (out
 		}
 		if with.Chain && n > 0 {
 			task.AfterIndexes = []uint32{uint32(n - 1)}
+		}
+		if with.Handed && n > 0 {
+			task.InputIndexes = map[string]uint32{"before": uint32(n - 1)}
 		}
 		batch.Tasks = append(batch.Tasks, task)
 	}
@@ -256,6 +259,9 @@ func taskOutcome(task *taskyard.Task) outcome {
 	}
 	if task.Labels == nil {
 		found["labels"] = outcome{}
+	}
+	if found["inputs"] = task.Inputs; task.Inputs == nil {
+		found["inputs"] = outcome{}
 	}
 	if task.Progress != nil {
 		found["progress"] = outcome{"fraction": task.Progress.Fraction, "message": absent(task.Progress.Message)}

@@ -40,6 +40,7 @@ func hostStart(_ context.Context, p *program, _ string, with arguments) (outcome
 	host.Handle("progress", h.counted(progress))
 	host.Handle("say", h.counted(say))
 	host.Handle("artifact", h.counted(artifact))
+	host.Handle("take", h.counted(take))
 	host.Handle("crash", h.counted(crash))
 	host.Handle("typed", h.counted(taskyard.Typed(typed)))
 	p.hosts[with.Host] = h
@@ -221,6 +222,33 @@ func artifact(ctx context.Context, task *taskyard.RunningTask) (any, error) {
 	return map[string]any{"sha256": sumOf(read)}, err
 }
 
+func take(ctx context.Context, task *taskyard.RunningTask) (any, error) {
+	name, found := task.Params["name"], map[string]any{}
+	for key, input := range task.Inputs {
+		var value map[string]any
+		if err := input.DecodeResult(&value); err != nil {
+			return nil, err
+		}
+		shown := map[string]any{
+			"state": input.State, "error": absent(input.Error), "value": value, "pad": nil, "sha256": nil,
+		}
+		if pad, ok := value["pad"].(string); ok {
+			shown["pad"] = len(pad)
+			delete(value, "pad")
+		}
+		if name, ok := name.(string); ok {
+			data, err := input.ReadArtifact(ctx, name)
+			if err == nil {
+				shown["sha256"] = sumOf(data)
+			} else if taskyard.CodeOf(err) != taskyard.CodeNotFound {
+				return nil, err
+			}
+		}
+		found[key] = shown
+	}
+	return found, nil
+}
+
 // serveWork runs a host of the shared queue until the context ends.
 func serveWork(ctx context.Context, client *taskyard.Client, id string, slots int) error {
 	host := taskyard.NewHost(client, id, taskyard.HostOptions{Slots: slots})
@@ -231,6 +259,13 @@ func serveWork(ctx context.Context, client *taskyard.Client, id string, slots in
 		result := map[string]any{"language": "go", "attempt": task.Attempt}
 		if pad, ok := task.Params["pad"]; ok {
 			result["pad"] = pad
+		}
+		for name, input := range task.Inputs {
+			var value any
+			if err := input.DecodeResult(&value); err != nil {
+				return nil, err
+			}
+			result[name] = value
 		}
 		return result, nil
 	})

@@ -43,6 +43,7 @@ type arguments struct {
 	Retryable      *bool             `json:"retryable"`
 	RetryAfterMs   *uint32           `json:"retry_after_ms"`
 	Traceback      *string           `json:"traceback"`
+	Inputs         map[string]string `json:"inputs"`
 	Key            string            `json:"key"`
 	Retry          *retry            `json:"retry"`
 	Count          int               `json:"count"`
@@ -71,6 +72,7 @@ type arguments struct {
 
 	Keys            []string `json:"keys"`
 	After           []string `json:"after"`
+	Handed          bool     `json:"handed"`
 	AfterPolicy     string   `json:"after_policy"`
 	UniqueKey       string   `json:"unique_key"`
 	OnConflict      string   `json:"on_conflict"`

@@ -9,6 +9,7 @@ import dev.taskyard.HostOptions;
 import dev.taskyard.NotRetryableException;
 import dev.taskyard.RetryException;
 import dev.taskyard.RunningTask;
+import dev.taskyard.TaskInput;
 import dev.taskyard.Taskyard;
 import dev.taskyard.TaskyardException;
 import java.nio.charset.StandardCharsets;
@@ -41,6 +42,7 @@ final class BackgroundHost {
                 .action("fail", counted(BackgroundHost::fail))
                 .action("say", counted(BackgroundHost::say))
                 .action("artifact", counted(BackgroundHost::artifact))
+                .action("take", counted(BackgroundHost::take))
                 .action("crash", counted(BackgroundHost::crash))
                 .action("typed", counted(BackgroundHost::typed))
                 .action("progress", counted(BackgroundHost::progress));
@@ -152,6 +154,33 @@ final class BackgroundHost {
         }
         task.putArtifact(name, ArtifactContent.of(data), null);
         return Map.of("sha256", hashOf(task.readArtifact(name)));
+    }
+
+    private static Object take(RunningTask task) {
+        String name = (String) task.params().get("name");
+        Map<String, Object> found = new LinkedHashMap<>();
+        task.inputs().forEach((key, input) -> {
+            Map<String, Object> shown = new LinkedHashMap<>();
+            shown.put("state", input.task().getState().name());
+            shown.put("error", input.task().hasError() ? input.task().getError() : null);
+            Map<Object, Object> value = input.value() instanceof Map<?, ?> given ? new LinkedHashMap<>(given) : null;
+            shown.put("pad", value != null && value.remove("pad") instanceof String pad ? pad.length() : null);
+            shown.put("value", value);
+            shown.put("sha256", name == null ? null : hashOfArtifact(input, name));
+            found.put(key, shown);
+        });
+        return found;
+    }
+
+    private static String hashOfArtifact(TaskInput input, String name) {
+        try {
+            return hashOf(input.readArtifact(name));
+        } catch (TaskyardException error) {
+            if (error.code().equals("not_found")) {
+                return null;
+            }
+            throw error;
+        }
     }
 
     static String hashOf(byte[] data) {

@@ -80,6 +80,7 @@ public final class Conformance {
                         if (task.params().containsKey("pad")) {
                             result.put("pad", task.params().get("pad"));
                         }
+                        task.inputs().forEach((name, input) -> result.put(name, input.value()));
                         return result;
                     })
                     .run();

@@ -235,6 +235,9 @@ final class Operations {
             if (with.truth("chain") && n > 0) {
                 task.addAfterIndexes(n - 1);
             }
+            if (with.truth("handed") && n > 0) {
+                task.putInputIndexes("before", n - 1);
+            }
             request.addTasks(task);
         });
         var batch = taskyard.submitBatch(request.build());

@@ -47,6 +47,9 @@ final class QueueOperations {
     /** Adds to a request what the task says of others. */
     void addTo(SubmitTaskRequest.Builder request, Arguments with) {
         request.addAllConcurrencyKeys(with.texts("keys")).addAllAfter(with.texts("after"));
+        if (with.has("inputs")) {
+            with.object("inputs").forEach((name, task) -> request.putInputs(name, (String) task));
+        }
         if (with.has("after_policy")) {
             request.setAfterPolicy(After.Policy.valueOf(with.text("after_policy")));
         }

@@ -37,6 +37,7 @@ final class TaskOutcomes {
         outcome.put("traceback", task.hasTraceback() ? task.getTraceback() : null);
         outcome.put("keys", task.getConcurrencyKeysList().toArray());
         outcome.put("after", task.getAfterList().toArray());
+        outcome.put("inputs", task.getInputsMap());
         outcome.put("unique_key", task.hasUniqueKey() ? task.getUniqueKey() : null);
         outcome.put("on_target_failure", task.hasOnTargetFailure() ? task.getOnTargetFailure() : null);
         return outcome;
