@@ -25,6 +25,8 @@ BATCH_TASKS: Final = 50
 TASK_MS: Final = 100
 PAD: Final = "ä" * 150_000
 """A text in the params and the result of some tasks, which makes artifacts of both."""
+TAKERS: Final = 2
+"""How many tasks of a batch are handed the results of others, a small one and one with a `PAD`."""
 SLOTS: Final = 4
 HOSTS_PER_LANGUAGE: Final = 2
 FIRST_KILL_SECS: Final = 1.5
@@ -130,13 +132,14 @@ async def work_one_queue(languages: list[Language], folder: Path) -> int:
 
 async def _work(languages: list[Language], hosts: Hosts) -> int:
     async with Client(hosts.address, namespace=NAMESPACE) as client:
-        observed = Observed(BATCHES * (BATCH_TASKS + 1))
+        observed = Observed(BATCHES * (BATCH_TASKS + 1 + TAKERS))
         watching = asyncio.create_task(observed.follow(client))
         for language in languages:
             for number in range(HOSTS_PER_LANGUAGE):
                 await hosts.start(language, number)
         task_ids: list[str] = []
         large_ids: list[str] = []
+        taker_ids: list[str] = []
         for batch in range(BATCHES):
             tasks = [NewTask("work", params={"ms": TASK_MS}) for _ in range(BATCH_TASKS)]
             agent = AGENTS[batch % len(AGENTS)]
@@ -144,16 +147,22 @@ async def _work(languages: list[Language], hosts: Hosts) -> int:
             task_ids += submitted.task_ids
             large = await client.submit("work", params={"ms": TASK_MS, "pad": PAD}, agent_id=agent)
             large_ids.append(large.id)
+            for n in range(TAKERS):
+                inputs = {"small": submitted.task_ids[n], "large": large.id}
+                taker = await client.submit("work", params={"ms": TASK_MS}, agent_id=agent, inputs=inputs)
+                taker_ids.append(taker.id)
         # Each killed host must have been running tasks, or the kill would prove nothing.
         kills = await _kill_and_restart(languages, hosts, client)
-        ended = [await client.wait(task_id) for task_id in task_ids + large_ids]
-        done = [task.id for task in ended if task.id in large_ids and task.state == "done"]
-        large_results = [await client.handle(task_id).result() for task_id in done]
+        ended = [await client.wait(task_id) for task_id in task_ids + large_ids + taker_ids]
+        done = {task.id for task in ended if task.state == "done"}
+        large_results = [await client.handle(task_id).result() for task_id in large_ids if task_id in done]
+        taken = [await client.handle(task_id).result() for task_id in taker_ids if task_id in done]
         await _watch_ends(observed)
         watching.cancel()
         await asyncio.gather(watching, return_exceptions=True)
         failures = await hosts.drain()
         failures += _check_large(languages, large_results)
+        failures += _check_taken(languages, taken)
     return _check(languages, ended, observed, kills, failures)
 
 
@@ -196,6 +205,22 @@ def _check_large(languages: list[Language], results: list[Any]) -> list[str]:
     failures = [f"{language.name} brought no large params back" for language in languages if not whole[language.name]]
     lost = len(results) - sum(whole.values())
     return failures + ([f"{lost} large results are not what was submitted"] if lost else [])
+
+
+def _check_taken(languages: list[Language], results: list[Any]) -> list[str]:
+    """Count by language the inputs that a host of another language had made. Returns a text for what is wrong."""
+    handed: Counter[tuple[str, str]] = Counter()
+    lost = 0
+    for result in results:
+        lost += result["large"].get("pad") != PAD
+        for name in ("small", "large"):
+            handed[result["language"], name] += result[name]["language"] != result["language"]
+    counts = {language.name: [handed[language.name, name] for name in ("small", "large")] for language in languages}
+    told = ", ".join(f"{name} {small} and {large}" for name, (small, large) in counts.items())
+    print(f"{len(results)} tasks with inputs, small and large ones of other languages: {told}")
+    missing = [name for name, found in counts.items() if len(languages) > 1 and not all(found)]
+    failures = [f"{name} was handed no result of another language" for name in missing]
+    return failures + ([f"{lost} large inputs are not what was handed on"] if lost else [])
 
 
 def _check(

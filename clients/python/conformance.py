@@ -146,10 +146,14 @@ class Program(Workers, Queueing):
             return {"refused": True}
         return {"task": submitted.id, "state": submitted.state}
 
-    async def submit_batch(self, agent: str, action: str, count: int, chain: bool = False, **fields: Any) -> Outcome:
+    async def submit_batch(
+        self, agent: str, action: str, count: int, chain: bool = False, handed: bool = False, **fields: Any
+    ) -> Outcome:
         tasks: builtins.list[NewTask] = []
         for n in range(count):
-            tasks.append(NewTask(action, params={"n": n}, after=tasks[-1:] if chain else (), **fields))
+            before = {"before": tasks[-1]} if handed and tasks else {}
+            after = tasks[-1:] if chain else ()
+            tasks.append(NewTask(action, params={"n": n}, after=after, inputs=before, **fields))
         batch = await self._client.submit_batch(tasks, agent_id=agent)
         errors = [outcome.error for outcome in batch.outcomes if outcome.error is not None]
         return {
@@ -298,6 +302,7 @@ def _task_outcome(task: Task) -> Outcome:
         "traceback": task.traceback,
         "keys": task.concurrency_keys,
         "after": task.after,
+        "inputs": task.inputs,
         "unique_key": task.unique_key,
         "on_target_failure": task.on_target_failure,
     }
@@ -372,7 +377,8 @@ async def serve(arguments: argparse.Namespace) -> None:
     async def work(task: RunningTask) -> dict[str, Any]:
         await asyncio.sleep(task.params["ms"] / 1000)
         pad = {"pad": task.params["pad"]} if "pad" in task.params else {}
-        return {"language": "python", "attempt": task.attempt, **pad}
+        handed = {name: each.value for name, each in task.inputs.items()}
+        return {"language": "python", "attempt": task.attempt, **pad, **handed}
 
     await host.run(handle_signals=True)
 

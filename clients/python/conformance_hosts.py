@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from conformance_workers import Outcome
 
-from taskyard import ActionFailed, Host, RunningTask
+from taskyard import ActionFailed, Host, NotFound, RunningTask
 from taskyard.action import Action
 from taskyard.hosting.failing import Retry
 
@@ -125,6 +125,29 @@ async def _artifact(task: RunningTask) -> Any:
     return {"sha256": sha256(await task.read_artifact(name)).hexdigest()}
 
 
+async def _take(task: RunningTask) -> Any:
+    name = task.params.get("name")
+    found = {}
+    for key, each in task.inputs.items():
+        value = dict(each.value) if each.state == "done" else None
+        pad = (value or {}).pop("pad", None)
+        found[key] = {
+            "state": each.state,
+            "error": each.error,
+            "value": value,
+            "pad": None if pad is None else len(pad),
+            "sha256": None if name is None else await _hash_of_artifact(task, key, name),
+        }
+    return found
+
+
+async def _hash_of_artifact(task: RunningTask, key: str, name: str) -> str | None:
+    try:
+        return sha256(await task.read_artifact(name, of=key)).hexdigest()
+    except NotFound:
+        return None
+
+
 async def _crash(task: RunningTask) -> Any:
     raise RuntimeError(task.params["text"])
 
@@ -135,6 +158,7 @@ ACTIONS: Final = {
     "fail": _fail,
     "say": _say,
     "artifact": _artifact,
+    "take": _take,
     "crash": _crash,
     "progress": _progress,
 }
