@@ -12,12 +12,12 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from taskyard_server.core.errors import NOT_YET, BadRequest, Unavailable
+from taskyard_server.core.task import Task
 
 if TYPE_CHECKING:
     from taskyard_server.core.limits import Limits
     from taskyard_server.core.readers import ReaderRules
     from taskyard_server.core.reports import Reports
-    from taskyard_server.core.task import Task
 
 SEGMENTS: Final = 16
 """A task's output is dropped in about this many parts."""
