@@ -20,7 +20,7 @@ async def fetch(task):
 
 
 @host.action()
-async def summarise(task, *, page: Page, other: Page):
+async def summarise(_task, *, page: Page, other: Page):
     return f"{page.url} has {len(page.words)} words, {other.url} has {len(other.words)}"
 
 
