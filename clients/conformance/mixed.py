@@ -132,7 +132,8 @@ async def work_one_queue(languages: list[Language], folder: Path) -> int:
 
 async def _work(languages: list[Language], hosts: Hosts) -> int:
     async with Client(hosts.address, namespace=NAMESPACE) as client:
-        observed = Observed(BATCHES * (BATCH_TASKS + 1 + TAKERS))
+        slots = SLOTS * HOSTS_PER_LANGUAGE * len(languages)
+        observed = Observed(BATCHES * (BATCH_TASKS + 1 + TAKERS) + slots * (1 + TAKERS))
         watching = asyncio.create_task(observed.follow(client))
         for language in languages:
             for number in range(HOSTS_PER_LANGUAGE):
@@ -145,15 +146,21 @@ async def _work(languages: list[Language], hosts: Hosts) -> int:
             agent = AGENTS[batch % len(AGENTS)]
             submitted = await client.submit_batch(tasks, agent=agent)
             task_ids += submitted.task_ids
-            large = await client.submit("work", params={"ms": TASK_MS, "pad": PAD}, agent_id=agent)
-            large_ids.append(large.id)
-            for n in range(TAKERS):
-                inputs = {"small": submitted.task_ids[n], "large": large.id}
-                taker = await client.submit("work", params={"ms": TASK_MS}, agent_id=agent, inputs=inputs)
-                taker_ids.append(taker.id)
+            large_ids.append(await _submit_large(client, agent))
+            for small in submitted.task_ids[:TAKERS]:
+                taker_ids.append(await _submit_taker(client, small, large_ids[-1], agent))
         # Each killed host must have been running tasks, or the kill would prove nothing.
         kills = await _kill_and_restart(languages, hosts, client)
         ended = [await client.wait(task_id) for task_id in task_ids + large_ids + taker_ids]
+        # As many at once as there are slots, which are all free now: so each language has some, however slow it was.
+        more = await asyncio.gather(*(_submit_large(client) for _ in range(slots)))
+        ended += [await client.wait(task_id) for task_id in more]
+        more_takers = await asyncio.gather(
+            *(_submit_taker(client, small, large) for small in task_ids[:TAKERS] for large in more)
+        )
+        ended += [await client.wait(task_id) for task_id in more_takers]
+        large_ids += more
+        taker_ids += more_takers
         done = {task.id for task in ended if task.state == "done"}
         large_results = [await client.handle(task_id).result() for task_id in large_ids if task_id in done]
         taken = [await client.handle(task_id).result() for task_id in taker_ids if task_id in done]
@@ -164,6 +171,15 @@ async def _work(languages: list[Language], hosts: Hosts) -> int:
         failures += _check_large(languages, large_results)
         failures += _check_taken(languages, taken)
     return _check(languages, ended, observed, kills, failures)
+
+
+async def _submit_large(client: Client, agent: str = AGENTS[0]) -> str:
+    return (await client.submit("work", params={"ms": TASK_MS, "pad": PAD}, agent_id=agent)).id
+
+
+async def _submit_taker(client: Client, small: str, large: str, agent: str = AGENTS[0]) -> str:
+    inputs = {"small": small, "large": large}
+    return (await client.submit("work", params={"ms": TASK_MS}, agent_id=agent, inputs=inputs)).id
 
 
 async def _kill_and_restart(languages: list[Language], hosts: Hosts, client: Client) -> dict[str, int]:
