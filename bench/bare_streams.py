@@ -2,25 +2,27 @@
 
     python bench/bare_streams.py --grpc HOST:PORT --no-gateway [--watched]
 
-Submitted tasks go to the hosts, oldest first, as their credit allows, and with `--watched` to the watchers as events of
-submission. The server holds a list and nothing else: no interceptor, state, time limit, fairness or log. Each message
-has the fields and the size of Taskyard's and is built in the cheapest way. A message of a host is answered in the call
-that reads it, and as the host asks for: with a result for each report, or with a count of the accepted ones, which the
-message of its next tasks takes along.
+Submitted tasks go to the hosts of their action, oldest first, as their credit allows, and with `--watched` to the
+watchers as events of submission. What tasks say goes to those who follow them (bare_output.py). The server holds a list
+and nothing else: no interceptor, state, time limit, fairness or log. Each message has the fields and the size of
+Taskyard's and is built in the cheapest way. A message of a host is answered in the call that reads it, and as the host
+asks for: with a result for each report, or with a count of the accepted ones, which the message of its next tasks takes
+along.
 """
 
 import argparse
 import asyncio
 from collections import defaultdict, deque
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from typing import Any
 
 import grpc
 import uvloop
 from bare import accepted, now, numbers, outcomes, task_id
+from bare_output import WINDOW_BYTES, Followers
 from google.protobuf.timestamp_pb2 import Timestamp
 
-from taskyard.v1 import lease_pb2, task_pb2
+from taskyard.v1 import lease_pb2, output_pb2, task_pb2
 from taskyard.v1 import runtime_host_pb2 as host_pb2
 
 ASSIGNMENTS_A_MESSAGE = 50
@@ -131,42 +133,49 @@ class Watchers:
 class BareHosts:
     """RuntimeHostService.Connect."""
 
-    def __init__(self, queue: TaskQueue) -> None:
-        self._queue = queue
+    def __init__(self, queues: Mapping[str, TaskQueue], followers: Followers) -> None:
+        self._queues = queues
+        self._followers = followers
 
     async def connect(self, requests: AsyncIterator[host_pb2.ConnectRequest], context: Any) -> None:
         host = Host(context)
+        hello = (await anext(requests)).hello
+        host.host_id, host.counts = hello.host_id, hello.counts_accepted
+        welcome = host_pb2.Welcome(
+            session="ses_0",
+            heartbeat_interval_ms=20_000,
+            lease_secs=LEASE_SECS,
+            counts_accepted=host.counts,
+            output_bytes=WINDOW_BYTES,
+        )
+        await host.send(host_pb2.ConnectResponse(welcome=welcome))
+        queue = self._queues[hello.actions[0]]
         try:
-            await self._serve(host, requests)
+            await self._serve(host, queue, requests)
         finally:
-            self._queue.leave(host)
+            queue.leave(host)
 
-    async def _serve(self, host: Host, requests: AsyncIterator[host_pb2.ConnectRequest]) -> None:
+    async def _serve(self, host: Host, queue: TaskQueue, requests: AsyncIterator[host_pb2.ConnectRequest]) -> None:
         async for request in requests:
             kind = request.WhichOneof("message")
             if kind == "reports":
-                await self._take(host, request.reports)
+                await self._take(host, queue, request.reports)
+            elif kind == "output":
+                await host.send(self._followers.take(request.output))
             elif kind == "credit":
                 host.credit += request.credit.count
-                await self._queue.dispatch(host)
-            elif kind == "heartbeat":
+                await queue.dispatch(host)
+            else:
                 ack = host_pb2.HeartbeatAck(sequence=request.heartbeat.sequence)
                 await host.send(host_pb2.ConnectResponse(heartbeat_ack=ack))
-            else:
-                host.host_id = request.hello.host_id
-                host.counts = request.hello.counts_accepted
-                welcome = host_pb2.Welcome(
-                    session="ses_0", heartbeat_interval_ms=20_000, lease_secs=LEASE_SECS, counts_accepted=host.counts
-                )
-                await host.send(host_pb2.ConnectResponse(welcome=welcome))
 
-    async def _take(self, host: Host, reports: host_pb2.Reports) -> None:
+    async def _take(self, host: Host, queue: TaskQueue, reports: host_pb2.Reports) -> None:
         if not host.counts:
             await host.send(results(len(reports.reports)))
             return
         host.accepted += len(reports.reports)
         host.credit += reports.credit
-        await self._queue.dispatch(host)
+        await queue.dispatch(host)
         if host.accepted:
             # No tasks went out that could have taken the count along.
             count, host.accepted = host.accepted, 0
@@ -176,8 +185,8 @@ class BareHosts:
 class BareTasks:
     """The calls of TaskService that submit tasks, which go to the hosts, or to the watchers if there are any."""
 
-    def __init__(self, queue: TaskQueue, watchers: Watchers | None) -> None:
-        self._queue = queue
+    def __init__(self, queues: Mapping[str, TaskQueue], watchers: Watchers | None) -> None:
+        self._queues = queues
         self._watchers = watchers
 
     async def submit(self, _request: task_pb2.SubmitTaskRequest, _context: Any) -> task_pb2.SubmitTaskResponse:
@@ -188,7 +197,7 @@ class BareTasks:
     ) -> AsyncIterator[task_pb2.SubmitTasksResponse]:
         async for request in requests:
             if self._watchers is None:
-                self._queue.add(request.tasks)
+                self._queues[request.tasks[0].action].add(request.tasks)
             else:
                 self._watchers.publish(request)
             yield outcomes(len(request.tasks))
@@ -196,8 +205,8 @@ class BareTasks:
 
 def handlers(watched: bool) -> tuple[grpc.GenericRpcHandler, ...]:
     """The handlers of all calls. Watches send encoded messages, as Taskyard does."""
-    queue, watchers = TaskQueue(), Watchers()
-    tasks = BareTasks(queue, watchers if watched else None)
+    queues, watchers, followers = defaultdict[str, TaskQueue](TaskQueue), Watchers(), Followers()
+    tasks = BareTasks(queues, watchers if watched else None)
     task_calls: dict[str, grpc.RpcMethodHandler[Any, Any]] = {
         "SubmitTask": grpc.unary_unary_rpc_method_handler(
             tasks.submit, task_pb2.SubmitTaskRequest.FromString, task_pb2.SubmitTaskResponse.SerializeToString
@@ -209,12 +218,18 @@ def handlers(watched: bool) -> tuple[grpc.GenericRpcHandler, ...]:
     }
     host_calls: dict[str, grpc.RpcMethodHandler[Any, Any]] = {
         "Connect": grpc.stream_stream_rpc_method_handler(
-            BareHosts(queue).connect, host_pb2.ConnectRequest.FromString, host_pb2.ConnectResponse.SerializeToString
+            BareHosts(queues, followers).connect,
+            host_pb2.ConnectRequest.FromString,
+            host_pb2.ConnectResponse.SerializeToString,
         )
+    }
+    output_calls: dict[str, grpc.RpcMethodHandler[Any, Any]] = {
+        "ReadOutput": grpc.unary_stream_rpc_method_handler(followers.read, output_pb2.ReadOutputRequest.FromString)
     }
     return (
         grpc.method_handlers_generic_handler("taskyard.v1.TaskService", task_calls),
         grpc.method_handlers_generic_handler("taskyard.v1.RuntimeHostService", host_calls),
+        grpc.method_handlers_generic_handler("taskyard.v1.OutputService", output_calls),
     )
 
 

@@ -20,6 +20,8 @@ HOSTS = 4
 OTHER_HOSTS = (1, 50)
 STEADY = 8_000
 """Tasks per second in batches, beside which lone ones are measured."""
+WRITER = "store.sqlite.writer"
+"""A word of the command of a process that writes to a file."""
 
 Take = Callable[[servers.Server, float], list[Figure]]
 
@@ -75,13 +77,18 @@ def _throughput(mode: str, flags: dict[str, int], server: servers.Server, secs: 
 
 
 def _whole_way(server: servers.Server, secs: float) -> list[Figure]:
-    writers = [each for each in server.process.children() if "sqlite_writer" in " ".join(each.cmdline())]
+    writers = writers_of(server)
     before = cpu_of(writers)
     result = servers.load("flow", server, secs, **flow_flags(HOSTS))
     # The writer works during the warm-up, too, whose tasks are not counted: its share is a little too high.
     writer_us = (cpu_of(writers) - before) / result.operations * 1e6
     rate = servers.figure(result.operations / result.secs, result)
     return [rate, Figure(rate.server_cpu_us or 0.0), Figure(max(writer_us, 1e-9))]
+
+
+def writers_of(server: servers.Server) -> list[psutil.Process]:
+    """The processes that write to the file of a server."""
+    return [each for each in server.process.children() if WRITER in " ".join(each.cmdline())]
 
 
 def cpu_of(processes: list[psutil.Process]) -> float:

@@ -16,7 +16,7 @@ from functools import partial
 from itertools import zip_longest
 
 import servers
-from end_to_end import Start, bare_streams, flow_flags
+from end_to_end import BATCH, Start, bare_streams, flow_flags
 from rows import Aim, Case, Figure, Measure, Row, Side
 
 RATE = 200
@@ -124,11 +124,12 @@ def lone_round_trip(server: servers.Server, secs: float) -> list[Figure]:
 
 
 @contextmanager
-def batches_beside(rate: float, server: servers.Server, secs: float) -> Iterator[None]:
+def batches_beside(rate: float, server: servers.Server, secs: float, batch: int = BATCH) -> Iterator[None]:
     """Sends tasks in batches from before the block until after it. Raises `SystemExit` if some are not done."""
+    flags = {**flow_flags(HOSTS), "rate": rate, "batch": batch}
     with ThreadPoolExecutor(max_workers=1) as beside:
         # The warm-up of the other load is shorter than what this one has left at its end.
-        load = beside.submit(servers.load, "flow", server, secs + 2 * SETTLE_SECS, **flow_flags(HOSTS), rate=rate)
+        load = beside.submit(servers.load, "flow", server, secs + 2 * SETTLE_SECS, **flags)
         time.sleep(SETTLE_SECS)
         yield
         done = load.result()

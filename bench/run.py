@@ -29,7 +29,7 @@ from rows import Case, Figure, Measure, Result, Run, Side, table
 
 FAMILIES = (
     "core", "core_keys", "memory", "submits", "end_to_end", "latency", "watching", "idle_hosts", "start_up", "durable",
-    "day", "secured", "shared", "maps", "many_at_once", "observed", "soon",
+    "day", "secured", "shared", "maps", "many_at_once", "observed", "output", "soon",
 )  # fmt: skip
 PACKAGES = ("grpcio", "protobuf", "uvloop")
 

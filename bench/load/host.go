@@ -18,6 +18,8 @@ type host struct {
 	stream grpc.BidiStreamingClient[taskyardv1.ConnectRequest, taskyardv1.ConnectResponse]
 	// counts says whether the server counts accepted reports, and reads the credit that comes with reports.
 	counts bool
+	// outputBytes is how many bytes of output may be sent and not acknowledged.
+	outputBytes int
 	// unanswered has the messages of reports that are not wholly answered, oldest first.
 	unanswered []sentReports
 	// assigned is called when a message of tasks has arrived.
@@ -57,7 +59,8 @@ func connectHost(ctx context.Context, connection *grpc.ClientConn, id string, o 
 	}
 	return &host{
 		stream: stream, counts: answer.GetWelcome().GetCountsAccepted(),
-		assigned: func(time.Time, []*taskyardv1.Assignment) {},
+		outputBytes: int(answer.GetWelcome().GetOutputBytes()),
+		assigned:    func(time.Time, []*taskyardv1.Assignment) {},
 	}, nil
 }
 

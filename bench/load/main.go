@@ -29,6 +29,7 @@ var modes = map[string]func(context.Context, *Options) (*Result, error){
 	"flow":         runFlow,
 	"hostflow":     runHostFlow,
 	"latency":      runLatency,
+	"output":       runOutput,
 	"steady":       runSteady,
 	"steady-calls": runSteadyCalls,
 	"watch":        runWatch,

@@ -53,6 +53,18 @@ func (m *Meter) Done(operations int, took time.Duration) {
 	}
 }
 
+// Counted counts operations that are not timed.
+func (m *Meter) Counted(operations int) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.open {
+		m.result.Operations += operations
+	}
+}
+
+// Took notes how long a message took that is counted elsewhere.
+func (m *Meter) Took(took time.Duration) { m.Done(0, took) }
+
 // Failed counts refusals and keeps the reason of the last one. Nothing happens if the count is 0.
 func (m *Meter) Failed(count int, reason string) {
 	if count == 0 {
