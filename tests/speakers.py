@@ -4,10 +4,9 @@ from collections.abc import Sequence
 
 from taskyard_server.core.errors import Refusal
 from taskyard_server.core.hosts import HostProfile
-from taskyard_server.core.runs.outputs import Appended
+from taskyard_server.core.runs.outputs import Appended, Saying
 from taskyard_server.core.task import Submission
 from taskyard_server.engine.engine import Engine
-from taskyard_server.engine.output import Saying
 from tests import reporting
 from tests.live import live
 
@@ -24,7 +23,7 @@ class Speaker:
     async def say(self, number: int, count: int = 1, size: int = SIZE) -> int:
         """Say chunks from this number on. Returns how many of the lease are taken."""
 
-        def encode(_: int, taken: Appended) -> Sequence[bytes]:
+        def encode(_: int, taken: Appended, __: float) -> Sequence[bytes]:
             return [b"%d," % (taken.first + index) for index in range(count - taken.repeated)]
 
         saying = Saying(self.task_id, self.token, number, [size] * count)

@@ -27,6 +27,7 @@ STAMP = PACKAGE / ".compiled"
 GROUP = "taskyard_server"
 BESIDE_THE_CORE = (
     "conversion/agent_figures.py",
+    "conversion/output.py",
     "conversion/payload.py",
     "conversion/plain_structs.py",
     "conversion/refusals.py",
@@ -43,6 +44,7 @@ BESIDE_THE_CORE = (
     "engine/event_log.py",
     "engine/namespace.py",
     "engine/namespaces.py",
+    "engine/output_log.py",
     "engine/pace.py",
     "engine/recent_events.py",
     "engine/sessions.py",

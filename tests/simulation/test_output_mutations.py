@@ -39,12 +39,7 @@ MUTATIONS: dict[str, list[Edit]] = {
         (Outputs, "_make_room", "self.used > self.limits.max_namespace_output_bytes", "False"),
     ],
     "what is dropped counts as kept": [
-        (
-            Outputs,
-            "append",
-            "self.used += output.said - begin - (output.dropped - before)",
-            "self.used += output.said - begin",
-        ),
+        (Outputs, "append", "self.used += said - dropped", "self.used += said"),
     ],
     "all but the newest part is dropped": [(Outputs, "_make_room", "> limit and", "> 0 and")],
     "parts are of any size": [(Outputs, "_make_room", "begin - segments[-1][1] >= limit // SEGMENTS", "False")],

@@ -4,15 +4,14 @@ A chunk is encoded without its number, which the engine gives it. Then it stands
 readers get, so that a row of a store is a part of an answer (docs/rules.md, Output).
 """
 
-from __future__ import annotations
-
 import json
 import re
-from collections.abc import Iterable, Sequence
-from typing import Any, Final, NamedTuple, TypeAlias
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, Final, TypeAlias
 
 from taskyard.v1 import output_pb2 as pb
-from taskyard_server.core.errors import BadRequest, TooLarge
+from taskyard_server.core.errors import BadRequest, Refusal, TooLarge
+from taskyard_server.core.runs.outputs import Appended, Saying
 
 from .payload import MAX_DEPTH, is_json, is_too_deep, message_to_json
 from .report_requests import fencing_token
@@ -33,29 +32,46 @@ BINARY: Final = LAST[pb.OutputChunk.DESCRIPTOR.fields_by_name["binary"].number <
 Said: TypeAlias = pb.LeaseOutput | pb.AppendOutputRequest
 
 
-class NewChunks(NamedTuple):
-    """Chunks that a host says under a lease: the number of the first within it, and each without its own number."""
+class NewChunks(Saying):
+    """Chunks that a host says under a lease, and each of them encoded without its own number."""
 
-    task_id: str
-    token: int
-    number: int
-    bodies: list[bytes]
+    __slots__ = ("bodies",)
 
-    @property
-    def sizes(self) -> list[int]:
-        """The bytes of each."""
-        return [len(body) for body in self.bodies]
+    def __init__(self, task_id: str, token: int, number: int, bodies: list[bytes]) -> None:
+        super().__init__(task_id, token, number, [len(body) for body in bodies])
+        self.bodies = bodies
 
 
 def new_chunks(said: Said) -> NewChunks:
     """The chunks that a host says under one lease. Raises `BadRequest` or `TooLarge`."""
     token = fencing_token(said.fencing_token)
-    if not said.number:
+    number, chunks = said.number, said.chunks
+    if not number:
         raise BadRequest("number: is required; the first chunk of a lease is 1")
-    if not said.chunks:
+    if not chunks:
         raise BadRequest("chunks: is required")
-    bodies = [_body(chunk, index) for index, chunk in enumerate(said.chunks)]
-    return NewChunks(said.task_id, token, said.number, bodies)
+    return NewChunks(said.task_id, token, number, [_body(chunk, index) for index, chunk in enumerate(chunks)])
+
+
+def new_chunks_of(leases: Sequence[pb.LeaseOutput]) -> list[NewChunks | Refusal]:
+    """The chunks of each lease of a message; those with anything wrong are returned as their refusal."""
+    converted: list[NewChunks | Refusal] = []
+    for said in leases:
+        try:
+            converted.append(new_chunks(said))
+        except Refusal as refusal:
+            converted.append(refusal.with_traceback(None))
+    return converted
+
+
+def encoder(all_chunks: Sequence[NewChunks]) -> Callable[[int, Appended, float], list[bytes]]:
+    """Makes of the chunks of a saying that were not taken before what is told of them."""
+
+    def encode(index: int, taken: Appended, at: float) -> list[bytes]:
+        attempt = taken.task.history.last_number + 1
+        return numbered(all_chunks[index].bodies[taken.repeated :], taken.first, attempt, at)
+
+    return encode
 
 
 def numbered(bodies: Sequence[bytes], first: int, attempt: int, at: float) -> list[bytes]:
@@ -119,11 +135,11 @@ CHANNEL_RULE: Final = "must have 1 to 64 letters, digits, `.`, `_`, `-` or `/`"
 
 def _body(chunk: pb.NewChunk, index: int) -> bytes:
     """An `OutputChunk` without its number, attempt and time."""
-    channel = chunk.channel or DEFAULT_CHANNEL
-    if not CHANNEL.fullmatch(channel):
-        raise BadRequest(f"chunks[{index}].channel: {CHANNEL_RULE}")
+    channel: str = chunk.channel
     parts: list[bytes] = []
-    add_text(parts, CHANNEL_FIELD, channel)
+    if channel and not CHANNEL.fullmatch(channel):
+        raise BadRequest(f"chunks[{index}].channel: {CHANNEL_RULE}")
+    add_text(parts, CHANNEL_FIELD, channel or DEFAULT_CHANNEL)
     kind = chunk.WhichOneof("data")
     if kind == "text":
         data = chunk.text.encode()

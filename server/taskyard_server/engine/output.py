@@ -7,7 +7,7 @@ import contextlib
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from taskyard_server.core.errors import Refusal, Unavailable
+from taskyard_server.core.errors import Unavailable
 from taskyard_server.core.runs.outputs import TaskOutput
 from taskyard_server.core.task import TERMINAL
 from taskyard_server.store.committer import NO_ANSWER
@@ -19,14 +19,15 @@ from .found_task import found_task
 from .output_log import stored_row
 
 if TYPE_CHECKING:
+    from taskyard_server.core.errors import Refusal
     from taskyard_server.core.names import Names
-    from taskyard_server.core.runs.outputs import Appended
+    from taskyard_server.core.runs.outputs import Saying
     from taskyard_server.core.task import Task, TaskState
     from taskyard_server.store.port import Store
 
     from .namespace import NamespaceState
     from .namespaces import Namespaces
-    from .output_log import ChunkRow
+    from .output_log import ChunkRow, Encode
     from .views import RunFigures
 
 MEASURE_SECS: Final = 3_600.0
@@ -36,15 +37,6 @@ MEASURE_PAUSE_SECS: Final = 0.01
 PART_BYTES: Final = 1 << 20
 """About how much is read at once."""
 SHUTS_DOWN: Final = "the server shuts down"
-
-
-class Saying(NamedTuple):
-    """Chunks that a host says under a lease: the number of the first within it, and the size of each."""
-
-    task_id: str
-    token: int
-    number: int
-    sizes: Sequence[int]
 
 
 class OutputPart(NamedTuple):
@@ -82,7 +74,7 @@ class OutputCommands:
         namespace: str,
         host_id: str,
         sayings: Sequence[Saying],
-        encode: Callable[[int, Appended], Sequence[bytes]],
+        encode: Encode,
         patient: bool = False,
         *,
         own_only: bool = False,
@@ -96,26 +88,15 @@ class OutputCommands:
         """
         self._namespaces.require_room()
         state = self._namespaces.get_for_command(namespace, "runtime host", patient)
-        for saying in sayings:
-            task = state.scheduler.find(saying.task_id)
-            if task is not None and not state.scheduler.outputs.is_known(task):
-                await self._look_up(state, task)
-        state = self._namespaces.get_for_command(namespace, "runtime host", patient)
-        outcomes: list[int | Refusal] = []
-        for index, saying in enumerate(sayings):
-            try:
-                taken = state.scheduler.outputs.append(self._now(), host_id, *saying, own_only=own_only)
-            except Refusal as refusal:
-                # With its traceback, the refusal would hold this frame and so the list that holds it: a cycle.
-                outcomes.append(refusal.with_traceback(None))
-                continue
-            if taken.repeated < len(saying.sizes):
-                sizes = saying.sizes[taken.repeated :]
-                self._figures.chunks += len(sizes)
-                self._figures.chunk_bytes += sum(sizes)
-                self._figures.dropped_bytes += taken.dropped
-                state.outputs.append(taken, encode(index, taken), sizes)
-            outcomes.append(taken.output.taken)
+        if state.scheduler.outputs.has_unknown:
+            for saying in sayings:
+                task = state.scheduler.find(saying.task_id)
+                if task is not None and not state.scheduler.outputs.is_known(task):
+                    await self._look_up(state, task)
+            state = self._namespaces.get_for_command(namespace, "runtime host", patient)
+        outcomes = state.outputs.take(
+            state.scheduler.outputs, self._now(), host_id, sayings, encode, self._figures, own_only
+        )
         if self._store is None:
             state.outputs.publish()
         return self._barrier.of(state, outcomes, patient)

@@ -8,25 +8,33 @@ from __future__ import annotations
 
 import asyncio
 from collections import OrderedDict, deque
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Final
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Final, TypeAlias
 
+from taskyard_server.core.errors import Refusal
+from taskyard_server.core.runs.outputs import Appended
 from taskyard_server.store.port import OutputCut, OutputRow, key_of
 from taskyard_server.store.records.records import OutputRecord, decode_output
 from taskyard_server.store.records.tasks import encode
 
 if TYPE_CHECKING:
-    from taskyard_server.core.runs.outputs import Appended, TaskOutput
+    from taskyard_server.core.runs.outputs import Outputs, Saying, TaskOutput
     from taskyard_server.store.port import Group
+
+    from .views import RunFigures
 
 ROW_BYTES: Final = 256 * 1024
 """More chunks of one task that come before a commit stand in several rows."""
-TAIL_BYTES: Final = 64 * 1024
-"""The most of one task that stays in memory beside a store."""
+TAIL_BYTES = 64 * 1024
+"""The most of one task that stays in memory beside a store. Tests lower it."""
 ALL_TAILS_BYTES: Final = 64 * 1024 * 1024
 """The most of all tasks that does. Those that have been silent for longest go first."""
 ALL_BYTES: Final = 256 * 1024 * 1024
 """The most of all tasks in memory where there is no store. What goes then is dropped."""
+
+
+Encode: TypeAlias = Callable[[int, Appended, float], Sequence[bytes]]
+"""Makes what is told of the chunks of a saying, given by its index, that were taken at a time."""
 
 
 class ChunkRow:
@@ -35,26 +43,33 @@ class ChunkRow:
     `size` is their bytes, and `begin` those that the task had said before.
     """
 
-    __slots__ = ("_parts", "begin", "end", "first", "size")
+    __slots__ = ("_chunks", "_more", "begin", "end", "first", "size")
 
     def __init__(self, first: int, begin: int) -> None:
         self.first = self.end = first
         self.begin = begin
         self.size = 0
-        self._parts: list[bytes] = []
+        self._chunks = b""
+        self._more: list[bytes] | None = None
 
     def add(self, chunk: bytes, size: int) -> None:
         """Add the next chunk, of this size."""
-        self._parts.append(chunk)
+        # Most rows have a single one.
+        if not self._chunks:
+            self._chunks = chunk
+        elif self._more is None:
+            self._more = [self._chunks, chunk]
+        else:
+            self._more.append(chunk)
         self.end += 1
         self.size += size
 
     @property
     def chunks(self) -> bytes:
         """All of them, as they are told."""
-        if len(self._parts) > 1:
-            self._parts = [b"".join(self._parts)]
-        return self._parts[0]
+        if self._more is not None:
+            self._chunks, self._more = b"".join(self._more), None
+        return self._chunks
 
 
 def stored_row(row: OutputRow) -> ChunkRow:
@@ -174,23 +189,61 @@ class OutputLogs:
         if log is not None and not (log.end or log.waiting or log.followers):
             del self._of[number]
 
-    def append(self, taken: Appended, chunks: Sequence[bytes], sizes: Sequence[int]) -> None:
-        """Add the encoded chunks that were taken, and drop what was."""
+    def take(
+        self,
+        outputs: Outputs,
+        now: float,
+        host_id: str,
+        sayings: Sequence[Saying],
+        encode: Encode,
+        figures: RunFigures,
+        own_only: bool,
+    ) -> list[int | Refusal]:
+        """Take what a host says. Answers for each saying how many chunks of its lease are taken, or its refusal."""
+        outcomes: list[int | Refusal] = []
+        chunks = size = dropped = 0
+        for index, saying in enumerate(sayings):
+            sizes = saying.sizes
+            try:
+                taken = outputs.append(
+                    now, host_id, saying.task_id, saying.token, saying.number, sizes, own_only=own_only
+                )
+            except Refusal as refusal:
+                # With its traceback, the refusal would hold this frame and so the list that holds it: a cycle.
+                outcomes.append(refusal.with_traceback(None))
+                continue
+            if taken.repeated < len(sizes):
+                if taken.repeated:
+                    sizes = sizes[taken.repeated :]
+                chunks += len(sizes)
+                size += self._append(taken, encode(index, taken, now), sizes)
+                dropped += taken.dropped
+            outcomes.append(taken.output.taken)
+        figures.chunks += chunks
+        figures.chunk_bytes += size
+        figures.dropped_bytes += dropped
+        return outcomes
+
+    def _append(self, taken: Appended, chunks: Sequence[bytes], sizes: Sequence[int]) -> int:
+        """Add the encoded chunks that were taken, and drop what was. Returns the size of all of them."""
         number = taken.task.seq
         log = self.follow(number)
         first, begin = taken.first, taken.begin
+        row = log.waiting[-1] if log.waiting else None
         # Rows are dropped as a whole, and parts of the output are.
         begins_part = taken.output.segments[-1][0] == first
         for chunk, size in zip(chunks, sizes, strict=True):
-            if begins_part or not log.waiting or log.waiting[-1].size + size > ROW_BYTES:
+            if row is None or begins_part or row.size + size > ROW_BYTES:
                 begins_part = False
-                log.waiting.append(ChunkRow(first, begin))
-            log.waiting[-1].add(chunk, size)
+                row = ChunkRow(first, begin)
+                log.waiting.append(row)
+            row.add(chunk, size)
             first += 1
             begin += size
         log.output, self._changed[number] = taken.output, log
         if taken.cut is not None:
             self._cuts[number] = taken.cut
+        return begin - taken.begin
 
     def add_to(self, group: Group, namespace: int) -> None:
         """Add what came since the last commit to the next one."""
@@ -226,7 +279,7 @@ class OutputLogs:
         """Let these rows follow those of a log, and drop those whose first number is below a cut."""
         log.rows.extend(rows)
         log.end = rows[-1].end
-        size = sum(row.size for row in rows)
+        size = rows[0].size if len(rows) == 1 else sum([row.size for row in rows])
         while log.rows[0].first < cut:
             size -= log.rows.popleft().size
         self.memory.grown(log, size)

@@ -15,7 +15,7 @@ from taskyard.v1 import output_pb2
 from taskyard.v1 import runtime_host_pb2 as pb
 from taskyard_server.access.limits import CallBucket, Rate
 from taskyard_server.conversion import requests
-from taskyard_server.conversion.output import NewChunks, new_chunks
+from taskyard_server.conversion.output import encoder, new_chunks_of
 from taskyard_server.conversion.refusals import converted, with_refusals
 from taskyard_server.conversion.report_requests import reports
 from taskyard_server.conversion.responses import error_message
@@ -29,9 +29,8 @@ from taskyard_server.interceptors.errors import message_of
 
 from .host_hello import held_leases, held_messages
 from .host_writing import HostWriter, StreamEnd
-from .output import encoder, output_ack, sayings
 from .pending_acks import MAX_AHEAD_BYTES, PendingAcks
-from .report_acks import CountOfAccepted, Refused, ReportAck, ReportAckBuilder, ResultOfEach
+from .report_acks import CountOfAccepted, Refused, ReportAck, ReportAckBuilder, ResultOfEach, output_ack
 
 RequestStream: TypeAlias = AsyncIterator["pb.ConnectRequest | Refusal"]
 
@@ -195,39 +194,27 @@ class HostReader:
 
     async def _on_output(self, message: output_pb2.Output) -> None:
         """Take what tasks say. One that says anything wrong is told so, and the others are taken."""
-        refusals: dict[int, Refusal] = {}
-        chunks: list[NewChunks] = []
-        for index, said in enumerate(message.leases):
-            try:
-                chunks.append(new_chunks(said))
-            except Refusal as refusal:
-                refusals[index] = refusal.with_traceback(None)
-        count = sum(len(each.bodies) for each in chunks)
+        checked = new_chunks_of(message.leases)
+        chunks = converted(checked)
+        count = sum([len(each.bodies) for each in chunks])
         if count > SMALL:
             await self._engine.fair_yield.take(A_CHUNK * count)
         kept: asyncio.Future[None] | None = None
-        outcomes: list[int | Refusal] = []
+        outcomes: Sequence[int | Refusal]
         try:
             taken = await self._engine.output.append(
                 self._namespace,
                 self._host_id,
-                sayings(chunks),
-                encoder(chunks, self._engine.now),
+                chunks,
+                encoder(chunks),
                 patient=True,
                 own_only=self._own_only,
             )
             kept, outcomes = taken.kept, taken.value
         except Unavailable as refusal:
             outcomes = [refusal.with_traceback(None)] * len(chunks)
-        each_outcome = iter(outcomes)
-        acks = output_pb2.OutputAcks(
-            acks=[
-                output_ack(said, refusals[index] if index in refusals else next(each_outcome))
-                for index, said in enumerate(message.leases)
-            ]
-        )
-        ack = pb.ConnectResponse(output_acks=acks).SerializeToString()
-        self._ahead.add(ReportAck([ack]), message.ByteSize(), kept)
+        ack = output_ack(message.leases, with_refusals(checked, outcomes))
+        self._ahead.add(ack, message.ByteSize(), kept)
 
     def _require_counts(self, field: str) -> None:
         """Raise `BadRequest` for a field that an earlier server would overlook, of a host that does not look."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Sequence
 from typing import Any, Final, TypeAlias
 
 import grpc
@@ -13,24 +13,20 @@ from taskyard.v1 import output_pb2 as pb
 from taskyard.v1.output_pb2_grpc import OutputServiceServicer
 from taskyard_server.conversion import requests
 from taskyard_server.conversion.output import (
-    NewChunks,
     channels_of,
     chunk_event,
     chunk_text,
+    encoder,
     event,
     new_chunks,
-    numbered,
     selected,
 )
-from taskyard_server.conversion.responses import error_message
 from taskyard_server.conversion.task_encoding import STATES
 from taskyard_server.core.errors import BadRequest, PermissionDenied, Refusal
-from taskyard_server.core.runs.outputs import Appended
 from taskyard_server.core.task import TERMINAL, Task
 from taskyard_server.engine.engine import Engine
-from taskyard_server.engine.output import OutputPart, Saying
+from taskyard_server.engine.output import OutputPart
 from taskyard_server.interceptors.callers import current_call
-from taskyard_server.interceptors.errors import message_of
 
 Context: TypeAlias = "grpc.aio.ServicerContext[Any, Any]"
 
@@ -45,32 +41,6 @@ STILL_HERE: Final = b":\n\n"
 """A comment, which nobody is told of."""
 RECONNECT: Final = b"retry: 1000\n\n"
 """How soon a browser connects again, in milliseconds; its own default is three seconds."""
-
-
-def sayings(all_chunks: Sequence[NewChunks]) -> list[Saying]:
-    """Chunks as the engine knows them."""
-    return [Saying(each.task_id, each.token, each.number, each.sizes) for each in all_chunks]
-
-
-def encoder(all_chunks: Sequence[NewChunks], now: Callable[[], float]) -> Callable[[int, Appended], list[bytes]]:
-    """Makes of the chunks of a saying that were not taken before what is told of them."""
-
-    def encode(index: int, taken: Appended) -> list[bytes]:
-        attempt = taken.task.history.last_number + 1
-        return numbered(all_chunks[index].bodies[taken.repeated :], taken.first, attempt, now())
-
-    return encode
-
-
-def output_ack(said: pb.LeaseOutput, outcome: int | Refusal) -> pb.OutputAck:
-    """The answer to the chunks of one lease."""
-    ack = pb.OutputAck(task_id=said.task_id, fencing_token=said.fencing_token)
-    if isinstance(outcome, Refusal):
-        ack.error.CopyFrom(error_message(outcome))
-        ack.error.error = message_of(outcome)
-    else:
-        ack.taken = outcome
-    return ack
 
 
 class OutputService(OutputServiceServicer):
@@ -88,8 +58,8 @@ class OutputService(OutputServiceServicer):
         taken = await self._engine.output.append(
             call.namespace,
             host_id,
-            sayings([chunks]),
-            encoder([chunks], self._engine.now),
+            [chunks],
+            encoder([chunks]),
             own_only=call.access.hosts is not None,
         )
         (outcome,) = await taken

@@ -1,24 +1,33 @@
 """Acknowledges the reports of a stream, by the result of each, or the count of the accepted and the others' results.
 
-Which of them a host gets its Welcome says. The second way costs nothing for a report that is accepted.
+Which of them a host gets its Welcome says. The second way costs nothing for a report that is accepted. Output is
+acknowledged lease by lease.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Final, NamedTuple, Protocol, TypeAlias
 
+from taskyard.v1 import output_pb2
 from taskyard.v1 import runtime_host_pb2 as pb
+from taskyard_server.conversion.responses import error_message
 from taskyard_server.conversion.task_encoding import encode_reported
-from taskyard_server.conversion.wire import nested, tag
+from taskyard_server.conversion.wire import add_double, add_text, add_varint, nested, tag
 from taskyard_server.core.errors import Refusal
 from taskyard_server.core.task import TaskState
+from taskyard_server.interceptors.errors import message_of
 
 MAX_RESULTS_BYTES: Final = 3_500_000
 """Larger results do not go into one message, since the host might reject it."""
 
 REPORT_RESULTS: Final = tag(pb.ConnectResponse, "report_results")
 RESULT: Final = tag(pb.ReportResults, "results")
+OUTPUT_ACKS: Final = tag(pb.ConnectResponse, "output_acks")
+OUTPUT_ACK: Final = tag(output_pb2.OutputAcks, "acks")
+TASK_ID: Final = tag(output_pb2.OutputAck, "task_id")
+FENCING_TOKEN: Final = tag(output_pb2.OutputAck, "fencing_token")
+TAKEN: Final = tag(output_pb2.OutputAck, "taken")
 
 RUNNING: Final = TaskState.RUNNING
 
@@ -122,3 +131,22 @@ class CountOfAccepted:
             self._parts.append(nested(REPORT_RESULTS, b"".join(self._results)))
             self._results = []
             self._size = 0
+
+
+def output_ack(leases: Sequence[output_pb2.LeaseOutput], outcomes: Sequence[int | Refusal]) -> ReportAck:
+    """The acknowledgement of a message of output: of each lease how many chunks are taken, or why no more are."""
+    acks: list[bytes] = []
+    for said, outcome in zip(leases, outcomes, strict=True):
+        if isinstance(outcome, Refusal):
+            ack = output_pb2.OutputAck(task_id=said.task_id, fencing_token=said.fencing_token)
+            ack.error.CopyFrom(error_message(outcome))
+            ack.error.error = message_of(outcome)
+            acks.append(nested(OUTPUT_ACK, ack.SerializeToString()))
+        else:
+            parts: list[bytes] = []
+            add_text(parts, TASK_ID, said.task_id)
+            add_double(parts, FENCING_TOKEN, said.fencing_token)
+            parts.append(TAKEN)
+            add_varint(parts, outcome)
+            acks.append(nested(OUTPUT_ACK, b"".join(parts)))
+    return ReportAck([nested(OUTPUT_ACKS, b"".join(acks))])

@@ -23,7 +23,7 @@ from taskyard.v1 import (
     task_pb2,
     task_pb2_grpc,
 )
-from taskyard_server.conversion.output import new_chunks
+from taskyard_server.conversion.output import encoder, new_chunks
 from taskyard_server.conversion.task_encoding import encode_event
 from taskyard_server.core.hosts import HostProfile
 from taskyard_server.core.leases import Lease
@@ -37,7 +37,7 @@ from taskyard_server.services.batches import BatchService
 from taskyard_server.services.hosts import RuntimeHostService
 from taskyard_server.services.inputs import InputService
 from taskyard_server.services.namespaces import NamespaceService
-from taskyard_server.services.output import OutputService, encoder, sayings
+from taskyard_server.services.output import OutputService
 from taskyard_server.services.schedules import ScheduleService
 from taskyard_server.services.stats import StatsService
 from taskyard_server.services.targets import TargetService
@@ -224,8 +224,7 @@ class Server:
         chunks = [output_pb2.NewChunk(channel=channel, text=text) for text in texts]
         said = output_pb2.LeaseOutput(task_id=lease.task.id, fencing_token=lease.token, number=number, chunks=chunks)
         all_chunks = [new_chunks(said)]
-        encode = encoder(all_chunks, self.engine.now)
-        taken = await self.engine.output.append("default", "host", sayings(all_chunks), encode)
+        taken = await self.engine.output.append("default", "host", all_chunks, encoder(all_chunks))
         assert await taken == [number + len(texts) - 1]
 
     async def use(self, lease: Lease, tokens: int) -> None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final
 
 from taskyard_server.core.errors import NOT_YET, BadRequest, Unavailable
 from taskyard_server.core.task import Task
@@ -61,20 +61,37 @@ class TaskOutput:
         self.segments.clear()
 
 
-class Appended(NamedTuple):
+class Saying:
+    """Chunks that a host says under a lease: the number of the first within it, and the size of each."""
+
+    __slots__ = ("number", "sizes", "task_id", "token")
+
+    def __init__(self, task_id: str, token: int, number: int, sizes: Sequence[int]) -> None:
+        self.task_id = task_id
+        self.token = token
+        self.number = number
+        self.sizes = sizes
+
+
+class Appended:
     """Chunks that were taken: the number of the first, and the bytes said before it.
 
     The `repeated` first ones of those that came had been taken before. What has a lower number than `cut` was dropped,
     None if nothing was, and that were `dropped` bytes.
     """
 
-    task: Task
-    output: TaskOutput
-    first: int
-    begin: int
-    repeated: int
-    cut: int | None
-    dropped: int
+    __slots__ = ("begin", "cut", "dropped", "first", "output", "repeated", "task")
+
+    def __init__(
+        self, task: Task, output: TaskOutput, first: int, begin: int, repeated: int, cut: int | None, dropped: int
+    ) -> None:
+        self.task = task
+        self.output = output
+        self.first = first
+        self.begin = begin
+        self.repeated = repeated
+        self.cut = cut
+        self.dropped = dropped
 
 
 class Outputs:
@@ -94,6 +111,11 @@ class Outputs:
         self._readers = readers
         self._of: dict[int, TaskOutput] = {}
         self._returned: set[int] = set()
+
+    @property
+    def has_unknown(self) -> bool:
+        """True if the output of some task may have to be looked up."""
+        return bool(self._returned or self.unknown_until)
 
     @property
     def has_any(self) -> bool:
@@ -157,29 +179,38 @@ class Outputs:
         if output is None:
             output = self._of[task.seq] = TaskOutput()
         first, begin = output.next, output.said
-        new, before = len(sizes) - repeated, output.dropped
-        if new:
-            output.token, output.taken = token, taken + new
-            output.next += new
-            output.said += sum(sizes[repeated:])
-        cut = self._make_room(output, first, begin) if new else None
-        self.used += output.said - begin - (output.dropped - before)
-        return Appended(task, output, first, begin, repeated, cut, output.dropped - before)
+        new = len(sizes) - repeated
+        if not new:
+            return Appended(task, output, first, begin, repeated, None, 0)
+        output.token, output.taken = token, taken + new
+        output.next += new
+        said = sum(sizes[repeated:] if repeated else sizes)
+        output.said += said
+        before = self._make_room(output, first, begin)
+        if before is None:
+            self.used += said
+            return Appended(task, output, first, begin, repeated, None, 0)
+        dropped = output.dropped - before
+        self.used += said - dropped
+        return Appended(task, output, first, begin, repeated, output.first, dropped)
 
     def recount(self) -> None:
         """Count what is kept anew, where that is all in memory."""
         self.used = sum([output.said - output.dropped for output in self._of.values()])
 
     def _make_room(self, output: TaskOutput, first: int, begin: int) -> int | None:
-        """Drop the oldest parts of what is too much, but nothing of what has just come."""
+        """Drop the oldest parts of what is too much, but nothing of what has just come.
+
+        Returns the bytes that had been dropped before, None if nothing was dropped now.
+        """
         limit = self.limits.max_output_bytes
         if self.used > self.limits.max_namespace_output_bytes:
             limit //= SEGMENTS
         segments = output.segments
         if not segments or begin - segments[-1][1] >= limit // SEGMENTS:
             segments.append((first, begin))
-        cut = None
+        before, is_cut = segments[0][1], False
         while output.said - segments[0][1] > limit and len(segments) > 1:
             segments.popleft()
-            cut = segments[0][0]
-        return cut
+            is_cut = True
+        return before if is_cut else None
