@@ -137,13 +137,18 @@ class OutputCommands:
         log = state.outputs.follow(task.seq)
         if log.end > after + 1:
             return True
-        news: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        loop = asyncio.get_running_loop()
+        news: asyncio.Future[None] = loop.create_future()
         log.followers.add(news)
         waits = state.end_waits.setdefault(task_id, set())
         waits.add(news)
+        # A timer of its own costs less than a wait with a timeout, and most waits end long before it.
+        overdue: list[None] = []
+        timer = loop.call_later(secs, _end_wait, news, overdue)
         try:
-            await asyncio.wait((news,), timeout=secs)
+            await news
         finally:
+            timer.cancel()
             waits.discard(news)
             if not waits and state.end_waits.get(task_id) is waits:
                 del state.end_waits[task_id]
@@ -151,7 +156,7 @@ class OutputCommands:
             state.outputs.left(task.seq)
         state.require_here()
         self._require_open()
-        return news.done()
+        return not overdue
 
     async def run(self) -> None:
         """Measure what each namespace keeps, until cancelled."""
@@ -226,3 +231,10 @@ class OutputCommands:
             end, said = newest.first + record.count, newest.begin + record.size
             output = TaskOutput(end, said, record.token, record.taken, stored.segments)
         state.scheduler.outputs.adopt(task, output)
+
+
+def _end_wait(news: asyncio.Future[None], overdue: list[None]) -> None:
+    """End a wait whose time is over, and note that."""
+    if not news.done():
+        overdue.append(None)
+        news.set_result(None)
