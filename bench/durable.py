@@ -83,7 +83,7 @@ def _whole_way(server: servers.Server, secs: float) -> list[Figure]:
     # The writer works during the warm-up, too, whose tasks are not counted: its share is a little too high.
     writer_us = (cpu_of(writers) - before) / result.operations * 1e6
     rate = servers.figure(result.operations / result.secs, result)
-    return [rate, Figure(rate.server_cpu_us or 0.0), Figure(max(writer_us, 1e-9))]
+    return [rate, Figure(rate.server_cpu_us or 0.0), Figure(writer_us)]
 
 
 def writers_of(server: servers.Server) -> list[psutil.Process]:

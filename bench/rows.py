@@ -110,8 +110,11 @@ class Result:
         return self.ratio_to(self.ceiling)
 
     def ratio_to(self, others: Sequence[Figure]) -> float | None:
-        """The median of the ratios of the rounds, because a disturbance of a round affects all of its sides."""
-        if not others:
+        """The median of the ratios of the rounds, because a disturbance of a round affects all of its sides.
+
+        None by nothing, as where only ours has a process that writes.
+        """
+        if not others or not all(other.value for other in others):
             return None
         return median(ours.value / other.value for ours, other in zip(self.ours, others, strict=True))
 
