@@ -5,6 +5,7 @@ A task of another agent than the caller's is looked for as one that never was.
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
@@ -33,9 +34,8 @@ async def known_of(
     extras = [each.options.extras for each in submissions]
     names = dict.fromkeys([task_id for each in extras for task_id in each.predecessors])
     inputs = {task_id for each in extras for _, task_id in each.inputs}
-    needed: dict[str, None] = {}
     for _ in range(MAX_LOOKS):
-        has_waited = False
+        has_waited, needed = False, []
         for task_id in list(names):
             if state.find(task_id, agents) is not None:
                 continue
@@ -49,11 +49,13 @@ async def known_of(
                 continue
             # One that failed may still be resumed or resolved, which is to be waited for.
             if task_id in inputs or (task.state is FAILED and state.scheduler.targets.blocks(task)):
-                needed[task_id] = None
+                needed.append(task_id)
             else:
                 past[task_id] = task.state
                 del names[task_id]
         if not has_waited:
             break
-        await history.bring_back(state, needed, agents=agents)
+        # One that is forgotten meanwhile is found to be so in the next look.
+        with contextlib.suppress(NotFound):
+            await history.bring_back(state, needed, agents=agents)
     return Known(agents, past)

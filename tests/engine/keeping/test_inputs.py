@@ -1,8 +1,11 @@
 """Inputs of kept tasks: they are there as long as they are needed, however long ago they ended."""
 
+import pytest
+
+from taskyard_server.core.errors import NotFound
 from taskyard_server.core.task_options import TaskExtras
 
-from .history_yard import HOST, NS, TTL_SECS
+from .history_yard import HOST, NS, TTL_SECS, waiting
 
 
 def of(**inputs):
@@ -76,3 +79,14 @@ async def test_inputs_of_inputs_are_there_as_long_as_they_may_be_needed(yard, cl
     await again.tasks.resume(NS, second, show=lambda _: None)
     assert await claimed(again) == [[b"result"]]
     await again.engine.admin.close()
+
+
+async def test_an_input_that_is_forgotten_while_it_is_looked_for_is_not_found(yard, clock):
+    first = await yard.past()
+    yard.store.answers.clear()
+    extras = {"extras": TaskExtras(inputs=(("it", first),), after_policy="ended")}
+    (submitting,) = await waiting(clock, yard.submit(**extras))
+    assert await yard.store.forget(int((clock.now + 1) * 1000), 10) == 1
+    yard.store.answers.set()
+    with pytest.raises(NotFound, match=f"inputs: task {first} not found"):
+        await submitting
