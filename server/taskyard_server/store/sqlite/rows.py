@@ -5,7 +5,6 @@ Each takes and returns what marshal can carry. Reads come in slices, so that non
 
 from __future__ import annotations
 
-import json
 import os
 import sqlite3
 import time
@@ -99,7 +98,7 @@ class YardRows(YardOutput):
     def forget(self, before_ms: int, kept: list[int], limit: int) -> int:
         """Remove some tasks that ended before a time, but none with these keys; how many."""
         limit = min(limit, FORGOTTEN_ROWS)
-        keys = self._db.execute(self._sql["ended_before"], (before_ms, json.dumps(kept), limit)).fetchall()
+        keys = self._db.execute(self._sql["ended_before"], (before_ms, f"{kept}", limit)).fetchall()
         if keys:
             keys = self._removed_at_once(keys)
             self._write(lambda: self._remove_each(("ended", "tasks"), keys))
