@@ -35,7 +35,7 @@ from .yard import Yard
 
 pytestmark = [pytest.mark.gate("whole yards that are killed"), pytest.mark.long]
 
-KILLS = int(os.environ.get("KILLS", "8"))
+KILLS = int(os.environ.get("KILLS", "5"))
 SEED = int(os.environ.get("SEED", "1"))
 PASSING = (grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.DEADLINE_EXCEEDED, grpc.StatusCode.CANCELLED)
 T = TypeVar("T")

@@ -29,7 +29,7 @@ from .trial import settings
 pytestmark = [pytest.mark.gate("three servers and PostgreSQL"), pytest.mark.long]
 
 SEED = int(os.environ.get("SEED", "1"))
-MINUTES = float(os.environ.get("MINUTES", "0.25"))
+MINUTES = float(os.environ.get("MINUTES", "0.15"))
 OPTIONS = (("grpc.initial_reconnect_backoff_ms", 100), ("grpc.max_reconnect_backoff_ms", 200))
 
 
