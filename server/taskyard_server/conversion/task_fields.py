@@ -116,8 +116,8 @@ class LabelsField(TaskField):
             add_nested(parts, self.tag, b"".join(label))
 
 
-class InputsField(TaskField):
-    """Tasks by name, which their number bounds."""
+class InputsField(LabelsField):
+    """Tasks by name, which are shown as labels are. Their number is bounded with that of other predecessors."""
 
     def read(self, task: Requested, prefix: str) -> Any:
         """Sorted by name."""
@@ -125,14 +125,6 @@ class InputsField(TaskField):
         return tuple(
             sorted([(path_name(key, self.shown, prefix), required(given[key], self.shown, prefix)) for key in given])
         )
-
-    def add(self, parts: list[bytes], value: Any) -> None:
-        """As entries of a map."""
-        for key, task_id in value:
-            entry: list[bytes] = []
-            add_text(entry, LABEL_KEY, key)
-            add_text(entry, LABEL_VALUE, task_id)
-            add_nested(parts, self.tag, b"".join(entry))
 
 
 class NumberField(TaskField):

@@ -202,8 +202,6 @@ class Lifecycle:
 
     def resume(self, now: float, task: Task) -> None:
         """Queue a paused or failed task again: a new run, in its old position, with a new deadline."""
-        if task.options.extras.inputs:
-            self.predecessors.require_inputs(task)
         before = self.transition(task, QUEUED, None)
         self._reopen(task, before)
         task.history = task.history.of_next_run()

@@ -131,12 +131,14 @@ class Scheduler:
         """Queue a paused or failed task again, or release a held one. Admission limits do not apply.
 
         `token_limit` replaces the task's limit. Raises `NotFound`, also if the task has another target than the given
-        one; `Conflict`, also for a task over its budget without a new limit; `BadRequest` for a limit that the task has
-        reached already; `Unavailable` during a drain (docs/rules.md, Resume).
+        one; `Conflict`, also for a task over its budget without a new limit, or one whose inputs are not kept;
+        `BadRequest` for a limit that the task has reached; `Unavailable` during a drain (docs/rules.md, Resume).
         """
         task = self.get(task_id)
         check_resume(task, target)
         self._admission.require_open()
+        if task.options.extras.inputs:
+            self._life.predecessors.require_inputs(task)
         used = task.history.tokens_used or 0
         if token_limit is not None:
             if used and token_limit <= used:

@@ -2,8 +2,9 @@
 
 import pytest
 
-from taskyard_server.core.errors import NotFound
+from taskyard_server.core.errors import Conflict, NotFound
 from taskyard_server.core.task_options import TaskExtras
+from taskyard_server.store.port import Table
 
 from .history_yard import HOST, NS, TTL_SECS, waiting
 
@@ -90,3 +91,15 @@ async def test_an_input_that_is_forgotten_while_it_is_looked_for_is_not_found(ya
     yard.store.answers.set()
     with pytest.raises(NotFound, match=f"inputs: task {first} not found"):
         await submitting
+
+
+async def test_a_resume_without_an_input_that_is_kept_no_more_changes_nothing(yard):
+    first = await yard.submit()
+    await yard.done(first)
+    second = await yard.past(**of(it=first))
+    await yard.leave_memory(first)
+    for table in (yard.store.ended, yard.store.tables[Table.TASKS]):
+        del table[min(table)]
+    with pytest.raises(Conflict, match="inputs: it is no longer kept"):
+        await yard.tasks.resume(NS, second, token_limit=50, show=lambda _: None)
+    assert await yard.tasks.get(NS, second, show=lambda task: (task.state, task.token_limit)) == ("failed", None)
