@@ -110,6 +110,8 @@ M.UpdateScheduleRequest = message([[scheduleId displayName cron interval at time
 M.ResumeScheduleRequest = message([[scheduleId catchUp]])
 M.TriggerScheduleRequest = message([[scheduleId idempotencyKey]])
 M.ExchangeCodeRequest = message([[issuer code codeVerifier redirectUri nonce refreshToken]])
+M.RecordStepRequest = message([[hostId taskId fencingToken name result output durationMs]], {result = VALUE, output =
+  M.Payload})
 M.ResumeTargetTaskRequest = message([[target taskId tokenLimit]])
 M.Grant = message([[role namespaces agents hosts projects actions payloads]], {namespaces = STRINGS, agents = STRINGS,
   hosts = STRINGS, projects = STRINGS, actions = STRINGS})
@@ -154,6 +156,7 @@ local BODIES = {
   {verb = "POST", path = "^/schedules/[^/]+/resume$", message = M.ResumeScheduleRequest, strict = true},
   {verb = "POST", path = "^/schedules/[^/]+/trigger$", message = M.TriggerScheduleRequest, strict = true},
   {verb = "POST", path = "^/sign%-in:exchange$", message = M.ExchangeCodeRequest},
+  {verb = "POST", path = "^/api/runtime%-hosts/[^/]+/tasks/[^/]+/steps$", message = M.RecordStepRequest},
   {verb = "POST", path = "^/targets/[^/]+/jobs/[^/]+/resume$", message = M.ResumeTargetTaskRequest},
   {verb = "POST", path = "^/tokens$", message = M.CreateTokenRequest, strict = true},
   {verb = "POST", path = "^/tokens/[^/]+/revoke$", message = M.RevokeTokenRequest, strict = true},

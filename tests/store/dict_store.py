@@ -88,7 +88,7 @@ class DictStore:
     def cut_output(self, cuts: Sequence[OutputCut]) -> None:
         for key, before in cuts:
             rows = self.said.get(key, {})
-            self.said[key] = {first: row for first, row in rows.items() if first >= before}
+            self.said[key] = {first: row for first, row in rows.items() if first < 0 or first >= before}
 
     def put_output(self, rows: Sequence[OutputRow]) -> None:
         for row in rows:
@@ -120,7 +120,7 @@ class DictStore:
         return self._of(key) if key in self.tables[Table.TASKS] else None
 
     async def output(self, key: int, after: int, limit_bytes: int) -> list[OutputRow]:
-        rows = sorted(self.said.get(key, {}).values())
+        rows = self._output(key)
         start = max((row.first for row in rows if row.first <= after + 1), default=0)
         found: list[OutputRow] = []
         for row in rows:
@@ -128,15 +128,21 @@ class DictStore:
                 found.append(row)
         return found
 
+    async def steps(self, key: int) -> list[OutputRow]:
+        return sorted([row for row in self.said.get(key, {}).values() if row.first < 0], reverse=True)
+
+    def _output(self, key: int) -> list[OutputRow]:
+        return sorted([row for row in self.said.get(key, {}).values() if row.first > 0])
+
     async def output_state(self, key: int) -> OutputState | None:
-        rows = sorted(self.said.get(key, {}).values())
+        rows = self._output(key)
         if not rows:
             return None
         segments = {row.begin // SEGMENT_BYTES: (row.first, row.begin) for row in reversed(rows)}
         return OutputState(rows[-1], sorted(segments.values()))
 
     async def output_sizes(self, first_key: int, last_key: int) -> tuple[int, int | None]:
-        rows = [row for key in self.said if first_key <= key <= last_key for row in self.said[key].values()]
+        rows = [row for key in self.said if first_key <= key <= last_key for row in self._output(key)]
         return sum(len(row.record) for row in rows), None
 
     async def outputs(self) -> AsyncIterator[Sequence[OutputRow]]:

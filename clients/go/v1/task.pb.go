@@ -915,7 +915,9 @@ type Task struct {
 	Selector *string `protobuf:"bytes,47,opt,name=selector,proto3,oneof" json:"selector,omitempty"`
 	// The tasks whose results are handed on to this one, by the names that it has for them (docs/rules.md, Inputs). Absent
 	// if there are none.
-	Inputs        map[string]string `protobuf:"bytes,49,rep,name=inputs,proto3" json:"inputs,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
+	Inputs map[string]string `protobuf:"bytes,49,rep,name=inputs,proto3" json:"inputs,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
+	// How many steps the task has recorded, in all its runs (docs/rules.md, Steps). Absent before the first.
+	Steps         *uint32 `protobuf:"varint,50,opt,name=steps,proto3,oneof" json:"steps,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1291,6 +1293,13 @@ func (x *Task) GetInputs() map[string]string {
 		return x.Inputs
 	}
 	return nil
+}
+
+func (x *Task) GetSteps() uint32 {
+	if x != nil && x.Steps != nil {
+		return *x.Steps
+	}
+	return 0
 }
 
 // After holds the policies of tasks that come after others. It is a message because the names of enum values share the
@@ -4031,7 +4040,7 @@ var File_taskyard_v1_task_proto protoreflect.FileDescriptor
 
 const file_taskyard_v1_task_proto_rawDesc = "" +
 	"\n" +
-	"\x16taskyard/v1/task.proto\x12\vtaskyard.v1\x1a\x1cgoogle/api/annotations.proto\x1a\x1cgoogle/protobuf/struct.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x18taskyard/v1/access.proto\x1a\x1ataskyard/v1/artifact.proto\"\xcc\x16\n" +
+	"\x16taskyard/v1/task.proto\x12\vtaskyard.v1\x1a\x1cgoogle/api/annotations.proto\x1a\x1cgoogle/protobuf/struct.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x18taskyard/v1/access.proto\x1a\x1ataskyard/v1/artifact.proto\"\xf1\x16\n" +
 	"\x04Task\x12\x1c\n" +
 	"\atask_id\x18\x01 \x01(\tH\x00R\x06taskId\x88\x01\x01\x12\x1e\n" +
 	"\bagent_id\x18\x02 \x01(\tH\x01R\aagentId\x88\x01\x01\x12\x1b\n" +
@@ -4090,7 +4099,8 @@ const file_taskyard_v1_task_proto_rawDesc = "" +
 	"\x06notice\x18. \x01(\tH\x1dR\x06notice\x88\x01\x01\x123\n" +
 	"\tartifacts\x180 \x03(\v2\x15.taskyard.v1.ArtifactR\tartifacts\x12\x1f\n" +
 	"\bselector\x18/ \x01(\tH\x1eR\bselector\x88\x01\x01\x125\n" +
-	"\x06inputs\x181 \x03(\v2\x1d.taskyard.v1.Task.InputsEntryR\x06inputs\x1a9\n" +
+	"\x06inputs\x181 \x03(\v2\x1d.taskyard.v1.Task.InputsEntryR\x06inputs\x12\x19\n" +
+	"\x05steps\x182 \x01(\rH\x1fR\x05steps\x88\x01\x01\x1a9\n" +
 	"\vLabelsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\x1a9\n" +
@@ -4157,7 +4167,8 @@ const file_taskyard_v1_task_proto_rawDesc = "" +
 	"\r_unique_whileB\x14\n" +
 	"\x12_on_target_failureB\t\n" +
 	"\a_noticeB\v\n" +
-	"\t_selector\"|\n" +
+	"\t_selectorB\b\n" +
+	"\x06_steps\"|\n" +
 	"\x05After\"s\n" +
 	"\x06Policy\x12\x0f\n" +
 	"\vunspecified\x10\x00\x12\x16\n" +

@@ -25,6 +25,7 @@ from taskyard.v1 import (
     schedule_pb2_grpc,
     sign_in_pb2_grpc,
     stats_pb2_grpc,
+    step_pb2_grpc,
     target_pb2_grpc,
     task_pb2_grpc,
     token_pb2_grpc,
@@ -52,6 +53,7 @@ from taskyard_server.services.output import OutputService
 from taskyard_server.services.schedules import ScheduleService
 from taskyard_server.services.sign_in import SignInService
 from taskyard_server.services.stats import StatsService
+from taskyard_server.services.steps import StepService
 from taskyard_server.services.targets import TargetService
 from taskyard_server.services.task_watches import TaskWatches
 from taskyard_server.services.tasks import TaskService
@@ -73,6 +75,7 @@ SERVICES: Final = tuple(
         "RuntimeHost",
         "Lease",
         "Input",
+        "Step",
         "Target",
         "Limit",
         "Agent",
@@ -124,6 +127,7 @@ class ServiceSet:
         self.hosts = RuntimeHostService(engine, most, handed)
         self._leases = LeaseService(engine, most, handed)
         self._inputs = InputService(engine)
+        self._steps = StepService(engine, most)
         self._targets = TargetService(engine)
         self._limits = LimitService(engine)
         self._agents = AgentService(engine)
@@ -152,6 +156,7 @@ class ServiceSet:
         runtime_host_pb2_grpc.add_RuntimeHostServiceServicer_to_server(self.hosts, server)
         lease_pb2_grpc.add_LeaseServiceServicer_to_server(self._leases, server)
         input_pb2_grpc.add_InputServiceServicer_to_server(self._inputs, server)
+        step_pb2_grpc.add_StepServiceServicer_to_server(self._steps, server)
         target_pb2_grpc.add_TargetServiceServicer_to_server(self._targets, server)
         limit_pb2_grpc.add_LimitServiceServicer_to_server(self._limits, server)
         agent_pb2_grpc.add_AgentServiceServicer_to_server(self._agents, server)

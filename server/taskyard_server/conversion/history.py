@@ -34,6 +34,8 @@ def history_message(
         message.code = history.code
     if history.artifacts and not bare:
         message.artifacts.extend([artifact_message(each) for each in history.artifacts])
+    if history.steps:
+        message.steps = history.steps
     if history.run > 1:
         message.run = history.run
     attempts = history.attempts

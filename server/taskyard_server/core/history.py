@@ -73,7 +73,7 @@ class History(NamedTuple):
     by earlier ones. `token_limit` is the one that a resume set, if any. `not_before` is when a pending task is due.
     `code` and `traceback` are those of the last failed attempt of the run, `output` is a serialized `Payload`. `bound`
     are idempotency keys that the task has beside its own, the newest last. `artifacts` are those of all
-    runs, in the order in which they were put.
+    runs, in the order in which they were put, and `steps` counts those of all runs.
     """
 
     run: int = 1
@@ -90,6 +90,7 @@ class History(NamedTuple):
     output: bytes | None = None
     bound: tuple[Bound, ...] = ()
     artifacts: tuple[Artifact, ...] = ()
+    steps: int = 0
 
     def with_attempt(
         self, host_id: str | None, started_at: float | None, ended_at: float, error: str | None, code: str | None

@@ -181,8 +181,8 @@ class Lifecycle:
         if progress is not None or tokens is not None:
             self._events.append(Event(now, task, PROGRESSED, task.state))
 
-    def record_artifact(self, now: float, task: Task) -> None:
-        """Tell of an artifact that was put."""
+    def record_left_behind(self, now: float, task: Task) -> None:
+        """Tell of an artifact that was put, or of a step."""
         self._events.append(Event(now, task, PROGRESSED, task.state))
 
     def pause(self, now: float, task: Task, stop: StopReason = StopReason.PAUSED) -> None:

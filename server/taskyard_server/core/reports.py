@@ -153,10 +153,10 @@ class Reports:
         if task.state is ASSIGNED:
             self._life.grants.begin(now, task)
 
-    def note_artifact(self, now: float, task: Task) -> None:
-        """Tell of an artifact that a task has got, which counts as the start of its run if none was reported."""
+    def note_left_behind(self, now: float, task: Task) -> None:
+        """Tell of what a run has left behind, which counts as its start if none was reported."""
         self.note_start(now, task)
-        self._life.record_artifact(now, task)
+        self._life.record_left_behind(now, task)
 
     def renew(
         self,

@@ -44,6 +44,7 @@ from .recent_events import NO_COMMIT, Bounds, CommitMark, EncodeEvent
 from .rules import RuleCommands
 from .schedules import ScheduleCommands
 from .sessions import DrainNotice
+from .steps import StepCommands
 from .tasks import TaskCommands
 from .views import RunFigures
 
@@ -98,6 +99,7 @@ class Engine:
         self.artifacts = ArtifactCommands(self._namespaces, self.persistence, objects, self.run_figures)
         if self.persistence is not None:
             self.persistence.removals.remove_objects = self.artifacts.remove_namespace
+        self.steps = StepCommands(self._namespaces, store, self.run_figures)
         self.schedules = ScheduleCommands(self._namespaces)
         self.namespaces = NamespaceCommands(self._namespaces, self.persistence)
         self.admin = AdminCommands(self._namespaces)

@@ -26,6 +26,7 @@ from .outbox_rows import OutboxRows
 from .output_log import OutputLogs
 from .recent_events import NO_COMMIT, CommitMark
 from .sessions import DrainNotice, Session
+from .steps import StepLog
 
 log = structlog.get_logger(__name__)
 
@@ -90,6 +91,7 @@ class NamespaceState:
     committing: Changes | None = None
     outbox: OutboxRows = field(default_factory=OutboxRows)
     outputs: OutputLogs = field(default_factory=OutputLogs)
+    steps: StepLog = field(default_factory=StepLog)
     artifacts_gone: list[int] = field(default_factory=list)
     keeps_history: bool = True
     fault: str | None = None
@@ -146,6 +148,7 @@ class NamespaceState:
         # Those that are done may be all that has changed.
         outbox.add_to(group, self.number)
         self.outputs.add_to(group, self.number)
+        self.steps.add_to(group, self.number)
 
     def _add_deletion(self, group: Group) -> None:
         if not self.has_left:
@@ -245,6 +248,8 @@ class NamespaceState:
                     scheduler.withdraw(offer)
             self._log_limits(now)
         events = scheduler.take_events()
+        if scheduler.steps.has_any or self.steps.kept:
+            self._let_steps_go(events)
         if scheduler.outputs.has_any or scheduler.artifacts.has_any:
             for event in events:
                 if event.kind is EVICTED:
@@ -258,6 +263,14 @@ class NamespaceState:
             scheduler.schedules.take_events(),
             scheduler.take_losses(),
         )
+
+    def _let_steps_go(self, events: list[Event]) -> None:
+        """Of a task without a lease nobody needs the names of its steps, and of one that is gone nothing."""
+        for event in events:
+            if event.task.lease is None:
+                self.scheduler.steps.let_go(event.task)
+                if event.kind is EVICTED:
+                    self.steps.kept.pop(event.task.seq, None)
 
     def _forget_output(self, task: Task) -> None:
         """A task has left memory: forget its output there, and everywhere unless the history keeps it."""

@@ -123,7 +123,7 @@ class ListedTasks:
 
 @dataclass(slots=True)
 class RunFigures:
-    """Counts and bytes of what runs have left behind since the start: chunks of output, and artifacts."""
+    """Counts and bytes of what runs have left behind since the start: chunks of output, artifacts, steps."""
 
     chunks: int = 0
     chunk_bytes: int = 0
@@ -132,3 +132,4 @@ class RunFigures:
     artifact_bytes: int = 0
     artifact_bytes_read: int = 0
     failed_objects: int = 0
+    steps: int = 0

@@ -29,6 +29,7 @@ def run_families(figures: RunFigures, stored_bytes: int) -> list[Metric]:
             ("artifacts", "Artifacts that are complete.", figures.artifacts),
             ("artifact_bytes", "Bytes of these artifacts.", figures.artifact_bytes),
             ("artifact_read_bytes", "Bytes of artifacts that were read.", figures.artifact_bytes_read),
+            ("steps", "Steps that were recorded.", figures.steps),
             ("artifact_failures", "Parts of artifacts that could not be written or read.", figures.failed_objects),
         )
     ]

@@ -86,6 +86,9 @@ class OutputRow(NamedTuple):
     """Chunks of one task's output that were committed together: `key` is the task's, `first` their first number.
 
     `begin` is how many bytes of chunks the task had said before these, those that were dropped included.
+
+    What a run leaves behind that is never cut stands below 0: `first` is the negative number of a step, which is 1 for
+    the first one, and `begin` the bytes of those before it.
     """
 
     key: int
@@ -95,7 +98,7 @@ class OutputRow(NamedTuple):
 
 
 class OutputCut(NamedTuple):
-    """Rows of a task's output to remove: all whose `first` is below `before`, none that the same group puts."""
+    """Rows of a task's output to remove: all from 1 to below `before`, none that the same group puts; no steps."""
 
     key: int
     before: int
@@ -300,6 +303,9 @@ class Store(Protocol):
         numbers up to `after`.
         """
 
+    async def steps(self, key: int) -> list[OutputRow]:
+        """The steps of a task, in order of their numbers."""
+
     async def output_state(self, key: int) -> OutputState | None:
         """The figures of a task's output as it is kept; None if there is none."""
 
@@ -310,7 +316,7 @@ class Store(Protocol):
         """
 
     def outputs(self) -> AsyncIterator[Sequence[OutputRow]]:
-        """The output of all tasks in order of their keys and first numbers, in slices."""
+        """The output and the steps of all tasks in order of their keys and first numbers, in slices."""
 
     async def scan(
         self, first_key: int, last_key: int, *, descending: bool, limit: int, sought: Sought | None = None

@@ -114,7 +114,7 @@ class Artifacts:
         others = tuple([each for each in artifacts if each is not replaced])
         task.history = task.history._replace(artifacts=(*others, artifact))
         self.used += artifact.size - come - (0 if replaced is None else replaced.size)
-        self._reports.note_artifact(now, task)
+        self._reports.note_left_behind(now, task)
         return replaced
 
     def _task(self, now: float, right: Right) -> Task:

@@ -96,6 +96,10 @@ class PostgresRows:
             after = read = found[-1].first
         return rows
 
+    async def steps(self, key: int) -> list[OutputRow]:
+        """See `Store`."""
+        return [OutputRow(*row) for row in await self._fetch(self._sql["steps"], key)]
+
     async def output_state(self, key: int) -> OutputState | None:
         """See `Store`."""
         for *newest, firsts, begins in await self._fetch(self._sql["output_state"], key, SEGMENT_BYTES):

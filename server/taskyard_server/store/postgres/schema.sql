@@ -214,7 +214,7 @@ WHERE {right}
 ON CONFLICT (key) DO UPDATE SET at = excluded.at, record = excluded.record
 -- name: cut_output
 DELETE FROM taskyard.output AS x USING unnest({keys}::bigint[], {befores}::bigint[]) AS f (key, before)
-WHERE x.key = f.key AND x.first < f.before AND {right}
+WHERE x.key = f.key AND x.first BETWEEN 1 AND f.before - 1 AND {right}
 -- name: put_output
 INSERT INTO taskyard.output (key, first, begin, record)
 SELECT x.key, x.first, x.begin, x.record
@@ -357,15 +357,16 @@ SELECT key, first, begin, record FROM (
   SELECT *, sum(octet_length(record)) OVER (ORDER BY first) - octet_length(record) AS size_before FROM (
     SELECT * FROM taskyard.output
     WHERE key = $1 AND first > $3
-      AND first >= coalesce((SELECT max(first) FROM taskyard.output WHERE key = $1 AND first <= $2), 0)
+      AND first >= coalesce((SELECT max(first) FROM taskyard.output WHERE key = $1 AND first BETWEEN 1 AND $2), 0)
     ORDER BY first LIMIT $4
   ) AS slice
 ) AS sized WHERE size_before <= $5 ORDER BY first;
 -- name: output_state
 SELECT n.key, n.first, n.begin, n.record, s.firsts, s.begins
-FROM (SELECT * FROM taskyard.output WHERE key = $1 ORDER BY first DESC LIMIT 1) AS n, (
+FROM (SELECT * FROM taskyard.output WHERE key = $1 AND first > 0 ORDER BY first DESC LIMIT 1) AS n, (
   SELECT array_agg(first ORDER BY first) AS firsts, array_agg(begin ORDER BY first) AS begins FROM (
-    SELECT min(first) AS first, min(begin) AS begin FROM taskyard.output WHERE key = $1 GROUP BY begin / $2
+    SELECT min(first) AS first, min(begin) AS begin FROM taskyard.output
+    WHERE key = $1 AND first > 0 GROUP BY begin / $2
   ) AS segments
 ) AS s;
 -- name: output_sizes
@@ -376,10 +377,14 @@ WITH RECURSIVE of_tasks AS (
   SELECT (SELECT o.key FROM taskyard.output AS o WHERE o.key > t.key ORDER BY o.key LIMIT 1)
   FROM of_tasks AS t WHERE t.key < $2
 ), slice AS (SELECT key FROM of_tasks WHERE key <= $2 LIMIT $3)
-SELECT s.key, (
-  SELECT o.begin + octet_length(o.record) FROM taskyard.output AS o WHERE o.key = s.key ORDER BY o.first DESC LIMIT 1
-) - (SELECT o.begin FROM taskyard.output AS o WHERE o.key = s.key ORDER BY o.first LIMIT 1)
+SELECT s.key, coalesce((
+  SELECT o.begin + octet_length(o.record) FROM taskyard.output AS o
+  WHERE o.key = s.key AND o.first > 0 ORDER BY o.first DESC LIMIT 1
+) - (SELECT o.begin FROM taskyard.output AS o WHERE o.key = s.key AND o.first > 0 ORDER BY o.first LIMIT 1), 0)
 FROM slice AS s;
+-- name: steps
+-- They stand below 0, the first at -1.
+SELECT key, first, begin, record FROM taskyard.output WHERE key = $1 AND first < 0 ORDER BY first DESC;
 -- name: outputs
 SELECT key, first, begin, record FROM (
   SELECT *, sum(octet_length(record)) OVER (ORDER BY key, first) - octet_length(record) AS size_before FROM (

@@ -167,6 +167,14 @@ class OutputRecord(Record):
     chunks: bytes
 
 
+class StepRecord(Record):
+    """A step of a task: its name, the bytes of its value, and all of it as it is told."""
+
+    name: str
+    size: int
+    told: bytes
+
+
 decode_namespace: Final = Decoder(NamespaceRecord).decode
 decode_task: Final = Decoder(TaskRecord).decode
 decode_state: Final = Decoder(StateRecord).decode
@@ -174,6 +182,7 @@ decode_stopping: Final = Decoder(StoppingRecord).decode
 decode_host: Final = Decoder(HostRecord).decode
 decode_agent: Final = Decoder(AgentRecord).decode
 decode_output: Final = Decoder(OutputRecord).decode
+decode_step: Final = Decoder(StepRecord).decode
 
 
 def state_as_submitted(record: TaskRecord) -> StateRecord:

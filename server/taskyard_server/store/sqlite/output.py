@@ -1,4 +1,4 @@
-"""The output of tasks in a SQLite store, a part of `YardRows`.
+"""The output of tasks and their steps in a SQLite store, a part of `YardRows`.
 
 Rows are kept in the order of tasks, so that those of one are read and removed together. What many tasks say at once
 would then change a page of each of them in each commit, of four thousand bytes for sixty. So short rows first go to the
@@ -71,6 +71,10 @@ class YardOutput:
     def output(self, key: int, after: int, limit_bytes: int) -> Rows:
         """The rows of a task's output from the one on that holds the number after `after`, if one does."""
         return read_slice(self._db, self._sql["output"], (key, after), None, limit_bytes)[0]
+
+    def steps(self, key: int) -> Rows:
+        """The steps of a task, in order."""
+        return self._db.execute(self._sql["steps"], (key,)).fetchall()
 
     def output_state(self, key: int, segment_bytes: int) -> tuple[tuple[int, int, int, bytes], Rows] | None:
         """The newest row of a task's output, and the first number and byte of each segment."""

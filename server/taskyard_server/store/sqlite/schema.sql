@@ -133,16 +133,16 @@ DELETE FROM secrets WHERE key = ?;
 -- name: remove_token_uses
 DELETE FROM token_uses WHERE key = ?;
 
--- Output, a row for what was committed at once; short rows come to the tail first (output.py).
+-- Output, a row for what was committed at once, and steps; short rows come to the tail first (output.py).
 
 -- name: put_output
 INSERT OR REPLACE INTO output VALUES (?, ?, ?, ?);
 -- name: put_output_tail
 INSERT INTO output_tail VALUES (?, ?, ?, ?);
 -- name: cut_output
-DELETE FROM output WHERE key = ? AND first < ?;
+DELETE FROM output WHERE key = ? AND first < ? AND first > 0;
 -- name: cut_output_tail
-DELETE FROM output_tail WHERE key = ? AND first < ?;
+DELETE FROM output_tail WHERE key = ? AND first < ? AND first > 0;
 -- name: remove_output
 DELETE FROM output WHERE key = ?;
 -- name: remove_output_tail
@@ -155,14 +155,14 @@ DELETE FROM output_tail;
 -- From the last row on that does not begin after the number that follows.
 SELECT key, first, begin, record FROM all_output
 WHERE key = ?1 AND first >= max(
-  ifnull((SELECT max(first) FROM output WHERE key = ?1 AND first <= ?2 + 1), 0),
-  ifnull((SELECT max(first) FROM output_tail WHERE key = ?1 AND first <= ?2 + 1), 0)
+  ifnull((SELECT max(first) FROM output WHERE key = ?1 AND first BETWEEN 1 AND ?2 + 1), 0),
+  ifnull((SELECT max(first) FROM output_tail WHERE key = ?1 AND first BETWEEN 1 AND ?2 + 1), 0)
 )
 ORDER BY first;
 -- name: newest_output
-SELECT key, first, begin, record FROM all_output WHERE key = ? ORDER BY first DESC LIMIT 1;
+SELECT key, first, begin, record FROM all_output WHERE key = ? AND first > 0 ORDER BY first DESC LIMIT 1;
 -- name: output_segments
-SELECT min(first), min(begin) FROM all_output WHERE key = ? GROUP BY begin / ? ORDER BY 1;
+SELECT min(first), min(begin) FROM all_output WHERE key = ? AND first > 0 GROUP BY begin / ? ORDER BY 1;
 -- name: output_sizes
 -- From key to key, since a task may have many rows. The tail is short.
 WITH RECURSIVE of_tasks(key) AS (
@@ -170,9 +170,13 @@ WITH RECURSIVE of_tasks(key) AS (
   UNION ALL
   SELECT (SELECT min(o.key) FROM output AS o WHERE o.key > of_tasks.key) FROM of_tasks WHERE of_tasks.key < ?2 LIMIT ?3
 )
-SELECT key, (SELECT begin + length(record) FROM output AS o WHERE o.key = of_tasks.key ORDER BY first DESC LIMIT 1)
-  - (SELECT begin FROM output AS o WHERE o.key = of_tasks.key ORDER BY first LIMIT 1)
+SELECT key, ifnull((
+  SELECT begin + length(record) FROM output AS o WHERE o.key = of_tasks.key AND first > 0 ORDER BY first DESC LIMIT 1
+) - (SELECT begin FROM output AS o WHERE o.key = of_tasks.key AND first > 0 ORDER BY first LIMIT 1), 0)
 FROM of_tasks WHERE key <= ?2;
+-- name: steps
+-- They stand below 0, the first at -1.
+SELECT key, first, begin, record FROM all_output WHERE key = ? AND first < 0 ORDER BY first DESC;
 -- name: outputs
 SELECT key, first, begin, record FROM all_output WHERE (key, first) >= (?, ?) ORDER BY key, first;
 -- name: output_begin

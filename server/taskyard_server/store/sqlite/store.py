@@ -140,6 +140,10 @@ class SqliteStore:
         """See `Store`."""
         return [OutputRow(*row) for row in await self._writer.call("output", key, after, limit_bytes)]
 
+    async def steps(self, key: int) -> list[OutputRow]:
+        """See `Store`."""
+        return [OutputRow(*row) for row in await self._writer.call("steps", key)]
+
     async def output_state(self, key: int) -> OutputState | None:
         """See `Store`."""
         found = await self._writer.call("output_state", key, SEGMENT_BYTES)

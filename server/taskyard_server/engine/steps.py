@@ -1,0 +1,153 @@
+"""The steps of tasks: hosts record them under a lease, and have them again under the next one; callers read them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Final, TypeVar
+
+from taskyard_server.core.errors import Unavailable
+from taskyard_server.core.runs.steps import TaskSteps
+from taskyard_server.store.committer import NO_ANSWER
+from taskyard_server.store.port import CommitDelayed, OutputRow, StoreError, key_of
+from taskyard_server.store.records.records import StepRecord, decode_step
+from taskyard_server.store.records.tasks import encode as encode_record
+
+from .found_task import found_task
+
+if TYPE_CHECKING:
+    from taskyard_server.core.leases import Lease
+    from taskyard_server.core.names import Names
+    from taskyard_server.core.runs.steps import NewStep, RecordedStep
+    from taskyard_server.core.task import Task
+    from taskyard_server.store.port import Group, Store
+
+    from .namespace import NamespaceState
+    from .namespaces import Namespaces
+    from .views import RunFigures
+
+T = TypeVar("T")
+
+MAX_READS: Final = 3
+
+
+class StepLog:
+    """The steps of one namespace that wait for a commit; without a store all there are, by order of submission."""
+
+    def __init__(self) -> None:
+        self.kept: dict[int, list[StepRecord]] = {}
+        self._waiting: list[tuple[int, int, int, StepRecord]] = []
+
+    def keep(self, task: Task, record: StepRecord) -> None:
+        """Keep a step in memory, where there is no store."""
+        self.kept.setdefault(task.seq, []).append(record)
+
+    def add(self, step: RecordedStep, record: StepRecord) -> None:
+        """Let the next commit keep a step."""
+        self._waiting.append((step.task.seq, step.number, step.begin, record))
+
+    def add_to(self, group: Group, namespace: int) -> None:
+        """Add what came since the last commit to the next one."""
+        for seq, number, begin, record in self._waiting:
+            group.outputs.append(OutputRow(key_of(namespace, seq), -number, begin, encode_record(record)))
+        self._waiting = []
+
+
+class StepCommands:
+    """Commands on the steps of tasks; `store` where they are kept. `agents` are those of the caller, None for all."""
+
+    def __init__(self, namespaces: Namespaces, store: Store | None, figures: RunFigures) -> None:
+        self._namespaces = namespaces
+        self._now = namespaces.now
+        self._barrier = namespaces.barrier
+        self._store = store
+        self._figures = figures
+
+    async def record(
+        self,
+        namespace: str,
+        host_id: str,
+        step: NewStep,
+        encode: Callable[[RecordedStep, float], bytes],
+        *,
+        own_only: bool = False,
+    ) -> RecordedStep:
+        """Take a step of a task that a host has under a lease; answers once it is kept.
+
+        `encode` makes what is told of it. Raises `NotFound`, `LeaseLost`, `TooLarge`, and `Unavailable` where the store
+        does not answer in time or its disk is nearly full.
+        """
+        self._namespaces.require_room()
+        await self._know_names(namespace, host_id, step.task_id, step.token, own_only=own_only)
+        state = self._namespaces.get_for_command(namespace, "runtime host")
+
+        def command() -> RecordedStep:
+            now = self._now()
+            recorded = state.scheduler.steps.record(now, host_id, step, own_only=own_only)
+            if not recorded.is_repeated:
+                record = StepRecord(step.name, step.size, encode(recorded, now))
+                if self._store is None:
+                    state.steps.keep(recorded.task, record)
+                else:
+                    state.steps.add(recorded, record)
+                self._figures.steps += 1
+            return recorded
+
+        return await self._barrier.give(state, command)
+
+    async def fetch(
+        self, namespace: str, host_id: str, task_id: str, token: int, *, own_only: bool = False
+    ) -> list[bytes]:
+        """What is told of the steps of a task that the host has under a lease.
+
+        Raises `NotFound`, `LeaseLost` or `Unavailable`.
+        """
+        state = self._namespaces.get_for_command(namespace, "runtime host")
+        lease = await self._leased(state, host_id, task_id, token, own_only=own_only)
+        return [record.told for record in await self._records(state, lease.task)]
+
+    async def list(
+        self,
+        namespace: str,
+        task_id: str,
+        *,
+        agents: Names | None = None,
+        check: Callable[[Task], None] = lambda _: None,
+    ) -> list[bytes]:
+        """What is told of the steps of a task. `check` raises why the caller may not read them.
+
+        Raises `NotFound`, and `Unavailable` while the store does not answer.
+        """
+        state = self._namespaces.get(namespace, "task")
+        task, _ = await found_task(self._namespaces, state, task_id, agents)
+        check(task)
+        return [record.told for record in await self._records(state, task)]
+
+    async def _know_names(self, namespace: str, host_id: str, task_id: str, token: int, *, own_only: bool) -> None:
+        """Let the core know the steps that earlier runs have recorded of a task under a lease."""
+        for _ in range(MAX_READS):
+            state = self._namespaces.get_for_command(namespace, "runtime host")
+            task, steps = state.scheduler.find(task_id), state.scheduler.steps
+            if task is None or steps.is_known(task):
+                return
+            await self._leased(state, host_id, task_id, token, own_only=own_only)
+            records = await self._records(state, task)
+            if task.lease is None or steps.adopt(task, TaskSteps([(each.name, each.size) for each in records])):
+                return
+        raise Unavailable(NO_ANSWER)
+
+    async def _leased(self, state: NamespaceState, host_id: str, task_id: str, token: int, *, own_only: bool) -> Lease:
+        reports = state.scheduler.reports
+        return await self._barrier.give(
+            state, lambda: reports.leased(self._now(), host_id, task_id, token, own_only=own_only)
+        )
+
+    async def _records(self, state: NamespaceState, task: Task) -> Sequence[StepRecord]:
+        """The steps of a task, as they are kept."""
+        if self._store is None:
+            return state.steps.kept.get(task.seq, ())
+        if not task.history.steps:
+            return ()
+        try:
+            return [decode_step(row.record) for row in await self._store.steps(key_of(state.number, task.seq))]
+        except (CommitDelayed, StoreError):
+            raise Unavailable(NO_ANSWER) from None
