@@ -1,5 +1,5 @@
 #!/usr/bin/env python
-"""Writes the table of docs/operate/security.md from the options of the protos: `tools/access_doc.py FROM TO`.
+"""Writes the table of docs/operate/access.md from the options of the protos: `tools/access_doc.py FROM TO`.
 
 TO gets the text of FROM, with a fresh table between the two markers; both may be the same file. tools/generate.sh runs
 this. tests/access/test_matrix.py calls every method by every role, and compares what happens with the table.

@@ -2,7 +2,7 @@
 # Makes what is generated: from proto/ the Python stubs, the descriptor set of the gateway, the OpenAPI description and
 # docs/use/api.md, from third_party/keda the Python stubs of KEDA's contract, from the model of the settings the tables of
 # docs/operate/settings.md and a part of the schema of the Helm chart, from the requirements in the protos the table of
-# docs/operate/security.md, and from the docstrings of the Python SDK docs/use/python.md.
+# docs/operate/access.md, and from the docstrings of the Python SDK docs/use/python.md.
 #
 #   tools/generate.sh                  write them
 #   tools/generate.sh --check          fail if the protos break a rule, or what is committed is stale
@@ -23,7 +23,7 @@ description=gateway/openapi.json
 bodies=gateway/strict_json.lua
 api=docs/use/api.md
 settings=docs/operate/settings.md
-security=docs/operate/security.md
+access=docs/operate/access.md
 chart=deploy/helm/taskyard/values.schema.json
 python=docs/use/python.md
 # Of each release the protos, as `buf breaking` takes them, and the OpenAPI description.
@@ -62,14 +62,14 @@ generate_into() {
 	buf build --as-file-descriptor-set --output - | python tools/bodies.py "$bodies" "$1/$bodies"
 	python tools/settings_doc.py "$settings" "$1/$settings"
 	python tools/chart_schema.py "$chart" "$1/$chart"
-	python tools/access_doc.py "$security" "$1/$security"
+	python tools/access_doc.py "$access" "$1/$access"
 	python tools/python_doc.py >"$1/$python"
 }
 
 # Names the generated files below the folder $1.
 generated_in() {
 	(cd "$1" && find "$stubs" "$keda" -name '*_pb2*.py' -o -name '*_pb2*.pyi' &&
-		printf '%s\n' "$descriptors" "$description" "$bodies" "$api" "$settings" "$security" "$chart" "$python")
+		printf '%s\n' "$descriptors" "$description" "$bodies" "$api" "$settings" "$access" "$chart" "$python")
 }
 
 copy_googleapis

@@ -1,4 +1,4 @@
-"""Every call by every role: it is let in or refused as the table of docs/operate/security.md says, over gRPC and REST.
+"""Every call by every role: it is let in or refused as the table of docs/operate/access.md says, over gRPC and REST.
 
 The table is made of the options in the protos (tools/access_doc.py). A call that is let in may still be refused for its
 content: all requests here are as empty as can be. The whole table is asked of a server by gRPC. A path leads to its
@@ -40,7 +40,7 @@ from tests.access.yards import (
 from tests.gateway.routes import ROUTES, Route
 
 ROLES = ("agent", "host", "viewer", "operator", "admin")
-PAGE = (Path(__file__).parents[2] / "docs/operate/security.md").read_text()
+PAGE = (Path(__file__).parents[2] / "docs/operate/access.md").read_text()
 TABLE = {
     found[1]: dict(zip(ROLES, (cell.strip() for cell in found[2].split("|")), strict=True))
     for found in re.finditer(r"^\| \[(\w+)\]\(\.\./use/api\.md#\w+\) \|[^|]*\| (.*) \|$", PAGE, re.MULTILINE)

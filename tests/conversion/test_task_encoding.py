@@ -118,6 +118,7 @@ HISTORIES = st.just(NO_HISTORY) | st.builds(
     traceback=optional(TEXTS.filter(bool)),
     output=optional(PAYLOADS),
     artifacts=st.lists(ARTIFACTS, max_size=2).map(tuple),
+    steps=st.integers(0, 1000),
 )
 
 
@@ -219,6 +220,8 @@ def expected(task: Task, completed_at: float | None, with_result: bool) -> pb.Ta
         message.result.MergeFromString(task.result)
     if with_result and history.output is not None:
         message.output.MergeFromString(history.output)
+    if history.steps:
+        message.steps = history.steps
     for artifact in history.artifacts:
         message.artifacts.add(
             name=artifact.name,

@@ -93,6 +93,10 @@ class ValidRequests:
         path = {"host_id": HOST, "task_id": lease["task_id"], "name": "page"}
         return Request(path, query={"fencing_token": lease["fencing_token"]})
 
+    def _of_lease(self) -> Request:
+        lease = self._lease()
+        return Request(lease.path, query={"fencing_token": lease.body["fencing_token"]})
+
     def _running(self) -> dict[str, str]:
         return {"taskId": self._lease().path["task_id"]}
 
@@ -215,6 +219,9 @@ REQUESTS: dict[str, Callable[[ValidRequests], Request]] = {
     "ReadArtifact": lambda valid: Request(valid._attached(), query={"offset": 1, "length": 2}),
     "FetchArtifact": lambda valid: valid._fetched(),
     "FetchInput": lambda valid: valid._with_input(),
+    "RecordStep": lambda valid: valid._lease(name="fetch page", result={"x": [1, None]}, duration_ms=7),
+    "FetchSteps": lambda valid: valid._of_lease(),
+    "ListSteps": lambda valid: Request(valid._running()),
     "ListLeases": lambda valid: Request(query={"host_id": valid._lease().path["host_id"]}),
     "ListTargets": lambda valid: Request(query={"status": "blocked"} if valid._blocked() else {}),
     "ResumeTargetTask": lambda valid: Request(valid._blocked()),

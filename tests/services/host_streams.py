@@ -18,6 +18,7 @@ from taskyard.v1 import (
     lease_pb2_grpc,
     output_pb2_grpc,
     runtime_host_pb2_grpc,
+    step_pb2_grpc,
     task_pb2,
     task_pb2_grpc,
 )
@@ -33,6 +34,7 @@ from taskyard_server.services.hosts import RuntimeHostService
 from taskyard_server.services.inputs import InputService
 from taskyard_server.services.leases import LeaseService
 from taskyard_server.services.output import OutputService
+from taskyard_server.services.steps import StepService
 from taskyard_server.services.task_watches import TaskWatches
 from taskyard_server.services.tasks import TaskService
 from taskyard_server.store.objects import Objects
@@ -151,6 +153,7 @@ class ServerUnderTest:
         self.output = output_pb2_grpc.OutputServiceStub(channel)
         self.artifacts = artifact_pb2_grpc.ArtifactServiceStub(channel)
         self.inputs = input_pb2_grpc.InputServiceStub(channel)
+        self.steps = step_pb2_grpc.StepServiceStub(channel)
 
     # Calls of hosts
 
@@ -263,6 +266,7 @@ async def serving(
         output_pb2_grpc.add_OutputServiceServicer_to_server(OutputService(engine), server)
         artifact_pb2_grpc.add_ArtifactServiceServicer_to_server(ArtifactService(engine), server)
         input_pb2_grpc.add_InputServiceServicer_to_server(InputService(engine), server)
+        step_pb2_grpc.add_StepServiceServicer_to_server(StepService(engine, max_payload_bytes), server)
         port = server.add_insecure_port("127.0.0.1:0")
         await server.start()
         cleanup.push_async_callback(server.stop, None)

@@ -155,3 +155,57 @@ async def test_output_of_no_task_is_found_and_goes_with_its_namespace(store: Sto
 async def test_a_row_of_any_size_comes_back_as_it_was(store: Store, size: int) -> None:
     await store.commit(said(1, (1, 1, b"\xff" * size)))
     assert await store.output(KEY, 0, 10) == [OutputRow(KEY, 1, 0, b"\xff" * size)]
+
+
+def steps(number: int, *rows: tuple[int, int, bytes]) -> Group:
+    """Steps of tasks of namespace 1: each with the task, its number and its record."""
+    outputs = [OutputRow(key_of(1, seq), -place, 0, record) for seq, place, record in rows]
+    return Group(number, float(number), outputs=outputs)
+
+
+async def test_steps_come_in_the_order_of_their_numbers_and_are_no_output(store: Store) -> None:
+    assert await store.steps(KEY) == []
+    await store.commit(submitted(1, 1, 2))
+    await store.commit(steps(2, (1, 1, b"one"), (1, 2, LONG), (2, 1, b"of another")))
+    assert await store.output(KEY, 0, 1 << 20) == []
+    assert await store.output_state(KEY) is None
+    assert await store.output_sizes(KEY, key_of(1, 9)) in ((0, None), (0, key_of(1, 3)))
+    await store.commit(said(3, (1, 1, b"a"), (1, 2, LONG)))
+    await store.commit(steps(4, (1, 3, b"three")))
+    assert [row.record for row in await store.steps(KEY)] == [b"one", LONG, b"three"]
+    assert [await firsts(store, after) for after in (0, 1, 2)] == [[1, 2], [2], [2]]
+    state = await store.output_state(KEY)
+    assert state is not None
+    assert state.newest.first == 2
+    assert state.segments == [(1, 0)]
+
+
+async def test_a_cut_of_output_removes_no_step(store: Store) -> None:
+    await store.commit(submitted(1, 1))
+    await store.commit(steps(2, (1, 1, b"one"), (1, 2, LONG)))
+    await store.commit(said(3, (1, 1, b"a"), (1, 2, LONG)))
+    await store.commit(Group(4, 4.0, output_cuts=[OutputCut(KEY, 9)]))
+    assert await firsts(store, 0) == []
+    assert [row.record for row in await store.steps(KEY)] == [b"one", LONG]
+
+
+async def test_steps_go_with_their_task_and_are_copied_with_output(yard: Yard) -> None:
+    store = yard.store
+    await store.commit(submitted(1, 1, 2))
+    await store.commit(steps(2, (1, 1, b"one"), (2, 1, b"two"), (2, 2, LONG)))
+    await store.commit(said(3, (2, 1, b"a")))
+    assert [(row.key, row.first) for row in await outputs_of(store)] == [
+        (KEY, -1),
+        (key_of(1, 2), -2),
+        (key_of(1, 2), -1),
+        (key_of(1, 2), 1),
+    ]
+    store = await yard.reopened()
+    assert [row.record for row in await store.steps(key_of(1, 2))] == [b"two", LONG]
+    await store.commit(ended(4, 1, at=100))
+    assert await store.forget(200, 10) == 1
+    assert await store.steps(KEY) == []
+    assert await store.check() == []
+    while await store.remove_namespace(1, 10):
+        assert await store.check() == []
+    assert await outputs_of(store) == []

@@ -41,7 +41,7 @@ type StepServiceClient interface {
 	// A name that the task has already stays as it was, whatever else the request says.
 	//
 	// Errors: `not_found`, `lease_lost`, `bad_request` (no name), `too_large` (the result; the steps of the task together:
-	// 1,000, and 1 MiB of results).
+	// 1,000, and 1 MiB of names and results).
 	// Retry: safe.
 	RecordStep(ctx context.Context, in *RecordStepRequest, opts ...grpc.CallOption) (*RecordStepResponse, error)
 	// Returns all steps that earlier runs and attempts of a task have recorded, for the host that has it under a lease.
@@ -106,7 +106,7 @@ type StepServiceServer interface {
 	// A name that the task has already stays as it was, whatever else the request says.
 	//
 	// Errors: `not_found`, `lease_lost`, `bad_request` (no name), `too_large` (the result; the steps of the task together:
-	// 1,000, and 1 MiB of results).
+	// 1,000, and 1 MiB of names and results).
 	// Retry: safe.
 	RecordStep(context.Context, *RecordStepRequest) (*RecordStepResponse, error)
 	// Returns all steps that earlier runs and attempts of a task have recorded, for the host that has it under a lease.

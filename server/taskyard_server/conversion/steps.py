@@ -12,6 +12,7 @@ from . import requests
 from .report_requests import fencing_token
 from .wire import add_nested, add_text, add_timestamp, add_varint, nested, tag
 
+MAX_STEP_NAME_CHARS: Final = 256
 STEPS: Final = tag(pb.ListStepsResponse, "steps")
 NAME: Final = tag(pb.Step, "name")
 RESULT: Final = tag(pb.Step, "result")
@@ -25,7 +26,7 @@ RECORDED_AT: Final = tag(pb.Step, "recorded_at")
 def new_step(request: pb.RecordStepRequest, max_bytes: int) -> tuple[NewStep, Callable[[RecordedStep, float], bytes]]:
     """The step that a host records, and what makes of it what is told. Raises `BadRequest` or `TooLarge`."""
     token = fencing_token(request.fencing_token)
-    name = requests.required(request.name, "name")
+    name = requests.bounded(requests.required(request.name, "name"), "name", "", MAX_STEP_NAME_CHARS)
     result = requests.payload(request.result, "result", max_bytes) if request.HasField("result") else None
     output = None
     if request.HasField("output"):
@@ -51,4 +52,5 @@ def new_step(request: pb.RecordStepRequest, max_bytes: int) -> tuple[NewStep, Ca
         add_timestamp(parts, RECORDED_AT, at)
         return nested(STEPS, b"".join(parts))
 
-    return NewStep(request.task_id, token, name, len(result or b"") + len(output or b"")), encode
+    size = len(name.encode()) + len(result or b"") + len(output or b"")
+    return NewStep(request.task_id, token, name, size), encode

@@ -26,7 +26,7 @@ from .outbox_rows import OutboxRows
 from .output_log import OutputLogs
 from .recent_events import NO_COMMIT, CommitMark
 from .sessions import DrainNotice, Session
-from .steps import StepLog
+from .step_log import StepLog
 
 log = structlog.get_logger(__name__)
 

@@ -8,9 +8,8 @@ from typing import TYPE_CHECKING, Final, TypeVar
 from taskyard_server.core.errors import Unavailable
 from taskyard_server.core.runs.steps import TaskSteps
 from taskyard_server.store.committer import NO_ANSWER
-from taskyard_server.store.port import CommitDelayed, OutputRow, StoreError, key_of
+from taskyard_server.store.port import CommitDelayed, StoreError, key_of
 from taskyard_server.store.records.records import StepRecord, decode_step
-from taskyard_server.store.records.tasks import encode as encode_record
 
 from .found_task import found_task
 
@@ -19,7 +18,7 @@ if TYPE_CHECKING:
     from taskyard_server.core.names import Names
     from taskyard_server.core.runs.steps import NewStep, RecordedStep
     from taskyard_server.core.task import Task
-    from taskyard_server.store.port import Group, Store
+    from taskyard_server.store.port import Store
 
     from .namespace import NamespaceState
     from .namespaces import Namespaces
@@ -28,28 +27,6 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 MAX_READS: Final = 3
-
-
-class StepLog:
-    """The steps of one namespace that wait for a commit; without a store all there are, by order of submission."""
-
-    def __init__(self) -> None:
-        self.kept: dict[int, list[StepRecord]] = {}
-        self._waiting: list[tuple[int, int, int, StepRecord]] = []
-
-    def keep(self, task: Task, record: StepRecord) -> None:
-        """Keep a step in memory, where there is no store."""
-        self.kept.setdefault(task.seq, []).append(record)
-
-    def add(self, step: RecordedStep, record: StepRecord) -> None:
-        """Let the next commit keep a step."""
-        self._waiting.append((step.task.seq, step.number, step.begin, record))
-
-    def add_to(self, group: Group, namespace: int) -> None:
-        """Add what came since the last commit to the next one."""
-        for seq, number, begin, record in self._waiting:
-            group.outputs.append(OutputRow(key_of(namespace, seq), -number, begin, encode_record(record)))
-        self._waiting = []
 
 
 class StepCommands:
@@ -97,7 +74,7 @@ class StepCommands:
     async def fetch(
         self, namespace: str, host_id: str, task_id: str, token: int, *, own_only: bool = False
     ) -> list[bytes]:
-        """What is told of the steps of a task that the host has under a lease.
+        """The encoded steps of a task that the host has under a lease.
 
         Raises `NotFound`, `LeaseLost` or `Unavailable`.
         """
@@ -113,7 +90,7 @@ class StepCommands:
         agents: Names | None = None,
         check: Callable[[Task], None] = lambda _: None,
     ) -> list[bytes]:
-        """What is told of the steps of a task. `check` raises why the caller may not read them.
+        """The encoded steps of a task. `check` raises why the caller may not read them.
 
         Raises `NotFound`, and `Unavailable` while the store does not answer.
         """

@@ -87,8 +87,7 @@ class OutputRow(NamedTuple):
 
     `begin` is how many bytes of chunks the task had said before these, those that were dropped included.
 
-    What a run leaves behind that is never cut stands below 0: `first` is the negative number of a step, which is 1 for
-    the first one, and `begin` the bytes of those before it.
+    Steps are never cut, and stand below 0: -1 is the `first` of the first one, and their `begin` is always 0.
     """
 
     key: int

@@ -65,6 +65,7 @@ VALUES = {
     "output": b"output",
     "bound": (Bound("once", b"fingerprint", 1.0),),
     "artifacts": (Artifact("a", "text/plain", 1, b"hash", 1, 1.0, 1, "a/1.0"),),
+    "steps": 3,
 }
 
 

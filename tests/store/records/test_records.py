@@ -109,6 +109,7 @@ HISTORIES = some.builds(
     BYTES,
     BOUND,
     some.lists(ARTIFACTS, max_size=2).map(tuple),
+    COUNT,
 )
 PROFILES = some.builds(
     HostProfile,

@@ -63,7 +63,7 @@ class StepServiceServicer(object):
         A name that the task has already stays as it was, whatever else the request says.
 
         Errors: `not_found`, `lease_lost`, `bad_request` (no name), `too_large` (the result; the steps of the task together:
-        1,000, and 1 MiB of results).
+        1,000, and 1 MiB of names and results).
         Retry: safe.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)

@@ -44,7 +44,7 @@ class StepServiceStub:
     A name that the task has already stays as it was, whatever else the request says.
 
     Errors: `not_found`, `lease_lost`, `bad_request` (no name), `too_large` (the result; the steps of the task together:
-    1,000, and 1 MiB of results).
+    1,000, and 1 MiB of names and results).
     Retry: safe.
     """
     FetchSteps: _grpc.UnaryUnaryMultiCallable[_step_pb2.FetchStepsRequest, _step_pb2.FetchStepsResponse]
@@ -72,7 +72,7 @@ class StepServiceAsyncStub(StepServiceStub):
     A name that the task has already stays as it was, whatever else the request says.
 
     Errors: `not_found`, `lease_lost`, `bad_request` (no name), `too_large` (the result; the steps of the task together:
-    1,000, and 1 MiB of results).
+    1,000, and 1 MiB of names and results).
     Retry: safe.
     """
     FetchSteps: _aio.UnaryUnaryMultiCallable[_step_pb2.FetchStepsRequest, _step_pb2.FetchStepsResponse]  # type: ignore[assignment]
@@ -103,7 +103,7 @@ class StepServiceServicer(metaclass=_abc_1.ABCMeta):
         A name that the task has already stays as it was, whatever else the request says.
 
         Errors: `not_found`, `lease_lost`, `bad_request` (no name), `too_large` (the result; the steps of the task together:
-        1,000, and 1 MiB of results).
+        1,000, and 1 MiB of names and results).
         Retry: safe.
         """
 

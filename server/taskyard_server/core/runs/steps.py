@@ -17,11 +17,11 @@ if TYPE_CHECKING:
 
 MAX_STEPS: Final = 1_000
 MAX_STEPS_BYTES: Final = 1 << 20
-"""Of one task, over all its runs; the values of its steps together."""
+"""Of one task, over all its runs; the names and values of its steps together."""
 
 
 class NewStep(NamedTuple):
-    """A step that a host records under the lease with this `token`, and the bytes of its value."""
+    """A step that a host records under the lease with this `token`, and its bytes."""
 
     task_id: str
     token: int
@@ -30,7 +30,7 @@ class NewStep(NamedTuple):
 
 
 class TaskSteps:
-    """The steps of one task: their names, each with its number, from 1, and the bytes of their values."""
+    """The steps of one task: their names, each with its number, from 1, and all their bytes."""
 
     __slots__ = ("numbers", "size")
 
@@ -40,17 +40,16 @@ class TaskSteps:
 
 
 class RecordedStep:
-    """A step that was taken, with its number, and the bytes of those before it.
+    """A step that was taken, with its number.
 
     It `is_repeated` if the task had one of its name, which stays as it is.
     """
 
-    __slots__ = ("begin", "is_repeated", "number", "task")
+    __slots__ = ("is_repeated", "number", "task")
 
-    def __init__(self, task: Task, number: int, begin: int, *, is_repeated: bool) -> None:
+    def __init__(self, task: Task, number: int, *, is_repeated: bool) -> None:
         self.task = task
         self.number = number
-        self.begin = begin
         self.is_repeated = is_repeated
 
 
@@ -96,15 +95,15 @@ class Steps:
         steps = self._of.get(task.seq) or TaskSteps()
         number = steps.numbers.get(step.name)
         if number is not None:
-            return RecordedStep(task, number, 0, is_repeated=True)
-        begin, number = steps.size, task.history.steps + 1
+            return RecordedStep(task, number, is_repeated=True)
+        number = task.history.steps + 1
         if number > MAX_STEPS:
             raise TooLarge(f"name: a task has at most {MAX_STEPS} steps")
-        if begin + step.size > MAX_STEPS_BYTES:
+        if steps.size + step.size > MAX_STEPS_BYTES:
             raise TooLarge(f"result: the steps of a task may have {MAX_STEPS_BYTES} bytes in all")
         self._of[task.seq] = steps
         steps.numbers[step.name] = number
         steps.size += step.size
         task.history = task.history._replace(steps=number)
         self._reports.note_left_behind(now, task)
-        return RecordedStep(task, number, begin, is_repeated=False)
+        return RecordedStep(task, number, is_repeated=False)

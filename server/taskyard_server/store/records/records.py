@@ -168,7 +168,7 @@ class OutputRecord(Record):
 
 
 class StepRecord(Record):
-    """A step of a task: its name, the bytes of its value, and all of it as it is told."""
+    """A step of a task: its name, its bytes as they count, and all of it as it is told."""
 
     name: str
     size: int

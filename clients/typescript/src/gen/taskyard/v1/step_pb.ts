@@ -296,7 +296,7 @@ export const StepService: GenService<{
    * A name that the task has already stays as it was, whatever else the request says.
    *
    * Errors: `not_found`, `lease_lost`, `bad_request` (no name), `too_large` (the result; the steps of the task together:
-   * 1,000, and 1 MiB of results).
+   * 1,000, and 1 MiB of names and results).
    * Retry: safe.
    *
    * @generated from rpc taskyard.v1.StepService.RecordStep
