@@ -33,8 +33,8 @@ from taskyard_server.services.output import OutputService
 from taskyard_server.services.schedules import ScheduleService
 from taskyard_server.services.sign_in import SignInService
 from taskyard_server.services.stats import StatsService
-from taskyard_server.services.store import StoreService
 from taskyard_server.services.steps import StepService
+from taskyard_server.services.store import StoreService
 from taskyard_server.services.targets import TargetService
 from taskyard_server.services.tasks import TaskService
 from taskyard_server.services.tokens import TokenService

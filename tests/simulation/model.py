@@ -28,6 +28,9 @@ from .model_records import (
 from .model_streams import Streams
 from .world import World
 
+MAX_STEPS_BYTES = 1 << 20
+"""Of the steps of one task (docs/rules.md, Steps)."""
+
 
 class Model(AgentModel):
     """The front door: `world` is what it knows."""
@@ -181,6 +184,18 @@ class Model(AgentModel):
         job.artifacts[name] = size
         self.world.tell(now, "progressed", job, job.state)
         return replaced
+
+    def record(self, now: float, host_id: str, task_id: str, token: int, name: str, size: int) -> tuple[int, bool]:
+        """Counts as a start, too, unless the task has the name; then it stays as it was."""
+        steps = self._leased(now, host_id, task_id, token).steps
+        if name in steps:
+            return [*steps].index(name) + 1, True
+        if sum(steps.values()) + size > MAX_STEPS_BYTES:
+            raise Refused("too_large")
+        job = self._begun(now, host_id, task_id, token)
+        steps[name] = size
+        self.world.tell(now, "progressed", job, job.state)
+        return len(steps), False
 
     def complete(
         self,

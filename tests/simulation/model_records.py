@@ -191,6 +191,7 @@ class Job:
     moved_to: int | None = None
     said: Said = field(default_factory=Said)
     artifacts: dict[str, int] = field(default_factory=dict)
+    steps: dict[str, int] = field(default_factory=dict)
 
     @property
     def priority(self) -> int:

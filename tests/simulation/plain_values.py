@@ -70,6 +70,7 @@ FIELDS: Final = (
     "raised token limit",
     "output",
     "artifacts",
+    "steps",
     "priority",
 )
 
@@ -107,6 +108,7 @@ def of_task(task: Task) -> tuple[object, ...]:
         task.history.token_limit,
         task.history.output,
         [(each.name, each.size) for each in task.history.artifacts],
+        task.history.steps,
         task.priority,
     )
 
@@ -155,6 +157,7 @@ def of_job(job: Job) -> tuple[object, ...]:
         job.raised_limit,
         job.output,
         [*job.artifacts.items()],
+        len(job.steps),
         job.priority,
     )
 

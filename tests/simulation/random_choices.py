@@ -127,6 +127,9 @@ class Chances:
         self._says = seed % 9 == 2
         # And in every ninth they put artifacts, whose bounds are small.
         self._puts = seed % 9 == 5
+        # And in every ninth they record steps.
+        self._records = seed % 9 == 7
+        self.step_dice = Random(f"steps of {seed}")
         self.artifact_dice = Random(f"artifacts of {seed}")
         self.output_dice = Random(f"output of {seed}")
         self._weight_dice = Random(f"weights of {seed}")
@@ -200,6 +203,10 @@ class Chances:
     def puts(self) -> bool:
         """True if a task gets an artifact now."""
         return self._puts and self.artifact_dice.random() < 0.2
+
+    def records(self) -> bool:
+        """True if a run records a step now."""
+        return self._records and self.step_dice.random() < 0.2
 
     def weighs(self) -> bool:
         """True if weights change now."""

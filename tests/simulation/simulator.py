@@ -37,6 +37,7 @@ from .output_commands import OutputCommands
 from .plain_values import of_stop, plain
 from .random_choices import ABLE, BUILT_IN, MACHINES, WEIGHTS, Chances
 from .relation_indexes import recount_relations
+from .step_commands import StepCommands
 from .stream_commands import StreamCommands
 from .target_indexes import nothing_stays, recount_targets
 from .target_ledger import TargetLedger
@@ -143,7 +144,8 @@ class Simulation:
         self._operations = OperationCommands(self)
         self._output = OutputCommands(self, hosts)
         self._artifacts = ArtifactCommands(self, agents, hosts)
-        self._parts = (agents, hosts, self._streams, self._operations, self._output, self._artifacts)
+        self._recording = StepCommands(self, hosts)
+        self._parts = (agents, hosts, self._streams, self._operations, self._output, self._artifacts, self._recording)
         own = {name: part for part in (self, agents, hosts, self._streams) for name in dir(part)}
         names = {command: command.replace(" ", "_") for command in WEIGHTS}
         self._commands: dict[str, Callable[[], None]] = {
@@ -182,6 +184,8 @@ class Simulation:
             self._output.say()
         elif self.chances.puts():
             self._artifacts.put()
+        elif self.chances.records():
+            self._recording.record()
         elif self._operations.wants():
             self._operations.act()
         else:
@@ -224,6 +228,8 @@ class Simulation:
         for event in events:
             if event.kind is EventKind.EVICTED:
                 self.core.artifacts.forget(event.task)
+            if event.task.lease is None:
+                self.core.steps.let_go(event.task)
         self._events += events
         self.watch.see(events)
         self.targets.given(lease for host in self.core.hosts for lease in host.leases.values())

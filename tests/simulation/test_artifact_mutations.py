@@ -25,8 +25,8 @@ MUTATIONS: dict[str, list[Edit]] = {
     "a lease that has ended may put more": [
         (Reports, "leased", "return self._lease_of", "return self._life.task(task_id).lease or self._lease_of"),
     ],
-    "an artifact is no start": [(Reports, "note_artifact", "self.note_start(now, task)", "pass")],
-    "nobody is told": [(Reports, "note_artifact", "self._life.record_artifact(now, task)", "pass")],
+    "an artifact is no start": [(Reports, "note_left_behind", "self.note_start(now, task)", "pass")],
+    "nobody is told": [(Reports, "note_left_behind", "self._life.record_left_behind(now, task)", "pass")],
     "the one before stays": [(Artifacts, "put", "if each is not replaced", "")],
     "all others go": [(Artifacts, "put", "(*others, artifact)", "(artifact,)")],
     "the one before counts, too": [(Artifacts, "admit", "if each.name != name", "")],
