@@ -119,6 +119,7 @@ HISTORIES = st.just(NO_HISTORY) | st.builds(
     output=optional(PAYLOADS),
     artifacts=st.lists(ARTIFACTS, max_size=2).map(tuple),
     steps=st.integers(0, 1000),
+    step_bytes=st.integers(0, 1 << 20),
 )
 
 

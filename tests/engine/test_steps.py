@@ -33,17 +33,20 @@ async def engine(store):
 
 async def record(host, name):
     """Record a step: its number, and whether it was there."""
-    step = NewStep(host.task_id, host.token, name, 1)
-    recorded = await host.engine.steps.record(NAMESPACE, HOST, step, lambda _, __: f"{name} {host.token}".encode())
-    return recorded.number, recorded.is_repeated
+    new = NewStep(host.task_id, host.token, name, str(host.token).encode())
+    return await host.engine.steps.record(NAMESPACE, HOST, new)
+
+
+def shown(steps):
+    return [f"{step.name} {step.result.decode()}" for step in steps]
 
 
 async def listed(engine, task_id, **only):
-    return [told.decode() for told in await engine.steps.list(NAMESPACE, task_id, **only)]
+    return shown(await engine.steps.list(NAMESPACE, task_id, **only))
 
 
 async def fetched(host):
-    return [told.decode() for told in await host.engine.steps.fetch(NAMESPACE, HOST, host.task_id, host.token)]
+    return shown(await host.engine.steps.fetch(NAMESPACE, HOST, host.task_id, host.token))
 
 
 async def next_run(engine):

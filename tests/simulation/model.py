@@ -190,10 +190,10 @@ class Model(AgentModel):
         steps = self._leased(now, host_id, task_id, token).steps
         if name in steps:
             return [*steps].index(name) + 1, True
-        if sum(steps.values()) + size > MAX_STEPS_BYTES:
+        if sum(steps.values()) + len(name) + size > MAX_STEPS_BYTES:
             raise Refused("too_large")
         job = self._begun(now, host_id, task_id, token)
-        steps[name] = size
+        steps[name] = len(name) + size
         self.world.tell(now, "progressed", job, job.state)
         return len(steps), False
 

@@ -108,7 +108,7 @@ def of_task(task: Task) -> tuple[object, ...]:
         task.history.token_limit,
         task.history.output,
         [(each.name, each.size) for each in task.history.artifacts],
-        task.history.steps,
+        (task.history.steps, task.history.step_bytes),
         task.priority,
     )
 
@@ -157,7 +157,7 @@ def of_job(job: Job) -> tuple[object, ...]:
         job.raised_limit,
         job.output,
         [*job.artifacts.items()],
-        len(job.steps),
+        (len(job.steps), sum(job.steps.values())),
         job.priority,
     )
 

@@ -26,13 +26,13 @@ MUTATIONS: dict[str, list[Edit]] = {
     ],
     "a step is no start": [(Reports, "note_left_behind", "self.note_start(now, task)", "pass")],
     "nobody is told": [(Reports, "note_left_behind", "self._life.record_left_behind(now, task)", "pass")],
-    "a name is taken twice": [(Steps, "record", "if number is not None:", "if False:")],
-    "a task has no bound": [(Steps, "record", "steps.size + step.size >", "0 >")],
-    "what is repeated counts": [(Steps, "record", "number = steps.numbers.get(step.name)", "number = None")],
-    "steps go when a task is resumed": [(History, "of_next_run", "run=self.run + 1", "run=self.run + 1, steps=0")],
-    "half of the steps will do": [
-        (Steps, "record", "steps = self._of.get(task.seq) or TaskSteps()", "steps = TaskSteps()"),
+    "a name is taken twice": [(Reports, "record_step", "if number is not None:", "if False:")],
+    "a task has no bound": [(Steps, "record", "history.step_bytes + step.size >", "0 >")],
+    "each run has the bound anew": [(Steps, "record", "history.step_bytes + step.size >", "step.size >")],
+    "steps go when a task is resumed": [
+        (History, "of_next_run", "run=self.run + 1", "run=self.run + 1, steps=0, step_bytes=0")
     ],
+    "half of the steps will do": [(Steps, "record", "self._names.setdefault(task.seq, {})", "{}")],
 }
 
 

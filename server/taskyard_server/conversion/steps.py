@@ -1,12 +1,13 @@
-"""Steps between hosts, the engine and readers: checked and encoded once, as a field of the answers that have them."""
+"""Steps between hosts, the engine and readers: requests that are checked, answers that are encoded by hand."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Sequence
 from typing import Final
 
 from taskyard.v1 import step_pb2 as pb
-from taskyard_server.core.runs.steps import NewStep, RecordedStep
+from taskyard_server.core.history import Step
+from taskyard_server.core.runs.steps import NewStep
 
 from . import requests
 from .report_requests import fencing_token
@@ -23,34 +24,40 @@ DURATION_MS: Final = tag(pb.Step, "duration_ms")
 RECORDED_AT: Final = tag(pb.Step, "recorded_at")
 
 
-def new_step(request: pb.RecordStepRequest, max_bytes: int) -> tuple[NewStep, Callable[[RecordedStep, float], bytes]]:
-    """The step that a host records, and what makes of it what is told. Raises `BadRequest` or `TooLarge`."""
-    token = fencing_token(request.fencing_token)
-    name = requests.bounded(requests.required(request.name, "name"), "name", "", MAX_STEP_NAME_CHARS)
+def new_step(request: pb.RecordStepRequest, max_bytes: int) -> NewStep:
+    """The step that a host records. Raises `BadRequest` or `TooLarge`."""
+    token, name = fencing_token(request.fencing_token), step_name(request.name, "name")
     result = requests.payload(request.result, "result", max_bytes) if request.HasField("result") else None
     output = None
     if request.HasField("output"):
         output = requests.typed_payload(request.output, "output", max_bytes, "result", result)
     duration_ms = request.duration_ms if request.HasField("duration_ms") else None
+    return NewStep(request.task_id, token, name, result, output, duration_ms)
 
-    def encode(recorded: RecordedStep, at: float) -> bytes:
-        """The field `steps` of an answer."""
-        parts: list[bytes] = []
-        add_text(parts, NAME, name)
-        if result is not None:
-            add_nested(parts, RESULT, result)
-        if output is not None:
-            add_nested(parts, OUTPUT, output)
-        history = recorded.task.history
-        parts.append(RUN)
-        add_varint(parts, history.run)
-        parts.append(ATTEMPT)
-        add_varint(parts, history.last_number + 1)
-        if duration_ms is not None:
-            parts.append(DURATION_MS)
-            add_varint(parts, duration_ms)
-        add_timestamp(parts, RECORDED_AT, at)
-        return nested(STEPS, b"".join(parts))
 
-    size = len(name.encode()) + len(result or b"") + len(output or b"")
-    return NewStep(request.task_id, token, name, size), encode
+def step_name(name: str, field: str) -> str:
+    """The name of a step, or of what a task waits for. Raises `BadRequest`."""
+    return requests.bounded(requests.required(name, field), field, "", MAX_STEP_NAME_CHARS)
+
+
+def encode_steps(steps: Sequence[Step]) -> bytes:
+    """A `ListStepsResponse`, or a `FetchStepsResponse`, which has the same one field."""
+    return b"".join([nested(STEPS, _encode(step)) for step in steps])
+
+
+def _encode(step: Step) -> bytes:
+    parts: list[bytes] = []
+    add_text(parts, NAME, step.name)
+    if step.result is not None:
+        add_nested(parts, RESULT, step.result)
+    if step.output is not None:
+        add_nested(parts, OUTPUT, step.output)
+    parts.append(RUN)
+    add_varint(parts, step.run)
+    parts.append(ATTEMPT)
+    add_varint(parts, step.attempt)
+    if step.duration_ms is not None:
+        parts.append(DURATION_MS)
+        add_varint(parts, step.duration_ms)
+    add_timestamp(parts, RECORDED_AT, step.at)
+    return b"".join(parts)

@@ -12,6 +12,14 @@ MAX_ATTEMPT_ERROR_CHARS: Final = 1_000
 """Of the error of each attempt, so that a task with many of them still fits a message. Its own error is whole."""
 
 
+STEP: Final = "step"
+ANSWER: Final = "answer"
+ENDS: Final = "ends"
+TIME: Final = "time"
+EVENT: Final = "event"
+WAIT_KINDS: Final = (ANSWER, ENDS, TIME, EVENT)
+
+
 class RetryPolicy(NamedTuple):
     """How often and when a failed attempt is repeated (docs/rules.md, Retries). Delays are seconds."""
 
@@ -65,6 +73,67 @@ class Artifact(NamedTuple):
     place: str
 
 
+class Step(NamedTuple):
+    """A part of a task's work that is done, or something that it waited for and that came (docs/rules.md, Steps).
+
+    `kind` is `STEP`, or that of a `Wait`; no two of a kind have the same name. `result` is a serialized `Value`,
+    `output` a `Payload`, `question` what was asked; `by` is who answered. One `is_expired` that did not come in time.
+    """
+
+    kind: str
+    name: str
+    result: bytes | None
+    output: bytes | None
+    run: int
+    attempt: int
+    duration_ms: int | None
+    at: float
+    by: str | None = None
+    is_expired: bool = False
+    question: bytes | None = None
+
+    @property
+    def size(self) -> int:
+        """Its bytes, as they count."""
+        parts = (self.name.encode(), self.result, self.output, self.question)
+        return sum([len(part) for part in parts if part is not None])
+
+
+class Wait(NamedTuple):
+    """A thing that a parked task waits for, until a time at most if there is one (docs/rules.md, Parked tasks).
+
+    `kind` is one of `WAIT_KINDS`; no two of a kind have the same name in a task. `about` are the tasks whose end it is,
+    or the name of an event; `question` is a serialized `Question`, and `default` the `Value` that counts if nobody
+    answers.
+    """
+
+    kind: str
+    name: str
+    until: float | None = None
+    about: tuple[str, ...] = ()
+    question: bytes | None = None
+    default: bytes | None = None
+
+    @property
+    def key(self) -> str:
+        """Its kind and name."""
+        return f"{self.kind}:{self.name}"
+
+
+class Park(NamedTuple):
+    """What a task waits for, or waited for when it was parked last, `since` then.
+
+    `waits` are those that nothing has come of yet. `met` are the keys of all others that it ever had, but for the ends
+    of tasks. `left_secs` is what was left of a default deadline. It `keeps_target` where that stays taken.
+    """
+
+    since: float
+    waits: tuple[Wait, ...]
+    met: tuple[str, ...] = ()
+    left_secs: float | None = None
+    keeps_target: bool = True
+
+
 class History(NamedTuple):
     """The course of one task. Never changed but replaced, so that events keep what was true at their time.
 
@@ -73,7 +142,8 @@ class History(NamedTuple):
     by earlier ones. `token_limit` is the one that a resume set, if any. `not_before` is when a pending task is due.
     `code` and `traceback` are those of the last failed attempt of the run, `output` is a serialized `Payload`. `bound`
     are idempotency keys that the task has beside its own, the newest last. `artifacts` are those of all
-    runs, in the order in which they were put, and `steps` counts those of all runs.
+    runs, in the order in which they were put, and `steps` counts those of all runs, which
+    have `step_bytes` together. `park` is there once the task was parked.
     """
 
     run: int = 1
@@ -91,6 +161,8 @@ class History(NamedTuple):
     bound: tuple[Bound, ...] = ()
     artifacts: tuple[Artifact, ...] = ()
     steps: int = 0
+    step_bytes: int = 0
+    park: Park | None = None
 
     def with_attempt(
         self, host_id: str | None, started_at: float | None, ended_at: float, error: str | None, code: str | None

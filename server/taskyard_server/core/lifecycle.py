@@ -32,6 +32,7 @@ from .queue_limits import has_room, refusal_of
 from .readers import ReaderRules
 from .retention import Retention
 from .run_timeouts import RunTimeouts
+from .runs.steps import Steps
 from .schedules.triggered_tasks import TriggeredTasks
 from .stats import Counters, Counts
 from .targets import Targets, blocks_when_failed
@@ -96,6 +97,7 @@ class Lifecycle:
         self.unique_keys = UniqueKeys(self.tasks, self.targets, changes)
         self.past_keys = PastKeys(self.timers)
         self.readers = ReaderRules(self.tasks, self.past_keys)
+        self.steps = Steps(self.readers)
         self.grants = Grants(self)
         self.attempts = Attempts(self, entropy)
         self.run_timeouts = RunTimeouts(self.timers, self.attempts.fail)

@@ -15,6 +15,7 @@ from .errors import NOT_YET, Conflict, LeaseLost, NotFound, Refusal, Unavailable
 from .hosts import Hosts
 from .leases import Lease, lease_length
 from .lifecycle import Lifecycle
+from .runs.steps import NewStep
 from .stopping_leases import StopWaits
 from .task import ASSIGNED, DONE, FAILED, Task, TaskState
 
@@ -157,6 +158,20 @@ class Reports:
         """Tell of what a run has left behind, which counts as its start if none was reported."""
         self.note_start(now, task)
         self._life.record_left_behind(now, task)
+
+    def record_step(self, now: float, host_id: str, new: NewStep, *, own_only: bool = False) -> tuple[int, bool]:
+        """Take a step of a task under its lease, of which the names are known. It counts as the start.
+
+        Returns its number, and whether the task had one of its name, which stays as it was. Raises `TooLarge` and
+        `Unavailable`, too. `own_only` is as in `take_each`.
+        """
+        task, steps = self.leased(now, host_id, new.task_id, new.token, own_only=own_only).task, self._life.steps
+        number = steps.find(task, new.name)
+        if number is not None:
+            return number, True
+        number = steps.record(now, task, new)
+        self.note_left_behind(now, task)
+        return number, False
 
     def renew(
         self,

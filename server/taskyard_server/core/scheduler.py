@@ -30,7 +30,6 @@ from .reports import Reports
 from .rules import Rules
 from .runs.artifacts import Artifacts
 from .runs.outputs import Outputs
-from .runs.steps import Steps
 from .schedules.registry import ScheduleRegistry
 from .state_checks import check_cancel, check_pause, check_resolve, check_resume
 from .stopping_leases import StopWaits
@@ -64,7 +63,7 @@ class Scheduler:
         self.reports = Reports(self._life, self.hosts, self.stop_waits)
         self.outputs = Outputs(self.reports, self.readers, limits)
         self.artifacts = Artifacts(self._life.tasks, self.reports, self.readers, limits)
-        self.steps = Steps(self.reports, self.readers)
+        self.steps = self._life.steps
         self.schedules = ScheduleRegistry(self._life, self._admission.admit, entropy)
 
     # Commands of agents

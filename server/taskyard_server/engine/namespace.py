@@ -148,6 +148,7 @@ class NamespaceState:
         # Those that are done may be all that has changed.
         outbox.add_to(group, self.number)
         self.outputs.add_to(group, self.number)
+        self.steps.collect(self.scheduler.steps, has_store=True)
         self.steps.add_to(group, self.number)
 
     def _add_deletion(self, group: Group) -> None:
@@ -249,6 +250,7 @@ class NamespaceState:
             self._log_limits(now)
         events = scheduler.take_events()
         if scheduler.steps.has_any or self.steps.kept:
+            self.steps.collect(scheduler.steps, has_store=self.changes is not None)
             self._let_steps_go(events)
         if scheduler.outputs.has_any or scheduler.artifacts.has_any:
             for event in events:

@@ -3,28 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Final, TypeVar
+from typing import TYPE_CHECKING, Final
 
 from taskyard_server.core.errors import Unavailable
-from taskyard_server.core.runs.steps import TaskSteps
 from taskyard_server.store.committer import NO_ANSWER
 from taskyard_server.store.port import CommitDelayed, StoreError, key_of
-from taskyard_server.store.records.records import StepRecord, decode_step
+from taskyard_server.store.records.records import decode_step
 
 from .found_task import found_task
 
 if TYPE_CHECKING:
+    from taskyard_server.core.history import Step
     from taskyard_server.core.leases import Lease
     from taskyard_server.core.names import Names
-    from taskyard_server.core.runs.steps import NewStep, RecordedStep
+    from taskyard_server.core.runs.steps import NewStep
     from taskyard_server.core.task import Task
     from taskyard_server.store.port import Store
 
     from .namespace import NamespaceState
     from .namespaces import Namespaces
     from .views import RunFigures
-
-T = TypeVar("T")
 
 MAX_READS: Final = 3
 
@@ -39,48 +37,33 @@ class StepCommands:
         self._store = store
         self._figures = figures
 
-    async def record(
-        self,
-        namespace: str,
-        host_id: str,
-        step: NewStep,
-        encode: Callable[[RecordedStep, float], bytes],
-        *,
-        own_only: bool = False,
-    ) -> RecordedStep:
+    async def record(self, namespace: str, host_id: str, new: NewStep, *, own_only: bool = False) -> tuple[int, bool]:
         """Take a step of a task that a host has under a lease; answers once it is kept.
 
-        `encode` makes what is told of it. Raises `NotFound`, `LeaseLost`, `TooLarge`, and `Unavailable` where the store
-        does not answer in time or its disk is nearly full.
+        Returns its number, and whether the task had one of its name. Raises `NotFound`, `LeaseLost`, `TooLarge`, and
+        `Unavailable` where the store does not answer in time or its disk is nearly full.
         """
         self._namespaces.require_room()
-        await self._know_names(namespace, host_id, step.task_id, step.token, own_only=own_only)
+        await self._know_names(namespace, host_id, new.task_id, new.token, own_only=own_only)
         state = self._namespaces.get_for_command(namespace, "runtime host")
 
-        def command() -> RecordedStep:
-            now = self._now()
-            recorded = state.scheduler.steps.record(now, host_id, step, own_only=own_only)
-            if not recorded.is_repeated:
-                record = StepRecord(step.name, step.size, encode(recorded, now))
-                if self._store is None:
-                    state.steps.keep(recorded.task, record)
-                else:
-                    state.steps.add(recorded, record)
-                self._figures.steps += 1
-            return recorded
+        def command() -> tuple[int, bool]:
+            number, is_repeated = state.scheduler.reports.record_step(self._now(), host_id, new, own_only=own_only)
+            self._figures.steps += not is_repeated
+            return number, is_repeated
 
         return await self._barrier.give(state, command)
 
     async def fetch(
         self, namespace: str, host_id: str, task_id: str, token: int, *, own_only: bool = False
-    ) -> list[bytes]:
-        """The encoded steps of a task that the host has under a lease.
+    ) -> Sequence[Step]:
+        """The steps of a task that the host has under a lease.
 
         Raises `NotFound`, `LeaseLost` or `Unavailable`.
         """
         state = self._namespaces.get_for_command(namespace, "runtime host")
         lease = await self._leased(state, host_id, task_id, token, own_only=own_only)
-        return [record.told for record in await self._records(state, lease.task)]
+        return await self._kept(state, lease.task)
 
     async def list(
         self,
@@ -89,15 +72,15 @@ class StepCommands:
         *,
         agents: Names | None = None,
         check: Callable[[Task], None] = lambda _: None,
-    ) -> list[bytes]:
-        """The encoded steps of a task. `check` raises why the caller may not read them.
+    ) -> Sequence[Step]:
+        """The steps of a task. `check` raises why the caller may not read them.
 
         Raises `NotFound`, and `Unavailable` while the store does not answer.
         """
         state = self._namespaces.get(namespace, "task")
         task, _ = await found_task(self._namespaces, state, task_id, agents)
         check(task)
-        return [record.told for record in await self._records(state, task)]
+        return await self._kept(state, task)
 
     async def _know_names(self, namespace: str, host_id: str, task_id: str, token: int, *, own_only: bool) -> None:
         """Let the core know the steps that earlier runs have recorded of a task under a lease."""
@@ -107,8 +90,8 @@ class StepCommands:
             if task is None or steps.is_known(task):
                 return
             await self._leased(state, host_id, task_id, token, own_only=own_only)
-            records = await self._records(state, task)
-            if task.lease is None or steps.adopt(task, TaskSteps([(each.name, each.size) for each in records])):
+            kept = await self._kept(state, task)
+            if task.lease is None or steps.adopt(task, kept):
                 return
         raise Unavailable(NO_ANSWER)
 
@@ -118,9 +101,10 @@ class StepCommands:
             state, lambda: reports.leased(self._now(), host_id, task_id, token, own_only=own_only)
         )
 
-    async def _records(self, state: NamespaceState, task: Task) -> Sequence[StepRecord]:
+    async def _kept(self, state: NamespaceState, task: Task) -> Sequence[Step]:
         """The steps of a task, as they are kept."""
         if self._store is None:
+            state.steps.collect(state.scheduler.steps, has_store=False)
             return state.steps.kept.get(task.seq, ())
         if not task.history.steps:
             return ()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, Final, TypeAlias
 
 import grpc
@@ -10,8 +11,9 @@ from taskyard.v1 import step_pb2 as pb
 from taskyard.v1.step_pb2_grpc import StepServiceServicer
 from taskyard_server.conversion import requests
 from taskyard_server.conversion.report_requests import fencing_token
-from taskyard_server.conversion.steps import new_step
+from taskyard_server.conversion.steps import encode_steps, new_step
 from taskyard_server.core.errors import PermissionDenied
+from taskyard_server.core.history import Step
 from taskyard_server.core.task import Task
 from taskyard_server.engine.engine import Engine
 from taskyard_server.interceptors.callers import current_call
@@ -33,13 +35,9 @@ class StepService(StepServiceServicer):
     async def RecordStep(self, request: pb.RecordStepRequest, context: Context) -> pb.RecordStepResponse:  # noqa: N802
         del context
         call, host_id = current_call(), requests.host_id(request.host_id)
-        step, encode = new_step(request, self._max_payload_bytes)
-        recorded = await self._engine.steps.record(
-            call.namespace, host_id, step, encode, own_only=call.access.hosts is not None
-        )
-        return pb.RecordStepResponse(
-            task_id=request.task_id, number=recorded.number, repeated=True if recorded.is_repeated else None
-        )
+        new, own_only = new_step(request, self._max_payload_bytes), call.access.hosts is not None
+        number, is_repeated = await self._engine.steps.record(call.namespace, host_id, new, own_only=own_only)
+        return pb.RecordStepResponse(task_id=request.task_id, number=number, repeated=True if is_repeated else None)
 
     async def FetchSteps(self, request: pb.FetchStepsRequest, context: Context) -> Any:  # noqa: N802
         call = current_call()
@@ -64,8 +62,7 @@ class StepService(StepServiceServicer):
         return await _answer(steps, context)
 
 
-async def _answer(steps: list[bytes], context: Context) -> bytes:
-    """Both answers have the same one field."""
+async def _answer(steps: Sequence[Step], context: Context) -> bytes:
     if not steps and current_call().by_rest:
         await context.send_initial_metadata((EMPTY_STEPS,))
-    return b"".join(steps)
+    return encode_steps(steps)

@@ -4,7 +4,7 @@ import pytest
 from msgspec import msgpack
 
 from taskyard_server.cadence import parse_interval
-from taskyard_server.core.history import Artifact, Bound, RetryPolicy
+from taskyard_server.core.history import Artifact, Bound, Park, RetryPolicy, Wait
 from taskyard_server.core.limits import RESTART_GRACE_SECS
 from taskyard_server.core.reports import Report, ReportKind
 from taskyard_server.core.schedules.schedule import ScheduleSpec
@@ -66,6 +66,8 @@ VALUES = {
     "bound": (Bound("once", b"fingerprint", 1.0),),
     "artifacts": (Artifact("a", "text/plain", 1, b"hash", 1, 1.0, 1, "a/1.0"),),
     "steps": 3,
+    "step_bytes": 100,
+    "park": Park(1.0, (Wait("answer", "go", 2.0, (), b"question", b"default"),), ("time:a",), 3.0),
 }
 
 

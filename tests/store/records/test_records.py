@@ -10,7 +10,7 @@ from hypothesis import strategies as some
 
 from taskyard_server.cadence import Cron, Every, Once
 from taskyard_server.core.agents import Agent, AgentFigures
-from taskyard_server.core.history import Artifact, Attempt, Bound, History, RetryPolicy
+from taskyard_server.core.history import Artifact, Attempt, Bound, History, Park, RetryPolicy, Wait
 from taskyard_server.core.hosts import Host, HostProfile, Tabs
 from taskyard_server.core.leases import Lease
 from taskyard_server.core.schedules.processed_times import TimeRange
@@ -93,6 +93,15 @@ OPTIONS = some.builds(
 ATTEMPTS = some.builds(Attempt, COUNT, NAME, AT, AT, NAME, NAME)
 BOUND = some.lists(some.builds(Bound, TEXT, some.binary(max_size=32), TIME), max_size=2).map(tuple)
 ARTIFACTS = some.builds(Artifact, TEXT, TEXT, COUNT, some.binary(max_size=32), COUNT, TIME, COUNT, TEXT)
+WAITS = some.builds(Wait, TEXT, TEXT, AT, some.lists(TEXT, max_size=2).map(tuple), BYTES, BYTES)
+PARKS = some.builds(
+    Park,
+    TIME,
+    some.lists(WAITS, max_size=2).map(tuple),
+    some.lists(TEXT, max_size=2).map(tuple),
+    AT,
+    some.booleans(),
+)
 HISTORIES = some.builds(
     History,
     COUNT,
@@ -110,6 +119,8 @@ HISTORIES = some.builds(
     BOUND,
     some.lists(ARTIFACTS, max_size=2).map(tuple),
     COUNT,
+    COUNT,
+    some.none() | PARKS,
 )
 PROFILES = some.builds(
     HostProfile,

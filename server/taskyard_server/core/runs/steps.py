@@ -1,6 +1,7 @@
-"""The steps of runs: what a run has done once and for all, under names, so that a later run need not do it again.
+"""The steps of tasks: what was done or came once and for all, under names, so that a later run need not wait for it again.
 
-Their values are elsewhere; here are the names and sizes of those of tasks under a lease (docs/rules.md, Steps).
+They are taken here, on their way to where they are kept. Of tasks under a lease their names are known (docs/rules.md,
+Steps).
 """
 
 from __future__ import annotations
@@ -9,10 +10,11 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from taskyard_server.core.errors import NOT_YET, TooLarge, Unavailable
+from taskyard_server.core.history import STEP, Step
 
 if TYPE_CHECKING:
+    from taskyard_server.core.history import Wait
     from taskyard_server.core.readers import ReaderRules
-    from taskyard_server.core.reports import Reports
     from taskyard_server.core.task import Task
 
 MAX_STEPS: Final = 1_000
@@ -21,89 +23,99 @@ MAX_STEPS_BYTES: Final = 1 << 20
 
 
 class NewStep(NamedTuple):
-    """A step that a host records under the lease with this `token`, and its bytes."""
+    """A step that a host records under the lease with this `token`."""
 
     task_id: str
     token: int
     name: str
-    size: int
+    result: bytes | None = None
+    output: bytes | None = None
+    duration_ms: int | None = None
 
 
-class TaskSteps:
-    """The steps of one task: their names, each with its number, from 1, and all their bytes."""
+class TakenStep:
+    """A step that was taken, with its number among those of its task, from 1."""
 
-    __slots__ = ("numbers", "size")
+    __slots__ = ("number", "step", "task")
 
-    def __init__(self, steps: Sequence[tuple[str, int]] = ()) -> None:
-        self.numbers = {name: number for number, (name, _) in enumerate(steps, 1)}
-        self.size = sum([size for _, size in steps])
-
-
-class RecordedStep:
-    """A step that was taken, with its number.
-
-    It `is_repeated` if the task had one of its name, which stays as it is.
-    """
-
-    __slots__ = ("is_repeated", "number", "task")
-
-    def __init__(self, task: Task, number: int, *, is_repeated: bool) -> None:
+    def __init__(self, task: Task, number: int, step: Step) -> None:
         self.task = task
         self.number = number
-        self.is_repeated = is_repeated
+        self.step = step
 
 
 class Steps:
-    """The steps of the tasks of one namespace, as far as they are known: those that their present runs need."""
+    """The steps of the tasks of one namespace: those just taken, and the names of those that present runs need."""
 
-    def __init__(self, reports: Reports, readers: ReaderRules) -> None:
-        self._reports = reports
+    def __init__(self, readers: ReaderRules) -> None:
         self._readers = readers
-        self._of: dict[int, TaskSteps] = {}
+        self._names: dict[int, dict[str, int]] = {}
+        self._taken: list[TakenStep] = []
 
     @property
     def has_any(self) -> bool:
-        """True if those of any task are known."""
-        return bool(self._of)
+        """True if those of any task are known, or some were taken."""
+        return bool(self._names or self._taken)
 
     def is_known(self, task: Task) -> bool:
         """True if the names of all steps of a task are known."""
-        return task.history.steps == 0 or task.seq in self._of
+        return task.history.steps == 0 or task.seq in self._names
 
-    def adopt(self, task: Task, steps: TaskSteps) -> bool:
+    def adopt(self, task: Task, steps: Sequence[Step]) -> bool:
         """Take over what is kept of a task, unless that is known already; false if that is not all of it any more."""
         if not self.is_known(task):
-            if len(steps.numbers) != task.history.steps:
+            if len(steps) != task.history.steps:
                 return False
-            self._of[task.seq] = steps
+            self._names[task.seq] = {step.name: number for number, step in enumerate(steps, 1) if step.kind == STEP}
         return True
 
     def let_go(self, task: Task) -> None:
         """A run is over."""
-        self._of.pop(task.seq, None)
+        self._names.pop(task.seq, None)
 
-    def record(self, now: float, host_id: str, step: NewStep, *, own_only: bool = False) -> RecordedStep:
-        """Take a step of a task under its lease. It counts as the start if none was reported.
+    def take(self) -> list[TakenStep]:
+        """The steps that were taken since the last call, in order."""
+        if not self._taken:
+            return []
+        taken, self._taken = self._taken, []
+        return taken
 
-        What the task has must be known. Raises `NotFound`, `LeaseLost`, `TooLarge` for one too many, and `Unavailable`
-        while an earlier version may come to serve the namespace. If `own_only` a task that was last handed to another
-        host is not found.
+    def find(self, task: Task, name: str) -> int | None:
+        """The number of the step that a host has recorded of a task under this name. What it has must be known."""
+        names = self._names.get(task.seq)
+        return None if names is None else names.get(name)
+
+    def record(self, now: float, task: Task, new: NewStep) -> int:
+        """Take a step of a task under a lease that has none of its name; returns its number.
+
+        Raises `TooLarge` for one too many, and `Unavailable` while an earlier version may come to serve the namespace.
         """
-        task = self._reports.leased(now, host_id, step.task_id, step.token, own_only=own_only).task
         if not self._readers.allows_artifacts:
             raise Unavailable(f"steps: {NOT_YET}")
-        steps = self._of.get(task.seq) or TaskSteps()
-        number = steps.numbers.get(step.name)
-        if number is not None:
-            return RecordedStep(task, number, is_repeated=True)
-        number = task.history.steps + 1
-        if number > MAX_STEPS:
+        history = task.history
+        step = Step(STEP, new.name, new.result, new.output, history.run, history.last_number + 1, new.duration_ms, now)
+        if history.steps >= MAX_STEPS:
             raise TooLarge(f"name: a task has at most {MAX_STEPS} steps")
-        if steps.size + step.size > MAX_STEPS_BYTES:
+        if history.step_bytes + step.size > MAX_STEPS_BYTES:
             raise TooLarge(f"result: the steps of a task may have {MAX_STEPS_BYTES} bytes in all")
-        self._of[task.seq] = steps
-        steps.numbers[step.name] = number
-        steps.size += step.size
-        task.history = task.history._replace(steps=number)
-        self._reports.note_left_behind(now, task)
-        return RecordedStep(task, number, is_repeated=False)
+        names = self._names.setdefault(task.seq, {})
+        number = names[new.name] = self._add(task, step)
+        return number
+
+    def met(
+        self, now: float, task: Task, wait: Wait, result: bytes | None, by: str | None, *, is_expired: bool
+    ) -> None:
+        """Take what came of a wait, or that nothing did."""
+        history = task.history
+        attempt = history.last_number + 1
+        self._add(
+            task,
+            Step(wait.kind, wait.name, result, None, history.run, attempt, None, now, by, is_expired, wait.question),
+        )
+
+    def _add(self, task: Task, step: Step) -> int:
+        history = task.history
+        number = history.steps + 1
+        task.history = history._replace(steps=number, step_bytes=history.step_bytes + step.size)
+        self._taken.append(TakenStep(task, number, step))
+        return number

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from msgspec import Struct
 from msgspec.msgpack import Decoder
 
-from taskyard_server.core.history import History
+from taskyard_server.core.history import History, Step
 from taskyard_server.core.hosts import HostProfile, Tabs
 from taskyard_server.core.task import PENDING, QUEUED, TaskState
 from taskyard_server.core.task_options import TaskOptions
@@ -167,14 +167,6 @@ class OutputRecord(Record):
     chunks: bytes
 
 
-class StepRecord(Record):
-    """A step of a task: its name, its bytes as they count, and all of it as it is told."""
-
-    name: str
-    size: int
-    told: bytes
-
-
 decode_namespace: Final = Decoder(NamespaceRecord).decode
 decode_task: Final = Decoder(TaskRecord).decode
 decode_state: Final = Decoder(StateRecord).decode
@@ -182,7 +174,7 @@ decode_stopping: Final = Decoder(StoppingRecord).decode
 decode_host: Final = Decoder(HostRecord).decode
 decode_agent: Final = Decoder(AgentRecord).decode
 decode_output: Final = Decoder(OutputRecord).decode
-decode_step: Final = Decoder(StepRecord).decode
+decode_step: Final = Decoder(Step).decode
 
 
 def state_as_submitted(record: TaskRecord) -> StateRecord:
