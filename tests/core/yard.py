@@ -6,6 +6,7 @@ from functools import partial
 from random import Random
 from typing import Any
 
+from taskyard_server.core.history import Step, Wait
 from taskyard_server.core.hosts import Host, HostProfile, Tabs
 from taskyard_server.core.leases import Lease
 from taskyard_server.core.limits import Limits
@@ -133,6 +134,19 @@ class Yard:
 
     def release(self, lease: Lease) -> Task:
         return self.scheduler.reports.release(self.now, lease.host.id, lease.task.id, lease.token)
+
+    def park(self, lease: Lease, *waits: Wait, keeps_target: bool = True) -> Task:
+        """The host lets its task wait for any of these."""
+        return self.scheduler.reports.park(
+            self.now, lease.host.id, lease.task.id, lease.token, waits, keeps_target=keeps_target
+        )
+
+    def answer(self, task: Task, question: str, result: bytes | None = b"yes", by: str | None = "bob") -> Task:
+        return self.scheduler.answer(self.now, task.id, question, result, by)
+
+    def steps(self) -> list[Step]:
+        """The steps that were taken since the last call."""
+        return [taken.step for taken in self.scheduler.steps.take()]
 
     def report_stopped(self, lease: Lease) -> None:
         """The host reports that nothing runs under a lease that has ended."""

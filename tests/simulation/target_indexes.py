@@ -56,7 +56,7 @@ def _target(target: Target, tasks: list[Task], stopping: list[object]) -> None:
     same(f"stopping of {name}", set(target.stopping), set(stopping))
     for what, found, expected in (
         ("waiting", target.waiting, waiting),
-        ("parked", target.parked, parked),
+        ("aside", target.aside, parked),
         ("blockers", target.blockers.values(), blockers),
     ):
         same(f"{what} of {name}", sorted(task.id for task in found), [task.id for task in expected])

@@ -270,7 +270,7 @@ MUTATIONS: dict[str, list[Edit]] = {
         (Targets, "enter", "heappush(target.heap, (task.seq, task))", "heappush(target.heap, (-task.seq, task))"),
     ],
     "a task that waits for its next attempt loses its place": [
-        (Attempts, "_wait", "life.targets.enter(now, task)", "life.targets.park(now, task)"),
+        (Attempts, "_wait", "life.targets.enter(now, task)", "life.targets.set_aside(now, task)"),
     ],
     "a target is free while a host may still work": [
         (Grants, "end", "life.targets.stop(lease)", "pass"),

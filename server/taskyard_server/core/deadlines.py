@@ -10,7 +10,7 @@ from collections.abc import Callable
 from math import inf
 from typing import TYPE_CHECKING
 
-from .task import IN_FLIGHT, WAITING
+from .task import TIMED
 from .timers import TimerOrder, Timers, tick_of
 
 if TYPE_CHECKING:
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 class Deadlines:
-    """The deadlines of pending and queued tasks and of those in flight; `expire` is called with each that passes.
+    """The deadlines of tasks that wait, are parked or in flight; `expire` is called with each that passes.
 
     `stood_still_secs` is how long default deadlines stood still because nobody served the namespace.
     """
@@ -40,7 +40,7 @@ class Deadlines:
         first = inf
         for task in page.tasks:
             at = task.due_at
-            if at < first and (task.state in WAITING or task.state in IN_FLIGHT):
+            if at < first and task.state in TIMED:
                 if tick and tick_of(at) <= tick:
                     self._due.add(at, task)
                 else:
@@ -48,7 +48,7 @@ class Deadlines:
         return first
 
     def _pass(self, now: float, task: Task) -> bool:
-        if task.is_overdue(now) and (task.state in WAITING or task.state in IN_FLIGHT):
+        if task.is_overdue(now) and task.state in TIMED:
             self._expire(now, task)
             return True
         return False

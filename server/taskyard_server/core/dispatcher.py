@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Collection
 from heapq import heapify, heappop, heappush, heapreplace
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from .errors import BadRequest
 from .figures.notices import Notices
@@ -17,6 +17,10 @@ from .leases import Lease, lease_length
 from .lifecycle import Lifecycle
 from .offers import Offer, OfferGroup, Rank
 from .queue.bucket import Bucket
+from .task import NO_HISTORY
+
+if TYPE_CHECKING:
+    from .queue.lane import Rows
 
 NO_LIMIT: Final = 1 << 40
 
@@ -135,6 +139,8 @@ class Dispatcher:
                     if (front := woken.front()) is not None:
                         heappush(candidates, (front.rank, front, woken))
             else:
+                if rows.head().history is not NO_HISTORY:
+                    offer = self._preferred(now, rows, offer)
                 if not offer.streamed:
                     self._record_claimant(now, offer.host, candidates)
                 stream = offer if offer.streamed else None
@@ -142,6 +148,21 @@ class Dispatcher:
                 offers.record_grant(offer)
                 granted.setdefault(offer, []).append(lease)
         return granted
+
+    def _preferred(self, now: float, rows: Rows, offer: Offer) -> Offer:
+        """That of the host at which the next task of these rows was parked, if it has room for it; else this one."""
+        task = rows.head()
+        if task.history.park is None or task.host_id is None or task.host_id == offer.host.id:
+            return offer
+        host = self._hosts.find(task.host_id)
+        for other in () if host is None else host.offers:
+            if (
+                other.is_waiting
+                and rows.bucket in other.group.buckets
+                and not self._life.liveness.is_silent(now, other)
+            ):
+                return other
+        return offer
 
     @property
     def is_stopped(self) -> bool:

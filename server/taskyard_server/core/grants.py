@@ -67,7 +67,10 @@ class Grants:
         if history is not NO_HISTORY:
             # It says why the task waited, which is over.
             code = None if history.code == TAB_HANDED_OFF else history.code
-            task.history = history._replace(tokens_before=history.tokens_used or 0, code=code)
+            park = history.park
+            if park is not None and park.keeps_target:
+                park = park._replace(keeps_target=False)
+            task.history = history._replace(tokens_before=history.tokens_used or 0, code=code, park=park)
         life.emit(now, task, life.transition(task, ASSIGNED, None))
         if task.options is not NO_OPTIONS and task.options.target is not None:
             life.targets.take(now, task)
@@ -222,7 +225,8 @@ class Grants:
             if stop is not None and may_run and lease.expires_at > now:
                 self.stopping.add(lease)
                 life.targets.stop(lease)
-            life.targets.vacate(now, task)
+            if not task.keeps_target:
+                life.targets.vacate(now, task)
 
     def has_stopped(self, now: float, lease: Lease) -> None:
         """Free the target of a stopping lease: nothing runs under it any more."""

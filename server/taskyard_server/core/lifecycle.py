@@ -32,6 +32,7 @@ from .queue_limits import has_room, refusal_of
 from .readers import ReaderRules
 from .retention import Retention
 from .run_timeouts import RunTimeouts
+from .runs.parks import Parks
 from .runs.steps import Steps
 from .schedules.triggered_tasks import TriggeredTasks
 from .stats import Counters, Counts
@@ -44,6 +45,7 @@ from .task import (
     NO_EXTRAS,
     NO_HISTORY,
     NO_OPTIONS,
+    PARKED,
     PAUSED,
     PENDING,
     QUEUED,
@@ -99,6 +101,7 @@ class Lifecycle:
         self.readers = ReaderRules(self.tasks, self.past_keys)
         self.steps = Steps(self.readers)
         self.grants = Grants(self)
+        self.parks = Parks(self)
         self.attempts = Attempts(self, entropy)
         self.run_timeouts = RunTimeouts(self.timers, self.attempts.fail)
         self.liveness = Liveness(self, hosts)
@@ -239,6 +242,8 @@ class Lifecycle:
         """End a task as done, failed or cancelled. `stop` is why its host shall stop, None after the host's report."""
         before, options = self.transition(task, state, error), task.options
         in_flight = before is RUNNING or before is ASSIGNED
+        if task.history is not NO_HISTORY and task.history.park is not None:
+            self.parks.end(task)
         serial = options is not NO_OPTIONS and options.target is not None
         if in_flight and (task.history is not NO_HISTORY or (options is not NO_OPTIONS and options.retry is not None)):
             self.attempts.record(now, task, error, code)
@@ -253,6 +258,8 @@ class Lifecycle:
             task.agent.queued -= 1
             self.counts.queued -= 1
             self._dequeue(now, task, before)
+        elif before is PARKED:
+            self.parks.leave(now, task)
         else:
             self._reopen(task, before)
             if serial:
@@ -285,6 +292,8 @@ class Lifecycle:
                 self.unique_keys.remove(task)
         if self.predecessors.followers:
             self.predecessors.changed(now, task)
+        if self.parks.has_awaited:
+            self.parks.ended(now, task)
         if options is not NO_OPTIONS and options.trigger_id is not None:
             self.triggered.ended(now, task)
 
@@ -384,7 +393,9 @@ class Lifecycle:
     def _make_ready(self, now: float, task: Task) -> None:
         """Make a task claimable; a default deadline starts now."""
         if task.due_at == inf:
-            task.due_at = now + self.limits.default_deadline_secs
+            park = None if task.history is NO_HISTORY else task.history.park
+            left_secs = None if park is None else park.left_secs
+            task.due_at = now + (self.limits.default_deadline_secs if left_secs is None else left_secs)
             self.deadlines.add(task)
         self.ready.add(task)
 
@@ -397,7 +408,7 @@ class Lifecycle:
     def _withdraw(self, task: Task) -> None:
         """Take a task out of the ready queue for an older one of its target; a default deadline stops."""
         self.ready.remove(task)
-        if task.deadline_secs is None and not task.deliveries:
+        if task.deadline_secs is None and not task.deliveries and task.history.park is None:
             task.deadline = None
             self.note(task)
 
@@ -409,6 +420,8 @@ class Lifecycle:
             self.ready.remove(task)
         if task.options.target is not None:
             self.targets.leave(now, task)
+            if task.keeps_target:
+                self.targets.vacate(now, task)
 
     def _reopen(self, task: Task, before: TaskState) -> None:
         """Uncount a pause or a failure that is taken back."""

@@ -37,7 +37,7 @@ class Pending:
         if not_before is not None and not is_held and (following is None or following.verdict is Verdict.CLEAR):
             self.delayed.add(not_before, task)
         if task.options.target is not None:
-            life.targets.park(now, task)
+            life.targets.set_aside(now, task)
 
     def end_failed(self, now: float, task: Task, following: Following) -> None:
         """Cancel a new task at once if it comes after one that has failed."""

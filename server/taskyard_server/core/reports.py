@@ -12,6 +12,7 @@ from typing import Final, NamedTuple
 
 from .attempts import OVER_BUDGET
 from .errors import NOT_YET, Conflict, LeaseLost, NotFound, Refusal, Unavailable
+from .history import ENDS, Wait
 from .hosts import Hosts
 from .leases import Lease, lease_length
 from .lifecycle import Lifecycle
@@ -28,12 +29,14 @@ class ReportKind(StrEnum):
     COMPLETED = "completed"
     FAILED = "failed"
     RELEASED = "released"
+    PARKED = "parked"
 
 
 STARTED_REPORT: Final = ReportKind.STARTED
 PROGRESS_REPORT: Final = ReportKind.PROGRESS
 COMPLETED_REPORT: Final = ReportKind.COMPLETED
 FAILED_REPORT: Final = ReportKind.FAILED
+PARKED_REPORT: Final = ReportKind.PARKED
 
 NO_TASK: Final = "task not found"
 
@@ -43,7 +46,8 @@ class Report(NamedTuple):
 
     `payload` is the progress or the result, `output` the serialized `Payload` of a result. `tokens` counts those that
     this attempt has used so far, None if the host does not count them. The other fields belong to a failure; `code` and
-    `retry_after_secs` also to a release that is to be handed out again only after that time.
+    `retry_after_secs` also to a release that is to be handed out again only after that time. The last two are about a
+    task that is parked.
     """
 
     kind: ReportKind
@@ -57,6 +61,8 @@ class Report(NamedTuple):
     traceback: str | None = None
     retry_after_secs: float | None = None
     output: bytes | None = None
+    waits: tuple[Wait, ...] = ()
+    keeps_target: bool = True
 
 
 class Reports:
@@ -114,6 +120,8 @@ class Reports:
                 report.traceback,
                 report.retry_after_secs,
             )
+        if kind is PARKED_REPORT:
+            return self.park(now, host_id, task_id, token, report.waits, keeps_target=report.keeps_target)
         return self._release_or_stop(now, host_id, task_id, token, report.retry_after_secs, report.code)
 
     def start(self, now: float, host_id: str, task_id: str, token: int) -> Task:
@@ -260,6 +268,27 @@ class Reports:
         if over:
             error, retryable = OVER_BUDGET, False
         self._life.attempts.fail(now, task, error, retryable, code, None, traceback, retry_after_secs)
+        return task
+
+    def park(
+        self, now: float, host_id: str, task_id: str, token: int, waits: tuple[Wait, ...], *, keeps_target: bool = True
+    ) -> Task:
+        """Let a task wait without its lease; it is queued again at once if something has come already.
+
+        It may be repeated, since its answer may have been lost. It counts as the start. Raises `NotFound`, also for the
+        end of a task that is neither of the same agent nor below it, `LeaseLost`, `TooLarge` and `Unavailable`.
+        """
+        known = self._life.tasks.get(task_id)
+        if known is not None and known.lease is None and known.token == token and known.host_id == host_id:
+            park = known.history.park
+            if park is not None and park.token == token:
+                return known
+        task = self._lease_of(now, host_id, task_id, token).task
+        for each in dict.fromkeys([each for wait in waits if wait.kind == ENDS for each in wait.about]):
+            other = self._life.tasks.get(each)
+            if other is not None and other.agent is not task.agent and other.options.parent_id != task.id:
+                raise NotFound(f"waits: task {each} not found")
+        self._life.parks.park(now, task, waits, keeps_target=keeps_target)
         return task
 
     def release(

@@ -26,7 +26,20 @@ from .past_keys import PastKey
 from .scheduler import Scheduler
 from .schedules.schedule import Schedule, Trigger
 from .stats import Counters, TriggerCounters
-from .task import ASSIGNED, FAILED, IN_FLIGHT, NO_EXTRAS, PAUSED, PENDING, QUEUED, RUNNING, TERMINAL, Submission, Task
+from .task import (
+    ASSIGNED,
+    FAILED,
+    IN_FLIGHT,
+    NO_EXTRAS,
+    PARKED,
+    PAUSED,
+    PENDING,
+    QUEUED,
+    RUNNING,
+    TERMINAL,
+    Submission,
+    Task,
+)
 from .task_ids import order_of
 from .task_options import TaskOptions
 
@@ -56,6 +69,7 @@ class Restoring:
         self._ended: list[Task] = []
         self._failed_blockers: list[Task] = []
         self._followers: list[Task] = []
+        self._parked: list[Task] = []
         self._with_inputs: list[Task] = []
         self._past_keys: dict[tuple[str, str], tuple[int, PastKey]] = {}
         self._triggers: list[Trigger] = []
@@ -151,6 +165,12 @@ class Restoring:
             life.deadlines.add(task)
             if task.options.trigger_id is not None:
                 life.triggered.restored(life.limits.max_concurrent)
+            if target is not None:
+                life.targets.restore(task, None)
+        elif state is PARKED:
+            life.counts.parked += 1
+            life.deadlines.add(task)
+            self._parked.append(task)
             if target is not None:
                 life.targets.restore(task, None)
         elif state is PAUSED or (state is FAILED and target is not None):
@@ -274,6 +294,8 @@ class Restoring:
         for trigger in sorted(self._triggers, key=_trigger_order):
             self._scheduler.schedules.restore_trigger(trigger)
         life.targets.settle(now, _blocked_at)
+        for task in self._parked:
+            life.parks.restored(now, task)
         if life.changes is not None:
             life.changes.everything = True
 

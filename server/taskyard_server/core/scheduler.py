@@ -160,6 +160,12 @@ class Scheduler:
         self._life.finish(now, task, DONE, result, None)
         return task
 
+    def answer(self, now: float, task_id: str, question: str, result: bytes | None, by: str | None) -> Task:
+        """Answer an open question of a task. Raises `NotFound`, `Conflict` or `TooLarge`."""
+        task = self.get(task_id)
+        self._life.parks.answer(now, task, question, result, by)
+        return task
+
     def cancel_batch(self, now: float, batch_id: str) -> int:
         """Cancel the tasks of a batch that have not ended, and return their number. Raises `NotFound`."""
         live = [task for task in self.batch(batch_id).tasks.values() if task.state not in TERMINAL]

@@ -45,14 +45,15 @@ class TriggerCounters(_Addable):
 
 
 class Counts:
-    """How many tasks are pending or queued, how many are assigned or running, and how many are paused."""
+    """How many tasks are pending or queued, how many are assigned or running, paused, parked."""
 
-    __slots__ = ("inflight", "paused", "queued")
+    __slots__ = ("inflight", "parked", "paused", "queued")
 
     def __init__(self) -> None:
         self.queued = 0
         self.inflight = 0
         self.paused = 0
+        self.parked = 0
 
 
 @dataclass(slots=True)
@@ -82,6 +83,7 @@ class Totals:
     queued: int = 0
     inflight: int = 0
     paused: int = 0
+    parked: int = 0
     blocked_targets: int = 0
     after_others: int = 0
     retained: int = 0
@@ -127,6 +129,7 @@ class Stats:
     queued: int
     inflight: int
     paused: int
+    parked: int
     after_others: int
     operations: int
     limited_by: str | None

@@ -1,6 +1,6 @@
 """Serial queues: the tasks of one target run one at a time, oldest first (docs/rules.md, Serial queues).
 
-Only the head of a free target is in the ready queue; the others are parked here. A target is taken while one of its
+Only the head of a free target is in the ready queue; the others wait here. A target is taken while one of its
 tasks is in flight, and while the host of a stopped one has not yet said that nothing runs any more. It is blocked while
 it has a paused task, or one that failed after it had started and shall block it. What becomes eligible is told by
 `offer`, what no longer is by `withdraw`.
@@ -15,7 +15,7 @@ from enum import StrEnum
 from heapq import heapify, heappop, heappush
 from typing import TYPE_CHECKING, Final
 
-from .task import FAILED, QUEUED, Submission, Task
+from .task import FAILED, PARKED, QUEUED, Submission, Task
 from .task_options import OnTargetFailure, TaskOptions
 
 if TYPE_CHECKING:
@@ -39,17 +39,17 @@ class Target:
     """One serial queue.
 
     `waiting` are its tasks that are queued or wait for their next attempt, `head` is the one of them that may be
-    claimed now, `parked` are those that are held or not yet due, `stopping` are leases that ended while the work may
+    claimed now, `aside` are those that are held or not yet due, `stopping` are leases that ended while the work may
     still go on. `blockers` are by id, in the order in which they began to block. `standing` tells how it stands and
     which task that is about, `since` when that came to be so.
     """
 
-    __slots__ = ("blockers", "head", "heap", "name", "parked", "running", "since", "standing", "stopping", "waiting")
+    __slots__ = ("aside", "blockers", "head", "heap", "name", "running", "since", "standing", "stopping", "waiting")
 
     def __init__(self, name: str) -> None:
         self.name = name
         self.waiting: dict[Task, None] = {}
-        self.parked: dict[Task, None] = {}
+        self.aside: dict[Task, None] = {}
         self.heap: list[tuple[int, Task]] = []
         self.head: Task | None = None
         self.running: Task | None = None
@@ -80,7 +80,7 @@ class Target:
     @property
     def is_over(self) -> bool:
         """True if nothing is left of it."""
-        return self.is_free and not self.waiting and not self.parked
+        return self.is_free and not self.waiting and not self.aside
 
     @property
     def held_back(self) -> int:
@@ -111,7 +111,7 @@ class Target:
             return TargetStatus.STOPPING, next(iter(self.stopping)).task
         if self.head is not None:
             return TargetStatus.READY, self.head
-        return TargetStatus.WAITING, self.oldest() or next(iter(self.parked), None)
+        return TargetStatus.WAITING, self.oldest() or next(iter(self.aside), None)
 
 
 WAITS_FOR: Final = {
@@ -149,7 +149,7 @@ class Targets:
     def enter(self, now: float, task: Task) -> None:
         """The task waits until it is first, in the order of the tasks' ages."""
         target = self._of(task)
-        target.parked.pop(task, None)
+        target.aside.pop(task, None)
         target.waiting[task] = None
         heappush(target.heap, (task.seq, task))
         if len(target.heap) > 2 * len(target.waiting) + MIN_ENTRIES_TO_COMPACT:
@@ -157,17 +157,17 @@ class Targets:
             heapify(target.heap)
         self._elect(now, target)
 
-    def park(self, now: float, task: Task) -> None:
+    def set_aside(self, now: float, task: Task) -> None:
         """The task is held or not yet due, and is not among those that wait."""
         target = self._of(task)
-        target.parked[task] = None
+        target.aside[task] = None
         self._elect(now, target)
 
     def leave(self, now: float, task: Task) -> None:
         """The task waits no longer: it was handed out, or has ended."""
         target = self._of(task)
         target.waiting.pop(task, None)
-        target.parked.pop(task, None)
+        target.aside.pop(task, None)
         if target.head is task:
             # Who took it out of the ready queue did so already.
             target.head = None
@@ -224,11 +224,16 @@ class Targets:
         elif task.lease is not None:
             target.running = task
             target.since = task.lease.claimed_at
+        elif task.state is PARKED:
+            if task.keeps_target:
+                target.running = task
         elif task.state is QUEUED or task.token:
             target.waiting[task] = None
             target.heap.append((task.seq, task))
+            if task.keeps_target:
+                target.running = task
         else:
-            target.parked[task] = None
+            target.aside[task] = None
 
     def settle(self, now: float, blocked_at: Callable[[Task], float]) -> None:
         """All tasks and stopping leases are restored: let the right ones be claimable, and note how targets stand."""
@@ -303,7 +308,12 @@ class Targets:
 
     def _elect(self, now: float, target: Target) -> None:
         """Let the right task, or none, be claimable."""
-        oldest = target.oldest() if target.is_free else None
+        running = target.running
+        if running is not None and running.lease is None and running in target.waiting:
+            # It kept the target while it was parked.
+            oldest: Task | None = running
+        else:
+            oldest = target.oldest() if target.is_free else None
         elected = oldest if oldest is not None and oldest.state is QUEUED else None
         if elected is not target.head:
             if target.head is not None:

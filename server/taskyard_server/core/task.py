@@ -28,6 +28,7 @@ class TaskState(StrEnum):
     ASSIGNED = "assigned"
     RUNNING = "running"
     PAUSED = "paused"
+    PARKED = "parked"
     DONE = "done"
     FAILED = "failed"
     CANCELLED = "cancelled"
@@ -43,6 +44,7 @@ QUEUED: Final = TaskState.QUEUED
 ASSIGNED: Final = TaskState.ASSIGNED
 RUNNING: Final = TaskState.RUNNING
 PAUSED: Final = TaskState.PAUSED
+PARKED: Final = TaskState.PARKED
 DONE: Final = TaskState.DONE
 FAILED: Final = TaskState.FAILED
 CANCELLED: Final = TaskState.CANCELLED
@@ -51,6 +53,8 @@ REJECTED: Final = TaskState.REJECTED
 TERMINAL: Final = frozenset({DONE, FAILED, CANCELLED, REJECTED})
 IN_FLIGHT: Final = frozenset({ASSIGNED, RUNNING})
 WAITING: Final = frozenset({PENDING, QUEUED})
+TIMED: Final = WAITING | IN_FLIGHT | {PARKED}
+"""The states in which a deadline counts, if there is one."""
 STOPPED: Final = frozenset({PAUSED, FAILED})
 """The states from which a task can be resumed or resolved."""
 
@@ -60,7 +64,8 @@ LEGAL: Final[dict[TaskState, frozenset[TaskState]]] = {
     PENDING: frozenset({QUEUED, FAILED, CANCELLED}),
     QUEUED: frozenset({ASSIGNED, FAILED, CANCELLED}),
     ASSIGNED: frozenset({RUNNING, QUEUED, PENDING, PAUSED, DONE, FAILED, CANCELLED}),
-    RUNNING: frozenset({QUEUED, PENDING, PAUSED, DONE, FAILED, CANCELLED}),
+    RUNNING: frozenset({QUEUED, PENDING, PAUSED, PARKED, DONE, FAILED, CANCELLED}),
+    PARKED: frozenset({QUEUED, FAILED, CANCELLED}),
     PAUSED: frozenset({QUEUED, DONE, CANCELLED}),
     FAILED: frozenset({QUEUED, DONE, CANCELLED}),
     DONE: frozenset(),
@@ -236,6 +241,12 @@ class Task:
     def is_held(self) -> bool:
         """True if the task is held until a resume releases it."""
         return self.history.held
+
+    @property
+    def keeps_target(self) -> bool:
+        """True if its target stays taken while it is parked, and until it is handed out again."""
+        park = self.history.park
+        return park is not None and park.keeps_target
 
     @property
     def attempt_started_at(self) -> float | None:

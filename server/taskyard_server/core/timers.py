@@ -36,6 +36,7 @@ class TimerOrder(IntEnum):
     SILENCE = auto()
     DRAIN = auto()
     NOT_BEFORE = auto()
+    PARK = auto()
     STOPPING = auto()
     TRIGGER_DELAY = auto()
     FORGET_HOST = auto()

@@ -32,6 +32,11 @@ class View:
         return self._life.counts.paused
 
     @property
+    def parked(self) -> int:
+        """Parked tasks."""
+        return self._life.counts.parked
+
+    @property
     def has_tasks(self) -> bool:
         """True while any task is retained."""
         return bool(self._life.tasks)

@@ -162,7 +162,7 @@ class NamespaceState:
     def needs_owner(self) -> bool:
         """True if anything will come due in it although nobody calls."""
         view = self.scheduler.view
-        is_live = view.queued > 0 or view.inflight > 0 or view.paused > 0
+        is_live = view.queued > 0 or view.inflight > 0 or view.paused > 0 or view.parked > 0
         is_live = is_live or self.scheduler.operations.live > 0
         return is_live or self.outbox.waiting > 0 or self.scheduler.schedules.next_due() is not None
 

@@ -69,7 +69,7 @@ def _target(target: Target) -> pb.Target:
     return pb.Target(
         target=target.name,
         status=STATUSES[status],
-        queued=len(target.waiting) + len(target.parked),
+        queued=len(target.waiting) + len(target.aside),
         task_id=None if task is None else task.id,
         waits_for=target.waits_for,
         since=None if target.since is None else timestamp(target.since),

@@ -67,7 +67,7 @@ VALUES = {
     "artifacts": (Artifact("a", "text/plain", 1, b"hash", 1, 1.0, 1, "a/1.0"),),
     "steps": 3,
     "step_bytes": 100,
-    "park": Park(1.0, (Wait("answer", "go", 2.0, (), b"question", b"default"),), ("time:a",), 3.0),
+    "park": Park(1.0, 1, (Wait("answer", "go", 2.0, (), b"question", b"default"),), ("time:a",), 3.0),
 }
 
 

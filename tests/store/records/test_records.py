@@ -97,6 +97,7 @@ WAITS = some.builds(Wait, TEXT, TEXT, AT, some.lists(TEXT, max_size=2).map(tuple
 PARKS = some.builds(
     Park,
     TIME,
+    COUNT,
     some.lists(WAITS, max_size=2).map(tuple),
     some.lists(TEXT, max_size=2).map(tuple),
     AT,

@@ -11,11 +11,23 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from taskyard_server.core.attempts import PERSON_HAS_TAB, TAB_HANDED_OFF
+from taskyard_server.core.history import ANSWER, ENDS, EVENT
 from taskyard_server.core.hosts import Host, HostProfile
 from taskyard_server.core.names import EVERY_NAME, Names
 from taskyard_server.core.queue.bucket import Kind, kind_of
 from taskyard_server.core.targets import WAITS_FOR, Target, TargetStatus
-from taskyard_server.core.task import FAILED, NO_EXTRAS, PAUSED, PENDING, QUEUED, WAITING, Task, TaskState
+from taskyard_server.core.task import (
+    FAILED,
+    NO_EXTRAS,
+    PARKED,
+    PAUSED,
+    PENDING,
+    QUEUED,
+    TERMINAL,
+    WAITING,
+    Task,
+    TaskState,
+)
 
 from .lost_hosts import lost_hosts, lost_text
 from .notices import stands_still
@@ -23,6 +35,7 @@ from .order_ahead import ahead_of
 
 if TYPE_CHECKING:
     from taskyard_server.core.children import Children
+    from taskyard_server.core.history import Wait
     from taskyard_server.core.offers import Offer
     from taskyard_server.core.scheduler import Scheduler
 
@@ -44,6 +57,10 @@ class WaitKind(StrEnum):
     MAX_CONCURRENT = "max_concurrent"
     DRAINING = "draining"
     PAUSED = "paused"
+    ANSWER = "answer"
+    ENDS = "ends"
+    TIME = "time"
+    EVENT = "event"
 
 
 class WaitReason(NamedTuple):
@@ -90,6 +107,9 @@ BEYOND_THE_QUEUE: Final = frozenset(
 
 def explain(scheduler: Scheduler, now: float, task: Task, sight: Sight = SEES_ALL) -> Explanation:
     """Why a task waits; without reasons if it is runnable, in flight, or has ended."""
+    if task.state is PARKED:
+        reasons = [_of_a_wait(scheduler, wait, sight) for wait in task.history.park.waits] if task.history.park else []
+        return Explanation(task.id, task.state, False, reasons, None, False)
     if task.state not in WAITING and task.state is not PAUSED:
         return Explanation(task.id, task.state, False, [], None, False)
     kind = kind_of(task)
@@ -105,6 +125,22 @@ def explain(scheduler: Scheduler, now: float, task: Task, sight: Sight = SEES_AL
         profiles = [profile for _, profile in _live(scheduler, now) if profile.may_run(*kind[:4])]
         ahead, over_share = ahead_of(scheduler.life.ready, scheduler.limits.max_per_agent_inflight, task, profiles)
     return Explanation(task.id, task.state, task.state is QUEUED and not reasons, reasons, ahead, over_share)
+
+
+def _of_a_wait(scheduler: Scheduler, wait: Wait, sight: Sight) -> WaitReason:
+    """One of the things that a parked task waits for."""
+    ids: tuple[str, ...] = ()
+    if wait.kind == ENDS:
+        found = [scheduler.find(each) for each in wait.about]
+        live = [each for each in found if each is not None and each.state not in TERMINAL]
+        ids, what = sight.ids(live), f"{len(live)} of {len(wait.about)} tasks to end"
+    elif wait.kind == ANSWER:
+        what = f"an answer to the question {wait.name}"
+    elif wait.kind == EVENT:
+        what = f"the event {', '.join(wait.about)}"
+    else:
+        what = f"the time of {wait.name}"
+    return WaitReason(WaitKind(wait.kind), f"the task is parked, and waits for {what}", wait.name, wait.until, ids)
 
 
 def _of_itself(scheduler: Scheduler, now: float, task: Task, sight: Sight) -> Iterable[WaitReason]:

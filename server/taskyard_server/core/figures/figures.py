@@ -23,6 +23,7 @@ def stats_of(scheduler: Scheduler) -> Stats:
         queued=life.counts.queued,
         inflight=life.counts.inflight,
         paused=life.counts.paused,
+        parked=life.counts.parked,
         after_others=len(life.predecessors),
         operations=scheduler.operations.live,
         limited_by=scheduler.limited_by,
@@ -40,6 +41,7 @@ def add_to_totals(totals: Totals, scheduler: Scheduler) -> None:
     totals.queued += life.counts.queued
     totals.inflight += life.counts.inflight
     totals.paused += life.counts.paused
+    totals.parked += life.counts.parked
     totals.blocked_targets += life.targets.blocked
     totals.noticed += scheduler.dispatcher.notices.noticed(life.agents).waiting
     totals.after_others += len(life.predecessors)

@@ -1,4 +1,4 @@
-"""The steps of tasks: what was done or came once and for all, under names, so that a later run need not wait for it again.
+"""The steps of tasks: what was done or came once and for all, under names, so that a later run need not repeat it.
 
 They are taken here, on their way to where they are kept. Of tasks under a lease their names are known (docs/rules.md,
 Steps).

@@ -1,0 +1,232 @@
+"""Parked tasks: runs that wait for something without a lease and without a slot (docs/rules.md, Parked tasks).
+
+A task waits for any of several things: an answer, the end of other tasks, a time, an event. What comes of one is kept
+as a step of the task, which then is queued again, in its old place: its next run begins with all its steps.
+
+Things that nothing has come of yet outlast that: a question that is asked again is the same question, with the time
+that it had.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from taskyard_server.core.errors import NOT_YET, Conflict, NotFound, TooLarge, Unavailable
+from taskyard_server.core.history import ANSWER, ENDS, TIME, Park
+from taskyard_server.core.task import ASSIGNED, FAILED, PARKED, QUEUED, TERMINAL
+from taskyard_server.core.timers import TimerOrder
+
+from .steps import MAX_STEPS, MAX_STEPS_BYTES
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from taskyard_server.core.history import Wait
+    from taskyard_server.core.lifecycle import Lifecycle
+    from taskyard_server.core.task import Task
+
+QUESTION_EXPIRED: Final = "question_expired"
+"""The code of a task that failed since nobody answered in time."""
+
+
+class Parks:
+    """The parked tasks of one namespace: when each is looked at, and which tasks it waits for."""
+
+    def __init__(self, life: Lifecycle) -> None:
+        self._life = life
+        self._timers = life.timers.queue(self._come_due, TimerOrder.PARK)
+        self._due: dict[Task, float] = {}
+        self._awaited: dict[str, dict[Task, None]] = {}
+        self._unended: dict[Task, set[str]] = {}
+
+    @property
+    def has_awaited(self) -> bool:
+        """True if the end of any task is waited for."""
+        return bool(self._awaited)
+
+    def park(self, now: float, task: Task, waits: Sequence[Wait], *, keeps_target: bool) -> None:
+        """Let a running task wait; it is queued again at once if something has come already.
+
+        A wait that the task has, by its kind and name, stays as it was. Raises `TooLarge` for one too many, and
+        `Unavailable` while an earlier version may come to serve the namespace.
+        """
+        life, history = self._life, task.history
+        if not life.readers.allows_artifacts:
+            raise Unavailable(f"parked: {NOT_YET}")
+        if history.steps + len(waits) > MAX_STEPS:
+            raise TooLarge(f"waits: a task has at most {MAX_STEPS} steps")
+        known: dict[str, Wait] = {}
+        met: tuple[str, ...] = ()
+        if history.park is not None:
+            known, met = {wait.key: wait for wait in history.park.waits}, history.park.met
+        kept = tuple([known.get(wait.key, wait) for wait in waits])
+        left_secs = None if task.deadline_secs is not None or task.deadline is None else task.deadline - now
+        if task.state is ASSIGNED:
+            life.grants.begin(now, task, is_over=True)
+        before = life.transition(task, PARKED, None)
+        task.history = history._replace(park=Park(now, task.token, kept, met, left_secs, keeps_target))
+        task.deliveries -= 1
+        if task.deadline_secs is None:
+            task.deadline = None
+        life.counts.parked += 1
+        task.page.entered(PARKED)
+        life.emit(now, task, before)
+        life.grants.end(now, task, None, "")
+        self._wait(now, task)
+
+    def answer(self, now: float, task: Task, name: str, result: bytes | None, by: str | None) -> None:
+        """Answer an open question of a task, parked or not.
+
+        Raises `NotFound` if it is not open, `Conflict` if it was answered, and `TooLarge`.
+        """
+        park = task.history.park
+        wait = self.open_question(task, name)
+        if wait is None or park is None:
+            if park is not None and f"{ANSWER}:{name}" in park.met:
+                raise Conflict("question was answered")
+            raise NotFound("question not found")
+        if task.history.step_bytes + len(result or b"") > MAX_STEPS_BYTES:
+            raise TooLarge(f"answer: the steps of a task may have {MAX_STEPS_BYTES} bytes in all")
+        if task.state is PARKED:
+            self._withdraw(task)
+            self._meet(now, task, wait, result, by)
+            self._wake(now, task)
+        else:
+            self._meet(now, task, wait, result, by)
+            self._life.record_left_behind(now, task)
+
+    def open_question(self, task: Task, name: str) -> Wait | None:
+        """The question of this name that a task has asked, if it is open."""
+        park = task.history.park
+        if park is not None and task.state not in TERMINAL:
+            for wait in park.waits:
+                if wait.kind == ANSWER and wait.name == name:
+                    return wait
+        return None
+
+    def ended(self, now: float, task: Task) -> None:
+        """A task has ended: those that wait for that, and for no other, go on."""
+        for parked in self._awaited.pop(task.id, ()):
+            unended = self._unended[parked]
+            unended.discard(task.id)
+            if not unended:
+                self._withdraw(parked)
+                self._drop_ends(parked)
+                self._wake(now, parked)
+
+    def end(self, task: Task) -> None:
+        """A task that is, or was parked, has ended: nothing of it is open any more."""
+        park = task.history.park
+        assert park is not None
+        if task in self._due or task in self._unended:
+            self._withdraw(task)
+        if park.waits:
+            task.history = task.history._replace(park=park._replace(waits=()))
+
+    def leave(self, now: float, task: Task) -> None:
+        """A parked task ends."""
+        self._life.counts.parked -= 1
+        task.page.left(PARKED)
+        if task.options.target is not None:
+            self._life.targets.vacate(now, task)
+
+    def restored(self, now: float, task: Task) -> None:
+        """A parked task was stored. All tasks are there: others have ended."""
+        self._index(now, task)
+
+    def _wait(self, now: float, task: Task) -> None:
+        """Let a parked task wait, or go on if something has come already."""
+        park = task.history.park
+        assert park is not None
+        is_met = [wait.key in park.met for wait in park.waits]
+        if True in is_met:
+            waits = tuple([wait for wait, met in zip(park.waits, is_met, strict=True) if not met])
+            task.history = task.history._replace(park=park._replace(waits=waits))
+            self._wake(now, task)
+            return
+        self._index(now, task)
+        if self._due.get(task, now + 1) <= now:
+            self._come_due(now, task)
+
+    def _index(self, now: float, task: Task) -> None:
+        """Note when a parked task is to be looked at: when one of its times is over, or now."""
+        park = task.history.park
+        assert park is not None
+        due = None
+        for wait in park.waits:
+            if wait.until is not None and (due is None or wait.until < due):
+                due = wait.until
+            if wait.kind == ENDS:
+                unended = {each for each in wait.about if self._is_live(each)}
+                if unended:
+                    self._unended[task] = unended
+                    for each in unended:
+                        self._awaited.setdefault(each, {})[task] = None
+                elif due is None or now < due:
+                    due = now
+        if due is not None:
+            self._due[task] = due
+            self._timers.add(due, task)
+
+    def _withdraw(self, task: Task) -> None:
+        """Look at a task no more."""
+        due = self._due.pop(task, None)
+        if due is not None:
+            self._timers.remove(due, task)
+        for each in self._unended.pop(task, ()):
+            parked = self._awaited.get(each)
+            if parked is not None:
+                del parked[task]
+                if not parked:
+                    del self._awaited[each]
+
+    def _come_due(self, now: float, task: Task) -> None:
+        """The time of a wait is over, or the tasks have ended whose ends were waited for."""
+        park = task.history.park
+        assert park is not None
+        ends_are_over = task not in self._unended
+        self._withdraw(task)
+        over = [wait for wait in park.waits if wait.until is not None and wait.until <= now]
+        for wait in over:
+            if wait.kind == ANSWER and wait.default is None:
+                life = self._life
+                life.attempts.note_failure(task, QUESTION_EXPIRED, None)
+                life.finish(now, task, FAILED, None, f"nobody answered the question {wait.name} in time")
+                return
+        for wait in over:
+            self._meet(now, task, wait, wait.default, None, is_expired=wait.kind != TIME)
+        if ends_are_over:
+            self._drop_ends(task)
+        self._wake(now, task)
+
+    def _meet(
+        self, now: float, task: Task, wait: Wait, result: bytes | None, by: str | None, *, is_expired: bool = False
+    ) -> None:
+        """Keep what came of a wait."""
+        self._life.steps.met(now, task, wait, result, by, is_expired=is_expired)
+        park = task.history.park
+        assert park is not None
+        waits = tuple([each for each in park.waits if each is not wait])
+        task.history = task.history._replace(park=park._replace(waits=waits, met=(*park.met, wait.key)))
+
+    def _drop_ends(self, task: Task) -> None:
+        """The ends of tasks are no step: whether tasks have ended is seen from themselves."""
+        park = task.history.park
+        assert park is not None
+        waits = tuple([each for each in park.waits if each.kind != ENDS])
+        task.history = task.history._replace(park=park._replace(waits=waits))
+
+    def _wake(self, now: float, task: Task) -> None:
+        """Queue a task again, in its old place; a default deadline goes on."""
+        life = self._life
+        before = life.transition(task, QUEUED, None)
+        life.counts.parked -= 1
+        task.page.left(PARKED)
+        life.count_queued(task)
+        life.enqueue(now, task)
+        life.deadlines.add(task)
+        life.emit(now, task, before)
+
+    def _is_live(self, task_id: str) -> bool:
+        task = self._life.tasks.get(task_id)
+        return task is not None and task.state not in TERMINAL
