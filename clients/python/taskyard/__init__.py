@@ -73,6 +73,7 @@ if TYPE_CHECKING:
     from .records.samples import Sample
     from .records.schedules import CatchUp, Overlap, Schedule, Trigger, TriggerState
     from .records.stats import AgentMetrics, HostStats, QueueStats, SchedulerConfig, SchedulerMetrics, Stats
+    from .records.steps import Step
     from .records.stopping import Stopping
     from .records.submitted import Submitted
     from .records.targets import Target, TargetStatus
@@ -135,6 +136,7 @@ _PLACES: Final = {
     "calls.schedules": ("Schedules",),
     "records.samples": ("Sample",),
     "records.stats": ("AgentMetrics", "HostStats", "QueueStats", "SchedulerConfig", "SchedulerMetrics", "Stats"),
+    "records.steps": ("Step",),
     "records.stopping": ("Stopping",),
     "records.submitted": ("Submitted",),
     "sync": ("SyncClient",),
@@ -219,6 +221,7 @@ __all__ = [
     "SchedulerMetrics",
     "Schedules",
     "Stats",
+    "Step",
     "Stopping",
     "Submitted",
     "SubmittedBatch",

@@ -37,6 +37,7 @@ from .records.explanations import Explanation
 from .records.output import OutputChunk
 from .records.samples import Sample
 from .records.stats import Stats
+from .records.steps import Step
 from .records.targets import Target, TargetStatus
 from .records.tasks import Task
 from .records.weights import AgentShare
@@ -377,6 +378,20 @@ class Client(SubmitCalls, EndingCalls, BulkCalls):
             ClientClosed: The client is closed.
         """
         return self._desk.output(task_id, after=after, channels=channels, follow=follow, on_dropped=on_dropped)
+
+    async def steps(self, task_id: str) -> tuple[Step, ...]:
+        """Get the steps that the runs of a task have done.
+
+        Args:
+            task_id: The task.
+
+        Returns:
+            The steps, in the order in which they were recorded.
+
+        Raises:
+            NotFound: There is no such task.
+        """
+        return await self._desk.steps(task_id)
 
     async def read_artifact(self, task_id: str, name: str) -> bytes:
         """Read an artifact of a task, also over breaks, and check its hash.

@@ -17,6 +17,7 @@ from .failures import TaskLost, failure_of
 from .records.artifacts import Artifact
 from .records.explanations import Explanation
 from .records.output import OutputChunk
+from .records.steps import Step
 from .records.stopping import Stopping
 from .records.submitted import Submitted
 from .records.tasks import Task, TaskState
@@ -244,6 +245,17 @@ class TaskHandle(Submitted, Generic[O]):
                     yield chunk
             except NotFound as error:
                 raise self.lost(error) from error
+
+    async def steps(self) -> tuple[Step, ...]:
+        """Get the steps that its runs have done, see `Client.steps`.
+
+        Returns:
+            The steps, in the order in which they were recorded.
+
+        Raises:
+            NotFound: There is no such task.
+        """
+        return await self._desk.steps(self.id)
 
     async def read_artifact(self, name: str) -> bytes:
         """Read an artifact of the task, see `Client.read_artifact`.

@@ -156,6 +156,7 @@ class SyncClient(SyncSubmitCalls):
     samples = blocking(Client.samples)
     watch = iterating(Client.watch)
     output = iterating(Client.output)
+    steps = blocking(Client.steps)
     read_artifact = blocking(Client.read_artifact)
     save_artifact = blocking(Client.save_artifact)
     attach_artifact = blocking(Client.attach_artifact)

@@ -8,7 +8,7 @@ from typing import Any
 import grpc
 import pytest
 
-from taskyard import Client
+from taskyard import Client, Host
 from taskyard.v1 import (
     artifact_pb2_grpc,
     batch_pb2_grpc,
@@ -19,6 +19,7 @@ from taskyard.v1 import (
     runtime_host_pb2_grpc,
     schedule_pb2_grpc,
     stats_pb2_grpc,
+    step_pb2_grpc,
     target_pb2_grpc,
     task_pb2,
     task_pb2_grpc,
@@ -40,6 +41,7 @@ from taskyard_server.services.namespaces import NamespaceService
 from taskyard_server.services.output import OutputService
 from taskyard_server.services.schedules import ScheduleService
 from taskyard_server.services.stats import StatsService
+from taskyard_server.services.steps import StepService
 from taskyard_server.services.targets import TargetService
 from taskyard_server.services.task_watches import TaskWatches
 from taskyard_server.services.tasks import TaskService
@@ -128,6 +130,33 @@ class WatchedArtifacts(ArtifactService):
             yield body
 
 
+class WatchedSteps(StepService):
+    """The real service. It records what comes, and breaks where a test wants it.
+
+    Attributes:
+        recorded: The names of the steps that were sent, in order.
+        fetches: How often the steps of earlier runs were asked for.
+        answering: Called when a step is kept and its answer is about to be sent.
+    """
+
+    def __init__(self, engine: Engine, max_payload_bytes: int) -> None:
+        super().__init__(engine, max_payload_bytes)
+        self.recorded: list[str] = []
+        self.fetches = 0
+        self.answering: Callable[[], Awaitable[None]] | None = None
+
+    async def RecordStep(self, request, context):  # noqa: N802
+        answer = await super().RecordStep(request, context)
+        self.recorded.append(request.name)
+        if self.answering is not None:
+            await self.answering()
+        return answer
+
+    async def FetchSteps(self, request, context):  # noqa: N802
+        self.fetches += 1
+        return await super().FetchSteps(request, context)
+
+
 class MuteContext:
     """The context of a call, which writes nothing while its service is mute."""
 
@@ -158,6 +187,7 @@ class Server:
         self.samples = Samples(engine)
         self.service = WatchedTasks(engine, self.watches, max_payload_bytes)
         self.artifacts = WatchedArtifacts(engine)
+        self.steps = WatchedSteps(engine, max_payload_bytes)
         self.hosts = RuntimeHostService(engine, max_payload_bytes)
         self._serving: grpc.aio.Server | None = None
 
@@ -181,6 +211,7 @@ class Server:
         )
         output_pb2_grpc.add_OutputServiceServicer_to_server(OutputService(self.engine), server)
         artifact_pb2_grpc.add_ArtifactServiceServicer_to_server(self.artifacts, server)
+        step_pb2_grpc.add_StepServiceServicer_to_server(self.steps, server)
         runtime_host_pb2_grpc.add_RuntimeHostServiceServicer_to_server(self.hosts, server)
         input_pb2_grpc.add_InputServiceServicer_to_server(InputService(self.engine), server)
         target_pb2_grpc.add_TargetServiceServicer_to_server(TargetService(self.engine), server)
@@ -334,3 +365,20 @@ async def wire(server: Server) -> AsyncIterator[Wire]:
         wire = Wire(server.port)
         await wire.open(ends)
         yield wire
+
+
+@pytest.fixture
+async def begin() -> AsyncIterator[Callable[..., Host]]:
+    """Runs a host with a handler of the action `work` at a server, until the test is over."""
+    running: list[asyncio.Task[None]] = []
+
+    def begin(server: Any, handler: Callable[..., Any], runs_in: Any = None, **options: Any) -> Host:
+        host = Host(server.address, "host", machine_figures=False, **options)
+        host.action("work", runs_in=runs_in)(handler)
+        running.append(asyncio.create_task(host.run()))
+        return host
+
+    yield begin
+    for each in running:
+        each.cancel()
+    await asyncio.gather(*running, return_exceptions=True)

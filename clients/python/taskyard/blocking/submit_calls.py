@@ -16,6 +16,7 @@ from taskyard.records.artifacts import Artifact
 from taskyard.records.explanations import Explanation
 from taskyard.records.outcomes import Outcome
 from taskyard.records.output import OutputChunk
+from taskyard.records.steps import Step
 from taskyard.records.stopping import Stopping
 from taskyard.records.submitted import Submitted
 from taskyard.records.tasks import Task, TaskState
@@ -157,6 +158,14 @@ class SyncTaskHandle(Submitted, Generic[O]):
         """
         chunks = self._handle.output(after=after, channels=channels, follow=follow, on_dropped=on_dropped)
         return self._client._iterate(chunks)
+
+    def steps(self) -> tuple[Step, ...]:
+        """Get the steps that its runs have done, see `Client.steps`.
+
+        Returns:
+            The steps, in the order in which they were recorded.
+        """
+        return self._client._run(self._handle.steps())
 
     def read_artifact(self, name: str) -> bytes:
         """Read an artifact of the task, see `Client.read_artifact`.

@@ -8,6 +8,7 @@ from typing import Annotated, Any, Final, Literal, NamedTuple, get_args, get_ori
 
 from taskyard.values.shapes import shape_of
 
+from .hints import hints_of
 from .running_task import RunningTask
 
 JSON_CLASSES: Final = (type(None), bool, int, float, str, list, tuple, dict, Mapping)
@@ -39,7 +40,7 @@ def inputs_of(function: Callable[..., Any], name: str) -> tuple[InputParameter, 
     for each in _parameters(function) or []:
         if each.kind is not each.KEYWORD_ONLY:
             continue
-        kind = Any if each.annotation is each.empty else _hints(function).get(each.name, each.annotation)
+        kind = Any if each.annotation is each.empty else hints_of(function).get(each.name, each.annotation)
         is_required = each.default is each.empty
         if is_required:
             try:
@@ -99,7 +100,7 @@ def check_typed(function: Callable[..., Any], name: str, input_type: Any, output
                 f"the handler of {name!r} takes {parameter.name}: {_name(hint)}, but gets {_name(kind)}"
                 + (" by its action" if kind is input_type else "")
             )
-    hint = _hints(function).get("return", inspect.Parameter.empty)
+    hint = hints_of(function).get("return", inspect.Parameter.empty)
     if hint is not inspect.Parameter.empty and not _takes(output_type, hint):
         raise TypeError(f"the handler of {name!r} returns {_name(hint)}, but its action has {_name(output_type)}")
 
@@ -114,7 +115,7 @@ def check_untyped(function: Callable[..., Any], name: str) -> None:
     Raises:
         TypeError: It is.
     """
-    hint = _hints(function).get("return", inspect.Parameter.empty)
+    hint = hints_of(function).get("return", inspect.Parameter.empty)
     bad = None if hint is inspect.Parameter.empty else _not_json(hint)
     if bad is not None:
         raise TypeError(
@@ -190,26 +191,7 @@ def _positional(parameters: list[inspect.Parameter]) -> list[inspect.Parameter]:
 
 
 def _hint(function: Callable[..., Any], parameter: inspect.Parameter) -> Any:
-    return _hints(function).get(parameter.name, inspect.Parameter.empty)
-
-
-def _hints(function: Callable[..., Any]) -> dict[str, Any]:
-    """The annotations that can be read. A name that is imported for type checkers only cannot."""
-    target: Any = inspect.unwrap(function)
-    while hasattr(target, "func"):
-        target = target.func
-    if not inspect.isroutine(target):
-        target = type(target).__call__
-    hints = {}
-    for name, hint in getattr(target, "__annotations__", {}).items():
-        if isinstance(hint, str):
-            try:
-                # As typing.get_type_hints does, but one by one.
-                hint = eval(hint, getattr(target, "__globals__", {}))
-            except Exception:
-                continue
-        hints[name] = hint
-    return hints
+    return hints_of(function).get(parameter.name, inspect.Parameter.empty)
 
 
 def _is_union(hint: Any) -> bool:

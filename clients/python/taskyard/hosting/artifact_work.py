@@ -93,10 +93,13 @@ class Work(Generic[T]):
 
     def __await__(self) -> Generator[Any, None, T]:
         if not self._is_done:
-            self._value = yield from asyncio.to_thread(self._call).__await__()
+            self._value = yield from self._made().__await__()
             self._is_done = True
         value: T = self._value
         return value
+
+    async def _made(self) -> T:
+        return await asyncio.to_thread(self._call)
 
     @property
     def value(self) -> T:

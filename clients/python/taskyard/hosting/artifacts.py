@@ -28,7 +28,8 @@ from taskyard.v1.artifact_pb2_grpc import ArtifactServiceStub
 from taskyard.v1.input_pb2 import FetchInputRequest, Input
 from taskyard.v1.input_pb2_grpc import InputServiceStub
 from taskyard.v1.lease_pb2 import Assignment, Lease
-from taskyard.v1.runtime_host_pb2 import Report
+from taskyard.v1.runtime_host_pb2 import Report, TaskCompleted
+from taskyard.v1.step_pb2 import Step
 from taskyard.v1.task_pb2 import Payload
 from taskyard.v1.task_pb2 import Task as TaskMessage
 from taskyard.values.convert import fill_struct, plain_value, value_from
@@ -157,7 +158,7 @@ class HostArtifacts:
                         sha256=part.sha256,
                         content=HttpBody(content_type=found, data=part.data),
                     )
-                    answer = self._repeated(partial(_upload, request))
+                    answer = self.repeated(partial(_upload, request))
             except BadRequest as error:
                 if not left or not has_lost_some(error):
                     raise
@@ -194,7 +195,7 @@ class HostArtifacts:
             for body in ArtifactServiceStub(channel).FetchArtifact(request, **sent):
                 got.extend(body.data)
 
-        self._repeated(fetch, lambda: len(got))
+        self.repeated(fetch, lambda: len(got))
         return bytes(got)
 
     def close(self) -> None:
@@ -227,7 +228,7 @@ class HostArtifacts:
         reference = reference_in(MessageToDict(assignment.task.params))
         if reference is None:
             return
-        data = self._value(assignment.lease, reference, assignment.lease.task_id)
+        data = self.value(assignment.lease, reference, assignment.lease.task_id)
         task = assignment.task
         task.ClearField("params")
         try:
@@ -265,11 +266,11 @@ class HostArtifacts:
             request = FetchInputRequest(
                 host_id=lease.host_id, task_id=lease.task_id, fencing_token=lease.fencing_token, name=name
             )
-            found.CopyFrom(self._repeated(partial(_fetch_input, request)))
+            found.CopyFrom(self.repeated(partial(_fetch_input, request)))
         reference = reference_in(plain_value(found.result))
         # A handler may return what looks like one; it is one if the task has the artifact.
         if reference is not None and reference.is_of(RESULT, found.artifacts):
-            data = self._value(lease, reference, found.task_id, of=name)
+            data = self.value(lease, reference, found.task_id, of=name)
             found.ClearField("result")
             found.output.CopyFrom(Payload(data=data, encoding=reference.encoding))
 
@@ -298,24 +299,61 @@ class HostArtifacts:
         Raises:
             TaskyardError: The artifact is refused.
         """
-        done = report.completed
-        if done.HasField("output"):
-            data, encoding = done.output.data, done.output.encoding or None
-        else:
-            data, encoding = msgspec.json.encode(plain_value(done.result)), None
-        artifact = self.put(lease, RESULT, data, JSON)
-        reference = Reference(RESULT, artifact.size_bytes, artifact.sha256, encoding)
-        done.ClearField("output")
-        done.result.CopyFrom(value_from(reference.plain(f"/tasks/{lease.task_id}/artifacts/{RESULT}")))
+        self.replace(lease, RESULT, report.completed)
 
-    def _value(self, lease: Lease, reference: Reference, task_id: str, of: str = "") -> bytes:
+    def replace(self, lease: Lease, name: str, holder: TaskCompleted | Step) -> None:
+        """Make an artifact of a result, and refer to it in its place.
+
+        Args:
+            lease: The lease.
+            name: The name of the artifact.
+            holder: What has the result. It is changed.
+
+        Raises:
+            TaskyardError: The artifact is refused.
+        """
+        if holder.HasField("output"):
+            data, encoding = holder.output.data, holder.output.encoding or None
+        else:
+            data, encoding = msgspec.json.encode(plain_value(holder.result)), None
+        artifact = self.put(lease, name, data, JSON)
+        reference = Reference(name, artifact.size_bytes, artifact.sha256, encoding)
+        holder.ClearField("output")
+        holder.result.CopyFrom(value_from(reference.plain(f"/tasks/{lease.task_id}/artifacts/{name}")))
+
+    def value(self, lease: Lease, reference: Reference, task_id: str, of: str = "") -> bytes:
+        """Read a value that is an artifact.
+
+        Args:
+            lease: The lease.
+            reference: What stands in its place.
+            task_id: The task whose artifact it is.
+            of: The input that this task is. Default it is the one of the lease.
+
+        Returns:
+            Its bytes.
+
+        Raises:
+            TaskyardError: It cannot be read; `Internal` if its bytes do not have the hash of the reference.
+        """
         data = self.read(lease, reference.name, of)
         if sha256(data).hexdigest() != reference.sha256:
             raise damaged(task_id, reference.name)
         return data
 
-    def _repeated(self, call: Callable[[grpc.Channel, dict[str, Any]], T], done: Callable[[], int] = lambda: 0) -> T:
-        """Make a call, and make it again while the server is unavailable; its answer. Progress renews the patience."""
+    def repeated(self, call: Callable[[grpc.Channel, dict[str, Any]], T], done: Callable[[], int] = lambda: 0) -> T:
+        """Make a call, and make it again while the server is unavailable.
+
+        Args:
+            call: Makes the call on a channel, with these keyword arguments.
+            done: How far it is. Progress renews the patience. Default it makes none.
+
+        Returns:
+            What it returns.
+
+        Raises:
+            TaskyardError: It is refused, or the server was unavailable for too long.
+        """
         backoff, until = Backoff(), time.monotonic() + PATIENCE_SECS
         while True:
             before = done()

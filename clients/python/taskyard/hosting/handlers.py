@@ -24,6 +24,8 @@ from .invocation import Call, call_plainly, enter_lifespan, invoke
 from .outbox import LeaseKey, key_of
 from .outcomes import failed
 from .running_task import RunningTask
+from .step_work import TaskSteps
+from .steps import LeaseSteps
 from .task_output import TaskOutput
 
 log = logging.getLogger("taskyard")
@@ -60,7 +62,7 @@ class Handlers:
         self._on_progress = on_progress
         self._on_outcome = on_outcome
         self._threads = ThreadPoolExecutor(slots, thread_name_prefix="taskyard-action")
-        self._processes = WorkerPool(actions, None if artifacts is None else artifacts.credentials)
+        self._processes = WorkerPool(actions, artifacts)
         self._lifespan = AsyncExitStack()
         self._state: Any = None
         self._running: dict[LeaseKey, tuple[RunningTask, asyncio.Task[Report | None]]] = {}
@@ -93,9 +95,8 @@ class Handlers:
         for assignment in assignments:
             key = key_of(assignment.lease)
             output = None if output_of is None else output_of(key)
-            task = RunningTask(
-                assignment.task, key[1], self._on_progress, self._state, output, self._artifacts_of(assignment)
-            )
+            made = self._artifacts_of(assignment), self._steps_of(assignment)
+            task = RunningTask(assignment.task, key[1], self._on_progress, self._state, output, *made)
             work = asyncio.create_task(self._run(assignment, task), name=f"taskyard {task.action} {task.id}")
             self._running[key] = (task, work)
             work.add_done_callback(functools.partial(self._report_outcome, key))
@@ -153,6 +154,12 @@ class Handlers:
         if self._artifacts is None:
             return None
         return functools.partial(LeaseArtifacts, self._artifacts, assignment.lease, hashes_of(assignment))
+
+    def _steps_of(self, assignment: Assignment) -> Callable[[], TaskSteps] | None:
+        if self._artifacts is None:
+            return None
+        count, codec = assignment.task.steps, self._actions.codec
+        return functools.partial(LeaseSteps, self._artifacts, assignment.lease, count, codec)
 
     async def _run(self, assignment: Assignment, task: RunningTask) -> Report | None:
         """Run a task, whose params, inputs and result may be artifacts, since they are too large."""

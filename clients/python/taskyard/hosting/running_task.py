@@ -1,10 +1,8 @@
 """A task as its handler sees it."""
 
-import asyncio
 import contextlib
 import logging
 import operator
-import threading
 from collections.abc import Awaitable, Callable, Mapping
 from datetime import datetime
 from pathlib import Path
@@ -23,6 +21,8 @@ from .artifact_work import TaskArtifacts, Work
 from .chunks import Piece, pieces_of
 from .environment import environment_of
 from .failing import ActionFailed
+from .resumable_task import ResumableTask
+from .step_work import TaskSteps
 from .task_log import TaskLogger
 from .task_output import NextTurn, TaskOutput, check_sent
 
@@ -36,7 +36,7 @@ MAX_TOKENS: Final = 2**32 - 1
 NO_INPUTS: Final[Mapping[str, Any]] = MappingProxyType({})
 
 
-class RunningTask:
+class RunningTask(ResumableTask):
     """The task that a handler runs, and the way to report on it.
 
     Attributes:
@@ -58,28 +58,23 @@ class RunningTask:
         state: What the host's lifespan has yielded. Default None.
         output: Where what it says goes. Default it can say nothing.
         artifacts: Makes what has its artifacts, when they are needed. Default it has none.
+        steps: The same for its steps.
     """
 
     __slots__ = (
         "_artifacts",
         "_details",
         "_log",
-        "_loop",
         "_output",
         "_params",
         "_report",
         "_task",
-        "_thread",
         "_tokens_used",
-        "_was_told",
         "action",
-        "blocks",
-        "cancelled",
         "fencing_token",
         "id",
         "input",
         "inputs",
-        "raises",
         "state",
         "tell_tokens",
     )
@@ -92,9 +87,10 @@ class RunningTask:
         state: Any = None,
         output: TaskOutput | None = None,
         artifacts: Callable[[], TaskArtifacts] | None = None,
+        steps: Callable[[], TaskSteps] | None = None,
     ) -> None:
+        super().__init__(steps)
         self.fencing_token = fencing_token
-        self.cancelled = False
         self.input: Any = None
         self.inputs: Mapping[str, TaskInput] = NO_INPUTS
         self._task = task
@@ -104,23 +100,15 @@ class RunningTask:
             self.id, self.action = task.task_id, task.action
         self._params: dict[str, Any] | None = None
         self.state = state
-        self.raises = False
-        """True if `progress` raises once the task is cancelled, as it does in threads and processes."""
         self.tell_tokens: Callable[[int | None], None] | None = None
         """Called with the tokens used when they are set, from any thread."""
         self._tokens_used: int | None = None
-        self._was_told = False
         self._details: Struct | None = None
         """The details that were reported last, also by an earlier attempt. The server keeps the last report alone."""
         self._report = report
         self._output = output
         self._artifacts = artifacts
-        self.blocks = False
-        """True if a plain function runs in the thread of the loop, as it does in worker processes."""
         self._log: TaskLogger | None = None
-        # None in a unit test: its task records what is reported, from any thread.
-        self._loop = asyncio._get_running_loop()
-        self._thread = threading.get_ident()
 
     @property
     def task(self) -> Task:
@@ -219,17 +207,6 @@ class RunningTask:
         self._tokens_used = tokens
         if self.tell_tokens is not None:
             self.tell_tokens(tokens)
-
-    def check(self) -> None:
-        """Raise if the work is no longer wanted, once; for plain functions in a loop of theirs.
-
-        Raises:
-            CancelledError: The task was cancelled, paused or is past its deadline, or its lease is lost. It is
-                asyncio's, which `except Exception` lets through.
-        """
-        if self.cancelled and not self._was_told:
-            self._was_told = True
-            raise asyncio.CancelledError("the task is no longer wanted")
 
     def environment(self) -> dict[str, str]:
         """Build the environment for a process that does the work: `subprocess.run(command, env=task.environment())`.
@@ -414,14 +391,6 @@ class RunningTask:
         if self._artifacts is None:
             raise RuntimeError("this task has no artifacts")
         return self._artifacts()
-
-    @property
-    def _must_wait(self) -> bool:
-        return self._is_in_loop and not self.blocks
-
-    @property
-    def _is_in_loop(self) -> bool:
-        return self._loop is not None and threading.get_ident() == self._thread
 
     def _open_output(self) -> TaskOutput:
         if self._output is None:

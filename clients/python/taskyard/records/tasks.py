@@ -181,6 +181,7 @@ class Task:
         selector: The element that the action is for, as a selector.
         artifacts: Its artifacts, those of all runs, in the order in which they were put.
         inputs: The ids of the tasks whose results are handed to it, by the names that it has for them.
+        steps: How many steps it has, those of all runs. `Client.steps` has them.
     """
 
     id: str
@@ -232,6 +233,7 @@ class Task:
     selector: str | None = None
     artifacts: tuple[Artifact, ...] = ()
     inputs: dict[str, str] = field(default_factory=dict)
+    steps: int = 0
 
     latency_ms = old_milliseconds("Task.latency_ms", "latency")
 
@@ -258,10 +260,10 @@ class Task:
             if (reading := READINGS.get(descriptor.number)) is not None:
                 values[reading[0]] = reading[1](value)
         given, taken = values.get("input"), values.get("output")
-        if given is not None and isinstance(found := _plain(given, codec), dict):
+        if given is not None and isinstance(found := plain_of(given, codec), dict):
             values["params"] = found
         if taken is not None:
-            values["result"] = _plain(taken, codec)
+            values["result"] = plain_of(taken, codec)
         return cls(**values)
 
 
@@ -312,8 +314,16 @@ READINGS: Final[Mapping[int, tuple[str, Callable[[Any], Any]]]] = {
 """The other fields by their numbers in the API: their names here, and how they are read."""
 
 
-def _plain(payload: Payload, codec: Codec | None) -> Any:
-    """The JSON in a payload, None if it cannot be read here."""
+def plain_of(payload: Payload, codec: Codec | None) -> Any:
+    """Read the JSON in a payload.
+
+    Args:
+        payload: The payload.
+        codec: Reads what is encoded, None for nothing.
+
+    Returns:
+        The JSON, None if it cannot be read here.
+    """
     try:
         return msgspec.json.decode(json_of(payload, codec))
     except (BadValue, msgspec.DecodeError):

@@ -20,11 +20,14 @@ from taskyard.errors import Conflict, NotFound, QueueFull, TaskyardError, TooLar
 from taskyard.new_tasks import NewTask, request_of
 from taskyard.records.explanations import Explanation
 from taskyard.records.output import OutputChunk
+from taskyard.records.steps import Step
 from taskyard.records.stopping import Stopping, wait_ms
 from taskyard.records.submitted import Submitted
 from taskyard.records.tasks import ENDED, Task, TaskState
 from taskyard.v1 import task_pb2 as pb
 from taskyard.v1.output_pb2 import ReadOutputRequest
+from taskyard.v1.step_pb2 import ListStepsRequest
+from taskyard.v1.step_pb2_grpc import StepServiceStub
 from taskyard.v1.task_pb2_grpc import TaskServiceStub
 from taskyard.values.convert import Span, seconds
 from taskyard.values.payloads import Codec
@@ -208,6 +211,22 @@ class TaskDesk:
         """
         answer = await self._calls.sure(self._stub.GetTask, pb.GetTaskRequest(task_id=task_id))
         return Task.from_message(answer, self.codec)
+
+    async def steps(self, task_id: str) -> tuple[Step, ...]:
+        """Get the steps of a task, see `Client.steps`.
+
+        Args:
+            task_id: The task.
+
+        Returns:
+            The steps, in the order in which they were recorded.
+
+        Raises:
+            TaskyardError: They cannot be read.
+        """
+        stub = StepServiceStub(self._servers.unary)
+        answer = await self._calls.sure(stub.ListSteps, ListStepsRequest(task_id=task_id))
+        return tuple(Step.from_message(each, self.codec) for each in answer.steps)
 
     async def wait(self, task_id: str, timeout: Span | None = None) -> Task:  # noqa: ASYNC109
         """Wait until a task has ended.

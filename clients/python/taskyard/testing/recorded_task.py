@@ -29,6 +29,7 @@ from taskyard.v1.input_pb2 import Input
 from taskyard.v1.lease_pb2 import Assignment
 from taskyard.v1.output_pb2 import NewChunk
 from taskyard.v1.runtime_host_pb2 import Report
+from taskyard.v1.step_pb2 import Step
 from taskyard.values import present
 from taskyard.values.convert import plain_value, struct_from, timestamp_from, value_from
 from taskyard.values.payloads import MISSING, BadValue, Codec, decode_value, encode_value
@@ -159,6 +160,59 @@ class RecordedArtifacts:
         return self._kept[place]
 
 
+class RecordedSteps:
+    """The steps of the task of a unit test.
+
+    Attributes:
+        codec: None.
+
+    Args:
+        kept: Their results by name.
+    """
+
+    def __init__(self, kept: dict[str, Any]) -> None:
+        self.codec: Codec | None = None
+        self._kept = kept
+
+    def may_have(self, name: str) -> bool:
+        """Find out whether there is a step.
+
+        Args:
+            name: Its name.
+
+        Returns:
+            Whether there is.
+        """
+        return name in self._kept
+
+    def find(self, name: str) -> Step | None:
+        """Find a step.
+
+        Args:
+            name: Its name.
+
+        Returns:
+            The step, None if there is none.
+        """
+        if name not in self._kept:
+            return None
+        return Step(name=name, output=pb.Payload(data=shape_of(Any).write(self._kept[name])))
+
+    def record(self, step: Step) -> Step:
+        """Keep the result of a step, as JSON.
+
+        Args:
+            step: The step.
+
+        Returns:
+            The step.
+        """
+        self._kept[step.name] = decode_value(
+            Any, plain_value(step.result), step.output if step.HasField("output") else None, None
+        )
+        return step
+
+
 class RecordedTask(RunningTask):
     """A task that a unit test hands to a handler. `running_task` makes it.
 
@@ -167,6 +221,8 @@ class RecordedTask(RunningTask):
         chunks: What the handler has said, in order, as readers of its output get it.
         artifacts: The bytes of its artifacts by name: what the handler has put, and what the test puts there for it.
             Those of the input `page` have names such as `page/shot.png`.
+        steps: The results of its steps as JSON, by name: what the handler has recorded, and what the test puts there as
+            what an earlier attempt has.
         outcome: How the last `run` has ended, None before.
 
     Args:
@@ -175,15 +231,26 @@ class RecordedTask(RunningTask):
         state: What the host's lifespan would yield.
         value: The input.
         inputs: The inputs by name.
+        steps: The results of the steps that there are.
     """
 
-    __slots__ = ("artifacts", "chunks", "outcome", "progress_reports")
+    __slots__ = ("artifacts", "chunks", "outcome", "progress_reports", "steps")
 
-    def __init__(self, task: Task, fencing_token: int, state: Any, value: Any, inputs: Mapping[str, TaskInput]) -> None:
+    def __init__(
+        self,
+        task: Task,
+        fencing_token: int,
+        state: Any,
+        value: Any,
+        inputs: Mapping[str, TaskInput],
+        steps: Mapping[str, Any],
+    ) -> None:
         self.chunks: list[OutputChunk] = []
         self.artifacts: dict[str, bytes] = {}
         artifacts = RecordedArtifacts(self.artifacts, task)
-        super().__init__(task, fencing_token, self._take, state, RecordedOutput(self.chunks, task), lambda: artifacts)
+        self.steps = dict(steps)
+        kept, output = RecordedSteps(self.steps), RecordedOutput(self.chunks, task)
+        super().__init__(task, fencing_token, self._take, state, output, lambda: artifacts, lambda: kept)
         self.blocks = True
         self.take_input(value)
         self.inputs = inputs
@@ -215,6 +282,7 @@ class RecordedTask(RunningTask):
         Raises:
             TypeError: The handler does not fit the action.
         """
+        self._run_steps = None
         actions = Actions()
         is_async = asyncio.iscoroutinefunction(handler)
         actions.add(self.action, handler, action=action, runs_in="loop" if is_async else "thread")
@@ -225,6 +293,10 @@ class RecordedTask(RunningTask):
         report = await invoke(assignment, self, registered, (), codec, call)
         self.outcome = _outcome(report, registered, codec)
         return self.outcome
+
+    @property
+    def _may_wait(self) -> bool:
+        return asyncio._get_running_loop() is not None
 
     def _take(self, report: Report) -> None:
         self.progress_reports.append(Progress.from_message(report.progress))
@@ -243,6 +315,7 @@ def running_task(
     state: Any = None,
     fencing_token: int = 1,
     inputs: Mapping[str, Any] = NO_INPUTS,
+    steps: Mapping[str, Any] = NO_INPUTS,
     **fields: Any,
 ) -> RecordedTask:
     """Make a task for a unit test, which hands it to a handler: no server is needed.
@@ -256,6 +329,7 @@ def running_task(
         fencing_token: The fencing token. Default 1.
         inputs: The results of other tasks that are handed to it, by name; a `TaskInput` for a task that failed, or that
             has artifacts. Default none.
+        steps: The results of the steps that earlier attempts have recorded, by name. Default none.
         **fields: Other fields of `Task`, such as `labels`, `target` or `deadline`.
 
     Returns:
@@ -282,9 +356,10 @@ def running_task(
             Attempt(number, "host-1", now, None if number == attempt else now) for number in range(1, attempt + 1)
         ),
         "progress": None if checkpoint is None else Progress(details=dict(checkpoint)),
+        "steps": len(steps),
         "inputs": {name: each.task_id for name, each in handed.items()},
     }
-    return RecordedTask(Task(**{**values, **fields}), fencing_token, state, value, handed)
+    return RecordedTask(Task(**{**values, **fields}), fencing_token, state, value, handed, steps)
 
 
 def _plain(value: Any) -> dict[str, Any]:

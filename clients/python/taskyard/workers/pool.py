@@ -11,8 +11,8 @@ import pickle
 from collections.abc import Awaitable, Callable
 from typing import Any, Final, TypeAlias
 
-from taskyard.connection.credentials import Credentials
 from taskyard.hosting.actions import Actions
+from taskyard.hosting.artifacts import HostArtifacts
 from taskyard.hosting.chunks import Piece, pieces_of
 from taskyard.hosting.outcomes import failed
 from taskyard.hosting.running_task import RunningTask
@@ -49,12 +49,12 @@ class WorkerPool:
 
     Args:
         actions: The handlers of the host.
-        credentials: By what workers reach the server for artifacts. Default they do not.
+        artifacts: How the host reaches the server for artifacts and steps, as workers do, too. Default they do not.
     """
 
-    def __init__(self, actions: Actions, credentials: Credentials | None = None) -> None:
+    def __init__(self, actions: Actions, artifacts: HostArtifacts | None = None) -> None:
         self._actions = actions
-        self._credentials = credentials
+        self._artifacts = artifacts
         self._setup: bytes | None = None
         self._idle: list[_Worker] = []
         self._workers: set[_Worker] = set()
@@ -66,7 +66,8 @@ class WorkerPool:
             TypeError: The lifespan, the middleware or the codec cannot be found again in another process.
             WorkerUnfit: The worker could not be set up.
         """
-        self._setup = setup_of(self._actions, self._credentials)
+        credentials = None if self._artifacts is None else self._artifacts.credentials
+        self._setup = setup_of(self._actions, credentials)
         if self._setup is not None:
             self._idle.append(await self._start(self._setup))
 
@@ -125,7 +126,7 @@ class WorkerPool:
         return None
 
     async def _start(self, setup: bytes) -> "_Worker":
-        worker = _Worker(setup, self._actions.capture_output)
+        worker = _Worker(setup, self._actions.capture_output, self._artifacts)
         await worker.process.spawn()
         self._workers.add(worker)
         worker.watch = asyncio.create_task(worker.process.gone.wait())
@@ -150,7 +151,10 @@ class _NotTaken(Exception):
 class _Worker:
     """A worker and the task that it runs."""
 
-    def __init__(self, setup: bytes, captures: bool) -> None:
+    def __init__(self, setup: bytes, captures: bool, artifacts: HostArtifacts | None) -> None:
+        self._artifacts = artifacts
+        self._told_bytes = 0
+        """The largest payload that it was told."""
         self._captured = CapturedOutput(self._say_captured) if captures else None
         self.process = WorkerProcess(setup, self._take_frame, self._captured)
         self.watch: asyncio.Task[Any] | None = None
@@ -191,6 +195,9 @@ class _Worker:
         try:
             if (refusal := _refusal(task)) is not None:
                 self.process.send(Kind.MUTE, refusal.encode())
+            if self._artifacts is not None and self._artifacts.max_payload_bytes != self._told_bytes:
+                self._told_bytes = self._artifacts.max_payload_bytes
+                self.process.send(Kind.LARGEST, str(self._told_bytes).encode())
             self.process.send(Kind.TASK, assignment.SerializeToString())
             await asyncio.wait({gone, outcome}, return_when=asyncio.FIRST_COMPLETED)
             if outcome.done() and outcome.result():

@@ -44,7 +44,7 @@ class Body:
         lifespan: Makes the context that is open while the worker lives, None for none.
         middleware: What is called around each handler.
         codec: The codec of the host, None for none.
-        access: The pickled `Credentials` for artifacts, empty if there are none.
+        access: The pickled `Credentials` for artifacts and steps, empty if there are none.
     """
 
     handlers: dict[str, Registered]
@@ -60,7 +60,7 @@ def setup_of(actions: Actions, credentials: Any = None) -> bytes | None:
 
     Args:
         actions: The handlers of the host.
-        credentials: By what the server is reached for artifacts. Default it is not.
+        credentials: By what the server is reached for artifacts and steps. Default it is not.
 
     Returns:
         The setup, pickled. None if no handler runs in processes.

@@ -27,9 +27,11 @@ from taskyard.hosting.artifact_work import TaskArtifacts, hashes_of
 from taskyard.hosting.invocation import call_plainly, enter_lifespan, invoke
 from taskyard.hosting.outcomes import describe, traceback_of
 from taskyard.hosting.running_task import RunningTask
+from taskyard.hosting.step_work import TaskSteps
 from taskyard.v1.lease_pb2 import Assignment, Lease
 from taskyard.v1.output_pb2 import NewChunk
 from taskyard.v1.runtime_host_pb2 import Report
+from taskyard.values.payloads import Codec
 
 from . import current_process
 from .forwarded_logs import forward_logs
@@ -115,6 +117,7 @@ class Worker:
         self._ends = ends
         self._mute = ""
         """Why the next task can say nothing."""
+        self._max_payload_bytes = 0
         self._tasks = tasks
         self._send = send
         self._task: RunningTask | None = None
@@ -144,6 +147,8 @@ class Worker:
                 kind, data = received
                 if kind is Kind.MUTE:
                     self._mute = data.decode()
+                elif kind is Kind.LARGEST:
+                    self._max_payload_bytes = int(data)
                 else:
                     await self._run_task(Assignment.FromString(data), state)
                     self._mute = ""
@@ -160,7 +165,8 @@ class Worker:
         output = PipeOutput(self._send, self._mute)
         access, lease = self._body.access, assignment.lease
         artifacts = partial(_artifacts, access, lease, hashes_of(assignment)) if access else None
-        self._task = task = RunningTask(assignment.task, token, self._report, state, output, artifacts)
+        steps = partial(_steps, access, self._max_payload_bytes, assignment, self._body.codec) if access else None
+        self._task = task = RunningTask(assignment.task, token, self._report, state, output, artifacts, steps)
         task.raises = True
         task.tell_tokens = self._tell_tokens
         handler = self._body.handlers.get(task.action, self._body.any_action)
@@ -281,6 +287,15 @@ def _artifacts(access: bytes, lease: Lease, hashes: dict[str, str]) -> TaskArtif
     from taskyard.hosting.artifacts import LeaseArtifacts
 
     return LeaseArtifacts(_all_artifacts(access), lease, hashes)
+
+
+def _steps(access: bytes, max_payload_bytes: int, assignment: Assignment, codec: Codec | None) -> TaskSteps:
+    """The steps of a task, by connections of this process."""
+    from taskyard.hosting.steps import LeaseSteps
+
+    artifacts = _all_artifacts(access)
+    artifacts.max_payload_bytes = max_payload_bytes
+    return LeaseSteps(artifacts, assignment.lease, assignment.task.steps, codec)
 
 
 @cache

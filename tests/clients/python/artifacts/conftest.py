@@ -1,12 +1,10 @@
 """A server that keeps artifacts, tasks that have some, and hosts that put them."""
 
-import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable
-from typing import Any
+from collections.abc import Awaitable, Callable
 
 import pytest
 
-from taskyard import Client, Host
+from taskyard import Client
 from taskyard.handles import TaskHandle
 from taskyard_server.core.leases import Lease
 from taskyard_server.core.runs.artifacts import Right
@@ -32,23 +30,6 @@ async def running(server: Server, client: Client) -> tuple[TaskHandle, Lease]:
     """A task that runs: its handle and its lease."""
     handle = await client.submit("work")
     return handle, await server.run()
-
-
-@pytest.fixture
-async def begin() -> AsyncIterator[Callable[..., Host]]:
-    """Runs a host with a handler of the action `work` at a server, until the test is over."""
-    running: list[asyncio.Task[None]] = []
-
-    def begin(server: Any, handler: Callable[..., Any], runs_in: Any = None, **options: Any) -> Host:
-        host = Host(server.address, "host", machine_figures=False, **options)
-        host.action("work", runs_in=runs_in)(handler)
-        running.append(asyncio.create_task(host.run()))
-        return host
-
-    yield begin
-    for each in running:
-        each.cancel()
-    await asyncio.gather(*running, return_exceptions=True)
 
 
 async def put(server: Server, lease: Lease, name: str, data: bytes) -> None:

@@ -89,3 +89,28 @@ async def unit_test(task: RunningTask) -> list[str]:
     links: Links = await fetch(Page("a"), task)
     links = await compare(Page("a"), task, before=links, count=3)
     return links.found + fetch_plainly(Page("b")).found + compare_plainly(Page("c"), before=links).found
+
+
+def count(page: Page, *, twice: bool) -> int:
+    """A plain function of a step."""
+    return len(page.url) * (2 if twice else 1)
+
+
+async def links_of(page: Page) -> Links:
+    """An async one."""
+    return Links([page.url])
+
+
+@host.action("steps")
+async def takes_steps(task: RunningTask) -> list[str]:
+    """The types of steps are those of their functions."""
+    links: Links = await task.step("links", links_of, Page("a"))
+    length: int = await task.step("count", count, Page("a"), twice=True)
+    return [*links.found, str(length)]
+
+
+@host.action("plain steps")
+def takes_plain_steps(task: RunningTask) -> int:
+    """In a plain function the result is there at once."""
+    length: int = task.step("count", count, Page("a"), twice=False).value
+    return length

@@ -58,3 +58,15 @@ host.handles(crawl)(another_output)  # wrong
 host.handles(crawl, runs_in="nowhere")(fitting)  # wrong
 host.handles("crawl")(fitting)  # wrong
 Retry("busy", after=30)  # wrong
+
+
+async def links_of(page: Page) -> Links:
+    """The function of a step."""
+    return Links([page.url])
+
+
+async def takes_steps(task: RunningTask) -> str:
+    """Of steps the arguments are checked, and the types of the results."""
+    await task.step("links", links_of, "a")  # wrong
+    await task.step("links", links_of)  # wrong
+    return await task.step("links", links_of, Page("a"))  # wrong
