@@ -16,6 +16,7 @@ ENTRIES: Final = (
     CommandEntry("watch", "watch:watch", "Show what happens to tasks until Ctrl-C.", TASKS),
     CommandEntry("logs", "logs:logs", "Show what a task has said.", TASKS),
     CommandEntry("artifacts", "artifacts:artifacts", "List the artifacts of a task, or save one.", TASKS),
+    CommandEntry("steps", "steps:steps", "List the steps of a task, which its next run does not do again.", TASKS),
     CommandEntry("wait", "wait:wait", "Wait until tasks have ended.", TASKS),
     CommandEntry("why", "waiting:why", "Say why a task waits: each reason has to go before it runs.", TASKS),
     CommandEntry("cancel", "tasks:cancel", "Cancel a task that has not ended.", TASKS),

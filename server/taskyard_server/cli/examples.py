@@ -17,6 +17,7 @@ EXAMPLES: Final[dict[str, str]] = {
     "watch": f"watch --task {TASK} --until-ended",
     "logs": f"logs {TASK} --follow --channel stderr --channel log",
     "artifacts": f"artifacts {TASK} report.html --save today.html",
+    "steps": f"steps {TASK} -o json",
     "wait": f"wait {TASK} --timeout 10m",
     "why": f"why {TASK}",
     "cancel": f"cancel {TASK} --cancel-children --wait 10s",
