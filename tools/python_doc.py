@@ -31,7 +31,8 @@ GROUPS: Final = {
     "Tasks": (
         "What calls return about tasks. All of it is frozen.",
         "Task TaskState Attempt Progress Submitted SubmittedBatch Batch BatchOutcome TaskEvent EventKind OutputChunk "
-        "Artifact Target TargetStatus Stopping Explanation WaitReason WaitKind Operation OperationKind OperationStatus",
+        "Artifact Step Target TargetStatus Stopping Explanation WaitReason WaitKind Operation OperationKind "
+        "OperationStatus",
     ),
     "Schedules": ("What calls return about schedules.", "Schedule CatchUp Overlap Trigger TriggerState"),
     "Figures and namespaces": (

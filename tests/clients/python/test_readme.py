@@ -44,16 +44,17 @@ def address():
 
 
 def test_the_documents_show_the_examples():
-    assert [code_of(f"{name}.py") for name in ("host", "agent", "shares", "output", "artifacts", "inputs")] == BLOCKS
+    names = ("host", "agent", "shares", "output", "artifacts", "inputs", "steps")
+    assert [code_of(f"{name}.py") for name in names] == BLOCKS
 
 
 def test_the_agents_get_their_greetings_from_the_host(address):
-    host, agent, shares, output, artifacts, inputs = (block.replace(ADDRESS, address) for block in BLOCKS)
+    host, agent, shares, output, artifacts, inputs, steps = (block.replace(ADDRESS, address) for block in BLOCKS)
     with subprocess.Popen([sys.executable, "-c", host]) as working:
         try:
             done = [
                 subprocess.run([sys.executable, "-c", each], capture_output=True, text=True, timeout=30)
-                for each in (agent, shares, output, artifacts, inputs)
+                for each in (agent, shares, output, artifacts, inputs, steps)
             ]
         finally:
             working.terminate()
@@ -72,4 +73,11 @@ def test_the_agents_get_their_greetings_from_the_host(address):
         "<h1>Rows of today</h1>",
     ]
     assert done[4].stdout == "a.example has 3 words, b.example has 100000\n"
+    assert done[5].stdout.splitlines() == [
+        "fetches a.example",
+        "counts",
+        "words: 4",
+        "fetch ['one', 'page', 'of', 'words'] by attempt 1",
+        "count 4 by attempt 2",
+    ]
     assert done[1].stdout == "True {'greeting': 'Hello, report!'}\n0\n"

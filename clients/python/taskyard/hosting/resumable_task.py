@@ -81,7 +81,7 @@ class ResumableTask:
             BadValue: What an earlier run has recorded does not fit the type.
             CancelledError: As `check`, in a thread or process.
             LeaseLost: The lease of the task has ended.
-            TooLarge: The task has 1,000 steps already.
+            TooLarge: The task has 1,000 steps already, or as many results as it may have.
             Unimplemented: The server takes no steps, since it is of an older version.
         """
         if self.raises:
