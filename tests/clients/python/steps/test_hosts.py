@@ -204,3 +204,13 @@ async def test_a_host_of_another_process_goes_on(server, client, begin, tmp_path
 
 async def _awaited(work):
     return await work
+
+
+@pytest.mark.parametrize("runs_in", ["thread", "process"])
+async def test_what_is_no_artifact_is_up_to_the_server(open_server, open_client, begin, tmp_path, runs_in):
+    server = await open_server(objects=Objects(MEMORY), max_payload_bytes=2_000)
+    begin(server, stepping.large, runs_in)
+    params = {"folder": str(tmp_path), "size": 3_000}
+    handle = await open_client(server).submit("work", params=params, retry_policy=stepping.AGAIN)
+    assert await handle.result() == 3_000
+    assert [each.size_bytes for each in (await handle.task()).artifacts] == [3_002]
