@@ -5,7 +5,8 @@ from datetime import timedelta
 
 import pytest
 
-from taskyard import Host, LeaseLost, NotFound, Retry, TaskState
+from taskyard import Host, LeaseLost, NotFound, Retry, TaskState, Unavailable
+from taskyard_server.core.errors import Unavailable as Away
 from taskyard_server.store.objects import MEMORY, Objects
 from tests.clients.python.steps import stepping
 from tests.waiting import LIMIT_SECS, until
@@ -214,3 +215,20 @@ async def test_what_is_no_artifact_is_up_to_the_server(open_server, open_client,
     handle = await open_client(server).submit("work", params=params, retry_policy=stepping.AGAIN)
     assert await handle.result() == 3_000
     assert [each.size_bytes for each in (await handle.task()).artifacts] == [3_002]
+
+
+async def test_what_was_kept_first_is_the_result_also_if_its_answer_never_came(server, client, begin, monkeypatch):
+    monkeypatch.setattr("taskyard.hosting.artifacts.PATIENCE_SECS", 0.0)
+
+    async def away():
+        raise Away("the store does not answer")
+
+    async def work(task):
+        with pytest.raises(Unavailable):
+            await task.step("it", lambda: "first" * 100_000)
+        return await task.step("it", lambda: "second")
+
+    once(server, away)
+    begin(server, work)
+    assert await finished(client) == "first" * 100_000
+    assert (server.steps.recorded, server.steps.fetches) == (["it", "it"], 1)
