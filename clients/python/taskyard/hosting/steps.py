@@ -102,10 +102,10 @@ class LeaseSteps:
             step: The step.
 
         Returns:
-            What is kept under its name, with its result whole.
+            The step.
 
         Raises:
-            TaskyardError: It is refused.
+            TaskyardError: It is refused, or the server was unavailable for too long.
         """
         lease, kept = self._lease, step
         if not self._takes(step.result.ByteSize() + step.output.ByteSize()):
@@ -121,15 +121,17 @@ class LeaseSteps:
             output=kept.output if kept.HasField("output") else None,
             duration_ms=step.duration_ms,
         )
-        if not self._artifacts.repeated(partial(_record, request)).repeated:
+        try:
+            self._artifacts.repeated(partial(_record, request))
+        except BaseException:
+            # It may be kept all the same: who takes the step again finds out first.
             with self._lock:
-                if self._kept is not None:
-                    self._kept[step.name] = kept
-            return step
-        # The answer to an earlier call was lost: what that brought is kept, whatever this one brings.
+                self._kept = None
+            raise
         with self._lock:
-            self._kept = None
-        return self.find(step.name) or step
+            if self._kept is not None:
+                self._kept[step.name] = kept
+        return step
 
     def _takes(self, size: int) -> bool:
         """Note a further result of so many bytes. False if it must be an artifact."""
