@@ -62,10 +62,10 @@ M.SubmitTaskRequest = message([[agentId action tabId ref params priority deadlin
   after afterPolicy uniqueKey uniqueWhile onConflict onTargetFailure selector inputs]], {params = STRUCT, requires =
   STRINGS, labels = MAP, retryPolicy = M.RetryPolicy, input = M.Payload, concurrencyKeys = STRINGS, after = STRINGS,
   inputs = MAP})
-M.CancelTaskRequest = message([[taskId cancelChildren waitMs]])
-M.PauseTaskRequest = message([[taskId waitMs]])
+M.CancelTaskRequest = message([[taskId cancelChildren waitMs reason]])
+M.PauseTaskRequest = message([[taskId waitMs reason]])
 M.ResumeTaskRequest = message([[taskId tokenLimit]])
-M.ResolveTaskRequest = message([[taskId result]], {result = VALUE})
+M.ResolveTaskRequest = message([[taskId result reason]], {result = VALUE})
 M.BatchTask = message([[action tabId ref params priority deadline project requires labels target hold notBefore
   tokenLimit retryPolicy idempotencyKey traceparent runTimeoutMs parentId input concurrencyKeys after afterPolicy
   uniqueKey uniqueWhile onConflict onTargetFailure afterIndexes selector inputs inputIndexes]], {params = STRUCT,
@@ -88,10 +88,11 @@ M.CreateNamespaceRequest = message([[namespace limits]], {limits = M.NamespaceLi
 M.UpdateNamespaceRequest = message([[namespace limits updateMask]], {limits = M.NamespaceLimits})
 M.TaskFilter = message([[agentId state batchId target createdFrom createdUntil parentId labels action hostId
   concurrencyKey endedFrom endedUntil error idPrefix]])
-M.CancelTasksRequest = message([[filter all operationId dryRun]], {filter = M.TaskFilter})
-M.PauseTasksRequest = message([[filter all operationId dryRun]], {filter = M.TaskFilter})
+M.CancelTasksRequest = message([[filter all operationId dryRun reason]], {filter = M.TaskFilter})
+M.PauseTasksRequest = message([[filter all operationId dryRun reason]], {filter = M.TaskFilter})
 M.ResumeTasksRequest = message([[filter all operationId dryRun tokenLimit]], {filter = M.TaskFilter})
-M.ResolveTasksRequest = message([[filter all operationId dryRun result]], {filter = M.TaskFilter, result = VALUE})
+M.ResolveTasksRequest = message([[filter all operationId dryRun result reason]], {filter = M.TaskFilter, result =
+  VALUE})
 M.ReprioritizeTasksRequest = message([[filter all operationId dryRun priority]], {filter = M.TaskFilter})
 M.NewChunk = message([[channel text json binary]], {json = VALUE})
 M.AppendOutputRequest = message([[hostId taskId fencingToken number chunks]], {chunks = objects(M.NewChunk)})

@@ -91,6 +91,18 @@ async def code_of(call) -> str:
 # Changes
 
 
+async def test_the_reason_for_a_change_is_in_its_line(server, lines):
+    accepted = await server.tasks.SubmitTask(task(), metadata=by("ann"))
+    request = task_pb2.CancelTaskRequest(task_id=accepted.task_id, reason="wrong site")
+    await server.tasks.CancelTask(request, metadata=by("operator"))
+    request.reason = "x" * 5_000
+    assert await code_of(server.tasks.CancelTask(request, metadata=by("operator"))) == "INVALID_ARGUMENT"
+    assert [(line["reason"], line["outcome"]) for line in lines()] == [
+        ("wrong site", "ok"),
+        ("x" * 256, "bad_request"),
+    ]
+
+
 async def test_a_change_by_an_operator_is_a_line_with_who_what_and_on_what(server, lines):
     accepted = await server.tasks.SubmitTask(task(), metadata=by("operator"))
     await server.tasks.CancelTask(

@@ -124,7 +124,9 @@ def test_a_cancelled_batch_has_ended_badly(taskyard, file):
     batch_id = taskyard("batch", "submit", file({"action": "a"}, {"action": "b"}), "--agent", "ann", "--json").json[
         "batchIds"
     ][0]
-    assert taskyard("batch", "cancel", batch_id).out == f"{batch_id}: 2 tasks cancelled\n"
+    cancelled = taskyard("batch", "cancel", batch_id, "--reason", "wrong site")
+    assert cancelled.out == f"{batch_id}: 2 tasks cancelled\n"
+    assert taskyard("batch", "get", batch_id).out.count("wrong site") == 2
     waited = taskyard("batch", "wait", batch_id)
     assert (waited.code, waited.out) == (1, f"{batch_id} has ended: 2 cancelled\n")
 

@@ -38,13 +38,13 @@ def test_each_verb(taskyard, submit):
         (("pause",), "queued"),
         (("resolve", "--result", '{"a": 1}'), "queued"),
         (("reprioritize", "--priority", "-4"), "queued"),
-        (("cancel",), "cancelled"),
+        (("cancel", "--reason", "wrong site"), "cancelled"),
     ):
         done = taskyard("bulk", *words, "--agent", "ann", "--json").json["operation"]
         assert (done["kind"], done["status"], done["failed"]) == (words[0], "done", 0)
         assert states(taskyard) == [state]
     task = taskyard("get", task_id, "--json").json
-    assert (task["priority"], task["tokenLimit"]) == (-4, 9)
+    assert (task["priority"], task["tokenLimit"], task["reason"]) == (-4, 9, "wrong site")
 
 
 def test_a_result_must_be_json(taskyard):

@@ -242,6 +242,15 @@ def test_cancel_prints_the_new_state(taskyard, submit):
     assert taskyard("cancel", task_id).out == f"{task_id} is cancelled\n"
 
 
+def test_the_reason_of_a_cancel_is_shown(taskyard, submit):
+    task_id = submit()
+    taskyard("cancel", task_id, "--reason", "wrong site")
+    assert taskyard("get", task_id, "--json").json["reason"] == "wrong site"
+    assert ["reason", "wrong", "site"] in [line.split() for line in taskyard("get", task_id).out.splitlines()]
+    assert "wrong site" in taskyard("list").out
+    assert taskyard("wait", task_id).out.endswith("is cancelled: wrong site\n")
+
+
 def test_cancel_as_json_is_the_documented_answer(taskyard, submit):
     task_id = submit()
     assert taskyard("cancel", task_id, "--json").json == {"status": "cancelled", "taskId": task_id}

@@ -44,6 +44,15 @@ def test_a_task_is_paused_and_resumed(taskyard, server):
     assert taskyard("get", task_id, "--json").json["run"] == 2
 
 
+def test_the_reasons_of_a_pause_and_of_a_resolve_are_shown(taskyard, server):
+    task_id = server.submit()
+    server.run()
+    taskyard("pause", task_id, "--reason", "lunch")
+    assert "Job was interrupted by user: lunch" in taskyard("list").out
+    taskyard("resolve", task_id, "--reason", "by hand")
+    assert taskyard("get", task_id, "--json").json["reason"] == "by hand"
+
+
 def test_a_pause_waits_for_the_host_and_says_whether_it_may_still_run(taskyard, server):
     task_id = server.submit()
     server.run()

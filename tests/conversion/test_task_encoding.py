@@ -120,6 +120,7 @@ HISTORIES = st.just(NO_HISTORY) | st.builds(
     artifacts=st.lists(ARTIFACTS, max_size=2).map(tuple),
     steps=st.integers(0, 1000),
     step_bytes=st.integers(0, 1 << 20),
+    reason=optional(TEXTS.filter(bool)),
 )
 
 
@@ -204,6 +205,7 @@ def expected(task: Task, completed_at: float | None, with_result: bool) -> pb.Ta
         run_timeout_ms=None if options.run_timeout_secs is None else round(options.run_timeout_secs * 1000),
         parent_id=options.parent_id,
         code=history.code,
+        reason=history.reason,
         concurrency_keys=extras.concurrency_keys,
         after=extras.after,
         after_policy=extras.after_policy and pb.After.Policy.Value(extras.after_policy.value),

@@ -7,9 +7,11 @@ from contextlib import AsyncExitStack
 import pytest
 
 from taskyard_server.core.errors import NotOwner, Unavailable
+from taskyard_server.core.operations.operation import OperationKind, OperationRequest
 from taskyard_server.core.reports import Report, ReportKind
 from taskyard_server.core.runs.artifacts import Right
-from taskyard_server.core.task import QUEUED, Submission, Task
+from taskyard_server.core.search.task_filter import TaskFilter
+from taskyard_server.core.task import IN_FLIGHT, QUEUED, Submission, Task
 from taskyard_server.core.task_options import TaskExtras, TaskOptions
 from taskyard_server.store.port import (
     ADDED_FIELDS_LEVEL,
@@ -160,6 +162,27 @@ async def test_artifacts_are_refused_while_an_older_version_lives_and_hosts_are_
     await yard.settle()
     assert new.engine.artifacts.are_taken
     assert (await put(new.engine, right, "data", b"x", namespace="shop")).artifact is not None
+
+
+async def test_reasons_are_refused_while_an_older_version_lives(yard: Yard) -> None:
+    old = await yard.member("old", ARTIFACTS_LEVEL - 1)
+    new = await yard.member("new", ARTIFACTS_LEVEL)
+    host, tasks = await speaker_on(new), new.engine.tasks
+    request = OperationRequest("op", OperationKind.CANCEL, TaskFilter(), reason="wrong site")
+    for call in (
+        tasks.cancel("shop", host.task_id, reason="wrong site", show=live),
+        tasks.cancel_and_wait("shop", host.task_id, 0, with_children=True, reason="wrong site", show=live),
+        tasks.pause("shop", host.task_id, reason="wrong site", show=live),
+        tasks.resolve("shop", host.task_id, None, reason="wrong site", show=live),
+        new.engine.operations.begin("shop", request, show=lambda operation: operation.status),
+    ):
+        with pytest.raises(Unavailable, match="reason: not before all replicas of this store are of this version"):
+            await call
+    assert tasks.state_of("shop", host.task_id) in IN_FLIGHT
+    await leave(yard, old)
+    await yard.settle()
+    task = await tasks.pause("shop", host.task_id, reason="wrong site", show=live)
+    assert task.history.reason == "wrong site"
 
 
 async def test_the_next_owner_goes_on_with_an_upload_and_has_what_is_complete(yard: Yard) -> None:

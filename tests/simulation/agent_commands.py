@@ -115,26 +115,27 @@ class AgentCommands:
         if self._chances.extra():
             self._cancel_with_children(task_id)
             return
+        reason = self._chances.reason()
         self._sim.both(
             "cancel",
-            (task_id,),
-            lambda: self._core.cancel(now, task_id),
-            lambda _: self._model.cancel(now, task_id),
+            (task_id, reason),
+            lambda: self._core.cancel(now, task_id, reason),
+            lambda _: self._model.cancel(now, task_id, reason),
         )
 
     def _cancel_with_children(self, task_id: str) -> None:
-        now = self._sim.now
+        now, reason = self._sim.now, self._chances.reason()
         done = self._sim.both(
             "cancel with children",
-            (task_id,),
-            lambda: self._core.cancel_with_children(now, task_id),
-            lambda _: self._model.cancel_with_children(now, task_id),
+            (task_id, reason),
+            lambda: self._core.cancel_with_children(now, task_id, reason=reason),
+            lambda _: self._model.cancel_with_children(now, task_id, reason),
         )
         if done is not None and done[1]:
             self._sim.given["cancel with children", "of some"] += 1
 
     def pause(self) -> None:
-        self._go("pause", self.some_task_id())
+        self._go("pause", self.some_task_id(), self._chances.reason())
 
     def resume(self) -> None:
         """Mostly of one that can be; sometimes with a target, which may be another's."""
@@ -146,7 +147,7 @@ class AgentCommands:
         self._go("resume", job.id if job else self.some_task_id(), target, limit)
 
     def resolve(self) -> None:
-        self._go("resolve", self.some_task_id(), self._chances.one_of([None, b"resolved"]))
+        self._go("resolve", self.some_task_id(), self._chances.one_of([None, b"resolved"]), self._chances.reason())
 
     def _go(self, name: str, task_id: str, *args: Any) -> None:
         now, tasks = self._sim.now, self._model.world.tasks
@@ -181,12 +182,12 @@ class AgentCommands:
         )
 
     def cancel_batch(self) -> None:
-        now, batch_id = self._sim.now, self._chances.one_of(self._batch_ids)
+        now, batch_id, reason = self._sim.now, self._chances.one_of(self._batch_ids), self._chances.reason()
         self._sim.both(
             "cancel batch",
-            (batch_id,),
-            lambda: self._core.cancel_batch(now, batch_id),
-            lambda _: self._model.cancel_batch(now, batch_id),
+            (batch_id, reason),
+            lambda: self._core.cancel_batch(now, batch_id, reason),
+            lambda _: self._model.cancel_batch(now, batch_id, reason),
         )
 
     def some_task_id(self) -> str:

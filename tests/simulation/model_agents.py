@@ -102,32 +102,37 @@ class AgentModel:
             raise Refused("not_found", "batch not found")
         return jobs
 
-    def cancel_batch(self, now: float, batch: str) -> int:
+    def cancel_batch(self, now: float, batch: str, reason: str | None = None) -> int:
         live = [job for job in self.batch(batch) if job.state not in ENDED]
         for job in live:
-            self.world.end(now, job, "cancelled", stop="cancelled")
+            self._cancel(now, job, reason)
         return len(live)
 
-    def cancel(self, now: float, task_id: str) -> Job:
+    def cancel(self, now: float, task_id: str, reason: str | None = None) -> Job:
         job = self.world.get(task_id)
         if job.state in ENDED and not job.blocks:
             raise Refused("conflict")
-        self.world.end(now, job, "cancelled", stop="cancelled")
+        self._cancel(now, job, reason)
         return job
 
-    def cancel_with_children(self, now: float, task_id: str) -> tuple[Job, int]:
+    def _cancel(self, now: float, job: Job, reason: str | None) -> None:
+        job.reason = reason
+        self.world.end(now, job, "cancelled", stop="cancelled")
+
+    def cancel_with_children(self, now: float, task_id: str, reason: str | None = None) -> tuple[Job, int]:
         """What descends from it is cancelled with it, and counted; it may have ended itself if there is any."""
         job, below = self.world.get(task_id), self.world.families.below(task_id)
         if not below or job.state not in ENDED:
-            self.cancel(now, task_id)
+            self.cancel(now, task_id, reason)
         for each in below:
-            self.world.end(now, each, "cancelled", stop="cancelled")
+            self._cancel(now, each, reason)
         return job, len(below)
 
-    def pause(self, now: float, task_id: str) -> Job:
+    def pause(self, now: float, task_id: str, reason: str | None = None) -> Job:
         job = self.world.get(task_id)
         if job.state not in FLYING:
             raise Refused("conflict")
+        job.reason = reason
         self.world.pause(now, job, "paused")
         return job
 
@@ -155,10 +160,11 @@ class AgentModel:
                 self.world.come_due(now, job)
         return job
 
-    def resolve(self, now: float, task_id: str, result: bytes | None) -> Job:
+    def resolve(self, now: float, task_id: str, result: bytes | None, reason: str | None = None) -> Job:
         job = self.world.get(task_id)
         if job.state not in STOPPED:
             raise Refused("conflict")
+        job.reason = reason
         self.world.end(now, job, "done", result=result)
         return job
 

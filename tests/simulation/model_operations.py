@@ -28,6 +28,7 @@ class Wanted:
     states: Collection[str] | None
     token_limit: int | None
     priority: int
+    reason: str | None = None
 
 
 @dataclass
@@ -157,13 +158,13 @@ class Operations:
 
     def _do(self, now: float, wanted: Wanted, job: Job) -> None:
         if wanted.kind == "cancel":
-            self._agents.cancel(now, job.id)
+            self._agents.cancel(now, job.id, wanted.reason)
         elif wanted.kind == "pause":
-            self._agents.pause(now, job.id)
+            self._agents.pause(now, job.id, wanted.reason)
         elif wanted.kind == "resume":
             self._agents.resume(now, job.id, None, wanted.token_limit)
         elif wanted.kind == "resolve":
-            self._agents.resolve(now, job.id, None)
+            self._agents.resolve(now, job.id, None, wanted.reason)
         elif job.priority != wanted.priority:
             job.moved_to = wanted.priority
             self._agents.world.tell(now, "reprioritized", job, job.state)

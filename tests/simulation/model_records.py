@@ -141,7 +141,8 @@ class Job:
 
     `own_secs` is the length of a deadline that the agent set. A pending task waits to be released if it is `held`, for
     its `due` time, or to be tried again, when `retrying`. `blocks` and `is_head` are about its target. Its attempt may
-    run until `run_until`. It was the answer to what it is `bound` to, at those times.
+    run until `run_until`. It was the answer to what it is `bound` to, at those times. The `reason` is of who ended or
+    interrupted it.
     """
 
     id: str
@@ -192,6 +193,7 @@ class Job:
     said: Said = field(default_factory=Said)
     artifacts: dict[str, int] = field(default_factory=dict)
     steps: dict[str, int] = field(default_factory=dict)
+    reason: str | None = None
 
     @property
     def priority(self) -> int:
@@ -205,6 +207,10 @@ class Job:
     def is_over_budget(self) -> bool:
         limit = self.wish.token_limit if self.raised_limit is None else self.raised_limit
         return limit is not None and (self.tokens_used or 0) > limit
+
+    def told(self, stop: str, message: str) -> str:
+        """The message to the host that shall stop."""
+        return f"{message}: {self.reason}" if self.reason and stop in ("cancelled", "paused") else message
 
     def latency_ms(self) -> int | None:
         """From the first start to the end."""

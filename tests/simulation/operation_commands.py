@@ -52,6 +52,7 @@ class OperationCommands:
         limit = dice.choice([None, None, 20, 10**6])
         name, kind, states = dice.choice(NAMES), dice.choice(KINDS), dice.choice(STATES)
         wanted = Wanted(name, kind, dice.choice(agents), states, limit, dice.choice([-6, 0, 0, 3]))
+        wanted.reason = self._sim.chances.reason()
         task_filter = TaskFilter(
             agent_id=wanted.agent, states=None if states is None else frozenset(map(TaskState, states))
         )
@@ -60,7 +61,7 @@ class OperationCommands:
             text = ",".join(states).encode()
             shown += b"\x12" + bytes([len(text)]) + text
         request = OperationRequest(
-            name, OperationKind(kind), task_filter, shown, wanted.token_limit, None, wanted.priority
+            name, OperationKind(kind), task_filter, shown, wanted.token_limit, None, wanted.priority, wanted.reason
         )
         self._sim.both(
             "begin operation",

@@ -71,6 +71,7 @@ FIELDS: Final = (
     "output",
     "artifacts",
     "steps",
+    "reason",
     "priority",
 )
 
@@ -109,6 +110,7 @@ def of_task(task: Task) -> tuple[object, ...]:
         task.history.output,
         [(each.name, each.size) for each in task.history.artifacts],
         (task.history.steps, task.history.step_bytes),
+        task.history.reason,
         task.priority,
     )
 
@@ -158,6 +160,7 @@ def of_job(job: Job) -> tuple[object, ...]:
         job.output,
         [*job.artifacts.items()],
         (len(job.steps), sum(job.steps.values())),
+        job.reason,
         job.priority,
     )
 

@@ -133,6 +133,7 @@ class Chances:
         self.artifact_dice = Random(f"artifacts of {seed}")
         self.output_dice = Random(f"output of {seed}")
         self._weight_dice = Random(f"weights of {seed}")
+        self._reason_dice = Random(f"reasons of {seed}")
         self.new_mood()
 
     def new_mood(self) -> None:
@@ -396,6 +397,10 @@ class Chances:
         """After which time a task that is given back may be handed out again, and why."""
         dice = self._set_back_dice
         return (dice.choice([0.001, 1.0, 5.0]), dice.choice([None, "busy"])) if dice.random() < 0.3 else (None, None)
+
+    def reason(self) -> str | None:
+        """Why a task is cancelled, paused or resolved; mostly nobody says."""
+        return self._reason_dice.choice([None, None, "wrong site", "by hand"])
 
     def traceback(self) -> str | None:
         return self._extra_dice.choice([None, "in crawl"]) if self.extra() else None

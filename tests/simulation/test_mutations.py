@@ -18,6 +18,7 @@ from taskyard_server.core.admission import Admission
 from taskyard_server.core.attempts import Attempts
 from taskyard_server.core.dispatcher import Dispatcher
 from taskyard_server.core.grants import Grants
+from taskyard_server.core.history import History
 from taskyard_server.core.lifecycle import Lifecycle
 from taskyard_server.core.liveness import Liveness
 from taskyard_server.core.offers import OfferGroup, Offers
@@ -249,8 +250,16 @@ MUTATIONS: dict[str, list[Edit]] = {
         (Grants, "end", "stop is not None and lease.stream is not None", "lease.stream is not None"),
     ],
     "a stream is not told what was cancelled": [
-        (Scheduler, "cancel", "None, None, StopReason.CANCELLED", "None, None"),
+        (Lifecycle, "cancel", "None, None, StopReason.CANCELLED", "None, None"),
     ],
+    "a resume keeps the reason of a pause": [(History, "of_next_run", ", reason=None", "")],
+    "a command without a reason keeps the one before": [
+        (History, "with_reason", "reason ==", "reason is None or reason ==")
+    ],
+    "children are cancelled without the reason": [
+        (Scheduler, "cancel_with_children", "(now, each, reason)", "(now, each, None)")
+    ],
+    "a host is not told why": [(Lifecycle, "pause", "_with_reason(INTERRUPTED, task)", "INTERRUPTED")],
     "a requeued task has an error": [
         (Grants, "_requeue", "life.transition(task, QUEUED, None)", "life.transition(task, QUEUED, why)"),
     ],

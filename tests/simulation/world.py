@@ -245,7 +245,7 @@ class World:
         self._reopen(job)
         job.run += 1
         job.deliveries = job.failed = 0
-        job.progress = job.completed_at = job.result = job.code = job.traceback = None
+        job.progress = job.completed_at = job.result = job.code = job.traceback = job.reason = None
         job.deadline = None if job.own_secs is None else now + job.own_secs
         self.enter(now, job, "queued")
         self.place(now, job)
@@ -440,7 +440,7 @@ class World:
         if job.host is None:
             raise AssertionError(f"{job.id} has no lease that could end")
         if stop is not None and job.stream is not None:
-            self.stops.append(Stop(job.host, job.id, job.token, stop, message or ""))
+            self.stops.append(Stop(job.host, job.id, job.token, stop, job.told(stop, message or "")))
         may_run = job.stream is None or job.begun
         if stop is not None and may_run and job.target is not None and job.lease_until > now:
             self.stopping.append(

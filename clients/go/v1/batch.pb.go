@@ -726,7 +726,9 @@ func (x *GetBatchResponse) GetNextPageToken() string {
 type CancelBatchRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The batch. Required.
-	BatchId       string `protobuf:"bytes,1,opt,name=batch_id,json=batchId,proto3" json:"batch_id,omitempty"`
+	BatchId string `protobuf:"bytes,1,opt,name=batch_id,json=batchId,proto3" json:"batch_id,omitempty"`
+	// Why, for people: up to 1,000 characters, shown with the tasks and told to their hosts (docs/rules.md, Reasons). Default none.
+	Reason        *string `protobuf:"bytes,2,opt,name=reason,proto3,oneof" json:"reason,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -764,6 +766,13 @@ func (*CancelBatchRequest) Descriptor() ([]byte, []int) {
 func (x *CancelBatchRequest) GetBatchId() string {
 	if x != nil {
 		return x.BatchId
+	}
+	return ""
+}
+
+func (x *CancelBatchRequest) GetReason() string {
+	if x != nil && x.Reason != nil {
+		return *x.Reason
 	}
 	return ""
 }
@@ -950,9 +959,11 @@ const file_taskyard_v1_batch_proto_rawDesc = "" +
 	"\t_agent_idB\b\n" +
 	"\x06_endedB\b\n" +
 	"\x06_countB\x12\n" +
-	"\x10_next_page_token\"/\n" +
+	"\x10_next_page_token\"W\n" +
 	"\x12CancelBatchRequest\x12\x19\n" +
-	"\bbatch_id\x18\x01 \x01(\tR\abatchId\"\xb4\x01\n" +
+	"\bbatch_id\x18\x01 \x01(\tR\abatchId\x12\x1b\n" +
+	"\x06reason\x18\x02 \x01(\tH\x00R\x06reason\x88\x01\x01B\t\n" +
+	"\a_reason\"\xb4\x01\n" +
 	"\x13CancelBatchResponse\x124\n" +
 	"\x06status\x18\x01 \x01(\x0e2\x17.taskyard.v1.Task.StateH\x00R\x06status\x88\x01\x01\x12\x1e\n" +
 	"\bbatch_id\x18\x02 \x01(\tH\x01R\abatchId\x88\x01\x01\x12!\n" +
@@ -1054,6 +1065,7 @@ func file_taskyard_v1_batch_proto_init() {
 	file_taskyard_v1_batch_proto_msgTypes[3].OneofWrappers = []any{}
 	file_taskyard_v1_batch_proto_msgTypes[4].OneofWrappers = []any{}
 	file_taskyard_v1_batch_proto_msgTypes[5].OneofWrappers = []any{}
+	file_taskyard_v1_batch_proto_msgTypes[6].OneofWrappers = []any{}
 	file_taskyard_v1_batch_proto_msgTypes[7].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{

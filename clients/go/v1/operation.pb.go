@@ -347,7 +347,9 @@ type CancelTasksRequest struct {
 	// set.
 	OperationId string `protobuf:"bytes,3,opt,name=operation_id,json=operationId,proto3" json:"operation_id,omitempty"`
 	// Only count the tasks that match; nothing is changed or kept. Default false.
-	DryRun        *bool `protobuf:"varint,4,opt,name=dry_run,json=dryRun,proto3,oneof" json:"dry_run,omitempty"`
+	DryRun *bool `protobuf:"varint,4,opt,name=dry_run,json=dryRun,proto3,oneof" json:"dry_run,omitempty"`
+	// Why, for people: up to 1,000 characters, shown with the tasks and told to their hosts (docs/rules.md, Reasons). Default none.
+	Reason        *string `protobuf:"bytes,5,opt,name=reason,proto3,oneof" json:"reason,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -410,6 +412,13 @@ func (x *CancelTasksRequest) GetDryRun() bool {
 	return false
 }
 
+func (x *CancelTasksRequest) GetReason() string {
+	if x != nil && x.Reason != nil {
+		return *x.Reason
+	}
+	return ""
+}
+
 // CancelTasksResponse shows the operation.
 type CancelTasksResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -467,7 +476,9 @@ type PauseTasksRequest struct {
 	// set.
 	OperationId string `protobuf:"bytes,3,opt,name=operation_id,json=operationId,proto3" json:"operation_id,omitempty"`
 	// Only count the tasks that match; nothing is changed or kept. Default false.
-	DryRun        *bool `protobuf:"varint,4,opt,name=dry_run,json=dryRun,proto3,oneof" json:"dry_run,omitempty"`
+	DryRun *bool `protobuf:"varint,4,opt,name=dry_run,json=dryRun,proto3,oneof" json:"dry_run,omitempty"`
+	// Why, for people: up to 1,000 characters, shown with the tasks and told to their hosts (docs/rules.md, Reasons). Default none.
+	Reason        *string `protobuf:"bytes,5,opt,name=reason,proto3,oneof" json:"reason,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -528,6 +539,13 @@ func (x *PauseTasksRequest) GetDryRun() bool {
 		return *x.DryRun
 	}
 	return false
+}
+
+func (x *PauseTasksRequest) GetReason() string {
+	if x != nil && x.Reason != nil {
+		return *x.Reason
+	}
+	return ""
 }
 
 // PauseTasksResponse shows the operation.
@@ -718,7 +736,9 @@ type ResolveTasksRequest struct {
 	// Only count the tasks that match; nothing is changed or kept. Default false.
 	DryRun *bool `protobuf:"varint,4,opt,name=dry_run,json=dryRun,proto3,oneof" json:"dry_run,omitempty"`
 	// The result to record for each, at most `maxPayloadBytes` when encoded. Default none.
-	Result        *structpb.Value `protobuf:"bytes,5,opt,name=result,proto3" json:"result,omitempty"`
+	Result *structpb.Value `protobuf:"bytes,5,opt,name=result,proto3" json:"result,omitempty"`
+	// Why, for people: up to 1,000 characters, shown with the tasks (docs/rules.md, Reasons). Default none.
+	Reason        *string `protobuf:"bytes,6,opt,name=reason,proto3,oneof" json:"reason,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -786,6 +806,13 @@ func (x *ResolveTasksRequest) GetResult() *structpb.Value {
 		return x.Result
 	}
 	return nil
+}
+
+func (x *ResolveTasksRequest) GetReason() string {
+	if x != nil && x.Reason != nil {
+		return *x.Reason
+	}
+	return ""
 }
 
 // ResolveTasksResponse shows the operation.
@@ -1343,25 +1370,29 @@ const file_taskyard_v1_operation_proto_rawDesc = "" +
 	"\fKIND_RESOLVE\x10\x04\x12\x10\n" +
 	"\freprioritize\x10\x05\x12\x15\n" +
 	"\x11KIND_REPRIORITIZE\x10\x05\x1a\x02\x10\x01B\x0e\n" +
-	"\f_first_error\"\xb1\x01\n" +
+	"\f_first_error\"\xd9\x01\n" +
 	"\x12CancelTasksRequest\x12/\n" +
 	"\x06filter\x18\x01 \x01(\v2\x17.taskyard.v1.TaskFilterR\x06filter\x12\x15\n" +
 	"\x03all\x18\x02 \x01(\bH\x00R\x03all\x88\x01\x01\x12!\n" +
 	"\foperation_id\x18\x03 \x01(\tR\voperationId\x12\x1c\n" +
-	"\adry_run\x18\x04 \x01(\bH\x01R\x06dryRun\x88\x01\x01B\x06\n" +
+	"\adry_run\x18\x04 \x01(\bH\x01R\x06dryRun\x88\x01\x01\x12\x1b\n" +
+	"\x06reason\x18\x05 \x01(\tH\x02R\x06reason\x88\x01\x01B\x06\n" +
 	"\x04_allB\n" +
 	"\n" +
-	"\b_dry_run\"K\n" +
+	"\b_dry_runB\t\n" +
+	"\a_reason\"K\n" +
 	"\x13CancelTasksResponse\x124\n" +
-	"\toperation\x18\x01 \x01(\v2\x16.taskyard.v1.OperationR\toperation\"\xb0\x01\n" +
+	"\toperation\x18\x01 \x01(\v2\x16.taskyard.v1.OperationR\toperation\"\xd8\x01\n" +
 	"\x11PauseTasksRequest\x12/\n" +
 	"\x06filter\x18\x01 \x01(\v2\x17.taskyard.v1.TaskFilterR\x06filter\x12\x15\n" +
 	"\x03all\x18\x02 \x01(\bH\x00R\x03all\x88\x01\x01\x12!\n" +
 	"\foperation_id\x18\x03 \x01(\tR\voperationId\x12\x1c\n" +
-	"\adry_run\x18\x04 \x01(\bH\x01R\x06dryRun\x88\x01\x01B\x06\n" +
+	"\adry_run\x18\x04 \x01(\bH\x01R\x06dryRun\x88\x01\x01\x12\x1b\n" +
+	"\x06reason\x18\x05 \x01(\tH\x02R\x06reason\x88\x01\x01B\x06\n" +
 	"\x04_allB\n" +
 	"\n" +
-	"\b_dry_run\"J\n" +
+	"\b_dry_runB\t\n" +
+	"\a_reason\"J\n" +
 	"\x12PauseTasksResponse\x124\n" +
 	"\toperation\x18\x01 \x01(\v2\x16.taskyard.v1.OperationR\toperation\"\xe7\x01\n" +
 	"\x12ResumeTasksRequest\x12/\n" +
@@ -1376,16 +1407,18 @@ const file_taskyard_v1_operation_proto_rawDesc = "" +
 	"\b_dry_runB\x0e\n" +
 	"\f_token_limit\"K\n" +
 	"\x13ResumeTasksResponse\x124\n" +
-	"\toperation\x18\x01 \x01(\v2\x16.taskyard.v1.OperationR\toperation\"\xe2\x01\n" +
+	"\toperation\x18\x01 \x01(\v2\x16.taskyard.v1.OperationR\toperation\"\x8a\x02\n" +
 	"\x13ResolveTasksRequest\x12/\n" +
 	"\x06filter\x18\x01 \x01(\v2\x17.taskyard.v1.TaskFilterR\x06filter\x12\x15\n" +
 	"\x03all\x18\x02 \x01(\bH\x00R\x03all\x88\x01\x01\x12!\n" +
 	"\foperation_id\x18\x03 \x01(\tR\voperationId\x12\x1c\n" +
 	"\adry_run\x18\x04 \x01(\bH\x01R\x06dryRun\x88\x01\x01\x12.\n" +
-	"\x06result\x18\x05 \x01(\v2\x16.google.protobuf.ValueR\x06resultB\x06\n" +
+	"\x06result\x18\x05 \x01(\v2\x16.google.protobuf.ValueR\x06result\x12\x1b\n" +
+	"\x06reason\x18\x06 \x01(\tH\x02R\x06reason\x88\x01\x01B\x06\n" +
 	"\x04_allB\n" +
 	"\n" +
-	"\b_dry_run\"L\n" +
+	"\b_dry_runB\t\n" +
+	"\a_reason\"L\n" +
 	"\x14ResolveTasksResponse\x124\n" +
 	"\toperation\x18\x01 \x01(\v2\x16.taskyard.v1.OperationR\toperation\"\xe5\x01\n" +
 	"\x18ReprioritizeTasksRequest\x12/\n" +

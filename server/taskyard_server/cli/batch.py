@@ -18,7 +18,8 @@ from .failure import FAILED, Failure
 from .listing import Head, ListingTable, number, task_id
 from .output_form import print_data, with_output
 from .progress import progress_bar
-from .server import shown, state_cell, took_text
+from .server import shown, state_cell, took_text, why_text
+from .stops import ReasonOption
 from .task_ends import TimeoutOption, exit_as, until
 
 app = typer.Typer(help="Submit tasks from a file, and follow them together.", no_args_is_help=True)
@@ -101,7 +102,7 @@ def get(
     out.print(_states_text(answer), soft_wrap=True)
     table = ListingTable(task_id("task"), "action", "state", number("duration", 2), Head("error", 1))
     for task in answer.tasks:
-        table.add(task.task_id, task.action, state_cell(task.state), took_text(task), task.error)
+        table.add(task.task_id, task.action, state_cell(task.state), took_text(task), why_text(task))
     if answer.next_page_token:
         table.note = f"the first {len(answer.tasks)}; there are more"
     table.print()
@@ -125,10 +126,10 @@ def wait(batch_id: BatchArgument, connection: Connection, timeout: TimeoutOption
 @app.command()
 @with_output
 @with_connection
-def cancel(batch_id: BatchArgument, connection: Connection, as_json: bool = False) -> None:
+def cancel(batch_id: BatchArgument, connection: Connection, reason: ReasonOption = None, as_json: bool = False) -> None:
     """Cancel all tasks of a batch that have not ended."""
     with connection.opened() as channel:
-        request = pb.CancelBatchRequest(batch_id=batch_id)
+        request = pb.CancelBatchRequest(batch_id=batch_id, reason=reason)
         answer: pb.CancelBatchResponse = BatchServiceStub(channel).CancelBatch(request, **connection.call())
     if as_json:
         print_data(message_to_json(answer, zeros=True))

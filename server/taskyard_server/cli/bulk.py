@@ -26,6 +26,7 @@ from .filter_options import filter_fields, filter_option
 from .interruptions import MAX_TOKENS
 from .output_form import print_data, with_output
 from .shared_options import with_options
+from .stops import ReasonOption
 
 POLL_SECS: Final = 0.2
 ENDED: Final = (pb.Operation.Status.done, pb.Operation.Status.cancelled)
@@ -80,9 +81,9 @@ with_asked: Final = with_options("asked", asked)
 @with_output
 @with_connection
 @with_asked
-def cancel(asked: Asked, connection: Connection, as_json: bool = False) -> None:
+def cancel(asked: Asked, connection: Connection, reason: ReasonOption = None, as_json: bool = False) -> None:
     """Cancel the tasks that match and have not ended."""
-    request = pb.CancelTasksRequest(**asked.fields)
+    request = pb.CancelTasksRequest(**asked.fields, reason=reason)
     with connection.opened() as channel:
         stub = OperationServiceStub(channel)
         _follow(stub, connection, stub.CancelTasks(request, **connection.call()).operation, asked, as_json)
@@ -92,9 +93,9 @@ def cancel(asked: Asked, connection: Connection, as_json: bool = False) -> None:
 @with_output
 @with_connection
 @with_asked
-def pause(asked: Asked, connection: Connection, as_json: bool = False) -> None:
+def pause(asked: Asked, connection: Connection, reason: ReasonOption = None, as_json: bool = False) -> None:
     """Pause the tasks that match and are in flight."""
-    request = pb.PauseTasksRequest(**asked.fields)
+    request = pb.PauseTasksRequest(**asked.fields, reason=reason)
     with connection.opened() as channel:
         stub = OperationServiceStub(channel)
         _follow(stub, connection, stub.PauseTasks(request, **connection.call()).operation, asked, as_json)
@@ -127,10 +128,11 @@ def resolve(
     asked: Asked,
     connection: Connection,
     result: Annotated[str | None, typer.Option(help="The result to record for each, any JSON.")] = None,
+    reason: ReasonOption = None,
     as_json: bool = False,
 ) -> None:
     """End the tasks that match and are paused or failed as done."""
-    request = pb.ResolveTasksRequest(**asked.fields)
+    request = pb.ResolveTasksRequest(**asked.fields, reason=reason)
     if result is not None:
         try:
             json_format.ParseDict(read_json(result), request.result)

@@ -15,7 +15,7 @@ from .console import out
 from .failure import Misuse
 from .output_form import print_data, with_output
 from .server import word
-from .stops import WaitOption, stop_text, timeout_secs, wait_ms
+from .stops import ReasonOption, WaitOption, stop_text, timeout_secs, wait_ms
 from .task_ids import TaskArgument, whole_id
 
 MAX_TOKENS: Final = 2**32 - 1
@@ -26,13 +26,14 @@ MAX_TOKENS: Final = 2**32 - 1
 def pause(
     task_id: TaskArgument,
     connection: Connection,
+    reason: ReasonOption = None,
     wait: WaitOption = None,
     as_json: bool = False,
 ) -> None:
     """Interrupt a task that is assigned or running. It can be resumed."""
     ms = wait_ms(wait)
     with connection.opened() as channel:
-        request = pb.PauseTaskRequest(task_id=whole_id(channel, connection, task_id), wait_ms=ms)
+        request = pb.PauseTaskRequest(task_id=whole_id(channel, connection, task_id), wait_ms=ms, reason=reason)
         answer = TaskServiceStub(channel).PauseTask(request, **connection.call(timeout_secs(ms)))
     _show(answer, as_json, stop_text(answer))
 
@@ -61,10 +62,11 @@ def resolve(
     task_id: TaskArgument,
     connection: Connection,
     result: Annotated[str | None, typer.Option(help="The result to record, any JSON.")] = None,
+    reason: ReasonOption = None,
     as_json: bool = False,
 ) -> None:
     """End a paused or failed task as done, which frees its target."""
-    request = pb.ResolveTaskRequest()
+    request = pb.ResolveTaskRequest(reason=reason)
     if result is not None:
         try:
             json_format.ParseDict(read_json(result), request.result)

@@ -140,6 +140,11 @@ def took_text(task: task_pb2.Task) -> str:
     return length_text(task.latency_ms / 1_000) if task.HasField("latency_ms") else ""
 
 
+def why_text(task: task_pb2.Task) -> str:
+    """Why a task is in its state: its error, and the reason that somebody gave; empty if there is neither."""
+    return ": ".join([text for text in (task.error, task.reason) if text])
+
+
 def size_text(count: float) -> str:
     """Bytes for people: `52 KiB`."""
     for unit in UNITS[:-1]:

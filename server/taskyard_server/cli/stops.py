@@ -1,4 +1,4 @@
-"""The option of commands that stop a task: to wait until its host has stopped, and what is said then."""
+"""The options of commands that stop tasks: the reason, to wait until the host has stopped, and what is said then."""
 
 from typing import Annotated, Final
 
@@ -12,6 +12,10 @@ from .server import milliseconds
 WaitOption = Annotated[
     str | None,
     typer.Option(metavar="SPAN", help="Wait so long, at most 60s, until its host says that nothing runs any more."),
+]
+ReasonOption = Annotated[
+    str | None,
+    typer.Option(metavar="TEXT", help="Why, for people, up to 1,000 characters: tasks and logs of hosts show it."),
 ]
 TEXTS: Final = {
     pb.Stopping.released: "nothing of it runs any more",

@@ -16,7 +16,7 @@ from taskyard_server.conversion.payload import message_to_json
 from .connection import TIMEOUT_SECS, Connection
 from .failure import FAILED, Failure
 from .progress import waiting_line
-from .server import milliseconds, shown, word
+from .server import milliseconds, shown, why_text, word
 
 BAD: Final = frozenset((pb.Task.failed, pb.Task.rejected, pb.Task.cancelled))
 LONG_POLL_MS: Final = 30_000
@@ -43,10 +43,10 @@ def until(timeout: str | None) -> float | None:
 def told_end(task: pb.Task) -> Text:
     """The outcome of a task, in a line."""
     told = f"{task.task_id} is {word(task.state)}"
-    if task.error:
-        told += f": {task.error}"
-    elif task.HasField("result"):
+    if task.HasField("result"):
         told += f": {json.dumps(message_to_json(task)['result'], ensure_ascii=False)}"
+    elif why := why_text(task):
+        told += f": {why}"
     return shown(told)
 
 

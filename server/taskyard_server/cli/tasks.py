@@ -16,9 +16,9 @@ from .failure import Misuse
 from .filter_options import filter_fields
 from .listing import Head, ListingTable, number, task_id
 from .output_form import print_data, with_output
-from .server import fields_table, local_time, state_cell, took_text, word
+from .server import fields_table, local_time, state_cell, took_text, why_text, word
 from .shared_options import with_options
-from .stops import WaitOption, stop_text, timeout_secs, wait_ms
+from .stops import ReasonOption, WaitOption, stop_text, timeout_secs, wait_ms
 from .task_ends import exit_as
 from .task_ids import TaskArgument, whole_id
 
@@ -104,7 +104,7 @@ def list_tasks(
     table = ListingTable(*heads, *(WIDE if out.is_wide else ()))
     for task in tasks:
         table.add(
-            *(task.task_id, task.agent_id, task.action, state_cell(task.state), took_text(task), task.error),
+            *(task.task_id, task.agent_id, task.action, state_cell(task.state), took_text(task), why_text(task)),
             *(_wide(task) if out.is_wide else ()),
         )
     if answer.next_page_token:
@@ -129,11 +129,12 @@ def cancel(
     cancel_children: Annotated[
         bool, typer.Option("--cancel-children", help="Also what its work has submitted, and what theirs has.")
     ] = False,
+    reason: ReasonOption = None,
     wait: WaitOption = None,
     as_json: bool = False,
 ) -> None:
     """Cancel a task that has not ended."""
-    request = task_pb2.CancelTaskRequest()
+    request = task_pb2.CancelTaskRequest(reason=reason)
     if cancel_children:
         request.cancel_children = True
     if (ms := wait_ms(wait)) is not None:

@@ -30,7 +30,7 @@ from .connection import Connection, with_connection
 from .console import out
 from .listing import Head, ListingTable, number, task_id
 from .output_form import print_line, with_output
-from .server import shown, state_cell, took_text
+from .server import shown, state_cell, took_text, why_text
 from .several_servers import PATIENCE_SECS
 from .task_ends import exit_as
 from .task_ids import whole_id
@@ -167,7 +167,7 @@ def _table(events: deque[task_pb2.TaskEvent]) -> Table:
 def _cells(event: task_pb2.TaskEvent) -> tuple[Text, ...]:
     task = event.task
     at = event.occurred_at.ToDatetime(UTC).astimezone()
-    note = task.error
+    note = why_text(task)
     if event.kind == task_pb2.TaskEvent.progressed:
         share = f"{task.progress.fraction:.0%} " if task.progress.HasField("fraction") else ""
         note = share + task.progress.message

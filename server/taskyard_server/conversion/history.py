@@ -36,6 +36,8 @@ def history_message(
         message.artifacts.extend([artifact_message(each) for each in history.artifacts])
     if history.steps:
         message.steps = history.steps
+    if history.reason is not None:
+        message.reason = history.reason
     if history.run > 1:
         message.run = history.run
     attempts = history.attempts

@@ -10,7 +10,7 @@ from taskyard_server.core.errors import BadRequest
 from taskyard_server.core.names import Names
 from taskyard_server.core.operations.operation import Operation, OperationKind, OperationRequest, OperationStatus
 
-from .requests import MAX_NAME_CHARS, operation_id, payload
+from .requests import MAX_NAME_CHARS, operation_id, payload, reason
 from .task_filters import task_filter
 from .timestamps import timestamp
 
@@ -53,6 +53,8 @@ def operation_request(
     )
     if isinstance(request, pb.ResumeTasksRequest) and request.HasField("token_limit"):
         return asked._replace(token_limit=request.token_limit)
+    if isinstance(request, pb.CancelTasksRequest | pb.PauseTasksRequest | pb.ResolveTasksRequest):
+        asked = asked._replace(reason=reason(request.reason))
     if isinstance(request, pb.ResolveTasksRequest) and request.HasField("result"):
         return asked._replace(result=payload(request.result, "result", max_payload_bytes))
     if isinstance(request, pb.ReprioritizeTasksRequest):

@@ -13,6 +13,7 @@ from google.protobuf.timestamp_pb2 import Timestamp
 from taskyard.v1 import task_pb2 as pb
 from taskyard.v1.runtime_host_pb2 import Heartbeat, HeartbeatHostRequest, Hello, RegisterHostRequest, RuntimeHost
 from taskyard_server.core.errors import BadRequest, TooLarge
+from taskyard_server.core.history import MAX_REASON_CHARS
 from taskyard_server.core.hosts import RESERVED_HOST_PREFIX, HostProfile, HostStatus
 from taskyard_server.core.task import TERMINAL, TaskState
 
@@ -69,6 +70,13 @@ def claim_id(value: str) -> str | None:
 def operation_id(value: str) -> str:
     """The id of an operation, of its caller's making."""
     return bounded(required(value, "operationId"), "operationId", "", MAX_OPERATION_ID_CHARS)
+
+
+def reason(value: str) -> str | None:
+    """Why somebody cancels, pauses or resolves, for people: any text, an empty one is none (docs/rules.md, Reasons)."""
+    if len(value) > MAX_REASON_CHARS:
+        raise BadRequest(f"reason: must be at most {MAX_REASON_CHARS} characters")
+    return value or None
 
 
 def bounded(value: str, field: str, prefix: str, max_chars: int = MAX_NAME_CHARS) -> str:

@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from typing import Final, NamedTuple
 
+MAX_REASON_CHARS: Final = 1_000
+"""Of the reason for a cancel, a pause or a resolve."""
 MAX_RECORDED_ATTEMPTS: Final = 100
 MAX_ATTEMPT_ERROR_CHARS: Final = 1_000
 """Of the error of each attempt, so that a task with many of them still fits a message. Its own error is whole."""
@@ -144,8 +146,8 @@ class History(NamedTuple):
     by earlier ones. `token_limit` is the one that a resume set, if any. `not_before` is when a pending task is due.
     `code` and `traceback` are those of the last failed attempt of the run, `output` is a serialized `Payload`. `bound`
     are idempotency keys that the task has beside its own, the newest last. `artifacts` are those of all
-    runs, in the order in which they were put, and `steps` counts those of all runs, which
-    have `step_bytes` together. `park` is there once the task was parked.
+    runs, in the order in which they were put, and `steps` counts those of all runs, which have `step_bytes` together.
+    `park` is there once the task was parked. `reason` is that of the last cancel, pause or resolve; a resume clears it.
     """
 
     run: int = 1
@@ -165,6 +167,7 @@ class History(NamedTuple):
     steps: int = 0
     step_bytes: int = 0
     park: Park | None = None
+    reason: str | None = None
 
     def with_attempt(
         self, host_id: str | None, started_at: float | None, ended_at: float, error: str | None, code: str | None
@@ -181,6 +184,12 @@ class History(NamedTuple):
             return self
         return self._replace(code=code, traceback=traceback)
 
+    def with_reason(self, reason: str | None) -> History:
+        """The task is cancelled, paused or resolved. Mostly no reason is given, and then nothing is replaced."""
+        return self if reason == self.reason else self._replace(reason=reason)
+
     def of_next_run(self) -> History:
         """The task was resumed."""
-        return self._replace(run=self.run + 1, attempts=(), last_number=0, failed=0, code=None, traceback=None)
+        return self._replace(
+            run=self.run + 1, attempts=(), last_number=0, failed=0, code=None, traceback=None, reason=None
+        )

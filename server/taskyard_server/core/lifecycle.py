@@ -39,6 +39,7 @@ from .stats import Counters, Counts
 from .targets import Targets, blocks_when_failed
 from .task import (
     ASSIGNED,
+    CANCELLED,
     DONE,
     FAILED,
     LEGAL,
@@ -190,8 +191,9 @@ class Lifecycle:
         """Tell of an artifact that was put, or of a step."""
         self._events.append(Event(now, task, PROGRESSED, task.state))
 
-    def pause(self, now: float, task: Task, stop: StopReason = StopReason.PAUSED) -> None:
+    def pause(self, now: float, task: Task, stop: StopReason = StopReason.PAUSED, reason: str | None = None) -> None:
         """Interrupt a task, or fail one over its budget (docs/rules.md, Pause). `stop` is for its host."""
+        task.history = task.history.with_reason(reason)
         if self.attempts.is_over_budget(task):
             self.finish(now, task, FAILED, None, OVER_BUDGET, StopReason.TOKEN_LIMIT_EXCEEDED)
             return
@@ -203,7 +205,7 @@ class Lifecycle:
         self.emit(now, task, before)
         if task.options.target is not None:
             self.targets.block(now, task)
-        self.grants.end(now, task, stop, INTERRUPTED)
+        self.grants.end(now, task, stop, _with_reason(INTERRUPTED, task))
 
     def resume(self, now: float, task: Task) -> None:
         """Queue a paused or failed task again: a new run, in its old position, with a new deadline."""
@@ -227,6 +229,16 @@ class Lifecycle:
         self.emit(now, task, before)
 
     # Ends
+
+    def cancel(self, now: float, task: Task, reason: str | None) -> None:
+        """Cancel a task, as somebody has asked for (docs/rules.md, Cancel, Reasons)."""
+        task.history = task.history.with_reason(reason)
+        self.finish(now, task, CANCELLED, None, None, StopReason.CANCELLED)
+
+    def resolve(self, now: float, task: Task, result: bytes | None, reason: str | None) -> None:
+        """End a paused or failed task as done (docs/rules.md, Resolve, Reasons)."""
+        task.history = task.history.with_reason(reason)
+        self.finish(now, task, DONE, result, None)
 
     def finish(
         self,
@@ -253,7 +265,7 @@ class Lifecycle:
         if blocks:
             self.targets.block(now, task)
         if in_flight:
-            self.grants.end(now, task, stop, error or "task cancelled")
+            self.grants.end(now, task, stop, error or ("" if stop is None else _with_reason("task cancelled", task)))
         elif before in WAITING:
             task.agent.queued -= 1
             self.counts.queued -= 1
@@ -434,3 +446,9 @@ class Lifecycle:
             self.counters.expired_reopened += task.expired
             task.expired = False
             task.agent.figures.failed -= 1
+
+
+def _with_reason(text: str, task: Task) -> str:
+    """The text that the host of a task is told, with the reason that was given."""
+    reason = task.history.reason
+    return text if reason is None else f"{text}: {reason}"

@@ -19,7 +19,7 @@ from .dispatcher import Dispatcher
 from .errors import BadRequest, Conflict, Refusal
 from .events import Event
 from .hosts import Host, HostProfile, Hosts, HostStatus
-from .leases import Lease, Loss, Stop, StopReason
+from .leases import Lease, Loss, Stop
 from .lifecycle import Lifecycle
 from .limits import Limits
 from .names import Names
@@ -34,7 +34,7 @@ from .schedules.registry import ScheduleRegistry
 from .state_checks import check_cancel, check_pause, check_resolve, check_resume
 from .stopping_leases import StopWaits
 from .streams import HeldLease, Hello, Streams, TokenUse, Welcome
-from .task import CANCELLED, DONE, TERMINAL, Existing, Submission, Task
+from .task import TERMINAL, Existing, Submission, Task
 from .view import View
 
 RESTARTED: Final = "lease expired: the server was started anew"
@@ -92,39 +92,44 @@ class Scheduler:
         batch_id = f"bat_{int(now * 1000) << 80 | self._entropy() << 40 | self._entropy():032x}"
         return self._admission.submit_batch(now, submissions, batch_id, known)
 
-    def cancel(self, now: float, task_id: str) -> Task:
+    def cancel(self, now: float, task_id: str, reason: str | None = None) -> Task:
         """Cancel a task at once. A host without a stream learns of it by its lost lease.
 
-        Raises `NotFound`, or `Conflict` for a terminal task that does not block its target.
-        See docs/rules.md, Cancel.
+        Raises `NotFound`, or `Conflict` for a terminal task that does not block its target; for a `reason` as
+        `require_reason` does, here and below. See docs/rules.md, Cancel, Reasons.
         """
+        self.readers.require_reason(reason)
         task = self.get(task_id)
         check_cancel(task, self._life.targets.blocks(task))
-        self._life.finish(now, task, CANCELLED, None, None, StopReason.CANCELLED)
+        self._life.cancel(now, task, reason)
         return task
 
-    def cancel_with_children(self, now: float, task_id: str, agents: Names | None = None) -> tuple[Task, int]:
+    def cancel_with_children(
+        self, now: float, task_id: str, agents: Names | None = None, reason: str | None = None
+    ) -> tuple[Task, int]:
         """Cancel a task and all that descends from it, of these agents, and has not ended; with how many these were.
 
         One that has ended stays as it is, and is a `Conflict` if nothing can be cancelled. Raises `NotFound`.
         """
+        self.readers.require_reason(reason)
         task = self.get(task_id)
         below = [each for each in self._life.children.live_below(task_id) if agents is None or each.agent_id in agents]
         if not below or task.state not in TERMINAL:
-            self.cancel(now, task_id)
+            self.cancel(now, task_id, reason)
         for each in below:
-            self._life.finish(now, each, CANCELLED, None, None, StopReason.CANCELLED)
+            self._life.cancel(now, each, reason)
         return task, len(below)
 
-    def pause(self, now: float, task_id: str) -> Task:
+    def pause(self, now: float, task_id: str, reason: str | None = None) -> Task:
         """Interrupt an assigned or running task, so that it can be resumed; a task over its budget fails.
 
         Raises `NotFound`, or `Conflict` (docs/rules.md, Pause).
         """
+        self.readers.require_reason(reason)
         task = self.get(task_id)
         check_pause(task)
         lease = task.lease
-        self._life.pause(now, task)
+        self._life.pause(now, task, reason=reason)
         self.stop_waits.was_paused(now, lease)
         return task
 
@@ -153,11 +158,12 @@ class Scheduler:
             self._life.resume(now, task)
         return task
 
-    def resolve(self, now: float, task_id: str, result: bytes | None) -> Task:
+    def resolve(self, now: float, task_id: str, result: bytes | None, reason: str | None = None) -> Task:
         """End a paused or failed task as done. Raises `NotFound` or `Conflict`."""
+        self.readers.require_reason(reason)
         task = self.get(task_id)
         check_resolve(task)
-        self._life.finish(now, task, DONE, result, None)
+        self._life.resolve(now, task, result, reason)
         return task
 
     def answer(self, now: float, task_id: str, question: str, result: bytes | None, by: str | None) -> Task:
@@ -166,11 +172,12 @@ class Scheduler:
         self._life.parks.answer(now, task, question, result, by)
         return task
 
-    def cancel_batch(self, now: float, batch_id: str) -> int:
+    def cancel_batch(self, now: float, batch_id: str, reason: str | None = None) -> int:
         """Cancel the tasks of a batch that have not ended, and return their number. Raises `NotFound`."""
+        self.readers.require_reason(reason)
         live = [task for task in self.batch(batch_id).tasks.values() if task.state not in TERMINAL]
         for task in live:
-            self._life.finish(now, task, CANCELLED, None, None, StopReason.CANCELLED)
+            self._life.cancel(now, task, reason)
         return len(live)
 
     def get(self, task_id: str) -> Task:

@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import AsyncIterator, Callable, Sequence
 from copy import copy
 from functools import partial
-from typing import TYPE_CHECKING, Final, TypeVar
+from typing import TYPE_CHECKING, Final, TypeAlias, TypeVar
 
 from taskyard_server.core.batches import Batch, BatchSubmission
 from taskyard_server.core.errors import BadRequest, CursorExpired, NotFound, Refusal, Unavailable
@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from .namespaces import Namespaces
 
 T = TypeVar("T")
+Show: TypeAlias = Callable[[Task], T]
 
 NO_STORE: Final = "history: this server keeps none, since it has no store (store.url is memory://)"
 NO_HISTORY: Final = "history: this server keeps none, since store.historyDays is 0"
@@ -110,7 +111,7 @@ class TaskCommands:
             state, lambda: show(state.scheduler.submit_batch(self._now(), submissions, known))
         )
 
-    async def get(self, namespace: str, task_id: str, *, agents: Names | None = None, show: Callable[[Task], T]) -> T:
+    async def get(self, namespace: str, task_id: str, *, agents: Names | None = None, show: Show[T]) -> T:
         """The task, in memory or as it ended, from the history. Raises `NotFound`."""
         state = self._namespaces.get(namespace, "task")
         if (past := await self._past(state, task_id, agents)) is not None:
@@ -140,9 +141,7 @@ class TaskCommands:
         task = None if state is None else state.scheduler.find(task_id)
         return None if task is None or host_id not in (None, task.host_id) else task.state
 
-    async def wait(
-        self, namespace: str, task_id: str, secs: float, *, agents: Names | None = None, show: Callable[[Task], T]
-    ) -> T:
+    async def wait(self, namespace: str, task_id: str, secs: float, *, agents: Names | None = None, show: Show[T]) -> T:
         """The task once it is terminal, or after `secs`; at once from the history. Raises `NotFound`."""
         state = self._namespaces.get(namespace, "task")
         if (past := await self._past(state, task_id, agents)) is not None:
@@ -220,34 +219,22 @@ class TaskCommands:
         return 0 if state is None else state.untold + state.scheduler.view.event_count
 
     async def cancel(
-        self, namespace: str, task_id: str, *, agents: Names | None = None, show: Callable[[Task], T]
+        self, namespace: str, task_id: str, *, reason: str | None = None, agents: Names | None = None, show: Show[T]
     ) -> T:
-        """Cancel a task. Raises `NotFound` or `Conflict`."""
+        """Cancel a task. Raises `NotFound` or `Conflict`; for a `reason` also `Unavailable`, here and below."""
 
         def cancel(state: NamespaceState) -> T:
-            return show(state.scheduler.cancel(self._now(), task_id))
+            return show(state.scheduler.cancel(self._now(), task_id, reason))
 
         return await self._command(namespace, task_id, agents, cancel, self._check_cancel(namespace))
 
-    async def cancel_with_children(
-        self, namespace: str, task_id: str, *, agents: Names | None = None, show: Callable[[Task], T]
-    ) -> tuple[T, int]:
-        """Cancel a task, and what descends from it and has not ended; with how many these were.
-
-        Raises `NotFound`, or `Conflict` where nothing can be cancelled.
-        """
-
-        def cancel(state: NamespaceState) -> tuple[T, int]:
-            task, count = state.scheduler.cancel_with_children(self._now(), task_id, agents)
-            return show(task), count
-
-        return await self._command(namespace, task_id, agents, cancel, self._check_cancel(namespace))
-
-    async def pause(self, namespace: str, task_id: str, *, agents: Names | None = None, show: Callable[[Task], T]) -> T:
+    async def pause(
+        self, namespace: str, task_id: str, *, reason: str | None = None, agents: Names | None = None, show: Show[T]
+    ) -> T:
         """Pause a task in flight. Raises `NotFound` or `Conflict`."""
 
         def pause(state: NamespaceState) -> T:
-            return show(state.scheduler.pause(self._now(), task_id))
+            return show(state.scheduler.pause(self._now(), task_id, reason))
 
         return await self._command(namespace, task_id, agents, pause, check_pause)
 
@@ -258,18 +245,23 @@ class TaskCommands:
         secs: float,
         *,
         with_children: bool = False,
+        reason: str | None = None,
         agents: Names | None = None,
-        show: Callable[[Task], T],
+        show: Show[T],
     ) -> tuple[T, int, StopOutcome]:
-        """Cancel as the two above do, and wait up to `secs` until nothing runs any more of what was cancelled."""
+        """Cancel a task, and `with_children` what descends from it and has not ended; and with how many these were.
+
+        It waits up to `secs` until nothing runs any more of what was cancelled. Raises `NotFound`, or `Conflict` where
+        nothing can be cancelled.
+        """
 
         def cancel(state: NamespaceState, call: StopCall) -> tuple[T, int]:
             scheduler, now = state.scheduler, self._now()
             tasks = [scheduler.get(task_id)]
             if not with_children:
-                return show(call.run(now, tasks, lambda: scheduler.cancel(now, task_id))), 0
+                return show(call.run(now, tasks, lambda: scheduler.cancel(now, task_id, reason))), 0
             tasks += scheduler.view.live_below(task_id)
-            task, count = call.run(now, tasks, lambda: scheduler.cancel_with_children(now, task_id, agents))
+            task, count = call.run(now, tasks, lambda: scheduler.cancel_with_children(now, task_id, agents, reason))
             return show(task), count
 
         check = self._check_cancel(namespace)
@@ -277,13 +269,20 @@ class TaskCommands:
         return shown, count, outcome
 
     async def pause_and_wait(
-        self, namespace: str, task_id: str, secs: float, *, agents: Names | None = None, show: Callable[[Task], T]
+        self,
+        namespace: str,
+        task_id: str,
+        secs: float,
+        *,
+        reason: str | None = None,
+        agents: Names | None = None,
+        show: Show[T],
     ) -> tuple[T, StopOutcome]:
         """Pause a task in flight, and wait up to `secs` until nothing of it runs any more."""
 
         def pause(state: NamespaceState, call: StopCall) -> T:
             scheduler, now = state.scheduler, self._now()
-            return show(call.run(now, [scheduler.get(task_id)], lambda: scheduler.pause(now, task_id)))
+            return show(call.run(now, [scheduler.get(task_id)], lambda: scheduler.pause(now, task_id, reason)))
 
         return await self._command_and_wait(namespace, task_id, agents, secs, pause, check_pause)
 
@@ -295,7 +294,7 @@ class TaskCommands:
         token_limit: int | None = None,
         *,
         agents: Names | None = None,
-        show: Callable[[Task], T],
+        show: Show[T],
     ) -> T:
         """Requeue a paused or failed task, or release a held one. `token_limit` replaces the limit of the task.
 
@@ -313,13 +312,14 @@ class TaskCommands:
         task_id: str,
         result: bytes | None,
         *,
+        reason: str | None = None,
         agents: Names | None = None,
-        show: Callable[[Task], T],
+        show: Show[T],
     ) -> T:
         """End a paused or failed task as done. Raises `NotFound` or `Conflict`."""
 
         def resolve(state: NamespaceState) -> T:
-            return show(state.scheduler.resolve(self._now(), task_id, result))
+            return show(state.scheduler.resolve(self._now(), task_id, result, reason))
 
         return await self._command(namespace, task_id, agents, resolve, check_resolve)
 
@@ -330,13 +330,15 @@ class TaskCommands:
         state = self._namespaces.get(namespace, "batch")
         return await self._barrier.give(state, lambda: show(_batch(state, batch_id, agents)))
 
-    async def cancel_batch(self, namespace: str, batch_id: str, *, agents: Names | None = None) -> int:
+    async def cancel_batch(
+        self, namespace: str, batch_id: str, *, reason: str | None = None, agents: Names | None = None
+    ) -> int:
         """Cancel the tasks of a batch that have not ended. Returns how many were cancelled. Raises `NotFound`."""
         state = self._namespaces.get_for_command(namespace, "batch")
 
         def cancel() -> int:
             _batch(state, batch_id, agents)
-            return state.scheduler.cancel_batch(self._now(), batch_id)
+            return state.scheduler.cancel_batch(self._now(), batch_id, reason)
 
         return await self._barrier.give(state, cancel)
 

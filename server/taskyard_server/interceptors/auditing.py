@@ -1,7 +1,7 @@
 """Writes the changes of one method down: who made them, on what, and how they ended (docs/operate/security.md, Audit).
 
 Only calls that were let in by the role operator or admin are. What is written of a request and of its answer are the
-fields that name things, never their content.
+fields that name things, and the reason that somebody gives, never their content.
 """
 
 from __future__ import annotations
@@ -54,6 +54,7 @@ class Auditor:
         found = descriptor_pool.Default().FindMethodByName(f"{service}.{name}")
         self._is_stream = bool(found.client_streaming or found.server_streaming)
         self._named = [field.name for field in found.input_type.fields if field.name in NAMES]
+        self._has_reason = "reason" in found.input_type.fields_by_name
         self._made = _MadeNames(found.output_type)
 
     def audited(self, serve: Callable[[Any, Context], Any]) -> Any:
@@ -84,6 +85,8 @@ class Auditor:
             if isinstance(message, (TaskRequest, BatchRequest)):
                 message = message.parsed
             fields = self._fields("change", call, context, {name: getattr(message, name) for name in self._named})
+            if self._has_reason and message.reason:
+                fields["reason"] = message.reason
             self._log.begin()
             outcome = "internal"
             try:

@@ -11,6 +11,7 @@ from taskyard.v1 import batch_pb2 as pb
 from taskyard.v1.batch_pb2_grpc import BatchServiceServicer
 from taskyard_server.access.grants import Access
 from taskyard_server.conversion.page_tokens import page_size
+from taskyard_server.conversion.requests import reason
 from taskyard_server.conversion.responses import error_message, task_page
 from taskyard_server.conversion.submissions import DefaultRetry, no_default_retry
 from taskyard_server.conversion.submit_requests import BatchRequest
@@ -98,7 +99,9 @@ class BatchService(BatchServiceServicer):
     ) -> pb.CancelBatchResponse:
         del context
         call = current_call()
-        cancelled = await self._engine.tasks.cancel_batch(call.namespace, request.batch_id, agents=call.access.agents)
+        cancelled = await self._engine.tasks.cancel_batch(
+            call.namespace, request.batch_id, reason=reason(request.reason), agents=call.access.agents
+        )
         return pb.CancelBatchResponse(status=STATES[CANCELLED], batch_id=request.batch_id, cancelled=cancelled)
 
 

@@ -124,40 +124,41 @@ class TaskService(TaskServiceServicer):
 
     async def CancelTask(self, request: pb.CancelTaskRequest, context: Context) -> pb.CancelTaskResponse:  # noqa: N802
         del context
-        call, tasks = current_call(), self._engine.tasks
-        if request.HasField("wait_ms"):
-            state, children, outcome = await tasks.cancel_and_wait(
-                call.namespace,
-                request.task_id,
-                min(request.wait_ms / 1000, MAX_STOP_WAIT_SECS),
-                with_children=request.cancel_children,
-                agents=call.access.agents,
-                show=_state,
+        call, tasks, reason = current_call(), self._engine.tasks, requests.reason(request.reason)
+        waits, with_children = request.HasField("wait_ms"), request.cancel_children
+        if not waits and not with_children:
+            state = await tasks.cancel(
+                call.namespace, request.task_id, reason=reason, agents=call.access.agents, show=_state
             )
-            return pb.CancelTaskResponse(
-                status=STATES[state],
-                task_id=request.task_id,
-                children_cancelled=children if request.cancel_children else None,
-                stopping=OUTCOMES[outcome],
-            )
-        if not request.cancel_children:
-            state = await tasks.cancel(call.namespace, request.task_id, agents=call.access.agents, show=_state)
             return pb.CancelTaskResponse(status=STATES[state], task_id=request.task_id)
-        state, children = await tasks.cancel_with_children(
-            call.namespace, request.task_id, agents=call.access.agents, show=_state
+        state, children, outcome = await tasks.cancel_and_wait(
+            call.namespace,
+            request.task_id,
+            min(request.wait_ms / 1000, MAX_STOP_WAIT_SECS),
+            with_children=with_children,
+            reason=reason,
+            agents=call.access.agents,
+            show=_state,
         )
-        return pb.CancelTaskResponse(status=STATES[state], task_id=request.task_id, children_cancelled=children)
+        return pb.CancelTaskResponse(
+            status=STATES[state],
+            task_id=request.task_id,
+            children_cancelled=children if with_children else None,
+            stopping=OUTCOMES[outcome] if waits else None,
+        )
 
     async def PauseTask(self, request: pb.PauseTaskRequest, context: Context) -> pb.PauseTaskResponse:  # noqa: N802
         del context
-        call, tasks = current_call(), self._engine.tasks
+        call, tasks, reason = current_call(), self._engine.tasks, requests.reason(request.reason)
         if request.HasField("wait_ms"):
             secs = min(request.wait_ms / 1000, MAX_STOP_WAIT_SECS)
             state, outcome = await tasks.pause_and_wait(
-                call.namespace, request.task_id, secs, agents=call.access.agents, show=_state
+                call.namespace, request.task_id, secs, reason=reason, agents=call.access.agents, show=_state
             )
             return pb.PauseTaskResponse(status=STATES[state], task_id=request.task_id, stopping=OUTCOMES[outcome])
-        state = await tasks.pause(call.namespace, request.task_id, agents=call.access.agents, show=_state)
+        state = await tasks.pause(
+            call.namespace, request.task_id, reason=reason, agents=call.access.agents, show=_state
+        )
         return pb.PauseTaskResponse(status=STATES[state], task_id=request.task_id)
 
     async def ResumeTask(self, request: pb.ResumeTaskRequest, context: Context) -> pb.ResumeTaskResponse:  # noqa: N802
@@ -180,7 +181,12 @@ class TaskService(TaskServiceServicer):
         result = requests.payload(request.result, "result", self._max_payload_bytes) if has_result else None
         call = current_call()
         state = await self._engine.tasks.resolve(
-            call.namespace, request.task_id, result, agents=call.access.agents, show=_state
+            call.namespace,
+            request.task_id,
+            result,
+            reason=requests.reason(request.reason),
+            agents=call.access.agents,
+            show=_state,
         )
         return pb.ResolveTaskResponse(status=STATES[state], task_id=request.task_id)
 

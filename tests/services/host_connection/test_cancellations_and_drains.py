@@ -46,6 +46,14 @@ async def test_a_cancelled_task_is_sent_as_a_cancellation_and_can_be_released(se
     await stream.assert_quiet()
 
 
+async def test_a_host_is_told_the_reason_that_was_given(server, stream):
+    first, second = await start_tasks(server, stream, 2)
+    await server.engine.tasks.cancel("default", first.task.task_id, reason="wrong site", show=live)
+    assert (await stream.cancellation()).message == "task cancelled: wrong site"
+    await server.engine.tasks.pause("default", second.task.task_id, reason="lunch", show=live)
+    assert (await stream.cancellation()).message == "Job was interrupted by user: lunch"
+
+
 @pytest.mark.parametrize("target", [None, "shop"])
 async def test_who_waits_is_told_once_the_host_has_released_the_task(server, stream, target):
     (task,) = await start_tasks(server, stream, target=target)

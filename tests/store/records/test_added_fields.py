@@ -68,6 +68,7 @@ VALUES = {
     "steps": 3,
     "step_bytes": 100,
     "park": Park(1.0, 1, (Wait("answer", "go", 2.0, (), b"question", b"default"),), ("time:a",), 3.0),
+    "reason": "wrong site",
 }
 
 
@@ -125,6 +126,15 @@ def test_an_input_an_output_and_a_failure_are_there_again(yard):
     again = scheduler.get(waits.id)
     assert (again.state, again.history.code, again.history.traceback) == ("pending", "busy", "in crawl")
     assert again.history.not_before == waits.history.not_before
+
+
+def test_a_reason_is_there_again(yard):
+    task = yard.submit(deadline=yard.now + FAR)
+    yard.claim()
+    yard.scheduler.pause(yard.now, task.id, "wrong site")
+    yard.commit()
+    again = yard.restart(after=10).get(task.id)
+    assert (again.state, again.history.reason) == ("paused", "wrong site")
 
 
 def test_extras_are_there_again(yard):

@@ -233,6 +233,7 @@ class CancelTasksRequest(_message.Message):
     ALL_FIELD_NUMBER: _builtins.int
     OPERATION_ID_FIELD_NUMBER: _builtins.int
     DRY_RUN_FIELD_NUMBER: _builtins.int
+    REASON_FIELD_NUMBER: _builtins.int
     all: _builtins.bool
     """Whether an empty filter means all tasks. Default false."""
     operation_id: _builtins.str
@@ -241,6 +242,8 @@ class CancelTasksRequest(_message.Message):
     """
     dry_run: _builtins.bool
     """Only count the tasks that match; nothing is changed or kept. Default false."""
+    reason: _builtins.str
+    """Why, for people: up to 1,000 characters, shown with the tasks and told to their hosts (docs/rules.md, Reasons). Default none."""
     @_builtins.property
     def filter(self) -> _task_pb2.TaskFilter:
         """Which tasks. An empty one needs `all`."""
@@ -252,19 +255,24 @@ class CancelTasksRequest(_message.Message):
         all: _builtins.bool | None = ...,
         operation_id: _builtins.str = ...,
         dry_run: _builtins.bool | None = ...,
+        reason: _builtins.str | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["_all", b"_all", "_dry_run", b"_dry_run", "all", b"all", "dry_run", b"dry_run", "filter", b"filter"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_all", b"_all", "_dry_run", b"_dry_run", "_reason", b"_reason", "all", b"all", "dry_run", b"dry_run", "filter", b"filter", "reason", b"reason"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_all", b"_all", "_dry_run", b"_dry_run", "all", b"all", "dry_run", b"dry_run", "filter", b"filter", "operation_id", b"operation_id"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_all", b"_all", "_dry_run", b"_dry_run", "_reason", b"_reason", "all", b"all", "dry_run", b"dry_run", "filter", b"filter", "operation_id", b"operation_id", "reason", b"reason"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__all: _TypeAlias = _typing.Literal["all"]  # noqa: Y015
     _WhichOneofArgType__all: _TypeAlias = _typing.Literal["_all", b"_all"]  # noqa: Y015
     _WhichOneofReturnType__dry_run: _TypeAlias = _typing.Literal["dry_run"]  # noqa: Y015
     _WhichOneofArgType__dry_run: _TypeAlias = _typing.Literal["_dry_run", b"_dry_run"]  # noqa: Y015
+    _WhichOneofReturnType__reason: _TypeAlias = _typing.Literal["reason"]  # noqa: Y015
+    _WhichOneofArgType__reason: _TypeAlias = _typing.Literal["_reason", b"_reason"]  # noqa: Y015
     @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType__all) -> _WhichOneofReturnType__all | None: ...
     @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType__dry_run) -> _WhichOneofReturnType__dry_run | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__reason) -> _WhichOneofReturnType__reason | None: ...
 
 Global___CancelTasksRequest: _TypeAlias = CancelTasksRequest  # noqa: Y015
 
@@ -302,6 +310,7 @@ class PauseTasksRequest(_message.Message):
     ALL_FIELD_NUMBER: _builtins.int
     OPERATION_ID_FIELD_NUMBER: _builtins.int
     DRY_RUN_FIELD_NUMBER: _builtins.int
+    REASON_FIELD_NUMBER: _builtins.int
     all: _builtins.bool
     """Whether an empty filter means all tasks. Default false."""
     operation_id: _builtins.str
@@ -310,6 +319,8 @@ class PauseTasksRequest(_message.Message):
     """
     dry_run: _builtins.bool
     """Only count the tasks that match; nothing is changed or kept. Default false."""
+    reason: _builtins.str
+    """Why, for people: up to 1,000 characters, shown with the tasks and told to their hosts (docs/rules.md, Reasons). Default none."""
     @_builtins.property
     def filter(self) -> _task_pb2.TaskFilter:
         """Which tasks. An empty one needs `all`."""
@@ -321,19 +332,24 @@ class PauseTasksRequest(_message.Message):
         all: _builtins.bool | None = ...,
         operation_id: _builtins.str = ...,
         dry_run: _builtins.bool | None = ...,
+        reason: _builtins.str | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["_all", b"_all", "_dry_run", b"_dry_run", "all", b"all", "dry_run", b"dry_run", "filter", b"filter"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_all", b"_all", "_dry_run", b"_dry_run", "_reason", b"_reason", "all", b"all", "dry_run", b"dry_run", "filter", b"filter", "reason", b"reason"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_all", b"_all", "_dry_run", b"_dry_run", "all", b"all", "dry_run", b"dry_run", "filter", b"filter", "operation_id", b"operation_id"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_all", b"_all", "_dry_run", b"_dry_run", "_reason", b"_reason", "all", b"all", "dry_run", b"dry_run", "filter", b"filter", "operation_id", b"operation_id", "reason", b"reason"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__all: _TypeAlias = _typing.Literal["all"]  # noqa: Y015
     _WhichOneofArgType__all: _TypeAlias = _typing.Literal["_all", b"_all"]  # noqa: Y015
     _WhichOneofReturnType__dry_run: _TypeAlias = _typing.Literal["dry_run"]  # noqa: Y015
     _WhichOneofArgType__dry_run: _TypeAlias = _typing.Literal["_dry_run", b"_dry_run"]  # noqa: Y015
+    _WhichOneofReturnType__reason: _TypeAlias = _typing.Literal["reason"]  # noqa: Y015
+    _WhichOneofArgType__reason: _TypeAlias = _typing.Literal["_reason", b"_reason"]  # noqa: Y015
     @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType__all) -> _WhichOneofReturnType__all | None: ...
     @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType__dry_run) -> _WhichOneofReturnType__dry_run | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__reason) -> _WhichOneofReturnType__reason | None: ...
 
 Global___PauseTasksRequest: _TypeAlias = PauseTasksRequest  # noqa: Y015
 
@@ -449,6 +465,7 @@ class ResolveTasksRequest(_message.Message):
     OPERATION_ID_FIELD_NUMBER: _builtins.int
     DRY_RUN_FIELD_NUMBER: _builtins.int
     RESULT_FIELD_NUMBER: _builtins.int
+    REASON_FIELD_NUMBER: _builtins.int
     all: _builtins.bool
     """Whether an empty filter means all tasks. Default false."""
     operation_id: _builtins.str
@@ -457,6 +474,8 @@ class ResolveTasksRequest(_message.Message):
     """
     dry_run: _builtins.bool
     """Only count the tasks that match; nothing is changed or kept. Default false."""
+    reason: _builtins.str
+    """Why, for people: up to 1,000 characters, shown with the tasks (docs/rules.md, Reasons). Default none."""
     @_builtins.property
     def filter(self) -> _task_pb2.TaskFilter:
         """Which tasks. An empty one needs `all`."""
@@ -473,19 +492,24 @@ class ResolveTasksRequest(_message.Message):
         operation_id: _builtins.str = ...,
         dry_run: _builtins.bool | None = ...,
         result: _struct_pb2.Value | None = ...,
+        reason: _builtins.str | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["_all", b"_all", "_dry_run", b"_dry_run", "all", b"all", "dry_run", b"dry_run", "filter", b"filter", "result", b"result"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_all", b"_all", "_dry_run", b"_dry_run", "_reason", b"_reason", "all", b"all", "dry_run", b"dry_run", "filter", b"filter", "reason", b"reason", "result", b"result"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_all", b"_all", "_dry_run", b"_dry_run", "all", b"all", "dry_run", b"dry_run", "filter", b"filter", "operation_id", b"operation_id", "result", b"result"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_all", b"_all", "_dry_run", b"_dry_run", "_reason", b"_reason", "all", b"all", "dry_run", b"dry_run", "filter", b"filter", "operation_id", b"operation_id", "reason", b"reason", "result", b"result"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__all: _TypeAlias = _typing.Literal["all"]  # noqa: Y015
     _WhichOneofArgType__all: _TypeAlias = _typing.Literal["_all", b"_all"]  # noqa: Y015
     _WhichOneofReturnType__dry_run: _TypeAlias = _typing.Literal["dry_run"]  # noqa: Y015
     _WhichOneofArgType__dry_run: _TypeAlias = _typing.Literal["_dry_run", b"_dry_run"]  # noqa: Y015
+    _WhichOneofReturnType__reason: _TypeAlias = _typing.Literal["reason"]  # noqa: Y015
+    _WhichOneofArgType__reason: _TypeAlias = _typing.Literal["_reason", b"_reason"]  # noqa: Y015
     @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType__all) -> _WhichOneofReturnType__all | None: ...
     @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType__dry_run) -> _WhichOneofReturnType__dry_run | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__reason) -> _WhichOneofReturnType__reason | None: ...
 
 Global___ResolveTasksRequest: _TypeAlias = ResolveTasksRequest  # noqa: Y015
 

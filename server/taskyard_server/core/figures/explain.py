@@ -148,7 +148,8 @@ def _of_itself(scheduler: Scheduler, now: float, task: Task, sight: Sight) -> It
     if scheduler.dispatcher.is_stopped:
         yield WaitReason(WaitKind.DRAINING, "the server is draining, and hands nothing out")
     if task.state is PAUSED:
-        yield WaitReason(WaitKind.PAUSED, "the task is paused, until it is resumed, resolved or cancelled")
+        why = "" if task.history.reason is None else f": {task.history.reason}"
+        yield WaitReason(WaitKind.PAUSED, f"the task is paused, until it is resumed, resolved or cancelled{why}")
     if task.state is not PENDING:
         return
     history = task.history

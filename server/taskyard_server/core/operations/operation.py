@@ -36,7 +36,8 @@ class OperationRequest(NamedTuple):
     """The request of a caller, under an id of its own making.
 
     `task_filter` holds the agents of the caller, whose tasks alone it is about. `shown_filter` is the filter as the
-    caller gave it, to be shown; None for all tasks. `token_limit` is for resuming, `result` for resolving.
+    caller gave it, to be shown; None for all tasks. `token_limit` is for resuming, `result` for resolving, `reason` for
+    that, cancelling and pausing.
     """
 
     operation_id: str
@@ -46,6 +47,7 @@ class OperationRequest(NamedTuple):
     token_limit: int | None = None
     result: bytes | None = None
     priority: int = 0
+    reason: str | None = None
 
     def asks_the_same(self, other: OperationRequest) -> bool:
         """True if another request under the same id is a repeat of this one, however its filter was spelled."""

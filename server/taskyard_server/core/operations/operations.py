@@ -14,8 +14,7 @@ from typing import TYPE_CHECKING, Final
 
 from taskyard_server.core.errors import Conflict, NotFound, Refusal, TooManyOperations
 from taskyard_server.core.events import EventKind
-from taskyard_server.core.leases import StopReason
-from taskyard_server.core.task import CANCELLED, DONE, IN_FLIGHT, STOPPED, TERMINAL, WAITING
+from taskyard_server.core.task import IN_FLIGHT, STOPPED, TERMINAL, WAITING
 
 from .operation import Operation, OperationKind, OperationRequest, OperationStatus
 
@@ -58,8 +57,9 @@ class Operations:
     def begin(self, now: float, request: OperationRequest) -> Operation:
         """Begin an operation, or return the one that the same request began.
 
-        Raises `Conflict` if another request has the id, and `TooManyOperations`.
+        Raises `Conflict` if another request has the id, `TooManyOperations`, and for a reason as `require_reason` does.
         """
+        self._life.readers.require_reason(request.reason)
         self._forget_old(now)
         known = self._by_name.get((request.task_filter.agents, request.operation_id))
         if known is not None:
@@ -218,13 +218,13 @@ class Operations:
     def _do(self, now: float, request: OperationRequest, task: Task) -> None:
         kind, life = request.kind, self._life
         if kind is OperationKind.CANCEL:
-            life.finish(now, task, CANCELLED, None, None, StopReason.CANCELLED)
+            life.cancel(now, task, request.reason)
         elif kind is OperationKind.PAUSE:
-            life.pause(now, task)
+            life.pause(now, task, reason=request.reason)
         elif kind is OperationKind.RESUME:
             self._resume(now, task.id, None, request.token_limit)
         elif kind is OperationKind.RESOLVE:
-            life.finish(now, task, DONE, request.result, None)
+            life.resolve(now, task, request.result, request.reason)
         elif task.priority != request.priority:
             self._reprioritize(now, task, request.priority)
 

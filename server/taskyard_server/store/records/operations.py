@@ -41,6 +41,7 @@ class OperationRecord(Record):
     status: OperationStatus
     first_error: str | None = None
     ended_at: float | None = None
+    reason: str | None = None
 
 
 decode_operation: Final = Decoder(OperationRecord).decode
@@ -69,6 +70,7 @@ def encode_operation(operation: Operation) -> bytes:
             operation.status,
             operation.first_error,
             operation.ended_at,
+            request.reason,
         )
     )
 
@@ -88,6 +90,7 @@ def to_operation(record: OperationRecord, number: int) -> Operation:
         record.token_limit,
         record.result,
         record.priority,
+        record.reason,
     )
     operation = Operation(number, request, record.created_at, record.until)
     operation.after, operation.is_counted = record.after, record.is_counted
