@@ -151,7 +151,9 @@ func (c *Client) GetBatch(ctx context.Context, batchID string) (*Batch, error) {
 }
 
 // CancelBatch cancels every task of a batch that has not ended, and returns how many those were. Codes: [CodeNotFound].
-func (c *Client) CancelBatch(ctx context.Context, batchID string) (int, error) {
-	answer, err := c.batches.CancelBatch(ctx, &taskyardv1.CancelBatchRequest{BatchId: batchID})
+func (c *Client) CancelBatch(ctx context.Context, batchID string, options ...EndOption) (int, error) {
+	answer, err := c.batches.CancelBatch(ctx, &taskyardv1.CancelBatchRequest{
+		BatchId: batchID, Reason: reasonOf(options),
+	})
 	return int(answer.GetCancelled()), err
 }

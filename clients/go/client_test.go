@@ -191,11 +191,15 @@ func TestErrorsOfTheServerHaveTheirCodes(t *testing.T) {
 		t.Error(err)
 	}
 	task := must(client.Submit(ctx, NewTask{Action: "echo"}))(t)
-	if state := must(client.Cancel(ctx, task.ID))(t); state != StateCancelled {
+	if state := must(client.Cancel(ctx, task.ID, WithReason("wrong site")))(t); state != StateCancelled {
 		t.Error(state)
 	}
+	if shown := must(client.Get(ctx, task.ID))(t); shown.Reason != "wrong site" {
+		t.Error(shown.Reason)
+	}
 	for name, command := range map[string]func(context.Context, string) (State, error){
-		"cancel": client.Cancel, "pause": client.Pause,
+		"cancel":  func(ctx context.Context, id string) (State, error) { return client.Cancel(ctx, id) },
+		"pause":   func(ctx context.Context, id string) (State, error) { return client.Pause(ctx, id) },
 		"resume":  func(ctx context.Context, id string) (State, error) { return client.Resume(ctx, id) },
 		"resolve": func(ctx context.Context, id string) (State, error) { return client.Resolve(ctx, id, nil) },
 	} {

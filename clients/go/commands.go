@@ -8,11 +8,31 @@ import (
 	taskyardv1 "github.com/taskyard/taskyard/clients/go/v1"
 )
 
+// EndOption is an option of the calls that cancel, pause or resolve tasks.
+type EndOption func(*endOptions)
+
+type endOptions struct{ reason string }
+
+// reasonOf returns the reason that the options give, nil for none.
+func reasonOf(options []EndOption) *string {
+	var found endOptions
+	for _, option := range options {
+		option(&found)
+	}
+	return optional(found.reason)
+}
+
+// WithReason says why, for people, in up to 1,000 characters: the task shows it, and the host of one that is cancelled or
+// paused is told. Default: none.
+func WithReason(reason string) EndOption {
+	return func(options *endOptions) { options.reason = reason }
+}
+
 // Cancel cancels a task at once and returns its new state. A handler that runs it is stopped. Codes: [CodeNotFound],
 // and [CodeConflict] if the task has ended.
-func (c *Client) Cancel(ctx context.Context, taskID string) (State, error) {
+func (c *Client) Cancel(ctx context.Context, taskID string, options ...EndOption) (State, error) {
 	return c.command(ctx, taskID, StateCancelled, func(ctx context.Context) (taskyardv1.Task_State, error) {
-		answer, err := c.tasks.CancelTask(ctx, &taskyardv1.CancelTaskRequest{TaskId: taskID})
+		answer, err := c.tasks.CancelTask(ctx, &taskyardv1.CancelTaskRequest{TaskId: taskID, Reason: reasonOf(options)})
 		return answer.GetStatus(), err
 	})
 }
@@ -20,11 +40,13 @@ func (c *Client) Cancel(ctx context.Context, taskID string) (State, error) {
 // CancelWithChildren cancels a task as [Client.Cancel] does, and with it what its work has submitted and has not ended,
 // what the work of those has submitted, and so on. It returns how many tasks were cancelled beside the task itself, 0 if
 // the answer was lost and the call was repeated. Codes: those of Cancel.
-func (c *Client) CancelWithChildren(ctx context.Context, taskID string) (children int, err error) {
+func (c *Client) CancelWithChildren(
+	ctx context.Context, taskID string, options ...EndOption,
+) (children int, err error) {
 	cancelChildren := true
 	_, err = c.command(ctx, taskID, StateCancelled, func(ctx context.Context) (taskyardv1.Task_State, error) {
 		answer, err := c.tasks.CancelTask(ctx, &taskyardv1.CancelTaskRequest{
-			TaskId: taskID, CancelChildren: &cancelChildren,
+			TaskId: taskID, CancelChildren: &cancelChildren, Reason: reasonOf(options),
 		})
 		children = int(answer.GetChildrenCancelled())
 		return answer.GetStatus(), err
@@ -34,9 +56,9 @@ func (c *Client) CancelWithChildren(ctx context.Context, taskID string) (childre
 
 // Pause interrupts a task that is assigned or running, and returns its new state: paused, or failed if the task is over
 // its token budget. Codes: [CodeNotFound], and [CodeConflict] if the task is neither assigned nor running.
-func (c *Client) Pause(ctx context.Context, taskID string) (State, error) {
+func (c *Client) Pause(ctx context.Context, taskID string, options ...EndOption) (State, error) {
 	return c.command(ctx, taskID, StatePaused, func(ctx context.Context) (taskyardv1.Task_State, error) {
-		answer, err := c.tasks.PauseTask(ctx, &taskyardv1.PauseTaskRequest{TaskId: taskID})
+		answer, err := c.tasks.PauseTask(ctx, &taskyardv1.PauseTaskRequest{TaskId: taskID, Reason: reasonOf(options)})
 		return answer.GetStatus(), err
 	})
 }
@@ -89,13 +111,15 @@ func (c *Client) ResumeTargetTask(ctx context.Context, target, taskID string, op
 // Resolve ends a paused or failed task as done and returns its new state. The result is anything that encoding/json can
 // encode; nil is none. Codes: [CodeNotFound], [CodeConflict] if the task is neither paused nor failed, and
 // [CodeTooLarge] for the result.
-func (c *Client) Resolve(ctx context.Context, taskID string, result any) (State, error) {
+func (c *Client) Resolve(ctx context.Context, taskID string, result any, options ...EndOption) (State, error) {
 	value, err := valueOf("result", result)
 	if err != nil {
 		return "", badRequest(err.Error())
 	}
 	return c.command(ctx, taskID, StateDone, func(ctx context.Context) (taskyardv1.Task_State, error) {
-		answer, err := c.tasks.ResolveTask(ctx, &taskyardv1.ResolveTaskRequest{TaskId: taskID, Result: value})
+		answer, err := c.tasks.ResolveTask(ctx, &taskyardv1.ResolveTaskRequest{
+			TaskId: taskID, Result: value, Reason: reasonOf(options),
+		})
 		return answer.GetStatus(), err
 	})
 }

@@ -3,6 +3,7 @@
 package taskyard
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -54,10 +55,7 @@ func (e *TaskFailed) Is(target error) bool {
 }
 
 func taskFailed(task *Task, submitted NewTask) *TaskFailed {
-	message := task.Error
-	if message == "" {
-		message = "no reason given"
-	}
+	message := cmp.Or(task.Error, task.Reason, "no reason given")
 	isOfDeadline := task.Error == "deadline exceeded" || task.Error == "deadline exceeded while queued"
 	if isOfDeadline && submitted.Deadline.IsZero() {
 		message += fmt.Sprintf(" (the default deadline%s; see NewTask.Deadline)", defaultDeadline(task))

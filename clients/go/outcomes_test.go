@@ -159,11 +159,12 @@ func TestCancelWithChildrenReturnsHowMany(t *testing.T) {
 		return &taskyardv1.CancelTaskResponse{ChildrenCancelled: proto.Uint32(3)}, nil
 	}}
 	client := serve(t, f)
-	if children := must(client.CancelWithChildren(testContext(t), "tsk_1"))(t); children != 3 {
+	if children := must(client.CancelWithChildren(testContext(t), "tsk_1", WithReason("wrong site")))(t); children != 3 {
 		t.Error(children)
 	}
 	must(client.Cancel(testContext(t), "tsk_1"))(t)
-	if !f.cancels[0].GetCancelChildren() || f.cancels[1].CancelChildren != nil {
+	if !f.cancels[0].GetCancelChildren() || f.cancels[1].CancelChildren != nil ||
+		f.cancels[0].GetReason() != "wrong site" || f.cancels[1].Reason != nil {
 		t.Error(f.cancels)
 	}
 }

@@ -63,10 +63,14 @@ const (
 // CancelAndWait cancels a task as [Client.Cancel] does, and waits for its host to say that nothing of it runs any more, for
 // at most a minute. Where the answer was lost and the call was repeated, that is not known: [StoppingWaiting]. Codes: those
 // of Cancel.
-func (c *Client) CancelAndWait(ctx context.Context, taskID string, wait time.Duration) (Stopping, error) {
+func (c *Client) CancelAndWait(
+	ctx context.Context, taskID string, wait time.Duration, options ...EndOption,
+) (Stopping, error) {
 	waitMs, stopping := toMillis(wait), StoppingWaiting
 	_, err := c.command(ctx, taskID, StateCancelled, func(ctx context.Context) (taskyardv1.Task_State, error) {
-		answer, err := c.tasks.CancelTask(ctx, &taskyardv1.CancelTaskRequest{TaskId: taskID, WaitMs: &waitMs})
+		answer, err := c.tasks.CancelTask(ctx, &taskyardv1.CancelTaskRequest{
+			TaskId: taskID, WaitMs: &waitMs, Reason: reasonOf(options),
+		})
 		if answer.GetStopping() != 0 {
 			stopping = Stopping(enumName(answer.GetStopping()))
 		}
@@ -79,10 +83,14 @@ func (c *Client) CancelAndWait(ctx context.Context, taskID string, wait time.Dur
 }
 
 // PauseAndWait pauses a task as [Client.Pause] does, and waits as [Client.CancelAndWait] does. Codes: those of Pause.
-func (c *Client) PauseAndWait(ctx context.Context, taskID string, wait time.Duration) (Stopping, error) {
+func (c *Client) PauseAndWait(
+	ctx context.Context, taskID string, wait time.Duration, options ...EndOption,
+) (Stopping, error) {
 	waitMs, stopping := toMillis(wait), StoppingWaiting
 	_, err := c.command(ctx, taskID, StatePaused, func(ctx context.Context) (taskyardv1.Task_State, error) {
-		answer, err := c.tasks.PauseTask(ctx, &taskyardv1.PauseTaskRequest{TaskId: taskID, WaitMs: &waitMs})
+		answer, err := c.tasks.PauseTask(ctx, &taskyardv1.PauseTaskRequest{
+			TaskId: taskID, WaitMs: &waitMs, Reason: reasonOf(options),
+		})
 		if answer.GetStopping() != 0 {
 			stopping = Stopping(enumName(answer.GetStopping()))
 		}
@@ -127,6 +135,7 @@ func (t *Task) showQueueing(m *taskyardv1.Task) {
 	t.ConcurrencyKeys, t.After, t.Inputs = m.GetConcurrencyKeys(), m.GetAfter(), m.GetInputs()
 	t.UniqueKey = m.GetUniqueKey()
 	t.OnTargetFailure, t.Notice = OnTargetFailure(m.GetOnTargetFailure()), m.GetNotice()
+	t.Reason = m.GetReason()
 	if m.AfterPolicy != nil {
 		t.AfterPolicy = AfterPolicy(enumName(m.GetAfterPolicy()))
 	}

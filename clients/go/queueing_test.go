@@ -49,8 +49,8 @@ func TestCancelWaitsForTheHostToStop(t *testing.T) {
 		return &taskyardv1.CancelTaskResponse{Stopping: taskyardv1.Stopping_released.Enum()}, nil
 	}}
 	client := serve(t, f)
-	stopping := must(client.CancelAndWait(testContext(t), "tsk_1", 1500*time.Millisecond))(t)
-	if stopping != StoppingReleased || f.cancels[0].GetWaitMs() != 1500 {
+	stopping := must(client.CancelAndWait(testContext(t), "tsk_1", 1500*time.Millisecond, WithReason("wrong site")))(t)
+	if stopping != StoppingReleased || f.cancels[0].GetWaitMs() != 1500 || f.cancels[0].GetReason() != "wrong site" {
 		t.Error(stopping, f.cancels)
 	}
 	f.cancelTask, f.failures = nil, 1 // The answer is lost, and the repeat is a conflict.

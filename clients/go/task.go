@@ -128,6 +128,8 @@ type Task struct {
 	// Notice tells why nothing can run the task at present, such as that no live host offers the action, once that has
 	// been so for a while; else it is "".
 	Notice string
+	// Reason tells why somebody cancelled, paused or resolved the task, as the last one who did said.
+	Reason string
 	// Artifacts are its values of any size, of all runs, in the order in which they were put.
 	Artifacts []Artifact
 }

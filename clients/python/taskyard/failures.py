@@ -17,7 +17,7 @@ class TaskFailed(Exception):
     Attributes:
         task: The task as it ended.
         code: The kind of failure, as the host reported it, or `timed_out`. None if there is none.
-        message: Why it failed.
+        message: Why it failed, or the reason for which somebody cancelled it.
         attempts: How many attempts there were in its last run.
         traceback: Where in the host's code the last attempt failed, as text. None if the host reported none.
 
@@ -30,7 +30,7 @@ class TaskFailed(Exception):
         super().__init__(task, by_default)
         self.task = task
         self.code = task.code
-        self.message = task.error or "no reason given"
+        self.message = task.error or task.reason or "no reason given"
         self.attempts = len(task.attempts) or int(task.started_at is not None)
         self.traceback = task.traceback
         if by_default and self.message.startswith(DEADLINE):

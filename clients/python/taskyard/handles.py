@@ -156,16 +156,21 @@ class TaskHandle(Submitted, Generic[O]):
             raise self.lost(error) from error
 
     @overload
-    async def cancel(self, *, cancel_children: bool = False, wait: None = None) -> TaskState: ...
+    async def cancel(
+        self, *, cancel_children: bool = False, reason: str | None = None, wait: None = None
+    ) -> TaskState: ...
 
     @overload
-    async def cancel(self, *, cancel_children: bool = False, wait: Span) -> Stopping: ...
+    async def cancel(self, *, cancel_children: bool = False, reason: str | None = None, wait: Span) -> Stopping: ...
 
-    async def cancel(self, *, cancel_children: bool = False, wait: Span | None = None) -> TaskState | Stopping:
+    async def cancel(
+        self, *, cancel_children: bool = False, reason: str | None = None, wait: Span | None = None
+    ) -> TaskState | Stopping:
         """Cancel the task at once.
 
         Args:
             cancel_children: Whether what its work has submitted is cancelled too, and so on. Default False.
+            reason: Why, for people, up to 1,000 characters. The task shows it, and its host is told. Default none.
             wait: How long to wait for its host to say that nothing of it runs any more, in seconds or as a timedelta,
                 at most a minute. Default the answer comes at once.
 
@@ -179,8 +184,8 @@ class TaskHandle(Submitted, Generic[O]):
         """
         try:
             if wait is None:
-                return await self._desk.cancel(self.id, cancel_children=cancel_children)
-            return await self._desk.cancel(self.id, cancel_children=cancel_children, wait=wait)
+                return await self._desk.cancel(self.id, cancel_children=cancel_children, reason=reason)
+            return await self._desk.cancel(self.id, cancel_children=cancel_children, reason=reason, wait=wait)
         except NotFound as error:
             raise self.lost(error) from error
 

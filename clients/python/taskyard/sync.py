@@ -174,45 +174,53 @@ class SyncClient(SyncSubmitCalls):
     reprioritize_tasks = beginning(Client.reprioritize_tasks)
 
     @overload
-    def cancel(self, task_id: str, *, cancel_children: bool = False, wait: None = None) -> TaskState: ...
+    def cancel(
+        self, task_id: str, *, cancel_children: bool = False, reason: str | None = None, wait: None = None
+    ) -> TaskState: ...
 
     @overload
-    def cancel(self, task_id: str, *, cancel_children: bool = False, wait: Span) -> Stopping: ...
+    def cancel(
+        self, task_id: str, *, cancel_children: bool = False, reason: str | None = None, wait: Span
+    ) -> Stopping: ...
 
-    def cancel(self, task_id: str, *, cancel_children: bool = False, wait: Span | None = None) -> TaskState | Stopping:
+    def cancel(
+        self, task_id: str, *, cancel_children: bool = False, reason: str | None = None, wait: Span | None = None
+    ) -> TaskState | Stopping:
         """Cancel a task at once, as `Client.cancel` does.
 
         Args:
             task_id: The task.
             cancel_children: Whether what its work has submitted is cancelled too, and so on. Default False.
+            reason: Why, for people, up to 1,000 characters. The task shows it, and its host is told. Default none.
             wait: How long to wait for its host, in seconds or as a timedelta. Default the answer comes at once.
 
         Returns:
             The new state, `cancelled`; with `wait` whether anything of it may still run.
         """
         if wait is None:
-            return self._run(self._client.cancel(task_id, cancel_children=cancel_children))
-        return self._run(self._client.cancel(task_id, cancel_children=cancel_children, wait=wait))
+            return self._run(self._client.cancel(task_id, cancel_children=cancel_children, reason=reason))
+        return self._run(self._client.cancel(task_id, cancel_children=cancel_children, reason=reason, wait=wait))
 
     @overload
-    def pause(self, task_id: str, *, wait: None = None) -> TaskState: ...
+    def pause(self, task_id: str, *, reason: str | None = None, wait: None = None) -> TaskState: ...
 
     @overload
-    def pause(self, task_id: str, *, wait: Span) -> Stopping: ...
+    def pause(self, task_id: str, *, reason: str | None = None, wait: Span) -> Stopping: ...
 
-    def pause(self, task_id: str, *, wait: Span | None = None) -> TaskState | Stopping:
+    def pause(self, task_id: str, *, reason: str | None = None, wait: Span | None = None) -> TaskState | Stopping:
         """Interrupt a task that is assigned or running, as `Client.pause` does.
 
         Args:
             task_id: The task.
+            reason: Why, for people, up to 1,000 characters. The task shows it, and its host is told. Default none.
             wait: How long to wait for its host, in seconds or as a timedelta. Default the answer comes at once.
 
         Returns:
             The new state; with `wait` whether anything of it may still run.
         """
         if wait is None:
-            return self._run(self._client.pause(task_id))
-        return self._run(self._client.pause(task_id, wait=wait))
+            return self._run(self._client.pause(task_id, reason=reason))
+        return self._run(self._client.pause(task_id, reason=reason, wait=wait))
 
     def _wait_for_end(self) -> None:
         if self._thread is not None:

@@ -4,7 +4,8 @@ import type { Client as Stub, Transport } from "@connectrpc/connect";
 import { Artifacts } from "./artifacts.js";
 import { type Batch, batchFrom, type SubmittedBatch, submittedBatchFrom } from "./batches.js";
 import { Calls } from "./calls.js";
-import type { ClientOptions, GiveUp, ListOptions, RunOptions, SubmitOptions, Wire } from "./client_options.js";
+import type { ClientOptions, EndOptions, GiveUp, ListOptions } from "./client_options.js";
+import type { RunOptions, SubmitOptions, Wire } from "./client_options.js";
 import { type GetBatchResponse, SubmitBatchRequestSchema } from "./gen/taskyard/v1/batch_pb.js";
 import type { OutputService } from "./gen/taskyard/v1/output_pb.js";
 import type { GetStatsResponse } from "./gen/taskyard/v1/stats_pb.js";
@@ -308,8 +309,8 @@ export class Client {
    * @returns The state of the task.
    * @throws TaskyardError `not_found`, `conflict` if the task has ended.
    */
-  cancel(taskId: string, options: GiveUp & { cancelChildren?: boolean } = {}): Promise<TaskState> {
-    const request = { taskId, cancelChildren: options.cancelChildren };
+  cancel(taskId: string, options: EndOptions & { cancelChildren?: boolean } = {}): Promise<TaskState> {
+    const request = { taskId, cancelChildren: options.cancelChildren, reason: options.reason };
     const call = (signal?: AbortSignal) => this.stubs.tasks.cancelTask(request, { signal });
     return transition(this.#calls, this.stubs.tasks, call, taskId, "cancelled", options);
   }
@@ -321,10 +322,11 @@ export class Client {
    * @returns How many tasks were cancelled beside the task itself; 0 if the answer was lost and the call was repeated.
    * @throws TaskyardError `not_found`, `conflict` if the task has ended.
    */
-  async cancelWithChildren(taskId: string, options: GiveUp = {}): Promise<number> {
+  async cancelWithChildren(taskId: string, options: EndOptions = {}): Promise<number> {
     let children = 0;
+    const request = { taskId, cancelChildren: true, reason: options.reason };
     const call = async (signal?: AbortSignal) => {
-      const answer = await this.stubs.tasks.cancelTask({ taskId, cancelChildren: true }, { signal });
+      const answer = await this.stubs.tasks.cancelTask(request, { signal });
       children = answer.childrenCancelled ?? 0;
       return answer;
     };
@@ -337,14 +339,14 @@ export class Client {
    *
    * @param taskId The task.
    * @param waitMs How long to wait, in milliseconds, at most 60,000.
-   * @param options `signal`: gives the call up; the task is cancelled all the same.
+   * @param options `reason`: why, see `EndOptions`. `signal`: gives the call up; the task is cancelled all the same.
    * @returns Whether anything may still run; `waiting` too if the answer was lost and the call was repeated.
    * @throws TaskyardError `not_found`, `conflict` if the task has ended.
    * @throws RangeError if `waitMs` is not a whole number of 0 to 4,294,967,295.
    */
-  cancelAndWait(taskId: string, waitMs: number, options: GiveUp = {}): Promise<Stopping> {
+  cancelAndWait(taskId: string, waitMs: number, options: EndOptions = {}): Promise<Stopping> {
     const { tasks } = this.stubs;
-    return stop(this.#calls, tasks, tasks.cancelTask, { taskId, waitMs }, "cancelled", options);
+    return stop(this.#calls, tasks, tasks.cancelTask, { taskId, waitMs, reason: options.reason }, "cancelled", options);
   }
 
   /**
@@ -353,8 +355,9 @@ export class Client {
    * @returns The number of tasks that were cancelled.
    * @throws TaskyardError `not_found`.
    */
-  async cancelBatch(batchId: string, options: GiveUp = {}): Promise<number> {
-    return (await this.stubs.batches.cancelBatch({ batchId }, { signal: options.signal })).cancelled ?? 0;
+  async cancelBatch(batchId: string, options: EndOptions = {}): Promise<number> {
+    const { reason, signal } = options;
+    return (await this.stubs.batches.cancelBatch({ batchId, reason }, { signal })).cancelled ?? 0;
   }
 
   /**
@@ -363,8 +366,9 @@ export class Client {
    * @returns The state of the task.
    * @throws TaskyardError `not_found`, `conflict` if the task does not run.
    */
-  pause(taskId: string, options: GiveUp = {}): Promise<TaskState> {
-    const call = (signal?: AbortSignal) => this.stubs.tasks.pauseTask({ taskId }, { signal });
+  pause(taskId: string, options: EndOptions = {}): Promise<TaskState> {
+    const request = { taskId, reason: options.reason };
+    const call = (signal?: AbortSignal) => this.stubs.tasks.pauseTask(request, { signal });
     return transition(this.#calls, this.stubs.tasks, call, taskId, "paused", options);
   }
 
@@ -374,9 +378,9 @@ export class Client {
    * @throws TaskyardError `not_found`, `conflict` if the task does not run.
    * @throws RangeError if `waitMs` is not a whole number of 0 to 4,294,967,295.
    */
-  pauseAndWait(taskId: string, waitMs: number, options: GiveUp = {}): Promise<Stopping> {
+  pauseAndWait(taskId: string, waitMs: number, options: EndOptions = {}): Promise<Stopping> {
     const { tasks } = this.stubs;
-    return stop(this.#calls, tasks, tasks.pauseTask, { taskId, waitMs }, "paused", options);
+    return stop(this.#calls, tasks, tasks.pauseTask, { taskId, waitMs, reason: options.reason }, "paused", options);
   }
 
   /**
@@ -423,13 +427,14 @@ export class Client {
    *
    * @param taskId The task.
    * @param result The result of the task, any JSON value. Default none.
-   * @param options `signal`: gives the call up.
+   * @param options `reason`: why, see `EndOptions`. `signal`: gives the call up.
    * @returns The state of the task.
    * @throws TaskyardError `not_found`, `conflict` if the task is neither paused nor failed, `too_large` for the result.
    * @throws TypeError if the result is not JSON.
    */
-  async resolve(taskId: string, result?: unknown, options: GiveUp = {}): Promise<TaskState> {
-    const request = { taskId, result: result === undefined ? undefined : valueFrom(result) };
+  async resolve(taskId: string, result?: unknown, options: EndOptions = {}): Promise<TaskState> {
+    const value = result === undefined ? undefined : valueFrom(result);
+    const request = { taskId, result: value, reason: options.reason };
     const call = (signal?: AbortSignal) => this.stubs.tasks.resolveTask(request, { signal });
     return transition(this.#calls, this.stubs.tasks, call, taskId, "done", options);
   }

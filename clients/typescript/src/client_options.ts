@@ -24,6 +24,12 @@ export interface GiveUp {
   signal?: AbortSignal;
 }
 
+/** The options of calls that cancel, pause or resolve tasks. */
+export interface EndOptions extends GiveUp {
+  /** Why, for people, up to 1,000 characters: tasks show it, and the host of one that is stopped is told. Default none. */
+  reason?: string;
+}
+
 /** The options of the submission of one task. */
 export interface SubmitOptions extends GiveUp {
   /**

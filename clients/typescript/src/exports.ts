@@ -3,7 +3,15 @@ export type { Artifacts } from "./artifacts.js";
 export type { Batch, BatchOutcome, SubmittedBatch } from "./batches.js";
 export type { CallOptions } from "./calls.js";
 export { Client } from "./client.js";
-export type { ClientOptions, GiveUp, ListOptions, RunOptions, SubmitOptions, Wire } from "./client_options.js";
+export type {
+  ClientOptions,
+  EndOptions,
+  GiveUp,
+  ListOptions,
+  RunOptions,
+  SubmitOptions,
+  Wire,
+} from "./client_options.js";
 export type { Credentials } from "./credentials.js";
 export { type ErrorCode, type ErrorExtras, TaskyardError } from "./errors.js";
 export type { Logger } from "./logger.js";

@@ -24,7 +24,7 @@ export class TaskFailed extends Error {
   constructor(task: Task, hasDefaultDeadline = false) {
     const hint = hasDefaultDeadline && PAST_DEADLINE.includes(task.error ?? "") ? deadlineHint(task) : "";
     const times = task.attempts.length > 1 ? ` after ${task.attempts.length} attempts` : "";
-    super(`${task.id} is ${task.state}${times}: ${task.error ?? "no reason given"}${hint}`);
+    super(`${task.id} is ${task.state}${times}: ${task.error ?? task.reason ?? "no reason given"}${hint}`);
     this.task = task;
     this.code = task.code;
     this.attempts = task.attempts;

@@ -37,10 +37,10 @@ export async function stop(
   calls: Calls,
   tasks: Tasks,
   call: (
-    request: { taskId: string; waitMs: number },
+    request: { taskId: string; waitMs: number; reason: string | undefined },
     options: { signal: AbortSignal | undefined; timeoutMs: number },
   ) => Promise<{ status?: Task_State; stopping?: Stopping_Outcome }>,
-  request: { taskId: string; waitMs: number },
+  request: { taskId: string; waitMs: number; reason: string | undefined },
   state: TaskState,
   options: GiveUp,
 ): Promise<Stopping> {

@@ -172,14 +172,15 @@ for (const how of ["cancel", "pause"] as const) {
     const first = await client.submit({ action: "long", target: how });
     await begun.opened;
     const second = await client.submit({ action: "long", target: how, params: { second: true } });
-    const state = await client[how](first.id);
+    const state = await client[how](first.id, { reason: "wrong site" });
     await stopped.opened;
     assert.equal(reason, "AbortError");
-    assert.equal((await client.get(first.id)).state, state);
+    const shown = await client.get(first.id);
+    assert.deepEqual([shown.state, shown.reason], [state, "wrong site"]);
     // A slot is free, but the target is taken until the first handler has returned.
     assert.equal((await client.stats()).queue?.targets?.waiting, 1);
     mayReturn.open();
-    if (how === "pause") await client.resolve(first.id);
+    if (how === "pause") await client.resolve(first.id, undefined, { reason: "by hand" });
     assert.equal((await client.wait(second.id)).result, "second");
   });
 }

@@ -134,11 +134,14 @@ test("a full queue is refused, or waited for until the signal aborts", async () 
 
 test("a cancel with children says how many", async () => {
   const { client, cancels } = serve({});
-  assert.equal(await client.cancelWithChildren("tsk_1"), 3);
+  assert.equal(await client.cancelWithChildren("tsk_1", { reason: "wrong site" }), 3);
   assert.equal(await client.cancel("tsk_1"), "cancelled");
   assert.deepEqual(
-    cancels.map(({ cancelChildren }) => cancelChildren),
-    [true, undefined],
+    cancels.map(({ cancelChildren, reason }) => [cancelChildren, reason]),
+    [
+      [true, "wrong site"],
+      [undefined, undefined],
+    ],
   );
 });
 

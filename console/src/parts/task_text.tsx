@@ -8,6 +8,11 @@ export function shortId(id: string): string {
   return id.slice(-6);
 }
 
+/** Why a task is in its state: its error, and the reason that somebody gave. Empty if there is neither. */
+export function whyText({ error, reason }: { error?: string | undefined; reason?: string | undefined }): string {
+  return [error, reason].filter(Boolean).join(": ");
+}
+
 export function TaskText({ text }: { text: string }) {
   return (
     <>

@@ -13,6 +13,7 @@ import { wordOf } from "../parts/state";
 import { useRead } from "../reading";
 import { may } from "../session";
 import { messageOf, type Query } from "./filter";
+import { ReasonField } from "./task_actions";
 
 const { cancelTasks, pauseTasks, resumeTasks, resolveTasks, reprioritizeTasks } = OperationService.method;
 
@@ -40,6 +41,7 @@ interface Wanted {
   readonly tokenLimit: string;
   readonly priority: string;
   readonly result: string;
+  readonly reason: string;
 }
 
 async function start(
@@ -57,9 +59,10 @@ async function start(
     ...(dryRun ? { dryRun } : { operationId: randomKey() }),
   };
   const options = signal ? { signal } : {};
+  const why = wanted.reason ? { reason: wanted.reason } : {};
   const answer = await {
-    cancel: () => operations.cancelTasks(common, options),
-    pause: () => operations.pauseTasks(common, options),
+    cancel: () => operations.cancelTasks({ ...common, ...why }, options),
+    pause: () => operations.pauseTasks({ ...common, ...why }, options),
     resume: () =>
       operations.resumeTasks(
         { ...common, ...(wanted.tokenLimit && { tokenLimit: Number(wanted.tokenLimit) }) },
@@ -68,7 +71,7 @@ async function start(
     resolve: () => {
       const result = jsonIn(dryRun ? "" : wanted.result);
       return operations.resolveTasks(
-        { ...common, ...(result !== undefined && { result: valueFrom(result) }) },
+        { ...common, ...(result !== undefined && { result: valueFrom(result) }), ...why },
         options,
       );
     },
@@ -79,7 +82,13 @@ async function start(
 
 function ManyDialog({ query, close }: { query: Query; close: () => void }) {
   const offered = KINDS.filter(([, , method]) => may(method));
-  const [wanted, setWanted] = useState<Wanted>({ kind: offered[0]![0], tokenLimit: "", priority: "0", result: "" });
+  const [wanted, setWanted] = useState<Wanted>({
+    kind: offered[0]![0],
+    tokenLimit: "",
+    priority: "0",
+    result: "",
+    reason: "",
+  });
   const { kind } = wanted;
   const counted = useRead(
     async (signal) => ({ kind, matched: (await start(query, wanted, true, signal)).matched }),
@@ -134,6 +143,9 @@ function ManyDialog({ query, close }: { query: Query; close: () => void }) {
           onChange={(result) => setWanted({ ...wanted, result })}
           hint="any JSON value; empty for none"
         />
+      )}
+      {(kind === "cancel" || kind === "pause" || kind === "resolve") && (
+        <ReasonField value={wanted.reason} onChange={(reason) => setWanted({ ...wanted, reason })} />
       )}
       <p role="status">
         {counted.error && <span class="bad-text">{counted.error.reason}</span>}

@@ -13,7 +13,7 @@ import { countOf } from "../parts/figures";
 import { Card, Empty, Facts, Page } from "../parts/page";
 import { State } from "../parts/state";
 import { type Column, Table } from "../parts/table";
-import { shortId, TaskText } from "../parts/task_text";
+import { shortId, TaskText, whyText } from "../parts/task_text";
 import { Ago, At, Lasting, lengthOf } from "../parts/time";
 import { Tree } from "../parts/tree";
 import { useRead } from "../reading";
@@ -63,7 +63,7 @@ export function TaskView({ taskId }: { taskId: string }) {
         <Id of={task.id} />
         {isGone && <span class="warn-text">The server has forgotten it since.</span>}
       </div>
-      {task.error && <Failure task={task} />}
+      {(task.error || task.reason) && <Failure task={task} />}
       {task.notice && <p class="banner tone-warn">{task.notice}</p>}
       <div class="task-grid">
         <div class="stack">
@@ -147,7 +147,7 @@ function Failure({ task }: { task: Task }) {
       role="note"
     >
       <span class="grow">
-        <TaskText text={task.error ?? ""} />
+        <TaskText text={whyText(task)} />
         {task.code && <code class="tag">{task.code}</code>}
       </span>
       {task.traceback && <Button onPress={show}>Traceback</Button>}

@@ -59,14 +59,17 @@ export interface DeedOptions {
   tokenLimit?: number;
   /** A JSON value. */
   result?: unknown;
+  reason?: string;
 }
 
-async function perform(deed: Deed, taskId: string, { cancelChildren, tokenLimit, result }: DeedOptions): Promise<void> {
+async function perform(deed: Deed, taskId: string, options: DeedOptions): Promise<void> {
   const { tasks } = api();
-  if (deed === "cancel") await tasks.cancelTask({ taskId, ...(cancelChildren && { cancelChildren }) });
+  const { cancelChildren, tokenLimit, result } = options;
+  const why = options.reason ? { reason: options.reason } : {};
+  if (deed === "cancel") await tasks.cancelTask({ taskId, ...(cancelChildren && { cancelChildren }), ...why });
   else if (deed === "pause") await tasks.pauseTask({ taskId });
   else if (deed === "resume") await tasks.resumeTask({ taskId, ...(tokenLimit !== undefined && { tokenLimit }) });
-  else await tasks.resolveTask({ taskId, ...(result !== undefined && { result: valueFrom(result) }) });
+  else await tasks.resolveTask({ taskId, ...(result !== undefined && { result: valueFrom(result) }), ...why });
 }
 
 /** Does something to tasks. What ends or changes a result is asked for first. */
@@ -97,6 +100,11 @@ async function all(deed: Deed, tasks: readonly Task[], options: DeedOptions): Pr
   if (refused.length) notify(`${refused.length} refused: ${refused[0]}`, "bad");
 }
 
+/** Why something is done, for others. */
+export function ReasonField({ value, onChange }: { value: string; onChange: (value: string) => void }) {
+  return <TextField label="Reason" value={value} onChange={onChange} hint="why; the task shows it" />;
+}
+
 interface DialogProps {
   deed: Deed;
   tasks: readonly Task[];
@@ -108,6 +116,7 @@ function DeedDialog({ deed, tasks, one, close }: DialogProps) {
   const [children, setChildren] = useState(false);
   const [limit, setLimit] = useState("");
   const [result, setResult] = useState("");
+  const [reason, setReason] = useState("");
   const { name, done } = DEEDS[deed];
   const what = one ? `the task ${one.action}` : `${tasks.length} tasks`;
   const submit = async () => {
@@ -115,6 +124,7 @@ function DeedDialog({ deed, tasks, one, close }: DialogProps) {
       ...(children && { cancelChildren: true }),
       ...(limit && { tokenLimit: Number(limit) }),
       ...(result.trim() && { result: jsonIn(result) }),
+      ...(reason && { reason }),
     };
     if (!one) return all(deed, tasks, options);
     await perform(deed, one.id, options);
@@ -155,6 +165,7 @@ function DeedDialog({ deed, tasks, one, close }: DialogProps) {
           placeholder='{"ok": true}'
         />
       )}
+      {deed !== "resume" && <ReasonField value={reason} onChange={setReason} />}
     </FormDialog>
   );
 }

@@ -8,7 +8,7 @@ import { Component, type ComponentChildren } from "preact";
 import { useEffect, useRef, useState } from "preact/hooks";
 import { State } from "../parts/state";
 import { opensRow } from "../parts/table";
-import { shortId, TaskText } from "../parts/task_text";
+import { shortId, TaskText, whyText } from "../parts/task_text";
 import { Ago, Lasting } from "../parts/time";
 import { go, href, route } from "../route";
 import { enter, scrolledTo } from "./place";
@@ -240,10 +240,11 @@ class TaskRow extends Component<RowProps> {
 /** What there is to say of a task in a few words: why it failed or waits, how far it is, what it belongs to. */
 function Detail({ task }: { task: Task }) {
   const waitsFor = (task.target && targetWaits.value[task.target]) || "";
-  if (task.error) {
+  const why = whyText(task);
+  if (why) {
     return (
-      <span class={`told ${task.state === "failed" ? "bad-text" : "dim"}`} title={task.error}>
-        {waitsFor.includes(task.id) && <span class="tag">blocks {task.target}</span>} <TaskText text={task.error} />
+      <span class={`told ${task.state === "failed" ? "bad-text" : "dim"}`} title={why}>
+        {waitsFor.includes(task.id) && <span class="tag">blocks {task.target}</span>} <TaskText text={why} />
       </span>
     );
   }

@@ -60,9 +60,10 @@ async def test_calls_block_until_they_are_done(sync_client):
         assert [task.action for task in sync_client.list(page_size=2)] == ["click", "type", "scroll"]
         held = sync_client.submit("click", target="t", hold=True).id
         assert [target.task_id for target in sync_client.targets()] == [held]
-        assert sync_client.cancel(held) is TaskState.CANCELLED
+        assert sync_client.cancel(held, reason="wrong site") is TaskState.CANCELLED
+        assert sync_client.get(held).reason == "wrong site"
         assert sync_client.stats().queue.total_queued == 3
-        assert sync_client.cancel_batch(batch.id) == 2
+        assert sync_client.cancel_batch(batch.id, reason="no batch") == 2
         assert sync_client.cancel(submitted.id) is TaskState.CANCELLED
         assert sync_client.wait(submitted.id).state is TaskState.CANCELLED
 

@@ -56,9 +56,11 @@ async def test_a_failed_task_is_resumed(server, client):
 async def test_a_paused_task_is_resolved_with_any_result(server, client, result):
     task_id = (await client.submit("click")).id
     await server.run()
-    await client.pause(task_id)
-    assert await client.resolve(task_id, result) is TaskState.DONE
-    assert (await client.get(task_id)).result == result
+    await client.pause(task_id, reason="wrong site")
+    assert (await client.get(task_id)).reason == "wrong site"
+    assert await client.resolve(task_id, result, reason="by hand") is TaskState.DONE
+    task = await client.get(task_id)
+    assert (task.result, task.reason) == (result, "by hand")
 
 
 @pytest.mark.parametrize("name", ["pause", "resume", "resolve"])

@@ -101,16 +101,19 @@ class SyncTaskHandle(Submitted, Generic[O]):
         return self._client._run(self._handle.task())
 
     @overload
-    def cancel(self, *, cancel_children: bool = False, wait: None = None) -> TaskState: ...
+    def cancel(self, *, cancel_children: bool = False, reason: str | None = None, wait: None = None) -> TaskState: ...
 
     @overload
-    def cancel(self, *, cancel_children: bool = False, wait: Span) -> Stopping: ...
+    def cancel(self, *, cancel_children: bool = False, reason: str | None = None, wait: Span) -> Stopping: ...
 
-    def cancel(self, *, cancel_children: bool = False, wait: Span | None = None) -> TaskState | Stopping:
+    def cancel(
+        self, *, cancel_children: bool = False, reason: str | None = None, wait: Span | None = None
+    ) -> TaskState | Stopping:
         """Cancel the task at once.
 
         Args:
             cancel_children: Whether what its work has submitted is cancelled too, and so on. Default False.
+            reason: Why, for people, up to 1,000 characters. The task shows it, and its host is told. Default none.
             wait: How long to wait for its host, in seconds or as a timedelta. Default the answer comes at once.
 
         Returns:
@@ -118,8 +121,8 @@ class SyncTaskHandle(Submitted, Generic[O]):
             `TaskHandle.cancel` does.
         """
         if wait is None:
-            return self._client._run(self._handle.cancel(cancel_children=cancel_children))
-        return self._client._run(self._handle.cancel(cancel_children=cancel_children, wait=wait))
+            return self._client._run(self._handle.cancel(cancel_children=cancel_children, reason=reason))
+        return self._client._run(self._handle.cancel(cancel_children=cancel_children, reason=reason, wait=wait))
 
     def explain(self) -> Explanation:
         """Find out why the task waits.

@@ -38,6 +38,7 @@ class BulkCalls:
         all: bool = False,  # noqa: A002
         operation_id: str | None = None,
         dry_run: bool = False,
+        reason: str | None = None,
         **criteria: Unpack[TaskCriteria],
     ) -> OperationHandle:
         """Begin to cancel all tasks that match: `cancel_tasks(labels="site=shop", states=["queued"])`.
@@ -46,6 +47,7 @@ class BulkCalls:
             all: Whether no criteria mean all tasks. Default False.
             operation_id: The id of the operation: a repeat under it is the same one. Default a random id.
             dry_run: Whether the tasks that match are only counted, see `OperationHandle.begun`. Default False.
+            reason: Why, for people, up to 1,000 characters. The tasks show it, and their hosts are told. Default none.
             **criteria: Which tasks, see `TaskCriteria`.
 
         Returns:
@@ -58,7 +60,7 @@ class BulkCalls:
             TypeError: A criterion is unknown, or `states` is one state instead of several.
             ValueError: A time has no time zone.
         """
-        request = pb.CancelTasksRequest(filter=task_filter(criteria))
+        request = pb.CancelTasksRequest(filter=task_filter(criteria), reason=reason)
         return await self._begin(self._bulk.CancelTasks, request, all, operation_id, dry_run)
 
     async def pause_tasks(
@@ -67,6 +69,7 @@ class BulkCalls:
         all: bool = False,  # noqa: A002
         operation_id: str | None = None,
         dry_run: bool = False,
+        reason: str | None = None,
         **criteria: Unpack[TaskCriteria],
     ) -> OperationHandle:
         """Begin to pause all tasks that match and are in flight.
@@ -75,12 +78,13 @@ class BulkCalls:
             all: Whether no criteria mean all tasks. Default False.
             operation_id: The id of the operation: a repeat under it is the same one. Default a random id.
             dry_run: Whether the tasks that match are only counted, see `OperationHandle.begun`. Default False.
+            reason: Why, for people, up to 1,000 characters. The tasks show it, and their hosts are told. Default none.
             **criteria: Which tasks, see `TaskCriteria`.
 
         Returns:
             The handle of the operation. It raises as `cancel_tasks` does.
         """
-        request = pb.PauseTasksRequest(filter=task_filter(criteria))
+        request = pb.PauseTasksRequest(filter=task_filter(criteria), reason=reason)
         return await self._begin(self._bulk.PauseTasks, request, all, operation_id, dry_run)
 
     async def resume_tasks(
@@ -115,6 +119,7 @@ class BulkCalls:
         all: bool = False,  # noqa: A002
         operation_id: str | None = None,
         dry_run: bool = False,
+        reason: str | None = None,
         **criteria: Unpack[TaskCriteria],
     ) -> OperationHandle:
         """Begin to end all tasks that match and are paused or failed as done.
@@ -124,13 +129,14 @@ class BulkCalls:
             all: Whether no criteria mean all tasks. Default False.
             operation_id: The id of the operation: a repeat under it is the same one. Default a random id.
             dry_run: Whether the tasks that match are only counted, see `OperationHandle.begun`. Default False.
+            reason: Why, for people, up to 1,000 characters. The tasks show it. Default none.
             **criteria: Which tasks, see `TaskCriteria`.
 
         Returns:
             The handle of the operation. It raises as `cancel_tasks` does, and `TooLarge` for the result.
         """
         request = pb.ResolveTasksRequest(
-            filter=task_filter(criteria), result=None if result is None else value_from(result, "result")
+            filter=task_filter(criteria), result=None if result is None else value_from(result, "result"), reason=reason
         )
         return await self._begin(self._bulk.ResolveTasks, request, all, operation_id, dry_run)
 

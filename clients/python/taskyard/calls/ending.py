@@ -33,13 +33,17 @@ class EndingCalls:
         _targets: TargetServiceAsyncStub
 
     @overload
-    async def cancel(self, task_id: str, *, cancel_children: bool = False, wait: None = None) -> TaskState: ...
+    async def cancel(
+        self, task_id: str, *, cancel_children: bool = False, reason: str | None = None, wait: None = None
+    ) -> TaskState: ...
 
     @overload
-    async def cancel(self, task_id: str, *, cancel_children: bool = False, wait: Span) -> Stopping: ...
+    async def cancel(
+        self, task_id: str, *, cancel_children: bool = False, reason: str | None = None, wait: Span
+    ) -> Stopping: ...
 
     async def cancel(
-        self, task_id: str, *, cancel_children: bool = False, wait: Span | None = None
+        self, task_id: str, *, cancel_children: bool = False, reason: str | None = None, wait: Span | None = None
     ) -> TaskState | Stopping:
         """Cancel a task at once.
 
@@ -47,6 +51,7 @@ class EndingCalls:
             task_id: The task.
             cancel_children: Whether what its work has submitted and has not ended is cancelled too, and so on. Default
                 False.
+            reason: Why, for people, up to 1,000 characters. The task shows it, and its host is told. Default none.
             wait: How long to wait for its host to say that nothing of it runs any more, in seconds or as a timedelta,
                 at most a minute. Default the answer comes at once.
 
@@ -59,14 +64,15 @@ class EndingCalls:
             ValueError: The wait is negative, or too long.
         """
         if wait is None:
-            return await self._desk.cancel(task_id, cancel_children=cancel_children)
-        return await self._desk.cancel(task_id, cancel_children=cancel_children, wait=wait)
+            return await self._desk.cancel(task_id, cancel_children=cancel_children, reason=reason)
+        return await self._desk.cancel(task_id, cancel_children=cancel_children, reason=reason, wait=wait)
 
-    async def cancel_batch(self, batch_id: str) -> int:
+    async def cancel_batch(self, batch_id: str, *, reason: str | None = None) -> int:
         """Cancel every task of a batch that has not ended.
 
         Args:
             batch_id: The batch.
+            reason: Why, for people, up to 1,000 characters. The tasks show it, and their hosts are told. Default none.
 
         Returns:
             How many tasks were cancelled.
@@ -74,20 +80,21 @@ class EndingCalls:
         Raises:
             NotFound: There is no such batch, or it is no longer retained.
         """
-        request = batch_pb2.CancelBatchRequest(batch_id=batch_id)
+        request = batch_pb2.CancelBatchRequest(batch_id=batch_id, reason=reason)
         return (await self._calls.sure(self._batches.CancelBatch, request)).cancelled
 
     @overload
-    async def pause(self, task_id: str, *, wait: None = None) -> TaskState: ...
+    async def pause(self, task_id: str, *, reason: str | None = None, wait: None = None) -> TaskState: ...
 
     @overload
-    async def pause(self, task_id: str, *, wait: Span) -> Stopping: ...
+    async def pause(self, task_id: str, *, reason: str | None = None, wait: Span) -> Stopping: ...
 
-    async def pause(self, task_id: str, *, wait: Span | None = None) -> TaskState | Stopping:
+    async def pause(self, task_id: str, *, reason: str | None = None, wait: Span | None = None) -> TaskState | Stopping:
         """Interrupt a task that is assigned or running.
 
         Args:
             task_id: The task.
+            reason: Why, for people, up to 1,000 characters. The task shows it, and its host is told. Default none.
             wait: How long to wait for its host to say that nothing of it runs any more, in seconds or as a timedelta,
                 at most a minute. Default the answer comes at once.
 
@@ -101,8 +108,10 @@ class EndingCalls:
             ValueError: The wait is negative, or too long.
         """
         if wait is None:
-            return await self._move(self._tasks.PauseTask, pb.PauseTaskRequest(task_id=task_id), TaskState.PAUSED)
-        return await self._desk.pause(task_id, wait)
+            return await self._move(
+                self._tasks.PauseTask, pb.PauseTaskRequest(task_id=task_id, reason=reason), TaskState.PAUSED
+            )
+        return await self._desk.pause(task_id, wait, reason)
 
     async def resume(self, task_id: str, *, token_limit: int | None = None) -> TaskState:
         """Queue a paused or failed task again, or release a held one.
@@ -146,12 +155,13 @@ class EndingCalls:
         request = target_pb2.ResumeTargetTaskRequest(target=target, task_id=task_id, token_limit=token_limit)
         return STATE_OF_NUMBER[(await self._calls.once(self._targets.ResumeTargetTask, request)).status]
 
-    async def resolve(self, task_id: str, result: Any = None) -> TaskState:
+    async def resolve(self, task_id: str, result: Any = None, *, reason: str | None = None) -> TaskState:
         """End a paused or failed task as done.
 
         Args:
             task_id: The task.
             result: Its result, a JSON value. Default None: no result.
+            reason: Why, for people, up to 1,000 characters. The task shows it. Default none.
 
         Returns:
             The new state, `done`.
@@ -164,7 +174,7 @@ class EndingCalls:
             ValueError: The result holds a number that a double does not hold exactly.
         """
         request = pb.ResolveTaskRequest(
-            task_id=task_id, result=None if result is None else value_from(result, "result")
+            task_id=task_id, result=None if result is None else value_from(result, "result"), reason=reason
         )
         return await self._move(self._tasks.ResolveTask, request, TaskState.DONE)
 

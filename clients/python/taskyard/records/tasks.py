@@ -182,6 +182,7 @@ class Task:
         artifacts: Its artifacts, those of all runs, in the order in which they were put.
         inputs: The ids of the tasks whose results are handed to it, by the names that it has for them.
         steps: How many steps it has, those of all runs. `Client.steps` has them.
+        reason: Why somebody cancelled, paused or resolved it, as the last one who did said.
     """
 
     id: str
@@ -234,6 +235,7 @@ class Task:
     artifacts: tuple[Artifact, ...] = ()
     inputs: dict[str, str] = field(default_factory=dict)
     steps: int = 0
+    reason: str | None = None
 
     latency_ms = old_milliseconds("Task.latency_ms", "latency")
 

@@ -333,19 +333,24 @@ class TaskDesk:
     # Ending
 
     @overload
-    async def cancel(self, task_id: str, *, cancel_children: bool = False, wait: None = None) -> TaskState: ...
+    async def cancel(
+        self, task_id: str, *, cancel_children: bool = False, reason: str | None = None, wait: None = None
+    ) -> TaskState: ...
 
     @overload
-    async def cancel(self, task_id: str, *, cancel_children: bool = False, wait: Span) -> Stopping: ...
+    async def cancel(
+        self, task_id: str, *, cancel_children: bool = False, reason: str | None = None, wait: Span
+    ) -> Stopping: ...
 
     async def cancel(
-        self, task_id: str, *, cancel_children: bool = False, wait: Span | None = None
+        self, task_id: str, *, cancel_children: bool = False, reason: str | None = None, wait: Span | None = None
     ) -> TaskState | Stopping:
         """Cancel a task at once.
 
         Args:
             task_id: The task.
             cancel_children: Whether what its work has submitted is cancelled too, and so on. Default False.
+            reason: Why, for people, up to 1,000 characters. The task shows it, and its host is told. Default none.
             wait: How long to wait for its host, in seconds or as a timedelta. Default the answer comes at once.
 
         Returns:
@@ -356,18 +361,21 @@ class TaskDesk:
             Conflict: The task has ended.
             ValueError: The wait is negative, or too long.
         """
-        request = pb.CancelTaskRequest(task_id=task_id, cancel_children=cancel_children or None, wait_ms=wait_ms(wait))
+        request = pb.CancelTaskRequest(
+            task_id=task_id, cancel_children=cancel_children or None, wait_ms=wait_ms(wait), reason=reason
+        )
         method, aim = self._stub.CancelTask, TaskState.CANCELLED
         if wait is None:
             return await move(self._calls, self._stub, method, request, aim)
         return await stop(self._calls, self._stub, method, request, (aim,))
 
-    async def pause(self, task_id: str, wait: Span) -> Stopping:
+    async def pause(self, task_id: str, wait: Span, reason: str | None) -> Stopping:
         """Interrupt a task, and wait for its host.
 
         Args:
             task_id: The task.
             wait: How long to wait, in seconds or as a timedelta.
+            reason: Why, for people. None for none.
 
         Returns:
             Whether anything of it may still run.
@@ -377,7 +385,7 @@ class TaskDesk:
             Conflict: The task is neither assigned nor running.
             ValueError: The wait is negative, or too long.
         """
-        request = pb.PauseTaskRequest(task_id=task_id, wait_ms=wait_ms(wait))
+        request = pb.PauseTaskRequest(task_id=task_id, wait_ms=wait_ms(wait), reason=reason)
         aims = (TaskState.PAUSED, TaskState.FAILED)
         return await stop(self._calls, self._stub, self._stub.PauseTask, request, aims)
 

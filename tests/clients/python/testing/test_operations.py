@@ -28,7 +28,7 @@ async def submit_three(yard: Yard) -> None:
 
 async def test_all_tasks_that_match_are_cancelled(yard: Yard) -> None:
     await submit_three(yard)
-    handle = await yard.client.cancel_tasks(labels="site=shop", states=["queued"])
+    handle = await yard.client.cancel_tasks(labels="site=shop", states=["queued"], reason="wrong site")
     assert isinstance(handle, OperationHandle)
     assert handle.begun is not None
     assert (handle.begun.id, handle.begun.matched) == (handle.id, 2)
@@ -36,6 +36,7 @@ async def test_all_tasks_that_match_are_cancelled(yard: Yard) -> None:
     assert (ended.kind, ended.status, ended.done, ended.skipped) == ("cancel", OperationStatus.DONE, 2, 0)
     assert (ended.ended, ended.fraction, ended.first_error) == (True, 1.0, None)
     assert await states(yard) == ["cancelled", "cancelled", "queued"]
+    assert [task.reason async for task in yard.client.list()] == ["wrong site", "wrong site", None]
 
 
 async def test_progress_is_told_until_the_end(yard: Yard) -> None:

@@ -107,10 +107,11 @@ async def test_a_handle_cancels_its_task_and_shows_its_events(client):
     handle = await client.submit(crawl, Page("a"))
     async with aclosing(handle.events()) as events:
         seen = [(await anext(events)).task.state]
-        assert await handle.cancel() is TaskState.CANCELLED
+        assert await handle.cancel(reason="wrong site") is TaskState.CANCELLED
         seen += [event.task.state async for event in events]
     assert seen == ["queued", "cancelled"]
-    with pytest.raises(TaskCancelled, match="is cancelled"):
+    assert (await handle.task()).reason == "wrong site"
+    with pytest.raises(TaskCancelled, match="is cancelled: wrong site"):
         await handle.result()
 
 

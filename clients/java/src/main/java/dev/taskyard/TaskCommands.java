@@ -81,7 +81,17 @@ abstract sealed class TaskCommands permits Taskyard {
      * @throws TaskyardException {@code not_found}
      */
     public int cancelBatch(String batchId) {
-        CancelBatchRequest request = CancelBatchRequest.newBuilder().setBatchId(batchId).build();
+        return cancelBatch(CancelBatchRequest.newBuilder().setBatchId(batchId).build());
+    }
+
+    /**
+     * Cancels every task of a batch that has not ended, as {@link #cancelBatch(String)} does, for a {@code reason}.
+     *
+     * @param request the batch
+     * @return the number of tasks that were cancelled
+     * @throws TaskyardException {@code not_found}
+     */
+    public int cancelBatch(CancelBatchRequest request) {
         return calls.repeated(() -> calls.timed(batches).cancelBatch(request)).getCancelled();
     }
 
@@ -161,9 +171,20 @@ abstract sealed class TaskCommands permits Taskyard {
         if (result != null) {
             request.setResult(Json.value(result));
         }
-        ResolveTaskRequest complete = request.build();
+        return resolve(request.build());
+    }
+
+    /**
+     * Ends a paused or failed task as done, as {@link #resolve(String, Object)} does, for a {@code reason}.
+     *
+     * @param request the task, its result and the reason
+     * @return the state of the task
+     * @throws TaskyardException {@code not_found}, {@code conflict} if the task is neither paused nor failed, {@code
+     *     too_large} for the result
+     */
+    public Task.State resolve(ResolveTaskRequest request) {
         return transition(
-                taskId, Task.State.done, () -> calls.timed(tasks).resolveTask(complete).getStatus());
+                request.getTaskId(), Task.State.done, () -> calls.timed(tasks).resolveTask(request).getStatus());
     }
 
     private Task.State resume(ResumeTaskRequest request) {

@@ -13,7 +13,8 @@ public class TaskFailedException extends RuntimeException {
 
     TaskFailedException(Task task) {
         super("task " + task.getTaskId() + " (" + task.getAction() + ") is " + task.getState()
-                + (task.hasError() ? ": " + task.getError() : "") + attempts(task));
+                + (task.hasError() ? ": " + task.getError() : "")
+                + (task.hasReason() ? ": " + task.getReason() : "") + attempts(task));
         this.task = task;
     }
 

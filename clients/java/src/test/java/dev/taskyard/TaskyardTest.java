@@ -7,6 +7,7 @@ import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import dev.taskyard.v1.BatchTask;
+import dev.taskyard.v1.CancelBatchRequest;
 import dev.taskyard.v1.ClaimTaskRequest;
 import dev.taskyard.v1.CompleteTaskRequest;
 import dev.taskyard.v1.FailTaskRequest;
@@ -108,7 +109,9 @@ class TaskyardTest {
     void aBatchIsReadAndCancelledAsAWhole() {
         var batch = taskyard.submitBatch(Collections.nCopies(3, held()));
         assertEquals(3, taskyard.getBatch(batch.getBatchId()).getTasksCount());
-        assertEquals(3, taskyard.cancelBatch(batch.getBatchId()));
+        var request = CancelBatchRequest.newBuilder().setBatchId(batch.getBatchId()).setReason("wrong site");
+        assertEquals(3, taskyard.cancelBatch(request.build()));
+        assertEquals("wrong site", taskyard.get(batch.getTasks(0).getTaskId()).getReason());
         assertEquals(0, taskyard.cancelBatch(batch.getBatchId()));
         assertTrue(taskyard.getBatch(batch.getBatchId()).getEnded());
     }
