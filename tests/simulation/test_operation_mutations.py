@@ -25,6 +25,10 @@ HISTORIES = Histories(RestartingSimulation, SEEDS, STEPS)
 
 MUTATIONS: dict[str, list[Edit]] = {
     "another priority is not kept": [(rows, "_add_tasks", "elif task in reprioritized:", "elif False:")],
+    "an operation gives no reason": [
+        (Operations, "_do", "life.cancel(now, task, request.reason)", "life.cancel(now, task, None)")
+    ],
+    "the reason of an operation is not kept": [(rows, "encode_operation", "request.reason", "None")],
     "a slice is not kept": [(Operations, "step", "self._note(operation)", "pass")],
     "an operation that has begun is not kept": [(Operations, "begin", "self._note(operation)", "pass")],
     "the end of an operation is not kept": [(Operations, "_end", "self._note(operation)", "pass")],

@@ -449,6 +449,6 @@ class Lifecycle:
 
 
 def _with_reason(text: str, task: Task) -> str:
-    """The text that the host of a task is told, with the reason that was given."""
+    """The text that the host of a task is told, with the reason that was given, in one line: hosts log it."""
     reason = task.history.reason
-    return text if reason is None else f"{text}: {reason}"
+    return text if reason is None else f"{text}: {' '.join(reason.split())}"

@@ -50,8 +50,8 @@ async def test_a_host_is_told_the_reason_that_was_given(server, stream):
     first, second = await start_tasks(server, stream, 2)
     await server.engine.tasks.cancel("default", first.task.task_id, reason="wrong site", show=live)
     assert (await stream.cancellation()).message == "task cancelled: wrong site"
-    await server.engine.tasks.pause("default", second.task.task_id, reason="lunch", show=live)
-    assert (await stream.cancellation()).message == "Job was interrupted by user: lunch"
+    await server.engine.tasks.pause("default", second.task.task_id, reason="lunch\nbreak", show=live)
+    assert (await stream.cancellation()).message == "Job was interrupted by user: lunch break"
 
 
 @pytest.mark.parametrize("target", [None, "shop"])
