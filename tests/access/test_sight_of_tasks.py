@@ -79,6 +79,17 @@ def test_a_task_of_another_is_no_predecessor_and_no_input(ann: Stubs, bob: Stubs
     assert told == [(grpc.StatusCode.NOT_FOUND, f"{field}: task it not found")] * 3
 
 
+def test_a_task_of_another_is_no_parent_to_end_with(ann: Stubs, bob: Stubs) -> None:
+    task_id = submit(ann)
+    told = []
+    for each in (task_id, neighbour(task_id), UNKNOWN):
+        fields = {"parent_id": each, "on_parent_end": task_pb2.Parent.cancel}
+        code, text, _ = refusal(lambda fields=fields: submit(bob, OTHER_AGENT, **fields))
+        told.append((code, text.replace(each, "it")))
+        submit(bob, OTHER_AGENT, parent_id=each)
+    assert told == [(grpc.StatusCode.NOT_FOUND, "parentId: task it not found")] * 3
+
+
 def test_nothing_changes_by_a_call_about_a_task_of_another(yard: Yard, ann: Stubs) -> None:
     task_id = submit(ann)
     with yard.rest("bob") as client:

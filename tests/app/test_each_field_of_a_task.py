@@ -57,12 +57,14 @@ VALUES: dict[str, Any] = {
     "on_target_failure": "continue",
     "selector": "#btn",
     "inputs": {"page": "first"},
+    "on_parent_end": pb.Parent.cancel,
 }
 NEEDS = {
     "after_policy": "after",
     "unique_while": "unique_key",
     "on_conflict": "unique_key",
     "on_target_failure": "target",
+    "on_parent_end": "parent_id",
 }
 """Fields that say something of another one, which goes along."""
 OF_THE_ANSWER = ("on_conflict",)

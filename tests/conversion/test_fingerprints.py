@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from taskyard.v1.batch_pb2 import BatchTask
-from taskyard.v1.task_pb2 import After, SubmitTaskRequest, Unique
+from taskyard.v1.task_pb2 import After, Parent, SubmitTaskRequest, Unique
 from taskyard_server.conversion.fingerprints import fingerprint
 from tests.cases import every_case
 
@@ -42,6 +42,8 @@ def test_order_repeats_and_defaults_make_no_other_task(fields, same):
         {"target": "a"},
         {"target": "a", "on_target_failure": "block"},
         {"selector": "a"},
+        {"parent_id": "a"},
+        {"parent_id": "a", "on_parent_end": Parent.cancel},
         {"concurrency_keys": ["a"]},
     ],
 )

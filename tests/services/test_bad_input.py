@@ -6,7 +6,7 @@ from google.protobuf.struct_pb2 import Struct, Value
 from google.protobuf.timestamp_pb2 import Timestamp
 
 from taskyard.v1.batch_pb2 import BatchTask
-from taskyard.v1.task_pb2 import After, Unique
+from taskyard.v1.task_pb2 import After, Parent, Unique
 from tests.cases import every_case
 
 TOO_LONG = "x" * 1025
@@ -98,6 +98,9 @@ async def test_a_name_must_not_be_longer_than_1024_characters(api, refused, fiel
         ({"on_conflict": 9, "unique_key": "k"}, "onConflict: must be among existing, reject, replaceQueued"),
         ({"on_target_failure": "block"}, "onTargetFailure: needs target"),
         ({"on_target_failure": "stop", "target": "shop"}, "onTargetFailure: must be among block, continue"),
+        ({"on_parent_end": Parent.cancel}, "onParentEnd: needs a parentId"),
+        ({"on_parent_end": Parent.keep}, "onParentEnd: needs a parentId"),
+        ({"on_parent_end": 9, "parent_id": "tsk_1"}, "onParentEnd: must be among keep, cancel"),
         ({"traceparent": "nonsense"}, "traceparent: must be a W3C trace context"),
         ({"traceparent": "x" * 10_000}, "traceparent: must be a W3C trace context"),
     ],

@@ -6,7 +6,7 @@ from google.protobuf.struct_pb2 import Struct, Value
 from google.protobuf.timestamp_pb2 import Timestamp
 
 from taskyard.v1.batch_pb2 import BatchTask, GetBatchRequest
-from taskyard.v1.task_pb2 import SubmitTaskRequest, SubmitTasksRequest, Task, Unique
+from taskyard.v1.task_pb2 import Parent, SubmitTaskRequest, SubmitTasksRequest, Task, Unique
 from tests.cases import every_case
 
 KEY = "key-1"
@@ -85,6 +85,7 @@ async def test_a_task_with_all_fields_is_the_same_by_every_method(api, first, re
         "concurrency_keys": ["site:a", "site:b"],
         "unique_key": "night",
         "on_target_failure": "continue",
+        "parent_id": "tsk_1",
     }
     task_id = await first(api, **body)
     again = {
@@ -93,6 +94,7 @@ async def test_a_task_with_all_fields_is_the_same_by_every_method(api, first, re
         "concurrency_keys": ["site:b", "site:a", "site:b"],
         "unique_while": Unique.live,
         "on_conflict": Unique.existing,
+        "on_parent_end": Parent.keep,
     }
     assert await resubmit(api, **{**body, **again}) == task_id
 
@@ -146,6 +148,7 @@ DIFFERENT_FIELDS = [
     {"unique_key": "night", "on_conflict": Unique.reject},
     {"target": "shop", "on_target_failure": "block"},
     {"selector": "#btn"},
+    {"parent_id": "tsk_1", "on_parent_end": Parent.cancel},
 ]
 
 

@@ -1,8 +1,8 @@
-"""CancelTask with children, and ListTasks by parent (docs/rules.md, Parents)."""
+"""CancelTask with children, ends of children with their parents, and ListTasks by parent (docs/rules.md, Parents)."""
 
 import pytest
 
-from taskyard.v1.task_pb2 import CancelTaskRequest, Task
+from taskyard.v1.task_pb2 import CancelTaskRequest, Parent, Task
 
 
 def cancel(api, task_id):
@@ -55,6 +55,20 @@ async def test_a_repeat_is_a_conflict(api, refused):
     parent, *_ = await family(api)
     await cancel(api, parent)
     assert (await refused(cancel(api, parent))).code == "conflict"
+
+
+async def test_a_child_says_whether_it_ends_with_its_parent_and_does(api, refused):
+    parent = (await api.submit()).task_id
+    policies = (None, Parent.keep, Parent.cancel)
+    ids = [(await api.submit(parent_id=parent, on_parent_end=policy)).task_id for policy in policies]
+    shown = [await api.get(task_id) for task_id in ids]
+    assert [task.HasField("on_parent_end") for task in shown] == [False, True, True]
+    assert [task.on_parent_end for task in shown[1:]] == [Parent.keep, Parent.cancel]
+    await api.cancel(parent)
+    assert await states(api, ids) == ["queued", "queued", "cancelled"]
+    assert (await api.get(ids[2])).error == f"parent {parent} ended"
+    refusal = await refused(api.submit(parent_id=parent, on_parent_end=Parent.cancel))
+    assert (refusal.code, refusal.message) == ("conflict", "parentId: the task has ended")
 
 
 async def test_a_listing_names_the_children_and_not_theirs(api):

@@ -94,7 +94,9 @@ type BatchTask struct {
 	// Tasks whose results are handed on to this one, by a name for each, see `SubmitTaskRequest.inputs`. Default none.
 	Inputs map[string]string `protobuf:"bytes,31,rep,name=inputs,proto3" json:"inputs,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
 	// The same of tasks of this request, by their places, counted from 0; each must stand before this task. Default none.
-	InputIndexes  map[string]uint32 `protobuf:"bytes,32,rep,name=input_indexes,json=inputIndexes,proto3" json:"input_indexes,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"varint,2,opt,name=value"`
+	InputIndexes map[string]uint32 `protobuf:"bytes,32,rep,name=input_indexes,json=inputIndexes,proto3" json:"input_indexes,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"varint,2,opt,name=value"`
+	// What becomes of the task when its parent ends, see `SubmitTaskRequest.on_parent_end`. Default `keep`.
+	OnParentEnd   *Parent_OnEnd `protobuf:"varint,33,opt,name=on_parent_end,json=onParentEnd,proto3,enum=taskyard.v1.Parent_OnEnd,oneof" json:"on_parent_end,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -337,6 +339,13 @@ func (x *BatchTask) GetInputIndexes() map[string]uint32 {
 		return x.InputIndexes
 	}
 	return nil
+}
+
+func (x *BatchTask) GetOnParentEnd() Parent_OnEnd {
+	if x != nil && x.OnParentEnd != nil {
+		return *x.OnParentEnd
+	}
+	return Parent_unspecified
 }
 
 // SubmitBatchRequest describes the batch to submit (docs/rules.md, Batches).
@@ -845,7 +854,7 @@ var File_taskyard_v1_batch_proto protoreflect.FileDescriptor
 
 const file_taskyard_v1_batch_proto_rawDesc = "" +
 	"\n" +
-	"\x17taskyard/v1/batch.proto\x12\vtaskyard.v1\x1a\x1cgoogle/api/annotations.proto\x1a\x1cgoogle/protobuf/struct.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x18taskyard/v1/access.proto\x1a\x16taskyard/v1/task.proto\"\xfe\r\n" +
+	"\x17taskyard/v1/batch.proto\x12\vtaskyard.v1\x1a\x1cgoogle/api/annotations.proto\x1a\x1cgoogle/protobuf/struct.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x18taskyard/v1/access.proto\x1a\x16taskyard/v1/task.proto\"\xd4\x0e\n" +
 	"\tBatchTask\x12\x16\n" +
 	"\x06action\x18\x02 \x01(\tR\x06action\x12\x1a\n" +
 	"\x06tab_id\x18\x03 \x01(\tH\x00R\x05tabId\x88\x01\x01\x12\x15\n" +
@@ -882,7 +891,8 @@ const file_taskyard_v1_batch_proto_rawDesc = "" +
 	"\rafter_indexes\x18\x1d \x03(\rR\fafterIndexes\x12\x1f\n" +
 	"\bselector\x18\x1e \x01(\tH\x10R\bselector\x88\x01\x01\x12:\n" +
 	"\x06inputs\x18\x1f \x03(\v2\".taskyard.v1.BatchTask.InputsEntryR\x06inputs\x12M\n" +
-	"\rinput_indexes\x18  \x03(\v2(.taskyard.v1.BatchTask.InputIndexesEntryR\finputIndexes\x1a9\n" +
+	"\rinput_indexes\x18  \x03(\v2(.taskyard.v1.BatchTask.InputIndexesEntryR\finputIndexes\x12B\n" +
+	"\ron_parent_end\x18! \x01(\x0e2\x19.taskyard.v1.Parent.OnEndH\x11R\vonParentEnd\x88\x01\x01\x1a9\n" +
 	"\vLabelsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\x1a9\n" +
@@ -910,7 +920,8 @@ const file_taskyard_v1_batch_proto_rawDesc = "" +
 	"\r_unique_whileB\x0e\n" +
 	"\f_on_conflictB\x14\n" +
 	"\x12_on_target_failureB\v\n" +
-	"\t_selectorJ\x04\b\x01\x10\x02J\x04\b\b\x10\tR\bagent_idR\fcallback_url\"\x96\x01\n" +
+	"\t_selectorB\x10\n" +
+	"\x0e_on_parent_endJ\x04\b\x01\x10\x02J\x04\b\b\x10\tR\bagent_idR\fcallback_url\"\x96\x01\n" +
 	"\x12SubmitBatchRequest\x12\x19\n" +
 	"\bagent_id\x18\x01 \x01(\tR\aagentId\x12&\n" +
 	"\fcallback_url\x18\x02 \x01(\tH\x00R\vcallbackUrl\x88\x01\x01\x12,\n" +
@@ -1015,9 +1026,10 @@ var file_taskyard_v1_batch_proto_goTypes = []any{
 	(After_Policy)(0),             // 16: taskyard.v1.After.Policy
 	(Unique_While)(0),             // 17: taskyard.v1.Unique.While
 	(Unique_Conflict)(0),          // 18: taskyard.v1.Unique.Conflict
-	(Task_State)(0),               // 19: taskyard.v1.Task.State
-	(*Error)(nil),                 // 20: taskyard.v1.Error
-	(*Task)(nil),                  // 21: taskyard.v1.Task
+	(Parent_OnEnd)(0),             // 19: taskyard.v1.Parent.OnEnd
+	(Task_State)(0),               // 20: taskyard.v1.Task.State
+	(*Error)(nil),                 // 21: taskyard.v1.Error
+	(*Task)(nil),                  // 22: taskyard.v1.Task
 }
 var file_taskyard_v1_batch_proto_depIdxs = []int32{
 	12, // 0: taskyard.v1.BatchTask.params:type_name -> google.protobuf.Struct
@@ -1031,25 +1043,26 @@ var file_taskyard_v1_batch_proto_depIdxs = []int32{
 	18, // 8: taskyard.v1.BatchTask.on_conflict:type_name -> taskyard.v1.Unique.Conflict
 	9,  // 9: taskyard.v1.BatchTask.inputs:type_name -> taskyard.v1.BatchTask.InputsEntry
 	10, // 10: taskyard.v1.BatchTask.input_indexes:type_name -> taskyard.v1.BatchTask.InputIndexesEntry
-	0,  // 11: taskyard.v1.SubmitBatchRequest.tasks:type_name -> taskyard.v1.BatchTask
-	3,  // 12: taskyard.v1.SubmitBatchResponse.tasks:type_name -> taskyard.v1.BatchOutcome
-	19, // 13: taskyard.v1.BatchOutcome.state:type_name -> taskyard.v1.Task.State
-	20, // 14: taskyard.v1.BatchOutcome.error:type_name -> taskyard.v1.Error
-	13, // 15: taskyard.v1.GetBatchResponse.created_at:type_name -> google.protobuf.Timestamp
-	11, // 16: taskyard.v1.GetBatchResponse.states:type_name -> taskyard.v1.GetBatchResponse.StatesEntry
-	21, // 17: taskyard.v1.GetBatchResponse.tasks:type_name -> taskyard.v1.Task
-	19, // 18: taskyard.v1.CancelBatchResponse.status:type_name -> taskyard.v1.Task.State
-	1,  // 19: taskyard.v1.BatchService.SubmitBatch:input_type -> taskyard.v1.SubmitBatchRequest
-	4,  // 20: taskyard.v1.BatchService.GetBatch:input_type -> taskyard.v1.GetBatchRequest
-	6,  // 21: taskyard.v1.BatchService.CancelBatch:input_type -> taskyard.v1.CancelBatchRequest
-	2,  // 22: taskyard.v1.BatchService.SubmitBatch:output_type -> taskyard.v1.SubmitBatchResponse
-	5,  // 23: taskyard.v1.BatchService.GetBatch:output_type -> taskyard.v1.GetBatchResponse
-	7,  // 24: taskyard.v1.BatchService.CancelBatch:output_type -> taskyard.v1.CancelBatchResponse
-	22, // [22:25] is the sub-list for method output_type
-	19, // [19:22] is the sub-list for method input_type
-	19, // [19:19] is the sub-list for extension type_name
-	19, // [19:19] is the sub-list for extension extendee
-	0,  // [0:19] is the sub-list for field type_name
+	19, // 11: taskyard.v1.BatchTask.on_parent_end:type_name -> taskyard.v1.Parent.OnEnd
+	0,  // 12: taskyard.v1.SubmitBatchRequest.tasks:type_name -> taskyard.v1.BatchTask
+	3,  // 13: taskyard.v1.SubmitBatchResponse.tasks:type_name -> taskyard.v1.BatchOutcome
+	20, // 14: taskyard.v1.BatchOutcome.state:type_name -> taskyard.v1.Task.State
+	21, // 15: taskyard.v1.BatchOutcome.error:type_name -> taskyard.v1.Error
+	13, // 16: taskyard.v1.GetBatchResponse.created_at:type_name -> google.protobuf.Timestamp
+	11, // 17: taskyard.v1.GetBatchResponse.states:type_name -> taskyard.v1.GetBatchResponse.StatesEntry
+	22, // 18: taskyard.v1.GetBatchResponse.tasks:type_name -> taskyard.v1.Task
+	20, // 19: taskyard.v1.CancelBatchResponse.status:type_name -> taskyard.v1.Task.State
+	1,  // 20: taskyard.v1.BatchService.SubmitBatch:input_type -> taskyard.v1.SubmitBatchRequest
+	4,  // 21: taskyard.v1.BatchService.GetBatch:input_type -> taskyard.v1.GetBatchRequest
+	6,  // 22: taskyard.v1.BatchService.CancelBatch:input_type -> taskyard.v1.CancelBatchRequest
+	2,  // 23: taskyard.v1.BatchService.SubmitBatch:output_type -> taskyard.v1.SubmitBatchResponse
+	5,  // 24: taskyard.v1.BatchService.GetBatch:output_type -> taskyard.v1.GetBatchResponse
+	7,  // 25: taskyard.v1.BatchService.CancelBatch:output_type -> taskyard.v1.CancelBatchResponse
+	23, // [23:26] is the sub-list for method output_type
+	20, // [20:23] is the sub-list for method input_type
+	20, // [20:20] is the sub-list for extension type_name
+	20, // [20:20] is the sub-list for extension extendee
+	0,  // [0:20] is the sub-list for field type_name
 }
 
 func init() { file_taskyard_v1_batch_proto_init() }

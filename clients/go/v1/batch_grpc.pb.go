@@ -40,7 +40,7 @@ type BatchServiceClient interface {
 	// REST answers 202.
 	// Errors: `bad_request` (no agent, no tasks, a malformed task), `batch_too_large`, `too_large` (params of a task),
 	// `already_exists` (a different task has an idempotency key), `queue_full`, `not_found` (a task of `after` or `inputs`) and
-	// `conflict` (a task that it comes after was refused) are reported in the outcomes.
+	// `conflict` (a task that it comes after was refused, or its parent has ended) are reported in the outcomes.
 	// Retry: safe if every task has an `idempotency_key`; otherwise a repeat may submit tasks twice.
 	SubmitBatch(ctx context.Context, in *SubmitBatchRequest, opts ...grpc.CallOption) (*SubmitBatchResponse, error)
 	// Returns a batch: the number of its tasks by state, and a page of its tasks.
@@ -108,7 +108,7 @@ type BatchServiceServer interface {
 	// REST answers 202.
 	// Errors: `bad_request` (no agent, no tasks, a malformed task), `batch_too_large`, `too_large` (params of a task),
 	// `already_exists` (a different task has an idempotency key), `queue_full`, `not_found` (a task of `after` or `inputs`) and
-	// `conflict` (a task that it comes after was refused) are reported in the outcomes.
+	// `conflict` (a task that it comes after was refused, or its parent has ended) are reported in the outcomes.
 	// Retry: safe if every task has an `idempotency_key`; otherwise a repeat may submit tasks twice.
 	SubmitBatch(context.Context, *SubmitBatchRequest) (*SubmitBatchResponse, error)
 	// Returns a batch: the number of its tasks by state, and a page of its tasks.

@@ -63,7 +63,7 @@ type TaskServiceClient interface {
 	// Errors: `bad_request` (no agent or action, a deadline in the past, a malformed field), `too_large` (params),
 	// `queue_full` (the task is kept as `rejected`), `already_exists` (a different task has the idempotency key, or the
 	// unique key where `on_conflict` is `reject`), `not_found` (a task of `after` or `inputs`), `conflict` (one of these was
-	// rejected).
+	// rejected, or the parent of a task that is to end with it has ended).
 	// Retry: safe with an `idempotency_key`; without one a repeat may submit the task twice.
 	SubmitTask(ctx context.Context, in *SubmitTaskRequest, opts ...grpc.CallOption) (*SubmitTaskResponse, error)
 	// Submits many tasks over one stream.
@@ -300,7 +300,7 @@ type TaskServiceServer interface {
 	// Errors: `bad_request` (no agent or action, a deadline in the past, a malformed field), `too_large` (params),
 	// `queue_full` (the task is kept as `rejected`), `already_exists` (a different task has the idempotency key, or the
 	// unique key where `on_conflict` is `reject`), `not_found` (a task of `after` or `inputs`), `conflict` (one of these was
-	// rejected).
+	// rejected, or the parent of a task that is to end with it has ended).
 	// Retry: safe with an `idempotency_key`; without one a repeat may submit the task twice.
 	SubmitTask(context.Context, *SubmitTaskRequest) (*SubmitTaskResponse, error)
 	// Submits many tasks over one stream.

@@ -3,12 +3,17 @@
 from hashlib import sha256
 
 from taskyard.v1.batch_pb2 import BatchTask
-from taskyard.v1.task_pb2 import After, SubmitTaskRequest, Unique
+from taskyard.v1.task_pb2 import After, Parent, SubmitTaskRequest, Unique
 from taskyard_server.core.history import RetryPolicy
 
 from .history import policy_message
 
-DEFAULTS = (("after_policy", After.success), ("unique_while", Unique.live), ("on_conflict", Unique.existing))
+DEFAULTS = (
+    ("after_policy", After.success),
+    ("unique_while", Unique.live),
+    ("on_conflict", Unique.existing),
+    ("on_parent_end", Parent.keep),
+)
 """Fields of enums with the values that leaving them out means."""
 
 

@@ -132,6 +132,8 @@ def _extras(task: SubmitTaskRequest | BatchTask, prefix: str) -> TaskExtras:
         raise BadRequest(f"{prefix}onConflict: needs uniqueKey")
     if extras.on_target_failure is not None and not task.target:
         raise BadRequest(f"{prefix}onTargetFailure: needs target")
+    if extras.on_parent_end is not None and not task.parent_id:
+        raise BadRequest(f"{prefix}onParentEnd: needs a parentId")
     return extras
 
 

@@ -17,6 +17,7 @@ from taskyard_server.core.errors import BadRequest
 from taskyard_server.core.task_options import (
     AfterPolicy,
     OnConflict,
+    OnParentEnd,
     OnTargetFailure,
     TaskExtras,
     TaskOptions,
@@ -220,6 +221,7 @@ EXTRA_FIELDS: Final[Sequence[TaskField]] = (
     ChoiceField("on_target_failure", {each.value: each for each in OnTargetFailure}),
     NameField("selector"),
     InputsField("inputs"),
+    ChoiceField("on_parent_end", {pb.Parent.OnEnd.Value(each.value): each for each in OnParentEnd}),
 )
 """Those that stand in `TaskExtras`."""
 

@@ -13,7 +13,7 @@ from .errors import AlreadyExists, BadRequest, Refusal, RefusedBefore, Unavailab
 from .leases import StopReason
 from .predecessors import IN_MEMORY, Known
 from .task import CANCELLED, NO_EXTRAS, NO_OPTIONS, Existing
-from .task_options import TaskOptions
+from .task_options import OnParentEnd, TaskOptions
 from .unique_keys import REPLACED
 
 if TYPE_CHECKING:
@@ -111,7 +111,11 @@ class Admission:
         self._check(now, submission)
         life, extras = self._life, submission.options.extras
         if extras.inputs:
-            life.readers.require_inputs()
+            life.readers.require_known("inputs")
+        if extras.on_parent_end is not None:
+            life.readers.require_known("onParentEnd")
+            if extras.on_parent_end is OnParentEnd.CANCEL:
+                life.parent_ends.check(submission.options, known)
         # What it names must be there, also where another task is the answer.
         following = life.predecessors.find(extras, known) if extras.after or extras.inputs else None
         if extras.unique_key is None:

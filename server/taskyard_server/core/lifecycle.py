@@ -24,6 +24,7 @@ from .leases import StopReason
 from .limits import Limits
 from .liveness import Liveness
 from .offers import Offers
+from .parent_ends import ParentEnds, ended_text
 from .past_keys import PastKeys
 from .pending import Pending
 from .predecessors import Following, Predecessors, Verdict
@@ -84,6 +85,8 @@ class Lifecycle:
         self.counts = Counts()
         self.tasks = TaskTable(entropy)
         self.children = Children(self.tasks)
+        self.parent_ends = ParentEnds(self.tasks)
+        self.parent_ends.on_orphaned = self._end_orphan
         self.ready = ReadyQueue()
         self.ready.set_max_per_agent(limits.max_per_agent_inflight, [])
         self.agents = Agents(self.ready)
@@ -108,7 +111,7 @@ class Lifecycle:
         self.liveness = Liveness(self, hosts)
         self.rests = HostBackoff(self.timers, self.offers)
         self.retention = Retention(self)
-        self.predecessors.on_let_go = self.retention.let_go
+        self.predecessors.on_let_go = self.parent_ends.on_let_go = self.retention.let_go
         self.triggered = TriggeredTasks(self.ready)
         self._events: list[Event] = []
 
@@ -150,6 +153,7 @@ class Lifecycle:
         self._events.append(Event(now, task, SUBMITTED, None))
         if options is not NO_OPTIONS and options.extras is not NO_EXTRAS:
             self.unique_keys.add(task)
+            self.parent_ends.bind(task)
             if options.extras.inputs:
                 self.predecessors.keep_inputs(task)
             if following is not None:
@@ -220,6 +224,8 @@ class Lifecycle:
         self.enqueue(now, task)
         if task.options.parent_id is not None:
             self.children.add(task)
+            if before is FAILED:
+                self.parent_ends.bind_again(task)
         if task.options.target is not None:
             self.targets.unblock(now, task)
         if task.options.extras is not NO_EXTRAS:
@@ -294,6 +300,10 @@ class Lifecycle:
             task.page.entered(state)
         if state is not FAILED and options is not NO_OPTIONS and options.extras is not NO_EXTRAS:
             self.predecessors.let_inputs_go(task)
+        if options is not NO_OPTIONS and options.extras.on_parent_end is not None:
+            self.parent_ends.unbind(task)
+        if self.parent_ends.bound:
+            self.parent_ends.ended(now, task)
         if not blocks or self.retention.takes_blockers:
             self.retention.retain(task)
         self.retention.evict_excess(now)
@@ -323,15 +333,27 @@ class Lifecycle:
     def next_due(self, is_rough: bool = False) -> float | None:
         """When `advance` has something to do; None while nothing can come due. A rough answer may be too early."""
         due = sooner(self.timers.next_due(is_rough), self.retention.next_due())
-        return sooner(sooner(due, self.predecessors.next_due()), self.ready.keys.next_due())
+        due = sooner(sooner(due, self.predecessors.next_due()), self.parent_ends.next_due())
+        return sooner(due, self.ready.keys.next_due())
 
     def advance(self, now: float, max_items: int) -> bool:
         """Act on what has come due, on `max_items` at most; whether more may be due."""
         self.ready.keys.look(now)
         for _ in range(max_items):
-            if not (self.timers.act_on_one(now) or self.predecessors.act_on_one(now) or self.retention.evict_one(now)):
+            if not (self.timers.act_on_one(now) or self._follow_one(now) or self.retention.evict_one(now)):
                 return False
         return True
+
+    def follow(self, now: float, limit: int) -> None:
+        """Bring about what the ends of tasks mean for up to this many others."""
+        while limit and self._follow_one(now):
+            limit -= 1
+
+    def _follow_one(self, now: float) -> bool:
+        return self.parent_ends.act_on_one(now) or self.predecessors.act_on_one(now)
+
+    def _end_orphan(self, now: float, task: Task, parent_id: str) -> None:
+        self.finish(now, task, CANCELLED, None, ended_text(parent_id), StopReason.CANCELLED)
 
     def reconfigure(self, limits: Limits) -> None:
         """Put new limits in force for what follows."""

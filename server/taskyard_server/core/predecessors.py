@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from .errors import Conflict, NotFound
 from .names import Names
 from .task import CANCELLED, DONE, FAILED, NO_EXTRAS, REJECTED, TaskState
-from .task_options import AfterPolicy
+from .task_options import AfterPolicy, OnParentEnd
 
 if TYPE_CHECKING:
     from .targets import Targets
@@ -44,11 +44,11 @@ class Known(NamedTuple):
 IN_MEMORY: Final = Known()
 
 
-def name_predecessors(submissions: Sequence[Submission]) -> bool:
-    """True if one of these submissions comes after tasks that it names."""
+def name_others(submissions: Sequence[Submission]) -> bool:
+    """True if one of these submissions comes after tasks that it names, or ends with its parent."""
     for submission in submissions:
         extras = submission.options.extras
-        if extras is not NO_EXTRAS and (extras.after or extras.inputs):
+        if extras is not NO_EXTRAS and (extras.after or extras.inputs or extras.on_parent_end is OnParentEnd.CANCEL):
             return True
     return False
 
@@ -218,12 +218,6 @@ class Predecessors:
     def next_due(self) -> float | None:
         """Since when followers are to be looked at; None if none is."""
         return self._since if self._changed or self._next else None
-
-    def act_on_some(self, now: float, limit: int) -> None:
-        """Look at up to this many followers, if any is to be looked at."""
-        while limit and (self._changed or self._next):
-            self.act_on_one(now)
-            limit -= 1
 
     def act_on_one(self, now: float) -> bool:
         """Look at the next follower, and let it go or cancel it; False if none is to be looked at."""

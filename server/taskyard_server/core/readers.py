@@ -22,8 +22,8 @@ class ReaderRules:
 
     Without `tells_position` no task says how many were counted as queued after it. While an earlier version may come to
     serve the namespace, `allows_added_fields` or `allows_extras` is false: it could not read these fields of tasks. Nor
-    would it remove the output of tasks with them, unless `allows_output`; nor read what artifacts, inputs and reasons
-    they have, unless `allows_artifacts`.
+    would it remove the output of tasks with them, unless `allows_output`; nor read what artifacts, inputs, steps and
+    reasons they have, and whether they end with their parents, unless `allows_artifacts`.
     """
 
     def __init__(self, tasks: TaskTable, past_keys: PastKeys) -> None:
@@ -50,15 +50,15 @@ class ReaderRules:
         self.allows_output = output
         self.allows_artifacts = artifacts
 
-    def require_inputs(self) -> None:
-        """Raise `Unavailable` if an earlier version, which hands on no results, may come to serve."""
+    def require_known(self, field: str) -> None:
+        """Raise `Unavailable` if an earlier version, which has no artifacts nor this field, may come to serve."""
         if not self.allows_artifacts:
-            raise Unavailable(f"inputs: {NOT_YET}")
+            raise Unavailable(f"{field}: {NOT_YET}")
 
     def require_reason(self, reason: str | None) -> None:
         """Raise `Unavailable` for a reason, which an earlier version could not read, if it may come to serve."""
-        if reason is not None and not self.allows_artifacts:
-            raise Unavailable(f"reason: {NOT_YET}")
+        if reason is not None:
+            self.require_known("reason")
 
     def require(self, options: TaskOptions) -> None:
         """Raise `Unavailable` for fields that an earlier version could not read, if it may come to serve."""

@@ -40,8 +40,8 @@ from .task import (
     Submission,
     Task,
 )
-from .task_ids import order_of
-from .task_options import TaskOptions
+from .task_ids import is_id, order_of
+from .task_options import OnParentEnd, TaskOptions
 
 
 class Damaged(Exception):
@@ -71,6 +71,7 @@ class Restoring:
         self._followers: list[Task] = []
         self._parked: list[Task] = []
         self._with_inputs: list[Task] = []
+        self._bound: list[Task] = []
         self._past_keys: dict[tuple[str, str], tuple[int, PastKey]] = {}
         self._triggers: list[Trigger] = []
 
@@ -188,6 +189,8 @@ class Restoring:
             self._failed_blockers.append(task)
         elif task.options.parent_id is not None:
             life.children.add(task)
+            if task.options.extras.on_parent_end is OnParentEnd.CANCEL:
+                self._bound.append(task)
         if task.token > self._served.get(agent, 0):
             self._served[agent] = task.token
 
@@ -202,12 +205,14 @@ class Restoring:
             self._served[task.agent] = task.token
 
     def missing_predecessors(self) -> list[int]:
-        """The orders of submission of the tasks that others need and that are not here; after all others.
+        """The orders of submission of the tasks that others need or end with and that are not here; after all others.
 
-        One that is not stored either had ended well enough before those came that name it, or long ago.
+        One that is not stored either had ended well enough before those came that name it, or long ago, or never was.
         """
         names = [task_id for task in self._followers for task_id in task.options.extras.after]
         names += [task_id for task in self._with_inputs for _, task_id in task.options.extras.inputs]
+        # A parent may be any name.
+        names += [parent for task in self._bound if (parent := task.options.parent_id) is not None and is_id(parent)]
         return [order_of(each) for each in dict.fromkeys(names) if self._life.tasks.get(each) is None]
 
     def past_key(self, order: int, past: PastKey) -> None:
@@ -272,6 +277,7 @@ class Restoring:
             life.retention.retain(task)
         for task in [*self._ended, *self._failed_blockers]:
             life.children.restored(task)
+        self._end_with_parents()
         for name, (_, past) in self._past_keys.items():
             if name not in life.tasks.by_key:
                 life.past_keys.add(past)
@@ -336,6 +342,16 @@ class Restoring:
         extras = task.options.extras
         if extras is not NO_EXTRAS and extras.inputs and (task.state not in TERMINAL or task.state is FAILED):
             self._with_inputs.append(task)
+
+    def _end_with_parents(self) -> None:
+        """Bind what ends with its parent; that of one which has ended was still to be cancelled."""
+        ends = self._life.parent_ends
+        for task in self._bound:
+            ends.bind(task)
+        for parent_id in list(ends.bound):
+            parent = self._life.tasks.get(parent_id)
+            if parent is not None and parent.state in TERMINAL:
+                ends.ended(self._now, parent)
 
     def _index_key(self, task: Task, key: str) -> None:
         """A task has a key. Of two the older one had left memory before the other came, and is back by the restart."""

@@ -111,8 +111,8 @@ class RetainedTasks:
 class Retention:
     """The terminal tasks of one namespace. Those that block a target are among them only if it `takes_blockers`.
 
-    Those that others wait for are not evicted: one that would be next is put `aside` until nobody waits for it any
-    more.
+    Those that others wait for are not evicted, nor those with which others are to end: one that would be next is put
+    `aside` until there are no such others any more.
     """
 
     def __init__(self, life: Lifecycle) -> None:
@@ -153,8 +153,9 @@ class Retention:
             self.ended.remove(task)
 
     def let_go(self, task: Task) -> None:
-        """Nobody waits for a task any more."""
-        if task in self.aside:
+        """Nobody waits for a task any more, or nothing is to end with it any more."""
+        life = self._life
+        if task in self.aside and task not in life.predecessors.followers and task not in life.parent_ends.ending:
             del self.aside[task]
             self.ended.put_back(task)
 
@@ -213,9 +214,10 @@ class Retention:
         return evicted
 
     def _evict(self, now: float, task: Task) -> bool:
-        """Forget a task, unless others wait for it; whether it is forgotten."""
+        """Forget a task, unless others wait for it, or are to end with it; whether it is forgotten."""
         life = self._life
-        if life.predecessors.followers and task in life.predecessors.followers:
+        followers, ending = life.predecessors.followers, life.parent_ends.ending
+        if (followers and task in followers) or (ending and task in ending):
             self.aside[task] = None
             task.retained = True
             return False

@@ -138,11 +138,13 @@ class Scheduler:
 
         `token_limit` replaces the task's limit. Raises `NotFound`, also if the task has another target than the given
         one; `Conflict`, also for a task over its budget without a new limit, or one whose inputs are not kept;
-        `BadRequest` for a limit that the task has reached; `Unavailable` during a drain (docs/rules.md, Resume).
+        `BadRequest` for a limit that the task has reached; `Unavailable` during a drain, and while what ends with the
+        task is still to be cancelled (docs/rules.md, Resume).
         """
         task = self.get(task_id)
         check_resume(task, target)
         self._admission.require_open()
+        self._life.parent_ends.require_settled(task)
         if task.options.extras.inputs:
             self._life.predecessors.require_inputs(task)
         used = task.history.tokens_used or 0
@@ -380,8 +382,8 @@ class Scheduler:
         return self.schedules.advance(now, min(max_items, MAX_SCHEDULES_PER_ADVANCE)) or more
 
     def follow(self, now: float, max_tasks: int) -> None:
-        """Look at up to this many of the tasks that come after others which have ended."""
-        self._life.predecessors.act_on_some(now, max_tasks)
+        """Look at up to this many of the tasks that end with others which have ended, or come after them."""
+        self._life.follow(now, max_tasks)
 
     def reconcile(self, now: float) -> None:
         """End the leases of dead hosts, every `orphan_check_secs` (docs/rules.md, Orphan sweep)."""

@@ -29,6 +29,11 @@ def ids_that_begin_with(prefix: str) -> IdRange | None:
     return IdRange(ms_of(first), ms_of(last), order_of(first), order_of(last))
 
 
+def is_id(name: str) -> bool:
+    """True if a name can be the id of a task."""
+    return len(name) == CHARS and name.startswith(BEGIN) and DIGITS.issuperset(name[len(BEGIN) :])
+
+
 def ms_of(task_id: str) -> int:
     """When an id was made. Raises `ValueError` for what is no id of a task."""
     return int(task_id[len(BEGIN) : ORDER_BEGIN], 16)

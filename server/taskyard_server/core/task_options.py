@@ -48,6 +48,13 @@ class OnTargetFailure(StrEnum):
     CONTINUE = "continue"
 
 
+class OnParentEnd(StrEnum):
+    """What becomes of a task when its parent ends (docs/rules.md, Parents)."""
+
+    KEEP = "keep"
+    CANCEL = "cancel"
+
+
 class TaskExtras(NamedTuple):
     """Options that few submitters set: how a task stands to others, and the `selector` of its element.
 
@@ -68,6 +75,7 @@ class TaskExtras(NamedTuple):
     selector: str | None = None
     inputs: tuple[tuple[str, str], ...] = ()
     input_indexes: tuple[tuple[str, int], ...] = ()
+    on_parent_end: OnParentEnd | None = None
 
     @property
     def predecessors(self) -> tuple[str, ...]:

@@ -1,4 +1,4 @@
-"""Predecessors that submissions may name: tasks in memory, and those that have left it, by the rows of the store.
+"""Tasks that submissions may name, to come after or end with them: those in memory, and those that have left it.
 
 A task of another agent than the caller's is looked for as one that never was.
 """
@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Final
 from taskyard_server.core.errors import NotFound
 from taskyard_server.core.predecessors import Known
 from taskyard_server.core.task import FAILED
+from taskyard_server.core.task_options import OnParentEnd
 
 if TYPE_CHECKING:
     from taskyard_server.core.names import Names
@@ -27,12 +28,13 @@ MAX_LOOKS: Final = 3
 async def known_of(
     state: NamespaceState, history: StoredHistory | None, submissions: Sequence[Submission], agents: Names | None
 ) -> Known:
-    """The predecessors that these submissions may name. The command must follow in this turn. Raises `Unavailable`."""
+    """The tasks that these submissions may name. The command must follow in this turn. Raises `Unavailable`."""
     past: dict[str, TaskState] = {}
     if history is None:
         return Known(agents, past)
     extras = [each.options.extras for each in submissions]
-    names = dict.fromkeys([task_id for each in extras for task_id in each.predecessors])
+    predecessors = dict.fromkeys([task_id for each in extras for task_id in each.predecessors])
+    names = predecessors | dict.fromkeys(_parents(submissions))
     inputs = {task_id for each in extras for _, task_id in each.inputs}
     for _ in range(MAX_LOOKS):
         has_waited, needed = False, []
@@ -48,7 +50,8 @@ async def known_of(
             if task is None:
                 continue
             # One that failed may still be resumed or resolved, which is to be waited for.
-            if task_id in inputs or (task.state is FAILED and state.scheduler.targets.blocks(task)):
+            may_be_resumed = task.state is FAILED and state.scheduler.targets.blocks(task)
+            if task_id in inputs or (may_be_resumed and task_id in predecessors):
                 needed.append(task_id)
             else:
                 past[task_id] = task.state
@@ -59,3 +62,9 @@ async def known_of(
         with contextlib.suppress(NotFound):
             await history.bring_back(state, needed, agents=agents)
     return Known(agents, past)
+
+
+def _parents(submissions: Sequence[Submission]) -> list[str]:
+    """The parents with which these are to end."""
+    its = [each.options for each in submissions if each.options.extras.on_parent_end is OnParentEnd.CANCEL]
+    return [options.parent_id for options in its if options.parent_id is not None]

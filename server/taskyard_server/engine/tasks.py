@@ -12,7 +12,7 @@ from taskyard_server.core.batches import Batch, BatchSubmission
 from taskyard_server.core.errors import BadRequest, CursorExpired, NotFound, Refusal, Unavailable
 from taskyard_server.core.figures.explain import Explanation, Sight, explain
 from taskyard_server.core.names import EVERY_NAME, Names
-from taskyard_server.core.predecessors import IN_MEMORY, Known, name_predecessors
+from taskyard_server.core.predecessors import IN_MEMORY, Known, name_others
 from taskyard_server.core.search.task_filter import TaskFilter
 from taskyard_server.core.search.task_search import MAX_LOOKED_AT, search
 from taskyard_server.core.state_checks import check_cancel, check_pause, check_resolve, check_resume
@@ -63,7 +63,7 @@ class TaskCommands:
         """
         self._namespaces.require_room()
         known = IN_MEMORY
-        if name_predecessors([submission]):
+        if name_others([submission]):
             known = await self.known(namespace, [submission], agents=agents)
         state = self._namespaces.get_or_create(namespace)
 
@@ -104,7 +104,7 @@ class TaskCommands:
         """Admit several tasks as one batch. Raises `BadRequest` for an invalid one before any is admitted."""
         self._namespaces.require_room()
         known = IN_MEMORY
-        if name_predecessors(submissions):
+        if name_others(submissions):
             known = await self.known(namespace, submissions, agents=agents)
         state = self._namespaces.get_or_create(namespace)
         return await self._barrier.give(

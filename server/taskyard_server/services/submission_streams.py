@@ -21,7 +21,7 @@ from taskyard_server.conversion.submissions import DefaultRetry
 from taskyard_server.conversion.submit_requests import TasksRequest
 from taskyard_server.conversion.task_encoding import encode_outcomes
 from taskyard_server.core.errors import PermissionDenied, QueueFull, Refusal, Unavailable
-from taskyard_server.core.predecessors import IN_MEMORY, name_predecessors
+from taskyard_server.core.predecessors import IN_MEMORY, name_others
 from taskyard_server.core.task import Submission
 from taskyard_server.engine.answers import Answer
 from taskyard_server.engine.engine import Engine
@@ -108,7 +108,7 @@ class SubmissionStreams:
             submissions = _judged(call.access, submissions)
         encode_refusal = partial(_encode_refusal, call.access)
         valid, known = converted(submissions), IN_MEMORY
-        if name_predecessors(valid):
+        if name_others(valid):
             known = await self._engine.tasks.known(call.namespace, valid, agents=call.access.agents)
         return self._engine.tasks.submit_each(
             call.namespace,

@@ -151,9 +151,14 @@ class _Loading:
         self.restoring.ended(task, state.has_no_key)
 
     def predecessor(self, rows: TaskRows) -> None:
-        """A task that others wait for, which ended too long ago for all others to be loaded."""
+        """A task that others need or end with, which ended too long ago for all others to be loaded.
+
+        A parent is a mere name: with its order of submission there may be another task, which is here already.
+        """
         if rows.ended is not None:
-            self._ended(rows, decode_task(rows.task))
+            record = decode_task(rows.task)
+            if self.loaded.scheduler.find(record.id) is None:
+                self._ended(rows, record)
 
     def _past_key(self, rows: TaskRows, record: TaskRecord) -> None:
         if record.options is None or record.options.trigger_id is not None:
@@ -283,7 +288,7 @@ async def _load_parts(
 
 
 async def _predecessors(store: Store, number: int, part: _Loading) -> AsyncIterator[Sequence[TaskRows]]:
-    """The tasks that others wait for or have as inputs, and that are not loaded yet; and then those that these need."""
+    """The tasks that others wait for, have as inputs or end with, and that are not loaded yet; and what these need."""
     looked_at: set[int] = set()
     while part.loaded.takes_rows and (orders := set(part.restoring.missing_predecessors()) - looked_at):
         looked_at |= orders

@@ -19,7 +19,7 @@ FORMAT_LEVEL: Final = 5
 """The newest format of records that this version reads and writes; 3 is that of the last release, 0.3.0. Where
 replicas share a store a newer one is written only once all of them know it. Level 2 has the run timeout, parent and
 input of a task, and the code, traceback and output of its history; level 3 has extras and bound keys; level 4 has
-output of tasks; level 5 has artifacts in the history, and inputs."""
+output of tasks; level 5 has artifacts in the history, inputs, and `on_parent_end`."""
 ADDED_FIELDS_LEVEL: Final = 2
 EXTRAS_LEVEL: Final = 3
 OUTPUT_LEVEL: Final = 4

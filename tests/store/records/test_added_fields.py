@@ -12,6 +12,7 @@ from taskyard_server.core.task import NO_EXTRAS, NO_HISTORY, Submission
 from taskyard_server.core.task_options import (
     AfterPolicy,
     OnConflict,
+    OnParentEnd,
     OnTargetFailure,
     TaskExtras,
     TaskOptions,
@@ -84,6 +85,7 @@ EXTRAS = {
     "selector": "#btn",
     "inputs": (("page", "tsk_1"),),
     "input_indexes": (("page", 0),),
+    "on_parent_end": OnParentEnd.KEEP,
 }
 
 

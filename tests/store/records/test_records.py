@@ -20,6 +20,7 @@ from taskyard_server.core.task_options import (
     AfterPolicy,
     IdempotencyKey,
     OnConflict,
+    OnParentEnd,
     OnTargetFailure,
     TaskExtras,
     TaskOptions,
@@ -69,6 +70,7 @@ EXTRAS = some.just(NO_EXTRAS) | some.builds(
     NAME,
     some.lists(some.tuples(TEXT, TEXT), max_size=3).map(tuple),
     some.just(()),
+    some.none() | some.sampled_from(OnParentEnd),
 )
 OPTIONS = some.builds(
     TaskOptions,

@@ -42,7 +42,7 @@ class BatchServiceStub:
     REST answers 202.
     Errors: `bad_request` (no agent, no tasks, a malformed task), `batch_too_large`, `too_large` (params of a task),
     `already_exists` (a different task has an idempotency key), `queue_full`, `not_found` (a task of `after` or `inputs`) and
-    `conflict` (a task that it comes after was refused) are reported in the outcomes.
+    `conflict` (a task that it comes after was refused, or its parent has ended) are reported in the outcomes.
     Retry: safe if every task has an `idempotency_key`; otherwise a repeat may submit tasks twice.
     """
     GetBatch: _grpc.UnaryUnaryMultiCallable[_batch_pb2.GetBatchRequest, _batch_pb2.GetBatchResponse]
@@ -73,7 +73,7 @@ class BatchServiceAsyncStub(BatchServiceStub):
     REST answers 202.
     Errors: `bad_request` (no agent, no tasks, a malformed task), `batch_too_large`, `too_large` (params of a task),
     `already_exists` (a different task has an idempotency key), `queue_full`, `not_found` (a task of `after` or `inputs`) and
-    `conflict` (a task that it comes after was refused) are reported in the outcomes.
+    `conflict` (a task that it comes after was refused, or its parent has ended) are reported in the outcomes.
     Retry: safe if every task has an `idempotency_key`; otherwise a repeat may submit tasks twice.
     """
     GetBatch: _aio.UnaryUnaryMultiCallable[_batch_pb2.GetBatchRequest, _batch_pb2.GetBatchResponse]  # type: ignore[assignment]
@@ -107,7 +107,7 @@ class BatchServiceServicer(metaclass=_abc_1.ABCMeta):
         REST answers 202.
         Errors: `bad_request` (no agent, no tasks, a malformed task), `batch_too_large`, `too_large` (params of a task),
         `already_exists` (a different task has an idempotency key), `queue_full`, `not_found` (a task of `after` or `inputs`) and
-        `conflict` (a task that it comes after was refused) are reported in the outcomes.
+        `conflict` (a task that it comes after was refused, or its parent has ended) are reported in the outcomes.
         Retry: safe if every task has an `idempotency_key`; otherwise a repeat may submit tasks twice.
         """
 

@@ -106,7 +106,7 @@ class TaskServiceServicer(object):
         Errors: `bad_request` (no agent or action, a deadline in the past, a malformed field), `too_large` (params),
         `queue_full` (the task is kept as `rejected`), `already_exists` (a different task has the idempotency key, or the
         unique key where `on_conflict` is `reject`), `not_found` (a task of `after` or `inputs`), `conflict` (one of these was
-        rejected).
+        rejected, or the parent of a task that is to end with it has ended).
         Retry: safe with an `idempotency_key`; without one a repeat may submit the task twice.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)

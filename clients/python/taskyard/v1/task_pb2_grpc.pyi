@@ -58,7 +58,7 @@ class TaskServiceStub:
     Errors: `bad_request` (no agent or action, a deadline in the past, a malformed field), `too_large` (params),
     `queue_full` (the task is kept as `rejected`), `already_exists` (a different task has the idempotency key, or the
     unique key where `on_conflict` is `reject`), `not_found` (a task of `after` or `inputs`), `conflict` (one of these was
-    rejected).
+    rejected, or the parent of a task that is to end with it has ended).
     Retry: safe with an `idempotency_key`; without one a repeat may submit the task twice.
     """
     SubmitTasks: _grpc.StreamStreamMultiCallable[_task_pb2.SubmitTasksRequest, _task_pb2.SubmitTasksResponse]
@@ -174,7 +174,7 @@ class TaskServiceAsyncStub(TaskServiceStub):
     Errors: `bad_request` (no agent or action, a deadline in the past, a malformed field), `too_large` (params),
     `queue_full` (the task is kept as `rejected`), `already_exists` (a different task has the idempotency key, or the
     unique key where `on_conflict` is `reject`), `not_found` (a task of `after` or `inputs`), `conflict` (one of these was
-    rejected).
+    rejected, or the parent of a task that is to end with it has ended).
     Retry: safe with an `idempotency_key`; without one a repeat may submit the task twice.
     """
     SubmitTasks: _aio.StreamStreamMultiCallable[_task_pb2.SubmitTasksRequest, _task_pb2.SubmitTasksResponse]  # type: ignore[assignment]
@@ -293,7 +293,7 @@ class TaskServiceServicer(metaclass=_abc_1.ABCMeta):
         Errors: `bad_request` (no agent or action, a deadline in the past, a malformed field), `too_large` (params),
         `queue_full` (the task is kept as `rejected`), `already_exists` (a different task has the idempotency key, or the
         unique key where `on_conflict` is `reject`), `not_found` (a task of `after` or `inputs`), `conflict` (one of these was
-        rejected).
+        rejected, or the parent of a task that is to end with it has ended).
         Retry: safe with an `idempotency_key`; without one a repeat may submit the task twice.
         """
 

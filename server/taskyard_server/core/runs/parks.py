@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from taskyard_server.core.errors import NOT_YET, Conflict, NotFound, TooLarge, Unavailable
+from taskyard_server.core.errors import Conflict, NotFound, TooLarge
 from taskyard_server.core.history import ANSWER, ENDS, TIME, Park
 from taskyard_server.core.task import ASSIGNED, FAILED, PARKED, QUEUED, TERMINAL
 from taskyard_server.core.timers import TimerOrder
@@ -51,8 +51,7 @@ class Parks:
         `Unavailable` while an earlier version may come to serve the namespace.
         """
         life, history = self._life, task.history
-        if not life.readers.allows_artifacts:
-            raise Unavailable(f"parked: {NOT_YET}")
+        life.readers.require_known("parked")
         if history.steps + len(waits) > MAX_STEPS:
             raise TooLarge(f"waits: a task has at most {MAX_STEPS} steps")
         known: dict[str, Wait] = {}

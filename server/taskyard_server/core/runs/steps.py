@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from taskyard_server.core.errors import NOT_YET, TooLarge, Unavailable
+from taskyard_server.core.errors import TooLarge
 from taskyard_server.core.history import STEP, Step
 
 if TYPE_CHECKING:
@@ -90,8 +90,7 @@ class Steps:
 
         Raises `TooLarge` for one too many, and `Unavailable` while an earlier version may come to serve the namespace.
         """
-        if not self._readers.allows_artifacts:
-            raise Unavailable(f"steps: {NOT_YET}")
+        self._readers.require_known("steps")
         history = task.history
         step = Step(STEP, new.name, new.result, new.output, history.run, history.last_number + 1, new.duration_ms, now)
         if history.steps >= MAX_STEPS:
