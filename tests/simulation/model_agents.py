@@ -42,6 +42,7 @@ class AgentModel:
         self._check(now, wish)
         inputs = (*wish.inputs, *inputs)
         after = tuple(dict.fromkeys([*wish.after, *after, *inputs]))
+        self.world.relations.check_parent(wish)
         self.world.relations.check(after, inputs)
         replaces = self.world.relations.conflict(now, wish, after, has_room_for(self.world, wish.target))
         if isinstance(replaces, Twin):
@@ -52,6 +53,7 @@ class AgentModel:
         agent = world.agents.setdefault(wish.agent, Agent(world.number(), counts=figures))
         job = Job(task_id, world.number(), wish, "queued", now, wish.deadline, batch, queued_at=now)
         job.after, job.inputs = after, inputs
+        job.ends_with = wish.parent if wish.on_parent_end == "cancel" else None
         job.own_secs = None if wish.deadline is None else wish.deadline - now
         due = wish.not_before if wish.not_before is not None and wish.not_before > now else None
         queued = world.queued()
@@ -145,6 +147,8 @@ class AgentModel:
             raise Refused("conflict")
         if self.world.draining:
             raise Refused("unavailable")
+        if self.world.relations.orphans(job):
+            raise Refused("unavailable", "the children that end with the task are being cancelled")
         if token_limit is not None:
             if job.tokens_used and token_limit <= job.tokens_used:
                 raise Refused("bad_request")

@@ -93,6 +93,7 @@ class Wish:
     on_target_failure: str | None = None
     inputs: tuple[str, ...] = ()
     input_places: tuple[int, ...] = ()
+    on_parent_end: str | None = None
 
 
 @dataclass(frozen=True)
@@ -188,6 +189,7 @@ class Job:
     output: bytes | None = None
     after: tuple[str, ...] = ()
     inputs: tuple[str, ...] = ()
+    ends_with: str | None = None
     bound: list[tuple[Wish, float]] = field(default_factory=list)
     moved_to: int | None = None
     said: Said = field(default_factory=Said)

@@ -1,6 +1,6 @@
-"""How tasks stand to others in the model: what comes after what, and who has which unique key.
+"""How tasks stand to others in the model: what comes after what, what ends with what, and who has which unique key.
 
-Written from docs/rules.md (Predecessors, Unique keys) alone; every question is a look at all tasks.
+Written from docs/rules.md (Predecessors, Parents, Unique keys) alone; every question is a look at all tasks.
 """
 
 from __future__ import annotations
@@ -72,20 +72,26 @@ class Relations:
         """True if a task is retained since one that was not queued yet comes after it, or one has it as an input."""
         tasks = self._world.tasks.values()
         is_input = any(job.id in each.inputs for each in tasks if each.state not in ("done", "cancelled", "rejected"))
+        is_input = is_input or bool(self.orphans(job))
         return is_input or any(job.id in each.after for each in tasks if self.follows(each))
 
     def overdue(self) -> list[Job]:
-        """The tasks that have to be queued or cancelled now, for all that they come after have ended, or one failed."""
+        """The tasks that have to be queued or cancelled now, for all that they come after have ended, or one failed.
+
+        And those whose parents have ended.
+        """
         its = [job for job in self._world.tasks.values() if self.follows(job)]
         verdicts = [(job, self.verdict(job)[0]) for job in its]
         return [
             job
             for job, verdict in verdicts
             if verdict == "failed" or (verdict == "clear" and not job.held and job.due is None)
-        ]
+        ] + [job for job in self._world.tasks.values() if self.is_orphan(job)]
 
     def may_go(self, now: float, job: Job) -> bool:
-        """True if a task may be queued or cancelled for what it comes after."""
+        """True if a task may be queued or cancelled for what it comes after, or ends with."""
+        if self.is_orphan(job):
+            return True
         if not self.follows(job):
             return False
         verdict, _ = self.verdict(job)
@@ -93,11 +99,37 @@ class Relations:
 
     def settle(self, now: float, job: Job) -> None:
         """Queue or cancel it."""
+        if self.is_orphan(job):
+            self._world.end(now, job, "cancelled", f"parent {job.ends_with} ended", stop="cancelled")
+            return
         verdict, failed = self.verdict(job)
         if verdict == "failed":
             self._world.end(now, job, "cancelled", f"predecessor {failed} failed")
         else:
             self._world.come_due(now, job)
+
+    # Parents
+
+    def check_parent(self, wish: Wish) -> None:
+        """What is to end with its parent needs one that has not ended, as far as that is known."""
+        parent = self._world.tasks.get(wish.parent or "")
+        if wish.on_parent_end == "cancel" and parent is not None and parent.state in ENDED:
+            raise Refused("conflict", "parentId: the task has ended")
+
+    def is_orphan(self, job: Job) -> bool:
+        """True if a task lives though it was to end with its parent."""
+        parent = self._world.tasks.get(job.ends_with or "")
+        return parent is not None and parent.state in ENDED and job.state not in ENDED
+
+    def orphans(self, parent: Job) -> list[Job]:
+        """Those that were to end with a task."""
+        return [job for job in self._world.tasks.values() if job.ends_with == parent.id and self.is_orphan(job)]
+
+    def lives_by_itself(self, job: Job) -> None:
+        """A task is resumed: one that had failed ends with its parent only if that is there and lives."""
+        parent = self._world.tasks.get(job.ends_with or "")
+        if job.state == "failed" and (parent is None or parent.state in ENDED):
+            job.ends_with = None
 
     # Retention
 

@@ -21,6 +21,7 @@ from taskyard_server.core.task_options import (
     AfterPolicy,
     IdempotencyKey,
     OnConflict,
+    OnParentEnd,
     OnTargetFailure,
     TaskExtras,
     TaskOptions,
@@ -73,6 +74,7 @@ FIELDS: Final = (
     "steps",
     "reason",
     "priority",
+    "ends with",
 )
 
 NO_LEASE: Final = (None,) * 8
@@ -112,6 +114,7 @@ def of_task(task: Task) -> tuple[object, ...]:
         (task.history.steps, task.history.step_bytes),
         task.history.reason,
         task.priority,
+        task.options.parent_id if task.options.extras.on_parent_end == "cancel" else None,
     )
 
 
@@ -162,6 +165,7 @@ def of_job(job: Job) -> tuple[object, ...]:
         (len(job.steps), sum(job.steps.values())),
         job.reason,
         job.priority,
+        job.ends_with,
     )
 
 
@@ -275,6 +279,7 @@ def to_extras(wish: Wish) -> TaskExtras:
         on_target_failure=policy,
         inputs=tuple([(f"n{number}", task_id) for number, task_id in enumerate(wish.inputs)]),
         input_indexes=tuple([(f"p{number}", place) for number, place in enumerate(wish.input_places)]),
+        on_parent_end=None if wish.on_parent_end is None else OnParentEnd(wish.on_parent_end),
     )
     return NO_EXTRAS if extras == NO_EXTRAS else extras
 

@@ -114,6 +114,9 @@ class Chances:
         # In half of these results are handed on.
         self._hands_on = seed % 12 == 6
         self._input_dice = Random(f"inputs of {seed}")
+        # In every ninth tasks end with their parents.
+        self._ends = seed % 9 == 3
+        self._end_dice = Random(f"ends of {seed}")
         # In every fifth tasks have concurrency keys, whose limits change.
         self._limits_keys = seed % 5 == 0
         self._limit_dice = Random(f"key limits of {seed}")
@@ -331,10 +334,19 @@ class Chances:
         )
         if wish.target is not None and self._target_dice.random() < 0.3:
             wish = replace(wish, on_target_failure=self._target_dice.choice(["block", "continue", "continue"]))
-        wish = self._related(wish)
+        wish = self._ending(self._related(wish))
         if wish.key is not None:
             self._keyed.append(wish)
         return wish
+
+    def _ending(self, wish: Wish) -> Wish:
+        """The same, perhaps such that it ends with its parent."""
+        dice = self._end_dice
+        if not self._ends or dice.random() < 0.3 or not self._possible_parents:
+            return wish
+        known = [*self._possible_parents][-dice.choice([1, 3, 10]) :]
+        parent = "tsk_nope" if dice.random() < 0.05 else dice.choice(known)
+        return replace(wish, parent=parent, on_parent_end=dice.choice(["cancel", "cancel", "cancel", "keep", None]))
 
     def _related(self, wish: Wish) -> Wish:
         """The same, perhaps after some tasks, or with a unique key."""

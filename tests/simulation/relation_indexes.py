@@ -1,4 +1,4 @@
-"""What comes after what, and who has which unique key, recounted from the tasks of a `Scheduler` alone."""
+"""What comes after or ends with what, and who has which unique key, recounted from the tasks of a `Scheduler` alone."""
 
 from __future__ import annotations
 
@@ -37,7 +37,9 @@ def recount_relations(core: Scheduler) -> None:
     same(
         "followers that are older", [task for task, its in waiting.items() for each in its if each.seq >= task.seq], []
     )
-    same("put aside for nobody", [task.id for task in life.retention.aside if task not in followers], [])
+    ending = _recount_parent_ends(core, tasks)
+    for_nobody = [task.id for task in life.retention.aside if task not in followers and task not in ending]
+    same("put aside for nobody", for_nobody, [])
     if predecessors.next_due() is None:
         clear = {task for task in waiting if not predecessors.holds_back(task)}
         same("tasks whose predecessors have ended", set(predecessors._clear), clear)
@@ -48,3 +50,23 @@ def recount_relations(core: Scheduler) -> None:
             unique.setdefault((task.agent.id, key), set()).add(task.id)
     found = {name: {task.id for task in its} for name, its in life.unique_keys._live.items()}
     same("unique keys", found, unique)
+
+
+def _recount_parent_ends(core: Scheduler, tasks: list[Task]) -> set[Task]:
+    """Check what ends with what. The parents whose ends have to be followed."""
+    known = {task.id: task for task in tasks}
+    bound: dict[str, set[Task]] = {}
+    ending: dict[Task, set[Task]] = {}
+    for task in tasks:
+        parent_id = task.options.parent_id
+        if parent_id is None or task.options.extras.on_parent_end != "cancel" or task.state in ENDED:
+            continue
+        parent = known.get(parent_id)
+        if parent is not None and parent.state in ENDED:
+            ending.setdefault(parent, set()).add(task)
+        else:
+            bound.setdefault(parent_id, set()).add(task)
+    ends = core._life.parent_ends
+    same("what ends with its parent", {name: {*its} for name, its in ends.bound.items()}, bound)
+    same("what is to end with its parent", {parent: {*its} for parent, its in ends.ending.items()}, ending)
+    return {*ending}

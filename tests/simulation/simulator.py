@@ -120,7 +120,8 @@ class Simulation:
         """One task that waits is explained right."""
         waiting = [job.id for job in self.model.world.tasks.values() if job.state in EXPLAINED]
         # While followers are to be looked at, one of them may wait for that alone.
-        is_settled = self.core._life.predecessors.next_due() is None
+        life = self.core._life
+        is_settled = life.predecessors.next_due() is None and life.parent_ends.next_due() is None
         if waiting and self._looks.random() < EXPLAINED_SHARE and is_settled:
             for kind in explained(self.core, self.model, self.now, self._looks.choice(waiting)) or ["runnable"]:
                 self.given["explained", kind] += 1

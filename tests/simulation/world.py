@@ -242,6 +242,7 @@ class World:
 
     def resume(self, now: float, job: Job) -> None:
         """Another run, at the old place."""
+        self.relations.lives_by_itself(job)
         self._reopen(job)
         job.run += 1
         job.deliveries = job.failed = 0
