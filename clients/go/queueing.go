@@ -40,6 +40,15 @@ const (
 	ConflictReplaceQueued OnConflict = "replaceQueued"
 )
 
+// OnParentEnd is what becomes of a task when its parent ends.
+type OnParentEnd string
+
+// What [NewTask.OnParentEnd] can be.
+const (
+	ParentEndKeeps   OnParentEnd = "keep"   // It goes on.
+	ParentEndCancels OnParentEnd = "cancel" // It is cancelled.
+)
+
 // OnTargetFailure is what becomes of the target of a task that fails after its start.
 type OnTargetFailure string
 
@@ -127,6 +136,13 @@ func (t NewTask) addQueueing(request *taskyardv1.SubmitTaskRequest) error {
 		}
 		request.OnConflict = taskyardv1.Unique_Conflict(value).Enum()
 	}
+	if t.OnParentEnd != "" {
+		value, known := taskyardv1.Parent_OnEnd_value[string(t.OnParentEnd)]
+		if !known {
+			return badRequest("on_parent_end: is neither keep nor cancel: " + string(t.OnParentEnd))
+		}
+		request.OnParentEnd = taskyardv1.Parent_OnEnd(value).Enum()
+	}
 	return nil
 }
 
@@ -141,5 +157,8 @@ func (t *Task) showQueueing(m *taskyardv1.Task) {
 	}
 	if m.UniqueWhile != nil {
 		t.UniqueWhile = UniqueWhile(enumName(m.GetUniqueWhile()))
+	}
+	if m.OnParentEnd != nil {
+		t.OnParentEnd = OnParentEnd(enumName(m.GetOnParentEnd()))
 	}
 }

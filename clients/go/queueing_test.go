@@ -19,7 +19,7 @@ func TestWordThatAFieldDoesNotTakeIsABadRequest(t *testing.T) {
 	client := serve(t, &fakeServer{})
 	for _, task := range []NewTask{
 		{Action: "echo", AfterPolicy: "always"}, {Action: "echo", UniqueWhile: "ever"},
-		{Action: "echo", OnConflict: "replace"}, {Action: "echo", AfterIndexes: []uint32{0}},
+		{Action: "echo", OnConflict: "replace"}, {Action: "echo", OnParentEnd: "stop"}, {Action: "echo", AfterIndexes: []uint32{0}},
 		{Action: "echo", InputIndexes: map[string]uint32{"page": 0}},
 	} {
 		if _, err := client.Submit(testContext(t), task); CodeOf(err) != CodeBadRequest {
@@ -32,14 +32,14 @@ func TestTaskOfABatchHasWhatASingleOneHasAndItsPlaces(t *testing.T) {
 	task := NewTask{
 		Action: "echo", ConcurrencyKeys: []string{"a"}, After: []string{"tsk_1"}, AfterIndexes: []uint32{0, 2},
 		AfterPolicy: AfterEnded, UniqueKey: "k", UniqueWhile: UniqueWhileQueued, OnConflict: ConflictReplaceQueued,
-		OnTargetFailure: TargetContinues, Inputs: map[string]string{"page": "tsk_1"}, InputIndexes: map[string]uint32{"other": 1},
+		OnTargetFailure: TargetContinues, ParentID: "tsk_1", OnParentEnd: ParentEndCancels, Inputs: map[string]string{"page": "tsk_1"}, InputIndexes: map[string]uint32{"other": 1},
 	}
 	message := must(task.batchMessage(t.Context()))(t)
 	if !slices.Equal(message.GetConcurrencyKeys(), task.ConcurrencyKeys) || !slices.Equal(message.GetAfter(), task.After) ||
 		!slices.Equal(message.GetAfterIndexes(), task.AfterIndexes) ||
 		!maps.Equal(message.GetInputs(), task.Inputs) || !maps.Equal(message.GetInputIndexes(), task.InputIndexes) || message.GetUniqueKey() != "k" ||
 		message.GetAfterPolicy() != taskyardv1.After_ended || message.GetUniqueWhile() != taskyardv1.Unique_queued ||
-		message.GetOnConflict() != taskyardv1.Unique_replaceQueued || message.GetOnTargetFailure() != "continue" {
+		message.GetOnConflict() != taskyardv1.Unique_replaceQueued || message.GetOnTargetFailure() != "continue" || message.GetOnParentEnd() != taskyardv1.Parent_cancel {
 		t.Errorf("%+v", message)
 	}
 }
@@ -79,12 +79,13 @@ func TestTaskShowsItsKeysAndPolicies(t *testing.T) {
 	first := must(client.Submit(ctx, NewTask{Action: "echo"}))(t)
 	second := must(client.Submit(ctx, NewTask{
 		Action: "echo", ConcurrencyKeys: []string{"all", "site:a"}, After: []string{first.ID}, AfterPolicy: AfterEnded,
-		UniqueKey: "k", UniqueWhile: UniqueWhileLive, Target: "page", OnTargetFailure: TargetContinues,
+		UniqueKey: "k", UniqueWhile: UniqueWhileLive, Target: "page", OnTargetFailure: TargetContinues, ParentID: first.ID,
+		OnParentEnd: ParentEndCancels,
 	}))(t)
 	task := must(client.Get(ctx, second.ID))(t)
 	if !slices.Equal(task.ConcurrencyKeys, []string{"all", "site:a"}) || !slices.Equal(task.After, []string{first.ID}) ||
 		task.AfterPolicy != AfterEnded || task.UniqueKey != "k" || task.UniqueWhile != UniqueWhileLive ||
-		task.OnTargetFailure != TargetContinues {
+		task.OnTargetFailure != TargetContinues || task.OnParentEnd != ParentEndCancels {
 		t.Errorf("%+v", task)
 	}
 	if task := must(client.Get(ctx, first.ID))(t); task.AfterPolicy != "" || task.UniqueWhile != "" {

@@ -125,6 +125,8 @@ type Task struct {
 	UniqueKey       string
 	UniqueWhile     UniqueWhile
 	OnTargetFailure OnTargetFailure
+	// OnParentEnd is what becomes of the task when its parent ends, "" unless it was set.
+	OnParentEnd OnParentEnd
 	// Notice tells why nothing can run the task at present, such as that no live host offers the action, once that has
 	// been so for a while; else it is "".
 	Notice string
@@ -226,6 +228,9 @@ type NewTask struct {
 	RunTimeout time.Duration
 	// ParentID is the task whose work submits this one. Default: the task whose handler was given the context of the call.
 	ParentID string
+	// OnParentEnd is what becomes of the task when its parent ends; with [ParentEndCancels] that must not have ended.
+	// Default: [ParentEndKeeps].
+	OnParentEnd OnParentEnd
 	// CallbackURL gets a POST when the task ends, by http or https. A task of a batch has the callback URL of the
 	// batch.
 	CallbackURL string
@@ -332,7 +337,7 @@ func (t NewTask) batchMessage(ctx context.Context) (*taskyardv1.BatchTask, error
 		IdempotencyKey: m.IdempotencyKey, Traceparent: m.Traceparent, Input: m.Input, RunTimeoutMs: m.RunTimeoutMs,
 		ParentId: m.ParentId, ConcurrencyKeys: m.ConcurrencyKeys, After: m.After, AfterPolicy: m.AfterPolicy,
 		AfterIndexes: t.AfterIndexes, Inputs: m.Inputs, InputIndexes: t.InputIndexes, UniqueKey: m.UniqueKey, UniqueWhile: m.UniqueWhile, OnConflict: m.OnConflict,
-		OnTargetFailure: m.OnTargetFailure,
+		OnTargetFailure: m.OnTargetFailure, OnParentEnd: m.OnParentEnd,
 	}, nil
 }
 

@@ -20,6 +20,7 @@ OF_ONE_TASK = {
     "unique_key",
     "unique_while",
     "on_conflict",
+    "on_parent_end",
 }
 """Fields that the tasks of schedules do not have, or have as a span."""
 WITHOUT_OPTION = {"traceparent"}

@@ -18,7 +18,7 @@ from .action import Action, I
 from .records.submitted import Submitted
 from .records.tasks import Task
 from .retry_policy import RetryPolicy
-from .values.choices import AfterPolicy, OnConflict, OnTargetFailure, UniqueWhile
+from .values.choices import AfterPolicy, OnConflict, OnParentEnd, OnTargetFailure, UniqueWhile
 from .values.convert import fill_struct, milliseconds, plain_object, timestamp_from, whole_seconds
 from .values.payloads import MISSING, BadValue, Codec, Payload, encode_value
 from .values.present import now
@@ -72,6 +72,8 @@ class NewTask:
         selector: The element that the action is for, as a selector such as `#btn`.
         inputs: Tasks whose results are handed to it, by a name for each, see `RunningTask.inputs`: it comes after them,
             as after those of `after`, with which they are at most 32. Default none.
+        on_parent_end: What becomes of it when its parent ends: `"keep"`, it goes on, or `"cancel"`, it is cancelled,
+            and then the parent must not have ended. Default `"keep"`.
     """
 
     action: str
@@ -104,6 +106,7 @@ class NewTask:
     on_target_failure: OnTargetFailure | None = None
     selector: str | None = None
     inputs: Mapping[str, Predecessor] = field(default_factory=dict)
+    on_parent_end: OnParentEnd | None = None
 
     def to_message(
         self, agent_id: str, idempotency_key: str, codec: Codec | None = None, parent_id: str = ""
@@ -230,7 +233,7 @@ FROM_MESSAGE: Final[Mapping[str, Callable[[Any], Any]]] = {
 }
 """How the values of a message are converted that are not plain."""
 OF_ONE_TASK: Final = (
-    *("hold", "not_before", "idempotency_key", "traceparent", "parent_id"),
+    *("hold", "not_before", "idempotency_key", "traceparent", "parent_id", "on_parent_end"),
     *("after", "after_policy", "inputs", "unique_key", "unique_while", "on_conflict"),
 )
 """The fields that a schedule cannot give to each of its tasks."""

@@ -1,5 +1,5 @@
 /** What tasks say of others: the words of their fields, and the outcomes of waits for a stop. */
-import { After_Policy, Stopping_Outcome, Unique_Conflict, Unique_While } from "./gen/taskyard/v1/task_pb.js";
+import { After_Policy, Parent_OnEnd, Stopping_Outcome, Unique_Conflict, Unique_While } from "./gen/taskyard/v1/task_pb.js";
 
 /** What a task asks of those that it comes after: that they end as done, or that they end. */
 export type AfterPolicy = "success" | "ended";
@@ -12,6 +12,9 @@ export type UniqueWhile = "queued" | "live";
  * `already_exists`, or it replaces the task that has the key if that waits.
  */
 export type OnConflict = "existing" | "reject" | "replaceQueued";
+
+/** What becomes of a task when its parent ends: it goes on, or it is cancelled. */
+export type OnParentEnd = "keep" | "cancel";
 
 /** What becomes of the target of a task that fails after its start. */
 export type OnTargetFailure = "block" | "continue";
@@ -36,6 +39,7 @@ const CONFLICTS: Record<OnConflict, Unique_Conflict> = {
   reject: Unique_Conflict.reject,
   replaceQueued: Unique_Conflict.replaceQueued,
 };
+const PARENT_ENDS: Record<OnParentEnd, Parent_OnEnd> = { keep: Parent_OnEnd.keep, cancel: Parent_OnEnd.cancel };
 const STOPPING: Record<Stopping, Stopping_Outcome> = {
   released: Stopping_Outcome.released,
   presumed: Stopping_Outcome.presumed,
@@ -51,14 +55,17 @@ export interface Words {
   uniqueWhile?: UniqueWhile;
   /** What happens when the unique key is taken. Default `existing`. */
   onConflict?: OnConflict;
+  /** What becomes of the task when its parent ends; with `cancel` that must not have ended. Default `keep`. */
+  onParentEnd?: OnParentEnd;
 }
 
 /** The words as the wire has them. Throws TypeError for one that a field does not take. */
-export function wordsFrom({ afterPolicy, uniqueWhile, onConflict }: Words) {
+export function wordsFrom({ afterPolicy, uniqueWhile, onConflict, onParentEnd }: Words) {
   return {
     afterPolicy: afterPolicy && numberOf("afterPolicy", AFTER_POLICIES, afterPolicy),
     uniqueWhile: uniqueWhile && numberOf("uniqueWhile", UNIQUE_WHILES, uniqueWhile),
     onConflict: onConflict && numberOf("onConflict", CONFLICTS, onConflict),
+    onParentEnd: onParentEnd && numberOf("onParentEnd", PARENT_ENDS, onParentEnd),
   };
 }
 
@@ -66,10 +73,16 @@ export function wordsFrom({ afterPolicy, uniqueWhile, onConflict }: Words) {
 export function wordsOf(message: {
   afterPolicy?: After_Policy;
   uniqueWhile?: Unique_While;
+  onParentEnd?: Parent_OnEnd;
 }): Omit<Words, "onConflict"> {
   const afterPolicy = wordOf(AFTER_POLICIES, message.afterPolicy);
   const uniqueWhile = wordOf(UNIQUE_WHILES, message.uniqueWhile);
-  return { ...(afterPolicy && { afterPolicy }), ...(uniqueWhile && { uniqueWhile }) };
+  const onParentEnd = wordOf(PARENT_ENDS, message.onParentEnd);
+  return {
+    ...(afterPolicy && { afterPolicy }),
+    ...(uniqueWhile && { uniqueWhile }),
+    ...(onParentEnd && { onParentEnd }),
+  };
 }
 
 /** The outcome of a wait. One that is not known, since its answer was lost, is as a wait that was too short. */

@@ -13,6 +13,7 @@ import {
 } from "./gen/taskyard/v1/task_pb.js";
 import {
   type AfterPolicy,
+  type OnParentEnd,
   type OnTargetFailure,
   type UniqueWhile,
   type Words,
@@ -229,6 +230,8 @@ export interface Task extends Omit<Plain<TaskMessage>, Times | OtherShape | Part
   afterPolicy?: AfterPolicy;
   /** For how long its unique key is taken. Absent unless it was set. */
   uniqueWhile?: UniqueWhile;
+  /** What becomes of it when its parent ends. Absent unless it was set. */
+  onParentEnd?: OnParentEnd;
   /** What becomes of its target if it fails after its start. Absent unless it was set. */
   onTargetFailure?: OnTargetFailure;
 }
@@ -236,7 +239,7 @@ export interface Task extends Omit<Plain<TaskMessage>, Times | OtherShape | Part
 /** What a task has in another shape than its message, or not at all. */
 const SHAPED = new Set<string>(
   "$typeName $unknown taskId agentId action state createdAt priority params hold run attempts artifacts retryPolicy progress result"
-    .concat(" input output afterPolicy uniqueWhile onTargetFailure deadline startedAt completedAt notBefore")
+    .concat(" input output afterPolicy uniqueWhile onParentEnd onTargetFailure deadline startedAt completedAt notBefore")
     .split(" "),
 );
 
@@ -277,7 +280,7 @@ export function taskFrom(message: TaskMessage): Task {
   setDates(task, message, ["deadline", "startedAt", "completedAt", "notBefore"]);
   if (message.retryPolicy) task.retryPolicy = plain(message.retryPolicy);
   if (message.progress) task.progress = progressFrom(message.progress);
-  if (message.afterPolicy || message.uniqueWhile) Object.assign(task, wordsOf(message));
+  if (message.afterPolicy || message.uniqueWhile || message.onParentEnd) Object.assign(task, wordsOf(message));
   if (message.onTargetFailure) task.onTargetFailure = message.onTargetFailure as OnTargetFailure;
   return task;
 }

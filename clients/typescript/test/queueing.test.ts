@@ -12,6 +12,7 @@ import {
   Task_State,
   TaskSchema,
   TaskService,
+  Parent_OnEnd,
   Unique_Conflict,
   Unique_While,
 } from "../src/gen/taskyard/v1/task_pb.js";
@@ -27,6 +28,8 @@ const task: NewSingleTask = {
   uniqueKey: "k",
   uniqueWhile: "queued",
   onConflict: "replaceQueued",
+  parentId: "tsk_0",
+  onParentEnd: "cancel",
   onTargetFailure: "continue",
 };
 
@@ -36,6 +39,7 @@ test("a task is sent with its keys and policies", () => {
   assert.deepEqual(request.inputs, { page: "tsk_2" });
   assert.deepEqual([request.afterPolicy, request.uniqueWhile], [After_Policy.ended, Unique_While.queued]);
   assert.deepEqual([request.onConflict, request.onTargetFailure], [Unique_Conflict.replaceQueued, "continue"]);
+  assert.equal(request.onParentEnd, Parent_OnEnd.cancel);
   assert.equal(submitRequest({ action: "report" }, "ann").afterPolicy, undefined);
 });
 
@@ -73,8 +77,9 @@ test("a task of a batch comes after others of it by their places", async () => {
 test("a task shows its words, and none that were not set", () => {
   const shown = taskFrom(create(TaskSchema, { afterPolicy: After_Policy.success, uniqueWhile: Unique_While.live }));
   assert.deepEqual([shown.afterPolicy, shown.uniqueWhile, shown.onTargetFailure], ["success", "live", undefined]);
+  assert.equal(taskFrom(create(TaskSchema, { onParentEnd: Parent_OnEnd.cancel })).onParentEnd, "cancel");
   const plain = taskFrom(create(TaskSchema, {}));
-  assert.deepEqual(["afterPolicy" in plain, "uniqueWhile" in plain, plain.concurrencyKeys], [false, false, []]);
+  assert.deepEqual(["afterPolicy" in plain, "onParentEnd" in plain, plain.concurrencyKeys], [false, false, []]);
 });
 
 test("a cancel waits for the host, and does not know what a lost answer said", async () => {

@@ -323,6 +323,7 @@ function About({ task }: { task: Task }) {
               </a>
             ),
           ],
+          ["When that ends", task.onParentEnd && (task.onParentEnd === "cancel" ? "it is cancelled" : "it goes on")],
           [
             "Comes after",
             task.after?.map((id) => (

@@ -34,6 +34,10 @@ def submit(
     not_before: Annotated[str | None, typer.Option(help="It is not due before, RFC 3339.")] = None,
     idempotency_key: Annotated[str | None, typer.Option(help="The same key twice is one task.")] = None,
     parent: Annotated[str | None, typer.Option(help="The task whose work submits it.")] = None,
+    on_parent_end: Annotated[
+        str | None,
+        typer.Option(metavar="keep|cancel", help="What becomes of it when its parent ends; keep unless given."),
+    ] = None,
     after: Annotated[list[str] | None, typer.Option(help="A task that must have ended first. Repeatable.")] = None,
     after_policy: Annotated[
         str | None,
@@ -77,6 +81,7 @@ def submit(
         "uniqueKey": unique_key,
         "uniqueWhile": unique_while,
         "onConflict": on_conflict,
+        "onParentEnd": on_parent_end,
     }
     request = filled(task_pb2.SubmitTaskRequest(), task | given(single))
     with connection.opened() as channel:

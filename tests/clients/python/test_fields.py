@@ -102,6 +102,8 @@ def test_new_fields_are_sent_alone_in_batches_and_by_schedules() -> None:
 
 def test_a_parent_is_that_of_the_handler_unless_the_task_names_another_or_none() -> None:
     assert NewTask("click").to_message("ann", "k", parent_id="tsk_1").parent_id == "tsk_1"
+    message = NewTask("click", on_parent_end="cancel").to_message("ann", "k", parent_id="tsk_1")
+    assert (message.parent_id, message.on_parent_end) == ("tsk_1", task_pb2.Parent.cancel)
     assert NewTask("click", parent_id="tsk_2").to_message("ann", "k", parent_id="tsk_1").parent_id == "tsk_2"
     assert not NewTask("click", parent_id="").to_message("ann", "k", parent_id="tsk_1").HasField("parent_id")
 

@@ -63,6 +63,7 @@ async def test_a_new_task_is_no_predecessor_outside_of_its_batch(client: Client)
         ({"unique_while": "ever"}, r"unique_while: is 'queued' or 'live'"),
         ({"on_conflict": "replace"}, r"on_conflict: is 'existing' or 'reject' or 'replaceQueued'"),
         ({"on_target_failure": "stop"}, r"on_target_failure: is 'block' or 'continue'"),
+        ({"on_parent_end": "stop"}, r"on_parent_end: is 'keep' or 'cancel'"),
     ],
 )
 async def test_a_word_that_a_field_does_not_take_is_a_value_error(
@@ -103,7 +104,7 @@ def test_a_schedule_has_keys_and_a_target_policy_and_nothing_that_is_for_one_tas
     assert NewTask.from_template(template) == NewTask(
         "click", agent_id="ann", concurrency_keys=("site:a",), target="t", on_target_failure="continue"
     )
-    for fields in ({"after": ["tsk_1"]}, {"unique_key": "k"}, {"on_conflict": "reject"}):
+    for fields in ({"after": ["tsk_1"]}, {"unique_key": "k"}, {"on_conflict": "reject"}, {"on_parent_end": "cancel"}):
         with pytest.raises(ValueError, match=f"{next(iter(fields))}: is for a single task"):
             NewTask("click", **fields).to_template("ann")  # type: ignore[arg-type]
 
@@ -120,10 +121,11 @@ def test_a_task_shows_what_it_was_submitted_with() -> None:
         unique_key="k",
         unique_while="live",
         on_target_failure="block",
+        on_parent_end="cancel",
         notice="no live host offers the action click",
     )
     task = Task.from_message(message)
     assert (task.concurrency_keys, task.after, task.after_policy) == (("a", "b"), ("tsk_1",), "success")
     assert (task.unique_key, task.unique_while, task.on_target_failure) == ("k", "live", "block")
-    assert task.notice == "no live host offers the action click"
+    assert (task.notice, task.on_parent_end) == ("no live host offers the action click", "cancel")
     assert Task.from_message(pb.Task(state=pb.Task.queued)).after_policy is None

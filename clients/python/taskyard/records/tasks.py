@@ -18,7 +18,7 @@ from taskyard.renamed import old_milliseconds
 from taskyard.retry_policy import RetryPolicy
 from taskyard.v1 import artifact_pb2
 from taskyard.v1 import task_pb2 as pb
-from taskyard.values.choices import AfterPolicy, OnTargetFailure, UniqueWhile
+from taskyard.values.choices import AfterPolicy, OnParentEnd, OnTargetFailure, UniqueWhile
 from taskyard.values.convert import datetime_from, optional, optional_time, plain_object, plain_value
 from taskyard.values.payloads import BadValue, Codec, Payload, json_of
 
@@ -47,6 +47,7 @@ class TaskState(StrEnum):
 ENDED: Final = frozenset({TaskState.DONE, TaskState.FAILED, TaskState.CANCELLED, TaskState.REJECTED})
 STATE_OF_NUMBER: Final = {pb.Task.State.Value(state.value): state for state in TaskState}
 AFTER_POLICIES: Final[Mapping[int, AfterPolicy]] = {pb.After.success: "success", pb.After.ended: "ended"}
+PARENT_ENDS: Final[Mapping[int, OnParentEnd]] = {pb.Parent.keep: "keep", pb.Parent.cancel: "cancel"}
 UNIQUE_WHILES: Final[Mapping[int, UniqueWhile]] = {pb.Unique.queued: "queued", pb.Unique.live: "live"}
 
 
@@ -183,6 +184,7 @@ class Task:
         inputs: The ids of the tasks whose results are handed to it, by the names that it has for them.
         steps: How many steps it has, those of all runs. `Client.steps` has them.
         reason: Why somebody cancelled, paused or resolved it, as the last one who did said.
+        on_parent_end: What becomes of it when its parent ends, None unless it was set.
     """
 
     id: str
@@ -236,6 +238,7 @@ class Task:
     inputs: dict[str, str] = field(default_factory=dict)
     steps: int = 0
     reason: str | None = None
+    on_parent_end: OnParentEnd | None = None
 
     latency_ms = old_milliseconds("Task.latency_ms", "latency")
 
@@ -301,6 +304,7 @@ CONVERTED: Final[Mapping[str, Callable[[Any], Any]]] = {
     "after": tuple,
     "after_policy": AFTER_POLICIES.get,
     "unique_while": UNIQUE_WHILES.get,
+    "on_parent_end": PARENT_ENDS.get,
     **dict.fromkeys(("latency", "run_timeout"), _span),
     **dict.fromkeys(("deadline", "started_at", "completed_at", "not_before"), datetime_from),
 }

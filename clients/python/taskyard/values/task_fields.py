@@ -10,7 +10,7 @@ from taskyard.records.submitted import Submitted
 from taskyard.records.tasks import Task
 from taskyard.retry_policy import RetryPolicy
 
-from .choices import AfterPolicy, OnConflict, OnTargetFailure, UniqueWhile
+from .choices import AfterPolicy, OnConflict, OnParentEnd, OnTargetFailure, UniqueWhile
 from .payloads import Payload
 
 if TYPE_CHECKING:
@@ -52,6 +52,7 @@ TAKEN: Final[Mapping[str, tuple[tuple[type, ...], str]]] = {
     "unique_while": (TEXT, "a text"),
     "on_conflict": (TEXT, "a text"),
     "on_target_failure": (TEXT, "a text"),
+    "on_parent_end": (TEXT, "a text"),
     "inputs": ((Mapping,), "a dict of tasks by name"),
     "input": ((Payload,), "a Payload; a value for it is the second argument of a call with an Action"),
 }
@@ -61,6 +62,7 @@ CHOICES: Final[Mapping[str, tuple[str, ...]]] = {
     "unique_while": get_args(UniqueWhile),
     "on_conflict": get_args(OnConflict),
     "on_target_failure": get_args(OnTargetFailure),
+    "on_parent_end": get_args(OnParentEnd),
 }
 """The words that a field takes."""
 SEVERAL: Final = ("requires", "concurrency_keys", "after")
@@ -92,6 +94,7 @@ class ActionFields(TypedDict, total=False):
     agent_id: str | None
     run_timeout: timedelta | None
     parent_id: str | None
+    on_parent_end: OnParentEnd | None
     concurrency_keys: Sequence[str]
     after: Sequence[Predecessor]
     after_policy: AfterPolicy | None

@@ -6,6 +6,7 @@ import static org.junit.jupiter.api.Assertions.assertFalse;
 import dev.taskyard.v1.After;
 import dev.taskyard.v1.CancelTaskRequest;
 import dev.taskyard.v1.ListTasksRequest;
+import dev.taskyard.v1.Parent;
 import dev.taskyard.v1.SubmitTaskRequest;
 import dev.taskyard.v1.Task;
 import dev.taskyard.v1.Unique;
@@ -38,6 +39,8 @@ class QueueingTest {
                 .setOnConflict(Unique.Conflict.replaceQueued)
                 .setTarget("page")
                 .setOnTargetFailure("continue")
+                .setParentId(first)
+                .setOnParentEnd(Parent.OnEnd.cancel)
                 .build());
         assertFalse(accepted.getExisting());
         Task task = taskyard.get(accepted.getTaskId());
@@ -46,6 +49,7 @@ class QueueingTest {
         assertEquals(After.Policy.ended, task.getAfterPolicy());
         assertEquals("k", task.getUniqueKey());
         assertEquals("continue", task.getOnTargetFailure());
+        assertEquals(Parent.OnEnd.cancel, task.getOnParentEnd());
     }
 
     @Test
