@@ -13,6 +13,8 @@ from taskyard_server.core.runs.artifacts import Right
 from taskyard_server.core.search.task_filter import TaskFilter
 from taskyard_server.core.task import IN_FLIGHT, QUEUED, Submission, Task
 from taskyard_server.core.task_options import TaskExtras, TaskOptions
+from taskyard_server.core.task import QUEUED, Submission, Task
+from taskyard_server.core.task_options import OnParentEnd, TaskExtras, TaskOptions
 from taskyard_server.store.port import (
     ADDED_FIELDS_LEVEL,
     ARTIFACTS_LEVEL,
@@ -30,6 +32,7 @@ from .members import FAILOVER_SECS, Member, Yard
 OLD, NEW = FORMAT_LEVEL, FORMAT_LEVEL + 1
 TYPED = TaskOptions(input=b"payload")
 WITH_INPUTS = TaskOptions(extras=TaskExtras(inputs=(("it", ""),)))
+WITH_PARENT = TaskOptions(parent_id="tsk_any", extras=TaskExtras(on_parent_end=OnParentEnd.CANCEL))
 WITH_EXTRAS = TaskOptions(extras=TaskExtras(concurrency_keys=("site:shop",)))
 
 
@@ -96,7 +99,13 @@ async def submit_new(member: Member, options: TaskOptions) -> Task:
 
 
 @pytest.mark.parametrize(
-    ("level", "options"), [(ADDED_FIELDS_LEVEL, TYPED), (EXTRAS_LEVEL, WITH_EXTRAS), (ARTIFACTS_LEVEL, WITH_INPUTS)]
+    ("level", "options"),
+    [
+        (ADDED_FIELDS_LEVEL, TYPED),
+        (EXTRAS_LEVEL, WITH_EXTRAS),
+        (ARTIFACTS_LEVEL, WITH_INPUTS),
+        (ARTIFACTS_LEVEL, WITH_PARENT),
+    ],
 )
 async def test_what_an_older_version_could_not_read_is_refused_while_one_lives(
     yard: Yard, level: int, options: TaskOptions
