@@ -59,18 +59,18 @@ M.RetryPolicy = message([[maxAttempts firstDelayMs multiplier maxDelayMs nonRetr
 M.Payload = message([[data encoding]])
 M.SubmitTaskRequest = message([[agentId action tabId ref params priority deadline callbackUrl project requires labels
   target hold notBefore tokenLimit retryPolicy idempotencyKey traceparent runTimeoutMs parentId input concurrencyKeys
-  after afterPolicy uniqueKey uniqueWhile onConflict onTargetFailure selector inputs]], {params = STRUCT, requires =
-  STRINGS, labels = MAP, retryPolicy = M.RetryPolicy, input = M.Payload, concurrencyKeys = STRINGS, after = STRINGS,
-  inputs = MAP})
+  after afterPolicy uniqueKey uniqueWhile onConflict onTargetFailure selector inputs onParentEnd]], {params = STRUCT,
+  requires = STRINGS, labels = MAP, retryPolicy = M.RetryPolicy, input = M.Payload, concurrencyKeys = STRINGS, after =
+  STRINGS, inputs = MAP})
 M.CancelTaskRequest = message([[taskId cancelChildren waitMs reason]])
 M.PauseTaskRequest = message([[taskId waitMs reason]])
 M.ResumeTaskRequest = message([[taskId tokenLimit]])
 M.ResolveTaskRequest = message([[taskId result reason]], {result = VALUE})
 M.BatchTask = message([[action tabId ref params priority deadline project requires labels target hold notBefore
   tokenLimit retryPolicy idempotencyKey traceparent runTimeoutMs parentId input concurrencyKeys after afterPolicy
-  uniqueKey uniqueWhile onConflict onTargetFailure afterIndexes selector inputs inputIndexes]], {params = STRUCT,
-  requires = STRINGS, labels = MAP, retryPolicy = M.RetryPolicy, input = M.Payload, concurrencyKeys = STRINGS, after =
-  STRINGS, afterIndexes = NUMBERS, inputs = MAP, inputIndexes = MAP})
+  uniqueKey uniqueWhile onConflict onTargetFailure afterIndexes selector inputs inputIndexes onParentEnd]], {params =
+  STRUCT, requires = STRINGS, labels = MAP, retryPolicy = M.RetryPolicy, input = M.Payload, concurrencyKeys = STRINGS,
+  after = STRINGS, afterIndexes = NUMBERS, inputs = MAP, inputIndexes = MAP})
 M.SubmitBatchRequest = message([[agentId callbackUrl tasks]], {tasks = objects(M.BatchTask)})
 M.ClaimTaskRequest = message([[hostId leaseSecs project waitMs claimId]])
 M.RenewLeaseRequest = message([[hostId taskId fencingToken leaseSecs tokensUsed]])
@@ -119,9 +119,9 @@ M.Grant = message([[role namespaces agents hosts projects actions payloads]], {n
 M.CreateTokenRequest = message([[name grants ttlSecs]], {grants = objects(M.Grant)})
 M.RevokeTokenRequest = message([[tokenId]])
 local OF_SUBMISSIONS = message([[action after afterIndexes afterPolicy agentId callbackUrl concurrencyKeys deadline
-  deadlineSecs hold idempotencyKey input inputIndexes inputs labels notBefore onConflict onTargetFailure params
-  parentId priority project ref requires retryPolicy runTimeoutMs selector tabId target tasks tokenLimit traceparent
-  uniqueKey uniqueWhile]]).fields
+  deadlineSecs hold idempotencyKey input inputIndexes inputs labels notBefore onConflict onParentEnd onTargetFailure
+  params parentId priority project ref requires retryPolicy runTimeoutMs selector tabId target tasks tokenLimit
+  traceparent uniqueKey uniqueWhile]]).fields
 local BODIES = {
   {verb = "POST", path = "^/admin/drain$", message = M.DrainServerRequest, strict = true},
   {verb = "POST", path = "^/admin/replicas/[^/]+/drain$", message = M.DrainReplicaRequest, strict = true},

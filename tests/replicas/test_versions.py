@@ -12,8 +12,6 @@ from taskyard_server.core.reports import Report, ReportKind
 from taskyard_server.core.runs.artifacts import Right
 from taskyard_server.core.search.task_filter import TaskFilter
 from taskyard_server.core.task import IN_FLIGHT, QUEUED, Submission, Task
-from taskyard_server.core.task_options import TaskExtras, TaskOptions
-from taskyard_server.core.task import QUEUED, Submission, Task
 from taskyard_server.core.task_options import OnParentEnd, TaskExtras, TaskOptions
 from taskyard_server.store.port import (
     ADDED_FIELDS_LEVEL,

@@ -161,6 +161,71 @@ func (Task_State) EnumDescriptor() ([]byte, []int) {
 	return file_taskyard_v1_task_proto_rawDescGZIP(), []int{0, 0}
 }
 
+// OnEnd says what becomes of a task when its parent ends (docs/rules.md, Parents).
+type Parent_OnEnd int32
+
+const (
+	// Not a policy; the default, `keep`, applies.
+	Parent_unspecified Parent_OnEnd = 0
+	// Same as `unspecified`.
+	Parent_ON_END_UNSPECIFIED Parent_OnEnd = 0
+	// It goes on.
+	Parent_keep Parent_OnEnd = 1
+	// Same as `keep`.
+	Parent_ON_END_KEEP Parent_OnEnd = 1
+	// It is cancelled.
+	Parent_cancel Parent_OnEnd = 2
+	// Same as `cancel`.
+	Parent_ON_END_CANCEL Parent_OnEnd = 2
+)
+
+// Enum value maps for Parent_OnEnd.
+var (
+	Parent_OnEnd_name = map[int32]string{
+		0: "unspecified",
+		// Duplicate value: 0: "ON_END_UNSPECIFIED",
+		1: "keep",
+		// Duplicate value: 1: "ON_END_KEEP",
+		2: "cancel",
+		// Duplicate value: 2: "ON_END_CANCEL",
+	}
+	Parent_OnEnd_value = map[string]int32{
+		"unspecified":        0,
+		"ON_END_UNSPECIFIED": 0,
+		"keep":               1,
+		"ON_END_KEEP":        1,
+		"cancel":             2,
+		"ON_END_CANCEL":      2,
+	}
+)
+
+func (x Parent_OnEnd) Enum() *Parent_OnEnd {
+	p := new(Parent_OnEnd)
+	*p = x
+	return p
+}
+
+func (x Parent_OnEnd) String() string {
+	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
+}
+
+func (Parent_OnEnd) Descriptor() protoreflect.EnumDescriptor {
+	return file_taskyard_v1_task_proto_enumTypes[1].Descriptor()
+}
+
+func (Parent_OnEnd) Type() protoreflect.EnumType {
+	return &file_taskyard_v1_task_proto_enumTypes[1]
+}
+
+func (x Parent_OnEnd) Number() protoreflect.EnumNumber {
+	return protoreflect.EnumNumber(x)
+}
+
+// Deprecated: Use Parent_OnEnd.Descriptor instead.
+func (Parent_OnEnd) EnumDescriptor() ([]byte, []int) {
+	return file_taskyard_v1_task_proto_rawDescGZIP(), []int{1, 0}
+}
+
 // Policy says what a task asks of its predecessors (docs/rules.md, Predecessors).
 type After_Policy int32
 
@@ -210,11 +275,11 @@ func (x After_Policy) String() string {
 }
 
 func (After_Policy) Descriptor() protoreflect.EnumDescriptor {
-	return file_taskyard_v1_task_proto_enumTypes[1].Descriptor()
+	return file_taskyard_v1_task_proto_enumTypes[2].Descriptor()
 }
 
 func (After_Policy) Type() protoreflect.EnumType {
-	return &file_taskyard_v1_task_proto_enumTypes[1]
+	return &file_taskyard_v1_task_proto_enumTypes[2]
 }
 
 func (x After_Policy) Number() protoreflect.EnumNumber {
@@ -223,7 +288,7 @@ func (x After_Policy) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use After_Policy.Descriptor instead.
 func (After_Policy) EnumDescriptor() ([]byte, []int) {
-	return file_taskyard_v1_task_proto_rawDescGZIP(), []int{1, 0}
+	return file_taskyard_v1_task_proto_rawDescGZIP(), []int{2, 0}
 }
 
 // While says for how long a key is taken (docs/rules.md, Unique keys).
@@ -275,11 +340,11 @@ func (x Unique_While) String() string {
 }
 
 func (Unique_While) Descriptor() protoreflect.EnumDescriptor {
-	return file_taskyard_v1_task_proto_enumTypes[2].Descriptor()
+	return file_taskyard_v1_task_proto_enumTypes[3].Descriptor()
 }
 
 func (Unique_While) Type() protoreflect.EnumType {
-	return &file_taskyard_v1_task_proto_enumTypes[2]
+	return &file_taskyard_v1_task_proto_enumTypes[3]
 }
 
 func (x Unique_While) Number() protoreflect.EnumNumber {
@@ -288,7 +353,7 @@ func (x Unique_While) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use Unique_While.Descriptor instead.
 func (Unique_While) EnumDescriptor() ([]byte, []int) {
-	return file_taskyard_v1_task_proto_rawDescGZIP(), []int{2, 0}
+	return file_taskyard_v1_task_proto_rawDescGZIP(), []int{3, 0}
 }
 
 // Conflict says what a submission does when its key is taken (docs/rules.md, Unique keys).
@@ -350,11 +415,11 @@ func (x Unique_Conflict) String() string {
 }
 
 func (Unique_Conflict) Descriptor() protoreflect.EnumDescriptor {
-	return file_taskyard_v1_task_proto_enumTypes[3].Descriptor()
+	return file_taskyard_v1_task_proto_enumTypes[4].Descriptor()
 }
 
 func (Unique_Conflict) Type() protoreflect.EnumType {
-	return &file_taskyard_v1_task_proto_enumTypes[3]
+	return &file_taskyard_v1_task_proto_enumTypes[4]
 }
 
 func (x Unique_Conflict) Number() protoreflect.EnumNumber {
@@ -363,7 +428,7 @@ func (x Unique_Conflict) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use Unique_Conflict.Descriptor instead.
 func (Unique_Conflict) EnumDescriptor() ([]byte, []int) {
-	return file_taskyard_v1_task_proto_rawDescGZIP(), []int{2, 1}
+	return file_taskyard_v1_task_proto_rawDescGZIP(), []int{3, 1}
 }
 
 // Outcome says whether anything of a task may still run (docs/rules.md, Waiting for a stop).
@@ -431,11 +496,11 @@ func (x Stopping_Outcome) String() string {
 }
 
 func (Stopping_Outcome) Descriptor() protoreflect.EnumDescriptor {
-	return file_taskyard_v1_task_proto_enumTypes[4].Descriptor()
+	return file_taskyard_v1_task_proto_enumTypes[5].Descriptor()
 }
 
 func (Stopping_Outcome) Type() protoreflect.EnumType {
-	return &file_taskyard_v1_task_proto_enumTypes[4]
+	return &file_taskyard_v1_task_proto_enumTypes[5]
 }
 
 func (x Stopping_Outcome) Number() protoreflect.EnumNumber {
@@ -444,7 +509,7 @@ func (x Stopping_Outcome) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use Stopping_Outcome.Descriptor instead.
 func (Stopping_Outcome) EnumDescriptor() ([]byte, []int) {
-	return file_taskyard_v1_task_proto_rawDescGZIP(), []int{19, 0}
+	return file_taskyard_v1_task_proto_rawDescGZIP(), []int{20, 0}
 }
 
 // Kind is the kind of the reason.
@@ -594,11 +659,11 @@ func (x WaitReason_Kind) String() string {
 }
 
 func (WaitReason_Kind) Descriptor() protoreflect.EnumDescriptor {
-	return file_taskyard_v1_task_proto_enumTypes[5].Descriptor()
+	return file_taskyard_v1_task_proto_enumTypes[6].Descriptor()
 }
 
 func (WaitReason_Kind) Type() protoreflect.EnumType {
-	return &file_taskyard_v1_task_proto_enumTypes[5]
+	return &file_taskyard_v1_task_proto_enumTypes[6]
 }
 
 func (x WaitReason_Kind) Number() protoreflect.EnumNumber {
@@ -607,7 +672,7 @@ func (x WaitReason_Kind) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use WaitReason_Kind.Descriptor instead.
 func (WaitReason_Kind) EnumDescriptor() ([]byte, []int) {
-	return file_taskyard_v1_task_proto_rawDescGZIP(), []int{30, 0}
+	return file_taskyard_v1_task_proto_rawDescGZIP(), []int{31, 0}
 }
 
 // Kind is the kind of the event.
@@ -691,11 +756,11 @@ func (x TaskEvent_Kind) String() string {
 }
 
 func (TaskEvent_Kind) Descriptor() protoreflect.EnumDescriptor {
-	return file_taskyard_v1_task_proto_enumTypes[6].Descriptor()
+	return file_taskyard_v1_task_proto_enumTypes[7].Descriptor()
 }
 
 func (TaskEvent_Kind) Type() protoreflect.EnumType {
-	return &file_taskyard_v1_task_proto_enumTypes[6]
+	return &file_taskyard_v1_task_proto_enumTypes[7]
 }
 
 func (x TaskEvent_Kind) Number() protoreflect.EnumNumber {
@@ -704,7 +769,7 @@ func (x TaskEvent_Kind) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use TaskEvent_Kind.Descriptor instead.
 func (TaskEvent_Kind) EnumDescriptor() ([]byte, []int) {
-	return file_taskyard_v1_task_proto_rawDescGZIP(), []int{33, 0}
+	return file_taskyard_v1_task_proto_rawDescGZIP(), []int{34, 0}
 }
 
 // Reason is the reason for the end of the watch.
@@ -788,11 +853,11 @@ func (x WatchEnd_Reason) String() string {
 }
 
 func (WatchEnd_Reason) Descriptor() protoreflect.EnumDescriptor {
-	return file_taskyard_v1_task_proto_enumTypes[7].Descriptor()
+	return file_taskyard_v1_task_proto_enumTypes[8].Descriptor()
 }
 
 func (WatchEnd_Reason) Type() protoreflect.EnumType {
-	return &file_taskyard_v1_task_proto_enumTypes[7]
+	return &file_taskyard_v1_task_proto_enumTypes[8]
 }
 
 func (x WatchEnd_Reason) Number() protoreflect.EnumNumber {
@@ -801,7 +866,7 @@ func (x WatchEnd_Reason) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use WatchEnd_Reason.Descriptor instead.
 func (WatchEnd_Reason) EnumDescriptor() ([]byte, []int) {
-	return file_taskyard_v1_task_proto_rawDescGZIP(), []int{34, 0}
+	return file_taskyard_v1_task_proto_rawDescGZIP(), []int{35, 0}
 }
 
 // Task is one piece of work, from its submission until it is no longer retained (docs/rules.md, Task fields).
@@ -917,7 +982,13 @@ type Task struct {
 	// if there are none.
 	Inputs map[string]string `protobuf:"bytes,49,rep,name=inputs,proto3" json:"inputs,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
 	// How many steps the task has recorded, in all its runs (docs/rules.md, Steps). Absent before the first.
-	Steps         *uint32 `protobuf:"varint,50,opt,name=steps,proto3,oneof" json:"steps,omitempty"`
+	Steps *uint32 `protobuf:"varint,50,opt,name=steps,proto3,oneof" json:"steps,omitempty"`
+	// The reason that was given for the last cancel, pause or resolve of the task (docs/rules.md, Reasons). Absent if none
+	// was given, and after a resume.
+	Reason *string `protobuf:"bytes,51,opt,name=reason,proto3,oneof" json:"reason,omitempty"`
+	// What becomes of the task when its parent ends. Absent unless it was set; `keep` once the task failed and was resumed
+	// after the end of its parent.
+	OnParentEnd   *Parent_OnEnd `protobuf:"varint,52,opt,name=on_parent_end,json=onParentEnd,proto3,enum=taskyard.v1.Parent_OnEnd,oneof" json:"on_parent_end,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1302,6 +1373,58 @@ func (x *Task) GetSteps() uint32 {
 	return 0
 }
 
+func (x *Task) GetReason() string {
+	if x != nil && x.Reason != nil {
+		return *x.Reason
+	}
+	return ""
+}
+
+func (x *Task) GetOnParentEnd() Parent_OnEnd {
+	if x != nil && x.OnParentEnd != nil {
+		return *x.OnParentEnd
+	}
+	return Parent_unspecified
+}
+
+// Parent holds what the end of a parent means for its children. It is a message because the names of enum values share the
+// enclosing scope.
+type Parent struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Parent) Reset() {
+	*x = Parent{}
+	mi := &file_taskyard_v1_task_proto_msgTypes[1]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Parent) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Parent) ProtoMessage() {}
+
+func (x *Parent) ProtoReflect() protoreflect.Message {
+	mi := &file_taskyard_v1_task_proto_msgTypes[1]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Parent.ProtoReflect.Descriptor instead.
+func (*Parent) Descriptor() ([]byte, []int) {
+	return file_taskyard_v1_task_proto_rawDescGZIP(), []int{1}
+}
+
 // After holds the policies of tasks that come after others. It is a message because the names of enum values share the
 // enclosing scope.
 type After struct {
@@ -1312,7 +1435,7 @@ type After struct {
 
 func (x *After) Reset() {
 	*x = After{}
-	mi := &file_taskyard_v1_task_proto_msgTypes[1]
+	mi := &file_taskyard_v1_task_proto_msgTypes[2]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1324,7 +1447,7 @@ func (x *After) String() string {
 func (*After) ProtoMessage() {}
 
 func (x *After) ProtoReflect() protoreflect.Message {
-	mi := &file_taskyard_v1_task_proto_msgTypes[1]
+	mi := &file_taskyard_v1_task_proto_msgTypes[2]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1337,7 +1460,7 @@ func (x *After) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use After.ProtoReflect.Descriptor instead.
 func (*After) Descriptor() ([]byte, []int) {
-	return file_taskyard_v1_task_proto_rawDescGZIP(), []int{1}
+	return file_taskyard_v1_task_proto_rawDescGZIP(), []int{2}
 }
 
 // Unique holds what a unique key means. It is a message because the names of enum values share the enclosing scope.
@@ -1349,7 +1472,7 @@ type Unique struct {
 
 func (x *Unique) Reset() {
 	*x = Unique{}
-	mi := &file_taskyard_v1_task_proto_msgTypes[2]
+	mi := &file_taskyard_v1_task_proto_msgTypes[3]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1361,7 +1484,7 @@ func (x *Unique) String() string {
 func (*Unique) ProtoMessage() {}
 
 func (x *Unique) ProtoReflect() protoreflect.Message {
-	mi := &file_taskyard_v1_task_proto_msgTypes[2]
+	mi := &file_taskyard_v1_task_proto_msgTypes[3]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1374,7 +1497,7 @@ func (x *Unique) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Unique.ProtoReflect.Descriptor instead.
 func (*Unique) Descriptor() ([]byte, []int) {
-	return file_taskyard_v1_task_proto_rawDescGZIP(), []int{2}
+	return file_taskyard_v1_task_proto_rawDescGZIP(), []int{3}
 }
 
 // Payload is a value that the server keeps as it is (docs/rules.md, Payloads).
@@ -1391,7 +1514,7 @@ type Payload struct {
 
 func (x *Payload) Reset() {
 	*x = Payload{}
-	mi := &file_taskyard_v1_task_proto_msgTypes[3]
+	mi := &file_taskyard_v1_task_proto_msgTypes[4]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1403,7 +1526,7 @@ func (x *Payload) String() string {
 func (*Payload) ProtoMessage() {}
 
 func (x *Payload) ProtoReflect() protoreflect.Message {
-	mi := &file_taskyard_v1_task_proto_msgTypes[3]
+	mi := &file_taskyard_v1_task_proto_msgTypes[4]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1416,7 +1539,7 @@ func (x *Payload) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Payload.ProtoReflect.Descriptor instead.
 func (*Payload) Descriptor() ([]byte, []int) {
-	return file_taskyard_v1_task_proto_rawDescGZIP(), []int{3}
+	return file_taskyard_v1_task_proto_rawDescGZIP(), []int{4}
 }
 
 func (x *Payload) GetData() []byte {
@@ -1452,7 +1575,7 @@ type RetryPolicy struct {
 
 func (x *RetryPolicy) Reset() {
 	*x = RetryPolicy{}
-	mi := &file_taskyard_v1_task_proto_msgTypes[4]
+	mi := &file_taskyard_v1_task_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1464,7 +1587,7 @@ func (x *RetryPolicy) String() string {
 func (*RetryPolicy) ProtoMessage() {}
 
 func (x *RetryPolicy) ProtoReflect() protoreflect.Message {
-	mi := &file_taskyard_v1_task_proto_msgTypes[4]
+	mi := &file_taskyard_v1_task_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1477,7 +1600,7 @@ func (x *RetryPolicy) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RetryPolicy.ProtoReflect.Descriptor instead.
 func (*RetryPolicy) Descriptor() ([]byte, []int) {
-	return file_taskyard_v1_task_proto_rawDescGZIP(), []int{4}
+	return file_taskyard_v1_task_proto_rawDescGZIP(), []int{5}
 }
 
 func (x *RetryPolicy) GetMaxAttempts() uint32 {
@@ -1536,7 +1659,7 @@ type Attempt struct {
 
 func (x *Attempt) Reset() {
 	*x = Attempt{}
-	mi := &file_taskyard_v1_task_proto_msgTypes[5]
+	mi := &file_taskyard_v1_task_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1548,7 +1671,7 @@ func (x *Attempt) String() string {
 func (*Attempt) ProtoMessage() {}
 
 func (x *Attempt) ProtoReflect() protoreflect.Message {
-	mi := &file_taskyard_v1_task_proto_msgTypes[5]
+	mi := &file_taskyard_v1_task_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1561,7 +1684,7 @@ func (x *Attempt) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Attempt.ProtoReflect.Descriptor instead.
 func (*Attempt) Descriptor() ([]byte, []int) {
-	return file_taskyard_v1_task_proto_rawDescGZIP(), []int{5}
+	return file_taskyard_v1_task_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *Attempt) GetNumber() uint32 {
@@ -1623,7 +1746,7 @@ type Progress struct {
 
 func (x *Progress) Reset() {
 	*x = Progress{}
-	mi := &file_taskyard_v1_task_proto_msgTypes[6]
+	mi := &file_taskyard_v1_task_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1635,7 +1758,7 @@ func (x *Progress) String() string {
 func (*Progress) ProtoMessage() {}
 
 func (x *Progress) ProtoReflect() protoreflect.Message {
-	mi := &file_taskyard_v1_task_proto_msgTypes[6]
+	mi := &file_taskyard_v1_task_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1648,7 +1771,7 @@ func (x *Progress) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Progress.ProtoReflect.Descriptor instead.
 func (*Progress) Descriptor() ([]byte, []int) {
-	return file_taskyard_v1_task_proto_rawDescGZIP(), []int{6}
+	return file_taskyard_v1_task_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *Progress) GetFraction() float64 {
@@ -1700,7 +1823,7 @@ type Error struct {
 
 func (x *Error) Reset() {
 	*x = Error{}
-	mi := &file_taskyard_v1_task_proto_msgTypes[7]
+	mi := &file_taskyard_v1_task_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1712,7 +1835,7 @@ func (x *Error) String() string {
 func (*Error) ProtoMessage() {}
 
 func (x *Error) ProtoReflect() protoreflect.Message {
-	mi := &file_taskyard_v1_task_proto_msgTypes[7]
+	mi := &file_taskyard_v1_task_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1725,7 +1848,7 @@ func (x *Error) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Error.ProtoReflect.Descriptor instead.
 func (*Error) Descriptor() ([]byte, []int) {
-	return file_taskyard_v1_task_proto_rawDescGZIP(), []int{7}
+	return file_taskyard_v1_task_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *Error) GetCode() string {
@@ -1836,14 +1959,17 @@ type SubmitTaskRequest struct {
 	// Tasks whose results are handed on to this one, by a name for each: letters, digits, `-`, `_` and `.`, at most 128
 	// characters, not a `.` first. The task comes after them as after those of `after`, with which they are at most 32. They
 	// must be known (docs/rules.md, Inputs). Default none.
-	Inputs        map[string]string `protobuf:"bytes,31,rep,name=inputs,proto3" json:"inputs,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
+	Inputs map[string]string `protobuf:"bytes,31,rep,name=inputs,proto3" json:"inputs,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
+	// What becomes of this task when its parent ends, however that ends. Needs `parent_id`; with `cancel` that must not have
+	// ended (docs/rules.md, Parents). Default `keep`.
+	OnParentEnd   *Parent_OnEnd `protobuf:"varint,33,opt,name=on_parent_end,json=onParentEnd,proto3,enum=taskyard.v1.Parent_OnEnd,oneof" json:"on_parent_end,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *SubmitTaskRequest) Reset() {
 	*x = SubmitTaskRequest{}
-	mi := &file_taskyard_v1_task_proto_msgTypes[8]
+	mi := &file_taskyard_v1_task_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1855,7 +1981,7 @@ func (x *SubmitTaskRequest) String() string {
 func (*SubmitTaskRequest) ProtoMessage() {}
 
 func (x *SubmitTaskRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_taskyard_v1_task_proto_msgTypes[8]
+	mi := &file_taskyard_v1_task_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1868,7 +1994,7 @@ func (x *SubmitTaskRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SubmitTaskRequest.ProtoReflect.Descriptor instead.
 func (*SubmitTaskRequest) Descriptor() ([]byte, []int) {
-	return file_taskyard_v1_task_proto_rawDescGZIP(), []int{8}
+	return file_taskyard_v1_task_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *SubmitTaskRequest) GetAgentId() string {
@@ -2081,6 +2207,13 @@ func (x *SubmitTaskRequest) GetInputs() map[string]string {
 	return nil
 }
 
+func (x *SubmitTaskRequest) GetOnParentEnd() Parent_OnEnd {
+	if x != nil && x.OnParentEnd != nil {
+		return *x.OnParentEnd
+	}
+	return Parent_unspecified
+}
+
 // SubmitTaskResponse describes the accepted task (docs/rules.md, Submitting).
 type SubmitTaskResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -2101,7 +2234,7 @@ type SubmitTaskResponse struct {
 
 func (x *SubmitTaskResponse) Reset() {
 	*x = SubmitTaskResponse{}
-	mi := &file_taskyard_v1_task_proto_msgTypes[9]
+	mi := &file_taskyard_v1_task_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2113,7 +2246,7 @@ func (x *SubmitTaskResponse) String() string {
 func (*SubmitTaskResponse) ProtoMessage() {}
 
 func (x *SubmitTaskResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_taskyard_v1_task_proto_msgTypes[9]
+	mi := &file_taskyard_v1_task_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2126,7 +2259,7 @@ func (x *SubmitTaskResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SubmitTaskResponse.ProtoReflect.Descriptor instead.
 func (*SubmitTaskResponse) Descriptor() ([]byte, []int) {
-	return file_taskyard_v1_task_proto_rawDescGZIP(), []int{9}
+	return file_taskyard_v1_task_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *SubmitTaskResponse) GetTaskId() string {
@@ -2175,7 +2308,7 @@ type SubmitTasksRequest struct {
 
 func (x *SubmitTasksRequest) Reset() {
 	*x = SubmitTasksRequest{}
-	mi := &file_taskyard_v1_task_proto_msgTypes[10]
+	mi := &file_taskyard_v1_task_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2187,7 +2320,7 @@ func (x *SubmitTasksRequest) String() string {
 func (*SubmitTasksRequest) ProtoMessage() {}
 
 func (x *SubmitTasksRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_taskyard_v1_task_proto_msgTypes[10]
+	mi := &file_taskyard_v1_task_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2200,7 +2333,7 @@ func (x *SubmitTasksRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SubmitTasksRequest.ProtoReflect.Descriptor instead.
 func (*SubmitTasksRequest) Descriptor() ([]byte, []int) {
-	return file_taskyard_v1_task_proto_rawDescGZIP(), []int{10}
+	return file_taskyard_v1_task_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *SubmitTasksRequest) GetTasks() []*SubmitTaskRequest {
@@ -2221,7 +2354,7 @@ type SubmitTasksResponse struct {
 
 func (x *SubmitTasksResponse) Reset() {
 	*x = SubmitTasksResponse{}
-	mi := &file_taskyard_v1_task_proto_msgTypes[11]
+	mi := &file_taskyard_v1_task_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2233,7 +2366,7 @@ func (x *SubmitTasksResponse) String() string {
 func (*SubmitTasksResponse) ProtoMessage() {}
 
 func (x *SubmitTasksResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_taskyard_v1_task_proto_msgTypes[11]
+	mi := &file_taskyard_v1_task_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2246,7 +2379,7 @@ func (x *SubmitTasksResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SubmitTasksResponse.ProtoReflect.Descriptor instead.
 func (*SubmitTasksResponse) Descriptor() ([]byte, []int) {
-	return file_taskyard_v1_task_proto_rawDescGZIP(), []int{11}
+	return file_taskyard_v1_task_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *SubmitTasksResponse) GetOutcomes() []*SubmitOutcome {
@@ -2274,7 +2407,7 @@ type SubmitOutcome struct {
 
 func (x *SubmitOutcome) Reset() {
 	*x = SubmitOutcome{}
-	mi := &file_taskyard_v1_task_proto_msgTypes[12]
+	mi := &file_taskyard_v1_task_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2286,7 +2419,7 @@ func (x *SubmitOutcome) String() string {
 func (*SubmitOutcome) ProtoMessage() {}
 
 func (x *SubmitOutcome) ProtoReflect() protoreflect.Message {
-	mi := &file_taskyard_v1_task_proto_msgTypes[12]
+	mi := &file_taskyard_v1_task_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2299,7 +2432,7 @@ func (x *SubmitOutcome) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SubmitOutcome.ProtoReflect.Descriptor instead.
 func (*SubmitOutcome) Descriptor() ([]byte, []int) {
-	return file_taskyard_v1_task_proto_rawDescGZIP(), []int{12}
+	return file_taskyard_v1_task_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *SubmitOutcome) GetOutcome() isSubmitOutcome_Outcome {
@@ -2363,7 +2496,7 @@ type GetTaskRequest struct {
 
 func (x *GetTaskRequest) Reset() {
 	*x = GetTaskRequest{}
-	mi := &file_taskyard_v1_task_proto_msgTypes[13]
+	mi := &file_taskyard_v1_task_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2375,7 +2508,7 @@ func (x *GetTaskRequest) String() string {
 func (*GetTaskRequest) ProtoMessage() {}
 
 func (x *GetTaskRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_taskyard_v1_task_proto_msgTypes[13]
+	mi := &file_taskyard_v1_task_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2388,7 +2521,7 @@ func (x *GetTaskRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetTaskRequest.ProtoReflect.Descriptor instead.
 func (*GetTaskRequest) Descriptor() ([]byte, []int) {
-	return file_taskyard_v1_task_proto_rawDescGZIP(), []int{13}
+	return file_taskyard_v1_task_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *GetTaskRequest) GetTaskId() string {
@@ -2447,7 +2580,7 @@ type ListTasksRequest struct {
 
 func (x *ListTasksRequest) Reset() {
 	*x = ListTasksRequest{}
-	mi := &file_taskyard_v1_task_proto_msgTypes[14]
+	mi := &file_taskyard_v1_task_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2459,7 +2592,7 @@ func (x *ListTasksRequest) String() string {
 func (*ListTasksRequest) ProtoMessage() {}
 
 func (x *ListTasksRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_taskyard_v1_task_proto_msgTypes[14]
+	mi := &file_taskyard_v1_task_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2472,7 +2605,7 @@ func (x *ListTasksRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListTasksRequest.ProtoReflect.Descriptor instead.
 func (*ListTasksRequest) Descriptor() ([]byte, []int) {
-	return file_taskyard_v1_task_proto_rawDescGZIP(), []int{14}
+	return file_taskyard_v1_task_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *ListTasksRequest) GetAgentId() string {
@@ -2649,7 +2782,7 @@ type TaskFilter struct {
 
 func (x *TaskFilter) Reset() {
 	*x = TaskFilter{}
-	mi := &file_taskyard_v1_task_proto_msgTypes[15]
+	mi := &file_taskyard_v1_task_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2661,7 +2794,7 @@ func (x *TaskFilter) String() string {
 func (*TaskFilter) ProtoMessage() {}
 
 func (x *TaskFilter) ProtoReflect() protoreflect.Message {
-	mi := &file_taskyard_v1_task_proto_msgTypes[15]
+	mi := &file_taskyard_v1_task_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2674,7 +2807,7 @@ func (x *TaskFilter) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TaskFilter.ProtoReflect.Descriptor instead.
 func (*TaskFilter) Descriptor() ([]byte, []int) {
-	return file_taskyard_v1_task_proto_rawDescGZIP(), []int{15}
+	return file_taskyard_v1_task_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *TaskFilter) GetAgentId() string {
@@ -2797,7 +2930,7 @@ type ListTasksResponse struct {
 
 func (x *ListTasksResponse) Reset() {
 	*x = ListTasksResponse{}
-	mi := &file_taskyard_v1_task_proto_msgTypes[16]
+	mi := &file_taskyard_v1_task_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2809,7 +2942,7 @@ func (x *ListTasksResponse) String() string {
 func (*ListTasksResponse) ProtoMessage() {}
 
 func (x *ListTasksResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_taskyard_v1_task_proto_msgTypes[16]
+	mi := &file_taskyard_v1_task_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2822,7 +2955,7 @@ func (x *ListTasksResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListTasksResponse.ProtoReflect.Descriptor instead.
 func (*ListTasksResponse) Descriptor() ([]byte, []int) {
-	return file_taskyard_v1_task_proto_rawDescGZIP(), []int{16}
+	return file_taskyard_v1_task_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *ListTasksResponse) GetTasks() []*Task {
@@ -2855,14 +2988,16 @@ type CancelTaskRequest struct {
 	CancelChildren *bool `protobuf:"varint,2,opt,name=cancel_children,json=cancelChildren,proto3,oneof" json:"cancel_children,omitempty"`
 	// How long to wait for the host to say that nothing runs any more, in milliseconds, at most 60,000. Default 0: the
 	// answer comes at once.
-	WaitMs        *uint32 `protobuf:"varint,3,opt,name=wait_ms,json=waitMs,proto3,oneof" json:"wait_ms,omitempty"`
+	WaitMs *uint32 `protobuf:"varint,3,opt,name=wait_ms,json=waitMs,proto3,oneof" json:"wait_ms,omitempty"`
+	// Why, for people: up to 1,000 characters, shown with the tasks and told to their hosts (docs/rules.md, Reasons). Default none.
+	Reason        *string `protobuf:"bytes,4,opt,name=reason,proto3,oneof" json:"reason,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *CancelTaskRequest) Reset() {
 	*x = CancelTaskRequest{}
-	mi := &file_taskyard_v1_task_proto_msgTypes[17]
+	mi := &file_taskyard_v1_task_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2874,7 +3009,7 @@ func (x *CancelTaskRequest) String() string {
 func (*CancelTaskRequest) ProtoMessage() {}
 
 func (x *CancelTaskRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_taskyard_v1_task_proto_msgTypes[17]
+	mi := &file_taskyard_v1_task_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2887,7 +3022,7 @@ func (x *CancelTaskRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CancelTaskRequest.ProtoReflect.Descriptor instead.
 func (*CancelTaskRequest) Descriptor() ([]byte, []int) {
-	return file_taskyard_v1_task_proto_rawDescGZIP(), []int{17}
+	return file_taskyard_v1_task_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *CancelTaskRequest) GetTaskId() string {
@@ -2911,6 +3046,13 @@ func (x *CancelTaskRequest) GetWaitMs() uint32 {
 	return 0
 }
 
+func (x *CancelTaskRequest) GetReason() string {
+	if x != nil && x.Reason != nil {
+		return *x.Reason
+	}
+	return ""
+}
+
 // CancelTaskResponse says that the task is cancelled (docs/rules.md, Cancel).
 type CancelTaskResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -2928,7 +3070,7 @@ type CancelTaskResponse struct {
 
 func (x *CancelTaskResponse) Reset() {
 	*x = CancelTaskResponse{}
-	mi := &file_taskyard_v1_task_proto_msgTypes[18]
+	mi := &file_taskyard_v1_task_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2940,7 +3082,7 @@ func (x *CancelTaskResponse) String() string {
 func (*CancelTaskResponse) ProtoMessage() {}
 
 func (x *CancelTaskResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_taskyard_v1_task_proto_msgTypes[18]
+	mi := &file_taskyard_v1_task_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2953,7 +3095,7 @@ func (x *CancelTaskResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CancelTaskResponse.ProtoReflect.Descriptor instead.
 func (*CancelTaskResponse) Descriptor() ([]byte, []int) {
-	return file_taskyard_v1_task_proto_rawDescGZIP(), []int{18}
+	return file_taskyard_v1_task_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *CancelTaskResponse) GetStatus() Task_State {
@@ -2994,7 +3136,7 @@ type Stopping struct {
 
 func (x *Stopping) Reset() {
 	*x = Stopping{}
-	mi := &file_taskyard_v1_task_proto_msgTypes[19]
+	mi := &file_taskyard_v1_task_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3006,7 +3148,7 @@ func (x *Stopping) String() string {
 func (*Stopping) ProtoMessage() {}
 
 func (x *Stopping) ProtoReflect() protoreflect.Message {
-	mi := &file_taskyard_v1_task_proto_msgTypes[19]
+	mi := &file_taskyard_v1_task_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3019,7 +3161,7 @@ func (x *Stopping) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Stopping.ProtoReflect.Descriptor instead.
 func (*Stopping) Descriptor() ([]byte, []int) {
-	return file_taskyard_v1_task_proto_rawDescGZIP(), []int{19}
+	return file_taskyard_v1_task_proto_rawDescGZIP(), []int{20}
 }
 
 // PauseTaskRequest names a task.
@@ -3029,14 +3171,16 @@ type PauseTaskRequest struct {
 	TaskId string `protobuf:"bytes,1,opt,name=task_id,json=taskId,proto3" json:"task_id,omitempty"`
 	// How long to wait for the host to say that nothing runs any more, in milliseconds, at most 60,000. Default 0: the
 	// answer comes at once.
-	WaitMs        *uint32 `protobuf:"varint,2,opt,name=wait_ms,json=waitMs,proto3,oneof" json:"wait_ms,omitempty"`
+	WaitMs *uint32 `protobuf:"varint,2,opt,name=wait_ms,json=waitMs,proto3,oneof" json:"wait_ms,omitempty"`
+	// Why, for people: up to 1,000 characters, shown with the task and told to its host (docs/rules.md, Reasons). Default none.
+	Reason        *string `protobuf:"bytes,3,opt,name=reason,proto3,oneof" json:"reason,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *PauseTaskRequest) Reset() {
 	*x = PauseTaskRequest{}
-	mi := &file_taskyard_v1_task_proto_msgTypes[20]
+	mi := &file_taskyard_v1_task_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3048,7 +3192,7 @@ func (x *PauseTaskRequest) String() string {
 func (*PauseTaskRequest) ProtoMessage() {}
 
 func (x *PauseTaskRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_taskyard_v1_task_proto_msgTypes[20]
+	mi := &file_taskyard_v1_task_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3061,7 +3205,7 @@ func (x *PauseTaskRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PauseTaskRequest.ProtoReflect.Descriptor instead.
 func (*PauseTaskRequest) Descriptor() ([]byte, []int) {
-	return file_taskyard_v1_task_proto_rawDescGZIP(), []int{20}
+	return file_taskyard_v1_task_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *PauseTaskRequest) GetTaskId() string {
@@ -3076,6 +3220,13 @@ func (x *PauseTaskRequest) GetWaitMs() uint32 {
 		return *x.WaitMs
 	}
 	return 0
+}
+
+func (x *PauseTaskRequest) GetReason() string {
+	if x != nil && x.Reason != nil {
+		return *x.Reason
+	}
+	return ""
 }
 
 // PauseTaskResponse shows the new state of the task.
@@ -3093,7 +3244,7 @@ type PauseTaskResponse struct {
 
 func (x *PauseTaskResponse) Reset() {
 	*x = PauseTaskResponse{}
-	mi := &file_taskyard_v1_task_proto_msgTypes[21]
+	mi := &file_taskyard_v1_task_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3105,7 +3256,7 @@ func (x *PauseTaskResponse) String() string {
 func (*PauseTaskResponse) ProtoMessage() {}
 
 func (x *PauseTaskResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_taskyard_v1_task_proto_msgTypes[21]
+	mi := &file_taskyard_v1_task_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3118,7 +3269,7 @@ func (x *PauseTaskResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PauseTaskResponse.ProtoReflect.Descriptor instead.
 func (*PauseTaskResponse) Descriptor() ([]byte, []int) {
-	return file_taskyard_v1_task_proto_rawDescGZIP(), []int{21}
+	return file_taskyard_v1_task_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *PauseTaskResponse) GetStatus() Task_State {
@@ -3156,7 +3307,7 @@ type ResumeTaskRequest struct {
 
 func (x *ResumeTaskRequest) Reset() {
 	*x = ResumeTaskRequest{}
-	mi := &file_taskyard_v1_task_proto_msgTypes[22]
+	mi := &file_taskyard_v1_task_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3168,7 +3319,7 @@ func (x *ResumeTaskRequest) String() string {
 func (*ResumeTaskRequest) ProtoMessage() {}
 
 func (x *ResumeTaskRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_taskyard_v1_task_proto_msgTypes[22]
+	mi := &file_taskyard_v1_task_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3181,7 +3332,7 @@ func (x *ResumeTaskRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResumeTaskRequest.ProtoReflect.Descriptor instead.
 func (*ResumeTaskRequest) Descriptor() ([]byte, []int) {
-	return file_taskyard_v1_task_proto_rawDescGZIP(), []int{22}
+	return file_taskyard_v1_task_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *ResumeTaskRequest) GetTaskId() string {
@@ -3211,7 +3362,7 @@ type ResumeTaskResponse struct {
 
 func (x *ResumeTaskResponse) Reset() {
 	*x = ResumeTaskResponse{}
-	mi := &file_taskyard_v1_task_proto_msgTypes[23]
+	mi := &file_taskyard_v1_task_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3223,7 +3374,7 @@ func (x *ResumeTaskResponse) String() string {
 func (*ResumeTaskResponse) ProtoMessage() {}
 
 func (x *ResumeTaskResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_taskyard_v1_task_proto_msgTypes[23]
+	mi := &file_taskyard_v1_task_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3236,7 +3387,7 @@ func (x *ResumeTaskResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResumeTaskResponse.ProtoReflect.Descriptor instead.
 func (*ResumeTaskResponse) Descriptor() ([]byte, []int) {
-	return file_taskyard_v1_task_proto_rawDescGZIP(), []int{23}
+	return file_taskyard_v1_task_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *ResumeTaskResponse) GetStatus() Task_State {
@@ -3259,14 +3410,16 @@ type ResolveTaskRequest struct {
 	// The task. Required.
 	TaskId string `protobuf:"bytes,1,opt,name=task_id,json=taskId,proto3" json:"task_id,omitempty"`
 	// The result to record, at most `maxPayloadBytes` when encoded. Default none.
-	Result        *structpb.Value `protobuf:"bytes,2,opt,name=result,proto3" json:"result,omitempty"`
+	Result *structpb.Value `protobuf:"bytes,2,opt,name=result,proto3" json:"result,omitempty"`
+	// Why, for people: up to 1,000 characters, shown with the task (docs/rules.md, Reasons). Default none.
+	Reason        *string `protobuf:"bytes,3,opt,name=reason,proto3,oneof" json:"reason,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *ResolveTaskRequest) Reset() {
 	*x = ResolveTaskRequest{}
-	mi := &file_taskyard_v1_task_proto_msgTypes[24]
+	mi := &file_taskyard_v1_task_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3278,7 +3431,7 @@ func (x *ResolveTaskRequest) String() string {
 func (*ResolveTaskRequest) ProtoMessage() {}
 
 func (x *ResolveTaskRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_taskyard_v1_task_proto_msgTypes[24]
+	mi := &file_taskyard_v1_task_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3291,7 +3444,7 @@ func (x *ResolveTaskRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResolveTaskRequest.ProtoReflect.Descriptor instead.
 func (*ResolveTaskRequest) Descriptor() ([]byte, []int) {
-	return file_taskyard_v1_task_proto_rawDescGZIP(), []int{24}
+	return file_taskyard_v1_task_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *ResolveTaskRequest) GetTaskId() string {
@@ -3308,6 +3461,13 @@ func (x *ResolveTaskRequest) GetResult() *structpb.Value {
 	return nil
 }
 
+func (x *ResolveTaskRequest) GetReason() string {
+	if x != nil && x.Reason != nil {
+		return *x.Reason
+	}
+	return ""
+}
+
 // ResolveTaskResponse shows the new state of the task.
 type ResolveTaskResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -3321,7 +3481,7 @@ type ResolveTaskResponse struct {
 
 func (x *ResolveTaskResponse) Reset() {
 	*x = ResolveTaskResponse{}
-	mi := &file_taskyard_v1_task_proto_msgTypes[25]
+	mi := &file_taskyard_v1_task_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3333,7 +3493,7 @@ func (x *ResolveTaskResponse) String() string {
 func (*ResolveTaskResponse) ProtoMessage() {}
 
 func (x *ResolveTaskResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_taskyard_v1_task_proto_msgTypes[25]
+	mi := &file_taskyard_v1_task_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3346,7 +3506,7 @@ func (x *ResolveTaskResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResolveTaskResponse.ProtoReflect.Descriptor instead.
 func (*ResolveTaskResponse) Descriptor() ([]byte, []int) {
-	return file_taskyard_v1_task_proto_rawDescGZIP(), []int{25}
+	return file_taskyard_v1_task_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *ResolveTaskResponse) GetStatus() Task_State {
@@ -3376,7 +3536,7 @@ type WaitTaskRequest struct {
 
 func (x *WaitTaskRequest) Reset() {
 	*x = WaitTaskRequest{}
-	mi := &file_taskyard_v1_task_proto_msgTypes[26]
+	mi := &file_taskyard_v1_task_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3388,7 +3548,7 @@ func (x *WaitTaskRequest) String() string {
 func (*WaitTaskRequest) ProtoMessage() {}
 
 func (x *WaitTaskRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_taskyard_v1_task_proto_msgTypes[26]
+	mi := &file_taskyard_v1_task_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3401,7 +3561,7 @@ func (x *WaitTaskRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WaitTaskRequest.ProtoReflect.Descriptor instead.
 func (*WaitTaskRequest) Descriptor() ([]byte, []int) {
-	return file_taskyard_v1_task_proto_rawDescGZIP(), []int{26}
+	return file_taskyard_v1_task_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *WaitTaskRequest) GetTaskId() string {
@@ -3431,7 +3591,7 @@ type WaitTaskResponse struct {
 
 func (x *WaitTaskResponse) Reset() {
 	*x = WaitTaskResponse{}
-	mi := &file_taskyard_v1_task_proto_msgTypes[27]
+	mi := &file_taskyard_v1_task_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3443,7 +3603,7 @@ func (x *WaitTaskResponse) String() string {
 func (*WaitTaskResponse) ProtoMessage() {}
 
 func (x *WaitTaskResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_taskyard_v1_task_proto_msgTypes[27]
+	mi := &file_taskyard_v1_task_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3456,7 +3616,7 @@ func (x *WaitTaskResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WaitTaskResponse.ProtoReflect.Descriptor instead.
 func (*WaitTaskResponse) Descriptor() ([]byte, []int) {
-	return file_taskyard_v1_task_proto_rawDescGZIP(), []int{27}
+	return file_taskyard_v1_task_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *WaitTaskResponse) GetTask() *Task {
@@ -3484,7 +3644,7 @@ type ExplainTaskRequest struct {
 
 func (x *ExplainTaskRequest) Reset() {
 	*x = ExplainTaskRequest{}
-	mi := &file_taskyard_v1_task_proto_msgTypes[28]
+	mi := &file_taskyard_v1_task_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3496,7 +3656,7 @@ func (x *ExplainTaskRequest) String() string {
 func (*ExplainTaskRequest) ProtoMessage() {}
 
 func (x *ExplainTaskRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_taskyard_v1_task_proto_msgTypes[28]
+	mi := &file_taskyard_v1_task_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3509,7 +3669,7 @@ func (x *ExplainTaskRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExplainTaskRequest.ProtoReflect.Descriptor instead.
 func (*ExplainTaskRequest) Descriptor() ([]byte, []int) {
-	return file_taskyard_v1_task_proto_rawDescGZIP(), []int{28}
+	return file_taskyard_v1_task_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *ExplainTaskRequest) GetTaskId() string {
@@ -3543,7 +3703,7 @@ type ExplainTaskResponse struct {
 
 func (x *ExplainTaskResponse) Reset() {
 	*x = ExplainTaskResponse{}
-	mi := &file_taskyard_v1_task_proto_msgTypes[29]
+	mi := &file_taskyard_v1_task_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3555,7 +3715,7 @@ func (x *ExplainTaskResponse) String() string {
 func (*ExplainTaskResponse) ProtoMessage() {}
 
 func (x *ExplainTaskResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_taskyard_v1_task_proto_msgTypes[29]
+	mi := &file_taskyard_v1_task_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3568,7 +3728,7 @@ func (x *ExplainTaskResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExplainTaskResponse.ProtoReflect.Descriptor instead.
 func (*ExplainTaskResponse) Descriptor() ([]byte, []int) {
-	return file_taskyard_v1_task_proto_rawDescGZIP(), []int{29}
+	return file_taskyard_v1_task_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *ExplainTaskResponse) GetTaskId() string {
@@ -3638,7 +3798,7 @@ type WaitReason struct {
 
 func (x *WaitReason) Reset() {
 	*x = WaitReason{}
-	mi := &file_taskyard_v1_task_proto_msgTypes[30]
+	mi := &file_taskyard_v1_task_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3650,7 +3810,7 @@ func (x *WaitReason) String() string {
 func (*WaitReason) ProtoMessage() {}
 
 func (x *WaitReason) ProtoReflect() protoreflect.Message {
-	mi := &file_taskyard_v1_task_proto_msgTypes[30]
+	mi := &file_taskyard_v1_task_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3663,7 +3823,7 @@ func (x *WaitReason) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WaitReason.ProtoReflect.Descriptor instead.
 func (*WaitReason) Descriptor() ([]byte, []int) {
-	return file_taskyard_v1_task_proto_rawDescGZIP(), []int{30}
+	return file_taskyard_v1_task_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *WaitReason) GetKind() WaitReason_Kind {
@@ -3750,7 +3910,7 @@ type WatchTasksRequest struct {
 
 func (x *WatchTasksRequest) Reset() {
 	*x = WatchTasksRequest{}
-	mi := &file_taskyard_v1_task_proto_msgTypes[31]
+	mi := &file_taskyard_v1_task_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3762,7 +3922,7 @@ func (x *WatchTasksRequest) String() string {
 func (*WatchTasksRequest) ProtoMessage() {}
 
 func (x *WatchTasksRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_taskyard_v1_task_proto_msgTypes[31]
+	mi := &file_taskyard_v1_task_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3775,7 +3935,7 @@ func (x *WatchTasksRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WatchTasksRequest.ProtoReflect.Descriptor instead.
 func (*WatchTasksRequest) Descriptor() ([]byte, []int) {
-	return file_taskyard_v1_task_proto_rawDescGZIP(), []int{31}
+	return file_taskyard_v1_task_proto_rawDescGZIP(), []int{32}
 }
 
 func (x *WatchTasksRequest) GetTaskIds() []string {
@@ -3852,7 +4012,7 @@ type WatchTasksResponse struct {
 
 func (x *WatchTasksResponse) Reset() {
 	*x = WatchTasksResponse{}
-	mi := &file_taskyard_v1_task_proto_msgTypes[32]
+	mi := &file_taskyard_v1_task_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3864,7 +4024,7 @@ func (x *WatchTasksResponse) String() string {
 func (*WatchTasksResponse) ProtoMessage() {}
 
 func (x *WatchTasksResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_taskyard_v1_task_proto_msgTypes[32]
+	mi := &file_taskyard_v1_task_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3877,7 +4037,7 @@ func (x *WatchTasksResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WatchTasksResponse.ProtoReflect.Descriptor instead.
 func (*WatchTasksResponse) Descriptor() ([]byte, []int) {
-	return file_taskyard_v1_task_proto_rawDescGZIP(), []int{32}
+	return file_taskyard_v1_task_proto_rawDescGZIP(), []int{33}
 }
 
 func (x *WatchTasksResponse) GetEvents() []*TaskEvent {
@@ -3925,7 +4085,7 @@ type TaskEvent struct {
 
 func (x *TaskEvent) Reset() {
 	*x = TaskEvent{}
-	mi := &file_taskyard_v1_task_proto_msgTypes[33]
+	mi := &file_taskyard_v1_task_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3937,7 +4097,7 @@ func (x *TaskEvent) String() string {
 func (*TaskEvent) ProtoMessage() {}
 
 func (x *TaskEvent) ProtoReflect() protoreflect.Message {
-	mi := &file_taskyard_v1_task_proto_msgTypes[33]
+	mi := &file_taskyard_v1_task_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3950,7 +4110,7 @@ func (x *TaskEvent) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TaskEvent.ProtoReflect.Descriptor instead.
 func (*TaskEvent) Descriptor() ([]byte, []int) {
-	return file_taskyard_v1_task_proto_rawDescGZIP(), []int{33}
+	return file_taskyard_v1_task_proto_rawDescGZIP(), []int{34}
 }
 
 func (x *TaskEvent) GetKind() TaskEvent_Kind {
@@ -3994,7 +4154,7 @@ type WatchEnd struct {
 
 func (x *WatchEnd) Reset() {
 	*x = WatchEnd{}
-	mi := &file_taskyard_v1_task_proto_msgTypes[34]
+	mi := &file_taskyard_v1_task_proto_msgTypes[35]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4006,7 +4166,7 @@ func (x *WatchEnd) String() string {
 func (*WatchEnd) ProtoMessage() {}
 
 func (x *WatchEnd) ProtoReflect() protoreflect.Message {
-	mi := &file_taskyard_v1_task_proto_msgTypes[34]
+	mi := &file_taskyard_v1_task_proto_msgTypes[35]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4019,7 +4179,7 @@ func (x *WatchEnd) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WatchEnd.ProtoReflect.Descriptor instead.
 func (*WatchEnd) Descriptor() ([]byte, []int) {
-	return file_taskyard_v1_task_proto_rawDescGZIP(), []int{34}
+	return file_taskyard_v1_task_proto_rawDescGZIP(), []int{35}
 }
 
 func (x *WatchEnd) GetReason() WatchEnd_Reason {
@@ -4040,7 +4200,7 @@ var File_taskyard_v1_task_proto protoreflect.FileDescriptor
 
 const file_taskyard_v1_task_proto_rawDesc = "" +
 	"\n" +
-	"\x16taskyard/v1/task.proto\x12\vtaskyard.v1\x1a\x1cgoogle/api/annotations.proto\x1a\x1cgoogle/protobuf/struct.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x18taskyard/v1/access.proto\x1a\x1ataskyard/v1/artifact.proto\"\xf1\x16\n" +
+	"\x16taskyard/v1/task.proto\x12\vtaskyard.v1\x1a\x1cgoogle/api/annotations.proto\x1a\x1cgoogle/protobuf/struct.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x18taskyard/v1/access.proto\x1a\x1ataskyard/v1/artifact.proto\"\xef\x17\n" +
 	"\x04Task\x12\x1c\n" +
 	"\atask_id\x18\x01 \x01(\tH\x00R\x06taskId\x88\x01\x01\x12\x1e\n" +
 	"\bagent_id\x18\x02 \x01(\tH\x01R\aagentId\x88\x01\x01\x12\x1b\n" +
@@ -4100,7 +4260,9 @@ const file_taskyard_v1_task_proto_rawDesc = "" +
 	"\tartifacts\x180 \x03(\v2\x15.taskyard.v1.ArtifactR\tartifacts\x12\x1f\n" +
 	"\bselector\x18/ \x01(\tH\x1eR\bselector\x88\x01\x01\x125\n" +
 	"\x06inputs\x181 \x03(\v2\x1d.taskyard.v1.Task.InputsEntryR\x06inputs\x12\x19\n" +
-	"\x05steps\x182 \x01(\rH\x1fR\x05steps\x88\x01\x01\x1a9\n" +
+	"\x05steps\x182 \x01(\rH\x1fR\x05steps\x88\x01\x01\x12\x1b\n" +
+	"\x06reason\x183 \x01(\tH R\x06reason\x88\x01\x01\x12B\n" +
+	"\ron_parent_end\x184 \x01(\x0e2\x19.taskyard.v1.Parent.OnEndH!R\vonParentEnd\x88\x01\x01\x1a9\n" +
 	"\vLabelsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\x1a9\n" +
@@ -4168,7 +4330,18 @@ const file_taskyard_v1_task_proto_rawDesc = "" +
 	"\x12_on_target_failureB\t\n" +
 	"\a_noticeB\v\n" +
 	"\t_selectorB\b\n" +
-	"\x06_steps\"|\n" +
+	"\x06_stepsB\t\n" +
+	"\a_reasonB\x10\n" +
+	"\x0e_on_parent_end\"x\n" +
+	"\x06Parent\"n\n" +
+	"\x05OnEnd\x12\x0f\n" +
+	"\vunspecified\x10\x00\x12\x16\n" +
+	"\x12ON_END_UNSPECIFIED\x10\x00\x12\b\n" +
+	"\x04keep\x10\x01\x12\x0f\n" +
+	"\vON_END_KEEP\x10\x01\x12\n" +
+	"\n" +
+	"\x06cancel\x10\x02\x12\x11\n" +
+	"\rON_END_CANCEL\x10\x02\x1a\x02\x10\x01\"|\n" +
 	"\x05After\"s\n" +
 	"\x06Policy\x12\x0f\n" +
 	"\vunspecified\x10\x00\x12\x16\n" +
@@ -4246,7 +4419,7 @@ const file_taskyard_v1_task_proto_rawDesc = "" +
 	"\x06_errorB\f\n" +
 	"\n" +
 	"_retryableB\x11\n" +
-	"\x0f_retry_after_ms\"\xbb\r\n" +
+	"\x0f_retry_after_ms\"\x91\x0e\n" +
 	"\x11SubmitTaskRequest\x12\x19\n" +
 	"\bagent_id\x18\x01 \x01(\tR\aagentId\x12\x16\n" +
 	"\x06action\x18\x02 \x01(\tR\x06action\x12\x1a\n" +
@@ -4283,7 +4456,8 @@ const file_taskyard_v1_task_proto_rawDesc = "" +
 	"onConflict\x88\x01\x01\x12/\n" +
 	"\x11on_target_failure\x18\x1c \x01(\tH\x10R\x0fonTargetFailure\x88\x01\x01\x12\x1f\n" +
 	"\bselector\x18\x1e \x01(\tH\x11R\bselector\x88\x01\x01\x12B\n" +
-	"\x06inputs\x18\x1f \x03(\v2*.taskyard.v1.SubmitTaskRequest.InputsEntryR\x06inputs\x1a9\n" +
+	"\x06inputs\x18\x1f \x03(\v2*.taskyard.v1.SubmitTaskRequest.InputsEntryR\x06inputs\x12B\n" +
+	"\ron_parent_end\x18! \x01(\x0e2\x19.taskyard.v1.Parent.OnEndH\x12R\vonParentEnd\x88\x01\x01\x1a9\n" +
 	"\vLabelsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\x1a9\n" +
@@ -4309,7 +4483,8 @@ const file_taskyard_v1_task_proto_rawDesc = "" +
 	"\r_unique_whileB\x0e\n" +
 	"\f_on_conflictB\x14\n" +
 	"\x12_on_target_failureB\v\n" +
-	"\t_selectorJ\x04\b\x1d\x10\x1eJ\x04\b \x10!R\rafter_indexesR\rinput_indexes\"\x93\x02\n" +
+	"\t_selectorB\x10\n" +
+	"\x0e_on_parent_endJ\x04\b\x1d\x10\x1eJ\x04\b \x10!R\rafter_indexesR\rinput_indexes\"\x93\x02\n" +
 	"\x12SubmitTaskResponse\x12\x1c\n" +
 	"\atask_id\x18\x01 \x01(\tH\x00R\x06taskId\x88\x01\x01\x122\n" +
 	"\x05state\x18\x02 \x01(\x0e2\x17.taskyard.v1.Task.StateH\x01R\x05state\x88\x01\x01\x12\x1f\n" +
@@ -4419,14 +4594,16 @@ const file_taskyard_v1_task_proto_rawDesc = "" +
 	"\x05count\x18\x02 \x01(\rH\x00R\x05count\x88\x01\x01\x12+\n" +
 	"\x0fnext_page_token\x18\x03 \x01(\tH\x01R\rnextPageToken\x88\x01\x01B\b\n" +
 	"\x06_countB\x12\n" +
-	"\x10_next_page_token\"\x98\x01\n" +
+	"\x10_next_page_token\"\xc0\x01\n" +
 	"\x11CancelTaskRequest\x12\x17\n" +
 	"\atask_id\x18\x01 \x01(\tR\x06taskId\x12,\n" +
 	"\x0fcancel_children\x18\x02 \x01(\bH\x00R\x0ecancelChildren\x88\x01\x01\x12\x1c\n" +
-	"\await_ms\x18\x03 \x01(\rH\x01R\x06waitMs\x88\x01\x01B\x12\n" +
+	"\await_ms\x18\x03 \x01(\rH\x01R\x06waitMs\x88\x01\x01\x12\x1b\n" +
+	"\x06reason\x18\x04 \x01(\tH\x02R\x06reason\x88\x01\x01B\x12\n" +
 	"\x10_cancel_childrenB\n" +
 	"\n" +
-	"\b_wait_ms\"\x97\x02\n" +
+	"\b_wait_msB\t\n" +
+	"\a_reason\"\x97\x02\n" +
 	"\x12CancelTaskResponse\x124\n" +
 	"\x06status\x18\x01 \x01(\x0e2\x17.taskyard.v1.Task.StateH\x00R\x06status\x88\x01\x01\x12\x1c\n" +
 	"\atask_id\x18\x02 \x01(\tH\x01R\x06taskId\x88\x01\x01\x122\n" +
@@ -4448,12 +4625,14 @@ const file_taskyard_v1_task_proto_rawDesc = "" +
 	"\vnot_running\x10\x03\x12\x17\n" +
 	"\x13OUTCOME_NOT_RUNNING\x10\x03\x12\v\n" +
 	"\awaiting\x10\x04\x12\x13\n" +
-	"\x0fOUTCOME_WAITING\x10\x04\x1a\x02\x10\x01\"U\n" +
+	"\x0fOUTCOME_WAITING\x10\x04\x1a\x02\x10\x01\"}\n" +
 	"\x10PauseTaskRequest\x12\x17\n" +
 	"\atask_id\x18\x01 \x01(\tR\x06taskId\x12\x1c\n" +
-	"\await_ms\x18\x02 \x01(\rH\x00R\x06waitMs\x88\x01\x01B\n" +
+	"\await_ms\x18\x02 \x01(\rH\x00R\x06waitMs\x88\x01\x01\x12\x1b\n" +
+	"\x06reason\x18\x03 \x01(\tH\x01R\x06reason\x88\x01\x01B\n" +
 	"\n" +
-	"\b_wait_ms\"\xcb\x01\n" +
+	"\b_wait_msB\t\n" +
+	"\a_reason\"\xcb\x01\n" +
 	"\x11PauseTaskResponse\x124\n" +
 	"\x06status\x18\x01 \x01(\x0e2\x17.taskyard.v1.Task.StateH\x00R\x06status\x88\x01\x01\x12\x1c\n" +
 	"\atask_id\x18\x02 \x01(\tH\x01R\x06taskId\x88\x01\x01\x12>\n" +
@@ -4472,10 +4651,12 @@ const file_taskyard_v1_task_proto_rawDesc = "" +
 	"\atask_id\x18\x02 \x01(\tH\x01R\x06taskId\x88\x01\x01B\t\n" +
 	"\a_statusB\n" +
 	"\n" +
-	"\b_task_id\"]\n" +
+	"\b_task_id\"\x85\x01\n" +
 	"\x12ResolveTaskRequest\x12\x17\n" +
 	"\atask_id\x18\x01 \x01(\tR\x06taskId\x12.\n" +
-	"\x06result\x18\x02 \x01(\v2\x16.google.protobuf.ValueR\x06result\"\x80\x01\n" +
+	"\x06result\x18\x02 \x01(\v2\x16.google.protobuf.ValueR\x06result\x12\x1b\n" +
+	"\x06reason\x18\x03 \x01(\tH\x00R\x06reason\x88\x01\x01B\t\n" +
+	"\a_reason\"\x80\x01\n" +
 	"\x13ResolveTaskResponse\x124\n" +
 	"\x06status\x18\x01 \x01(\x0e2\x17.taskyard.v1.Task.StateH\x00R\x06status\x88\x01\x01\x12\x1c\n" +
 	"\atask_id\x18\x02 \x01(\tH\x01R\x06taskId\x88\x01\x01B\t\n" +
@@ -4669,156 +4850,160 @@ func file_taskyard_v1_task_proto_rawDescGZIP() []byte {
 	return file_taskyard_v1_task_proto_rawDescData
 }
 
-var file_taskyard_v1_task_proto_enumTypes = make([]protoimpl.EnumInfo, 8)
-var file_taskyard_v1_task_proto_msgTypes = make([]protoimpl.MessageInfo, 39)
+var file_taskyard_v1_task_proto_enumTypes = make([]protoimpl.EnumInfo, 9)
+var file_taskyard_v1_task_proto_msgTypes = make([]protoimpl.MessageInfo, 40)
 var file_taskyard_v1_task_proto_goTypes = []any{
 	(Task_State)(0),               // 0: taskyard.v1.Task.State
-	(After_Policy)(0),             // 1: taskyard.v1.After.Policy
-	(Unique_While)(0),             // 2: taskyard.v1.Unique.While
-	(Unique_Conflict)(0),          // 3: taskyard.v1.Unique.Conflict
-	(Stopping_Outcome)(0),         // 4: taskyard.v1.Stopping.Outcome
-	(WaitReason_Kind)(0),          // 5: taskyard.v1.WaitReason.Kind
-	(TaskEvent_Kind)(0),           // 6: taskyard.v1.TaskEvent.Kind
-	(WatchEnd_Reason)(0),          // 7: taskyard.v1.WatchEnd.Reason
-	(*Task)(nil),                  // 8: taskyard.v1.Task
-	(*After)(nil),                 // 9: taskyard.v1.After
-	(*Unique)(nil),                // 10: taskyard.v1.Unique
-	(*Payload)(nil),               // 11: taskyard.v1.Payload
-	(*RetryPolicy)(nil),           // 12: taskyard.v1.RetryPolicy
-	(*Attempt)(nil),               // 13: taskyard.v1.Attempt
-	(*Progress)(nil),              // 14: taskyard.v1.Progress
-	(*Error)(nil),                 // 15: taskyard.v1.Error
-	(*SubmitTaskRequest)(nil),     // 16: taskyard.v1.SubmitTaskRequest
-	(*SubmitTaskResponse)(nil),    // 17: taskyard.v1.SubmitTaskResponse
-	(*SubmitTasksRequest)(nil),    // 18: taskyard.v1.SubmitTasksRequest
-	(*SubmitTasksResponse)(nil),   // 19: taskyard.v1.SubmitTasksResponse
-	(*SubmitOutcome)(nil),         // 20: taskyard.v1.SubmitOutcome
-	(*GetTaskRequest)(nil),        // 21: taskyard.v1.GetTaskRequest
-	(*ListTasksRequest)(nil),      // 22: taskyard.v1.ListTasksRequest
-	(*TaskFilter)(nil),            // 23: taskyard.v1.TaskFilter
-	(*ListTasksResponse)(nil),     // 24: taskyard.v1.ListTasksResponse
-	(*CancelTaskRequest)(nil),     // 25: taskyard.v1.CancelTaskRequest
-	(*CancelTaskResponse)(nil),    // 26: taskyard.v1.CancelTaskResponse
-	(*Stopping)(nil),              // 27: taskyard.v1.Stopping
-	(*PauseTaskRequest)(nil),      // 28: taskyard.v1.PauseTaskRequest
-	(*PauseTaskResponse)(nil),     // 29: taskyard.v1.PauseTaskResponse
-	(*ResumeTaskRequest)(nil),     // 30: taskyard.v1.ResumeTaskRequest
-	(*ResumeTaskResponse)(nil),    // 31: taskyard.v1.ResumeTaskResponse
-	(*ResolveTaskRequest)(nil),    // 32: taskyard.v1.ResolveTaskRequest
-	(*ResolveTaskResponse)(nil),   // 33: taskyard.v1.ResolveTaskResponse
-	(*WaitTaskRequest)(nil),       // 34: taskyard.v1.WaitTaskRequest
-	(*WaitTaskResponse)(nil),      // 35: taskyard.v1.WaitTaskResponse
-	(*ExplainTaskRequest)(nil),    // 36: taskyard.v1.ExplainTaskRequest
-	(*ExplainTaskResponse)(nil),   // 37: taskyard.v1.ExplainTaskResponse
-	(*WaitReason)(nil),            // 38: taskyard.v1.WaitReason
-	(*WatchTasksRequest)(nil),     // 39: taskyard.v1.WatchTasksRequest
-	(*WatchTasksResponse)(nil),    // 40: taskyard.v1.WatchTasksResponse
-	(*TaskEvent)(nil),             // 41: taskyard.v1.TaskEvent
-	(*WatchEnd)(nil),              // 42: taskyard.v1.WatchEnd
-	nil,                           // 43: taskyard.v1.Task.LabelsEntry
-	nil,                           // 44: taskyard.v1.Task.InputsEntry
-	nil,                           // 45: taskyard.v1.SubmitTaskRequest.LabelsEntry
-	nil,                           // 46: taskyard.v1.SubmitTaskRequest.InputsEntry
-	(*structpb.Struct)(nil),       // 47: google.protobuf.Struct
-	(*timestamppb.Timestamp)(nil), // 48: google.protobuf.Timestamp
-	(*structpb.Value)(nil),        // 49: google.protobuf.Value
-	(*Artifact)(nil),              // 50: taskyard.v1.Artifact
+	(Parent_OnEnd)(0),             // 1: taskyard.v1.Parent.OnEnd
+	(After_Policy)(0),             // 2: taskyard.v1.After.Policy
+	(Unique_While)(0),             // 3: taskyard.v1.Unique.While
+	(Unique_Conflict)(0),          // 4: taskyard.v1.Unique.Conflict
+	(Stopping_Outcome)(0),         // 5: taskyard.v1.Stopping.Outcome
+	(WaitReason_Kind)(0),          // 6: taskyard.v1.WaitReason.Kind
+	(TaskEvent_Kind)(0),           // 7: taskyard.v1.TaskEvent.Kind
+	(WatchEnd_Reason)(0),          // 8: taskyard.v1.WatchEnd.Reason
+	(*Task)(nil),                  // 9: taskyard.v1.Task
+	(*Parent)(nil),                // 10: taskyard.v1.Parent
+	(*After)(nil),                 // 11: taskyard.v1.After
+	(*Unique)(nil),                // 12: taskyard.v1.Unique
+	(*Payload)(nil),               // 13: taskyard.v1.Payload
+	(*RetryPolicy)(nil),           // 14: taskyard.v1.RetryPolicy
+	(*Attempt)(nil),               // 15: taskyard.v1.Attempt
+	(*Progress)(nil),              // 16: taskyard.v1.Progress
+	(*Error)(nil),                 // 17: taskyard.v1.Error
+	(*SubmitTaskRequest)(nil),     // 18: taskyard.v1.SubmitTaskRequest
+	(*SubmitTaskResponse)(nil),    // 19: taskyard.v1.SubmitTaskResponse
+	(*SubmitTasksRequest)(nil),    // 20: taskyard.v1.SubmitTasksRequest
+	(*SubmitTasksResponse)(nil),   // 21: taskyard.v1.SubmitTasksResponse
+	(*SubmitOutcome)(nil),         // 22: taskyard.v1.SubmitOutcome
+	(*GetTaskRequest)(nil),        // 23: taskyard.v1.GetTaskRequest
+	(*ListTasksRequest)(nil),      // 24: taskyard.v1.ListTasksRequest
+	(*TaskFilter)(nil),            // 25: taskyard.v1.TaskFilter
+	(*ListTasksResponse)(nil),     // 26: taskyard.v1.ListTasksResponse
+	(*CancelTaskRequest)(nil),     // 27: taskyard.v1.CancelTaskRequest
+	(*CancelTaskResponse)(nil),    // 28: taskyard.v1.CancelTaskResponse
+	(*Stopping)(nil),              // 29: taskyard.v1.Stopping
+	(*PauseTaskRequest)(nil),      // 30: taskyard.v1.PauseTaskRequest
+	(*PauseTaskResponse)(nil),     // 31: taskyard.v1.PauseTaskResponse
+	(*ResumeTaskRequest)(nil),     // 32: taskyard.v1.ResumeTaskRequest
+	(*ResumeTaskResponse)(nil),    // 33: taskyard.v1.ResumeTaskResponse
+	(*ResolveTaskRequest)(nil),    // 34: taskyard.v1.ResolveTaskRequest
+	(*ResolveTaskResponse)(nil),   // 35: taskyard.v1.ResolveTaskResponse
+	(*WaitTaskRequest)(nil),       // 36: taskyard.v1.WaitTaskRequest
+	(*WaitTaskResponse)(nil),      // 37: taskyard.v1.WaitTaskResponse
+	(*ExplainTaskRequest)(nil),    // 38: taskyard.v1.ExplainTaskRequest
+	(*ExplainTaskResponse)(nil),   // 39: taskyard.v1.ExplainTaskResponse
+	(*WaitReason)(nil),            // 40: taskyard.v1.WaitReason
+	(*WatchTasksRequest)(nil),     // 41: taskyard.v1.WatchTasksRequest
+	(*WatchTasksResponse)(nil),    // 42: taskyard.v1.WatchTasksResponse
+	(*TaskEvent)(nil),             // 43: taskyard.v1.TaskEvent
+	(*WatchEnd)(nil),              // 44: taskyard.v1.WatchEnd
+	nil,                           // 45: taskyard.v1.Task.LabelsEntry
+	nil,                           // 46: taskyard.v1.Task.InputsEntry
+	nil,                           // 47: taskyard.v1.SubmitTaskRequest.LabelsEntry
+	nil,                           // 48: taskyard.v1.SubmitTaskRequest.InputsEntry
+	(*structpb.Struct)(nil),       // 49: google.protobuf.Struct
+	(*timestamppb.Timestamp)(nil), // 50: google.protobuf.Timestamp
+	(*structpb.Value)(nil),        // 51: google.protobuf.Value
+	(*Artifact)(nil),              // 52: taskyard.v1.Artifact
 }
 var file_taskyard_v1_task_proto_depIdxs = []int32{
-	47, // 0: taskyard.v1.Task.params:type_name -> google.protobuf.Struct
+	49, // 0: taskyard.v1.Task.params:type_name -> google.protobuf.Struct
 	0,  // 1: taskyard.v1.Task.state:type_name -> taskyard.v1.Task.State
-	48, // 2: taskyard.v1.Task.deadline:type_name -> google.protobuf.Timestamp
-	48, // 3: taskyard.v1.Task.created_at:type_name -> google.protobuf.Timestamp
-	48, // 4: taskyard.v1.Task.started_at:type_name -> google.protobuf.Timestamp
-	48, // 5: taskyard.v1.Task.completed_at:type_name -> google.protobuf.Timestamp
-	49, // 6: taskyard.v1.Task.result:type_name -> google.protobuf.Value
-	43, // 7: taskyard.v1.Task.labels:type_name -> taskyard.v1.Task.LabelsEntry
-	48, // 8: taskyard.v1.Task.not_before:type_name -> google.protobuf.Timestamp
-	12, // 9: taskyard.v1.Task.retry_policy:type_name -> taskyard.v1.RetryPolicy
-	13, // 10: taskyard.v1.Task.attempts:type_name -> taskyard.v1.Attempt
-	14, // 11: taskyard.v1.Task.progress:type_name -> taskyard.v1.Progress
-	11, // 12: taskyard.v1.Task.input:type_name -> taskyard.v1.Payload
-	11, // 13: taskyard.v1.Task.output:type_name -> taskyard.v1.Payload
-	1,  // 14: taskyard.v1.Task.after_policy:type_name -> taskyard.v1.After.Policy
-	2,  // 15: taskyard.v1.Task.unique_while:type_name -> taskyard.v1.Unique.While
-	50, // 16: taskyard.v1.Task.artifacts:type_name -> taskyard.v1.Artifact
-	44, // 17: taskyard.v1.Task.inputs:type_name -> taskyard.v1.Task.InputsEntry
-	48, // 18: taskyard.v1.Attempt.started_at:type_name -> google.protobuf.Timestamp
-	48, // 19: taskyard.v1.Attempt.ended_at:type_name -> google.protobuf.Timestamp
-	47, // 20: taskyard.v1.Progress.details:type_name -> google.protobuf.Struct
-	48, // 21: taskyard.v1.Progress.reported_at:type_name -> google.protobuf.Timestamp
-	47, // 22: taskyard.v1.Error.details:type_name -> google.protobuf.Struct
-	47, // 23: taskyard.v1.SubmitTaskRequest.params:type_name -> google.protobuf.Struct
-	48, // 24: taskyard.v1.SubmitTaskRequest.deadline:type_name -> google.protobuf.Timestamp
-	45, // 25: taskyard.v1.SubmitTaskRequest.labels:type_name -> taskyard.v1.SubmitTaskRequest.LabelsEntry
-	48, // 26: taskyard.v1.SubmitTaskRequest.not_before:type_name -> google.protobuf.Timestamp
-	12, // 27: taskyard.v1.SubmitTaskRequest.retry_policy:type_name -> taskyard.v1.RetryPolicy
-	11, // 28: taskyard.v1.SubmitTaskRequest.input:type_name -> taskyard.v1.Payload
-	1,  // 29: taskyard.v1.SubmitTaskRequest.after_policy:type_name -> taskyard.v1.After.Policy
-	2,  // 30: taskyard.v1.SubmitTaskRequest.unique_while:type_name -> taskyard.v1.Unique.While
-	3,  // 31: taskyard.v1.SubmitTaskRequest.on_conflict:type_name -> taskyard.v1.Unique.Conflict
-	46, // 32: taskyard.v1.SubmitTaskRequest.inputs:type_name -> taskyard.v1.SubmitTaskRequest.InputsEntry
-	0,  // 33: taskyard.v1.SubmitTaskResponse.state:type_name -> taskyard.v1.Task.State
-	48, // 34: taskyard.v1.SubmitTaskResponse.created_at:type_name -> google.protobuf.Timestamp
-	16, // 35: taskyard.v1.SubmitTasksRequest.tasks:type_name -> taskyard.v1.SubmitTaskRequest
-	20, // 36: taskyard.v1.SubmitTasksResponse.outcomes:type_name -> taskyard.v1.SubmitOutcome
-	17, // 37: taskyard.v1.SubmitOutcome.accepted:type_name -> taskyard.v1.SubmitTaskResponse
-	15, // 38: taskyard.v1.SubmitOutcome.error:type_name -> taskyard.v1.Error
-	48, // 39: taskyard.v1.ListTasksRequest.created_from:type_name -> google.protobuf.Timestamp
-	48, // 40: taskyard.v1.ListTasksRequest.created_until:type_name -> google.protobuf.Timestamp
-	48, // 41: taskyard.v1.ListTasksRequest.ended_from:type_name -> google.protobuf.Timestamp
-	48, // 42: taskyard.v1.ListTasksRequest.ended_until:type_name -> google.protobuf.Timestamp
-	48, // 43: taskyard.v1.TaskFilter.created_from:type_name -> google.protobuf.Timestamp
-	48, // 44: taskyard.v1.TaskFilter.created_until:type_name -> google.protobuf.Timestamp
-	48, // 45: taskyard.v1.TaskFilter.ended_from:type_name -> google.protobuf.Timestamp
-	48, // 46: taskyard.v1.TaskFilter.ended_until:type_name -> google.protobuf.Timestamp
-	8,  // 47: taskyard.v1.ListTasksResponse.tasks:type_name -> taskyard.v1.Task
-	0,  // 48: taskyard.v1.CancelTaskResponse.status:type_name -> taskyard.v1.Task.State
-	4,  // 49: taskyard.v1.CancelTaskResponse.stopping:type_name -> taskyard.v1.Stopping.Outcome
-	0,  // 50: taskyard.v1.PauseTaskResponse.status:type_name -> taskyard.v1.Task.State
-	4,  // 51: taskyard.v1.PauseTaskResponse.stopping:type_name -> taskyard.v1.Stopping.Outcome
-	0,  // 52: taskyard.v1.ResumeTaskResponse.status:type_name -> taskyard.v1.Task.State
-	49, // 53: taskyard.v1.ResolveTaskRequest.result:type_name -> google.protobuf.Value
-	0,  // 54: taskyard.v1.ResolveTaskResponse.status:type_name -> taskyard.v1.Task.State
-	8,  // 55: taskyard.v1.WaitTaskResponse.task:type_name -> taskyard.v1.Task
-	0,  // 56: taskyard.v1.ExplainTaskResponse.state:type_name -> taskyard.v1.Task.State
-	38, // 57: taskyard.v1.ExplainTaskResponse.reasons:type_name -> taskyard.v1.WaitReason
-	5,  // 58: taskyard.v1.WaitReason.kind:type_name -> taskyard.v1.WaitReason.Kind
-	48, // 59: taskyard.v1.WaitReason.until:type_name -> google.protobuf.Timestamp
-	41, // 60: taskyard.v1.WatchTasksResponse.events:type_name -> taskyard.v1.TaskEvent
-	42, // 61: taskyard.v1.WatchTasksResponse.end:type_name -> taskyard.v1.WatchEnd
-	6,  // 62: taskyard.v1.TaskEvent.kind:type_name -> taskyard.v1.TaskEvent.Kind
-	48, // 63: taskyard.v1.TaskEvent.occurred_at:type_name -> google.protobuf.Timestamp
-	8,  // 64: taskyard.v1.TaskEvent.task:type_name -> taskyard.v1.Task
-	0,  // 65: taskyard.v1.TaskEvent.previous_state:type_name -> taskyard.v1.Task.State
-	7,  // 66: taskyard.v1.WatchEnd.reason:type_name -> taskyard.v1.WatchEnd.Reason
-	16, // 67: taskyard.v1.TaskService.SubmitTask:input_type -> taskyard.v1.SubmitTaskRequest
-	18, // 68: taskyard.v1.TaskService.SubmitTasks:input_type -> taskyard.v1.SubmitTasksRequest
-	21, // 69: taskyard.v1.TaskService.GetTask:input_type -> taskyard.v1.GetTaskRequest
-	22, // 70: taskyard.v1.TaskService.ListTasks:input_type -> taskyard.v1.ListTasksRequest
-	25, // 71: taskyard.v1.TaskService.CancelTask:input_type -> taskyard.v1.CancelTaskRequest
-	28, // 72: taskyard.v1.TaskService.PauseTask:input_type -> taskyard.v1.PauseTaskRequest
-	30, // 73: taskyard.v1.TaskService.ResumeTask:input_type -> taskyard.v1.ResumeTaskRequest
-	32, // 74: taskyard.v1.TaskService.ResolveTask:input_type -> taskyard.v1.ResolveTaskRequest
-	34, // 75: taskyard.v1.TaskService.WaitTask:input_type -> taskyard.v1.WaitTaskRequest
-	36, // 76: taskyard.v1.TaskService.ExplainTask:input_type -> taskyard.v1.ExplainTaskRequest
-	39, // 77: taskyard.v1.TaskService.WatchTasks:input_type -> taskyard.v1.WatchTasksRequest
-	17, // 78: taskyard.v1.TaskService.SubmitTask:output_type -> taskyard.v1.SubmitTaskResponse
-	19, // 79: taskyard.v1.TaskService.SubmitTasks:output_type -> taskyard.v1.SubmitTasksResponse
-	8,  // 80: taskyard.v1.TaskService.GetTask:output_type -> taskyard.v1.Task
-	24, // 81: taskyard.v1.TaskService.ListTasks:output_type -> taskyard.v1.ListTasksResponse
-	26, // 82: taskyard.v1.TaskService.CancelTask:output_type -> taskyard.v1.CancelTaskResponse
-	29, // 83: taskyard.v1.TaskService.PauseTask:output_type -> taskyard.v1.PauseTaskResponse
-	31, // 84: taskyard.v1.TaskService.ResumeTask:output_type -> taskyard.v1.ResumeTaskResponse
-	33, // 85: taskyard.v1.TaskService.ResolveTask:output_type -> taskyard.v1.ResolveTaskResponse
-	35, // 86: taskyard.v1.TaskService.WaitTask:output_type -> taskyard.v1.WaitTaskResponse
-	37, // 87: taskyard.v1.TaskService.ExplainTask:output_type -> taskyard.v1.ExplainTaskResponse
-	40, // 88: taskyard.v1.TaskService.WatchTasks:output_type -> taskyard.v1.WatchTasksResponse
-	78, // [78:89] is the sub-list for method output_type
-	67, // [67:78] is the sub-list for method input_type
-	67, // [67:67] is the sub-list for extension type_name
-	67, // [67:67] is the sub-list for extension extendee
-	0,  // [0:67] is the sub-list for field type_name
+	50, // 2: taskyard.v1.Task.deadline:type_name -> google.protobuf.Timestamp
+	50, // 3: taskyard.v1.Task.created_at:type_name -> google.protobuf.Timestamp
+	50, // 4: taskyard.v1.Task.started_at:type_name -> google.protobuf.Timestamp
+	50, // 5: taskyard.v1.Task.completed_at:type_name -> google.protobuf.Timestamp
+	51, // 6: taskyard.v1.Task.result:type_name -> google.protobuf.Value
+	45, // 7: taskyard.v1.Task.labels:type_name -> taskyard.v1.Task.LabelsEntry
+	50, // 8: taskyard.v1.Task.not_before:type_name -> google.protobuf.Timestamp
+	14, // 9: taskyard.v1.Task.retry_policy:type_name -> taskyard.v1.RetryPolicy
+	15, // 10: taskyard.v1.Task.attempts:type_name -> taskyard.v1.Attempt
+	16, // 11: taskyard.v1.Task.progress:type_name -> taskyard.v1.Progress
+	13, // 12: taskyard.v1.Task.input:type_name -> taskyard.v1.Payload
+	13, // 13: taskyard.v1.Task.output:type_name -> taskyard.v1.Payload
+	2,  // 14: taskyard.v1.Task.after_policy:type_name -> taskyard.v1.After.Policy
+	3,  // 15: taskyard.v1.Task.unique_while:type_name -> taskyard.v1.Unique.While
+	52, // 16: taskyard.v1.Task.artifacts:type_name -> taskyard.v1.Artifact
+	46, // 17: taskyard.v1.Task.inputs:type_name -> taskyard.v1.Task.InputsEntry
+	1,  // 18: taskyard.v1.Task.on_parent_end:type_name -> taskyard.v1.Parent.OnEnd
+	50, // 19: taskyard.v1.Attempt.started_at:type_name -> google.protobuf.Timestamp
+	50, // 20: taskyard.v1.Attempt.ended_at:type_name -> google.protobuf.Timestamp
+	49, // 21: taskyard.v1.Progress.details:type_name -> google.protobuf.Struct
+	50, // 22: taskyard.v1.Progress.reported_at:type_name -> google.protobuf.Timestamp
+	49, // 23: taskyard.v1.Error.details:type_name -> google.protobuf.Struct
+	49, // 24: taskyard.v1.SubmitTaskRequest.params:type_name -> google.protobuf.Struct
+	50, // 25: taskyard.v1.SubmitTaskRequest.deadline:type_name -> google.protobuf.Timestamp
+	47, // 26: taskyard.v1.SubmitTaskRequest.labels:type_name -> taskyard.v1.SubmitTaskRequest.LabelsEntry
+	50, // 27: taskyard.v1.SubmitTaskRequest.not_before:type_name -> google.protobuf.Timestamp
+	14, // 28: taskyard.v1.SubmitTaskRequest.retry_policy:type_name -> taskyard.v1.RetryPolicy
+	13, // 29: taskyard.v1.SubmitTaskRequest.input:type_name -> taskyard.v1.Payload
+	2,  // 30: taskyard.v1.SubmitTaskRequest.after_policy:type_name -> taskyard.v1.After.Policy
+	3,  // 31: taskyard.v1.SubmitTaskRequest.unique_while:type_name -> taskyard.v1.Unique.While
+	4,  // 32: taskyard.v1.SubmitTaskRequest.on_conflict:type_name -> taskyard.v1.Unique.Conflict
+	48, // 33: taskyard.v1.SubmitTaskRequest.inputs:type_name -> taskyard.v1.SubmitTaskRequest.InputsEntry
+	1,  // 34: taskyard.v1.SubmitTaskRequest.on_parent_end:type_name -> taskyard.v1.Parent.OnEnd
+	0,  // 35: taskyard.v1.SubmitTaskResponse.state:type_name -> taskyard.v1.Task.State
+	50, // 36: taskyard.v1.SubmitTaskResponse.created_at:type_name -> google.protobuf.Timestamp
+	18, // 37: taskyard.v1.SubmitTasksRequest.tasks:type_name -> taskyard.v1.SubmitTaskRequest
+	22, // 38: taskyard.v1.SubmitTasksResponse.outcomes:type_name -> taskyard.v1.SubmitOutcome
+	19, // 39: taskyard.v1.SubmitOutcome.accepted:type_name -> taskyard.v1.SubmitTaskResponse
+	17, // 40: taskyard.v1.SubmitOutcome.error:type_name -> taskyard.v1.Error
+	50, // 41: taskyard.v1.ListTasksRequest.created_from:type_name -> google.protobuf.Timestamp
+	50, // 42: taskyard.v1.ListTasksRequest.created_until:type_name -> google.protobuf.Timestamp
+	50, // 43: taskyard.v1.ListTasksRequest.ended_from:type_name -> google.protobuf.Timestamp
+	50, // 44: taskyard.v1.ListTasksRequest.ended_until:type_name -> google.protobuf.Timestamp
+	50, // 45: taskyard.v1.TaskFilter.created_from:type_name -> google.protobuf.Timestamp
+	50, // 46: taskyard.v1.TaskFilter.created_until:type_name -> google.protobuf.Timestamp
+	50, // 47: taskyard.v1.TaskFilter.ended_from:type_name -> google.protobuf.Timestamp
+	50, // 48: taskyard.v1.TaskFilter.ended_until:type_name -> google.protobuf.Timestamp
+	9,  // 49: taskyard.v1.ListTasksResponse.tasks:type_name -> taskyard.v1.Task
+	0,  // 50: taskyard.v1.CancelTaskResponse.status:type_name -> taskyard.v1.Task.State
+	5,  // 51: taskyard.v1.CancelTaskResponse.stopping:type_name -> taskyard.v1.Stopping.Outcome
+	0,  // 52: taskyard.v1.PauseTaskResponse.status:type_name -> taskyard.v1.Task.State
+	5,  // 53: taskyard.v1.PauseTaskResponse.stopping:type_name -> taskyard.v1.Stopping.Outcome
+	0,  // 54: taskyard.v1.ResumeTaskResponse.status:type_name -> taskyard.v1.Task.State
+	51, // 55: taskyard.v1.ResolveTaskRequest.result:type_name -> google.protobuf.Value
+	0,  // 56: taskyard.v1.ResolveTaskResponse.status:type_name -> taskyard.v1.Task.State
+	9,  // 57: taskyard.v1.WaitTaskResponse.task:type_name -> taskyard.v1.Task
+	0,  // 58: taskyard.v1.ExplainTaskResponse.state:type_name -> taskyard.v1.Task.State
+	40, // 59: taskyard.v1.ExplainTaskResponse.reasons:type_name -> taskyard.v1.WaitReason
+	6,  // 60: taskyard.v1.WaitReason.kind:type_name -> taskyard.v1.WaitReason.Kind
+	50, // 61: taskyard.v1.WaitReason.until:type_name -> google.protobuf.Timestamp
+	43, // 62: taskyard.v1.WatchTasksResponse.events:type_name -> taskyard.v1.TaskEvent
+	44, // 63: taskyard.v1.WatchTasksResponse.end:type_name -> taskyard.v1.WatchEnd
+	7,  // 64: taskyard.v1.TaskEvent.kind:type_name -> taskyard.v1.TaskEvent.Kind
+	50, // 65: taskyard.v1.TaskEvent.occurred_at:type_name -> google.protobuf.Timestamp
+	9,  // 66: taskyard.v1.TaskEvent.task:type_name -> taskyard.v1.Task
+	0,  // 67: taskyard.v1.TaskEvent.previous_state:type_name -> taskyard.v1.Task.State
+	8,  // 68: taskyard.v1.WatchEnd.reason:type_name -> taskyard.v1.WatchEnd.Reason
+	18, // 69: taskyard.v1.TaskService.SubmitTask:input_type -> taskyard.v1.SubmitTaskRequest
+	20, // 70: taskyard.v1.TaskService.SubmitTasks:input_type -> taskyard.v1.SubmitTasksRequest
+	23, // 71: taskyard.v1.TaskService.GetTask:input_type -> taskyard.v1.GetTaskRequest
+	24, // 72: taskyard.v1.TaskService.ListTasks:input_type -> taskyard.v1.ListTasksRequest
+	27, // 73: taskyard.v1.TaskService.CancelTask:input_type -> taskyard.v1.CancelTaskRequest
+	30, // 74: taskyard.v1.TaskService.PauseTask:input_type -> taskyard.v1.PauseTaskRequest
+	32, // 75: taskyard.v1.TaskService.ResumeTask:input_type -> taskyard.v1.ResumeTaskRequest
+	34, // 76: taskyard.v1.TaskService.ResolveTask:input_type -> taskyard.v1.ResolveTaskRequest
+	36, // 77: taskyard.v1.TaskService.WaitTask:input_type -> taskyard.v1.WaitTaskRequest
+	38, // 78: taskyard.v1.TaskService.ExplainTask:input_type -> taskyard.v1.ExplainTaskRequest
+	41, // 79: taskyard.v1.TaskService.WatchTasks:input_type -> taskyard.v1.WatchTasksRequest
+	19, // 80: taskyard.v1.TaskService.SubmitTask:output_type -> taskyard.v1.SubmitTaskResponse
+	21, // 81: taskyard.v1.TaskService.SubmitTasks:output_type -> taskyard.v1.SubmitTasksResponse
+	9,  // 82: taskyard.v1.TaskService.GetTask:output_type -> taskyard.v1.Task
+	26, // 83: taskyard.v1.TaskService.ListTasks:output_type -> taskyard.v1.ListTasksResponse
+	28, // 84: taskyard.v1.TaskService.CancelTask:output_type -> taskyard.v1.CancelTaskResponse
+	31, // 85: taskyard.v1.TaskService.PauseTask:output_type -> taskyard.v1.PauseTaskResponse
+	33, // 86: taskyard.v1.TaskService.ResumeTask:output_type -> taskyard.v1.ResumeTaskResponse
+	35, // 87: taskyard.v1.TaskService.ResolveTask:output_type -> taskyard.v1.ResolveTaskResponse
+	37, // 88: taskyard.v1.TaskService.WaitTask:output_type -> taskyard.v1.WaitTaskResponse
+	39, // 89: taskyard.v1.TaskService.ExplainTask:output_type -> taskyard.v1.ExplainTaskResponse
+	42, // 90: taskyard.v1.TaskService.WatchTasks:output_type -> taskyard.v1.WatchTasksResponse
+	80, // [80:91] is the sub-list for method output_type
+	69, // [69:80] is the sub-list for method input_type
+	69, // [69:69] is the sub-list for extension type_name
+	69, // [69:69] is the sub-list for extension extendee
+	0,  // [0:69] is the sub-list for field type_name
 }
 
 func init() { file_taskyard_v1_task_proto_init() }
@@ -4829,42 +5014,43 @@ func file_taskyard_v1_task_proto_init() {
 	file_taskyard_v1_access_proto_init()
 	file_taskyard_v1_artifact_proto_init()
 	file_taskyard_v1_task_proto_msgTypes[0].OneofWrappers = []any{}
-	file_taskyard_v1_task_proto_msgTypes[3].OneofWrappers = []any{}
 	file_taskyard_v1_task_proto_msgTypes[4].OneofWrappers = []any{}
 	file_taskyard_v1_task_proto_msgTypes[5].OneofWrappers = []any{}
 	file_taskyard_v1_task_proto_msgTypes[6].OneofWrappers = []any{}
 	file_taskyard_v1_task_proto_msgTypes[7].OneofWrappers = []any{}
 	file_taskyard_v1_task_proto_msgTypes[8].OneofWrappers = []any{}
 	file_taskyard_v1_task_proto_msgTypes[9].OneofWrappers = []any{}
-	file_taskyard_v1_task_proto_msgTypes[12].OneofWrappers = []any{
+	file_taskyard_v1_task_proto_msgTypes[10].OneofWrappers = []any{}
+	file_taskyard_v1_task_proto_msgTypes[13].OneofWrappers = []any{
 		(*SubmitOutcome_Accepted)(nil),
 		(*SubmitOutcome_Error)(nil),
 	}
-	file_taskyard_v1_task_proto_msgTypes[14].OneofWrappers = []any{}
 	file_taskyard_v1_task_proto_msgTypes[15].OneofWrappers = []any{}
 	file_taskyard_v1_task_proto_msgTypes[16].OneofWrappers = []any{}
 	file_taskyard_v1_task_proto_msgTypes[17].OneofWrappers = []any{}
 	file_taskyard_v1_task_proto_msgTypes[18].OneofWrappers = []any{}
-	file_taskyard_v1_task_proto_msgTypes[20].OneofWrappers = []any{}
+	file_taskyard_v1_task_proto_msgTypes[19].OneofWrappers = []any{}
 	file_taskyard_v1_task_proto_msgTypes[21].OneofWrappers = []any{}
 	file_taskyard_v1_task_proto_msgTypes[22].OneofWrappers = []any{}
 	file_taskyard_v1_task_proto_msgTypes[23].OneofWrappers = []any{}
+	file_taskyard_v1_task_proto_msgTypes[24].OneofWrappers = []any{}
 	file_taskyard_v1_task_proto_msgTypes[25].OneofWrappers = []any{}
 	file_taskyard_v1_task_proto_msgTypes[26].OneofWrappers = []any{}
 	file_taskyard_v1_task_proto_msgTypes[27].OneofWrappers = []any{}
-	file_taskyard_v1_task_proto_msgTypes[29].OneofWrappers = []any{}
+	file_taskyard_v1_task_proto_msgTypes[28].OneofWrappers = []any{}
 	file_taskyard_v1_task_proto_msgTypes[30].OneofWrappers = []any{}
 	file_taskyard_v1_task_proto_msgTypes[31].OneofWrappers = []any{}
 	file_taskyard_v1_task_proto_msgTypes[32].OneofWrappers = []any{}
 	file_taskyard_v1_task_proto_msgTypes[33].OneofWrappers = []any{}
 	file_taskyard_v1_task_proto_msgTypes[34].OneofWrappers = []any{}
+	file_taskyard_v1_task_proto_msgTypes[35].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_taskyard_v1_task_proto_rawDesc), len(file_taskyard_v1_task_proto_rawDesc)),
-			NumEnums:      8,
-			NumMessages:   39,
+			NumEnums:      9,
+			NumMessages:   40,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -124,6 +124,7 @@ HISTORIES = some.builds(
     COUNT,
     COUNT,
     some.none() | PARKS,
+    some.none() | TEXT,
 )
 PROFILES = some.builds(
     HostProfile,

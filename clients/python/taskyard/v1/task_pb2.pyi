@@ -227,6 +227,8 @@ class Task(_message.Message):
     SELECTOR_FIELD_NUMBER: _builtins.int
     INPUTS_FIELD_NUMBER: _builtins.int
     STEPS_FIELD_NUMBER: _builtins.int
+    REASON_FIELD_NUMBER: _builtins.int
+    ON_PARENT_END_FIELD_NUMBER: _builtins.int
     task_id: _builtins.str
     """The id that the server assigned: opaque, begins with `tsk_`. Always set."""
     agent_id: _builtins.str
@@ -299,6 +301,14 @@ class Task(_message.Message):
     """The element that the action is for, as a selector. Absent if the submitter gave none."""
     steps: _builtins.int
     """How many steps the task has recorded, in all its runs (docs/rules.md, Steps). Absent before the first."""
+    reason: _builtins.str
+    """The reason that was given for the last cancel, pause or resolve of the task (docs/rules.md, Reasons). Absent if none
+    was given, and after a resume.
+    """
+    on_parent_end: Global___Parent.OnEnd.ValueType
+    """What becomes of the task when its parent ends. Absent unless it was set; `keep` once the task failed and was resumed
+    after the end of its parent.
+    """
     @_builtins.property
     def params(self) -> _struct_pb2.Struct:
         """Parameters of the action, merged into the executor's request. Absent if the submitter gave none."""
@@ -434,10 +444,12 @@ class Task(_message.Message):
         selector: _builtins.str | None = ...,
         inputs: _abc.Mapping[_builtins.str, _builtins.str] | None = ...,
         steps: _builtins.int | None = ...,
+        reason: _builtins.str | None = ...,
+        on_parent_end: Global___Parent.OnEnd.ValueType | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["_action", b"_action", "_after_policy", b"_after_policy", "_agent_id", b"_agent_id", "_batch_id", b"_batch_id", "_callback_url", b"_callback_url", "_code", b"_code", "_error", b"_error", "_hold", b"_hold", "_host_id", b"_host_id", "_idempotency_key", b"_idempotency_key", "_latency_ms", b"_latency_ms", "_notice", b"_notice", "_on_target_failure", b"_on_target_failure", "_parent_id", b"_parent_id", "_position", b"_position", "_priority", b"_priority", "_project", b"_project", "_ref", b"_ref", "_run", b"_run", "_run_timeout_ms", b"_run_timeout_ms", "_selector", b"_selector", "_state", b"_state", "_steps", b"_steps", "_tab_id", b"_tab_id", "_target", b"_target", "_task_id", b"_task_id", "_token_limit", b"_token_limit", "_tokens_used", b"_tokens_used", "_traceback", b"_traceback", "_traceparent", b"_traceparent", "_unique_key", b"_unique_key", "_unique_while", b"_unique_while", "action", b"action", "after_policy", b"after_policy", "agent_id", b"agent_id", "batch_id", b"batch_id", "callback_url", b"callback_url", "code", b"code", "completed_at", b"completed_at", "created_at", b"created_at", "deadline", b"deadline", "error", b"error", "hold", b"hold", "host_id", b"host_id", "idempotency_key", b"idempotency_key", "input", b"input", "latency_ms", b"latency_ms", "not_before", b"not_before", "notice", b"notice", "on_target_failure", b"on_target_failure", "output", b"output", "params", b"params", "parent_id", b"parent_id", "position", b"position", "priority", b"priority", "progress", b"progress", "project", b"project", "ref", b"ref", "result", b"result", "retry_policy", b"retry_policy", "run", b"run", "run_timeout_ms", b"run_timeout_ms", "selector", b"selector", "started_at", b"started_at", "state", b"state", "steps", b"steps", "tab_id", b"tab_id", "target", b"target", "task_id", b"task_id", "token_limit", b"token_limit", "tokens_used", b"tokens_used", "traceback", b"traceback", "traceparent", b"traceparent", "unique_key", b"unique_key", "unique_while", b"unique_while"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_action", b"_action", "_after_policy", b"_after_policy", "_agent_id", b"_agent_id", "_batch_id", b"_batch_id", "_callback_url", b"_callback_url", "_code", b"_code", "_error", b"_error", "_hold", b"_hold", "_host_id", b"_host_id", "_idempotency_key", b"_idempotency_key", "_latency_ms", b"_latency_ms", "_notice", b"_notice", "_on_parent_end", b"_on_parent_end", "_on_target_failure", b"_on_target_failure", "_parent_id", b"_parent_id", "_position", b"_position", "_priority", b"_priority", "_project", b"_project", "_reason", b"_reason", "_ref", b"_ref", "_run", b"_run", "_run_timeout_ms", b"_run_timeout_ms", "_selector", b"_selector", "_state", b"_state", "_steps", b"_steps", "_tab_id", b"_tab_id", "_target", b"_target", "_task_id", b"_task_id", "_token_limit", b"_token_limit", "_tokens_used", b"_tokens_used", "_traceback", b"_traceback", "_traceparent", b"_traceparent", "_unique_key", b"_unique_key", "_unique_while", b"_unique_while", "action", b"action", "after_policy", b"after_policy", "agent_id", b"agent_id", "batch_id", b"batch_id", "callback_url", b"callback_url", "code", b"code", "completed_at", b"completed_at", "created_at", b"created_at", "deadline", b"deadline", "error", b"error", "hold", b"hold", "host_id", b"host_id", "idempotency_key", b"idempotency_key", "input", b"input", "latency_ms", b"latency_ms", "not_before", b"not_before", "notice", b"notice", "on_parent_end", b"on_parent_end", "on_target_failure", b"on_target_failure", "output", b"output", "params", b"params", "parent_id", b"parent_id", "position", b"position", "priority", b"priority", "progress", b"progress", "project", b"project", "reason", b"reason", "ref", b"ref", "result", b"result", "retry_policy", b"retry_policy", "run", b"run", "run_timeout_ms", b"run_timeout_ms", "selector", b"selector", "started_at", b"started_at", "state", b"state", "steps", b"steps", "tab_id", b"tab_id", "target", b"target", "task_id", b"task_id", "token_limit", b"token_limit", "tokens_used", b"tokens_used", "traceback", b"traceback", "traceparent", b"traceparent", "unique_key", b"unique_key", "unique_while", b"unique_while"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_action", b"_action", "_after_policy", b"_after_policy", "_agent_id", b"_agent_id", "_batch_id", b"_batch_id", "_callback_url", b"_callback_url", "_code", b"_code", "_error", b"_error", "_hold", b"_hold", "_host_id", b"_host_id", "_idempotency_key", b"_idempotency_key", "_latency_ms", b"_latency_ms", "_notice", b"_notice", "_on_target_failure", b"_on_target_failure", "_parent_id", b"_parent_id", "_position", b"_position", "_priority", b"_priority", "_project", b"_project", "_ref", b"_ref", "_run", b"_run", "_run_timeout_ms", b"_run_timeout_ms", "_selector", b"_selector", "_state", b"_state", "_steps", b"_steps", "_tab_id", b"_tab_id", "_target", b"_target", "_task_id", b"_task_id", "_token_limit", b"_token_limit", "_tokens_used", b"_tokens_used", "_traceback", b"_traceback", "_traceparent", b"_traceparent", "_unique_key", b"_unique_key", "_unique_while", b"_unique_while", "action", b"action", "after", b"after", "after_policy", b"after_policy", "agent_id", b"agent_id", "artifacts", b"artifacts", "attempts", b"attempts", "batch_id", b"batch_id", "callback_url", b"callback_url", "code", b"code", "completed_at", b"completed_at", "concurrency_keys", b"concurrency_keys", "created_at", b"created_at", "deadline", b"deadline", "error", b"error", "hold", b"hold", "host_id", b"host_id", "idempotency_key", b"idempotency_key", "input", b"input", "inputs", b"inputs", "labels", b"labels", "latency_ms", b"latency_ms", "not_before", b"not_before", "notice", b"notice", "on_target_failure", b"on_target_failure", "output", b"output", "params", b"params", "parent_id", b"parent_id", "position", b"position", "priority", b"priority", "progress", b"progress", "project", b"project", "ref", b"ref", "requires", b"requires", "result", b"result", "retry_policy", b"retry_policy", "run", b"run", "run_timeout_ms", b"run_timeout_ms", "selector", b"selector", "started_at", b"started_at", "state", b"state", "steps", b"steps", "tab_id", b"tab_id", "target", b"target", "task_id", b"task_id", "token_limit", b"token_limit", "tokens_used", b"tokens_used", "traceback", b"traceback", "traceparent", b"traceparent", "unique_key", b"unique_key", "unique_while", b"unique_while"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_action", b"_action", "_after_policy", b"_after_policy", "_agent_id", b"_agent_id", "_batch_id", b"_batch_id", "_callback_url", b"_callback_url", "_code", b"_code", "_error", b"_error", "_hold", b"_hold", "_host_id", b"_host_id", "_idempotency_key", b"_idempotency_key", "_latency_ms", b"_latency_ms", "_notice", b"_notice", "_on_parent_end", b"_on_parent_end", "_on_target_failure", b"_on_target_failure", "_parent_id", b"_parent_id", "_position", b"_position", "_priority", b"_priority", "_project", b"_project", "_reason", b"_reason", "_ref", b"_ref", "_run", b"_run", "_run_timeout_ms", b"_run_timeout_ms", "_selector", b"_selector", "_state", b"_state", "_steps", b"_steps", "_tab_id", b"_tab_id", "_target", b"_target", "_task_id", b"_task_id", "_token_limit", b"_token_limit", "_tokens_used", b"_tokens_used", "_traceback", b"_traceback", "_traceparent", b"_traceparent", "_unique_key", b"_unique_key", "_unique_while", b"_unique_while", "action", b"action", "after", b"after", "after_policy", b"after_policy", "agent_id", b"agent_id", "artifacts", b"artifacts", "attempts", b"attempts", "batch_id", b"batch_id", "callback_url", b"callback_url", "code", b"code", "completed_at", b"completed_at", "concurrency_keys", b"concurrency_keys", "created_at", b"created_at", "deadline", b"deadline", "error", b"error", "hold", b"hold", "host_id", b"host_id", "idempotency_key", b"idempotency_key", "input", b"input", "inputs", b"inputs", "labels", b"labels", "latency_ms", b"latency_ms", "not_before", b"not_before", "notice", b"notice", "on_parent_end", b"on_parent_end", "on_target_failure", b"on_target_failure", "output", b"output", "params", b"params", "parent_id", b"parent_id", "position", b"position", "priority", b"priority", "progress", b"progress", "project", b"project", "reason", b"reason", "ref", b"ref", "requires", b"requires", "result", b"result", "retry_policy", b"retry_policy", "run", b"run", "run_timeout_ms", b"run_timeout_ms", "selector", b"selector", "started_at", b"started_at", "state", b"state", "steps", b"steps", "tab_id", b"tab_id", "target", b"target", "task_id", b"task_id", "token_limit", b"token_limit", "tokens_used", b"tokens_used", "traceback", b"traceback", "traceparent", b"traceparent", "unique_key", b"unique_key", "unique_while", b"unique_while"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__action: _TypeAlias = _typing.Literal["action"]  # noqa: Y015
     _WhichOneofArgType__action: _TypeAlias = _typing.Literal["_action", b"_action"]  # noqa: Y015
@@ -463,6 +475,8 @@ class Task(_message.Message):
     _WhichOneofArgType__latency_ms: _TypeAlias = _typing.Literal["_latency_ms", b"_latency_ms"]  # noqa: Y015
     _WhichOneofReturnType__notice: _TypeAlias = _typing.Literal["notice"]  # noqa: Y015
     _WhichOneofArgType__notice: _TypeAlias = _typing.Literal["_notice", b"_notice"]  # noqa: Y015
+    _WhichOneofReturnType__on_parent_end: _TypeAlias = _typing.Literal["on_parent_end"]  # noqa: Y015
+    _WhichOneofArgType__on_parent_end: _TypeAlias = _typing.Literal["_on_parent_end", b"_on_parent_end"]  # noqa: Y015
     _WhichOneofReturnType__on_target_failure: _TypeAlias = _typing.Literal["on_target_failure"]  # noqa: Y015
     _WhichOneofArgType__on_target_failure: _TypeAlias = _typing.Literal["_on_target_failure", b"_on_target_failure"]  # noqa: Y015
     _WhichOneofReturnType__parent_id: _TypeAlias = _typing.Literal["parent_id"]  # noqa: Y015
@@ -473,6 +487,8 @@ class Task(_message.Message):
     _WhichOneofArgType__priority: _TypeAlias = _typing.Literal["_priority", b"_priority"]  # noqa: Y015
     _WhichOneofReturnType__project: _TypeAlias = _typing.Literal["project"]  # noqa: Y015
     _WhichOneofArgType__project: _TypeAlias = _typing.Literal["_project", b"_project"]  # noqa: Y015
+    _WhichOneofReturnType__reason: _TypeAlias = _typing.Literal["reason"]  # noqa: Y015
+    _WhichOneofArgType__reason: _TypeAlias = _typing.Literal["_reason", b"_reason"]  # noqa: Y015
     _WhichOneofReturnType__ref: _TypeAlias = _typing.Literal["ref"]  # noqa: Y015
     _WhichOneofArgType__ref: _TypeAlias = _typing.Literal["_ref", b"_ref"]  # noqa: Y015
     _WhichOneofReturnType__run: _TypeAlias = _typing.Literal["run"]  # noqa: Y015
@@ -528,6 +544,8 @@ class Task(_message.Message):
     @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType__notice) -> _WhichOneofReturnType__notice | None: ...
     @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__on_parent_end) -> _WhichOneofReturnType__on_parent_end | None: ...
+    @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType__on_target_failure) -> _WhichOneofReturnType__on_target_failure | None: ...
     @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType__parent_id) -> _WhichOneofReturnType__parent_id | None: ...
@@ -537,6 +555,8 @@ class Task(_message.Message):
     def WhichOneof(self, oneof_group: _WhichOneofArgType__priority) -> _WhichOneofReturnType__priority | None: ...
     @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType__project) -> _WhichOneofReturnType__project | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__reason) -> _WhichOneofReturnType__reason | None: ...
     @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType__ref) -> _WhichOneofReturnType__ref | None: ...
     @_typing.overload
@@ -569,6 +589,60 @@ class Task(_message.Message):
     def WhichOneof(self, oneof_group: _WhichOneofArgType__unique_while) -> _WhichOneofReturnType__unique_while | None: ...
 
 Global___Task: _TypeAlias = Task  # noqa: Y015
+
+@_typing.final
+class Parent(_message.Message):
+    """Parent holds what the end of a parent means for its children. It is a message because the names of enum values share the
+    enclosing scope.
+    """
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    class _OnEnd:
+        ValueType = _typing.NewType("ValueType", _builtins.int)
+        V: _TypeAlias = ValueType  # noqa: Y015
+
+    class _OnEndEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[Parent._OnEnd.ValueType], _builtins.type):
+        DESCRIPTOR: _descriptor.EnumDescriptor
+        unspecified: Parent._OnEnd.ValueType  # 0
+        """Not a policy; the default, `keep`, applies."""
+        ON_END_UNSPECIFIED: Parent._OnEnd.ValueType  # 0
+        """Same as `unspecified`."""
+        keep: Parent._OnEnd.ValueType  # 1
+        """It goes on."""
+        ON_END_KEEP: Parent._OnEnd.ValueType  # 1
+        """Same as `keep`."""
+        cancel: Parent._OnEnd.ValueType  # 2
+        """It is cancelled."""
+        ON_END_CANCEL: Parent._OnEnd.ValueType  # 2
+        """Same as `cancel`."""
+
+    class OnEnd(_OnEnd, metaclass=_OnEndEnumTypeWrapper):
+        """OnEnd says what becomes of a task when its parent ends (docs/rules.md, Parents)."""
+
+    unspecified: Parent.OnEnd.ValueType  # 0
+    """Not a policy; the default, `keep`, applies."""
+    ON_END_UNSPECIFIED: Parent.OnEnd.ValueType  # 0
+    """Same as `unspecified`."""
+    keep: Parent.OnEnd.ValueType  # 1
+    """It goes on."""
+    ON_END_KEEP: Parent.OnEnd.ValueType  # 1
+    """Same as `keep`."""
+    cancel: Parent.OnEnd.ValueType  # 2
+    """It is cancelled."""
+    ON_END_CANCEL: Parent.OnEnd.ValueType  # 2
+    """Same as `cancel`."""
+
+    def __init__(
+        self,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___Parent: _TypeAlias = Parent  # noqa: Y015
 
 @_typing.final
 class After(_message.Message):
@@ -1050,6 +1124,7 @@ class SubmitTaskRequest(_message.Message):
     ON_TARGET_FAILURE_FIELD_NUMBER: _builtins.int
     SELECTOR_FIELD_NUMBER: _builtins.int
     INPUTS_FIELD_NUMBER: _builtins.int
+    ON_PARENT_END_FIELD_NUMBER: _builtins.int
     agent_id: _builtins.str
     """The submitting agent. Required."""
     action: _builtins.str
@@ -1098,6 +1173,10 @@ class SubmitTaskRequest(_message.Message):
     selector: _builtins.str
     """The element that the action is for, as a selector such as `#btn` or `text:Sign in`, which the tab executor sends
     beside `ref`. Default none.
+    """
+    on_parent_end: Global___Parent.OnEnd.ValueType
+    """What becomes of this task when its parent ends, however that ends. Needs `parent_id`; with `cancel` that must not have
+    ended (docs/rules.md, Parents). Default `keep`.
     """
     @_builtins.property
     def params(self) -> _struct_pb2.Struct:
@@ -1183,10 +1262,11 @@ class SubmitTaskRequest(_message.Message):
         on_target_failure: _builtins.str | None = ...,
         selector: _builtins.str | None = ...,
         inputs: _abc.Mapping[_builtins.str, _builtins.str] | None = ...,
+        on_parent_end: Global___Parent.OnEnd.ValueType | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["_after_policy", b"_after_policy", "_callback_url", b"_callback_url", "_hold", b"_hold", "_idempotency_key", b"_idempotency_key", "_on_conflict", b"_on_conflict", "_on_target_failure", b"_on_target_failure", "_parent_id", b"_parent_id", "_priority", b"_priority", "_project", b"_project", "_ref", b"_ref", "_run_timeout_ms", b"_run_timeout_ms", "_selector", b"_selector", "_tab_id", b"_tab_id", "_target", b"_target", "_token_limit", b"_token_limit", "_traceparent", b"_traceparent", "_unique_key", b"_unique_key", "_unique_while", b"_unique_while", "after_policy", b"after_policy", "callback_url", b"callback_url", "deadline", b"deadline", "hold", b"hold", "idempotency_key", b"idempotency_key", "input", b"input", "not_before", b"not_before", "on_conflict", b"on_conflict", "on_target_failure", b"on_target_failure", "params", b"params", "parent_id", b"parent_id", "priority", b"priority", "project", b"project", "ref", b"ref", "retry_policy", b"retry_policy", "run_timeout_ms", b"run_timeout_ms", "selector", b"selector", "tab_id", b"tab_id", "target", b"target", "token_limit", b"token_limit", "traceparent", b"traceparent", "unique_key", b"unique_key", "unique_while", b"unique_while"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_after_policy", b"_after_policy", "_callback_url", b"_callback_url", "_hold", b"_hold", "_idempotency_key", b"_idempotency_key", "_on_conflict", b"_on_conflict", "_on_parent_end", b"_on_parent_end", "_on_target_failure", b"_on_target_failure", "_parent_id", b"_parent_id", "_priority", b"_priority", "_project", b"_project", "_ref", b"_ref", "_run_timeout_ms", b"_run_timeout_ms", "_selector", b"_selector", "_tab_id", b"_tab_id", "_target", b"_target", "_token_limit", b"_token_limit", "_traceparent", b"_traceparent", "_unique_key", b"_unique_key", "_unique_while", b"_unique_while", "after_policy", b"after_policy", "callback_url", b"callback_url", "deadline", b"deadline", "hold", b"hold", "idempotency_key", b"idempotency_key", "input", b"input", "not_before", b"not_before", "on_conflict", b"on_conflict", "on_parent_end", b"on_parent_end", "on_target_failure", b"on_target_failure", "params", b"params", "parent_id", b"parent_id", "priority", b"priority", "project", b"project", "ref", b"ref", "retry_policy", b"retry_policy", "run_timeout_ms", b"run_timeout_ms", "selector", b"selector", "tab_id", b"tab_id", "target", b"target", "token_limit", b"token_limit", "traceparent", b"traceparent", "unique_key", b"unique_key", "unique_while", b"unique_while"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_after_policy", b"_after_policy", "_callback_url", b"_callback_url", "_hold", b"_hold", "_idempotency_key", b"_idempotency_key", "_on_conflict", b"_on_conflict", "_on_target_failure", b"_on_target_failure", "_parent_id", b"_parent_id", "_priority", b"_priority", "_project", b"_project", "_ref", b"_ref", "_run_timeout_ms", b"_run_timeout_ms", "_selector", b"_selector", "_tab_id", b"_tab_id", "_target", b"_target", "_token_limit", b"_token_limit", "_traceparent", b"_traceparent", "_unique_key", b"_unique_key", "_unique_while", b"_unique_while", "action", b"action", "after", b"after", "after_policy", b"after_policy", "agent_id", b"agent_id", "callback_url", b"callback_url", "concurrency_keys", b"concurrency_keys", "deadline", b"deadline", "hold", b"hold", "idempotency_key", b"idempotency_key", "input", b"input", "inputs", b"inputs", "labels", b"labels", "not_before", b"not_before", "on_conflict", b"on_conflict", "on_target_failure", b"on_target_failure", "params", b"params", "parent_id", b"parent_id", "priority", b"priority", "project", b"project", "ref", b"ref", "requires", b"requires", "retry_policy", b"retry_policy", "run_timeout_ms", b"run_timeout_ms", "selector", b"selector", "tab_id", b"tab_id", "target", b"target", "token_limit", b"token_limit", "traceparent", b"traceparent", "unique_key", b"unique_key", "unique_while", b"unique_while"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_after_policy", b"_after_policy", "_callback_url", b"_callback_url", "_hold", b"_hold", "_idempotency_key", b"_idempotency_key", "_on_conflict", b"_on_conflict", "_on_parent_end", b"_on_parent_end", "_on_target_failure", b"_on_target_failure", "_parent_id", b"_parent_id", "_priority", b"_priority", "_project", b"_project", "_ref", b"_ref", "_run_timeout_ms", b"_run_timeout_ms", "_selector", b"_selector", "_tab_id", b"_tab_id", "_target", b"_target", "_token_limit", b"_token_limit", "_traceparent", b"_traceparent", "_unique_key", b"_unique_key", "_unique_while", b"_unique_while", "action", b"action", "after", b"after", "after_policy", b"after_policy", "agent_id", b"agent_id", "callback_url", b"callback_url", "concurrency_keys", b"concurrency_keys", "deadline", b"deadline", "hold", b"hold", "idempotency_key", b"idempotency_key", "input", b"input", "inputs", b"inputs", "labels", b"labels", "not_before", b"not_before", "on_conflict", b"on_conflict", "on_parent_end", b"on_parent_end", "on_target_failure", b"on_target_failure", "params", b"params", "parent_id", b"parent_id", "priority", b"priority", "project", b"project", "ref", b"ref", "requires", b"requires", "retry_policy", b"retry_policy", "run_timeout_ms", b"run_timeout_ms", "selector", b"selector", "tab_id", b"tab_id", "target", b"target", "token_limit", b"token_limit", "traceparent", b"traceparent", "unique_key", b"unique_key", "unique_while", b"unique_while"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__after_policy: _TypeAlias = _typing.Literal["after_policy"]  # noqa: Y015
     _WhichOneofArgType__after_policy: _TypeAlias = _typing.Literal["_after_policy", b"_after_policy"]  # noqa: Y015
@@ -1198,6 +1278,8 @@ class SubmitTaskRequest(_message.Message):
     _WhichOneofArgType__idempotency_key: _TypeAlias = _typing.Literal["_idempotency_key", b"_idempotency_key"]  # noqa: Y015
     _WhichOneofReturnType__on_conflict: _TypeAlias = _typing.Literal["on_conflict"]  # noqa: Y015
     _WhichOneofArgType__on_conflict: _TypeAlias = _typing.Literal["_on_conflict", b"_on_conflict"]  # noqa: Y015
+    _WhichOneofReturnType__on_parent_end: _TypeAlias = _typing.Literal["on_parent_end"]  # noqa: Y015
+    _WhichOneofArgType__on_parent_end: _TypeAlias = _typing.Literal["_on_parent_end", b"_on_parent_end"]  # noqa: Y015
     _WhichOneofReturnType__on_target_failure: _TypeAlias = _typing.Literal["on_target_failure"]  # noqa: Y015
     _WhichOneofArgType__on_target_failure: _TypeAlias = _typing.Literal["_on_target_failure", b"_on_target_failure"]  # noqa: Y015
     _WhichOneofReturnType__parent_id: _TypeAlias = _typing.Literal["parent_id"]  # noqa: Y015
@@ -1234,6 +1316,8 @@ class SubmitTaskRequest(_message.Message):
     def WhichOneof(self, oneof_group: _WhichOneofArgType__idempotency_key) -> _WhichOneofReturnType__idempotency_key | None: ...
     @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType__on_conflict) -> _WhichOneofReturnType__on_conflict | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__on_parent_end) -> _WhichOneofReturnType__on_parent_end | None: ...
     @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType__on_target_failure) -> _WhichOneofReturnType__on_target_failure | None: ...
     @_typing.overload
@@ -1777,6 +1861,7 @@ class CancelTaskRequest(_message.Message):
     TASK_ID_FIELD_NUMBER: _builtins.int
     CANCEL_CHILDREN_FIELD_NUMBER: _builtins.int
     WAIT_MS_FIELD_NUMBER: _builtins.int
+    REASON_FIELD_NUMBER: _builtins.int
     task_id: _builtins.str
     """The task. Required."""
     cancel_children: _builtins.bool
@@ -1785,23 +1870,30 @@ class CancelTaskRequest(_message.Message):
     """How long to wait for the host to say that nothing runs any more, in milliseconds, at most 60,000. Default 0: the
     answer comes at once.
     """
+    reason: _builtins.str
+    """Why, for people: up to 1,000 characters, shown with the tasks and told to their hosts (docs/rules.md, Reasons). Default none."""
     def __init__(
         self,
         *,
         task_id: _builtins.str = ...,
         cancel_children: _builtins.bool | None = ...,
         wait_ms: _builtins.int | None = ...,
+        reason: _builtins.str | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["_cancel_children", b"_cancel_children", "_wait_ms", b"_wait_ms", "cancel_children", b"cancel_children", "wait_ms", b"wait_ms"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_cancel_children", b"_cancel_children", "_reason", b"_reason", "_wait_ms", b"_wait_ms", "cancel_children", b"cancel_children", "reason", b"reason", "wait_ms", b"wait_ms"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_cancel_children", b"_cancel_children", "_wait_ms", b"_wait_ms", "cancel_children", b"cancel_children", "task_id", b"task_id", "wait_ms", b"wait_ms"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_cancel_children", b"_cancel_children", "_reason", b"_reason", "_wait_ms", b"_wait_ms", "cancel_children", b"cancel_children", "reason", b"reason", "task_id", b"task_id", "wait_ms", b"wait_ms"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__cancel_children: _TypeAlias = _typing.Literal["cancel_children"]  # noqa: Y015
     _WhichOneofArgType__cancel_children: _TypeAlias = _typing.Literal["_cancel_children", b"_cancel_children"]  # noqa: Y015
+    _WhichOneofReturnType__reason: _TypeAlias = _typing.Literal["reason"]  # noqa: Y015
+    _WhichOneofArgType__reason: _TypeAlias = _typing.Literal["_reason", b"_reason"]  # noqa: Y015
     _WhichOneofReturnType__wait_ms: _TypeAlias = _typing.Literal["wait_ms"]  # noqa: Y015
     _WhichOneofArgType__wait_ms: _TypeAlias = _typing.Literal["_wait_ms", b"_wait_ms"]  # noqa: Y015
     @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType__cancel_children) -> _WhichOneofReturnType__cancel_children | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__reason) -> _WhichOneofReturnType__reason | None: ...
     @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType__wait_ms) -> _WhichOneofReturnType__wait_ms | None: ...
 
@@ -1934,24 +2026,33 @@ class PauseTaskRequest(_message.Message):
 
     TASK_ID_FIELD_NUMBER: _builtins.int
     WAIT_MS_FIELD_NUMBER: _builtins.int
+    REASON_FIELD_NUMBER: _builtins.int
     task_id: _builtins.str
     """The task. Required."""
     wait_ms: _builtins.int
     """How long to wait for the host to say that nothing runs any more, in milliseconds, at most 60,000. Default 0: the
     answer comes at once.
     """
+    reason: _builtins.str
+    """Why, for people: up to 1,000 characters, shown with the task and told to its host (docs/rules.md, Reasons). Default none."""
     def __init__(
         self,
         *,
         task_id: _builtins.str = ...,
         wait_ms: _builtins.int | None = ...,
+        reason: _builtins.str | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["_wait_ms", b"_wait_ms", "wait_ms", b"wait_ms"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_reason", b"_reason", "_wait_ms", b"_wait_ms", "reason", b"reason", "wait_ms", b"wait_ms"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_wait_ms", b"_wait_ms", "task_id", b"task_id", "wait_ms", b"wait_ms"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_reason", b"_reason", "_wait_ms", b"_wait_ms", "reason", b"reason", "task_id", b"task_id", "wait_ms", b"wait_ms"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    _WhichOneofReturnType__reason: _TypeAlias = _typing.Literal["reason"]  # noqa: Y015
+    _WhichOneofArgType__reason: _TypeAlias = _typing.Literal["_reason", b"_reason"]  # noqa: Y015
     _WhichOneofReturnType__wait_ms: _TypeAlias = _typing.Literal["wait_ms"]  # noqa: Y015
     _WhichOneofArgType__wait_ms: _TypeAlias = _typing.Literal["_wait_ms", b"_wait_ms"]  # noqa: Y015
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__reason) -> _WhichOneofReturnType__reason | None: ...
+    @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType__wait_ms) -> _WhichOneofReturnType__wait_ms | None: ...
 
 Global___PauseTaskRequest: _TypeAlias = PauseTaskRequest  # noqa: Y015
@@ -2068,8 +2169,11 @@ class ResolveTaskRequest(_message.Message):
 
     TASK_ID_FIELD_NUMBER: _builtins.int
     RESULT_FIELD_NUMBER: _builtins.int
+    REASON_FIELD_NUMBER: _builtins.int
     task_id: _builtins.str
     """The task. Required."""
+    reason: _builtins.str
+    """Why, for people: up to 1,000 characters, shown with the task (docs/rules.md, Reasons). Default none."""
     @_builtins.property
     def result(self) -> _struct_pb2.Value:
         """The result to record, at most `maxPayloadBytes` when encoded. Default none."""
@@ -2079,12 +2183,15 @@ class ResolveTaskRequest(_message.Message):
         *,
         task_id: _builtins.str = ...,
         result: _struct_pb2.Value | None = ...,
+        reason: _builtins.str | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["result", b"result"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_reason", b"_reason", "reason", b"reason", "result", b"result"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["result", b"result", "task_id", b"task_id"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_reason", b"_reason", "reason", b"reason", "result", b"result", "task_id", b"task_id"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    def WhichOneof(self, oneof_group: _Never) -> None: ...
+    _WhichOneofReturnType__reason: _TypeAlias = _typing.Literal["reason"]  # noqa: Y015
+    _WhichOneofArgType__reason: _TypeAlias = _typing.Literal["_reason", b"_reason"]  # noqa: Y015
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__reason) -> _WhichOneofReturnType__reason | None: ...
 
 Global___ResolveTaskRequest: _TypeAlias = ResolveTaskRequest  # noqa: Y015
 
