@@ -280,17 +280,8 @@ class TaskDesk:
             ClientClosed: The client is closed.
         """
         self._calls.check_open()
-        watch = Watch(
-            self._servers,
-            self._credentials,
-            request,
-            self._patience,
-            self.watches,
-            codec=self.codec,
-            on_gap=on_gap,
-            on_begun=on_begun,
-        )
-        return watch.events()
+        about = (self._servers, self._credentials, request, self._patience, self.watches)
+        return Watch(*about, codec=self.codec, on_gap=on_gap, on_begun=on_begun).events()
 
     def output(
         self,
