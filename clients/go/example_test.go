@@ -252,6 +252,24 @@ func summarise(ctx context.Context, task *taskyard.RunningTask) (any, error) {
 	return map[string]any{"url": fetched.URL, "bytes": len(picture)}, err
 }
 
+func ExampleStep() {
+	_, client := connected()
+	host := taskyard.NewHost(client, "laptop", taskyard.HostOptions{})
+	host.Handle("order", order)
+}
+
+func order(ctx context.Context, task *taskyard.RunningTask) (any, error) {
+	item, err := taskyard.Step(ctx, task, "fetch page", func(ctx context.Context) (page, error) {
+		return page{URL: "https://example.com"}, ctx.Err()
+	})
+	if err != nil {
+		return nil, err
+	}
+	return taskyard.Step(ctx, task, "pay", func(ctx context.Context) (string, error) {
+		return "paid for " + item.URL, ctx.Err()
+	})
+}
+
 func connected() (context.Context, *taskyard.Client) {
 	client, err := taskyard.Connect("127.0.0.1:50051")
 	if err != nil {

@@ -24,6 +24,9 @@ func (r *hostRun) begin(assignments []*taskyardv1.Assignment) {
 		ctx, cancel := context.WithCancelCause(r.handlersContext)
 		task.emit = func(chunk *taskyardv1.NewChunk) error { return r.emit(ctx, task.key(), chunk) }
 		task.held = newHeldArtifacts(r.host.client, r.host.id, task.key(), task.Artifacts)
+		task.steps = &runSteps{
+			task: task, maxPayloadBytes: r.maxPayloadBytes, calls: taskyardv1.NewStepServiceClient(r.host.client.conn),
+		}
 		r.handlers[task.key()] = &runningHandler{task, cancel}
 		r.runningHandlers.Go(func() {
 			defer cancel(nil)

@@ -128,23 +128,21 @@ func (t *RunningTask) fetchParams(ctx context.Context) error {
 	return nil
 }
 
+// maxPayloadBytes returns how large a result may be, 0 if the server has not told.
+func (r *hostRun) maxPayloadBytes() int {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.session.maxPayloadBytes
+}
+
 // shrink makes an artifact of a result that is too large, and refers to it.
 func (r *hostRun) shrink(ctx context.Context, task *RunningTask, outcome *taskyardv1.Report) *taskyardv1.Report {
 	done := outcome.GetCompleted()
-	r.mu.Lock()
-	most := r.session.maxPayloadBytes
-	r.mu.Unlock()
+	most := r.maxPayloadBytes()
 	if done == nil || most == 0 || proto.Size(done.Result)+proto.Size(done.Output) <= most {
 		return outcome
 	}
-	data, err := done.Output.GetData(), error(nil)
-	if done.Output == nil {
-		data, err = json.Marshal(done.Result.AsInterface())
-	}
-	var artifact *Artifact
-	if err == nil {
-		artifact, err = task.PutArtifact(ctx, resultArtifact, bytes.NewReader(data), "application/json")
-	}
+	result, err := task.putValue(ctx, resultArtifact, done.Result, done.Output)
 	if err != nil {
 		if ctx.Err() != nil {
 			return nil
@@ -152,19 +150,33 @@ func (r *hostRun) shrink(ctx context.Context, task *RunningTask, outcome *taskya
 		reason := "the result is too large, and cannot be an artifact: " + err.Error()
 		return task.failed(&ActionFailed{Reason: reason, Code: badResult, Final: true}, "")
 	}
-	told := map[string]any{
-		"name": resultArtifact, "sizeBytes": float64(artifact.Size), "sha256": artifact.SHA256,
-		"href": "/tasks/" + task.ID + "/artifacts/" + resultArtifact,
+	done.Result, done.Output = result, nil
+	return outcome
+}
+
+// putValue makes an artifact of a value that is too large, and returns the reference that stands in its place.
+func (t *RunningTask) putValue(
+	ctx context.Context, name string, value *structpb.Value, payload *taskyardv1.Payload,
+) (*structpb.Value, error) {
+	data := payload.GetData()
+	if payload == nil {
+		var err error
+		if data, err = json.Marshal(value.AsInterface()); err != nil {
+			return nil, err
+		}
 	}
-	if encoding := done.Output.GetEncoding(); encoding != "" {
+	artifact, err := t.PutArtifact(ctx, name, bytes.NewReader(data), "application/json")
+	if err != nil {
+		return nil, err
+	}
+	told := map[string]any{
+		"name": name, "sizeBytes": float64(artifact.Size), "sha256": artifact.SHA256,
+		"href": "/tasks/" + t.ID + "/artifacts/" + name,
+	}
+	if encoding := payload.GetEncoding(); encoding != "" {
 		told["encoding"] = encoding
 	}
-	done.Output = nil
-	done.Result, err = structpb.NewValue(map[string]any{"$artifact": told})
-	if err != nil {
-		panic(err) // Text and numbers always are a value.
-	}
-	return outcome
+	return structpb.NewValue(map[string]any{"$artifact": told})
 }
 
 // withResult returns a task that has ended with its result, also where that is an artifact.
@@ -175,9 +187,8 @@ func (c *Client) withResult(ctx context.Context, task *Task) (*Task, error) {
 // withResult gives a task that has ended its result, where read reads that since it is an artifact.
 func withResult(task *Task, read func() ([]byte, error)) (*Task, error) {
 	reference := task.referenceIn(task.Result, resultArtifact)
-	isSame := func(each Artifact) bool { return each.Name == resultArtifact && each.SHA256 == reference.SHA256 }
 	// A handler may return what looks like a reference.
-	if reference == nil || task.Output != nil || !slices.ContainsFunc(task.Artifacts, isSame) {
+	if reference == nil || task.Output != nil || !task.hasArtifact(resultArtifact, reference.SHA256) {
 		return task, nil
 	}
 	data, err := read()
@@ -208,4 +219,9 @@ func (t *Task) referenceIn(value any, name string) *artifactReference {
 		return nil
 	}
 	return &artifactReference{text("sha256"), text("encoding")}
+}
+
+// hasArtifact reports whether the task has an artifact with this name and hash.
+func (t *Task) hasArtifact(name, sum string) bool {
+	return slices.ContainsFunc(t.Artifacts, func(each Artifact) bool { return each.Name == name && each.SHA256 == sum })
 }

@@ -45,6 +45,7 @@ type RunningTask struct {
 	report func(*taskyardv1.Report)
 	emit   func(*taskyardv1.NewChunk) error
 	held   *heldArtifacts
+	steps  *runSteps
 	handed map[string]*taskyardv1.Input // The inputs as they came along.
 	tokens atomic.Pointer[uint32]
 

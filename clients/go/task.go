@@ -134,6 +134,8 @@ type Task struct {
 	Reason string
 	// Artifacts are its values of any size, of all runs, in the order in which they were put.
 	Artifacts []Artifact
+	// Steps counts the steps that it has recorded, in all runs; [Client.Steps] returns them.
+	Steps int
 }
 
 // DecodeParams stores the params, or the input in their place, in what v points to, as encoding/json does. The error is
@@ -366,7 +368,7 @@ func taskOf(m *taskyardv1.Task) *Task {
 		TokensUsed: m.GetTokensUsed(), Run: int(max(1, m.GetRun())), IdempotencyKey: m.GetIdempotencyKey(),
 		HostID: m.GetHostId(), Traceparent: m.GetTraceparent(), RunTimeout: fromMillis(m.GetRunTimeoutMs()),
 		ParentID: m.GetParentId(), Input: payloadOf(m.GetInput()), Output: payloadOf(m.GetOutput()), Code: m.GetCode(),
-		Traceback: m.GetTraceback(),
+		Traceback: m.GetTraceback(), Steps: int(m.GetSteps()),
 	}
 	task.showQueueing(m)
 	if p := m.GetRetryPolicy(); p != nil {
