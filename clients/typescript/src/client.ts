@@ -17,11 +17,13 @@ import { outputOf } from "./payloads.js";
 import type { Stopping } from "./queueing.js";
 import { type OutputChunk, type OutputOptions, readChunks } from "./reading.js";
 import { portableHash } from "./sha256.js";
+import { stepFrom, type TaskStep } from "./steps.js";
 import { type Stubs, stubsOver } from "./stubs.js";
 import {
   fieldsOf,
   type NewSingleTask,
   type NewTask,
+  selectorOf,
   stateOf,
   type Submitted,
   submitRequest,
@@ -301,6 +303,15 @@ export class Client {
     }
   }
 
+  /**
+   * The steps of a task, what it has done once and for all, in the order in which they were recorded.
+   *
+   * @throws TaskyardError `not_found`; `permission_denied` for a viewer that is shown no payloads.
+   */
+  async steps(taskId: string, { signal }: GiveUp = {}): Promise<TaskStep[]> {
+    return (await this.stubs.steps.listSteps({ taskId }, { signal })).steps.map(stepFrom);
+  }
+
   // Interrupting and ending
 
   /**
@@ -438,13 +449,4 @@ export class Client {
     const call = (signal?: AbortSignal) => this.stubs.tasks.resolveTask(request, { signal });
     return transition(this.#calls, this.stubs.tasks, call, taskId, "done", options);
   }
-}
-
-/** Labels as a selector of tasks that have all of them. */
-function selectorOf(labels: ListOptions["labels"]): string | undefined {
-  if (typeof labels !== "object") return labels;
-  const quoted = (text: string) => `"${text.replace(/[\\"]/g, "\\$&")}"`;
-  return Object.entries(labels)
-    .map(([key, value]) => `${quoted(key)}=${quoted(value)}`)
-    .join(",");
 }

@@ -19,6 +19,7 @@ export { TaskCancelled, TaskFailed, TaskLost } from "./outcomes.js";
 export { inputOf, outputOf, Payload } from "./payloads.js";
 export type { AfterPolicy, OnConflict, OnParentEnd, OnTargetFailure, Stopping, UniqueWhile, Words } from "./queueing.js";
 export type { OutputChunk, OutputOptions } from "./reading.js";
+export type { TaskStep } from "./steps.js";
 export type { Stubs } from "./stubs.js";
 export {
   type Artifact,

@@ -4,17 +4,15 @@
  * The value of a handler is the task's result, as JSON. `ActionFailed` fails the task with its text, any other error with
  * its name and text; the stack is the traceback of the task.
  */
-import { toBinary } from "@bufbuild/protobuf";
-import { ValueSchema } from "@bufbuild/protobuf/wkt";
 import type { Assignment } from "./gen/taskyard/v1/lease_pb.js";
 import type { Report, TaskCompleted } from "./gen/taskyard/v1/runtime_host_pb.js";
-import { PayloadSchema } from "./gen/taskyard/v1/task_pb.js";
 import { runFor } from "./current_task.js";
 import { ActionFailed, tracebackOf } from "./failures.js";
 import { Emitter } from "./emitting.js";
 import type { HeldArtifacts, HostArtifacts } from "./held_artifacts.js";
 import type { Logger } from "./logger.js";
-import { Output, outputFields, Payload } from "./payloads.js";
+import { bytesOf, Output, outputFields, Payload } from "./payloads.js";
+import { RESULT } from "./references.js";
 import { type Key, keyOf, type LeaseName, reportOn, sizeOf } from "./reports.js";
 import { type Handler, RunningTask, type TaskReporter, TaskStopped } from "./running_task.js";
 import type { Session } from "./session.js";
@@ -103,8 +101,9 @@ export class Handlers {
         const plain = taskFrom(task);
         const artifacts = this.#artifacts.of(name, plain, stop.signal);
         const reporter = this.#reporter(name, stop.signal);
+        const steps = artifacts.steps(plain, () => this.#session.maxPayloadBytes);
         outcome = await this.#outcome(
-          new RunningTask(plain, name, stop.signal, reporter, artifacts),
+          new RunningTask(plain, name, stop.signal, reporter, artifacts, steps),
           artifacts,
           inputs,
         );
@@ -173,14 +172,14 @@ export class Handlers {
       completed = task.reportOf({ case: "completed", value: resultFields(result) });
       // A report that cannot be encoded, for instance a result with invalid Unicode, would break the stream.
       const [bytes, most] = [sizeOf(completed), this.#session.maxPayloadBytes];
-      if (!most || bytes <= most || bytesOfResult(completed) <= most) return completed;
+      if (!most || bytes <= most || bytesOf(fieldsOf(completed)) <= most) return completed;
     } catch (error) {
       this.#logger.warn(`task ${task.id} (${task.action}): its result is not JSON`, error);
       // The work is done. Another attempt would do it twice and fail in the same way.
       return failed(task, new ActionFailed(`result is not JSON: ${textOf(error)}`, BAD_RESULT));
     }
     try {
-      return task.reportOf({ case: "completed", value: await artifacts.shrunk(fieldsOf(completed)) });
+      return task.reportOf({ case: "completed", value: await artifacts.shrunk(RESULT, fieldsOf(completed)) });
     } catch (error) {
       if (task.signal.aborted) return undefined;
       const text = `the result is too large, and cannot be an artifact: ${textOf(error)}`;
@@ -192,13 +191,6 @@ export class Handlers {
 /** What a report of completion has of the result. */
 function fieldsOf({ event }: Report): Pick<TaskCompleted, "result" | "output"> {
   return event.case === "completed" ? event.value : {};
-}
-
-/** How much of a report counts as its result. */
-function bytesOfResult(report: Report): number {
-  const { result, output } = fieldsOf(report);
-  const bytes = result ? toBinary(ValueSchema, result).length : 0;
-  return bytes + (output ? toBinary(PayloadSchema, output).length : 0);
 }
 
 function resultFields(result: unknown) {

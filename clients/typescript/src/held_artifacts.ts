@@ -12,6 +12,8 @@ import { TaskyardError } from "./errors.js";
 import { ArtifactService } from "./gen/taskyard/v1/artifact_pb.js";
 import { type Input, InputService } from "./gen/taskyard/v1/input_pb.js";
 import type { TaskCompleted } from "./gen/taskyard/v1/runtime_host_pb.js";
+import { StepService } from "./gen/taskyard/v1/step_pb.js";
+import { HeldSteps } from "./held_steps.js";
 import { TaskInput } from "./inputs.js";
 import { inputFields, Payload, payloadFrom } from "./payloads.js";
 import { JSON_TYPE, PARAMS, referenceIn, referenceTo, RESULT, resultReference } from "./references.js";
@@ -25,6 +27,7 @@ const newHash = () => createHash("sha256");
 interface HostStubs {
   artifacts: Stub<typeof ArtifactService>;
   inputs: Stub<typeof InputService>;
+  steps: Stub<typeof StepService>;
 }
 
 /** Reaches the artifacts of the tasks of one host, by a connection of its own: that of a stream ends with the stream. */
@@ -42,6 +45,7 @@ export class HostArtifacts {
     this.#stubs = {
       artifacts: createClient(ArtifactService, this.#calls),
       inputs: createClient(InputService, this.#calls),
+      steps: createClient(StepService, this.#calls),
     };
   }
 
@@ -144,11 +148,19 @@ export class HeldArtifacts {
     return new TaskInput(fields, held);
   }
 
-  /** What a report says of a result in its place that is too large: it is an artifact now. */
-  async shrunk({ result, output }: Pick<TaskCompleted, "result" | "output">): Promise<Pick<TaskCompleted, "result">> {
+  /** The steps of the task. `maxPayloadBytes` returns how large a result may be, 0 if the server has not told. */
+  steps(task: Task, maxPayloadBytes: () => number): HeldSteps {
+    return new HeldSteps(this.#stubs.steps, this.#lease, task, this, this.#signal, maxPayloadBytes);
+  }
+
+  /** What is sent in the place of a result that is too large: it is the artifact with this name now. */
+  async shrunk(
+    name: string,
+    { result, output }: Pick<TaskCompleted, "result" | "output">,
+  ): Promise<Pick<TaskCompleted, "result">> {
     const data = output?.data ?? new TextEncoder().encode(JSON.stringify(jsonOf(result)));
-    const artifact = await this.put(RESULT, data, { mediaType: JSON_TYPE });
-    const href = `/tasks/${this.#lease.taskId}/artifacts/${RESULT}`;
+    const artifact = await this.put(name, data, { mediaType: JSON_TYPE });
+    const href = `/tasks/${this.#lease.taskId}/artifacts/${name}`;
     return { result: valueFrom(referenceTo(artifact, output?.encoding, href)) };
   }
 }

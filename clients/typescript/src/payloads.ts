@@ -2,7 +2,7 @@
  * Inputs and outputs that travel exactly: as `params` and `result` where these hold the value, else as a payload
  * (docs/rules.md, Payloads).
  */
-import { create, fromJson, type JsonObject, type JsonValue } from "@bufbuild/protobuf";
+import { create, fromJson, type JsonObject, type JsonValue, toBinary } from "@bufbuild/protobuf";
 import { type Value, ValueSchema } from "@bufbuild/protobuf/wkt";
 import { type Payload as PayloadMessage, PayloadSchema } from "./gen/taskyard/v1/task_pb.js";
 import { type ExactJson, exactText, isTooDeep, parseExactly, withoutTags } from "./values.js";
@@ -70,6 +70,18 @@ export function outputFields(output: unknown): { result?: Value; output?: Payloa
   const text = exactText(output);
   const plain = plainOf(text);
   return plain === undefined ? { output: jsonPayload(text) } : { result: fromJson(ValueSchema, plain) };
+}
+
+/** How many bytes an output has as it is sent. */
+export function bytesOf({
+  result,
+  output,
+}: {
+  result?: Value | undefined;
+  output?: PayloadMessage | undefined;
+}): number {
+  const bytes = result ? toBinary(ValueSchema, result).length : 0;
+  return bytes + (output ? toBinary(PayloadSchema, output).length : 0);
 }
 
 /**

@@ -3,6 +3,7 @@ import type { JsonObject, JsonValue } from "@bufbuild/protobuf";
 import { NotRetryable } from "./failures.js";
 import { chunksOf } from "./chunking.js";
 import type { HeldArtifacts } from "./held_artifacts.js";
+import type { HeldSteps } from "./held_steps.js";
 import type { NewChunk } from "./gen/taskyard/v1/output_pb.js";
 import type { Report } from "./gen/taskyard/v1/runtime_host_pb.js";
 import type { TaskInput } from "./inputs.js";
@@ -73,11 +74,19 @@ export class RunningTask<I = JsonValue> {
   readonly #lease: LeaseName;
   readonly #reporter: TaskReporter;
   readonly #artifacts: HeldArtifacts;
+  readonly #steps: HeldSteps;
   /** @internal Resolves once all that was said is on its way, or never will be. */
   emitted: Promise<unknown> = Promise.resolve();
 
   /** @internal */
-  constructor(task: Task, lease: LeaseName, signal: AbortSignal, reporter: TaskReporter, artifacts: HeldArtifacts) {
+  constructor(
+    task: Task,
+    lease: LeaseName,
+    signal: AbortSignal,
+    reporter: TaskReporter,
+    artifacts: HeldArtifacts,
+    steps: HeldSteps,
+  ) {
     this.task = task;
     this.fencingToken = lease.fencingToken;
     this.signal = signal;
@@ -86,6 +95,7 @@ export class RunningTask<I = JsonValue> {
     this.#lease = lease;
     this.#reporter = reporter;
     this.#artifacts = artifacts;
+    this.#steps = steps;
   }
 
   /**
@@ -211,6 +221,27 @@ export class RunningTask<I = JsonValue> {
    */
   readArtifact(name: string): Promise<Uint8Array> {
     return this.#artifacts.read(name);
+  }
+
+  /**
+   * Does a part of the work once and for all: if an earlier attempt or run of the task has recorded a step of this name, its
+   * value is what comes back. Otherwise `work` is called, and its value comes back once the server keeps it. An error of
+   * `work` is not recorded; it is thrown as it is, and the same step may be tried again.
+   *
+   * Names decide, not order: each step of a run needs a name of its own. Steps with different names may go on at the same
+   * time. `T` is not checked.
+   *
+   * @param name The name, at most 256 characters.
+   * @param work Does the step. Its value must be JSON, `undefined`, or a `Payload`, and travels exactly, as an `Output` does.
+   * @returns The value that is kept, which is the same in all runs: integers that no `number` holds are `bigint`. One that is
+   *   too large for a message becomes an artifact by itself, and comes back as it was.
+   * @throws TaskStopped once `signal` has aborted.
+   * @throws TaskyardError `lease_lost`, `too_large` for one step too many, `cancelled` if `signal` aborts meanwhile.
+   * @throws NotRetryable for a name that cannot be, or is used twice, and with the code `bad_result` for a value that cannot
+   *   be kept.
+   */
+  step<T>(name: string, work: () => T | Promise<T>): Promise<T> {
+    return this.#steps.do(name, work) as Promise<T>;
   }
 
   /**

@@ -11,6 +11,7 @@ import { OutputService } from "./gen/taskyard/v1/output_pb.js";
 import { RuntimeHostService } from "./gen/taskyard/v1/runtime_host_pb.js";
 import { ScheduleService } from "./gen/taskyard/v1/schedule_pb.js";
 import { StatsService } from "./gen/taskyard/v1/stats_pb.js";
+import { StepService } from "./gen/taskyard/v1/step_pb.js";
 import { TargetService } from "./gen/taskyard/v1/target_pb.js";
 import { TaskService } from "./gen/taskyard/v1/task_pb.js";
 
@@ -29,6 +30,7 @@ export interface Stubs {
   readonly operations: Stub<typeof OperationService>;
   readonly outputs: Stub<typeof OutputService>;
   readonly artifacts: Stub<typeof ArtifactService>;
+  readonly steps: Stub<typeof StepService>;
 }
 
 /** The stubs over a transport. */
@@ -47,5 +49,6 @@ export function stubsOver(transport: Transport): Stubs {
     operations: createClient(OperationService, transport),
     outputs: createClient(OutputService, transport),
     artifacts: createClient(ArtifactService, transport),
+    steps: createClient(StepService, transport),
   };
 }

@@ -336,6 +336,15 @@ export function fieldsOf({ params, input, deadline, notBefore, ...same }: NewTas
   };
 }
 
+/** Labels as a selector of tasks that have all of them. */
+export function selectorOf(labels: string | Record<string, string> | undefined): string | undefined {
+  if (typeof labels !== "object") return labels;
+  const quoted = (text: string) => `"${text.replace(/[\\"]/g, "\\$&")}"`;
+  return Object.entries(labels)
+    .map(([key, value]) => `${quoted(key)}=${quoted(value)}`)
+    .join(",");
+}
+
 function plain<M extends { $typeName: string; $unknown?: unknown }>(message: M): Plain<M> {
   const { $typeName, $unknown, ...rest } = message;
   return rest;

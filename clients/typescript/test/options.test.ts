@@ -55,8 +55,8 @@ test("an invalid number of tokens is refused when it is set, and does not break 
   const name = { taskId: "t", fencingToken: 1 };
   const stated: (number | undefined)[] = [];
   const reporter = { progressed() {}, said: async () => {}, usedTokens: (count?: number) => stated.push(count) };
-  const [{ signal }, artifacts] = [new AbortController(), undefined as never];
-  const task = new RunningTask(taskFrom(create(TaskSchema)), name, signal, reporter, artifacts);
+  const [{ signal }, unused] = [new AbortController(), undefined as never];
+  const task = new RunningTask(taskFrom(create(TaskSchema)), name, signal, reporter, unused, unused);
   for (const count of [-1, 1.5, Number.NaN, 2 ** 32]) {
     assert.throws(
       () => {
