@@ -13,6 +13,8 @@ import dev.taskyard.v1.Input;
 import dev.taskyard.v1.InputServiceGrpc;
 import dev.taskyard.v1.InputServiceGrpc.InputServiceBlockingStub;
 import dev.taskyard.v1.Payload;
+import dev.taskyard.v1.StepServiceGrpc;
+import dev.taskyard.v1.StepServiceGrpc.StepServiceBlockingStub;
 import dev.taskyard.v1.Task;
 import dev.taskyard.v1.TaskCompleted;
 import dev.taskyard.v1.UploadArtifactRequest;
@@ -34,6 +36,7 @@ final class HostArtifacts {
     private final ArtifactServiceBlockingStub artifacts;
     private final ArtifactServiceStub streams;
     private final InputServiceBlockingStub inputs;
+    private final StepServiceBlockingStub stepCalls;
 
     /** The most bytes of a result that is no artifact; 0 where the server takes no artifacts. */
     volatile int maxPayloadBytes;
@@ -44,6 +47,7 @@ final class HostArtifacts {
         artifacts = calls.stub(ArtifactServiceGrpc::newBlockingStub);
         streams = calls.stub(ArtifactServiceGrpc::newStub);
         inputs = calls.stub(InputServiceGrpc::newBlockingStub);
+        stepCalls = calls.stub(StepServiceGrpc::newBlockingStub);
     }
 
     /** Those of a task under its lease. */
@@ -57,12 +61,16 @@ final class HostArtifacts {
         private final LeaseKey lease;
         private final String input;
 
+        /** The steps of the task. */
+        final HeldSteps steps;
+
         /** The hashes of all artifacts by their names. */
         private final Map<String, String> sums = new ConcurrentHashMap<>();
 
         private Held(LeaseKey lease, String input, List<Artifact> artifacts) {
             this.lease = lease;
             this.input = input;
+            steps = new HeldSteps(calls, stepCalls, hostId, lease, this);
             artifacts.forEach(each -> sums.put(each.getName(), each.getSha256()));
         }
 
@@ -168,20 +176,30 @@ final class HostArtifacts {
             return calls.repeated(() -> calls.timed(inputs).fetchInput(request));
         }
 
+        /** Whether a result is to be an artifact. */
+        boolean isTooLarge(Value result, Payload output) {
+            return maxPayloadBytes > 0 && result.getSerializedSize() + output.getSerializedSize() > maxPayloadBytes;
+        }
+
         /** The report of a result, which becomes an artifact if it is too large. */
         TaskCompleted shrunk(TaskCompleted report) {
-            int most = maxPayloadBytes;
-            Payload output = report.getOutput();
-            if (most == 0 || report.getResult().getSerializedSize() + output.getSerializedSize() <= most) {
+            if (!isTooLarge(report.getResult(), report.getOutput())) {
                 return report;
             }
-            ByteString data = report.hasOutput()
-                    ? output.getData()
-                    : ByteString.copyFromUtf8(JsonText.of(Json.plain(report.getResult())));
-            Artifact put = put(References.RESULT, ArtifactContent.of(data.toByteArray()), References.JSON);
-            String href = "/tasks/" + lease.taskId() + "/artifacts/" + References.RESULT;
-            return TaskCompleted.newBuilder()
-                    .setResult(Value.newBuilder().setStructValue(References.to(put, output.getEncoding(), href)))
+            Payload output = report.hasOutput() ? report.getOutput() : null;
+            Value reference = putValue(References.RESULT, report.getResult(), output);
+            return TaskCompleted.newBuilder().setResult(reference).build();
+        }
+
+        /** Puts an artifact of a value, or of the output in its place unless that is null. Returns the reference to it. */
+        Value putValue(String name, Value value, Payload output) {
+            ByteString data =
+                    output != null ? output.getData() : ByteString.copyFromUtf8(JsonText.of(Json.plain(value)));
+            Artifact put = put(name, ArtifactContent.of(data.toByteArray()), References.JSON);
+            String encoding = output == null ? "" : output.getEncoding();
+            String href = "/tasks/" + lease.taskId() + "/artifacts/" + name;
+            return Value.newBuilder()
+                    .setStructValue(References.to(put, encoding, href))
                     .build();
         }
     }

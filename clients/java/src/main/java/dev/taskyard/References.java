@@ -63,7 +63,7 @@ final class References {
                 ? null
                 : in(ended.getResult().getStructValue(), RESULT, ended).orElse(null);
         // A handler may return what looks like a reference.
-        if (reference == null || !hasBytes(ended, reference)) {
+        if (reference == null || !hasBytes(ended, RESULT, reference)) {
             return ended;
         }
         return ended.toBuilder()
@@ -71,9 +71,10 @@ final class References {
                 .build();
     }
 
-    private static boolean hasBytes(Task task, Reference reference) {
+    /** Whether a task has the artifact of this name with the bytes that a reference names. */
+    static boolean hasBytes(Task task, String name, Reference reference) {
         return task.getArtifactsList().stream()
-                .anyMatch(each -> each.getName().equals(RESULT) && each.getSha256().equals(reference.sha256()));
+                .anyMatch(each -> each.getName().equals(name) && each.getSha256().equals(reference.sha256()));
     }
 
     private static String textOf(Map<String, Value> told, String key) {

@@ -13,6 +13,7 @@ import java.util.Collections;
 import java.util.HashMap;
 import java.util.Map;
 import java.util.Optional;
+import java.util.concurrent.Callable;
 import java.util.concurrent.ConcurrentHashMap;
 import java.util.function.Consumer;
 
@@ -321,6 +322,34 @@ public final class RunningTask {
      */
     public byte[] readArtifact(String name) {
         return held.read(name);
+    }
+
+    /**
+     * Does a part of the work once and for all: if an earlier attempt or run of the task has recorded a step of this name,
+     * its result is returned. Otherwise the work is done, and its result is returned once the server keeps it. What the
+     * work throws is not recorded; it is thrown as it is, and the same step may be tried again.
+     *
+     * <p>Names decide, not order: each step of a run needs a name of its own. Steps with different names may be done at the
+     * same time. The result travels exactly, as an {@link Exact} does, and is the one that is kept, which is the same in
+     * all runs. One that is too large for a message becomes an artifact by itself, and comes back as it was.
+     *
+     * @param <T> the type
+     * @param name the name, at most 256 characters
+     * @param type the type of the result: a plain one, see {@link Json}, such as {@code Map.class}, {@code String.class} or
+     *     {@code Long.class}; {@code Object.class} for any
+     * @param work returns a plain value; null for none
+     * @return the result
+     * @throws InterruptedException if the handler is to stop
+     * @throws TaskyardException {@code lease_lost}, {@code too_large} for one step too many, {@code cancelled} if the handler
+     *     is to stop
+     * @throws NotRetryableException for a name that cannot be, or is used twice, and with the code {@code bad_result} for a
+     *     result that cannot be kept
+     * @throws IllegalArgumentException if the result that was recorded is not of this type
+     * @throws Exception what the work throws
+     */
+    public <T> T step(String name, Class<T> type, Callable<? extends T> work) throws Exception {
+        check();
+        return held.steps.run(task, name, type, work);
     }
 
     /**

@@ -1,0 +1,213 @@
+package dev.taskyard;
+
+import com.google.protobuf.ByteString;
+import dev.taskyard.v1.FetchStepsRequest;
+import dev.taskyard.v1.RecordStepRequest;
+import dev.taskyard.v1.Step;
+import dev.taskyard.v1.StepServiceGrpc.StepServiceBlockingStub;
+import dev.taskyard.v1.Task;
+import dev.taskyard.v1.TaskCompleted;
+import java.math.BigDecimal;
+import java.math.BigInteger;
+import java.nio.charset.StandardCharsets;
+import java.security.MessageDigest;
+import java.util.HashMap;
+import java.util.Map;
+import java.util.Set;
+import java.util.concurrent.Callable;
+import java.util.concurrent.ConcurrentHashMap;
+import java.util.concurrent.TimeUnit;
+import java.util.concurrent.locks.ReentrantLock;
+
+/** The steps of a task under its lease: those of earlier attempts are found by their names, others are recorded. */
+final class HeldSteps {
+    private static final int MAX_NAME = 256;
+
+    private final Calls calls;
+    private final String hostId;
+    private final LeaseKey lease;
+    private final HostArtifacts.Held held;
+    private final StepServiceBlockingStub steps;
+
+    /** The names of this run. */
+    private final Set<String> used = ConcurrentHashMap.newKeySet();
+
+    /** Held during the fetch. */
+    private final ReentrantLock fetching = new ReentrantLock();
+
+    /** Those of earlier attempts and runs, null until they are fetched. */
+    private Map<String, Step> recorded;
+
+    HeldSteps(
+            Calls calls, StepServiceBlockingStub steps, String hostId, LeaseKey lease, HostArtifacts.Held held) {
+        this.calls = calls;
+        this.hostId = hostId;
+        this.lease = lease;
+        this.held = held;
+        this.steps = steps;
+    }
+
+    /** Does a step of a task, see {@link RunningTask#step(String, Class, Callable)}. */
+    <T> T run(Task task, String name, Class<T> type, Callable<? extends T> work) throws Exception {
+        if (name.isBlank() || name.codePointCount(0, name.length()) > MAX_NAME) {
+            throw failed(name, "its name must have 1 to " + MAX_NAME + " characters, and not be blank", null);
+        }
+        if (!used.add(name)) {
+            throw failed(name, "this run has it already: each step needs a name of its own", null);
+        }
+        RecordStepRequest.Builder request;
+        T value;
+        boolean isDone = false;
+        try {
+            Step found = earlier(task).get(name);
+            if (found != null) {
+                T kept = type.cast(converted(valueOf(task, found), type));
+                isDone = true;
+                return kept;
+            }
+            long began = System.nanoTime();
+            Object result = work.call();
+            long took = System.nanoTime() - began;
+            request = RecordStepRequest.newBuilder()
+                    .setHostId(hostId)
+                    .setTaskId(lease.taskId())
+                    .setFencingToken(lease.token())
+                    .setName(name)
+                    .setDurationMs((int) TimeUnit.NANOSECONDS.toMillis(took));
+            value = type.cast(put(request, result, type));
+            isDone = true;
+        } finally {
+            if (!isDone) {
+                // Nothing was sent, so that it may be tried again.
+                used.remove(name);
+            }
+        }
+        record(request);
+        return value;
+    }
+
+    /** The steps of earlier attempts and runs by their names. They are fetched once, and only if there are any. */
+    private Map<String, Step> earlier(Task task) {
+        if (task.getSteps() == 0) {
+            return Map.of();
+        }
+        fetching.lock();
+        try {
+            if (recorded == null) {
+                FetchStepsRequest request = FetchStepsRequest.newBuilder()
+                        .setHostId(hostId)
+                        .setTaskId(lease.taskId())
+                        .setFencingToken(lease.token())
+                        .build();
+                Map<String, Step> found = new HashMap<>();
+                calls.repeated(() -> calls.timed(steps).fetchSteps(request))
+                        .getStepsList()
+                        .forEach(step -> found.put(step.getName(), step));
+                recorded = found;
+            }
+            return recorded;
+        } finally {
+            fetching.unlock();
+        }
+    }
+
+    /** The value of a recorded step, also where that is an artifact. */
+    private Object valueOf(Task task, Step step) {
+        String artifact = artifactOf(step.getName());
+        var reference = step.hasOutput()
+                ? null
+                : References.in(step.getResult().getStructValue(), artifact, task).orElse(null);
+        // A step may return what looks like a reference.
+        if (reference != null && References.hasBytes(task, artifact, reference)) {
+            return Json.plain(reference.payload(ByteString.copyFrom(held.read(artifact))));
+        }
+        return step.hasOutput() ? Json.plain(step.getOutput()) : Json.plain(step.getResult());
+    }
+
+    /** Puts a result into the request, and returns what a later run finds in its place. */
+    private static Object put(RecordStepRequest.Builder request, Object result, Class<?> type) {
+        try {
+            TaskCompleted completed = (result instanceof Exact exact ? exact : Exact.of(result)).completed();
+            if (completed.hasOutput()) {
+                request.setOutput(completed.getOutput());
+            }
+            if (completed.hasResult()) {
+                request.setResult(completed.getResult());
+            }
+            Object kept = completed.hasOutput() ? Json.plain(completed.getOutput()) : Json.plain(completed.getResult());
+            return converted(kept, type);
+        } catch (IllegalArgumentException malformed) {
+            throw failed(request.getName(), "its result cannot be kept: " + malformed.getMessage(), "bad_result");
+        }
+    }
+
+    /** Returns once the server keeps a step. A result that is too large becomes an artifact. */
+    private void record(RecordStepRequest.Builder request) {
+        if (!held.isTooLarge(request.getResult(), request.getOutput())) {
+            try {
+                send(request);
+                return;
+            } catch (TaskyardException refused) {
+                // There is no room for it among the other steps either. One step too many stays so.
+                if (!refused.code().equals("too_large") || refused.reason().startsWith("name:")) {
+                    throw refused;
+                }
+            }
+        }
+        try {
+            String artifact = artifactOf(request.getName());
+            var payload = request.hasOutput() ? request.getOutput() : null;
+            request.setResult(held.putValue(artifact, request.getResult(), payload)).clearOutput();
+        } catch (TaskyardException refused) {
+            if (Set.of("lease_lost", "cancelled").contains(refused.code())) {
+                throw refused;
+            }
+            String reason = "its result is too large, and cannot be an artifact: " + refused.getMessage();
+            throw failed(request.getName(), reason, "bad_result");
+        }
+        send(request);
+    }
+
+    private void send(RecordStepRequest.Builder request) {
+        RecordStepRequest built = request.build();
+        calls.repeated(() -> calls.timed(steps).recordStep(built));
+    }
+
+    /** A plain value as one of a type: whole numbers are Longs once they were sent. */
+    private static Object converted(Object value, Class<?> type) {
+        if (value == null || type.isInstance(value)) {
+            return value;
+        }
+        if (value instanceof Number number) {
+            BigDecimal exact = new BigDecimal(number.toString());
+            try {
+                if (type == Integer.class) {
+                    return exact.intValueExact();
+                } else if (type == Long.class) {
+                    return exact.longValueExact();
+                } else if (type == BigInteger.class) {
+                    return exact.toBigIntegerExact();
+                } else if (type == Double.class) {
+                    return number.doubleValue();
+                } else if (type == BigDecimal.class) {
+                    return exact;
+                }
+            } catch (ArithmeticException larger) {
+                throw new IllegalArgumentException(number + " is no " + type.getSimpleName(), larger);
+            }
+        }
+        throw new IllegalArgumentException(
+                "as a plain value it is a " + value.getClass().getSimpleName() + ", no " + type.getSimpleName());
+    }
+
+    /** The name of the artifact that the result of a step is. */
+    private static String artifactOf(String name) {
+        MessageDigest hash = ArtifactUpload.newHash();
+        hash.update(name.getBytes(StandardCharsets.UTF_8));
+        return "step-" + ArtifactUpload.hexOf(hash).substring(0, 16) + ".json";
+    }
+
+    private static NotRetryableException failed(String name, String reason, String code) {
+        return new NotRetryableException("step '" + name + "': " + reason, code);
+    }
+}
