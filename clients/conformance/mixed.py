@@ -13,10 +13,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
+import grpc
 from control_plane import running_server
 from languages import Language
 
 from taskyard import Client, EventKind, NewTask, Task
+from taskyard.v1.step_pb2 import ListStepsRequest
+from taskyard.v1.step_pb2_grpc import StepServiceStub
 
 NAMESPACE: Final = "mixed"
 AGENTS: Final = ("ann", "bob", "cid")
@@ -27,6 +30,8 @@ PAD: Final = "ä" * 150_000
 """A text in the params and the result of some tasks, which makes artifacts of both."""
 TAKERS: Final = 2
 """How many tasks of a batch are handed the results of others, a small one and one with a `PAD`."""
+STEPS: Final = ("fetch page", "sum")
+"""What the tasks of every other batch do once and for all before they work."""
 SLOTS: Final = 4
 HOSTS_PER_LANGUAGE: Final = 2
 FIRST_KILL_SECS: Final = 1.5
@@ -41,6 +46,8 @@ SCHEDULER: Final = {
     "maxPerAgent": 10_000,
     "maxInflight": 1_000,
     "maxPerAgentInflight": 1_000,
+    # Shorter than a killed host stays away, so that others have gone on with its tasks by then.
+    "reconnectGraceSecs": 1,
 }
 
 
@@ -142,7 +149,8 @@ async def _work(languages: list[Language], hosts: Hosts) -> int:
         large_ids: list[str] = []
         taker_ids: list[str] = []
         for batch in range(BATCHES):
-            tasks = [NewTask("work", params={"ms": TASK_MS}) for _ in range(BATCH_TASKS)]
+            steps = {"steps": list(STEPS)} if batch % 2 else {}
+            tasks = [NewTask("work", params={"ms": TASK_MS, **steps}) for _ in range(BATCH_TASKS)]
             agent = AGENTS[batch % len(AGENTS)]
             submitted = await client.submit_batch(tasks, agent=agent)
             task_ids += submitted.task_ids
@@ -170,6 +178,7 @@ async def _work(languages: list[Language], hosts: Hosts) -> int:
         failures = await hosts.drain()
         failures += _check_large(languages, large_results)
         failures += _check_taken(languages, taken)
+        failures += await _check_steps(languages, hosts.address, [task for task in ended if task.id in done])
     return _check(languages, ended, observed, kills, failures)
 
 
@@ -186,13 +195,22 @@ async def _kill_and_restart(languages: list[Language], hosts: Hosts, client: Cli
     """Kill a host of each language in turn, and start it again. Returns how many were killed while they ran tasks."""
     kills = dict.fromkeys((language.name for language in languages), 0)
     await asyncio.sleep(FIRST_KILL_SECS)
-    for _ in range(KILLS_PER_LANGUAGE):
-        for language in languages:
-            is_at_work = await _runs_a_task(client, f"{language.name}-0")
-            if await hosts.kill(language, 0) and is_at_work:
-                kills[language.name] += 1
-            await asyncio.sleep(KILL_EVERY_SECS)
+    down: Language | None = None
+    for language in languages * KILLS_PER_LANGUAGE:
+        if down is language:
             await hosts.start(language, 0)
+            down = None
+        is_at_work = await _runs_a_task(client, f"{language.name}-0")
+        if await hosts.kill(language, 0) and is_at_work:
+            kills[language.name] += 1
+        await asyncio.sleep(KILL_EVERY_SECS)
+        # Hosts of other languages have gone on with its tasks.
+        if down is not None:
+            await hosts.start(down, 0)
+        down = language
+    if down is not None:
+        await asyncio.sleep(KILL_EVERY_SECS)
+        await hosts.start(down, 0)
     return kills
 
 
@@ -237,6 +255,30 @@ def _check_taken(languages: list[Language], results: list[Any]) -> list[str]:
     missing = [name for name, found in counts.items() if len(languages) > 1 and not all(found)]
     failures = [f"{name} was handed no result of another language" for name in missing]
     return failures + ([f"{lost} large inputs are not what was handed on"] if lost else [])
+
+
+async def _check_steps(languages: list[Language], address: str, tasks: list[Task]) -> list[str]:
+    """Count the tasks whose steps another process had done than their ends. Returns a text for what is wrong."""
+    pairs: Counter[tuple[str, str]] = Counter()
+    failures = []
+    async with grpc.aio.insecure_channel(address) as channel:
+        stub = StepServiceStub(channel)
+        for task in tasks:
+            result: Any = task.result
+            steps = result.get("steps") if isinstance(result, dict) else None
+            if not steps or all(step["process"] == result["process"] for step in steps):
+                continue
+            pairs[steps[0]["language"], result["language"]] += 1
+            metadata = (("taskyard-namespace", NAMESPACE),)
+            listed = (await stub.ListSteps(ListStepsRequest(task_id=task.id), metadata=metadata)).steps
+            told = [(step.name, step.result.struct_value["process"]) for step in listed]
+            if told != [(name, step["process"]) for name, step in zip(STEPS, steps, strict=True)]:
+                failures.append(f"the steps of {task.id} are {told}, and {steps} in its result")
+    handed_on = sum(count for (first, second), count in pairs.items() if first != second)
+    print(f"{sum(pairs.values())} tasks gone on with after their steps, {handed_on} of them by another language")
+    if not (handed_on if len(languages) > 1 else pairs):
+        failures.append("no task was gone on with after its steps")
+    return failures
 
 
 def _check(

@@ -239,6 +239,10 @@ class Program {
         const data = await client.artifacts.read(text("task"), text("name"));
         return { size: data.length, sha256: hashOf(data) };
       }
+      case "list_steps": {
+        const steps = await client.steps(text("task"));
+        return { steps: steps.map(({ name, run, attempt }) => `${name} ${run} ${attempt}`) };
+      }
       case "result": {
         const ended = await client.wait(text("task"), { timeoutMs: number("ms") });
         const { pad, ...value } = outputOf<JsonObject>(ended) ?? {};
@@ -375,9 +379,15 @@ async function play(steps: Step[]): Promise<void> {
 async function serve(): Promise<void> {
   const host = new Host({ ...connection, hostId: given["host-id"], slots: Number(given.slots), handleSignals: true });
   host.action("work", async (task) => {
-    const { pad } = task.params;
+    const { pad, steps = [] } = task.params;
+    const here = { language: "typescript", process: process.pid };
+    const done: JsonValue[] = [];
+    for (const name of steps as string[]) {
+      done.push(await task.step(name, () => here));
+    }
     const handed = Object.entries(task.inputs).map(([name, input]) => [name, input.value()]);
-    const result = { language: "typescript", ...((await work(task)) as JsonObject), ...Object.fromEntries(handed) };
+    const worked = (await work(task)) as JsonObject;
+    const result = { ...here, steps: done, ...worked, ...Object.fromEntries(handed) };
     return pad === undefined ? result : { ...result, pad };
   });
   await host.run();

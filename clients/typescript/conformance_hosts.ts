@@ -40,6 +40,7 @@ export class ObservedHost {
       return { sha256: hashOf(await task.readArtifact(name)) };
     });
     this.#add("take", take);
+    this.#add("steps", steps);
     this.#add("crash", async (task) => {
       throw new RangeError(String(task.params.text));
     });
@@ -87,6 +88,20 @@ async function take({ inputs, params }: RunningTask): Promise<JsonObject> {
     found[name] = { ...told, pad: pad === undefined ? null : String(pad).length, sha256 };
   }
   return found;
+}
+
+async function steps(task: RunningTask): Promise<JsonObject> {
+  const [found, size] = [[] as { attempt: number; pad: string }[], Number(task.params.bytes)];
+  let done = 0;
+  for (const name of task.params.names as string[]) {
+    const doStep = () => {
+      done += 1;
+      return { attempt: task.attempt, pad: "x".repeat(size) };
+    };
+    found.push(await task.step(name, doStep));
+  }
+  if (task.attempt < Number(task.params.until ?? 0)) throw new ActionFailed("again");
+  return { done, attempts: found.map(({ attempt }) => attempt), bytes: found.map(({ pad }) => pad.length) };
 }
 
 export function hashOf(data: Uint8Array): string {

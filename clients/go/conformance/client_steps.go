@@ -7,6 +7,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
+	"fmt"
 	"net/http"
 	"strconv"
 	"strings"
@@ -128,6 +129,18 @@ func wait(ctx context.Context, p *program, _ string, with arguments) (outcome, e
 	found := taskOutcome(task)
 	found["ended"] = true
 	return found, nil
+}
+
+func listSteps(ctx context.Context, p *program, _ string, with arguments) (outcome, error) {
+	steps, err := p.client.Steps(ctx, with.Task)
+	if err != nil {
+		return nil, err
+	}
+	found := []string{}
+	for _, step := range steps {
+		found = append(found, fmt.Sprintf("%s %d %d", step.Name, step.Run, step.Attempt))
+	}
+	return outcome{"steps": found}, nil
 }
 
 func readArtifact(ctx context.Context, p *program, _ string, with arguments) (outcome, error) {

@@ -7,6 +7,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
+	"strings"
 	"sync"
 	"time"
 
@@ -41,6 +43,7 @@ func hostStart(_ context.Context, p *program, _ string, with arguments) (outcome
 	host.Handle("say", h.counted(say))
 	host.Handle("artifact", h.counted(artifact))
 	host.Handle("take", h.counted(take))
+	host.Handle("steps", h.counted(steps))
 	host.Handle("crash", h.counted(crash))
 	host.Handle("typed", h.counted(taskyard.Typed(typed)))
 	p.hosts[with.Host] = h
@@ -135,6 +138,8 @@ type actionParams struct {
 	Texts        []string `json:"texts"`
 	Name         string   `json:"name"`
 	Bytes        int      `json:"bytes"`
+	Names        []string `json:"names"`
+	Steps        []string `json:"steps"`
 }
 
 func echo(_ context.Context, task *taskyard.RunningTask) (any, error) { return task.Params, nil }
@@ -249,14 +254,56 @@ func take(ctx context.Context, task *taskyard.RunningTask) (any, error) {
 	return found, nil
 }
 
+type stepResult struct {
+	Attempt int    `json:"attempt"`
+	Pad     string `json:"pad"`
+}
+
+func steps(ctx context.Context, task *taskyard.RunningTask) (any, error) {
+	var params actionParams
+	if err := task.DecodeParams(&params); err != nil {
+		return nil, err
+	}
+	done, attempts, sizes := 0, []int{}, []int{}
+	for _, name := range params.Names {
+		found, err := taskyard.Step(ctx, task, name, func(context.Context) (stepResult, error) {
+			done++
+			return stepResult{task.Attempt, strings.Repeat("x", params.Bytes)}, nil
+		})
+		if err != nil {
+			return nil, err
+		}
+		attempts, sizes = append(attempts, found.Attempt), append(sizes, len(found.Pad))
+	}
+	if task.Attempt < params.Until {
+		return nil, errors.New("again")
+	}
+	return map[string]any{"done": done, "attempts": attempts, "bytes": sizes}, nil
+}
+
 // serveWork runs a host of the shared queue until the context ends.
 func serveWork(ctx context.Context, client *taskyard.Client, id string, slots int) error {
 	host := taskyard.NewHost(client, id, taskyard.HostOptions{Slots: slots})
 	host.Handle("work", func(ctx context.Context, task *taskyard.RunningTask) (any, error) {
+		result := map[string]any{"language": "go", "attempt": task.Attempt, "process": os.Getpid()}
+		var params actionParams
+		if err := task.DecodeParams(&params); err != nil {
+			return nil, err
+		}
+		done := []map[string]any{}
+		for _, name := range params.Steps {
+			found, err := taskyard.Step(ctx, task, name, func(context.Context) (map[string]any, error) {
+				return map[string]any{"language": "go", "process": os.Getpid()}, nil
+			})
+			if err != nil {
+				return nil, err
+			}
+			done = append(done, found)
+		}
+		result["steps"] = done
 		if _, err := work(ctx, task); err != nil {
 			return nil, err
 		}
-		result := map[string]any{"language": "go", "attempt": task.Attempt}
 		if pad, ok := task.Params["pad"]; ok {
 			result["pad"] = pad
 		}

@@ -121,7 +121,7 @@ var operations = map[string]operation{
 	"fail": failByCall, "deregister": deregister, "drain": drain,
 	"explain": explain, "put_limit": putLimit, "limits": limits, "delete_limit": deleteLimit,
 	"put_weight": putWeight, "weights": weights, "delete_weight": deleteWeight, "cancel_tasks": cancelTasks,
-	"read_output": readOutput, "read_artifact": readArtifact, "result": result,
+	"read_output": readOutput, "read_artifact": readArtifact, "list_steps": listSteps, "result": result,
 	"host_start": hostStart, "host_wait": hostWait, "host_stop": hostStop,
 }
 

@@ -16,11 +16,13 @@ import java.nio.charset.StandardCharsets;
 import java.security.MessageDigest;
 import java.security.NoSuchAlgorithmException;
 import java.time.Duration;
+import java.util.ArrayList;
 import java.util.HexFormat;
 import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
 import java.util.concurrent.TimeUnit;
+import java.util.concurrent.atomic.AtomicInteger;
 
 /** A host that runs during the scenario, counts what its handlers do, and is waited for. */
 final class BackgroundHost {
@@ -43,6 +45,7 @@ final class BackgroundHost {
                 .action("say", counted(BackgroundHost::say))
                 .action("artifact", counted(BackgroundHost::artifact))
                 .action("take", counted(BackgroundHost::take))
+                .action("steps", counted(BackgroundHost::steps))
                 .action("crash", counted(BackgroundHost::crash))
                 .action("typed", counted(BackgroundHost::typed))
                 .action("progress", counted(BackgroundHost::progress));
@@ -170,6 +173,25 @@ final class BackgroundHost {
             found.put(key, shown);
         });
         return found;
+    }
+
+    private static Object steps(RunningTask task) throws Exception {
+        int bytes = (int) number(task, "bytes", 0);
+        AtomicInteger done = new AtomicInteger();
+        List<Object> attempts = new ArrayList<>();
+        List<Object> sizes = new ArrayList<>();
+        for (Object name : (List<?>) task.params().get("names")) {
+            Map<?, ?> found = task.step((String) name, Map.class, () -> {
+                done.incrementAndGet();
+                return Map.of("attempt", task.attempt(), "pad", "x".repeat(bytes));
+            });
+            attempts.add(found.get("attempt"));
+            sizes.add(((String) found.get("pad")).length());
+        }
+        if (task.attempt() < number(task, "until", 0)) {
+            throw new ActionFailedException("again", null);
+        }
+        return Map.of("done", done.get(), "attempts", attempts, "bytes", sizes);
     }
 
     private static String hashOfArtifact(TaskInput input, String name) {

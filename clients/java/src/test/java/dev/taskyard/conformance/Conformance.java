@@ -17,6 +17,7 @@ import java.nio.file.Files;
 import java.nio.file.Path;
 import java.time.Duration;
 import java.util.ArrayList;
+import java.util.ArrayList;
 import java.util.HashMap;
 import java.util.LinkedHashMap;
 import java.util.List;
@@ -73,10 +74,19 @@ public final class Conformance {
         try (Taskyard taskyard = Taskyard.connect(options)) {
             new Host(taskyard, id, HostOptions.defaults().withSlots(slots).withHandleSignals())
                     .action("work", task -> {
-                        BackgroundHost.work(task);
                         Map<String, Object> result = new HashMap<>();
                         result.put("language", "java");
+                        result.put("process", ProcessHandle.current().pid());
+                        Map<String, Object> done = Map.copyOf(result);
+                        List<Object> steps = new ArrayList<>();
+                        if (task.params().get("steps") instanceof List<?> names) {
+                            for (Object name : names) {
+                                steps.add(task.step((String) name, Map.class, () -> done));
+                            }
+                        }
+                        result.put("steps", steps);
                         result.put("attempt", task.attempt());
+                        BackgroundHost.work(task);
                         if (task.params().containsKey("pad")) {
                             result.put("pad", task.params().get("pad"));
                         }

@@ -66,6 +66,7 @@ final class Operations {
             case "watch_more" -> watches.get(with.text("watch")).take(with);
             case "read_output" -> readOutput(with);
             case "read_artifact" -> readArtifact(with);
+            case "list_steps" -> Map.of("steps", steps(with.text("task")));
             case "result" -> result(with);
             case "cut" -> cut(with);
             case "sleep" -> sleep(with);
@@ -82,6 +83,12 @@ final class Operations {
             case "host_stop" -> hostStop(with);
             default -> worker.perform(name, with);
         };
+    }
+
+    private List<String> steps(String task) {
+        return taskyard.steps(task).stream()
+                .map(step -> step.getName() + " " + step.getRun() + " " + step.getAttempt())
+                .toList();
     }
 
     private Map<String, Object> submit(Arguments with) {
