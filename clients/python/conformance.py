@@ -10,6 +10,7 @@ import asyncio
 import builtins
 import json
 import logging
+import os
 import sys
 import urllib.request
 from collections.abc import AsyncGenerator, Sequence
@@ -242,6 +243,9 @@ class Program(Workers, Queueing):
         data = await self._client.read_artifact(task, name)
         return {"size": len(data), "sha256": sha256(data).hexdigest()}
 
+    async def list_steps(self, task: str) -> Outcome:
+        return {"steps": [f"{each.name} {each.run} {each.attempt}" for each in await self._client.steps(task)]}
+
     async def result(self, task: str, ms: float) -> Outcome:
         async with asyncio.timeout(ms / 1000):
             value = dict(await self._client.handle(task).result())
@@ -375,10 +379,12 @@ async def serve(arguments: argparse.Namespace) -> None:
 
     @host.action("work")
     async def work(task: RunningTask) -> dict[str, Any]:
+        here = {"language": "python", "process": os.getpid()}
+        steps = [await task.step(name, dict, here) for name in task.params.get("steps", ())]
         await asyncio.sleep(task.params["ms"] / 1000)
         pad = {"pad": task.params["pad"]} if "pad" in task.params else {}
         handed = {name: each.value for name, each in task.inputs.items()}
-        return {"language": "python", "attempt": task.attempt, **pad, **handed}
+        return {**here, "steps": steps, "attempt": task.attempt, **pad, **handed}
 
     await host.run(handle_signals=True)
 

@@ -148,6 +148,21 @@ async def _hash_of_artifact(task: RunningTask, key: str, name: str) -> str | Non
         return None
 
 
+async def _steps(task: RunningTask) -> Any:
+    params, done = task.params, 0
+
+    def do_step() -> dict[str, Any]:
+        nonlocal done
+        done += 1
+        return {"attempt": task.attempt, "pad": "x" * int(params["bytes"])}
+
+    found = [await task.step(name, do_step) for name in params["names"]]
+    if task.attempt < params.get("until", 0):
+        raise ActionFailed("again")
+    attempts, sizes = [each["attempt"] for each in found], [len(each["pad"]) for each in found]
+    return {"done": done, "attempts": attempts, "bytes": sizes}
+
+
 async def _crash(task: RunningTask) -> Any:
     raise RuntimeError(task.params["text"])
 
@@ -159,6 +174,7 @@ ACTIONS: Final = {
     "say": _say,
     "artifact": _artifact,
     "take": _take,
+    "steps": _steps,
     "crash": _crash,
     "progress": _progress,
 }
