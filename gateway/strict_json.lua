@@ -96,6 +96,11 @@ M.ResolveTasksRequest = message([[filter all operationId dryRun result reason]],
 M.ReprioritizeTasksRequest = message([[filter all operationId dryRun priority]], {filter = M.TaskFilter})
 M.NewChunk = message([[channel text json binary]], {json = VALUE})
 M.AppendOutputRequest = message([[hostId taskId fencingToken number chunks]], {chunks = objects(M.NewChunk)})
+M.Question = message([[text schema choices default url]], {schema = STRUCT, choices = VALUE, default = VALUE})
+M.EndOfTasks = message([[taskIds]], {taskIds = STRINGS})
+M.NewWait = message([[name question ends sleepSecs timeoutSecs]], {question = M.Question, ends = M.EndOfTasks})
+M.ParkTaskRequest = message([[hostId taskId fencingToken waits releaseTarget]], {waits = objects(M.NewWait)})
+M.AnswerQuestionRequest = message([[taskId questionId answer]], {answer = VALUE})
 M.Machine = message([[cpuPercent memoryMb activeWorkers activeTeams sessions context]], {context = STRUCT})
 M.RegisterHostRequest = message([[hostId displayName capabilities slots project actions labels machine]], {capabilities
   = STRINGS, actions = STRINGS, labels = MAP, machine = M.Machine})
@@ -149,6 +154,8 @@ local BODIES = {
   {verb = "POST", path = "^/tasks:resolve$", message = M.ResolveTasksRequest, strict = true},
   {verb = "POST", path = "^/tasks:reprioritize$", message = M.ReprioritizeTasksRequest, strict = true},
   {verb = "POST", path = "^/api/runtime%-hosts/[^/]+/tasks/[^/]+/output$", message = M.AppendOutputRequest},
+  {verb = "POST", path = "^/api/runtime%-hosts/[^/]+/tasks/[^/]+/park$", message = M.ParkTaskRequest},
+  {verb = "POST", path = "^/tasks/[^/]+/questions/[^/]+:answer$", message = M.AnswerQuestionRequest},
   {verb = "POST", path = "^/api/runtime%-hosts/register$", message = M.RegisterHostRequest},
   {verb = "POST", path = "^/api/runtime%-hosts/[^/]+/heartbeat$", message = M.HeartbeatHostRequest},
   {verb = "POST", path = "^/api/runtime%-hosts/[^/]+/drain$", message = M.DrainHostRequest},

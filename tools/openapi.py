@@ -62,6 +62,7 @@ WELL_KNOWN: Final[dict[str, Schema]] = {
     # Some generators of clients would take it for an object that may have no fields.
     "google.protobuf.Struct": {"type": "object", "additionalProperties": True},
     "google.protobuf.Value": {},
+    "google.protobuf.ListValue": {"type": "array", "items": {}},
     "google.protobuf.FieldMask": {"type": "string", "pattern": "^([A-Za-z]+(,[A-Za-z]+)*)?$"},
 }
 

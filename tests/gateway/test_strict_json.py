@@ -15,7 +15,7 @@ pytestmark = pytest.mark.asyncio(loop_scope="module")
 
 LIMIT = 1_048_576
 SECS_FOR_THE_LARGEST_BODY = 10.0
-FREE = ("google.protobuf.Struct", "google.protobuf.Value")
+FREE = ("google.protobuf.Struct", "google.protobuf.Value", "google.protobuf.ListValue")
 CHANGING = [route for route in ROUTES if route.verb != "GET" and not route.has_content]
 STRICT = ("/tasks:", "/limits", "/tokens", "/namespaces", "/agents", "/schedules", "/admin")
 CLOSED = [route for route in CHANGING if route.template.startswith(STRICT) and route.has_body]

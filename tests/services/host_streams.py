@@ -17,6 +17,7 @@ from taskyard.v1 import (
     lease_pb2,
     lease_pb2_grpc,
     output_pb2_grpc,
+    park_pb2_grpc,
     runtime_host_pb2_grpc,
     step_pb2_grpc,
     task_pb2,
@@ -34,6 +35,7 @@ from taskyard_server.services.hosts import RuntimeHostService
 from taskyard_server.services.inputs import InputService
 from taskyard_server.services.leases import LeaseService
 from taskyard_server.services.output import OutputService
+from taskyard_server.services.parks import ParkService
 from taskyard_server.services.steps import StepService
 from taskyard_server.services.task_watches import TaskWatches
 from taskyard_server.services.tasks import TaskService
@@ -153,6 +155,7 @@ class ServerUnderTest:
         self.output = output_pb2_grpc.OutputServiceStub(channel)
         self.artifacts = artifact_pb2_grpc.ArtifactServiceStub(channel)
         self.inputs = input_pb2_grpc.InputServiceStub(channel)
+        self.parks = park_pb2_grpc.ParkServiceStub(channel)
         self.steps = step_pb2_grpc.StepServiceStub(channel)
 
     # Calls of hosts
@@ -266,6 +269,7 @@ async def serving(
         output_pb2_grpc.add_OutputServiceServicer_to_server(OutputService(engine), server)
         artifact_pb2_grpc.add_ArtifactServiceServicer_to_server(ArtifactService(engine), server)
         input_pb2_grpc.add_InputServiceServicer_to_server(InputService(engine), server)
+        park_pb2_grpc.add_ParkServiceServicer_to_server(ParkService(engine), server)
         step_pb2_grpc.add_StepServiceServicer_to_server(StepService(engine, max_payload_bytes), server)
         port = server.add_insecure_port("127.0.0.1:0")
         await server.start()
@@ -304,8 +308,8 @@ def report(assignment: Any, **event: Any) -> pb.Report:
                 message.failed.CopyFrom(value)
             case "failed":
                 message.failed.error = value
-            case "progress":
-                message.progress.CopyFrom(value)
+            case "progress" | "parked":
+                getattr(message, name).CopyFrom(value)
             case _:
                 setattr(message, name, value)
     return message

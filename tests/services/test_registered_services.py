@@ -30,6 +30,7 @@ from taskyard_server.services.limits import LimitService
 from taskyard_server.services.namespaces import NamespaceService
 from taskyard_server.services.operations import OperationService
 from taskyard_server.services.output import OutputService
+from taskyard_server.services.parks import ParkService
 from taskyard_server.services.schedules import ScheduleService
 from taskyard_server.services.sign_in import SignInService
 from taskyard_server.services.stats import StatsService
@@ -62,6 +63,7 @@ SERVICERS = {
         HealthService,
         InputService,
         StepService,
+        ParkService,
         LeaseService,
         LimitService,
         NamespaceService,

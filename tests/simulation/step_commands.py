@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from taskyard_server.core.history import STEP, Step
+from taskyard_server.core.history import WORK, Step
 from taskyard_server.core.runs.steps import NewStep
 
 if TYPE_CHECKING:
@@ -28,7 +28,7 @@ class StepCommands:
     def _to_core(self, now: float, host_id: str, task_id: str, token: int, name: str, size: int) -> tuple[int, bool]:
         steps, task, job = self._core.steps, self._core.find(task_id), self._model.world.tasks.get(task_id)
         if task is not None and job is not None and task.lease is not None and not steps.is_known(task):
-            assert steps.adopt(task, [Step(STEP, each, None, None, 1, 1, None, 0.0) for each in job.steps])
+            assert steps.adopt(task, [Step(WORK, each, None, None, 1, 1, None, 0.0) for each in job.steps])
         new = NewStep(task_id, token, name, bytes(size))
         recorded = self._core.reports.record_step(now, host_id, new)
         steps.take()

@@ -212,7 +212,7 @@ func (x Cancellation_Reason) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use Cancellation_Reason.Descriptor instead.
 func (Cancellation_Reason) EnumDescriptor() ([]byte, []int) {
-	return file_taskyard_v1_runtime_host_proto_rawDescGZIP(), []int{20, 0}
+	return file_taskyard_v1_runtime_host_proto_rawDescGZIP(), []int{21, 0}
 }
 
 // Kind is the kind of the event.
@@ -293,7 +293,7 @@ func (x HostEvent_Kind) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use HostEvent_Kind.Descriptor instead.
 func (HostEvent_Kind) EnumDescriptor() ([]byte, []int) {
-	return file_taskyard_v1_runtime_host_proto_rawDescGZIP(), []int{35, 0}
+	return file_taskyard_v1_runtime_host_proto_rawDescGZIP(), []int{36, 0}
 }
 
 // RuntimeHost is a registered host (docs/rules.md, Registration).
@@ -1572,6 +1572,7 @@ type Report struct {
 	//	*Report_Completed
 	//	*Report_Failed
 	//	*Report_Released
+	//	*Report_Parked
 	Event isReport_Event `protobuf_oneof:"event"`
 	// Tokens that this attempt has used so far. Default: as last reported.
 	TokensUsed    *uint32 `protobuf:"varint,8,opt,name=tokens_used,json=tokensUsed,proto3,oneof" json:"tokens_used,omitempty"`
@@ -1675,6 +1676,15 @@ func (x *Report) GetReleased() *TaskReleased {
 	return nil
 }
 
+func (x *Report) GetParked() *TaskParked {
+	if x != nil {
+		if x, ok := x.Event.(*Report_Parked); ok {
+			return x.Parked
+		}
+	}
+	return nil
+}
+
 func (x *Report) GetTokensUsed() uint32 {
 	if x != nil && x.TokensUsed != nil {
 		return *x.TokensUsed
@@ -1712,6 +1722,11 @@ type Report_Released struct {
 	Released *TaskReleased `protobuf:"bytes,7,opt,name=released,proto3,oneof"`
 }
 
+type Report_Parked struct {
+	// The work waits for something, and nothing runs under this lease any more. As ParkTask.
+	Parked *TaskParked `protobuf:"bytes,9,opt,name=parked,proto3,oneof"`
+}
+
 func (*Report_Started) isReport_Event() {}
 
 func (*Report_Progress) isReport_Event() {}
@@ -1721,6 +1736,8 @@ func (*Report_Completed) isReport_Event() {}
 func (*Report_Failed) isReport_Event() {}
 
 func (*Report_Released) isReport_Event() {}
+
+func (*Report_Parked) isReport_Event() {}
 
 // TaskStarted reports that the work has begun.
 type TaskStarted struct {
@@ -1938,6 +1955,61 @@ func (*TaskReleased) Descriptor() ([]byte, []int) {
 	return file_taskyard_v1_runtime_host_proto_rawDescGZIP(), []int{16}
 }
 
+// TaskParked reports that the work waits (docs/rules.md, Parked tasks).
+type TaskParked struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The things that it waits for, from 1 to 100, whose questions have 65,536 bytes together.
+	Waits []*NewWait `protobuf:"bytes,1,rep,name=waits,proto3" json:"waits,omitempty"`
+	// Whether others of its target may run meanwhile. Default false: the target stays taken.
+	ReleaseTarget bool `protobuf:"varint,2,opt,name=release_target,json=releaseTarget,proto3" json:"release_target,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *TaskParked) Reset() {
+	*x = TaskParked{}
+	mi := &file_taskyard_v1_runtime_host_proto_msgTypes[17]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *TaskParked) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*TaskParked) ProtoMessage() {}
+
+func (x *TaskParked) ProtoReflect() protoreflect.Message {
+	mi := &file_taskyard_v1_runtime_host_proto_msgTypes[17]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use TaskParked.ProtoReflect.Descriptor instead.
+func (*TaskParked) Descriptor() ([]byte, []int) {
+	return file_taskyard_v1_runtime_host_proto_rawDescGZIP(), []int{17}
+}
+
+func (x *TaskParked) GetWaits() []*NewWait {
+	if x != nil {
+		return x.Waits
+	}
+	return nil
+}
+
+func (x *TaskParked) GetReleaseTarget() bool {
+	if x != nil {
+		return x.ReleaseTarget
+	}
+	return false
+}
+
 // ReportResults answers reports in the order in which they came: one Reports message, or, where
 // `Welcome.counts_accepted`, refused reports alone, of which `ConnectResponse.accepted_reports` counts those before.
 type ReportResults struct {
@@ -1950,7 +2022,7 @@ type ReportResults struct {
 
 func (x *ReportResults) Reset() {
 	*x = ReportResults{}
-	mi := &file_taskyard_v1_runtime_host_proto_msgTypes[17]
+	mi := &file_taskyard_v1_runtime_host_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1962,7 +2034,7 @@ func (x *ReportResults) String() string {
 func (*ReportResults) ProtoMessage() {}
 
 func (x *ReportResults) ProtoReflect() protoreflect.Message {
-	mi := &file_taskyard_v1_runtime_host_proto_msgTypes[17]
+	mi := &file_taskyard_v1_runtime_host_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1975,7 +2047,7 @@ func (x *ReportResults) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReportResults.ProtoReflect.Descriptor instead.
 func (*ReportResults) Descriptor() ([]byte, []int) {
-	return file_taskyard_v1_runtime_host_proto_rawDescGZIP(), []int{17}
+	return file_taskyard_v1_runtime_host_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *ReportResults) GetResults() []*ReportResult {
@@ -1998,7 +2070,7 @@ type ReportResult struct {
 
 func (x *ReportResult) Reset() {
 	*x = ReportResult{}
-	mi := &file_taskyard_v1_runtime_host_proto_msgTypes[18]
+	mi := &file_taskyard_v1_runtime_host_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2010,7 +2082,7 @@ func (x *ReportResult) String() string {
 func (*ReportResult) ProtoMessage() {}
 
 func (x *ReportResult) ProtoReflect() protoreflect.Message {
-	mi := &file_taskyard_v1_runtime_host_proto_msgTypes[18]
+	mi := &file_taskyard_v1_runtime_host_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2023,7 +2095,7 @@ func (x *ReportResult) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReportResult.ProtoReflect.Descriptor instead.
 func (*ReportResult) Descriptor() ([]byte, []int) {
-	return file_taskyard_v1_runtime_host_proto_rawDescGZIP(), []int{18}
+	return file_taskyard_v1_runtime_host_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *ReportResult) GetState() Task_State {
@@ -2052,7 +2124,7 @@ type Cancellations struct {
 
 func (x *Cancellations) Reset() {
 	*x = Cancellations{}
-	mi := &file_taskyard_v1_runtime_host_proto_msgTypes[19]
+	mi := &file_taskyard_v1_runtime_host_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2064,7 +2136,7 @@ func (x *Cancellations) String() string {
 func (*Cancellations) ProtoMessage() {}
 
 func (x *Cancellations) ProtoReflect() protoreflect.Message {
-	mi := &file_taskyard_v1_runtime_host_proto_msgTypes[19]
+	mi := &file_taskyard_v1_runtime_host_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2077,7 +2149,7 @@ func (x *Cancellations) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Cancellations.ProtoReflect.Descriptor instead.
 func (*Cancellations) Descriptor() ([]byte, []int) {
-	return file_taskyard_v1_runtime_host_proto_rawDescGZIP(), []int{19}
+	return file_taskyard_v1_runtime_host_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *Cancellations) GetCancellations() []*Cancellation {
@@ -2104,7 +2176,7 @@ type Cancellation struct {
 
 func (x *Cancellation) Reset() {
 	*x = Cancellation{}
-	mi := &file_taskyard_v1_runtime_host_proto_msgTypes[20]
+	mi := &file_taskyard_v1_runtime_host_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2116,7 +2188,7 @@ func (x *Cancellation) String() string {
 func (*Cancellation) ProtoMessage() {}
 
 func (x *Cancellation) ProtoReflect() protoreflect.Message {
-	mi := &file_taskyard_v1_runtime_host_proto_msgTypes[20]
+	mi := &file_taskyard_v1_runtime_host_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2129,7 +2201,7 @@ func (x *Cancellation) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Cancellation.ProtoReflect.Descriptor instead.
 func (*Cancellation) Descriptor() ([]byte, []int) {
-	return file_taskyard_v1_runtime_host_proto_rawDescGZIP(), []int{20}
+	return file_taskyard_v1_runtime_host_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *Cancellation) GetTaskId() string {
@@ -2176,7 +2248,7 @@ type Drain struct {
 
 func (x *Drain) Reset() {
 	*x = Drain{}
-	mi := &file_taskyard_v1_runtime_host_proto_msgTypes[21]
+	mi := &file_taskyard_v1_runtime_host_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2188,7 +2260,7 @@ func (x *Drain) String() string {
 func (*Drain) ProtoMessage() {}
 
 func (x *Drain) ProtoReflect() protoreflect.Message {
-	mi := &file_taskyard_v1_runtime_host_proto_msgTypes[21]
+	mi := &file_taskyard_v1_runtime_host_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2201,7 +2273,7 @@ func (x *Drain) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Drain.ProtoReflect.Descriptor instead.
 func (*Drain) Descriptor() ([]byte, []int) {
-	return file_taskyard_v1_runtime_host_proto_rawDescGZIP(), []int{21}
+	return file_taskyard_v1_runtime_host_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *Drain) GetDeadline() *timestamppb.Timestamp {
@@ -2236,7 +2308,7 @@ type HeartbeatInterval struct {
 
 func (x *HeartbeatInterval) Reset() {
 	*x = HeartbeatInterval{}
-	mi := &file_taskyard_v1_runtime_host_proto_msgTypes[22]
+	mi := &file_taskyard_v1_runtime_host_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2248,7 +2320,7 @@ func (x *HeartbeatInterval) String() string {
 func (*HeartbeatInterval) ProtoMessage() {}
 
 func (x *HeartbeatInterval) ProtoReflect() protoreflect.Message {
-	mi := &file_taskyard_v1_runtime_host_proto_msgTypes[22]
+	mi := &file_taskyard_v1_runtime_host_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2261,7 +2333,7 @@ func (x *HeartbeatInterval) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HeartbeatInterval.ProtoReflect.Descriptor instead.
 func (*HeartbeatInterval) Descriptor() ([]byte, []int) {
-	return file_taskyard_v1_runtime_host_proto_rawDescGZIP(), []int{22}
+	return file_taskyard_v1_runtime_host_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *HeartbeatInterval) GetHeartbeatIntervalMs() uint32 {
@@ -2296,7 +2368,7 @@ type RegisterHostRequest struct {
 
 func (x *RegisterHostRequest) Reset() {
 	*x = RegisterHostRequest{}
-	mi := &file_taskyard_v1_runtime_host_proto_msgTypes[23]
+	mi := &file_taskyard_v1_runtime_host_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2308,7 +2380,7 @@ func (x *RegisterHostRequest) String() string {
 func (*RegisterHostRequest) ProtoMessage() {}
 
 func (x *RegisterHostRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_taskyard_v1_runtime_host_proto_msgTypes[23]
+	mi := &file_taskyard_v1_runtime_host_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2321,7 +2393,7 @@ func (x *RegisterHostRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RegisterHostRequest.ProtoReflect.Descriptor instead.
 func (*RegisterHostRequest) Descriptor() ([]byte, []int) {
-	return file_taskyard_v1_runtime_host_proto_rawDescGZIP(), []int{23}
+	return file_taskyard_v1_runtime_host_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *RegisterHostRequest) GetHostId() string {
@@ -2391,7 +2463,7 @@ type RegisterHostResponse struct {
 
 func (x *RegisterHostResponse) Reset() {
 	*x = RegisterHostResponse{}
-	mi := &file_taskyard_v1_runtime_host_proto_msgTypes[24]
+	mi := &file_taskyard_v1_runtime_host_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2403,7 +2475,7 @@ func (x *RegisterHostResponse) String() string {
 func (*RegisterHostResponse) ProtoMessage() {}
 
 func (x *RegisterHostResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_taskyard_v1_runtime_host_proto_msgTypes[24]
+	mi := &file_taskyard_v1_runtime_host_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2416,7 +2488,7 @@ func (x *RegisterHostResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RegisterHostResponse.ProtoReflect.Descriptor instead.
 func (*RegisterHostResponse) Descriptor() ([]byte, []int) {
-	return file_taskyard_v1_runtime_host_proto_rawDescGZIP(), []int{24}
+	return file_taskyard_v1_runtime_host_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *RegisterHostResponse) GetHost() *RuntimeHost {
@@ -2441,7 +2513,7 @@ type HeartbeatHostRequest struct {
 
 func (x *HeartbeatHostRequest) Reset() {
 	*x = HeartbeatHostRequest{}
-	mi := &file_taskyard_v1_runtime_host_proto_msgTypes[25]
+	mi := &file_taskyard_v1_runtime_host_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2453,7 +2525,7 @@ func (x *HeartbeatHostRequest) String() string {
 func (*HeartbeatHostRequest) ProtoMessage() {}
 
 func (x *HeartbeatHostRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_taskyard_v1_runtime_host_proto_msgTypes[25]
+	mi := &file_taskyard_v1_runtime_host_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2466,7 +2538,7 @@ func (x *HeartbeatHostRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HeartbeatHostRequest.ProtoReflect.Descriptor instead.
 func (*HeartbeatHostRequest) Descriptor() ([]byte, []int) {
-	return file_taskyard_v1_runtime_host_proto_rawDescGZIP(), []int{25}
+	return file_taskyard_v1_runtime_host_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *HeartbeatHostRequest) GetHostId() string {
@@ -2501,7 +2573,7 @@ type HeartbeatHostResponse struct {
 
 func (x *HeartbeatHostResponse) Reset() {
 	*x = HeartbeatHostResponse{}
-	mi := &file_taskyard_v1_runtime_host_proto_msgTypes[26]
+	mi := &file_taskyard_v1_runtime_host_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2513,7 +2585,7 @@ func (x *HeartbeatHostResponse) String() string {
 func (*HeartbeatHostResponse) ProtoMessage() {}
 
 func (x *HeartbeatHostResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_taskyard_v1_runtime_host_proto_msgTypes[26]
+	mi := &file_taskyard_v1_runtime_host_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2526,7 +2598,7 @@ func (x *HeartbeatHostResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HeartbeatHostResponse.ProtoReflect.Descriptor instead.
 func (*HeartbeatHostResponse) Descriptor() ([]byte, []int) {
-	return file_taskyard_v1_runtime_host_proto_rawDescGZIP(), []int{26}
+	return file_taskyard_v1_runtime_host_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *HeartbeatHostResponse) GetHost() *RuntimeHost {
@@ -2547,7 +2619,7 @@ type DeregisterHostRequest struct {
 
 func (x *DeregisterHostRequest) Reset() {
 	*x = DeregisterHostRequest{}
-	mi := &file_taskyard_v1_runtime_host_proto_msgTypes[27]
+	mi := &file_taskyard_v1_runtime_host_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2559,7 +2631,7 @@ func (x *DeregisterHostRequest) String() string {
 func (*DeregisterHostRequest) ProtoMessage() {}
 
 func (x *DeregisterHostRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_taskyard_v1_runtime_host_proto_msgTypes[27]
+	mi := &file_taskyard_v1_runtime_host_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2572,7 +2644,7 @@ func (x *DeregisterHostRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeregisterHostRequest.ProtoReflect.Descriptor instead.
 func (*DeregisterHostRequest) Descriptor() ([]byte, []int) {
-	return file_taskyard_v1_runtime_host_proto_rawDescGZIP(), []int{27}
+	return file_taskyard_v1_runtime_host_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *DeregisterHostRequest) GetHostId() string {
@@ -2593,7 +2665,7 @@ type DeregisterHostResponse struct {
 
 func (x *DeregisterHostResponse) Reset() {
 	*x = DeregisterHostResponse{}
-	mi := &file_taskyard_v1_runtime_host_proto_msgTypes[28]
+	mi := &file_taskyard_v1_runtime_host_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2605,7 +2677,7 @@ func (x *DeregisterHostResponse) String() string {
 func (*DeregisterHostResponse) ProtoMessage() {}
 
 func (x *DeregisterHostResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_taskyard_v1_runtime_host_proto_msgTypes[28]
+	mi := &file_taskyard_v1_runtime_host_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2618,7 +2690,7 @@ func (x *DeregisterHostResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeregisterHostResponse.ProtoReflect.Descriptor instead.
 func (*DeregisterHostResponse) Descriptor() ([]byte, []int) {
-	return file_taskyard_v1_runtime_host_proto_rawDescGZIP(), []int{28}
+	return file_taskyard_v1_runtime_host_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *DeregisterHostResponse) GetDeregistered() bool {
@@ -2641,7 +2713,7 @@ type DrainHostRequest struct {
 
 func (x *DrainHostRequest) Reset() {
 	*x = DrainHostRequest{}
-	mi := &file_taskyard_v1_runtime_host_proto_msgTypes[29]
+	mi := &file_taskyard_v1_runtime_host_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2653,7 +2725,7 @@ func (x *DrainHostRequest) String() string {
 func (*DrainHostRequest) ProtoMessage() {}
 
 func (x *DrainHostRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_taskyard_v1_runtime_host_proto_msgTypes[29]
+	mi := &file_taskyard_v1_runtime_host_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2666,7 +2738,7 @@ func (x *DrainHostRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DrainHostRequest.ProtoReflect.Descriptor instead.
 func (*DrainHostRequest) Descriptor() ([]byte, []int) {
-	return file_taskyard_v1_runtime_host_proto_rawDescGZIP(), []int{29}
+	return file_taskyard_v1_runtime_host_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *DrainHostRequest) GetHostId() string {
@@ -2694,7 +2766,7 @@ type DrainHostResponse struct {
 
 func (x *DrainHostResponse) Reset() {
 	*x = DrainHostResponse{}
-	mi := &file_taskyard_v1_runtime_host_proto_msgTypes[30]
+	mi := &file_taskyard_v1_runtime_host_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2706,7 +2778,7 @@ func (x *DrainHostResponse) String() string {
 func (*DrainHostResponse) ProtoMessage() {}
 
 func (x *DrainHostResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_taskyard_v1_runtime_host_proto_msgTypes[30]
+	mi := &file_taskyard_v1_runtime_host_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2719,7 +2791,7 @@ func (x *DrainHostResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DrainHostResponse.ProtoReflect.Descriptor instead.
 func (*DrainHostResponse) Descriptor() ([]byte, []int) {
-	return file_taskyard_v1_runtime_host_proto_rawDescGZIP(), []int{30}
+	return file_taskyard_v1_runtime_host_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *DrainHostResponse) GetHost() *RuntimeHost {
@@ -2742,7 +2814,7 @@ type ListHostsRequest struct {
 
 func (x *ListHostsRequest) Reset() {
 	*x = ListHostsRequest{}
-	mi := &file_taskyard_v1_runtime_host_proto_msgTypes[31]
+	mi := &file_taskyard_v1_runtime_host_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2754,7 +2826,7 @@ func (x *ListHostsRequest) String() string {
 func (*ListHostsRequest) ProtoMessage() {}
 
 func (x *ListHostsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_taskyard_v1_runtime_host_proto_msgTypes[31]
+	mi := &file_taskyard_v1_runtime_host_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2767,7 +2839,7 @@ func (x *ListHostsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListHostsRequest.ProtoReflect.Descriptor instead.
 func (*ListHostsRequest) Descriptor() ([]byte, []int) {
-	return file_taskyard_v1_runtime_host_proto_rawDescGZIP(), []int{31}
+	return file_taskyard_v1_runtime_host_proto_rawDescGZIP(), []int{32}
 }
 
 func (x *ListHostsRequest) GetPageSize() uint32 {
@@ -2797,7 +2869,7 @@ type ListHostsResponse struct {
 
 func (x *ListHostsResponse) Reset() {
 	*x = ListHostsResponse{}
-	mi := &file_taskyard_v1_runtime_host_proto_msgTypes[32]
+	mi := &file_taskyard_v1_runtime_host_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2809,7 +2881,7 @@ func (x *ListHostsResponse) String() string {
 func (*ListHostsResponse) ProtoMessage() {}
 
 func (x *ListHostsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_taskyard_v1_runtime_host_proto_msgTypes[32]
+	mi := &file_taskyard_v1_runtime_host_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2822,7 +2894,7 @@ func (x *ListHostsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListHostsResponse.ProtoReflect.Descriptor instead.
 func (*ListHostsResponse) Descriptor() ([]byte, []int) {
-	return file_taskyard_v1_runtime_host_proto_rawDescGZIP(), []int{32}
+	return file_taskyard_v1_runtime_host_proto_rawDescGZIP(), []int{33}
 }
 
 func (x *ListHostsResponse) GetHosts() []*RuntimeHost {
@@ -2848,7 +2920,7 @@ type WatchHostsRequest struct {
 
 func (x *WatchHostsRequest) Reset() {
 	*x = WatchHostsRequest{}
-	mi := &file_taskyard_v1_runtime_host_proto_msgTypes[33]
+	mi := &file_taskyard_v1_runtime_host_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2860,7 +2932,7 @@ func (x *WatchHostsRequest) String() string {
 func (*WatchHostsRequest) ProtoMessage() {}
 
 func (x *WatchHostsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_taskyard_v1_runtime_host_proto_msgTypes[33]
+	mi := &file_taskyard_v1_runtime_host_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2873,7 +2945,7 @@ func (x *WatchHostsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WatchHostsRequest.ProtoReflect.Descriptor instead.
 func (*WatchHostsRequest) Descriptor() ([]byte, []int) {
-	return file_taskyard_v1_runtime_host_proto_rawDescGZIP(), []int{33}
+	return file_taskyard_v1_runtime_host_proto_rawDescGZIP(), []int{34}
 }
 
 // WatchHostsResponse carries events, or none to show that the stream is alive.
@@ -2887,7 +2959,7 @@ type WatchHostsResponse struct {
 
 func (x *WatchHostsResponse) Reset() {
 	*x = WatchHostsResponse{}
-	mi := &file_taskyard_v1_runtime_host_proto_msgTypes[34]
+	mi := &file_taskyard_v1_runtime_host_proto_msgTypes[35]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2899,7 +2971,7 @@ func (x *WatchHostsResponse) String() string {
 func (*WatchHostsResponse) ProtoMessage() {}
 
 func (x *WatchHostsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_taskyard_v1_runtime_host_proto_msgTypes[34]
+	mi := &file_taskyard_v1_runtime_host_proto_msgTypes[35]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2912,7 +2984,7 @@ func (x *WatchHostsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WatchHostsResponse.ProtoReflect.Descriptor instead.
 func (*WatchHostsResponse) Descriptor() ([]byte, []int) {
-	return file_taskyard_v1_runtime_host_proto_rawDescGZIP(), []int{34}
+	return file_taskyard_v1_runtime_host_proto_rawDescGZIP(), []int{35}
 }
 
 func (x *WatchHostsResponse) GetEvents() []*HostEvent {
@@ -2937,7 +3009,7 @@ type HostEvent struct {
 
 func (x *HostEvent) Reset() {
 	*x = HostEvent{}
-	mi := &file_taskyard_v1_runtime_host_proto_msgTypes[35]
+	mi := &file_taskyard_v1_runtime_host_proto_msgTypes[36]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2949,7 +3021,7 @@ func (x *HostEvent) String() string {
 func (*HostEvent) ProtoMessage() {}
 
 func (x *HostEvent) ProtoReflect() protoreflect.Message {
-	mi := &file_taskyard_v1_runtime_host_proto_msgTypes[35]
+	mi := &file_taskyard_v1_runtime_host_proto_msgTypes[36]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2962,7 +3034,7 @@ func (x *HostEvent) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HostEvent.ProtoReflect.Descriptor instead.
 func (*HostEvent) Descriptor() ([]byte, []int) {
-	return file_taskyard_v1_runtime_host_proto_rawDescGZIP(), []int{35}
+	return file_taskyard_v1_runtime_host_proto_rawDescGZIP(), []int{36}
 }
 
 func (x *HostEvent) GetKind() HostEvent_Kind {
@@ -2990,7 +3062,7 @@ var File_taskyard_v1_runtime_host_proto protoreflect.FileDescriptor
 
 const file_taskyard_v1_runtime_host_proto_rawDesc = "" +
 	"\n" +
-	"\x1etaskyard/v1/runtime_host.proto\x12\vtaskyard.v1\x1a\x1cgoogle/api/annotations.proto\x1a\x1cgoogle/protobuf/struct.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x18taskyard/v1/access.proto\x1a\x17taskyard/v1/lease.proto\x1a\x18taskyard/v1/output.proto\x1a\x16taskyard/v1/task.proto\"\xa0\a\n" +
+	"\x1etaskyard/v1/runtime_host.proto\x12\vtaskyard.v1\x1a\x1cgoogle/api/annotations.proto\x1a\x1cgoogle/protobuf/struct.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x18taskyard/v1/access.proto\x1a\x17taskyard/v1/lease.proto\x1a\x18taskyard/v1/output.proto\x1a\x16taskyard/v1/task.proto\x1a\x16taskyard/v1/wait.proto\"\xa0\a\n" +
 	"\vRuntimeHost\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12!\n" +
 	"\fdisplay_name\x18\x02 \x01(\tR\vdisplayName\x12\"\n" +
@@ -3124,7 +3196,7 @@ const file_taskyard_v1_runtime_host_proto_rawDesc = "" +
 	"\aReports\x12-\n" +
 	"\areports\x18\x01 \x03(\v2\x13.taskyard.v1.ReportR\areports\x12\x16\n" +
 	"\x06credit\x18\x02 \x01(\rR\x06credit\x124\n" +
-	"\theartbeat\x18\x03 \x01(\v2\x16.taskyard.v1.HeartbeatR\theartbeat\"\x98\x03\n" +
+	"\theartbeat\x18\x03 \x01(\v2\x16.taskyard.v1.HeartbeatR\theartbeat\"\xcb\x03\n" +
 	"\x06Report\x12\x17\n" +
 	"\atask_id\x18\x01 \x01(\tR\x06taskId\x12#\n" +
 	"\rfencing_token\x18\x02 \x01(\x01R\ffencingToken\x124\n" +
@@ -3132,7 +3204,8 @@ const file_taskyard_v1_runtime_host_proto_rawDesc = "" +
 	"\bprogress\x18\x04 \x01(\v2\x15.taskyard.v1.ProgressH\x00R\bprogress\x12:\n" +
 	"\tcompleted\x18\x05 \x01(\v2\x1a.taskyard.v1.TaskCompletedH\x00R\tcompleted\x121\n" +
 	"\x06failed\x18\x06 \x01(\v2\x17.taskyard.v1.TaskFailedH\x00R\x06failed\x127\n" +
-	"\breleased\x18\a \x01(\v2\x19.taskyard.v1.TaskReleasedH\x00R\breleased\x12$\n" +
+	"\breleased\x18\a \x01(\v2\x19.taskyard.v1.TaskReleasedH\x00R\breleased\x121\n" +
+	"\x06parked\x18\t \x01(\v2\x17.taskyard.v1.TaskParkedH\x00R\x06parked\x12$\n" +
 	"\vtokens_used\x18\b \x01(\rH\x01R\n" +
 	"tokensUsed\x88\x01\x01B\a\n" +
 	"\x05eventB\x0e\n" +
@@ -3154,7 +3227,11 @@ const file_taskyard_v1_runtime_host_proto_rawDesc = "" +
 	"\x0f_retry_after_msB\f\n" +
 	"\n" +
 	"_traceback\"\x0e\n" +
-	"\fTaskReleased\"D\n" +
+	"\fTaskReleased\"_\n" +
+	"\n" +
+	"TaskParked\x12*\n" +
+	"\x05waits\x18\x01 \x03(\v2\x14.taskyard.v1.NewWaitR\x05waits\x12%\n" +
+	"\x0erelease_target\x18\x02 \x01(\bR\rreleaseTarget\"D\n" +
 	"\rReportResults\x123\n" +
 	"\aresults\x18\x01 \x03(\v2\x19.taskyard.v1.ReportResultR\aresults\"v\n" +
 	"\fReportResult\x122\n" +
@@ -3290,7 +3367,7 @@ func file_taskyard_v1_runtime_host_proto_rawDescGZIP() []byte {
 }
 
 var file_taskyard_v1_runtime_host_proto_enumTypes = make([]protoimpl.EnumInfo, 3)
-var file_taskyard_v1_runtime_host_proto_msgTypes = make([]protoimpl.MessageInfo, 39)
+var file_taskyard_v1_runtime_host_proto_msgTypes = make([]protoimpl.MessageInfo, 40)
 var file_taskyard_v1_runtime_host_proto_goTypes = []any{
 	(RuntimeHost_Status)(0),        // 0: taskyard.v1.RuntimeHost.Status
 	(Cancellation_Reason)(0),       // 1: taskyard.v1.Cancellation.Reason
@@ -3312,67 +3389,69 @@ var file_taskyard_v1_runtime_host_proto_goTypes = []any{
 	(*TaskCompleted)(nil),          // 17: taskyard.v1.TaskCompleted
 	(*TaskFailed)(nil),             // 18: taskyard.v1.TaskFailed
 	(*TaskReleased)(nil),           // 19: taskyard.v1.TaskReleased
-	(*ReportResults)(nil),          // 20: taskyard.v1.ReportResults
-	(*ReportResult)(nil),           // 21: taskyard.v1.ReportResult
-	(*Cancellations)(nil),          // 22: taskyard.v1.Cancellations
-	(*Cancellation)(nil),           // 23: taskyard.v1.Cancellation
-	(*Drain)(nil),                  // 24: taskyard.v1.Drain
-	(*HeartbeatInterval)(nil),      // 25: taskyard.v1.HeartbeatInterval
-	(*RegisterHostRequest)(nil),    // 26: taskyard.v1.RegisterHostRequest
-	(*RegisterHostResponse)(nil),   // 27: taskyard.v1.RegisterHostResponse
-	(*HeartbeatHostRequest)(nil),   // 28: taskyard.v1.HeartbeatHostRequest
-	(*HeartbeatHostResponse)(nil),  // 29: taskyard.v1.HeartbeatHostResponse
-	(*DeregisterHostRequest)(nil),  // 30: taskyard.v1.DeregisterHostRequest
-	(*DeregisterHostResponse)(nil), // 31: taskyard.v1.DeregisterHostResponse
-	(*DrainHostRequest)(nil),       // 32: taskyard.v1.DrainHostRequest
-	(*DrainHostResponse)(nil),      // 33: taskyard.v1.DrainHostResponse
-	(*ListHostsRequest)(nil),       // 34: taskyard.v1.ListHostsRequest
-	(*ListHostsResponse)(nil),      // 35: taskyard.v1.ListHostsResponse
-	(*WatchHostsRequest)(nil),      // 36: taskyard.v1.WatchHostsRequest
-	(*WatchHostsResponse)(nil),     // 37: taskyard.v1.WatchHostsResponse
-	(*HostEvent)(nil),              // 38: taskyard.v1.HostEvent
-	nil,                            // 39: taskyard.v1.RuntimeHost.LabelsEntry
-	nil,                            // 40: taskyard.v1.Hello.LabelsEntry
-	nil,                            // 41: taskyard.v1.RegisterHostRequest.LabelsEntry
-	(*timestamppb.Timestamp)(nil),  // 42: google.protobuf.Timestamp
-	(*structpb.Struct)(nil),        // 43: google.protobuf.Struct
-	(*Output)(nil),                 // 44: taskyard.v1.Output
-	(*OutputAcks)(nil),             // 45: taskyard.v1.OutputAcks
-	(*Lease)(nil),                  // 46: taskyard.v1.Lease
-	(*Assignment)(nil),             // 47: taskyard.v1.Assignment
-	(*Progress)(nil),               // 48: taskyard.v1.Progress
-	(*structpb.Value)(nil),         // 49: google.protobuf.Value
-	(*Payload)(nil),                // 50: taskyard.v1.Payload
-	(Task_State)(0),                // 51: taskyard.v1.Task.State
-	(*Error)(nil),                  // 52: taskyard.v1.Error
+	(*TaskParked)(nil),             // 20: taskyard.v1.TaskParked
+	(*ReportResults)(nil),          // 21: taskyard.v1.ReportResults
+	(*ReportResult)(nil),           // 22: taskyard.v1.ReportResult
+	(*Cancellations)(nil),          // 23: taskyard.v1.Cancellations
+	(*Cancellation)(nil),           // 24: taskyard.v1.Cancellation
+	(*Drain)(nil),                  // 25: taskyard.v1.Drain
+	(*HeartbeatInterval)(nil),      // 26: taskyard.v1.HeartbeatInterval
+	(*RegisterHostRequest)(nil),    // 27: taskyard.v1.RegisterHostRequest
+	(*RegisterHostResponse)(nil),   // 28: taskyard.v1.RegisterHostResponse
+	(*HeartbeatHostRequest)(nil),   // 29: taskyard.v1.HeartbeatHostRequest
+	(*HeartbeatHostResponse)(nil),  // 30: taskyard.v1.HeartbeatHostResponse
+	(*DeregisterHostRequest)(nil),  // 31: taskyard.v1.DeregisterHostRequest
+	(*DeregisterHostResponse)(nil), // 32: taskyard.v1.DeregisterHostResponse
+	(*DrainHostRequest)(nil),       // 33: taskyard.v1.DrainHostRequest
+	(*DrainHostResponse)(nil),      // 34: taskyard.v1.DrainHostResponse
+	(*ListHostsRequest)(nil),       // 35: taskyard.v1.ListHostsRequest
+	(*ListHostsResponse)(nil),      // 36: taskyard.v1.ListHostsResponse
+	(*WatchHostsRequest)(nil),      // 37: taskyard.v1.WatchHostsRequest
+	(*WatchHostsResponse)(nil),     // 38: taskyard.v1.WatchHostsResponse
+	(*HostEvent)(nil),              // 39: taskyard.v1.HostEvent
+	nil,                            // 40: taskyard.v1.RuntimeHost.LabelsEntry
+	nil,                            // 41: taskyard.v1.Hello.LabelsEntry
+	nil,                            // 42: taskyard.v1.RegisterHostRequest.LabelsEntry
+	(*timestamppb.Timestamp)(nil),  // 43: google.protobuf.Timestamp
+	(*structpb.Struct)(nil),        // 44: google.protobuf.Struct
+	(*Output)(nil),                 // 45: taskyard.v1.Output
+	(*OutputAcks)(nil),             // 46: taskyard.v1.OutputAcks
+	(*Lease)(nil),                  // 47: taskyard.v1.Lease
+	(*Assignment)(nil),             // 48: taskyard.v1.Assignment
+	(*Progress)(nil),               // 49: taskyard.v1.Progress
+	(*structpb.Value)(nil),         // 50: google.protobuf.Value
+	(*Payload)(nil),                // 51: taskyard.v1.Payload
+	(*NewWait)(nil),                // 52: taskyard.v1.NewWait
+	(Task_State)(0),                // 53: taskyard.v1.Task.State
+	(*Error)(nil),                  // 54: taskyard.v1.Error
 }
 var file_taskyard_v1_runtime_host_proto_depIdxs = []int32{
-	42, // 0: taskyard.v1.RuntimeHost.registered_at:type_name -> google.protobuf.Timestamp
-	42, // 1: taskyard.v1.RuntimeHost.last_heartbeat_at:type_name -> google.protobuf.Timestamp
+	43, // 0: taskyard.v1.RuntimeHost.registered_at:type_name -> google.protobuf.Timestamp
+	43, // 1: taskyard.v1.RuntimeHost.last_heartbeat_at:type_name -> google.protobuf.Timestamp
 	0,  // 2: taskyard.v1.RuntimeHost.status:type_name -> taskyard.v1.RuntimeHost.Status
-	39, // 3: taskyard.v1.RuntimeHost.labels:type_name -> taskyard.v1.RuntimeHost.LabelsEntry
+	40, // 3: taskyard.v1.RuntimeHost.labels:type_name -> taskyard.v1.RuntimeHost.LabelsEntry
 	4,  // 4: taskyard.v1.RuntimeHost.machine:type_name -> taskyard.v1.Machine
-	42, // 5: taskyard.v1.RuntimeHost.lost_at:type_name -> google.protobuf.Timestamp
-	43, // 6: taskyard.v1.Machine.context:type_name -> google.protobuf.Struct
+	43, // 5: taskyard.v1.RuntimeHost.lost_at:type_name -> google.protobuf.Timestamp
+	44, // 6: taskyard.v1.Machine.context:type_name -> google.protobuf.Struct
 	8,  // 7: taskyard.v1.ConnectRequest.hello:type_name -> taskyard.v1.Hello
 	10, // 8: taskyard.v1.ConnectRequest.credit:type_name -> taskyard.v1.Credit
 	12, // 9: taskyard.v1.ConnectRequest.heartbeat:type_name -> taskyard.v1.Heartbeat
 	14, // 10: taskyard.v1.ConnectRequest.reports:type_name -> taskyard.v1.Reports
-	44, // 11: taskyard.v1.ConnectRequest.output:type_name -> taskyard.v1.Output
+	45, // 11: taskyard.v1.ConnectRequest.output:type_name -> taskyard.v1.Output
 	9,  // 12: taskyard.v1.ConnectResponse.welcome:type_name -> taskyard.v1.Welcome
 	11, // 13: taskyard.v1.ConnectResponse.assignments:type_name -> taskyard.v1.Assignments
 	13, // 14: taskyard.v1.ConnectResponse.heartbeat_ack:type_name -> taskyard.v1.HeartbeatAck
-	20, // 15: taskyard.v1.ConnectResponse.report_results:type_name -> taskyard.v1.ReportResults
-	22, // 16: taskyard.v1.ConnectResponse.cancellations:type_name -> taskyard.v1.Cancellations
-	24, // 17: taskyard.v1.ConnectResponse.drain:type_name -> taskyard.v1.Drain
-	25, // 18: taskyard.v1.ConnectResponse.heartbeat_interval:type_name -> taskyard.v1.HeartbeatInterval
-	45, // 19: taskyard.v1.ConnectResponse.output_acks:type_name -> taskyard.v1.OutputAcks
+	21, // 15: taskyard.v1.ConnectResponse.report_results:type_name -> taskyard.v1.ReportResults
+	23, // 16: taskyard.v1.ConnectResponse.cancellations:type_name -> taskyard.v1.Cancellations
+	25, // 17: taskyard.v1.ConnectResponse.drain:type_name -> taskyard.v1.Drain
+	26, // 18: taskyard.v1.ConnectResponse.heartbeat_interval:type_name -> taskyard.v1.HeartbeatInterval
+	46, // 19: taskyard.v1.ConnectResponse.output_acks:type_name -> taskyard.v1.OutputAcks
 	7,  // 20: taskyard.v1.Hello.leases:type_name -> taskyard.v1.HeldLease
-	40, // 21: taskyard.v1.Hello.labels:type_name -> taskyard.v1.Hello.LabelsEntry
+	41, // 21: taskyard.v1.Hello.labels:type_name -> taskyard.v1.Hello.LabelsEntry
 	4,  // 22: taskyard.v1.Hello.machine:type_name -> taskyard.v1.Machine
-	46, // 23: taskyard.v1.Welcome.kept:type_name -> taskyard.v1.Lease
+	47, // 23: taskyard.v1.Welcome.kept:type_name -> taskyard.v1.Lease
 	7,  // 24: taskyard.v1.Welcome.lost:type_name -> taskyard.v1.HeldLease
-	47, // 25: taskyard.v1.Assignments.assignments:type_name -> taskyard.v1.Assignment
+	48, // 25: taskyard.v1.Assignments.assignments:type_name -> taskyard.v1.Assignment
 	7,  // 26: taskyard.v1.Heartbeat.leases:type_name -> taskyard.v1.HeldLease
 	0,  // 27: taskyard.v1.Heartbeat.status:type_name -> taskyard.v1.RuntimeHost.Status
 	4,  // 28: taskyard.v1.Heartbeat.machine:type_name -> taskyard.v1.Machine
@@ -3380,49 +3459,51 @@ var file_taskyard_v1_runtime_host_proto_depIdxs = []int32{
 	15, // 30: taskyard.v1.Reports.reports:type_name -> taskyard.v1.Report
 	12, // 31: taskyard.v1.Reports.heartbeat:type_name -> taskyard.v1.Heartbeat
 	16, // 32: taskyard.v1.Report.started:type_name -> taskyard.v1.TaskStarted
-	48, // 33: taskyard.v1.Report.progress:type_name -> taskyard.v1.Progress
+	49, // 33: taskyard.v1.Report.progress:type_name -> taskyard.v1.Progress
 	17, // 34: taskyard.v1.Report.completed:type_name -> taskyard.v1.TaskCompleted
 	18, // 35: taskyard.v1.Report.failed:type_name -> taskyard.v1.TaskFailed
 	19, // 36: taskyard.v1.Report.released:type_name -> taskyard.v1.TaskReleased
-	49, // 37: taskyard.v1.TaskCompleted.result:type_name -> google.protobuf.Value
-	50, // 38: taskyard.v1.TaskCompleted.output:type_name -> taskyard.v1.Payload
-	21, // 39: taskyard.v1.ReportResults.results:type_name -> taskyard.v1.ReportResult
-	51, // 40: taskyard.v1.ReportResult.state:type_name -> taskyard.v1.Task.State
-	52, // 41: taskyard.v1.ReportResult.error:type_name -> taskyard.v1.Error
-	23, // 42: taskyard.v1.Cancellations.cancellations:type_name -> taskyard.v1.Cancellation
-	1,  // 43: taskyard.v1.Cancellation.reason:type_name -> taskyard.v1.Cancellation.Reason
-	42, // 44: taskyard.v1.Drain.deadline:type_name -> google.protobuf.Timestamp
-	41, // 45: taskyard.v1.RegisterHostRequest.labels:type_name -> taskyard.v1.RegisterHostRequest.LabelsEntry
-	4,  // 46: taskyard.v1.RegisterHostRequest.machine:type_name -> taskyard.v1.Machine
-	3,  // 47: taskyard.v1.RegisterHostResponse.host:type_name -> taskyard.v1.RuntimeHost
-	0,  // 48: taskyard.v1.HeartbeatHostRequest.status:type_name -> taskyard.v1.RuntimeHost.Status
-	4,  // 49: taskyard.v1.HeartbeatHostRequest.machine:type_name -> taskyard.v1.Machine
-	3,  // 50: taskyard.v1.HeartbeatHostResponse.host:type_name -> taskyard.v1.RuntimeHost
-	3,  // 51: taskyard.v1.DrainHostResponse.host:type_name -> taskyard.v1.RuntimeHost
-	3,  // 52: taskyard.v1.ListHostsResponse.hosts:type_name -> taskyard.v1.RuntimeHost
-	38, // 53: taskyard.v1.WatchHostsResponse.events:type_name -> taskyard.v1.HostEvent
-	2,  // 54: taskyard.v1.HostEvent.kind:type_name -> taskyard.v1.HostEvent.Kind
-	42, // 55: taskyard.v1.HostEvent.occurred_at:type_name -> google.protobuf.Timestamp
-	3,  // 56: taskyard.v1.HostEvent.host:type_name -> taskyard.v1.RuntimeHost
-	5,  // 57: taskyard.v1.RuntimeHostService.Connect:input_type -> taskyard.v1.ConnectRequest
-	26, // 58: taskyard.v1.RuntimeHostService.RegisterHost:input_type -> taskyard.v1.RegisterHostRequest
-	28, // 59: taskyard.v1.RuntimeHostService.HeartbeatHost:input_type -> taskyard.v1.HeartbeatHostRequest
-	30, // 60: taskyard.v1.RuntimeHostService.DeregisterHost:input_type -> taskyard.v1.DeregisterHostRequest
-	32, // 61: taskyard.v1.RuntimeHostService.DrainHost:input_type -> taskyard.v1.DrainHostRequest
-	34, // 62: taskyard.v1.RuntimeHostService.ListHosts:input_type -> taskyard.v1.ListHostsRequest
-	36, // 63: taskyard.v1.RuntimeHostService.WatchHosts:input_type -> taskyard.v1.WatchHostsRequest
-	6,  // 64: taskyard.v1.RuntimeHostService.Connect:output_type -> taskyard.v1.ConnectResponse
-	27, // 65: taskyard.v1.RuntimeHostService.RegisterHost:output_type -> taskyard.v1.RegisterHostResponse
-	29, // 66: taskyard.v1.RuntimeHostService.HeartbeatHost:output_type -> taskyard.v1.HeartbeatHostResponse
-	31, // 67: taskyard.v1.RuntimeHostService.DeregisterHost:output_type -> taskyard.v1.DeregisterHostResponse
-	33, // 68: taskyard.v1.RuntimeHostService.DrainHost:output_type -> taskyard.v1.DrainHostResponse
-	35, // 69: taskyard.v1.RuntimeHostService.ListHosts:output_type -> taskyard.v1.ListHostsResponse
-	37, // 70: taskyard.v1.RuntimeHostService.WatchHosts:output_type -> taskyard.v1.WatchHostsResponse
-	64, // [64:71] is the sub-list for method output_type
-	57, // [57:64] is the sub-list for method input_type
-	57, // [57:57] is the sub-list for extension type_name
-	57, // [57:57] is the sub-list for extension extendee
-	0,  // [0:57] is the sub-list for field type_name
+	20, // 37: taskyard.v1.Report.parked:type_name -> taskyard.v1.TaskParked
+	50, // 38: taskyard.v1.TaskCompleted.result:type_name -> google.protobuf.Value
+	51, // 39: taskyard.v1.TaskCompleted.output:type_name -> taskyard.v1.Payload
+	52, // 40: taskyard.v1.TaskParked.waits:type_name -> taskyard.v1.NewWait
+	22, // 41: taskyard.v1.ReportResults.results:type_name -> taskyard.v1.ReportResult
+	53, // 42: taskyard.v1.ReportResult.state:type_name -> taskyard.v1.Task.State
+	54, // 43: taskyard.v1.ReportResult.error:type_name -> taskyard.v1.Error
+	24, // 44: taskyard.v1.Cancellations.cancellations:type_name -> taskyard.v1.Cancellation
+	1,  // 45: taskyard.v1.Cancellation.reason:type_name -> taskyard.v1.Cancellation.Reason
+	43, // 46: taskyard.v1.Drain.deadline:type_name -> google.protobuf.Timestamp
+	42, // 47: taskyard.v1.RegisterHostRequest.labels:type_name -> taskyard.v1.RegisterHostRequest.LabelsEntry
+	4,  // 48: taskyard.v1.RegisterHostRequest.machine:type_name -> taskyard.v1.Machine
+	3,  // 49: taskyard.v1.RegisterHostResponse.host:type_name -> taskyard.v1.RuntimeHost
+	0,  // 50: taskyard.v1.HeartbeatHostRequest.status:type_name -> taskyard.v1.RuntimeHost.Status
+	4,  // 51: taskyard.v1.HeartbeatHostRequest.machine:type_name -> taskyard.v1.Machine
+	3,  // 52: taskyard.v1.HeartbeatHostResponse.host:type_name -> taskyard.v1.RuntimeHost
+	3,  // 53: taskyard.v1.DrainHostResponse.host:type_name -> taskyard.v1.RuntimeHost
+	3,  // 54: taskyard.v1.ListHostsResponse.hosts:type_name -> taskyard.v1.RuntimeHost
+	39, // 55: taskyard.v1.WatchHostsResponse.events:type_name -> taskyard.v1.HostEvent
+	2,  // 56: taskyard.v1.HostEvent.kind:type_name -> taskyard.v1.HostEvent.Kind
+	43, // 57: taskyard.v1.HostEvent.occurred_at:type_name -> google.protobuf.Timestamp
+	3,  // 58: taskyard.v1.HostEvent.host:type_name -> taskyard.v1.RuntimeHost
+	5,  // 59: taskyard.v1.RuntimeHostService.Connect:input_type -> taskyard.v1.ConnectRequest
+	27, // 60: taskyard.v1.RuntimeHostService.RegisterHost:input_type -> taskyard.v1.RegisterHostRequest
+	29, // 61: taskyard.v1.RuntimeHostService.HeartbeatHost:input_type -> taskyard.v1.HeartbeatHostRequest
+	31, // 62: taskyard.v1.RuntimeHostService.DeregisterHost:input_type -> taskyard.v1.DeregisterHostRequest
+	33, // 63: taskyard.v1.RuntimeHostService.DrainHost:input_type -> taskyard.v1.DrainHostRequest
+	35, // 64: taskyard.v1.RuntimeHostService.ListHosts:input_type -> taskyard.v1.ListHostsRequest
+	37, // 65: taskyard.v1.RuntimeHostService.WatchHosts:input_type -> taskyard.v1.WatchHostsRequest
+	6,  // 66: taskyard.v1.RuntimeHostService.Connect:output_type -> taskyard.v1.ConnectResponse
+	28, // 67: taskyard.v1.RuntimeHostService.RegisterHost:output_type -> taskyard.v1.RegisterHostResponse
+	30, // 68: taskyard.v1.RuntimeHostService.HeartbeatHost:output_type -> taskyard.v1.HeartbeatHostResponse
+	32, // 69: taskyard.v1.RuntimeHostService.DeregisterHost:output_type -> taskyard.v1.DeregisterHostResponse
+	34, // 70: taskyard.v1.RuntimeHostService.DrainHost:output_type -> taskyard.v1.DrainHostResponse
+	36, // 71: taskyard.v1.RuntimeHostService.ListHosts:output_type -> taskyard.v1.ListHostsResponse
+	38, // 72: taskyard.v1.RuntimeHostService.WatchHosts:output_type -> taskyard.v1.WatchHostsResponse
+	66, // [66:73] is the sub-list for method output_type
+	59, // [59:66] is the sub-list for method input_type
+	59, // [59:59] is the sub-list for extension type_name
+	59, // [59:59] is the sub-list for extension extendee
+	0,  // [0:59] is the sub-list for field type_name
 }
 
 func init() { file_taskyard_v1_runtime_host_proto_init() }
@@ -3434,6 +3515,7 @@ func file_taskyard_v1_runtime_host_proto_init() {
 	file_taskyard_v1_lease_proto_init()
 	file_taskyard_v1_output_proto_init()
 	file_taskyard_v1_task_proto_init()
+	file_taskyard_v1_wait_proto_init()
 	file_taskyard_v1_runtime_host_proto_msgTypes[0].OneofWrappers = []any{}
 	file_taskyard_v1_runtime_host_proto_msgTypes[1].OneofWrappers = []any{}
 	file_taskyard_v1_runtime_host_proto_msgTypes[2].OneofWrappers = []any{
@@ -3462,21 +3544,22 @@ func file_taskyard_v1_runtime_host_proto_init() {
 		(*Report_Completed)(nil),
 		(*Report_Failed)(nil),
 		(*Report_Released)(nil),
+		(*Report_Parked)(nil),
 	}
 	file_taskyard_v1_runtime_host_proto_msgTypes[15].OneofWrappers = []any{}
-	file_taskyard_v1_runtime_host_proto_msgTypes[18].OneofWrappers = []any{}
-	file_taskyard_v1_runtime_host_proto_msgTypes[23].OneofWrappers = []any{}
-	file_taskyard_v1_runtime_host_proto_msgTypes[25].OneofWrappers = []any{}
-	file_taskyard_v1_runtime_host_proto_msgTypes[29].OneofWrappers = []any{}
-	file_taskyard_v1_runtime_host_proto_msgTypes[31].OneofWrappers = []any{}
+	file_taskyard_v1_runtime_host_proto_msgTypes[19].OneofWrappers = []any{}
+	file_taskyard_v1_runtime_host_proto_msgTypes[24].OneofWrappers = []any{}
+	file_taskyard_v1_runtime_host_proto_msgTypes[26].OneofWrappers = []any{}
+	file_taskyard_v1_runtime_host_proto_msgTypes[30].OneofWrappers = []any{}
 	file_taskyard_v1_runtime_host_proto_msgTypes[32].OneofWrappers = []any{}
+	file_taskyard_v1_runtime_host_proto_msgTypes[33].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_taskyard_v1_runtime_host_proto_rawDesc), len(file_taskyard_v1_runtime_host_proto_rawDesc)),
 			NumEnums:      3,
-			NumMessages:   39,
+			NumMessages:   40,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -29,10 +29,91 @@ const (
 	_ = protoimpl.EnforceVersion(protoimpl.MaxVersion - 20)
 )
 
+// Kind says what was done, or what came.
+type Step_Kind int32
+
+const (
+	// Not a kind; never sent.
+	Step_unspecified Step_Kind = 0
+	// Same as `unspecified`.
+	Step_KIND_UNSPECIFIED Step_Kind = 0
+	// Work, which a host has recorded.
+	Step_work Step_Kind = 1
+	// Same as `work`.
+	Step_KIND_WORK Step_Kind = 1
+	// The answer to a question: `question`, `by`.
+	Step_answer Step_Kind = 2
+	// Same as `answer`.
+	Step_KIND_ANSWER Step_Kind = 2
+	// A time that has come.
+	Step_time Step_Kind = 3
+	// Same as `time`.
+	Step_KIND_TIME Step_Kind = 3
+	// The end of tasks, which did not come in time: `expired`.
+	Step_ends Step_Kind = 4
+	// Same as `ends`.
+	Step_KIND_ENDS Step_Kind = 4
+)
+
+// Enum value maps for Step_Kind.
+var (
+	Step_Kind_name = map[int32]string{
+		0: "unspecified",
+		// Duplicate value: 0: "KIND_UNSPECIFIED",
+		1: "work",
+		// Duplicate value: 1: "KIND_WORK",
+		2: "answer",
+		// Duplicate value: 2: "KIND_ANSWER",
+		3: "time",
+		// Duplicate value: 3: "KIND_TIME",
+		4: "ends",
+		// Duplicate value: 4: "KIND_ENDS",
+	}
+	Step_Kind_value = map[string]int32{
+		"unspecified":      0,
+		"KIND_UNSPECIFIED": 0,
+		"work":             1,
+		"KIND_WORK":        1,
+		"answer":           2,
+		"KIND_ANSWER":      2,
+		"time":             3,
+		"KIND_TIME":        3,
+		"ends":             4,
+		"KIND_ENDS":        4,
+	}
+)
+
+func (x Step_Kind) Enum() *Step_Kind {
+	p := new(Step_Kind)
+	*p = x
+	return p
+}
+
+func (x Step_Kind) String() string {
+	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
+}
+
+func (Step_Kind) Descriptor() protoreflect.EnumDescriptor {
+	return file_taskyard_v1_step_proto_enumTypes[0].Descriptor()
+}
+
+func (Step_Kind) Type() protoreflect.EnumType {
+	return &file_taskyard_v1_step_proto_enumTypes[0]
+}
+
+func (x Step_Kind) Number() protoreflect.EnumNumber {
+	return protoreflect.EnumNumber(x)
+}
+
+// Deprecated: Use Step_Kind.Descriptor instead.
+func (Step_Kind) EnumDescriptor() ([]byte, []int) {
+	return file_taskyard_v1_step_proto_rawDescGZIP(), []int{0, 0}
+}
+
 // Step is a part of a task's work that is done (docs/rules.md, Steps).
 type Step struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// The name of the step, which no other of the task has. Always set.
+	// The name of the step, which no other of its kind has in the task. Always set.
 	Name *string `protobuf:"bytes,1,opt,name=name,proto3,oneof" json:"name,omitempty"`
 	// The result of the step, any JSON value. Absent without one.
 	Result *structpb.Value `protobuf:"bytes,2,opt,name=result,proto3" json:"result,omitempty"`
@@ -45,7 +126,15 @@ type Step struct {
 	// How long its work took, in milliseconds, as the host measured it. Absent if the host did not tell.
 	DurationMs *uint32 `protobuf:"varint,6,opt,name=duration_ms,json=durationMs,proto3,oneof" json:"duration_ms,omitempty"`
 	// When the server took it. Always set.
-	RecordedAt    *timestamppb.Timestamp `protobuf:"bytes,7,opt,name=recorded_at,json=recordedAt,proto3" json:"recorded_at,omitempty"`
+	RecordedAt *timestamppb.Timestamp `protobuf:"bytes,7,opt,name=recorded_at,json=recordedAt,proto3" json:"recorded_at,omitempty"`
+	// The kind. Always set.
+	Kind *Step_Kind `protobuf:"varint,8,opt,name=kind,proto3,enum=taskyard.v1.Step_Kind,oneof" json:"kind,omitempty"`
+	// What was asked. Absent unless the kind is `answer`.
+	Question *Question `protobuf:"bytes,9,opt,name=question,proto3" json:"question,omitempty"`
+	// Who answered. Absent unless the kind is `answer`, where nobody has to sign in, and if nobody did answer.
+	By *string `protobuf:"bytes,10,opt,name=by,proto3,oneof" json:"by,omitempty"`
+	// True if nothing came in time; of a question its default is then the result. Absent otherwise.
+	Expired       *bool `protobuf:"varint,11,opt,name=expired,proto3,oneof" json:"expired,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -127,6 +216,34 @@ func (x *Step) GetRecordedAt() *timestamppb.Timestamp {
 		return x.RecordedAt
 	}
 	return nil
+}
+
+func (x *Step) GetKind() Step_Kind {
+	if x != nil && x.Kind != nil {
+		return *x.Kind
+	}
+	return Step_unspecified
+}
+
+func (x *Step) GetQuestion() *Question {
+	if x != nil {
+		return x.Question
+	}
+	return nil
+}
+
+func (x *Step) GetBy() string {
+	if x != nil && x.By != nil {
+		return *x.By
+	}
+	return ""
+}
+
+func (x *Step) GetExpired() bool {
+	if x != nil && x.Expired != nil {
+		return *x.Expired
+	}
+	return false
 }
 
 // RecordStepRequest has the result of a step.
@@ -500,7 +617,7 @@ var File_taskyard_v1_step_proto protoreflect.FileDescriptor
 
 const file_taskyard_v1_step_proto_rawDesc = "" +
 	"\n" +
-	"\x16taskyard/v1/step.proto\x12\vtaskyard.v1\x1a\x1cgoogle/api/annotations.proto\x1a\x1cgoogle/protobuf/struct.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x18taskyard/v1/access.proto\x1a\x16taskyard/v1/task.proto\"\xc3\x02\n" +
+	"\x16taskyard/v1/step.proto\x12\vtaskyard.v1\x1a\x1cgoogle/api/annotations.proto\x1a\x1cgoogle/protobuf/struct.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x18taskyard/v1/access.proto\x1a\x16taskyard/v1/task.proto\x1a\x16taskyard/v1/wait.proto\"\x93\x05\n" +
 	"\x04Step\x12\x17\n" +
 	"\x04name\x18\x01 \x01(\tH\x00R\x04name\x88\x01\x01\x12.\n" +
 	"\x06result\x18\x02 \x01(\v2\x16.google.protobuf.ValueR\x06result\x12,\n" +
@@ -510,12 +627,33 @@ const file_taskyard_v1_step_proto_rawDesc = "" +
 	"\vduration_ms\x18\x06 \x01(\rH\x03R\n" +
 	"durationMs\x88\x01\x01\x12;\n" +
 	"\vrecorded_at\x18\a \x01(\v2\x1a.google.protobuf.TimestampR\n" +
-	"recordedAtB\a\n" +
+	"recordedAt\x12/\n" +
+	"\x04kind\x18\b \x01(\x0e2\x16.taskyard.v1.Step.KindH\x04R\x04kind\x88\x01\x01\x121\n" +
+	"\bquestion\x18\t \x01(\v2\x15.taskyard.v1.QuestionR\bquestion\x12\x13\n" +
+	"\x02by\x18\n" +
+	" \x01(\tH\x05R\x02by\x88\x01\x01\x12\x1d\n" +
+	"\aexpired\x18\v \x01(\bH\x06R\aexpired\x88\x01\x01\"\x99\x01\n" +
+	"\x04Kind\x12\x0f\n" +
+	"\vunspecified\x10\x00\x12\x14\n" +
+	"\x10KIND_UNSPECIFIED\x10\x00\x12\b\n" +
+	"\x04work\x10\x01\x12\r\n" +
+	"\tKIND_WORK\x10\x01\x12\n" +
+	"\n" +
+	"\x06answer\x10\x02\x12\x0f\n" +
+	"\vKIND_ANSWER\x10\x02\x12\b\n" +
+	"\x04time\x10\x03\x12\r\n" +
+	"\tKIND_TIME\x10\x03\x12\b\n" +
+	"\x04ends\x10\x04\x12\r\n" +
+	"\tKIND_ENDS\x10\x04\x1a\x02\x10\x01B\a\n" +
 	"\x05_nameB\x06\n" +
 	"\x04_runB\n" +
 	"\n" +
 	"\b_attemptB\x0e\n" +
-	"\f_duration_ms\"\x92\x02\n" +
+	"\f_duration_msB\a\n" +
+	"\x05_kindB\x05\n" +
+	"\x03_byB\n" +
+	"\n" +
+	"\b_expired\"\x92\x02\n" +
 	"\x11RecordStepRequest\x12\x17\n" +
 	"\ahost_id\x18\x01 \x01(\tR\x06hostId\x12\x17\n" +
 	"\atask_id\x18\x02 \x01(\tR\x06taskId\x12#\n" +
@@ -567,38 +705,43 @@ func file_taskyard_v1_step_proto_rawDescGZIP() []byte {
 	return file_taskyard_v1_step_proto_rawDescData
 }
 
+var file_taskyard_v1_step_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
 var file_taskyard_v1_step_proto_msgTypes = make([]protoimpl.MessageInfo, 7)
 var file_taskyard_v1_step_proto_goTypes = []any{
-	(*Step)(nil),                  // 0: taskyard.v1.Step
-	(*RecordStepRequest)(nil),     // 1: taskyard.v1.RecordStepRequest
-	(*RecordStepResponse)(nil),    // 2: taskyard.v1.RecordStepResponse
-	(*FetchStepsRequest)(nil),     // 3: taskyard.v1.FetchStepsRequest
-	(*FetchStepsResponse)(nil),    // 4: taskyard.v1.FetchStepsResponse
-	(*ListStepsRequest)(nil),      // 5: taskyard.v1.ListStepsRequest
-	(*ListStepsResponse)(nil),     // 6: taskyard.v1.ListStepsResponse
-	(*structpb.Value)(nil),        // 7: google.protobuf.Value
-	(*Payload)(nil),               // 8: taskyard.v1.Payload
-	(*timestamppb.Timestamp)(nil), // 9: google.protobuf.Timestamp
+	(Step_Kind)(0),                // 0: taskyard.v1.Step.Kind
+	(*Step)(nil),                  // 1: taskyard.v1.Step
+	(*RecordStepRequest)(nil),     // 2: taskyard.v1.RecordStepRequest
+	(*RecordStepResponse)(nil),    // 3: taskyard.v1.RecordStepResponse
+	(*FetchStepsRequest)(nil),     // 4: taskyard.v1.FetchStepsRequest
+	(*FetchStepsResponse)(nil),    // 5: taskyard.v1.FetchStepsResponse
+	(*ListStepsRequest)(nil),      // 6: taskyard.v1.ListStepsRequest
+	(*ListStepsResponse)(nil),     // 7: taskyard.v1.ListStepsResponse
+	(*structpb.Value)(nil),        // 8: google.protobuf.Value
+	(*Payload)(nil),               // 9: taskyard.v1.Payload
+	(*timestamppb.Timestamp)(nil), // 10: google.protobuf.Timestamp
+	(*Question)(nil),              // 11: taskyard.v1.Question
 }
 var file_taskyard_v1_step_proto_depIdxs = []int32{
-	7,  // 0: taskyard.v1.Step.result:type_name -> google.protobuf.Value
-	8,  // 1: taskyard.v1.Step.output:type_name -> taskyard.v1.Payload
-	9,  // 2: taskyard.v1.Step.recorded_at:type_name -> google.protobuf.Timestamp
-	7,  // 3: taskyard.v1.RecordStepRequest.result:type_name -> google.protobuf.Value
-	8,  // 4: taskyard.v1.RecordStepRequest.output:type_name -> taskyard.v1.Payload
-	0,  // 5: taskyard.v1.FetchStepsResponse.steps:type_name -> taskyard.v1.Step
-	0,  // 6: taskyard.v1.ListStepsResponse.steps:type_name -> taskyard.v1.Step
-	1,  // 7: taskyard.v1.StepService.RecordStep:input_type -> taskyard.v1.RecordStepRequest
-	3,  // 8: taskyard.v1.StepService.FetchSteps:input_type -> taskyard.v1.FetchStepsRequest
-	5,  // 9: taskyard.v1.StepService.ListSteps:input_type -> taskyard.v1.ListStepsRequest
-	2,  // 10: taskyard.v1.StepService.RecordStep:output_type -> taskyard.v1.RecordStepResponse
-	4,  // 11: taskyard.v1.StepService.FetchSteps:output_type -> taskyard.v1.FetchStepsResponse
-	6,  // 12: taskyard.v1.StepService.ListSteps:output_type -> taskyard.v1.ListStepsResponse
-	10, // [10:13] is the sub-list for method output_type
-	7,  // [7:10] is the sub-list for method input_type
-	7,  // [7:7] is the sub-list for extension type_name
-	7,  // [7:7] is the sub-list for extension extendee
-	0,  // [0:7] is the sub-list for field type_name
+	8,  // 0: taskyard.v1.Step.result:type_name -> google.protobuf.Value
+	9,  // 1: taskyard.v1.Step.output:type_name -> taskyard.v1.Payload
+	10, // 2: taskyard.v1.Step.recorded_at:type_name -> google.protobuf.Timestamp
+	0,  // 3: taskyard.v1.Step.kind:type_name -> taskyard.v1.Step.Kind
+	11, // 4: taskyard.v1.Step.question:type_name -> taskyard.v1.Question
+	8,  // 5: taskyard.v1.RecordStepRequest.result:type_name -> google.protobuf.Value
+	9,  // 6: taskyard.v1.RecordStepRequest.output:type_name -> taskyard.v1.Payload
+	1,  // 7: taskyard.v1.FetchStepsResponse.steps:type_name -> taskyard.v1.Step
+	1,  // 8: taskyard.v1.ListStepsResponse.steps:type_name -> taskyard.v1.Step
+	2,  // 9: taskyard.v1.StepService.RecordStep:input_type -> taskyard.v1.RecordStepRequest
+	4,  // 10: taskyard.v1.StepService.FetchSteps:input_type -> taskyard.v1.FetchStepsRequest
+	6,  // 11: taskyard.v1.StepService.ListSteps:input_type -> taskyard.v1.ListStepsRequest
+	3,  // 12: taskyard.v1.StepService.RecordStep:output_type -> taskyard.v1.RecordStepResponse
+	5,  // 13: taskyard.v1.StepService.FetchSteps:output_type -> taskyard.v1.FetchStepsResponse
+	7,  // 14: taskyard.v1.StepService.ListSteps:output_type -> taskyard.v1.ListStepsResponse
+	12, // [12:15] is the sub-list for method output_type
+	9,  // [9:12] is the sub-list for method input_type
+	9,  // [9:9] is the sub-list for extension type_name
+	9,  // [9:9] is the sub-list for extension extendee
+	0,  // [0:9] is the sub-list for field type_name
 }
 
 func init() { file_taskyard_v1_step_proto_init() }
@@ -608,6 +751,7 @@ func file_taskyard_v1_step_proto_init() {
 	}
 	file_taskyard_v1_access_proto_init()
 	file_taskyard_v1_task_proto_init()
+	file_taskyard_v1_wait_proto_init()
 	file_taskyard_v1_step_proto_msgTypes[0].OneofWrappers = []any{}
 	file_taskyard_v1_step_proto_msgTypes[1].OneofWrappers = []any{}
 	file_taskyard_v1_step_proto_msgTypes[2].OneofWrappers = []any{}
@@ -616,13 +760,14 @@ func file_taskyard_v1_step_proto_init() {
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_taskyard_v1_step_proto_rawDesc), len(file_taskyard_v1_step_proto_rawDesc)),
-			NumEnums:      0,
+			NumEnums:      1,
 			NumMessages:   7,
 			NumExtensions: 0,
 			NumServices:   1,
 		},
 		GoTypes:           file_taskyard_v1_step_proto_goTypes,
 		DependencyIndexes: file_taskyard_v1_step_proto_depIdxs,
+		EnumInfos:         file_taskyard_v1_step_proto_enumTypes,
 		MessageInfos:      file_taskyard_v1_step_proto_msgTypes,
 	}.Build()
 	File_taskyard_v1_step_proto = out.File

@@ -84,6 +84,10 @@ const (
 	Task_rejected Task_State = 9
 	// Same as `rejected`.
 	Task_STATE_REJECTED Task_State = 9
+	// Waits for an answer, the end of other tasks or a time, without a lease; then it is queued again (`park`).
+	Task_parked Task_State = 10
+	// Same as `parked`.
+	Task_STATE_PARKED Task_State = 10
 )
 
 // Enum value maps for Task_State.
@@ -109,6 +113,8 @@ var (
 		// Duplicate value: 8: "STATE_CANCELLED",
 		9: "rejected",
 		// Duplicate value: 9: "STATE_REJECTED",
+		10: "parked",
+		// Duplicate value: 10: "STATE_PARKED",
 	}
 	Task_State_value = map[string]int32{
 		"unspecified":       0,
@@ -131,6 +137,8 @@ var (
 		"STATE_CANCELLED":   8,
 		"rejected":          9,
 		"STATE_REJECTED":    9,
+		"parked":            10,
+		"STATE_PARKED":      10,
 	}
 )
 
@@ -578,6 +586,18 @@ const (
 	WaitReason_paused WaitReason_Kind = 14
 	// Same as `paused`.
 	WaitReason_KIND_PAUSED WaitReason_Kind = 14
+	// The task is parked, and waits for an answer to a question: `name`, `until`.
+	WaitReason_answer WaitReason_Kind = 15
+	// Same as `answer`.
+	WaitReason_KIND_ANSWER WaitReason_Kind = 15
+	// The task is parked, and waits for the end of tasks: `name`, and in `task_ids` those that have not ended.
+	WaitReason_ends WaitReason_Kind = 16
+	// Same as `ends`.
+	WaitReason_KIND_ENDS WaitReason_Kind = 16
+	// The task is parked, and waits for a time: `name`, `until`.
+	WaitReason_time WaitReason_Kind = 17
+	// Same as `time`.
+	WaitReason_KIND_TIME WaitReason_Kind = 17
 )
 
 // Enum value maps for WaitReason_Kind.
@@ -613,6 +633,12 @@ var (
 		// Duplicate value: 13: "KIND_DRAINING",
 		14: "paused",
 		// Duplicate value: 14: "KIND_PAUSED",
+		15: "answer",
+		// Duplicate value: 15: "KIND_ANSWER",
+		16: "ends",
+		// Duplicate value: 16: "KIND_ENDS",
+		17: "time",
+		// Duplicate value: 17: "KIND_TIME",
 	}
 	WaitReason_Kind_value = map[string]int32{
 		"unspecified":         0,
@@ -645,6 +671,12 @@ var (
 		"KIND_DRAINING":       13,
 		"paused":              14,
 		"KIND_PAUSED":         14,
+		"answer":              15,
+		"KIND_ANSWER":         15,
+		"ends":                16,
+		"KIND_ENDS":           16,
+		"time":                17,
+		"KIND_TIME":           17,
 	}
 )
 
@@ -988,7 +1020,9 @@ type Task struct {
 	Reason *string `protobuf:"bytes,51,opt,name=reason,proto3,oneof" json:"reason,omitempty"`
 	// What becomes of the task when its parent ends. Absent unless it was set; `keep` once the task failed and was resumed
 	// after the end of its parent.
-	OnParentEnd   *Parent_OnEnd `protobuf:"varint,52,opt,name=on_parent_end,json=onParentEnd,proto3,enum=taskyard.v1.Parent_OnEnd,oneof" json:"on_parent_end,omitempty"`
+	OnParentEnd *Parent_OnEnd `protobuf:"varint,52,opt,name=on_parent_end,json=onParentEnd,proto3,enum=taskyard.v1.Parent_OnEnd,oneof" json:"on_parent_end,omitempty"`
+	// What the task waits for. Absent unless it is `parked`.
+	Park          *Park `protobuf:"bytes,53,opt,name=park,proto3" json:"park,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1385,6 +1419,13 @@ func (x *Task) GetOnParentEnd() Parent_OnEnd {
 		return *x.OnParentEnd
 	}
 	return Parent_unspecified
+}
+
+func (x *Task) GetPark() *Park {
+	if x != nil {
+		return x.Park
+	}
+	return nil
 }
 
 // Parent holds what the end of a parent means for its children. It is a message because the names of enum values share the
@@ -4200,7 +4241,7 @@ var File_taskyard_v1_task_proto protoreflect.FileDescriptor
 
 const file_taskyard_v1_task_proto_rawDesc = "" +
 	"\n" +
-	"\x16taskyard/v1/task.proto\x12\vtaskyard.v1\x1a\x1cgoogle/api/annotations.proto\x1a\x1cgoogle/protobuf/struct.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x18taskyard/v1/access.proto\x1a\x1ataskyard/v1/artifact.proto\"\xef\x17\n" +
+	"\x16taskyard/v1/task.proto\x12\vtaskyard.v1\x1a\x1cgoogle/api/annotations.proto\x1a\x1cgoogle/protobuf/struct.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x18taskyard/v1/access.proto\x1a\x1ataskyard/v1/artifact.proto\x1a\x16taskyard/v1/wait.proto\"\xb4\x18\n" +
 	"\x04Task\x12\x1c\n" +
 	"\atask_id\x18\x01 \x01(\tH\x00R\x06taskId\x88\x01\x01\x12\x1e\n" +
 	"\bagent_id\x18\x02 \x01(\tH\x01R\aagentId\x88\x01\x01\x12\x1b\n" +
@@ -4262,13 +4303,14 @@ const file_taskyard_v1_task_proto_rawDesc = "" +
 	"\x06inputs\x181 \x03(\v2\x1d.taskyard.v1.Task.InputsEntryR\x06inputs\x12\x19\n" +
 	"\x05steps\x182 \x01(\rH\x1fR\x05steps\x88\x01\x01\x12\x1b\n" +
 	"\x06reason\x183 \x01(\tH R\x06reason\x88\x01\x01\x12B\n" +
-	"\ron_parent_end\x184 \x01(\x0e2\x19.taskyard.v1.Parent.OnEndH!R\vonParentEnd\x88\x01\x01\x1a9\n" +
+	"\ron_parent_end\x184 \x01(\x0e2\x19.taskyard.v1.Parent.OnEndH!R\vonParentEnd\x88\x01\x01\x12%\n" +
+	"\x04park\x185 \x01(\v2\x11.taskyard.v1.ParkR\x04park\x1a9\n" +
 	"\vLabelsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\x1a9\n" +
 	"\vInputsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\xcf\x02\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\xed\x02\n" +
 	"\x05State\x12\x0f\n" +
 	"\vunspecified\x10\x00\x12\x15\n" +
 	"\x11STATE_UNSPECIFIED\x10\x00\x12\v\n" +
@@ -4293,7 +4335,12 @@ const file_taskyard_v1_task_proto_rawDesc = "" +
 	"\tcancelled\x10\b\x12\x13\n" +
 	"\x0fSTATE_CANCELLED\x10\b\x12\f\n" +
 	"\brejected\x10\t\x12\x12\n" +
-	"\x0eSTATE_REJECTED\x10\t\x1a\x02\x10\x01B\n" +
+	"\x0eSTATE_REJECTED\x10\t\x12\n" +
+	"\n" +
+	"\x06parked\x10\n" +
+	"\x12\x10\n" +
+	"\fSTATE_PARKED\x10\n" +
+	"\x1a\x02\x10\x01B\n" +
 	"\n" +
 	"\b_task_idB\v\n" +
 	"\t_agent_idB\t\n" +
@@ -4687,7 +4734,7 @@ const file_taskyard_v1_task_proto_rawDesc = "" +
 	"\x06_stateB\v\n" +
 	"\t_runnableB\b\n" +
 	"\x06_aheadB\r\n" +
-	"\v_over_share\"\xd5\x06\n" +
+	"\v_over_share\"\xa4\a\n" +
 	"\n" +
 	"WaitReason\x125\n" +
 	"\x04kind\x18\x01 \x01(\x0e2\x1c.taskyard.v1.WaitReason.KindH\x00R\x04kind\x88\x01\x01\x12\x1d\n" +
@@ -4697,7 +4744,7 @@ const file_taskyard_v1_task_proto_rawDesc = "" +
 	"\btask_ids\x18\x05 \x03(\tR\ataskIds\x12\x17\n" +
 	"\x04used\x18\x06 \x01(\x01H\x03R\x04used\x88\x01\x01\x12\x19\n" +
 	"\x05limit\x18\a \x01(\x01H\x04R\x05limit\x88\x01\x01\x12\x18\n" +
-	"\amissing\x18\b \x03(\tR\amissing\"\x8b\x04\n" +
+	"\amissing\x18\b \x03(\tR\amissing\"\xda\x04\n" +
 	"\x04Kind\x12\x0f\n" +
 	"\vunspecified\x10\x00\x12\x14\n" +
 	"\x10KIND_UNSPECIFIED\x10\x00\x12\v\n" +
@@ -4733,7 +4780,14 @@ const file_taskyard_v1_task_proto_rawDesc = "" +
 	"\rKIND_DRAINING\x10\r\x12\n" +
 	"\n" +
 	"\x06paused\x10\x0e\x12\x0f\n" +
-	"\vKIND_PAUSED\x10\x0e\x1a\x02\x10\x01B\a\n" +
+	"\vKIND_PAUSED\x10\x0e\x12\n" +
+	"\n" +
+	"\x06answer\x10\x0f\x12\x0f\n" +
+	"\vKIND_ANSWER\x10\x0f\x12\b\n" +
+	"\x04ends\x10\x10\x12\r\n" +
+	"\tKIND_ENDS\x10\x10\x12\b\n" +
+	"\x04time\x10\x11\x12\r\n" +
+	"\tKIND_TIME\x10\x11\x1a\x02\x10\x01B\a\n" +
 	"\x05_kindB\n" +
 	"\n" +
 	"\b_messageB\a\n" +
@@ -4906,6 +4960,7 @@ var file_taskyard_v1_task_proto_goTypes = []any{
 	(*timestamppb.Timestamp)(nil), // 50: google.protobuf.Timestamp
 	(*structpb.Value)(nil),        // 51: google.protobuf.Value
 	(*Artifact)(nil),              // 52: taskyard.v1.Artifact
+	(*Park)(nil),                  // 53: taskyard.v1.Park
 }
 var file_taskyard_v1_task_proto_depIdxs = []int32{
 	49, // 0: taskyard.v1.Task.params:type_name -> google.protobuf.Struct
@@ -4927,83 +4982,84 @@ var file_taskyard_v1_task_proto_depIdxs = []int32{
 	52, // 16: taskyard.v1.Task.artifacts:type_name -> taskyard.v1.Artifact
 	46, // 17: taskyard.v1.Task.inputs:type_name -> taskyard.v1.Task.InputsEntry
 	1,  // 18: taskyard.v1.Task.on_parent_end:type_name -> taskyard.v1.Parent.OnEnd
-	50, // 19: taskyard.v1.Attempt.started_at:type_name -> google.protobuf.Timestamp
-	50, // 20: taskyard.v1.Attempt.ended_at:type_name -> google.protobuf.Timestamp
-	49, // 21: taskyard.v1.Progress.details:type_name -> google.protobuf.Struct
-	50, // 22: taskyard.v1.Progress.reported_at:type_name -> google.protobuf.Timestamp
-	49, // 23: taskyard.v1.Error.details:type_name -> google.protobuf.Struct
-	49, // 24: taskyard.v1.SubmitTaskRequest.params:type_name -> google.protobuf.Struct
-	50, // 25: taskyard.v1.SubmitTaskRequest.deadline:type_name -> google.protobuf.Timestamp
-	47, // 26: taskyard.v1.SubmitTaskRequest.labels:type_name -> taskyard.v1.SubmitTaskRequest.LabelsEntry
-	50, // 27: taskyard.v1.SubmitTaskRequest.not_before:type_name -> google.protobuf.Timestamp
-	14, // 28: taskyard.v1.SubmitTaskRequest.retry_policy:type_name -> taskyard.v1.RetryPolicy
-	13, // 29: taskyard.v1.SubmitTaskRequest.input:type_name -> taskyard.v1.Payload
-	2,  // 30: taskyard.v1.SubmitTaskRequest.after_policy:type_name -> taskyard.v1.After.Policy
-	3,  // 31: taskyard.v1.SubmitTaskRequest.unique_while:type_name -> taskyard.v1.Unique.While
-	4,  // 32: taskyard.v1.SubmitTaskRequest.on_conflict:type_name -> taskyard.v1.Unique.Conflict
-	48, // 33: taskyard.v1.SubmitTaskRequest.inputs:type_name -> taskyard.v1.SubmitTaskRequest.InputsEntry
-	1,  // 34: taskyard.v1.SubmitTaskRequest.on_parent_end:type_name -> taskyard.v1.Parent.OnEnd
-	0,  // 35: taskyard.v1.SubmitTaskResponse.state:type_name -> taskyard.v1.Task.State
-	50, // 36: taskyard.v1.SubmitTaskResponse.created_at:type_name -> google.protobuf.Timestamp
-	18, // 37: taskyard.v1.SubmitTasksRequest.tasks:type_name -> taskyard.v1.SubmitTaskRequest
-	22, // 38: taskyard.v1.SubmitTasksResponse.outcomes:type_name -> taskyard.v1.SubmitOutcome
-	19, // 39: taskyard.v1.SubmitOutcome.accepted:type_name -> taskyard.v1.SubmitTaskResponse
-	17, // 40: taskyard.v1.SubmitOutcome.error:type_name -> taskyard.v1.Error
-	50, // 41: taskyard.v1.ListTasksRequest.created_from:type_name -> google.protobuf.Timestamp
-	50, // 42: taskyard.v1.ListTasksRequest.created_until:type_name -> google.protobuf.Timestamp
-	50, // 43: taskyard.v1.ListTasksRequest.ended_from:type_name -> google.protobuf.Timestamp
-	50, // 44: taskyard.v1.ListTasksRequest.ended_until:type_name -> google.protobuf.Timestamp
-	50, // 45: taskyard.v1.TaskFilter.created_from:type_name -> google.protobuf.Timestamp
-	50, // 46: taskyard.v1.TaskFilter.created_until:type_name -> google.protobuf.Timestamp
-	50, // 47: taskyard.v1.TaskFilter.ended_from:type_name -> google.protobuf.Timestamp
-	50, // 48: taskyard.v1.TaskFilter.ended_until:type_name -> google.protobuf.Timestamp
-	9,  // 49: taskyard.v1.ListTasksResponse.tasks:type_name -> taskyard.v1.Task
-	0,  // 50: taskyard.v1.CancelTaskResponse.status:type_name -> taskyard.v1.Task.State
-	5,  // 51: taskyard.v1.CancelTaskResponse.stopping:type_name -> taskyard.v1.Stopping.Outcome
-	0,  // 52: taskyard.v1.PauseTaskResponse.status:type_name -> taskyard.v1.Task.State
-	5,  // 53: taskyard.v1.PauseTaskResponse.stopping:type_name -> taskyard.v1.Stopping.Outcome
-	0,  // 54: taskyard.v1.ResumeTaskResponse.status:type_name -> taskyard.v1.Task.State
-	51, // 55: taskyard.v1.ResolveTaskRequest.result:type_name -> google.protobuf.Value
-	0,  // 56: taskyard.v1.ResolveTaskResponse.status:type_name -> taskyard.v1.Task.State
-	9,  // 57: taskyard.v1.WaitTaskResponse.task:type_name -> taskyard.v1.Task
-	0,  // 58: taskyard.v1.ExplainTaskResponse.state:type_name -> taskyard.v1.Task.State
-	40, // 59: taskyard.v1.ExplainTaskResponse.reasons:type_name -> taskyard.v1.WaitReason
-	6,  // 60: taskyard.v1.WaitReason.kind:type_name -> taskyard.v1.WaitReason.Kind
-	50, // 61: taskyard.v1.WaitReason.until:type_name -> google.protobuf.Timestamp
-	43, // 62: taskyard.v1.WatchTasksResponse.events:type_name -> taskyard.v1.TaskEvent
-	44, // 63: taskyard.v1.WatchTasksResponse.end:type_name -> taskyard.v1.WatchEnd
-	7,  // 64: taskyard.v1.TaskEvent.kind:type_name -> taskyard.v1.TaskEvent.Kind
-	50, // 65: taskyard.v1.TaskEvent.occurred_at:type_name -> google.protobuf.Timestamp
-	9,  // 66: taskyard.v1.TaskEvent.task:type_name -> taskyard.v1.Task
-	0,  // 67: taskyard.v1.TaskEvent.previous_state:type_name -> taskyard.v1.Task.State
-	8,  // 68: taskyard.v1.WatchEnd.reason:type_name -> taskyard.v1.WatchEnd.Reason
-	18, // 69: taskyard.v1.TaskService.SubmitTask:input_type -> taskyard.v1.SubmitTaskRequest
-	20, // 70: taskyard.v1.TaskService.SubmitTasks:input_type -> taskyard.v1.SubmitTasksRequest
-	23, // 71: taskyard.v1.TaskService.GetTask:input_type -> taskyard.v1.GetTaskRequest
-	24, // 72: taskyard.v1.TaskService.ListTasks:input_type -> taskyard.v1.ListTasksRequest
-	27, // 73: taskyard.v1.TaskService.CancelTask:input_type -> taskyard.v1.CancelTaskRequest
-	30, // 74: taskyard.v1.TaskService.PauseTask:input_type -> taskyard.v1.PauseTaskRequest
-	32, // 75: taskyard.v1.TaskService.ResumeTask:input_type -> taskyard.v1.ResumeTaskRequest
-	34, // 76: taskyard.v1.TaskService.ResolveTask:input_type -> taskyard.v1.ResolveTaskRequest
-	36, // 77: taskyard.v1.TaskService.WaitTask:input_type -> taskyard.v1.WaitTaskRequest
-	38, // 78: taskyard.v1.TaskService.ExplainTask:input_type -> taskyard.v1.ExplainTaskRequest
-	41, // 79: taskyard.v1.TaskService.WatchTasks:input_type -> taskyard.v1.WatchTasksRequest
-	19, // 80: taskyard.v1.TaskService.SubmitTask:output_type -> taskyard.v1.SubmitTaskResponse
-	21, // 81: taskyard.v1.TaskService.SubmitTasks:output_type -> taskyard.v1.SubmitTasksResponse
-	9,  // 82: taskyard.v1.TaskService.GetTask:output_type -> taskyard.v1.Task
-	26, // 83: taskyard.v1.TaskService.ListTasks:output_type -> taskyard.v1.ListTasksResponse
-	28, // 84: taskyard.v1.TaskService.CancelTask:output_type -> taskyard.v1.CancelTaskResponse
-	31, // 85: taskyard.v1.TaskService.PauseTask:output_type -> taskyard.v1.PauseTaskResponse
-	33, // 86: taskyard.v1.TaskService.ResumeTask:output_type -> taskyard.v1.ResumeTaskResponse
-	35, // 87: taskyard.v1.TaskService.ResolveTask:output_type -> taskyard.v1.ResolveTaskResponse
-	37, // 88: taskyard.v1.TaskService.WaitTask:output_type -> taskyard.v1.WaitTaskResponse
-	39, // 89: taskyard.v1.TaskService.ExplainTask:output_type -> taskyard.v1.ExplainTaskResponse
-	42, // 90: taskyard.v1.TaskService.WatchTasks:output_type -> taskyard.v1.WatchTasksResponse
-	80, // [80:91] is the sub-list for method output_type
-	69, // [69:80] is the sub-list for method input_type
-	69, // [69:69] is the sub-list for extension type_name
-	69, // [69:69] is the sub-list for extension extendee
-	0,  // [0:69] is the sub-list for field type_name
+	53, // 19: taskyard.v1.Task.park:type_name -> taskyard.v1.Park
+	50, // 20: taskyard.v1.Attempt.started_at:type_name -> google.protobuf.Timestamp
+	50, // 21: taskyard.v1.Attempt.ended_at:type_name -> google.protobuf.Timestamp
+	49, // 22: taskyard.v1.Progress.details:type_name -> google.protobuf.Struct
+	50, // 23: taskyard.v1.Progress.reported_at:type_name -> google.protobuf.Timestamp
+	49, // 24: taskyard.v1.Error.details:type_name -> google.protobuf.Struct
+	49, // 25: taskyard.v1.SubmitTaskRequest.params:type_name -> google.protobuf.Struct
+	50, // 26: taskyard.v1.SubmitTaskRequest.deadline:type_name -> google.protobuf.Timestamp
+	47, // 27: taskyard.v1.SubmitTaskRequest.labels:type_name -> taskyard.v1.SubmitTaskRequest.LabelsEntry
+	50, // 28: taskyard.v1.SubmitTaskRequest.not_before:type_name -> google.protobuf.Timestamp
+	14, // 29: taskyard.v1.SubmitTaskRequest.retry_policy:type_name -> taskyard.v1.RetryPolicy
+	13, // 30: taskyard.v1.SubmitTaskRequest.input:type_name -> taskyard.v1.Payload
+	2,  // 31: taskyard.v1.SubmitTaskRequest.after_policy:type_name -> taskyard.v1.After.Policy
+	3,  // 32: taskyard.v1.SubmitTaskRequest.unique_while:type_name -> taskyard.v1.Unique.While
+	4,  // 33: taskyard.v1.SubmitTaskRequest.on_conflict:type_name -> taskyard.v1.Unique.Conflict
+	48, // 34: taskyard.v1.SubmitTaskRequest.inputs:type_name -> taskyard.v1.SubmitTaskRequest.InputsEntry
+	1,  // 35: taskyard.v1.SubmitTaskRequest.on_parent_end:type_name -> taskyard.v1.Parent.OnEnd
+	0,  // 36: taskyard.v1.SubmitTaskResponse.state:type_name -> taskyard.v1.Task.State
+	50, // 37: taskyard.v1.SubmitTaskResponse.created_at:type_name -> google.protobuf.Timestamp
+	18, // 38: taskyard.v1.SubmitTasksRequest.tasks:type_name -> taskyard.v1.SubmitTaskRequest
+	22, // 39: taskyard.v1.SubmitTasksResponse.outcomes:type_name -> taskyard.v1.SubmitOutcome
+	19, // 40: taskyard.v1.SubmitOutcome.accepted:type_name -> taskyard.v1.SubmitTaskResponse
+	17, // 41: taskyard.v1.SubmitOutcome.error:type_name -> taskyard.v1.Error
+	50, // 42: taskyard.v1.ListTasksRequest.created_from:type_name -> google.protobuf.Timestamp
+	50, // 43: taskyard.v1.ListTasksRequest.created_until:type_name -> google.protobuf.Timestamp
+	50, // 44: taskyard.v1.ListTasksRequest.ended_from:type_name -> google.protobuf.Timestamp
+	50, // 45: taskyard.v1.ListTasksRequest.ended_until:type_name -> google.protobuf.Timestamp
+	50, // 46: taskyard.v1.TaskFilter.created_from:type_name -> google.protobuf.Timestamp
+	50, // 47: taskyard.v1.TaskFilter.created_until:type_name -> google.protobuf.Timestamp
+	50, // 48: taskyard.v1.TaskFilter.ended_from:type_name -> google.protobuf.Timestamp
+	50, // 49: taskyard.v1.TaskFilter.ended_until:type_name -> google.protobuf.Timestamp
+	9,  // 50: taskyard.v1.ListTasksResponse.tasks:type_name -> taskyard.v1.Task
+	0,  // 51: taskyard.v1.CancelTaskResponse.status:type_name -> taskyard.v1.Task.State
+	5,  // 52: taskyard.v1.CancelTaskResponse.stopping:type_name -> taskyard.v1.Stopping.Outcome
+	0,  // 53: taskyard.v1.PauseTaskResponse.status:type_name -> taskyard.v1.Task.State
+	5,  // 54: taskyard.v1.PauseTaskResponse.stopping:type_name -> taskyard.v1.Stopping.Outcome
+	0,  // 55: taskyard.v1.ResumeTaskResponse.status:type_name -> taskyard.v1.Task.State
+	51, // 56: taskyard.v1.ResolveTaskRequest.result:type_name -> google.protobuf.Value
+	0,  // 57: taskyard.v1.ResolveTaskResponse.status:type_name -> taskyard.v1.Task.State
+	9,  // 58: taskyard.v1.WaitTaskResponse.task:type_name -> taskyard.v1.Task
+	0,  // 59: taskyard.v1.ExplainTaskResponse.state:type_name -> taskyard.v1.Task.State
+	40, // 60: taskyard.v1.ExplainTaskResponse.reasons:type_name -> taskyard.v1.WaitReason
+	6,  // 61: taskyard.v1.WaitReason.kind:type_name -> taskyard.v1.WaitReason.Kind
+	50, // 62: taskyard.v1.WaitReason.until:type_name -> google.protobuf.Timestamp
+	43, // 63: taskyard.v1.WatchTasksResponse.events:type_name -> taskyard.v1.TaskEvent
+	44, // 64: taskyard.v1.WatchTasksResponse.end:type_name -> taskyard.v1.WatchEnd
+	7,  // 65: taskyard.v1.TaskEvent.kind:type_name -> taskyard.v1.TaskEvent.Kind
+	50, // 66: taskyard.v1.TaskEvent.occurred_at:type_name -> google.protobuf.Timestamp
+	9,  // 67: taskyard.v1.TaskEvent.task:type_name -> taskyard.v1.Task
+	0,  // 68: taskyard.v1.TaskEvent.previous_state:type_name -> taskyard.v1.Task.State
+	8,  // 69: taskyard.v1.WatchEnd.reason:type_name -> taskyard.v1.WatchEnd.Reason
+	18, // 70: taskyard.v1.TaskService.SubmitTask:input_type -> taskyard.v1.SubmitTaskRequest
+	20, // 71: taskyard.v1.TaskService.SubmitTasks:input_type -> taskyard.v1.SubmitTasksRequest
+	23, // 72: taskyard.v1.TaskService.GetTask:input_type -> taskyard.v1.GetTaskRequest
+	24, // 73: taskyard.v1.TaskService.ListTasks:input_type -> taskyard.v1.ListTasksRequest
+	27, // 74: taskyard.v1.TaskService.CancelTask:input_type -> taskyard.v1.CancelTaskRequest
+	30, // 75: taskyard.v1.TaskService.PauseTask:input_type -> taskyard.v1.PauseTaskRequest
+	32, // 76: taskyard.v1.TaskService.ResumeTask:input_type -> taskyard.v1.ResumeTaskRequest
+	34, // 77: taskyard.v1.TaskService.ResolveTask:input_type -> taskyard.v1.ResolveTaskRequest
+	36, // 78: taskyard.v1.TaskService.WaitTask:input_type -> taskyard.v1.WaitTaskRequest
+	38, // 79: taskyard.v1.TaskService.ExplainTask:input_type -> taskyard.v1.ExplainTaskRequest
+	41, // 80: taskyard.v1.TaskService.WatchTasks:input_type -> taskyard.v1.WatchTasksRequest
+	19, // 81: taskyard.v1.TaskService.SubmitTask:output_type -> taskyard.v1.SubmitTaskResponse
+	21, // 82: taskyard.v1.TaskService.SubmitTasks:output_type -> taskyard.v1.SubmitTasksResponse
+	9,  // 83: taskyard.v1.TaskService.GetTask:output_type -> taskyard.v1.Task
+	26, // 84: taskyard.v1.TaskService.ListTasks:output_type -> taskyard.v1.ListTasksResponse
+	28, // 85: taskyard.v1.TaskService.CancelTask:output_type -> taskyard.v1.CancelTaskResponse
+	31, // 86: taskyard.v1.TaskService.PauseTask:output_type -> taskyard.v1.PauseTaskResponse
+	33, // 87: taskyard.v1.TaskService.ResumeTask:output_type -> taskyard.v1.ResumeTaskResponse
+	35, // 88: taskyard.v1.TaskService.ResolveTask:output_type -> taskyard.v1.ResolveTaskResponse
+	37, // 89: taskyard.v1.TaskService.WaitTask:output_type -> taskyard.v1.WaitTaskResponse
+	39, // 90: taskyard.v1.TaskService.ExplainTask:output_type -> taskyard.v1.ExplainTaskResponse
+	42, // 91: taskyard.v1.TaskService.WatchTasks:output_type -> taskyard.v1.WatchTasksResponse
+	81, // [81:92] is the sub-list for method output_type
+	70, // [70:81] is the sub-list for method input_type
+	70, // [70:70] is the sub-list for extension type_name
+	70, // [70:70] is the sub-list for extension extendee
+	0,  // [0:70] is the sub-list for field type_name
 }
 
 func init() { file_taskyard_v1_task_proto_init() }
@@ -5013,6 +5069,7 @@ func file_taskyard_v1_task_proto_init() {
 	}
 	file_taskyard_v1_access_proto_init()
 	file_taskyard_v1_artifact_proto_init()
+	file_taskyard_v1_wait_proto_init()
 	file_taskyard_v1_task_proto_msgTypes[0].OneofWrappers = []any{}
 	file_taskyard_v1_task_proto_msgTypes[4].OneofWrappers = []any{}
 	file_taskyard_v1_task_proto_msgTypes[5].OneofWrappers = []any{}

@@ -21,6 +21,7 @@ from taskyard.v1 import (
     namespace_pb2_grpc,
     operation_pb2_grpc,
     output_pb2_grpc,
+    park_pb2_grpc,
     runtime_host_pb2_grpc,
     schedule_pb2_grpc,
     sign_in_pb2_grpc,
@@ -50,6 +51,7 @@ from taskyard_server.services.limits import LimitService
 from taskyard_server.services.namespaces import NamespaceService
 from taskyard_server.services.operations import OperationService
 from taskyard_server.services.output import OutputService
+from taskyard_server.services.parks import ParkService
 from taskyard_server.services.schedules import ScheduleService
 from taskyard_server.services.sign_in import SignInService
 from taskyard_server.services.stats import StatsService
@@ -76,6 +78,7 @@ SERVICES: Final = tuple(
         "Lease",
         "Input",
         "Step",
+        "Park",
         "Target",
         "Limit",
         "Agent",
@@ -128,6 +131,7 @@ class ServiceSet:
         self._leases = LeaseService(engine, most, handed)
         self._inputs = InputService(engine)
         self._steps = StepService(engine, most)
+        self._parks = ParkService(engine)
         self._targets = TargetService(engine)
         self._limits = LimitService(engine)
         self._agents = AgentService(engine)
@@ -157,6 +161,7 @@ class ServiceSet:
         lease_pb2_grpc.add_LeaseServiceServicer_to_server(self._leases, server)
         input_pb2_grpc.add_InputServiceServicer_to_server(self._inputs, server)
         step_pb2_grpc.add_StepServiceServicer_to_server(self._steps, server)
+        park_pb2_grpc.add_ParkServiceServicer_to_server(self._parks, server)
         target_pb2_grpc.add_TargetServiceServicer_to_server(self._targets, server)
         limit_pb2_grpc.add_LimitServiceServicer_to_server(self._limits, server)
         agent_pb2_grpc.add_AgentServiceServicer_to_server(self._agents, server)

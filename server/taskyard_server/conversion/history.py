@@ -2,10 +2,11 @@
 
 from taskyard.v1 import task_pb2 as pb
 from taskyard_server.core.history import Attempt, History, RetryPolicy
-from taskyard_server.core.task import IN_FLIGHT, TaskState
+from taskyard_server.core.task import IN_FLIGHT, PARKED, TaskState
 
 from .artifacts import artifact_message
 from .timestamps import timestamp
+from .waits import park_message
 from .wire import MAX_UINT32
 
 
@@ -38,6 +39,8 @@ def history_message(
         message.steps = history.steps
     if history.reason is not None:
         message.reason = history.reason
+    if state is PARKED and history.park is not None:
+        message.park.CopyFrom(park_message(history.park, bare=bare))
     if history.run > 1:
         message.run = history.run
     attempts = history.attempts

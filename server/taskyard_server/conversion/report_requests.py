@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from typing import Final, TypeAlias
 
 from taskyard.v1 import lease_pb2 as calls
+from taskyard.v1 import park_pb2
 from taskyard.v1 import runtime_host_pb2 as pb
 from taskyard.v1.task_pb2 import Progress
 from taskyard_server.core.errors import BadRequest, Refusal
@@ -11,12 +12,14 @@ from taskyard_server.core.reports import Report, ReportKind
 
 from . import requests
 from .timestamps import timestamp
+from .waits import new_waits
 
 STARTED: Final = ReportKind.STARTED
 PROGRESS: Final = ReportKind.PROGRESS
 COMPLETED: Final = ReportKind.COMPLETED
 FAILED: Final = ReportKind.FAILED
 RELEASED: Final = ReportKind.RELEASED
+PARKED: Final = ReportKind.PARKED
 
 MAX_ERROR_CHARS: Final = 10_000
 MAX_TRACEBACK_CHARS: Final = 8_000
@@ -59,6 +62,8 @@ def _streamed(message: pb.Report, now: float, max_bytes: int) -> Report:
         return _failed(task_id, token, message.failed, tokens)
     if event == "released":
         return Report(RELEASED, task_id, token)
+    if event == "parked":
+        return parked(task_id, token, message.parked, tokens, now)
     raise BadRequest("event: is required")
 
 
@@ -76,6 +81,14 @@ def report(request: ReportRequest, now: float, max_payload_bytes: int) -> Report
     if isinstance(request, calls.CompleteTaskRequest):
         return _completed(task_id, token, request, tokens, max_payload_bytes)
     return _failed(task_id, token, request, tokens)
+
+
+def parked(
+    task_id: str, token: int, said: pb.TaskParked | park_pb2.ParkTaskRequest, tokens: int | None, now: float
+) -> Report:
+    """The report that a task waits. Raises `BadRequest` or `TooLarge`."""
+    waits = new_waits(said.waits, now)
+    return Report(PARKED, task_id, token, tokens=tokens, waits=waits, keeps_target=not said.release_target)
 
 
 def fencing_token(token: float) -> int:

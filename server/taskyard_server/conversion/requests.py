@@ -21,6 +21,7 @@ from .payload import MAX_DEPTH, check_json, is_json, is_too_deep
 from .timestamps import earliest_shown
 
 MAX_NAME_CHARS: Final = 1_024
+MAX_STEP_NAME_CHARS: Final = 256
 MAX_ENTRIES_PER_FIELD: Final = 64
 MAX_ENCODING_CHARS: Final = 64
 MIN_TIME_SECS: Final = -62_135_596_800
@@ -77,6 +78,11 @@ def reason(value: str) -> str | None:
     if len(value) > MAX_REASON_CHARS:
         raise BadRequest(f"reason: must be at most {MAX_REASON_CHARS} characters")
     return value or None
+
+
+def step_name(value: str, field: str) -> str:
+    """The name of a step, or of what a task waits for."""
+    return bounded(required(value, field), field, "", MAX_STEP_NAME_CHARS)
 
 
 def bounded(value: str, field: str, prefix: str, max_chars: int = MAX_NAME_CHARS) -> str:

@@ -6,14 +6,13 @@ from collections.abc import Sequence
 from typing import Final
 
 from taskyard.v1 import step_pb2 as pb
-from taskyard_server.core.history import Step
+from taskyard_server.core.history import ANSWER, ENDS, TIME, WORK, Step
 from taskyard_server.core.runs.steps import NewStep
 
 from . import requests
 from .report_requests import fencing_token
-from .wire import add_nested, add_text, add_timestamp, add_varint, nested, tag
+from .wire import LAST, add_nested, add_text, add_timestamp, add_varint, nested, tag
 
-MAX_STEP_NAME_CHARS: Final = 256
 STEPS: Final = tag(pb.ListStepsResponse, "steps")
 NAME: Final = tag(pb.Step, "name")
 RESULT: Final = tag(pb.Step, "result")
@@ -22,22 +21,21 @@ RUN: Final = tag(pb.Step, "run")
 ATTEMPT: Final = tag(pb.Step, "attempt")
 DURATION_MS: Final = tag(pb.Step, "duration_ms")
 RECORDED_AT: Final = tag(pb.Step, "recorded_at")
+QUESTION: Final = tag(pb.Step, "question")
+BY: Final = tag(pb.Step, "by")
+EXPIRED: Final = tag(pb.Step, "expired") + LAST[True]
+KINDS: Final = {kind: tag(pb.Step, "kind") + LAST[pb.Step.Kind.Value(kind)] for kind in (WORK, ANSWER, TIME, ENDS)}
 
 
 def new_step(request: pb.RecordStepRequest, max_bytes: int) -> NewStep:
     """The step that a host records. Raises `BadRequest` or `TooLarge`."""
-    token, name = fencing_token(request.fencing_token), step_name(request.name, "name")
+    token, name = fencing_token(request.fencing_token), requests.step_name(request.name, "name")
     result = requests.payload(request.result, "result", max_bytes) if request.HasField("result") else None
     output = None
     if request.HasField("output"):
         output = requests.typed_payload(request.output, "output", max_bytes, "result", result)
     duration_ms = request.duration_ms if request.HasField("duration_ms") else None
     return NewStep(request.task_id, token, name, result, output, duration_ms)
-
-
-def step_name(name: str, field: str) -> str:
-    """The name of a step, or of what a task waits for. Raises `BadRequest`."""
-    return requests.bounded(requests.required(name, field), field, "", MAX_STEP_NAME_CHARS)
 
 
 def encode_steps(steps: Sequence[Step]) -> bytes:
@@ -60,4 +58,11 @@ def _encode(step: Step) -> bytes:
         parts.append(DURATION_MS)
         add_varint(parts, step.duration_ms)
     add_timestamp(parts, RECORDED_AT, step.at)
+    parts.append(KINDS[step.kind])
+    if step.question is not None:
+        add_nested(parts, QUESTION, step.question)
+    if step.by is not None:
+        add_text(parts, BY, step.by)
+    if step.is_expired:
+        parts.append(EXPIRED)
     return b"".join(parts)

@@ -14,12 +14,10 @@ MAX_ATTEMPT_ERROR_CHARS: Final = 1_000
 """Of the error of each attempt, so that a task with many of them still fits a message. Its own error is whole."""
 
 
-STEP: Final = "step"
+WORK: Final = "work"
 ANSWER: Final = "answer"
 ENDS: Final = "ends"
 TIME: Final = "time"
-EVENT: Final = "event"
-WAIT_KINDS: Final = (ANSWER, ENDS, TIME, EVENT)
 
 
 class RetryPolicy(NamedTuple):
@@ -78,7 +76,7 @@ class Artifact(NamedTuple):
 class Step(NamedTuple):
     """A part of a task's work that is done, or something that it waited for and that came (docs/rules.md, Steps).
 
-    `kind` is `STEP`, or that of a `Wait`; no two of a kind have the same name. `result` is a serialized `Value`,
+    `kind` is `WORK`, or that of a `Wait`; no two of a kind have the same name. `result` is a serialized `Value`,
     `output` a `Payload`, `question` what was asked; `by` is who answered. One `is_expired` that did not come in time.
     """
 
@@ -104,9 +102,8 @@ class Step(NamedTuple):
 class Wait(NamedTuple):
     """A thing that a parked task waits for, until a time at most if there is one (docs/rules.md, Parked tasks).
 
-    `kind` is one of `WAIT_KINDS`; no two of a kind have the same name in a task. `about` are the tasks whose end it is,
-    or the name of an event; `question` is a serialized `Question`, and `default` the `Value` that counts if nobody
-    answers.
+    `kind` is `ANSWER`, `ENDS` or `TIME`; no two of a kind have the same name in a task. `about` are the tasks
+    whose ends it is; `question` is a serialized `Question`, and `default` the `Value` that counts if nobody answers.
     """
 
     kind: str

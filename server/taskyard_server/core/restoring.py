@@ -171,7 +171,6 @@ class Restoring:
         elif state is PARKED:
             life.counts.parked += 1
             life.deadlines.add(task)
-            self._parked.append(task)
             if target is not None:
                 life.targets.restore(task, None)
         elif state is PAUSED or (state is FAILED and target is not None):
@@ -181,6 +180,8 @@ class Restoring:
                 life.targets.restore(task, _blocked_at(task))
         else:
             raise Damaged(f"{task.id} is {state.value} and counts as live")
+        if task.history.park is not None:
+            self._parked.append(task)
         if task.options.extras is not NO_EXTRAS and state is not FAILED:
             life.unique_keys.add(task)
         if (task.lease is None) != (state not in IN_FLIGHT):

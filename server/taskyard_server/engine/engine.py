@@ -40,6 +40,7 @@ from .output import OutputCommands
 from .owned_namespaces import OwnedNamespaces
 from .pace import Busyness
 from .persistence import Persistence, StoreOptions
+from .questions import QuestionCommands
 from .recent_events import NO_COMMIT, Bounds, CommitMark, EncodeEvent
 from .rules import RuleCommands
 from .schedules import ScheduleCommands
@@ -100,6 +101,7 @@ class Engine:
         if self.persistence is not None:
             self.persistence.removals.remove_objects = self.artifacts.remove_namespace
         self.steps = StepCommands(self._namespaces, store, self.run_figures)
+        self.questions = QuestionCommands(self._namespaces, self.steps)
         self.schedules = ScheduleCommands(self._namespaces)
         self.namespaces = NamespaceCommands(self._namespaces, self.persistence)
         self.admin = AdminCommands(self._namespaces)

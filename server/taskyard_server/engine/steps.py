@@ -63,7 +63,7 @@ class StepCommands:
         """
         state = self._namespaces.get_for_command(namespace, "runtime host")
         lease = await self._leased(state, host_id, task_id, token, own_only=own_only)
-        return await self._kept(state, lease.task)
+        return await self.kept(state, lease.task)
 
     async def list(
         self,
@@ -80,7 +80,7 @@ class StepCommands:
         state = self._namespaces.get(namespace, "task")
         task, _ = await found_task(self._namespaces, state, task_id, agents)
         check(task)
-        return await self._kept(state, task)
+        return await self.kept(state, task)
 
     async def _know_names(self, namespace: str, host_id: str, task_id: str, token: int, *, own_only: bool) -> None:
         """Let the core know the steps that earlier runs have recorded of a task under a lease."""
@@ -90,7 +90,7 @@ class StepCommands:
             if task is None or steps.is_known(task):
                 return
             await self._leased(state, host_id, task_id, token, own_only=own_only)
-            kept = await self._kept(state, task)
+            kept = await self.kept(state, task)
             if task.lease is None or steps.adopt(task, kept):
                 return
         raise Unavailable(NO_ANSWER)
@@ -101,7 +101,7 @@ class StepCommands:
             state, lambda: reports.leased(self._now(), host_id, task_id, token, own_only=own_only)
         )
 
-    async def _kept(self, state: NamespaceState, task: Task) -> Sequence[Step]:
+    async def kept(self, state: NamespaceState, task: Task) -> Sequence[Step]:
         """The steps of a task, as they are kept."""
         if self._store is None:
             state.steps.collect(state.scheduler.steps, has_store=False)

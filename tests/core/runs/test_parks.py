@@ -418,11 +418,11 @@ def test_it_is_explained_by_what_it_waits_for(yard):
     child = yard.submit()
     yard.start_one()
     until = yard.now + 100
-    task = parked(yard, question("go", until, b"no"), ends(child), Wait("event", "paid", None, ("paid",)))
+    task = parked(yard, question("go", until, b"no"), ends(child), time(yard, 50))
     told = explain(yard.scheduler, yard.now, task)
     assert (told.state, told.runnable, told.ahead) == ("parked", False, None)
     assert [(reason.kind, reason.name, reason.until, reason.task_ids) for reason in told.reasons] == [
         ("answer", "go", until, ()),
         ("ends", "all", None, (child.id,)),
-        ("event", "paid", None, ()),
+        ("time", "pause", yard.now + 50, ()),
     ]

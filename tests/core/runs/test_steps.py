@@ -123,7 +123,7 @@ def test_a_step_says_what_was_recorded_and_when(yard, lease):
     yard.scheduler.reports.record_step(yard.now, "host", step)
     (taken,) = yard.scheduler.steps.take()
     assert (taken.task, taken.number) == (lease.task, 1)
-    assert taken.step == Step("step", "a", b"result", b"output", 1, 1, 12, yard.now)
+    assert taken.step == Step("work", "a", b"result", b"output", 1, 1, 12, yard.now)
     assert lease.task.history.step_bytes == len("aresultoutput")
     assert kept(yard) == []
 

@@ -17,6 +17,7 @@ from google.protobuf.internal import enum_type_wrapper as _enum_type_wrapper
 from taskyard.v1 import lease_pb2 as _lease_pb2
 from taskyard.v1 import output_pb2 as _output_pb2
 from taskyard.v1 import task_pb2 as _task_pb2
+from taskyard.v1 import wait_pb2 as _wait_pb2
 import builtins as _builtins
 import sys
 import typing as _typing
@@ -806,6 +807,7 @@ class Report(_message.Message):
     COMPLETED_FIELD_NUMBER: _builtins.int
     FAILED_FIELD_NUMBER: _builtins.int
     RELEASED_FIELD_NUMBER: _builtins.int
+    PARKED_FIELD_NUMBER: _builtins.int
     TOKENS_USED_FIELD_NUMBER: _builtins.int
     task_id: _builtins.str
     """The task. Required."""
@@ -835,6 +837,10 @@ class Report(_message.Message):
     def released(self) -> Global___TaskReleased:
         """Nothing runs under this lease any more. As ReleaseTask; also the answer to a cancellation."""
 
+    @_builtins.property
+    def parked(self) -> Global___TaskParked:
+        """The work waits for something, and nothing runs under this lease any more. As ParkTask."""
+
     def __init__(
         self,
         *,
@@ -845,15 +851,16 @@ class Report(_message.Message):
         completed: Global___TaskCompleted | None = ...,
         failed: Global___TaskFailed | None = ...,
         released: Global___TaskReleased | None = ...,
+        parked: Global___TaskParked | None = ...,
         tokens_used: _builtins.int | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["_tokens_used", b"_tokens_used", "completed", b"completed", "event", b"event", "failed", b"failed", "progress", b"progress", "released", b"released", "started", b"started", "tokens_used", b"tokens_used"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_tokens_used", b"_tokens_used", "completed", b"completed", "event", b"event", "failed", b"failed", "parked", b"parked", "progress", b"progress", "released", b"released", "started", b"started", "tokens_used", b"tokens_used"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_tokens_used", b"_tokens_used", "completed", b"completed", "event", b"event", "failed", b"failed", "fencing_token", b"fencing_token", "progress", b"progress", "released", b"released", "started", b"started", "task_id", b"task_id", "tokens_used", b"tokens_used"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_tokens_used", b"_tokens_used", "completed", b"completed", "event", b"event", "failed", b"failed", "fencing_token", b"fencing_token", "parked", b"parked", "progress", b"progress", "released", b"released", "started", b"started", "task_id", b"task_id", "tokens_used", b"tokens_used"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__tokens_used: _TypeAlias = _typing.Literal["tokens_used"]  # noqa: Y015
     _WhichOneofArgType__tokens_used: _TypeAlias = _typing.Literal["_tokens_used", b"_tokens_used"]  # noqa: Y015
-    _WhichOneofReturnType_event: _TypeAlias = _typing.Literal["started", "progress", "completed", "failed", "released"]  # noqa: Y015
+    _WhichOneofReturnType_event: _TypeAlias = _typing.Literal["started", "progress", "completed", "failed", "released", "parked"]  # noqa: Y015
     _WhichOneofArgType_event: _TypeAlias = _typing.Literal["event", b"event"]  # noqa: Y015
     @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType__tokens_used) -> _WhichOneofReturnType__tokens_used | None: ...
@@ -987,6 +994,34 @@ class TaskReleased(_message.Message):
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___TaskReleased: _TypeAlias = TaskReleased  # noqa: Y015
+
+@_typing.final
+class TaskParked(_message.Message):
+    """TaskParked reports that the work waits (docs/rules.md, Parked tasks)."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    WAITS_FIELD_NUMBER: _builtins.int
+    RELEASE_TARGET_FIELD_NUMBER: _builtins.int
+    release_target: _builtins.bool
+    """Whether others of its target may run meanwhile. Default false: the target stays taken."""
+    @_builtins.property
+    def waits(self) -> _containers.RepeatedCompositeFieldContainer[_wait_pb2.NewWait]:
+        """The things that it waits for, from 1 to 100, whose questions have 65,536 bytes together."""
+
+    def __init__(
+        self,
+        *,
+        waits: _abc.Iterable[_wait_pb2.NewWait] | None = ...,
+        release_target: _builtins.bool = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["release_target", b"release_target", "waits", b"waits"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___TaskParked: _TypeAlias = TaskParked  # noqa: Y015
 
 @_typing.final
 class ReportResults(_message.Message):

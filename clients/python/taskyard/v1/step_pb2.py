@@ -27,9 +27,10 @@ from google.protobuf import struct_pb2 as google_dot_protobuf_dot_struct__pb2
 from google.protobuf import timestamp_pb2 as google_dot_protobuf_dot_timestamp__pb2
 from taskyard.v1 import access_pb2 as taskyard_dot_v1_dot_access__pb2
 from taskyard.v1 import task_pb2 as taskyard_dot_v1_dot_task__pb2
+from taskyard.v1 import wait_pb2 as taskyard_dot_v1_dot_wait__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x16taskyard/v1/step.proto\x12\x0btaskyard.v1\x1a\x1cgoogle/api/annotations.proto\x1a\x1cgoogle/protobuf/struct.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x18taskyard/v1/access.proto\x1a\x16taskyard/v1/task.proto\"\xc3\x02\n\x04Step\x12\x17\n\x04name\x18\x01 \x01(\tH\x00R\x04name\x88\x01\x01\x12.\n\x06result\x18\x02 \x01(\x0b\x32\x16.google.protobuf.ValueR\x06result\x12,\n\x06output\x18\x03 \x01(\x0b\x32\x14.taskyard.v1.PayloadR\x06output\x12\x15\n\x03run\x18\x04 \x01(\rH\x01R\x03run\x88\x01\x01\x12\x1d\n\x07\x61ttempt\x18\x05 \x01(\rH\x02R\x07\x61ttempt\x88\x01\x01\x12$\n\x0b\x64uration_ms\x18\x06 \x01(\rH\x03R\ndurationMs\x88\x01\x01\x12;\n\x0brecorded_at\x18\x07 \x01(\x0b\x32\x1a.google.protobuf.TimestampR\nrecordedAtB\x07\n\x05_nameB\x06\n\x04_runB\n\n\x08_attemptB\x0e\n\x0c_duration_ms\"\x92\x02\n\x11RecordStepRequest\x12\x17\n\x07host_id\x18\x01 \x01(\tR\x06hostId\x12\x17\n\x07task_id\x18\x02 \x01(\tR\x06taskId\x12#\n\rfencing_token\x18\x03 \x01(\x01R\x0c\x66\x65ncingToken\x12\x12\n\x04name\x18\x04 \x01(\tR\x04name\x12.\n\x06result\x18\x05 \x01(\x0b\x32\x16.google.protobuf.ValueR\x06result\x12,\n\x06output\x18\x06 \x01(\x0b\x32\x14.taskyard.v1.PayloadR\x06output\x12$\n\x0b\x64uration_ms\x18\x07 \x01(\rH\x00R\ndurationMs\x88\x01\x01\x42\x0e\n\x0c_duration_ms\"\x94\x01\n\x12RecordStepResponse\x12\x1c\n\x07task_id\x18\x01 \x01(\tH\x00R\x06taskId\x88\x01\x01\x12\x1b\n\x06number\x18\x02 \x01(\rH\x01R\x06number\x88\x01\x01\x12\x1f\n\x08repeated\x18\x03 \x01(\x08H\x02R\x08repeated\x88\x01\x01\x42\n\n\x08_task_idB\t\n\x07_numberB\x0b\n\t_repeated\"j\n\x11\x46\x65tchStepsRequest\x12\x17\n\x07host_id\x18\x01 \x01(\tR\x06hostId\x12\x17\n\x07task_id\x18\x02 \x01(\tR\x06taskId\x12#\n\rfencing_token\x18\x03 \x01(\x01R\x0c\x66\x65ncingToken\"=\n\x12\x46\x65tchStepsResponse\x12\'\n\x05steps\x18\x01 \x03(\x0b\x32\x11.taskyard.v1.StepR\x05steps\"+\n\x10ListStepsRequest\x12\x17\n\x07task_id\x18\x01 \x01(\tR\x06taskId\"<\n\x11ListStepsResponse\x12\'\n\x05steps\x18\x01 \x03(\x0b\x32\x11.taskyard.v1.StepR\x05steps2\xc5\x03\n\x0bStepService\x12\x9f\x01\n\nRecordStep\x12\x1e.taskyard.v1.RecordStepRequest\x1a\x1f.taskyard.v1.RecordStepResponse\"P\x90\x02\x02\xba\xd7\x18\x0c\n\x01\x02\"\x07host_id\x82\xd3\xe4\x93\x02\x37\"2/api/runtime-hosts/{host_id}/tasks/{task_id}/steps:\x01*\x12\x9c\x01\n\nFetchSteps\x12\x1e.taskyard.v1.FetchStepsRequest\x1a\x1f.taskyard.v1.FetchStepsResponse\"M\x90\x02\x01\xba\xd7\x18\x0c\n\x01\x02\"\x07host_id\x82\xd3\xe4\x93\x02\x34\x12\x32/api/runtime-hosts/{host_id}/tasks/{task_id}/steps\x12u\n\tListSteps\x12\x1d.taskyard.v1.ListStepsRequest\x1a\x1e.taskyard.v1.ListStepsResponse\")\x90\x02\x01\xba\xd7\x18\x04\n\x02\x01\x03\x82\xd3\xe4\x93\x02\x18\x12\x16/tasks/{task_id}/stepsB\x87\x01\n\x0f\x64\x65v.taskyard.v1B\tStepProtoP\x01Z5github.com/taskyard/taskyard/clients/go/v1;taskyardv1\xa2\x02\x04TYV1\xaa\x02\x0bTaskyard.V1\xca\x02\x0bTaskyard\\V1\xea\x02\x0cTaskyard::V1b\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x16taskyard/v1/step.proto\x12\x0btaskyard.v1\x1a\x1cgoogle/api/annotations.proto\x1a\x1cgoogle/protobuf/struct.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x18taskyard/v1/access.proto\x1a\x16taskyard/v1/task.proto\x1a\x16taskyard/v1/wait.proto\"\x93\x05\n\x04Step\x12\x17\n\x04name\x18\x01 \x01(\tH\x00R\x04name\x88\x01\x01\x12.\n\x06result\x18\x02 \x01(\x0b\x32\x16.google.protobuf.ValueR\x06result\x12,\n\x06output\x18\x03 \x01(\x0b\x32\x14.taskyard.v1.PayloadR\x06output\x12\x15\n\x03run\x18\x04 \x01(\rH\x01R\x03run\x88\x01\x01\x12\x1d\n\x07\x61ttempt\x18\x05 \x01(\rH\x02R\x07\x61ttempt\x88\x01\x01\x12$\n\x0b\x64uration_ms\x18\x06 \x01(\rH\x03R\ndurationMs\x88\x01\x01\x12;\n\x0brecorded_at\x18\x07 \x01(\x0b\x32\x1a.google.protobuf.TimestampR\nrecordedAt\x12/\n\x04kind\x18\x08 \x01(\x0e\x32\x16.taskyard.v1.Step.KindH\x04R\x04kind\x88\x01\x01\x12\x31\n\x08question\x18\t \x01(\x0b\x32\x15.taskyard.v1.QuestionR\x08question\x12\x13\n\x02\x62y\x18\n \x01(\tH\x05R\x02\x62y\x88\x01\x01\x12\x1d\n\x07\x65xpired\x18\x0b \x01(\x08H\x06R\x07\x65xpired\x88\x01\x01\"\x99\x01\n\x04Kind\x12\x0f\n\x0bunspecified\x10\x00\x12\x14\n\x10KIND_UNSPECIFIED\x10\x00\x12\x08\n\x04work\x10\x01\x12\r\n\tKIND_WORK\x10\x01\x12\n\n\x06\x61nswer\x10\x02\x12\x0f\n\x0bKIND_ANSWER\x10\x02\x12\x08\n\x04time\x10\x03\x12\r\n\tKIND_TIME\x10\x03\x12\x08\n\x04\x65nds\x10\x04\x12\r\n\tKIND_ENDS\x10\x04\x1a\x02\x10\x01\x42\x07\n\x05_nameB\x06\n\x04_runB\n\n\x08_attemptB\x0e\n\x0c_duration_msB\x07\n\x05_kindB\x05\n\x03_byB\n\n\x08_expired\"\x92\x02\n\x11RecordStepRequest\x12\x17\n\x07host_id\x18\x01 \x01(\tR\x06hostId\x12\x17\n\x07task_id\x18\x02 \x01(\tR\x06taskId\x12#\n\rfencing_token\x18\x03 \x01(\x01R\x0c\x66\x65ncingToken\x12\x12\n\x04name\x18\x04 \x01(\tR\x04name\x12.\n\x06result\x18\x05 \x01(\x0b\x32\x16.google.protobuf.ValueR\x06result\x12,\n\x06output\x18\x06 \x01(\x0b\x32\x14.taskyard.v1.PayloadR\x06output\x12$\n\x0b\x64uration_ms\x18\x07 \x01(\rH\x00R\ndurationMs\x88\x01\x01\x42\x0e\n\x0c_duration_ms\"\x94\x01\n\x12RecordStepResponse\x12\x1c\n\x07task_id\x18\x01 \x01(\tH\x00R\x06taskId\x88\x01\x01\x12\x1b\n\x06number\x18\x02 \x01(\rH\x01R\x06number\x88\x01\x01\x12\x1f\n\x08repeated\x18\x03 \x01(\x08H\x02R\x08repeated\x88\x01\x01\x42\n\n\x08_task_idB\t\n\x07_numberB\x0b\n\t_repeated\"j\n\x11\x46\x65tchStepsRequest\x12\x17\n\x07host_id\x18\x01 \x01(\tR\x06hostId\x12\x17\n\x07task_id\x18\x02 \x01(\tR\x06taskId\x12#\n\rfencing_token\x18\x03 \x01(\x01R\x0c\x66\x65ncingToken\"=\n\x12\x46\x65tchStepsResponse\x12\'\n\x05steps\x18\x01 \x03(\x0b\x32\x11.taskyard.v1.StepR\x05steps\"+\n\x10ListStepsRequest\x12\x17\n\x07task_id\x18\x01 \x01(\tR\x06taskId\"<\n\x11ListStepsResponse\x12\'\n\x05steps\x18\x01 \x03(\x0b\x32\x11.taskyard.v1.StepR\x05steps2\xc5\x03\n\x0bStepService\x12\x9f\x01\n\nRecordStep\x12\x1e.taskyard.v1.RecordStepRequest\x1a\x1f.taskyard.v1.RecordStepResponse\"P\x90\x02\x02\xba\xd7\x18\x0c\n\x01\x02\"\x07host_id\x82\xd3\xe4\x93\x02\x37\"2/api/runtime-hosts/{host_id}/tasks/{task_id}/steps:\x01*\x12\x9c\x01\n\nFetchSteps\x12\x1e.taskyard.v1.FetchStepsRequest\x1a\x1f.taskyard.v1.FetchStepsResponse\"M\x90\x02\x01\xba\xd7\x18\x0c\n\x01\x02\"\x07host_id\x82\xd3\xe4\x93\x02\x34\x12\x32/api/runtime-hosts/{host_id}/tasks/{task_id}/steps\x12u\n\tListSteps\x12\x1d.taskyard.v1.ListStepsRequest\x1a\x1e.taskyard.v1.ListStepsResponse\")\x90\x02\x01\xba\xd7\x18\x04\n\x02\x01\x03\x82\xd3\xe4\x93\x02\x18\x12\x16/tasks/{task_id}/stepsB\x87\x01\n\x0f\x64\x65v.taskyard.v1B\tStepProtoP\x01Z5github.com/taskyard/taskyard/clients/go/v1;taskyardv1\xa2\x02\x04TYV1\xaa\x02\x0bTaskyard.V1\xca\x02\x0bTaskyard\\V1\xea\x02\x0cTaskyard::V1b\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -37,26 +38,30 @@ _builder.BuildTopDescriptorsAndMessages(DESCRIPTOR, 'taskyard.v1.step_pb2', _glo
 if not _descriptor._USE_C_DESCRIPTORS:
   _globals['DESCRIPTOR']._loaded_options = None
   _globals['DESCRIPTOR']._serialized_options = b'\n\017dev.taskyard.v1B\tStepProtoP\001Z5github.com/taskyard/taskyard/clients/go/v1;taskyardv1\242\002\004TYV1\252\002\013Taskyard.V1\312\002\013Taskyard\\V1\352\002\014Taskyard::V1'
+  _globals['_STEP_KIND']._loaded_options = None
+  _globals['_STEP_KIND']._serialized_options = b'\020\001'
   _globals['_STEPSERVICE'].methods_by_name['RecordStep']._loaded_options = None
   _globals['_STEPSERVICE'].methods_by_name['RecordStep']._serialized_options = b'\220\002\002\272\327\030\014\n\001\002\"\007host_id\202\323\344\223\0027\"2/api/runtime-hosts/{host_id}/tasks/{task_id}/steps:\001*'
   _globals['_STEPSERVICE'].methods_by_name['FetchSteps']._loaded_options = None
   _globals['_STEPSERVICE'].methods_by_name['FetchSteps']._serialized_options = b'\220\002\001\272\327\030\014\n\001\002\"\007host_id\202\323\344\223\0024\0222/api/runtime-hosts/{host_id}/tasks/{task_id}/steps'
   _globals['_STEPSERVICE'].methods_by_name['ListSteps']._loaded_options = None
   _globals['_STEPSERVICE'].methods_by_name['ListSteps']._serialized_options = b'\220\002\001\272\327\030\004\n\002\001\003\202\323\344\223\002\030\022\026/tasks/{task_id}/steps'
-  _globals['_STEP']._serialized_start=183
-  _globals['_STEP']._serialized_end=506
-  _globals['_RECORDSTEPREQUEST']._serialized_start=509
-  _globals['_RECORDSTEPREQUEST']._serialized_end=783
-  _globals['_RECORDSTEPRESPONSE']._serialized_start=786
-  _globals['_RECORDSTEPRESPONSE']._serialized_end=934
-  _globals['_FETCHSTEPSREQUEST']._serialized_start=936
-  _globals['_FETCHSTEPSREQUEST']._serialized_end=1042
-  _globals['_FETCHSTEPSRESPONSE']._serialized_start=1044
-  _globals['_FETCHSTEPSRESPONSE']._serialized_end=1105
-  _globals['_LISTSTEPSREQUEST']._serialized_start=1107
-  _globals['_LISTSTEPSREQUEST']._serialized_end=1150
-  _globals['_LISTSTEPSRESPONSE']._serialized_start=1152
-  _globals['_LISTSTEPSRESPONSE']._serialized_end=1212
-  _globals['_STEPSERVICE']._serialized_start=1215
-  _globals['_STEPSERVICE']._serialized_end=1668
+  _globals['_STEP']._serialized_start=207
+  _globals['_STEP']._serialized_end=866
+  _globals['_STEP_KIND']._serialized_start=640
+  _globals['_STEP_KIND']._serialized_end=793
+  _globals['_RECORDSTEPREQUEST']._serialized_start=869
+  _globals['_RECORDSTEPREQUEST']._serialized_end=1143
+  _globals['_RECORDSTEPRESPONSE']._serialized_start=1146
+  _globals['_RECORDSTEPRESPONSE']._serialized_end=1294
+  _globals['_FETCHSTEPSREQUEST']._serialized_start=1296
+  _globals['_FETCHSTEPSREQUEST']._serialized_end=1402
+  _globals['_FETCHSTEPSRESPONSE']._serialized_start=1404
+  _globals['_FETCHSTEPSRESPONSE']._serialized_end=1465
+  _globals['_LISTSTEPSREQUEST']._serialized_start=1467
+  _globals['_LISTSTEPSREQUEST']._serialized_end=1510
+  _globals['_LISTSTEPSRESPONSE']._serialized_start=1512
+  _globals['_LISTSTEPSRESPONSE']._serialized_end=1572
+  _globals['_STEPSERVICE']._serialized_start=1575
+  _globals['_STEPSERVICE']._serialized_end=2028
 # @@protoc_insertion_point(module_scope)

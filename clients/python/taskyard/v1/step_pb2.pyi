@@ -13,7 +13,9 @@ from google.protobuf import message as _message
 from google.protobuf import struct_pb2 as _struct_pb2
 from google.protobuf import timestamp_pb2 as _timestamp_pb2
 from google.protobuf.internal import containers as _containers
+from google.protobuf.internal import enum_type_wrapper as _enum_type_wrapper
 from taskyard.v1 import task_pb2 as _task_pb2
+from taskyard.v1 import wait_pb2 as _wait_pb2
 import builtins as _builtins
 import sys
 import typing as _typing
@@ -31,6 +33,57 @@ class Step(_message.Message):
 
     DESCRIPTOR: _descriptor.Descriptor
 
+    class _Kind:
+        ValueType = _typing.NewType("ValueType", _builtins.int)
+        V: _TypeAlias = ValueType  # noqa: Y015
+
+    class _KindEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[Step._Kind.ValueType], _builtins.type):
+        DESCRIPTOR: _descriptor.EnumDescriptor
+        unspecified: Step._Kind.ValueType  # 0
+        """Not a kind; never sent."""
+        KIND_UNSPECIFIED: Step._Kind.ValueType  # 0
+        """Same as `unspecified`."""
+        work: Step._Kind.ValueType  # 1
+        """Work, which a host has recorded."""
+        KIND_WORK: Step._Kind.ValueType  # 1
+        """Same as `work`."""
+        answer: Step._Kind.ValueType  # 2
+        """The answer to a question: `question`, `by`."""
+        KIND_ANSWER: Step._Kind.ValueType  # 2
+        """Same as `answer`."""
+        time: Step._Kind.ValueType  # 3
+        """A time that has come."""
+        KIND_TIME: Step._Kind.ValueType  # 3
+        """Same as `time`."""
+        ends: Step._Kind.ValueType  # 4
+        """The end of tasks, which did not come in time: `expired`."""
+        KIND_ENDS: Step._Kind.ValueType  # 4
+        """Same as `ends`."""
+
+    class Kind(_Kind, metaclass=_KindEnumTypeWrapper):
+        """Kind says what was done, or what came."""
+
+    unspecified: Step.Kind.ValueType  # 0
+    """Not a kind; never sent."""
+    KIND_UNSPECIFIED: Step.Kind.ValueType  # 0
+    """Same as `unspecified`."""
+    work: Step.Kind.ValueType  # 1
+    """Work, which a host has recorded."""
+    KIND_WORK: Step.Kind.ValueType  # 1
+    """Same as `work`."""
+    answer: Step.Kind.ValueType  # 2
+    """The answer to a question: `question`, `by`."""
+    KIND_ANSWER: Step.Kind.ValueType  # 2
+    """Same as `answer`."""
+    time: Step.Kind.ValueType  # 3
+    """A time that has come."""
+    KIND_TIME: Step.Kind.ValueType  # 3
+    """Same as `time`."""
+    ends: Step.Kind.ValueType  # 4
+    """The end of tasks, which did not come in time: `expired`."""
+    KIND_ENDS: Step.Kind.ValueType  # 4
+    """Same as `ends`."""
+
     NAME_FIELD_NUMBER: _builtins.int
     RESULT_FIELD_NUMBER: _builtins.int
     OUTPUT_FIELD_NUMBER: _builtins.int
@@ -38,14 +91,24 @@ class Step(_message.Message):
     ATTEMPT_FIELD_NUMBER: _builtins.int
     DURATION_MS_FIELD_NUMBER: _builtins.int
     RECORDED_AT_FIELD_NUMBER: _builtins.int
+    KIND_FIELD_NUMBER: _builtins.int
+    QUESTION_FIELD_NUMBER: _builtins.int
+    BY_FIELD_NUMBER: _builtins.int
+    EXPIRED_FIELD_NUMBER: _builtins.int
     name: _builtins.str
-    """The name of the step, which no other of the task has. Always set."""
+    """The name of the step, which no other of its kind has in the task. Always set."""
     run: _builtins.int
     """The run of the task in which it was recorded, from 1. Always set."""
     attempt: _builtins.int
     """The attempt of that run, from 1, see `Attempt.number`. Always set."""
     duration_ms: _builtins.int
     """How long its work took, in milliseconds, as the host measured it. Absent if the host did not tell."""
+    kind: Global___Step.Kind.ValueType
+    """The kind. Always set."""
+    by: _builtins.str
+    """Who answered. Absent unless the kind is `answer`, where nobody has to sign in, and if nobody did answer."""
+    expired: _builtins.bool
+    """True if nothing came in time; of a question its default is then the result. Absent otherwise."""
     @_builtins.property
     def result(self) -> _struct_pb2.Value:
         """The result of the step, any JSON value. Absent without one."""
@@ -58,6 +121,10 @@ class Step(_message.Message):
     def recorded_at(self) -> _timestamp_pb2.Timestamp:
         """When the server took it. Always set."""
 
+    @_builtins.property
+    def question(self) -> _wait_pb2.Question:
+        """What was asked. Absent unless the kind is `answer`."""
+
     def __init__(
         self,
         *,
@@ -68,15 +135,25 @@ class Step(_message.Message):
         attempt: _builtins.int | None = ...,
         duration_ms: _builtins.int | None = ...,
         recorded_at: _timestamp_pb2.Timestamp | None = ...,
+        kind: Global___Step.Kind.ValueType | None = ...,
+        question: _wait_pb2.Question | None = ...,
+        by: _builtins.str | None = ...,
+        expired: _builtins.bool | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["_attempt", b"_attempt", "_duration_ms", b"_duration_ms", "_name", b"_name", "_run", b"_run", "attempt", b"attempt", "duration_ms", b"duration_ms", "name", b"name", "output", b"output", "recorded_at", b"recorded_at", "result", b"result", "run", b"run"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_attempt", b"_attempt", "_by", b"_by", "_duration_ms", b"_duration_ms", "_expired", b"_expired", "_kind", b"_kind", "_name", b"_name", "_run", b"_run", "attempt", b"attempt", "by", b"by", "duration_ms", b"duration_ms", "expired", b"expired", "kind", b"kind", "name", b"name", "output", b"output", "question", b"question", "recorded_at", b"recorded_at", "result", b"result", "run", b"run"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_attempt", b"_attempt", "_duration_ms", b"_duration_ms", "_name", b"_name", "_run", b"_run", "attempt", b"attempt", "duration_ms", b"duration_ms", "name", b"name", "output", b"output", "recorded_at", b"recorded_at", "result", b"result", "run", b"run"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_attempt", b"_attempt", "_by", b"_by", "_duration_ms", b"_duration_ms", "_expired", b"_expired", "_kind", b"_kind", "_name", b"_name", "_run", b"_run", "attempt", b"attempt", "by", b"by", "duration_ms", b"duration_ms", "expired", b"expired", "kind", b"kind", "name", b"name", "output", b"output", "question", b"question", "recorded_at", b"recorded_at", "result", b"result", "run", b"run"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__attempt: _TypeAlias = _typing.Literal["attempt"]  # noqa: Y015
     _WhichOneofArgType__attempt: _TypeAlias = _typing.Literal["_attempt", b"_attempt"]  # noqa: Y015
+    _WhichOneofReturnType__by: _TypeAlias = _typing.Literal["by"]  # noqa: Y015
+    _WhichOneofArgType__by: _TypeAlias = _typing.Literal["_by", b"_by"]  # noqa: Y015
     _WhichOneofReturnType__duration_ms: _TypeAlias = _typing.Literal["duration_ms"]  # noqa: Y015
     _WhichOneofArgType__duration_ms: _TypeAlias = _typing.Literal["_duration_ms", b"_duration_ms"]  # noqa: Y015
+    _WhichOneofReturnType__expired: _TypeAlias = _typing.Literal["expired"]  # noqa: Y015
+    _WhichOneofArgType__expired: _TypeAlias = _typing.Literal["_expired", b"_expired"]  # noqa: Y015
+    _WhichOneofReturnType__kind: _TypeAlias = _typing.Literal["kind"]  # noqa: Y015
+    _WhichOneofArgType__kind: _TypeAlias = _typing.Literal["_kind", b"_kind"]  # noqa: Y015
     _WhichOneofReturnType__name: _TypeAlias = _typing.Literal["name"]  # noqa: Y015
     _WhichOneofArgType__name: _TypeAlias = _typing.Literal["_name", b"_name"]  # noqa: Y015
     _WhichOneofReturnType__run: _TypeAlias = _typing.Literal["run"]  # noqa: Y015
@@ -84,7 +161,13 @@ class Step(_message.Message):
     @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType__attempt) -> _WhichOneofReturnType__attempt | None: ...
     @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__by) -> _WhichOneofReturnType__by | None: ...
+    @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType__duration_ms) -> _WhichOneofReturnType__duration_ms | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__expired) -> _WhichOneofReturnType__expired | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__kind) -> _WhichOneofReturnType__kind | None: ...
     @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType__name) -> _WhichOneofReturnType__name | None: ...
     @_typing.overload

@@ -26,6 +26,7 @@ from google.protobuf import timestamp_pb2 as _timestamp_pb2
 from google.protobuf.internal import containers as _containers
 from google.protobuf.internal import enum_type_wrapper as _enum_type_wrapper
 from taskyard.v1 import artifact_pb2 as _artifact_pb2
+from taskyard.v1 import wait_pb2 as _wait_pb2
 import builtins as _builtins
 import sys
 import typing as _typing
@@ -92,6 +93,10 @@ class Task(_message.Message):
         """Refused at admission and kept for inspection. Terminal."""
         STATE_REJECTED: Task._State.ValueType  # 9
         """Same as `rejected`."""
+        parked: Task._State.ValueType  # 10
+        """Waits for an answer, the end of other tasks or a time, without a lease; then it is queued again (`park`)."""
+        STATE_PARKED: Task._State.ValueType  # 10
+        """Same as `parked`."""
 
     class State(_State, metaclass=_StateEnumTypeWrapper):
         """State is the state of a task (docs/rules.md, Task states)."""
@@ -136,6 +141,10 @@ class Task(_message.Message):
     """Refused at admission and kept for inspection. Terminal."""
     STATE_REJECTED: Task.State.ValueType  # 9
     """Same as `rejected`."""
+    parked: Task.State.ValueType  # 10
+    """Waits for an answer, the end of other tasks or a time, without a lease; then it is queued again (`park`)."""
+    STATE_PARKED: Task.State.ValueType  # 10
+    """Same as `parked`."""
 
     @_typing.final
     class LabelsEntry(_message.Message):
@@ -229,6 +238,7 @@ class Task(_message.Message):
     STEPS_FIELD_NUMBER: _builtins.int
     REASON_FIELD_NUMBER: _builtins.int
     ON_PARENT_END_FIELD_NUMBER: _builtins.int
+    PARK_FIELD_NUMBER: _builtins.int
     task_id: _builtins.str
     """The id that the server assigned: opaque, begins with `tsk_`. Always set."""
     agent_id: _builtins.str
@@ -391,6 +401,10 @@ class Task(_message.Message):
         if there are none.
         """
 
+    @_builtins.property
+    def park(self) -> _wait_pb2.Park:
+        """What the task waits for. Absent unless it is `parked`."""
+
     def __init__(
         self,
         *,
@@ -446,10 +460,11 @@ class Task(_message.Message):
         steps: _builtins.int | None = ...,
         reason: _builtins.str | None = ...,
         on_parent_end: Global___Parent.OnEnd.ValueType | None = ...,
+        park: _wait_pb2.Park | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["_action", b"_action", "_after_policy", b"_after_policy", "_agent_id", b"_agent_id", "_batch_id", b"_batch_id", "_callback_url", b"_callback_url", "_code", b"_code", "_error", b"_error", "_hold", b"_hold", "_host_id", b"_host_id", "_idempotency_key", b"_idempotency_key", "_latency_ms", b"_latency_ms", "_notice", b"_notice", "_on_parent_end", b"_on_parent_end", "_on_target_failure", b"_on_target_failure", "_parent_id", b"_parent_id", "_position", b"_position", "_priority", b"_priority", "_project", b"_project", "_reason", b"_reason", "_ref", b"_ref", "_run", b"_run", "_run_timeout_ms", b"_run_timeout_ms", "_selector", b"_selector", "_state", b"_state", "_steps", b"_steps", "_tab_id", b"_tab_id", "_target", b"_target", "_task_id", b"_task_id", "_token_limit", b"_token_limit", "_tokens_used", b"_tokens_used", "_traceback", b"_traceback", "_traceparent", b"_traceparent", "_unique_key", b"_unique_key", "_unique_while", b"_unique_while", "action", b"action", "after_policy", b"after_policy", "agent_id", b"agent_id", "batch_id", b"batch_id", "callback_url", b"callback_url", "code", b"code", "completed_at", b"completed_at", "created_at", b"created_at", "deadline", b"deadline", "error", b"error", "hold", b"hold", "host_id", b"host_id", "idempotency_key", b"idempotency_key", "input", b"input", "latency_ms", b"latency_ms", "not_before", b"not_before", "notice", b"notice", "on_parent_end", b"on_parent_end", "on_target_failure", b"on_target_failure", "output", b"output", "params", b"params", "parent_id", b"parent_id", "position", b"position", "priority", b"priority", "progress", b"progress", "project", b"project", "reason", b"reason", "ref", b"ref", "result", b"result", "retry_policy", b"retry_policy", "run", b"run", "run_timeout_ms", b"run_timeout_ms", "selector", b"selector", "started_at", b"started_at", "state", b"state", "steps", b"steps", "tab_id", b"tab_id", "target", b"target", "task_id", b"task_id", "token_limit", b"token_limit", "tokens_used", b"tokens_used", "traceback", b"traceback", "traceparent", b"traceparent", "unique_key", b"unique_key", "unique_while", b"unique_while"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_action", b"_action", "_after_policy", b"_after_policy", "_agent_id", b"_agent_id", "_batch_id", b"_batch_id", "_callback_url", b"_callback_url", "_code", b"_code", "_error", b"_error", "_hold", b"_hold", "_host_id", b"_host_id", "_idempotency_key", b"_idempotency_key", "_latency_ms", b"_latency_ms", "_notice", b"_notice", "_on_parent_end", b"_on_parent_end", "_on_target_failure", b"_on_target_failure", "_parent_id", b"_parent_id", "_position", b"_position", "_priority", b"_priority", "_project", b"_project", "_reason", b"_reason", "_ref", b"_ref", "_run", b"_run", "_run_timeout_ms", b"_run_timeout_ms", "_selector", b"_selector", "_state", b"_state", "_steps", b"_steps", "_tab_id", b"_tab_id", "_target", b"_target", "_task_id", b"_task_id", "_token_limit", b"_token_limit", "_tokens_used", b"_tokens_used", "_traceback", b"_traceback", "_traceparent", b"_traceparent", "_unique_key", b"_unique_key", "_unique_while", b"_unique_while", "action", b"action", "after_policy", b"after_policy", "agent_id", b"agent_id", "batch_id", b"batch_id", "callback_url", b"callback_url", "code", b"code", "completed_at", b"completed_at", "created_at", b"created_at", "deadline", b"deadline", "error", b"error", "hold", b"hold", "host_id", b"host_id", "idempotency_key", b"idempotency_key", "input", b"input", "latency_ms", b"latency_ms", "not_before", b"not_before", "notice", b"notice", "on_parent_end", b"on_parent_end", "on_target_failure", b"on_target_failure", "output", b"output", "params", b"params", "parent_id", b"parent_id", "park", b"park", "position", b"position", "priority", b"priority", "progress", b"progress", "project", b"project", "reason", b"reason", "ref", b"ref", "result", b"result", "retry_policy", b"retry_policy", "run", b"run", "run_timeout_ms", b"run_timeout_ms", "selector", b"selector", "started_at", b"started_at", "state", b"state", "steps", b"steps", "tab_id", b"tab_id", "target", b"target", "task_id", b"task_id", "token_limit", b"token_limit", "tokens_used", b"tokens_used", "traceback", b"traceback", "traceparent", b"traceparent", "unique_key", b"unique_key", "unique_while", b"unique_while"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_action", b"_action", "_after_policy", b"_after_policy", "_agent_id", b"_agent_id", "_batch_id", b"_batch_id", "_callback_url", b"_callback_url", "_code", b"_code", "_error", b"_error", "_hold", b"_hold", "_host_id", b"_host_id", "_idempotency_key", b"_idempotency_key", "_latency_ms", b"_latency_ms", "_notice", b"_notice", "_on_parent_end", b"_on_parent_end", "_on_target_failure", b"_on_target_failure", "_parent_id", b"_parent_id", "_position", b"_position", "_priority", b"_priority", "_project", b"_project", "_reason", b"_reason", "_ref", b"_ref", "_run", b"_run", "_run_timeout_ms", b"_run_timeout_ms", "_selector", b"_selector", "_state", b"_state", "_steps", b"_steps", "_tab_id", b"_tab_id", "_target", b"_target", "_task_id", b"_task_id", "_token_limit", b"_token_limit", "_tokens_used", b"_tokens_used", "_traceback", b"_traceback", "_traceparent", b"_traceparent", "_unique_key", b"_unique_key", "_unique_while", b"_unique_while", "action", b"action", "after", b"after", "after_policy", b"after_policy", "agent_id", b"agent_id", "artifacts", b"artifacts", "attempts", b"attempts", "batch_id", b"batch_id", "callback_url", b"callback_url", "code", b"code", "completed_at", b"completed_at", "concurrency_keys", b"concurrency_keys", "created_at", b"created_at", "deadline", b"deadline", "error", b"error", "hold", b"hold", "host_id", b"host_id", "idempotency_key", b"idempotency_key", "input", b"input", "inputs", b"inputs", "labels", b"labels", "latency_ms", b"latency_ms", "not_before", b"not_before", "notice", b"notice", "on_parent_end", b"on_parent_end", "on_target_failure", b"on_target_failure", "output", b"output", "params", b"params", "parent_id", b"parent_id", "position", b"position", "priority", b"priority", "progress", b"progress", "project", b"project", "reason", b"reason", "ref", b"ref", "requires", b"requires", "result", b"result", "retry_policy", b"retry_policy", "run", b"run", "run_timeout_ms", b"run_timeout_ms", "selector", b"selector", "started_at", b"started_at", "state", b"state", "steps", b"steps", "tab_id", b"tab_id", "target", b"target", "task_id", b"task_id", "token_limit", b"token_limit", "tokens_used", b"tokens_used", "traceback", b"traceback", "traceparent", b"traceparent", "unique_key", b"unique_key", "unique_while", b"unique_while"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_action", b"_action", "_after_policy", b"_after_policy", "_agent_id", b"_agent_id", "_batch_id", b"_batch_id", "_callback_url", b"_callback_url", "_code", b"_code", "_error", b"_error", "_hold", b"_hold", "_host_id", b"_host_id", "_idempotency_key", b"_idempotency_key", "_latency_ms", b"_latency_ms", "_notice", b"_notice", "_on_parent_end", b"_on_parent_end", "_on_target_failure", b"_on_target_failure", "_parent_id", b"_parent_id", "_position", b"_position", "_priority", b"_priority", "_project", b"_project", "_reason", b"_reason", "_ref", b"_ref", "_run", b"_run", "_run_timeout_ms", b"_run_timeout_ms", "_selector", b"_selector", "_state", b"_state", "_steps", b"_steps", "_tab_id", b"_tab_id", "_target", b"_target", "_task_id", b"_task_id", "_token_limit", b"_token_limit", "_tokens_used", b"_tokens_used", "_traceback", b"_traceback", "_traceparent", b"_traceparent", "_unique_key", b"_unique_key", "_unique_while", b"_unique_while", "action", b"action", "after", b"after", "after_policy", b"after_policy", "agent_id", b"agent_id", "artifacts", b"artifacts", "attempts", b"attempts", "batch_id", b"batch_id", "callback_url", b"callback_url", "code", b"code", "completed_at", b"completed_at", "concurrency_keys", b"concurrency_keys", "created_at", b"created_at", "deadline", b"deadline", "error", b"error", "hold", b"hold", "host_id", b"host_id", "idempotency_key", b"idempotency_key", "input", b"input", "inputs", b"inputs", "labels", b"labels", "latency_ms", b"latency_ms", "not_before", b"not_before", "notice", b"notice", "on_parent_end", b"on_parent_end", "on_target_failure", b"on_target_failure", "output", b"output", "params", b"params", "parent_id", b"parent_id", "park", b"park", "position", b"position", "priority", b"priority", "progress", b"progress", "project", b"project", "reason", b"reason", "ref", b"ref", "requires", b"requires", "result", b"result", "retry_policy", b"retry_policy", "run", b"run", "run_timeout_ms", b"run_timeout_ms", "selector", b"selector", "started_at", b"started_at", "state", b"state", "steps", b"steps", "tab_id", b"tab_id", "target", b"target", "task_id", b"task_id", "token_limit", b"token_limit", "tokens_used", b"tokens_used", "traceback", b"traceback", "traceparent", b"traceparent", "unique_key", b"unique_key", "unique_while", b"unique_while"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__action: _TypeAlias = _typing.Literal["action"]  # noqa: Y015
     _WhichOneofArgType__action: _TypeAlias = _typing.Literal["_action", b"_action"]  # noqa: Y015
@@ -2452,6 +2467,18 @@ class WaitReason(_message.Message):
         """The task is paused: it waits to be resumed or resolved."""
         KIND_PAUSED: WaitReason._Kind.ValueType  # 14
         """Same as `paused`."""
+        answer: WaitReason._Kind.ValueType  # 15
+        """The task is parked, and waits for an answer to a question: `name`, `until`."""
+        KIND_ANSWER: WaitReason._Kind.ValueType  # 15
+        """Same as `answer`."""
+        ends: WaitReason._Kind.ValueType  # 16
+        """The task is parked, and waits for the end of tasks: `name`, and in `task_ids` those that have not ended."""
+        KIND_ENDS: WaitReason._Kind.ValueType  # 16
+        """Same as `ends`."""
+        time: WaitReason._Kind.ValueType  # 17
+        """The task is parked, and waits for a time: `name`, `until`."""
+        KIND_TIME: WaitReason._Kind.ValueType  # 17
+        """Same as `time`."""
 
     class Kind(_Kind, metaclass=_KindEnumTypeWrapper):
         """Kind is the kind of the reason."""
@@ -2520,6 +2547,18 @@ class WaitReason(_message.Message):
     """The task is paused: it waits to be resumed or resolved."""
     KIND_PAUSED: WaitReason.Kind.ValueType  # 14
     """Same as `paused`."""
+    answer: WaitReason.Kind.ValueType  # 15
+    """The task is parked, and waits for an answer to a question: `name`, `until`."""
+    KIND_ANSWER: WaitReason.Kind.ValueType  # 15
+    """Same as `answer`."""
+    ends: WaitReason.Kind.ValueType  # 16
+    """The task is parked, and waits for the end of tasks: `name`, and in `task_ids` those that have not ended."""
+    KIND_ENDS: WaitReason.Kind.ValueType  # 16
+    """Same as `ends`."""
+    time: WaitReason.Kind.ValueType  # 17
+    """The task is parked, and waits for a time: `name`, `until`."""
+    KIND_TIME: WaitReason.Kind.ValueType  # 17
+    """Same as `time`."""
 
     KIND_FIELD_NUMBER: _builtins.int
     MESSAGE_FIELD_NUMBER: _builtins.int

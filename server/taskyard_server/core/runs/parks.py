@@ -9,6 +9,7 @@ that it had.
 
 from __future__ import annotations
 
+from bisect import bisect_left, bisect_right, insort
 from typing import TYPE_CHECKING, Final
 
 from taskyard_server.core.errors import Conflict, NotFound, TooLarge
@@ -19,7 +20,7 @@ from taskyard_server.core.timers import TimerOrder
 from .steps import MAX_STEPS, MAX_STEPS_BYTES
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
     from taskyard_server.core.history import Wait
     from taskyard_server.core.lifecycle import Lifecycle
@@ -38,6 +39,8 @@ class Parks:
         self._due: dict[Task, float] = {}
         self._awaited: dict[str, dict[Task, None]] = {}
         self._unended: dict[Task, set[str]] = {}
+        self._asking: dict[int, Task] = {}
+        self._orders: list[int] = []
 
     @property
     def has_awaited(self) -> bool:
@@ -71,6 +74,7 @@ class Parks:
         task.page.entered(PARKED)
         life.emit(now, task, before)
         life.grants.end(now, task, None, "")
+        self._note_questions(task)
         self._wait(now, task)
 
     def answer(self, now: float, task: Task, name: str, result: bytes | None, by: str | None) -> None:
@@ -103,6 +107,11 @@ class Parks:
                     return wait
         return None
 
+    def asking_after(self, seq: int) -> Iterator[Task]:
+        """The tasks with open questions that were submitted after one, in order. Do not hold it across a command."""
+        for index in range(bisect_right(self._orders, seq), len(self._orders)):
+            yield self._asking[self._orders[index]]
+
     def ended(self, now: float, task: Task) -> None:
         """A task has ended: those that wait for that, and for no other, go on."""
         for parked in self._awaited.pop(task.id, ()):
@@ -121,6 +130,7 @@ class Parks:
             self._withdraw(task)
         if park.waits:
             task.history = task.history._replace(park=park._replace(waits=()))
+        self._note_questions(task)
 
     def leave(self, now: float, task: Task) -> None:
         """A parked task ends."""
@@ -130,8 +140,10 @@ class Parks:
             self._life.targets.vacate(now, task)
 
     def restored(self, now: float, task: Task) -> None:
-        """A parked task was stored. All tasks are there: others have ended."""
-        self._index(now, task)
+        """A task that was parked was stored. All tasks are there: others have ended."""
+        self._note_questions(task)
+        if task.state is PARKED:
+            self._index(now, task)
 
     def _wait(self, now: float, task: Task) -> None:
         """Let a parked task wait, or go on if something has come already."""
@@ -141,6 +153,7 @@ class Parks:
         if True in is_met:
             waits = tuple([wait for wait, met in zip(park.waits, is_met, strict=True) if not met])
             task.history = task.history._replace(park=park._replace(waits=waits))
+            self._note_questions(task)
             self._wake(now, task)
             return
         self._index(now, task)
@@ -207,6 +220,7 @@ class Parks:
         assert park is not None
         waits = tuple([each for each in park.waits if each is not wait])
         task.history = task.history._replace(park=park._replace(waits=waits, met=(*park.met, wait.key)))
+        self._note_questions(task)
 
     def _drop_ends(self, task: Task) -> None:
         """The ends of tasks are no step: whether tasks have ended is seen from themselves."""
@@ -225,6 +239,17 @@ class Parks:
         life.enqueue(now, task)
         life.deadlines.add(task)
         life.emit(now, task, before)
+
+    def _note_questions(self, task: Task) -> None:
+        """Note whether a task has open questions."""
+        park = task.history.park
+        assert park is not None
+        asks = ANSWER in [wait.kind for wait in park.waits]
+        if asks and task.seq not in self._asking:
+            insort(self._orders, task.seq)
+            self._asking[task.seq] = task
+        elif not asks and self._asking.pop(task.seq, None) is not None:
+            del self._orders[bisect_left(self._orders, task.seq)]
 
     def _is_live(self, task_id: str) -> bool:
         task = self._life.tasks.get(task_id)

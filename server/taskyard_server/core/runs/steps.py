@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from taskyard_server.core.errors import TooLarge
-from taskyard_server.core.history import STEP, Step
+from taskyard_server.core.history import WORK, Step
 
 if TYPE_CHECKING:
     from taskyard_server.core.history import Wait
@@ -66,7 +66,7 @@ class Steps:
         if not self.is_known(task):
             if len(steps) != task.history.steps:
                 return False
-            self._names[task.seq] = {step.name: number for number, step in enumerate(steps, 1) if step.kind == STEP}
+            self._names[task.seq] = {step.name: number for number, step in enumerate(steps, 1) if step.kind == WORK}
         return True
 
     def let_go(self, task: Task) -> None:
@@ -92,7 +92,7 @@ class Steps:
         """
         self._readers.require_known("steps")
         history = task.history
-        step = Step(STEP, new.name, new.result, new.output, history.run, history.last_number + 1, new.duration_ms, now)
+        step = Step(WORK, new.name, new.result, new.output, history.run, history.last_number + 1, new.duration_ms, now)
         if history.steps >= MAX_STEPS:
             raise TooLarge(f"name: a task has at most {MAX_STEPS} steps")
         if history.step_bytes + step.size > MAX_STEPS_BYTES:

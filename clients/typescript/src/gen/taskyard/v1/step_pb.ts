@@ -7,21 +7,23 @@
 // @generated from file taskyard/v1/step.proto (package taskyard.v1, syntax proto3)
 /* eslint-disable */
 
-import type { GenFile, GenMessage, GenService } from "@bufbuild/protobuf/codegenv2";
-import { fileDesc, messageDesc, serviceDesc } from "@bufbuild/protobuf/codegenv2";
+import type { GenEnum, GenFile, GenMessage, GenService } from "@bufbuild/protobuf/codegenv2";
+import { enumDesc, fileDesc, messageDesc, serviceDesc } from "@bufbuild/protobuf/codegenv2";
 import { file_google_api_annotations } from "../../google/api/annotations_pb.js";
 import type { Timestamp, Value } from "@bufbuild/protobuf/wkt";
 import { file_google_protobuf_struct, file_google_protobuf_timestamp } from "@bufbuild/protobuf/wkt";
 import { file_taskyard_v1_access } from "./access_pb.js";
 import type { Payload } from "./task_pb.js";
 import { file_taskyard_v1_task } from "./task_pb.js";
+import type { Question } from "./wait_pb.js";
+import { file_taskyard_v1_wait } from "./wait_pb.js";
 import type { Message } from "@bufbuild/protobuf";
 
 /**
  * Describes the file taskyard/v1/step.proto.
  */
 export const file_taskyard_v1_step: GenFile = /*@__PURE__*/
-  fileDesc("ChZ0YXNreWFyZC92MS9zdGVwLnByb3RvEgt0YXNreWFyZC52MSKHAgoEU3RlcBIRCgRuYW1lGAEgASgJSACIAQESJgoGcmVzdWx0GAIgASgLMhYuZ29vZ2xlLnByb3RvYnVmLlZhbHVlEiQKBm91dHB1dBgDIAEoCzIULnRhc2t5YXJkLnYxLlBheWxvYWQSEAoDcnVuGAQgASgNSAGIAQESFAoHYXR0ZW1wdBgFIAEoDUgCiAEBEhgKC2R1cmF0aW9uX21zGAYgASgNSAOIAQESLwoLcmVjb3JkZWRfYXQYByABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wQgcKBV9uYW1lQgYKBF9ydW5CCgoIX2F0dGVtcHRCDgoMX2R1cmF0aW9uX21zItIBChFSZWNvcmRTdGVwUmVxdWVzdBIPCgdob3N0X2lkGAEgASgJEg8KB3Rhc2tfaWQYAiABKAkSFQoNZmVuY2luZ190b2tlbhgDIAEoARIMCgRuYW1lGAQgASgJEiYKBnJlc3VsdBgFIAEoCzIWLmdvb2dsZS5wcm90b2J1Zi5WYWx1ZRIkCgZvdXRwdXQYBiABKAsyFC50YXNreWFyZC52MS5QYXlsb2FkEhgKC2R1cmF0aW9uX21zGAcgASgNSACIAQFCDgoMX2R1cmF0aW9uX21zInoKElJlY29yZFN0ZXBSZXNwb25zZRIUCgd0YXNrX2lkGAEgASgJSACIAQESEwoGbnVtYmVyGAIgASgNSAGIAQESFQoIcmVwZWF0ZWQYAyABKAhIAogBAUIKCghfdGFza19pZEIJCgdfbnVtYmVyQgsKCV9yZXBlYXRlZCJMChFGZXRjaFN0ZXBzUmVxdWVzdBIPCgdob3N0X2lkGAEgASgJEg8KB3Rhc2tfaWQYAiABKAkSFQoNZmVuY2luZ190b2tlbhgDIAEoASI2ChJGZXRjaFN0ZXBzUmVzcG9uc2USIAoFc3RlcHMYASADKAsyES50YXNreWFyZC52MS5TdGVwIiMKEExpc3RTdGVwc1JlcXVlc3QSDwoHdGFza19pZBgBIAEoCSI1ChFMaXN0U3RlcHNSZXNwb25zZRIgCgVzdGVwcxgBIAMoCzIRLnRhc2t5YXJkLnYxLlN0ZXAyxQMKC1N0ZXBTZXJ2aWNlEp8BCgpSZWNvcmRTdGVwEh4udGFza3lhcmQudjEuUmVjb3JkU3RlcFJlcXVlc3QaHy50YXNreWFyZC52MS5SZWNvcmRTdGVwUmVzcG9uc2UiUJACArrXGAwKAQIiB2hvc3RfaWSC0+STAjc6ASoiMi9hcGkvcnVudGltZS1ob3N0cy97aG9zdF9pZH0vdGFza3Mve3Rhc2tfaWR9L3N0ZXBzEpwBCgpGZXRjaFN0ZXBzEh4udGFza3lhcmQudjEuRmV0Y2hTdGVwc1JlcXVlc3QaHy50YXNreWFyZC52MS5GZXRjaFN0ZXBzUmVzcG9uc2UiTZACAbrXGAwKAQIiB2hvc3RfaWSC0+STAjQSMi9hcGkvcnVudGltZS1ob3N0cy97aG9zdF9pZH0vdGFza3Mve3Rhc2tfaWR9L3N0ZXBzEnUKCUxpc3RTdGVwcxIdLnRhc2t5YXJkLnYxLkxpc3RTdGVwc1JlcXVlc3QaHi50YXNreWFyZC52MS5MaXN0U3RlcHNSZXNwb25zZSIpkAIButcYBAoCAQOC0+STAhgSFi90YXNrcy97dGFza19pZH0vc3RlcHNChwEKD2Rldi50YXNreWFyZC52MUIJU3RlcFByb3RvUAFaNWdpdGh1Yi5jb20vdGFza3lhcmQvdGFza3lhcmQvY2xpZW50cy9nby92MTt0YXNreWFyZHYxogIEVFlWMaoCC1Rhc2t5YXJkLlYxygILVGFza3lhcmRcVjHqAgxUYXNreWFyZDo6VjFiBnByb3RvMw", [file_google_api_annotations, file_google_protobuf_struct, file_google_protobuf_timestamp, file_taskyard_v1_access, file_taskyard_v1_task]);
+  fileDesc("ChZ0YXNreWFyZC92MS9zdGVwLnByb3RvEgt0YXNreWFyZC52MSK6BAoEU3RlcBIRCgRuYW1lGAEgASgJSACIAQESJgoGcmVzdWx0GAIgASgLMhYuZ29vZ2xlLnByb3RvYnVmLlZhbHVlEiQKBm91dHB1dBgDIAEoCzIULnRhc2t5YXJkLnYxLlBheWxvYWQSEAoDcnVuGAQgASgNSAGIAQESFAoHYXR0ZW1wdBgFIAEoDUgCiAEBEhgKC2R1cmF0aW9uX21zGAYgASgNSAOIAQESLwoLcmVjb3JkZWRfYXQYByABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEikKBGtpbmQYCCABKA4yFi50YXNreWFyZC52MS5TdGVwLktpbmRIBIgBARInCghxdWVzdGlvbhgJIAEoCzIVLnRhc2t5YXJkLnYxLlF1ZXN0aW9uEg8KAmJ5GAogASgJSAWIAQESFAoHZXhwaXJlZBgLIAEoCEgGiAEBIpkBCgRLaW5kEg8KC3Vuc3BlY2lmaWVkEAASFAoQS0lORF9VTlNQRUNJRklFRBAAEggKBHdvcmsQARINCglLSU5EX1dPUksQARIKCgZhbnN3ZXIQAhIPCgtLSU5EX0FOU1dFUhACEggKBHRpbWUQAxINCglLSU5EX1RJTUUQAxIICgRlbmRzEAQSDQoJS0lORF9FTkRTEAQaAhABQgcKBV9uYW1lQgYKBF9ydW5CCgoIX2F0dGVtcHRCDgoMX2R1cmF0aW9uX21zQgcKBV9raW5kQgUKA19ieUIKCghfZXhwaXJlZCLSAQoRUmVjb3JkU3RlcFJlcXVlc3QSDwoHaG9zdF9pZBgBIAEoCRIPCgd0YXNrX2lkGAIgASgJEhUKDWZlbmNpbmdfdG9rZW4YAyABKAESDAoEbmFtZRgEIAEoCRImCgZyZXN1bHQYBSABKAsyFi5nb29nbGUucHJvdG9idWYuVmFsdWUSJAoGb3V0cHV0GAYgASgLMhQudGFza3lhcmQudjEuUGF5bG9hZBIYCgtkdXJhdGlvbl9tcxgHIAEoDUgAiAEBQg4KDF9kdXJhdGlvbl9tcyJ6ChJSZWNvcmRTdGVwUmVzcG9uc2USFAoHdGFza19pZBgBIAEoCUgAiAEBEhMKBm51bWJlchgCIAEoDUgBiAEBEhUKCHJlcGVhdGVkGAMgASgISAKIAQFCCgoIX3Rhc2tfaWRCCQoHX251bWJlckILCglfcmVwZWF0ZWQiTAoRRmV0Y2hTdGVwc1JlcXVlc3QSDwoHaG9zdF9pZBgBIAEoCRIPCgd0YXNrX2lkGAIgASgJEhUKDWZlbmNpbmdfdG9rZW4YAyABKAEiNgoSRmV0Y2hTdGVwc1Jlc3BvbnNlEiAKBXN0ZXBzGAEgAygLMhEudGFza3lhcmQudjEuU3RlcCIjChBMaXN0U3RlcHNSZXF1ZXN0Eg8KB3Rhc2tfaWQYASABKAkiNQoRTGlzdFN0ZXBzUmVzcG9uc2USIAoFc3RlcHMYASADKAsyES50YXNreWFyZC52MS5TdGVwMsUDCgtTdGVwU2VydmljZRKfAQoKUmVjb3JkU3RlcBIeLnRhc2t5YXJkLnYxLlJlY29yZFN0ZXBSZXF1ZXN0Gh8udGFza3lhcmQudjEuUmVjb3JkU3RlcFJlc3BvbnNlIlCQAgK61xgMCgECIgdob3N0X2lkgtPkkwI3OgEqIjIvYXBpL3J1bnRpbWUtaG9zdHMve2hvc3RfaWR9L3Rhc2tzL3t0YXNrX2lkfS9zdGVwcxKcAQoKRmV0Y2hTdGVwcxIeLnRhc2t5YXJkLnYxLkZldGNoU3RlcHNSZXF1ZXN0Gh8udGFza3lhcmQudjEuRmV0Y2hTdGVwc1Jlc3BvbnNlIk2QAgG61xgMCgECIgdob3N0X2lkgtPkkwI0EjIvYXBpL3J1bnRpbWUtaG9zdHMve2hvc3RfaWR9L3Rhc2tzL3t0YXNrX2lkfS9zdGVwcxJ1CglMaXN0U3RlcHMSHS50YXNreWFyZC52MS5MaXN0U3RlcHNSZXF1ZXN0Gh4udGFza3lhcmQudjEuTGlzdFN0ZXBzUmVzcG9uc2UiKZACAbrXGAQKAgEDgtPkkwIYEhYvdGFza3Mve3Rhc2tfaWR9L3N0ZXBzQocBCg9kZXYudGFza3lhcmQudjFCCVN0ZXBQcm90b1ABWjVnaXRodWIuY29tL3Rhc2t5YXJkL3Rhc2t5YXJkL2NsaWVudHMvZ28vdjE7dGFza3lhcmR2MaICBFRZVjGqAgtUYXNreWFyZC5WMcoCC1Rhc2t5YXJkXFYx6gIMVGFza3lhcmQ6OlYxYgZwcm90bzM", [file_google_api_annotations, file_google_protobuf_struct, file_google_protobuf_timestamp, file_taskyard_v1_access, file_taskyard_v1_task, file_taskyard_v1_wait]);
 
 /**
  * Step is a part of a task's work that is done (docs/rules.md, Steps).
@@ -30,7 +32,7 @@ export const file_taskyard_v1_step: GenFile = /*@__PURE__*/
  */
 export type Step = Message<"taskyard.v1.Step"> & {
   /**
-   * The name of the step, which no other of the task has. Always set.
+   * The name of the step, which no other of its kind has in the task. Always set.
    *
    * @generated from field: optional string name = 1;
    */
@@ -77,6 +79,34 @@ export type Step = Message<"taskyard.v1.Step"> & {
    * @generated from field: google.protobuf.Timestamp recorded_at = 7;
    */
   recordedAt?: Timestamp;
+
+  /**
+   * The kind. Always set.
+   *
+   * @generated from field: optional taskyard.v1.Step.Kind kind = 8;
+   */
+  kind?: Step_Kind;
+
+  /**
+   * What was asked. Absent unless the kind is `answer`.
+   *
+   * @generated from field: taskyard.v1.Question question = 9;
+   */
+  question?: Question;
+
+  /**
+   * Who answered. Absent unless the kind is `answer`, where nobody has to sign in, and if nobody did answer.
+   *
+   * @generated from field: optional string by = 10;
+   */
+  by?: string;
+
+  /**
+   * True if nothing came in time; of a question its default is then the result. Absent otherwise.
+   *
+   * @generated from field: optional bool expired = 11;
+   */
+  expired?: boolean;
 };
 
 /**
@@ -85,6 +115,89 @@ export type Step = Message<"taskyard.v1.Step"> & {
  */
 export const StepSchema: GenMessage<Step> = /*@__PURE__*/
   messageDesc(file_taskyard_v1_step, 0);
+
+/**
+ * Kind says what was done, or what came.
+ *
+ * @generated from enum taskyard.v1.Step.Kind
+ */
+export enum Step_Kind {
+  /**
+   * Not a kind; never sent.
+   *
+   * @generated from enum value: unspecified = 0;
+   */
+  unspecified = 0,
+
+  /**
+   * Same as `unspecified`.
+   *
+   * @generated from enum value: KIND_UNSPECIFIED = 0;
+   */
+  KIND_UNSPECIFIED = 0,
+
+  /**
+   * Work, which a host has recorded.
+   *
+   * @generated from enum value: work = 1;
+   */
+  work = 1,
+
+  /**
+   * Same as `work`.
+   *
+   * @generated from enum value: KIND_WORK = 1;
+   */
+  KIND_WORK = 1,
+
+  /**
+   * The answer to a question: `question`, `by`.
+   *
+   * @generated from enum value: answer = 2;
+   */
+  answer = 2,
+
+  /**
+   * Same as `answer`.
+   *
+   * @generated from enum value: KIND_ANSWER = 2;
+   */
+  KIND_ANSWER = 2,
+
+  /**
+   * A time that has come.
+   *
+   * @generated from enum value: time = 3;
+   */
+  time = 3,
+
+  /**
+   * Same as `time`.
+   *
+   * @generated from enum value: KIND_TIME = 3;
+   */
+  KIND_TIME = 3,
+
+  /**
+   * The end of tasks, which did not come in time: `expired`.
+   *
+   * @generated from enum value: ends = 4;
+   */
+  ends = 4,
+
+  /**
+   * Same as `ends`.
+   *
+   * @generated from enum value: KIND_ENDS = 4;
+   */
+  KIND_ENDS = 4,
+}
+
+/**
+ * Describes the enum taskyard.v1.Step.Kind.
+ */
+export const Step_KindSchema: GenEnum<Step_Kind> = /*@__PURE__*/
+  enumDesc(file_taskyard_v1_step, 0, 0);
 
 /**
  * RecordStepRequest has the result of a step.

@@ -1,0 +1,134 @@
+"""What parked tasks wait for, between hosts, the core and readers: waits that are checked, questions, their answers."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any, Final
+
+import jsonschema_rs
+from google.protobuf.struct_pb2 import ListValue, Struct, Value
+
+from taskyard.v1 import wait_pb2 as pb
+from taskyard_server.core.errors import BadRequest, TooLarge
+from taskyard_server.core.history import ANSWER, ENDS, TIME, Park, Wait
+
+from . import requests
+from .payload import message_to_json
+from .timestamps import timestamp
+
+MAX_WAITS: Final = 100
+MAX_QUESTIONS_BYTES: Final = 65_536
+MAX_ANSWER_BYTES: Final = 65_536
+MAX_TEXT_CHARS: Final = 10_000
+MAX_CHOICES: Final = 100
+MAX_AWAITED: Final = 10_000
+MAX_WAIT_SECS: Final = 31_622_400.0
+QUESTION_SECS: Final = 604_800.0
+"""How long a question is open that says nothing else."""
+KINDS: Final = {kind: pb.Wait.Kind.Value(kind) for kind in (ANSWER, ENDS, TIME)}
+LINEAR: Final = jsonschema_rs.RegexOptions()
+"""Patterns of schemas are matched in linear time, so that none of them holds the server up."""
+
+
+def new_waits(messages: Sequence[pb.NewWait], now: float) -> tuple[Wait, ...]:
+    """The waits that a host names. Raises `BadRequest` or `TooLarge`."""
+    if not 1 <= len(messages) <= MAX_WAITS:
+        raise BadRequest(f"waits: must be from 1 to {MAX_WAITS}")
+    waits = tuple([_new_wait(message, now, f"waits[{index}].") for index, message in enumerate(messages)])
+    if len({wait.key for wait in waits}) < len(waits):
+        raise BadRequest("waits: no two of a kind may have the same name")
+    if len([wait for wait in waits if wait.kind == ENDS]) > 1:
+        raise BadRequest("waits: at most one may be for the end of tasks")
+    size = sum([len(wait.question or b"") for wait in waits])
+    if size > MAX_QUESTIONS_BYTES:
+        raise TooLarge(f"waits: the questions must be at most {MAX_QUESTIONS_BYTES} bytes together, are {size}")
+    return waits
+
+
+def _new_wait(message: pb.NewWait, now: float, prefix: str) -> Wait:
+    timeout = message.timeout_secs if message.HasField("timeout_secs") else None
+    if timeout is not None:
+        _check_secs(timeout, f"{prefix}timeout_secs")
+    until = None if timeout is None else now + timeout
+    event = message.WhichOneof("event")
+    if event == "question":
+        name = requests.path_name(message.name, "name", prefix)
+        until = now + QUESTION_SECS if until is None else until
+        return _asked(name, message.question, until, f"{prefix}question.")
+    name = requests.step_name(message.name, f"{prefix}name")
+    if event == "ends":
+        task_ids = tuple(dict.fromkeys(message.ends.task_ids))
+        if not 1 <= len(task_ids) <= MAX_AWAITED:
+            raise BadRequest(f"{prefix}ends.task_ids: must be from 1 to {MAX_AWAITED}")
+        return Wait(ENDS, name, until, task_ids)
+    if event == "sleep_secs":
+        _check_secs(message.sleep_secs, f"{prefix}sleep_secs")
+        return Wait(TIME, name, now + message.sleep_secs)
+    raise BadRequest(f"{prefix}event: one of question, ends and sleep_secs is required")
+
+
+def _asked(name: str, question: pb.Question, until: float, prefix: str) -> Wait:
+    if not question.text and not question.url:
+        raise BadRequest(f"{prefix}text: is required, unless there is a url")
+    if len(question.text) > MAX_TEXT_CHARS:
+        raise BadRequest(f"{prefix}text: must be at most {MAX_TEXT_CHARS} characters")
+    if question.url and not question.url.startswith(("https://", "http://")):
+        raise BadRequest(f"{prefix}url: must begin with https:// or http://")
+    if question.HasField("choices") and not 1 <= len(question.choices.values) <= MAX_CHOICES:
+        raise BadRequest(f"{prefix}choices: must be from 1 to {MAX_CHOICES}")
+    for field in ("schema", "choices", "default"):
+        if question.HasField(field):
+            value = getattr(question, field)
+            whole = Value(list_value=value) if isinstance(value, ListValue) else value
+            requests.payload(whole, field, MAX_QUESTIONS_BYTES, prefix=prefix)
+    if question.HasField("schema"):
+        _validator(question.schema, f"{prefix}schema")
+    default = None
+    if question.HasField("default"):
+        check_answer(question, question.default, f"{prefix}default")
+        default = question.default.SerializeToString()
+    return Wait(ANSWER, name, until, (), question.SerializeToString(), default)
+
+
+def _check_secs(secs: float, field: str) -> None:
+    if math.isnan(secs) or not 0 <= secs <= MAX_WAIT_SECS:
+        raise BadRequest(f"{field}: must be from 0 to {MAX_WAIT_SECS:.0f}")
+
+
+def check_answer(question: pb.Question, answer: Value, field: str = "answer") -> None:
+    """Raise `BadRequest` for what is no answer to a question, and `TooLarge`."""
+    requests.payload(answer, field, MAX_ANSWER_BYTES)
+    if question.HasField("choices") and answer not in question.choices.values:
+        raise BadRequest(f"{field}: must be one of the choices")
+    if question.HasField("schema"):
+        for error in _validator(question.schema, "schema").iter_errors(_json(answer)):
+            place = "".join([f".{each}" if isinstance(each, str) else f"[{each}]" for each in error.instance_path])
+            raise BadRequest(f"{field}{place}: {error.message[:1_000]}")
+
+
+def _validator(schema: Struct, field: str) -> jsonschema_rs.Draft202012Validator:
+    try:
+        return jsonschema_rs.Draft202012Validator(message_to_json(schema), offline=True, pattern_options=LINEAR)
+    # Of what its library says, the first line names the fault.
+    except (ValueError, jsonschema_rs.ValidationError, jsonschema_rs.ReferencingError) as error:
+        raise BadRequest(f"{field}: is no JSON Schema that can be used: {str(error).splitlines()[0][:1_000]}") from None
+
+
+def _json(answer: Value) -> Any:
+    return message_to_json(Struct(fields={"answer": answer}))["answer"]
+
+
+def wait_message(wait: Wait, *, bare: bool = False) -> pb.Wait:
+    """A wait as it is shown; if `bare` without its question."""
+    message = pb.Wait(kind=KINDS[wait.kind], name=wait.name, task_ids=wait.about)
+    if wait.until is not None:
+        message.until.CopyFrom(timestamp(wait.until))
+    if wait.question is not None and not bare:
+        message.question.MergeFromString(wait.question)
+    return message
+
+
+def park_message(park: Park, *, bare: bool = False) -> pb.Park:
+    """What a parked task waits for, as it is shown."""
+    return pb.Park(since=timestamp(park.since), waits=[wait_message(wait, bare=bare) for wait in park.waits])

@@ -1,0 +1,124 @@
+"""The questions that tasks ask: people and agents list them, and answer them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Final, NamedTuple, TypeVar
+
+from taskyard_server.core.errors import Conflict, NotFound
+from taskyard_server.core.history import ANSWER
+from taskyard_server.core.search.task_search import MAX_LOOKED_AT
+
+from .found_task import found_task
+
+if TYPE_CHECKING:
+    from taskyard_server.core.history import Wait
+    from taskyard_server.core.names import Names
+    from taskyard_server.core.task import Task, TaskState
+
+    from .namespace import NamespaceState
+    from .namespaces import Namespaces
+    from .steps import StepCommands
+
+T = TypeVar("T")
+
+NO_QUESTION: Final = "question not found"
+
+
+class NewAnswer(NamedTuple):
+    """An answer, by whom. `check` raises why it is none; `is_same` compares it with one that was given."""
+
+    task_id: str
+    question: str
+    result: bytes
+    by: str | None
+    check: Callable[[Wait], None]
+    is_same: Callable[[bytes], bool]
+
+
+class QuestionCommands:
+    """Commands on questions. `agents` are those of the caller, None for all: also as agents of the tasks' parents."""
+
+    def __init__(self, namespaces: Namespaces, steps: StepCommands) -> None:
+        self._namespaces = namespaces
+        self._now = namespaces.now
+        self._barrier = namespaces.barrier
+        self._steps = steps
+
+    async def answer(self, namespace: str, answer: NewAnswer, *, agents: Names | None = None) -> TaskState:
+        """Answer a question; returns the state of its task, once the answer is kept.
+
+        Raises `NotFound`, `BadRequest`, `Conflict`, `TooLarge` or `Unavailable`.
+        """
+        state = self._namespaces.get_for_command(namespace, "task")
+        scheduler, (task_id, question, result, by, check, _) = state.scheduler, answer
+        task = scheduler.find(task_id)
+        if task is not None and _may_see(state, task, agents):
+            wait = scheduler.life.parks.open_question(task, question)
+            if wait is not None:
+                check(wait)
+                return await self._barrier.give(
+                    state, lambda: scheduler.answer(self._now(), task_id, question, result, by).state
+                )
+            agents = None
+        return await self._repeated(state, answer, agents)
+
+    async def list(
+        self,
+        namespace: str,
+        after: int,
+        limit: int,
+        *,
+        agent_id: str | None = None,
+        agents: Names | None = None,
+        show: Callable[[Task, Wait], T],
+    ) -> tuple[list[T], int | None]:
+        """The open questions of up to `limit` tasks after one; and the task after which there may be more."""
+        state = self._namespaces.find(namespace)
+        if state is None:
+            return [], None
+        return await self._barrier.give(state, lambda: _page(state, after, limit, agent_id, agents, show))
+
+    async def _repeated(self, state: NamespaceState, answer: NewAnswer, agents: Names | None) -> TaskState:
+        """Look what came of a question that is not open."""
+        task, task_state = await found_task(self._namespaces, state, answer.task_id, agents)
+        await self._barrier.kept(state)
+        for step in await self._steps.kept(state, task):
+            if step.kind == ANSWER and step.name == answer.question:
+                if step.is_expired:
+                    raise Conflict("the time of the question is over")
+                if not answer.is_same(step.result or b""):
+                    raise Conflict("question was answered")
+                return task_state
+        raise NotFound(NO_QUESTION)
+
+
+def _page(
+    state: NamespaceState,
+    after: int,
+    limit: int,
+    agent_id: str | None,
+    agents: Names | None,
+    show: Callable[[Task, Wait], T],
+) -> tuple[list[T], int | None]:
+    found: list[T] = []
+    count = 0
+    last = after
+    for looked_at, task in enumerate(state.scheduler.life.parks.asking_after(after)):
+        if count >= limit or looked_at >= MAX_LOOKED_AT:
+            return found, last
+        last = task.seq
+        if (agent_id is None or task.agent_id == agent_id) and _may_see(state, task, agents):
+            park = task.history.park
+            assert park is not None
+            count += 1
+            found += [show(task, wait) for wait in park.waits if wait.kind == ANSWER]
+    return found, None
+
+
+def _may_see(state: NamespaceState, task: Task, agents: Names | None) -> bool:
+    """True if one of these agents submitted a task, or that from which it descends."""
+    if agents is None or task.agent_id in agents:
+        return True
+    parent = None if task.options.parent_id is None else state.scheduler.find(task.options.parent_id)
+    return parent is not None and parent.agent_id in agents

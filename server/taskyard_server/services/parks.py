@@ -1,0 +1,105 @@
+"""ParkService: hosts park their tasks, people and agents see the questions that these ask, and answer them."""
+
+from __future__ import annotations
+
+from typing import Any, Final, TypeAlias
+
+import grpc
+from google.protobuf.struct_pb2 import NULL_VALUE, Value
+
+from taskyard.v1 import park_pb2 as pb
+from taskyard.v1.park_pb2_grpc import ParkServiceServicer
+from taskyard.v1.wait_pb2 import Question
+from taskyard_server.conversion import requests
+from taskyard_server.conversion.page_tokens import page_size
+from taskyard_server.conversion.report_requests import fencing_token, parked
+from taskyard_server.conversion.task_encoding import STATES
+from taskyard_server.conversion.timestamps import timestamp
+from taskyard_server.conversion.waits import check_answer
+from taskyard_server.core.errors import Refusal
+from taskyard_server.core.history import Wait
+from taskyard_server.core.task import Task
+from taskyard_server.engine.engine import Engine
+from taskyard_server.engine.questions import NewAnswer
+from taskyard_server.interceptors.callers import current_call
+
+Context: TypeAlias = "grpc.aio.ServicerContext[Any, Any]"
+
+EMPTY_QUESTIONS: Final = ("x-rest-empty", "questions")
+"""The gateway adds an empty list of this name (gateway/README.md)."""
+
+
+class ParkService(ParkServiceServicer):
+    """Serves `taskyard.v1.ParkService`."""
+
+    def __init__(self, engine: Engine) -> None:
+        self._engine = engine
+
+    async def ParkTask(self, request: pb.ParkTaskRequest, context: Context) -> pb.ParkTaskResponse:  # noqa: N802
+        del context
+        call, host_id = current_call(), requests.host_id(request.host_id)
+        token = fencing_token(request.fencing_token)
+        report = parked(request.task_id, token, request, None, self._engine.now())
+        (outcome,) = await self._engine.leases.report(
+            call.namespace, host_id, [report], own_only=call.access.hosts is not None
+        )
+        if isinstance(outcome, Refusal):
+            raise outcome
+        return pb.ParkTaskResponse(task_id=request.task_id, state=STATES[outcome])
+
+    async def AnswerQuestion(  # noqa: N802
+        self, request: pb.AnswerQuestionRequest, context: Context
+    ) -> pb.AnswerQuestionResponse:
+        del context
+        call = current_call()
+        value = request.answer if request.HasField("answer") else Value(null_value=NULL_VALUE)
+        principal = call.access.principal.name if call.access.principal is not None else None
+        answer = NewAnswer(
+            request.task_id,
+            requests.path_name(request.question_id, "question_id"),
+            value.SerializeToString(),
+            principal,
+            lambda wait: check_answer(Question.FromString(wait.question or b""), value),
+            lambda other: Value.FromString(other) == value,
+        )
+        state = await self._engine.questions.answer(call.namespace, answer, agents=call.access.agents)
+        return pb.AnswerQuestionResponse(task_id=request.task_id, state=STATES[state])
+
+    async def ListQuestions(  # noqa: N802
+        self, request: pb.ListQuestionsRequest, context: Context
+    ) -> pb.ListQuestionsResponse:
+        call = current_call()
+        listing = call.listing("questions", request.agent_id)
+        payloads = call.access.payloads
+
+        def show(task: Task, wait: Wait) -> pb.OpenQuestion:
+            return _open_question(task, wait, is_bare=payloads is not None and task.agent_id not in payloads)
+
+        questions, next_after = await self._engine.questions.list(
+            call.namespace,
+            listing.start(request.page_token),
+            page_size(request.page_size),
+            agent_id=request.agent_id or None,
+            agents=call.access.agents,
+            show=show,
+        )
+        if not questions and call.by_rest:
+            await context.send_initial_metadata((EMPTY_QUESTIONS,))
+        token = None if next_after is None else listing.token(next_after)
+        return pb.ListQuestionsResponse(questions=questions, next_page_token=token)
+
+
+def _open_question(task: Task, wait: Wait, *, is_bare: bool) -> pb.OpenQuestion:
+    park = task.history.park
+    assert park is not None
+    message = pb.OpenQuestion(
+        task_id=task.id,
+        agent_id=task.agent_id,
+        action=task.action,
+        question_id=wait.name,
+        since=timestamp(park.since),
+        until=None if wait.until is None else timestamp(wait.until),
+    )
+    if not is_bare:
+        message.question.MergeFromString(wait.question or b"")
+    return message

@@ -1,0 +1,232 @@
+"""Parked tasks over the services: hosts park, people answer, what came is there in the next run (docs/rules.md)."""
+
+import grpc
+import pytest
+from google.protobuf import json_format
+from google.protobuf.struct_pb2 import Value
+
+from taskyard.v1 import park_pb2 as pb
+from taskyard.v1 import step_pb2
+from taskyard.v1.runtime_host_pb2 import TaskParked
+from taskyard.v1.task_pb2 import CancelTaskRequest, ExplainTaskRequest
+from taskyard.v1.wait_pb2 import EndOfTasks, NewWait, Question
+from tests.services.host_streams import held_lease
+
+FORM = {"type": "object", "properties": {"amount": {"type": "integer", "minimum": 1}}, "required": ["amount"]}
+
+
+def under(assignment):
+    """The fields by which a host names a lease that it has."""
+    held = held_lease(assignment)
+    return {"host_id": "host", "task_id": held.task_id, "fencing_token": held.fencing_token}
+
+
+def value(answer):
+    return json_format.ParseDict(answer, Value())
+
+
+def ask(name="go", text="Go on?", timeout=None, **fields):
+    question = json_format.ParseDict({"text": text, **fields}, Question())
+    return NewWait(name=name, question=question, timeout_secs=timeout)
+
+
+async def park(server, assignment, *waits, **fields):
+    request = pb.ParkTaskRequest(waits=waits, **under(assignment), **fields)
+    return (await server.parks.ParkTask(request)).state
+
+
+async def answer(server, task_id, said, question="go"):
+    request = pb.AnswerQuestionRequest(task_id=task_id, question_id=question, answer=value(said))
+    return (await server.parks.AnswerQuestion(request)).state
+
+
+async def running(server, **fields):
+    """A stream of a host, and its next task."""
+    stream = await server.connect(credit=10)
+    task_id = await server.submit(**fields)
+    return stream, await stream.task(), task_id
+
+
+async def refusal(call):
+    with pytest.raises(grpc.aio.AioRpcError) as refused:
+        await call
+    return refused.value.code().name, refused.value.details()
+
+
+async def test_an_answer_lets_a_task_go_on_with_it(server):
+    stream, assignment, task_id = await running(server)
+    await park(server, assignment, ask(choices=["yes", "no"]))
+    task = await server.get(task_id)
+    assert await server.state(task_id) == "parked"
+    (wait,) = task.park.waits
+    assert (wait.name, wait.question.text, len(wait.question.choices)) == ("go", "Go on?", 2)
+    assert wait.until.seconds - task.park.since.seconds == 604_800
+    await answer(server, task_id, "yes")
+    again = await stream.task()
+    assert again.task.task_id == task_id
+    assert not again.task.HasField("park")
+    (step,) = (await server.steps.FetchSteps(step_pb2.FetchStepsRequest(**under(again)))).steps
+    assert (step.kind, step.name, step.result.string_value) == (step_pb2.Step.Kind.answer, "go", "yes")
+    assert step.question.text == "Go on?"
+    assert not step.expired
+    assert await stream.report_one(again, completed=True) == "done"
+
+
+async def test_a_stream_parks_by_a_report(server):
+    stream, assignment, task_id = await running(server)
+    parked = TaskParked(waits=[NewWait(name="pause", sleep_secs=10)])
+    assert await stream.report_one(assignment, parked=parked) == "parked"
+    assert await stream.report_one(assignment, completed=True) == "lease_lost"
+    await server.advance(11)
+    again = await stream.task()
+    assert again.task.task_id == task_id
+    assert await stream.report_one(again, parked=parked) == "queued"
+
+
+async def test_a_parent_waits_for_its_children(server):
+    stream, assignment, task_id = await running(server)
+    child = await server.submit(parent_id=task_id)
+    await park(server, assignment, NewWait(name="all", ends=EndOfTasks(task_ids=[child])))
+    told = await server.tasks.ExplainTask(ExplainTaskRequest(task_id=task_id))
+    assert [(reason.name, list(reason.task_ids)) for reason in told.reasons] == [("all", [child])]
+    work = await stream.task()
+    assert work.task.task_id == child
+    await stream.report_one(work, completed=True)
+    assert (await stream.task()).task.task_id == task_id
+
+
+async def test_an_answer_must_be_one_that_the_question_allows(server):
+    _, assignment, task_id = await running(server)
+    await park(server, assignment, ask("pay", schema=FORM), ask("go", choices=["yes", 1, None]))
+    for said, fault in (
+        ({"amount": 0}, "answer.amount: 0 is less than the minimum of 1"),
+        ({}, 'answer: "amount" is a required property'),
+        ("much", 'answer: "much" is not of type "object"'),
+    ):
+        assert await refusal(answer(server, task_id, said, "pay")) == ("INVALID_ARGUMENT", fault)
+    assert await refusal(answer(server, task_id, "maybe")) == (
+        "INVALID_ARGUMENT",
+        "answer: must be one of the choices",
+    )
+    assert await server.state(task_id) == "parked"
+    await answer(server, task_id, {"amount": 7}, "pay")
+    await answer(server, task_id, None)
+    steps = (await server.steps.ListSteps(step_pb2.ListStepsRequest(task_id=task_id))).steps
+    assert [(step.name, json_format.MessageToDict(step.result)) for step in steps] == [
+        ("pay", {"amount": 7}),
+        ("go", None),
+    ]
+
+
+async def test_the_first_answer_wins_and_the_same_again_is_the_same(server):
+    stream, assignment, task_id = await running(server)
+    await park(server, assignment, ask())
+    await answer(server, task_id, {"a": 1, "b": [1, None]})
+    await answer(server, task_id, {"b": [1, None], "a": 1})
+    assert await refusal(answer(server, task_id, "other")) == ("FAILED_PRECONDITION", "question was answered")
+    again = await stream.task()
+    await stream.report_one(again, completed=True)
+    await answer(server, task_id, {"a": 1, "b": [1, None]})
+    assert await refusal(answer(server, task_id, 1, "never")) == ("NOT_FOUND", "question not found")
+    assert await refusal(answer(server, "tsk_none", 1)) == ("NOT_FOUND", "task not found")
+
+
+async def test_after_its_time_the_default_has_counted(server):
+    stream, assignment, task_id = await running(server)
+    await park(server, assignment, ask(timeout=10, default="no"))
+    await server.advance(11)
+    again = await stream.task()
+    (step,) = (await server.steps.FetchSteps(step_pb2.FetchStepsRequest(**under(again)))).steps
+    assert (step.result.string_value, step.expired, step.HasField("by")) == ("no", True, False)
+    assert await refusal(answer(server, task_id, "no")) == ("FAILED_PRECONDITION", "the time of the question is over")
+
+
+async def test_without_a_default_the_task_fails(server):
+    _, assignment, task_id = await running(server, retry_policy={"max_attempts": 5})
+    await park(server, assignment, ask(timeout=60))
+    await server.advance(61)
+    task = await server.get(task_id)
+    assert (await server.state(task_id), task.code) == ("failed", "question_expired")
+
+
+async def test_open_questions_are_listed_page_by_page(server):
+    stream = await server.connect(credit=10)
+    ids = [await server.submit(agent_id=agent) for agent in ("ann", "bob", "ann")]
+    for _ in ids:
+        await park(server, await stream.task(), ask("a"), ask("b"), NewWait(name="pause", sleep_secs=1000))
+    listed = await server.parks.ListQuestions(pb.ListQuestionsRequest())
+    assert [(each.task_id, each.question_id) for each in listed.questions] == [
+        (task_id, name) for task_id in ids for name in "ab"
+    ]
+    assert listed.questions[0].question.text == "Go on?"
+    await answer(server, ids[0], 1, "a")
+    await server.tasks.CancelTask(CancelTaskRequest(task_id=ids[1]))
+    page = await server.parks.ListQuestions(pb.ListQuestionsRequest(page_size=1))
+    assert [(each.task_id, each.question_id) for each in page.questions] == [(ids[0], "b")]
+    page = await server.parks.ListQuestions(pb.ListQuestionsRequest(page_size=1, page_token=page.next_page_token))
+    assert [(each.task_id, each.question_id) for each in page.questions] == [(ids[2], "a"), (ids[2], "b")]
+    assert not page.HasField("next_page_token")
+    of_bob = await server.parks.ListQuestions(pb.ListQuestionsRequest(agent_id="bob"))
+    assert list(of_bob.questions) == []
+
+
+@pytest.mark.parametrize(
+    ("waits", "fault"),
+    [
+        ([], "waits: must be from 1 to 100"),
+        ([NewWait(name="x", sleep_secs=1)] * 101, "waits: must be from 1 to 100"),
+        ([NewWait(name="x", sleep_secs=1)] * 2, "waits: no two of a kind may have the same name"),
+        ([NewWait(name="x")], "waits[0].event: one of question, ends and sleep_secs is required"),
+        ([NewWait(sleep_secs=1)], "waits[0].name: is required"),
+        ([NewWait(name="x", sleep_secs=-1)], "waits[0].sleep_secs: must be from 0 to 31622400"),
+        ([NewWait(name="x", sleep_secs=float("nan"))], "waits[0].sleep_secs: must be from 0 to 31622400"),
+        ([ask(timeout=1e9)], "waits[0].timeout_secs: must be from 0 to 31622400"),
+        ([NewWait(name="x", ends=EndOfTasks())], "waits[0].ends.task_ids: must be from 1 to 10000"),
+        ([ask("a b")], "waits[0].name: must have 1 to 128 letters, digits, `.`, `_` or `-`, and not begin with a `.`"),
+        ([ask(text="")], "waits[0].question.text: is required, unless there is a url"),
+        ([ask(url="javascript:x")], "waits[0].question.url: must begin with https:// or http://"),
+        ([ask(choices=[])], "waits[0].question.choices: must be from 1 to 100"),
+        ([ask(choices=["a"], default="b")], "waits[0].question.default: must be one of the choices"),
+        ([ask(schema=FORM, default={})], 'waits[0].question.default: "amount" is a required property'),
+    ],
+)
+async def test_a_malformed_wait_is_refused_and_changes_nothing(server, waits, fault):
+    _, assignment, task_id = await running(server)
+    assert await refusal(park(server, assignment, *waits)) == ("INVALID_ARGUMENT", fault)
+    assert await server.state(task_id) == "assigned"
+
+
+@pytest.mark.parametrize(
+    "schema",
+    [
+        {"type": "nonsense"},
+        {"$ref": "http://127.0.0.1:1/schema"},
+        {"$ref": "file:///etc/passwd"},
+        {"$ref": "#/nowhere"},
+        {"pattern": "(?=a)b"},
+        {"pattern": "("},
+    ],
+)
+async def test_a_schema_that_is_none_or_leads_elsewhere_is_refused(server, schema):
+    _, assignment, _ = await running(server)
+    code, fault = await refusal(park(server, assignment, ask(schema=schema)))
+    assert code == "INVALID_ARGUMENT"
+    assert fault.startswith("waits[0].question.schema: is no JSON Schema that can be used: ")
+
+
+async def test_questions_are_bounded_together(server):
+    _, assignment, _ = await running(server)
+    code, fault = await refusal(park(server, assignment, *[ask(f"q{n}", "x" * 9_000) for n in range(8)]))
+    assert code == "INVALID_ARGUMENT"
+    assert fault.startswith("waits: the questions must be at most 65536 bytes together")
+
+
+async def test_no_other_host_parks_and_no_lease_twice(server):
+    _, assignment, task_id = await running(server)
+    wrong = {**under(assignment), "fencing_token": 99}
+    code, _ = await refusal(server.parks.ParkTask(pb.ParkTaskRequest(waits=[ask()], **wrong)))
+    assert code == "ABORTED"
+    await park(server, assignment, ask())
+    await park(server, assignment, ask())
+    await answer(server, task_id, 1)
+    assert await server.state(task_id) in ("queued", "assigned")
