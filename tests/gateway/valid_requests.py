@@ -70,6 +70,10 @@ class ValidRequests:
 
     def _upload(self) -> Request:
         lease = self._lease()
+ASKED = [
+    {"name": "go", "question": {"text": "How much?", "schema": {"type": "object"}, "choices": [{"amount": 7}, {}]}},
+    {"name": "pause", "sleep_secs": 60},
+]
         return Request({**lease.path, "name": "notes"}, query={**lease.body, **OF_NOTES}, content=NOTES)
 
     def _attached(self) -> dict[str, str]:
@@ -96,6 +100,11 @@ class ValidRequests:
     def _of_lease(self) -> Request:
         lease = self._lease()
         return Request(lease.path, query={"fencing_token": lease.body["fencing_token"]})
+
+    def _asking(self) -> dict[str, str]:
+        lease = self._lease(waits=ASKED)
+        self._post(f"/api/runtime-hosts/{HOST}/tasks/{lease.path['task_id']}/park", lease.body)
+        return {"taskId": lease.path["task_id"]}
 
     def _running(self) -> dict[str, str]:
         return {"taskId": self._lease().path["task_id"]}
@@ -222,6 +231,9 @@ REQUESTS: dict[str, Callable[[ValidRequests], Request]] = {
     "RecordStep": lambda valid: valid._lease(name="fetch page", result={"x": [1, None]}, duration_ms=7),
     "FetchSteps": lambda valid: valid._of_lease(),
     "ListSteps": lambda valid: Request(valid._running()),
+    "ParkTask": lambda valid: valid._lease(waits=ASKED, release_target=True),
+    "AnswerQuestion": lambda valid: Request({**valid._asking(), "question_id": "go"}, {"answer": {"amount": 7}}),
+    "ListQuestions": lambda _: Request(query={"agentId": "ann", "pageSize": 2}),
     "ListLeases": lambda valid: Request(query={"host_id": valid._lease().path["host_id"]}),
     "ListTargets": lambda valid: Request(query={"status": "blocked"} if valid._blocked() else {}),
     "ResumeTargetTask": lambda valid: Request(valid._blocked()),

@@ -230,7 +230,7 @@ def test_it_goes_on_when_all_tasks_have_ended(yard, end):
     assert task.state == "parked"
     getattr(yard, end)(children[1] if end == "cancel" else leases[1])
     assert task.state == "queued"
-    assert yard.steps() == []
+    assert [(step.kind, step.name, step.is_expired) for step in yard.steps()] == [("ends", "all", False)]
     assert task.history.park.waits == ()
     assert is_empty(yard)
 
@@ -426,3 +426,13 @@ def test_it_is_explained_by_what_it_waits_for(yard):
         ("ends", "all", None, (child.id,)),
         ("time", "pause", yard.now + 50, ()),
     ]
+
+
+def test_an_end_that_does_not_come_in_time_is_a_step_too(yard):
+    child = yard.submit()
+    yard.start_one()
+    task = parked(yard, Wait("ends", "all", yard.now + 5, (child.id,)))
+    yard.pass_time(6)
+    assert task.state == "queued"
+    assert [(step.kind, step.name, step.is_expired) for step in yard.steps()] == [("ends", "all", True)]
+    assert is_empty(yard)

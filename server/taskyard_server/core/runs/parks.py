@@ -119,7 +119,7 @@ class Parks:
             unended.discard(task.id)
             if not unended:
                 self._withdraw(parked)
-                self._drop_ends(parked)
+                self._meet_ends(now, parked)
                 self._wake(now, parked)
 
     def end(self, task: Task) -> None:
@@ -205,10 +205,11 @@ class Parks:
                 life.attempts.note_failure(task, QUESTION_EXPIRED, None)
                 life.finish(now, task, FAILED, None, f"nobody answered the question {wait.name} in time")
                 return
-        for wait in over:
-            self._meet(now, task, wait, wait.default, None, is_expired=wait.kind != TIME)
         if ends_are_over:
-            self._drop_ends(task)
+            self._meet_ends(now, task)
+        for wait in over:
+            if wait.kind != ENDS or not ends_are_over:
+                self._meet(now, task, wait, wait.default, None, is_expired=wait.kind != TIME)
         self._wake(now, task)
 
     def _meet(
@@ -222,12 +223,13 @@ class Parks:
         task.history = task.history._replace(park=park._replace(waits=waits, met=(*park.met, wait.key)))
         self._note_questions(task)
 
-    def _drop_ends(self, task: Task) -> None:
-        """The ends of tasks are no step: whether tasks have ended is seen from themselves."""
+    def _meet_ends(self, now: float, task: Task) -> None:
+        """All tasks have ended whose ends are waited for, if any are."""
         park = task.history.park
         assert park is not None
-        waits = tuple([each for each in park.waits if each.kind != ENDS])
-        task.history = task.history._replace(park=park._replace(waits=waits))
+        for wait in park.waits:
+            if wait.kind == ENDS:
+                self._meet(now, task, wait, None, None)
 
     def _wake(self, now: float, task: Task) -> None:
         """Queue a task again, in its old place; a default deadline goes on."""
