@@ -2,7 +2,7 @@
 
 from itertools import product
 
-from taskyard_server.core.history import RetryPolicy
+from taskyard_server.core.history import RetryPolicy, Wait
 from taskyard_server.core.task import TERMINAL
 
 TRY_AGAIN = RetryPolicy(max_attempts=5, first_delay_secs=5.0)
@@ -42,6 +42,7 @@ STATES = {
     "running, may be retried": lambda yard: Case(yard, retry=TRY_AGAIN).claim().start(),
     "paused": lambda yard: Case(yard).claim().start().end(pause),
     "paused, assigned": lambda yard: Case(yard).claim().end(pause),
+    "parked": lambda yard: Case(yard).claim().start().end(park),
     "done": lambda yard: Case(yard).claim().start().end(complete),
     "failed": lambda yard: Case(yard).claim().start().end(report_failure),
     "failed, blocks": lambda yard: Case(yard, target="t").claim().start().end(report_failure),
@@ -63,6 +64,14 @@ def resolve(case):
 
 def cancel(case):
     case.yard.cancel(case.task)
+
+
+def park(case):
+    case.yard.park(case.lease, Wait("answer", "go"))
+
+
+def answer(case):
+    case.yard.answer(case.task, "go")
 
 
 def start(case):
@@ -112,6 +121,7 @@ LEADS_TO = {
         complete: "done",
         report_failure: "failed",
         pause: "paused",
+        park: "parked",
         cancel: "cancelled",
     },
     "assigned, may be retried": {
@@ -120,6 +130,7 @@ LEADS_TO = {
         complete: "done",
         report_failure: "pending",
         pause: "paused",
+        park: "parked",
         cancel: "cancelled",
     },
     "running": {
@@ -127,6 +138,7 @@ LEADS_TO = {
         complete: "done",
         report_failure: "failed",
         pause: "paused",
+        park: "parked",
         cancel: "cancelled",
     },
     "running, may be retried": {
@@ -134,10 +146,12 @@ LEADS_TO = {
         complete: "done",
         report_failure: "pending",
         pause: "paused",
+        park: "parked",
         cancel: "cancelled",
     },
     "paused": {resume: "queued", resolve: "done", cancel: "cancelled"},
     "paused, assigned": {resume: "queued", resolve: "done", cancel: "cancelled"},
+    "parked": {answer: "queued", cancel: "cancelled"},
     "done": {},
     "failed": {resume: "queued", resolve: "done"},
     "failed, blocks": {resume: "queued", resolve: "done", cancel: "cancelled"},

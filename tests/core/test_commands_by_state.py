@@ -95,7 +95,7 @@ def figures(yard):
     stats = stats_of(yard.scheduler)
     counters = stats.counters
     ended = counters.completed + counters.failed - counters.reopened + counters.cancelled
-    return counters.submitted, ended + stats.queued + stats.inflight + stats.paused
+    return counters.submitted, ended + stats.queued + stats.inflight + stats.paused + stats.parked
 
 
 @every_case(("state", "command"), ALLOWED, ids=name)
@@ -106,7 +106,8 @@ def test_submitted_is_always_what_ended_and_what_is_live(make_yard, state, comma
     command(case)
     assert figures(yard) == (1, 1)
     agent = stats_of(yard.scheduler).agents["ann"]
-    live = agent.queued + agent.inflight + stats_of(yard.scheduler).paused
+    stats = stats_of(yard.scheduler)
+    live = agent.queued + agent.inflight + stats.paused + stats.parked
     assert agent.completed + agent.failed + agent.cancelled + live == agent.submitted
 
 

@@ -22,6 +22,7 @@ def test_the_order_is_the_documented_one():
         "SILENCE",
         "DRAIN",
         "NOT_BEFORE",
+        "PARK",
         "STOPPING",
         "TRIGGER_DELAY",
         "FORGET_HOST",

@@ -142,7 +142,8 @@ class Yard:
         )
 
     def answer(self, task: Task, question: str, result: bytes | None = b"yes", by: str | None = "bob") -> Task:
-        return self.scheduler.answer(self.now, task.id, question, result, by)
+        self.scheduler.parks.answer(self.now, task, question, result, by)
+        return task
 
     def steps(self) -> list[Step]:
         """The steps that were taken since the last call."""

@@ -21,6 +21,12 @@ class Request:
     content: str | None = None
 
 
+ASKED = [
+    {"name": "go", "question": {"text": "How much?", "schema": {"type": "object"}, "choices": [{"amount": 7}, {}]}},
+    {"name": "pause", "sleep_secs": 60},
+]
+
+
 class ValidRequests:
     """Creates tasks, hosts, leases, schedules and triggers on a server, new ones for each request."""
 
@@ -70,10 +76,6 @@ class ValidRequests:
 
     def _upload(self) -> Request:
         lease = self._lease()
-ASKED = [
-    {"name": "go", "question": {"text": "How much?", "schema": {"type": "object"}, "choices": [{"amount": 7}, {}]}},
-    {"name": "pause", "sleep_secs": 60},
-]
         return Request({**lease.path, "name": "notes"}, query={**lease.body, **OF_NOTES}, content=NOTES)
 
     def _attached(self) -> dict[str, str]:

@@ -79,7 +79,7 @@ def _due(core: Scheduler, model: Model, now: float) -> None:
     asks to be woken for a look at a host that may be dead by then, and need not be.
     """
     due, silence = core.next_due(), model.silent_from()
-    if core._life.predecessors.next_due() is not None or core._life.parent_ends.next_due() is not None:
+    if core._life.predecessors.next_due() is not None or core._life.children.ends.next_due() is not None:
         same(
             "next_due while tasks are to be looked at for what they come after or end with",
             due is not None and due <= now,

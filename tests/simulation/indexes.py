@@ -228,7 +228,7 @@ def _timers(core: Scheduler, tasks: list[Task]) -> None:
     same("claimable tasks with no deadline", [*_ids(t for t in tasks if t.lane and t.deadline is None)], [])
     its = core._life.deadlines
     recount_looks("deadlines", its.pages, its._due, {task: (task.page, at) for task, at in deadlines.items()})
-    timeouts = core._life.run_timeouts
+    timeouts = core._life.attempts.timeouts
     running = {task.lease for task in tasks if task.state == "running" and task.options.run_timeout_secs is not None}
     same("leases with a run timeout", timeouts._ends.keys() == running, True)
     recount_timer("run timeouts", timeouts._timers, timeouts._ends)

@@ -41,7 +41,7 @@ def recount_offers(core: Scheduler, now: float) -> None:
     _lease_times(core, hosts)
     _silences(core, hosts)
     resting = {host: host.rests_until for host in hosts if host.rests_until is not None}
-    recount_timer("rests of hosts", core._life.rests._ends, resting)
+    recount_timer("rests of hosts", core._life.liveness.rests._ends, resting)
 
 
 def _crews_of_offers(core: Scheduler, hosts: list[Host], groups: list[OfferGroup]) -> None:

@@ -66,7 +66,7 @@ def _recount_parent_ends(core: Scheduler, tasks: list[Task]) -> set[Task]:
             ending.setdefault(parent, set()).add(task)
         else:
             bound.setdefault(parent_id, set()).add(task)
-    ends = core._life.parent_ends
+    ends = core._life.children.ends
     same("what ends with its parent", {name: {*its} for name, its in ends.bound.items()}, bound)
     same("what is to end with its parent", {parent: {*its} for parent, its in ends.ending.items()}, ending)
     return {*ending}

@@ -121,7 +121,7 @@ class Simulation:
         waiting = [job.id for job in self.model.world.tasks.values() if job.state in EXPLAINED]
         # While followers are to be looked at, one of them may wait for that alone.
         life = self.core._life
-        is_settled = life.predecessors.next_due() is None and life.parent_ends.next_due() is None
+        is_settled = life.predecessors.next_due() is None and life.children.ends.next_due() is None
         if waiting and self._looks.random() < EXPLAINED_SHARE and is_settled:
             for kind in explained(self.core, self.model, self.now, self._looks.choice(waiting)) or ["runnable"]:
                 self.given["explained", kind] += 1
@@ -394,7 +394,8 @@ def still_to_come(core: Scheduler) -> set[object]:
     """Hosts that have a time to drain by or that rest, leases that may still run, and keys of tasks of the past."""
     drains: set[object] = {host.id for hosts in core._life.liveness._drains._due.values() for host in hosts}
     stopping = {(host, *key) for host, leases in core._life.grants.stopping._by_host.items() for key in leases}
-    rests: set[object] = {("rest", host.id) for hosts in core._life.rests._ends._due.values() for host in hosts}
+    ends = core._life.liveness.rests._ends
+    rests: set[object] = {("rest", host.id) for hosts in ends._due.values() for host in hosts}
     return drains | stopping | rests | set(core._life.past_keys._by_name)
 
 

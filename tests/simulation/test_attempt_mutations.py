@@ -8,7 +8,7 @@ from taskyard_server.core import grants
 from taskyard_server.core.attempts import Attempts
 from taskyard_server.core.children import Children
 from taskyard_server.core.grants import Grants
-from taskyard_server.core.run_timeouts import RunTimeouts
+from taskyard_server.core.runs.run_timeouts import RunTimeouts
 
 from .simulator import Mismatch
 from .test_mutations import HISTORIES, Edit, mutate

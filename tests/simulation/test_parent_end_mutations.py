@@ -5,10 +5,11 @@ from __future__ import annotations
 import pytest
 
 from taskyard_server.core.admission import Admission
+from taskyard_server.core.agenda import Agenda
 from taskyard_server.core.lifecycle import Lifecycle
-from taskyard_server.core.parent_ends import ParentEnds
 from taskyard_server.core.restoring import Restoring
 from taskyard_server.core.retention import Retention
+from taskyard_server.core.runs.parent_ends import ParentEnds
 from taskyard_server.core.scheduler import Scheduler
 
 from .breach_histories import Histories
@@ -27,27 +28,27 @@ WITH_RESTARTS = Histories(RestartingSimulation, SEEDS, STEPS)
 
 MUTATIONS: dict[str, list[Edit]] = {
     "a child is not cancelled": [
-        (Lifecycle, "finish", "self.parent_ends.ended(now, task)", "pass"),
+        (Lifecycle, "finish", "self.children.ends.ended(now, task)", "pass"),
     ],
     "a child is cancelled by the failure of its parent alone": [
-        (Lifecycle, "finish", "if self.parent_ends.bound:", "if self.parent_ends.bound and state is FAILED:"),
+        (Lifecycle, "finish", "if self.children.ends.bound:", "if self.children.ends.bound and state is FAILED:"),
     ],
     "a grandchild is not reached": [
         (
             Lifecycle,
             "finish",
-            "if self.parent_ends.bound:",
-            "if self.parent_ends.bound and not (error or '').startswith('parent'):",
+            "if self.children.ends.bound:",
+            "if self.children.ends.bound and not (error or '').startswith('parent'):",
         ),
     ],
     "a child is cancelled that was to be kept": [
         (ParentEnds, "bind", "is not CANCEL", "is None"),
     ],
     "a child that ended is cancelled": [
-        (Lifecycle, "finish", "self.parent_ends.unbind(task)", "pass"),
+        (Lifecycle, "finish", "self.children.ends.unbind(task)", "pass"),
     ],
     "a child ends with any attempt of its parent": [
-        (Lifecycle, "resume", "before = self", "self.parent_ends.ended(now, task); before = self"),
+        (Lifecycle, "resume", "before = self", "self.children.ends.ended(now, task); before = self"),
     ],
     "a child is cancelled without a word of its parent": [
         (Lifecycle, "_end_orphan", "ended_text(parent_id)", "None"),
@@ -56,16 +57,16 @@ MUTATIONS: dict[str, list[Edit]] = {
         (Lifecycle, "_end_orphan", ", StopReason.CANCELLED", ", None"),
     ],
     "a child of a parent that has ended is accepted": [
-        (Admission, "_admit_with_extras", "life.parent_ends.check(submission.options, known)", "pass"),
+        (Admission, "_admit_with_extras", "life.children.ends.check(submission.options, known)", "pass"),
     ],
     "a child that failed and is resumed ends with no parent": [
-        (Lifecycle, "resume", "self.parent_ends.bind_again(task)", "pass"),
+        (Lifecycle, "resume", "self.children.ends.bind_again(task)", "pass"),
     ],
     "a child that is resumed after the end is cancelled all the same": [
         (ParentEnds, "bind_again", "if parent is None or parent.state in TERMINAL:", "if False:"),
     ],
     "a parent is resumed before its children are cancelled": [
-        (Scheduler, "resume", "self._life.parent_ends.require_settled(task)", "pass"),
+        (Scheduler, "resume", "self._life.children.ends.require_settled(task)", "pass"),
     ],
     "a parent is forgotten before its children are cancelled": [
         (Retention, "_evict", "task in ending", "False"),
@@ -74,7 +75,7 @@ MUTATIONS: dict[str, list[Edit]] = {
         (ParentEnds, "unbind", "self.on_let_go(parent)", "pass"),
     ],
     "nobody is woken for children that are to be cancelled": [
-        (Lifecycle, "next_due", "self.parent_ends.next_due()", "None"),
+        (Agenda, "next_due", "self._children.ends.next_due()", "None"),
     ],
 }
 

@@ -41,7 +41,7 @@ def states(yard: KeptYard, *tasks: Task) -> list[str | None]:
 
 
 def is_empty(yard: KeptYard) -> bool:
-    ends = yard.scheduler.life.parent_ends
+    ends = yard.scheduler.life.children.ends
     return ends.bound == ends.ending == {}
 
 
@@ -81,7 +81,7 @@ def test_ends_that_were_cut_off_go_on_though_their_parent_would_have_left_memory
     yard.scheduler.cancel(yard.now, parent.id)
     yard.scheduler.follow(yard.now, 20)
     restart(yard)
-    assert len(yard.scheduler.life.parent_ends.ending[yard.scheduler.get(parent.id)]) == 30
+    assert len(yard.scheduler.life.children.ends.ending[yard.scheduler.get(parent.id)]) == 30
     yard.pass_time(0)
     assert {state(yard, task) for task in children} <= {"cancelled", None}
     assert is_empty(yard)
@@ -141,7 +141,7 @@ def test_a_parent_that_is_stored_nowhere_has_not_ended(yard):
     restart(yard, after=1)
     yard.pass_time(0)
     assert states(yard, *its) == ["queued"] * 3
-    assert list(yard.scheduler.life.parent_ends.bound) == ["job 7", foreign, "tsk_0"]
+    assert list(yard.scheduler.life.children.ends.bound) == ["job 7", foreign, "tsk_0"]
 
 
 @pytest.mark.parametrize("secs", [0, 10 * TTL], ids=["in memory", "in the history"])

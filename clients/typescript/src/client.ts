@@ -378,8 +378,7 @@ export class Client {
    * @throws TaskyardError `not_found`, `conflict` if the task does not run.
    */
   pause(taskId: string, options: EndOptions = {}): Promise<TaskState> {
-    const request = { taskId, reason: options.reason };
-    const call = (signal?: AbortSignal) => this.stubs.tasks.pauseTask(request, { signal });
+    const call = (signal?: AbortSignal) => this.stubs.tasks.pauseTask({ taskId, reason: options.reason }, { signal });
     return transition(this.#calls, this.stubs.tasks, call, taskId, "paused", options);
   }
 
@@ -444,8 +443,7 @@ export class Client {
    * @throws TypeError if the result is not JSON.
    */
   async resolve(taskId: string, result?: unknown, options: EndOptions = {}): Promise<TaskState> {
-    const value = result === undefined ? undefined : valueFrom(result);
-    const request = { taskId, result: value, reason: options.reason };
+    const request = { taskId, result: result === undefined ? undefined : valueFrom(result), reason: options.reason };
     const call = (signal?: AbortSignal) => this.stubs.tasks.resolveTask(request, { signal });
     return transition(this.#calls, this.stubs.tasks, call, taskId, "done", options);
   }

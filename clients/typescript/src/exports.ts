@@ -17,7 +17,15 @@ export { type ErrorCode, type ErrorExtras, TaskyardError } from "./errors.js";
 export type { Logger } from "./logger.js";
 export { TaskCancelled, TaskFailed, TaskLost } from "./outcomes.js";
 export { inputOf, outputOf, Payload } from "./payloads.js";
-export type { AfterPolicy, OnConflict, OnParentEnd, OnTargetFailure, Stopping, UniqueWhile, Words } from "./queueing.js";
+export type {
+  AfterPolicy,
+  OnConflict,
+  OnParentEnd,
+  OnTargetFailure,
+  Stopping,
+  UniqueWhile,
+  Words,
+} from "./queueing.js";
 export type { OutputChunk, OutputOptions } from "./reading.js";
 export type { TaskStep } from "./steps.js";
 export type { Stubs } from "./stubs.js";

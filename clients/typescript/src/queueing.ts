@@ -1,5 +1,11 @@
 /** What tasks say of others: the words of their fields, and the outcomes of waits for a stop. */
-import { After_Policy, Parent_OnEnd, Stopping_Outcome, Unique_Conflict, Unique_While } from "./gen/taskyard/v1/task_pb.js";
+import {
+  After_Policy,
+  Parent_OnEnd,
+  Stopping_Outcome,
+  Unique_Conflict,
+  Unique_While,
+} from "./gen/taskyard/v1/task_pb.js";
 
 /** What a task asks of those that it comes after: that they end as done, or that they end. */
 export type AfterPolicy = "success" | "ended";

@@ -239,7 +239,9 @@ export interface Task extends Omit<Plain<TaskMessage>, Times | OtherShape | Part
 /** What a task has in another shape than its message, or not at all. */
 const SHAPED = new Set<string>(
   "$typeName $unknown taskId agentId action state createdAt priority params hold run attempts artifacts retryPolicy progress result"
-    .concat(" input output afterPolicy uniqueWhile onParentEnd onTargetFailure deadline startedAt completedAt notBefore")
+    .concat(
+      " input output afterPolicy uniqueWhile onParentEnd onTargetFailure deadline startedAt completedAt notBefore",
+    )
     .split(" "),
 );
 

@@ -1,4 +1,4 @@
-"""What parked tasks wait for, between hosts, the core and readers: waits that are checked, questions, their answers."""
+"""Waits of parked tasks between hosts, the core and readers: waits that are checked, questions, their answers."""
 
 from __future__ import annotations
 
@@ -130,5 +130,5 @@ def wait_message(wait: Wait, *, bare: bool = False) -> pb.Wait:
 
 
 def park_message(park: Park, *, bare: bool = False) -> pb.Park:
-    """What a parked task waits for, as it is shown."""
+    """The waits of a parked task, as they are shown (docs/rules.md, Questions)."""
     return pb.Park(since=timestamp(park.since), waits=[wait_message(wait, bare=bare) for wait in park.waits])

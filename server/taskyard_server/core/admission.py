@@ -115,7 +115,7 @@ class Admission:
         if extras.on_parent_end is not None:
             life.readers.require_known("onParentEnd")
             if extras.on_parent_end is OnParentEnd.CANCEL:
-                life.parent_ends.check(submission.options, known)
+                life.children.ends.check(submission.options, known)
         # What it names must be there, also where another task is the answer.
         following = life.predecessors.find(extras, known) if extras.after or extras.inputs else None
         if extras.unique_key is None:

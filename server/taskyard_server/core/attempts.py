@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from .leases import StopReason
+from .runs.run_timeouts import RunTimeouts
 from .task import FAILED, PENDING, RUNNING
 
 if TYPE_CHECKING:
@@ -28,6 +29,7 @@ class Attempts:
     def __init__(self, life: Lifecycle, entropy: Callable[[], int]) -> None:
         self._life = life
         self._entropy = entropy
+        self.timeouts = RunTimeouts(life.timers, self.fail)
 
     def record(self, now: float, task: Task, error: str | None, code: str | None) -> None:
         """Record the attempt under the task's lease, which is over."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from .runs.parent_ends import ParentEnds
 from .task import QUEUED
 
 if TYPE_CHECKING:
@@ -16,10 +17,11 @@ if TYPE_CHECKING:
 
 
 class Children:
-    """Live tasks that have a parent, by that. `tasks` are all that are in memory."""
+    """Live tasks that have a parent, by that; `ends` are those that end with it. `tasks` are all that are in memory."""
 
     def __init__(self, tasks: TaskTable) -> None:
         self._tasks = tasks
+        self.ends = ParentEnds(tasks)
         # By the id of a parent its children, each the task if it lives, None if only something below it does.
         self._below: dict[str, dict[str, Task | None]] = {}
         self._parents: dict[str, str] = {}

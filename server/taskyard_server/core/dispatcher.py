@@ -20,7 +20,7 @@ from .queue.bucket import Bucket
 from .task import NO_HISTORY
 
 if TYPE_CHECKING:
-    from .queue.lane import Rows
+    from .task import Task
 
 NO_LIMIT: Final = 1 << 40
 
@@ -140,7 +140,7 @@ class Dispatcher:
                         heappush(candidates, (front.rank, front, woken))
             else:
                 if rows.head().history is not NO_HISTORY:
-                    offer = self._preferred(now, rows, offer)
+                    offer = self._preferred(now, rows.head(), rows.bucket, offer)
                 if not offer.streamed:
                     self._record_claimant(now, offer.host, candidates)
                 stream = offer if offer.streamed else None
@@ -149,18 +149,13 @@ class Dispatcher:
                 granted.setdefault(offer, []).append(lease)
         return granted
 
-    def _preferred(self, now: float, rows: Rows, offer: Offer) -> Offer:
-        """That of the host at which the next task of these rows was parked, if it has room for it; else this one."""
-        task = rows.head()
+    def _preferred(self, now: float, task: Task, bucket: Bucket, offer: Offer) -> Offer:
+        """The offer of the host at which a task was parked, if it has room for it; else this one."""
         if task.history.park is None or task.host_id is None or task.host_id == offer.host.id:
             return offer
         host = self._hosts.find(task.host_id)
         for other in () if host is None else host.offers:
-            if (
-                other.is_waiting
-                and rows.bucket in other.group.buckets
-                and not self._life.liveness.is_silent(now, other)
-            ):
+            if other.is_waiting and bucket in other.group.buckets and not self._life.liveness.is_silent(now, other):
                 return other
         return offer
 

@@ -14,10 +14,11 @@ from .attempts import TAB_HANDED_OFF
 from .leases import Lease, Loss, Stop, StopReason
 from .limits import RESTART_GRACE_SECS
 from .stopping_leases import StoppingLeases
-from .task import ASSIGNED, FAILED, NO_EXTRAS, NO_HISTORY, NO_OPTIONS, QUEUED, RUNNING
+from .task import ASSIGNED, FAILED, NO_EXTRAS, NO_HISTORY, NO_OPTIONS, PARKED, QUEUED, RUNNING
 from .timers import TimerOrder, tick_of
 
 if TYPE_CHECKING:
+    from .history import Park
     from .hosts import Host
     from .lifecycle import Lifecycle
     from .offers import Offer
@@ -109,7 +110,7 @@ class Grants:
             lease.host.claimed.setdefault(lease.claim_id, {})[lease] = None
         self.holders.no_later(lease.due, lease.host)
         if task.options.run_timeout_secs is not None:
-            life.run_timeouts.restore(now, lease)
+            life.attempts.timeouts.restore(now, lease)
 
     def begin(self, now: float, task: Task, is_over: bool = False) -> None:
         """Record that the host started the task, or has already ended it (`is_over`)."""
@@ -124,7 +125,7 @@ class Grants:
         if lease.stream is not None and not is_over:
             lease.start_by = inf
         if not is_over and task.options is not NO_OPTIONS and task.options.run_timeout_secs is not None:
-            life.run_timeouts.begin(lease)
+            life.attempts.timeouts.begin(lease)
 
     def retime(self, lease: Lease) -> None:
         """One of the times that end a lease is earlier than before; nobody has to tell of a later one."""
@@ -136,6 +137,21 @@ class Grants:
             lease.expires_at = max(lease.expires_at, now + lease.secs)
             if lease.start_by != inf:
                 lease.start_by = now + self._life.limits.start_timeout_secs
+
+    def park(self, now: float, task: Task, park: Park) -> None:
+        """Let a task wait without its lease. It counts as the start; neither the delivery nor an attempt counts."""
+        life = self._life
+        if task.state is ASSIGNED:
+            self.begin(now, task, is_over=True)
+        before = life.transition(task, PARKED, None)
+        task.history = task.history._replace(park=park)
+        task.deliveries -= 1
+        if task.deadline_secs is None:
+            task.deadline = None
+        life.counts.parked += 1
+        task.page.entered(PARKED)
+        life.emit(now, task, before)
+        self.end(now, task, None, "")
 
     def release(self, now: float, task: Task, after_secs: float | None = None, code: str | None = None) -> None:
         """Requeue a task that its host returns unexecuted, at once or after a time. The delivery does not count."""
@@ -160,7 +176,7 @@ class Grants:
         """
         task, attempt = lease.task, lease.task.history.last_number + 1
         if lease.stream is not None and lease.stream is lease.host.stream:
-            self._life.rests.lost(now, lease)
+            self._life.liveness.rests.lost(now, lease)
         if lease.stream is not None and task.state is ASSIGNED:
             reason = NOT_STARTED
             task.deliveries -= 1
@@ -212,7 +228,7 @@ class Grants:
         life.ready.release_slot(task.agent)
         if task.options is not NO_OPTIONS:
             if task.options.run_timeout_secs is not None:
-                life.run_timeouts.end(lease)
+                life.attempts.timeouts.end(lease)
             if task.options.extras is not NO_EXTRAS:
                 life.ready.keys.release(now, task.options.extras.concurrency_keys)
         for offer in host.offers:

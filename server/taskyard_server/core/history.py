@@ -120,7 +120,7 @@ class Wait(NamedTuple):
 
 
 class Park(NamedTuple):
-    """What a task waits for, or waited for when it was parked last, `since` then.
+    """The things that a task waits for, or waited for when it was parked last, `since` then.
 
     `waits` are those that nothing has come of yet. `met` are the keys of all others that it ever had. `left_secs` is
     what was left of a default deadline. It `keeps_target` where that stays taken, until it is

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from math import inf
 from typing import Final
 
+from .agenda import Agenda
 from .agents import Agent, Agents
 from .attempts import OVER_BUDGET, Attempts
 from .changes import Changes
@@ -18,13 +19,11 @@ from .deadlines import Deadlines
 from .errors import Conflict, NotFound, QueueFull
 from .events import Event, EventKind
 from .grants import Grants
-from .host_backoff import HostBackoff
 from .hosts import Hosts
 from .leases import StopReason
 from .limits import Limits
 from .liveness import Liveness
 from .offers import Offers
-from .parent_ends import ParentEnds, ended_text
 from .past_keys import PastKeys
 from .pending import Pending
 from .predecessors import Following, Predecessors, Verdict
@@ -32,7 +31,7 @@ from .queue.ready_queue import ReadyQueue
 from .queue_limits import has_room, refusal_of
 from .readers import ReaderRules
 from .retention import Retention
-from .run_timeouts import RunTimeouts
+from .runs.parent_ends import ended_text
 from .runs.parks import Parks
 from .runs.steps import Steps
 from .schedules.triggered_tasks import TriggeredTasks
@@ -59,7 +58,7 @@ from .task import (
     TaskState,
 )
 from .task_table import TaskTable
-from .timers import Timers, sooner
+from .timers import Timers
 from .unique_keys import UniqueKeys
 
 SUBMITTED: Final = EventKind.SUBMITTED
@@ -85,8 +84,7 @@ class Lifecycle:
         self.counts = Counts()
         self.tasks = TaskTable(entropy)
         self.children = Children(self.tasks)
-        self.parent_ends = ParentEnds(self.tasks)
-        self.parent_ends.on_orphaned = self._end_orphan
+        self.children.ends.on_orphaned = self._end_orphan
         self.ready = ReadyQueue()
         self.ready.set_max_per_agent(limits.max_per_agent_inflight, [])
         self.agents = Agents(self.ready)
@@ -103,16 +101,14 @@ class Lifecycle:
         self.unique_keys = UniqueKeys(self.tasks, self.targets, changes)
         self.past_keys = PastKeys(self.timers)
         self.readers = ReaderRules(self.tasks, self.past_keys)
-        self.steps = Steps(self.readers)
         self.grants = Grants(self)
-        self.parks = Parks(self)
+        self.parks = Parks(self, Steps(self.readers))
         self.attempts = Attempts(self, entropy)
-        self.run_timeouts = RunTimeouts(self.timers, self.attempts.fail)
         self.liveness = Liveness(self, hosts)
-        self.rests = HostBackoff(self.timers, self.offers)
         self.retention = Retention(self)
-        self.predecessors.on_let_go = self.parent_ends.on_let_go = self.retention.let_go
+        self.predecessors.on_let_go = self.children.ends.on_let_go = self.retention.let_go
         self.triggered = TriggeredTasks(self.ready)
+        self.agenda = Agenda(self.timers, self.retention, self.predecessors, self.children, self.ready.keys)
         self._events: list[Event] = []
 
     # Admission
@@ -153,7 +149,7 @@ class Lifecycle:
         self._events.append(Event(now, task, SUBMITTED, None))
         if options is not NO_OPTIONS and options.extras is not NO_EXTRAS:
             self.unique_keys.add(task)
-            self.parent_ends.bind(task)
+            self.children.ends.bind(task)
             if options.extras.inputs:
                 self.predecessors.keep_inputs(task)
             if following is not None:
@@ -225,7 +221,7 @@ class Lifecycle:
         if task.options.parent_id is not None:
             self.children.add(task)
             if before is FAILED:
-                self.parent_ends.bind_again(task)
+                self.children.ends.bind_again(task)
         if task.options.target is not None:
             self.targets.unblock(now, task)
         if task.options.extras is not NO_EXTRAS:
@@ -265,7 +261,7 @@ class Lifecycle:
         serial = options is not NO_OPTIONS and options.target is not None
         if in_flight and (task.history is not NO_HISTORY or (options is not NO_OPTIONS and options.retry is not None)):
             self.attempts.record(now, task, error, code)
-        if in_flight and state is FAILED:
+        if state is FAILED and (in_flight or before is PARKED):
             self.attempts.note_failure(task, code, traceback)
         blocks = serial and state is FAILED and task.started_at is not None and blocks_when_failed(task, self.limits)
         if blocks:
@@ -301,9 +297,9 @@ class Lifecycle:
         if state is not FAILED and options is not NO_OPTIONS and options.extras is not NO_EXTRAS:
             self.predecessors.let_inputs_go(task)
         if options is not NO_OPTIONS and options.extras.on_parent_end is not None:
-            self.parent_ends.unbind(task)
-        if self.parent_ends.bound:
-            self.parent_ends.ended(now, task)
+            self.children.ends.unbind(task)
+        if self.children.ends.bound:
+            self.children.ends.ended(now, task)
         if not blocks or self.retention.takes_blockers:
             self.retention.retain(task)
         self.retention.evict_excess(now)
@@ -328,29 +324,7 @@ class Lifecycle:
         else:
             self.finish(now, task, FAILED, None, "deadline exceeded", StopReason.DEADLINE_EXCEEDED)
 
-    # Time and limits
-
-    def next_due(self, is_rough: bool = False) -> float | None:
-        """When `advance` has something to do; None while nothing can come due. A rough answer may be too early."""
-        due = sooner(self.timers.next_due(is_rough), self.retention.next_due())
-        due = sooner(sooner(due, self.predecessors.next_due()), self.parent_ends.next_due())
-        return sooner(due, self.ready.keys.next_due())
-
-    def advance(self, now: float, max_items: int) -> bool:
-        """Act on what has come due, on `max_items` at most; whether more may be due."""
-        self.ready.keys.look(now)
-        for _ in range(max_items):
-            if not (self.timers.act_on_one(now) or self._follow_one(now) or self.retention.evict_one(now)):
-                return False
-        return True
-
-    def follow(self, now: float, limit: int) -> None:
-        """Bring about what the ends of tasks mean for up to this many others."""
-        while limit and self._follow_one(now):
-            limit -= 1
-
-    def _follow_one(self, now: float) -> bool:
-        return self.parent_ends.act_on_one(now) or self.predecessors.act_on_one(now)
+    # Limits
 
     def _end_orphan(self, now: float, task: Task, parent_id: str) -> None:
         self.finish(now, task, CANCELLED, None, ended_text(parent_id), StopReason.CANCELLED)

@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
+from .host_backoff import HostBackoff
 from .timers import TimerOrder
 
 if TYPE_CHECKING:
@@ -29,6 +30,7 @@ class Liveness:
         self._heard_at: float | None = None
         self._silence_noted = False
         self._silences = life.timers.queue(self._check_silence, TimerOrder.SILENCE)
+        self.rests = HostBackoff(life.timers, life.offers)
         self._drains = life.timers.queue(self._end_drain, TimerOrder.DRAIN)
         self._forget_times = life.timers.queue(self._check_vanished, TimerOrder.FORGET_HOST)
         self.on_vanished: Callable[[float, Host], None]
@@ -130,7 +132,7 @@ class Liveness:
         """Forget all that is known of a host that was deregistered."""
         self.set_drain(host, None)
         self.disarm_silence_timer(host)
-        self._life.rests.forget(host)
+        self._life.liveness.rests.forget(host)
         self._set_forget_at(host, None)
         self._heard_at = max((other.last_heartbeat_at for other in self._hosts if not other.built_in), default=None)
 

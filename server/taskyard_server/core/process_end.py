@@ -44,7 +44,7 @@ def evict_some(scheduler: Scheduler, now: float, count: int) -> bool:
     if limits.result_ttl_secs or limits.idempotency_secs:
         scheduler.reconfigure(replace(limits, result_ttl_secs=0.0, idempotency_secs=0.0))
     # By then the leases are over, too, that targets wait for.
-    if life.advance(now + MAX_LEASE_SECS, count):
+    if life.agenda.advance(now + MAX_LEASE_SECS, count):
         return True
     life.targets.forget_all()
     return False

@@ -173,7 +173,7 @@ class Reports:
         Returns its number, and whether the task had one of its name, which stays as it was. Raises `TooLarge` and
         `Unavailable`, too. `own_only` is as in `take_each`.
         """
-        task, steps = self.leased(now, host_id, new.task_id, new.token, own_only=own_only).task, self._life.steps
+        task, steps = self.leased(now, host_id, new.task_id, new.token, own_only=own_only).task, self._life.parks.steps
         number = steps.find(task, new.name)
         if number is not None:
             return number, True
@@ -288,7 +288,9 @@ class Reports:
             other = self._life.tasks.get(each)
             if other is not None and other.agent is not task.agent and other.options.parent_id != task.id:
                 raise NotFound(f"waits: task {each} not found")
-        self._life.parks.park(now, task, waits, keeps_target=keeps_target)
+        parks = self._life.parks
+        self._life.grants.park(now, task, parks.new_park(now, task, waits, keeps_target=keeps_target))
+        parks.wait(now, task)
         return task
 
     def release(

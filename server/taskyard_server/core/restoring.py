@@ -346,7 +346,7 @@ class Restoring:
 
     def _end_with_parents(self) -> None:
         """Bind what ends with its parent; that of one which has ended was still to be cancelled."""
-        ends = self._life.parent_ends
+        ends = self._life.children.ends
         for task in self._bound:
             ends.bind(task)
         for parent_id in list(ends.bound):

@@ -155,7 +155,7 @@ class Retention:
     def let_go(self, task: Task) -> None:
         """Nobody waits for a task any more, or nothing is to end with it any more."""
         life = self._life
-        if task in self.aside and task not in life.predecessors.followers and task not in life.parent_ends.ending:
+        if task in self.aside and task not in life.predecessors.followers and task not in life.children.ends.ending:
             del self.aside[task]
             self.ended.put_back(task)
 
@@ -216,7 +216,7 @@ class Retention:
     def _evict(self, now: float, task: Task) -> bool:
         """Forget a task, unless others wait for it, or are to end with it; whether it is forgotten."""
         life = self._life
-        followers, ending = life.predecessors.followers, life.parent_ends.ending
+        followers, ending = life.predecessors.followers, life.children.ends.ending
         if (followers and task in followers) or (ending and task in ending):
             self.aside[task] = None
             task.retained = True

@@ -63,7 +63,7 @@ class Scheduler:
         self.reports = Reports(self._life, self.hosts, self.stop_waits)
         self.outputs = Outputs(self.reports, self.readers, limits)
         self.artifacts = Artifacts(self._life.tasks, self.reports, self.readers, limits)
-        self.steps = self._life.steps
+        self.parks, self.steps = self._life.parks, self._life.parks.steps
         self.schedules = ScheduleRegistry(self._life, self._admission.admit, entropy)
 
     # Commands of agents
@@ -144,7 +144,7 @@ class Scheduler:
         task = self.get(task_id)
         check_resume(task, target)
         self._admission.require_open()
-        self._life.parent_ends.require_settled(task)
+        self._life.children.ends.require_settled(task)
         if task.options.extras.inputs:
             self._life.predecessors.require_inputs(task)
         used = task.history.tokens_used or 0
@@ -166,12 +166,6 @@ class Scheduler:
         task = self.get(task_id)
         check_resolve(task)
         self._life.resolve(now, task, result, reason)
-        return task
-
-    def answer(self, now: float, task_id: str, question: str, result: bytes | None, by: str | None) -> Task:
-        """Answer an open question of a task. Raises `NotFound`, `Conflict` or `TooLarge`."""
-        task = self.get(task_id)
-        self._life.parks.answer(now, task, question, result, by)
         return task
 
     def cancel_batch(self, now: float, batch_id: str, reason: str | None = None) -> int:
@@ -369,7 +363,7 @@ class Scheduler:
         """
         # The tab executor may run more tasks once the last runtime host is offline.
         silent_from = self._life.liveness.silent_from()
-        dues = (self._life.next_due(is_rough), silent_from, self.schedules.next_due())
+        dues = (self._life.agenda.next_due(is_rough), silent_from, self.schedules.next_due())
         return min((due for due in dues if due is not None), default=None)
 
     def advance(self, now: float, max_items: int = 1000) -> bool:
@@ -378,12 +372,12 @@ class Scheduler:
         Stops after `max_items` and returns True if more may be due, so that the caller can let others run in between.
         """
         self._life.liveness.note_silence(now)
-        more = self._life.advance(now, max_items)
+        more = self._life.agenda.advance(now, max_items)
         return self.schedules.advance(now, min(max_items, MAX_SCHEDULES_PER_ADVANCE)) or more
 
     def follow(self, now: float, max_tasks: int) -> None:
         """Look at up to this many of the tasks that end with others which have ended, or come after them."""
-        self._life.follow(now, max_tasks)
+        self._life.agenda.follow(now, max_tasks)
 
     def reconcile(self, now: float) -> None:
         """End the leases of dead hosts, every `orphan_check_secs` (docs/rules.md, Orphan sweep)."""

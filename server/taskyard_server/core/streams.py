@@ -75,7 +75,7 @@ class Streams:
         )
         self._life.liveness.registered(now, host)
         if host.instance != hello.instance:
-            self._life.rests.forget(host)
+            self._life.liveness.rests.forget(host)
         host.instance = hello.instance
         if self._life.changes is not None and host.kept() != before:
             self._life.changes.hosts[host] = None

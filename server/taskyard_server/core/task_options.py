@@ -49,7 +49,7 @@ class OnTargetFailure(StrEnum):
 
 
 class OnParentEnd(StrEnum):
-    """What becomes of a task when its parent ends (docs/rules.md, Parents)."""
+    """The fate of a task when its parent ends (docs/rules.md, Parents)."""
 
     KEEP = "keep"
     CANCEL = "cancel"

@@ -54,12 +54,15 @@ class QuestionCommands:
         scheduler, (task_id, question, result, by, check, _) = state.scheduler, answer
         task = scheduler.find(task_id)
         if task is not None and _may_see(state, task, agents):
-            wait = scheduler.life.parks.open_question(task, question)
+            wait, asking = scheduler.parks.open_question(task, question), task
+
+            def command() -> TaskState:
+                scheduler.parks.answer(self._now(), asking, question, result, by)
+                return asking.state
+
             if wait is not None:
                 check(wait)
-                return await self._barrier.give(
-                    state, lambda: scheduler.answer(self._now(), task_id, question, result, by).state
-                )
+                return await self._barrier.give(state, command)
             agents = None
         return await self._repeated(state, answer, agents)
 
@@ -104,7 +107,7 @@ def _page(
     found: list[T] = []
     count = 0
     last = after
-    for looked_at, task in enumerate(state.scheduler.life.parks.asking_after(after)):
+    for looked_at, task in enumerate(state.scheduler.parks.asking_after(after)):
         if count >= limit or looked_at >= MAX_LOOKED_AT:
             return found, last
         last = task.seq

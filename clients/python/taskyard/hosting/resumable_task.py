@@ -1,4 +1,4 @@
-"""What a running task has again in a later run that begins from its start: its steps, by their names."""
+"""A running task that begins from its start again in a later run, and has its steps again, by their names."""
 
 import asyncio
 import threading

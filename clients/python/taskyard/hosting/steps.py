@@ -54,7 +54,7 @@ class LeaseSteps:
         self._lease = lease
         self._lock = threading.Lock()
         self._kept: dict[str, Step] | None = None if count else {}
-        """What is recorded, None until it is known."""
+        """The steps that are recorded, None until they are known."""
         self._size = 0
         """The bytes of all results, a little more than they have."""
 
@@ -134,7 +134,7 @@ class LeaseSteps:
         return step
 
     def _takes(self, size: int) -> bool:
-        """Note a further result of so many bytes. False if it must be an artifact."""
+        """Note a further result of this size, in bytes. False if it must be an artifact."""
         with self._lock:
             most = min(self._artifacts.max_payload_bytes, MAX_INLINE_BYTES, MAX_STEPS_BYTES - SPARE_BYTES - self._size)
             is_taken = size <= max(most, REFERENCE_BYTES)

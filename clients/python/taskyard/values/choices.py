@@ -9,6 +9,6 @@ UniqueWhile: TypeAlias = Literal["queued", "live"]
 OnConflict: TypeAlias = Literal["existing", "reject", "replaceQueued"]
 """The policy of a submission whose unique key is taken (docs/rules.md, Unique keys)."""
 OnParentEnd: TypeAlias = Literal["keep", "cancel"]
-"""What becomes of a task when its parent ends (docs/rules.md, Parents)."""
+"""The fate of a task when its parent ends (docs/rules.md, Parents)."""
 OnTargetFailure: TypeAlias = Literal["block", "continue"]
 """The policy of a target when a task of it fails after its start (docs/rules.md, Serial queues)."""

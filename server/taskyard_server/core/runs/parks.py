@@ -10,11 +10,11 @@ that it had.
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right, insort
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Protocol
 
 from taskyard_server.core.errors import Conflict, NotFound, TooLarge
 from taskyard_server.core.history import ANSWER, ENDS, TIME, Park
-from taskyard_server.core.task import ASSIGNED, FAILED, PARKED, QUEUED, TERMINAL
+from taskyard_server.core.task import FAILED, PARKED, QUEUED, TERMINAL
 from taskyard_server.core.timers import TimerOrder
 
 from .steps import MAX_STEPS, MAX_STEPS_BYTES
@@ -22,18 +22,65 @@ from .steps import MAX_STEPS, MAX_STEPS_BYTES
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
+    from taskyard_server.core.deadlines import Deadlines
     from taskyard_server.core.history import Wait
-    from taskyard_server.core.lifecycle import Lifecycle
-    from taskyard_server.core.task import Task
+    from taskyard_server.core.leases import StopReason
+    from taskyard_server.core.readers import ReaderRules
+    from taskyard_server.core.stats import Counts
+    from taskyard_server.core.targets import Targets
+    from taskyard_server.core.task import Task, TaskState
+    from taskyard_server.core.task_table import TaskTable
+    from taskyard_server.core.timers import Timers
+
+    from .steps import Steps
 
 QUESTION_EXPIRED: Final = "question_expired"
 """The code of a task that failed since nobody answered in time."""
 
 
+class TaskMoves(Protocol):
+    """The part of `Lifecycle` by which parked tasks go on or end."""
+
+    counts: Counts
+    deadlines: Deadlines
+    readers: ReaderRules
+    targets: Targets
+    tasks: TaskTable
+    timers: Timers
+
+    def transition(self, task: Task, state: TaskState, error: str | None) -> TaskState:
+        """See `Lifecycle`."""
+
+    def count_queued(self, task: Task) -> None:
+        """See `Lifecycle`."""
+
+    def enqueue(self, now: float, task: Task) -> None:
+        """See `Lifecycle`."""
+
+    def emit(self, now: float, task: Task, before: TaskState) -> None:
+        """See `Lifecycle`."""
+
+    def record_left_behind(self, now: float, task: Task) -> None:
+        """See `Lifecycle`."""
+
+    def finish(
+        self,
+        now: float,
+        task: Task,
+        state: TaskState,
+        result: bytes | None,
+        error: str | None,
+        stop: StopReason | None = None,
+        code: str | None = None,
+    ) -> None:
+        """See `Lifecycle`."""
+
+
 class Parks:
     """The parked tasks of one namespace: when each is looked at, and which tasks it waits for."""
 
-    def __init__(self, life: Lifecycle) -> None:
+    def __init__(self, life: TaskMoves, steps: Steps) -> None:
+        self.steps = steps
         self._life = life
         self._timers = life.timers.queue(self._come_due, TimerOrder.PARK)
         self._due: dict[Task, float] = {}
@@ -47,14 +94,13 @@ class Parks:
         """True if the end of any task is waited for."""
         return bool(self._awaited)
 
-    def park(self, now: float, task: Task, waits: Sequence[Wait], *, keeps_target: bool) -> None:
-        """Let a running task wait; it is queued again at once if something has come already.
+    def new_park(self, now: float, task: Task, waits: Sequence[Wait], *, keeps_target: bool) -> Park:
+        """A park for a task with a lease. A wait that the task has, by its kind and name, stays as it was.
 
-        A wait that the task has, by its kind and name, stays as it was. Raises `TooLarge` for one too many, and
-        `Unavailable` while an earlier version may come to serve the namespace.
+        Raises `TooLarge` for one too many, and `Unavailable` while an earlier version may come to serve the namespace.
         """
-        life, history = self._life, task.history
-        life.readers.require_known("parked")
+        self._life.readers.require_known("parked")
+        history = task.history
         if history.steps + len(waits) > MAX_STEPS:
             raise TooLarge(f"waits: a task has at most {MAX_STEPS} steps")
         known: dict[str, Wait] = {}
@@ -63,19 +109,7 @@ class Parks:
             known, met = {wait.key: wait for wait in history.park.waits}, history.park.met
         kept = tuple([known.get(wait.key, wait) for wait in waits])
         left_secs = None if task.deadline_secs is not None or task.deadline is None else task.deadline - now
-        if task.state is ASSIGNED:
-            life.grants.begin(now, task, is_over=True)
-        before = life.transition(task, PARKED, None)
-        task.history = history._replace(park=Park(now, task.token, kept, met, left_secs, keeps_target))
-        task.deliveries -= 1
-        if task.deadline_secs is None:
-            task.deadline = None
-        life.counts.parked += 1
-        task.page.entered(PARKED)
-        life.emit(now, task, before)
-        life.grants.end(now, task, None, "")
-        self._note_questions(task)
-        self._wait(now, task)
+        return Park(now, task.token, kept, met, left_secs, keeps_target)
 
     def answer(self, now: float, task: Task, name: str, result: bytes | None, by: str | None) -> None:
         """Answer an open question of a task, parked or not.
@@ -145,10 +179,11 @@ class Parks:
         if task.state is PARKED:
             self._index(now, task)
 
-    def _wait(self, now: float, task: Task) -> None:
-        """Let a parked task wait, or go on if something has come already."""
+    def wait(self, now: float, task: Task) -> None:
+        """Let a task wait that has just been parked; it is queued again at once if something has come already."""
         park = task.history.park
         assert park is not None
+        self._note_questions(task)
         is_met = [wait.key in park.met for wait in park.waits]
         if True in is_met:
             waits = tuple([wait for wait, met in zip(park.waits, is_met, strict=True) if not met])
@@ -201,9 +236,8 @@ class Parks:
         over = [wait for wait in park.waits if wait.until is not None and wait.until <= now]
         for wait in over:
             if wait.kind == ANSWER and wait.default is None:
-                life = self._life
-                life.attempts.note_failure(task, QUESTION_EXPIRED, None)
-                life.finish(now, task, FAILED, None, f"nobody answered the question {wait.name} in time")
+                error = f"nobody answered the question {wait.name} in time"
+                self._life.finish(now, task, FAILED, None, error, code=QUESTION_EXPIRED)
                 return
         if ends_are_over:
             self._meet_ends(now, task)
@@ -216,7 +250,7 @@ class Parks:
         self, now: float, task: Task, wait: Wait, result: bytes | None, by: str | None, *, is_expired: bool = False
     ) -> None:
         """Keep what came of a wait."""
-        self._life.steps.met(now, task, wait, result, by, is_expired=is_expired)
+        self.steps.met(now, task, wait, result, by, is_expired=is_expired)
         park = task.history.park
         assert park is not None
         waits = tuple([each for each in park.waits if each is not wait])

@@ -7,16 +7,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from .leases import StopReason
-from .limits import RESTART_GRACE_SECS
-from .timers import TimerOrder
+from taskyard_server.core.leases import StopReason
+from taskyard_server.core.limits import RESTART_GRACE_SECS
+from taskyard_server.core.timers import TimerOrder
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from .leases import Lease
-    from .task import Task
-    from .timers import Timers
+    from taskyard_server.core.leases import Lease
+    from taskyard_server.core.task import Task
+    from taskyard_server.core.timers import Timers
 
 TIMED_OUT: Final = "timed_out"
 """The code of an attempt that ran for too long."""

@@ -35,7 +35,7 @@ def settle(yard):
 
 
 def is_empty(yard):
-    ends, retention = yard.scheduler.life.parent_ends, yard.scheduler.life.retention
+    ends, retention = yard.scheduler.life.children.ends, yard.scheduler.life.retention
     return ends.bound == ends.ending == retention.aside == {}
 
 

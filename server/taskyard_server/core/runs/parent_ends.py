@@ -11,15 +11,15 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 
-from .errors import Conflict, NotFound, Unavailable
-from .task import TERMINAL
-from .task_options import OnParentEnd
+from taskyard_server.core.errors import Conflict, NotFound, Unavailable
+from taskyard_server.core.task import TERMINAL
+from taskyard_server.core.task_options import OnParentEnd
 
 if TYPE_CHECKING:
-    from .predecessors import Known
-    from .task import Task
-    from .task_options import TaskOptions
-    from .task_table import TaskTable
+    from taskyard_server.core.predecessors import Known
+    from taskyard_server.core.task import Task
+    from taskyard_server.core.task_options import TaskOptions
+    from taskyard_server.core.task_table import TaskTable
 
 CANCEL: Final = OnParentEnd.CANCEL
 

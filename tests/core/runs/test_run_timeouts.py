@@ -158,4 +158,4 @@ def test_nothing_is_left_of_attempts_that_have_ended(yard):
     for fields in ({}, {"run_timeout_secs": SECS}):
         yard.submit(**fields)
         yard.complete(yard.start_one())
-        assert yard.scheduler.life.run_timeouts._ends == {}
+        assert yard.scheduler.life.attempts.timeouts._ends == {}
