@@ -306,7 +306,7 @@ async def test_an_unknown_state_is_refused_with_the_known_ones(api, refused, sta
     assert refusal.code == "bad_request"
     assert refusal.message.startswith("state: unknown state ")
     assert refusal.message.endswith(
-        "must be among pending, queued, assigned, running, paused, done, failed, cancelled, rejected, live"
+        "must be among pending, queued, assigned, running, paused, parked, done, failed, cancelled, rejected, live"
     )
 
 

@@ -22,8 +22,8 @@ HISTORIES = Histories(Simulation, SEEDS, STEPS, {"recount_every": 20})
 
 MUTATIONS: dict[str, list[Edit]] = {
     "what has ended may expire": [
-        (Deadlines, "_first", "(task.state in WAITING or task.state in IN_FLIGHT)", "True"),
-        (Deadlines, "_pass", "(task.state in WAITING or task.state in IN_FLIGHT)", "True"),
+        (Deadlines, "_first", "task.state in TIMED", "True"),
+        (Deadlines, "_pass", "task.state in TIMED", "True"),
     ],
     "only the deadline that a page had first counts": [
         (Deadlines, "add", "task.due_at < page.look_at", "page.look_at == inf"),
