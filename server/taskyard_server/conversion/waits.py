@@ -38,8 +38,6 @@ def new_waits(messages: Sequence[pb.NewWait], now: float) -> tuple[Wait, ...]:
     waits = tuple([_new_wait(message, now, f"waits[{index}].") for index, message in enumerate(messages)])
     if len({wait.key for wait in waits}) < len(waits):
         raise BadRequest("waits: no two of a kind may have the same name")
-    if len([wait for wait in waits if wait.kind == ENDS]) > 1:
-        raise BadRequest("waits: at most one may be for the end of tasks")
     size = sum([len(wait.question or b"") for wait in waits])
     if size > MAX_QUESTIONS_BYTES:
         raise TooLarge(f"waits: the questions must be at most {MAX_QUESTIONS_BYTES} bytes together, are {size}")

@@ -150,8 +150,9 @@ class Dispatcher:
         return granted
 
     def _preferred(self, now: float, task: Task, bucket: Bucket, offer: Offer) -> Offer:
-        """The offer of the host at which a task was parked, if it has room for it; else this one."""
-        if task.history.park is None or task.host_id is None or task.host_id == offer.host.id:
+        """The offer of the host that has just parked a task, if it has room for it; else this one."""
+        park = task.history.park
+        if park is None or park.token != task.token or task.host_id is None or task.host_id == offer.host.id:
             return offer
         host = self._hosts.find(task.host_id)
         for other in () if host is None else host.offers:

@@ -186,7 +186,13 @@ class History(NamedTuple):
         return self if reason == self.reason else self._replace(reason=reason)
 
     def of_next_run(self) -> History:
-        """The task was resumed."""
+        """The task was resumed. Its deadline begins anew, while what it has asked and was answered stays."""
+        park = None if self.park is None else self.park._replace(left_secs=None)
         return self._replace(
-            run=self.run + 1, attempts=(), last_number=0, failed=0, code=None, traceback=None, reason=None
+            run=self.run + 1, attempts=(), last_number=0, failed=0, code=None, traceback=None, reason=None, park=park
         )
+
+    @property
+    def left_secs(self) -> float | None:
+        """The seconds that were left of a default deadline when the task was parked, None if it was not in this run."""
+        return None if self.park is None else self.park.left_secs

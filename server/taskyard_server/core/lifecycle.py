@@ -401,8 +401,7 @@ class Lifecycle:
     def _make_ready(self, now: float, task: Task) -> None:
         """Make a task claimable; a default deadline starts now."""
         if task.due_at == inf:
-            park = None if task.history is NO_HISTORY else task.history.park
-            left_secs = None if park is None else park.left_secs
+            left_secs = None if task.history is NO_HISTORY else task.history.left_secs
             task.due_at = now + (self.limits.default_deadline_secs if left_secs is None else left_secs)
             self.deadlines.add(task)
         self.ready.add(task)
@@ -416,7 +415,7 @@ class Lifecycle:
     def _withdraw(self, task: Task) -> None:
         """Take a task out of the ready queue for an older one of its target; a default deadline stops."""
         self.ready.remove(task)
-        if task.deadline_secs is None and not task.deliveries and task.history.park is None:
+        if task.deadline_secs is None and not task.deliveries and task.history.left_secs is None:
             task.deadline = None
             self.note(task)
 
@@ -428,7 +427,8 @@ class Lifecycle:
             self.ready.remove(task)
         if task.options.target is not None:
             self.targets.leave(now, task)
-            if task.keeps_target:
+            if task.history.park is not None:
+                # It may have kept the target since it was parked.
                 self.targets.vacate(now, task)
 
     def _reopen(self, task: Task, before: TaskState) -> None:

@@ -278,6 +278,7 @@ class Reports:
         It may be repeated, since its answer may have been lost. It counts as the start. Raises `NotFound`, also for the
         end of a task that is neither of the same agent nor below it, `LeaseLost`, `TooLarge` and `Unavailable`.
         """
+        self._life.liveness.heard(now, self._hosts.get(host_id))
         known = self._life.tasks.get(task_id)
         if known is not None and known.lease is None and known.token == token and known.host_id == host_id:
             park = known.history.park

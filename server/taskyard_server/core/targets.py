@@ -225,13 +225,11 @@ class Targets:
             target.running = task
             target.since = task.lease.claimed_at
         elif task.state is PARKED:
-            if task.keeps_target:
-                target.running = task
+            self._restore_keeper(target, task)
         elif task.state is QUEUED or task.token:
             target.waiting[task] = None
             target.heap.append((task.seq, task))
-            if task.keeps_target:
-                target.running = task
+            self._restore_keeper(target, task)
         else:
             target.aside[task] = None
 
@@ -298,6 +296,13 @@ class Targets:
         if not target.blockers:
             self.blocked += 1
         target.blockers[task.id] = task
+
+    def _restore_keeper(self, target: Target, task: Task) -> None:
+        """Let a target be taken by a stored task that was parked, if it keeps it."""
+        park = task.history.park
+        if park is not None and park.keeps_target:
+            target.running = task
+            target.since = park.since
 
     def _replace(self, target: Target, blocker: Task, other: Task) -> None:
         """Put one task in the place of another of the same id; since when the target stands so is the same."""

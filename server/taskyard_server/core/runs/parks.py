@@ -85,7 +85,7 @@ class Parks:
         self._timers = life.timers.queue(self._come_due, TimerOrder.PARK)
         self._due: dict[Task, float] = {}
         self._awaited: dict[str, dict[Task, None]] = {}
-        self._unended: dict[Task, set[str]] = {}
+        self._unended: dict[Task, list[set[str]]] = {}
         self._asking: dict[int, Task] = {}
         self._orders: list[int] = []
 
@@ -147,14 +147,18 @@ class Parks:
             yield self._asking[self._orders[index]]
 
     def ended(self, now: float, task: Task) -> None:
-        """A task has ended: those that wait for that, and for no other, go on."""
-        for parked in self._awaited.pop(task.id, ()):
-            unended = self._unended[parked]
-            unended.discard(task.id)
-            if not unended:
+        """A task has ended: those that wait for that, and for no other with it, go on, the oldest first."""
+        for parked in sorted(self._awaited.pop(task.id, ()), key=_seq):
+            its = self._unended[parked]
+            for unended in its:
+                unended.discard(task.id)
+            if not all(its):
                 self._withdraw(parked)
-                self._meet_ends(now, parked)
-                self._wake(now, parked)
+                if self._meet_ends(now, parked):
+                    self._wake(now, parked)
+                else:
+                    # One that had ended was resumed.
+                    self._index(now, parked)
 
     def end(self, task: Task) -> None:
         """A task that is, or was parked, has ended: nothing of it is open any more."""
@@ -162,8 +166,8 @@ class Parks:
         assert park is not None
         if task in self._due or task in self._unended:
             self._withdraw(task)
-        if park.waits:
-            task.history = task.history._replace(park=park._replace(waits=()))
+        if park.waits or park.keeps_target:
+            task.history = task.history._replace(park=park._replace(waits=(), keeps_target=False))
         self._note_questions(task)
 
     def leave(self, now: float, task: Task) -> None:
@@ -206,7 +210,7 @@ class Parks:
             if wait.kind == ENDS:
                 unended = {each for each in wait.about if self._is_live(each)}
                 if unended:
-                    self._unended[task] = unended
+                    self._unended.setdefault(task, []).append(unended)
                     for each in unended:
                         self._awaited.setdefault(each, {})[task] = None
                 elif due is None or now < due:
@@ -220,7 +224,7 @@ class Parks:
         due = self._due.pop(task, None)
         if due is not None:
             self._timers.remove(due, task)
-        for each in self._unended.pop(task, ()):
+        for each in {each for unended in self._unended.pop(task, ()) for each in unended}:
             parked = self._awaited.get(each)
             if parked is not None:
                 del parked[task]
@@ -231,7 +235,6 @@ class Parks:
         """The time of a wait is over, or the tasks have ended whose ends were waited for."""
         park = task.history.park
         assert park is not None
-        ends_are_over = task not in self._unended
         self._withdraw(task)
         over = [wait for wait in park.waits if wait.until is not None and wait.until <= now]
         for wait in over:
@@ -239,10 +242,9 @@ class Parks:
                 error = f"nobody answered the question {wait.name} in time"
                 self._life.finish(now, task, FAILED, None, error, code=QUESTION_EXPIRED)
                 return
-        if ends_are_over:
-            self._meet_ends(now, task)
+        self._meet_ends(now, task)
         for wait in over:
-            if wait.kind != ENDS or not ends_are_over:
+            if wait.kind != ENDS or any(map(self._is_live, wait.about)):
                 self._meet(now, task, wait, wait.default, None, is_expired=wait.kind != TIME)
         self._wake(now, task)
 
@@ -257,13 +259,14 @@ class Parks:
         task.history = task.history._replace(park=park._replace(waits=waits, met=(*park.met, wait.key)))
         self._note_questions(task)
 
-    def _meet_ends(self, now: float, task: Task) -> None:
-        """All tasks have ended whose ends are waited for, if any are."""
+    def _meet_ends(self, now: float, task: Task) -> bool:
+        """Keep which waits for the ends of tasks are over; whether any is."""
         park = task.history.park
         assert park is not None
-        for wait in park.waits:
-            if wait.kind == ENDS:
-                self._meet(now, task, wait, None, None)
+        over = [wait for wait in park.waits if wait.kind == ENDS and not any(map(self._is_live, wait.about))]
+        for wait in over:
+            self._meet(now, task, wait, None, None)
+        return bool(over)
 
     def _wake(self, now: float, task: Task) -> None:
         """Queue a task again, in its old place; a default deadline goes on."""
@@ -290,3 +293,7 @@ class Parks:
     def _is_live(self, task_id: str) -> bool:
         task = self._life.tasks.get(task_id)
         return task is not None and task.state not in TERMINAL
+
+
+def _seq(task: Task) -> int:
+    return task.seq
