@@ -16,7 +16,7 @@ from taskyard_server.conversion.wire import add_varint, to_microseconds
 from taskyard_server.core.agents import Agent
 from taskyard_server.core.errors import NotFound
 from taskyard_server.core.events import Event, EventKind
-from taskyard_server.core.history import Artifact, Attempt, History, RetryPolicy
+from taskyard_server.core.history import Artifact, Attempt, History, Park, RetryPolicy, Wait
 from taskyard_server.core.hosts import Host
 from taskyard_server.core.leases import Lease
 from taskyard_server.core.task import NO_EXTRAS, NO_HISTORY, NO_OPTIONS, Existing, Submission, Task, TaskState
@@ -107,6 +107,10 @@ ARTIFACTS = st.builds(
     st.just(1),
     st.just("place"),
 )
+WAITS = st.builds(
+    Wait, st.sampled_from(["ends", "time"]), NAMES, optional(RECENT_TIMES), st.lists(NAMES, max_size=2).map(tuple)
+)
+PARKS = st.builds(Park, RECENT_TIMES, st.just(1), st.lists(WAITS, max_size=2).map(tuple))
 HISTORIES = st.just(NO_HISTORY) | st.builds(
     History,
     run=st.integers(1, 9),
@@ -122,6 +126,7 @@ HISTORIES = st.just(NO_HISTORY) | st.builds(
     artifacts=st.lists(ARTIFACTS, max_size=2).map(tuple),
     steps=st.integers(0, 1000),
     step_bytes=st.integers(0, 1 << 20),
+    park=optional(PARKS),
     reason=optional(TEXTS.filter(bool)),
 )
 
@@ -228,6 +233,12 @@ def expected(task: Task, completed_at: float | None, with_result: bool) -> pb.Ta
         message.output.MergeFromString(history.output)
     if history.steps:
         message.steps = history.steps
+    if history.park is not None and state == "parked":
+        message.park.since.CopyFrom(timestamp(history.park.since))
+        for wait in history.park.waits:
+            shown = message.park.waits.add(kind=wait.kind, name=wait.name, task_ids=wait.about)
+            if wait.until is not None:
+                shown.until.CopyFrom(timestamp(wait.until))
     for artifact in history.artifacts:
         message.artifacts.add(
             name=artifact.name,

@@ -65,6 +65,7 @@ TYPES = {
     "taskyard_artifact_bytes": "counter",
     "taskyard_artifact_read_bytes": "counter",
     "taskyard_artifact_failures": "counter",
+    "taskyard_steps": "counter",
     "taskyard_artifact_stored_bytes": "gauge",
     "taskyard_calls_refused": "counter",
     "taskyard_calls_with_ignored_fields": "counter",

@@ -118,6 +118,9 @@ class SharedDictStore:
     async def output(self, key: int, after: int, limit_bytes: int) -> list[OutputRow]:
         return await self._call("output", lambda: _at_once(self.shared.kept.output(key, after, limit_bytes)))
 
+    async def steps(self, key: int) -> list[OutputRow]:
+        return await self._call("steps", lambda: _at_once(self.shared.kept.steps(key)))
+
     async def output_state(self, key: int) -> OutputState | None:
         return await self._call("output_state", lambda: _at_once(self.shared.kept.output_state(key)))
 
