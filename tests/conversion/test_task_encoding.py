@@ -233,7 +233,7 @@ def expected(task: Task, completed_at: float | None, with_result: bool) -> pb.Ta
         message.output.MergeFromString(history.output)
     if history.steps:
         message.steps = history.steps
-    if history.park is not None and state == "parked":
+    if history.park is not None and task.state == "parked":
         message.park.since.CopyFrom(timestamp(history.park.since))
         for wait in history.park.waits:
             shown = message.park.waits.add(kind=wait.kind, name=wait.name, task_ids=wait.about)
