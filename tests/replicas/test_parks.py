@@ -9,7 +9,7 @@ from taskyard_server.core.errors import NotFound, Unavailable
 from taskyard_server.core.history import Wait
 from taskyard_server.core.reports import Report, ReportKind
 from taskyard_server.core.runs.steps import NewStep
-from taskyard_server.core.task import PARKED, QUEUED, RUNNING
+from taskyard_server.core.task import ASSIGNED, PARKED, QUEUED
 from taskyard_server.engine.questions import NewAnswer
 from taskyard_server.store.port import ARTIFACTS_LEVEL
 from tests.live import live
@@ -59,7 +59,7 @@ async def test_the_next_owner_has_the_steps_and_wakes_who_is_parked(yard: Yard) 
     assert lease.task.id == host.task_id
     new = NewStep(host.task_id, lease.token, "a", b"2")
     assert await other.engine.steps.record("shop", HOST, new) == (1, True)
-    assert (await other.engine.tasks.get("shop", host.task_id, show=live)).state is RUNNING
+    assert (await other.engine.tasks.get("shop", host.task_id, show=live)).state is ASSIGNED
 
 
 async def test_none_is_taken_while_an_older_version_lives(yard: Yard) -> None:
