@@ -46,7 +46,7 @@ def counts(yard):
 
 def is_empty(yard):
     parks = yard.scheduler.life.parks
-    return parks._due == parks._awaited == parks._unended == {}
+    return parks._overdue == parks._awaited == parks._unended == {} and parks._timers.next_tick() is None
 
 
 # What it holds

@@ -9,7 +9,7 @@ that it had.
 
 from __future__ import annotations
 
-from bisect import bisect_left, bisect_right, insort
+from bisect import bisect_left
 from typing import TYPE_CHECKING, Final, Protocol
 
 from taskyard_server.core.errors import Conflict, NotFound, TooLarge
@@ -83,11 +83,11 @@ class Parks:
         self.steps = steps
         self._life = life
         self._timers = life.timers.queue(self._come_due, TimerOrder.PARK)
-        self._due: dict[Task, float] = {}
+        self._overdue: dict[Task, float] = {}
+        """When those are looked at that wait for tasks which had all ended; others are when a time of theirs is over."""
         self._awaited: dict[str, dict[Task, None]] = {}
         self._unended: dict[Task, list[set[str]]] = {}
-        self._asking: dict[int, Task] = {}
-        self._orders: list[int] = []
+        self._asking: list[Task] = []
 
     @property
     def has_awaited(self) -> bool:
@@ -143,8 +143,8 @@ class Parks:
 
     def asking_after(self, seq: int) -> Iterator[Task]:
         """The tasks with open questions that were submitted after one, in order. Do not hold it across a command."""
-        for index in range(bisect_right(self._orders, seq), len(self._orders)):
-            yield self._asking[self._orders[index]]
+        for index in range(bisect_left(self._asking, seq + 1, key=_seq), len(self._asking)):
+            yield self._asking[index]
 
     def ended(self, now: float, task: Task) -> None:
         """A task has ended: those that wait for that, and for no other with it, go on, the oldest first."""
@@ -164,8 +164,7 @@ class Parks:
         """A task that is, or was parked, has ended: nothing of it is open any more."""
         park = task.history.park
         assert park is not None
-        if task in self._due or task in self._unended:
-            self._withdraw(task)
+        self._withdraw(task)
         if park.waits or park.keeps_target:
             task.history = task.history._replace(park=park._replace(waits=(), keeps_target=False))
         self._note_questions(task)
@@ -195,33 +194,35 @@ class Parks:
             self._note_questions(task)
             self._wake(now, task)
             return
-        self._index(now, task)
-        if self._due.get(task, now + 1) <= now:
+        due = self._index(now, task)
+        if due is not None and due <= now:
             self._come_due(now, task)
 
-    def _index(self, now: float, task: Task) -> None:
-        """Note when a parked task is to be looked at: when one of its times is over, or now."""
+    def _index(self, now: float, task: Task) -> float | None:
+        """Note when a parked task is to be looked at, and return it: when one of its times is over, or now."""
         park = task.history.park
         assert park is not None
-        due = None
+        due = _first_end(park)
         for wait in park.waits:
-            if wait.until is not None and (due is None or wait.until < due):
-                due = wait.until
             if wait.kind == ENDS:
                 unended = {each for each in wait.about if self._is_live(each)}
                 if unended:
                     self._unended.setdefault(task, []).append(unended)
                     for each in unended:
                         self._awaited.setdefault(each, {})[task] = None
-                elif due is None or now < due:
-                    due = now
+                else:
+                    self._overdue[task] = due = now
         if due is not None:
-            self._due[task] = due
             self._timers.add(due, task)
+        return due
 
     def _withdraw(self, task: Task) -> None:
-        """Look at a task no more."""
-        due = self._due.pop(task, None)
+        """Look at a task no more, whose waits are as they were."""
+        park = task.history.park
+        assert park is not None
+        due = self._overdue.pop(task, None)
+        if due is None:
+            due = _first_end(park)
         if due is not None:
             self._timers.remove(due, task)
         for each in {each for unended in self._unended.pop(task, ()) for each in unended}:
@@ -283,12 +284,13 @@ class Parks:
         """Note whether a task has open questions."""
         park = task.history.park
         assert park is not None
-        asks = ANSWER in [wait.kind for wait in park.waits]
-        if asks and task.seq not in self._asking:
-            insort(self._orders, task.seq)
-            self._asking[task.seq] = task
-        elif not asks and self._asking.pop(task.seq, None) is not None:
-            del self._orders[bisect_left(self._orders, task.seq)]
+        asks, asking = ANSWER in [wait.kind for wait in park.waits], self._asking
+        index = bisect_left(asking, task.seq, key=_seq)
+        is_noted = index < len(asking) and asking[index] is task
+        if asks and not is_noted:
+            asking.insert(index, task)
+        elif is_noted and not asks:
+            del asking[index]
 
     def _is_live(self, task_id: str) -> bool:
         task = self._life.tasks.get(task_id)
@@ -297,3 +299,12 @@ class Parks:
 
 def _seq(task: Task) -> int:
     return task.seq
+
+
+def _first_end(park: Park) -> float | None:
+    """When the first of its waits is over that has an end. Hundreds of thousands may be parked: it is not kept."""
+    first = None
+    for wait in park.waits:
+        if wait.until is not None and (first is None or wait.until < first):
+            first = wait.until
+    return first
