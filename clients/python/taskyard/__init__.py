@@ -58,6 +58,7 @@ if TYPE_CHECKING:
     from .host import Host
     from .hosting.failing import ActionFailed, NotRetryable, Retry
     from .hosting.inputs import TaskInput
+    from .hosting.park_work import Parked
     from .hosting.running_task import RunningTask
     from .mapping import TaskMap
     from .new_tasks import NewTask, task_of
@@ -70,10 +71,11 @@ if TYPE_CHECKING:
     from .records.operations import Operation, OperationKind, OperationStatus
     from .records.outcomes import Outcome
     from .records.output import OutputChunk
+    from .records.questions import OpenQuestion, Park, Question, Wait, WaitFor
     from .records.samples import Sample
     from .records.schedules import CatchUp, Overlap, Schedule, Trigger, TriggerState
     from .records.stats import AgentMetrics, HostStats, QueueStats, SchedulerConfig, SchedulerMetrics, Stats
-    from .records.steps import Step
+    from .records.steps import Step, StepKind
     from .records.stopping import Stopping
     from .records.submitted import Submitted
     from .records.targets import Target, TargetStatus
@@ -118,6 +120,7 @@ _PLACES: Final = {
     "host": ("Host",),
     "hosting.failing": ("ActionFailed", "NotRetryable", "Retry"),
     "hosting.inputs": ("TaskInput",),
+    "hosting.park_work": ("Parked",),
     "hosting.running_task": ("RunningTask",),
     "records.limits": ("KeyUsage", "Limit"),
     "mapping": ("TaskMap",),
@@ -136,7 +139,8 @@ _PLACES: Final = {
     "calls.schedules": ("Schedules",),
     "records.samples": ("Sample",),
     "records.stats": ("AgentMetrics", "HostStats", "QueueStats", "SchedulerConfig", "SchedulerMetrics", "Stats"),
-    "records.steps": ("Step",),
+    "records.questions": ("OpenQuestion", "Park", "Question", "Wait", "WaitFor"),
+    "records.steps": ("Step", "StepKind"),
     "records.stopping": ("Stopping",),
     "records.submitted": ("Submitted",),
     "sync": ("SyncClient",),
@@ -197,6 +201,7 @@ __all__ = [
     "NewTask",
     "NotFound",
     "NotRetryable",
+    "OpenQuestion",
     "Operation",
     "OperationHandle",
     "OperationKind",
@@ -206,10 +211,13 @@ __all__ = [
     "Outcome",
     "OutputChunk",
     "Overlap",
+    "Park",
+    "Parked",
     "Payload",
     "PermissionDenied",
     "PoolDemand",
     "Progress",
+    "Question",
     "QueueFull",
     "QueueStats",
     "Retry",
@@ -222,6 +230,7 @@ __all__ = [
     "Schedules",
     "Stats",
     "Step",
+    "StepKind",
     "Stopping",
     "Submitted",
     "SubmittedBatch",
@@ -253,6 +262,8 @@ __all__ = [
     "Unauthenticated",
     "Unavailable",
     "Unimplemented",
+    "Wait",
+    "WaitFor",
     "WaitKind",
     "WaitReason",
     "as_completed",

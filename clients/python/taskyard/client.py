@@ -25,6 +25,7 @@ from .calls.listing import TaskFilters, list_request
 from .calls.namespaces import Namespaces
 from .calls.operations import Operations
 from .calls.rules import Agents, Limits
+from .calls.runs import RunCalls
 from .calls.schedules import Schedules
 from .calls.submit import SubmitCalls
 from .calls.tasks import get_whole_batch
@@ -37,7 +38,6 @@ from .records.explanations import Explanation
 from .records.output import OutputChunk
 from .records.samples import Sample
 from .records.stats import Stats
-from .records.steps import Step
 from .records.targets import Target, TargetStatus
 from .records.tasks import Task
 from .records.weights import AgentShare
@@ -52,7 +52,7 @@ TIMEOUT_SECS: Final = 30.0
 PATIENCE_SECS: Final = 30.0
 
 
-class Client(SubmitCalls, EndingCalls, BulkCalls):
+class Client(SubmitCalls, EndingCalls, BulkCalls, RunCalls):
     """Calls a Taskyard server. Create it in a running event loop and close it, best by `async with`.
 
     Calls that are safe to repeat are repeated while the server is unavailable, and all calls that came to a server that
@@ -378,20 +378,6 @@ class Client(SubmitCalls, EndingCalls, BulkCalls):
             ClientClosed: The client is closed.
         """
         return self._desk.output(task_id, after=after, channels=channels, follow=follow, on_dropped=on_dropped)
-
-    async def steps(self, task_id: str) -> tuple[Step, ...]:
-        """Get the steps that the runs of a task have done.
-
-        Args:
-            task_id: The task.
-
-        Returns:
-            The steps, in the order in which they were recorded.
-
-        Raises:
-            NotFound: There is no such task.
-        """
-        return await self._desk.steps(task_id)
 
     async def read_artifact(self, task_id: str, name: str) -> bytes:
         """Read an artifact of a task, also over breaks, and check its hash.

@@ -12,11 +12,13 @@ from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar, overload
 from taskyard.v1 import task_pb2 as pb
 
 from .action import Action, O
+from .calls.runs import questions_of
 from .errors import NotFound
 from .failures import TaskLost, failure_of
 from .records.artifacts import Artifact
 from .records.explanations import Explanation
 from .records.output import OutputChunk
+from .records.questions import OpenQuestion
 from .records.steps import Step
 from .records.stopping import Stopping
 from .records.submitted import Submitted
@@ -260,7 +262,36 @@ class TaskHandle(Submitted, Generic[O]):
         Raises:
             NotFound: There is no such task.
         """
-        return await self._desk.steps(self.id)
+        return await self._desk.runs.steps(self.id)
+
+    async def questions(self) -> tuple[OpenQuestion, ...]:
+        """Get the questions that the task asks now.
+
+        Returns:
+            The questions, none unless it is parked.
+
+        Raises:
+            TaskLost: The server no longer knows it.
+        """
+        return questions_of(await self.task())
+
+    async def answer(self, question_id: str, answer: Any) -> TaskState:
+        """Answer a question of the task, see `Client.answer`.
+
+        Args:
+            question_id: The id of the question.
+            answer: The answer, a JSON value.
+
+        Returns:
+            The state of the task now: `queued` where it was parked.
+
+        Raises:
+            NotFound: There is no such task, or it has not asked this.
+            BadRequest: The question does not allow the answer.
+            Conflict: It has another answer, or its time is over.
+            TypeError: The answer is no JSON.
+        """
+        return await self._desk.runs.answer(self.id, question_id, answer)
 
     async def read_artifact(self, name: str) -> bytes:
         """Read an artifact of the task, see `Client.read_artifact`.

@@ -157,6 +157,8 @@ class SyncClient(SyncSubmitCalls):
     watch = iterating(Client.watch)
     output = iterating(Client.output)
     steps = blocking(Client.steps)
+    questions = iterating(Client.questions)
+    answer = blocking(Client.answer)
     read_artifact = blocking(Client.read_artifact)
     save_artifact = blocking(Client.save_artifact)
     attach_artifact = blocking(Client.attach_artifact)

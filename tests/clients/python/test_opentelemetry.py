@@ -11,7 +11,7 @@ from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 from opentelemetry.trace import SpanKind, StatusCode
 
-from taskyard import NewTask, Submitted, TaskState
+from taskyard import NewTask, Parked, Submitted, TaskState
 from taskyard.contrib.opentelemetry import TracedHandlers, TracedSubmits, with_trace
 from taskyard.errors import QueueFull
 from taskyard.hosting.actions import Actions
@@ -106,6 +106,22 @@ async def test_a_stopped_attempt_is_no_error(provider, exporter):
         await work.ended()
     (span,) = exporter.get_finished_spans()
     assert span.attributes["taskyard.task.cancelled"] is True
+    assert span.status.status_code is StatusCode.UNSET
+
+
+async def test_an_attempt_that_is_parked_has_no_error(provider, exporter):
+    actions = Actions()
+    actions.middleware.append(TracedHandlers(provider))
+
+    async def crawl(_):
+        raise Parked
+
+    actions.add("crawl", crawl)
+    async with handling(actions) as work:
+        work.start("crawl")
+        await work.ended()
+    (span,) = exporter.get_finished_spans()
+    assert span.attributes["taskyard.task.parked"] is True
     assert span.status.status_code is StatusCode.UNSET
 
 

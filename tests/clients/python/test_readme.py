@@ -44,17 +44,17 @@ def address():
 
 
 def test_the_documents_show_the_examples():
-    names = ("host", "agent", "shares", "output", "artifacts", "inputs", "steps")
+    names = ("host", "agent", "shares", "output", "artifacts", "inputs", "steps", "ask")
     assert [code_of(f"{name}.py") for name in names] == BLOCKS
 
 
 def test_the_agents_get_their_greetings_from_the_host(address):
-    host, agent, shares, output, artifacts, inputs, steps = (block.replace(ADDRESS, address) for block in BLOCKS)
+    host, agent, shares, output, artifacts, inputs, steps, ask = (block.replace(ADDRESS, address) for block in BLOCKS)
     with subprocess.Popen([sys.executable, "-c", host]) as working:
         try:
             done = [
                 subprocess.run([sys.executable, "-c", each], capture_output=True, text=True, timeout=30)
-                for each in (agent, shares, output, artifacts, inputs, steps)
+                for each in (agent, shares, output, artifacts, inputs, steps, ask)
             ]
         finally:
             working.terminate()
@@ -79,5 +79,13 @@ def test_the_agents_get_their_greetings_from_the_host(address):
         "words: 4",
         "fetch ['one', 'page', 'of', 'words'] by attempt 1",
         "count 4 by attempt 2",
+    ]
+    assert done[6].stdout.splitlines() == [
+        "builds 1.4",
+        "Deploy shop-1.4? ('yes', 'no')",
+        "deployed shop-1.4",
+        "work build shop-1.4",
+        "answer deploy yes",
+        "time settle None",
     ]
     assert done[1].stdout == "True {'greeting': 'Hello, report!'}\n0\n"

@@ -16,6 +16,7 @@ from taskyard.records.artifacts import Artifact
 from taskyard.records.explanations import Explanation
 from taskyard.records.outcomes import Outcome
 from taskyard.records.output import OutputChunk
+from taskyard.records.questions import OpenQuestion
 from taskyard.records.steps import Step
 from taskyard.records.stopping import Stopping
 from taskyard.records.submitted import Submitted
@@ -169,6 +170,26 @@ class SyncTaskHandle(Submitted, Generic[O]):
             The steps, in the order in which they were recorded.
         """
         return self._client._run(self._handle.steps())
+
+    def questions(self) -> tuple[OpenQuestion, ...]:
+        """Get the questions that the task asks now.
+
+        Returns:
+            The questions, none unless it is parked.
+        """
+        return self._client._run(self._handle.questions())
+
+    def answer(self, question_id: str, answer: Any) -> TaskState:
+        """Answer a question of the task, see `Client.answer`.
+
+        Args:
+            question_id: The id of the question.
+            answer: The answer, a JSON value.
+
+        Returns:
+            The state of the task now: `queued` where it was parked.
+        """
+        return self._client._run(self._handle.answer(question_id, answer))
 
     def read_artifact(self, name: str) -> bytes:
         """Read an artifact of the task, see `Client.read_artifact`.

@@ -18,6 +18,7 @@ from opentelemetry.context import Context
 from opentelemetry.trace import Span, SpanKind, Status, StatusCode, Tracer, TracerProvider
 from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
 
+from taskyard.hosting.park_work import Parked
 from taskyard.hosting.running_task import RunningTask
 from taskyard.new_tasks import NewTask
 from taskyard.records.submitted import Submitted
@@ -76,7 +77,7 @@ class TracedHandlers(_Traced):
     """Middleware of hosts: a span of the kind CONSUMER for each attempt, `process` and the action.
 
     Its parent is the trace context that the task was handed out with. An attempt that is stopped, as by a cancel, has
-    the attribute `taskyard.task.cancelled` and no error.
+    the attribute `taskyard.task.cancelled` and no error, one that is parked has `taskyard.task.parked`.
 
     Args:
         tracer_provider: What makes the spans. Default the global one, in worker processes that of the worker.
@@ -151,6 +152,9 @@ async def _noted(span: Span, work: Awaitable[Any], task: RunningTask | None = No
     except asyncio.CancelledError:
         if task is not None:
             span.set_attribute("taskyard.task.cancelled", True)
+        raise
+    except Parked:
+        span.set_attribute("taskyard.task.parked", True)
         raise
     except BaseException as error:
         span.record_exception(error)

@@ -22,7 +22,8 @@ from taskyard.values.payloads import BadValue, Codec, decode_value
 from .actions import CallNext, Lifespan, Middleware, Registered
 from .failing import ActionFailed, Retry
 from .inputs import TaskInputs
-from .outcomes import Misfit, completed, failed, failed_by
+from .outcomes import Misfit, completed, describe, failed, failed_by
+from .park_work import is_unwinding
 from .running_task import RunningTask
 
 log = logging.getLogger("taskyard")
@@ -66,15 +67,21 @@ async def invoke(
             task.inputs = inputs = TaskInputs(assignment.inputs, codec)
             function = functools.partial(function, **inputs.arguments(handler.inputs))
         output = await _around(middleware, functools.partial(_run, handler, function, call))(task)
-    except asyncio.CancelledError:
-        if task.cancelled:
-            return None
-        return failed(task, "CancelledError: the handler was cancelled, but not by its host")
     except KeyboardInterrupt:
         raise
     # A handler that exits the process by mistake, as argparse does, ends its task only. A task is not given back for
     # exceptions of other kinds either, such as those of test frameworks: it would be assigned again, endlessly.
     except BaseException as error:
+        if task.cancelled and isinstance(error, asyncio.CancelledError):
+            return None
+        if task.is_parked:
+            if not is_unwinding(error):
+                task.complain(
+                    f"the handler raised {describe(error)} after its task was parked: it is not reported", error
+                )
+            return await _parked(task)
+        if isinstance(error, asyncio.CancelledError):
+            return failed(task, "CancelledError: the handler was cancelled, but not by its host")
         if isinstance(error, (ActionFailed, Retry, Misfit)):
             log.info("task %s (%s) failed: %s", task.id, task.action, error)
         else:
@@ -82,10 +89,24 @@ async def invoke(
         return failed_by(task, error, __file__)
     finally:
         current_task.reset(context)
+        task.leave()
+    if task.is_parked:
+        task.complain("the handler went on after its task was parked: what it returned is not reported")
+        return await _parked(task)
     report = completed(task, output, handler.output_type if handler.is_typed else None, codec)
     if report.HasField("failed"):
         log.warning("task %s (%s): %s", task.id, task.action, report.failed.error)
     return report
+
+
+async def _parked(task: RunningTask) -> Report | None:
+    """The report that the task waits, None if it was stopped before its steps were recorded."""
+    try:
+        return task.report(parked=await task.parked())
+    except asyncio.CancelledError:
+        if task.cancelled:
+            return None
+        raise
 
 
 def call_plainly(function: Callable[..., Any], *args: Any) -> Any:

@@ -11,6 +11,7 @@ from typing import Final, TypeAlias
 from taskyard.v1.lease_pb2 import Lease
 from taskyard.v1.output_pb2 import OutputAck
 from taskyard.v1.runtime_host_pb2 import Cancellation, HeldLease, Report, ReportResult, TaskFailed, TaskReleased
+from taskyard.v1.task_pb2 import Error
 
 log = logging.getLogger("taskyard")
 
@@ -25,6 +26,8 @@ PROGRESS: Final = "progress"
 FINAL: Final = "final"
 KINDS: Final = (STARTED, PROGRESS, FINAL)
 """A lease has at most one pending report of each kind. They are sent in this order."""
+REPLACED: Final = {"completed": "result", "parked": "park"}
+"""The final reports that become a failure if the server does not accept them, and what they are called then."""
 LOST_CODES: Final = frozenset({"lease_lost", "not_found"})
 """The errors of what is said under a lease that has ended."""
 
@@ -239,6 +242,22 @@ def released(key: LeaseKey) -> Report:
         The report.
     """
     return Report(task_id=key[0], fencing_token=key[1], released=TaskReleased())
+
+
+def instead_of(report: Report, error: Error) -> Report | None:
+    """Build what is reported instead of a final report that the server does not accept.
+
+    Args:
+        report: The report.
+        error: The error.
+
+    Returns:
+        The failure of a task that was to be done or parked, the release of one that was to fail; else None.
+    """
+    event = report.WhichOneof("event") or ""
+    if event in REPLACED:
+        return failure_instead_of(report, f"{REPLACED[event]} refused: {error.error}", error.code)
+    return released(key_of(report)) if event == "failed" else None
 
 
 def failure_instead_of(report: Report, reason: str, code: str) -> Report:

@@ -2,12 +2,25 @@
 
 import asyncio
 import threading
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from functools import partial
-from typing import Any, ParamSpec, TypeVar, overload
+from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar, overload
+
+from taskyard.v1.runtime_host_pb2 import TaskParked
+from taskyard.v1.step_pb2 import Step
+from taskyard.v1.wait_pb2 import NewWait
+from taskyard.values.convert import Span
+from taskyard.values.payloads import MISSING
 
 from .artifact_work import Work
+from .new_waits import answer_in, new_join, new_question, new_sleep
+from .park_work import RunWaits, WaitWork
 from .step_work import RunSteps, StepWork, TaskSteps
+
+if TYPE_CHECKING:
+    from taskyard.blocking.submit_calls import SyncTaskHandle
+    from taskyard.records.submitted import Submitted
+    from taskyard.records.tasks import Task
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -27,7 +40,7 @@ class ResumableTask:
         steps: Makes what has its steps, when they are needed. None: it has none.
     """
 
-    __slots__ = ("_loop", "_run_steps", "_steps", "_thread", "_was_told", "blocks", "cancelled", "raises")
+    __slots__ = ("_loop", "_run_steps", "_run_waits", "_steps", "_thread", "_was_told", "blocks", "cancelled", "raises")
 
     def __init__(self, steps: Callable[[], TaskSteps] | None) -> None:
         self.cancelled = False
@@ -36,6 +49,7 @@ class ResumableTask:
         self._was_told = False
         self._steps = steps
         self._run_steps: RunSteps | None = None
+        self._run_waits: RunWaits | None = None
         # None in a unit test: its task records what is reported, from any thread.
         self._loop = asyncio._get_running_loop()
         self._thread = threading.get_ident()
@@ -46,10 +60,13 @@ class ResumableTask:
         Raises:
             CancelledError: The task was cancelled, paused or is past its deadline, or its lease is lost. It is
                 asyncio's, which `except Exception` lets through.
+            Parked: The task is parked, and its handler goes on all the same.
         """
         if self.cancelled and not self._was_told:
             self._was_told = True
             raise asyncio.CancelledError("the task is no longer wanted")
+        if self._run_waits is not None:
+            self._run_waits.check()
 
     @overload
     def step(self, name: str, function: Callable[P, Awaitable[T]], /, *args: P.args, **kwargs: P.kwargs) -> Work[T]: ...
@@ -86,14 +103,178 @@ class ResumableTask:
         """
         if self.raises:
             self.check()
+        run = self._steps_of_run()
+        call = partial(function, *args, **kwargs)
+        return StepWork(run, name, function, call, must_wait=self._must_wait, may_wait=self._may_wait)
+
+    @overload
+    def ask(
+        self,
+        name: str,
+        text: str = "",
+        *,
+        type: type[T],
+        choices: Iterable[Any] | None = None,
+        schema: Mapping[str, Any] | None = None,
+        default: Any = MISSING,
+        timeout: Span | None = None,
+        url: str | None = None,
+    ) -> Work[T]: ...
+
+    @overload
+    def ask(
+        self,
+        name: str,
+        text: str = "",
+        *,
+        type: Any = Any,
+        choices: Iterable[Any] | None = None,
+        schema: Mapping[str, Any] | None = None,
+        default: Any = MISSING,
+        timeout: Span | None = None,
+        url: str | None = None,
+    ) -> Work[Any]: ...
+
+    def ask(
+        self,
+        name: str,
+        text: str = "",
+        *,
+        type: Any = Any,  # noqa: A002 - the name that it has everywhere
+        choices: Iterable[Any] | None = None,
+        schema: Mapping[str, Any] | None = None,
+        default: Any = MISSING,
+        timeout: Span | None = None,
+        url: str | None = None,
+    ) -> Work[Any]:
+        """Ask a person, or an agent. Until somebody answers, the task is parked: without a lease and without a slot.
+
+        The handler is unwound by `Parked`, which is no `Exception`. Once there is an answer it begins from its start
+        again, on any host, with its steps, and then this returns at once. What is no step is done again. Several that
+        are awaited together, by `asyncio.gather`, are asked together, once no step is under way any more.
+
+        Await it in an async handler; a plain handler has the answer as `.value`, and asks one thing at a time.
+
+        Args:
+            name: The id of the question, which no other of the task has: 1 to 128 letters, digits, `.`, `_` or `-`.
+            text: The question, for people, at most 10,000 characters. Required, unless there is a `url`.
+            type: The type of the answer: its JSON Schema is what the server checks. Default any JSON.
+            choices: The answers that there are, JSON values. Default any.
+            schema: The JSON Schema of the answer. Default that of the type.
+            default: The answer that counts if nobody gives one in time. Default none: then the task fails, with the
+                code `question_expired`.
+            timeout: How long it can be answered, in seconds or as a timedelta, at most 366 days. Default a week.
+            url: An address to visit for the answer, such as one to sign in at. Default none.
+
+        Returns:
+            The answer.
+
+        Raises:
+            Parked: There is no answer yet.
+            ValueError: This run has asked this already, or a part of the question is malformed.
+            TypeError: The type is none that can be sent, or a part is no JSON.
+            BadValue: The answer does not fit the type.
+            RuntimeError: It is asked within a step.
+        """
+        question = new_question(
+            name, text, choices=choices, schema=schema, kind=type, default=default, timeout=timeout, url=url
+        )
+        return self._wait(question, partial(answer_in, kind=type))
+
+    def sleep(self, span: Span, name: str = "sleep") -> Work[None]:
+        """Wait for a time without a lease and without a slot, as `ask` waits for an answer.
+
+        Args:
+            span: How long, in seconds or as a timedelta, at most 366 days. It counts from the first time.
+            name: The name, which no other sleep of the task has. Default `sleep`.
+
+        Returns:
+            None, once the time is over.
+
+        Raises:
+            Parked: It is not over yet.
+            ValueError: This run has slept under this name already, or the span is negative or too long.
+            RuntimeError: It is called within a step.
+        """
+        return self._wait(new_sleep(name, span), _nothing_in)
+
+    def join(
+        self,
+        tasks: "Iterable[str | Task | Submitted | SyncTaskHandle[Any]]",
+        name: str = "join",
+        timeout: Span | None = None,
+    ) -> Work[None]:
+        """Wait for the end of tasks without a lease and without a slot, as `ask` waits for an answer.
+
+        Args:
+            tasks: The tasks: handles, tasks or ids, at most 10,000. They are children of this task, or of its agent.
+            name: The name, which no other join of the task has. Default `join`.
+            timeout: How long at most, in seconds or as a timedelta. Default as long as it takes.
+
+        Returns:
+            None, once all have ended, in whatever way.
+
+        Raises:
+            Parked: Some have not ended yet.
+            TimeoutError: They have not ended in time.
+            ValueError: This run has joined under this name already, or there are too many.
+            RuntimeError: It is called within a step.
+        """
+        ids = [each if isinstance(each, str) else each.id for each in tasks]
+        wait = new_join(name, ids, timeout)
+        return self._wait(wait, _nothing_in) if ids else Work(_nothing, must_wait=False)
+
+    @property
+    def is_parked(self) -> bool:
+        """True if the handler is unwound since its task waits, or should be. The host uses it."""
+        return self._run_waits is not None and self._run_waits.is_parked
+
+    async def parked(self) -> TaskParked:
+        """Wait until no step is under way, and tell what the run waits for. The host uses it.
+
+        Returns:
+            What its task waits for.
+        """
+        assert self._run_waits is not None
+        if self._run_waits.steps.is_under_way:
+            await asyncio.to_thread(self._run_waits.steps.wait_until_quiet)
+        return TaskParked(waits=self._run_waits.waits)
+
+    def leave(self) -> None:
+        """Let nothing park the run any more, since its handler has ended. The host uses it."""
+        if self._run_waits is not None:
+            self._run_waits.close()
+
+    def complain(self, text: str, error: BaseException | None = None) -> None:
+        """Log what the handler does wrong.
+
+        Args:
+            text: What it is.
+            error: What it has raised. Default nothing.
+        """
+        raise NotImplementedError
+
+    def _wait(self, wait: NewWait, read: Callable[[Step], T]) -> Work[T]:
+        if self.raises:
+            self.check()
+        steps = self._steps_of_run()
+        with _MAKING:
+            if self._run_waits is None:
+                self._run_waits = RunWaits(steps, self._note_parked, self.complain)
+        return WaitWork(self._run_waits, wait, read, must_wait=self._must_wait, may_wait=self._may_wait)
+
+    def _note_parked(self) -> None:
+        # From now on all that it reports is checked.
+        self.raises = True
+
+    def _steps_of_run(self) -> RunSteps:
         with _MAKING:
             # Several threads of a handler may take their first steps at once.
             if self._run_steps is None:
                 if self._steps is None:
                     raise RuntimeError("this task has no steps")
                 self._run_steps = RunSteps(self._steps())
-        call = partial(function, *args, **kwargs)
-        return StepWork(self._run_steps, name, function, call, must_wait=self._must_wait, may_wait=self._may_wait)
+            return self._run_steps
 
     @property
     def _must_wait(self) -> bool:
@@ -106,3 +287,13 @@ class ResumableTask:
     @property
     def _is_in_loop(self) -> bool:
         return self._loop is not None and threading.get_ident() == self._thread
+
+
+def _nothing() -> None:
+    pass
+
+
+def _nothing_in(step: Step) -> None:
+    """Read a step that has no result."""
+    if step.expired:
+        raise TimeoutError(f"join {step.name!r}: the tasks have not ended in time")

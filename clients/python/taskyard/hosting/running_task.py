@@ -360,6 +360,15 @@ class RunningTask(ResumableTask):
             self._log = TaskLogger(self.id, self._output, self._thread if self._loop is not None else None)
         return self._log
 
+    def complain(self, text: str, error: BaseException | None = None) -> None:
+        """Log what the handler does wrong, in the log of the task.
+
+        Args:
+            text: What it is.
+            error: What it has raised. Default nothing.
+        """
+        self.log.error("%s", text, exc_info=error)
+
     def stop(self) -> None:
         """Note that the work is no longer wanted. The host uses it."""
         self.cancelled = True

@@ -32,7 +32,7 @@ from taskyard.v1.task_pb2 import Error
 
 from .held_lease import HandlerChanges, Lease
 from .lease_table import LeaseTable, held_message
-from .outbox import FINAL, LOST_CODES, STARTED, LeaseKey, Outbox, failure_instead_of, key_of, kind_of, released
+from .outbox import FINAL, LOST_CODES, STARTED, LeaseKey, Outbox, instead_of, key_of, kind_of, released
 from .output_box import OutputBox
 from .sent_heartbeats import SentHeartbeats
 
@@ -442,9 +442,7 @@ class Session:
             self._outbox.defer(report)
         elif is_awaited:
             self._give_back(lease)
-        elif event == "completed":
-            self._outbox.add(failure_instead_of(report, f"result refused: {error.error}", error.code))
-        elif event == "failed":
-            self._outbox.add(released(lease.key))
+        elif (instead := instead_of(report, error)) is not None:
+            self._outbox.add(instead)
         else:
             self._forget(lease.key)

@@ -9,7 +9,9 @@ import asyncio
 import inspect
 import threading
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager, suppress
+from contextvars import ContextVar
 from typing import Any, Final, NoReturn, Protocol, TypeVar
 
 from taskyard.v1.step_pb2 import Step
@@ -24,6 +26,10 @@ T = TypeVar("T")
 
 MAX_NAME_CHARS: Final = 256
 MAX_MS: Final = 2**32 - 1
+WORK: Final = Step.Kind.work
+
+step_name: Final[ContextVar[str | None]] = ContextVar("taskyard_step", default=None)
+"""The step whose function runs here, None if there is none."""
 
 
 class TaskSteps(Protocol):
@@ -33,21 +39,23 @@ class TaskSteps(Protocol):
     def codec(self) -> Codec | None:
         """The codec of the host, None for none."""
 
-    def may_have(self, name: str) -> bool:
+    def may_have(self, name: str, kind: Step.Kind.ValueType = WORK) -> bool:
         """Find out whether it is worth asking for a step. It does not block.
 
         Args:
             name: Its name.
+            kind: Its kind. Default work.
 
         Returns:
             False if the task surely has no step of this name.
         """
 
-    def find(self, name: str) -> Step | None:
+    def find(self, name: str, kind: Step.Kind.ValueType = WORK) -> Step | None:
         """Find a step that was recorded. It may block.
 
         Args:
             name: Its name.
+            kind: Its kind. Default work.
 
         Returns:
             The step, None if there is none.
@@ -76,6 +84,7 @@ class RunSteps:
     Attributes:
         kept: What was recorded.
         recording: The calls under way that record steps, by name, where the handler is an async one.
+        when_quiet: Called, in any thread, when no step is under way any more. Default nothing.
 
     Args:
         kept: What was recorded.
@@ -84,8 +93,45 @@ class RunSteps:
     def __init__(self, kept: TaskSteps) -> None:
         self.kept = kept
         self.recording: dict[str, asyncio.Future[Step]] = {}
+        self.when_quiet: Callable[[], None] = _do_nothing
         self._taken: set[str] = set()
         self._lock = threading.Lock()
+        self._quiet = threading.Condition(self._lock)
+        self._under_way = 0
+
+    @property
+    def is_under_way(self) -> bool:
+        """True if a step is under way: its work, or the record of it."""
+        return self._under_way > 0
+
+    @contextmanager
+    def under_way(self) -> Iterator[None]:
+        """Note that a step is under way within this context."""
+        self.begin()
+        try:
+            yield
+        finally:
+            self.finish()
+
+    def begin(self) -> None:
+        """Note that a step is under way, until `finish`."""
+        with self._lock:
+            self._under_way += 1
+
+    def finish(self) -> None:
+        """Note that a step is under way no more."""
+        with self._quiet:
+            self._under_way -= 1
+            is_quiet = not self._under_way
+            if is_quiet:
+                self._quiet.notify_all()
+        if is_quiet:
+            self.when_quiet()
+
+    def wait_until_quiet(self) -> None:
+        """Block until no step is under way."""
+        with self._quiet:
+            self._quiet.wait_for(lambda: not self._under_way)
 
     def take(self, name: str) -> None:
         """Note that a step is taken.
@@ -96,8 +142,7 @@ class RunSteps:
         Raises:
             ValueError: One of this name was, or its name is no name.
         """
-        # Half of a surrogate pair is left out.
-        if not name.strip() or len(name.encode(errors="ignore").decode()) != len(name) or len(name) > MAX_NAME_CHARS:
+        if not is_name(name):
             raise ValueError(f"step: a name has from 1 to {MAX_NAME_CHARS} characters, and is not blank: {name!r}")
         with self._lock:
             if name in self._taken:
@@ -160,11 +205,16 @@ class StepWork(Work[T]):
             self._work_now(may_wait)
 
     def _work_now(self, may_wait: bool) -> None:
+        with self._run.under_way():
+            self._done_now(may_wait)
+
+    def _done_now(self, may_wait: bool) -> None:
         try:
             step = self._run.kept.find(self._name)
             if step is None:
                 self._began = time.monotonic()
-                outcome = _called(self._call)
+                with _within(self._name):
+                    outcome = _called(self._call)
                 if inspect.isawaitable(outcome):
                     if may_wait:
                         self._outcome = outcome
@@ -180,14 +230,17 @@ class StepWork(Work[T]):
         self._is_done = True
 
     async def _made(self) -> T:
-        try:
-            step = None if self._outcome is not None else await self._found()
-            if step is None:
-                step = await self._recorded(await self._worked())
-            return self._result(step)
-        except BaseException:
-            self._run.let_go(self._name)
-            raise
+        with self._run.under_way():
+            try:
+                step = None if self._outcome is not None else await self._found()
+                if step is None:
+                    with _within(self._name):
+                        outcome = await self._worked()
+                    step = await self._recorded(outcome)
+                return self._result(step)
+            except BaseException:
+                self._run.let_go(self._name)
+                raise
 
     async def _found(self) -> Step | None:
         kept, recording = self._run.kept, self._run.recording.get(self._name)
@@ -210,9 +263,15 @@ class StepWork(Work[T]):
         recordings, step = self._run.recording, self._step(outcome)
         recording = asyncio.ensure_future(asyncio.to_thread(self._run.kept.record, step))
         recordings[self._name] = recording
-        recording.add_done_callback(lambda _: recordings.pop(self._name))
+        self._run.begin()
+        recording.add_done_callback(self._note_recorded)
         # The work is done: it is recorded also if nobody wants to wait for that.
         return await asyncio.shield(recording)
+
+    def _note_recorded(self, recording: asyncio.Future[Step]) -> None:
+        del recording
+        self._run.recording.pop(self._name)
+        self._run.finish()
 
     def _step(self, outcome: Any) -> Step:
         duration_ms = min(round((time.monotonic() - self._began) * 1000), MAX_MS)
@@ -244,6 +303,35 @@ class StepWork(Work[T]):
 
     def _refuse_async(self) -> NoReturn:
         raise TypeError(f"step {self._name!r}: its function is an async one, which takes an async handler")
+
+
+def is_name(name: str) -> bool:
+    """Say whether this can be the name of a step.
+
+    Args:
+        name: The name.
+
+    Returns:
+        Whether it can.
+    """
+    # Half of a surrogate pair is left out.
+    return bool(name.strip()) and len(name.encode(errors="ignore").decode()) == len(name) <= MAX_NAME_CHARS
+
+
+def _do_nothing() -> None:
+    pass
+
+
+@contextmanager
+def _within(name: str) -> Iterator[None]:
+    """Note that the function of a step runs."""
+    token = step_name.set(name)
+    try:
+        yield
+    finally:
+        # One that is never awaited to its end is closed anywhere.
+        with suppress(ValueError):
+            step_name.reset(token)
 
 
 def _called(call: Callable[[], Any]) -> Any:

@@ -24,6 +24,7 @@ from taskyard.values.payloads import Codec
 from taskyard.values.references import reference_in
 
 from .artifacts import HostArtifacts
+from .step_work import WORK
 
 MAX_STEPS_BYTES: Final = 1 << 20
 """The most bytes that the results of a task's steps may have together at the server."""
@@ -53,28 +54,30 @@ class LeaseSteps:
         self._artifacts = artifacts
         self._lease = lease
         self._lock = threading.Lock()
-        self._kept: dict[str, Step] | None = None if count else {}
-        """The steps that are recorded, None until they are known."""
+        self._kept: dict[tuple[int, str], Step] | None = None if count else {}
+        """The steps that are recorded, by kind and name, None until they are known."""
         self._size = 0
         """The bytes of all results, a little more than they have."""
 
-    def may_have(self, name: str) -> bool:
+    def may_have(self, name: str, kind: Step.Kind.ValueType = WORK) -> bool:
         """Find out whether it is worth asking for a step.
 
         Args:
             name: Its name.
+            kind: Its kind. Default work.
 
         Returns:
             False if the task surely has no step of this name.
         """
         kept = self._kept
-        return kept is None or name in kept
+        return kept is None or (kind, name) in kept
 
-    def find(self, name: str) -> Step | None:
-        """Find a step that was recorded.
+    def find(self, name: str, kind: Step.Kind.ValueType = WORK) -> Step | None:
+        """Find a step that was recorded, or came.
 
         Args:
             name: Its name.
+            kind: Its kind. Default work.
 
         Returns:
             The step, with its result whole; None if there is none.
@@ -85,9 +88,9 @@ class LeaseSteps:
         with self._lock:
             if self._kept is None:
                 self._kept = self._fetched()
-            step = self._kept.get(name)
-        if step is None:
-            return None
+            step = self._kept.get((kind, name))
+        if step is None or kind != WORK:
+            return step
         reference = reference_in(plain_value(step.result))
         # A function may return what looks like a reference.
         if reference is None or reference.name != artifact_of(name):
@@ -130,7 +133,7 @@ class LeaseSteps:
             raise
         with self._lock:
             if self._kept is not None:
-                self._kept[step.name] = kept
+                self._kept[WORK, step.name] = kept
         return step
 
     def _takes(self, size: int) -> bool:
@@ -141,12 +144,13 @@ class LeaseSteps:
             self._size += size if is_taken else REFERENCE_BYTES
             return is_taken
 
-    def _fetched(self) -> dict[str, Step]:
+    def _fetched(self) -> dict[tuple[int, str], Step]:
         lease = self._lease
         request = FetchStepsRequest(host_id=lease.host_id, task_id=lease.task_id, fencing_token=lease.fencing_token)
         steps = self._artifacts.repeated(partial(_fetch, request)).steps
         self._size = sum(each.result.ByteSize() + each.output.ByteSize() for each in steps)
-        return {each.name: each for each in steps}
+        # A server of an older version names no kind.
+        return {(each.kind or WORK, each.name): each for each in steps}
 
 
 def artifact_of(name: str) -> str:

@@ -23,6 +23,7 @@ from taskyard.values.convert import datetime_from, optional, optional_time, plai
 from taskyard.values.payloads import BadValue, Codec, Payload, json_of
 
 from .artifacts import Artifact
+from .questions import Park
 
 
 class TaskState(StrEnum):
@@ -33,6 +34,7 @@ class TaskState(StrEnum):
     ASSIGNED = "assigned"
     RUNNING = "running"
     PAUSED = "paused"
+    PARKED = "parked"
     DONE = "done"
     FAILED = "failed"
     CANCELLED = "cancelled"
@@ -185,6 +187,7 @@ class Task:
         steps: How many steps it has, those of all runs. `Client.steps` has them.
         reason: Why somebody cancelled, paused or resolved it, as the last one who did said.
         on_parent_end: What becomes of it when its parent ends, None unless it was set.
+        park: What it waits for while it is parked, None otherwise.
     """
 
     id: str
@@ -239,6 +242,7 @@ class Task:
     steps: int = 0
     reason: str | None = None
     on_parent_end: OnParentEnd | None = None
+    park: Park | None = None
 
     latency_ms = old_milliseconds("Task.latency_ms", "latency")
 
@@ -298,6 +302,7 @@ CONVERTED: Final[Mapping[str, Callable[[Any], Any]]] = {
     "attempts": _attempts,
     "artifacts": _artifacts,
     "progress": Progress.from_message,
+    "park": Park.from_message,
     "input": Payload.from_message,
     "output": Payload.from_message,
     "concurrency_keys": tuple,

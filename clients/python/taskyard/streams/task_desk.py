@@ -11,6 +11,7 @@ from typing import Any, Final, Literal, TypeAlias, overload
 
 from taskyard.calls.calls import Calls
 from taskyard.calls.retrying import Backoff
+from taskyard.calls.runs import Runs
 from taskyard.calls.tasks import move, stop, wait_until_ended
 from taskyard.connection.channel import answer_of
 from taskyard.connection.credentials import Credentials
@@ -20,14 +21,11 @@ from taskyard.errors import Conflict, NotFound, QueueFull, TaskyardError, TooLar
 from taskyard.new_tasks import NewTask, request_of
 from taskyard.records.explanations import Explanation
 from taskyard.records.output import OutputChunk
-from taskyard.records.steps import Step
 from taskyard.records.stopping import Stopping, wait_ms
 from taskyard.records.submitted import Submitted
 from taskyard.records.tasks import ENDED, Task, TaskState
 from taskyard.v1 import task_pb2 as pb
 from taskyard.v1.output_pb2 import ReadOutputRequest
-from taskyard.v1.step_pb2 import ListStepsRequest
-from taskyard.v1.step_pb2_grpc import StepServiceStub
 from taskyard.v1.task_pb2_grpc import TaskServiceStub
 from taskyard.values.convert import Span, seconds
 from taskyard.values.payloads import Codec
@@ -64,6 +62,7 @@ class TaskDesk:
         codec: What encodes inputs and decodes outputs, None for nothing.
         completions: The ends of tasks, for many at once.
         artifacts: The artifacts of tasks.
+        runs: The steps and questions of tasks.
         watches: The open streams of watches.
         middleware: What is called around each submit, the outermost first. Default nothing.
 
@@ -92,6 +91,7 @@ class TaskDesk:
         self.completions = Completions(self._ends_of, self.get)
         self.watches: set[Any] = set()
         self.artifacts = Artifacts(calls, servers, credentials, patience_secs, self.watches)
+        self.runs = Runs(calls, servers, codec)
         self.middleware: Sequence[SubmitMiddleware] = ()
         self._calls = calls
         # What was begun goes on, and what is left behind is ended, after the client takes no more calls.
@@ -211,22 +211,6 @@ class TaskDesk:
         """
         answer = await self._calls.sure(self._stub.GetTask, pb.GetTaskRequest(task_id=task_id))
         return Task.from_message(answer, self.codec)
-
-    async def steps(self, task_id: str) -> tuple[Step, ...]:
-        """Get the steps of a task, see `Client.steps`.
-
-        Args:
-            task_id: The task.
-
-        Returns:
-            The steps, in the order in which they were recorded.
-
-        Raises:
-            TaskyardError: They cannot be read.
-        """
-        stub = StepServiceStub(self._servers.unary)
-        answer = await self._calls.sure(stub.ListSteps, ListStepsRequest(task_id=task_id))
-        return tuple(Step.from_message(each, self.codec) for each in answer.steps)
 
     async def wait(self, task_id: str, timeout: Span | None = None) -> Task:  # noqa: ASYNC109
         """Wait until a task has ended.

@@ -3,42 +3,41 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from datetime import timedelta
-from hashlib import sha256
-from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
-from taskyard.calls.artifacts import Content, media_type_of
-from taskyard.errors import NotFound
 from taskyard.hosting.actions import Actions, Registered
-from taskyard.hosting.artifact_work import place_of
 from taskyard.hosting.inputs import TaskInput
 from taskyard.hosting.invocation import call_plainly, invoke
 from taskyard.hosting.running_task import NO_INPUTS, RunningTask
-from taskyard.records.artifacts import Artifact
-from taskyard.records.output import OutputChunk, data_of
+from taskyard.records.output import OutputChunk
+from taskyard.records.questions import Question, Wait, WaitFor
 from taskyard.records.tasks import Attempt, Progress, Task, TaskState
 from taskyard.v1 import artifact_pb2
 from taskyard.v1 import task_pb2 as pb
 from taskyard.v1.input_pb2 import Input
 from taskyard.v1.lease_pb2 import Assignment
-from taskyard.v1.output_pb2 import NewChunk
 from taskyard.v1.runtime_host_pb2 import Report
-from taskyard.v1.step_pb2 import Step
+from taskyard.v1.wait_pb2 import NewWait
 from taskyard.values import present
 from taskyard.values.convert import plain_value, struct_from, timestamp_from, value_from
 from taskyard.values.payloads import MISSING, BadValue, Codec, decode_value, encode_value
 from taskyard.values.shapes import shape_of
 
+from .recorded_parts import RecordedArtifacts, RecordedOutput, RecordedSteps
+
 if TYPE_CHECKING:
     from taskyard.action import Action
 
 NAME: Final = "test"
+WAITS: Final = {"question": WaitFor.ANSWER, "sleep_secs": WaitFor.TIME, "ends": WaitFor.ENDS}
+QUESTION_SECS: Final = 604_800
+"""How long a question that says nothing else can be answered."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +51,8 @@ class HandlerOutcome:
         is_retryable: Whether another attempt could help.
         retry_after: After what time it asked for another attempt, None if it did not.
         is_stopped: Whether it was stopped before it had an outcome.
+        is_parked: Whether it waits without a slot.
+        waits: What it waits for then.
     """
 
     result: Any = None
@@ -60,157 +61,8 @@ class HandlerOutcome:
     is_retryable: bool = True
     retry_after: timedelta | None = None
     is_stopped: bool = False
-
-
-class RecordedOutput:
-    """The output of the task of a unit test. There is always room.
-
-    Attributes:
-        refusal: Empty, since everything is taken.
-
-    Args:
-        chunks: Where what is said is put.
-        task: The task.
-    """
-
-    def __init__(self, chunks: list[OutputChunk], task: Task) -> None:
-        self.refusal = ""
-        self._chunks = chunks
-        self._attempt = task.attempts[-1].number if task.attempts else 1
-
-    def take(self, chunk: NewChunk, size: int) -> bool:
-        """Record a chunk.
-
-        Args:
-            chunk: The chunk.
-            size: Its bytes.
-
-        Returns:
-            True.
-        """
-        del size
-        number = len(self._chunks) + 1
-        self._chunks.append(OutputChunk(number, chunk.channel, data_of(chunk), self._attempt, present.now()))
-        return True
-
-    take_over = wait = take
-
-    async def wait_here(self, chunk: NewChunk, size: int) -> bool:
-        """As `take`.
-
-        Args:
-            chunk: The chunk.
-            size: Its bytes.
-
-        Returns:
-            True.
-        """
-        return self.take(chunk, size)
-
-    def stop(self) -> None:
-        """Do nothing, since nothing waits."""
-
-    def end(self) -> None:
-        """Do nothing: what is said later is recorded, too."""
-
-
-class RecordedArtifacts:
-    """The artifacts of the task of a unit test.
-
-    Args:
-        kept: Their bytes by name.
-        task: The task.
-    """
-
-    def __init__(self, kept: dict[str, bytes], task: Task) -> None:
-        self._kept = kept
-        self._attempt = task.attempts[-1].number if task.attempts else 1
-
-    def put(self, name: str, content: Content, media_type: str | None) -> Artifact:
-        """Keep an artifact.
-
-        Args:
-            name: Its name.
-            content: Its bytes, or the file that has them.
-            media_type: Its media type, None for what the name says.
-
-        Returns:
-            The artifact.
-        """
-        data = self._kept[name] = content.read_bytes() if isinstance(content, Path) else bytes(content)
-        found, hashed = media_type_of(name, content, media_type), sha256(data).hexdigest()
-        return Artifact(name, found, len(data), hashed, self._attempt, present.now())
-
-    def read(self, name: str, of: str = "") -> bytes:
-        """Read an artifact.
-
-        Args:
-            name: Its name.
-            of: The input whose artifact it is. Default it is one of the task itself.
-
-        Returns:
-            Its bytes.
-
-        Raises:
-            NotFound: There is none.
-        """
-        place = place_of(name, of)
-        if place not in self._kept:
-            raise NotFound("artifact not found")
-        return self._kept[place]
-
-
-class RecordedSteps:
-    """The steps of the task of a unit test.
-
-    Attributes:
-        codec: None.
-
-    Args:
-        kept: Their results by name.
-    """
-
-    def __init__(self, kept: dict[str, Any]) -> None:
-        self.codec: Codec | None = None
-        self._kept = kept
-
-    def may_have(self, name: str) -> bool:
-        """Find out whether there is a step.
-
-        Args:
-            name: Its name.
-
-        Returns:
-            Whether there is.
-        """
-        return name in self._kept
-
-    def find(self, name: str) -> Step | None:
-        """Find a step.
-
-        Args:
-            name: Its name.
-
-        Returns:
-            The step, None if there is none.
-        """
-        if name not in self._kept:
-            return None
-        return Step(name=name, output=pb.Payload(data=shape_of(Any).write(self._kept[name])))
-
-    def record(self, step: Step) -> Step:
-        """Keep the result of a step, as JSON.
-
-        Args:
-            step: The step.
-
-        Returns:
-            The step.
-        """
-        self._kept[step.name] = decode_value(
-            Any, plain_value(step.result), step.output if step.HasField("output") else None, None
-        )
-        return step
+    is_parked: bool = False
+    waits: tuple[Wait, ...] = ()
 
 
 class RecordedTask(RunningTask):
@@ -223,6 +75,8 @@ class RecordedTask(RunningTask):
             Those of the input `page` have names such as `page/shot.png`.
         steps: The results of its steps as JSON, by name: what the handler has recorded, and what the test puts there as
             what an earlier attempt has.
+        answers: The answers to its questions by their ids, which the test puts there.
+        came: The names of what is over that it has slept for or joined, which the test puts there.
         outcome: How the last `run` has ended, None before.
 
     Args:
@@ -232,9 +86,11 @@ class RecordedTask(RunningTask):
         value: The input.
         inputs: The inputs by name.
         steps: The results of the steps that there are.
+        answers: The answers that there are.
+        came: The names of what is over.
     """
 
-    __slots__ = ("artifacts", "chunks", "outcome", "progress_reports", "steps")
+    __slots__ = ("answers", "artifacts", "came", "chunks", "outcome", "progress_reports", "steps")
 
     def __init__(
         self,
@@ -244,12 +100,15 @@ class RecordedTask(RunningTask):
         value: Any,
         inputs: Mapping[str, TaskInput],
         steps: Mapping[str, Any],
+        answers: Mapping[str, Any],
+        came: Iterable[str],
     ) -> None:
         self.chunks: list[OutputChunk] = []
         self.artifacts: dict[str, bytes] = {}
         artifacts = RecordedArtifacts(self.artifacts, task)
         self.steps = dict(steps)
-        kept, output = RecordedSteps(self.steps), RecordedOutput(self.chunks, task)
+        self.answers, self.came = dict(answers), set(came)
+        kept, output = RecordedSteps(self.steps, self.answers, self.came), RecordedOutput(self.chunks, task)
         super().__init__(task, fencing_token, self._take, state, output, lambda: artifacts, lambda: kept)
         self.blocks = True
         self.take_input(value)
@@ -282,7 +141,8 @@ class RecordedTask(RunningTask):
         Raises:
             TypeError: The handler does not fit the action.
         """
-        self._run_steps = None
+        self._run_steps = self._run_waits = None
+        self.raises = self.cancelled
         actions = Actions()
         is_async = asyncio.iscoroutinefunction(handler)
         actions.add(self.action, handler, action=action, runs_in="loop" if is_async else "thread")
@@ -293,6 +153,11 @@ class RecordedTask(RunningTask):
         report = await invoke(assignment, self, registered, (), codec, call)
         self.outcome = _outcome(report, registered, codec)
         return self.outcome
+
+    @property
+    def waits(self) -> tuple[Wait, ...]:
+        """What it waits for, once it is parked."""
+        return () if self._run_waits is None else tuple(map(_wait, self._run_waits.waits))
 
     @property
     def _may_wait(self) -> bool:
@@ -316,6 +181,8 @@ def running_task(
     fencing_token: int = 1,
     inputs: Mapping[str, Any] = NO_INPUTS,
     steps: Mapping[str, Any] = NO_INPUTS,
+    answers: Mapping[str, Any] = NO_INPUTS,
+    came: Iterable[str] = (),
     **fields: Any,
 ) -> RecordedTask:
     """Make a task for a unit test, which hands it to a handler: no server is needed.
@@ -330,6 +197,8 @@ def running_task(
         inputs: The results of other tasks that are handed to it, by name; a `TaskInput` for a task that failed, or that
             has artifacts. Default none.
         steps: The results of the steps that earlier attempts have recorded, by name. Default none.
+        answers: The answers to its questions, by their ids. Default none.
+        came: The names of what is over that it sleeps for or joins, such as `sleep`. Default none.
         **fields: Other fields of `Task`, such as `labels`, `target` or `deadline`.
 
     Returns:
@@ -359,7 +228,7 @@ def running_task(
         "steps": len(steps),
         "inputs": {name: each.task_id for name, each in handed.items()},
     }
-    return RecordedTask(Task(**{**values, **fields}), fencing_token, state, value, handed, steps)
+    return RecordedTask(Task(**{**values, **fields}), fencing_token, state, value, handed, steps, answers, came)
 
 
 def _plain(value: Any) -> dict[str, Any]:
@@ -423,6 +292,8 @@ async def _call_in_thread(function: Callable[..., Any], *args: Any) -> Any:
 def _outcome(report: Report | None, registered: Registered | None, codec: Codec | None) -> HandlerOutcome:
     if report is None:
         return HandlerOutcome(is_stopped=True)
+    if report.HasField("parked"):
+        return HandlerOutcome(is_parked=True, waits=tuple(map(_wait, report.parked.waits)))
     if report.HasField("failed"):
         failed = report.failed
         return HandlerOutcome(
@@ -436,3 +307,18 @@ def _outcome(report: Report | None, registered: Registered | None, codec: Codec 
     plain = plain_value(done.result) if done.HasField("result") else None
     payload = done.output if done.HasField("output") else None
     return HandlerOutcome(result=decode_value(kind, plain, payload, codec))
+
+
+def _wait(new: NewWait) -> Wait:
+    """What a host would report that it waits for, as the server would show it."""
+    kind = WAITS[new.WhichOneof("event") or ""]
+    secs = new.sleep_secs if kind is WaitFor.TIME else new.timeout_secs if new.HasField("timeout_secs") else None
+    if secs is None and kind is WaitFor.ANSWER:
+        secs = QUESTION_SECS
+    return Wait(
+        kind,
+        new.name,
+        until=None if secs is None else present.now() + timedelta(seconds=secs),
+        question=Question.from_message(new.question) if kind is WaitFor.ANSWER else None,
+        task_ids=tuple(new.ends.task_ids),
+    )

@@ -120,6 +120,17 @@ class Shape:
         except (msgspec.DecodeError, UnicodeDecodeError) as error:
             raise _bad(error) from error
 
+    def schema(self) -> dict[str, Any]:
+        """Describe the type.
+
+        Returns:
+            Its JSON Schema. Of a model of pydantic within another type that refers to further ones it says only that it
+            is an object.
+        """
+        if self._pydantic:
+            return _schema_of_pydantic(self._kind)
+        return msgspec.json.schema(self._kind, schema_hook=_nested_schema)
+
     def convert(self, plain: Any) -> Any:
         """Read a value that is plain JSON already.
 
@@ -237,6 +248,20 @@ def _read_nested(kind: type, plain: Any) -> Any:
     if not _is_pydantic(kind):
         raise TypeError(f"{_name(kind)} is no type of an action")
     return _validated(msgspec.json.encode(plain), kind)
+
+
+def _schema_of_pydantic(kind: Any) -> dict[str, Any]:
+    from pydantic import TypeAdapter
+
+    return TypeAdapter(kind).json_schema()
+
+
+def _nested_schema(kind: type) -> dict[str, Any]:
+    if not _is_pydantic(kind):
+        raise NotImplementedError
+    schema = _schema_of_pydantic(kind)
+    # Its references begin at its own root.
+    return {"type": "object"} if "$defs" in schema else schema
 
 
 def _bad_of_pydantic(error: Any) -> BadValue:

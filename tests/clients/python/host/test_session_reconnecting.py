@@ -3,7 +3,7 @@
 import pytest
 
 from taskyard.v1.lease_pb2 import Lease
-from taskyard.v1.runtime_host_pb2 import Welcome
+from taskyard.v1.runtime_host_pb2 import TaskParked, Welcome
 from taskyard.v1.task_pb2 import Progress
 from tests.clients.python.host.session_driver import A, B, C, SessionDriver, report
 
@@ -25,6 +25,18 @@ def test_after_a_break_the_outcomes_of_kept_leases_are_sent_again_and_those_of_l
     assert driver.held() == [A, B]
     assert driver.welcome(A, at=11.0) == []
     assert driver.write() == ["a completed", "credit 10"]
+    assert driver.held() == [A]
+
+
+def test_an_unanswered_park_is_sent_again_until_its_lease_is_lost(driver):
+    driver.write()
+    driver.start(A, B)
+    for key in (A, B):
+        driver.session.handler_ended(key, report(key, parked=TaskParked()))
+    driver.write()
+    driver.session.handle_disconnect(1.0)
+    assert driver.welcome(A) == []
+    assert driver.write() == ["a parked", "credit 10"]
     assert driver.held() == [A]
 
 

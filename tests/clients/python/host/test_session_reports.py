@@ -2,7 +2,7 @@
 
 import pytest
 
-from taskyard.v1.runtime_host_pb2 import TaskCompleted, TaskFailed
+from taskyard.v1.runtime_host_pb2 import TaskCompleted, TaskFailed, TaskParked
 from taskyard.v1.task_pb2 import Progress
 from tests.clients.python.host.session_driver import A, B, SessionDriver, report
 
@@ -75,6 +75,17 @@ def test_a_result_that_the_server_refuses_becomes_a_failure(driver):
     assert (failure.error, failure.code, failure.retryable) == ("result refused: for a reason", "too_large", False)
     driver.answer(None)
     assert driver.session.is_finished
+
+
+def test_a_park_that_the_server_refuses_becomes_a_failure(driver):
+    driver.write()
+    driver.start(A)
+    driver.session.handler_ended(A, report(A, parked=TaskParked()))
+    assert driver.write() == ["a parked", "credit 1"]
+    driver.answer("bad_request")
+    (message,) = driver.session.next_messages()
+    (failure,) = [each.failed for each in message.reports.reports]
+    assert (failure.error, failure.code, failure.retryable) == ("park refused: for a reason", "bad_request", False)
 
 
 def test_a_failure_that_the_server_refuses_becomes_a_release_and_then_nothing(driver):

@@ -1,0 +1,158 @@
+"""What runs of tasks leave behind, and what they wait for: steps, and the questions that parked tasks ask."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator
+from typing import TYPE_CHECKING, Any
+
+from taskyard.records.questions import OpenQuestion, WaitFor
+from taskyard.records.steps import Step
+from taskyard.records.tasks import STATE_OF_NUMBER, Task, TaskState
+from taskyard.v1 import park_pb2 as pb
+from taskyard.v1.park_pb2_grpc import ParkServiceStub
+from taskyard.v1.step_pb2 import ListStepsRequest
+from taskyard.v1.step_pb2_grpc import StepServiceStub
+from taskyard.values.convert import value_from
+from taskyard.values.payloads import Codec
+
+if TYPE_CHECKING:
+    from taskyard.connection.servers import Servers
+    from taskyard.streams.task_desk import TaskDesk
+
+    from .calls import Calls
+
+
+class Runs:
+    """Calls about the runs of tasks, for the client and its handles.
+
+    Args:
+        calls: The calls of the client.
+        servers: The servers of the client.
+        codec: Reads what is encoded, None for nothing.
+    """
+
+    def __init__(self, calls: Calls, servers: Servers, codec: Codec | None) -> None:
+        self._calls = calls
+        self._steps = StepServiceStub(servers.unary)
+        self._parks = ParkServiceStub(servers.unary)
+        self._codec = codec
+
+    async def steps(self, task_id: str) -> tuple[Step, ...]:
+        """Get the steps of a task, see `Client.steps`.
+
+        Args:
+            task_id: The task.
+
+        Returns:
+            The steps, in the order in which they were recorded.
+
+        Raises:
+            TaskyardError: They cannot be read.
+        """
+        answer = await self._calls.sure(self._steps.ListSteps, ListStepsRequest(task_id=task_id))
+        return tuple(Step.from_message(each, self._codec) for each in answer.steps)
+
+    def questions(self, agent_id: str | None, page_size: int | None) -> AsyncGenerator[OpenQuestion, None]:
+        """List the questions that are open, see `Client.questions`.
+
+        Args:
+            agent_id: Only questions of tasks of this agent, None for all.
+            page_size: Tasks per page, None for the default.
+
+        Returns:
+            An iterator over the questions.
+        """
+        request = pb.ListQuestionsRequest(agent_id=agent_id, page_size=page_size)
+        return self._calls.listed(self._parks.ListQuestions, request, "questions", OpenQuestion.from_message)
+
+    async def answer(self, task_id: str, question_id: str, answer: Any) -> TaskState:
+        """Answer a question, see `Client.answer`.
+
+        Args:
+            task_id: The task that asks.
+            question_id: The id of the question.
+            answer: The answer, a JSON value.
+
+        Returns:
+            The state of the task now.
+
+        Raises:
+            TaskyardError: The answer is refused.
+            TypeError: It is no JSON.
+        """
+        value = value_from(answer, "answer")
+        request = pb.AnswerQuestionRequest(task_id=task_id, question_id=question_id, answer=value)
+        return STATE_OF_NUMBER[(await self._calls.sure(self._parks.AnswerQuestion, request)).state]
+
+
+def questions_of(task: Task) -> tuple[OpenQuestion, ...]:
+    """List the questions that a task asks now.
+
+    Args:
+        task: The task.
+
+    Returns:
+        The questions, none unless it is parked.
+    """
+    if (park := task.park) is None:
+        return ()
+    return tuple(
+        OpenQuestion(task.id, task.agent_id, task.action, each.name, park.since, each.question, each.until)
+        for each in park.waits
+        if each.kind is WaitFor.ANSWER
+    )
+
+
+class RunCalls:
+    """The part of `Client` that shows steps, and questions, and answers them."""
+
+    if TYPE_CHECKING:
+        _desk: TaskDesk
+
+    async def steps(self, task_id: str) -> tuple[Step, ...]:
+        """Get the steps that the runs of a task have done, and what came while it was parked.
+
+        Args:
+            task_id: The task.
+
+        Returns:
+            The steps, in the order in which they were recorded.
+
+        Raises:
+            NotFound: There is no such task.
+        """
+        return await self._desk.runs.steps(task_id)
+
+    def questions(
+        self, *, agent_id: str | None = None, page_size: int | None = None
+    ) -> AsyncGenerator[OpenQuestion, None]:
+        """List the questions that are open, by the order in which their tasks were submitted.
+
+        Args:
+            agent_id: Only questions of tasks of this agent. Default all.
+            page_size: Tasks per page, at most 1,000. Default 1,000.
+
+        Returns:
+            An iterator over the questions.
+        """
+        return self._desk.runs.questions(agent_id, page_size)
+
+    async def answer(self, task_id: str, question_id: str, answer: Any) -> TaskState:
+        """Answer a question. The first answer wins, and the same again is the same.
+
+        Args:
+            task_id: The task that asks.
+            question_id: The id of the question.
+            answer: The answer, a JSON value.
+
+        Returns:
+            The state of the task now: `queued` where it was parked.
+
+        Raises:
+            NotFound: There is no such task, or it has not asked this.
+            BadRequest: The question does not allow the answer.
+            Conflict: It has another answer, or its time is over.
+            TooLarge: The answer has more than 64 KiB.
+            TypeError: It is no JSON.
+        """
+        return await self._desk.runs.answer(task_id, question_id, answer)
