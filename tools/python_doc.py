@@ -27,12 +27,12 @@ GROUPS: Final = {
         "SyncClient SyncTaskHandle SyncTaskMap SyncOperationHandle SyncSchedules SyncNamespaces SyncLimits SyncAgents "
         "SyncOperations",
     ),
-    "Hosts": ("Who runs tasks.", "Host RunningTask TaskInput ActionFailed NotRetryable Retry"),
+    "Hosts": ("Who runs tasks.", "Host RunningTask TaskInput ActionFailed NotRetryable Retry Parked"),
     "Tasks": (
         "What calls return about tasks. All of it is frozen.",
         "Task TaskState Attempt Progress Submitted SubmittedBatch Batch BatchOutcome TaskEvent EventKind OutputChunk "
-        "Artifact Step Target TargetStatus Stopping Explanation WaitReason WaitKind Operation OperationKind "
-        "OperationStatus",
+        "Artifact Step StepKind Park Wait WaitFor Question OpenQuestion Target TargetStatus Stopping Explanation "
+        "WaitReason WaitKind Operation OperationKind OperationStatus",
     ),
     "Schedules": ("What calls return about schedules.", "Schedule CatchUp Overlap Trigger TriggerState"),
     "Figures and namespaces": (

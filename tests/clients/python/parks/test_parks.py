@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+import threading
 from datetime import timedelta
 
 import pytest
@@ -9,6 +10,7 @@ import pytest
 from taskyard import BadRequest, Conflict, NotFound, Retry, StepKind, TaskFailed, TaskState, WaitFor
 from taskyard.testing import Yard
 from tests.clients.python.parks import parking
+from tests.waiting import LIMIT_SECS
 
 EVERYWHERE = [
     (parking.awaited, "loop"),
@@ -338,3 +340,61 @@ async def test_nothing_is_asked_within_a_step(yard, runs_in):
     task = await yard.client.submit("work")
     with pytest.raises(TaskFailed, match="'go' is waited for within the step 'it', whose work would be lost"):
         await task.result()
+
+
+async def test_a_step_of_another_thread_is_recorded_before_the_task_is_parked(yard):
+    def work(task):
+        begun, unwound = threading.Event(), threading.Event()
+
+        def slowly():
+            begun.set()
+            return unwound.wait(LIMIT_SECS)
+
+        stepping = threading.Thread(target=task.step, args=("slow", slowly))
+        if not task.task.steps:
+            stepping.start()
+            begun.wait(LIMIT_SECS)
+        try:
+            return task.ask("go", "Go?").value
+        finally:
+            unwound.set()
+
+    task = await parked(yard, work, "thread")
+    assert [(step.name, step.result) for step in await task.steps()] == [("slow", True)]
+    await task.answer("go", 1)
+    await yard.advance()
+    assert await task.result() == 1
+
+
+async def test_a_plain_function_of_an_async_handler_may_ask(yard):
+    async def work(task):
+        return await asyncio.to_thread(lambda: task.ask("go", "Go?").value)
+
+    task = await parked(yard, work)
+    await task.answer("go", 1)
+    await yard.advance()
+    assert await task.result() == 1
+
+
+async def test_a_handler_that_ends_before_what_it_asked_for_is_not_parked(yard):
+    async def work(task):
+        asking = asyncio.ensure_future(asked(task))
+        await asyncio.sleep(0)
+        assert not asking.done()
+        return "done"
+
+    async def asked(task):
+        await task.ask("go", "Go?")
+
+    yard.host({"work": work})
+    task = await yard.client.submit("work")
+    assert await task.result() == "done"
+
+
+async def test_a_task_that_is_cancelled_while_it_is_parked_never_runs_again(yard, tmp_path):
+    task = await parked(yard, parking.awaited, params={"folder": str(tmp_path)})
+    await task.cancel()
+    await yard.advance(hours=1)
+    assert (tmp_path / "finally").read_text() == "x"
+    with pytest.raises(NotFound):
+        await task.answer("deploy", {"go": True})

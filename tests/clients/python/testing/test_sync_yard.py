@@ -70,3 +70,14 @@ async def test_blocking_clients_in_threads_live_in_the_loop_of_the_test(yard):
 
     yard.host({"work": lambda _: 1})
     assert await asyncio.to_thread(program) == 1
+
+
+def test_a_question_is_answered(sync_yard):
+    sync_yard.host({"work": lambda task: task.ask("go", "Go?").value})
+    handles = [sync_yard.client.submit("work") for _ in range(2)]
+    sync_yard.advance()
+    assert [each.question_id for each in handles[0].questions()] == ["go"]
+    assert [each.task_id for each in sync_yard.client.questions()] == [each.id for each in handles]
+    handles[0].answer("go", 1)
+    sync_yard.client.answer(handles[1].id, "go", 2)
+    assert [each.result() for each in handles] == [1, 2]

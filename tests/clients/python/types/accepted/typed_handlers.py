@@ -114,3 +114,13 @@ def takes_plain_steps(task: RunningTask) -> int:
     """In a plain function the result is there at once."""
     length: int = task.step("count", count, Page("a"), twice=False).value
     return length
+
+
+@host.action("waits")
+async def waits(task: RunningTask) -> Links:
+    """An answer has the type that it is asked in."""
+    said: Links = await task.ask("links", "Which?", type=Links, default=Links([]), timeout=timedelta(days=1))
+    anything = await task.ask("go", "Go?", choices=["yes", "no"], url="https://a.example")
+    await task.join([task.task, "tsk_1"])
+    await task.sleep(timedelta(minutes=1), name=str(anything))
+    return said

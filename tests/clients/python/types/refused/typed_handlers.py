@@ -70,3 +70,10 @@ async def takes_steps(task: RunningTask) -> str:
     await task.step("links", links_of, "a")  # wrong
     await task.step("links", links_of)  # wrong
     return await task.step("links", links_of, Page("a"))  # wrong
+
+
+async def waits(task: RunningTask) -> Links:
+    """Of questions the type of the answer is checked, of waits what is waited for."""
+    await task.join([1])  # wrong
+    await task.sleep("1 h")  # wrong
+    return await task.ask("page", "Which?", type=Page)  # wrong
