@@ -1,4 +1,4 @@
-"""What runs of tasks leave behind, and what they wait for: steps, and the questions that parked tasks ask."""
+"""Calls about runs of tasks: the steps that they leave behind, and the questions that parked ones ask."""
 
 from __future__ import annotations
 

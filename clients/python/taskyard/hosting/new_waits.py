@@ -1,4 +1,4 @@
-"""What a handler waits for, as it is sent: questions, times and the ends of tasks; and how an answer is read."""
+"""Waits as they are sent: questions, times and the ends of tasks; and how an answer is read."""
 
 from __future__ import annotations
 

@@ -21,8 +21,8 @@ from .step_work import RunSteps, step_name
 T = TypeVar("T")
 
 QUIET_TURNS: Final = 10
-"""For how many turns of the loop nothing must be under way before a task is parked: so many at least does the error of
-a step take from one `asyncio.gather` within another to the handler, who may want to go on."""
+"""The turns of the loop that nothing is under way before a task is parked. The error of a step takes some of them
+through groups of tasks to the handler, which may go on then."""
 KINDS: Final = {"question": Step.Kind.answer, "sleep_secs": Step.Kind.time, "ends": Step.Kind.ends}
 """The kind of step that each event of a wait becomes."""
 
@@ -41,7 +41,7 @@ class Parked(BaseException):
 
 
 class RunWaits:
-    """What one run of a task waits for, and whether it is parked.
+    """The waits of one run of a task, and whether it is parked.
 
     Attributes:
         steps: The steps of the run, among them what came in earlier ones.
@@ -63,7 +63,7 @@ class RunWaits:
         self._taken: dict[tuple[int, str], None] = {}
         self._parked: dict[tuple[int, str], NewWait] = {}
         self._asking: dict[tuple[int, str], tuple[NewWait, asyncio.Future[None]]] = {}
-        """What calls wait for that are awaited in the loop."""
+        """The waits that are awaited in the loop."""
         self._loop: asyncio.AbstractEventLoop | None = None
         self._turns_left = 0
         self._is_looking = False
@@ -72,7 +72,7 @@ class RunWaits:
 
     @property
     def waits(self) -> list[NewWait]:
-        """What the run waits for once it is parked, in the order in which it was asked for."""
+        """The waits of the run once it is parked, in the order in which they were made."""
         return [self._parked[key] for key in self._taken if key in self._parked]
 
     def take(self, wait: NewWait) -> None:
@@ -226,7 +226,7 @@ class WaitWork(Work[T]):
 
     @property
     def value(self) -> T:
-        """What came.
+        """The answer, or None.
 
         Raises:
             Parked: Nothing has come yet.

@@ -26,7 +26,7 @@ class WaitFor(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """What a task asks of people or agents.
+    """A question of a task to people or agents.
 
     Attributes:
         text: The question, empty if there is only a `url`.
@@ -104,7 +104,7 @@ class Wait:
 
 @dataclass(frozen=True, slots=True)
 class Park:
-    """What a parked task waits for.
+    """The waits of a parked task.
 
     Attributes:
         since: Since when it is parked.

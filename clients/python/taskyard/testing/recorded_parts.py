@@ -1,4 +1,4 @@
-"""What the task of a unit test says, puts and records, and what it finds of that."""
+"""Output, artifacts and steps of the task of a unit test."""
 
 from __future__ import annotations
 

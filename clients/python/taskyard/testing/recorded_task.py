@@ -156,7 +156,7 @@ class RecordedTask(RunningTask):
 
     @property
     def waits(self) -> tuple[Wait, ...]:
-        """What it waits for, once it is parked."""
+        """The waits of the task, once it is parked."""
         return () if self._run_waits is None else tuple(map(_wait, self._run_waits.waits))
 
     @property
@@ -310,7 +310,7 @@ def _outcome(report: Report | None, registered: Registered | None, codec: Codec 
 
 
 def _wait(new: NewWait) -> Wait:
-    """What a host would report that it waits for, as the server would show it."""
+    """A wait that a host would report, as the server would show it."""
     kind = WAITS[new.WhichOneof("event") or ""]
     secs = new.sleep_secs if kind is WaitFor.TIME else new.timeout_secs if new.HasField("timeout_secs") else None
     if secs is None and kind is WaitFor.ANSWER:
