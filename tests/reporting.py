@@ -1,6 +1,7 @@
 """What a host reports to an engine, one thing at a time: each answers the task, or raises why it is refused."""
 
 from taskyard_server.core.errors import Refusal
+from taskyard_server.core.history import Wait
 from taskyard_server.core.reports import Report, ReportKind
 from taskyard_server.core.task import Task
 from taskyard_server.engine.engine import Engine
@@ -44,6 +45,10 @@ async def complete(
 ) -> Task:
     said = Report(ReportKind.COMPLETED, task_id, token, result, output=output)
     return await report(engine, namespace, host_id, said)
+
+
+async def park(engine: Engine, namespace: str, host_id: str, task_id: str, token: int, *waits: Wait) -> Task:
+    return await report(engine, namespace, host_id, Report(ReportKind.PARKED, task_id, token, waits=waits))
 
 
 async def fail(

@@ -21,6 +21,7 @@ const (
 	StateAssigned  State = "assigned"  // Handed out to a host, not started.
 	StateRunning   State = "running"   // A host runs it.
 	StatePaused    State = "paused"    // Interrupted; can be resumed.
+	StateParked    State = "parked"    // Waits for an answer, a time or other tasks, without a host.
 	StateDone      State = "done"      // Ended with or without a result.
 	StateFailed    State = "failed"    // Ended with an error; can be resumed.
 	StateCancelled State = "cancelled" // Ended by a cancel, or by the end of the server.

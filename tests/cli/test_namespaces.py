@@ -49,8 +49,9 @@ def test_the_list_has_a_row_for_each_with_its_own_limits(taskyard, namespace, su
     taskyard("namespace", "create", namespace, "maxInflight=3")
     submit()
     head, *rows = cells(taskyard("namespace", "list"))
-    assert head == ["namespace", "queued", "inflight", "paused", "hosts", "schedules", "retained", "limits of its own"]
-    assert [namespace, "1", "0", "0", "0", "0", "0", "maxInflight=3"] in rows
+    counts = ["queued", "inflight", "paused", "parked", "hosts", "schedules", "retained"]
+    assert head == ["namespace", *counts, "limits of its own"]
+    assert [namespace, "1", "0", "0", "0", "0", "0", "0", "maxInflight=3"] in rows
     assert namespace in [each["name"] for each in taskyard("namespace", "list", "--json").json["namespaces"]]
 
 

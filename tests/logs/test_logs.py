@@ -11,6 +11,7 @@ import pytest
 import structlog
 from structlog import make_filtering_bound_logger
 
+from taskyard_server.core.history import Wait
 from taskyard_server.core.hosts import HostProfile
 from taskyard_server.core.limits import Limits
 from taskyard_server.core.task import Submission
@@ -178,6 +179,15 @@ async def test_each_state_that_a_task_takes_is_one_line_with_its_fields(lines, e
         {**line, "event": f"task_{state}", "log_level": level}
         for state, level in (("queued", "debug"), ("assigned", "debug"), ("running", "debug"), ("done", "info"))
     ]
+
+
+async def test_at_the_level_info_a_park_is_a_line_too(monkeypatch, engine, claimed):
+    written = []
+    monkeypatch.setattr(logs, "log", structlog.wrap_logger(None, [collect(written)], make_filtering_bound_logger(20)))
+    await reporting.park(engine, "red", "host", claimed.task.id, claimed.token, Wait("answer", "go"))
+    await logged([])
+    assert "task_parked" in written
+    assert "task_running" not in written
 
 
 async def test_at_the_level_info_a_task_is_one_line(monkeypatch):

@@ -15,6 +15,7 @@ from prometheus_client.metrics_core import Metric
 from prometheus_client.parser import text_string_to_metric_families
 
 from taskyard_server.core.figures.demand import Pool
+from taskyard_server.core.history import Wait
 from taskyard_server.core.hosts import HostProfile
 from taskyard_server.core.leases import Lease
 from taskyard_server.core.limits import Limits
@@ -152,6 +153,9 @@ class Harness:
 
     async def fail(self, lease: Lease, namespace: str = "default") -> None:
         await reporting.fail(self.engine, namespace, "host", lease.task.id, lease.token, "broken")
+
+    async def park(self, lease: Lease, *waits: Wait) -> None:
+        await reporting.park(self.engine, "default", "host", lease.task.id, lease.token, *waits)
 
     async def close(self) -> None:
         await self._ends.aclose()

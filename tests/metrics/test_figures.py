@@ -8,7 +8,7 @@ import pytest
 
 from taskyard_server.cadence import parse_interval
 from taskyard_server.core.errors import LeaseLost, QueueFull
-from taskyard_server.core.history import RetryPolicy
+from taskyard_server.core.history import RetryPolicy, Wait
 from taskyard_server.core.hosts import HostProfile
 from taskyard_server.core.runs.artifacts import Right
 from taskyard_server.core.schedules.schedule import Overlap, ScheduleSpec
@@ -25,6 +25,7 @@ TYPES = {
     "taskyard_tasks_queued": "gauge",
     "taskyard_tasks_inflight": "gauge",
     "taskyard_tasks_paused": "gauge",
+    "taskyard_tasks_parked": "gauge",
     "taskyard_tasks_after_others": "gauge",
     "taskyard_operations": "gauge",
     "taskyard_tasks_noticed": "gauge",
@@ -67,6 +68,7 @@ TYPES = {
     "taskyard_artifact_failures": "counter",
     "taskyard_steps": "counter",
     "taskyard_artifact_stored_bytes": "gauge",
+    "taskyard_steps": "counter",
     "taskyard_calls_refused": "counter",
     "taskyard_calls_with_ignored_fields": "counter",
     "taskyard_action_submitted": "counter",
@@ -77,6 +79,9 @@ TYPES = {
     "taskyard_namespace_queued": "gauge",
     "taskyard_namespace_inflight": "gauge",
     "taskyard_namespace_paused": "gauge",
+    "taskyard_namespace_parked": "gauge",
+    "taskyard_namespace_questions": "gauge",
+    "taskyard_namespace_oldest_question_seconds": "gauge",
     "taskyard_namespace_oldest_seconds": "gauge",
     "taskyard_namespace_starving": "gauge",
     "taskyard_namespace_starving_seconds": "gauge",
@@ -351,6 +356,15 @@ async def test_a_paused_task_is_neither_queued_nor_in_flight(make_harness):
     scrape = await harness.scrape()
     names = ("queued", "inflight", "paused")
     assert [scrape.value(f"taskyard_tasks_{name}") for name in names] == [0, 0, 1]
+
+
+async def test_a_parked_task_is_counted_as_nothing_else(make_harness):
+    harness = await make_harness()
+    await harness.submit()
+    await harness.park(await harness.claim(), Wait("time", "a", harness.now + 9))
+    scrape = await harness.scrape()
+    names = ("queued", "inflight", "paused", "parked")
+    assert [scrape.value(f"taskyard_tasks_{name}") for name in names] == [0, 0, 0, 1]
 
 
 async def test_hosts_are_counted_at_the_time_of_the_scrape(harness):

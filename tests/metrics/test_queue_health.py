@@ -1,5 +1,7 @@
 """How namespaces stand: how old their queues are, and which agents get nothing (docs/operate/monitoring.md)."""
 
+from taskyard_server.core.figures.queue_health import QueueHealth
+from taskyard_server.core.history import Wait
 from taskyard_server.core.hosts import HostProfile
 from taskyard_server.core.queue.keys import KeyLimit
 from taskyard_server.core.task_options import TaskExtras
@@ -60,4 +62,27 @@ async def test_an_empty_namespace_stands_at_nothing(harness):
     task = await harness.submit()
     await harness.engine.tasks.cancel("default", task.id, show=live)
     harness.now += 100
-    assert await standing(harness) == (0, 0, 0, 0.0, 0, 0.0)
+    assert await standing(harness) == QueueHealth()
+
+
+async def test_open_questions_have_the_age_of_the_oldest_park_that_asks_one(harness):
+    async def told():
+        scrape = await harness.scrape()
+        return [
+            scrape.value(f"taskyard_namespace_{name}", namespace="default")
+            for name in ("parked", "questions", "oldest_question_seconds")
+        ]
+
+    task_ids = []
+    for names in (("a", "b"), ("c",), ()):
+        await harness.submit()
+        waits = [Wait("answer", name) for name in names] or [Wait("time", "t", harness.now + 1_000)]
+        lease = await harness.claim()
+        await harness.park(lease, *waits)
+        task_ids.append(lease.task.id)
+        harness.now += 5
+    assert await told() == [3, 3, 15]
+    await harness.engine.tasks.cancel("default", task_ids[0], show=live)
+    assert await told() == [2, 1, 10]
+    await harness.engine.tasks.cancel("default", task_ids[1], show=live)
+    assert await told() == [1, 0, 0]

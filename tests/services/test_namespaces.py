@@ -56,7 +56,7 @@ async def test_a_namespace_shows_what_is_in_it_and_all_limits_in_force(api, get)
     assert shown.name == "red"
     assert shown.created_at.seconds > 1_700_000_000
     assert given(shown.totals) == {
-        "queued": 1, "inflight": 0, "paused": 0, "retained": 0, "hosts": 0, "schedules": 0
+        "queued": 1, "inflight": 0, "paused": 0, "parked": 0, "retained": 0, "hosts": 0, "schedules": 0
     }  # fmt: skip
     assert shown.HasField("limits")
     assert given(shown.limits) == {}

@@ -4,10 +4,11 @@ import pytest
 from opentelemetry.sdk.resources import Resource
 from opentelemetry.trace import SpanKind, StatusCode
 
-from taskyard_server.core.history import RetryPolicy
+from taskyard_server.core.history import RetryPolicy, Wait
 from taskyard_server.core.hosts import HostProfile
 from taskyard_server.core.task import Submission
 from taskyard_server.core.task_options import TaskOptions
+from taskyard_server.engine.questions import NewAnswer
 from taskyard_server.telemetry.sampling import Sampler
 from taskyard_server.telemetry.spans import Spans
 from taskyard_server.telemetry.tasks import TaskSpans
@@ -177,3 +178,24 @@ async def test_a_task_of_a_server_before_this_one_has_the_spans_that_are_left(ya
     assert parent(spans["run crawl"]) == ids(spans["task crawl"])[1]
     assert traceparent(spans["run crawl"]) == tracing.tasks.handed(lease.task).options.traceparent
     assert secs(spans["task crawl"]) == (0, 5)
+
+
+async def test_a_parked_task_has_a_span_of_that_below_that_of_its_run(yard, clock):
+    task = await yard.submit()
+    lease = await yard.claim()
+    clock.now += 1
+    await reporting.park(yard.engine, "red", "host", task.id, lease.token, Wait("answer", "go"))
+    parked = (await yard.told())["run crawl"]
+    assert secs(parked) == (0, 1)
+    clock.now += 5
+    given = NewAnswer(task.id, "go", None, None, lambda _: None, lambda _: False)
+    await yard.engine.questions.answer("red", given)
+    lease = await yard.claim()
+    clock.now += 2
+    await reporting.start(yard.engine, "red", "host", task.id, lease.token)
+    await reporting.complete(yard.engine, "red", "host", task.id, lease.token, None)
+    spans = await yard.told()
+    run, park, attempt = (spans[name] for name in ("task crawl", "park crawl", "run crawl"))
+    assert (secs(run), secs(park), secs(attempt)) == ((0, 8), (1, 6), (6, 8))
+    assert parent(parked) == parent(park) == parent(attempt) == ids(run)[1]
+    assert ids(parked) != ids(attempt)

@@ -198,7 +198,9 @@ type NamespaceTotals struct {
 	// Runtime hosts that are registered. Always set.
 	Hosts *uint32 `protobuf:"varint,5,opt,name=hosts,proto3,oneof" json:"hosts,omitempty"`
 	// Schedules, paused ones among them. Always set.
-	Schedules     *uint32 `protobuf:"varint,6,opt,name=schedules,proto3,oneof" json:"schedules,omitempty"`
+	Schedules *uint32 `protobuf:"varint,6,opt,name=schedules,proto3,oneof" json:"schedules,omitempty"`
+	// Parked tasks, which wait for answers, times or other tasks. Always set.
+	Parked        *uint32 `protobuf:"varint,7,opt,name=parked,proto3,oneof" json:"parked,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -271,6 +273,13 @@ func (x *NamespaceTotals) GetHosts() uint32 {
 func (x *NamespaceTotals) GetSchedules() uint32 {
 	if x != nil && x.Schedules != nil {
 		return *x.Schedules
+	}
+	return 0
+}
+
+func (x *NamespaceTotals) GetParked() uint32 {
+	if x != nil && x.Parked != nil {
+		return *x.Parked
 	}
 	return 0
 }
@@ -925,21 +934,23 @@ const file_taskyard_v1_namespace_proto_rawDesc = "" +
 	"\x0f_max_deliveriesB\x10\n" +
 	"\x0e_max_schedulesB\x11\n" +
 	"\x0f_max_concurrentB\x16\n" +
-	"\x14_max_queued_triggers\"\x93\x02\n" +
+	"\x14_max_queued_triggers\"\xbb\x02\n" +
 	"\x0fNamespaceTotals\x12\x1b\n" +
 	"\x06queued\x18\x01 \x01(\rH\x00R\x06queued\x88\x01\x01\x12\x1f\n" +
 	"\binflight\x18\x02 \x01(\rH\x01R\binflight\x88\x01\x01\x12\x1b\n" +
 	"\x06paused\x18\x03 \x01(\rH\x02R\x06paused\x88\x01\x01\x12\x1f\n" +
 	"\bretained\x18\x04 \x01(\rH\x03R\bretained\x88\x01\x01\x12\x19\n" +
 	"\x05hosts\x18\x05 \x01(\rH\x04R\x05hosts\x88\x01\x01\x12!\n" +
-	"\tschedules\x18\x06 \x01(\rH\x05R\tschedules\x88\x01\x01B\t\n" +
+	"\tschedules\x18\x06 \x01(\rH\x05R\tschedules\x88\x01\x01\x12\x1b\n" +
+	"\x06parked\x18\a \x01(\rH\x06R\x06parked\x88\x01\x01B\t\n" +
 	"\a_queuedB\v\n" +
 	"\t_inflightB\t\n" +
 	"\a_pausedB\v\n" +
 	"\t_retainedB\b\n" +
 	"\x06_hostsB\f\n" +
 	"\n" +
-	"_schedules\"\xe4\x02\n" +
+	"_schedulesB\t\n" +
+	"\a_parked\"\xe4\x02\n" +
 	"\tNamespace\x12\x17\n" +
 	"\x04name\x18\x01 \x01(\tH\x00R\x04name\x88\x01\x01\x129\n" +
 	"\n" +

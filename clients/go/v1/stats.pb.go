@@ -547,7 +547,9 @@ type QueueStats struct {
 	// Tasks that wait for others to end. Absent while there are none.
 	AfterOthers *float64 `protobuf:"fixed64,9,opt,name=after_others,json=afterOthers,proto3,oneof" json:"after_others,omitempty"`
 	// Operations on many tasks that are at work. Absent while there are none.
-	Operations    *float64 `protobuf:"fixed64,10,opt,name=operations,proto3,oneof" json:"operations,omitempty"`
+	Operations *float64 `protobuf:"fixed64,10,opt,name=operations,proto3,oneof" json:"operations,omitempty"`
+	// Parked tasks. Absent while there are none.
+	TotalParked   *float64 `protobuf:"fixed64,11,opt,name=total_parked,json=totalParked,proto3,oneof" json:"total_parked,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -648,6 +650,13 @@ func (x *QueueStats) GetAfterOthers() float64 {
 func (x *QueueStats) GetOperations() float64 {
 	if x != nil && x.Operations != nil {
 		return *x.Operations
+	}
+	return 0
+}
+
+func (x *QueueStats) GetTotalParked() float64 {
+	if x != nil && x.TotalParked != nil {
+		return *x.TotalParked
 	}
 	return 0
 }
@@ -1638,7 +1647,7 @@ const file_taskyard_v1_stats_proto_rawDesc = "" +
 	"\ametrics\x18\x02 \x01(\v2\x1d.taskyard.v1.SchedulerMetricsR\ametrics\x124\n" +
 	"\x06config\x18\x03 \x01(\v2\x1c.taskyard.v1.SchedulerConfigR\x06config\x12,\n" +
 	"\x05hosts\x18\x04 \x01(\v2\x16.taskyard.v1.HostStatsR\x05hosts\x12,\n" +
-	"\x05store\x18\x05 \x01(\v2\x16.taskyard.v1.StoreSizeR\x05store\"\xd0\x04\n" +
+	"\x05store\x18\x05 \x01(\v2\x16.taskyard.v1.StoreSizeR\x05store\"\x89\x05\n" +
 	"\n" +
 	"QueueStats\x12!\n" +
 	"\ftotal_queued\x18\x01 \x01(\x01R\vtotalQueued\x12%\n" +
@@ -1654,14 +1663,16 @@ const file_taskyard_v1_stats_proto_rawDesc = "" +
 	"\n" +
 	"operations\x18\n" +
 	" \x01(\x01H\x03R\n" +
-	"operations\x88\x01\x01\x1a>\n" +
+	"operations\x88\x01\x01\x12&\n" +
+	"\ftotal_parked\x18\v \x01(\x01H\x04R\vtotalParked\x88\x01\x01\x1a>\n" +
 	"\x10AgentCountsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\x01R\x05value:\x028\x01B\r\n" +
 	"\v_limited_byB\x0f\n" +
 	"\r_total_pausedB\x0f\n" +
 	"\r_after_othersB\r\n" +
-	"\v_operations\"\x92\x01\n" +
+	"\v_operationsB\x0f\n" +
+	"\r_total_parked\"\x92\x01\n" +
 	"\bKeyWaits\x12\x18\n" +
 	"\awaiting\x18\x01 \x01(\x01R\awaiting\x123\n" +
 	"\x04keys\x18\x02 \x03(\v2\x1f.taskyard.v1.KeyWaits.KeysEntryR\x04keys\x1a7\n" +

@@ -49,7 +49,7 @@ const (
 	Step_time Step_Kind = 3
 	// Same as `time`.
 	Step_KIND_TIME Step_Kind = 3
-	// The end of tasks, which did not come in time: `expired`.
+	// The end of tasks.
 	Step_ends Step_Kind = 4
 	// Same as `ends`.
 	Step_KIND_ENDS Step_Kind = 4

@@ -29,6 +29,7 @@ const STATES = [
   "assigned",
   "running",
   "paused",
+  "parked",
   "done",
   "failed",
   "cancelled",

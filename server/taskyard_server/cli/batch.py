@@ -25,7 +25,7 @@ from .task_ends import TimeoutOption, exit_as, until
 app = typer.Typer(help="Submit tasks from a file, and follow them together.", no_args_is_help=True)
 
 POLL_SECS: Final = 0.5
-NOT_ENDED: Final = ("pending", "queued", "assigned", "running", "paused")
+NOT_ENDED: Final = ("pending", "queued", "assigned", "running", "paused", "parked")
 MOST_IN_A_BATCH: Final = 500
 
 BatchArgument = Annotated[str, typer.Argument(metavar="BATCH", help="The batch's id.")]

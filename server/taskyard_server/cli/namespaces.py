@@ -22,7 +22,7 @@ app = typer.Typer(help="Show, limit and delete namespaces.", no_args_is_help=Tru
 LIMITS: Final = {field.json_name: field.name for field in pb.NamespaceLimits.DESCRIPTOR.fields}
 GIVE_BACK: Final = "default"
 NOBODY: Final = "(none)"
-COUNTS: Final = ("queued", "inflight", "paused", "hosts", "schedules", "retained")
+COUNTS: Final = ("queued", "inflight", "paused", "parked", "hosts", "schedules", "retained")
 
 NamespaceArgument = Annotated[str, typer.Argument(metavar="NAMESPACE", help="The namespace.")]
 LimitsArgument = Annotated[

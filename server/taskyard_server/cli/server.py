@@ -30,6 +30,7 @@ COLOURS: Final = {
     "assigned": "blue",
     "running": "yellow",
     "paused": "magenta",
+    "parked": "bright_blue",
     "done": "green",
     "failed": "red",
     "rejected": "red",

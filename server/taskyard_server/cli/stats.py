@@ -65,6 +65,8 @@ def stats(
     table.note = f"{queue.total_inflight:.0f} in flight, {metrics.avg_dispatch_latency_ms:.1f} ms to hand-out"
     if queue.total_paused:
         table.note += f", {queue.total_paused:.0f} paused"
+    if queue.total_parked:
+        table.note += f", {queue.total_parked:.0f} parked"
     if queue.targets.waiting:
         table.note += f", {queue.targets.waiting:.0f} wait for their target (see: taskyard targets)"
     if answer.HasField("hosts"):

@@ -174,6 +174,7 @@ class NamespaceCommands:
             (totals.queued, "queued task"),
             (totals.inflight, "task in flight"),
             (totals.paused, "paused task"),
+            (totals.parked, "parked task"),
             (online, "online host"),
             (totals.schedules, "schedule"),
         )
@@ -184,7 +185,9 @@ def _served(state: NamespaceState) -> Served:
     totals = Totals()
     add_to_totals(totals, state.scheduler)
     hosts = sum(not host.built_in for host in state.scheduler.hosts)
-    counts = NamespaceTotals(totals.queued, totals.inflight, totals.paused, totals.retained, hosts, totals.schedules)
+    counts = NamespaceTotals(
+        totals.queued, totals.inflight, totals.paused, totals.parked, totals.retained, hosts, totals.schedules
+    )
     return Served(state.about.created_at, counts, state.about.own_limits, state.scheduler.limits)
 
 

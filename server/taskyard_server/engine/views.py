@@ -34,6 +34,7 @@ class NamespaceTotals(NamedTuple):
     queued: int
     inflight: int
     paused: int
+    parked: int
     retained: int
     hosts: int
     schedules: int

@@ -13,7 +13,7 @@ import structlog
 from taskyard_server.core.events import Event, transitions
 from taskyard_server.core.leases import Loss
 from taskyard_server.core.schedules.schedule import TriggerEvent, TriggerEventKind
-from taskyard_server.core.task import PAUSED, TERMINAL, TaskState
+from taskyard_server.core.task import PARKED, PAUSED, TERMINAL, TaskState
 from taskyard_server.settings.config import ConfigError, LogSettings
 
 from .log_file import LogFile, ToFile
@@ -21,7 +21,7 @@ from .throttle import Throttle
 
 log = structlog.get_logger(__name__)
 
-TOLD: Final = TERMINAL | {PAUSED}
+TOLD: Final = TERMINAL | {PAUSED, PARKED}
 """The states of which there is a line at the level info."""
 
 
@@ -68,7 +68,7 @@ def configured_log_file(settings: LogSettings) -> LogFile | None:
 
 
 class TransitionLog:
-    """An engine listener that logs how tasks end or pause, and at the level debug each state that they take.
+    """An engine listener that logs how tasks end, pause or park, and at the level debug each state that they take.
 
     The rule is docs/rules.md, Logs.
     """

@@ -44,6 +44,7 @@ def totals_families(totals: Totals) -> list[Metric]:
         "tasks_queued": ("Tasks that wait for a host.", totals.queued),
         "tasks_inflight": ("Tasks that are assigned or running.", totals.inflight),
         "tasks_paused": ("Tasks that were interrupted and can be resumed.", totals.paused),
+        "tasks_parked": ("Tasks that wait for answers, times or other tasks, without a lease.", totals.parked),
         "tasks_after_others": ("Pending tasks that wait for others to end.", totals.after_others),
         "tasks_noticed": ("Queued tasks that no live host may run.", totals.noticed),
         "targets_blocked": (

@@ -90,6 +90,7 @@ class StatsService(StatsServiceServicer):
                 total_inflight=stats.inflight,
                 limited_by=stats.limited_by,
                 total_paused=stats.paused or None,
+                total_parked=stats.parked or None,
                 after_others=stats.after_others or None,
                 operations=stats.operations or None,
                 noticed=_noticed(stats.noticed),

@@ -1,7 +1,8 @@
 """Spans of tasks, made from the events of the core: each when it ends, with the times that the core knows.
 
-A run of a task is one span, from its submission or its resume to its end. Below it are those of its waits for a host
-and of its attempts. A host is handed the trace context of its attempt, so that what the handler does is below that.
+A run of a task is one span, from its submission or its resume to its end. Below it are those of its waits for a host,
+of its attempts, and of the times that it was parked. A host is handed the trace context of its attempt, so that what
+the handler does is below that.
 Span ids are made of the task, its run and the number of the attempt: so anyone who needs one knows it, also another
 replica, or this server after a restart.
 """
@@ -22,6 +23,7 @@ from taskyard_server.core.task import (
     FAILED,
     IN_FLIGHT,
     NO_OPTIONS,
+    PARKED,
     PAUSED,
     QUEUED,
     REJECTED,
@@ -44,7 +46,8 @@ SUBMITTED, CHANGED = EventKind.SUBMITTED, EventKind.CHANGED
 
 @dataclass(slots=True)
 class _Track:
-    """The times of a traced task: since when its run goes on, it waits, it is handed out, its host works.
+    """The times of a traced task: since when its run goes on, it waits, it is handed out, its host works,
+    it is parked.
 
     `attempt` is the number of the attempt under way.
     """
@@ -53,6 +56,7 @@ class _Track:
     queued: float
     assigned: float | None = None
     started: float | None = None
+    parked: float | None = None
     attempt: int = 1
 
 
@@ -106,7 +110,7 @@ class TaskSpans:
             track = self._add_track(task.id, _Track(task.created_at, min(task.queued_at, at)))
         if state is ASSIGNED:
             track.assigned, track.started, track.attempt = at, None, event.history.last_number + 1
-            self._end_wait(namespace, event, above, track)
+            self._end_wait(namespace, event, above, "queue", track.queued)
             return
         if state is RUNNING:
             track.started = at
@@ -114,16 +118,20 @@ class TaskSpans:
         if event.before in IN_FLIGHT:
             self._end_attempt(namespace, event, above, track)
         elif event.before is QUEUED:
-            self._end_wait(namespace, event, above, track)
+            self._end_wait(namespace, event, above, "queue", track.queued)
+        elif event.before is PARKED and track.parked is not None:
+            self._end_wait(namespace, event, above, "park", track.parked)
         if state is QUEUED:
             track.queued = at
+        elif state is PARKED:
+            track.parked = at
         elif state in ENDS:
             self._end_run(namespace, event, above)
 
-    def _end_wait(self, namespace: str, event: Event, above: SpanId, track: _Track) -> None:
-        its, name = run_span(above, event.task.id, event.history.run), f"queue {event.task.action}"
+    def _end_wait(self, namespace: str, event: Event, above: SpanId, what: str, since: float) -> None:
+        its, name = run_span(above, event.task.id, event.history.run), f"{what} {event.task.action}"
         attributes = self._attributes(namespace, event)
-        self._spans.end(its.child(), its.span, name, SpanKind.INTERNAL, track.queued, event.at, attributes)
+        self._spans.end(its.child(), its.span, name, SpanKind.INTERNAL, since, event.at, attributes)
 
     def _end_attempt(self, namespace: str, event: Event, above: SpanId, track: _Track) -> None:
         task, history, state = event.task, event.history, event.state
@@ -134,8 +142,8 @@ class TaskSpans:
             track.started = event.started_at if last is None else last.started_at
             track.assigned = event.at if track.started is None else track.started
         its = run_span(above, task.id, history.run)
-        if state is QUEUED and last is None:
-            # Its host gave it back, or did not begin it: the next attempt has this number, too.
+        if state is PARKED or (state is QUEUED and last is None):
+            # It was parked, or its host gave it back, or did not begin it: the next attempt has this number, too.
             attempt = its.child()
         else:
             attempt = attempt_span(above, task.id, history.run, track.attempt)

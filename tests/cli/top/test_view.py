@@ -173,3 +173,8 @@ def test_an_agent_that_starves_is_seen():
     (found,) = [each for each in lines if each.plain.startswith("ann")]
     assert "yellow" in {span.style for span in found.spans}
     assert stats_pb2.AgentShare(agent_id="ann").inflight == 0
+
+
+def test_parked_tasks_are_counted_while_there_are_any():
+    assert line(drawn(figures(stats=stats(total_parked=34))), "queued").endswith("oldest 7 s, 34 parked")
+    assert "parked" not in line(drawn(), "queued")

@@ -7,6 +7,7 @@ from random import Random
 import pytest
 
 from taskyard_server.core.figures.demand import Demand, Pool, demand_of
+from taskyard_server.core.history import Wait
 from taskyard_server.core.queue.keys import KeyLimit
 from taskyard_server.core.task_options import TaskExtras
 from tests.cases import every_case
@@ -107,6 +108,15 @@ def test_tasks_that_wait_for_anything_but_a_host_are_not_runnable(yard):
     yard.submit(target="site")
     yard.submit(target="site")
     assert demand(yard).runnable == 1, "the head of the target"
+
+
+def test_a_parked_task_asks_for_no_host_until_it_is_queued_again(yard):
+    yard.register()
+    task = yard.submit()
+    yard.park(yard.claim_one(), Wait("answer", "go"))
+    assert (demand(yard).runnable, demand(yard).inflight, demand(yard).oldest_secs) == (0, 0, None)
+    yard.answer(task, "go")
+    assert demand(yard).runnable == 1
 
 
 def test_the_oldest_is_the_one_that_has_been_queued_for_longest(yard):

@@ -4,7 +4,7 @@ from random import Random
 
 import pytest
 
-from taskyard_server.core.history import RetryPolicy
+from taskyard_server.core.history import RetryPolicy, Wait
 from taskyard_server.core.schedules.schedule import Overlap
 
 from .clockwork import Steady
@@ -269,3 +269,18 @@ def test_the_places_never_drift(make_clockwork, seed):
             assert schedule.queued == sum(state in ("queued", "pending") for state in states)
             assert schedule.executing == len(states)
     assert yard.scheduler._life.triggered.inflight == len(in_flight())
+
+
+def test_a_parked_task_takes_no_place_though_it_has_not_ended(make_clockwork):
+    clockwork = make_clockwork(max_concurrent=1)
+    schedule = clockwork.create(SELDOM, overlap=Overlap.SKIP)
+    trigger = clockwork.trigger(schedule)
+    (second,) = triggered(clockwork, 1)
+    lease = clockwork.yard.claim_one()
+    clockwork.yard.park(lease, Wait("answer", "go"))
+    assert claimed(clockwork) == [second]
+    assert (trigger.state, clockwork.trigger(schedule).state) == ("executing", "skipped")
+    clockwork.yard.answer(lease.task, "go")
+    assert claimed(clockwork) == [], "the place is taken"
+    clockwork.yard.cancel(second)
+    assert claimed(clockwork) == [lease.task]

@@ -23,6 +23,7 @@ class NamespaceTotals:
         retained: Ended tasks in the server's memory.
         hosts: Runtime hosts that are registered.
         schedules: Schedules, paused ones among them.
+        parked: Parked tasks, which wait for answers, times or other tasks.
     """
 
     queued: int
@@ -31,6 +32,7 @@ class NamespaceTotals:
     retained: int
     hosts: int
     schedules: int
+    parked: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,7 +119,13 @@ class Namespace:
             effective_limits=NamespaceLimits.from_message(message.effective_limits),
             created_at=optional_time(message, "created_at"),
             totals=NamespaceTotals(
-                totals.queued, totals.inflight, totals.paused, totals.retained, totals.hosts, totals.schedules
+                totals.queued,
+                totals.inflight,
+                totals.paused,
+                totals.retained,
+                totals.hosts,
+                totals.schedules,
+                totals.parked,
             )
             if message.HasField("totals")
             else None,

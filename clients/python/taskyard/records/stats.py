@@ -27,6 +27,7 @@ class QueueStats:
         notices: How many of those there are by `Task.notice`; at most 100 notices, those of most tasks.
         after_others: Tasks that wait for others to end.
         operations: Operations on many tasks that are at work.
+        total_parked: Parked tasks.
     """
 
     total_queued: int
@@ -42,6 +43,7 @@ class QueueStats:
     notices: dict[str, int] = field(default_factory=dict)
     after_others: int = 0
     operations: int = 0
+    total_parked: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -195,6 +197,7 @@ def _queue(queue: pb.QueueStats) -> QueueStats:
         notices={notice: int(count) for notice, count in queue.noticed.notices.items()},
         after_others=int(queue.after_others),
         operations=int(queue.operations),
+        total_parked=int(queue.total_parked),
     )
 
 

@@ -159,6 +159,7 @@ class NamespaceTotals(_message.Message):
     RETAINED_FIELD_NUMBER: _builtins.int
     HOSTS_FIELD_NUMBER: _builtins.int
     SCHEDULES_FIELD_NUMBER: _builtins.int
+    PARKED_FIELD_NUMBER: _builtins.int
     queued: _builtins.int
     """Tasks that wait: queued, held, not yet due, or waiting for their next attempt. Always set."""
     inflight: _builtins.int
@@ -171,6 +172,8 @@ class NamespaceTotals(_message.Message):
     """Runtime hosts that are registered. Always set."""
     schedules: _builtins.int
     """Schedules, paused ones among them. Always set."""
+    parked: _builtins.int
+    """Parked tasks, which wait for answers, times or other tasks. Always set."""
     def __init__(
         self,
         *,
@@ -180,15 +183,18 @@ class NamespaceTotals(_message.Message):
         retained: _builtins.int | None = ...,
         hosts: _builtins.int | None = ...,
         schedules: _builtins.int | None = ...,
+        parked: _builtins.int | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["_hosts", b"_hosts", "_inflight", b"_inflight", "_paused", b"_paused", "_queued", b"_queued", "_retained", b"_retained", "_schedules", b"_schedules", "hosts", b"hosts", "inflight", b"inflight", "paused", b"paused", "queued", b"queued", "retained", b"retained", "schedules", b"schedules"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_hosts", b"_hosts", "_inflight", b"_inflight", "_parked", b"_parked", "_paused", b"_paused", "_queued", b"_queued", "_retained", b"_retained", "_schedules", b"_schedules", "hosts", b"hosts", "inflight", b"inflight", "parked", b"parked", "paused", b"paused", "queued", b"queued", "retained", b"retained", "schedules", b"schedules"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_hosts", b"_hosts", "_inflight", b"_inflight", "_paused", b"_paused", "_queued", b"_queued", "_retained", b"_retained", "_schedules", b"_schedules", "hosts", b"hosts", "inflight", b"inflight", "paused", b"paused", "queued", b"queued", "retained", b"retained", "schedules", b"schedules"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_hosts", b"_hosts", "_inflight", b"_inflight", "_parked", b"_parked", "_paused", b"_paused", "_queued", b"_queued", "_retained", b"_retained", "_schedules", b"_schedules", "hosts", b"hosts", "inflight", b"inflight", "parked", b"parked", "paused", b"paused", "queued", b"queued", "retained", b"retained", "schedules", b"schedules"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__hosts: _TypeAlias = _typing.Literal["hosts"]  # noqa: Y015
     _WhichOneofArgType__hosts: _TypeAlias = _typing.Literal["_hosts", b"_hosts"]  # noqa: Y015
     _WhichOneofReturnType__inflight: _TypeAlias = _typing.Literal["inflight"]  # noqa: Y015
     _WhichOneofArgType__inflight: _TypeAlias = _typing.Literal["_inflight", b"_inflight"]  # noqa: Y015
+    _WhichOneofReturnType__parked: _TypeAlias = _typing.Literal["parked"]  # noqa: Y015
+    _WhichOneofArgType__parked: _TypeAlias = _typing.Literal["_parked", b"_parked"]  # noqa: Y015
     _WhichOneofReturnType__paused: _TypeAlias = _typing.Literal["paused"]  # noqa: Y015
     _WhichOneofArgType__paused: _TypeAlias = _typing.Literal["_paused", b"_paused"]  # noqa: Y015
     _WhichOneofReturnType__queued: _TypeAlias = _typing.Literal["queued"]  # noqa: Y015
@@ -201,6 +207,8 @@ class NamespaceTotals(_message.Message):
     def WhichOneof(self, oneof_group: _WhichOneofArgType__hosts) -> _WhichOneofReturnType__hosts | None: ...
     @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType__inflight) -> _WhichOneofReturnType__inflight | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__parked) -> _WhichOneofReturnType__parked | None: ...
     @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType__paused) -> _WhichOneofReturnType__paused | None: ...
     @_typing.overload

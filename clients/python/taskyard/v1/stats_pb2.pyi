@@ -317,6 +317,7 @@ class QueueStats(_message.Message):
     NOTICED_FIELD_NUMBER: _builtins.int
     AFTER_OTHERS_FIELD_NUMBER: _builtins.int
     OPERATIONS_FIELD_NUMBER: _builtins.int
+    TOTAL_PARKED_FIELD_NUMBER: _builtins.int
     total_queued: _builtins.float
     """Tasks that count as queued: queued, pending, waiting for their target and waiting for their next attempt."""
     total_inflight: _builtins.float
@@ -331,6 +332,8 @@ class QueueStats(_message.Message):
     """Tasks that wait for others to end. Absent while there are none."""
     operations: _builtins.float
     """Operations on many tasks that are at work. Absent while there are none."""
+    total_parked: _builtins.float
+    """Parked tasks. Absent while there are none."""
     @_builtins.property
     def agent_counts(self) -> _containers.ScalarMap[_builtins.str, _builtins.float]:
         """Tasks that count as queued, by agent; agents without any are omitted."""
@@ -360,10 +363,11 @@ class QueueStats(_message.Message):
         noticed: Global___NoticedTasks | None = ...,
         after_others: _builtins.float | None = ...,
         operations: _builtins.float | None = ...,
+        total_parked: _builtins.float | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["_after_others", b"_after_others", "_limited_by", b"_limited_by", "_operations", b"_operations", "_total_paused", b"_total_paused", "after_others", b"after_others", "keys", b"keys", "limited_by", b"limited_by", "noticed", b"noticed", "operations", b"operations", "targets", b"targets", "total_paused", b"total_paused"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_after_others", b"_after_others", "_limited_by", b"_limited_by", "_operations", b"_operations", "_total_parked", b"_total_parked", "_total_paused", b"_total_paused", "after_others", b"after_others", "keys", b"keys", "limited_by", b"limited_by", "noticed", b"noticed", "operations", b"operations", "targets", b"targets", "total_parked", b"total_parked", "total_paused", b"total_paused"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_after_others", b"_after_others", "_limited_by", b"_limited_by", "_operations", b"_operations", "_total_paused", b"_total_paused", "after_others", b"after_others", "agent_counts", b"agent_counts", "keys", b"keys", "limited_by", b"limited_by", "noticed", b"noticed", "operations", b"operations", "targets", b"targets", "total_inflight", b"total_inflight", "total_paused", b"total_paused", "total_queued", b"total_queued"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_after_others", b"_after_others", "_limited_by", b"_limited_by", "_operations", b"_operations", "_total_parked", b"_total_parked", "_total_paused", b"_total_paused", "after_others", b"after_others", "agent_counts", b"agent_counts", "keys", b"keys", "limited_by", b"limited_by", "noticed", b"noticed", "operations", b"operations", "targets", b"targets", "total_inflight", b"total_inflight", "total_parked", b"total_parked", "total_paused", b"total_paused", "total_queued", b"total_queued"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__after_others: _TypeAlias = _typing.Literal["after_others"]  # noqa: Y015
     _WhichOneofArgType__after_others: _TypeAlias = _typing.Literal["_after_others", b"_after_others"]  # noqa: Y015
@@ -371,6 +375,8 @@ class QueueStats(_message.Message):
     _WhichOneofArgType__limited_by: _TypeAlias = _typing.Literal["_limited_by", b"_limited_by"]  # noqa: Y015
     _WhichOneofReturnType__operations: _TypeAlias = _typing.Literal["operations"]  # noqa: Y015
     _WhichOneofArgType__operations: _TypeAlias = _typing.Literal["_operations", b"_operations"]  # noqa: Y015
+    _WhichOneofReturnType__total_parked: _TypeAlias = _typing.Literal["total_parked"]  # noqa: Y015
+    _WhichOneofArgType__total_parked: _TypeAlias = _typing.Literal["_total_parked", b"_total_parked"]  # noqa: Y015
     _WhichOneofReturnType__total_paused: _TypeAlias = _typing.Literal["total_paused"]  # noqa: Y015
     _WhichOneofArgType__total_paused: _TypeAlias = _typing.Literal["_total_paused", b"_total_paused"]  # noqa: Y015
     @_typing.overload
@@ -379,6 +385,8 @@ class QueueStats(_message.Message):
     def WhichOneof(self, oneof_group: _WhichOneofArgType__limited_by) -> _WhichOneofReturnType__limited_by | None: ...
     @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType__operations) -> _WhichOneofReturnType__operations | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__total_parked) -> _WhichOneofReturnType__total_parked | None: ...
     @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType__total_paused) -> _WhichOneofReturnType__total_paused | None: ...
 

@@ -56,7 +56,7 @@ class Step(_message.Message):
         KIND_TIME: Step._Kind.ValueType  # 3
         """Same as `time`."""
         ends: Step._Kind.ValueType  # 4
-        """The end of tasks, which did not come in time: `expired`."""
+        """The end of tasks."""
         KIND_ENDS: Step._Kind.ValueType  # 4
         """Same as `ends`."""
 
@@ -80,7 +80,7 @@ class Step(_message.Message):
     KIND_TIME: Step.Kind.ValueType  # 3
     """Same as `time`."""
     ends: Step.Kind.ValueType  # 4
-    """The end of tasks, which did not come in time: `expired`."""
+    """The end of tasks."""
     KIND_ENDS: Step.Kind.ValueType  # 4
     """Same as `ends`."""
 

@@ -90,6 +90,8 @@ def _curves(figures: TopFigures, width: int) -> list[Text]:
     last = samples[-1] if samples else sample_pb2.Sample()
     oldest = f"oldest {length_text(last.oldest_queued_secs)}" if last.HasField("oldest_queued_secs") else ""
     paused = f", {queue.total_paused:,.0f} paused" if queue.total_paused else ""
+    parked = f"{queue.total_parked:,.0f} parked" if queue.total_parked else ""
+    waiting = ", ".join(filter(None, (oldest, parked)))
     latency = f"{metrics.avg_dispatch_latency_ms:.1f} ms to hand-out" if metrics.dispatch_count else ""
     if last.HasField("avg_dispatch_latency_ms"):
         latency = f"{last.avg_dispatch_latency_ms:.1f} ms to hand-out"
@@ -102,7 +104,7 @@ def _curves(figures: TopFigures, width: int) -> list[Text]:
         return [of(each) for each in samples]
 
     rows: list[tuple[str, str, list[float], str, str]] = [
-        ("queued", _count(queue.total_queued), past(lambda each: each.queued), oldest, "cyan"),
+        ("queued", _count(queue.total_queued), past(lambda each: each.queued), waiting, "cyan"),
         (
             "in flight",
             _count(queue.total_inflight),

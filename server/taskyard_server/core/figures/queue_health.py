@@ -2,7 +2,8 @@
 
 See docs/operate/monitoring.md.
 
-It goes by the lanes and strands of the ready queue, so it costs nothing while nobody asks, and never goes by tasks.
+It goes by the lanes and strands of the ready queue, so it costs nothing while nobody asks, and never goes by tasks, but
+for those with open questions.
 """
 
 from __future__ import annotations
@@ -22,12 +23,16 @@ class QueueHealth(NamedTuple):
 
     `oldest_secs` is how long the one of the tasks that could be claimed has been queued that waits longest; those that
     wait at a full concurrency key do not count. An agent starves that has such tasks, which a live host may run, and
-    nothing in flight: this many are `starving`, the longest for `starving_secs`.
+    nothing in flight: this many are `starving`, the longest for `starving_secs`. Of the `questions` that are open, one
+    is of a task that was parked `oldest_question_secs` ago, the others of later ones.
     """
 
     queued: int = 0
     inflight: int = 0
     paused: int = 0
+    parked: int = 0
+    questions: int = 0
+    oldest_question_secs: float = 0.0
     oldest_secs: float = 0.0
     starving: int = 0
     starving_secs: float = 0.0
@@ -38,6 +43,9 @@ class QueueHealth(NamedTuple):
             self.queued + other.queued,
             self.inflight + other.inflight,
             self.paused + other.paused,
+            self.parked + other.parked,
+            self.questions + other.questions,
+            max(self.oldest_question_secs, other.oldest_question_secs),
             max(self.oldest_secs, other.oldest_secs),
             self.starving + other.starving,
             max(self.starving_secs, other.starving_secs),
@@ -60,10 +68,14 @@ def health_of(scheduler: Scheduler, now: float) -> QueueHealth:
             if may_run and not rows.agent.inflight:
                 starving[rows.agent] = min(since, starving.get(rows.agent, inf))
     hungriest = min(starving.values(), default=inf)
+    questions, asked = life.parks.open_questions()
     return QueueHealth(
         life.counts.queued,
         life.counts.inflight,
         life.counts.paused,
+        life.counts.parked,
+        questions,
+        max(0.0, now - asked) if asked < inf else 0.0,
         max(0.0, now - oldest) if oldest < inf else 0.0,
         len(starving),
         max(0.0, now - hungriest) if hungriest < inf else 0.0,

@@ -10,6 +10,8 @@ that it had.
 from __future__ import annotations
 
 from bisect import bisect_left
+from bisect import bisect_left, bisect_right, insort
+from math import inf
 from typing import TYPE_CHECKING, Final, Protocol
 
 from taskyard_server.core.errors import Conflict, NotFound, TooLarge
@@ -145,6 +147,16 @@ class Parks:
         """The tasks with open questions that were submitted after one, in order. Do not hold it across a command."""
         for index in range(bisect_left(self._asking, seq + 1, key=_seq), len(self._asking)):
             yield self._asking[index]
+
+    def open_questions(self) -> tuple[int, float]:
+        """How many questions are open, and the earliest time since which a task with one is parked, else `inf`."""
+        count, since = 0, inf
+        for task in self._asking.values():
+            park = task.history.park
+            assert park is not None
+            count += sum([wait.kind == ANSWER for wait in park.waits])
+            since = min(since, park.since)
+        return count, since
 
     def ended(self, now: float, task: Task) -> None:
         """A task has ended: those that wait for that, and for no other with it, go on, the oldest first."""

@@ -179,7 +179,7 @@ export enum Step_Kind {
   KIND_TIME = 3,
 
   /**
-   * The end of tasks, which did not come in time: `expired`.
+   * The end of tasks.
    *
    * @generated from enum value: ends = 4;
    */
