@@ -17,6 +17,13 @@ def artifacts(ctx: typer.Context, incomplete: str) -> list[tuple[str, str]]:
     return artifact_names(ctx.params["task_id"], incomplete)
 
 
+def questions(ctx: typer.Context, incomplete: str) -> list[tuple[str, str]]:
+    """The ids of the open questions of the task that stands before."""
+    from .completion import question_ids
+
+    return question_ids(ctx.params["task"], incomplete)
+
+
 def hosts(incomplete: str) -> list[tuple[str, str]]:
     """The ids of hosts, likewise."""
     from .completion import host_ids

@@ -54,6 +54,19 @@ def artifact_names(task_id: str, incomplete: str) -> Found:
     return _found(ask, incomplete)
 
 
+def question_ids(task_id: str, incomplete: str) -> Found:
+    """The questions that a parked task asks, or the only one whose id begins so, with their texts."""
+    request = task_pb2.ListTasksRequest(page_size=2, id_prefix=PREFIX + task_id.removeprefix(PREFIX))
+
+    def ask(channel: grpc.Channel, call: dict[str, Any]) -> Iterable[tuple[str, str]]:
+        tasks = TaskServiceStub(channel).ListTasks(request, **call).tasks
+        for wait in tasks[0].park.waits if len(tasks) == 1 else ():
+            if wait.HasField("question"):
+                yield wait.name, wait.question.text
+
+    return _found(ask, incomplete)
+
+
 def host_ids(incomplete: str) -> Found:
     """The hosts whose ids begin so, with their status."""
 

@@ -20,6 +20,8 @@ EXAMPLES: Final[dict[str, str]] = {
     "steps": f"steps {TASK} -o json",
     "wait": f"wait {TASK} --timeout 10m",
     "why": f"why {TASK}",
+    "questions": "questions --agent ann",
+    "answer": f"answer {TASK} approve yes",
     "cancel": f"cancel {TASK} --cancel-children --wait 10s",
     "pause": f"pause {TASK} --wait 10s",
     "resume": f"resume {TASK} --token-limit 5000",
