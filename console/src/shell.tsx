@@ -17,6 +17,7 @@ import { SignIn } from "./views/sign_in";
 
 /** How often the page looks whether a server that went away is back, in milliseconds. */
 const LOOK_AGAIN_MS = 1_000;
+const COUNT_MS = 5_000;
 
 export function Shell() {
   return (
@@ -49,6 +50,7 @@ function Frame() {
             >
               <Icon name={view.icon} />
               <span>{view.title}</span>
+              {view.count && <Count of={view.count} />}
             </a>
           ))}
         </nav>
@@ -66,6 +68,12 @@ function Frame() {
       </main>
     </div>
   );
+}
+
+/** How many there are in a view, read now and then. */
+function Count({ of }: { of: (signal: AbortSignal) => Promise<string> }) {
+  const { value } = useRead(of, [], COUNT_MS);
+  return value ? <span class="tag">{value}</span> : null;
 }
 
 const THEME_ICONS = { system: "system", light: "sun", dark: "moon" } as const;

@@ -4,6 +4,7 @@ import type { FunctionComponent } from "preact";
 import { AdminService } from "@v1/admin_pb";
 import { LimitService } from "@v1/limit_pb";
 import { OperationService } from "@v1/operation_pb";
+import { ParkService } from "@v1/park_pb";
 import { RuntimeHostService } from "@v1/runtime_host_pb";
 import { ScheduleService } from "@v1/schedule_pb";
 import { StatsService } from "@v1/stats_pb";
@@ -13,6 +14,7 @@ import type { IconName } from "./parts/icon";
 import { Hosts } from "./views/hosts";
 import { Limits } from "./views/limits";
 import { Now } from "./now/now";
+import { openQuestions, Questions } from "./views/questions";
 import { Operations } from "./views/operations";
 import { Schedules } from "./views/schedules";
 import { Server } from "./views/server";
@@ -27,11 +29,21 @@ export interface View {
   /** The call without which the view would be empty: it is offered to those who may make it. */
   readonly needs: DescMethod;
   readonly component: FunctionComponent;
+  /** What is counted beside its title. */
+  readonly count?: (signal: AbortSignal) => Promise<string>;
 }
 
 export const VIEWS: readonly View[] = [
   { name: "now", title: "Now", icon: "pulse", needs: StatsService.method.getStats, component: Now },
   { name: "tasks", title: "Tasks", icon: "list", needs: TaskService.method.listTasks, component: Tasks },
+  {
+    name: "questions",
+    title: "Questions",
+    icon: "question",
+    needs: ParkService.method.listQuestions,
+    component: Questions,
+    count: openQuestions,
+  },
   {
     name: "operations",
     title: "Operations",

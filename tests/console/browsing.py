@@ -16,7 +16,7 @@ from playwright.sync_api import Browser, Locator, Page, expect, sync_playwright
 from tests.waiting import LIMIT_SECS
 
 WAIT_MS = 1000 * LIMIT_SECS
-VIEWS = ("now", "tasks", "operations", "hosts", "targets", "schedules", "limits", "server")
+VIEWS = ("now", "tasks", "questions", "operations", "hosts", "targets", "schedules", "limits", "server")
 # The shell first: without what windows need, it takes less of a processor than the others.
 CHROMIUMS = ("chromium-headless-shell", "chromium", "chromium-browser", "google-chrome")
 # A breach of the policy is told by Chromium itself; this also catches those that it only reports.

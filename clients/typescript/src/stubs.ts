@@ -8,6 +8,7 @@ import { LeaseService } from "./gen/taskyard/v1/lease_pb.js";
 import { LimitService } from "./gen/taskyard/v1/limit_pb.js";
 import { OperationService } from "./gen/taskyard/v1/operation_pb.js";
 import { OutputService } from "./gen/taskyard/v1/output_pb.js";
+import { ParkService } from "./gen/taskyard/v1/park_pb.js";
 import { RuntimeHostService } from "./gen/taskyard/v1/runtime_host_pb.js";
 import { ScheduleService } from "./gen/taskyard/v1/schedule_pb.js";
 import { StatsService } from "./gen/taskyard/v1/stats_pb.js";
@@ -31,6 +32,7 @@ export interface Stubs {
   readonly outputs: Stub<typeof OutputService>;
   readonly artifacts: Stub<typeof ArtifactService>;
   readonly steps: Stub<typeof StepService>;
+  readonly parks: Stub<typeof ParkService>;
 }
 
 /** The stubs over a transport. */
@@ -50,5 +52,6 @@ export function stubsOver(transport: Transport): Stubs {
     outputs: createClient(OutputService, transport),
     artifacts: createClient(ArtifactService, transport),
     steps: createClient(StepService, transport),
+    parks: createClient(ParkService, transport),
   };
 }

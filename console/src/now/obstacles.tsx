@@ -128,6 +128,13 @@ function obstacles({ queue, hosts, config }: GetStatsResponse): Obstacle[] {
       `${countOf(queue.totalPaused)} paused`,
       "until resumed, resolved or cancelled",
     );
+  if (queue.totalParked)
+    add(
+      "calm",
+      href(["tasks"], { state: "parked" }),
+      `${countOf(queue.totalParked)} parked`,
+      "they wait for answers, times or other tasks",
+    );
   return found;
 }
 

@@ -16,6 +16,7 @@ const TONES: Record<string, Tone> = {
   assigned: "busy",
   running: "busy",
   paused: "warn",
+  parked: "wait",
   done: "good",
   failed: "bad",
   cancelled: "off",

@@ -10,6 +10,7 @@ export const STATES = [
   "assigned",
   "running",
   "paused",
+  "parked",
   "done",
   "failed",
   "cancelled",

@@ -24,8 +24,10 @@ import { Reference, referredTo } from "./artifacts/reference";
 import { asCurl, asGrpcurl, asPython } from "./copies";
 import { Output } from "./output/output";
 import { listAddress } from "./place";
+import { Steps } from "./steps";
 import { maySubmit, openSubmit } from "./submit_dialog";
 import { ALL_DEEDS, begin, can, DEEDS } from "./task_actions";
+import { TaskQuestions } from "./task_questions";
 import { Timeline } from "./timeline";
 import { useTask } from "./use_task";
 import { isWaiting, Waits } from "./waits";
@@ -68,12 +70,14 @@ export function TaskView({ taskId }: { taskId: string }) {
       <div class="task-grid">
         <div class="stack">
           {isWaiting(task) && !isGone && <Waits taskId={task.id} />}
+          <TaskQuestions key={`questions of ${task.id}`} task={task} />
           <Card title="Time line">
             {task.progress && !task.completedAt && <ProgressNow task={task} />}
             <Timeline task={task} />
           </Card>
           {task.attempts.length > 0 && <Attempts task={task} />}
           {may(OutputService.method.readOutput, task.agentId) && <Output key={task.id} task={task} />}
+          <Steps key={`steps of ${task.id}`} task={task} />
           <Artifacts key={`artifacts of ${task.id}`} task={task} />
           <Values
             title="Params"

@@ -39,7 +39,7 @@ export const DEEDS: Readonly<Record<Deed, DeedKind>> = {
     icon: "close",
     done: "cancelled",
     method: cancelTask,
-    states: ["pending", "queued", "assigned", "running", "paused", "failed"],
+    states: ["pending", "queued", "assigned", "running", "paused", "parked", "failed"],
   },
 };
 

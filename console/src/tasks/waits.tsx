@@ -8,7 +8,7 @@ import { Ago } from "../parts/time";
 import { useRead } from "../reading";
 import { href } from "../route";
 
-const WAITING = ["pending", "queued", "paused"];
+const WAITING = ["pending", "queued", "paused", "parked"];
 
 export function isWaiting(task: Task): boolean {
   return WAITING.includes(task.state);

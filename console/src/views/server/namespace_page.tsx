@@ -59,6 +59,7 @@ function Content({ namespace, onDone }: { namespace: Namespace; onDone: () => vo
           <Tile label="Queued" value={totals.queued ?? 0} />
           <Tile label="In flight" value={totals.inflight ?? 0} />
           <Tile label="Paused" value={totals.paused ?? 0} />
+          <Tile label="Parked" value={totals.parked ?? 0} />
           <Tile label="Ended in memory" value={totals.retained ?? 0} />
           <Tile label="Hosts" value={totals.hosts ?? 0} />
           <Tile label="Schedules" value={totals.schedules ?? 0} />

@@ -82,6 +82,7 @@ function columnsFor(hasReplicas: boolean): Column<Namespace>[] {
     total("Queued", (totals) => totals.queued),
     total("In flight", (totals) => totals.inflight),
     total("Paused", (totals) => totals.paused, true),
+    total("Parked", (totals) => totals.parked, true),
     total("Hosts", (totals) => totals.hosts),
     total("Schedules", (totals) => totals.schedules, true),
     {
