@@ -6,7 +6,7 @@ import threading
 
 from tests.console.yards import Lease, Yard
 
-STATES = {"pending", "queued", "assigned", "running", "paused", "done", "failed", "cancelled"}
+STATES = {"pending", "queued", "assigned", "running", "paused", "parked", "done", "failed", "cancelled"}
 PIXEL = base64.b64decode(
     "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
 )
@@ -73,6 +73,8 @@ def _tasks(yard: Yard) -> None:
     paused = yard.run("web-2")
     yard.call("POST", f"/tasks/{paused.task_id}/pause")
     paused.report("release")
+    question = {"text": "The page asks for a postcode. Which one?", "choices": ["10115", "80331"]}
+    yard.run("web-2").report("park", waits=[{"name": "postcode", "question": question}])
     retry = {"maxAttempts": 3, "firstDelayMs": 600_000, "maxDelayMs": 600_000}
     retried_id = yard.submit("render", agentId="artist", requires=["gpu"], retryPolicy=retry, params={"scene": "lobby"})
     retried = yard.run("gpu-1")

@@ -103,7 +103,7 @@ def test_a_token_that_is_revoked_ends_at_the_sign_in(signed_in: SignedIn, guarde
     expect(console.page.get_by_role("alert")).to_be_visible()
 
 
-VIEWED = ["Now", "Tasks", "Operations", "Hosts", "Targets", "Schedules", "Limits"]
+VIEWED = ["Now", "Tasks", "Questions", "Operations", "Hosts", "Targets", "Schedules", "Limits"]
 
 
 @pytest.mark.parametrize(
@@ -111,7 +111,7 @@ VIEWED = ["Now", "Tasks", "Operations", "Hosts", "Targets", "Schedules", "Limits
     [
         ("viewer", {}, VIEWED),
         ("operator", {}, VIEWED),
-        ("agent", {"agents": ["ann"]}, ["Now", "Tasks", "Operations"]),
+        ("agent", {"agents": ["ann"]}, ["Now", "Tasks", "Questions", "Operations"]),
         ("admin", {}, [*VIEWED, "Server"]),
     ],
 )

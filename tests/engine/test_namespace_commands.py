@@ -47,7 +47,7 @@ async def test_a_namespace_is_made_by_the_first_submit(engine, clock, submission
     await engine.tasks.submit(NS, submission(), show=live)
     served = (await engine.namespaces.get(NS)).served
     assert served.created_at == clock.now
-    assert served.totals == NamespaceTotals(queued=1, inflight=0, paused=0, retained=0, hosts=0, schedules=0)
+    assert served.totals == NamespaceTotals(queued=1, inflight=0, paused=0, parked=0, retained=0, hosts=0, schedules=0)
     assert (dict(served.own_limits), served.limits) == ({}, Limits())
 
 
