@@ -68,7 +68,6 @@ TYPES = {
     "taskyard_artifact_failures": "counter",
     "taskyard_steps": "counter",
     "taskyard_artifact_stored_bytes": "gauge",
-    "taskyard_steps": "counter",
     "taskyard_calls_refused": "counter",
     "taskyard_calls_with_ignored_fields": "counter",
     "taskyard_action_submitted": "counter",

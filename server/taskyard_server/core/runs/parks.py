@@ -10,7 +10,6 @@ that it had.
 from __future__ import annotations
 
 from bisect import bisect_left
-from bisect import bisect_left, bisect_right, insort
 from math import inf
 from typing import TYPE_CHECKING, Final, Protocol
 
@@ -86,7 +85,7 @@ class Parks:
         self._life = life
         self._timers = life.timers.queue(self._come_due, TimerOrder.PARK)
         self._overdue: dict[Task, float] = {}
-        """When those are looked at that wait for tasks which had all ended; others are when a time of theirs is over."""
+        """When those are looked at that wait for tasks which had all ended; others when a time of theirs is over."""
         self._awaited: dict[str, dict[Task, None]] = {}
         self._unended: dict[Task, list[set[str]]] = {}
         self._asking: list[Task] = []
@@ -151,7 +150,7 @@ class Parks:
     def open_questions(self) -> tuple[int, float]:
         """How many questions are open, and the earliest time since which a task with one is parked, else `inf`."""
         count, since = 0, inf
-        for task in self._asking.values():
+        for task in self._asking:
             park = task.history.park
             assert park is not None
             count += sum([wait.kind == ANSWER for wait in park.waits])
