@@ -1,0 +1,95 @@
+"""What becomes of tasks that were parked: in their next runs, at other hosts, beside others that are waited for."""
+
+import pytest
+
+from .test_parks import DEADLINE, ends, is_empty, parked, question, time
+
+
+@pytest.fixture
+def yard(yard):
+    """The yard with a host, whose leases and deadlines are far off unless a test says so."""
+    yard.reconfigure(default_deadline_secs=DEADLINE, heartbeat_timeout_secs=1e9, lease_secs=1e6)
+    yard.register()
+    return yard
+
+
+def test_a_run_that_is_resumed_has_a_new_deadline(yard):
+    task = yard.submit()
+    lease = yard.start_one()
+    yard.pass_time(DEADLINE - 10)
+    yard.park(lease, question())
+    yard.answer(task, "go")
+    yard.fail(yard.start_one())
+    yard.resume(task)
+    assert task.deadline == yard.now + DEADLINE
+
+
+def test_a_task_that_ended_while_it_was_parked_keeps_no_target(yard):
+    task = parked(yard, question(until=yard.now + 1), target="tab")
+    yard.pass_time(2)
+    assert task.state == "failed"
+    assert not task.keeps_target
+    yard.resume(task)
+    # A restart goes by this.
+    assert not task.keeps_target
+
+
+@pytest.mark.parametrize("first", [0, 1])
+def test_the_end_of_one_set_of_tasks_is_enough(yard, first):
+    children = [yard.submit(), yard.submit()]
+    leases = [yard.start_one(), yard.start_one()]
+    task = parked(yard, ends(children[0], name="one"), ends(children[1], name="two"))
+    yard.complete(leases[first])
+    assert task.state == "queued"
+    assert [wait.name for wait in task.history.park.waits] == [["two", "one"][first]]
+    yard.complete(leases[1 - first])
+    assert is_empty(yard)
+
+
+def test_a_task_may_be_in_two_sets(yard):
+    child, other = yard.submit(), yard.submit()
+    leases = [yard.start_one(), yard.start_one()]
+    task = parked(yard, ends(child, other, name="one"), ends(child, name="two"), time(yard, 100))
+    yard.complete(leases[0])
+    assert task.state == "queued"
+    assert is_empty(yard)
+
+
+def test_a_task_that_was_resumed_has_not_ended(yard):
+    children = [yard.submit(), yard.submit()]
+    leases = [yard.start_one(), yard.start_one()]
+    task = parked(yard, ends(*children))
+    yard.fail(leases[0])
+    yard.resume(children[0])
+    yard.complete(leases[1])
+    # As it would be after a restart.
+    assert task.state == "parked"
+    yard.complete(yard.start_one())
+    assert task.state == "queued"
+    assert is_empty(yard)
+
+
+def test_a_run_that_failed_elsewhere_goes_to_any_host(yard):
+    yard.deregister()
+    yard.stream("one")
+    task = yard.submit()
+    lease = yard.dispatch_one()
+    yard.start(lease)
+    yard.park(lease, question())
+    yard.answer(task, "go")
+    third, second = yard.stream("three", credit=0), yard.stream("two")
+    yard.fail(yard.dispatch_one())
+    yard.give_credit(second)
+    yard.give_credit(third)
+    yard.resume(task)
+    # It was parked at the first host, and was handed to the second one since, which is no better than the third.
+    assert yard.dispatched_hosts() == ["three"]
+
+
+def test_a_repeated_park_is_a_sign_of_life(yard):
+    yard.submit()
+    lease = yard.start_one()
+    yard.park(lease, question())
+    yard.pass_time(5)
+    yard.park(lease, question())
+    assert lease.host.last_heartbeat_at == yard.now
