@@ -15,9 +15,9 @@ from taskyard_server.core.task import Task
 
 from .indexes import in_line, same
 from .model import Model
+from .model_events import Happened
 from .model_records import FLYING, WAITING, tick_of
 from .plain_values import AGENT_COUNTERS, COUNTERS, FIELDS, of_event, of_job, of_task, plain
-from .world import Happened
 
 
 def agree(core: Scheduler, model: Model, now: float, events: Sequence[Event], names: Mapping[Offer, int]) -> None:
@@ -26,6 +26,8 @@ def agree(core: Scheduler, model: Model, now: float, events: Sequence[Event], na
     _events_agree(events, world.happened)
     if [*map(of_task, tasks)] != [*map(of_job, world.tasks.values())]:
         _differ(tasks, model)
+    asking = [job.id for job in world.tasks.values() if any(wait.kind == "answer" for wait in job.waits)]
+    same("tasks with open questions", [task.id for task in core.parks.asking_after(0)], asking)
     counters = core._life.counters
     for name in COUNTERS:
         same(f"counter {name}", getattr(counters, name), world.counts[name])
@@ -115,6 +117,8 @@ def figures_agree(core: Scheduler, model: Model) -> None:
     load = (world.queued(), len(world.flying()))
     same("queued and in flight", (stats.queued, stats.inflight), load)
     same("paused", stats.paused, sum(job.state == "paused" for job in world.tasks.values()))
+    parked = sum(job.state == "parked" for job in world.tasks.values())
+    same("parked", stats.parked, parked)
     same("agents of the stats", set(stats.agents), set(world.figures))
     for name, its in stats.agents.items():
         found = {each: getattr(its, each) for each in AGENT_COUNTERS}
@@ -134,10 +138,10 @@ def figures_agree(core: Scheduler, model: Model) -> None:
     totals = Totals()
     add_to_totals(totals, core)
     add_to_totals(totals, core)
-    found = (totals.queued, totals.inflight, totals.retained, totals.namespaces)
+    found = (totals.queued, totals.inflight, totals.parked, totals.retained, totals.namespaces)
     same("put aside", sorted(task.id for task in core._life.retention.aside), sorted(world.relations.aside))
     retained = len(world.ended) + len(world.rejected) + len(world.relations.aside)
-    same("totals of two namespaces", found, (*(2 * each for each in (*load, retained)), 2))
+    same("totals of two namespaces", found, (*(2 * each for each in (*load, parked, retained)), 2))
     for name in COUNTERS:
         same(f"{name} of two namespaces", getattr(totals.counters, name), 2 * world.counts[name])
 

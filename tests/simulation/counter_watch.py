@@ -35,8 +35,10 @@ class Watch:
             if event.kind == "evicted":
                 self._forget(task_id, event.state)
             elif event.kind == "progressed":
-                # A task that is held gets artifacts.
+                # A task that is held gets artifacts; one that was parked an answer, while it waits or is paused, too.
                 goes_on = "pending" if event.history.held else "running"
+                if event.history.park is not None and event.state not in ENDED | {"parked"}:
+                    goes_on = str(event.state)
                 same(f"state of {task_id} that goes on", (event.state, before), (goes_on, goes_on))
             elif event.kind == "reprioritized":
                 same(f"state of {task_id} with another priority", event.state, before)

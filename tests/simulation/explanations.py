@@ -12,13 +12,14 @@ from dataclasses import replace
 from math import inf
 from typing import Final
 
-from taskyard_server.core.figures.explain import WaitReason, explain
+from taskyard_server.core.figures.explain import Explanation, WaitReason, explain
 from taskyard_server.core.scheduler import Scheduler
 from tests.core.queue.naive_keys import RateLimit
 
 from .indexes import same
 from .model import Model
 from .model_families import Families
+from .model_parks import Parks
 from .model_records import Host, Job, Machine, Offer, may_run
 from .model_relations import Relations
 from .world import World
@@ -31,6 +32,10 @@ def explained(core: Scheduler, model: Model, now: float, task_id: str) -> list[s
     explanation = explain(core, now, core.get(task_id))
     reasons = explanation.reasons
     kinds = [reason.kind.value for reason in reasons]
+    job = model.world.tasks[task_id]
+    if job.state == "parked":
+        _parked(model.world, job, explanation)
+        return [f"parked for {kind}" for kind in kinds]
     same(f"runnable as {task_id} is", explanation.runnable, is_runnable(model.world, now, task_id))
     if not explanation.runnable:
         same(f"runnable once {kinds} of {task_id} are lifted", lifted(model.world, now, task_id, reasons), True)
@@ -39,6 +44,14 @@ def explained(core: Scheduler, model: Model, now: float, task_id: str) -> list[s
         what = f"runnable once all of {kinds} but {reason.kind.value} of {task_id} are lifted"
         same(what, lifted(model.world, now, task_id, others), False)
     return kinds
+
+
+def _parked(world: World, job: Job, told: Explanation) -> None:
+    """What a parked task waits for has no limit to be lifted: it is told as it is."""
+    found = [(reason.kind.value, reason.name, reason.until, list(reason.task_ids)) for reason in told.reasons]
+    expected = [(wait.kind, wait.name, wait.until, world.parks.live(wait)) for wait in job.waits]
+    same(f"what {job.id} is parked for", found, expected)
+    same(f"runnable and place of {job.id}, which is parked", (told.runnable, told.ahead), (False, None))
 
 
 def lifted(world: World, now: float, task_id: str, reasons: Sequence[WaitReason]) -> bool:
@@ -86,6 +99,7 @@ def twin(world: World) -> World:
     made.ended, made.counts = list(world.ended), world.counts.copy()
     made.happened, made.stops = [], []
     made.families, made.relations = Families(made.tasks), Relations(made)
+    made.parks = Parks(made)
     made.relations.aside += world.relations.aside
     made.keys = deepcopy(world.keys)
     return made

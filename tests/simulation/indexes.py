@@ -27,7 +27,7 @@ FORM_OF_AN_ID = re.compile("tsk_[0-9a-f]{32}")
 ENDED = {"done", "failed", "cancelled", "rejected"}
 FLYING = {"assigned", "running"}
 WAITING = {"pending", "queued"}
-TICKING = {"pending", "queued", "assigned", "running"}
+TICKING = {"pending", "queued", "assigned", "running", "parked"}
 
 
 def same(what: str, found: object, expected: object) -> None:

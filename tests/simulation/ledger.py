@@ -18,7 +18,7 @@ from taskyard_server.core.streams import Welcome
 from .indexes import same
 from .model_records import FLYING
 
-ENDING: Final = {"complete", "fail", "release"}
+ENDING: Final = {"complete", "fail", "release", "park"}
 """The reports that end a lease."""
 
 Key = tuple[str, int]

@@ -13,12 +13,15 @@ from collections.abc import Collection, Mapping, Sequence
 
 from .model_agenda import agenda, bring_about, first_due, name_of
 from .model_agents import AgentModel
+from .model_events import Came
 from .model_operations import Operations
 from .model_output import PARTS
+from .model_parks import MAX_STEPS_BYTES
 from .model_records import (
     FLYING,
     OVER_BUDGET,
     WAITING,
+    Asked,
     Host,
     Job,
     Machine,
@@ -27,9 +30,6 @@ from .model_records import (
 )
 from .model_streams import Streams
 from .world import World
-
-MAX_STEPS_BYTES = 1 << 20
-"""Of the steps of one task (docs/rules.md, Steps)."""
 
 
 class Model(AgentModel):
@@ -187,15 +187,33 @@ class Model(AgentModel):
 
     def record(self, now: float, host_id: str, task_id: str, token: int, name: str, size: int) -> tuple[int, bool]:
         """Counts as a start, too, unless the task has the name; then it stays as it was."""
-        steps = self._leased(now, host_id, task_id, token).steps
-        if name in steps:
-            return [*steps].index(name) + 1, True
+        steps, key = self._leased(now, host_id, task_id, token).steps, f"work:{name}"
+        if key in steps:
+            return [*steps].index(key) + 1, True
         if sum(steps.values()) + len(name) + size > MAX_STEPS_BYTES:
             raise Refused("too_large")
         job = self._begun(now, host_id, task_id, token)
-        steps[name] = len(name) + size
+        came = Came("", 0, "work", name, bytes(size), None, False, None, 0.0, 0)
+        self.world.parks.record(now, job, key, came, len(name) + size)
         self.world.tell(now, "progressed", job, job.state)
         return len(steps), False
+
+    def park(self, now: float, host_id: str, task_id: str, token: int, waits: tuple[Asked, ...], keeps: bool) -> Job:
+        """Counts as a start, too; it may be repeated until the task is handed out again."""
+        self.world.heard(now, host_id)
+        parks = self.world.parks
+        repeated = parks.repeated(host_id, task_id, token)
+        if repeated is not None:
+            return repeated
+        parks.check(self._leased(now, host_id, task_id, token), waits)
+        job = self._begun(now, host_id, task_id, token)
+        parks.park(now, job, waits, keeps)
+        return job
+
+    def answer(self, now: float, task_id: str, name: str, result: bytes | None, by: str | None) -> Job:
+        job = self.world.get(task_id)
+        self.world.parks.answer(now, job, name, result, by)
+        return job
 
     def complete(
         self,
@@ -318,7 +336,7 @@ class Model(AgentModel):
         for job in list(self.world.tasks.values()):
             if job.state in FLYING:
                 self.world.pause(now, job, "shutdown")
-            elif job.state in WAITING:
+            elif job.state in WAITING or job.state == "parked":
                 self.world.end(now, job, "cancelled", "scheduler shutdown")
 
     def silent_from(self) -> float | None:

@@ -1,4 +1,4 @@
-"""What time will bring about in the model: deadlines, ends of leases and stops, silences, drains, due tasks, keys."""
+"""What time will bring about in the model: deadlines, ends of leases and stops, silences, drains, due tasks, parks."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class Due(NamedTuple):
         return {job.id for job in world.leases(self.thing.id)} if isinstance(self.thing, Host) else set()
 
 
-DEADLINE, RUN_TIMEOUT, LEASE_END, SILENCE, DRAIN, DUE, STOPPING, KEY, REST = range(9)
+DEADLINE, RUN_TIMEOUT, LEASE_END, SILENCE, DRAIN, DUE, PARK, STOPPING, KEY, REST = range(10)
 
 
 def agenda(world: World, looks: Mapping[str, float]) -> list[Due]:
@@ -45,6 +45,8 @@ def agenda(world: World, looks: Mapping[str, float]) -> list[Due]:
             timers.append(Due(tick_of(host.rests_until), REST, host))
     pending = [job for job in world.tasks.values() if job.due is not None and not job.held]
     timers += [Due(tick_of(job.due), DUE, job) for job in pending if not world.relations.waits(job)]
+    parked = [(job, at) for job in world.tasks.values() if (at := world.parks.due(job)) is not None]
+    timers += [Due(tick_of(at), PARK, job) for job, at in parked]
     timers += [Due(tick_of(lease.until), STOPPING, lease) for lease in world.stopping]
     return timers + [Due(tick_of(past.until), KEY, past) for past in world.past_keys]
 
@@ -90,5 +92,7 @@ def bring_about(world: World, now: float, due: Due) -> None:
         world.fail(now, thing, error, code="timed_out", stop="timed_out")
     elif due.rank == LEASE_END:
         world.lose(now, thing, "lease expired")
+    elif due.rank == PARK:
+        world.parks.come_due(now, thing)
     else:
         world.come_due(now, thing)

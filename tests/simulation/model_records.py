@@ -18,7 +18,8 @@ ARROWS: Final[dict[str | None, set[str]]] = {
     "pending": {"queued", "failed", "cancelled"},
     "queued": {"assigned", "failed", "cancelled"},
     "assigned": {"running", "queued", "pending", "paused", "done", "failed", "cancelled"},
-    "running": {"queued", "pending", "paused", "done", "failed", "cancelled"},
+    "running": {"queued", "pending", "paused", "parked", "done", "failed", "cancelled"},
+    "parked": {"queued", "failed", "cancelled"},
     "paused": {"queued", "done", "cancelled"},
     "failed": {"queued", "done", "cancelled"},
     "done": set(),
@@ -29,7 +30,7 @@ ENDED: Final = {"done", "failed", "cancelled", "rejected"}
 FLYING: Final = {"assigned", "running"}
 WAITING: Final = {"pending", "queued"}
 STOPPED: Final = {"paused", "failed"}
-TICKING: Final = {"pending", "queued", "assigned", "running"}
+TICKING: Final = {"pending", "queued", "assigned", "running", "parked"}
 """The states in which a deadline counts."""
 
 COUNTED: Final = {"done": "completed", "failed": "failed", "cancelled": "cancelled"}
@@ -132,6 +133,21 @@ class Greeting:
     figures: bytes | None = None
 
 
+class Asked(NamedTuple):
+    """Something that a parked task waits for: an answer, the end of the tasks `about`, or a time."""
+
+    kind: str
+    name: str
+    until: float | None = None
+    about: tuple[str, ...] = ()
+    question: bytes | None = None
+    default: bytes | None = None
+
+    @property
+    def key(self) -> str:
+        return f"{self.kind}:{self.name}"
+
+
 @dataclass(slots=True)
 class Job:
     """One task. `order` is the order of submission, `host` holds its lease, the `token`-th of all.
@@ -144,6 +160,9 @@ class Job:
     its `due` time, or to be tried again, when `retrying`. `blocks` and `is_head` are about its target. Its attempt may
     run until `run_until`. It was the answer to what it is `bound` to, at those times. The `reason` is of who ended or
     interrupted it.
+
+    It was last parked under that token; then so much was `left` of a default deadline.
+    It waits, or waited, for `waits`, of which it has `met` others, and `keeps` its target until it is handed out.
     """
 
     id: str
@@ -196,6 +215,12 @@ class Job:
     artifacts: dict[str, int] = field(default_factory=dict)
     steps: dict[str, int] = field(default_factory=dict)
     reason: str | None = None
+    waits: tuple[Asked, ...] = ()
+    met: tuple[str, ...] = ()
+    left: float | None = None
+    keeps: bool = False
+    parked_at: float | None = None
+    parked_under: int | None = None
 
     @property
     def priority(self) -> int:

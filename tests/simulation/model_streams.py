@@ -6,11 +6,11 @@ A hand-out looks at everybody who waits, and at every task, for every single tas
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from math import inf
 
-from .model_records import Greeting, Held, Host, Job, Machine, Offer, Refused, lease_length
+from .model_records import Greeting, Held, Host, Job, Machine, Offer, Refused, lease_length, may_run
 from .world import World
 
 BEATS = 3
@@ -168,6 +168,7 @@ class Streams:
             if job.deadline is not None and job.deadline <= now:
                 world.expire(now, job)
                 continue
+            offer = self._preferred(now, job, offer, machines)
             host = world.hosts[offer.host]
             if not offer.streamed:
                 host.heard_at, host.lost_at = now, None
@@ -176,6 +177,15 @@ class Streams:
             offer.last_grant = world.number()
             given.setdefault(offer.number, []).append((job.id, job.token, job.lease_until))
         return given
+
+    def _preferred(self, now: float, job: Job, offer: Offer, machines: Mapping[str, Machine]) -> Offer:
+        """One that was parked goes to the host where it was, if that could take it; else to whom it would go."""
+        host_id = self._world.parks.preferred_host(job)
+        if host_id in (None, offer.host):
+            return offer
+        its = [each for each in self._world.offers if each.host == host_id and each.project in (None, job.wish.project)]
+        fit = [each for each in its if self.may_be_handed(now, each) and may_run(machines[each.host], job.wish)]
+        return fit[0] if fit else offer
 
     def may_be_handed(self, now: float, offer: Offer) -> bool:
         """True if it waits, and its host lives."""

@@ -11,6 +11,7 @@ from taskyard_server.core.task import TaskState
 
 from .indexes import same
 from .model_operations import Figures, Wanted
+from .park_commands import parks_tasks
 
 if TYPE_CHECKING:
     from .simulator import Simulation
@@ -50,7 +51,8 @@ class OperationCommands:
         dice, now = self._dice, self._sim.now
         agents = [None, None, *sorted({job.wish.agent for job in self._model.world.tasks.values()})[:3]]
         limit = dice.choice([None, None, 20, 10**6])
-        name, kind, states = dice.choice(NAMES), dice.choice(KINDS), dice.choice(STATES)
+        all_states = [*STATES, ("parked",), ("parked",)] if parks_tasks(self._sim.seed) else STATES
+        name, kind, states = dice.choice(NAMES), dice.choice(KINDS), dice.choice(all_states)
         wanted = Wanted(name, kind, dice.choice(agents), states, limit, dice.choice([-6, 0, 0, 3]))
         wanted.reason = self._sim.chances.reason()
         task_filter = TaskFilter(

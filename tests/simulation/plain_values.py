@@ -14,6 +14,7 @@ from taskyard_server.core.hosts import HostProfile, Tabs
 from taskyard_server.core.leases import Lease
 from taskyard_server.core.leases import Stop as CoreStop
 from taskyard_server.core.offers import Offer
+from taskyard_server.core.runs.steps import TakenStep
 from taskyard_server.core.stats import Counters
 from taskyard_server.core.streams import Welcome
 from taskyard_server.core.task import NO_EXTRAS, Existing, Submission, Task
@@ -28,9 +29,9 @@ from taskyard_server.core.task_options import (
     UniqueWhile,
 )
 
+from .model_events import Came, Happened, Stop
 from .model_records import FLYING, Host, Job, Machine, Refused, Wish
 from .model_relations import Twin
-from .world import Happened, Stop
 
 TABS: Final = {"any": Tabs.ANY, "only": Tabs.ONLY, "or plain": Tabs.OR_PLAIN}
 COUNTERS: Final = tuple(each.name for each in fields(Counters) if each.name != "dispatch_latency_secs")
@@ -75,6 +76,7 @@ FIELDS: Final = (
     "reason",
     "priority",
     "ends with",
+    "park",
 )
 
 NO_LEASE: Final = (None,) * 8
@@ -115,6 +117,7 @@ def of_task(task: Task) -> tuple[object, ...]:
         task.history.reason,
         task.priority,
         task.options.parent_id if task.options.extras.on_parent_end == "cancel" else None,
+        None if (park := task.history.park) is None else (*park[:2], [*map(tuple, park.waits)], *park[3:]),
     )
 
 
@@ -166,7 +169,14 @@ def of_job(job: Job) -> tuple[object, ...]:
         job.reason,
         job.priority,
         job.ends_with,
+        _park_of(job),
     )
+
+
+def _park_of(job: Job) -> tuple[object, ...] | None:
+    if job.parked_at is None:
+        return None
+    return (job.parked_at, job.parked_under, [*map(tuple, job.waits)], job.met, job.left, job.keeps)
 
 
 def _lease_of(job: Job) -> tuple[object, ...]:
@@ -194,6 +204,23 @@ def of_event(event: Event) -> Happened:
         event.started_at,
         event.error,
         event.progress,
+    )
+
+
+def of_step(taken: TakenStep) -> Came:
+    """All that a step tells but for its attempt."""
+    its, step = taken.task, taken.step
+    return Came(
+        its.id,
+        taken.number,
+        step.kind,
+        step.name,
+        step.result,
+        step.by,
+        step.is_expired,
+        step.question,
+        step.at,
+        step.run,
     )
 
 

@@ -28,6 +28,7 @@ from .key_indexes import for_core, recount_keys
 from .model import Model
 from .model_records import FLYING
 from .offer_indexes import recount_offers
+from .park_indexes import recount_parks
 from .random_choices import BUILT_IN
 from .relation_indexes import recount_relations
 from .restored_state import prime_ledger, prime_targets, prime_watch, same_state
@@ -125,6 +126,7 @@ class RestartingSimulation(Simulation):
         recount_offers(core, self.now)
         recount_targets(core)
         recount_relations(core)
+        recount_parks(core)
         self._commit()
         self._parts[1].register_one(EXECUTOR, None, BUILT_IN, None)
 
@@ -163,6 +165,7 @@ def restart(model: Model, now: float, stood_still: float, streams: dict[str, int
     world.offers.clear()
     model._held_up.clear()
     world.stops = []
+    world.parks.came.clear()
     world.hosts = {name: host for name, host in world.hosts.items() if not host.machine.built_in}
     for host in world.hosts.values():
         host.heard_at, host.lost_at = now, None

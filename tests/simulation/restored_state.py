@@ -31,7 +31,7 @@ def same_state(was: Scheduler, loaded: Scheduler, now: float) -> None:
     _same_agents(loaded, was)
     _same_targets(loaded, was)
     one, other = loaded._life, was._life
-    for name in ("queued", "inflight", "paused"):
+    for name in ("queued", "inflight", "paused", "parked"):
         same(name, getattr(one.counts, name), getattr(other.counts, name))
     same("last token", one.grants.last_token, other.grants.last_token)
     same("triggered in flight", one.triggered.inflight, other.triggered.inflight)
@@ -47,6 +47,10 @@ def same_state(was: Scheduler, loaded: Scheduler, now: float) -> None:
             {task.id: [each.id for each in its] for task, its in each.predecessors._waiting.items()}
             for each in (one, other)
         ],
+    )
+    same(
+        "what times parked tasks have",
+        *[{task.id: at for task, at in each.parks._due.items()} for each in (one, other)],
     )
     same(
         "unique keys",
@@ -106,7 +110,7 @@ def _same_targets(loaded: Scheduler, was: Scheduler) -> None:
         other = loaded.targets._targets.get(name)
         assert other is not None, f"target {name} is gone"
         same(f"blockers of {name}", sorted(other.blockers), sorted(target.blockers))
-        for kind in ("waiting", "parked"):
+        for kind in ("waiting", "aside"):
             ids = sorted(task.id for task in getattr(target, kind))
             same(f"{kind} of {name}", sorted(task.id for task in getattr(other, kind)), ids)
         same(f"running of {name}", other.running and other.running.id, target.running and target.running.id)
@@ -163,6 +167,8 @@ def prime_targets(core: Scheduler) -> TargetLedger:
         name = task.options.target
         if name is None:
             continue
+        if task.keeps_target:
+            ledger._keepers[name] = task.id
         if task.state in FLYING:
             ledger._flying[name] = task.id
         elif task.state == "queued" or (task.state == "pending" and task.token):

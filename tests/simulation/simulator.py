@@ -34,7 +34,9 @@ from .model_records import FLYING, Refused
 from .offer_indexes import recount_offers
 from .operation_commands import OperationCommands
 from .output_commands import OutputCommands
-from .plain_values import of_stop, plain
+from .park_commands import ParkCommands
+from .park_indexes import recount_parks
+from .plain_values import of_step, of_stop, plain
 from .random_choices import ABLE, BUILT_IN, MACHINES, WEIGHTS, Chances
 from .relation_indexes import recount_relations
 from .step_commands import StepCommands
@@ -43,7 +45,7 @@ from .target_indexes import nothing_stays, recount_targets
 from .target_ledger import TargetLedger
 
 START: Final = 1_700_000_000.0
-EXPLAINED: Final = {"pending", "queued", "paused"}
+EXPLAINED: Final = {"pending", "queued", "paused", "parked"}
 EXPLAINED_SHARE: Final = 0.3
 RECOUNT_EVERY: Final = 4
 """So many steps apart all indexes of the core are recounted; everything else is checked after every step."""
@@ -109,6 +111,7 @@ class Simulation:
                 recount_offers(self.core, self.now)
                 recount_targets(self.core)
                 recount_relations(self.core)
+                recount_parks(self.core)
                 figures_agree(self.core, self.model)
                 recount_keys(self.core)
                 keys_agree(self.core, self.model.world, self.now)
@@ -146,7 +149,9 @@ class Simulation:
         self._output = OutputCommands(self, hosts)
         self._artifacts = ArtifactCommands(self, agents, hosts)
         self._recording = StepCommands(self, hosts)
-        self._parts = (agents, hosts, self._streams, self._operations, self._output, self._artifacts, self._recording)
+        self._parks = ParkCommands(self, agents, hosts, self._recording)
+        self._parts = (agents, hosts, self._streams, self._operations, self._output, self._artifacts)
+        self._parts = (*self._parts, self._recording, self._parks)
         own = {name: part for part in (self, agents, hosts, self._streams) for name in dir(part)}
         names = {command: command.replace(" ", "_") for command in WEIGHTS}
         self._commands: dict[str, Callable[[], None]] = {
@@ -187,6 +192,8 @@ class Simulation:
             self._artifacts.put()
         elif self.chances.records():
             self._recording.record()
+        elif self._parks.wants():
+            self._parks.act()
         elif self._operations.wants():
             self._operations.act()
         else:
@@ -307,6 +314,7 @@ class Simulation:
         tasks += [job.lease_end() for job in world.flying()]
         tasks += [job.due for job in world.tasks.values() if job.due is not None]
         tasks += [lease.until for lease in world.stopping]
+        tasks += [wait.until for job in world.tasks.values() for wait in job.waits if wait.until is not None]
         hosts = [
             world.hosts[offer.host].heard_at + offer.silence_limit_secs
             for offer in world.offers
@@ -370,6 +378,8 @@ class Simulation:
         stops, expected = self.core.take_stops(), self.model.world.stops
         same("stops", [*map(of_stop, stops)], expected)
         self.model.world.stops = []
+        same("steps", [*map(of_step, self.core.steps.take())], self.model.world.parks.came)
+        self.model.world.parks.came.clear()
         self.ledger.stopped(stops)
         self.ledger.compare(self.core.leases_after(0), [offer for host in self.core.hosts for offer in host.offers])
         self.watch.compare(self.core._life.counters, self.core.tasks_after(0))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from taskyard_server.core.history import WORK, Step
+from taskyard_server.core.history import Step
 from taskyard_server.core.runs.steps import NewStep
 
 if TYPE_CHECKING:
@@ -28,8 +28,5 @@ class StepCommands:
     def _to_core(self, now: float, host_id: str, task_id: str, token: int, name: str, size: int) -> tuple[int, bool]:
         steps, task, job = self._core.steps, self._core.find(task_id), self._model.world.tasks.get(task_id)
         if task is not None and job is not None and task.lease is not None and not steps.is_known(task):
-            assert steps.adopt(task, [Step(WORK, each, None, None, 1, 1, None, 0.0) for each in job.steps])
-        new = NewStep(task_id, token, name, bytes(size))
-        recorded = self._core.reports.record_step(now, host_id, new)
-        steps.take()
-        return recorded
+            assert steps.adopt(task, [Step(*key.split(":"), None, None, 1, 1, None, 0.0) for key in job.steps])
+        return self._core.reports.record_step(now, host_id, NewStep(task_id, token, name, bytes(size)))

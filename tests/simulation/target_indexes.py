@@ -48,7 +48,8 @@ def has_failed_and_blocks(task: Task) -> bool:
 
 def _target(target: Target, tasks: list[Task], stopping: list[object]) -> None:
     name = target.name
-    running = [task for task in tasks if task.state in FLYING]
+    keepers = [task for task in tasks if task.keeps_target]
+    running = [task for task in tasks if task.state in FLYING or task in keepers]
     waiting = [task for task in tasks if task.state == "queued" or (task.state == "pending" and task.token)]
     parked = [task for task in tasks if task.state == "pending" and not task.token]
     blockers = [task for task in tasks if task.state == "paused" or has_failed_and_blocks(task)]
@@ -62,6 +63,8 @@ def _target(target: Target, tasks: list[Task], stopping: list[object]) -> None:
         same(f"{what} of {name}", sorted(task.id for task in found), [task.id for task in expected])
     free = not running and not stopping and not blockers
     head = waiting[0] if free and waiting and waiting[0].state == "queued" else None
+    if keepers:
+        head = keepers[0] if keepers[0].state == "queued" else None
     same(f"head of {name}", target.head and target.head.id, head and head.id)
     same(f"ready of {name}", [task.id for task in tasks if task.lane is not None], [head.id] if head else [])
     status = (
@@ -105,6 +108,7 @@ def nothing_stays(core: Scheduler, now: float) -> None:
             ],
         ),
         ("retained", [None] * len(life.retention)),
+        ("parked", [*life.parks._due, *life.parks._awaited, *life.parks._unended, *life.parks._asking]),
     ):
         same(f"{what} that stay", kept, [])
-    same("counts", (life.counts.queued, life.counts.inflight, life.counts.paused), (0, 0, 0))
+    same("counts", (life.counts.queued, life.counts.inflight, life.counts.paused, life.counts.parked), (0,) * 4)

@@ -3,6 +3,7 @@
 It learns from leases, events and reports, and knows nothing of the model. A target has one task in flight at a time;
 one whose host was not the one to end it counts until the host says that it stopped, or its lease is over. A target with
 a paused task, or one that failed after it had started, hands out nothing; else it hands out the oldest that waits.
+One that is parked and keeps its target has it until it is handed out again, before all others.
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ class TargetLedger:
         self._flying: dict[str, str] = {}
         self._blockers: dict[str, set[str]] = {}
         self._waiting: dict[str, dict[str, int]] = {}
+        self._keepers: dict[str, str] = {}
         self._leases: dict[str, Lease] = {}
         self._stopping: dict[str, dict[Key, Lease]] = {}
 
@@ -36,7 +38,7 @@ class TargetLedger:
         """`reported` are the tasks and tokens of which the host itself has just told the end."""
         for event in events:
             name = event.task.options.target
-            if name is not None:
+            if name is not None and event.kind != "progressed":
                 self._leave(event, name, reported)
                 self._enter(event, name)
 
@@ -73,6 +75,11 @@ class TargetLedger:
         task_id = event.task.id
         if event.kind in ("evicted", "reprioritized"):
             return
+        park = event.history.park
+        if park is not None and park.keeps_target:
+            self._keepers[name] = task_id
+        elif self._keepers.get(name) == task_id and event.state != "assigned":
+            del self._keepers[name]
         blocks = event.task.options.extras.on_target_failure != "continue"
         if event.state == "queued" or (event.state == "pending" and event.before in FLYING):
             self._waiting.setdefault(name, {})[task_id] = event.task.seq
@@ -86,6 +93,11 @@ class TargetLedger:
         task_id = event.task.id
         if name in self._flying:
             raise AssertionError(f"{task_id} of {name} is handed out while {self._flying[name]} is in flight")
+        keeper = self._keepers.pop(name, None)
+        if keeper == task_id:
+            return
+        if keeper is not None:
+            raise AssertionError(f"{task_id} of {name} is handed out while {keeper} keeps it")
         running = [key for key, lease in self._stopping.get(name, {}).items() if lease.expires_at > event.at]
         if running:
             raise AssertionError(f"{task_id} of {name} is handed out while {running} may still run")

@@ -9,11 +9,13 @@ from collections import Counter, deque
 from collections.abc import Sequence
 from dataclasses import replace
 from math import inf
-from typing import NamedTuple, TypeAlias
+from typing import TypeAlias
 
 from tests.core.queue.naive_keys import NaiveKeys
 
+from .model_events import Happened, Stop
 from .model_families import Families
+from .model_parks import Parks
 from .model_records import (
     COUNTED,
     FLYING,
@@ -33,31 +35,6 @@ from .model_records import (
 )
 from .model_relations import Relations
 from .model_weights import Weights
-
-
-class Happened(NamedTuple):
-    """One event: what was true of the task just after it, of all that an event tells."""
-
-    at: float
-    kind: str
-    task: str
-    before: str | None
-    state: str
-    host: str | None
-    started_at: float | None
-    error: str | None
-    progress: bytes | None
-
-
-class Stop(NamedTuple):
-    """Work on a stream that its host is to stop."""
-
-    host: str
-    task: str
-    token: int
-    reason: str
-    message: str
-
 
 Why: TypeAlias = tuple[str | None, str | None]
 """A code and a traceback."""
@@ -85,6 +62,7 @@ class World:
         self.stopping: list[StoppingLeases] = []
         self.families = Families(self.tasks)
         self.relations = Relations(self)
+        self.parks = Parks(self)
         self.weights = Weights()
         self.keys = NaiveKeys()
         self.retries: dict[str, deque[float]] = {}
@@ -212,6 +190,7 @@ class World:
         job.tokens_before = job.tokens_used or 0
         self.counts["dispatched"] += 1
         self.latency += now - job.queued_at
+        job.keeps = False
         self.enter(now, job, "assigned")
         self.settle(now, job.target)
 
@@ -226,7 +205,7 @@ class World:
     def requeue(self, now: float, job: Job, stop: str | None) -> None:
         """To its old place. `stop` is the message for its stream; None where the host itself gave it back."""
         self.enter(now, job, "queued")
-        self._end_lease(now, job, None if stop is None else "lease_ended", stop)
+        self.end_lease(now, job, None if stop is None else "lease_ended", stop)
         self.place(now, job)
 
     def pause(self, now: float, job: Job, reason: str) -> None:
@@ -237,13 +216,14 @@ class World:
         self.enter(now, job, "paused", INTERRUPTED)
         job.deadline = None
         job.blocks = job.target is not None
-        self._end_lease(now, job, reason, INTERRUPTED)
+        self.end_lease(now, job, reason, INTERRUPTED)
         self.settle(now, job.target)
 
     def resume(self, now: float, job: Job) -> None:
         """Another run, at the old place."""
         self.relations.lives_by_itself(job)
         self._reopen(job)
+        job.left = None
         job.run += 1
         job.deliveries = job.failed = 0
         job.progress = job.completed_at = job.result = job.code = job.traceback = job.reason = None
@@ -262,11 +242,18 @@ class World:
         """It waits for a host, or for its target; a default deadline counts once only a host is missing."""
         job.queued_at = now
         if job.target is None and job.deadline is None:
-            job.deadline = now + self.limits["default_deadline_secs"]
+            job.deadline = now + self.default_secs(job)
         self.settle(now, job.target)
 
+    def default_secs(self, job: Job) -> float:
+        """How long a default deadline is: what was left of it, if it stood still while the task was parked."""
+        return self.limits["default_deadline_secs"] if job.left is None else job.left
+
     def settle(self, now: float, target: str | None) -> None:
-        """docs/rules.md, Targets: the oldest that waits may go, if nothing runs, may still run, or blocks."""
+        """docs/rules.md, Targets: the oldest that waits may go, if nothing runs, may still run, or blocks.
+
+        Where one that was parked keeps the target, it alone may.
+        """
         if target is None:
             return
         its = [job for job in self.tasks.values() if job.target == target]
@@ -274,10 +261,12 @@ class World:
         taken = any(job.state in FLYING or job.blocks for job in its)
         taken = taken or any(lease.job.target == target for lease in self.stopping)
         head = None if taken or not line or line[0].retrying else line[0]
+        for keeper in [job for job in its if job.keeps]:
+            head = keeper if keeper.state == "queued" else None
         for job in its:
             if job is head and not job.is_head and job.deadline is None:
-                job.deadline = now + self.limits["default_deadline_secs"]
-            elif job.is_head and job is not head and job.state == "queued" and not job.deliveries:
+                job.deadline = now + self.default_secs(job)
+            elif job.is_head and job is not head and job.state == "queued" and not job.deliveries and job.left is None:
                 job.deadline = None if job.own_secs is None else job.deadline
             job.is_head = job is head
 
@@ -301,11 +290,11 @@ class World:
         self.enter(now, job, state, error)
         job.blocks = state == "failed" and job.target is not None and job.started_at is not None
         job.blocks = job.blocks and job.wish.on_target_failure != "continue"
-        job.held = job.retrying = False
-        job.due = None
+        job.held = job.retrying = job.keeps = False
+        job.due, job.waits = None, ()
         self.relations.let_go()
         if flew:
-            self._end_lease(now, job, stop, error or "task cancelled")
+            self.end_lease(now, job, stop, error or "task cancelled")
         job.completed_at = now
         job.result = result
         self.counts[COUNTED[state]] += 1
@@ -317,6 +306,7 @@ class World:
                 self.counts["evicted"] += 1
                 self.forget(now, self.ended[0])
         self.settle(now, job.target)
+        self.parks.ended(now, job)
 
     def use_tokens(self, now: float, job: Job, used: int) -> None:
         """A heartbeat or a renewal tells what an attempt used; news of it only where that changed something."""
@@ -393,7 +383,7 @@ class World:
         """Its lease ends; from then on it may be handed out again."""
         (job.code, job.traceback), job.due, job.retrying = why, due, True
         self.enter(now, job, "pending")
-        self._end_lease(now, job, stop, error)
+        self.end_lease(now, job, stop, error)
         self.settle(now, job.target)
 
     def bury(self, now: float, host: Host) -> None:
@@ -436,7 +426,7 @@ class World:
             self.agents[job.wish.agent].counts["failed"] -= 1
             self.relations.retain_no_more(job.id)
 
-    def _end_lease(self, now: float, job: Job, stop: str | None, message: str | None) -> None:
+    def end_lease(self, now: float, job: Job, stop: str | None, message: str | None) -> None:
         """`stop` is why its host shall stop; None where the host itself ended it. Till it has, its target is taken."""
         if job.host is None:
             raise AssertionError(f"{job.id} has no lease that could end")

@@ -1,0 +1,137 @@
+"""Parked tasks in the model, written from docs/rules.md (Parked tasks) alone: every question is a look at all tasks."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from typing import TYPE_CHECKING
+
+from .model_events import Came
+from .model_records import ENDED, Asked, Job, Refused
+
+if TYPE_CHECKING:
+    from .world import World
+
+MAX_STEPS_BYTES = 1 << 20
+"""Of the steps of one task (docs/rules.md, Steps)."""
+
+
+class Parks:
+    """How the tasks of a world come to wait for answers, ends of others and times, and go on."""
+
+    def __init__(self, world: World) -> None:
+        self._world = world
+        self.came: list[Came] = []
+
+    def repeated(self, host_id: str, task_id: str, token: int) -> Job | None:
+        """The task if it was parked under this token, and was not handed out since."""
+        job = self._world.tasks.get(task_id)
+        if job is None or (job.last_host, job.token, job.parked_under) != (host_id, token, token):
+            return None
+        return job
+
+    def check(self, job: Job, waits: Collection[Asked]) -> None:
+        """The end of a stranger that is no child is not waited for; that of one who is not there is over."""
+        for task_id in [each for wait in waits if wait.kind == "ends" for each in wait.about]:
+            other = self._world.tasks.get(task_id)
+            if other is not None and other.wish.agent != job.wish.agent and other.wish.parent != job.id:
+                raise Refused("not_found", f"waits: task {task_id} not found")
+
+    def park(self, now: float, job: Job, waits: Collection[Asked], keeps: bool) -> None:
+        """Let one that runs wait for any of these; what it waits for already stays as it was."""
+        world, own = self._world, {wait.key: wait for wait in job.waits}
+        job.waits = tuple(own.get(wait.key, wait) for wait in waits)
+        if job.own_secs is None:
+            job.left = (job.deadline or 0.0) - now
+            job.deadline = None
+        job.deliveries -= 1
+        job.keeps, job.parked_at, job.parked_under = keeps, now, job.token
+        world.enter(now, job, "parked")
+        world.end_lease(now, job, None, None)
+        met = [wait for wait in job.waits if wait.key in job.met]
+        if met:
+            job.waits = tuple(wait for wait in job.waits if wait not in met)
+            self._wake(now, job)
+        elif any(self._is_over(now, wait) for wait in job.waits):
+            self.come_due(now, job)
+        world.settle(now, job.target)
+
+    def answer(self, now: float, job: Job, name: str, result: bytes | None, by: str | None) -> None:
+        """One that is parked goes on; another is told when it asks again."""
+        wait = next((wait for wait in job.waits if wait.key == f"answer:{name}"), None)
+        if wait is None:
+            if f"answer:{name}" in job.met:
+                raise Refused("conflict", "question was answered")
+            raise Refused("not_found", "question not found")
+        if sum(job.steps.values()) + len(result or b"") > MAX_STEPS_BYTES:
+            raise Refused("too_large")
+        self._meet(now, job, wait, result, by)
+        if job.state == "parked":
+            self._wake(now, job)
+        else:
+            self._world.tell(now, "progressed", job, job.state)
+
+    def due(self, job: Job) -> float | None:
+        """When time lets a parked task go on, or fail."""
+        if job.state != "parked":
+            return None
+        return min((wait.until for wait in job.waits if wait.until is not None), default=None)
+
+    def come_due(self, now: float, job: Job) -> None:
+        """Something that it waits for is over: a time, the time for an answer, or the tasks that it waits for."""
+        over = [wait for wait in job.waits if wait.until is not None and wait.until <= now]
+        for wait in over:
+            if wait.kind == "answer" and wait.default is None:
+                job.code, job.traceback = "question_expired", None
+                self._world.end(now, job, "failed", f"nobody answered the question {wait.name} in time")
+                return
+        self._meet_ends(now, job)
+        for wait in [wait for wait in over if wait in job.waits]:
+            self._meet(now, job, wait, wait.default, None, is_expired=wait.kind != "time")
+        self._wake(now, job)
+
+    def ended(self, now: float, ended: Job) -> None:
+        """Those that waited for that alone go on, the oldest first. What was resumed has not ended."""
+        for job in [job for job in self._world.tasks.values() if job.state == "parked"]:
+            ends = [wait for wait in job.waits if wait.kind == "ends" and ended.id in wait.about]
+            if not all(self.live(wait) for wait in ends):
+                self._meet_ends(now, job)
+                self._wake(now, job)
+
+    def preferred_host(self, job: Job) -> str | None:
+        """Where it was when it was parked, if that was its last lease."""
+        return job.last_host if job.parked_under == job.token else None
+
+    def live(self, wait: Asked) -> list[str]:
+        """The tasks that have not ended, of those that are waited for."""
+        tasks = self._world.tasks
+        return [each for each in wait.about if each in tasks and tasks[each].state not in ENDED]
+
+    def record(self, now: float, job: Job, key: str, came: Came, size: int) -> None:
+        """It has one more step."""
+        job.steps[key] = size
+        self.came.append(came._replace(task=job.id, number=len(job.steps), at=now, run=job.run))
+
+    def _is_over(self, now: float, wait: Asked) -> bool:
+        if wait.kind == "ends" and not self.live(wait):
+            return True
+        return wait.until is not None and wait.until <= now
+
+    def _meet(
+        self, now: float, job: Job, wait: Asked, result: bytes | None, by: str | None, *, is_expired: bool = False
+    ) -> None:
+        """What came of a wait is a step, and it is waited for no more, nor ever again."""
+        size = len(wait.name) + len(result or b"") + len(wait.question or b"")
+        came = Came("", 0, wait.kind, wait.name, result, by, is_expired, wait.question, 0.0, 0)
+        self.record(now, job, wait.key, came, size)
+        job.waits = tuple(each for each in job.waits if each is not wait)
+        job.met = (*job.met, wait.key)
+
+    def _meet_ends(self, now: float, job: Job) -> None:
+        """Tasks that have all ended are waited for no more."""
+        for wait in [wait for wait in job.waits if wait.kind == "ends" and not self.live(wait)]:
+            self._meet(now, job, wait, None, None)
+
+    def _wake(self, now: float, job: Job) -> None:
+        """To its old place."""
+        self._world.enter(now, job, "queued")
+        self._world.place(now, job)
