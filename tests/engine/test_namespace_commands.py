@@ -6,6 +6,7 @@ import pytest
 
 from taskyard_server.cadence import parse_interval
 from taskyard_server.core.errors import AlreadyExists, Conflict, NotFound, QueueFull
+from taskyard_server.core.history import Wait
 from taskyard_server.core.hosts import HostProfile
 from taskyard_server.core.leases import StopReason
 from taskyard_server.core.limits import OWN_LIMITS, Limits, limits_with
@@ -127,6 +128,16 @@ async def test_what_is_in_use_is_deleted_by_force_alone(engine, clock, submissio
         await engine.namespaces.delete(NS, force=False)
     await engine.namespaces.delete(NS, force=True)
     assert await names(engine) == []
+
+
+async def test_one_with_a_parked_task_alone_is_deleted_by_force_alone(engine, clock, submission):
+    task = await engine.tasks.submit(NS, submission(), show=live)
+    await stream(engine, clock)
+    reports = engine._namespaces.here(NS).scheduler.reports
+    reports.park(clock.now, "host", task.id, task.token, (Wait("answer", "go"),))
+    await clock.advance(Limits().heartbeat_timeout_secs + 1)
+    with pytest.raises(Conflict, match="has 1 parked task; with force=true"):
+        await engine.namespaces.delete(NS, force=False)
 
 
 async def test_a_host_that_is_no_longer_online_is_no_reason_to_keep_it(engine, clock):
