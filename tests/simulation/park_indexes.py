@@ -37,11 +37,9 @@ def recount_parks(core: Scheduler) -> None:
             untils[task] = min(times)
     same("tasks that wait for others to end", {*parks._unended}, waiting)
     same("parked tasks by what they wait for", {name: {*its} for name, its in parks._awaited.items()}, awaited)
-    same("times of parked tasks", parks._due, untils)
-    recount_timer("parked tasks", parks._timers, parks._due)
+    same("parked tasks that are looked at at once", [task for task in parks._overdue if task not in parked], [])
+    recount_timer("parked tasks", parks._timers, untils | parks._overdue)
     asking = [task for task in tasks if (park := task.history.park) and any(w.kind == "answer" for w in park.waits)]
     same("tasks with open questions", list(parks.asking_after(0)), asking)
-    same("orders of the tasks with open questions", parks._orders, [task.seq for task in asking])
-    same("number of tasks with open questions", len(parks._asking), len(asking))
     open_ones = [task.id for task in tasks if task.state in ENDED and (park := task.history.park) and park.waits]
     same("ended tasks with open waits", open_ones, [])

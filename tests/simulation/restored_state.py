@@ -50,7 +50,10 @@ def same_state(was: Scheduler, loaded: Scheduler, now: float) -> None:
     )
     same(
         "what times parked tasks have",
-        *[{task.id: at for task, at in each.parks._due.items()} for each in (one, other)],
+        *[
+            {tick: sorted(task.id for task in its) for tick, its in each.parks._timers._due.items()}
+            for each in (one, other)
+        ],
     )
     same(
         "unique keys",

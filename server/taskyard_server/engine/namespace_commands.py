@@ -175,7 +175,6 @@ class NamespaceCommands:
             (totals.inflight, "task in flight"),
             (totals.paused, "paused task"),
             (totals.parked, "parked task"),
-            (state.scheduler.view.parked, "parked task"),
             (online, "online host"),
             (totals.schedules, "schedule"),
         )
