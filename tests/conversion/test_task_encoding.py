@@ -108,7 +108,13 @@ ARTIFACTS = st.builds(
     st.just("place"),
 )
 WAITS = st.builds(
-    Wait, st.sampled_from(["ends", "time"]), NAMES, optional(RECENT_TIMES), st.lists(NAMES, max_size=2).map(tuple)
+    Wait,
+    st.sampled_from(["ends", "time"]),
+    NAMES,
+    optional(RECENT_TIMES),
+    st.lists(NAMES, max_size=2).map(tuple),
+    st.none(),
+    st.none(),
 )
 PARKS = st.builds(Park, RECENT_TIMES, st.just(1), st.lists(WAITS, max_size=2).map(tuple))
 HISTORIES = st.just(NO_HISTORY) | st.builds(
