@@ -23,8 +23,8 @@ KINDS: Final = ["answer", "answer", "answer", "ends", "ends", "time"]
 
 
 def parks_tasks(seed: int) -> bool:
-    """In every ninth history tasks are parked, also where tasks come after others; and in some with few targets."""
-    return seed % 9 == 6 or seed % 18 == 13
+    """In every ninth history tasks are parked; in a few of these, tasks come after others, too."""
+    return seed % 18 in (13, 15) or seed % 72 in (6, 60)
 
 
 class ParkCommands:
