@@ -81,8 +81,8 @@ class Parks:
         over = [wait for wait in job.waits if wait.until is not None and wait.until <= now]
         for wait in over:
             if wait.kind == "answer" and wait.default is None:
-                job.code, job.traceback = "question_expired", None
-                self._world.end(now, job, "failed", f"nobody answered the question {wait.name} in time")
+                error = f"nobody answered the question {wait.name} in time"
+                self._world.end(now, job, "failed", error, code="question_expired")
                 return
         self._meet_ends(now, job)
         for wait in [wait for wait in over if wait in job.waits]:

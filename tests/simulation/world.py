@@ -285,7 +285,7 @@ class World:
         if job.state not in TICKING:
             self._reopen(job)
         flew = job.state in FLYING
-        if flew and state == "failed":
+        if state == "failed" and (flew or job.state == "parked"):
             job.code, job.traceback = code, traceback
         self.enter(now, job, state, error)
         job.blocks = state == "failed" and job.target is not None and job.started_at is not None
