@@ -33,7 +33,7 @@ HISTORIES = Histories(Simulation, SEEDS, STEPS)
 WITH_RESTARTS = Histories(RestartingSimulation, SEEDS, STEPS)
 
 MUTATIONS: dict[str, list[Edit]] = {
-    "the target of a parked task is free": [(Grants, "end", "if not task.keeps_target:", "if True:")],
+    "the target of a parked task is free": [(Grants, "end", "if task.state is not PARKED:", "if True:")],
     "a target that is released stays taken": [(Parks, "new_park", "left_secs, keeps_target)", "left_secs, True)")],
     "a hand-out leaves the target kept": [(Grants, "grant", "park = park._replace(keeps_target=False)", "pass")],
     "the end of a parked task leaves its target kept": [(Parks, "end", ", keeps_target=False", "")],
@@ -66,7 +66,7 @@ MUTATIONS: dict[str, list[Edit]] = {
     ],
     "a park counts as a delivery": [(Grants, "park", "task.deliveries -= 1", "pass")],
     "a park is no start": [(Grants, "park", "self.begin(now, task, is_over=True)", "task.state = RUNNING")],
-    "what has come is waited for again": [(Parks, "wait", "if True in is_met:", "if False:")],
+    "what has come is waited for again": [(Parks, "_wait", "if True in is_met:", "if False:")],
     "what is asked again has its time and default anew": [(Parks, "new_park", "known.get(wait.key, wait)", "wait")],
     "what is not asked again stays open": [
         (
@@ -76,7 +76,7 @@ MUTATIONS: dict[str, list[Edit]] = {
             "kept = tuple({**{wait.key: wait for wait in waits}, **known}.values())",
         ),
     ],
-    "a time that is over is waited for": [(Parks, "wait", "<= now:", "< 0:")],
+    "a time that is over is waited for": [(Parks, "_wait", "<= now:", "< 0:")],
     "an answer leaves the task parked": [(Parks, "answer", "self._wake(now, task)", "self._index(now, task)")],
     "a question may be answered twice": [(Parks, "_meet", "each is not wait", "True")],
     "what was answered is not known": [(Parks, "_meet", ", met=(*park.met, wait.key)", "")],
@@ -116,7 +116,7 @@ MUTATIONS: dict[str, list[Edit]] = {
     "a question that was answered is listed": [(Parks, "_meet", "self._note_questions(task)", "pass")],
     "the questions of a task that has ended are listed": [(Parks, "end", "self._note_questions(task)", "pass")],
     "a question that is asked no more is listed": [
-        (Parks, "wait", "assert park is not None\n    self._note_questions(task)", "assert park is not None"),
+        (Parks, "_wait", "assert park is not None\n    self._note_questions(task)", "assert park is not None"),
     ],
     "a park cannot be repeated": [(Reports, "park", "park.token == token", "False")],
     "a repeated park is no sign of life": [

@@ -241,7 +241,8 @@ class Grants:
             if stop is not None and may_run and lease.expires_at > now:
                 self.stopping.add(lease)
                 life.targets.stop(lease)
-            if not task.keeps_target:
+            # A parked one has it until it is known whether it is queued again at once.
+            if task.state is not PARKED:
                 life.targets.vacate(now, task)
 
     def has_stopped(self, now: float, lease: Lease) -> None:

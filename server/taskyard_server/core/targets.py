@@ -314,7 +314,7 @@ class Targets:
     def _elect(self, now: float, target: Target) -> None:
         """Let the right task, or none, be claimable."""
         running = target.running
-        if running is not None and running.lease is None and running in target.waiting:
+        if running is not None and running.keeps_target and running in target.waiting:
             # It kept the target while it was parked.
             oldest: Task | None = running
         else:

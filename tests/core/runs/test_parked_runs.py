@@ -93,3 +93,17 @@ def test_a_repeated_park_is_a_sign_of_life(yard):
     yard.pass_time(5)
     yard.park(lease, question())
     assert lease.host.last_heartbeat_at == yard.now
+
+
+def test_a_target_that_is_released_by_one_that_goes_on_at_once_is_offered_to_no_younger_task(yard):
+    task = yard.submit(target="tab", hold=True)
+    younger = yard.submit(target="tab")
+    lease = yard.start_one()
+    yard.resume(task)
+    yard.release(lease)
+    deadline = younger.deadline
+    assert deadline is not None
+    yard.park(yard.start_one(), time(yard, 0), keeps_target=False)
+    assert task.state == "queued"
+    # It would have lost its default deadline with the place of the head.
+    assert younger.deadline == deadline

@@ -194,7 +194,15 @@ class Parks:
             self._index(now, task)
 
     def wait(self, now: float, task: Task) -> None:
-        """Let a task wait that has just been parked; it is queued again at once if something has come already."""
+        """Let a task wait that has just been parked; it is queued again at once if something has come already.
+
+        Only then is its target free, so that no younger task of it becomes its head in between.
+        """
+        self._wait(now, task)
+        if task.options.target is not None and not task.keeps_target:
+            self._life.targets.vacate(now, task)
+
+    def _wait(self, now: float, task: Task) -> None:
         park = task.history.park
         assert park is not None
         self._note_questions(task)
