@@ -131,7 +131,8 @@ type Step struct {
 	Kind *Step_Kind `protobuf:"varint,8,opt,name=kind,proto3,enum=taskyard.v1.Step_Kind,oneof" json:"kind,omitempty"`
 	// What was asked. Absent unless the kind is `answer`.
 	Question *Question `protobuf:"bytes,9,opt,name=question,proto3" json:"question,omitempty"`
-	// Who answered. Absent unless the kind is `answer`, where nobody has to sign in, and if nobody did answer.
+	// Who answered: the principal of the call, `local` where nobody has to sign in. Absent unless the kind is `answer`, and if
+	// nobody did answer.
 	By *string `protobuf:"bytes,10,opt,name=by,proto3,oneof" json:"by,omitempty"`
 	// True if nothing came in time; of a question its default is then the result. Absent otherwise.
 	Expired       *bool `protobuf:"varint,11,opt,name=expired,proto3,oneof" json:"expired,omitempty"`

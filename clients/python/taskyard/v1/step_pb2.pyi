@@ -106,7 +106,9 @@ class Step(_message.Message):
     kind: Global___Step.Kind.ValueType
     """The kind. Always set."""
     by: _builtins.str
-    """Who answered. Absent unless the kind is `answer`, where nobody has to sign in, and if nobody did answer."""
+    """Who answered: the principal of the call, `local` where nobody has to sign in. Absent unless the kind is `answer`, and if
+    nobody did answer.
+    """
     expired: _builtins.bool
     """True if nothing came in time; of a question its default is then the result. Absent otherwise."""
     @_builtins.property

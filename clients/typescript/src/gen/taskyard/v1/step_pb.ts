@@ -95,7 +95,8 @@ export type Step = Message<"taskyard.v1.Step"> & {
   question?: Question;
 
   /**
-   * Who answered. Absent unless the kind is `answer`, where nobody has to sign in, and if nobody did answer.
+   * Who answered: the principal of the call, `local` where nobody has to sign in. Absent unless the kind is `answer`, and if
+   * nobody did answer.
    *
    * @generated from field: optional string by = 10;
    */
