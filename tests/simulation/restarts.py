@@ -22,6 +22,7 @@ from taskyard_server.store.port import Group
 from taskyard_server.store.rows import add_rows
 from tests.store.dict_store import DictStore
 
+from .agreement import figures_agree
 from .host_commands import EXECUTOR
 from .indexes import recount, same
 from .key_indexes import for_core, recount_keys
@@ -126,6 +127,7 @@ class RestartingSimulation(Simulation):
         recount_offers(core, self.now)
         recount_targets(core)
         recount_relations(core)
+        figures_agree(core, self.model)
         recount_parks(core)
         self._commit()
         self._parts[1].register_one(EXECUTOR, None, BUILT_IN, None)
