@@ -186,12 +186,10 @@ func cancel(ctx context.Context, p *program, _ string, with arguments) (outcome,
 	return outcome{"state": state, "children_cancelled": nil, "stopping": nil}, err
 }
 
-// command returns the operation of a call that changes the state of a task.
-func command(call func(*taskyard.Client, context.Context, string) (taskyard.State, error)) operation {
-	return func(ctx context.Context, p *program, _ string, with arguments) (outcome, error) {
-		state, err := call(p.client, ctx, with.Task)
-		return outcome{"state": state}, err
-	}
+// pause interrupts a task.
+func pause(ctx context.Context, p *program, _ string, with arguments) (outcome, error) {
+	state, err := p.client.Pause(ctx, with.Task)
+	return outcome{"state": state}, err
 }
 
 func resume(ctx context.Context, p *program, _ string, with arguments) (outcome, error) {

@@ -114,7 +114,7 @@ type program struct {
 
 var operations = map[string]operation{
 	"submit": submit, "submit_batch": submitBatch, "get": get, "list": list, "wait": wait,
-	"submit_inexact": submitInexact, "cancel": cancel, "pause": command((*taskyard.Client).Pause), "resume": resume,
+	"submit_inexact": submitInexact, "cancel": cancel, "pause": pause, "resume": resume,
 	"resolve": resolve, "get_batch": getBatch, "cancel_batch": cancelBatch, "stats": stats,
 	"watch": watch, "watch_more": watchMore, "cut": cut, "sleep": sleep,
 	"register": register, "claim": claim, "claim_many": claimMany, "start": start, "complete": complete,
