@@ -45,7 +45,7 @@ ONLY_SOMETIMES = {
 """What some servers import, by what they do it for."""
 NEVER = {"pygments", "rich"}
 """What no server has any use for."""
-SERVER_MODULES = 950
+SERVER_MODULES = 1_050
 COMMAND_MODULES = 560
 WRITER_MODULES = 70
 """A tenth more than there are."""

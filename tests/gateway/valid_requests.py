@@ -234,7 +234,7 @@ REQUESTS: dict[str, Callable[[ValidRequests], Request]] = {
     "FetchSteps": lambda valid: valid._of_lease(),
     "ListSteps": lambda valid: Request(valid._running()),
     "ParkTask": lambda valid: valid._lease(waits=ASKED, release_target=True),
-    "AnswerQuestion": lambda valid: Request({**valid._asking(), "question_id": "go"}, {"answer": {"amount": 7}}),
+    "AnswerQuestion": lambda valid: Request({**valid._asking(), "questionId": "go"}, {"answer": {"amount": 7}}),
     "ListQuestions": lambda _: Request(query={"agentId": "ann", "pageSize": 2}),
     "ListLeases": lambda valid: Request(query={"host_id": valid._lease().path["host_id"]}),
     "ListTargets": lambda valid: Request(query={"status": "blocked"} if valid._blocked() else {}),

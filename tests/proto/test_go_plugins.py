@@ -24,9 +24,10 @@ NOT_MADE = {
         "store.pb.gw.go",
         *("access.pb.gw.go", "access_grpc.pb.go"),
         *("sample.pb.gw.go", "sample_grpc.pb.go"),
+        *("wait.pb.gw.go", "wait_grpc.pb.go"),
     )
 }
-"""What the plugins do not make: the calls of the admin socket have no paths, roles and samples have no calls."""
+"""What the plugins do not make: the calls of the admin socket have no paths, roles, samples and waits have no calls."""
 METHODS = {"delete", "get", "patch", "post", "put"}
 
 

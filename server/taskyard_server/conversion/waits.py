@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
-import jsonschema_rs
 from google.protobuf.struct_pb2 import ListValue, Struct, Value
 
 from taskyard.v1 import wait_pb2 as pb
@@ -16,6 +15,9 @@ from taskyard_server.core.history import ANSWER, ENDS, TIME, Park, Wait
 from . import requests
 from .payload import message_to_json
 from .timestamps import timestamp
+
+if TYPE_CHECKING:
+    import jsonschema_rs
 
 MAX_WAITS: Final = 100
 MAX_QUESTIONS_BYTES: Final = 65_536
@@ -27,8 +29,6 @@ MAX_WAIT_SECS: Final = 31_622_400.0
 QUESTION_SECS: Final = 604_800.0
 """How long a question is open that says nothing else."""
 KINDS: Final = {kind: pb.Wait.Kind.Value(kind) for kind in (ANSWER, ENDS, TIME)}
-LINEAR: Final = jsonschema_rs.RegexOptions()
-"""Patterns of schemas are matched in linear time, so that none of them holds the server up."""
 
 
 def new_waits(messages: Sequence[pb.NewWait], now: float) -> tuple[Wait, ...]:
@@ -106,8 +106,13 @@ def check_answer(question: pb.Question, answer: Value, field: str = "answer") ->
 
 
 def _validator(schema: Struct, field: str) -> jsonschema_rs.Draft202012Validator:
+    # Most servers are asked no question with a schema: it is not loaded with them.
+    import jsonschema_rs
+
+    # Patterns are matched in linear time, so that none of them holds the server up.
+    linear = jsonschema_rs.RegexOptions()
     try:
-        return jsonschema_rs.Draft202012Validator(message_to_json(schema), offline=True, pattern_options=LINEAR)
+        return jsonschema_rs.Draft202012Validator(message_to_json(schema), offline=True, pattern_options=linear)
     # Of what its library says, the first line names the fault.
     except (ValueError, jsonschema_rs.ValidationError, jsonschema_rs.ReferencingError) as error:
         raise BadRequest(f"{field}: is no JSON Schema that can be used: {str(error).splitlines()[0][:1_000]}") from None
