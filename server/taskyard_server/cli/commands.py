@@ -19,9 +19,7 @@ ENTRIES: Final = (
     CommandEntry("steps", "steps:steps", "List the steps of a task, which its next run does not do again.", TASKS),
     CommandEntry("wait", "wait:wait", "Wait until tasks have ended.", TASKS),
     CommandEntry("why", "waiting:why", "Say why a task waits: each reason has to go before it runs.", TASKS),
-    CommandEntry(
-        "questions", "questions:questions", "List the questions that tasks ask.", TASKS
-    ),
+    CommandEntry("questions", "questions:questions", "List the questions that tasks ask.", TASKS),
     CommandEntry("answer", "questions:answer", "Answer a question that a task asks.", TASKS),
     CommandEntry("cancel", "tasks:cancel", "Cancel a task that has not ended.", TASKS),
     CommandEntry(
