@@ -148,8 +148,19 @@ class LocalPostgres:
         return other
 
     def wait_for_standby(self, name: str = "standby") -> None:
-        """From now on let a commit wait until the standby has it, too."""
+        """From now on let a commit wait until the standby has it, too. What was committed before it has as well.
+
+        A setting is read by and by. Commits wait for nobody until the checkpointer has read it, which it does, at the
+        latest, between two checkpoints. The last statement is a commit that waits.
+        """
         self.set("synchronous_standby_names", name)
+        give_up_at = time.monotonic() + START_SECS
+        while self.sql("SHOW synchronous_standby_names").strip() != name:
+            if time.monotonic() > give_up_at:
+                raise PostgresError(f"synchronous_standby_names is not read: {_tail(self.log)}")
+            time.sleep(POLL_SECS)
+        for statement in ("CHECKPOINT", "CHECKPOINT", "SELECT pg_logical_emit_message(true, 'taskyard', '')"):
+            self.sql(statement)
 
     def promote(self) -> None:
         """Let a standby be the server from now on. The one that it followed must not live any more."""
