@@ -72,6 +72,7 @@ M.BatchTask = message([[action tabId ref params priority deadline project requir
   STRUCT, requires = STRINGS, labels = MAP, retryPolicy = M.RetryPolicy, input = M.Payload, concurrencyKeys = STRINGS,
   after = STRINGS, afterIndexes = NUMBERS, inputs = MAP, inputIndexes = MAP})
 M.SubmitBatchRequest = message([[agentId callbackUrl tasks]], {tasks = objects(M.BatchTask)})
+M.SubmitChildRequest = message([[hostId taskId name fencingToken child]], {child = M.SubmitTaskRequest})
 M.ClaimTaskRequest = message([[hostId leaseSecs project waitMs claimId]])
 M.RenewLeaseRequest = message([[hostId taskId fencingToken leaseSecs tokensUsed]])
 M.StartTaskRequest = message([[hostId taskId fencingToken]])
@@ -138,6 +139,7 @@ local BODIES = {
   {verb = "POST", path = "^/tasks/[^/]+/resume$", message = M.ResumeTaskRequest},
   {verb = "POST", path = "^/tasks/[^/]+/resolve$", message = M.ResolveTaskRequest},
   {verb = "POST", path = "^/tasks/batch$", message = M.SubmitBatchRequest, elsewhere = OF_SUBMISSIONS},
+  {verb = "POST", path = "^/api/runtime%-hosts/[^/]+/tasks/[^/]+/children$", message = M.SubmitChildRequest},
   {verb = "POST", path = "^/api/runtime%-hosts/[^/]+/tasks/claim$", message = M.ClaimTaskRequest},
   {verb = "POST", path = "^/api/runtime%-hosts/[^/]+/tasks/[^/]+/renew$", message = M.RenewLeaseRequest},
   {verb = "POST", path = "^/api/runtime%-hosts/[^/]+/tasks/[^/]+/start$", message = M.StartTaskRequest},

@@ -69,6 +69,7 @@ EXTRAS = st.just(NO_EXTRAS) | st.builds(
     inputs=st.dictionaries(NAMES, NAMES, max_size=3).map(lambda inputs: tuple(sorted(inputs.items()))),
     input_indexes=st.just(()),
     on_parent_end=optional(st.sampled_from(OnParentEnd)),
+    child_name=optional(NAMES),
 )
 OPTIONS = st.just(NO_OPTIONS) | st.builds(
     TaskOptions,
@@ -228,6 +229,7 @@ def expected(task: Task, completed_at: float | None, with_result: bool) -> pb.Ta
         selector=extras.selector,
         inputs=dict(extras.inputs),
         on_parent_end=extras.on_parent_end and pb.Parent.OnEnd.Value(extras.on_parent_end.value),
+        child_name=extras.child_name,
     )
     if task.started_at is not None and completed_at is not None:
         message.latency_ms = min(round((completed_at - task.started_at) * 1000), 2**32 - 1)

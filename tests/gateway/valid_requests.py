@@ -99,6 +99,15 @@ class ValidRequests:
         path = {"host_id": HOST, "task_id": lease["task_id"], "name": "page"}
         return Request(path, query={"fencing_token": lease["fencing_token"]})
 
+    def _of_child(self) -> Request:
+        lease = self._lease()
+        return Request(lease.path, {**lease.body, "name": "page", "child": {"action": "click"}})
+
+    def _child(self) -> Request:
+        made = self._of_child()
+        self._post(f"/api/runtime-hosts/{HOST}/tasks/{made.path['task_id']}/children", made.body)
+        return Request({**made.path, "name": "page"}, query={"fencing_token": made.body["fencing_token"]})
+
     def _of_lease(self) -> Request:
         lease = self._lease()
         return Request(lease.path, query={"fencing_token": lease.body["fencing_token"]})
@@ -232,6 +241,8 @@ REQUESTS: dict[str, Callable[[ValidRequests], Request]] = {
     "FetchInput": lambda valid: valid._with_input(),
     "RecordStep": lambda valid: valid._lease(name="fetch page", result={"x": [1, None]}, duration_ms=7),
     "FetchSteps": lambda valid: valid._of_lease(),
+    "SubmitChild": lambda valid: valid._of_child(),
+    "FetchChild": lambda valid: valid._child(),
     "ListSteps": lambda valid: Request(valid._running()),
     "ParkTask": lambda valid: valid._lease(waits=ASKED, release_target=True),
     "AnswerQuestion": lambda valid: Request({**valid._asking(), "questionId": "go"}, {"answer": {"amount": 7}}),

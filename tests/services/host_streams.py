@@ -13,6 +13,7 @@ from google.protobuf.struct_pb2 import Value
 
 from taskyard.v1 import (
     artifact_pb2_grpc,
+    child_pb2_grpc,
     input_pb2_grpc,
     lease_pb2,
     lease_pb2_grpc,
@@ -31,6 +32,7 @@ from taskyard_server.engine.engine import Engine
 from taskyard_server.interceptors.admission import CallAdmission
 from taskyard_server.interceptors.calls import CallInterceptor, CallTracer
 from taskyard_server.services.artifacts import ArtifactService
+from taskyard_server.services.children import ChildService
 from taskyard_server.services.hosts import RuntimeHostService
 from taskyard_server.services.inputs import InputService
 from taskyard_server.services.leases import LeaseService
@@ -157,6 +159,7 @@ class ServerUnderTest:
         self.inputs = input_pb2_grpc.InputServiceStub(channel)
         self.parks = park_pb2_grpc.ParkServiceStub(channel)
         self.steps = step_pb2_grpc.StepServiceStub(channel)
+        self.children = child_pb2_grpc.ChildServiceStub(channel)
 
     # Calls of hosts
 
@@ -271,6 +274,7 @@ async def serving(
         input_pb2_grpc.add_InputServiceServicer_to_server(InputService(engine), server)
         park_pb2_grpc.add_ParkServiceServicer_to_server(ParkService(engine), server)
         step_pb2_grpc.add_StepServiceServicer_to_server(StepService(engine, max_payload_bytes), server)
+        child_pb2_grpc.add_ChildServiceServicer_to_server(ChildService(engine, max_payload_bytes), server)
         port = server.add_insecure_port("127.0.0.1:0")
         await server.start()
         cleanup.push_async_callback(server.stop, None)

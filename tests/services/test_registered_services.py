@@ -22,6 +22,7 @@ from taskyard_server.services.admin import AdminService
 from taskyard_server.services.agents import AgentService
 from taskyard_server.services.artifacts import ArtifactService
 from taskyard_server.services.batches import BatchService
+from taskyard_server.services.children import ChildService
 from taskyard_server.services.health import HealthService
 from taskyard_server.services.hosts import RuntimeHostService
 from taskyard_server.services.inputs import InputService
@@ -63,6 +64,7 @@ SERVICERS = {
         HealthService,
         InputService,
         StepService,
+        ChildService,
         ParkService,
         LeaseService,
         LimitService,

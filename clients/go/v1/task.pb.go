@@ -1022,7 +1022,9 @@ type Task struct {
 	// after the end of its parent.
 	OnParentEnd *Parent_OnEnd `protobuf:"varint,52,opt,name=on_parent_end,json=onParentEnd,proto3,enum=taskyard.v1.Parent_OnEnd,oneof" json:"on_parent_end,omitempty"`
 	// What the task waits for. Absent unless it is `parked`.
-	Park          *Park `protobuf:"bytes,53,opt,name=park,proto3" json:"park,omitempty"`
+	Park *Park `protobuf:"bytes,53,opt,name=park,proto3" json:"park,omitempty"`
+	// The name by which its parent has submitted the task (docs/rules.md, Children). Absent where that was no parent.
+	ChildName     *string `protobuf:"bytes,54,opt,name=child_name,json=childName,proto3,oneof" json:"child_name,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1426,6 +1428,13 @@ func (x *Task) GetPark() *Park {
 		return x.Park
 	}
 	return nil
+}
+
+func (x *Task) GetChildName() string {
+	if x != nil && x.ChildName != nil {
+		return *x.ChildName
+	}
+	return ""
 }
 
 // Parent holds what the end of a parent means for its children. It is a message because the names of enum values share the
@@ -4241,7 +4250,7 @@ var File_taskyard_v1_task_proto protoreflect.FileDescriptor
 
 const file_taskyard_v1_task_proto_rawDesc = "" +
 	"\n" +
-	"\x16taskyard/v1/task.proto\x12\vtaskyard.v1\x1a\x1cgoogle/api/annotations.proto\x1a\x1cgoogle/protobuf/struct.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x18taskyard/v1/access.proto\x1a\x1ataskyard/v1/artifact.proto\x1a\x16taskyard/v1/wait.proto\"\xb4\x18\n" +
+	"\x16taskyard/v1/task.proto\x12\vtaskyard.v1\x1a\x1cgoogle/api/annotations.proto\x1a\x1cgoogle/protobuf/struct.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x18taskyard/v1/access.proto\x1a\x1ataskyard/v1/artifact.proto\x1a\x16taskyard/v1/wait.proto\"\xe7\x18\n" +
 	"\x04Task\x12\x1c\n" +
 	"\atask_id\x18\x01 \x01(\tH\x00R\x06taskId\x88\x01\x01\x12\x1e\n" +
 	"\bagent_id\x18\x02 \x01(\tH\x01R\aagentId\x88\x01\x01\x12\x1b\n" +
@@ -4304,7 +4313,9 @@ const file_taskyard_v1_task_proto_rawDesc = "" +
 	"\x05steps\x182 \x01(\rH\x1fR\x05steps\x88\x01\x01\x12\x1b\n" +
 	"\x06reason\x183 \x01(\tH R\x06reason\x88\x01\x01\x12B\n" +
 	"\ron_parent_end\x184 \x01(\x0e2\x19.taskyard.v1.Parent.OnEndH!R\vonParentEnd\x88\x01\x01\x12%\n" +
-	"\x04park\x185 \x01(\v2\x11.taskyard.v1.ParkR\x04park\x1a9\n" +
+	"\x04park\x185 \x01(\v2\x11.taskyard.v1.ParkR\x04park\x12\"\n" +
+	"\n" +
+	"child_name\x186 \x01(\tH\"R\tchildName\x88\x01\x01\x1a9\n" +
 	"\vLabelsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\x1a9\n" +
@@ -4379,7 +4390,8 @@ const file_taskyard_v1_task_proto_rawDesc = "" +
 	"\t_selectorB\b\n" +
 	"\x06_stepsB\t\n" +
 	"\a_reasonB\x10\n" +
-	"\x0e_on_parent_end\"x\n" +
+	"\x0e_on_parent_endB\r\n" +
+	"\v_child_name\"x\n" +
 	"\x06Parent\"n\n" +
 	"\x05OnEnd\x12\x0f\n" +
 	"\vunspecified\x10\x00\x12\x16\n" +

@@ -14,6 +14,7 @@ from taskyard.v1 import (
     agent_pb2_grpc,
     artifact_pb2_grpc,
     batch_pb2_grpc,
+    child_pb2_grpc,
     health_pb2_grpc,
     input_pb2_grpc,
     lease_pb2_grpc,
@@ -41,6 +42,7 @@ from taskyard_server.services.admin import AdminService
 from taskyard_server.services.agents import AgentService
 from taskyard_server.services.artifacts import ArtifactService
 from taskyard_server.services.batches import BatchService
+from taskyard_server.services.children import ChildService
 from taskyard_server.services.health import HealthService
 from taskyard_server.services.hosts import RuntimeHostService
 from taskyard_server.services.inputs import InputService
@@ -78,6 +80,7 @@ SERVICES: Final = tuple(
         "Lease",
         "Input",
         "Step",
+        "Child",
         "Park",
         "Target",
         "Limit",
@@ -131,6 +134,7 @@ class ServiceSet:
         self._leases = LeaseService(engine, most, handed)
         self._inputs = InputService(engine)
         self._steps = StepService(engine, most)
+        self._children = ChildService(engine, most, default_retry)
         self._parks = ParkService(engine)
         self._targets = TargetService(engine)
         self._limits = LimitService(engine)
@@ -161,6 +165,7 @@ class ServiceSet:
         lease_pb2_grpc.add_LeaseServiceServicer_to_server(self._leases, server)
         input_pb2_grpc.add_InputServiceServicer_to_server(self._inputs, server)
         step_pb2_grpc.add_StepServiceServicer_to_server(self._steps, server)
+        child_pb2_grpc.add_ChildServiceServicer_to_server(self._children, server)
         park_pb2_grpc.add_ParkServiceServicer_to_server(self._parks, server)
         target_pb2_grpc.add_TargetServiceServicer_to_server(self._targets, server)
         limit_pb2_grpc.add_LimitServiceServicer_to_server(self._limits, server)

@@ -12,6 +12,7 @@ from urllib.parse import urlsplit
 
 from taskyard.v1 import task_pb2 as pb
 from taskyard.v1.batch_pb2 import BatchTask
+from taskyard.v1.child_pb2 import SubmitChildRequest
 from taskyard.v1.task_pb2 import SubmitTaskRequest
 from taskyard_server.core.errors import BadRequest, Refusal
 from taskyard_server.core.history import RetryPolicy
@@ -64,6 +65,23 @@ def submission(
         seconds(task.deadline, "deadline", prefix) if task.HasField("deadline") else None,
         options,
     )
+
+
+def child_submission(
+    request: SubmitChildRequest, traceparent: str | None, max_payload_bytes: int, default_retry: DefaultRetry
+) -> Submission:
+    """A child as a submission, whose agent and parent are given to it (core/runs/named_children.py)."""
+    task, child_name = request.child, path_name(request.name, "name")
+    agent_id, callback_url = task.agent_id, task.callback_url
+    if not task.parent_id:
+        task.parent_id = request.task_id
+    # An agent is required of all other submissions.
+    made = submission(
+        task, agent_id or "any", callback_url, traceparent, max_payload_bytes, default_retry, "child.", "child."
+    )
+    options = made.options
+    extras = options.extras._replace(child_name=child_name)
+    return made._replace(agent_id=agent_id, options=options._replace(extras=extras))
 
 
 def submissions(

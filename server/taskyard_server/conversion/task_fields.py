@@ -233,7 +233,7 @@ def _by_index(fields: Sequence[TaskField], names: Sequence[str]) -> list[TaskFie
 
 
 _OPTIONS: Final = _by_index(OPTION_FIELDS, TaskOptions._fields)
-_EXTRAS: Final = _by_index(EXTRA_FIELDS, TaskExtras._fields)
+_EXTRAS: Final = _by_index((*EXTRA_FIELDS, NameField("child_name")), TaskExtras._fields)
 
 
 def add_options(parts: list[bytes], options: tuple[object, ...]) -> None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from .runs.named_children import NamedChildren
 from .runs.parent_ends import ParentEnds
 from .task import QUEUED
 
@@ -17,11 +18,15 @@ if TYPE_CHECKING:
 
 
 class Children:
-    """Live tasks that have a parent, by that; `ends` are those that end with it. `tasks` are all that are in memory."""
+    """Live tasks that have a parent, by that; `ends` are those that end with it, `named` those that it has by name.
+
+    `tasks` are all that are in memory.
+    """
 
     def __init__(self, tasks: TaskTable) -> None:
         self._tasks = tasks
         self.ends = ParentEnds(tasks)
+        self.named = NamedChildren(tasks)
         # By the id of a parent its children, each the task if it lives, None if only something below it does.
         self._below: dict[str, dict[str, Task | None]] = {}
         self._parents: dict[str, str] = {}

@@ -145,6 +145,7 @@ class History(NamedTuple):
     are idempotency keys that the task has beside its own, the newest last. `artifacts` are those of all
     runs, in the order in which they were put, and `steps` counts those of all runs, which have `step_bytes` together.
     `park` is there once the task was parked. `reason` is that of the last cancel, pause or resolve; a resume clears it.
+    `children` are the orders of submission of those that it has by name.
     """
 
     run: int = 1
@@ -165,6 +166,7 @@ class History(NamedTuple):
     step_bytes: int = 0
     park: Park | None = None
     reason: str | None = None
+    children: tuple[int, ...] = ()
 
     def with_attempt(
         self, host_id: str | None, started_at: float | None, ended_at: float, error: str | None, code: str | None

@@ -106,7 +106,6 @@ class Lifecycle:
         self.attempts = Attempts(self, entropy)
         self.liveness = Liveness(self, hosts)
         self.retention = Retention(self)
-        self.predecessors.on_let_go = self.children.ends.on_let_go = self.retention.let_go
         self.triggered = TriggeredTasks(self.ready)
         self.agenda = Agenda(self.timers, self.retention, self.predecessors, self.children, self.ready.keys)
         self._events: list[Event] = []

@@ -72,6 +72,8 @@ class Restoring:
         self._parked: list[Task] = []
         self._with_inputs: list[Task] = []
         self._bound: list[Task] = []
+        self._with_children: list[Task] = []
+        self._children: set[int] = set()
         self._past_keys: dict[tuple[str, str], tuple[int, PastKey]] = {}
         self._triggers: list[Trigger] = []
 
@@ -140,7 +142,7 @@ class Restoring:
         if task.deadline is not None and task.deadline_secs is None:
             task.deadline += life.deadlines.stood_still_secs
         self._index_task(task, has_no_key)
-        self._note_inputs(task)
+        self._note_relations(task)
         target = task.options.target
         if state is QUEUED or state is PENDING:
             life.count_queued(task)
@@ -200,7 +202,7 @@ class Restoring:
         if task.deadline is not None and task.deadline_secs is None:
             task.deadline += self._life.deadlines.stood_still_secs
         self._index_task(task, has_no_key)
-        self._note_inputs(task)
+        self._note_relations(task)
         self._ended.append(task)
         if task.token > self._served.get(task.agent, 0):
             self._served[task.agent] = task.token
@@ -214,7 +216,10 @@ class Restoring:
         names += [task_id for task in self._with_inputs for _, task_id in task.options.extras.inputs]
         # A parent may be any name.
         names += [parent for task in self._bound if (parent := task.options.parent_id) is not None and is_id(parent)]
-        return [order_of(each) for each in dict.fromkeys(names) if self._life.tasks.get(each) is None]
+        orders = [order_of(each) for each in dict.fromkeys(names) if self._life.tasks.get(each) is None]
+        for task in self._with_children:
+            orders += [order for order in task.history.children if order not in self._children]
+        return orders
 
     def past_key(self, order: int, past: PastKey) -> None:
         """The key of a task that had left memory, with its order of submission; of two such tasks the later has it."""
@@ -286,6 +291,8 @@ class Restoring:
             life.predecessors.keep_inputs(task)
             if task.lease is not None:
                 task.lease.inputs = life.predecessors.inputs[task]
+        for task in self._with_children:
+            life.children.named.restored(task)
         for task in sorted(self._followers, key=_order):
             life.pending.restore(now, task)
         hosts = self._scheduler.hosts
@@ -338,11 +345,15 @@ class Restoring:
         for bound in task.history.bound:
             self._index_key(task, bound.key)
 
-    def _note_inputs(self, task: Task) -> None:
-        """Note a task that is handed the results of others, unless it has ended for good."""
-        extras = task.options.extras
-        if extras is not NO_EXTRAS and extras.inputs and (task.state not in TERMINAL or task.state is FAILED):
+    def _note_relations(self, task: Task) -> None:
+        """Note a task that is handed the results of others, or has children by name, unless it has ended for good."""
+        extras, may_run = task.options.extras, task.state not in TERMINAL or task.state is FAILED
+        if extras is not NO_EXTRAS and extras.inputs and may_run:
             self._with_inputs.append(task)
+        if task.history.children and may_run:
+            self._with_children.append(task)
+        if extras.child_name is not None:
+            self._children.add(task.seq)
 
     def _end_with_parents(self) -> None:
         """Bind what ends with its parent; that of one which has ended was still to be cancelled."""

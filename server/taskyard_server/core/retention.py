@@ -111,8 +111,8 @@ class RetainedTasks:
 class Retention:
     """The terminal tasks of one namespace. Those that block a target are among them only if it `takes_blockers`.
 
-    Those that others wait for are not evicted, nor those with which others are to end: one that would be next is put
-    `aside` until there are no such others any more.
+    Those that others wait for are not evicted, nor those with which others are to end, nor the named children of what
+    may run again: one that would be next is put `aside` until there are no such others any more.
     """
 
     def __init__(self, life: Lifecycle) -> None:
@@ -121,6 +121,8 @@ class Retention:
         self.ended = RetainedTasks()
         self.rejected = RetainedTasks()
         self.aside: dict[Task, None] = {}
+        life.predecessors.on_let_go = life.children.ends.on_let_go = self.let_go
+        life.children.named.on_let_go = self.let_go
 
     def __len__(self) -> int:
         return len(self.ended) + len(self.rejected) + len(self.aside)
@@ -138,6 +140,8 @@ class Retention:
     def retain(self, task: Task) -> None:
         """Retain a task that has ended."""
         self.ended.add(task)
+        if task.state is not FAILED:
+            self._life.children.named.let_go(task)
 
     def retain_rejected(self, now: float, task: Task) -> None:
         """Retain a task that was rejected, among the newest `max_queue_size` of these."""
@@ -153,9 +157,8 @@ class Retention:
             self.ended.remove(task)
 
     def let_go(self, task: Task) -> None:
-        """Nobody waits for a task any more, or nothing is to end with it any more."""
-        life = self._life
-        if task in self.aside and task not in life.predecessors.followers and task not in life.children.ends.ending:
+        """Nobody waits for a task any more, or looks for it, or nothing is to end with it any more."""
+        if task in self.aside and not self._is_needed(task):
             del self.aside[task]
             self.ended.put_back(task)
 
@@ -184,6 +187,8 @@ class Retention:
             life.targets.come_back(task)
         if options.extras.inputs and task.state is FAILED:
             life.predecessors.keep_inputs(task)
+        if task.history.children:
+            life.children.named.restored(task)
         for bound in task.history.bound:
             name = (agent.id, bound.key)
             if life.past_keys.give_back(name, task.id):
@@ -214,10 +219,9 @@ class Retention:
         return evicted
 
     def _evict(self, now: float, task: Task) -> bool:
-        """Forget a task, unless others wait for it, or are to end with it; whether it is forgotten."""
+        """Forget a task, unless others need it; whether it is forgotten."""
         life = self._life
-        followers, ending = life.predecessors.followers, life.children.ends.ending
-        if (followers and task in followers) or (ending and task in ending):
+        if self._is_needed(task):
             self.aside[task] = None
             task.retained = True
             return False
@@ -232,11 +236,18 @@ class Retention:
             self._forget_keys(now, task)
             if options.extras is not NO_EXTRAS:
                 life.predecessors.let_inputs_go(task)
+        life.children.named.let_go(task)
         agent = task.agent
         agent.tasks -= 1
         if not agent.tasks:
             life.agents.remove(agent, life.limits.max_agent_figures)
         return True
+
+    def _is_needed(self, task: Task) -> bool:
+        """True if others wait for a task, are to end with it, or look for it as their child."""
+        followers, children = self._life.predecessors.followers, self._life.children
+        ending = children.ends.ending
+        return bool((followers and task in followers) or (ending and task in ending)) or children.named.holds(task)
 
     def _forget_keys(self, now: float, task: Task) -> None:
         """Forget the keys of a task, which may be known for a while yet."""

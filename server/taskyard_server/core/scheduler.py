@@ -29,6 +29,7 @@ from .predecessors import IN_MEMORY, Known
 from .reports import Reports
 from .rules import Rules
 from .runs.artifacts import Artifacts
+from .runs.child_tasks import ChildTasks
 from .runs.outputs import Outputs
 from .schedules.registry import ScheduleRegistry
 from .state_checks import check_cancel, check_pause, check_resolve, check_resume
@@ -63,6 +64,7 @@ class Scheduler:
         self.reports = Reports(self._life, self.hosts, self.stop_waits)
         self.outputs = Outputs(self.reports, self.readers, limits)
         self.artifacts = Artifacts(self._life.tasks, self.reports, self.readers, limits)
+        self.children = ChildTasks(self._life.children.named, self.reports, self._admission, self.readers)
         self.parks, self.steps = self._life.parks, self._life.parks.steps
         self.schedules = ScheduleRegistry(self._life, self._admission.admit, entropy)
 

@@ -61,7 +61,7 @@ class TaskExtras(NamedTuple):
     None of a policy means that it was not set. `concurrency_keys` are in order, each once. `after_indexes` are
     predecessors by their indexes in the same batch; they become ids when it is admitted. `inputs` are predecessors
     whose results are handed on, by their names and in the order of these, and `input_indexes` the same by indexes.
-    `on_conflict` is about the submission alone.
+    `on_conflict` is about the submission alone. `child_name` is that of a child, which its parent gives.
     """
 
     concurrency_keys: tuple[str, ...] = ()
@@ -76,6 +76,7 @@ class TaskExtras(NamedTuple):
     inputs: tuple[tuple[str, str], ...] = ()
     input_indexes: tuple[tuple[str, int], ...] = ()
     on_parent_end: OnParentEnd | None = None
+    child_name: str | None = None
 
     @property
     def predecessors(self) -> tuple[str, ...]:

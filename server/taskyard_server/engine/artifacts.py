@@ -18,7 +18,6 @@ import structlog
 from taskyard_server.core.errors import BadRequest, Conflict, NotFound, TooLarge, Unavailable
 from taskyard_server.core.history import Artifact
 from taskyard_server.core.runs.artifacts import Part, Right, find
-from taskyard_server.core.runs.inputs import find_input
 from taskyard_server.store.objects import MEMORY, NoObject, Objects, ObjectsError
 from taskyard_server.store.port import key_of
 
@@ -136,13 +135,13 @@ class ArtifactCommands:
         return await self._kept(state, task, name)
 
     async def find_under(self, namespace: str, right: Right, name: str, of_input: str = "") -> KeptArtifact:
-        """An artifact of a task, or of that input of it, for the host that has it under a lease.
+        """An artifact of a task, or of that input or child of it, for the host that has it under a lease.
 
         Raises `NotFound`, `LeaseLost`.
         """
         state = self._namespaces.get_for_command(namespace, "runtime host")
         lease = state.scheduler.artifacts.leased(self._now(), right)
-        task = find_input(lease, of_input).task if of_input else lease.task
+        task = state.scheduler.children.handed(lease, of_input) if of_input else lease.task
         await self._barrier.kept(state)
         if task is None:
             raise NotFound("artifact not found")

@@ -25,6 +25,7 @@ from taskyard_server.store.port import Store
 from taskyard_server.store.shared_port import is_shared
 
 from .artifacts import ArtifactCommands
+from .child_tasks import ChildCommands
 from .clock import Clock, SteadyClock
 from .event_log import EventLogs
 from .fair_yield import FairYield
@@ -101,6 +102,7 @@ class Engine:
         if self.persistence is not None:
             self.persistence.removals.remove_objects = self.artifacts.remove_namespace
         self.steps = StepCommands(self._namespaces, store, self.run_figures)
+        self.children = ChildCommands(self._namespaces)
         self.questions = QuestionCommands(self._namespaces, self.steps)
         self.schedules = ScheduleCommands(self._namespaces)
         self.namespaces = NamespaceCommands(self._namespaces, self.persistence)

@@ -70,6 +70,7 @@ VALUES = {
     "step_bytes": 100,
     "park": Park(1.0, 1, (Wait("answer", "go", 2.0, (), b"question", b"default"),), ("time:a",), 3.0),
     "reason": "wrong site",
+    "children": (7, 9),
 }
 
 
@@ -86,6 +87,7 @@ EXTRAS = {
     "inputs": (("page", "tsk_1"),),
     "input_indexes": (("page", 0),),
     "on_parent_end": OnParentEnd.KEEP,
+    "child_name": "page-1",
 }
 
 

@@ -125,6 +125,7 @@ HISTORIES = some.builds(
     COUNT,
     some.none() | PARKS,
     some.none() | TEXT,
+    some.lists(COUNT, max_size=2).map(tuple),
 )
 PROFILES = some.builds(
     HostProfile,
