@@ -71,6 +71,7 @@ EXTRAS = some.just(NO_EXTRAS) | some.builds(
     some.lists(some.tuples(TEXT, TEXT), max_size=3).map(tuple),
     some.just(()),
     some.none() | some.sampled_from(OnParentEnd),
+    NAME,
 )
 OPTIONS = some.builds(
     TaskOptions,
