@@ -56,6 +56,7 @@ if TYPE_CHECKING:
     from .failures import TaskCancelled, TaskFailed, TaskLost
     from .handles import TaskHandle, as_completed
     from .host import Host
+    from .hosting.child_work import Child, ChildFailed
     from .hosting.failing import ActionFailed, NotRetryable, Retry
     from .hosting.inputs import TaskInput
     from .hosting.park_work import Parked
@@ -120,6 +121,7 @@ _PLACES: Final = {
     "host": ("Host",),
     "hosting.failing": ("ActionFailed", "NotRetryable", "Retry"),
     "hosting.inputs": ("TaskInput",),
+    "hosting.child_work": ("Child", "ChildFailed"),
     "hosting.park_work": ("Parked",),
     "hosting.running_task": ("RunningTask",),
     "records.limits": ("KeyUsage", "Limit"),
@@ -178,6 +180,8 @@ __all__ = [
     "BatchTooLarge",
     "CallCancelled",
     "CatchUp",
+    "Child",
+    "ChildFailed",
     "Client",
     "ClientClosed",
     "Codec",

@@ -102,6 +102,11 @@ class Work(Generic[T]):
         return await asyncio.to_thread(self._call)
 
     @property
+    def is_done(self) -> bool:
+        """True if the outcome is there."""
+        return self._is_done
+
+    @property
     def value(self) -> T:
         """The outcome.
 

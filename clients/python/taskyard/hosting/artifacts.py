@@ -267,6 +267,19 @@ class HostArtifacts:
                 host_id=lease.host_id, task_id=lease.task_id, fencing_token=lease.fencing_token, name=name
             )
             found.CopyFrom(self.repeated(partial(_fetch_input, request)))
+        self.fill_result(lease, found, name)
+
+    def fill_result(self, lease: Lease, found: Input, name: str) -> None:
+        """Put the result of another task in its place, if it is an artifact.
+
+        Args:
+            lease: The lease.
+            found: The other task. It is changed.
+            name: The name of the input, or of the child, that it is.
+
+        Raises:
+            TaskyardError: It cannot be fetched.
+        """
         reference = reference_in(plain_value(found.result))
         # A handler may return what looks like one; it is one if the task has the artifact.
         if reference is not None and reference.is_of(RESULT, found.artifacts):

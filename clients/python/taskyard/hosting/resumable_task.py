@@ -4,7 +4,7 @@ import asyncio
 import threading
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from functools import partial
-from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar, overload
+from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar, Unpack, overload
 
 from taskyard.v1.runtime_host_pb2 import TaskParked
 from taskyard.v1.step_pb2 import Step
@@ -13,17 +13,23 @@ from taskyard.values.convert import Span
 from taskyard.values.payloads import MISSING
 
 from .artifact_work import Work
+from .child_work import NOTHING, Child, Family
 from .new_waits import answer_in, new_join, new_question, new_sleep
 from .park_work import RunWaits, WaitWork
 from .step_work import RunSteps, StepWork, TaskSteps
 
 if TYPE_CHECKING:
+    from taskyard.action import Action
     from taskyard.blocking.submit_calls import SyncTaskHandle
+    from taskyard.new_tasks import NewTask
     from taskyard.records.submitted import Submitted
     from taskyard.records.tasks import Task
+    from taskyard.values.task_fields import ActionFields, TaskFields
 
 P = ParamSpec("P")
 T = TypeVar("T")
+I = TypeVar("I")  # noqa: E741 - input and output, as `Action` has them
+O = TypeVar("O")  # noqa: E741
 
 _MAKING = threading.Lock()
 
@@ -200,14 +206,15 @@ class ResumableTask:
 
     def join(
         self,
-        tasks: "Iterable[str | Task | Submitted | SyncTaskHandle[Any]]",
+        tasks: "Iterable[str | Task | Submitted | SyncTaskHandle[Any] | Child[Any]]",
         name: str = "join",
         timeout: Span | None = None,
     ) -> Work[None]:
         """Wait for the end of tasks without a lease and without a slot, as `ask` waits for an answer.
 
         Args:
-            tasks: The tasks: handles, tasks or ids, at most 10,000. They are children of this task, or of its agent.
+            tasks: The tasks: children, handles, tasks or ids, at most 10,000. They are children of this task, or of its
+                agent.
             name: The name, which no other join of the task has. Default `join`.
             timeout: How long at most, in seconds or as a timedelta. Default as long as it takes.
 
@@ -223,6 +230,42 @@ class ResumableTask:
         ids = [each if isinstance(each, str) else each.id for each in tasks]
         wait = new_join(name, ids, timeout)
         return self._wait(wait, _nothing_in) if ids else Work(_nothing, must_wait=False)
+
+    @overload
+    def child(
+        self, name: str, action: "Action[I, O]", input: I, /, **fields: "Unpack[ActionFields]"
+    ) -> "Work[Child[O]]": ...
+
+    @overload
+    def child(self, name: str, task: "str | NewTask", /, **fields: "Unpack[TaskFields]") -> "Work[Child[Any]]": ...
+
+    def child(self, name: str, task: Any, input: Any = NOTHING, /, **fields: Any) -> "Work[Child[Any]]":  # noqa: A002
+        """Submit a child of this task, once and for all: a later attempt or run gets the same one by its name.
+
+        It is of the task's agent, and is cancelled when the task ends, unless `on_parent_end` is `"keep"`. Await it in
+        an async handler; a plain handler has the child as `.value`. `await child.result()` and `join` wait for its
+        end without a slot.
+
+        Args:
+            name: Its name, which no other child of the task has: 1 to 128 letters, digits, `.`, `_` or `-`.
+            task: The typed action; or the name of an action, or a task whose fields are the defaults.
+            input: The input, of the action's type. With a typed action alone.
+            **fields: Fields of the task, see `NewTask`, without keys, since the name is one.
+
+        Returns:
+            The child, the same for every run.
+
+        Raises:
+            TypeError: A field has a type that the API cannot express.
+            ValueError: A field has a value that the API cannot express.
+            LeaseLost: The lease of the task has ended.
+            QueueFull: There is no room for it.
+            TooLarge: The task has 1,000 children already, or the params are too large.
+            Unimplemented: The server takes no children, since it is of an older version.
+        """
+        if self.raises:
+            self.check()
+        return Family(self._steps_of_run(), self.join, lambda: self._must_wait).submit(name, task, input, fields)
 
     @property
     def is_parked(self) -> bool:

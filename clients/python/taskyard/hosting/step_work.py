@@ -20,6 +20,7 @@ from taskyard.values.payloads import MISSING, BadValue, Codec, decode_value, enc
 from taskyard.values.shapes import shape_of
 
 from .artifact_work import Work
+from .child_work import TaskChildren
 from .hints import return_type_of
 
 T = TypeVar("T")
@@ -38,6 +39,10 @@ class TaskSteps(Protocol):
     @property
     def codec(self) -> Codec | None:
         """The codec of the host, None for none."""
+
+    @property
+    def children(self) -> TaskChildren:
+        """The children of the task."""
 
     def may_have(self, name: str, kind: Step.Kind.ValueType = WORK) -> bool:
         """Find out whether it is worth asking for a step. It does not block.

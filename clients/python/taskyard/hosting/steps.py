@@ -24,6 +24,7 @@ from taskyard.values.payloads import Codec
 from taskyard.values.references import reference_in
 
 from .artifacts import HostArtifacts
+from .children import LeaseChildren
 from .step_work import WORK
 
 MAX_STEPS_BYTES: Final = 1 << 20
@@ -58,6 +59,11 @@ class LeaseSteps:
         """The steps that are recorded, by kind and name, None until they are known."""
         self._size = 0
         """The bytes of all results, a little more than they have."""
+
+    @property
+    def children(self) -> LeaseChildren:
+        """The children of the task."""
+        return LeaseChildren(self._artifacts, self._lease)
 
     def may_have(self, name: str, kind: Step.Kind.ValueType = WORK) -> bool:
         """Find out whether it is worth asking for a step.

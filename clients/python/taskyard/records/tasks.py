@@ -187,6 +187,7 @@ class Task:
         steps: How many steps it has, those of all runs. `Client.steps` has them.
         reason: Why somebody cancelled, paused or resolved it, as the last one who did said.
         on_parent_end: What becomes of it when its parent ends, None unless it was set.
+        child_name: Its name among the children of its parent, None unless that has submitted it as a child.
         park: What it waits for while it is parked, None otherwise.
     """
 
@@ -242,6 +243,7 @@ class Task:
     steps: int = 0
     reason: str | None = None
     on_parent_end: OnParentEnd | None = None
+    child_name: str | None = None
     park: Park | None = None
 
     latency_ms = old_milliseconds("Task.latency_ms", "latency")

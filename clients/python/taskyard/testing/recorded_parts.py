@@ -1,7 +1,8 @@
-"""Output, artifacts and steps of the task of a unit test."""
+"""Output, artifacts, steps and children of the task of a unit test."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
@@ -12,14 +13,16 @@ from taskyard.calls.artifacts import Content, media_type_of
 from taskyard.errors import NotFound
 from taskyard.hosting.artifact_work import place_of
 from taskyard.hosting.step_work import WORK
+from taskyard.new_tasks import NewTask
 from taskyard.records.artifacts import Artifact
 from taskyard.records.output import OutputChunk, data_of
 from taskyard.records.tasks import Task
 from taskyard.v1 import task_pb2 as pb
+from taskyard.v1.input_pb2 import Input
 from taskyard.v1.output_pb2 import NewChunk
 from taskyard.v1.step_pb2 import Step
 from taskyard.values import present
-from taskyard.values.convert import plain_value, value_from
+from taskyard.values.convert import plain_object, plain_value, value_from
 from taskyard.values.payloads import Codec, decode_value
 from taskyard.values.shapes import shape_of
 
@@ -122,6 +125,54 @@ class RecordedArtifacts:
         return self._kept[place]
 
 
+class RecordedChildren:
+    """The children of the task of a unit test.
+
+    Attributes:
+        submitted: The actions and the params of what was submitted, by name.
+
+    Args:
+        results: The results of those that have ended, by name; an error for one that failed.
+    """
+
+    def __init__(self, results: Mapping[str, Any]) -> None:
+        self.submitted: dict[str, NewTask] = {}
+        self._results = results
+
+    def submit(self, name: str, request: pb.SubmitTaskRequest) -> str:
+        """Record a child.
+
+        Args:
+            name: Its name.
+            request: The child.
+
+        Returns:
+            Its id.
+        """
+        if name not in self.submitted:
+            self.submitted[name] = NewTask(request.action, plain_object(request.params))
+        return f"tsk_{name}"
+
+    def find(self, name: str) -> Input:
+        """Find a child.
+
+        Args:
+            name: Its name.
+
+        Returns:
+            The child, done or failed where the test says so, else queued.
+        """
+        found = Input(task_id=f"tsk_{name}", state=pb.Task.State.queued)
+        if name in self._results:
+            result = self._results[name]
+            if isinstance(result, Exception):
+                found.state, found.error = pb.Task.State.failed, str(result)
+            else:
+                found.state = pb.Task.State.done
+                found.output.data = shape_of(Any).write(result)
+        return found
+
+
 class RecordedSteps:
     """The steps of the task of a unit test.
 
@@ -132,10 +183,14 @@ class RecordedSteps:
         kept: The results of its work by name.
         answers: The answers to its questions by their ids.
         came: The names of the times and ends that came.
+        children: Its children.
     """
 
-    def __init__(self, kept: dict[str, Any], answers: dict[str, Any], came: set[str]) -> None:
+    def __init__(
+        self, kept: dict[str, Any], answers: dict[str, Any], came: set[str], children: RecordedChildren
+    ) -> None:
         self.codec: Codec | None = None
+        self.children = children
         self._kept = kept
         self._answers = answers
         self._came = came

@@ -29,7 +29,7 @@ from taskyard.values.convert import plain_value, struct_from, timestamp_from, va
 from taskyard.values.payloads import MISSING, BadValue, Codec, decode_value, encode_value
 from taskyard.values.shapes import shape_of
 
-from .recorded_parts import RecordedArtifacts, RecordedOutput, RecordedSteps
+from .recorded_parts import RecordedArtifacts, RecordedChildren, RecordedOutput, RecordedSteps
 
 if TYPE_CHECKING:
     from taskyard.action import Action
@@ -77,6 +77,7 @@ class RecordedTask(RunningTask):
             what an earlier attempt has.
         answers: The answers to its questions by their ids, which the test puts there.
         came: The names of what is over that it has slept for or joined, which the test puts there.
+        children: What it has submitted as its children, by name: actions and params.
         outcome: How the last `run` has ended, None before.
 
     Args:
@@ -88,9 +89,10 @@ class RecordedTask(RunningTask):
         steps: The results of the steps that there are.
         answers: The answers that there are.
         came: The names of what is over.
+        children: The results of its children that have ended.
     """
 
-    __slots__ = ("answers", "artifacts", "came", "chunks", "outcome", "progress_reports", "steps")
+    __slots__ = ("answers", "artifacts", "came", "children", "chunks", "outcome", "progress_reports", "steps")
 
     def __init__(
         self,
@@ -102,13 +104,16 @@ class RecordedTask(RunningTask):
         steps: Mapping[str, Any],
         answers: Mapping[str, Any],
         came: Iterable[str],
+        children: Mapping[str, Any],
     ) -> None:
         self.chunks: list[OutputChunk] = []
         self.artifacts: dict[str, bytes] = {}
         artifacts = RecordedArtifacts(self.artifacts, task)
         self.steps = dict(steps)
         self.answers, self.came = dict(answers), set(came)
-        kept, output = RecordedSteps(self.steps, self.answers, self.came), RecordedOutput(self.chunks, task)
+        its = RecordedChildren(children)
+        self.children = its.submitted
+        kept, output = RecordedSteps(self.steps, self.answers, self.came, its), RecordedOutput(self.chunks, task)
         super().__init__(task, fencing_token, self._take, state, output, lambda: artifacts, lambda: kept)
         self.blocks = True
         self.take_input(value)
@@ -183,6 +188,7 @@ def running_task(
     steps: Mapping[str, Any] = NO_INPUTS,
     answers: Mapping[str, Any] = NO_INPUTS,
     came: Iterable[str] = (),
+    children: Mapping[str, Any] = NO_INPUTS,
     **fields: Any,
 ) -> RecordedTask:
     """Make a task for a unit test, which hands it to a handler: no server is needed.
@@ -199,6 +205,7 @@ def running_task(
         steps: The results of the steps that earlier attempts have recorded, by name. Default none.
         answers: The answers to its questions, by their ids. Default none.
         came: The names of what is over that it sleeps for or joins, such as `sleep`. Default none.
+        children: The results of its children that have ended, by name; an exception for one that failed. Default none.
         **fields: Other fields of `Task`, such as `labels`, `target` or `deadline`.
 
     Returns:
@@ -228,7 +235,9 @@ def running_task(
         "steps": len(steps),
         "inputs": {name: each.task_id for name, each in handed.items()},
     }
-    return RecordedTask(Task(**{**values, **fields}), fencing_token, state, value, handed, steps, answers, came)
+    return RecordedTask(
+        Task(**{**values, **fields}), fencing_token, state, value, handed, steps, answers, came, children
+    )
 
 
 def _plain(value: Any) -> dict[str, Any]:
